@@ -5,19 +5,7 @@ import { settingsOf } from '../system/settings/settings.ts';
 import type { SettingsOf } from '../system/settings/settings.ts';
 import { absolutePath, byteSize, command, duration, text, user, wholeNumber } from '../system/settings/values.ts';
 import type { DurationText } from '../system/settings/values.ts';
-import { brokerSettings, mqtt } from './sources/broker.ts';
-import { exec } from './sources/exec.ts';
-import { file } from './sources/file.ts';
-import { gpio } from './sources/gpio.ts';
-import { hwmon, thermal } from './sources/kernel/hwmon.ts';
-import { iio } from './sources/kernel/iio.ts';
-import { w1 } from './sources/kernel/w1.ts';
-import { modbusRtu, modbusTcp } from './sources/modbus/modbus.ts';
-import { serial } from './sources/serial.ts';
-import { system } from './sources/system.ts';
-
-/** All sources; `kind` of a `source` names one of them. */
-export const sources = [exec, mqtt, modbusTcp, modbusRtu, hwmon, thermal, iio, w1, serial, gpio, file, system] as const;
+import { brokerSettings, sources } from './sources/sources.ts';
 
 const sourceSchema = z.discriminatedUnion('kind', tablesOf(sources));
 

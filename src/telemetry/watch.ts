@@ -6,7 +6,6 @@ import { runProgram } from '../system/processes/child-process.ts';
 import type { Clock } from '../system/time/clock.ts';
 import type { ValueService } from './ports.ts';
 import type { WatchSettings } from './settings.ts';
-import { withPassword } from './sources/broker.ts';
 import { sourceFailed } from './sources/source.ts';
 
 export interface WatchDeps {
@@ -82,8 +81,8 @@ async function handOn(into: WatchSettings['into'], text: string, signal: AbortSi
       await requireReplaceable(into.path);
       return replaceFileDurably(into.path, `${text}\n`);
     case 'mqtt': {
-      const { publish } = await import('./sources/mqtt.ts'); // a package that few gateways need
-      return publish(await withPassword(into, signal), text, signal);
+      const { publishTo } = await import('./sources/broker.ts'); // a package that few gateways need
+      return publishTo(into, text, signal);
     }
   }
 }

@@ -1,9 +1,9 @@
 import type { SensorReport, SourceFigures } from '../../control/telemetry-protocol.ts';
 import { maskAddresses } from '../../system/log/secrets.ts';
 import { withName } from '../../system/settings/described.ts';
-import { sources } from '../settings.ts';
 import type { MeasurementSettings, OutputSettings, SourceSettings } from '../settings.ts';
 import type { Reading } from '../sources/source.ts';
+import { sources } from '../sources/sources.ts';
 import { unitOf } from './unit.ts';
 
 /** What only the runner of a source knows. */

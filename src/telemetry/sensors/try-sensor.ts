@@ -2,9 +2,9 @@ import { abortable } from '../../system/abortable.ts';
 import { withName } from '../../system/settings/described.ts';
 import { Deadline } from '../../system/time/deadline.ts';
 import { TelemetryError } from '../errors.ts';
-import { sources } from '../settings.ts';
 import type { MeasurementSettings } from '../settings.ts';
 import type { Reading, Source } from '../sources/source.ts';
+import { sources } from '../sources/sources.ts';
 
 /** Reads a source once, now, for a person. Nothing is counted, kept or sent. Throws AgentError with advice. */
 export async function trySource(

@@ -1,40 +1,32 @@
-import type * as z from 'zod';
-
 import { describeError } from '../../system/errors.ts';
 import { readGuardedFile } from '../../system/files/guarded-file.ts';
-import type { SettingsOf } from '../../system/settings/settings.ts';
-import { absolutePath, address, duration, text } from '../../system/settings/values.ts';
+import { mqttSource, publish } from './mqtt.ts';
 import type { MqttSettings } from './mqtt.ts';
-import { sourceFailed, sourceKind } from './source.ts';
+import { sourceFailed } from './source.ts';
+import type { PushedSource } from './source.ts';
 
-/** The settings of a broker, for sources and for `[[watch]]`. */
-export const brokerSettings = {
-  url: address(['mqtt', 'mqtts']),
-  username: text().optional(),
-  password_file: absolutePath('/etc/thing-agent/mqtt-password').optional(),
-};
-export type BrokerSettings = SettingsOf<z.ZodObject<typeof brokerSettings>> & { readonly topic: string };
+export interface BrokerSettings {
+  readonly url: string;
+  readonly topic: string;
+  readonly username: string | undefined;
+  readonly passwordFile: string | undefined;
+}
 
-export const mqtt = sourceKind({
-  name: 'mqtt',
-  settings: {
-    ...brokerSettings,
-    topic: text().describe('With + and #'),
-    silence: duration('1s', '7d').optional().describe('After this without a message it counts as failing'),
-  },
-  create: (settings) => ({
+/** Takes messages from a broker that may want a password. */
+export function brokerSource(settings: BrokerSettings): PushedSource {
+  return {
     kind: 'pushed',
-    run: async (intake, signal) => {
-      const { mqttSource } = await import('./mqtt.ts'); // few gateways need this package, so it is loaded late
-      await mqttSource(await withPassword(settings, signal)).run(intake, signal);
-    },
-  }),
-  place: ({ url, topic }) => `${url} ${topic}`,
-  speaks: () => true,
-});
+    run: async (intake, signal) => mqttSource(await withPassword(settings, signal)).run(intake, signal),
+  };
+}
+
+/** Publishes once to such a broker, for `[[watch]]`. Throws TelemetryError. */
+export async function publishTo(settings: BrokerSettings, payload: string, signal: AbortSignal): Promise<void> {
+  return publish(await withPassword(settings, signal), payload, signal);
+}
 
 /** The password is read each time: it may be changed while the agent runs. */
-export async function withPassword(
+async function withPassword(
   { url, topic, username, passwordFile }: BrokerSettings,
   signal: AbortSignal,
 ): Promise<MqttSettings> {

@@ -6,10 +6,9 @@ import type { Readable } from 'node:stream';
 import { AgentError, describeError } from '../../system/errors.ts';
 import { killGroup, runProgram } from '../../system/processes/child-process.ts';
 import { asUser, programEnvironment, refuseRights } from '../../system/processes/program-rights.ts';
-import { command, duration, flag, user } from '../../system/settings/values.ts';
 import { LineSplitter } from './line-splitter.ts';
 import { parseReading } from './parse-reading.ts';
-import { sourceFailed, sourceKind } from './source.ts';
+import { sourceFailed } from './source.ts';
 import type { Intake, PolledSource, PushedSource } from './source.ts';
 
 export interface Program {
@@ -83,17 +82,3 @@ async function readLines(output: Readable, intake: Intake): Promise<void> {
     await intake.rest(chunk.byteLength);
   }
 }
-
-export const exec = sourceKind({
-  name: 'exec',
-  settings: {
-    command: command(),
-    user: user(),
-    stream: flag().default(false).describe('It keeps running and prints a reading per line'),
-    silence: duration('1s', '7d').optional().describe('After this without a line it is started again'),
-  },
-  create: (program, { timeoutMs }) => (program.stream ? execStreamSource(program) : execSource(program, timeoutMs)),
-  place: (program) => program.command[0], // no arguments: they may be secret
-  advice: () => 'start the program by hand, as the user that the configuration names for it',
-  speaks: ({ stream }) => stream,
-});

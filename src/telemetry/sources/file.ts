@@ -1,7 +1,6 @@
-import { absolutePath } from '../../system/settings/values.ts';
 import { readKernelFile } from './kernel/kernel-file.ts';
 import { parseReading } from './parse-reading.ts';
-import { sourceFailed, sourceKind } from './source.ts';
+import { sourceFailed } from './source.ts';
 import type { PolledSource } from './source.ts';
 
 /** The content of a file: a number, JSON, or a text. */
@@ -15,11 +14,3 @@ export function fileSource(path: string): PolledSource {
     },
   };
 }
-
-export const file = sourceKind({
-  name: 'file',
-  settings: { path: absolutePath('/run/level') },
-  create: ({ path }) => fileSource(path),
-  place: ({ path }) => path,
-  advice: () => 'check that the file is there, and that whoever writes it runs',
-});

@@ -1,9 +1,8 @@
 import { searchWithin } from '../../system/pattern.ts';
-import { absolutePath, duration, text, wholeNumber } from '../../system/settings/values.ts';
 import type { OpenSerialLine } from '../ports.ts';
 import { LineSplitter } from './line-splitter.ts';
 import { parsePairs, parseReading } from './parse-reading.ts';
-import { sourceFailed, sourceKind } from './source.ts';
+import { sourceFailed } from './source.ts';
 import type { PushedSource, Reading } from './source.ts';
 
 export interface SerialSettings {
@@ -57,29 +56,4 @@ export function parseLine(text: string, pattern: RegExp | undefined): Reading {
 /** Drops a line that is neither JSON nor a number: it is a message for people. */
 function onlyData(reading: Reading): Reading {
   return typeof reading === 'string' ? undefined : reading;
-}
-
-export const serial = sourceKind({
-  name: 'serial',
-  settings: {
-    port: absolutePath('/dev/ttyUSB0'),
-    baud: wholeNumber(50, 4_000_000).default(115_200),
-    pattern: text().refine(isPattern, 'a regular expression').optional(),
-    silence: duration('1s', '1d').default('5m').describe('After this the port is opened again'),
-  },
-  create: ({ port: path, baud, pattern, silenceMs }, { openLine }) => {
-    const expression = pattern === undefined ? undefined : new RegExp(pattern);
-    return serialSource({ path, baud, pattern: expression, silenceMs }, openLine);
-  },
-  place: ({ port }) => port,
-  speaks: () => true,
-});
-
-function isPattern(value: string): boolean {
-  try {
-    return new RegExp(value) instanceof RegExp;
-  } catch (error) {
-    if (error instanceof SyntaxError) return false;
-    throw error;
-  }
 }

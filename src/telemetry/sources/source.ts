@@ -55,14 +55,16 @@ export interface SharedSourceDeps {
 
 export interface SourceDeps extends SharedSourceDeps {
   readonly timeoutMs: number;
-  readonly buses: RtuBuses;
+  /** Serial lines that several sources share, with what reads them. */
+  readonly buses: () => Promise<RtuBuses>;
 }
 
-/** A source as it describes itself to the configuration. It is listed in settings.ts. */
+/** A source as it describes itself to the configuration. It is listed in sources.ts. */
 interface Description<Name extends string, Shape extends z.ZodRawShape> {
   readonly name: Name;
   readonly settings: Shape;
-  readonly create: (settings: OwnSettings<Name, Shape>, deps: SourceDeps) => Source;
+  /** Loads the source, which reading a configuration does not. */
+  readonly create: (settings: OwnSettings<Name, Shape>, deps: SourceDeps) => Promise<Source>;
   /** What is read, without secrets: a device, a file, a program, an address. */
   readonly place: (settings: OwnSettings<Name, Shape>) => string;
   /** Advice for somebody whose try failed; absent: the usual one. */
@@ -77,7 +79,7 @@ export function sourceKind<Name extends string, Shape extends z.ZodRawShape>(des
   return {
     name,
     table: tableOfKind(name, described.settings),
-    create: (settings: OfKind, deps: SourceDeps) => create(own(settings), deps),
+    create: async (settings: OfKind, deps: SourceDeps) => create(own(settings), deps),
     place: (settings: OfKind) => place(own(settings)),
     advice: (settings: OfKind) => advice?.(own(settings)),
     speaks: (settings: OfKind) => speaks?.(own(settings)) ?? false,

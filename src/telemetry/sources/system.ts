@@ -1,12 +1,11 @@
 import { statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import * as z from 'zod';
-
 import { describeError } from '../../system/errors.ts';
 import { readKernelFile, readKernelNumber } from './kernel/kernel-file.ts';
-import { sourceFailed, sourceKind } from './source.ts';
+import { sourceFailed } from './source.ts';
 import type { PolledSource, Reading } from './source.ts';
+import type { SystemMetric } from './sources.ts';
 
 export interface SystemDeps {
   readonly root?: string;
@@ -80,27 +79,3 @@ async function room(path: string): Promise<{ readonly free: number; readonly tot
 function percent(part: number, whole: number): number {
   return Math.round((part / whole) * 1_000) / 10;
 }
-
-const metrics = [
-  'load1',
-  'memory_used_percent',
-  'memory_available_bytes',
-  'disk_used_percent',
-  'disk_free_bytes',
-  'network_received_bytes',
-  'network_sent_bytes',
-  'cpu_temperature',
-  'uptime',
-  'throttled',
-  'agent_memory_bytes',
-  'agent',
-] as const;
-
-export type SystemMetric = (typeof metrics)[number];
-
-export const system = sourceKind({
-  name: 'system',
-  settings: { metric: z.enum(metrics) },
-  create: ({ metric }, deps) => systemSource(metric, deps),
-  place: ({ metric }) => metric,
-});

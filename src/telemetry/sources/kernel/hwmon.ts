@@ -1,7 +1,5 @@
 import { join } from 'node:path';
 
-import { text } from '../../../system/settings/values.ts';
-import { sourceKind } from '../source.ts';
 import type { PolledSource } from '../source.ts';
 import { findDevice, readKernelNumber } from './kernel-file.ts';
 
@@ -43,19 +41,3 @@ function divisorOf(input: string): number {
   if (/^(temp|in|curr|humidity)\d/.test(input)) return 1_000;
   return /^(power|energy)\d/.test(input) ? 1_000_000 : 1;
 }
-
-export const hwmon = sourceKind({
-  name: 'hwmon',
-  settings: { chip: text(), input: text() },
-  create: ({ chip, input }) => hwmonSource(chip, input),
-  place: ({ chip, input }) => `${chip} ${input}`,
-  advice: () => 'agent sensors scan hwmon shows what there is',
-});
-
-export const thermal = sourceKind({
-  name: 'thermal',
-  settings: { zone: text() },
-  create: ({ zone }) => thermalSource(zone),
-  place: ({ zone }) => zone,
-  advice: () => 'cat /sys/class/thermal/thermal_zone*/type shows what there is',
-});

@@ -1,7 +1,5 @@
 import { join } from 'node:path';
 
-import { text } from '../../../system/settings/values.ts';
-import { sourceKind } from '../source.ts';
 import type { PolledSource } from '../source.ts';
 import { findDevice, listDirectory, readKernelNumber } from './kernel-file.ts';
 
@@ -37,11 +35,3 @@ async function readChannel(
   const raw = await readKernelNumber(join(directory, `${channel}_raw`), signal);
   return (raw + (await factor('offset', 0))) * (await factor('scale', 1));
 }
-
-export const iio = sourceKind({
-  name: 'iio',
-  settings: { device: text(), channel: text() },
-  create: ({ device, channel }) => iioSource(device, channel),
-  place: ({ device, channel }) => `${device} ${channel}`,
-  advice: () => 'agent sensors scan iio shows what there is',
-});

@@ -1,7 +1,6 @@
 import { join } from 'node:path';
 
-import { text } from '../../../system/settings/values.ts';
-import { sourceFailed, sourceKind } from '../source.ts';
+import { sourceFailed } from '../source.ts';
 import type { PolledSource } from '../source.ts';
 import { readKernelNumber } from './kernel-file.ts';
 
@@ -22,11 +21,3 @@ export function w1Source(device: string, root = '/'): PolledSource {
     },
   };
 }
-
-export const w1 = sourceKind({
-  name: 'w1',
-  settings: { device: text() },
-  create: ({ device }) => w1Source(device),
-  place: ({ device }) => device,
-  advice: () => 'agent sensors scan w1 shows what there is',
-});

@@ -8,8 +8,7 @@ import { sourceFailed } from '../source.ts';
 export const modbusTables = { coil: 1, 'discrete-input': 2, holding: 3, input: 4 } as const;
 export type ModbusTable = keyof typeof modbusTables;
 
-export const modbusTypes = ['u16', 'i16', 'u32', 'i32', 'f32', 'u64', 'i64', 'f64'] as const;
-export type ModbusType = (typeof modbusTypes)[number];
+export type ModbusType = 'u16' | 'i16' | 'u32' | 'i32' | 'f32' | 'u64' | 'i64' | 'f64';
 
 export interface ModbusRegister {
   readonly unit: number;

@@ -2,15 +2,11 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import type { Socket } from 'node:net';
 
-import * as z from 'zod';
-
 import { AgentError, describeError } from '../../../system/errors.ts';
-import { absolutePath, text, wholeNumber } from '../../../system/settings/values.ts';
 import type { OpenSerialLine, SerialLine } from '../../ports.ts';
-import { sourceFailed, sourceKind } from '../source.ts';
+import { sourceFailed } from '../source.ts';
 import type { PolledSource } from '../source.ts';
 import {
-  modbusTypes,
   parsePdu,
   requestPdu,
   rtuFrame,
@@ -142,43 +138,4 @@ async function readRtuFrame(line: SerialLine, timeoutMs: number, signal: AbortSi
     bytes = Buffer.concat([bytes, chunk]);
   }
   return bytes.subarray(0, rtuFrameLength(bytes));
-}
-
-const register = {
-  unit: wholeNumber(0, 255).default(1),
-  table: z.enum(['holding', 'input', 'coil', 'discrete-input']).default('holding'),
-  address: wholeNumber(0, 65_535).describe('Counted from 0, as it is sent'),
-  type: z.enum(modbusTypes).default('u16'),
-  byte_order: z.enum(['big', 'little']).default('big'),
-  word_order: z.enum(['big', 'little']).default('big'),
-};
-
-export const modbusTcp = sourceKind({
-  name: 'modbus-tcp',
-  settings: { host: text(), port: wholeNumber(1, 65_535).default(502), ...register },
-  create: (settings) => modbusTcpSource(settings.host, settings.port, settings),
-  place: (settings) => `${settings.host}:${settings.port} ${registerText(settings)}`,
-  advice: ({ host, port }) =>
-    `check the device, its unit and the register; agent sensors scan modbus ${host}:${port} asks all units`,
-});
-
-export const modbusRtu = sourceKind({
-  name: 'modbus-rtu',
-  settings: {
-    port: absolutePath('/dev/ttyUSB0'),
-    baud: wholeNumber(50, 4_000_000).default(9_600),
-    parity: z.enum(['none', 'even']).default('even'),
-    ...register,
-  },
-  create: (settings, { buses, timeoutMs }) => {
-    const { port: path, baud, parity } = settings;
-    return buses.source({ path, baud, parity, timeoutMs }, settings);
-  },
-  place: (settings) => `${settings.port} ${registerText(settings)}`,
-  advice: ({ port, baud, parity }) =>
-    `check the wires, its unit and the register; agent sensors scan modbus ${port} --baud ${baud} --parity ${parity} asks all units`,
-});
-
-function registerText({ unit, table, address }: Pick<ModbusRegister, 'unit' | 'table' | 'address'>): string {
-  return `unit ${unit} ${table} ${address}`;
 }

@@ -6,7 +6,7 @@ import { configJsonSchema } from '../../../../src/config/schema/json-schema.ts';
 import { protocols } from '../../../../src/mcu/protocols/protocols.ts';
 import { bootloaders } from '../../../../src/slots/bootloaders/bootloaders.ts';
 import { namesOf } from '../../../../src/system/settings/described.ts';
-import { sources } from '../../../../src/telemetry/settings.ts';
+import { sources } from '../../../../src/telemetry/sources/sources.ts';
 import { configExamplePath } from '../../../../systemd/pages/config-example.ts';
 
 const example = readFileSync(configExamplePath, 'utf8');

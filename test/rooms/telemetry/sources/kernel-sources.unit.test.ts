@@ -9,8 +9,8 @@ import { hwmonSource, thermalSource } from '../../../../src/telemetry/sources/ke
 import { iioSource } from '../../../../src/telemetry/sources/kernel/iio.ts';
 import { w1Source } from '../../../../src/telemetry/sources/kernel/w1.ts';
 import type { PolledSource } from '../../../../src/telemetry/sources/source.ts';
+import type { SystemMetric } from '../../../../src/telemetry/sources/sources.ts';
 import { systemSource } from '../../../../src/telemetry/sources/system.ts';
-import type { SystemMetric } from '../../../../src/telemetry/sources/system.ts';
 
 const forever = new AbortController().signal;
 
