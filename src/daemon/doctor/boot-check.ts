@@ -18,7 +18,7 @@ export interface BootCheck {
 export async function checkBootEnvironment({ targets }: Config, signal: AbortSignal): Promise<BootCheck> {
   const target = targets.find(hasBootloader);
   if (target === undefined) return { problems: [], warnings: [] };
-  const bootloader = createBootloader(target, { mountedSlot: async () => undefined, log: silentLog });
+  const bootloader = await createBootloader(target, { mountedSlot: async () => undefined, log: silentLog });
   const said = await valueOrError(bootloader.inspect(signal));
   const place = await valueOrError(lookAtPlace(target.bootloader, { run: runProgram }, signal));
   const path = ['targets', target.name, 'bootloader'];

@@ -17,6 +17,7 @@ import { AgentError, systemErrorCode, valueOrError } from '../../system/errors.t
 import { silentLog } from '../../system/log/log.ts';
 import { runProgram } from '../../system/processes/child-process.ts';
 import type { Environment } from '../../system/processes/environment.ts';
+import type { BootState } from '../../update/ports.ts';
 import { noSlots } from '../doctor/obstacles.ts';
 import { hasBootloader } from '../wiring/slot-settings.ts';
 import { configForOthers } from './config-part.ts';
@@ -65,7 +66,8 @@ async function bootEnvironmentOf({ targets }: Config, signal: AbortSignal): Prom
   const target = targets.find(hasBootloader);
   if (target === undefined) throw noSlots();
   const { slots, bootloader: settings } = target;
-  const bootloader = createBootloader(target, { mountedSlot: async () => findMountedSlot(slots), log: silentLog });
+  const mountedSlot = async (): ReturnType<typeof findMountedSlot> => findMountedSlot(slots);
+  const bootloader = await createBootloader(target, { mountedSlot, log: silentLog });
   const lines = [
     `bootloader: ${settings.kind}`,
     `runs: ${await told(async () => bootloader.bootedSlot(signal))}`,
@@ -74,8 +76,6 @@ async function bootEnvironmentOf({ targets }: Config, signal: AbortSignal): Prom
   ];
   return `${lines.join('\n')}\n`;
 }
-
-type BootState = Awaited<ReturnType<ReturnType<typeof createBootloader>['inspect']>>;
 
 function stateLines({ primary, slots, trialIsGuessed = false }: BootState): string {
   const lines = (['A', 'B'] as const).map((name) => {

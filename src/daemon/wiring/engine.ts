@@ -61,18 +61,18 @@ export async function openJournal(config: Config, log: Log, security: SecurityNo
 }
 
 /** `runDirectory`: where the safety net is told that a slot is kept. */
-export function wireSlots(
+export async function wireSlots(
   config: Config,
   { log, boot }: EngineWorld,
   machine: Machine,
   runDirectory = config.paths.run,
-): { readonly slots: readonly SlotsTarget[]; readonly bootloader: Bootloader | undefined } {
+): Promise<{ readonly slots: readonly SlotsTarget[]; readonly bootloader: Bootloader | undefined }> {
   const settings = config.targets.filter((target) => target.kind === 'slots');
   const booting = settings.find(hasBootloader);
   if (booting === undefined) return { slots: [], bootloader: undefined };
   const mountedSlot = async (): ReturnType<typeof findMountedSlot> => findMountedSlot(booting.slots);
   const onKept = async (): Promise<void> => tellSafetyNet(runDirectory, machine, log);
-  const bootloader = createBootloader(booting, { ...boot, mountedSlot, log, onKept });
+  const bootloader = await createBootloader(booting, { ...boot, mountedSlot, log, onKept });
   const bootedSlot: Bootloader['bootedSlot'] = async (signal) => bootloader.bootedSlot(signal);
   const slots = settings.map((target) =>
     createSlotsTarget({ ...target, others: otherSlots(config, target) }, { bootedSlot, log }),

@@ -94,7 +94,7 @@ export async function findRemote(
 export async function wireEngine(deps: EngineWiringDeps, journal: Journal | undefined): Promise<EngineWiring> {
   const { config, world, remote } = deps;
   const machine = new LinuxMachine(config.system);
-  const { slots, bootloader } = wireSlots(config, world, machine);
+  const { slots, bootloader } = await wireSlots(config, world, machine);
   const boards = await boardLines(config, world);
   const kept = wireBoards(config, ({ name }) => flashable(boardNamed(name, boards).board));
   const targets = targetsOf(slots, kept, wirePackages(config, world));

@@ -62,7 +62,7 @@ export async function openEngine(
   await closeStateDirectory(config, log);
   const trust = wireTrust(config, world);
   const machine = new LinuxMachine(config.system);
-  const { slots, bootloader } = wireSlots(config, world, machine, runDirectoryOf(config));
+  const { slots, bootloader } = await wireSlots(config, world, machine, runDirectoryOf(config));
   const flashable = remoteBoards(ask);
   const boards = wireBoards(config, ({ name }) => flashable({ name, clock: world.clock, log }));
   const targets = targetsOf(slots, boards, wirePackages(config, world));

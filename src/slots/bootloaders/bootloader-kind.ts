@@ -1,9 +1,9 @@
-import * as z from 'zod';
+import type * as z from 'zod';
 
 import type { Log } from '../../system/log/log.ts';
 import { ownSettingsOf, tableOfKind } from '../../system/settings/described.ts';
-import type { OfKind, OwnSettings, OwnTable } from '../../system/settings/described.ts';
-import { text } from '../../system/settings/values.ts';
+import type { OfKind, OwnTable } from '../../system/settings/described.ts';
+import type { SettingsOf } from '../../system/settings/settings.ts';
 import type { Bootloader } from '../../update/ports.ts';
 import type { BootEnvironment } from './boot-environment.ts';
 import type { BootFs } from './boot-fs.ts';
@@ -44,47 +44,37 @@ export interface BootFile {
   readonly need: 'readable file' | 'handler';
 }
 
-/** A bootloader as it describes itself to the configuration and to createBootloader. It is listed in bootloaders.ts. */
-interface Description<Name extends string, Shape extends z.ZodRawShape> {
-  readonly name: Name;
-  readonly settings: Shape;
+/** What is loaded of a bootloader when it is needed. */
+export interface LoadedBootloader<Shape extends z.ZodRawShape> {
   /** Makes the bootloader. Nothing is read or run before one of its methods is called. */
-  readonly create: (settings: OwnSettings<Name, Shape>, deps: BootDeps) => Bootloader;
-  readonly fileOf: (written: OwnTable<Name, Shape>) => BootFile;
+  readonly create: (settings: SettingsOf<z.ZodObject<Shape>>, deps: BootDeps) => Bootloader;
   /** Checks the place without changing anything. Throws BootloaderError if no trial can be counted there. */
   readonly lookAt: (
-    settings: OwnSettings<Name, Shape>,
+    settings: SettingsOf<z.ZodObject<Shape>>,
     deps: GrubReaderDeps,
     signal: AbortSignal,
   ) => Promise<BootPlace>;
 }
 
+/** A bootloader as it describes itself to the configuration and to createBootloader. It is listed in bootloaders.ts. */
+interface Description<Name extends string, Shape extends z.ZodRawShape> {
+  readonly name: Name;
+  readonly settings: Shape;
+  readonly fileOf: (written: OwnTable<Name, Shape>) => BootFile;
+  readonly load: () => Promise<LoadedBootloader<Shape>>;
+}
+
 export function bootloaderKind<Name extends string, Shape extends z.ZodRawShape>(described: Description<Name, Shape>) {
-  const { name, create, fileOf, lookAt } = described;
+  const { name, fileOf, load } = described;
   // The `kind` of an accepted table shows whose it is.
   const isWritten = (all: OfKind): all is OwnTable<Name, Shape> => all.kind === name;
   const own = ownSettingsOf<Name, Shape>(name);
   return {
     name,
     table: tableOfKind(name, described.settings),
-    create: (settings: OfKind, deps: BootDeps) => create(own(settings), deps),
+    create: async (settings: OfKind, deps: BootDeps) => (await load()).create(own(settings), deps),
     fileOf: (written: OfKind) => (isWritten(written) ? fileOf(written) : undefined),
-    lookAt: async (settings: OfKind, deps: GrubReaderDeps, signal: AbortSignal) => lookAt(own(settings), deps, signal),
+    lookAt: async (settings: OfKind, deps: GrubReaderDeps, signal: AbortSignal) =>
+      (await load()).lookAt(own(settings), deps, signal),
   };
-}
-
-const bootNameText = 'what the bootloader calls this slot';
-const bootName = (name: string) =>
-  text(bootNameText, 32)
-    .regex(/^[A-Za-z0-9_-]+$/, bootNameText)
-    .default(name);
-
-export function bootNames() {
-  return z
-    .strictObject({ A: bootName('A'), B: bootName('B') })
-    .default({ A: 'A', B: 'B' })
-    .meta({
-      description: 'Where the bootloader calls the slots otherwise',
-      examples: [{ A: 'system0', B: 'system1' }],
-    });
 }

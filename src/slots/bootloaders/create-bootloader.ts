@@ -26,7 +26,10 @@ export interface BootloaderDeps {
 }
 
 /** The bootloader of a target of kind slots. Nothing is read or run before one of its methods is called. */
-export function createBootloader({ bootloader, slots }: BootingSlotsSettings, deps: BootloaderDeps): Bootloader {
+export async function createBootloader(
+  { bootloader, slots }: BootingSlotsSettings,
+  deps: BootloaderDeps,
+): Promise<Bootloader> {
   const { mountedSlot, log, onKept, fs = bootFs, run = runProgram, commandLine = '/proc/cmdline' } = deps;
   const { deviceTreePartition = '/proc/device-tree/chosen/bootloader/partition' } = deps;
   const line = { path: commandLine, names: namesOf(bootloader), slots, fs };

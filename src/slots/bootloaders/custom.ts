@@ -1,10 +1,10 @@
-import { absolutePath } from '../../system/settings/values.ts';
 import type { SlotName } from '../../update/ports.ts';
 import { otherSlot, slotNamed } from './boot-environment.ts';
 import type { BootChange, BootEnvironment, BootNames, SaidOfSlots } from './boot-environment.ts';
 import type { BootPrograms } from './boot-programs.ts';
 import { slotOfHandler } from './booted-slot.ts';
-import { bootloaderKind, bootNames } from './bootloader-kind.ts';
+import type { LoadedBootloader } from './bootloader-kind.ts';
+import type { customSettings } from './bootloaders.ts';
 import { BootloaderError } from './errors.ts';
 import { isLastWord } from './variables/trial-mark.ts';
 
@@ -185,16 +185,10 @@ export class Handler implements BootEnvironment<HandlerState> {
   }
 }
 
-export const custom = bootloaderKind({
-  name: 'custom',
-  settings: {
-    handler: absolutePath('/usr/lib/boot-handler').describe('Speaks RAUC’s custom interface'),
-    names: bootNames(),
-  },
+export const custom: LoadedBootloader<typeof customSettings> = {
   create: ({ handler, names }, { programs, over }) => {
     const environment = new Handler({ programs, handler, names });
     return over(environment, { clues: [slotOfHandler(async (signal) => environment.current(signal))] });
   },
-  fileOf: ({ handler: file }) => ({ key: 'handler', file, need: 'handler' }),
   lookAt: async () => ({}),
-});
+};

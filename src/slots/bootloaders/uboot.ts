@@ -4,12 +4,12 @@ import { systemErrorCode } from '../../system/errors.ts';
 import { readTextFile } from '../../system/files/durable-file.ts';
 import type { DurableFs } from '../../system/files/durable-file.ts';
 import type { Log } from '../../system/log/log.ts';
-import { absolutePath, text, wholeNumber } from '../../system/settings/values.ts';
 import type { BootNames } from './boot-environment.ts';
 import { bootFs } from './boot-fs.ts';
 import type { BootPrograms } from './boot-programs.ts';
-import { bootloaderKind, bootNames } from './bootloader-kind.ts';
-import type { BootPlace } from './bootloader-kind.ts';
+import type { BootPlace, LoadedBootloader } from './bootloader-kind.ts';
+import { DEFAULT_FW_ENV_CONFIG } from './bootloaders.ts';
+import type { ubootSettings } from './bootloaders.ts';
 import { BootloaderError } from './errors.ts';
 import { notOnMedium } from './on-medium.ts';
 import { formatOrder } from './variables/boot-order.ts';
@@ -19,7 +19,6 @@ import type { OrderSpelling, Variables, VariableStore } from './variables/variab
 
 const UBOOT_TITLE = 'U-Boot environment';
 
-const DEFAULT_FW_ENV_CONFIG = '/etc/fw_env.config';
 const ADVICE_TOOLS = 'check fw_env.config, the device that it names, and that libubootenv-tool is installed';
 const ADVICE_VALUES =
   'put the boot script of src/slots/bootloaders/README.md on the gateway and boot once, or repair with fw_setenv';
@@ -168,32 +167,12 @@ async function copiesOf(path: string): Promise<BootPlace> {
   }
 }
 
-const variableText = 'the name of a boot variable';
-const variable = () => text(variableText, 64).regex(/^[A-Za-z0-9_.{}-]+$/, variableText);
-const slotVariableText = 'the name of a boot variable with "{slot}" in it';
-
-export const uboot = bootloaderKind({
-  name: 'uboot',
-  settings: {
-    fw_env_config: absolutePath('/etc/fw_env.config')
-      .optional()
-      .meta({ description: 'Where it is not /etc/fw_env.config', examples: ['/etc/fw_env-emmc.config'] }),
-    order_variable: variable().default('BOOT_ORDER').describe('As the boot script calls it, and the next two'),
-    left_variable: variable()
-      .refine((name) => name.includes('{slot}'), slotVariableText)
-      .default('BOOT_{slot}_LEFT'),
-    trial_variable: variable().default('BOOT_TRIAL').describe('Names the slot on trial'),
-    attempts: wholeNumber(1, 99)
-      .default(3)
-      .describe('Boots that a committed slot may fail; takes the place of the script’s own'),
-    names: bootNames(),
-  },
+export const uboot: LoadedBootloader<typeof ubootSettings> = {
   create: (settings, { programs, fs, log, over }) => {
     const { attempts, names } = settings;
     const store = new FwTools({ programs, fs, log, configFile: settings.fwEnvConfig });
     const spelling = ubootSpelling(settings, names);
     return over(new VariableEnvironment({ title: UBOOT_TITLE, store, spelling, attempts }));
   },
-  fileOf: ({ fw_env_config: file = DEFAULT_FW_ENV_CONFIG }) => ({ key: 'fw_env_config', file, need: 'readable file' }),
   lookAt: async ({ fwEnvConfig }) => copiesOf(fwEnvConfig ?? DEFAULT_FW_ENV_CONFIG),
-});
+};

@@ -7,7 +7,7 @@ import { join, resolve } from 'node:path';
 
 import type { Bootloader, SlotName } from '../../../src/update/ports.ts';
 import type { BootRig } from '../../rooms/slots/bootloaders/bootloader-contract.ts';
-import { GatewayFolder } from '../../rooms/slots/bootloaders/gateway-folder.ts';
+import { GatewayFolder, opened } from '../../rooms/slots/bootloaders/gateway-folder.ts';
 import type { SettingsOfBootloader } from '../../rooms/slots/bootloaders/gateway-folder.ts';
 import { poweredRun } from '../../rooms/slots/bootloaders/powered-edges.ts';
 import { settingsAt } from '../../rooms/slots/bootloaders/uboot-rig.ts';
@@ -44,17 +44,18 @@ export class UbootMachine implements BootRig {
   readonly power = new Power();
   readonly attempts = 2;
   readonly folder: GatewayFolder;
-  readonly bootloader: Bootloader;
+
+  #bootloader: Bootloader | undefined;
 
   private constructor(folder: GatewayFolder) {
     this.folder = folder;
-    const run = poweredRun(this.power, ([name, ...args]) => name === 'fw_setenv' && args.includes('-s'));
-    this.bootloader = folder.bootloader(this.settings, { run });
   }
 
   /** As the factory delivers it: slot B is blank, and so is the environment. */
   static async open(...given: readonly string[]): Promise<UbootMachine> {
     const machine = new UbootMachine(await GatewayFolder.create());
+    const run = poweredRun(machine.power, ([name, ...args]) => name === 'fw_setenv' && args.includes('-s'));
+    machine.#bootloader = await machine.folder.bootloader(machine.settings, { run });
     const { first, second, bytes } = ENVIRONMENT;
     const lines = [first, second].map((start) => `${machine.disk} ${hex(start)} ${hex(bytes)}`);
     await writeFile(machine.folder.file('fw_env.config'), `${lines.join('\n')}\n`);
@@ -68,6 +69,10 @@ export class UbootMachine implements BootRig {
     await machine.boot();
     await machine.fill('B', 'starts');
     return machine;
+  }
+
+  get bootloader(): Bootloader {
+    return opened(this.#bootloader);
   }
 
   get disk(): string {

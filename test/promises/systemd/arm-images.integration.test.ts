@@ -191,7 +191,7 @@ describe('a disk for a Raspberry Pi', () => {
     await tool(['mcopy', '-i', inPartition(1), '::/autoboot.txt', autoboot]);
     const { ino, size } = await stat(autoboot);
     expect(size).toBe(SECTOR_BYTES);
-    const bootloader = gateway.bootloader({ kind: 'tryboot', autoboot, partitions: { A: 2, B: 3 } });
+    const bootloader = await gateway.bootloader({ kind: 'tryboot', autoboot, partitions: { A: 2, B: 3 } });
     expect(await bootloader.inspect(signal)).toMatchObject({
       primary: 'A',
       slots: { A: { bootable: true }, B: { bootable: false } },

@@ -1,11 +1,11 @@
 import { describeError, systemErrorCode } from '../../../system/errors.ts';
 import { overwriteDurably } from '../../../system/files/durable-file.ts';
 import type { DurableFs } from '../../../system/files/durable-file.ts';
-import { absolutePath, wholeNumber } from '../../../system/settings/values.ts';
 import type { SlotName } from '../../../update/ports.ts';
 import type { BootNames } from '../boot-environment.ts';
 import type { RunProgram } from '../boot-programs.ts';
-import { bootloaderKind, bootNames } from '../bootloader-kind.ts';
+import type { LoadedBootloader } from '../bootloader-kind.ts';
+import type { grubSettings } from '../bootloaders.ts';
 import { BootloaderError } from '../errors.ts';
 import type { BootloaderErrorCode } from '../errors.ts';
 import { notOnMedium, readFromMedium } from '../on-medium.ts';
@@ -189,22 +189,11 @@ export class GrubEnvironmentFile implements VariableStore {
   }
 }
 
-export const grub = bootloaderKind({
-  name: 'grub',
-  settings: {
-    environment: absolutePath('/boot/grub/grubenv').default('/boot/grub/grubenv'),
-    attempts: wholeNumber(1, 9)
-      .default(3)
-      .describe(
-        'Boots that a committed slot may fail; takes the place of the script’s own; 1 for RAUC’s own grub.conf',
-      ),
-    names: bootNames(),
-  },
+export const grub: LoadedBootloader<typeof grubSettings> = {
   create: ({ environment: path, attempts, names }, { fs, run, over }) => {
     const store = new GrubEnvironmentFile({ fs, path, run });
     const spelling = grubSpelling(attempts, names);
     return over(new VariableEnvironment({ title: GRUB_TITLE, store, spelling, attempts }));
   },
-  fileOf: ({ environment: file }) => ({ key: 'environment', file, need: 'readable file' }),
   lookAt: async ({ environment }, deps, signal) => ({ detail: await lookAsGrub(environment, deps, signal) }),
-});
+};

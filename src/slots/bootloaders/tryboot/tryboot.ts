@@ -1,17 +1,15 @@
 import { isUtf8 } from 'node:buffer';
 import { isDeepStrictEqual } from 'node:util';
 
-import * as z from 'zod';
-
 import { AgentError, describeError, systemErrorCode } from '../../../system/errors.ts';
 import { overwriteDurably, replaceFileDurably } from '../../../system/files/durable-file.ts';
 import type { DurableFs } from '../../../system/files/durable-file.ts';
-import { absolutePath, wholeNumber } from '../../../system/settings/values.ts';
 import type { SlotName } from '../../../update/ports.ts';
 import { otherSlot } from '../boot-environment.ts';
 import type { BootChange, BootEnvironment, SaidOfSlots } from '../boot-environment.ts';
 import { slotOfDeviceTree } from '../booted-slot.ts';
-import { bootloaderKind } from '../bootloader-kind.ts';
+import type { LoadedBootloader } from '../bootloader-kind.ts';
+import type { trybootSettings } from '../bootloaders.ts';
 import { BootloaderError } from '../errors.ts';
 import { mountOf, refuseReadOnly } from '../grub/grub-reader.ts';
 import { notOnMedium, readFromMedium } from '../on-medium.ts';
@@ -200,24 +198,15 @@ function padTo(text: string, bytes: number): string {
   return text + '\n'.repeat(bytes - Buffer.byteLength(text));
 }
 
-export const tryboot = bootloaderKind({
-  name: 'tryboot',
-  settings: {
-    autoboot: absolutePath('/boot/firmware/autoboot.txt').default('/boot/firmware/autoboot.txt'),
-    partitions: z
-      .strictObject({ A: wholeNumber(1, 255), B: wholeNumber(1, 255) })
-      .default({ A: 2, B: 3 })
-      .describe('Numbers of the boot partitions'),
-  },
+export const tryboot: LoadedBootloader<typeof trybootSettings> = {
   create: ({ autoboot: path, partitions }, { fs, deviceTreePartition, over }) =>
     over(new AutobootFile({ fs, path, partitions }), {
       clues: [slotOfDeviceTree(deviceTreePartition, partitions, fs)],
       trialRebootArgument: '0 tryboot',
     }),
-  fileOf: ({ autoboot: file }) => ({ key: 'autoboot', file, need: 'readable file' }),
   lookAt: async ({ autoboot }, deps) => {
     const { mount } = await mountOf(autoboot, deps);
     if (mount !== undefined) refuseReadOnly(autoboot, mount);
     return {};
   },
-});
+};

@@ -89,7 +89,7 @@ async function checkVariables(
     return said('');
   };
   const chosen = kind === 'uboot' ? settings.uboot : { ...settings.grub, environment: folder.file('grubenv') };
-  const bootloader = folder.bootloader(chosen, { run });
+  const bootloader = await folder.bootloader(chosen, { run });
   await makeCalls(bootloader, calls, ({ call, slot }) => {
     const [, standing = ''] = [...printed.matchAll(/^(?:BOOT_)?ORDER=(.*)$/gm)].at(-1) ?? [];
     const order = standing.split(/\s+/).filter((name) => name === 'A' || name === 'B');
@@ -102,7 +102,7 @@ async function checkTryboot(folder: GatewayFolder, bytes: Buffer, calls: readonl
   const path = folder.file('autoboot.txt');
   await writeFile(path, bytes);
   const partitions = { A: 2, B: 3 };
-  const bootloader = folder.bootloader({ kind: 'tryboot', autoboot: path, partitions });
+  const bootloader = await folder.bootloader({ kind: 'tryboot', autoboot: path, partitions });
   await makeCalls(bootloader, calls, async ({ call, slot }) => {
     const text = await readFile(path, 'utf8');
     const standing = chosenPartition(text, false);
@@ -120,7 +120,7 @@ async function checkCustom(folder: GatewayFolder, answers: readonly string[], ca
     return said(answers[asked % answers.length] ?? '');
   };
   const handler = folder.file('handler');
-  const bootloader = folder.bootloader({ kind: 'custom', handler, names: plainNames }, { run });
+  const bootloader = await folder.bootloader({ kind: 'custom', handler, names: plainNames }, { run });
   await makeCalls(bootloader, calls, () => true);
 }
 

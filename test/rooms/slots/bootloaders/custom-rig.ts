@@ -6,7 +6,7 @@ import type { RunProgram } from '../../../../src/slots/bootloaders/boot-programs
 import type { Bootloader, SlotName } from '../../../../src/update/ports.ts';
 import { Power } from '../../../stand-ins/machine/power.ts';
 import type { BootRig } from './bootloader-contract.ts';
-import { GatewayFolder, plainNames } from './gateway-folder.ts';
+import { GatewayFolder, opened, plainNames } from './gateway-folder.ts';
 import type { SettingsOfBootloader } from './gateway-folder.ts';
 import { poweredRun } from './powered-edges.ts';
 
@@ -19,22 +19,27 @@ export class CustomRig implements BootRig {
   readonly attempts = 2;
   readonly folder: GatewayFolder;
   readonly settings: SettingsOfBootloader<'custom'>;
-  readonly bootloader: Bootloader;
   /** The calls that change something, in their order. */
   readonly calls: string[] = [];
+
+  #bootloader: Bootloader | undefined;
 
   private constructor(folder: GatewayFolder) {
     this.folder = folder;
     this.settings = { kind: 'custom', handler: folder.file('handler'), names: plainNames };
-    this.bootloader = folder.bootloader(this.settings, { run: this.#run() });
   }
 
   static async open(): Promise<CustomRig> {
     const rig = new CustomRig(await GatewayFolder.create());
+    rig.#bootloader = await rig.folder.bootloader(rig.settings, { run: rig.#run() });
     await copyFile(shippedHandler, rig.settings.handler);
     await writeFile(rig.folder.file('handler-state'), 'ORDER="A"\nA_LEFT=3\nB_LEFT=0\nCURRENT=A\n');
     await rig.boot();
     return rig;
+  }
+
+  get bootloader(): Bootloader {
+    return opened(this.#bootloader);
   }
 
   #run(): RunProgram {

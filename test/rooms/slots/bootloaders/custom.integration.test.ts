@@ -25,7 +25,7 @@ describe('a custom handler', () => {
   test('is asked each question once before a change and once after it, and for last words only where they are told', async () => {
     await using rig = await CustomRig.open();
     const calls: string[] = [];
-    const bootloader = rig.folder.bootloader(rig.settings, {
+    const bootloader = await rig.folder.bootloader(rig.settings, {
       run: async (command, options, ending) => {
         calls.push(command.slice(1).join(' '));
         return runProgram(command, options, ending);
@@ -121,7 +121,7 @@ describe('a custom handler', () => {
 
   test('that is missing is an error that names it', async () => {
     await using rig = await CustomRig.open();
-    const bootloader = rig.folder.bootloader({ ...rig.settings, handler: '/no/such/handler' });
+    const bootloader = await rig.folder.bootloader({ ...rig.settings, handler: '/no/such/handler' });
     await expect(bootloader.canary(signal)).rejects.toMatchObject({
       code: 'handler-failed',
       message: expect.stringContaining('/no/such/handler') as unknown,

@@ -19,6 +19,12 @@ const parent = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
 
 export const plainNames = { A: 'A', B: 'B' } as const;
 
+/** What a rig has once it is open. */
+export function opened<T>(part: T | undefined): T {
+  if (part === undefined) throw new Error('the rig is not open yet');
+  return part;
+}
+
 /** A folder that stands for a gateway: kernel command line, device tree, and the bootloader's own files. */
 export class GatewayFolder implements AsyncDisposable {
   readonly path: string;
@@ -38,7 +44,7 @@ export class GatewayFolder implements AsyncDisposable {
     return join(this.path, name);
   }
 
-  bootloader(settings: BootloaderSettings, surroundings: Partial<BootloaderDeps> = {}): Bootloader {
+  async bootloader(settings: BootloaderSettings, surroundings: Partial<BootloaderDeps> = {}): Promise<Bootloader> {
     const target: BootingSlotsSettings = {
       kind: 'slots',
       name: 'gateway',

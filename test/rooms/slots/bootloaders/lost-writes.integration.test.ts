@@ -72,7 +72,7 @@ async function makeGrub(run_: RunProgram = runProgram): Promise<{ bootloader: Bo
     await run('grub-editenv', path, 'set', 'ORDER=A', 'A_OK=1', 'A_TRY=0', 'B_OK=0', 'B_TRY=0');
   });
   const settings = { kind: 'grub', environment: file, attempts: 3, names: plainNames } as const;
-  return { file, bootloader: folder.bootloader(settings, { fs, run: run_ }) };
+  return { file, bootloader: await folder.bootloader(settings, { fs, run: run_ }) };
 }
 
 /** Typed, as vitest's own is not. */
@@ -93,7 +93,7 @@ describe('a write that Linux remembers, and the medium does not,', () => {
   test('is none for a Raspberry Pi', async () => {
     const file = await onExt4('autoboot.txt', async (path) => writeFile(path, factoryAutoboot.padEnd(512, '\n')));
     const settings = { kind: 'tryboot', autoboot: file, partitions: { A: 2, B: 3 } } as const;
-    const bootloader = folder.bootloader(settings, { fs });
+    const bootloader = await folder.bootloader(settings, { fs });
     await bootloader.tryOnce('B', evidence, signal);
     await folder.started('B', 3);
     losesWrites = true;
@@ -123,7 +123,7 @@ describe('a write that Linux remembers, and the medium does not,', () => {
       command[0] === 'fw_setenv' && command.includes('-s')
         ? losing(async () => runProgram(command, options, given))
         : runProgram(command, options, given);
-    const bootloader = folder.bootloader(settings, { run: losingRun });
+    const bootloader = await folder.bootloader(settings, { run: losingRun });
     await bootloader.tryOnce('B', evidence, signal);
     losesWrites = true;
     const expected = { code: 'boot-write-not-confirmed', ...message };

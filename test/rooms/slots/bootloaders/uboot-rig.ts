@@ -6,7 +6,7 @@ import type { RunProgram } from '../../../../src/slots/bootloaders/boot-programs
 import type { Bootloader, SlotName } from '../../../../src/update/ports.ts';
 import { Power } from '../../../stand-ins/machine/power.ts';
 import type { BootRig } from './bootloader-contract.ts';
-import { GatewayFolder, plainNames } from './gateway-folder.ts';
+import { GatewayFolder, opened, plainNames } from './gateway-folder.ts';
 import type { SettingsOfBootloader } from './gateway-folder.ts';
 import { poweredRun } from './powered-edges.ts';
 import { readmeScript } from './readme-script.ts';
@@ -53,16 +53,17 @@ export class UbootRig implements BootRig {
   readonly power = new Power();
   readonly attempts = 2;
   readonly folder: GatewayFolder;
-  readonly bootloader: Bootloader;
+
+  #bootloader: Bootloader | undefined;
 
   private constructor(folder: GatewayFolder) {
     this.folder = folder;
-    this.bootloader = folder.bootloader(this.settings, { run: this.run });
   }
 
   static async open(copies: 1 | 2): Promise<UbootRig> {
     const folder = await GatewayFolder.create();
     const rig = new UbootRig(folder);
+    rig.#bootloader = await folder.bootloader(rig.settings, { run: rig.run });
     const lines = [`${rig.file} 0x0000 0x2000`, `${rig.file} 0x2000 0x2000`].slice(0, copies);
     await writeFile(folder.file('fw_env.config'), `# device offset size\n${lines.join('\n')}\n`);
     await writeFile(rig.file, Buffer.alloc(copies * ENVIRONMENT_BYTES, 0xff));
@@ -71,6 +72,10 @@ export class UbootRig implements BootRig {
     await rig.setFromFile('factory');
     await rig.boot();
     return rig;
+  }
+
+  get bootloader(): Bootloader {
+    return opened(this.#bootloader);
   }
 
   get file(): string {

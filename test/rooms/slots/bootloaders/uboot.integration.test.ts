@@ -29,7 +29,7 @@ describe('the U-Boot environment', () => {
       if (command[0] === 'fw_setenv' && command.includes('-s')) runs.push(command);
       return rig.run(command, options, given);
     };
-    const bootloader = rig.folder.bootloader(rig.settings, { run: counting });
+    const bootloader = await rig.folder.bootloader(rig.settings, { run: counting });
 
     await bootloader.tryOnce('B', evidence, signal);
     expect([await rig.get('BOOT_ORDER'), await rig.get('BOOT_A_LEFT'), await rig.get('BOOT_B_LEFT')]).toEqual([
@@ -94,7 +94,7 @@ describe('the U-Boot environment', () => {
         options,
         given,
       );
-    const bootloader = rig.folder.bootloader(rig.settings, { run: withDefault });
+    const bootloader = await rig.folder.bootloader(rig.settings, { run: withDefault });
     await expect(bootloader.inspect(signal)).rejects.toMatchObject(expected);
     await expect(bootloader.commit('A', signal)).rejects.toMatchObject(expected);
   });
@@ -121,7 +121,7 @@ describe('the U-Boot environment', () => {
     await rig.set('order=system1 system0', 'tries-system0=a', 'tries-system1=1f');
     const names = { A: 'system0', B: 'system1' };
     const settings = { ...rig.settings, orderVariable: 'order', leftVariable: 'tries-{slot}', attempts: 31, names };
-    const bootloader = rig.folder.bootloader(settings, { run: rig.run });
+    const bootloader = await rig.folder.bootloader(settings, { run: rig.run });
     expect((await bootloader.inspect(signal)).slots.A.detail).toBe('fallback, 10 boot attempts left');
     await bootloader.tryOnce('A', evidenceOfA, signal);
     expect([await rig.get('order'), await rig.get('tries-system0'), await rig.get('tries-system1')]).toEqual([
@@ -138,7 +138,7 @@ describe('the U-Boot environment', () => {
     await chmod(own, 0o755);
     const withOwn: RunProgram = ([tool, ...args], options, given) =>
       runProgram([tool === 'fw_setenv' ? own : tool, ...args], options, given);
-    const bootloader = rig.folder.bootloader(rig.settings, { run: withOwn });
+    const bootloader = await rig.folder.bootloader(rig.settings, { run: withOwn });
     await bootloader.tryOnce('B', evidence, signal);
     expect(await rig.boot()).toBe('B');
     await bootloader.canary(signal);
@@ -149,7 +149,7 @@ describe('the U-Boot environment', () => {
     await using rig = await UbootRig.open(2);
     const deaf: RunProgram = ([tool, ...args], options, given) =>
       runProgram(tool === 'fw_setenv' && args.includes('-s') ? ['true'] : [tool, ...args], options, given);
-    const bootloader = rig.folder.bootloader(rig.settings, { run: deaf });
+    const bootloader = await rig.folder.bootloader(rig.settings, { run: deaf });
     const expected = { code: 'boot-write-not-confirmed', remedy: 'give-up' };
     await expect(bootloader.tryOnce('B', evidence, signal)).rejects.toMatchObject(expected);
     await expect(bootloader.canary(signal)).rejects.toMatchObject(expected);
@@ -158,7 +158,7 @@ describe('the U-Boot environment', () => {
   test('without its tools, its device or its configuration file is an error that names them', async () => {
     await using rig = await UbootRig.open(2);
     const missing: RunProgram = (_command, options, given) => runProgram(['no-such-fw-tool'], options, given);
-    await expect(rig.folder.bootloader(rig.settings, { run: missing }).inspect(signal)).rejects.toMatchObject({
+    await expect((await rig.folder.bootloader(rig.settings, { run: missing })).inspect(signal)).rejects.toMatchObject({
       code: 'boot-environment-unreadable',
       message: expect.stringContaining('no-such-fw-tool') as unknown,
       advice: expect.stringContaining('libubootenv-tool') as unknown,
@@ -178,7 +178,7 @@ describe('the U-Boot environment', () => {
       tool === 'fw_setenv' && args.includes('-s')
         ? runProgram(['sh', '-c', 'echo first >&2; echo "Error storing the env" >&2; exit 234'], options, given)
         : runProgram([tool, ...args], options, given);
-    await expect(rig.folder.bootloader(rig.settings, { run: failing }).canary(signal)).rejects.toMatchObject({
+    await expect((await rig.folder.bootloader(rig.settings, { run: failing })).canary(signal)).rejects.toMatchObject({
       code: 'boot-environment-unwritable',
       message: expect.stringMatching(/^fw_setenv .*: exit code 234: Error storing the env$/) as unknown,
     });
@@ -191,7 +191,7 @@ describe('the U-Boot environment', () => {
       if (command[0] === 'fw_setenv' && command.includes('-s')) caller.abort(new Error('given up'));
       return runProgram(command, options, given);
     };
-    const bootloader = rig.folder.bootloader(rig.settings, { run: interrupted });
+    const bootloader = await rig.folder.bootloader(rig.settings, { run: interrupted });
     await expect(bootloader.tryOnce('B', evidence, caller.signal)).rejects.toThrow('given up');
     expect(await rig.get('BOOT_ORDER')).toBe('B A');
   });
@@ -203,7 +203,7 @@ describe('the U-Boot environment', () => {
     await using rig = await UbootRig.open(copies);
     const said: string[] = [];
     const log = { ...silentLog, warn: (_fields: object, message: string) => void said.push(message) };
-    const bootloader = rig.folder.bootloader(rig.settings, { run: rig.run, log });
+    const bootloader = await rig.folder.bootloader(rig.settings, { run: rig.run, log });
     await bootloader.canary(signal);
     await bootloader.tryOnce('B', evidence, signal);
     expect(said).toHaveLength(warnings);

@@ -64,7 +64,7 @@ async function openExt4(option = 'defaults'): Promise<BootDisk> {
   const file = join(mount.folder, 'grubenv');
   return {
     file,
-    bootloader: folder.bootloader(settings(file)),
+    bootloader: await folder.bootloader(settings(file)),
     disk: async () => readFile(device.backingFile),
     writeAnother: async () => {
       await using other = await open(join(mount.folder, 'other'), 'w');
@@ -101,7 +101,7 @@ async function openFat(): Promise<BootDisk> {
   const opened = opening.move();
   return {
     file,
-    bootloader: folder.bootloader(settings(file), { fs }),
+    bootloader: await folder.bootloader(settings(file), { fs }),
     disk: async () => readFile(image),
     writeAnother: async () => {
       await writeFile(folder.file('other'), 'x'.repeat(65_536));

@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import type { Bootloader, SlotName } from '../../../../../src/update/ports.ts';
 import { Power } from '../../../../stand-ins/machine/power.ts';
 import type { BootRig } from '../bootloader-contract.ts';
-import { GatewayFolder, plainNames } from '../gateway-folder.ts';
+import { GatewayFolder, opened, plainNames } from '../gateway-folder.ts';
 import type { SettingsOfBootloader } from '../gateway-folder.ts';
 import { PoweredFs } from '../powered-edges.ts';
 import { readmeScript } from '../readme-script.ts';
@@ -47,24 +47,29 @@ export class GrubRig implements BootRig {
   readonly attempts: number;
   readonly settings: SettingsOfBootloader<'grub'>;
   readonly folder: GatewayFolder;
-  readonly bootloader: Bootloader;
   readonly #fs = new PoweredFs(this.power, 'without journal');
+
+  #bootloader: Bootloader | undefined;
 
   private constructor(folder: GatewayFolder, attempts: number) {
     this.folder = folder;
     this.attempts = attempts - 1;
     this.settings = { kind: 'grub', environment: folder.file('grubenv'), attempts, names: plainNames };
-    this.bootloader = folder.bootloader(this.settings, { fs: this.#fs.api });
   }
 
   static async open(attempts: number): Promise<GrubRig> {
     const rig = new GrubRig(await GatewayFolder.create(), attempts);
+    rig.#bootloader = await rig.folder.bootloader(rig.settings, { fs: rig.#fs.api });
     await run('grub-editenv', [rig.file, 'create']);
     await rig.fill('A', true);
     await rig.set(`ATTEMPTS=${attempts}`, 'mine=kept');
     await rig.boot();
     await rig.fill('B', true);
     return rig;
+  }
+
+  get bootloader(): Bootloader {
+    return opened(this.#bootloader);
   }
 
   get file(): string {

@@ -151,7 +151,7 @@ describe('the GRUB environment', () => {
     const open = async () => {
       throw Object.assign(new Error('EROFS: read-only file system, open'), { code: 'EROFS' });
     };
-    const bootloader = rig.folder.bootloader(rig.settings, { fs: { ...realFs, open } });
+    const bootloader = await rig.folder.bootloader(rig.settings, { fs: { ...realFs, open } });
     await expect(bootloader.canary(signal)).rejects.toMatchObject({
       code: 'boot-environment-unwritable',
       message: `GRUB environment: cannot write ${rig.file}: EROFS: read-only file system, open`,
@@ -189,7 +189,7 @@ describe('the GRUB environment', () => {
       [Symbol.asyncDispose]: async () => {},
     };
     const fs = { ...realFs, open: async () => deafFile } as unknown as BootFs;
-    const bootloader = rig.folder.bootloader(rig.settings, { fs });
+    const bootloader = await rig.folder.bootloader(rig.settings, { fs });
     const expected = { code: 'boot-write-not-confirmed' };
     await expect(bootloader.tryOnce('B', evidence, signal)).rejects.toMatchObject(expected);
     await expect(bootloader.canary(signal)).rejects.toMatchObject(expected);

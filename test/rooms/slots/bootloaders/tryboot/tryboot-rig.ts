@@ -3,7 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import type { Bootloader, SlotName } from '../../../../../src/update/ports.ts';
 import { Power } from '../../../../stand-ins/machine/power.ts';
 import type { BootRig } from '../bootloader-contract.ts';
-import { GatewayFolder } from '../gateway-folder.ts';
+import { GatewayFolder, opened } from '../gateway-folder.ts';
 import type { SettingsOfBootloader } from '../gateway-folder.ts';
 import { PoweredFs } from '../powered-edges.ts';
 
@@ -15,20 +15,25 @@ export class TrybootRig implements BootRig {
   readonly attempts = 9;
   readonly folder: GatewayFolder;
   readonly settings: SettingsOfBootloader<'tryboot'>;
-  readonly bootloader: Bootloader;
   readonly #fs = new PoweredFs(this.power, 'with journal');
+
+  #bootloader: Bootloader | undefined;
 
   private constructor(folder: GatewayFolder) {
     this.folder = folder;
     this.settings = { kind: 'tryboot', autoboot: folder.file('autoboot.txt'), partitions: { A: 2, B: 3 } };
-    this.bootloader = folder.bootloader(this.settings, { fs: this.#fs.api });
   }
 
   static async open(text = factoryAutoboot): Promise<TrybootRig> {
     const rig = new TrybootRig(await GatewayFolder.create());
+    rig.#bootloader = await rig.folder.bootloader(rig.settings, { fs: rig.#fs.api });
     await rig.write(text);
     await rig.boot();
     return rig;
+  }
+
+  get bootloader(): Bootloader {
+    return opened(this.#bootloader);
   }
 
   async boot(rebootArgument?: string): Promise<SlotName> {

@@ -34,7 +34,7 @@ describe('autoboot.txt', () => {
   test('leaves nothing behind of a longer number', async () => {
     await using rig = await TrybootRig.open();
     await rig.write('[all]\ntryboot_a_b=1\nboot_partition=2\n[tryboot]\nboot_partition=12');
-    const bootloader = rig.folder.bootloader({ ...rig.settings, partitions: { A: 2, B: 12 } });
+    const bootloader = await rig.folder.bootloader({ ...rig.settings, partitions: { A: 2, B: 12 } });
     await bootloader.markUnbootable('B', signal);
     expect(await rig.read()).toBe('[all]\ntryboot_a_b=1\nboot_partition=2\n[tryboot]\nboot_partition=2\n');
   });
@@ -43,7 +43,7 @@ describe('autoboot.txt', () => {
     await using rig = await TrybootRig.open();
     const told: string[] = [];
     const onKept = async (): Promise<void> => void told.push('kept');
-    const bootloader = rig.folder.bootloader(rig.settings, { onKept });
+    const bootloader = await rig.folder.bootloader(rig.settings, { onKept });
     await bootloader.tryOnce('B', evidence, signal);
     await bootloader.commit('B', signal);
     expect(told).toEqual([]);
@@ -61,7 +61,7 @@ describe('autoboot.txt', () => {
       [Symbol.asyncDispose]: async () => {},
     };
     const fs = { readFile, realpath, rename: async () => {}, open: async () => deafFile } as unknown as BootFs;
-    const bootloader = rig.folder.bootloader(rig.settings, { fs });
+    const bootloader = await rig.folder.bootloader(rig.settings, { fs });
     const expected = { code: 'boot-write-not-confirmed' };
     await expect(bootloader.tryOnce('B', evidence, signal)).rejects.toMatchObject(expected);
     await expect(bootloader.canary(signal)).rejects.toMatchObject(expected);
@@ -72,7 +72,7 @@ describe('autoboot.txt', () => {
     const open = async () => {
       throw Object.assign(new Error('EROFS: read-only file system, open'), { code: 'EROFS' });
     };
-    const bootloader = rig.folder.bootloader(rig.settings, { fs: { readFile, realpath, rename, open } });
+    const bootloader = await rig.folder.bootloader(rig.settings, { fs: { readFile, realpath, rename, open } });
     await expect(bootloader.canary(signal)).rejects.toMatchObject({
       code: 'boot-environment-unwritable',
       message: expect.stringContaining('read-only file system') as unknown,
@@ -87,7 +87,7 @@ describe('autoboot.txt', () => {
     await using rig = await TrybootRig.open();
     await rm(rig.settings.autoboot);
     await plant(rig.settings.autoboot);
-    await expect(rig.folder.bootloader(rig.settings).inspect(signal)).rejects.toMatchObject({
+    await expect((await rig.folder.bootloader(rig.settings)).inspect(signal)).rejects.toMatchObject({
       code: 'boot-environment-unreadable',
       message: expect.stringContaining('it is not a regular file') as unknown,
     });
