@@ -14,7 +14,6 @@ import { causeFirst } from './doctor/mixture.ts';
 import type { SeenMixture } from './doctor/mixture.ts';
 import { noTargets } from './doctor/obstacles.ts';
 import { gatherStatus } from './gather-status.ts';
-import { inspectFile } from './inspect-file.ts';
 import { checkReport } from './look-report.ts';
 import type { Looks } from './rounds/agenda.ts';
 import { noteForce } from './security/note-events.ts';
@@ -95,6 +94,7 @@ export class Agent implements AgentOperations, AsyncDisposable {
   }
 
   async inspect({ path }: InputOf<'inspect'>, signal: AbortSignal): Promise<OutputOf<'inspect'>> {
+    const { inspectFile } = await import('./inspect-file.ts');
     return inspectFile(path, this.#wiring, signal);
   }
 

@@ -1,3 +1,4 @@
+import type { TargetSettings } from '../config/config.ts';
 import type { FileReport } from '../control/file-report.ts';
 import { describeFirmware } from '../firmware/describe-firmware.ts';
 import type { FirmwareDescription } from '../firmware/describe-firmware.ts';
@@ -14,7 +15,7 @@ import { holdOfStandstill } from '../update/choice/plan.ts';
 import { refuseRelease } from '../update/choice/release-rules.ts';
 import { requireBases } from '../update/delta/base.ts';
 import { UpdateError } from '../update/errors.ts';
-import type { FirmwareHeader, FirmwareSource, PayloadHeader, Target } from '../update/ports.ts';
+import type { FirmwareHeader, FirmwareSource, PayloadHeader } from '../update/ports.ts';
 import { otherSlot } from '../update/slot.ts';
 import { resolveTargets } from '../update/staging/targets.ts';
 import { judgeList } from './inspect-list.ts';
@@ -65,7 +66,7 @@ function describe(
   file: string,
   { header, digest, sizes }: FirmwareDescription,
   keys: Keyring['keys'],
-  targets: ReadonlyMap<PayloadHeader, Target>,
+  targets: ReadonlyMap<PayloadHeader, TargetSettings>,
 ): Omit<FileReport, 'obstacles'> {
   if (header === undefined) return { file, digest, payloads: [] };
   const { kind, name, deviceTypes, securityVersion, signedBy, unknownSigner } = header;
@@ -134,26 +135,26 @@ function holdsOf({ header }: FirmwareDescription, { journal, world }: Wiring): r
 
 function targetsFor(
   header: FirmwareHeader | undefined,
-  { config, targets }: Wiring,
-): ReadonlyMap<PayloadHeader, Target> {
+  { config }: Wiring,
+): ReadonlyMap<PayloadHeader, TargetSettings> {
   if (header === undefined || header.kind === 'trust-list') return new Map();
   const { defaultTarget } = config.update;
+  const targets = new Map(config.targets.map((target) => [target.name, target]));
   return resolveTargets(header, targets, { defaultTarget, bootingTarget: bootingTarget(config) });
 }
 
 /** Slots that could not be written, are too small, or do not hold the base of a delta. */
 async function placeObstacles(
   { sizes }: FirmwareDescription,
-  targets: ReadonlyMap<PayloadHeader, Target>,
-  { config, bootloader, journal, remote }: Wiring,
+  targets: ReadonlyMap<PayloadHeader, TargetSettings>,
+  { config, bootloader, journal, remote, targets: places }: Wiring,
   signal: AbortSignal,
 ): Promise<readonly Obstacle[]> {
   const found: Obstacle[] = [];
   if (remote !== undefined) return found; // only the helper may look at the slots
-  for (const [payload, target] of targets) {
-    const { kind, name } = target;
-    const settings = config.targets.find((target) => target.name === name);
-    if (kind !== 'slots' || settings?.kind !== 'slots' || bootloader === undefined) continue;
+  for (const [payload, settings] of targets) {
+    const target = places.get(settings.name);
+    if (settings.kind !== 'slots' || target === undefined || bootloader === undefined) continue;
     const { obstacles } = await attempt(async () => {
       const booted = await bootloader.bootedSlot(signal);
       const slot = otherSlot(booted);

@@ -6,7 +6,6 @@ import type { LoadedConfig } from '../config/load-config.ts';
 import type { DaemonSeen } from '../control/gateway-state.ts';
 import { systemErrorCode } from '../system/errors.ts';
 import { DAEMON, whoHolds } from '../system/files/lock.ts';
-import { lookAtJournal } from '../update/journal/journal.ts';
 import { Agent } from './agent.ts';
 import type { AgentDeps } from './agent.ts';
 import { DaemonError } from './errors.ts';
@@ -59,7 +58,9 @@ export async function openLook(
 
 /** A copy of the journal; undefined: the helper has the journal, and hands out only copies. */
 async function copyOf({ config }: LoadedConfig): Promise<Before | undefined> {
-  return config.system.helper === undefined ? { journal: await lookAtJournal(config.paths.state) } : undefined;
+  if (config.system.helper !== undefined) return undefined;
+  const { lookAtJournal } = await import('../update/journal/journal.ts');
+  return { journal: await lookAtJournal(config.paths.state) };
 }
 
 /**

@@ -7,27 +7,16 @@ import { payloadDigest } from './flash/board-store.ts';
 import type { BoardStore, FlashedImage, KeptImage } from './flash/board-store.ts';
 import type { FlashProgress, FlashRequest } from './flash/flash.ts';
 import { openPayloadFile } from './flash/payload-file.ts';
+import type { ReadBoardImage } from './images/board-image.ts';
 import { makeImage } from './images/image.ts';
 import type { Image } from './images/image.ts';
-import { claimsOf, readImage } from './images/read-image.ts';
-import { loadMcubootKey } from './mcuboot-key.ts';
-import type { BoardSettings } from './settings.ts';
+import { claimsOf } from './images/read-image.ts';
 
 /** A board, its folder in the state directory, and the reader of its images. */
 export interface McuTargetDeps {
   readonly board: FlashableBoard;
   readonly store: BoardStore;
   readonly readImage: ReadBoardImage;
-}
-
-/** Throws a McuError for a file that is no image for this target. */
-export type ReadBoardImage = (file: Uint8Array) => Promise<Image>;
-
-export function boardImageReader({ address, mcubootKeyFile }: BoardSettings): ReadBoardImage {
-  return async (file) => {
-    const mcubootKey = mcubootKeyFile === undefined ? undefined : await loadMcubootKey(mcubootKeyFile);
-    return readImage(file, { address, mcubootKey });
-  };
 }
 
 /** The target of a board in an update. */

@@ -17,7 +17,7 @@ import { DaemonError } from '../errors.ts';
 import { listPackages } from '../packages.ts';
 import { describeKey, isUsable, NO_KEY, NO_KEY_LEFT } from '../wiring/trust.ts';
 import type { Wiring } from '../wiring/wiring.ts';
-import { finding } from './engine-checks.ts';
+import { finding } from './finding.ts';
 import { tryUsers } from './program-users.ts';
 import { refuseExposedState, refuseMisplacedState, stateDoubt } from './state-directory.ts';
 

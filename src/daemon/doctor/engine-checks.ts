@@ -8,11 +8,11 @@ import { lookAtPlace } from '../../slots/bootloaders/create-bootloader.ts';
 import { realSystem } from '../../slots/device-identity.ts';
 import { slotError } from '../../slots/errors.ts';
 import { admitSlot } from '../../slots/slot-admission.ts';
-import { AgentError } from '../../system/errors.ts';
 import { runProgram } from '../../system/processes/child-process.ts';
 import type { Bootloader } from '../../update/ports.ts';
 import { otherSlot } from '../../update/slot.ts';
 import { hasBootloader, otherSlots } from '../wiring/slot-settings.ts';
+import { finding } from './finding.ts';
 import { noTargets } from './obstacles.ts';
 import { trySafetyNet } from './safety-net.ts';
 
@@ -47,20 +47,6 @@ export async function examineEngine(engine: ExaminedEngine, signal: AbortSignal)
     if (found !== undefined) findings.push(found);
   }
   return findings;
-}
-
-/** The finding of one check; undefined: this gateway does not need it. */
-export async function finding(
-  name: string,
-  look: () => Promise<string | undefined>,
-): Promise<DoctorFinding | undefined> {
-  try {
-    const detail = await look();
-    return detail === undefined ? undefined : { name, ok: true, detail };
-  } catch (error) {
-    if (!(error instanceof AgentError)) throw error;
-    return { name, ok: false, detail: error.message, advice: error.advice };
-  }
 }
 
 async function lookAtBootEnvironment(

@@ -1,6 +1,6 @@
 import type { OperationRequest } from '../../control/server/operation-runner.ts';
 import { otherSlot } from '../../update/slot.ts';
-import { requireGoal } from '../../update/trial/go-back.ts';
+import { requireGoal } from '../../update/trial/goal.ts';
 import type { Wiring } from '../wiring/wiring.ts';
 
 /** Throws `nothing-to-go-back-to`, so that no operation is interrupted for a rollback that is impossible. */

@@ -2,10 +2,10 @@ import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 
 import type { Config } from '../../config/config.ts';
-import type { ReadStateText } from '../../firmware/trust/trust-store.ts';
 import type { FlashableBoard } from '../../mcu/create-board.ts';
 import { BoardStore } from '../../mcu/flash/board-store.ts';
-import { boardImageReader, createMcuTarget } from '../../mcu/mcu-target.ts';
+import { boardImageReader } from '../../mcu/images/board-image.ts';
+import { createMcuTarget } from '../../mcu/mcu-target.ts';
 import type { McuTargetDeps } from '../../mcu/mcu-target.ts';
 import type { BoardSettings } from '../../mcu/settings.ts';
 import { guardOn, PACKAGE_GUARD } from '../../package/guard-socket.ts';
@@ -18,8 +18,8 @@ import { findImageVersion } from '../../system/device/image-version.ts';
 import type { AgentError } from '../../system/errors.ts';
 import type { Log } from '../../system/log/log.ts';
 import { runProgram } from '../../system/processes/child-process.ts';
+import { LinuxMachine } from '../../system/processes/machine.ts';
 import { minuteOfDay } from '../../system/time/daily-window.ts';
-import { probeSynchronization } from '../../telemetry/clock/clock.ts';
 import type { StagedBefore } from '../../update/choice/order.ts';
 import type { HookPort } from '../../update/hooks/hooks.ts';
 import { FileJournal } from '../../update/journal/journal.ts';
@@ -36,23 +36,72 @@ import type { HealthGate } from '../../update/trial/health-gate.ts';
 import { Updater } from '../../update/updater.ts';
 import { tellSafetyNet } from '../doctor/safety-net.ts';
 import { admitStateDirectory, stateFs } from '../doctor/state-directory.ts';
+import type { History } from '../history/history.ts';
+import { JournalWithHistory } from '../history/journal-with-history.ts';
+import { KeptBoards } from '../kept-boards.ts';
 import { noteRefusal } from '../security/note-events.ts';
 import type { SecurityNotes } from '../security/security-log.ts';
 import { bootingTarget, followOf, stagingSettings } from './settings.ts';
 import { singleSystem } from './single-system.ts';
 import { hasBootloader, otherSlots } from './slot-settings.ts';
 import { stagingWithKeys } from './staging-with-keys.ts';
-import { Trust } from './trust.ts';
-import type { World } from './wiring.ts';
+import type { Trust } from './trust.ts';
+import type { EngineWorld } from './wiring.ts';
 
-// Wires the parts that install: journal, keys, floors, slots and bootloader. They are in the agent, or in its helper.
+// The parts that install: journal, floors, slots and bootloader. They are in the agent, or in its helper; whoever has
+// a helper must not load this file, or what it imports.
 
-/** `readText` is given where the helper keeps the lists. */
-export function wireTrust(config: Config, { clock, boot }: EngineWorld, readText?: ReadStateText): Trust {
-  return new Trust({ config, fs: stateFs(config), clock, probe: probeSynchronization(boot?.timesync), readText });
+export interface EngineParts {
+  readonly config: Config;
+  readonly world: EngineWorld;
+  readonly trust: Trust;
+  readonly security: SecurityNotes;
+  readonly history: Pick<History, 'note'>;
+  /** The journal that a reload keeps; undefined: it is opened. */
+  readonly journal?: Journal | undefined;
+  /** Where the safety net is told that a slot is kept. Default: the agent's run directory. */
+  readonly runDirectory?: string;
+  readonly flashableOf: (settings: BoardSettings) => FlashableBoard;
+  readonly ports: EnginePorts;
 }
 
-export async function openJournal(config: Config, log: Log, security: SecurityNotes): Promise<Journal> {
+/** What only the process with the network can do. */
+export interface EnginePorts {
+  readonly service: ProvisioningService;
+  readonly health: HealthGate;
+  readonly hooks: HookPort;
+  readonly meteredLink: () => Promise<string | undefined>;
+}
+
+export interface Engine {
+  readonly config: Config;
+  readonly journal: Journal;
+  readonly trust: Trust;
+  readonly machine: Machine;
+  readonly targets: ReadonlyMap<string, Target>;
+  /** Undefined: no target of kind slots is configured. */
+  readonly bootloader: Bootloader | undefined;
+  /** Undefined: no target is configured. */
+  readonly updater: Updater | undefined;
+  readonly boards: KeptBoards;
+}
+
+export async function engineOf(parts: EngineParts): Promise<Engine> {
+  const { config, world, trust, security, history, flashableOf, ports } = parts;
+  const machine = new LinuxMachine(config.system);
+  const { slots, bootloader } = await wireSlots(config, world, machine, parts.runDirectory);
+  const boards = wireBoards(config, flashableOf);
+  const targets = targetsOf(slots, boards, wirePackages(config, world));
+  const journal = parts.journal ?? new JournalWithHistory(await openJournal(config, world.log, security), history);
+  const wired = { config, world, journal, trust, security, machine, targets, bootloader, ...ports };
+  return {
+    ...wired,
+    updater: targets.size === 0 ? undefined : wireUpdater(wired),
+    boards: new KeptBoards({ config, journal, boards, security, log: world.log }),
+  };
+}
+
+async function openJournal(config: Config, log: Log, security: SecurityNotes): Promise<Journal> {
   const { state } = config.paths;
   return FileJournal.open(state, log, stateFs(config), {
     admit: async () => admitStateDirectory(config),
@@ -60,8 +109,7 @@ export async function openJournal(config: Config, log: Log, security: SecurityNo
   });
 }
 
-/** `runDirectory`: where the safety net is told that a slot is kept. */
-export async function wireSlots(
+async function wireSlots(
   config: Config,
   { log, boot }: EngineWorld,
   machine: Machine,
@@ -81,7 +129,7 @@ export async function wireSlots(
 }
 
 /** The boards by the name of their target, each with its folder. */
-export function wireBoards(
+function wireBoards(
   { targets, paths }: Config,
   flashableOf: (settings: BoardSettings) => FlashableBoard,
 ): ReadonlyMap<string, McuTargetDeps> {
@@ -94,7 +142,7 @@ export function wireBoards(
   );
 }
 
-export function wirePackages(config: Config, { clock }: EngineWorld): readonly PackageTarget[] {
+function wirePackages(config: Config, { clock }: EngineWorld): readonly PackageTarget[] {
   const settings = config.targets.filter((target) => target.kind === 'package');
   const { deadlineMs: healthMs } = config.update.health;
   const around = { clock, run: runProgram, healthMs, askGuard: guardOn(PACKAGE_GUARD) };
@@ -109,7 +157,7 @@ export async function packagesLeft({ targets, paths }: Config): ReturnType<typeo
 }
 
 /** All targets by their names. */
-export function targetsOf(
+function targetsOf(
   slots: readonly SlotsTarget[],
   boards: ReadonlyMap<string, McuTargetDeps>,
   packages: readonly PackageTarget[],
@@ -118,25 +166,12 @@ export function targetsOf(
   return new Map(targets.map((target) => [target.name, target]));
 }
 
-export type EngineWorld = Pick<World, 'clock' | 'random' | 'log' | 'boot'>;
-
-export interface UpdaterWiringDeps {
-  readonly journal: Journal;
-  readonly config: Config;
+interface UpdaterWiringDeps extends EnginePorts, Omit<Engine, 'updater' | 'boards'> {
   readonly world: EngineWorld;
-  readonly service: ProvisioningService;
-  readonly health: HealthGate;
-  readonly hooks: HookPort;
-  readonly meteredLink: () => Promise<string | undefined>;
-  readonly targets: ReadonlyMap<string, Target>;
-  /** Undefined: there are only boards. */
-  readonly bootloader: Bootloader | undefined;
-  readonly machine: Machine;
-  readonly trust: Trust;
   readonly security: SecurityNotes;
 }
 
-export function wireUpdater(deps: UpdaterWiringDeps): Updater {
+function wireUpdater(deps: UpdaterWiringDeps): Updater {
   const { journal, config, world, service, health, hooks, meteredLink } = deps;
   const { targets, bootloader = singleSystem, machine, trust, security } = deps;
   const { update, report } = config;

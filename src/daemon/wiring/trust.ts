@@ -15,9 +15,12 @@ import { StorageError } from '../../system/files/durable-file.ts';
 import type { DurableFs } from '../../system/files/durable-file.ts';
 import type { Clock } from '../../system/time/clock.ts';
 import { isPlausible } from '../../system/time/wall-clock.ts';
+import { probeSynchronization } from '../../telemetry/clock/clock.ts';
 import type { ProbeSynchronization } from '../../telemetry/clock/clock.ts';
 import type { StagedBefore } from '../../update/choice/order.ts';
+import { stateFs } from '../doctor/state-directory.ts';
 import type { TakenList } from '../security/taken-list.ts';
+import type { EngineWorld } from './wiring.ts';
 
 export interface TrustDeps {
   readonly config: {
@@ -229,6 +232,11 @@ function newsOf({ number, keys, revoked }: TrustList, before: TrustList | undefi
     revokedKeys: newIn(revoked.keys, before?.revoked.keys),
     revokedReleases: newIn(revoked.releases, before?.revoked.releases),
   };
+}
+
+/** `readText` is given where the helper keeps the lists. */
+export function wireTrust(config: Config, { clock, boot }: EngineWorld, readText?: ReadStateText): Trust {
+  return new Trust({ config, fs: stateFs(config), clock, probe: probeSynchronization(boot?.timesync), readText });
 }
 
 /** Runs an operation, and adds to its outcome the list of keys and revocations that it installed, if it did. */

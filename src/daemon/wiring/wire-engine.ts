@@ -7,20 +7,20 @@ import { HelperError } from '../../helper/errors.ts';
 import { helperVerbs } from '../../helper/verbs.ts';
 import type { Board } from '../../mcu/connection.ts';
 import { createBoard, flashable } from '../../mcu/create-board.ts';
-import { boardImageReader } from '../../mcu/mcu-target.ts';
-import type { ReadBoardImage } from '../../mcu/mcu-target.ts';
+import type { FlashableBoard } from '../../mcu/create-board.ts';
+import { boardImageReader } from '../../mcu/images/board-image.ts';
+import type { ReadBoardImage } from '../../mcu/images/board-image.ts';
+import type { BoardSettings } from '../../mcu/settings.ts';
+import type { leftByUpdates } from '../../package/left-by-updates.ts';
 import { LinuxMachine } from '../../system/processes/machine.ts';
 import type { HookPort } from '../../update/hooks/hooks.ts';
 import type { Journal } from '../../update/journal/journal.ts';
 import type { Bootloader, Machine, Target } from '../../update/ports.ts';
 import { boardNamed } from '../board-files.ts';
-import { examineEngine } from '../doctor/engine-checks.ts';
 import type { History } from '../history/history.ts';
-import { JournalWithHistory } from '../history/journal-with-history.ts';
-import { KeptBoards } from '../kept-boards.ts';
 import type { SecurityLog } from '../security/security-log.ts';
 import type { BoardRoom } from './board-room.ts';
-import { openJournal, packagesLeft, targetsOf, wireBoards, wirePackages, wireSlots, wireUpdater } from './engine.ts';
+import { hasBootloader } from './slot-settings.ts';
 import type { Trust } from './trust.ts';
 import type { UpdateRoom } from './update-room.ts';
 import type { Before, World } from './wiring.ts';
@@ -28,6 +28,7 @@ import type { Before, World } from './wiring.ts';
 /** The engine of updates, in this process or in the helper. */
 export interface EngineWiring {
   readonly journal: Journal;
+  /** What this process installs on: nothing where the helper does. */
   readonly targets: ReadonlyMap<string, Target>;
   readonly machine: Machine;
   /** The boards by the name of their target. */
@@ -40,7 +41,7 @@ export interface EngineWiring {
   /** Undefined: this process installs by itself. */
   readonly remote: RemoteEngine | undefined;
   /** What updates left of the packages that are targets, by the names of these. */
-  readonly leftByUpdates: () => ReturnType<typeof packagesLeft>;
+  readonly leftByUpdates: () => ReturnType<typeof leftByUpdates>;
   /** What `doctor` says about slots and boot environment. */
   readonly examineEngine: (signal: AbortSignal) => Promise<readonly DoctorFinding[]>;
 }
@@ -91,28 +92,29 @@ export async function findRemote(
   return remote;
 }
 
-export async function wireEngine(deps: EngineWiringDeps, journal: Journal | undefined): Promise<EngineWiring> {
-  const { config, world, remote } = deps;
-  const machine = new LinuxMachine(config.system);
-  const { slots, bootloader } = await wireSlots(config, world, machine);
-  const boards = await boardLines(config, world);
-  const kept = wireBoards(config, ({ name }) => flashable(boardNamed(name, boards).board));
-  const targets = targetsOf(slots, kept, wirePackages(config, world));
-  if (remote !== undefined) return { boards, targets, ...remoteEngine(deps, remote, boards, slots.length > 0) };
-  const { security, history, trust, agentPorts } = deps;
-  const own = journal ?? new JournalWithHistory(await openJournal(config, world.log, security), history);
-  const engine = { journal: own, config, world, targets, machine, bootloader, trust, security, ...agentPorts };
+/** Where there is a helper, what installs is not even loaded. */
+export async function wireEngine(deps: EngineWiringDeps, before: Journal | undefined): Promise<EngineWiring> {
+  const { config, world, trust, security, history, agentPorts, remote } = deps;
+  const lines = await boardLines(config, world);
+  if (remote !== undefined) return remoteEngine(deps, remote, lines);
+  const { engineOf, packagesLeft } = await import('./engine.ts');
+  const flashableOf = ({ name }: BoardSettings): FlashableBoard => flashable(boardNamed(name, lines).board);
+  const parts = { config, world, trust, security, history, journal: before, flashableOf, ports: agentPorts };
+  const { journal, targets, machine, bootloader, updater, boards } = await engineOf(parts);
   return {
-    journal: own,
-    boards,
-    boardRoom: new KeptBoards({ config, journal: own, boards: kept, security, log: world.log }),
+    journal,
+    boards: lines,
+    boardRoom: boards,
     targets,
     machine,
     bootloader,
-    updater: targets.size === 0 ? undefined : wireUpdater(engine),
+    updater,
     remote,
     leftByUpdates: async () => packagesLeft(config),
-    examineEngine: async (signal) => examineEngine({ config, bootloader }, signal),
+    examineEngine: async (signal) => {
+      const { examineEngine } = await import('../doctor/engine-checks.ts');
+      return examineEngine({ config, bootloader }, signal);
+    },
   };
 }
 
@@ -120,14 +122,15 @@ function remoteEngine(
   { config, world, agentPorts }: EngineWiringDeps,
   remote: RemoteEngine,
   boards: ReadonlyMap<string, BoardLine>,
-  hasSlots: boolean,
-): Omit<EngineWiring, 'boards' | 'targets'> {
+): EngineWiring {
   const { clock } = world;
   const ports = { ...agentPorts, board: (name: string): Board => boardNamed(name, boards).board };
   const updater = new RemoteUpdater({ engine: remote, ports, policy: config.update, clock });
   const own = new LinuxMachine(config.system);
   return {
     journal: remote.journal,
+    boards,
+    targets: new Map(),
     boardRoom: new RemoteBoards(remote.client, ports, boards.size > 0),
     machine: {
       bootId: async () => own.bootId(),
@@ -135,7 +138,7 @@ function remoteEngine(
         await remote.client.order(helperVerbs.reboot, {}, { ports }, signal);
       },
     },
-    bootloader: hasSlots ? remote.bootloader : undefined,
+    bootloader: config.targets.some(hasBootloader) ? remote.bootloader : undefined,
     updater: config.targets.length === 0 ? undefined : updater,
     remote,
     leftByUpdates: async () => remote.leftByUpdates,

@@ -19,9 +19,9 @@ import { createHealthGate } from '../../update/trial/health.ts';
 import { prepareStateDirectory, stateFs } from '../doctor/state-directory.ts';
 import { History } from '../history/history.ts';
 import { SecurityLog } from '../security/security-log.ts';
-import { wireTrust } from './engine.ts';
 import { hookPrograms } from './settings.ts';
 import { hasBootloader } from './slot-settings.ts';
+import { wireTrust } from './trust.ts';
 import type { Trust } from './trust.ts';
 import { findRemote, wireEngine } from './wire-engine.ts';
 import type { EngineWiring } from './wire-engine.ts';
@@ -50,6 +50,9 @@ export interface World {
   /** Called when an event was added to the security log. */
   readonly onSecurityEvent?: () => void;
 }
+
+/** The part of it that installing needs. */
+export type EngineWorld = Pick<World, 'clock' | 'random' | 'log' | 'boot'>;
 
 /** Everything that one configuration brings to life; it is disposed as a whole. */
 export interface Wiring extends EngineWiring, AsyncDisposable {

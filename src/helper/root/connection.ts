@@ -1,7 +1,8 @@
 import type { Socket } from 'node:net';
 
 import type { Config } from '../../config/config.ts';
-import type { EngineWorld } from '../../daemon/wiring/engine.ts';
+import type { Engine } from '../../daemon/wiring/engine.ts';
+import type { EngineWorld } from '../../daemon/wiring/wiring.ts';
 import { HelperError } from '../errors.ts';
 import { MAX_AGENT_HEAD_BYTES } from '../link/frame.ts';
 import { Link } from '../link/link.ts';
@@ -11,7 +12,7 @@ import { heardNote } from '../verbs.ts';
 import type { HelperNotes } from '../verbs.ts';
 import { AskAgent } from './ask-agent.ts';
 import { openEngine, toldSecurity } from './engine.ts';
-import type { Engine, EngineListeners } from './engine.ts';
+import type { EngineListeners } from './engine.ts';
 import { rowOf } from './service-table.ts';
 
 export interface ConnectionOptions {

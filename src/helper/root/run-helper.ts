@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import process from 'node:process';
 
 import type { Config } from '../../config/config.ts';
-import type { EngineWorld } from '../../daemon/wiring/engine.ts';
+import type { EngineWorld } from '../../daemon/wiring/wiring.ts';
 import { describeError, systemErrorCode } from '../../system/errors.ts';
 import { acquireLock } from '../../system/files/lock.ts';
 import type { Environment } from '../../system/processes/environment.ts';

@@ -9,6 +9,7 @@ import { readImageSource } from '../../daemon/board-files.ts';
 import { examineEngine } from '../../daemon/doctor/engine-checks.ts';
 import { stateFs } from '../../daemon/doctor/state-directory.ts';
 import { packagesLeft } from '../../daemon/wiring/engine.ts';
+import type { Engine } from '../../daemon/wiring/engine.ts';
 import { tellingOfLists } from '../../daemon/wiring/trust.ts';
 import { AgentError, valueOrError } from '../../system/errors.ts';
 import { readTextFile } from '../../system/files/durable-file.ts';
@@ -22,7 +23,6 @@ import type { HelperVerb, Snapshot, Verb } from '../verbs.ts';
 import { remoteFirmware } from './agent-ports.ts';
 import type { AskAgent } from './ask-agent.ts';
 import { runDirectoryOf } from './engine.ts';
-import type { Engine } from './engine.ts';
 import { permitToGoBack, takePermit } from './permit.ts';
 
 /** The parts that a call may use. */

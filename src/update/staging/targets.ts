@@ -7,12 +7,12 @@ import type { StagedFirmware } from '../ports/incoming.ts';
 export type TargetChoice = Pick<UpdateSettings, 'defaultTarget' | 'bootingTarget'>;
 
 /** The configured target of each payload. Refuses the firmware if one is missing. */
-export function resolveTargets(
+export function resolveTargets<T extends Pick<Target, 'name'>>(
   header: FirmwareHeader,
-  targets: ReadonlyMap<string, Target>,
+  targets: ReadonlyMap<string, T>,
   settings: TargetChoice,
-): ReadonlyMap<PayloadHeader, Target> {
-  const resolved = new Map<PayloadHeader, Target>();
+): ReadonlyMap<PayloadHeader, T> {
+  const resolved = new Map<PayloadHeader, T>();
   const taken = new Set<string>();
   for (const payload of header.payloads) {
     const target = findTarget(payload, targets, settings);
@@ -30,7 +30,7 @@ export function placesOf(targets: Iterable<Target>, slot: SlotName): string {
   return [...new Set(places)].join(', ');
 }
 
-function findTarget(payload: PayloadHeader, targets: ReadonlyMap<string, Target>, settings: TargetChoice): Target {
+function findTarget<T>(payload: PayloadHeader, targets: ReadonlyMap<string, T>, settings: TargetChoice): T {
   const name = nameOfTarget(payload, settings);
   if (name === undefined) throw refuse('target-unknown', payload, 'the configuration does not say where it goes');
   const target = targets.get(name);

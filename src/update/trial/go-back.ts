@@ -5,13 +5,14 @@ import type { UpdatePorts } from '../choice/order.ts';
 import { withdraw } from '../choice/withdraw.ts';
 import { UpdateError } from '../errors.ts';
 import { evidenceOfHistory } from '../evidence.ts';
-import type { FirmwareRecord, Installed, UpdateState } from '../journal/state.ts';
+import type { FirmwareRecord, Installed } from '../journal/state.ts';
 import type { InstallOutcome } from '../outcome.ts';
 import type { InPlaceTarget, SlotName } from '../ports.ts';
 import { otherSlot } from '../slot.ts';
 import { unverifiedFirmware } from '../what-runs.ts';
 import { findBefore } from '../whole-slot.ts';
 import type { FoundBefore } from '../whole-slot.ts';
+import { requireGoal } from './goal.ts';
 import { judgeTrial, startTrial } from './trial.ts';
 
 export interface GoBackFlags {
@@ -61,15 +62,6 @@ export async function goBack(
     trials: settings.trials,
   });
   return startTrial(phase, { evidence, reboot: flags.reboot }, ports, signal);
-}
-
-/** Throws `nothing-to-go-back-to` if that can be told from the journal alone. */
-export function requireGoal(
-  slot: SlotName,
-  { slots, beforeBoards }: Pick<UpdateState, 'slots'> & Partial<Pick<UpdateState, 'beforeBoards'>>,
-): void {
-  if (beforeBoards !== undefined || slots[slot].seen !== undefined) return;
-  throw nothing(`slot ${slot} was never seen to run with what it holds now`);
 }
 
 /** Ends a staging that is of no use any more, since the person goes back to its slot, or the slot stays as it is. */

@@ -4,13 +4,9 @@ import { waitOf } from '../choice/attempt.ts';
 import type { UpdatePorts } from '../choice/order.ts';
 import { rebootHold } from '../choice/plan.ts';
 import type { Circumstances, Hold } from '../choice/plan.ts';
-import { UpdateError } from '../errors.ts';
 import { hasSlotPayload } from '../journal/state.ts';
 import type { Phase, PhaseOf, UpdateState } from '../journal/state.ts';
 import type { SlotName } from '../ports.ts';
-import { giveUpDoubtful } from './give-up-staged.ts';
-import { settle } from './settle.ts';
-import { rebootToTrial } from './trial.ts';
 
 /** A staged firmware waits for the reboot window. */
 export interface RebootWait extends Hold {
@@ -49,32 +45,7 @@ export async function findUnarmed(
   return { version: phase.attempt.version.name, slot: phase.slot };
 }
 
-/**
- * Reboots for a person, who waits for no window: a staged firmware is armed if needed, and booted. If it is not vouched
- * for any more, it is disarmed instead, and the refusal thrown, since the person meant to boot it. If before_reboot
- * wants to be asked later, `not-now` is thrown and nothing reboots, since an application is at work.
- */
-export async function rebootForPerson(
-  argument: string | undefined,
-  ports: Omit<UpdatePorts, 'hold' | 'holdReboot' | 'rebootByHand'>,
-  signal: AbortSignal,
-): Promise<void> {
-  const { journal, machine, bootloader } = ports;
-  const { phase: before } = journal.state;
-  if (waitsForBoot(before) && (await bootloader.bootedSlot(signal)) !== before.slot) {
-    const refusal = await giveUpDoubtful(before, ports, signal);
-    if (refusal !== undefined) throw refusal;
-  }
-  const unarmed = await findUnarmed(ports, signal);
-  const settled = unarmed === undefined ? undefined : await settle(ports, signal);
-  if (settled?.kind === 'rebooting') return;
-  if (settled?.kind === 'held-back' && settled.code === 'not-now') throw new UpdateError(settled.code, settled.reason);
-  const { phase } = journal.state;
-  if (phase.kind === 'trial' && hasSlotPayload(phase.firmware)) await rebootToTrial(phase, ports, signal);
-  else await machine.reboot(argument, signal);
-}
-
 /** Whether a firmware waits for its boot. Boards alone do not: they are tried where the agent runs. */
-function waitsForBoot(phase: Phase): phase is PhaseOf<'staged' | 'trial'> {
+export function waitsForBoot(phase: Phase): phase is PhaseOf<'staged' | 'trial'> {
   return (phase.kind === 'staged' || phase.kind === 'trial') && hasSlotPayload(phase.firmware);
 }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
-import { rebootForPerson } from '../../../../src/update/trial/reboot-wait.ts';
+import { rebootForPerson } from '../../../../src/update/trial/reboot-for-person.ts';
 import { Bench, firmware, installed, trial } from './settle-bench.ts';
 
 const waiting = { ...trial, attempt: { ...trial.attempt, rebootByHand: true }, rebootByHand: true, rebootAsked: false };
