@@ -21,9 +21,13 @@ const DEFAULT_RUN_DIRECTORY = '/run/thing-agent';
 /** No person types it: the word by which this program starts the writer of a file (`helper/root-writer.ts`). */
 const TAKE_FILE = '--take-file';
 
+/** Nor this, by which systemd/two-processes/ask-machine has the machine reboot as the configuration says. */
+const REBOOT = '--reboot';
+
 /** Arguments in, exit code out. What a command does not need is not loaded: a start on a small board takes long. */
 export async function program(args: readonly string[]): Promise<number> {
   if (args[0] === TAKE_FILE) return takeFile(args.slice(1));
+  if (args[0] === REBOOT) return reboot(args[1]);
   const parsed = parseArguments(args);
   using interruption = listenForInterruption(process);
   const { signal } = interruption;
@@ -202,6 +206,14 @@ async function takeFile(order: readonly string[]): Promise<number> {
   const writer = await import('./helper/root-writer.ts');
   process.stdout.write(await writer.takeFile(order, process.stdin));
   return 0;
+}
+
+async function reboot(argument: string | undefined): Promise<number> {
+  const { config } = await loadRaw(undefined);
+  const { runReboot } = await import('./system/processes/machine.ts');
+  const { exitCode, stderr } = await runReboot(config.system, argument, new AbortController().signal);
+  process.stderr.write(stderr);
+  return exitCode ?? 1;
 }
 
 /** Loads nothing of service, telemetry and boards. */

@@ -133,9 +133,13 @@ test('no source names a path of a developer', () => {
 
 describe('the source cites', () => {
   const house = readFileSync(join(root, 'src/README.md'), 'utf8');
-  const scripts = ['trial-guard', 'package-guard', 'own-folders', 'debian/wait-for-update'].map(
-    (it) => `systemd/${it}`,
-  );
+  const scripts = [
+    'trial-guard',
+    'package-guard',
+    'own-folders',
+    'two-processes/ask-machine',
+    'debian/wait-for-update',
+  ].map((it) => `systemd/${it}`);
   const texts = globSync(['src/**/*.ts', 'src/*/**/*.md', ...scripts], { cwd: root }).map((path) =>
     readFileSync(join(root, path), 'utf8'),
   );

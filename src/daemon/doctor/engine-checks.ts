@@ -9,6 +9,7 @@ import { realSystem } from '../../slots/device-identity.ts';
 import { slotError } from '../../slots/errors.ts';
 import { admitSlot } from '../../slots/slot-admission.ts';
 import { runProgram } from '../../system/processes/child-process.ts';
+import type { RunProgram } from '../../system/processes/child-process.ts';
 import type { Bootloader } from '../../update/ports.ts';
 import { otherSlot } from '../../update/slot.ts';
 import { hasBootloader, otherSlots } from '../wiring/slot-settings.ts';
@@ -24,6 +25,8 @@ export interface ExaminedEngine {
   readonly bootloader: Bootloader | undefined;
   /** The socket of the guard of packages. Default: that of the system. */
   readonly packageGuard?: string;
+  /** How systemd is asked. Default: by programs of this process. */
+  readonly askSystemd?: RunProgram;
 }
 
 type Targets = Pick<Config, 'targets'>;
@@ -110,10 +113,10 @@ async function lookAtStagingSlot(
 
 /** Checks that what ends a trial nobody judges can be started, which only root may do. */
 async function lookAtSafetyNet(
-  { bootloader, config, packageGuard = PACKAGE_GUARD }: ExaminedEngine,
+  { bootloader, config, packageGuard = PACKAGE_GUARD, askSystemd }: ExaminedEngine,
   signal: AbortSignal,
 ): Promise<string> {
-  if (bootloader !== undefined) return trySafetyNet(signal);
+  if (bootloader !== undefined) return trySafetyNet(signal, askSystemd);
   if (!hasPackages(config)) return NO_SLOTS;
   await requireGuard(packageGuard);
   return `the guard of packages is started by ${packageGuard}`;

@@ -18,7 +18,6 @@ import { findImageVersion } from '../../system/device/image-version.ts';
 import type { AgentError } from '../../system/errors.ts';
 import type { Log } from '../../system/log/log.ts';
 import { runProgram } from '../../system/processes/child-process.ts';
-import { LinuxMachine } from '../../system/processes/machine.ts';
 import { minuteOfDay } from '../../system/time/daily-window.ts';
 import type { StagedBefore } from '../../update/choice/order.ts';
 import type { HookPort } from '../../update/hooks/hooks.ts';
@@ -55,6 +54,7 @@ export interface EngineParts {
   readonly config: Config;
   readonly world: EngineWorld;
   readonly trust: Trust;
+  readonly machine: Machine;
   readonly security: SecurityNotes;
   readonly history: Pick<History, 'note'>;
   /** The journal that a reload keeps; undefined: it is opened. */
@@ -87,8 +87,7 @@ export interface Engine {
 }
 
 export async function engineOf(parts: EngineParts): Promise<Engine> {
-  const { config, world, trust, security, history, flashableOf, ports } = parts;
-  const machine = new LinuxMachine(config.system);
+  const { config, world, trust, security, history, machine, flashableOf, ports } = parts;
   const { slots, bootloader } = await wireSlots(config, world, machine, parts.runDirectory);
   const boards = wireBoards(config, flashableOf);
   const targets = targetsOf(slots, boards, wirePackages(config, world));

@@ -13,6 +13,7 @@ import type { ReadStateText } from '../../firmware/trust/trust-store.ts';
 import { AgentError, describeError } from '../../system/errors.ts';
 import { StorageError } from '../../system/files/durable-file.ts';
 import type { DurableFs } from '../../system/files/durable-file.ts';
+import type { RunProgram } from '../../system/processes/child-process.ts';
 import type { Clock } from '../../system/time/clock.ts';
 import { isPlausible } from '../../system/time/wall-clock.ts';
 import { probeSynchronization } from '../../telemetry/clock/clock.ts';
@@ -234,9 +235,16 @@ function newsOf({ number, keys, revoked }: TrustList, before: TrustList | undefi
   };
 }
 
-/** `readText` is given where the helper keeps the lists. */
-export function wireTrust(config: Config, { clock, boot }: EngineWorld, readText?: ReadStateText): Trust {
-  return new Trust({ config, fs: stateFs(config), clock, probe: probeSynchronization(boot?.timesync), readText });
+interface TrustWiring {
+  /** Given where the helper keeps the lists. */
+  readonly readText?: ReadStateText | undefined;
+  /** How systemd is asked. Default: by programs of this process. */
+  readonly askSystemd?: RunProgram;
+}
+
+export function wireTrust(config: Config, { clock, boot }: EngineWorld, wiring: TrustWiring = {}): Trust {
+  const probe = probeSynchronization(boot?.timesync, wiring.askSystemd);
+  return new Trust({ config, fs: stateFs(config), clock, probe, readText: wiring.readText });
 }
 
 /** Runs an operation, and adds to its outcome the list of keys and revocations that it installed, if it did. */

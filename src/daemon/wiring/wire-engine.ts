@@ -99,8 +99,10 @@ export async function wireEngine(deps: EngineWiringDeps, before: Journal | undef
   if (remote !== undefined) return remoteEngine(deps, remote, lines);
   const { engineOf, packagesLeft } = await import('./engine.ts');
   const flashableOf = ({ name }: BoardSettings): FlashableBoard => flashable(boardNamed(name, lines).board);
-  const parts = { config, world, trust, security, history, journal: before, flashableOf, ports: agentPorts };
-  const { journal, targets, machine, bootloader, updater, boards } = await engineOf(parts);
+  const machine = new LinuxMachine(config.system);
+  const own = { config, world, trust, security, history, machine };
+  const engine = await engineOf({ ...own, journal: before, flashableOf, ports: agentPorts });
+  const { journal, targets, bootloader, updater, boards } = engine;
   return {
     journal,
     boards: lines,

@@ -94,7 +94,7 @@ export async function wire(
   const serialNumber = await findSerialNumber(config.device, signal);
   await using opened = new AsyncDisposableStack();
   const remote = opened.use(await findRemote(config, before, { world, security, history }));
-  const trust = wireTrust(config, world, remote?.readTrust);
+  const trust = wireTrust(config, world, { readText: remote?.readTrust });
   const traffic = before?.traffic ?? new Traffic(clock);
   const heard = { ...world, traffic, onServiceTime: tellBoth(trust, remote, world) };
   const { transport, messaging, throttle } = opened.use(await wireService(config, heard, serialNumber));

@@ -1,4 +1,4 @@
-import { dirname } from 'node:path';
+import { dirname, join } from 'node:path';
 
 import type { Config } from '../../config/config.ts';
 import { closeStateDirectory } from '../../daemon/doctor/state-directory.ts';
@@ -10,12 +10,20 @@ import { hookPrograms } from '../../daemon/wiring/settings.ts';
 import { wireTrust } from '../../daemon/wiring/trust.ts';
 import type { EngineWorld } from '../../daemon/wiring/wiring.ts';
 import type { Log } from '../../system/log/log.ts';
+import type { RunProgram } from '../../system/processes/child-process.ts';
+import { LinuxMachine } from '../../system/processes/machine.ts';
 import type { HookName } from '../../update/hooks/hook-input.ts';
 import type { UpdateState } from '../../update/journal/state.ts';
 import type { HelperNotes } from '../verbs.ts';
 import { remoteHealth, remoteHooks, remoteMeteredLink, remoteService } from './agent-ports.ts';
 import type { AskAgent } from './ask-agent.ts';
+import { MACHINE_SOCKET, outside } from './outside.ts';
 import { remoteBoards } from './remote-boards.ts';
+
+/** The engine for one connection of the agent, and how it asks systemd. */
+export interface HelperEngine extends Engine {
+  readonly askSystemd: RunProgram;
+}
 
 export interface EngineListeners {
   readonly onJournal: (event: HelperNotes['journal']['event'], state: UpdateState) => void;
@@ -31,22 +39,25 @@ export async function openEngine(
   world: EngineWorld,
   ask: AskAgent,
   listeners: EngineListeners,
-): Promise<Engine> {
+): Promise<HelperEngine> {
   const { security } = listeners;
   await closeStateDirectory(config, world.log);
+  const runDirectory = runDirectoryOf(config);
+  const { run: askSystemd, startReboot } = outside(join(runDirectory, MACHINE_SOCKET));
   const flashable = remoteBoards(ask);
   // the agent is told of each event after it is durable
   const note: History['note'] = async ({ event, after }) => listeners.onJournal(event, after);
   const programs = hookPrograms(config);
   const wants = (hook: HookName): boolean => programs[hook] !== undefined;
   const longestMs = Math.max(0, ...Object.values(programs).map((program) => program?.timeoutMs ?? 0));
-  return engineOf({
+  const engine = await engineOf({
     config,
     world,
-    trust: wireTrust(config, world),
+    trust: wireTrust(config, world, { askSystemd }),
+    machine: new LinuxMachine({ ...config.system, startReboot }),
     security,
     history: { note },
-    runDirectory: runDirectoryOf(config),
+    runDirectory,
     flashableOf: ({ name }) => flashable({ name, clock: world.clock, log: world.log }),
     ports: {
       service: remoteService(ask),
@@ -55,6 +66,7 @@ export async function openEngine(
       meteredLink: async () => remoteMeteredLink(ask, ask.signal),
     },
   });
+  return { ...engine, askSystemd };
 }
 
 /** The folder where only root may write, so that nobody else can replace anything. */

@@ -1,11 +1,11 @@
 import { AgentError } from '../../system/errors.ts';
 import { runProgram } from '../../system/processes/child-process.ts';
-import type { ProgramResult } from '../../system/processes/child-process.ts';
+import type { ProgramResult, RunProgram } from '../../system/processes/child-process.ts';
 import { uninterrupted } from './boot-environment.ts';
 import { BootloaderError } from './errors.ts';
 import type { BootloaderErrorCode } from './errors.ts';
 
-export type RunProgram = typeof runProgram;
+export type { RunProgram };
 export type ProgramCommand = Parameters<RunProgram>[0];
 
 export interface ToolCall {

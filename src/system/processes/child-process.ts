@@ -38,6 +38,8 @@ export class ProgramError extends SystemError {
   }
 }
 
+export type RunProgram = typeof runProgram;
+
 /**
  * Runs a program to its end, without a shell. Returns its result, whatever its exit code. Invariant 6: the program and
  * its process group are killed with SIGKILL at the deadline, at the output bound, or when the signal is aborted.

@@ -38,6 +38,8 @@ const installed = [
   '644 /usr/lib/systemd/system/thing-agent-trial.service',
   '644 /usr/lib/systemd/system/thing-agent-trial.timer',
   '644 /usr/lib/systemd/system/thing-agent.service',
+  '644 /usr/lib/systemd/system/thing-helper-machine.socket',
+  '644 /usr/lib/systemd/system/thing-helper-machine@.service',
   '644 /usr/lib/systemd/system/thing-helper.service',
   '644 /usr/lib/systemd/system/thing-helper.socket',
   '644 /usr/lib/sysusers.d/thing-agent.conf',
@@ -48,8 +50,10 @@ const installed = [
   '644 /usr/lib/udev/rules.d/99-thing-agent.rules',
   '755 /usr/bin/agent',
   '755 /usr/lib/thing-agent/agent',
+  '755 /usr/lib/thing-agent/ask-machine',
   '755 /usr/lib/thing-agent/own-folders',
   '755 /usr/lib/thing-agent/tree/agent',
+  '755 /usr/lib/thing-agent/tree/ask-machine',
   '755 /usr/lib/thing-agent/tree/bin/node',
   '755 /usr/lib/thing-agent/tree/own-folders',
   '755 /usr/lib/thing-agent/tree/trial-guard',
@@ -160,6 +164,7 @@ describe('systemd/install', () => {
     expect(await filesIn(root)).toEqual(installed);
     expect((await readdir(home)).sort()).toEqual([
       'agent',
+      'ask-machine',
       'own-folders',
       'tree.a',
       'trial-guard',

@@ -16,7 +16,12 @@ import type { PackageMachine } from './package-machine.ts';
 const { older, newer } = LifeRig;
 
 /** That of a question about packages, and the helper. */
-const sockets = ['thing-agent-package.socket', 'thing-helper.socket', 'thing-helper.service'];
+const sockets = [
+  'thing-agent-package.socket',
+  'thing-helper.socket',
+  'thing-helper-machine.socket',
+  'thing-helper.service',
+];
 
 const TIMER = 'thing-agent-trial.timer';
 

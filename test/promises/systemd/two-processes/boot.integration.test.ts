@@ -13,6 +13,7 @@ import type { NspawnGateway } from '../../../stand-ins/machine/booting/nspawn-ga
 import type { Difference } from '../../../stand-ins/machine/booting/slot-images.ts';
 import { DEVICE_TYPE, GatewayRig } from '../gateway-rig.ts';
 import { systemdDirectory } from '../installed-root.ts';
+import { askedByRoot, breakOutOfHelper } from './in-helper.ts';
 
 /** One gateway, which an update makes two processes: each test goes on where the one before has ended. */
 const CONFIG = '/etc/thing-agent/config.toml';
@@ -22,7 +23,7 @@ const DROP_INS = '/etc/systemd/system/thing-agent.service.d';
 const SOCKET = '/run/thing-helper/helper.sock';
 const NODE = '/usr/lib/thing-agent/tree.a/bin/node';
 /** What `systemd-analyze security` says at most, in tenths. */
-const MOST_EXPOSURE = { 'thing-agent.service': 13, 'thing-helper.service': 9 };
+const MOST_EXPOSURE = { 'thing-agent.service': 13, 'thing-helper.service': 7 };
 
 const matching = (pattern: RegExp): unknown => expect.stringMatching(pattern);
 
@@ -251,6 +252,29 @@ describe('who has broken into the agent', () => {
     const others = `require('node:net').connect('${SOCKET}').on('error', ({ code }) => console.log(code))`;
     for (const user of ['reader', 'technician', 'nobody'])
       expect(await gateway.exec([NODE, '-e', others], user)).toMatchObject({ stdout: 'EACCES\n' });
+  });
+});
+
+describe('who has broken into the helper', () => {
+  test('reaches no socket of PID 1 or of another service, no device, process or file that gives it more', async () => {
+    await helperIsGone();
+    expect(await breakOutOfHelper(gateway, NODE)).toEqual({
+      tried: 15,
+      done: [],
+      reached: [
+        '/run/systemd/journal/dev-log',
+        '/run/systemd/journal/socket',
+        SOCKET,
+        '/run/thing-helper/machine.sock',
+      ],
+    });
+  });
+
+  test('asks for a reboot by a word, as nobody but root can, and there is none for anything else, however many ask', async () => {
+    const words = ['poweroff', 'reboot --force', 'own-reboot x', 'net-timer'];
+    expect(await askedByRoot(gateway, NODE, words)).toBe('64\n64\n64\n0 active\n0 active');
+    const denied = `require('node:net').connect('/run/thing-helper/machine.sock').on('error', ({ code }) => console.log(code))`;
+    expect(await gateway.exec([NODE, '-e', denied], 'thing-agent')).toMatchObject({ stdout: 'EACCES\n' });
   });
 });
 

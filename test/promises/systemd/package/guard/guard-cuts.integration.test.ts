@@ -39,6 +39,17 @@ test('its unit is started again, however often it failed', async () => {
   expect(unit).toMatch(/^Restart=on-failure$/m);
 });
 
+test.each([
+  ['no configuration of root’s', ''],
+  ['another target', '[targets.app]\nkind = "package"\npackage = "app2"'],
+  ['a comment', '#kind = "package"\n # package = "app"'],
+  ['slots', '[targets.app]\nkind = "slots"\npackage = "app"'],
+])('%s names the package: it is not touched, whoever asks', async (_what, config) => {
+  await using machine = await GuardMachine.create(OLD, [OLD]);
+  expect(await machine.unit(config)).toBe('');
+  expect(await machine.unit("targets = { any = { package='app', kind='package' } }")).toContain('watch');
+});
+
 describe.each(Object.entries(stories))('%s', (_name, { want, ends }) => {
   async function play(killedAt?: number): Promise<{ readonly steps: readonly string[]; readonly end: object }> {
     await using machine = await GuardMachine.create(OLD, [OLD, want]);

@@ -47,6 +47,7 @@ export class GuardMachine implements AsyncDisposable {
       agent: 'running',
       uptime: '100 0',
       cut: '0',
+      'config.toml': '[targets.app]\nkind = "package"\npackage = "app"',
       'state/journal.json': ON_TRIAL,
     });
     for (const part of ['one', 'two', 'setup']) await machine.#put({ [`installed/${part}`]: installed.version });
@@ -65,6 +66,7 @@ export class GuardMachine implements AsyncDisposable {
       ['\nPATH=', `\nPATH=${this.#folder}/programs:`],
       ['\nunits=/etc/systemd/system\n', `\nunits=${this.#folder}/units\n`],
       ['</proc/uptime', `<${this.#folder}/uptime`],
+      ['/etc/thing-agent/config.toml', `${this.#folder}/config.toml`],
     ] as const;
     let text = await readFile(join(systemdDirectory, 'package-guard'), 'utf8');
     for (const [from, to] of exchanges) {
@@ -108,10 +110,11 @@ export class GuardMachine implements AsyncDisposable {
     };
   }
 
-  /** The unit that a question makes. */
-  async unit(): Promise<string> {
+  /** The unit that a question makes; empty: none. `config`: instead of the one that names the package. */
+  async unit(config?: string): Promise<string> {
+    if (config !== undefined) await this.#put({ 'config.toml': config });
     await this.#ask();
-    return readFile(join(this.#folder, 'units', UNIT), 'utf8');
+    return this.#text(`units/${UNIT}`);
   }
 
   async #agentRuns(): Promise<boolean> {

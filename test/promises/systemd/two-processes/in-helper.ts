@@ -1,0 +1,50 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+
+import type { NspawnGateway } from '../../../stand-ins/machine/booting/nspawn-gateway.ts';
+
+const DROP_IN = '/run/systemd/system/thing-helper.service.d/broken.conf';
+const SOCKET = '/run/thing-helper/machine.sock';
+
+/** What break-out.ts got in the helper's unit, and which sockets of all that listen on this gateway were in its reach. */
+export async function breakOutOfHelper(gateway: NspawnGateway, node: string): Promise<unknown> {
+  await gateway.tell('systemd-run', '--unit=victim', '--property=CapabilityBoundingSet=', 'sleep', '600');
+  const victim = await gateway.tell('systemctl', 'show', '--value', '--property=MainPID', 'victim.service');
+  await gateway.write('/boot/aims', JSON.stringify({ sockets: await socketsOfAll(gateway), victim }));
+  const program = await readFile(join(import.meta.dirname, 'break-out.ts'), 'utf8');
+  await gateway.write('/boot/break-out.mts', program);
+  await gateway.write(DROP_IN, `[Service]\nExecStartPre=${node} /boot/break-out.mts /boot/aims\n`);
+  await gateway.tell('systemctl', 'daemon-reload');
+  await gateway.tell('systemctl', 'restart', 'thing-helper.service');
+  const found = await gateway.tell('cat', '/boot/aims.found');
+  await gateway.tell('rm', DROP_IN);
+  await gateway.tell('systemctl', 'daemon-reload');
+  await gateway.tell('systemctl', 'stop', 'victim.service');
+  return JSON.parse(found) as unknown;
+}
+
+/** Paths, and abstract names. */
+async function socketsOfAll(gateway: NspawnGateway): Promise<readonly string[]> {
+  const lines = (await gateway.tell('cat', '/proc/1/net/unix')).split('\n');
+  const names = lines.map((line) => line.split(' ').at(-1) ?? '').filter((name) => /^[/@]/.test(name));
+  for (const known of ['/run/systemd/private', '/run/dbus/system_bus_socket'])
+    if (!names.includes(known)) throw new Error(`nobody listens on ${known}`);
+  return [...new Set(names)].toSorted();
+}
+
+/** What root is answered there to these words, and then, beside fifty who ask at once, to the last of them. */
+export async function askedByRoot(gateway: NspawnGateway, node: string, words: readonly string[]): Promise<string> {
+  const script = `const { connect } = require('node:net');
+    const ask = (word) => new Promise((resolve) => { let said = '';
+      const socket = connect('${SOCKET}').on('data', (part) => said += part);
+      socket.on('error', () => {}).on('close', () => resolve(said.trim())).write(word + '\\n'); });
+    (async () => {
+      const words = ${JSON.stringify(words)};
+      for (const word of words) console.log(await ask(word));
+      await Promise.all(Array.from({ length: 50 }, () => ask('')));
+      let last = '';
+      while (last === '') last = await ask(words.at(-1));
+      console.log(last);
+    })();`;
+  return (await gateway.exec([node, '-e', script], 'root')).stdout.trim();
+}
