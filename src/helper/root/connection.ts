@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 
 import type { Config } from '../../config/config.ts';
 import type { Engine } from '../../daemon/wiring/engine.ts';
@@ -34,19 +35,18 @@ class AgentGone extends Error {
   }
 }
 
-/** Serves the agent on one connection, until it hangs up, is silent for too long, or breaks a rule. */
-export async function serveConnection(socket: Socket, options: ConnectionOptions): Promise<void> {
-  const connection = new Connection(socket, options);
-  await connection.ended();
-}
+/** How long a helper that is told to end still waits for the answer to the order that has asked for a reboot. */
+const LAST_ANSWER_MS = 10_000;
 
-class Connection {
+/** Serves the agent on one connection, until it hangs up, is silent for too long, or breaks a rule. */
+export class Connection {
   readonly #options: ConnectionOptions;
   readonly #link: Link;
   readonly #ask: AskAgent;
   #engine: Engine | undefined;
   #isAttached = false;
   #idle: NodeJS.Timeout | undefined;
+  readonly #orders = new Set<Promise<unknown>>();
 
   constructor(socket: Socket, options: ConnectionOptions) {
     this.#options = options;
@@ -58,6 +58,18 @@ class Connection {
     });
     this.#ask = new AskAgent(this.#link, options.tray);
     this.#rest();
+  }
+
+  /** Hangs up. Seen: a reboot ended the helper before it had told the agent that the machine reboots. */
+  async leave(): Promise<void> {
+    if (this.#engine?.reboot.isBegun === true) {
+      const late = Promise.withResolvers<void>();
+      const timer = setTimeout(() => late.resolve(), LAST_ANSWER_MS);
+      await Promise.race([Promise.allSettled(this.#orders), late.promise]);
+      clearTimeout(timer);
+      await nextTurn(); // the answer is written
+    }
+    this.#link.close();
   }
 
   async ended(): Promise<void> {
@@ -96,9 +108,14 @@ class Connection {
     const call = { engine, ask: this.#ask, onEvent, signal };
     const work = async (): Promise<unknown> => found.perform(input, call);
     const kind = verb === 'look' ? 'look' : 'work';
-    const output = await (found.isOrder ? this.#ask.during(kind, { id, signal }, work) : work());
-    this.#rest();
-    return { output };
+    const order = found.isOrder ? this.#ask.during(kind, { id, signal }, work) : work();
+    this.#orders.add(order);
+    try {
+      return { output: await order };
+    } finally {
+      this.#orders.delete(order);
+      this.#rest();
+    }
   }
 
   /** Opens the engine. The first request must be `attach`, which may not be repeated. */

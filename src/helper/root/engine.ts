@@ -23,6 +23,8 @@ import { remoteBoards } from './remote-boards.ts';
 /** The engine for one connection of the agent, and how it asks systemd. */
 export interface HelperEngine extends Engine {
   readonly askSystemd: RunProgram;
+  /** Has a reboot been asked for, which is about to end this process? */
+  readonly reboot: { readonly isBegun: boolean };
 }
 
 export interface EngineListeners {
@@ -44,6 +46,16 @@ export async function openEngine(
   await closeStateDirectory(config, world.log);
   const runDirectory = runDirectoryOf(config);
   const { run: askSystemd, startReboot } = outside(join(runDirectory, MACHINE_SOCKET));
+  const reboot = { isBegun: false };
+  const machine = new LinuxMachine({
+    ...config.system,
+    startReboot: async (...asked) => {
+      reboot.isBegun = true;
+      const result = await startReboot(...asked);
+      reboot.isBegun = result.exitCode === 0;
+      return result;
+    },
+  });
   const flashable = remoteBoards(ask);
   // the agent is told of each event after it is durable
   const note: History['note'] = async ({ event, after }) => listeners.onJournal(event, after);
@@ -54,7 +66,7 @@ export async function openEngine(
     config,
     world,
     trust: wireTrust(config, world, { askSystemd }),
-    machine: new LinuxMachine({ ...config.system, startReboot }),
+    machine,
     security,
     history: { note },
     runDirectory,
@@ -66,7 +78,7 @@ export async function openEngine(
       meteredLink: async () => remoteMeteredLink(ask, ask.signal),
     },
   });
-  return { ...engine, askSystemd };
+  return { ...engine, askSystemd, reboot };
 }
 
 /** The folder where only root may write, so that nobody else can replace anything. */

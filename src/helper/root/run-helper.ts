@@ -13,7 +13,8 @@ import { agentSide } from '../agent-side.ts';
 import { HelperError } from '../errors.ts';
 import { encodeHead } from '../link/frame.ts';
 import { TrayReader, trayBeside } from '../link/tray.ts';
-import { serveConnection } from './connection.ts';
+import { Connection } from './connection.ts';
+import type { ConnectionOptions } from './connection.ts';
 import { runDirectoryOf } from './engine.ts';
 
 export interface HelperDeps {
@@ -65,8 +66,8 @@ interface Serving {
   readonly served: (hangUp: boolean) => Promise<void>;
 }
 
-function serverOf(options: Parameters<typeof serveConnection>[1]): Serving {
-  let current: { readonly socket: Socket; readonly work: Promise<void> } | undefined;
+function serverOf(options: ConnectionOptions): Serving {
+  let current: { readonly connection: Connection; readonly work: Promise<void> } | undefined;
   const rested = Promise.withResolvers<void>();
   let timer: NodeJS.Timeout | undefined;
   const rest = (): void => {
@@ -78,11 +79,12 @@ function serverOf(options: Parameters<typeof serveConnection>[1]): Serving {
       return;
     }
     clearTimeout(timer);
-    const work = serveConnection(socket, options).finally(() => {
+    const connection = new Connection(socket, options);
+    const work = connection.ended().finally(() => {
       current = undefined;
       rest();
     });
-    current = { socket, work };
+    current = { connection, work };
   });
   rest();
   return {
@@ -90,7 +92,7 @@ function serverOf(options: Parameters<typeof serveConnection>[1]): Serving {
     idle: rested.promise,
     served: async (hangUp) => {
       clearTimeout(timer);
-      if (hangUp) current?.socket.destroy();
+      if (hangUp) await current?.connection.leave();
       await current?.work;
       clearTimeout(timer);
     },
