@@ -14,6 +14,7 @@ import type { LoadedConfig } from './config/load-config.ts';
 import { systemOffset } from './control/words/time.ts';
 import type { World } from './daemon/wiring/wiring.ts';
 import type { Log } from './system/log/log.ts';
+import type { ProgramResult } from './system/processes/child-process.ts';
 import { systemClock } from './system/time/clock.ts';
 import { agentVersion } from './version.ts';
 
@@ -209,11 +210,20 @@ async function takeFile(order: readonly string[]): Promise<number> {
 }
 
 async function reboot(argument: string | undefined): Promise<number> {
+  const { AgentError, valueOrError } = await import('./system/errors.ts');
+  const ended = await valueOrError(rebootAsConfigured(argument));
+  if (ended instanceof AgentError) {
+    process.stderr.write(`${ended.message}\n`);
+    return 1;
+  }
+  process.stderr.write(ended.stderr);
+  return ended.exitCode ?? 1;
+}
+
+async function rebootAsConfigured(argument: string | undefined): Promise<ProgramResult> {
   const { config } = await loadRaw(undefined);
   const { runReboot } = await import('./system/processes/machine.ts');
-  const { exitCode, stderr } = await runReboot(config.system, argument, new AbortController().signal);
-  process.stderr.write(stderr);
-  return exitCode ?? 1;
+  return runReboot(config.system, argument, new AbortController().signal);
 }
 
 /** Loads nothing of service, telemetry and boards. */

@@ -11,8 +11,10 @@ import { join, resolve } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
 import { outside } from '../../../../src/helper/root/outside.ts';
+import { runProgram } from '../../../../src/system/processes/child-process.ts';
 import { LinuxMachine } from '../../../../src/system/processes/machine.ts';
 import { probeSynchronization } from '../../../../src/telemetry/clock/clock.ts';
+import { agentProgram } from '../../../stand-ins/machine/built-agent.ts';
 
 const script = resolve(import.meta.dirname, '../../../../systemd/two-processes/ask-machine');
 const never = new AbortController().signal;
@@ -154,6 +156,25 @@ describe('the program behind the socket', () => {
     expect(await answer('reboot\n')).toBe('3 block inhibited by a test\n');
     for (const socket of silent) socket.destroy();
   });
+});
+
+test.each([
+  [['0 tryboot'], 'restarts --with=0 tryboot\n'],
+  [[], 'restarts\n'],
+])('for a reboot_command of the integrator’s own it is the program that runs it, with %j', async (args, said) => {
+  const config = join(folder, 'config.toml');
+  const command = ['sh', '-c', 'echo "$0${1:+ $1}" >&2; exit 4', 'restarts', '--with={argument}'];
+  await writeFile(
+    config,
+    `service.url = "http://127.0.0.1:9"\ndevice.device_type = "gateway"\nsystem.reboot_command = ${JSON.stringify(command)}\n`,
+    {
+      mode: 0o600,
+    },
+  );
+  const env = { THING_AGENT_CONFIG: config };
+  const reboot = [agentProgram(), '--reboot', ...args] as const;
+  const ended = await runProgram(reboot, { timeoutMs: 60_000, env }, never);
+  expect(ended).toEqual({ exitCode: 4, stdout: '', stderr: said });
 });
 
 describe('the helper', () => {
