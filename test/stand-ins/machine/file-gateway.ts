@@ -141,8 +141,11 @@ export class FileGateway implements AsyncDisposable {
   }
 
   /** Resolves when the helper listens. */
-  async startHelper(onLine: (line: string) => void = () => {}): Promise<ChildProcess> {
-    return this.#start(['helper'], 'the helper is up', onLine, {});
+  async startHelper(
+    onLine: (line: string) => void = () => {},
+    environment: Readonly<Record<string, string>> = {},
+  ): Promise<ChildProcess> {
+    return this.#start(['helper'], 'the helper is up', onLine, environment);
   }
 
   /** A command as a technician types it. */
