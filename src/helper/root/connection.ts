@@ -2,7 +2,6 @@ import type { Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
 import type { Config } from '../../config/config.ts';
-import type { Engine } from '../../daemon/wiring/engine.ts';
 import type { EngineWorld } from '../../daemon/wiring/wiring.ts';
 import { HelperError } from '../errors.ts';
 import { MAX_AGENT_HEAD_BYTES } from '../link/frame.ts';
@@ -13,7 +12,7 @@ import { heardNote } from '../verbs.ts';
 import type { HelperNotes } from '../verbs.ts';
 import { AskAgent } from './ask-agent.ts';
 import { openEngine, toldSecurity } from './engine.ts';
-import type { EngineListeners } from './engine.ts';
+import type { EngineListeners, HelperEngine } from './engine.ts';
 import { rowOf } from './service-table.ts';
 
 export interface ConnectionOptions {
@@ -43,7 +42,7 @@ export class Connection {
   readonly #options: ConnectionOptions;
   readonly #link: Link;
   readonly #ask: AskAgent;
-  #engine: Engine | undefined;
+  #engine: HelperEngine | undefined;
   #isAttached = false;
   #idle: NodeJS.Timeout | undefined;
   readonly #orders = new Set<Promise<unknown>>();
@@ -119,7 +118,7 @@ export class Connection {
   }
 
   /** Opens the engine. The first request must be `attach`, which may not be repeated. */
-  async #admit(verb: string): Promise<Engine> {
+  async #admit(verb: string): Promise<HelperEngine> {
     if (verb === 'attach' && !this.#isAttached) {
       this.#isAttached = true;
       return (this.#engine = await this.#open());
@@ -129,7 +128,7 @@ export class Connection {
     return this.#engine;
   }
 
-  async #open(): Promise<Engine> {
+  async #open(): Promise<HelperEngine> {
     const { loadConfig, world } = this.#options;
     const security = toldSecurity((told) => this.#tell('security', told), world.log);
     const onJournal: EngineListeners['onJournal'] = (event, state) => this.#tell('journal', { event, state });

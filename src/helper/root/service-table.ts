@@ -9,7 +9,6 @@ import { readImageSource } from '../../daemon/board-files.ts';
 import { examineEngine } from '../../daemon/doctor/engine-checks.ts';
 import { stateFs } from '../../daemon/doctor/state-directory.ts';
 import { packagesLeft } from '../../daemon/wiring/engine.ts';
-import type { Engine } from '../../daemon/wiring/engine.ts';
 import { tellingOfLists } from '../../daemon/wiring/trust.ts';
 import { AgentError, valueOrError } from '../../system/errors.ts';
 import { readTextFile } from '../../system/files/durable-file.ts';
@@ -22,12 +21,13 @@ import { helperVerbs } from '../verbs.ts';
 import type { HelperVerb, Snapshot, Verb } from '../verbs.ts';
 import { remoteFirmware } from './agent-ports.ts';
 import type { AskAgent } from './ask-agent.ts';
+import type { HelperEngine } from './engine.ts';
 import { runDirectoryOf } from './engine.ts';
 import { permitToGoBack, takePermit } from './permit.ts';
 
 /** The parts that a call may use. */
 export interface Call {
-  readonly engine: Engine;
+  readonly engine: HelperEngine;
   readonly ask: AskAgent;
   readonly onEvent: OnEvent;
   readonly signal: AbortSignal;
@@ -122,7 +122,7 @@ export function rowOf(verb: string): Row {
 /**
  * Promise `floors`: refuses to go back to a release below the floor, which an agent that was broken into might want.
  */
-function refuseBelowFloor({ journal, config }: Engine): void {
+function refuseBelowFloor({ journal, config }: HelperEngine): void {
   const { phase, floor, previous } = journal.state;
   if (floor === undefined || (phase.kind !== 'idle' && phase.kind !== 'staging')) return;
   const why = belowFloor(previous ?? {}, floor, config.trust);
@@ -133,7 +133,7 @@ function refuseBelowFloor({ journal, config }: Engine): void {
 }
 
 /** The one release below the floor that root has permitted. Throws `helper-refused`. */
-async function permittedRelease({ config, machine }: Engine): Promise<string> {
+async function permittedRelease({ config, machine }: HelperEngine): Promise<string> {
   const permit = await takePermit({ folder: runDirectoryOf(config), machine });
   if (permit?.kind === 'downgrade') return permit.digest;
   throw new HelperError('helper-refused', 'root has permitted no older release', {
@@ -142,7 +142,7 @@ async function permittedRelease({ config, machine }: Engine): Promise<string> {
 }
 
 /** Returns what refuses any image but the one that root has permitted for this board. */
-async function permittedImage(board: string, { config, machine }: Engine): Promise<(image: Uint8Array) => void> {
+async function permittedImage(board: string, { config, machine }: HelperEngine): Promise<(image: Uint8Array) => void> {
   const permit = await takePermit({ folder: runDirectoryOf(config), machine });
   return (image) => {
     const digest = `sha256:${createHash('sha256').update(image).digest('hex')}`;
@@ -153,7 +153,7 @@ async function permittedImage(board: string, { config, machine }: Engine): Promi
   };
 }
 
-async function requirePermitToGoBack({ config, machine, journal }: Engine): Promise<void> {
+async function requirePermitToGoBack({ config, machine, journal }: HelperEngine): Promise<void> {
   const permit = await takePermit({ folder: runDirectoryOf(config), machine });
   if (isDeepStrictEqual(permit, permitToGoBack(journal.state))) return;
   throw new HelperError('helper-refused', 'root has permitted no way back by force', {
@@ -166,7 +166,7 @@ function updaterOf({ engine }: Call): Updater {
   throw new HelperError('helper-refused', 'no target is configured');
 }
 
-export async function snapshotOf({ journal, updater, config }: Engine): Promise<Snapshot> {
+export async function snapshotOf({ journal, updater, config }: HelperEngine): Promise<Snapshot> {
   const packages = await valueOrError(packagesLeft(config));
   const { state, missing, trouble } = journal;
   return {
