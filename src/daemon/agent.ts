@@ -9,6 +9,7 @@ import type { Telemetry } from '../telemetry/telemetry.ts';
 import { readImageFile } from './board-files.ts';
 import { listBoards, planBoard, probeBoard, restartBoard } from './boards.ts';
 import { diagnose } from './doctor/doctor.ts';
+import { finding } from './doctor/finding.ts';
 import { measuringFindings } from './doctor/measuring.ts';
 import { causeFirst } from './doctor/mixture.ts';
 import type { SeenMixture } from './doctor/mixture.ts';
@@ -32,6 +33,8 @@ export interface AgentDeps {
   /** The schedule of looks; undefined: no daemon runs that looks by itself. */
   readonly looks: () => Looks | undefined;
   readonly warnings: () => readonly string[];
+  /** Reads the configuration again, as the next start will, and says which. Throws ConfigError; undefined: it was just read. */
+  readonly readAgain?: () => Promise<string>;
   /** Why the unit and the configuration do not fit together; undefined: they do. */
   readonly mixture?: () => Promise<SeenMixture | undefined>;
   /** What another process is changing; undefined: nothing. */
@@ -212,10 +215,16 @@ export class Agent implements AgentOperations, AsyncDisposable {
   }
 
   async doctor(_input: object, signal: AbortSignal): Promise<OutputOf<'doctor'>> {
+    const { readAgain } = this.#deps;
     const mixture = await this.#deps.mixture?.();
+    const configuration = readAgain && (await finding('configuration', readAgain));
     const findings = await diagnose(this.#wiring, this.#deps.activity?.(), signal);
     const measuring = measuringFindings(this.#telemetry?.status(), await this.sensors());
-    return { findings: [...causeFirst(mixture, [...findings, ...measuring])] };
+    return {
+      findings: [
+        ...causeFirst(mixture, [...(configuration === undefined ? [] : [configuration]), ...findings, ...measuring]),
+      ],
+    };
   }
 
   get #telemetry(): Telemetry | undefined {

@@ -92,6 +92,7 @@ class Daemon {
       looks: () => this.#alarmClock.agenda.looks,
       warnings: () => this.#warnings,
       mixture: async () => mixtureOf(this.#loaded),
+      readAgain: async () => `${(await this.#deps.reload()).path} can be used`,
       activity: () => this.#runner.activity,
       alone: this.#alone,
     });

@@ -338,7 +338,11 @@ describe('agent run', () => {
     expect(await told.promise).toMatch(/config\.toml:\d+/);
     const status = await gateway.json('status');
     expect(JSON.stringify(status)).toMatch(/an older one/);
+    // Seen: doctor was content with it, and the next start was none.
+    const examined = await gateway.run('doctor');
+    expect(examined.stdout).toMatch(/FAIL\s+configuration .*config\.toml:\d+/);
     await gateway.configure(options());
+    expect((await gateway.run('doctor')).stdout).toMatch(/ok\s+configuration .*config\.toml can be used/);
     expect(await stop(daemon)).toBe(0);
   });
 
