@@ -16,7 +16,9 @@ import type { DailyWindow } from '../system/time/daily-window.ts';
 const tlsShape = (whose: string) => ({
   ca_file: absolutePath(`/etc/thing-agent/${whose}ca.pem`)
     .optional()
-    .describe('Authorities to trust instead of Mozilla’s, which come with the runtime; the system’s are not read. A certificate of this gateway, and its key'),
+    .describe(
+      'Authorities to trust instead of Mozilla’s, which come with the runtime; the system’s are not read. A certificate of this gateway, and its key',
+    ),
   client_certificate_file: absolutePath(`/etc/thing-agent/${whose}client.pem`).optional(),
   client_key_file: absolutePath(`/etc/thing-agent/${whose}client.key`).optional(),
 });
