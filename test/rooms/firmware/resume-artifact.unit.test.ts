@@ -4,6 +4,7 @@ import fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
 
 import type { ArtifactPlace, Checkpoint } from '../../../src/update/ports.ts';
+import { howMuch } from '../../full.ts';
 import { buildArtifact } from './artifact/build-artifact.ts';
 import type { ArtifactOptions, PayloadFile } from './artifact/build-artifact.ts';
 import { makeKeyPair } from './artifact/keys.ts';
@@ -101,7 +102,7 @@ describe('a signed artifact', () => {
         }
         for (const { name, content } of files.flat()) expect(made.slotOf(name).finished?.equals(content)).toBe(true);
       }),
-      { numRuns: 40 },
+      { numRuns: howMuch(40, 20) },
     );
   });
 
@@ -237,7 +238,7 @@ describe('what a checkpoint says is not believed', () => {
         const source = await resumedWith(made, { ...placeOf(made), head: damaged.toString('base64') });
         expect(source.unclosed).toBe(0);
       }),
-      { numRuns: 40 },
+      { numRuns: howMuch(40, 20) },
     );
   });
 

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
+import { howMuch } from '../../full.ts';
 import { MemorySource } from './sources.ts';
 import type { MemorySourceOptions } from './sources.ts';
 import { Bench, failureOf } from './staging.ts';
@@ -46,7 +47,7 @@ describe('a raw image', () => {
         }
         expect(made.slot.finished.equals(bytes)).toBe(true);
       }),
-      { numRuns: 150 },
+      { numRuns: howMuch(150, 60) },
     );
   });
 

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 
+import { howMuch } from '../../../full.ts';
 import { attempt } from './attempt.ts';
 import { buildArtifact } from './build-artifact.ts';
 import { flipped, misdeedOf } from './corrupt.ts';
@@ -33,7 +34,7 @@ test('no flipped bits, wherever, change what is written', async () => {
       const corrupted = places.reduce((bytes, [at, bits]) => flipped(bytes, at, bits), artifact);
       expect(await misdeedOf(corrupted, contents, here)).toBeUndefined();
     }),
-    { numRuns: 400 },
+    { numRuns: howMuch(400, 150) },
   );
 });
 
@@ -63,6 +64,6 @@ test('no bytes cut out of the middle, doubled or exchanged are taken for somethi
         await misdeedOf(Buffer.concat([pieces[0] ?? artifact, artifact.subarray(b)]), contents, here),
       ).toBeUndefined();
     }),
-    { numRuns: 200 },
+    { numRuns: howMuch(200, 80) },
   );
 });

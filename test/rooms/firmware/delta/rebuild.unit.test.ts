@@ -8,6 +8,7 @@ import type { DeltaWindow } from '../../../../src/firmware/delta/container.ts';
 import { promiseOf } from '../../../../src/firmware/delta/encode.ts';
 import { rebuild } from '../../../../src/firmware/delta/rebuild.ts';
 import { AgentError } from '../../../../src/system/errors.ts';
+import { howMuch } from '../../../full.ts';
 import { inChunks } from '../chunks.ts';
 import { deltaOf, MemoryBase } from './delta-bench.ts';
 
@@ -73,7 +74,7 @@ describe('a delta', () => {
         const file = await deltaOf(base, result, 16_384);
         expect((await rebuilt(file, base, result, { chunkBytes })).equals(result)).toBe(true);
       }),
-      { numRuns: 60 },
+      { numRuns: howMuch(60, 25) },
     );
   });
 
@@ -112,7 +113,7 @@ describe('a delta', () => {
           error instanceof AgentError ? error.code : '',
         );
       }),
-      { numRuns: 200 },
+      { numRuns: howMuch(200, 80) },
     );
   });
 
