@@ -2,8 +2,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { existsSync, readFileSync, rmSync, watch } from 'node:fs';
-import { chmod, chown, copyFile, mkdir, mkdtemp, open, realpath, rm, symlink, writeFile } from 'node:fs/promises';
+import { closeSync, existsSync, openSync, readFileSync, readSync, rmSync, watch, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import process from 'node:process';
@@ -123,15 +122,21 @@ export class FileGateway implements AsyncDisposable {
       const found = spawnSync(join(this.directory, 'boot/handler'), ['boot'], { encoding: 'utf8' });
       const slot = found.stdout.trim();
       if (slot !== 'A' && slot !== 'B') throw new Error(`no slot boots: ${found.stdout}${found.stderr}`);
-      spawnSync('sh', ['-c', `echo ${randomUUID()} > '${this.directory}/boot-id'`]);
+      writeFileSync(join(this.directory, 'boot-id'), `${randomUUID()}\n`);
       if (!this.imageBeginsWith(slot, 'dead')) return slot;
     }
     throw new Error('only dead slots boot');
   }
 
   imageBeginsWith(slot: 'A' | 'B', text: string): boolean {
-    const found = spawnSync('head', ['-c', String(text.length), this.slots[slot]], { encoding: 'latin1' });
-    return found.stdout === text;
+    const head = Buffer.alloc(text.length);
+    const file = openSync(this.slots[slot], 'r');
+    try {
+      readSync(file, head, 0, head.length, 0);
+    } finally {
+      closeSync(file);
+    }
+    return head.toString('latin1') === text;
   }
 
   async imageOf(slot: 'A' | 'B', sizeBytes: number): Promise<Buffer> {
@@ -342,7 +347,8 @@ async function makeFoldersFor(directory: string, user: number): Promise<void> {
 function healthProgram(directory: string, slots: { readonly A: string; readonly B: string }): string {
   return `#!/bin/sh
 # The application's own opinion: an image that begins with "unhealthy" is.
-if [ "$(cat '${directory}/boot/current')" = B ]; then slot='${slots.B}'; else slot='${slots.A}'; fi
+read -r current < '${directory}/boot/current'
+if [ "$current" = B ]; then slot='${slots.B}'; else slot='${slots.A}'; fi
 if [ "$(head -c 9 "$slot")" = unhealthy ]; then echo 'the application does not answer' >&2; exit 1; fi
 `;
 }
