@@ -3,6 +3,7 @@ import type { ChildProcess } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { closeSync, existsSync, openSync, readFileSync, readSync, rmSync, watch, writeFileSync } from 'node:fs';
+import { chmod, chown, copyFile, mkdir, mkdtemp, open, realpath, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import process from 'node:process';

@@ -67,13 +67,23 @@ const broken = {
   code: 'package-put-back',
   exit: 70,
 } as const;
+/** Above, too. */
+const refused = {
+  id: 'v3',
+  version: '1.3',
+  variant: 'refused',
+  outcome: 'rolled-back',
+  code: 'package-refused',
+  exit: 70,
+} as const;
 const others = [
-  { id: 'v3', version: '1.3', variant: 'refused', outcome: 'rolled-back', code: 'package-refused', exit: 70 },
   { id: 'v4', version: '1.4', variant: 'stranger', outcome: 'refused', code: 'package-wrong', exit: 77 },
   { id: 'v5', version: '1.5', variant: 'foreign', outcome: 'refused', code: 'package-architecture', exit: 77 },
 ] as const;
 
-test.each(howMuch<readonly (typeof broken | (typeof others)[number])[]>([broken, ...others], others))(
+test.each(
+  howMuch<readonly (typeof broken | typeof refused | (typeof others)[number])[]>([broken, refused, ...others], others),
+)(
   '$id, version $version, is $variant: that is reported, and what stood before stands',
   async ({ id, version, variant, outcome, code, exit }) => {
     await rig.offer(id, version, variant);
