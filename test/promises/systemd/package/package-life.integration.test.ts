@@ -144,7 +144,8 @@ describe('the package', () => {
   test('of two processes is exchanged with both, and neither goes on with the version before', async () => {
     await rig.twoProcesses();
     // Seen: more names in the agent's own cache than fit into one command kept each version out, and the one before as well.
-    const many = 'cd /var/cache/thing-agent-daemon; name=$(printf %0240d 0); for i in $(seq 12000); do : >"$i$name"; done';
+    const many =
+      'cd /var/cache/thing-agent-daemon; name=$(printf %0240d 0); for i in $(seq 12000); do : >"$i$name"; done';
     await machine.tell('sh', '-c', many);
     const before = await rig.memory();
     const version = await rig.other();
