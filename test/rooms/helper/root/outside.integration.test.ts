@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { connect, createServer } from 'node:net';
 import type { Server, Socket } from 'node:net';
@@ -60,7 +60,10 @@ describe('the program behind the socket', () => {
     await writeFile(join(folder, 'ask'), text);
     const args = ['--accept', '--inetd', `--listen=${path}`, '/bin/sh', join(folder, 'ask')];
     listener = spawn('systemd-socket-activate', args, { stdio: 'ignore' });
-    await expect.poll(() => existsSync(path), { timeout: 20_000 }).toBe(true);
+    // its name is there before anybody may connect: 00010000 is __SO_ACCEPTCON (proc_net_unix)
+    const listens = (line: string): boolean => line.includes(' 00010000 ') && line.endsWith(path);
+    const isOpen = (): boolean => readFileSync('/proc/net/unix', 'utf8').split('\n').some(listens);
+    await expect.poll(isOpen, { timeout: 20_000 }).toBe(true);
   }
   afterEach(async () => {
     const ended = once(listener, 'exit');
