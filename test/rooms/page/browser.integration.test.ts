@@ -164,6 +164,7 @@ describe('the page', () => {
     await tab.loaded(async () => tab.press('Enter', 'Enter', '\r'));
     await tab.until(`document.querySelector('h1').textContent.includes('staged')`);
     await tab.until(`document.querySelector('.history li')?.textContent.includes('v3 <b>')`);
+    expect(await textOf(tab, '.history li')).toContain('v3 <b>');
     await shoot(tab, 'installed');
   });
 
