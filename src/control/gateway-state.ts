@@ -25,6 +25,8 @@ export type GatewayState = (typeof gatewayStates)[number];
 export const troubles = [
   'board-half-written',
   'update-impossible',
+  /** The daemon runs with an older configuration: the next start of the agent refuses what the file says now. */
+  'configuration-unusable',
   'journal-lost',
   /** The revoked keys and releases are not known any more: only the next list is installed. */
   'trust-list-damaged',
@@ -51,6 +53,7 @@ export const holdCodes = [
   'outside-window',
   'outside-reboot-window',
   'metered-link',
+  'configuration-unusable',
   'clock-not-set',
   'not-now',
   'installed-by-hand',
@@ -94,6 +97,7 @@ export interface StateFacts {
 const breaking: ReadonlySet<Trouble> = new Set<Trouble>([
   'board-half-written',
   'update-impossible',
+  'configuration-unusable',
   'journal-lost',
   'trust-list-damaged',
   'no-trusted-key',
@@ -150,6 +154,8 @@ export interface TroubleFacts {
   /** False: the bootloader or the state directory fails. */
   readonly canUpdate?: boolean | undefined;
   readonly distrust?: readonly Distrust[] | undefined;
+  /** True: the next start of the agent refuses its configuration. */
+  readonly isConfigUnusable?: boolean | undefined;
 }
 
 /** What is wrong with the trusted keys, or with what they signed. */
@@ -160,10 +166,11 @@ export type Distrust = Extract<Trouble, 'trust-list-damaged' | 'no-trusted-key' 
  * person was told. Pure.
  */
 export function troublesOf(facts: TroubleFacts): readonly Trouble[] {
-  const { phase, daemon, thingId, boards, lastOutcome, service, canUpdate, distrust = [] } = facts;
+  const { phase, daemon, thingId, boards, lastOutcome, service, canUpdate, distrust = [], isConfigUnusable } = facts;
   const found = new Set<Trouble | false>([
     boards.some(({ writing }) => writing !== undefined) && 'board-half-written',
     canUpdate === false && 'update-impossible',
+    isConfigUnusable === true && 'configuration-unusable',
     phase === 'lost' && 'journal-lost',
     daemon === false && 'no-daemon',
     daemon === 'silent' && 'daemon-silent',

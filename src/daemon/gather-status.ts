@@ -5,7 +5,7 @@ import { maskAddresses } from '../system/log/secrets.ts';
 import type { BootState, SlotName } from '../update/ports.ts';
 import type { AgentDeps } from './agent.ts';
 import { showBoards } from './boards.ts';
-import { noTargets } from './doctor/obstacles.ts';
+import { configTrouble, noTargets } from './doctor/obstacles.ts';
 import { stateConcerns, stateObstacle } from './doctor/state-directory.ts';
 import { showPackages } from './packages.ts';
 import { brokerStatus, statusReport } from './status-report.ts';
@@ -18,8 +18,11 @@ export async function gatherStatus(deps: AgentDeps, signal: AbortSignal): Promis
   const wiring = deps.wiring();
   const { session, updater, journal, world, config, messaging, throttle, trust } = wiring;
   const { boot, concerns, mixed, ...obstacles } = await lookForObstacles(deps, wiring, signal);
+  const trouble = await configTrouble(deps.readAgain);
+  const warnings = await warningsOf(deps, wiring, concerns);
+  const ofConfig = trouble === undefined || warnings.some((one) => one.includes(trouble)) ? [] : [trouble];
   return statusReport(journal.state, {
-    asItIs: await toldAsItIs(deps, wiring, [...mixed, ...(await warningsOf(deps, wiring, concerns))], signal),
+    asItIs: await toldAsItIs(deps, wiring, [...mixed, ...ofConfig, ...warnings], signal),
     daemon: deps.daemon,
     booted: boot.booted,
     boot: boot.state,
@@ -34,6 +37,7 @@ export async function gatherStatus(deps: AgentDeps, signal: AbortSignal): Promis
     quarantineMs: config.update.quarantineMs,
     ...obstacles,
     looks: deps.looks(),
+    isConfigUnusable: trouble !== undefined,
     distrust: concerns.flatMap(({ trouble }) => trouble ?? []),
     service: { url: maskAddresses(config.service.url), ...session.contact, ...brokerStatus(messaging?.report) },
   });

@@ -47,6 +47,8 @@ interface Known {
   /** False: the bootloader or the state directory fails. */
   readonly canUpdate: boolean;
   readonly distrust: readonly Distrust[];
+  /** The next start of the agent refuses its configuration. */
+  readonly isConfigUnusable: boolean;
   readonly looks: Looks | undefined;
   readonly service: StatusReport['service'];
 }
@@ -58,8 +60,8 @@ export interface Surroundings extends Known {
 
 export function statusReport(state: UpdateState, around: Surroundings): StatusReport {
   const report = { ...around.asItIs, ...madeOf(state, around) };
-  const { daemon, canUpdate, distrust, hindered } = around;
-  const found = troublesOf({ ...report, daemon, canUpdate, distrust });
+  const { daemon, canUpdate, distrust, isConfigUnusable, hindered } = around;
+  const found = troublesOf({ ...report, daemon, canUpdate, distrust, isConfigUnusable });
   const troubles = hindered === undefined ? found : found.filter((code) => !unreadable.has(code));
   return { state: stateOf({ ...report, troubles }), troubles: [...troubles], ...report };
 }

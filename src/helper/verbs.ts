@@ -24,7 +24,7 @@ import type { TrayPlace } from './link/tray.ts';
  * Changes with the messages of the link: an agent and a helper of different versions do not try to understand each
  * other.
  */
-export const PROTOCOL = 2;
+export const PROTOCOL = 3;
 
 /** What the agent knows of the helper's side. */
 export interface Snapshot {
@@ -56,6 +56,9 @@ function verb<I extends z.ZodType, O extends z.ZodType>(name: string, input: I, 
 function order<I extends z.ZodType, O extends z.ZodType>(name: string, input: I, output: O): Verb<I, O> {
   return { name, input, output, isOrder: true };
 }
+
+/** Characters. */
+export const MAX_TROUBLE = 1_024;
 
 const nothing = z.strictObject({});
 /** A name without a path, so that nobody opens a file by it. */
@@ -183,6 +186,7 @@ export const agentVerbs = {
   ),
   reachesService: verb('reachesService', nothing, z.strictObject({ reached: z.boolean() })),
   meteredLink: verb('meteredLink', nothing, z.strictObject({ link: z.string().max(64).optional() })),
+  configTrouble: verb('configTrouble', nothing, z.strictObject({ trouble: z.string().max(MAX_TROUBLE).optional() })),
   askHook: verb(
     'askHook',
     z.custom<{ readonly hook: HookName; readonly inTurn: boolean; readonly about: HookSubject }>(),

@@ -106,6 +106,11 @@ export const updateCodes = {
       'A default route leads through an interface whose bytes cost ([update] metered); downloads wait for another one.',
     advice: 'connect another network, or repeat with --force',
   },
+  'configuration-unusable': {
+    means:
+      'The configuration file cannot be used any more. The agent works with what it had read; its next start, and so a trial of a new firmware, would fail.',
+    advice: 'agent config check names the line; mend it, then: systemctl reload thing-agent',
+  },
   'installed-by-hand': {
     means: 'A person installed a file, or went back: that stays until the service names another version.',
     advice: 'agent --update-now --force installs what the service names',

@@ -9,7 +9,7 @@ import { beginStandstill, holdOfAttempt, liftStandstill } from './choice/holds/s
 import { Lookout } from './choice/lookout.ts';
 import type { Look, LookoutDeps, LookFlags, LookSettings } from './choice/lookout.ts';
 import type { InstallOrder, UpdatePorts } from './choice/order.ts';
-import { countsLooks, holdOfStandstill, rebootHold, windowHold } from './choice/plan.ts';
+import { configHold, countsLooks, holdOfStandstill, rebootHold, windowHold } from './choice/plan.ts';
 import type { Hold, Plan } from './choice/plan.ts';
 import { endUnwantedStaging } from './choice/withdraw.ts';
 import { UpdateError } from './errors.ts';
@@ -157,8 +157,9 @@ export class Updater {
     flags: InstallFlags & Pick<InstallOrder, 'downgradeTo'>,
     { onEvent, signal }: { readonly onEvent: OnEvent; readonly signal: AbortSignal },
   ): Promise<OperationOutcome> {
-    const { journal, clock } = this.#deps.ports;
-    const still = flags.force ? undefined : holdOfStandstill(journal.state, clock.nowMs());
+    const { journal, clock, configTrouble } = this.#deps.ports;
+    const held = holdOfStandstill(journal.state, clock.nowMs()) ?? configHold(await configTrouble?.());
+    const still = flags.force ? undefined : held;
     const isList = await isListInFile(source, still, this.#deps, signal);
     if (still !== undefined && !isList) return { kind: 'held-back', version: name, ...still };
     const order = { version: { name }, by: 'file', source, ...flags, isList } as const;

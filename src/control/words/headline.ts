@@ -40,6 +40,7 @@ const troubleTexts: Readonly<Record<Trouble, DescribeTrouble>> = {
     return `${half.join(', ')} is half written and runs nothing`;
   },
   'update-impossible': ({ idleReason }) => `no update is possible (${idleReason})`,
+  'configuration-unusable': () => 'the configuration file cannot be used, so the next start of the agent would fail',
   'journal-lost': () => 'the record of updates could not be read, and what was under way is not known',
   'trust-list-damaged': () => 'what was revoked is not known any more, so nothing is installed',
   'no-trusted-key': () => 'no trusted key can be used, so nothing can be installed',

@@ -8,6 +8,7 @@ import { DAEMON } from '../../system/files/lock.ts';
 import type { ServiceManager } from '../../system/processes/systemd-notify.ts';
 import { Agent } from '../agent.ts';
 import type { AgentDeps } from '../agent.ts';
+import { configTrouble } from '../doctor/obstacles.ts';
 import { StateWatch } from '../doctor/state-directory.ts';
 import { describeLook } from '../look-report.ts';
 import { lockAgent, mixtureOf } from '../processes/one-process.ts';
@@ -92,7 +93,7 @@ class Daemon {
       looks: () => this.#alarmClock.agenda.looks,
       warnings: () => this.#warnings,
       mixture: async () => mixtureOf(this.#loaded),
-      readAgain: async () => `${(await this.#deps.reload()).path} can be used`,
+      readAgain: this.#readAgain,
       activity: () => this.#runner.activity,
       alone: this.#alone,
     });
@@ -179,6 +180,8 @@ class Daemon {
     );
   };
 
+  readonly #readAgain = async (): Promise<string> => `${(await this.#deps.reload()).path} can be used`;
+
   readonly #record = (id: SecurityEventId, detail: string): void =>
     void this.#currentWiring.security.record(id, detail);
 
@@ -223,7 +226,8 @@ class Daemon {
     const { world } = this.#deps;
     const { config } = loaded;
     const old = this.#wiring;
-    const wiring = await wire(config, this.#telemetry.around(world), old, this.#signal);
+    const around = { ...this.#telemetry.around(world), configTrouble: async () => configTrouble(this.#readAgain) };
+    const wiring = await wire(config, around, old, this.#signal);
     wiring.messaging?.attend({ onWake: () => this.#alarmClock.wake(), onProgress: () => this.#liveness.progress() });
     try {
       await this.#alarmClock.follow(config, wiring);

@@ -71,6 +71,8 @@ export interface EnginePorts {
   readonly health: HealthGate;
   readonly hooks: HookPort;
   readonly meteredLink: () => Promise<string | undefined>;
+  /** Why the next start of the agent would refuse its configuration; undefined: it would not. */
+  readonly configTrouble: () => Promise<string | undefined>;
 }
 
 export interface Engine {
@@ -171,7 +173,7 @@ interface UpdaterWiringDeps extends EnginePorts, Omit<Engine, 'updater' | 'board
 }
 
 function wireUpdater(deps: UpdaterWiringDeps): Updater {
-  const { journal, config, world, service, health, hooks, meteredLink } = deps;
+  const { journal, config, world, service, health, hooks, meteredLink, configTrouble } = deps;
   const { targets, bootloader = singleSystem, machine, trust, security } = deps;
   const { update, report } = config;
   const { clock, random, log } = world;
@@ -192,6 +194,7 @@ function wireUpdater(deps: UpdaterWiringDeps): Updater {
     imageVersion: async () => findImageVersion(config.device, log),
     listInEffect: async () => trust.listInEffect(),
     meteredLink,
+    configTrouble,
     isVersionConfigured: config.device.factoryVersion !== undefined,
     newAttemptId: randomUUID,
     onRefused: async (error: AgentError) => noteRefusal(security, error),

@@ -41,6 +41,8 @@ export interface World {
   };
   /** Opens the port of a board. Default: directly. */
   readonly openPort?: OpenPort;
+  /** Why the next start of the agent would refuse its configuration; undefined: it would not. Absent: it was just read. */
+  readonly configTrouble?: () => Promise<string | undefined>;
   /** Nothing is done: a person waits for what is shown. */
   readonly onlyLooks?: boolean;
   /** Called with the time that the service's clock shows. */
@@ -120,6 +122,7 @@ export async function wire(
     health: createHealthGate(config.update.health, { clock, run: runProgram, reachService }),
     hooks: new Hooks(hookPrograms(config), { run: runProgram, clock }),
     meteredLink: async () => findMeteredLink(config.update.metered),
+    configTrouble: async () => world.configTrouble?.(),
   };
   const engine = await wireEngine({ config, world, trust, security, history, agentPorts, remote }, before?.journal);
   const resources = opened.move();

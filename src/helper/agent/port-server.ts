@@ -7,7 +7,7 @@ import { HelperError } from '../errors.ts';
 import { MAX_BODY_BYTES } from '../link/frame.ts';
 import type { Answer, Served } from '../link/link.ts';
 import type { OpenTray, Tray, TrayPlace } from '../link/tray.ts';
-import { agentVerbs } from '../verbs.ts';
+import { agentVerbs, MAX_TROUBLE } from '../verbs.ts';
 import type { AgentVerb, Verb } from '../verbs.ts';
 import { BoardServer } from './board-server.ts';
 import type { FindBoard } from './board-server.ts';
@@ -18,6 +18,7 @@ export interface AgentPorts {
   readonly health: HealthGate;
   readonly hooks: Pick<HookPort, 'ask' | 'askInTurn' | 'tell'>;
   readonly meteredLink: () => Promise<string | undefined>;
+  readonly configTrouble: () => Promise<string | undefined>;
   /** The file that is to be installed; undefined: it is another kind of order. */
   readonly file?: FirmwareSource | undefined;
   readonly board: FindBoard;
@@ -110,6 +111,9 @@ export class PortServer implements AsyncDisposable {
       reached: await this.#ports.health.reachesService(signal),
     })),
     meteredLink: row(agentVerbs.meteredLink, async () => ({ link: await this.#ports.meteredLink() })),
+    configTrouble: row(agentVerbs.configTrouble, async () => ({
+      trouble: (await this.#ports.configTrouble())?.slice(0, MAX_TROUBLE),
+    })),
     askHook: row(agentVerbs.askHook, async ({ hook, inTurn, about }, signal) => {
       const { hooks } = this.#ports;
       await (inTurn ? hooks.askInTurn : hooks.ask)(hook, about, signal);

@@ -140,6 +140,11 @@ export function remoteHooks(ask: AskAgent, wants: HookPort['wants'], longestMs: 
   };
 }
 
+/** Asks the agent, since that is what must come up again. */
+export async function remoteConfigTrouble(ask: AskAgent, signal: AbortSignal): Promise<string | undefined> {
+  return (await ask.answer(agentVerbs.configTrouble, {}, { deadlineMs: LOCAL_MS }, signal)).trouble;
+}
+
 /** Asks the agent, since the helper sees no network. */
 export async function remoteMeteredLink(ask: AskAgent, signal: AbortSignal): Promise<string | undefined> {
   return (await ask.answer(agentVerbs.meteredLink, {}, { deadlineMs: LOCAL_MS }, signal)).link;

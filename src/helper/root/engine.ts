@@ -15,7 +15,7 @@ import { LinuxMachine } from '../../system/processes/machine.ts';
 import type { HookName } from '../../update/hooks/hook-input.ts';
 import type { UpdateState } from '../../update/journal/state.ts';
 import type { HelperNotes } from '../verbs.ts';
-import { remoteHealth, remoteHooks, remoteMeteredLink, remoteService } from './agent-ports.ts';
+import { remoteConfigTrouble, remoteHealth, remoteHooks, remoteMeteredLink, remoteService } from './agent-ports.ts';
 import type { AskAgent } from './ask-agent.ts';
 import { MACHINE_SOCKET, outside } from './outside.ts';
 import { remoteBoards } from './remote-boards.ts';
@@ -76,6 +76,7 @@ export async function openEngine(
       health: remoteHealth(ask, config),
       hooks: remoteHooks(ask, wants, longestMs),
       meteredLink: async () => remoteMeteredLink(ask, ask.signal),
+      configTrouble: async () => remoteConfigTrouble(ask, ask.signal),
     },
   });
   return { ...engine, askSystemd, reboot };

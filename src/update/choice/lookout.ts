@@ -26,7 +26,15 @@ export interface LookSettings {
   readonly wholeImage?: WholeImage;
 }
 
-type LookPort = 'journal' | 'clock' | 'isClockSet' | 'openFirmware' | 'log' | 'meteredLink' | 'listInEffect';
+type LookPort =
+  | 'journal'
+  | 'clock'
+  | 'isClockSet'
+  | 'openFirmware'
+  | 'log'
+  | 'meteredLink'
+  | 'configTrouble'
+  | 'listInEffect';
 
 export interface LookoutDeps {
   readonly ports: Pick<UpdatePorts, LookPort>;
@@ -60,11 +68,14 @@ export interface Look {
   readonly isList?: true;
 }
 
+/** What has to be asked for outside of this room. */
+type Found = Pick<Circumstances, 'meteredLink' | 'configTrouble'>;
+
 /** Asks the service what is to run, and plans. */
 export class Lookout {
   readonly #deps: LookoutDeps;
   /** What the last look found, besides what is in the journal. */
-  #found: { readonly offered: Version | undefined; readonly meteredLink: string | undefined } | undefined;
+  #found: ({ readonly offered: Version | undefined } & Found) | undefined;
   readonly #scout: ListScout;
 
   constructor(deps: LookoutDeps) {
@@ -78,8 +89,8 @@ export class Lookout {
    */
   get lastLook(): Look | undefined {
     if (this.#found === undefined) return undefined;
-    const { offered, meteredLink } = this.#found;
-    const circumstances = this.#circumstances({ manual: false, force: false }, meteredLink);
+    const { offered, ...found } = this.#found;
+    const circumstances = this.#circumstances({ manual: false, force: false }, found);
     return lookOf(this.#deps.ports.journal.state, offered, circumstances);
   }
 
@@ -160,18 +171,19 @@ export class Lookout {
   }
 
   async #plan(state: UpdateState, offered: Version | undefined, flags: LookFlags): Promise<Look> {
-    const meteredLink = await this.#deps.ports.meteredLink?.();
-    this.#found = { offered, meteredLink };
-    return lookOf(state, offered, this.#circumstances(flags, meteredLink));
+    const { ports } = this.#deps;
+    const found = { meteredLink: await ports.meteredLink?.(), configTrouble: await ports.configTrouble?.() };
+    this.#found = { offered, ...found };
+    return lookOf(state, offered, this.#circumstances(flags, found));
   }
 
-  #circumstances(flags: LookFlags, meteredLink?: string): Circumstances {
+  #circumstances(flags: LookFlags, found?: Found): Circumstances {
     const { settings, ports, minuteOfDay } = this.#deps;
     return {
       policy: settings.policy,
       nowMs: ports.clock.nowMs(),
       minuteOfDay: minuteOfDay(),
-      meteredLink,
+      ...found,
       ...flags,
     };
   }

@@ -72,6 +72,8 @@ export interface UpdatePorts {
   readonly isClockSet?: ((signal: AbortSignal) => Promise<boolean>) | undefined;
   /** The metered interface that is the way to the service now; undefined, or absent: there is none. */
   readonly meteredLink?: (() => Promise<string | undefined>) | undefined;
+  /** Why the next start of the agent would refuse its configuration; undefined, or absent: it would not. */
+  readonly configTrouble?: (() => Promise<string | undefined>) | undefined;
   /** Asks for consent. Absent: nobody is asked. */
   readonly askHook?: AskHook | undefined;
   /** Whether this program of the gateway wants to be told. Absent: none does. */

@@ -41,6 +41,8 @@ export interface Circumstances {
   readonly minuteOfDay: number | undefined;
   /** The metered interface that is the way to the service; undefined: the way is not metered. */
   readonly meteredLink?: string | undefined;
+  /** Why the next start of the agent would refuse its configuration; undefined: it would not. */
+  readonly configTrouble?: string | undefined;
   /** A person waits, so no pause after a failure applies. */
   readonly manual: boolean;
   /** A person forces it: quarantine, attempts and windows do not count. */
@@ -95,6 +97,7 @@ function reasonToHold(state: UpdateState, offered: Version, circumstances: Circu
   const bad = inForce(state, nowMs, policy.quarantineMs).find(({ version }) => version.id === offered.id);
   if (bad !== undefined) return held('quarantined', `it ended badly before: ${bad.reason}`);
   return (
+    holdForConfig(circumstances, held) ??
     holdForTries(state, offered, circumstances, held) ??
     holdForTurns(state, offered, circumstances, held) ??
     holdForWindow(circumstances, held) ??
@@ -147,6 +150,11 @@ function holdForWindow({ policy, minuteOfDay }: Circumstances, held: Held): Held
   return hold && held(hold.code, hold.reason);
 }
 
+function holdForConfig({ configTrouble }: Circumstances, held: Held): HeldBack | undefined {
+  const hold = configHold(configTrouble);
+  return hold && held(hold.code, hold.reason);
+}
+
 function holdForLink({ meteredLink }: Circumstances, held: Held): HeldBack | undefined {
   const hold = meteredHold(meteredLink);
   return hold && held(hold.code, hold.reason);
@@ -178,6 +186,11 @@ const ofRebooting: WindowWords = {
 export function meteredHold(link: string | undefined): Hold | undefined {
   if (link === undefined) return undefined;
   return { code: 'metered-link', reason: `a default route leads through ${link}, which is metered` };
+}
+
+/** The hold of a configuration with which no trial could be judged; undefined: it can be used. */
+export function configHold(trouble: string | undefined): Hold | undefined {
+  return trouble === undefined ? undefined : { code: 'configuration-unusable', reason: trouble };
 }
 
 /** The hold of the window for installing; undefined: an update may begin now. */

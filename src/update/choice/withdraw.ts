@@ -16,6 +16,7 @@ const passing: ReadonlySet<HoldCode> = new Set([
   'outside-window',
   'outside-reboot-window',
   'metered-link',
+  'configuration-unusable',
   'clock-not-set',
   'taking-turns',
   'held-by-hand',

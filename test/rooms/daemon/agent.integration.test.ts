@@ -346,6 +346,22 @@ describe('agent run', () => {
     expect(await stop(daemon)).toBe(0);
   });
 
+  // Seen: a good package was put back and quarantined, since no agent came up with the file.
+  test('begins nothing whose trial would start with a configuration that cannot be used', async () => {
+    await updateToTheEnd();
+    await gateway.startDaemon();
+    await gateway.configure(options({ updateToml: 'schedule = 7' }));
+    service.world.targetVersionId = 'dead';
+    const held = await gateway.run('--update-now');
+    expect(held).toMatchObject({ exitCode: 77, stdout: matching(/config\.toml:\d+.*configuration-unusable/s) });
+    let status = await gateway.run('status', '--exit-code');
+    while (status.stdout.includes('Busy')) status = await gateway.run('status', '--exit-code');
+    expect(status.stdout.replaceAll(/\s+/g, ' ')).toMatch(/^State Broken: the configuration file cannot be used/);
+    expect(status.exitCode).toBe(2);
+    await gateway.configure(options());
+    expect(await gateway.run('--update-now')).toMatchObject({ exitCode: 0, stdout: matching(/reboots into it now/) });
+  });
+
   test('refuses to run twice', async () => {
     await gateway.startDaemon();
     expect(await gateway.run('run')).toMatchObject({ exitCode: 75, stderr: matching(/at work/) });

@@ -25,6 +25,7 @@ export const calmSurroundings: Surroundings = {
   obstacle: undefined,
   canUpdate: true,
   distrust: [],
+  isConfigUnusable: false,
   looks: undefined,
   service: { url: 'https://things.example.com', lastError: undefined, lastContactAt: undefined },
 };

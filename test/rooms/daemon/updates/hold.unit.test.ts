@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 
 import { standsStill } from '../../../../src/update/journal/parts/standstill.ts';
 import { otherSlot } from '../../../../src/update/slot.ts';
@@ -93,4 +93,32 @@ test('what was held for an hour by a clock that was years fast lasts an hour onc
   expect(await technician.updateOnce(unattended)).toMatchObject({ reason: /2027-01-01T01:00/ });
   technician.nowMs += 3_600_000;
   expect(await technician.updateOnce(unattended)).toMatchObject({ kind: 'rebooting' });
+});
+
+describe('a configuration file that the next start of the agent would refuse', () => {
+  const held = { kind: 'held-back', code: 'configuration-unusable', reason: 'line 3 of config.toml is no TOML' };
+  let technician: Technician;
+
+  beforeEach(async () => {
+    technician = await begin();
+    technician.configTrouble = held.reason;
+  });
+
+  test('nothing is begun that a trial would end badly for, and none counts as failed; with the file mended it is', async () => {
+    for (let look = 0; look < 5; look += 1) expect(await technician.updateOnce(unattended)).toMatchObject(held);
+    expect(await technician.updateOnce(byHand)).toMatchObject(held);
+    expect(await technician.install('image from a stick')).toMatchObject(held);
+    expect((await technician.updater()).journal.state).toMatchObject({ phase: { kind: 'idle' }, tries: undefined });
+    technician.configTrouble = undefined;
+    expect(await technician.update()).toEqual({ kind: 'installed', version: 'version 2' });
+  });
+
+  test('a person who forces it is not held up', async () => {
+    expect(await technician.updateOnce({ ...byHand, force: true })).toMatchObject({ kind: 'rebooting' });
+  });
+
+  test('a list of keys and revocations takes effect', async () => {
+    technician.gateway.service.target = 'list';
+    expect(await technician.updateOnce(unattended)).toEqual({ kind: 'installed', version: 'version list' });
+  });
 });

@@ -22,6 +22,8 @@ export class Technician {
   outcomeProperty: string | undefined;
   /** The interface through which downloads cost, if that is the way to the service. */
   meteredLink: string | undefined;
+  /** Why the next start of the agent would refuse its configuration. */
+  configTrouble: string | undefined;
   /** Told that a list took effect. */
   onListTaken: () => void = () => {};
   /** The number of the last list that took effect; each has the next one. */
@@ -80,6 +82,7 @@ export class Technician {
         revoked,
         listInEffect: async () => this.listNumber,
         meteredLink: async () => this.meteredLink,
+        configTrouble: async () => this.configTrouble,
       },
       service: this.gateway.service,
       settings,
