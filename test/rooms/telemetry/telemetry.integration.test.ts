@@ -15,9 +15,9 @@ import { ampleBounds } from './spool/spool-rig.ts';
 const deadline = (): AbortSignal => AbortSignal.timeout(20_000);
 const noReduction = { scale: 1, offset: 0, deadband: undefined, heartbeatMs: undefined, over: undefined };
 
-function measurement(event: string, source: SourceSettings, everyMs = 100): MeasurementSettings {
+function measurement(event: string, source: SourceSettings, everyMs = 100, timeoutMs = 60_000): MeasurementSettings {
   const to = { kind: 'event', event, class: 'normal' } as const;
-  return { name: event, everyMs, timeoutMs: 500, source, outputs: [{ to, pointer: '', reduction: noReduction }] };
+  return { name: event, everyMs, timeoutMs, source, outputs: [{ to, pointer: '', reduction: noReduction }] };
 }
 
 class Rig implements AsyncDisposable {
@@ -92,13 +92,18 @@ test('what a sensor measures arrives, and a source that fails harms no other', a
         stream: false,
         silenceMs: undefined,
       }),
-      measurement('hangs', {
-        kind: 'exec',
-        command: ['/bin/sleep', '60'],
-        user: undefined,
-        stream: false,
-        silenceMs: undefined,
-      }),
+      measurement(
+        'hangs',
+        {
+          kind: 'exec',
+          command: ['/bin/sleep', '60'],
+          user: undefined,
+          stream: false,
+          silenceMs: undefined,
+        },
+        100,
+        500,
+      ),
       measurement('stream', {
         kind: 'exec',
         command: ['/bin/sh', '-c', 'echo {\\"a\\":1}; sleep 60'],
@@ -110,7 +115,9 @@ test('what a sensor measures arrives, and a source that fails harms no other', a
   });
   await until(() => rig.service.valuesOf('load').length >= 3 && rig.service.valuesOf('stream').length === 1);
   expect(rig.service.valuesOf('stream')).toEqual([{ a: 1 }]);
-  await until(() => rig.telemetry.status().sources[2]?.lastError !== undefined);
+  const failed = (): boolean =>
+    rig.telemetry.status().sources.filter(({ lastError }) => lastError !== undefined).length === 2;
+  await until(failed);
   const errors = rig.telemetry.status().sources.map(({ lastError }) => lastError);
   expect(errors[0]).toBeUndefined();
   expect(errors[1]).toContain('ended with 1');
