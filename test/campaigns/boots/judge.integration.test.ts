@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 
 import { howMuch } from '../../full.ts';
+import { testInFull } from '../../in-full.ts';
 import { judgeCuts } from './campaign.ts';
 import type { JudgedCuts } from './campaign.ts';
 import { SECTOR } from './disk/write-log.ts';
@@ -57,7 +58,7 @@ describe('the judge of power cuts', () => {
     expect((await judged(gateway.flush())).violations).toHaveProperty('starts a broken slot');
   });
 
-  test('finds a fallback that is not whole', async () => {
+  testInFull('finds a fallback that is not whole', async () => {
     using gateway = new DrawnGateway();
     gateway.knows('v1').wants('v2');
     await gateway.write('rootfs-b', 0, withHole(gateway).image);
@@ -67,19 +68,23 @@ describe('the judge of power cuts', () => {
     });
   });
 
-  test.each([
-    { kernel: 'v2', violations: [], starts: 'B with v2' },
+  const pairs = [
     { kernel: 'v1', violations: ['starts a broken slot'], starts: 'A with v1' },
-  ])('with the root of v2 and the kernel of $kernel in a slot finds $violations', async (given) => {
-    using gateway = new DrawnGateway('pairs');
-    gateway.knows('v1').wants('v2');
-    await gateway.write('rootfs-b', 0, gateway.image('v2'));
-    await gateway.write('kernel-b', 0, gateway.kernel(given.kernel));
-    await gateway.flush().setEnvironment(B_FIRST);
-    const { violations, classes } = await judged(gateway.flush());
-    expect(Object.keys(violations)).toEqual(given.violations);
-    expect(Object.keys(classes).join('\n')).toContain(`starts ${given.starts}`);
-  });
+    { kernel: 'v2', violations: [], starts: 'B with v2' },
+  ];
+  test.each(pairs.slice(0, howMuch(2, 1)))(
+    'with the root of v2 and the kernel of $kernel in a slot finds $violations',
+    async (given) => {
+      using gateway = new DrawnGateway('pairs');
+      gateway.knows('v1').wants('v2');
+      await gateway.write('rootfs-b', 0, gateway.image('v2'));
+      await gateway.write('kernel-b', 0, gateway.kernel(given.kernel));
+      await gateway.flush().setEnvironment(B_FIRST);
+      const { violations, classes } = await judged(gateway.flush());
+      expect(Object.keys(violations)).toEqual(given.violations);
+      expect(Object.keys(classes).join('\n')).toContain(`starts ${given.starts}`);
+    },
+  );
 
   test('finds a service that was told before the slot was kept', async () => {
     using gateway = new DrawnGateway();
@@ -90,7 +95,7 @@ describe('the judge of power cuts', () => {
     expect((await judged(gateway.flush())).violations).toHaveProperty('starts another version');
   });
 
-  test('finds a disk whose bootloader has nothing to read', async () => {
+  testInFull('finds a disk whose bootloader has nothing to read', async () => {
     using gateway = new DrawnGateway();
     gateway.knows('v1').wants('v2');
     await gateway.write('boot', 0, Buffer.alloc(64 * 1024));

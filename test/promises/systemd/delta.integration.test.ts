@@ -3,6 +3,7 @@ import { createReadStream } from 'node:fs';
 
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
+import { testInFull } from '../../in-full.ts';
 import { slotDevices } from '../../stand-ins/machine/booting/nspawn-gateway.ts';
 import type { NspawnGateway } from '../../stand-ins/machine/booting/nspawn-gateway.ts';
 import { FACTORY, GatewayRig } from './gateway-rig.ts';
@@ -59,7 +60,7 @@ test('a delta is rebuilt from the mounted root and boots, and so is the next one
   expect(gateway.boots).toEqual(['A', 'B', 'A']);
 });
 
-test('a root that was mounted for writing once takes no delta, and keeps its way back', async () => {
+testInFull('a root that was mounted for writing once takes no delta, and keeps its way back', async () => {
   await gateway.tell('mount', '-o', 'remount,rw', '/');
   await gateway.tell('mount', '-o', 'remount,ro', '/');
   await offerDelta('v2', 'v3');

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 
+import { testInFull } from '../../in-full.ts';
 import type { NspawnGateway } from '../../stand-ins/machine/booting/nspawn-gateway.ts';
 import { GatewayRig } from './gateway-rig.ts';
 
@@ -147,7 +148,7 @@ describe('the service that is stopped, killed or configured anew', () => {
     await restart();
   });
 
-  test('is started again however often it dies', async () => {
+  testInFull('is started again however often it dies', async () => {
     const pids = [await mainPid()];
     for (let death = 0; death < 7; death += 1) {
       await gateway.tell('sh', '-c', `kill -KILL ${pids.at(-1)}`);
@@ -175,7 +176,7 @@ describe('the service that is stopped, killed or configured anew', () => {
     await gateway.tell('systemctl', 'daemon-reload');
   });
 
-  test('takes a new configuration without a restart', async () => {
+  testInFull('takes a new configuration without a restart', async () => {
     const pid = await mainPid();
     await configure(
       rig.configText({ extra: '[log]\nlevel = "debug"\n' }).replace('[trust]', '[trust]\nallow_unsigned = true'),
@@ -187,7 +188,7 @@ describe('the service that is stopped, killed or configured anew', () => {
   });
 
   // Seen: without CAP_KILL the daemon could not end a program of another user, and died of that.
-  test('ends a program of another user at its deadline, and lives on', async () => {
+  testInFull('ends a program of another user at its deadline, and lives on', async () => {
     const pid = await mainPid();
     const source = 'source = { kind = "exec", command = ["sleep", "3600"], user = "nobody" }';
     await configure(
@@ -216,7 +217,7 @@ describe('the service that is stopped, killed or configured anew', () => {
     expect((await gateway.exec(node, 'nobody')).exitCode).not.toBe(0);
   });
 
-  test('goes on with the old configuration while the new one is broken, and says so', async () => {
+  testInFull('goes on with the old configuration while the new one is broken, and says so', async () => {
     const pid = await mainPid();
     await configure(rig.configText({ extra: 'schedule = 7' }));
     await gateway.tell('systemctl', 'reload', SERVICE);
@@ -250,7 +251,7 @@ describe('the service that is stopped, killed or configured anew', () => {
     expect(said().filter((line) => /timed out|Killing|unexpected/.test(line))).toEqual([]);
   });
 
-  test('stops in order and at once while the service says nothing, and tells who waited', async () => {
+  testInFull('stops in order and at once while the service says nothing, and tells who waited', async () => {
     rig.service.fail({ operation: 'targetVersion', times: 'always', fault: { kind: 'silence' } });
     const called = rig.service.nextCall('targetVersion');
     const waiting = gateway.exec(['agent', '--update-now']);

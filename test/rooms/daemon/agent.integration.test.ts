@@ -5,6 +5,7 @@ import { join } from 'node:path';
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
+import { testInFull } from '../../in-full.ts';
 import { FileGateway, stop } from '../../stand-ins/machine/file-gateway.ts';
 import type { FileGatewayOptions } from '../../stand-ins/machine/file-gateway.ts';
 import { bufferContent, versionsOf } from '../../stand-ins/service/firmware-content.ts';
@@ -88,7 +89,7 @@ describe('agent --update-now, without a daemon', () => {
     expect(stderr).toContain('staged: 0.3 MiB, of which 0.3 MiB were there already');
   });
 
-  test('does nothing where the service names what is installed', async () => {
+  testInFull('does nothing where the service names what is installed', async () => {
     await updateToTheEnd();
     const again = await gateway.json('--update-now');
     expect(again).toEqual({ kind: 'result', outcome: { kind: 'up-to-date', version: 'v1' } });
@@ -104,7 +105,7 @@ describe('agent --update-now, without a daemon', () => {
     expect(held).toMatchObject({ exitCode: 77, stdout: matching(/application does not answer/) });
   });
 
-  test('goes back from a firmware that never starts', async () => {
+  testInFull('goes back from a firmware that never starts', async () => {
     service.world.targetVersionId = 'dead';
     await updateToTheEnd();
     expect(gateway.booted).toBe('A');
@@ -220,7 +221,7 @@ describe('a file from a technician', () => {
     expect(service.world.things[0]?.currentVersionId).toBe('two');
   });
 
-  test('stays until the service names another version', async () => {
+  testInFull('stays until the service names another version', async () => {
     await updateToTheEnd();
     expect(await installFile(firmware.v2)).toBe(0);
     expect(await gateway.json('--update-now')).toMatchObject({

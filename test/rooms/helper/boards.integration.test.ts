@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
 import type { Answer } from '../../../src/helper/link/link.ts';
 import { PROTOCOL } from '../../../src/helper/verbs.ts';
+import { testInFull } from '../../in-full.ts';
 import type { SimulatedAvr } from '../../stand-ins/boards/avr/simulated-avr.ts';
 import type { FileGateway } from '../../stand-ins/machine/file-gateway.ts';
 import { meters, programOf } from '../mcu/meters.ts';
@@ -104,7 +105,7 @@ describe('agent mcu', () => {
     expect((await gateway.run('doctor')).stdout).toMatch(/FAIL +boards +meter: this user may not open/);
   });
 
-  test('flash is refused where nothing vouches for the file, whoever asks the helper', async () => {
+  testInFull('flash is refused where nothing vouches for the file, whoever asks the helper', async () => {
     await rig.configure({ updateToml: 'follow = "none"' });
     expect(await gateway.run('mcu', 'flash', 'meter', file)).toMatchObject({
       exitCode: 77,

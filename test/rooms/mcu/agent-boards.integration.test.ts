@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
 import { openSerialLine } from '../../../src/serial/serial-line.ts';
 import { howMuch } from '../../full.ts';
+import { testInFull } from '../../in-full.ts';
 import type { SimulatedAvr } from '../../stand-ins/boards/avr/simulated-avr.ts';
 import type { FileGateway } from '../../stand-ins/machine/file-gateway.ts';
 import type { StandIn } from '../../stand-ins/service/stand-in.ts';
@@ -42,7 +43,7 @@ describe('an update', () => {
     });
   });
 
-  test('of which one board cannot be reached gives the others back what they had', async () => {
+  testInFull('of which one board cannot be reached gives the others back what they had', async () => {
     await rig.tryVersion('half');
     await rig.toTheEnd();
     expect(await rig.state()).toEqual({ gateway: 'old', meter: 'old', code: 'port-missing' });

@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { agentVersion } from '../../../../src/version.ts';
 import { buildTree } from '../../../../systemd/build.ts';
 import { pinnedRuntimes, sha256 } from '../../../../systemd/runtime.ts';
+import { testInFull } from '../../../in-full.ts';
 import { FileGateway, stop } from '../../../stand-ins/machine/file-gateway.ts';
 import { randomContent } from '../../../stand-ins/service/firmware-content.ts';
 import { startStandIn } from '../../../stand-ins/service/stand-in.ts';
@@ -107,31 +108,34 @@ describe('a build', () => {
   const main = join(project, 'src/main.ts');
 
   // Seen: the folder of the clone was in a file of the program, and modes were those of whoever built.
-  test('of one source is the same, byte for byte and mode for mode, wherever and with whatever umask it is made, and keeps the packages that lie there', async () => {
-    await mkdir(join(project, '.cache'), { recursive: true });
-    const clone = await mkdtemp(join(project, '.cache/clone-')); // beside node_modules, which is linked
-    try {
-      const parts = 'src systemd agent LICENSE package.json package-lock.json';
-      const copied = `umask 077; cp -r ${parts} '${clone}' && cp -al node_modules '${clone}'`;
-      expect(await run('sh', '-c', `cd '${project}'; ${copied}`)).toEqual({ exitCode: 0, output: '' });
-      const out = join(directory, 'somewhere/else');
-      await mkdir(out, { recursive: true });
-      await writeFile(join(out, 'agent.deb'), 'a package');
-      const build = `umask 077; '${process.execPath}' '${join(clone, 'systemd/build.ts')}' --out '${out}'`;
-      expect(await run('sh', '-c', build)).toEqual({
-        exitCode: 0,
-        output: expect.stringMatching(
-          /^\/.*else\nbuild: the runtime for .*\nbuild: bundling the program\n$/,
-        ) as unknown,
-      });
-      expect(await readFile(join(out, 'agent.deb'), 'utf8')).toBe('a package');
-      await rm(join(out, 'agent.deb'));
-      expect(await digests(out)).toEqual(await digests(tree));
-      expect(await modes(out)).toEqual(await modes(tree));
-    } finally {
-      await rm(clone, { recursive: true, force: true });
-    }
-  });
+  testInFull(
+    'of one source is the same, byte for byte and mode for mode, wherever and with whatever umask it is made, and keeps the packages that lie there',
+    async () => {
+      await mkdir(join(project, '.cache'), { recursive: true });
+      const clone = await mkdtemp(join(project, '.cache/clone-')); // beside node_modules, which is linked
+      try {
+        const parts = 'src systemd agent LICENSE package.json package-lock.json';
+        const copied = `umask 077; cp -r ${parts} '${clone}' && cp -al node_modules '${clone}'`;
+        expect(await run('sh', '-c', `cd '${project}'; ${copied}`)).toEqual({ exitCode: 0, output: '' });
+        const out = join(directory, 'somewhere/else');
+        await mkdir(out, { recursive: true });
+        await writeFile(join(out, 'agent.deb'), 'a package');
+        const build = `umask 077; '${process.execPath}' '${join(clone, 'systemd/build.ts')}' --out '${out}'`;
+        expect(await run('sh', '-c', build)).toEqual({
+          exitCode: 0,
+          output: expect.stringMatching(
+            /^\/.*else\nbuild: the runtime for .*\nbuild: bundling the program\n$/,
+          ) as unknown,
+        });
+        expect(await readFile(join(out, 'agent.deb'), 'utf8')).toBe('a package');
+        await rm(join(out, 'agent.deb'));
+        expect(await digests(out)).toEqual(await digests(tree));
+        expect(await modes(out)).toEqual(await modes(tree));
+      } finally {
+        await rm(clone, { recursive: true, force: true });
+      }
+    },
+  );
 
   test('that fails leaves the tree that was there, and nothing beside it', async () => {
     const out = join(directory, 'kept');

@@ -5,6 +5,7 @@ import { basename, join } from 'node:path';
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
+import { howMuch } from '../../../full.ts';
 import { type Ended, fakeTree, newDirectory, run, systemdDirectory } from '../installed-root.ts';
 
 let directory: string;
@@ -147,7 +148,7 @@ describe('systemd/install', () => {
     child.stdout.setEncoding('utf8').on('data', (text: string) => {
       for (const line of text.trim().split('\n')) said.add(line);
     });
-    for (let round = 0; round < 8; round += 1) {
+    for (let round = 0; round < howMuch(8, 3); round += 1) {
       expect(await install('--root', root, '--tree', trees[(round + 1) % 2] ?? '')).toMatchObject({ exitCode: 0 });
     }
     const ended = once(child, 'close');

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
 import { agentVersion } from '../../../../src/version.ts';
 import { howMuch, isFull } from '../../../full.ts';
+import { testInFull } from '../../../in-full.ts';
 import { makeKeyPair } from '../../../rooms/firmware/artifact/keys.ts';
 import { randomContent } from '../../../stand-ins/service/firmware-content.ts';
 import type { StandIn } from '../../../stand-ins/service/stand-in.ts';
@@ -107,7 +108,7 @@ describe('the package', () => {
     },
   );
 
-  test('waits for an update that is being staged, and refuses where that takes too long', async () => {
+  testInFull('waits for an update that is being staged, and refuses where that takes too long', async () => {
     service.fail({ operation: 'firmware', times: 'always', fault: { kind: 'silence', afterBytes: 500_000 } });
     service.world.addVersion({ id: 'v1', firmware: randomContent(2_000_000) });
     service.world.targetVersionId = 'v1';
@@ -159,10 +160,14 @@ describe('the package', () => {
     expect((await machine.exec('agent', 'check')).stdout).not.toMatch(/FAIL/);
   });
 
-  test('of two processes is killed at any moment, and the agent works meanwhile', async () => {
-    const pinned = ['systemctl start thing-helper.socket'];
-    expect(await rig.killAtEach(await chosenSteps(pinned), comesBack)).toEqual([]);
-  }, 600_000);
+  testInFull(
+    'of two processes is killed at any moment, and the agent works meanwhile',
+    async () => {
+      const pinned = ['systemctl start thing-helper.socket'];
+      expect(await rig.killAtEach(await chosenSteps(pinned), comesBack)).toEqual([]);
+    },
+    { timeout: 600_000 },
+  );
 
   test('keeps identity, journal and spool when it is removed, and has them again when it is back', async () => {
     const before = await rig.memory();
@@ -207,7 +212,7 @@ describe('the package', () => {
     expect((await readdir(join(machine.root, 'etc/thing-agent'))).sort()).toEqual(['config.example.toml', 'trust']);
   });
 
-  test('is set up by a factory, and all is well', async () => {
+  testInFull('is set up by a factory, and all is well', async () => {
     service.clearFaults();
     await machine.put('root/factory.toml', rig.config());
     await machine.tell('agent', 'setup', '--yes', '--from', '/root/factory.toml');

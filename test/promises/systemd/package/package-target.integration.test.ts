@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
 import { howMuch } from '../../../full.ts';
+import { testInFull } from '../../../in-full.ts';
 import { PackageRig } from './package-rig.ts';
 
 /** The agent installs its own package, on a booted Debian without slots; each test goes on where the one before has ended. */
@@ -138,14 +139,18 @@ const killDpkg = `for name in /proc/[0-9]*/comm; do
   case $comm in dpkg*) kill -KILL "\${process#/proc/}" || : ;; esac
 done`;
 
-test('dpkg that is killed while it unpacks is run again', async () => {
-  await rig.offer('v7', '1.7', 'large');
-  const report = rig.nextReport();
-  await rig.order();
-  await rig.machine.tell('timeout', '110', 'sh', '-c', `${unpacking}\n${killDpkg}`);
-  expect(await report).toMatchObject({ version: 'v7', outcome: 'installed' });
-  await expectRest('1.7');
-}, 300_000);
+testInFull(
+  'dpkg that is killed while it unpacks is run again',
+  async () => {
+    await rig.offer('v7', '1.7', 'large');
+    const report = rig.nextReport();
+    await rig.order();
+    await rig.machine.tell('timeout', '110', 'sh', '-c', `${unpacking}\n${killDpkg}`);
+    expect(await report).toMatchObject({ version: 'v7', outcome: 'installed' });
+    await expectRest('1.7');
+  },
+  { timeout: 300_000 },
+);
 
 test('a machine that goes off while dpkg unpacks goes on when it is on again', async () => {
   await rig.offer('v8', '1.8', 'large');
@@ -166,11 +171,15 @@ test('a person goes back to what stood before', async () => {
   await expectRest('1.7');
 }, 300_000);
 
-test('what a person installs by hand is told by status, with what the update had left', async () => {
-  const { machine } = rig;
-  await machine.tell('dpkg', '--install', '--force-confold', '/packages/1.1.deb');
-  const status = async (): Promise<string> => (await machine.exec('agent', 'status')).stdout.replaceAll(/\s+/g, ' ');
-  await expect
-    .poll(status, { timeout: 60_000 })
-    .toContain('agent: thing-agent 1.1, installed by hand and not by an update, which left 1.7');
-}, 120_000);
+testInFull(
+  'what a person installs by hand is told by status, with what the update had left',
+  async () => {
+    const { machine } = rig;
+    await machine.tell('dpkg', '--install', '--force-confold', '/packages/1.1.deb');
+    const status = async (): Promise<string> => (await machine.exec('agent', 'status')).stdout.replaceAll(/\s+/g, ' ');
+    await expect
+      .poll(status, { timeout: 60_000 })
+      .toContain('agent: thing-agent 1.1, installed by hand and not by an update, which left 1.7');
+  },
+  { timeout: 120_000 },
+);

@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 
+import { testInFull } from '../../../in-full.ts';
 import type { NspawnGateway } from '../../../stand-ins/machine/booting/nspawn-gateway.ts';
 import { expectQuiet, TrustRig } from './trust-rig.ts';
 
@@ -76,22 +77,25 @@ describe('a list of keys and revocations', () => {
     });
   });
 
-  test('a release that a list revokes between its staging and a reboot by others is left again, and the service is told', async () => {
-    const release = await trust.desk.release('v1', 'first');
-    const list = await trust.desk.list(1, 'first', '--revoke-releases', release);
-    await trust.rig.offerArtifact('v1', release);
-    expect(await trust.technician('--update-now', '--no-reboot')).toMatchObject({ exitCode: 0 });
-    await trust.rig.offerArtifact('trust-1', list);
-    await gateway.exec(['systemctl', 'reboot'], 'root');
-    await gateway.console.until(/the bootloader chose slot B/);
-    await gateway.console.until(/the bootloader chose slot A/);
-    await gateway.console.until(/list 1 of keys and revocations is in effect/);
-    expect(gateway.boots).toEqual(['A', 'B', 'A']);
-    expect(trust.rig.reports).toContainEqual(
-      expect.objectContaining({ version: 'v1', outcome: 'rolled-back', code: 'trust-withdrawn' }),
-    );
-    expect((await trust.securityEvents()).map(({ id }) => id)).toEqual(['activated', 'trust-list-taken']);
-  });
+  testInFull(
+    'a release that a list revokes between its staging and a reboot by others is left again, and the service is told',
+    async () => {
+      const release = await trust.desk.release('v1', 'first');
+      const list = await trust.desk.list(1, 'first', '--revoke-releases', release);
+      await trust.rig.offerArtifact('v1', release);
+      expect(await trust.technician('--update-now', '--no-reboot')).toMatchObject({ exitCode: 0 });
+      await trust.rig.offerArtifact('trust-1', list);
+      await gateway.exec(['systemctl', 'reboot'], 'root');
+      await gateway.console.until(/the bootloader chose slot B/);
+      await gateway.console.until(/the bootloader chose slot A/);
+      await gateway.console.until(/list 1 of keys and revocations is in effect/);
+      expect(gateway.boots).toEqual(['A', 'B', 'A']);
+      expect(trust.rig.reports).toContainEqual(
+        expect.objectContaining({ version: 'v1', outcome: 'rolled-back', code: 'trust-withdrawn' }),
+      );
+      expect((await trust.securityEvents()).map(({ id }) => id)).toEqual(['activated', 'trust-list-taken']);
+    },
+  );
 });
 
 describe('one gateway', () => {
@@ -102,7 +106,7 @@ describe('one gateway', () => {
     await expectQuiet(trust);
   });
 
-  test('sockets that somebody removed are there again within a minute, of the same daemon', async () => {
+  testInFull('sockets that somebody removed are there again within a minute, of the same daemon', async () => {
     const pid = await mainPid();
     await gateway.tell('sh', '-c', 'rm /run/thing-agent/*.sock');
     for (let socket = 0; socket < 3; socket += 1) await gateway.console.until(/the control socket was gone/);

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
 import type { Answer } from '../../../../src/helper/link/link.ts';
 import { PROTOCOL } from '../../../../src/helper/verbs.ts';
+import { testInFull } from '../../../in-full.ts';
 import { buildArtifact } from '../../../rooms/firmware/artifact/build-artifact.ts';
 import { makeKeyPair } from '../../../rooms/firmware/artifact/keys.ts';
 import { Impostor, reachSocket, serving } from '../../../rooms/helper/impostor.ts';
@@ -106,7 +107,7 @@ describe('a gateway of one process', () => {
     expect(await show('thing-helper.service', 'Result')).toBe('success');
   });
 
-  test('starts without a helper that it can reach, and says so', async () => {
+  testInFull('starts without a helper that it can reach, and says so', async () => {
     await gateway.tell('systemctl', 'mask', '--runtime', '--now', 'thing-helper.socket');
     await gateway.tell('systemctl', 'restart', 'thing-agent.service');
     expect(await show('thing-agent.service', 'ActiveState')).toBe('active');
@@ -324,7 +325,7 @@ describe('the same gateway', () => {
     expect(await gateway.exec(['agent', 'status'], 'reader')).toMatchObject({ stdout: matching(/thing-1/) });
   });
 
-  test('does what root asks for while no agent runs, as the agent’s user', async () => {
+  testInFull('does what root asks for while no agent runs, as the agent’s user', async () => {
     await gateway.tell('systemctl', 'stop', 'thing-agent.service');
     await gateway.tell('systemctl', 'start', 'thing-helper.socket');
     expect(await gateway.exec(['agent', '--update-now'], 'root')).toMatchObject({ exitCode: 77 });
@@ -353,24 +354,27 @@ describe('the same gateway', () => {
     expect(rig.service.world.things).toMatchObject([{ activations: 1, currentVersionId: 'v1' }]);
   });
 
-  test('stays one process where the configuration names a helper and nothing gives the agent a user, and says so', async () => {
-    const line = rig.configText({ health: HEALTHY }).replace('[system]', `[system]\nhelper = "${SOCKET}"`);
-    await gateway.write('/run/line.toml', line);
-    await gateway.tell('sh', '-c', `umount ${CONFIG} && mount --bind /run/line.toml ${CONFIG}`);
-    await gateway.tell('systemctl', 'restart', 'thing-agent.service');
-    const runsAsRoot = matching(
-      /thing-agent\.service\s+is\s+not\s+linked\s+to\s+the\s+helper[^]*runs\s+as\s+root[^]*ln\s+-s/,
-    );
-    await expect
-      .poll(async () => (await gateway.exec(['agent', 'status'], 'reader')).stdout, { timeout: 60_000 })
-      .toEqual(runsAsRoot);
-    expect(await gateway.exec(['agent', 'doctor'], 'technician')).toMatchObject({ exitCode: 70, stdout: runsAsRoot });
-    expect(await gateway.exec(['agent', 'config', 'check'], 'root')).toMatchObject({
-      exitCode: 78,
-      stdout: runsAsRoot,
-    });
-    expect(await gateway.exec(['agent', 'check'], 'root')).toMatchObject({ exitCode: 0 });
-    expect(await gateway.tell('ls', `${STATE}/agent`)).toBe('');
-    expect(rig.service.world.things).toMatchObject([{ activations: 1, currentVersionId: 'v1' }]);
-  });
+  testInFull(
+    'stays one process where the configuration names a helper and nothing gives the agent a user, and says so',
+    async () => {
+      const line = rig.configText({ health: HEALTHY }).replace('[system]', `[system]\nhelper = "${SOCKET}"`);
+      await gateway.write('/run/line.toml', line);
+      await gateway.tell('sh', '-c', `umount ${CONFIG} && mount --bind /run/line.toml ${CONFIG}`);
+      await gateway.tell('systemctl', 'restart', 'thing-agent.service');
+      const runsAsRoot = matching(
+        /thing-agent\.service\s+is\s+not\s+linked\s+to\s+the\s+helper[^]*runs\s+as\s+root[^]*ln\s+-s/,
+      );
+      await expect
+        .poll(async () => (await gateway.exec(['agent', 'status'], 'reader')).stdout, { timeout: 60_000 })
+        .toEqual(runsAsRoot);
+      expect(await gateway.exec(['agent', 'doctor'], 'technician')).toMatchObject({ exitCode: 70, stdout: runsAsRoot });
+      expect(await gateway.exec(['agent', 'config', 'check'], 'root')).toMatchObject({
+        exitCode: 78,
+        stdout: runsAsRoot,
+      });
+      expect(await gateway.exec(['agent', 'check'], 'root')).toMatchObject({ exitCode: 0 });
+      expect(await gateway.tell('ls', `${STATE}/agent`)).toBe('');
+      expect(rig.service.world.things).toMatchObject([{ activations: 1, currentVersionId: 'v1' }]);
+    },
+  );
 });

@@ -9,6 +9,7 @@ import { promisify } from 'node:util';
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
+import { testInFull } from '../../../in-full.ts';
 import { FileGateway } from '../../../stand-ins/machine/file-gateway.ts';
 import { fakeSupport, type as typeAt } from '../fake-context.ts';
 import { fakeAgent } from '../fake-operations.ts';
@@ -119,7 +120,7 @@ test(
   },
 );
 
-test('pipes in the place of state files hold nothing up, and are said', async () => {
+testInFull('pipes in the place of state files hold nothing up, and are said', async () => {
   await mkdir(join(gateway.directory, 'state'), { mode: 0o700 });
   for (const name of ['journal.json', 'history.json', 'security.json', 'identity.json']) {
     await run('mkfifo', [join(gateway.directory, 'state', name)]);

@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest';
 
 import type { StatusReport } from '../../../../src/control/reports.ts';
 import { howMuch } from '../../../full.ts';
+import { testInFull } from '../../../in-full.ts';
 import { stop } from '../../../stand-ins/machine/file-gateway.ts';
 import { CuttableLink } from '../../service/messaging/cuttable-link.ts';
 import { image, IMAGE_BYTES, MessagingGateway } from './messaging-rig.ts';
@@ -88,7 +89,7 @@ describe.each(howMuch([5, 4], [5]))('the whole update, with MQTT %i, ends well',
     expect(await installed(rig)).toEqual(one);
   });
 
-  test('though the broker is restarted at each step', async () => {
+  testInFull('though the broker is restarted at each step', async () => {
     await using rig = await MessagingGateway.create('messaging', { messagingToml });
     for (const step of steps) {
       rig.side.spoilNext(step, async (_request, text) => {
@@ -115,7 +116,7 @@ describe.each(howMuch([5, 4], [5]))('the whole update, with MQTT %i, ends well',
     expect(rig.service.world.things[0]?.activations).toBe(2);
   });
 
-  test('though the broker freezes for a while at each step', async () => {
+  testInFull('though the broker freezes for a while at each step', async () => {
     await using rig = await MessagingGateway.create('messaging', { messagingToml });
     for (const step of steps) {
       rig.side.spoilNext(step, (_request, text) => {
@@ -129,7 +130,7 @@ describe.each(howMuch([5, 4], [5]))('the whole update, with MQTT %i, ends well',
   });
 });
 
-test('a gateway moves from one form to the other and back by configuration alone', async () => {
+testInFull('a gateway moves from one form to the other and back by configuration alone', async () => {
   await using rig = await MessagingGateway.create('rest');
   const { service, side, gateway } = rig;
   await rig.updateToTheEnd(8);
@@ -230,7 +231,7 @@ describe('the daemon', () => {
     },
   );
 
-  test('is not woken by a message that the broker kept', async () => {
+  testInFull('is not woken by a message that the broker kept', async () => {
     const options = { messagingToml: `${present}\nprotocol_version = 4`, splay: '1h' };
     const { rig, daemon } = await start(options);
     await using _ = rig;
@@ -245,7 +246,7 @@ describe('the daemon', () => {
     expect(lines.filter((line) => line.includes('a message asks for a look'))).toEqual([]);
   });
 
-  test('counts in its status what it ignored', async () => {
+  testInFull('counts in its status what it ignored', async () => {
     const { rig, daemon } = await start({});
     await using _ = rig;
     await rig.side.publish(rig.side.replyTopic, '{"jsonrpc":"2.0","id":"forged","result":1}');

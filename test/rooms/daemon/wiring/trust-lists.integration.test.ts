@@ -5,6 +5,7 @@ import { join } from 'node:path';
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
+import { testInFull } from '../../../in-full.ts';
 import { FileGateway, stop } from '../../../stand-ins/machine/file-gateway.ts';
 import type { Finished } from '../../../stand-ins/machine/file-gateway.ts';
 import { tool } from '../../../stand-ins/machine/tool.ts';
@@ -135,9 +136,8 @@ describe('a key', () => {
     },
   );
 
-  test(
+  testInFull(
     'that was revoked comes back by no older list, no list that forgets it, and no list of a stranger',
-    LONG,
     async () => {
       const gateway = await alone();
       const older = await list(gateway, 4, 'old', '--keys', file('thief.pem'));
@@ -151,6 +151,7 @@ describe('a key', () => {
       await refused(gateway, await release('6.6.6', 'thief'), 'key-revoked');
       expect(await running(gateway)).toBe('healthy root 0');
     },
+    LONG,
   );
 
   test('as its owner computes it by openssl, is named in status', async () => {
@@ -300,7 +301,7 @@ describe('a list from the service', () => {
   });
 
   // Seen: "trust-1 is installed", also for a person who followed the look of the daemon.
-  test('that the daemon takes is told as a list by its log, and as in effect by status', async () => {
+  testInFull('that the daemon takes is told as a list by its log, and as in effect by status', async () => {
     const made = await alone();
     const service = await serve({ 'trust-1': await list(made, 1, 'old', '--keys', file('next.pem')) });
     const gateway = await gatewayAt(service.url, 'target');
@@ -319,26 +320,30 @@ describe('a list from the service', () => {
     expect(await stop(daemon)).toBe(0);
   });
 
-  test('is found among the versions to which a gateway can switch, and the release after it', LONG, async () => {
-    const made = await alone();
-    const bad = await release('1.6.0', 'old');
-    const service = await serve({
-      '1.0.0': await release('1.0.0', 'old'),
-      '1.6.0': bad,
-      'trust-1': await list(made, 1, 'old', '--revoke-releases', bad),
-      '2.0.0': await release('2.0.0', 'old'),
-    });
-    const gateway = await gatewayAt(service.url, 'updates');
-    const offer = (from: string, ...to: readonly string[]) => service.world.setUpdates(from, to);
-    service.world.currentVersionId = 'id-1.0.0';
-    expect(await settle(gateway, '--update-now')).toMatchObject({ exitCode: 0 });
-    offer('id-1.0.0', 'id-1.6.0', 'id-trust-1');
-    expect(await gateway.run('--update-now')).toMatchObject({ exitCode: 0 });
-    offer('id-trust-1', 'id-1.6.0', 'id-2.0.0', 'id-trust-1');
-    expect(await settle(gateway, '--update-now')).toMatchObject({ exitCode: 0 });
-    expect(await running(gateway)).toBe('healthy root 2.0.0');
-    await refused(gateway, bad, 'release-revoked');
-  });
+  testInFull(
+    'is found among the versions to which a gateway can switch, and the release after it',
+    async () => {
+      const made = await alone();
+      const bad = await release('1.6.0', 'old');
+      const service = await serve({
+        '1.0.0': await release('1.0.0', 'old'),
+        '1.6.0': bad,
+        'trust-1': await list(made, 1, 'old', '--revoke-releases', bad),
+        '2.0.0': await release('2.0.0', 'old'),
+      });
+      const gateway = await gatewayAt(service.url, 'updates');
+      const offer = (from: string, ...to: readonly string[]) => service.world.setUpdates(from, to);
+      service.world.currentVersionId = 'id-1.0.0';
+      expect(await settle(gateway, '--update-now')).toMatchObject({ exitCode: 0 });
+      offer('id-1.0.0', 'id-1.6.0', 'id-trust-1');
+      expect(await gateway.run('--update-now')).toMatchObject({ exitCode: 0 });
+      offer('id-trust-1', 'id-1.6.0', 'id-2.0.0', 'id-trust-1');
+      expect(await settle(gateway, '--update-now')).toMatchObject({ exitCode: 0 });
+      expect(await running(gateway)).toBe('healthy root 2.0.0');
+      await refused(gateway, bad, 'release-revoked');
+    },
+    LONG,
+  );
 
   test('is not fetched again by a gateway that knows nothing of what it runs', async () => {
     const made = await alone();
@@ -351,19 +356,22 @@ describe('a list from the service', () => {
   });
 });
 
-test('a list whose file in the state directory was damaged lets nothing be installed before the next list, of a key that it did not revoke', async () => {
-  const gateway = await alone();
-  await taken(gateway, await list(gateway, 1, 'old', '--keys', file('next.pem'), '--revoke-keys', file('old.pem')));
-  await writeFile(join(gateway.directory, 'state/trust.json'), '{"format":');
-  await refused(gateway, await release('1.0.0', 'next'), 'trust-list-damaged');
-  expect(await gateway.run('status', '--exit-code')).toMatchObject({
-    exitCode: 2,
-    stdout: expect.stringContaining('trust.json') as unknown,
-  });
-  await refused(gateway, await list(gateway, 2, 'old'), 'key-revoked');
-  await taken(gateway, await list(gateway, 3, 'next', '--keys', file('next.pem')));
-  await taken(gateway, await release('1.0.0', 'next'));
-});
+testInFull(
+  'a list whose file in the state directory was damaged lets nothing be installed before the next list, of a key that it did not revoke',
+  async () => {
+    const gateway = await alone();
+    await taken(gateway, await list(gateway, 1, 'old', '--keys', file('next.pem'), '--revoke-keys', file('old.pem')));
+    await writeFile(join(gateway.directory, 'state/trust.json'), '{"format":');
+    await refused(gateway, await release('1.0.0', 'next'), 'trust-list-damaged');
+    expect(await gateway.run('status', '--exit-code')).toMatchObject({
+      exitCode: 2,
+      stdout: expect.stringContaining('trust.json') as unknown,
+    });
+    await refused(gateway, await list(gateway, 2, 'old'), 'key-revoked');
+    await taken(gateway, await list(gateway, 3, 'next', '--keys', file('next.pem')));
+    await taken(gateway, await release('1.0.0', 'next'));
+  },
+);
 
 test('a key that others may write is no key, until the line that the refusal names was typed', async () => {
   const gateway = await alone();

@@ -162,8 +162,14 @@ describe('the GRUB environment', () => {
   test('that is full is an error, and stays as it was', async () => {
     await using rig = await GrubRig.open(3);
     await rig.set('ORDER=A');
-    let room = 1000;
-    while ((await Promise.allSettled([rig.set(`ballast=${'x'.repeat(room)}`)]))[0].status === 'rejected') room -= 1;
+    let [fits, tooLong] = [0, 1024];
+    while (tooLong - fits > 1) {
+      const length = Math.floor((fits + tooLong) / 2);
+      const [set] = await Promise.allSettled([rig.set(`ballast=${'x'.repeat(length)}`)]);
+      if (set.status === 'fulfilled') fits = length;
+      else tooLong = length;
+    }
+    await rig.set(`ballast=${'x'.repeat(fits)}`);
     expect(await refusal(rig)).toMatchObject({
       code: 'boot-environment-unwritable',
       message: `GRUB environment: ${rig.file} is full`,
