@@ -10,6 +10,7 @@ import process from 'node:process';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
 import { howMuch } from '../../full.ts';
+import { testInFull } from '../../in-full.ts';
 import { Browser } from './browser.ts';
 import type { Tab } from './browser.ts';
 import { pageGateway, PASSWORD, release } from './page-gateway.ts';
@@ -168,7 +169,7 @@ describe('the page', () => {
     await shoot(tab, 'installed');
   });
 
-  test('shows an update while it goes on', async () => {
+  testInFull('shows an update while it goes on', async () => {
     site.service.world.targetVersionId = '2';
     site.service.fail({ operation: 'firmware', fault: slowly });
     await using tab = await loggedIn();
