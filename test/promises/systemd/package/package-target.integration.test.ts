@@ -132,7 +132,7 @@ describe('two processes', () => {
 
 /** dpkg has begun to unpack, and a large file beside the runtime is half there; it is looked for once the guard is asked. */
 const unpacking = `until test -e /var/lib/thing-agent/packages/agent/request; do sleep 0.05; done
-until ls /usr/lib/thing-agent/*/bin/*.dpkg-new >/run/seen 2>&1; do :; done`;
+until set -- /usr/lib/thing-agent/*/bin/*.dpkg-new && test -e "$1"; do sleep 0.01; done`;
 const killDpkg = `for name in /proc/[0-9]*/comm; do
   read -r comm <"$name" || continue
   process=\${name%/comm}
@@ -163,12 +163,15 @@ test('a machine that goes off while dpkg unpacks goes on when it is on again', a
   await expectRest('1.8');
 }, 300_000);
 
+/** What was installed before the last one. */
+const before = howMuch({ id: 'v7', version: '1.7' }, { id: 'v1', version: '1.1' });
+
 test('a person goes back to what stood before', async () => {
   const report = rig.nextReport();
   const { exitCode, stdout } = await rig.waitFor('rollback');
-  expect([exitCode, stdout]).toEqual([0, 'Done: v7 is installed.\n']);
-  expect(await report).toMatchObject({ version: 'v7', outcome: 'installed' });
-  await expectRest('1.7');
+  expect([exitCode, stdout]).toEqual([0, `Done: ${before.id} is installed.\n`]);
+  expect(await report).toMatchObject({ version: before.id, outcome: 'installed' });
+  await expectRest(before.version);
 }, 300_000);
 
 testInFull(
