@@ -27,6 +27,8 @@ export default defineConfig({
           // A long test has more rows of what an integration test touches: `npm run prove -- --only tests` plays it.
           include: isFull ? ['test/**/*.{integration,long}.test.ts'] : ['test/**/*.integration.test.ts'],
           globalSetup: 'test/stand-ins/machine/built-agent.ts',
+          // What is asked is often a program, which costs more than it waits for.
+          expect: { poll: { interval: 250 } },
           testTimeout: 240_000 * patience,
           hookTimeout: 300_000,
           // Most of their time is waiting, for processes, boots and deadlines.

@@ -176,7 +176,9 @@ describe('agent mcu flash that is interrupted', () => {
     await gateway.run('--update-now');
     expect(await programOf(meter)).toBe('new');
     expect(await meter.applicationSays(3_000)).toBe('hello 2');
-    expect((await gateway.run('status')).stdout).not.toMatch(/half written/);
+    const status = async (): Promise<string> => (await gateway.run('status')).stdout;
+    await expect.poll(status, { timeout: 60_000 }).not.toContain('Busy');
+    expect(await status()).not.toMatch(/half written/);
     expect(await gateway.run('mcu', 'restore', 'meter')).toMatchObject({ exitCode: 0 });
     expect(await programOf(meter)).toBe('old');
   });

@@ -86,7 +86,8 @@ bootloader = { kind = "custom", handler = "${place}/handler" }
 
   /** At the end of what the manager is about: a start that it has begun is nobody's to be killed. */
   async isActive(): Promise<string> {
-    const settled = 'while [ "$(systemctl show --value --property=Job thing-agent.service)" != "" ]; do :; done';
+    const settled =
+      'while [ "$(systemctl show --value --property=Job thing-agent.service)" != "" ]; do sleep 0.2; done';
     const { stdout } = await this.machine.exec('sh', '-c', `${settled}; systemctl is-active thing-agent.service`);
     return stdout.trim();
   }
