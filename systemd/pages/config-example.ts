@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import process from 'node:process';
 import { parseArgs } from 'node:util';
 
-import { runTool } from '../run-tool.ts';
+import { runTool } from '../make/run-tool.ts';
 import { choicesOf, configTree, describe, kindOf, listed, propertiesOf, requires } from './config-tree.ts';
 import type { SchemaNode } from './config-tree.ts';
 import { assignment, comment, isTable, unbroken } from './toml-text.ts';

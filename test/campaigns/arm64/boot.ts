@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 
-import { buildDeb } from '../../../systemd/deb.ts';
+import { buildDeb } from '../../../systemd/make/deb.ts';
 import type { GatewayMachine } from '../../stand-ins/machine/booting/gateway-machine.ts';
 import { qemuGateway } from '../../stand-ins/machine/booting/qemu-gateway.ts';
 import { fileContent } from '../../stand-ins/service/firmware-content.ts';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import process from 'node:process';
 
 import { runProgram } from '../../../src/system/processes/child-process.ts';
-import { buildDeb } from '../../../systemd/deb.ts';
+import { buildDeb } from '../../../systemd/make/deb.ts';
 import { blockOf, readPage } from '../../page-examples.ts';
 import { tool } from '../../stand-ins/machine/tool.ts';
 import { runTool, WrongUse } from '../../tool.ts';

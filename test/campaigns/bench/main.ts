@@ -3,7 +3,7 @@ import { cpus, release, tmpdir, totalmem } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
 
-import { buildTree } from '../../../systemd/build.ts';
+import { buildTree } from '../../../systemd/make/build.ts';
 import { countOption, runTool, WrongUse } from '../../tool.ts';
 import type { BenchContext } from './context.ts';
 import { deltaSuite } from './delta/delta-suite.ts';

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import process from 'node:process';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-import { buildTree } from '../../../systemd/build.ts';
+import { buildTree } from '../../../systemd/make/build.ts';
 import { Authority } from '../../rooms/service/rest/certificates.ts';
 import { artifact, image, releaseKey } from '../../stand-ins/machine/demo-firmware.ts';
 import { FileGateway, stop } from '../../stand-ins/machine/file-gateway.ts';

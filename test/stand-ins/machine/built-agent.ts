@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import process from 'node:process';
 
-import { buildTree } from '../../../systemd/build.ts';
-import { bundle } from '../../../systemd/bundle.ts';
+import { buildTree } from '../../../systemd/make/build.ts';
+import { bundle } from '../../../systemd/make/bundle.ts';
 import { isFull } from '../../full.ts';
 
 const repository = resolve(import.meta.dirname, '../../..');

@@ -4,8 +4,8 @@ import { join, relative, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
 import { agentVersion } from '../../../../src/version.ts';
-import { buildTree } from '../../../../systemd/build.ts';
-import { pinnedRuntimes, sha256 } from '../../../../systemd/runtime.ts';
+import { buildTree } from '../../../../systemd/make/build.ts';
+import { pinnedRuntimes, sha256 } from '../../../../systemd/make/runtime.ts';
 import { testInFull } from '../../../in-full.ts';
 import { FileGateway, stop } from '../../../stand-ins/machine/file-gateway.ts';
 import { randomContent } from '../../../stand-ins/service/firmware-content.ts';
@@ -120,7 +120,7 @@ describe('a build', () => {
         const out = join(directory, 'somewhere/else');
         await mkdir(out, { recursive: true });
         await writeFile(join(out, 'agent.deb'), 'a package');
-        const build = `umask 077; '${process.execPath}' '${join(clone, 'systemd/build.ts')}' --out '${out}'`;
+        const build = `umask 077; '${process.execPath}' '${join(clone, 'systemd/make/build.ts')}' --out '${out}'`;
         expect(await run('sh', '-c', build)).toEqual({
           exitCode: 0,
           output: expect.stringMatching(
@@ -162,7 +162,7 @@ describe('a build', () => {
   });
 
   test('says in one line what it cannot do', async () => {
-    const { exitCode, output } = await run(process.execPath, join(project, 'systemd/build.ts'), '--arch', 'armv7');
+    const { exitCode, output } = await run(process.execPath, join(project, 'systemd/make/build.ts'), '--arch', 'armv7');
     expect({ exitCode, output }).toEqual({
       exitCode: 1,
       output: 'build: there is no runtime for armv7: build for x64 (amd64) or arm64\n',

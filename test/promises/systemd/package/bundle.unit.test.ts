@@ -3,7 +3,7 @@ import { dirname, join, normalize, resolve } from 'node:path';
 
 import { expect, test } from 'vitest';
 
-import { sheaves } from '../../../../systemd/bundle.ts';
+import { sheaves } from '../../../../systemd/make/bundle.ts';
 
 const source = resolve(import.meta.dirname, '../../../../src');
 

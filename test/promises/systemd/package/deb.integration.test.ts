@@ -3,9 +3,9 @@ import { join, resolve } from 'node:path';
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
-import { buildTree } from '../../../../systemd/build.ts';
-import { buildDeb, figuresOf } from '../../../../systemd/deb.ts';
-import { sha256 } from '../../../../systemd/runtime.ts';
+import { buildTree } from '../../../../systemd/make/build.ts';
+import { buildDeb, figuresOf } from '../../../../systemd/make/deb.ts';
+import { sha256 } from '../../../../systemd/make/runtime.ts';
 import { howMuch } from '../../../full.ts';
 import { tool } from '../../../stand-ins/machine/tool.ts';
 import { newDirectory, run } from '../installed-root.ts';
@@ -139,7 +139,7 @@ describe('a package that cannot be made', () => {
   });
 
   test('says in one line why', async () => {
-    expect(await run(process.execPath, join(project, 'systemd/deb.ts'), '--arch', 'armv7')).toEqual({
+    expect(await run(process.execPath, join(project, 'systemd/make/deb.ts'), '--arch', 'armv7')).toEqual({
       exitCode: 1,
       output: 'deb: there is no runtime for armv7: build for x64 (amd64) or arm64\n',
     });

@@ -2,7 +2,7 @@ import { compileFunction } from 'node:vm';
 
 import { expect, test } from 'vitest';
 
-import { lazyBuiltins } from '../../../../systemd/lazy-builtins.ts';
+import { lazyBuiltins } from '../../../../systemd/make/lazy-builtins.ts';
 
 /** Runs what esbuild made of a module, and returns what it required, in order, before and after `use` was called. */
 function play(code: string): readonly string[] {

@@ -3,8 +3,8 @@ import { join, resolve } from 'node:path';
 import process from 'node:process';
 import { isDeepStrictEqual } from 'node:util';
 
-import { buildTree } from '../../../../systemd/build.ts';
-import { buildDeb } from '../../../../systemd/deb.ts';
+import { buildTree } from '../../../../systemd/make/build.ts';
+import { buildDeb } from '../../../../systemd/make/deb.ts';
 import { isFull } from '../../../full.ts';
 import { tool } from '../../../stand-ins/machine/tool.ts';
 import type { FaultRule } from '../../../stand-ins/service/faults.ts';

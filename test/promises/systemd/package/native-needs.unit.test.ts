@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
-import { dependsOf } from '../../../../systemd/native-needs.ts';
+import { dependsOf } from '../../../../systemd/make/native-needs.ts';
 
 const needed = (library: string): string => ` 0x0000000000000001 (NEEDED)             Shared library: [${library}]\n`;
 const version = (name: string): string => `  0x0010:   Name: ${name}  Flags: none  Version: 5\n`;

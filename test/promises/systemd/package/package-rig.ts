@@ -2,7 +2,7 @@ import { mkdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import process from 'node:process';
 
-import { buildDeb } from '../../../../systemd/deb.ts';
+import { buildDeb } from '../../../../systemd/make/deb.ts';
 import { buildArtifact } from '../../../rooms/firmware/artifact/build-artifact.ts';
 import { makeKeyPair } from '../../../rooms/firmware/artifact/keys.ts';
 import type { Finished } from '../../../stand-ins/machine/booting/nspawn-gateway.ts';

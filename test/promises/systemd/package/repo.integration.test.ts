@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
-import { makeRepository } from '../../../../systemd/repo.ts';
+import { makeRepository } from '../../../../systemd/make/repo.ts';
 import { tool } from '../../../stand-ins/machine/tool.ts';
 import { newDirectory } from '../installed-root.ts';
 

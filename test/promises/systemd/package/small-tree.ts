@@ -2,7 +2,7 @@ import { cp, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import process from 'node:process';
 
-import { buildTree } from '../../../../systemd/build.ts';
+import { buildTree } from '../../../../systemd/make/build.ts';
 import { builtTree } from '../../../stand-ins/machine/built-agent.ts';
 import { tool } from '../../../stand-ins/machine/tool.ts';
 

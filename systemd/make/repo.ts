@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path';
 import { parseArgs, promisify } from 'node:util';
 import { gzipSync } from 'node:zlib';
 
-import { systemErrorCode } from '../src/system/errors.ts';
+import { systemErrorCode } from '../../src/system/errors.ts';
 import { mebibytes, Misuse, runTool, stepsOf, writeFigures } from './run-tool.ts';
 
 /** Makes a repository for apt of the packages in a folder, signed by a key of gpg's. */

@@ -24,7 +24,7 @@ const usage = `usage: npm run build -- [--out DIR] [--arch x64|arm64] [--node FI
   --help        show this
 `;
 
-const project = resolve(import.meta.dirname, '..');
+const project = resolve(import.meta.dirname, '../..');
 const OWNER_MAY_RUN = 0o100;
 
 export interface BuildOptions {
@@ -94,9 +94,9 @@ async function fillTree(out: string, { main, arch, node, strip, say }: Filling):
   await writeFile(join(out, 'lib/package.json'), '{ "type": "commonjs" }\n');
   await copyFile(join(project, 'agent'), join(out, 'agent'));
   await copyFile(join(project, 'LICENSE'), join(out, 'LICENSE'));
-  await cp(import.meta.dirname, join(out, 'systemd'), {
+  await cp(join(project, 'systemd'), join(out, 'systemd'), {
     recursive: true,
-    filter: (source) => !/\.ts$|runtimes\.json$|debian$/.test(source),
+    filter: (source) => !/\.ts$|\/make$|debian$/.test(source),
   });
   const page = join(project, 'src/slots/bootloaders/README.md');
   await copyFile(page, join(out, 'systemd/images/bootloaders.md'));

@@ -59,7 +59,8 @@ export function dependsOf(headers: string): string {
 
 function packageNamed(library: string): string {
   const name = packageOf[library];
-  if (name === undefined) throw new Error(`no package of Debian is known for ${library} (systemd/native-needs.ts)`);
+  if (name === undefined)
+    throw new Error(`no package of Debian is known for ${library} (systemd/make/native-needs.ts)`);
   return name;
 }
 
@@ -73,7 +74,7 @@ function libstdcxxVersions(headers: string): readonly string[] {
   const recent = names.filter(([, name = '', last]) => Number(last) >= (name.startsWith('G') ? 20 : 9));
   return recent.map(([, name = '']) => {
     const gcc = gccOf[name];
-    if (gcc === undefined) throw new Error(`no release of GCC is known for ${name} (systemd/native-needs.ts)`);
+    if (gcc === undefined) throw new Error(`no release of GCC is known for ${name} (systemd/make/native-needs.ts)`);
     return gcc;
   });
 }

@@ -52,7 +52,7 @@ export const sheaves: readonly Sheaf[] = [
   { file: 'engine.js', roots: [HELPER, 'daemon/wiring/engine.ts', 'update/journal/journal.ts'] },
 ];
 
-const project = resolve(import.meta.dirname, '..');
+const project = resolve(import.meta.dirname, '../..');
 /** A test builds others, which have other parts. */
 const PROGRAM = join(project, 'src/main.ts');
 

@@ -4,11 +4,11 @@ import { join } from 'node:path';
 import type { Metafile } from 'esbuild';
 import { z } from 'zod';
 
-import { agentVersion } from '../src/version.ts';
+import { agentVersion } from '../../src/version.ts';
 import { pinnedRuntimes } from './runtime.ts';
 import type { Architecture } from './runtime.ts';
 
-const project = join(import.meta.dirname, '..');
+const project = join(import.meta.dirname, '../..');
 
 const packageJson = z.object({
   name: z.string(),

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parseArgs, promisify } from 'node:util';
 
-import { agentVersion } from '../src/version.ts';
+import { agentVersion } from '../../src/version.ts';
 import { buildTree } from './build.ts';
 import { layOut } from './package-source.ts';
 import { mebibytes, runTool, stepsOf, writeFigures } from './run-tool.ts';
@@ -14,7 +14,7 @@ import { architectureNamed, sha256 } from './runtime.ts';
 /** Makes a package of Debian from the tree of a build, for this machine's architecture or another. Two are equal, byte for byte. */
 
 const run = promisify(execFile);
-const project = resolve(import.meta.dirname, '..');
+const project = resolve(import.meta.dirname, '../..');
 
 const usage = `usage: npm run deb -- [--out DIR] [--arch amd64|arm64] [--json FILE]
 

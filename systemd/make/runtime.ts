@@ -12,7 +12,7 @@ import { z } from 'zod';
  * digest that the project pins in runtimes.json, and its ELF header with the architecture that was asked for.
  */
 
-const project = join(import.meta.dirname, '..');
+const project = join(import.meta.dirname, '../..');
 const run = promisify(execFile);
 
 /** Architectures as in `process.arch`, and e_machine of their programs (ELF specification, "ELF Header"). */
@@ -54,7 +54,7 @@ export async function copyPinnedRuntime(arch: Architecture, to: string): Promise
   await fetchRuntime(spec, cached);
   if (await copyIfPinned(cached, to, sha256[arch])) return;
   await rm(cached);
-  throw new Error(`${spec} holds another program than the one that systemd/runtimes.json pins`);
+  throw new Error(`${spec} holds another program than the one that systemd/make/runtimes.json pins`);
 }
 
 /** The copy is what is compared, so that nothing can change in between. */

@@ -8,7 +8,7 @@ import { mebibytes, writeFigures } from './run-tool.ts';
 
 /** `agent artifact delta` where releases are made. With `--json FILE` what it answers to programs goes there. */
 
-const command = [join(import.meta.dirname, '../src/main.ts'), 'artifact', 'delta'];
+const command = [join(import.meta.dirname, '../../src/main.ts'), 'artifact', 'delta'];
 const answer = z.looseObject({
   path: z.string(),
   deltaBytes: z.number(),

@@ -2,13 +2,13 @@ import { chmod, cp, mkdir, readdir, readFile, symlink, writeFile } from 'node:fs
 import { dirname, join } from 'node:path';
 import process from 'node:process';
 
+import { agentPage } from '../pages/agent-page.ts';
+import { bashCompletion, zshCompletion } from '../pages/completion.ts';
+import { configPage } from '../pages/config-page.ts';
+import { documents } from '../pages/documents.ts';
 import { digestsOf } from './build.ts';
 import { copyrightText } from './licences.ts';
 import { nativeDepends } from './native-needs.ts';
-import { agentPage } from './pages/agent-page.ts';
-import { bashCompletion, zshCompletion } from './pages/completion.ts';
-import { configPage } from './pages/config-page.ts';
-import { documents } from './pages/documents.ts';
 import { sha256 } from './runtime.ts';
 import { withFiles } from './sbom.ts';
 
@@ -26,6 +26,9 @@ const HOME = 'usr/lib/thing-agent';
 /** Images that are built without dpkg do not have what the agent wants there. */
 const WANTS = 'lib/systemd/system/thing-agent.service.wants';
 const DOCS = 'usr/share/doc/thing-agent';
+
+/** Of the units and their scripts. */
+const units = join(import.meta.dirname, '..');
 
 /** Files of systemd/, and where they lie on a gateway. Units are moved below /usr by debian/rules. */
 const places: Readonly<Record<string, string>> = {
@@ -56,7 +59,7 @@ export async function layOut({ tree, source, version, builtAt }: PackageSource):
   const root = join(source, 'root');
   for (const [file, place] of Object.entries(places)) {
     await mkdir(dirname(join(root, place)), { recursive: true });
-    await cp(join(import.meta.dirname, file), join(root, place));
+    await cp(join(units, file), join(root, place));
   }
   await mkdir(join(root, WANTS));
   await symlink('../thing-agent-package.socket', join(root, WANTS, 'thing-agent-package.socket'));
@@ -66,7 +69,7 @@ export async function layOut({ tree, source, version, builtAt }: PackageSource):
   await writeFile(join(root, DOCS, 'sbom.cdx.json'), withFiles(bill, await digestsOf(root)));
 
   const debian = join(source, 'debian');
-  await cp(join(import.meta.dirname, 'debian'), debian, { recursive: true });
+  await cp(join(units, 'debian'), debian, { recursive: true });
   const control = await readFile(join(debian, 'control'), 'utf8');
   const native = await nativeDepends(await programs(tree));
   const filled = control.replace('@MAINTAINER@', maintainer()).replace('@NATIVE@', native);

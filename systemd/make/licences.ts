@@ -3,7 +3,7 @@ import { join } from 'node:path';
 
 import { z } from 'zod';
 
-const project = join(import.meta.dirname, '..');
+const project = join(import.meta.dirname, '../..');
 
 const bom = z.object({
   components: z.array(z.object({ name: z.string(), version: z.string(), purl: z.string().optional() })),
