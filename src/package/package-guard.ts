@@ -24,7 +24,7 @@ export interface ExchangeResult {
   readonly why: string;
 }
 
-export interface GuardOptions {
+export interface GuardDeps {
   readonly store: Pick<PackageStore, 'directory' | 'fs'>;
   readonly installMs: number;
   /** The guard puts a package back if the journal does not change for so long while the package is on trial. */
@@ -43,9 +43,9 @@ const ASK_MS = 60_000;
 
 /** The agent's side of systemd/package-guard: it uses files in the guard's folder, and the guard's socket. */
 export class PackageGuard {
-  readonly #options: GuardOptions;
+  readonly #options: GuardDeps;
 
-  constructor(options: GuardOptions) {
+  constructor(options: GuardDeps) {
     this.#options = options;
   }
 

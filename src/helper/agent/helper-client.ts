@@ -11,7 +11,7 @@ import type { Clock } from '../../system/time/clock.ts';
 import { Deadline } from '../../system/time/deadline.ts';
 import { HelperError } from '../errors.ts';
 import { Link } from '../link/link.ts';
-import type { Answer, CallOptions, Served } from '../link/link.ts';
+import type { Answer, CallTerms, Served } from '../link/link.ts';
 import { Tray, trayBeside } from '../link/tray.ts';
 import { helperNote, helperVerbs, PROTOCOL } from '../verbs.ts';
 import type { HelperNotes, Snapshot, Verb } from '../verbs.ts';
@@ -173,7 +173,7 @@ export class HelperClient implements Disposable {
     }
   }
 
-  async #call(verb: string, input: unknown, options: CallOptions, signal: AbortSignal): Promise<unknown> {
+  async #call(verb: string, input: unknown, options: CallTerms, signal: AbortSignal): Promise<unknown> {
     for (let busy = 0; ; busy += 1) {
       try {
         const link = await this.#connected(signal);

@@ -40,7 +40,7 @@ export interface LinkDeps {
   readonly maxHeadBytes?: number;
 }
 
-export interface CallOptions {
+export interface CallTerms {
   /** The deadline for the answer; undefined: none. */
   readonly deadlineMs?: number | undefined;
   readonly within?: number | undefined;
@@ -139,7 +139,7 @@ export class Link {
   /**
    * Calls the other side. Throws its error, `lost()`, the signal's reason, or `helper-lost` if no answer comes in time.
    */
-  async call(verb: string, input: unknown, options: CallOptions, signal: AbortSignal): Promise<CallEnd> {
+  async call(verb: string, input: unknown, options: CallTerms, signal: AbortSignal): Promise<CallEnd> {
     signal.throwIfAborted();
     if (this.#isClosed) throw this.#deps.lost();
     const { deadlineMs, within, body, onBegun, patienceMs } = options;

@@ -3,12 +3,12 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import type * as z from 'zod';
 
 import { HelperError } from '../errors.ts';
-import type { CallEnd, CallOptions, Link } from '../link/link.ts';
+import type { CallEnd, CallTerms, Link } from '../link/link.ts';
 import { requireForm } from '../link/message.ts';
 import type { TrayReader } from '../link/tray.ts';
 import type { Verb } from '../verbs.ts';
 
-type AskOptions = Pick<CallOptions, 'deadlineMs' | 'body'>;
+type AskTerms = Pick<CallTerms, 'deadlineMs' | 'body'>;
 
 interface Order {
   readonly id: number;
@@ -54,7 +54,7 @@ export class AskAgent {
   async answer<I extends z.ZodType, O extends z.ZodType>(
     verb: Verb<I, O>,
     input: z.output<I>,
-    options: AskOptions,
+    options: AskTerms,
     signal: AbortSignal,
   ): Promise<z.output<O>> {
     const { output, body } = await this.answerWithBytes(verb, input, options, signal);
@@ -65,7 +65,7 @@ export class AskAgent {
   async answerWithBytes<I extends z.ZodType, O extends z.ZodType>(
     verb: Verb<I, O>,
     input: z.output<I>,
-    options: AskOptions,
+    options: AskTerms,
     signal: AbortSignal,
   ): Promise<{ readonly output: z.output<O>; readonly body: Uint8Array | undefined }> {
     const { output, body } = await this.#call(verb, input, options, signal);
@@ -79,7 +79,7 @@ export class AskAgent {
   async ending<I extends z.ZodType>(
     verb: Verb<I>,
     input: z.output<I>,
-    options: AskOptions,
+    options: AskTerms,
     signal: AbortSignal,
   ): Promise<void> {
     if (signal.aborted || !this.#link.isOpen) return;
@@ -93,7 +93,7 @@ export class AskAgent {
     void this.#call(verb, input, { deadlineMs: 60_000 }, signal).catch(() => {});
   }
 
-  async #call(verb: Verb, input: unknown, options: AskOptions, signal: AbortSignal): Promise<CallEnd> {
+  async #call(verb: Verb, input: unknown, options: AskTerms, signal: AbortSignal): Promise<CallEnd> {
     return this.#link.call(verb.name, input, { ...options, within: this.#order.id }, signal);
   }
 }

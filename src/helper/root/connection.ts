@@ -15,7 +15,7 @@ import { openEngine, toldSecurity } from './engine.ts';
 import type { EngineListeners, HelperEngine } from './engine.ts';
 import { rowOf } from './service-table.ts';
 
-export interface ConnectionOptions {
+export interface ConnectionDeps {
   /** Reads the configuration anew, as root. Throws ConfigError. */
   readonly loadConfig: () => Promise<Config>;
   readonly world: EngineWorld;
@@ -39,7 +39,7 @@ const LAST_ANSWER_MS = 10_000;
 
 /** Serves the agent on one connection, until it hangs up, is silent for too long, or breaks a rule. */
 export class Connection {
-  readonly #options: ConnectionOptions;
+  readonly #options: ConnectionDeps;
   readonly #link: Link;
   readonly #ask: AskAgent;
   #engine: HelperEngine | undefined;
@@ -47,7 +47,7 @@ export class Connection {
   #idle: NodeJS.Timeout | undefined;
   readonly #orders = new Set<Promise<unknown>>();
 
-  constructor(socket: Socket, options: ConnectionOptions) {
+  constructor(socket: Socket, options: ConnectionDeps) {
     this.#options = options;
     this.#link = new Link(socket, {
       serve: async (served) => this.#serve(served),

@@ -14,7 +14,7 @@ import { HelperError } from '../errors.ts';
 import { encodeHead } from '../link/frame.ts';
 import { TrayReader, trayBeside } from '../link/tray.ts';
 import { Connection } from './connection.ts';
-import type { ConnectionOptions } from './connection.ts';
+import type { ConnectionDeps } from './connection.ts';
 import { runDirectoryOf } from './engine.ts';
 
 export interface HelperDeps {
@@ -66,7 +66,7 @@ interface Serving {
   readonly served: (hangUp: boolean) => Promise<void>;
 }
 
-function serverOf(options: ConnectionOptions): Serving {
+function serverOf(options: ConnectionDeps): Serving {
   let current: { readonly connection: Connection; readonly work: Promise<void> } | undefined;
   const rested = Promise.withResolvers<void>();
   let timer: NodeJS.Timeout | undefined;

@@ -92,7 +92,7 @@ export function draftOf(path: string): string {
   return `${path}.new`;
 }
 
-interface DraftOptions {
+interface DraftTerms {
   readonly fs?: DurableFs;
   readonly flags?: 'w' | 'w+';
   readonly mode?: number;
@@ -101,7 +101,7 @@ interface DraftOptions {
 /** Opens an empty draft for a file. A folder in its place is not ours: it is moved aside with its content and kept. */
 export async function openDraft(
   path: string,
-  { fs = ownFs, flags = 'w', mode = 0o600 }: DraftOptions,
+  { fs = ownFs, flags = 'w', mode = 0o600 }: DraftTerms,
 ): Promise<FileHandle> {
   const draft = draftOf(path);
   try {

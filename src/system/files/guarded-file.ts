@@ -6,7 +6,7 @@ import { dirname, join, resolve } from 'node:path';
 import { valueOrUndefined } from '../errors.ts';
 import { SystemError } from '../system-errors.ts';
 import { readOutsideFile } from './outside-file.ts';
-import type { OutsideFileOptions } from './outside-file.ts';
+import type { OutsideFileTerms } from './outside-file.ts';
 
 /** The functions of node:fs/promises that looking needs; memfs has them, too. */
 export interface LookFs {
@@ -180,11 +180,7 @@ export async function closeFolder(path: string): Promise<boolean> {
  * Like `readOutsideFile`, for a file on whose content the safety of the gateway depends: a key, a password, a
  * configuration.
  */
-export async function readGuardedFile(
-  path: string,
-  options: OutsideFileOptions,
-  signal?: AbortSignal,
-): Promise<Buffer> {
+export async function readGuardedFile(path: string, options: OutsideFileTerms, signal?: AbortSignal): Promise<Buffer> {
   await refuseExposed(path);
   return readOutsideFile(path, options, signal);
 }

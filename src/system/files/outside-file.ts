@@ -7,7 +7,7 @@ import { systemErrorCode } from '../errors.ts';
 import { Deadline } from '../time/deadline.ts';
 import { Turns } from '../turns.ts';
 
-export interface OutsideFileOptions {
+export interface OutsideFileTerms {
   readonly maxBytes: number;
   /** Whether a longer file is cut at the bound, or refused, which is the default. */
   readonly longer?: 'cut' | 'refused';
@@ -49,7 +49,7 @@ const never = new AbortController().signal;
  */
 export async function readOutsideFile(
   path: string,
-  options: OutsideFileOptions,
+  options: OutsideFileTerms,
   signal: AbortSignal = never,
 ): Promise<Buffer> {
   const { timeoutMs = DEFAULT_TIMEOUT_MS } = options;
@@ -92,7 +92,7 @@ async function openPlace(place: FileHandle, path: string, isWanted: (facts: Stat
  */
 export async function readToBound(
   path: string,
-  { maxBytes, longer = 'refused', open: openFile = openRegularFile }: OutsideFileOptions,
+  { maxBytes, longer = 'refused', open: openFile = openRegularFile }: OutsideFileTerms,
   signal: AbortSignal = never,
 ): Promise<Buffer> {
   await using file = await openFile(path);

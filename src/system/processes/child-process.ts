@@ -13,7 +13,7 @@ export interface ProgramResult {
   readonly stderr: string;
 }
 
-export interface ProgramOptions {
+export interface ProgramTerms {
   readonly timeoutMs: number;
   /** The bound for stdout and for stderr; a program that prints more is killed. */
   readonly maxOutputBytes?: number;
@@ -46,7 +46,7 @@ export type RunProgram = typeof runProgram;
  */
 export async function runProgram(
   command: readonly [string, ...string[]],
-  options: ProgramOptions,
+  options: ProgramTerms,
   signal: AbortSignal,
 ): Promise<ProgramResult> {
   signal.throwIfAborted();
@@ -89,7 +89,7 @@ interface StartedProgram extends ChildProcess {
   readonly stderr: Readable;
 }
 
-function start(file: string, args: readonly string[], options: ProgramOptions): StartedProgram {
+function start(file: string, args: readonly string[], options: ProgramTerms): StartedProgram {
   const child = spawn(file, args, {
     detached: true,
     stdio: ['pipe', 'pipe', 'pipe', ...(options.descriptors ?? [])],

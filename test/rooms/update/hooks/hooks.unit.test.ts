@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 
 import { ProgramError } from '../../../../src/system/processes/child-process.ts';
-import type { ProgramOptions, ProgramResult } from '../../../../src/system/processes/child-process.ts';
+import type { ProgramTerms, ProgramResult } from '../../../../src/system/processes/child-process.ts';
 import { hookInput } from '../../../../src/update/hooks/hook-input.ts';
 import type { HookSubject } from '../../../../src/update/hooks/hook-input.ts';
 import { Hooks } from '../../../../src/update/hooks/hooks.ts';
@@ -14,7 +14,7 @@ const about: HookSubject = { attempt, slot: 'B', installed: undefined };
 /** A hook whose answers are given. */
 class Rig {
   readonly clock = new ManualClock();
-  readonly asked: ProgramOptions[] = [];
+  readonly asked: ProgramTerms[] = [];
   answer: ProgramResult | Error = { exitCode: 0, stdout: '', stderr: '' };
   readonly hooks = new Hooks(
     {
