@@ -49,6 +49,7 @@ export class ServiceSession implements ProvisioningService {
   readonly #identity: ActivatedIdentity;
   readonly #patience: Patience;
   #contact: ServiceContact = { lastError: undefined, lastContactAt: undefined };
+  #lastFailure: AgentError | undefined;
 
   constructor(deps: SessionDeps) {
     const { transport, identities, serialNumber, clock, log } = deps;
@@ -70,6 +71,11 @@ export class ServiceSession implements ProvisioningService {
 
   get contact(): ServiceContact {
     return this.#contact;
+  }
+
+  /** The error of `contact`, with its advice; undefined: there was none since the last success. */
+  get lastFailure(): AgentError | undefined {
+    return this.#lastFailure;
   }
 
   /** The thing that this gateway is. Activates only if it is none yet. */
@@ -190,11 +196,13 @@ export class ServiceSession implements ProvisioningService {
 
   async #heard<T>(reply: Promise<T>): Promise<T> {
     const value = await reply;
+    this.#lastFailure = undefined;
     this.#contact = { lastError: undefined, lastContactAt: new Date(this.#deps.clock.nowMs()).toISOString() };
     return value;
   }
 
   #note(error: AgentError): void {
+    this.#lastFailure = error;
     const refused = error instanceof ServiceError && error.isAnswer;
     const at = new Date(this.#deps.clock.nowMs()).toISOString();
     this.#contact = { ...this.#contact, lastError: describeError(error), ...(refused && { lastRefusalAt: at }) };

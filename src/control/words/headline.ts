@@ -16,13 +16,22 @@ export function headlineOf(report: StatusReport, when: When): Said {
   if (report.activity !== undefined) return headlineOfActivity(report.activity, report);
   if (report.phase !== 'idle' && state !== 'broken' && state !== 'attention') return headlineOfPhase(report);
   if (troubles.length > 0) {
-    const word = state === 'broken' ? 'Broken' : 'Attention';
-    const text = `${word}: ${troubles.map((trouble) => troubleTexts[trouble](report)).join('; ')}.`;
-    return { tone: state === 'broken' ? 'bad' : 'attention', text };
+    return headlineOfTroubles(troubles, state === 'broken', report);
   }
   if (report.hold !== undefined) return { tone: 'attention', text: describeHold(report.hold, when) };
   if (report.installed === undefined) return { tone: 'good', text: 'Ready. Nothing was installed by this agent yet.' };
   return headlineOfInstalled(report.installed.versionName, report.packages);
+}
+
+function headlineOfTroubles(troubles: readonly Trouble[], isBroken: boolean, report: StatusReport): Said {
+  const isUnknown = troubles.includes('not-activated') && report.service.lastError !== undefined;
+  const told = troubles.filter((trouble) => !(isUnknown && trouble === 'service-failing')); // it is why
+  const texts = told.map((trouble) => troubleTexts[trouble](report));
+  return {
+    tone: isBroken ? 'bad' : 'attention',
+    text: `${isBroken ? 'Broken' : 'Attention'}: ${texts.join('; ')}.`,
+    ...(isUnknown && { advice: 'What to do: agent doctor' }),
+  };
 }
 
 function headlineOfInstalled(version: string, packages: StatusReport['packages'] = []): Said {
@@ -47,7 +56,8 @@ const troubleTexts: Readonly<Record<Trouble, DescribeTrouble>> = {
   'no-daemon': () => 'no daemon runs, so nobody follows the service',
   'daemon-silent': () => 'the daemon does not answer, so nobody follows the service',
   'release-revoked': () => 'what is installed was revoked',
-  'not-activated': () => 'not activated yet',
+  'not-activated': ({ service: { lastError } }) =>
+    `not activated yet${lastError === undefined ? '' : `: ${lastError}`}`,
   'last-attempt-failed': (report) => `the update to ${lastVersion(report)} failed`,
   'last-attempt-refused': (report) => `${lastVersion(report)} was refused`,
   'last-attempt-rolled-back': (report) => `${lastVersion(report)} was rolled back`,

@@ -7,6 +7,8 @@ import { describePackage } from '../../control/words/rows/package-rows.ts';
 import { McuError } from '../../mcu/errors.ts';
 import { SerialError } from '../../serial/errors.ts';
 import { isPortDenied } from '../../serial/port-holders.ts';
+import { valueOrError } from '../../system/errors.ts';
+import type { AgentError } from '../../system/errors.ts';
 import { replaceFileDurably, StorageError } from '../../system/files/durable-file.ts';
 import { maskAddresses } from '../../system/log/secrets.ts';
 import { isPlausible } from '../../system/time/wall-clock.ts';
@@ -144,12 +146,21 @@ async function lookAtKeys({ config, trust }: Wiring, signal: AbortSignal): Promi
   throw new DaemonError('no-trusted-key', NO_KEY);
 }
 
-async function lookAtService({ session, config }: Wiring, signal: AbortSignal): Promise<string> {
+async function lookAtService(wiring: Wiring, signal: AbortSignal): Promise<string> {
+  const { session, config } = wiring;
   const seen = await session.look(signal);
-  if (seen === undefined) {
-    throw new DaemonError('not-activated', `this gateway is not activated at ${addressOf(config)} yet`);
-  }
-  return `${addressOf(config)} knows this gateway as thing ${seen.thingId}, version ${seen.version.name}`;
+  if (seen !== undefined)
+    return `${addressOf(config)} knows this gateway as thing ${seen.thingId}, version ${seen.version.name}`;
+  const cause = await whyNotActivated(wiring, signal);
+  const why = cause === undefined ? '' : `: ${cause.message} (${cause.code})`;
+  throw new DaemonError('not-activated', `this gateway is not activated at ${addressOf(config)} yet${why}`, {
+    ...(cause?.advice !== undefined && { advice: cause.advice }),
+  });
+}
+
+/** What keeps it from that: the way to the service as it is now, else what became of the last question. */
+async function whyNotActivated({ session, reach }: Wiring, signal: AbortSignal): Promise<AgentError | undefined> {
+  return (await valueOrError(reach(signal))) ?? session.lastFailure;
 }
 
 function addressOf({ service }: Wiring['config']): string {

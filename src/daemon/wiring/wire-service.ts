@@ -17,6 +17,8 @@ import type { World } from './wiring.ts';
 /** The service in the configured form or forms. */
 export interface ServiceWiring extends AsyncDisposable {
   readonly transport: ServiceTransport;
+  /** Throws a ServiceError if no connection comes about over which this gateway could be activated. */
+  readonly reach: (signal: AbortSignal) => Promise<void>;
   /** Undefined: no broker is used, and no MQTT code is loaded. */
   readonly messaging: MessagingTransport | undefined;
   /** Undefined: no rate is configured. */
@@ -52,6 +54,8 @@ export async function wireService(
       // the owner of the two forms disposes them
       [Symbol.asyncDispose]: async () => {},
     },
+    // the broker's connection tells of itself
+    reach: async (signal) => (provisioning === rest ? rest.reach(signal) : undefined),
     messaging,
     throttle,
     [Symbol.asyncDispose]: async () => resources.disposeAsync(),

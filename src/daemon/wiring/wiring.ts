@@ -26,6 +26,7 @@ import type { Trust } from './trust.ts';
 import { findRemote, wireEngine } from './wire-engine.ts';
 import type { EngineWiring } from './wire-engine.ts';
 import { wireService } from './wire-service.ts';
+import type { ServiceWiring } from './wire-service.ts';
 
 export interface World {
   readonly environment: Environment;
@@ -63,6 +64,7 @@ export interface Wiring extends EngineWiring, AsyncDisposable {
   readonly serialNumber: string;
   readonly identities: IdentityStore;
   readonly session: ServiceSession;
+  readonly reach: ServiceWiring['reach'];
   /** Undefined: no broker is used. */
   readonly messaging: MessagingTransport | undefined;
   /** The bound on downloads; undefined: no rate is configured. */
@@ -99,7 +101,7 @@ export async function wire(
   const trust = wireTrust(config, world, { readText: remote?.readTrust });
   const traffic = before?.traffic ?? new Traffic(clock);
   const heard = { ...world, traffic, onServiceTime: tellBoth(trust, remote, world) };
-  const { transport, messaging, throttle } = opened.use(await wireService(config, heard, serialNumber));
+  const { transport, reach, messaging, throttle } = opened.use(await wireService(config, heard, serialNumber));
   const identities = new FileIdentityStore(config.paths.state, serialNumber, log, place.fs);
   const session = new ServiceSession({
     transport,
@@ -130,6 +132,7 @@ export async function wire(
   const rooms = {
     identities,
     session,
+    reach,
     messaging,
     throttle,
     traffic,

@@ -58,6 +58,12 @@ export class HttpClient implements AsyncDisposable {
     return `${this.#base.pathname.replace(/(?<!\/)\/+$/, '')}${path}`;
   }
 
+  /** Opens a connection and closes it. Throws a ServiceError if none comes about. */
+  async reach(signal: AbortSignal): Promise<void> {
+    const socket = await this.#connector.open(signal);
+    socket.destroy();
+  }
+
   /** Sends a request. Resolves when the head of the reply has arrived, whatever its status. Dispose the exchange. */
   async send(request: HttpRequest, signal: AbortSignal): Promise<Exchange> {
     const { operation, method, body } = request;

@@ -77,6 +77,11 @@ export class RestTransport implements ServiceTransport {
     return FirmwareDownload.open(deps, from, signal);
   }
 
+  /** Opens a connection and asks nothing on it. Throws a ServiceError if none comes about. */
+  async reach(signal: AbortSignal): Promise<void> {
+    await this.#http.reach(signal);
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#http[Symbol.asyncDispose]();
   }

@@ -111,6 +111,10 @@ describe('the first line of the status', () => {
     [{ phase: 'lost' }, 'Broken: the record of updates could not be read, and what was under way is not known.'],
     [{ phase: 'dreaming' }, 'Busy: dreaming.'],
     [{ thingId: undefined }, 'Attention: not activated yet.'],
+    [
+      { thingId: undefined, service: { ...calmStatus.service, lastError: 'activate: nobody listens' } },
+      'Attention: not activated yet: activate: nobody listens. What to do: agent doctor',
+    ],
     [{ installed: undefined }, 'Ready. Nothing was installed by this agent yet.'],
   ])('with %j is: %s', (change, told) => {
     expect(beside('State', renderStatus({ ...calmStatus, ...change }, page))).toBe(told);

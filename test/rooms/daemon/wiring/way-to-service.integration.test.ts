@@ -80,6 +80,38 @@ describe('a service behind TLS with its own authority, client certificates and a
     expect(service.calls).toEqual([]);
   });
 
+  // Seen: "not activated yet", and no word of the certificate that kept the gateway from it.
+  describe('does not know the gateway yet: doctor and status tell why, and what to do', () => {
+    async function told(gateway: FileGateway, ...command: readonly string[]): Promise<string> {
+      return (await gateway.run(...command)).stdout.replaceAll(/\s+/g, ' ');
+    }
+
+    /** What doctor says beside a daemon whose first question has failed. */
+    async function toldBesideDaemon(gateway: FileGateway): Promise<string> {
+      const daemon = await gateway.startDaemon();
+      let status = await told(gateway, 'status');
+      while (status.includes('Busy') || !status.includes('Attention')) status = await told(gateway, 'status');
+      expect(status).toMatch(/not activated yet: activation: .* What to do: agent doctor/);
+      const said = await told(gateway, 'doctor');
+      expect(await stop(daemon)).toBe(0);
+      return said;
+    }
+
+    test('where no connection comes about, with a daemon and without one', async () => {
+      const gateway = await create('');
+      const cause =
+        /not activated at https:\S+ yet: 127\S+ has a certificate .*\(tls-unknown-ca\) set service\.ca_file/;
+      expect(await told(gateway, 'doctor')).toMatch(cause);
+      expect(await toldBesideDaemon(gateway)).toMatch(cause);
+      expect(service.calls).toEqual([]);
+    });
+
+    test('where the question of the daemon fails', async () => {
+      const said = await toldBesideDaemon(await create(`ca_file = "${authority.caFile}"`));
+      expect(said).toMatch(/not activated at https:\S+ yet: activation: 127\S+ does not accept our client certificate/);
+    });
+  });
+
   test('is not reached with the wrong password for the proxy, which is told nowhere', async () => {
     const gateway = await create(`ca_file = "${authority.caFile}"`);
     const environment = { ...throughProxy(), https_proxy: proxy.url.replace('http://', 'http://gw:wr0ng@') };
