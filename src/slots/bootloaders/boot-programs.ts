@@ -1,4 +1,6 @@
-import { AgentError } from '../../system/errors.ts';
+import { isAbsolute } from 'node:path';
+
+import { AgentError, systemErrorCode } from '../../system/errors.ts';
 import { runProgram } from '../../system/processes/child-process.ts';
 import type { ProgramResult, RunProgram } from '../../system/processes/child-process.ts';
 import { uninterrupted } from './boot-environment.ts';
@@ -58,7 +60,8 @@ export class BootPrograms {
     const options = { timeoutMs, maxOutputBytes: MAX_OUTPUT_BYTES, ...(input === undefined ? {} : { input }) };
     const result = await this.#run(command, options, signal).catch((error: unknown) => {
       if (!(error instanceof AgentError)) throw error;
-      throw new BootloaderError(code, error.message, { advice, cause: error });
+      const [message, mend] = describeUnrun(error, command, advice);
+      throw new BootloaderError(code, message, { advice: mend, cause: error });
     });
     if (result.exitCode === 0) return result;
     const isKeptOut = READ_ONLY.test(result.stderr);
@@ -67,6 +70,33 @@ export class BootPrograms {
     });
   }
 }
+
+interface Unstarted {
+  readonly why: string;
+  /** What a person can do. */
+  readonly mend: (program: string) => string;
+}
+
+/** What a person is told of a program that was named with its path, and could not be run. */
+function describeUnrun(error: AgentError, [program]: ProgramCommand, otherwise: string): readonly [string, string] {
+  if (error.code === 'writable-by-others') return [error.message, error.advice ?? otherwise];
+  const isStart = error.code === 'program-missing' && isAbsolute(program);
+  const known = isStart ? unstarted[systemErrorCode(error.cause) ?? ''] : undefined;
+  return known === undefined ? [error.message, otherwise] : [`${program} ${known.why}`, known.mend(program)];
+}
+
+/** By the error of the system. */
+const unstarted: Readonly<Record<string, Unstarted>> = {
+  ENOENT: {
+    why: 'is not there, or what its first line names is not',
+    mend: (program) => `put it there: ls -l ${program}; head -n 1 ${program}`,
+  },
+  EACCES: {
+    why: 'may not be executed',
+    mend: (program) => `chmod 755 ${program}; where it may be already, its file system is mounted with noexec`,
+  },
+  ENOEXEC: { why: 'is no program of this machine', mend: (program) => `a script begins with #!: file ${program}` },
+};
 
 /** The message of EROFS (strerror(3)), in the language of whoever wrote the handler. */
 const READ_ONLY = /read-only file system/i;

@@ -7,25 +7,27 @@ import { BootloaderError } from './errors.ts';
 /** What one source says about the running slot. */
 export type Clue =
   | { readonly source: string; readonly slot: SlotName }
-  | { readonly source: string; readonly slot: undefined; readonly why: string };
+  | {
+      readonly source: string;
+      readonly slot: undefined;
+      readonly why: string;
+      /** The source itself is broken; undefined: it works, and does not know. */
+      readonly broken?: BootloaderError | undefined;
+    };
 
 export type AskForClue = (signal: AbortSignal) => Promise<Clue>;
 
-/** The running slot, on which all sources that know one must agree. */
+/** The running slot, on which all sources that know one must agree. A broken one is the cause where none knows. */
 export async function agreeOnSlot(sources: readonly AskForClue[], signal: AbortSignal): Promise<SlotName> {
   const known: { source: string; slot: SlotName }[] = [];
-  const unknown: string[] = [];
+  const unknown: Extract<Clue, { slot: undefined }>[] = [];
   for (const ask of sources) {
     const clue = await ask(signal);
-    if (clue.slot === undefined) unknown.push(`${clue.source}: ${clue.why}`);
+    if (clue.slot === undefined) unknown.push(clue);
     else known.push(clue);
   }
   const [first] = known;
-  if (first === undefined) {
-    throw new BootloaderError('booted-slot-unknown', `cannot tell which slot runs (${unknown.join('; ')})`, {
-      advice: 'put thing.slot=A or thing.slot=B on the kernel command line of each slot',
-    });
-  }
+  if (first === undefined) throw nobodyKnows(unknown);
   const other = known.find(({ slot }) => slot !== first.slot);
   if (other === undefined) return first.slot;
   throw new BootloaderError(
@@ -33,6 +35,18 @@ export async function agreeOnSlot(sources: readonly AskForClue[], signal: AbortS
     `${first.source} says that slot ${first.slot} runs, ${other.source} says slot ${other.slot}`,
     { advice: 'check the boot script, [targets] slots, and what the slots’ kernel command lines say' },
   );
+}
+
+function nobodyKnows(clues: readonly Extract<Clue, { slot: undefined }>[]): BootloaderError {
+  const broken = clues.find((clue) => clue.broken !== undefined);
+  const others = clues.filter((clue) => clue !== broken).map(({ source, why }) => `${source}: ${why}`);
+  const told = `cannot tell which slot runs (${others.join('; ')})`;
+  if (broken?.broken === undefined)
+    return new BootloaderError('booted-slot-unknown', told, {
+      advice: 'put thing.slot=A or thing.slot=B on the kernel command line of each slot',
+    });
+  const { code, message, advice } = broken.broken;
+  return new BootloaderError(code, `${message}; without it the agent ${told}`, { advice, cause: broken.broken });
 }
 
 export interface ReadFs {
@@ -131,7 +145,10 @@ export function slotMounted(mountedSlot: (signal: AbortSignal) => Promise<SlotNa
   };
 }
 
-/** The slot by the handler. `get-current` is optional: a handler that fails is a source that does not know. */
+/**
+ * The slot by the handler. `get-current` is optional: a handler that fails is a source that does not know. One that
+ * cannot be run is broken.
+ */
 export function slotOfHandler(current: (signal: AbortSignal) => Promise<SlotName>): AskForClue {
   const source = 'the handler';
   return async (signal) => {
@@ -139,7 +156,7 @@ export function slotOfHandler(current: (signal: AbortSignal) => Promise<SlotName
       return { source, slot: await current(signal) };
     } catch (error) {
       if (!(error instanceof BootloaderError)) throw error;
-      return { source, slot: undefined, why: error.message };
+      return { source, slot: undefined, why: error.message, broken: error.cause === undefined ? undefined : error };
     }
   };
 }

@@ -119,6 +119,32 @@ describe('a custom handler', () => {
     });
   });
 
+  // Seen: "put thing.slot=A on the kernel command line" of a handler that was copied without its mode.
+  test.each([
+    ['may not be executed', 0o644, '#!/bin/sh\n', /handler may not be executed; without it/, /^chmod 755 \S+handler;/],
+    ['may be changed by all', 0o777, '#!/bin/sh\n', /not trusted: .*mend it with: chmod /, /as root/],
+    [
+      'has no interpreter',
+      0o755,
+      '#!/no/such/shell\n',
+      /handler is not there, or what its first/,
+      /head -n 1 \S+handler$/,
+    ],
+  ])('that %s is the cause where nobody else knows which slot runs', async (_what, mode, text, message, advice) => {
+    await using rig = await CustomRig.open();
+    rig.folder.mounted = undefined;
+    await writeFile(rig.settings.handler, text);
+    await chmod(rig.settings.handler, mode);
+    const bootloader = await rig.folder.bootloader(rig.settings);
+    await expect(bootloader.bootedSlot(signal)).rejects.toMatchObject({
+      code: 'handler-failed',
+      message: expect.stringMatching(message) as unknown,
+      advice: expect.stringMatching(advice) as unknown,
+    });
+    rig.folder.mounted = 'B';
+    expect(await bootloader.bootedSlot(signal)).toBe('B');
+  });
+
   test('that is missing is an error that names it', async () => {
     await using rig = await CustomRig.open();
     const bootloader = await rig.folder.bootloader({ ...rig.settings, handler: '/no/such/handler' });
