@@ -246,6 +246,7 @@ export const checkReport = z.object({
     .describe('What an update now would do, and why.'),
   reason: z.string(),
   list: z.boolean().optional().describe('It is known to be a list of keys and revocations, which nothing holds back.'),
+  lastTry: outcomeReport.optional().describe('How the last attempt ended, if it was of this version and badly.'),
 });
 export type CheckReport = Of<typeof checkReport>;
 

@@ -24,7 +24,14 @@ export function checkReport(state: UpdateState, look: Look): CheckReport {
   if (underWay !== undefined && plan.kind === 'install')
     return { installed, offered, plan: 'held-back', reason: underWay };
   const planned = plan.kind === 'reconcile' ? 'up-to-date' : plan.kind;
-  return { installed, offered, plan: planned, reason: describeLook(look), ...(isList && { list: true }) };
+  const lastTry = planned === 'install' ? badEnd(state.lastOutcome, offered?.name) : undefined;
+  const known = { ...(isList && { list: true }), ...(lastTry && { lastTry }) };
+  return { installed, offered, plan: planned, reason: describeLook(look), ...known };
+}
+
+/** The last attempt, if it was of the version of this name, and did not install it. */
+function badEnd(last: UpdateState['lastOutcome'], name: string | undefined): UpdateState['lastOutcome'] {
+  return last?.version === name && last?.outcome !== 'installed' && last?.by !== 'file' ? last : undefined;
 }
 
 function describeUnderWay(phase: Phase, offeredId: string | undefined): string | undefined {

@@ -115,7 +115,8 @@ async function status(typed: Typed, context: CliContext): Promise<number> {
 
 async function check(typed: Typed, context: CliContext): Promise<number> {
   const report = await withAgent(context, (agent) => agent.check({}, context.signal));
-  return tell(report, (page) => renderCheck(report, page), typed, context);
+  const meaning = report.lastTry && (await context.explain(report.lastTry.code));
+  return tell(report, (page) => renderCheck(report, page, meaning?.advice), typed, context);
 }
 
 async function doctor(typed: Typed, context: CliContext): Promise<number> {

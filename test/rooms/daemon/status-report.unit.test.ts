@@ -175,6 +175,19 @@ test('what is staged or on trial already would not be installed once more', () =
   expect(checkReport(state, look('v3'))).toMatchObject({ plan: 'install' });
 });
 
+// Seen: "would be installed", and nothing else, of a version that had been refused a minute before.
+test('a version that the last attempt did not install is told with that, and no other one is', () => {
+  const last = { attempt: '1', version: 'v2', outcome: 'refused', code: 'not-signed', reason: 'so', at: '' } as const;
+  const check = (id: string, change: object = {}) => {
+    const offered = { id, name: id };
+    const look = { offered, plan: { kind: 'install', version: offered } } as const;
+    return checkReport({ ...initialState, lastOutcome: { ...last, ...change } }, look);
+  };
+  expect(check('v2')).toMatchObject({ plan: 'install', lastTry: last });
+  for (const report of [check('v3'), check('v2', { outcome: 'installed' }), check('v2', { by: 'file' })])
+    expect(report).not.toHaveProperty('lastTry');
+});
+
 // Seen: "Slowed the download to at most 2.0 MiB/s" of a gateway that downloads nothing.
 test.each([
   [undefined, false],

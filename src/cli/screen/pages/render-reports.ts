@@ -4,19 +4,32 @@ import { counted } from '../../../control/words/counted.ts';
 import { describeOutcome } from '../../../control/words/outcome.ts';
 import type { Row, Said } from '../../../control/words/rows/row.ts';
 import { describeInstalled } from '../../../control/words/rows/status-rows.ts';
+import { moment } from '../../../control/words/time.ts';
 import { renderParagraph, renderRows, wrap } from '../layout.ts';
 import type { Page } from '../page.ts';
 
-export function renderCheck(report: CheckReport, page: Page): string {
+/** `advice`: what to do about the end of the last attempt of this version. */
+export function renderCheck(report: CheckReport, page: Page, advice?: string): string {
   const { offered } = report;
   const plan = describePlan(report);
   const rows: readonly Row[] = [
     { label: 'Plan', paragraphs: [plan.text, report.reason].filter((text) => text !== ''), tone: plan.tone },
+    { label: 'Last try', paragraphs: describeTry(report, page, advice), tone: 'attention' },
     { label: 'Offered', paragraphs: offered === undefined ? ['nothing'] : [`${offered.name} (id ${offered.id})`] },
     { label: '', paragraphs: offered?.description === undefined ? [] : [offered.description] },
     { label: 'Installed', paragraphs: describeInstalled(report.installed, page) },
   ];
   return renderRows(rows, page);
+}
+
+function describeTry({ lastTry }: CheckReport, page: Page, advice: string | undefined): readonly string[] {
+  if (lastTry === undefined) return [];
+  const { outcome, code, reason, at } = lastTry;
+  return [
+    `${outcome.replace('-', ' ')}, ${moment(at, page) ?? at}: ${reason} (${code})`,
+    ...(advice === undefined ? [] : [`before it is tried again: ${advice}`]),
+    'its steps: agent log last',
+  ];
 }
 
 function describePlan({ plan, offered, list }: CheckReport): Said {

@@ -27,6 +27,24 @@ test.each<[CheckReport['plan'], string]>([
   expect(beside('Offered', text)).toContain('gateway-1.5.0 (id v-150)');
 });
 
+// Seen: "would be installed", and nothing else, of a version that had been refused a minute before.
+test('check with a version that was refused last time says so, why, and what to do', () => {
+  const lastTry = {
+    attempt: '0192-4f5c-7a',
+    version: 'gateway-1.5.0',
+    outcome: 'refused',
+    code: 'not-signed',
+    reason: 'nobody signed it',
+    at: new Date(noon - 60_000).toISOString(),
+  } as const;
+  const text = renderCheck({ ...installCheck, lastTry }, { ...page, columns: 200 }, 'sign it');
+  expect(beside('Plan', text)).toContain('gateway-1.5.0 would be installed');
+  expect(beside('Last try', text)).toMatch(
+    /^refused, .*: nobody signed it \(not-signed\) before it is tried again: sign it its steps: agent log last$/,
+  );
+  expect(renderCheck(installCheck, page)).not.toContain('Last try');
+});
+
 test('check with a list of keys and revocations says that it would take effect, not be installed', () => {
   const text = renderCheck({ ...installCheck, list: true, reason: '' }, page);
   expect(beside('Plan', text)).toBe('gateway-1.5.0 would take effect: agent --update-now');
