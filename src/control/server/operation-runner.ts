@@ -11,7 +11,7 @@ import { ProgressPace } from '../progress-pace.ts';
 import type { Activity } from '../reports.ts';
 import type { Of } from '../schema-parts.ts';
 import { operationWords } from '../words/operation-words.ts';
-import { precedence } from './precedence.ts';
+import { optionsToFollow, precedence } from './precedence.ts';
 import type { Precedence, Standing, Wanted } from './precedence.ts';
 
 /** A long operation, with the inputs that distinguish it from another one of the same name. */
@@ -253,8 +253,11 @@ function agentBusy(running: RunningOperation, wanted: Wanted): AgentError {
     const advice = onTrial ? 'agent commit keeps a trial, agent rollback ends it' : 'wait for its end: agent status';
     return new ControlError('cannot-cancel', message, { advice });
   }
-  return new SystemError('agent-busy', `the agent is busy: ${title} is under way`, {
-    advice: 'wait for its end, or end it: agent cancel; agent status shows where it stands',
+  const options = optionsToFollow(running.request, wanted);
+  const [differs, follow] =
+    options === undefined ? ['', ''] : [', with other options', `follow it: the same ${options}; or `];
+  return new SystemError('agent-busy', `the agent is busy: ${title} is under way${differs}`, {
+    advice: `${follow}wait for its end, or end it: agent cancel; agent status shows where it stands`,
   });
 }
 

@@ -42,13 +42,25 @@ const waysOf: Partial<Record<Wanted['operation'], readonly ((running: OperationR
 
 /** Whether the running operation does what is wanted: the same thing, with the same reboot, at least as forced. */
 function includes(running: OperationRequest, wanted: Wanted): boolean {
-  return (
-    running.operation === wanted.operation &&
-    running.path === wanted.path &&
-    running.board === wanted.board &&
-    running.reboot === wanted.reboot &&
-    (running.force === true || wanted.force !== true)
-  );
+  return isAlike(running, wanted) && optionsThatDiffer(running, wanted).length === 0;
+}
+
+/** With which options a request that differs in nothing else would follow the running operation; undefined: with none. */
+export function optionsToFollow(running: OperationRequest, wanted: Wanted): string | undefined {
+  const differ = optionsThatDiffer(running, wanted);
+  return isAlike(running, wanted) && differ.length > 0 ? differ.join(' and ') : undefined;
+}
+
+function isAlike(running: OperationRequest, wanted: Wanted): boolean {
+  return running.operation === wanted.operation && running.path === wanted.path && running.board === wanted.board;
+}
+
+function optionsThatDiffer(running: OperationRequest, wanted: Wanted): readonly string[] {
+  const reboots = `${running.reboot === false ? 'with' : 'without'} --no-reboot`;
+  return [
+    ...(running.reboot === wanted.reboot ? [] : [reboots]),
+    ...(running.force === true || wanted.force !== true ? [] : ['without --force']),
+  ];
 }
 
 /**

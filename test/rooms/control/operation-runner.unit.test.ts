@@ -159,6 +159,24 @@ test.each<[string, OperationRequest, OperationRequest, 'follows' | 'is told that
   );
 });
 
+// Seen: "an update is under way" beside the daemon's own round, and no word that it is the option that does not fit.
+test.each<[OperationRequest, OperationRequest, RegExp]>([
+  [update(), update(false), /^follow it: the same without --no-reboot; or wait for its end, or end it: agent cancel/],
+  [update(false), update(), /^follow it: the same with --no-reboot; or/],
+  [update(), update(false, true), /^follow it: the same without --no-reboot and without --force; or/],
+  [update(), { operation: 'flash', board: 'm' }, /^wait for its end/],
+])(
+  'beside %j who asks for %j is told with which options the running one is followed',
+  async (running, wanted, advice) => {
+    const { runner, operation, end } = begin(running);
+    const refused = runner.run(wanted, operation.run, () => {}, forever);
+    const told = { message: expect.stringContaining('is under way'), advice: expect.stringMatching(advice) } as unknown;
+    await expect(refused).rejects.toMatchObject(told as object);
+    operation.end(installed);
+    await end;
+  },
+);
+
 test('who goes away stops waiting; the work goes on for the others', async () => {
   const { runner, operation, end, events } = begin();
   const tell = await operation.begun;
