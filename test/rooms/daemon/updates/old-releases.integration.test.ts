@@ -116,6 +116,20 @@ describe('an old signed release', () => {
     expect(afterwards.stderr).toContain('(downgrade)');
   });
 
+  // The page of guarantees says so, under what is not promised.
+  test('may be installed again where the state directory was lost, until a release raises the floor anew', async () => {
+    const [old, good] = [await release('1.0.0', 1), await release('2.0.0', 2)];
+    const gateway = await gatewayAt('http://127.0.0.1:9', 'none');
+    const config = await readFile(gateway.configFile, 'utf8');
+    await writeFile(gateway.configFile, config.replace('[trust]', '[trust]\ndowngrade = "refuse"'));
+    expect(await settle(gateway, 'install', good)).toMatchObject({ exitCode: 0 });
+    expect(await settle(gateway, 'install', old)).toMatchObject({ exitCode: 77 });
+    await rm(join(gateway.directory, 'state'), { recursive: true });
+    expect(await settle(gateway, 'install', old)).toMatchObject({ exitCode: 0 });
+    expect(await settle(gateway, 'install', good)).toMatchObject({ exitCode: 0 });
+    expect(await settle(gateway, 'install', old)).toMatchObject({ exitCode: 77 });
+  });
+
   test('that only booted, and was not found healthy, raises no floor', async () => {
     const gateway = await gatewayAt('http://127.0.0.1:9', 'none');
     expect(await settle(gateway, 'install', await release('1.0.0', 1))).toMatchObject({ exitCode: 0 });
