@@ -26,7 +26,7 @@ const OF_THE_GATEWAY = /^\/(boot|data|dev|mnt|proc|run|srv|sys|var)(\/|$)/;
 const MAX_PASSWD_BYTES = 1024 * 1024;
 
 /** Files that each gateway may get for itself, and programs that may come with an application. */
-const mayComeLater: ReadonlySet<Need> = new Set(['secret', 'trusted', 'own program', 'program']);
+const mayComeLater: ReadonlySet<Need> = new Set(['secret', 'certificates', 'own program', 'program']);
 
 /** Where the configuration of an image lies, unless another one was named. Throws `config-unreadable` if there is no image. */
 export async function placeInImage(root: string, path: string): Promise<string> {

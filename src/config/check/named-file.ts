@@ -1,3 +1,4 @@
+import { X509Certificate } from 'node:crypto';
 import { constants } from 'node:fs';
 import type { Stats } from 'node:fs';
 import { access, stat } from 'node:fs/promises';
@@ -14,7 +15,7 @@ import type { Need } from './references.ts';
 
 export const programs: ReadonlySet<Need> = new Set(['own program', 'program']);
 /** Files that others must not be able to write. */
-export const guarded: ReadonlySet<Need> = new Set(['secret', 'trusted', 'release key', 'mcuboot key']);
+export const guarded: ReadonlySet<Need> = new Set(['secret', 'certificates', 'release key', 'mcuboot key']);
 
 /**
  * Why the file cannot be used; undefined: it can. Whether others may write it is not checked here. `locate` finds the
@@ -47,7 +48,39 @@ export const denials: ReadonlySet<string> = new Set([NOT_EXECUTED, NOT_READ]);
 async function open(file: string, need: Need): Promise<void> {
   if (need === 'release key') parsePublicKey(await keyText(file));
   else if (need === 'mcuboot key') parsePublicKey(await keyText(file), MCUBOOT_RSA_MINIMUM_BITS);
+  else if (need === 'certificates') readCertificates(await pemText(file));
   else if (need !== 'slot' && need !== 'device') await access(file, isExecuted(need) ? constants.X_OK : constants.R_OK);
+}
+
+/** Twice the size of all authorities of a distribution. */
+const MAX_PEM_BYTES = 1024 * 1024;
+
+/** A file is no certificate in PEM form, worded as the end of a sentence. */
+class CertificateError extends Error {
+  override readonly name = 'CertificateError';
+}
+
+/**
+ * Throws CertificateError. TLS ignores what it cannot read of the authorities, so that a wrong file would look like an
+ * unknown authority.
+ */
+function readCertificates(text: string): void {
+  const found =
+    text.match(/-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----[^-]*(?:-----END [A-Z0-9 ]{1,64}-----)?/g) ?? [];
+  if (found.length === 0) throw new CertificateError('holds no certificate in PEM form (-----BEGIN CERTIFICATE-----)');
+  for (const [index, pem] of found.entries()) {
+    try {
+      void new X509Certificate(pem);
+    } catch (error) {
+      throw new CertificateError(
+        `holds a certificate that cannot be read, number ${index + 1}: ${describeError(error)}`,
+      );
+    }
+  }
+}
+
+async function pemText(file: string): Promise<string> {
+  return (await readOutsideFile(file, { maxBytes: MAX_PEM_BYTES })).toString('latin1');
 }
 
 async function keyText(file: string): Promise<string> {
@@ -56,6 +89,7 @@ async function keyText(file: string): Promise<string> {
 
 function describeFailure(error: unknown, need: Need): string {
   if (error instanceof PublicKeyError) return `is refused: ${error.message}`;
+  if (error instanceof CertificateError) return error.message;
   const code = systemErrorCode(error);
   if (code === 'ENOENT' || code === 'ENOTDIR') return MISSING;
   if (code === 'EACCES') return isExecuted(need) ? NOT_EXECUTED : NOT_READ;

@@ -3,12 +3,12 @@ import type { ConfigFile, SoundTables } from '../schema/schema.ts';
 
 /**
  * What a file that the configuration names must be. `secret`: nobody else may write it, and not everybody may read it.
- * `trusted`: nobody else may write it. `program`: may be found in $PATH. `own program`: runs with the agent's rights.
+ * `certificates`: nobody else may write it, and it is PEM. `program`: may be found in $PATH. `own program`: runs with the agent's rights.
  */
 export type Need =
   | 'readable file'
   | 'secret'
-  | 'trusted'
+  | 'certificates'
   | 'release key'
   | 'mcuboot key'
   | 'handler'
@@ -78,9 +78,9 @@ function pageReferences(page: SoundTables['page']): readonly MaybeReference[] {
   if (page === undefined) return [];
   return [
     passwordReference(['page'], page),
-    { path: ['page', 'certificate_file'], file: page.certificate_file, need: 'trusted' },
+    { path: ['page', 'certificate_file'], file: page.certificate_file, need: 'certificates' },
     { path: ['page', 'key_file'], file: page.key_file, need: 'secret' },
-    { path: ['page', 'client_ca_file'], file: page.client_ca_file, need: 'trusted' },
+    { path: ['page', 'client_ca_file'], file: page.client_ca_file, need: 'certificates' },
   ];
 }
 
@@ -117,7 +117,7 @@ function tlsReferences(table: readonly string[], files: TlsFiles): readonly Mayb
   return keys.map((key) => ({
     path: [...table, key],
     file: files[key],
-    need: key === 'client_key_file' ? 'secret' : 'trusted',
+    need: key === 'client_key_file' ? 'secret' : 'certificates',
   }));
 }
 

@@ -1,4 +1,4 @@
-import { mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 
@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
 import { checkConfig } from '../../../src/config/check/check-config.ts';
 import { SystemError } from '../../../src/system/system-errors.ts';
+import { Authority } from '../service/rest/certificates.ts';
 import { leastConfig } from './config-texts.ts';
 
 let directory: string;
@@ -18,6 +19,26 @@ beforeEach(async () => {
 afterEach(async () => rm(directory, { recursive: true }));
 
 describe('the check of a configuration', () => {
+  // Seen: a public key as ca_file was called valid, and the service's authority unknown.
+  test('takes no file for certificates that holds none, or one that cannot be read', async () => {
+    await using authority = await Authority.create();
+    const ca = await readFile(authority.caFile, 'utf8');
+    const told = async (text: string): Promise<readonly string[]> => {
+      await writeFile(join(directory, 'ca.pem'), text);
+      const tls = `ca_file = "${directory}/ca.pem"\n`;
+      await writeFile(path, leastConfig.replace('[service]\n', `[service]\n${tls}`));
+      return (await checkConfig(path, {})).problems.map(({ message }) => message);
+    };
+    const none = `service.ca_file: ${directory}/ca.pem holds no certificate in PEM form (-----BEGIN CERTIFICATE-----)`;
+    expect(await told(`An authority\n${ca}${ca}`)).toEqual([]);
+    for (const wrong of ['', 'ca', ca.replaceAll('CERTIFICATE', 'PUBLIC KEY')])
+      expect(await told(wrong)).toEqual([none]);
+    for (const cut of [ca.slice(0, 200), ca.replace('MII', 'MXX')])
+      expect(await told(`${ca}${cut}`)).toEqual([
+        expect.stringMatching(/a certificate that cannot be read, number 2: /),
+      ]);
+  });
+
   test('names a wrong schedule and missing files also beside wrong keys of their own table, each at its place', async () => {
     const text = `${leastConfig}[update]
 atempts = 3
