@@ -339,7 +339,7 @@ describe('the same gateway', () => {
     await gateway.write('/run/one.toml', rig.configText({ health: HEALTHY }));
     await gateway.tell('sh', '-c', `mount --bind /run/one.toml ${CONFIG} && mount -t tmpfs none ${DROP_INS}`);
     await gateway.tell('systemctl', 'daemon-reload');
-    await gateway.tell('systemctl', 'start', 'thing-agent.service');
+    await gateway.tell('systemctl', 'restart', 'thing-agent.service');
     await gateway.console.until(/the agent is up/);
     expect(await show('thing-agent.service', 'User')).toBe('');
     await expect.poll(async () => show('thing-helper.socket', 'ActiveState'), { timeout: 60_000 }).toBe('inactive');
