@@ -42,6 +42,10 @@ export class DaemonError extends defineErrors('DaemonError', {
     'The safety net for a slot in which the agent cannot start is not active, or cannot run.',
     'systemctl enable --now thing-agent-trial.timer, in the image too',
   ),
+  'state-nearly-full': retry.disk(
+    'The file system of the state directory has less room than an update, or what is measured, needs.',
+    'make room there, or give the state partition more',
+  ),
   'not-activated': retry.unreachable(
     'This gateway is not activated at the service yet.',
     'the daemon activates by itself; `agent activate` does it now',

@@ -22,6 +22,7 @@ import type { Wiring } from '../wiring/wiring.ts';
 import { finding } from './finding.ts';
 import { tryUsers } from './program-users.ts';
 import { refuseExposedState, refuseMisplacedState, stateDoubt } from './state-directory.ts';
+import { describeStateRoom } from './state-room.ts';
 
 /** Source: Linux Documentation/ABI/testing/sysfs-class-watchdog. */
 const WATCHDOG_STATE = '/sys/class/watchdog/watchdog0/state';
@@ -128,8 +129,9 @@ async function lookAtStateDirectory({ config }: Wiring): Promise<string> {
   const path = join(config.paths.state, '.doctor');
   await replaceFileDurably(path, 'written by agent doctor\n');
   await rm(path, { force: true });
+  const room = await describeStateRoom(config);
   const doubt = await stateDoubt(config);
-  return `${config.paths.state} is writable${doubt === undefined ? '' : `; ${doubt}`}`;
+  return `${config.paths.state} is writable, ${room}${doubt === undefined ? '' : `; ${doubt}`}`;
 }
 
 async function lookAtKeys({ config, trust }: Wiring, signal: AbortSignal): Promise<string> {
