@@ -210,6 +210,13 @@ export function stateIn(given: Table): string | undefined {
   return typeof state === 'string' ? state : undefined;
 }
 
+/** The serial number without a question: as given, else the hardware's; undefined: it is asked for, or in a file. */
+export function serialNumberIn(facts: GatewayFacts, given: Table): string | undefined {
+  const { serial_number: said, serial_number_file: file } = asTable(given['device']);
+  if (typeof said === 'string') return said.trim();
+  return file === undefined ? facts.serialNumber : undefined;
+}
+
 function hasSlots(given: Table): boolean {
   return kindsOf(given).includes('slots');
 }

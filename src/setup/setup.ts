@@ -8,13 +8,22 @@ import type { ConfigProblem } from '../config/errors.ts';
 import { writeToml } from '../config/file/toml.ts';
 import { examineConfig, readConfigText } from '../config/read-config.ts';
 import { boardProtocols } from '../config/schema/schema.ts';
+import { serialNumberDoubt } from '../system/device/serial-number.ts';
 import { keepDraft, ownFs, readTextFile, StorageError, writeDraft } from '../system/files/durable-file.ts';
 import { makeFolder } from '../system/files/make-folder.ts';
 import { keepEarlier } from './earlier-configs.ts';
 import { lookAround } from './facts.ts';
 import type { GatewayFacts } from './facts.ts';
 import { linkHelper } from './helper-link.ts';
-import { filesOf, isVersionUnknown, packagesIn, proposeConfig, questionsLeft, stateIn } from './propose.ts';
+import {
+  filesOf,
+  isVersionUnknown,
+  packagesIn,
+  proposeConfig,
+  questionsLeft,
+  serialNumberIn,
+  stateIn,
+} from './propose.ts';
 import type { Answers, Question, Table } from './propose.ts';
 import { findSlotPairs, PARTITION_NAMES } from './slot-pairs.ts';
 
@@ -79,6 +88,12 @@ export class Setup {
       if (this.#deps.facts.packages?.has(name) !== true) return `targets.${target}: dpkg has no ${name} installed here`;
     }
     return undefined;
+  }
+
+  /** What a person should know of an answer that is permitted; undefined: nothing. */
+  doubt({ name, key }: Question, answer: string): string | undefined {
+    const doubt = name === 'serial-number' ? serialNumberDoubt(answer.trim()) : undefined;
+    return doubt && `${key}: ${doubt}`;
   }
 
   text(answers: Answers): string {
@@ -154,7 +169,14 @@ export async function beginSetup(
     B: join(PARTITION_NAMES, B),
   }));
   const notes = await checkState(stateIn(given), named.length > 0 ? named : found);
-  return new Setup({ path, check, given, facts, notes });
+  return new Setup({ path, check, given, facts, notes: [...notes, ...serialNotes(facts, given)] });
+}
+
+/** What is to be known of a serial number that nobody is asked for. */
+function serialNotes(facts: GatewayFacts, given: Table): readonly string[] {
+  const serialNumber = serialNumberIn(facts, given);
+  const doubt = serialNumber === undefined ? undefined : serialNumberDoubt(serialNumber);
+  return doubt === undefined ? [] : [`the serial number ${doubt}`];
 }
 
 /** `agent setup` is no advice to who just typed it. */

@@ -180,7 +180,11 @@ async function ask(question: Question, { setup, answers, person, context }: Aski
     const answer = typed === '' ? (found ?? '') : typed;
     const complaint =
       answer === '' ? `${key}: an answer is needed` : await setup.complaint(question, { ...answers, [name]: answer });
-    if (complaint === undefined) return answer;
+    if (complaint === undefined) {
+      const doubt = setup.doubt(question, answer);
+      if (doubt !== undefined) context.err.write(`Note: ${printable(doubt)}\n`);
+      return answer;
+    }
     say(complaint);
   }
 }

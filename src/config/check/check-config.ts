@@ -1,6 +1,7 @@
 import { stat } from 'node:fs/promises';
 import { isAbsolute } from 'node:path';
 
+import { serialNumberDoubt } from '../../system/device/serial-number.ts';
 import type { findSerialNumber } from '../../system/device/serial-number.ts';
 import { AgentError, systemErrorCode } from '../../system/errors.ts';
 import { describeExposures, findExposures } from '../../system/files/guarded-file.ts';
@@ -60,8 +61,9 @@ export async function checkConfig(
   const right = rightParts(input);
   const { wrong, doubtful } = await lookAt(right, path, around);
   const found = [...(await scheduleFindings(right)), ...wrong];
+  const told = [...doubtful, ...oddSerialNumber(right)];
   const overruled = file === undefined ? [] : [...applyEnvironment(file, environment).overruled, ...findWarnings(file)];
-  const warnings = inOrder(withLines([...overruled, ...doubtful], text));
+  const warnings = inOrder(withLines([...overruled, ...told], text));
   return { problems: inOrder([...problems, ...withLines(found, text)]), warnings };
 }
 
@@ -98,13 +100,21 @@ async function lookForSerialNumber(
   const isSaid = said.some((key) => device?.[key] !== undefined || placeOf(['device', key]) === undefined);
   if (find === undefined || isSaid) return { wrong: [], doubtful: [] };
   try {
-    await find({ serialNumber: undefined, serialNumberFile: undefined }, AbortSignal.timeout(LOOK_FOR_SERIAL_MS));
-    return { wrong: [], doubtful: [] };
+    const nothing = { serialNumber: undefined, serialNumberFile: undefined };
+    const doubt = serialNumberDoubt(await find(nothing, AbortSignal.timeout(LOOK_FOR_SERIAL_MS)));
+    const message = `device.serial_number: what the hardware tells, ${doubt}`;
+    return { wrong: [], doubtful: doubt === undefined ? [] : [{ path: ['device'], message }] };
   } catch (error) {
     if (!(error instanceof AgentError)) throw error;
     const found = { path: ['device'], message: `device.serial_number: ${error.message}; ${error.advice}` };
     return error.remedy === 'retry' ? { wrong: [], doubtful: [found] } : { wrong: [found], doubtful: [] };
   }
+}
+
+function oddSerialNumber({ tables: { device }, placeOf }: RightParts): readonly Finding[] {
+  const path = placeOf(['device', 'serial_number']);
+  const doubt = device?.serial_number === undefined ? undefined : serialNumberDoubt(device.serial_number.trim());
+  return path === undefined || doubt === undefined ? [] : [{ path, message: `device.serial_number: ${doubt}` }];
 }
 
 async function scheduleFindings({ tables: { update }, placeOf }: RightParts): Promise<readonly Finding[]> {

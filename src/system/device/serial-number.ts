@@ -126,3 +126,17 @@ export function usableSerialNumber(text: string | undefined): string | undefined
   if (placeholders.has(bare) || /^(.)\1*$/.test(bare)) return undefined;
   return trimmed;
 }
+
+/**
+ * Why a serial number may be trouble, though the service's interface permits every text; undefined: it is a plain one.
+ * It stands in addresses and logs, and people type it.
+ */
+export function serialNumberDoubt(serialNumber: string): string | undefined {
+  const odd = [
+    /\s/.test(serialNumber) && 'a blank',
+    serialNumber.includes('/') && 'a slash',
+    /[^\x20-\x7e]/.test(serialNumber) && 'a character beyond ASCII',
+  ].filter((kind) => kind !== false);
+  if (odd.length === 0) return undefined;
+  return `${JSON.stringify(serialNumber)} has ${odd.join(' and ')} in it, with which some services cannot deal; a change after the activation makes the gateway another thing`;
+}

@@ -148,6 +148,22 @@ protocol = "stk500v1"
     expect(some.problems).toEqual([]);
   });
 
+  // Seen: "GW 1/ü" went into addresses and topics, and nobody had said that it is odd.
+  test('warns of a serial number with a blank, a slash or a letter beyond ASCII, of the file and of the hardware', async () => {
+    const warned = async (line: string): Promise<readonly string[]> => {
+      await writeFile(path, `[service]\nurl = "https://service.example"\n[device]\ndevice_type = "gw"\n${line}\n`);
+      const around = { kind: 'gateway', findSerialNumber: async () => 'PC 1' } as const;
+      const { problems, warnings } = await checkConfig(path, {}, around);
+      expect(problems).toEqual([]);
+      return warnings.flatMap(({ line: at, message }) => (message.includes('serial') ? [`${at}: ${message}`] : []));
+    };
+    expect(await warned('serial_number = "GW-1"')).toEqual([]);
+    expect(await warned('serial_number = "GW 1/ü"')).toEqual([
+      expect.stringMatching(/^5: .*"GW 1\/ü" has a blank and/),
+    ]);
+    expect(await warned('')).toEqual([expect.stringMatching(/^3: .*what the hardware tells, "PC 1" has a blank in/)]);
+  });
+
   // Seen: one typo beside a serial number, and the check said as well that nobody knows the serial number.
   test.each([
     ['devicetype = "gw"\nserial_number = "GW-1"', ['device.device_type is missing', 'unknown key device.devicetype']],

@@ -190,6 +190,12 @@ boot_id_file = "${directory}/boot/boot-id"
     expect(written).toMatch(/\[targets.bash\]\nkind = "package"\npackage = "bash"\n/);
   });
 
+  test('says of a serial number that is odd, and permitted, that it is', async () => {
+    await writeFile(part, (await readFile(part, 'utf8')).replace('GW-1', 'GW 1/ü'));
+    const { out } = await setUp([], ['--yes', '--from', part]);
+    expect(out).toMatch(/Note: the serial number "GW 1\/ü" has a blank and a slash and a character beyond ASCII in it/);
+  });
+
   // Seen: it advised to run setup.
   test('says in one line that the file of --from is not there', async () => {
     const missing = join(directory, 'missing.toml');

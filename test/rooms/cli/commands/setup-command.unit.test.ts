@@ -12,6 +12,7 @@ function setupThat(takenBy: 'reload' | 'restart'): () => Promise<ConfigSetup> {
     notes: [],
     questionsLeft: () => [],
     complaint: async () => undefined,
+    doubt: () => undefined,
     text: () => '',
     write: async () => ({ path, before: undefined, takenBy }),
   });
@@ -37,6 +38,24 @@ test('what is to be known comes before the questions', async () => {
   const setup = async (): Promise<ConfigSetup> => ({ ...(await setupThat('reload')()), notes: ['/x lies in memory'] });
   const { err } = await typeAt(['setup', '--yes'], { daemon: fakeAgent(), setup });
   expect(err).toMatch(/^Note: \/x lies in memory\n/);
+});
+
+test('what is to be known of an answer comes behind it, and the answer is taken', async () => {
+  const question = {
+    name: 'serial-number',
+    key: 'device.serial_number',
+    text: 'Serial number',
+    found: undefined,
+  } as const;
+  const setup = async (): Promise<ConfigSetup> => ({
+    ...(await setupThat('reload')()),
+    questionsLeft: (answers) => (answers['serial-number'] === undefined ? [question] : []),
+    doubt: (_question, answer) => `${answer} is odd`,
+  });
+  const typed = ['GW 1', 'y'];
+  const person = () => ({ ask: async () => typed.shift(), [Symbol.dispose]: () => {} });
+  const { err, exitCode } = await typeAt(['setup'], { daemon: fakeAgent(), setup, person });
+  expect([exitCode, err]).toEqual([0, expect.stringContaining('Note: GW 1 is odd\n')]);
 });
 
 test('a daemon that does not answer runs, too', async () => {

@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest';
 import {
   findSerialNumber,
   type SerialNumberSources,
+  serialNumberDoubt,
   usableSerialNumber,
 } from '../../../../src/system/device/serial-number.ts';
 
@@ -72,6 +73,19 @@ describe('findSerialNumber', () => {
     const found = findSerialNumber(nothingSet, stop.signal, sources);
     stop.abort(new Error('stopped'));
     await expect(found).rejects.toThrow('stopped');
+  });
+});
+
+describe('a serial number that is permitted', () => {
+  test.each([
+    ['VMware-56 4d', 'a blank'],
+    ['GW 1/ü', 'a blank and a slash and a character beyond ASCII'],
+  ])('%s is told as one with %s in it', (text, kinds) => {
+    expect(serialNumberDoubt(text)).toContain(` has ${kinds} in it, `);
+  });
+
+  test('is left alone where it is plain', () => {
+    expect(serialNumberDoubt('GW-0001_a.b')).toBeUndefined();
   });
 });
 
