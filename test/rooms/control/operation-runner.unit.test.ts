@@ -170,8 +170,7 @@ test.each<[OperationRequest, OperationRequest, RegExp]>([
   async (running, wanted, advice) => {
     const { runner, operation, end } = begin(running);
     const refused = runner.run(wanted, operation.run, () => {}, forever);
-    const told = { message: expect.stringContaining('is under way'), advice: expect.stringMatching(advice) } as unknown;
-    await expect(refused).rejects.toMatchObject(told as object);
+    await expect(refused).rejects.toMatchObject({ advice: expect.stringMatching(advice) as unknown });
     operation.end(installed);
     await end;
   },

@@ -121,25 +121,24 @@ describe('a custom handler', () => {
 
   // Seen: "put thing.slot=A on the kernel command line" of a handler that was copied without its mode.
   test.each([
-    ['may not be executed', 0o644, '#!/bin/sh\n', /handler may not be executed; without it/, /^chmod 755 \S+handler;/],
-    ['may be changed by all', 0o777, '#!/bin/sh\n', /not trusted: .*mend it with: chmod /, /as root/],
-    [
-      'has no interpreter',
-      0o755,
-      '#!/no/such/shell\n',
-      /handler is not there, or what its first/,
-      /head -n 1 \S+handler$/,
-    ],
-  ])('that %s is the cause where nobody else knows which slot runs', async (_what, mode, text, message, advice) => {
+    { what: 'may not be executed', mode: 0o644, says: /handler may not be executed; without it/, mend: /^chmod 755 / },
+    { what: 'may be changed by all', mode: 0o777, says: /not trusted: .*mend it with: chmod /, mend: /as root/ },
+    {
+      what: 'has no interpreter',
+      mode: 0o755,
+      says: /handler is not there, or what its first/,
+      mend: /head -n 1 \S+$/,
+    },
+  ])('that $what is the cause where nobody else knows which slot runs', async ({ mode, says, mend }) => {
     await using rig = await CustomRig.open();
     rig.folder.mounted = undefined;
-    await writeFile(rig.settings.handler, text);
+    await writeFile(rig.settings.handler, '#!/no/such/shell\n');
     await chmod(rig.settings.handler, mode);
     const bootloader = await rig.folder.bootloader(rig.settings);
     await expect(bootloader.bootedSlot(signal)).rejects.toMatchObject({
       code: 'handler-failed',
-      message: expect.stringMatching(message) as unknown,
-      advice: expect.stringMatching(advice) as unknown,
+      message: expect.stringMatching(says) as unknown,
+      advice: expect.stringMatching(mend) as unknown,
     });
     rig.folder.mounted = 'B';
     expect(await bootloader.bootedSlot(signal)).toBe('B');
