@@ -41,7 +41,7 @@ function describeUnderWay(phase: Phase, offeredId: string | undefined): string |
 }
 
 export function describeLook(look: Look | undefined): string {
-  if (look === undefined) return 'the service was not asked yet';
+  if (look === undefined) return 'the service was not asked for a version yet';
   const { plan } = look;
   switch (plan.kind) {
     case 'install':

@@ -11,7 +11,7 @@ export const stateCodes = {
   'up-to-date': { means: 'What the service names is installed.' },
   install: { means: 'A version would be installed now.', advice: 'agent --update-now, or wait for the next look' },
   'nothing-offered': { means: 'The service names no version.' },
-  'not-asked': { means: 'The service was not asked yet.', advice: 'agent check asks it' },
+  'not-asked': { means: 'The service was not asked for a version yet.', advice: 'agent check asks it' },
   staging: { means: 'A firmware is being written.', advice: 'follow it: agent --update-now' },
   staged: { means: 'A firmware waits for its reboot.', advice: 'agent reboot' },
   trial: { means: 'A new firmware is being judged.', advice: 'wait; or agent commit keeps it, agent rollback ends it' },

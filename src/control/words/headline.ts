@@ -96,6 +96,8 @@ function headlineOfPhase(report: StatusReport): Said {
             ? 'A new firmware is staged. It starts in its reboot window, or with: agent reboot'
             : 'A new firmware is staged, and no daemon runs that would start it in its reboot window; to start it: agent reboot',
         };
+      if (report.booted === undefined)
+        return { tone: 'attention', text: `A new firmware is staged, and waits for its trial; ${goesOn(daemon)}.` };
       return { tone: 'attention', text: `A new firmware is staged; ${howItStarts(report)}` };
     case 'trial':
       return { tone: 'attention', text: 'A new firmware is on trial. It is kept when it is healthy, else undone.' };
@@ -109,6 +111,11 @@ function headlineOfPhase(report: StatusReport): Said {
     default:
       return { tone: 'strong', text: `Busy: ${phase}.` };
   }
+}
+
+/** Without slots no boot starts what was cut off before its trial: packages and boards are settled by the agent. */
+function goesOn(hasDaemon: boolean): string {
+  return hasDaemon ? 'the next look goes on with it' : 'agent --update-now goes on with it';
 }
 
 /**

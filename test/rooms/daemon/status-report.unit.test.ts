@@ -142,7 +142,7 @@ test('an image that names itself is told as what came with the gateway', () => {
 
 describe('why nothing is being installed', () => {
   test.each<[string, Partial<Surroundings>, string]>([
-    ['before the first look', {}, 'the service was not asked yet'],
+    ['before the first look', {}, 'the service was not asked for a version yet'],
     [
       'after a first look that failed',
       { service: { ...around.service, lastError: 'refused' } },

@@ -95,6 +95,10 @@ describe('the first line of the status', () => {
   test.each<[Partial<StatusReport>, string]>([
     [{ phase: 'staged' }, 'A new firmware is staged; it starts with the next boot: agent reboot'],
     [
+      { phase: 'staged', booted: undefined },
+      'A new firmware is staged, and waits for its trial; the next look goes on with it.',
+    ],
+    [
       {
         phase: 'staged',
         booted: 'A',

@@ -164,7 +164,7 @@ test('each attempt ends in one report, with these members and no other', async (
 test('a gateway with a splay waits for its turn, and a person does not', async () => {
   await gateway.configure({ ...options(), splay: '1h' });
   await gateway.startDaemon();
-  expect(await gateway.json('status')).toMatchObject({ idleReason: 'the service was not asked yet' });
+  expect(await gateway.json('status')).toMatchObject({ idleReason: 'the service was not asked for a version yet' });
   expect(service.calls).toEqual([]);
   expect(await gateway.json('--update-now')).toMatchObject({ outcome: { kind: 'rebooting', version: '1.0.0' } });
 });
