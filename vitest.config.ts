@@ -32,7 +32,7 @@ export default defineConfig({
           testTimeout: 240_000 * patience,
           hookTimeout: 300_000,
           // Most of their time is waiting, for processes, boots and deadlines.
-          maxWorkers: 6,
+          maxWorkers: 4,
           sequence: { groupOrder: 1 },
         },
       },

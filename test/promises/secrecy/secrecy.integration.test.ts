@@ -31,7 +31,7 @@ const faults: readonly (readonly [command: string, ...rules: FaultRule[]])[] = [
   [installNow, cutFirmware, { operation: 'firmware', fault: { kind: 'change-firmware', at: 50_000 } }],
 ];
 
-test('no key and no password is in any log, error, status, answer, file or call', { timeout: 300_000 }, async () => {
+test('no key and no password is in any log, error, status, answer, file or call', { timeout: 600_000 }, async () => {
   await using day = await Day.begin();
   for (const words of ['activate', 'doctor', 'status --json', 'check', 'property set p 1', 'datapoint send e 1']) {
     await day.type(words);
@@ -63,7 +63,7 @@ test('no key and no password is in any log, error, status, answer, file or call'
   expect(proofs.filter((proof) => day.ear.placesOf(proof).length === 0)).toEqual([]);
 });
 
-test('in messaging form, neither', { timeout: 300_000 }, async () => {
+test('in messaging form, neither', { timeout: 600_000 }, async () => {
   const messagingToml = 'status_topic = "gateway/status"\nwake_topic = "gateway/wake"\n[log]\nlevel = "debug"';
   await using day = await MessagingDay.begin({ messagingToml });
   const { rig, ear } = day;
