@@ -277,6 +277,17 @@ describe('who has broken into the helper', () => {
     const denied = `require('node:net').connect('/run/thing-helper/machine.sock').on('error', ({ code }) => console.log(code))`;
     expect(await gateway.exec([NODE, '-e', denied], 'thing-agent')).toMatchObject({ stdout: 'EACCES\n' });
   });
+
+  // Seen: a link there made a file anywhere, and whatever it led to was the agent's after the next start of the socket.
+  test('has nothing of others given to the agent by what it puts into the place of the tray', async () => {
+    await gateway.write('/run/precious', 'of root');
+    await gateway.tell('ln', '-sfn', '/run/precious', TRAY);
+    await gateway.tell('systemctl', 'restart', 'thing-helper.socket');
+    const owners = await gateway.tell('stat', '--format=%a %U %F', '/run/precious', TRAY);
+    expect(owners).toMatch(/^\d+ root regular file\n640 thing-agent regular empty file$/);
+    await gateway.tell('systemctl', 'restart', 'thing-agent.service');
+    await gateway.console.until(/the agent is up/);
+  });
 });
 
 describe('the same gateway', () => {
