@@ -1,3 +1,4 @@
+import { statSync } from 'node:fs';
 import process from 'node:process';
 
 import type { ParsedArguments, Wanted } from './cli/arguments/command.ts';
@@ -13,6 +14,7 @@ import type { Surroundings } from './config/check/check-config.ts';
 import type { LoadedConfig } from './config/load-config.ts';
 import { systemOffset } from './control/words/time.ts';
 import type { World } from './daemon/wiring/wiring.ts';
+import { systemErrorCode } from './system/errors.ts';
 import type { Log } from './system/log/log.ts';
 import type { ProgramResult } from './system/processes/child-process.ts';
 import { systemClock } from './system/time/clock.ts';
@@ -149,6 +151,7 @@ async function runDaemon(load: () => Promise<LoadedConfig>, signal: AbortSignal)
     world,
     manager: connectServiceManager(process.env, world.log),
     onReload: onHangup,
+    isReplaced: () => isGone(process.argv[1] ?? ''),
   };
   try {
     await daemon.runDaemon(options, signal);
@@ -156,6 +159,16 @@ async function runDaemon(load: () => Promise<LoadedConfig>, signal: AbortSignal)
     if (!signal.aborted) throw error;
   }
   return 0;
+}
+
+/** Not where a disk that fails says nothing of it. */
+function isGone(file: string): boolean {
+  try {
+    return statSync(file, { throwIfNoEntry: false }) === undefined;
+  } catch (error) {
+    if (systemErrorCode(error) === undefined) throw error;
+    return false;
+  }
 }
 
 async function loadRaw(typed: string | undefined): Promise<LoadedConfig> {

@@ -30,16 +30,19 @@ export interface WatchdogDeps {
   readonly runDirectory: string;
   /** Whether the running operation makes progress. */
   readonly isAlive: () => boolean;
+  /** Is called each time. */
+  readonly onTurn: () => void;
 }
 
 /** Feeds the watchdog of the service manager as long as the daemon makes progress and answers. */
-export function feedWatchdog({ manager, clock, runDirectory, isAlive }: WatchdogDeps): AsyncDisposable {
+export function feedWatchdog({ manager, clock, runDirectory, isAlive, onTurn }: WatchdogDeps): AsyncDisposable {
   if (manager.watchdogMs === undefined) return { [Symbol.asyncDispose]: async () => {} };
   const everyMs = manager.watchdogMs / 3;
   const own = new OwnSocket({ runDirectory, clock, againMs: Math.min(everyMs, LONGEST_PAUSE_MS) });
   const feed = (): void => {
     if (isAlive() && own.answers) manager.watchdog();
     own.ask(); // asks in the same wake-up, for the next feed
+    onTurn();
   };
   feed();
   const timer = setInterval(feed, everyMs);

@@ -36,6 +36,8 @@ export interface DaemonDeps {
   readonly manager: ServiceManager;
   /** Calls the listener on each SIGHUP until it is disposed. */
   readonly onReload: (listener: () => void) => Disposable;
+  /** Whether the files of this program are gone: another version is installed. Default: no. */
+  readonly isReplaced?: () => boolean;
 }
 
 /** Longer than any single wait within an operation, except for the health gate, whose deadline is added. */
@@ -59,6 +61,7 @@ class Daemon {
   #wiring: Wiring | undefined;
   #reloadProblem: string | undefined;
   readonly #stateWatch: StateWatch;
+  readonly #replaced = new AbortController();
 
   constructor(deps: DaemonDeps, signal: AbortSignal) {
     const { clock } = deps.world;
@@ -113,19 +116,37 @@ class Daemon {
     const mixed = mixture === undefined ? [] : [describeMixture(mixture)];
     for (const warning of [...mixed, ...this.#warnings]) world.log.warn({}, warning);
     manager.ready(); // waits here, since each message is sent by a program, one after the other
-    opened.use(feedWatchdog({ manager, clock: world.clock, runDirectory, isAlive: () => this.#liveness.isAlive }));
+    const isAlive = (): boolean => this.#liveness.isAlive;
+    const onTurn = (): void => this.#makeRoom();
+    opened.use(feedWatchdog({ manager, clock: world.clock, runDirectory, isAlive, onTurn }));
     world.log.info({ version: world.agentVersion, serialNumber: this.#currentWiring.serialNumber }, 'the agent is up');
     await this.#loop();
   }
 
   /** Does what is next when it is due. */
   async #loop(): Promise<void> {
+    const ending = AbortSignal.any([this.#signal, this.#replaced.signal]);
     for (;;) {
-      const what = await this.#alarmClock.due(this.#signal);
+      const what = await this.#alarmClock.due(ending);
       if (what === undefined) return;
       if (what === 'reload') await this.#reload();
       else await this.#round(what);
     }
+  }
+
+  /**
+   * Ends this daemon, between two operations, where its files are gone, so that the service manager starts the version that is
+   * installed. Seen: dpkg was killed before it restarted the daemon, which could not install anything from then on,
+   * since parts of it are loaded when they are first needed.
+   */
+  #makeRoom(): void {
+    if (this.#replaced.signal.aborted || this.#runner.running !== undefined || this.#deps.isReplaced?.() !== true)
+      return;
+    this.#deps.world.log.warn(
+      {},
+      'the program was replaced beneath this daemon, which ends, so that the new one starts',
+    );
+    this.#replaced.abort();
   }
 
   async #round(what: 'settle' | 'look'): Promise<void> {

@@ -7,6 +7,7 @@ import { expect, test, vi } from 'vitest';
 
 import { loadConfig } from '../../../../src/config/load-config.ts';
 import { socketNames } from '../../../../src/control/access.ts';
+import { controlClient } from '../../../../src/control/client/control-client.ts';
 import { Liveness } from '../../../../src/daemon/rounds/liveness.ts';
 import { runDaemon } from '../../../../src/daemon/rounds/run-daemon.ts';
 import { silentLog } from '../../../../src/system/log/log.ts';
@@ -17,6 +18,7 @@ import { impostor } from '../../control/control-rig.ts';
 import { ManualClock } from '../../service/manual-clock.ts';
 
 const MINUTE_MS = 60_000;
+const never = new AbortController().signal;
 const patience = { timeout: 60_000, interval: 20 };
 
 test('what moves is alive for a while, and what rests until then and a while longer', () => {
@@ -41,21 +43,30 @@ interface Watched {
   readonly looks: () => number;
   readonly runDirectory: string;
   readonly putAhead: (ms: number) => void;
+  /** As by the package of another version. */
+  readonly removeProgram: () => void;
+  /** From now on the service does not answer; resolves when it is asked. */
+  readonly silence: () => Promise<unknown>;
+  /** Resolves when it has ended. */
+  readonly ended: Promise<void>;
   /** What the service manager was told, in order. */
   readonly told: readonly string[];
 }
 
-/** A daemon in this process that waits for the service, for ever. */
-async function watchedDaemon(): Promise<AsyncDisposable & Watched> {
+/** A daemon in this process that waits for the service, for ever, unless it answers. */
+async function watchedDaemon({ answers = false } = {}): Promise<AsyncDisposable & Watched> {
   await using stack = new AsyncDisposableStack();
   const service = stack.use(await startStandIn({ versions: [{ id: 'v0' }] }));
-  service.fail({ operation: 'targetVersion', fault: { kind: 'silence' }, times: 'always' });
+  const silence = (): Promise<unknown> => {
+    service.fail({ operation: 'targetVersion', fault: { kind: 'silence' }, times: 'always' });
+    return service.nextCall('targetVersion');
+  };
   const image = Buffer.from('healthy');
   const serviceToml = 'deadlines = { first_byte = "1h", whole = "1h" }';
   const options = { serviceUrl: service.url, image, slotBytes: 4_096, serviceToml };
   const gateway = stack.use(await FileGateway.create(options));
   const loaded = await loadConfig(gateway.configFile, {});
-  let [aheadMs, looks, fed] = [0, 0, 0];
+  let [aheadMs, looks, fed, isReplaced] = [0, 0, 0, false];
   const clock = {
     ...systemClock,
     monotonicMs: () => {
@@ -80,8 +91,9 @@ async function watchedDaemon(): Promise<AsyncDisposable & Watched> {
   const world = { environment: {}, clock, random: () => 0, log: silentLog, agentVersion: 'test' };
   const onReload = (): Disposable => ({ [Symbol.dispose]: ignore });
   const controller = new AbortController();
-  const asked = service.nextCall('targetVersion');
-  const daemon = runDaemon({ loaded, reload: async () => loaded, world, manager, onReload }, controller.signal);
+  const asked = answers ? service.nextCall('targetVersion') : silence();
+  const deps = { loaded, reload: async () => loaded, world, manager, onReload, isReplaced: () => isReplaced };
+  const daemon = runDaemon(deps, controller.signal);
   stack.defer(async () => {
     controller.abort();
     await daemon;
@@ -94,6 +106,9 @@ async function watchedDaemon(): Promise<AsyncDisposable & Watched> {
     fed: () => fed,
     looks: () => looks,
     putAhead: (ms) => void (aheadMs += ms),
+    removeProgram: () => void (isReplaced = true),
+    silence,
+    ended: daemon,
     told,
     [Symbol.asyncDispose]: async () => all.disposeAsync(),
   };
@@ -157,4 +172,23 @@ async function fedAMinuteLater(daemon: Watched): Promise<number> {
 test('who waits for the daemon to be ready does not wait for the watchdog to be fed', async () => {
   await using daemon = await watchedDaemon();
   await vi.waitFor(() => expect(daemon.told.slice(0, 2)).toEqual(['ready', 'watchdog']), patience);
+});
+
+// Seen: dpkg was killed before it restarted the daemon, which failed at each update from then on: its files were gone.
+test('a daemon whose program was replaced ends, so that the new one is started, but not while it works', async () => {
+  await using daemon = await watchedDaemon({ answers: true });
+  const client = controlClient(join(daemon.runDirectory, socketNames.root));
+  await expect.poll(async () => (await client.status({}, never)).activity, patience).toBeUndefined();
+  const called = daemon.silence();
+  const update = client.update({ reboot: true, force: false }, () => {}, never).catch((error: unknown) => error);
+  await called;
+  let hasEnded = false;
+  void daemon.ended.then(() => (hasEnded = true));
+  daemon.removeProgram();
+  const before = daemon.fed();
+  await expect.poll(() => daemon.fed() - before, patience).toBeGreaterThan(5);
+  expect(hasEnded).toBe(false);
+  await client.hold({}, never);
+  expect(await update).toMatchObject({ code: 'gave-way' });
+  await daemon.ended;
 });
