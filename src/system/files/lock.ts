@@ -181,9 +181,14 @@ function isStillAt(path: string, descriptor: number): boolean {
   }
 }
 
+/** On a disk that is full it is a lock all the same, and others are not told who has it. */
 function writeHolder(descriptor: number, { pid, purpose }: LockHolder): void {
-  ftruncateSync(descriptor);
-  writeSync(descriptor, `${pid} ${purpose.replaceAll(/\s+/g, ' ').slice(0, 100)}\n`, 0);
+  try {
+    ftruncateSync(descriptor);
+    writeSync(descriptor, `${pid} ${purpose.replaceAll(/\s+/g, ' ').slice(0, 100)}\n`, 0);
+  } catch (error) {
+    if (systemErrorCode(error) !== 'ENOSPC') throw error;
+  }
 }
 
 function readHolder(descriptor: number): LockHolder | undefined {

@@ -227,3 +227,17 @@ describe('acquireLock', () => {
     expect(exitCode).toBe(1);
   });
 });
+
+// Seen: who had filled /run kept every later agent from starting, with an unexpected failure.
+test('is taken on a file system that is full, too', async () => {
+  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=4k', 'none', directory]);
+  try {
+    await writeFile(join(directory, 'ballast'), Buffer.alloc(4_096));
+    const path = join(directory, 'full.lock');
+    await using lock = await acquireLock(path, 'first', signal);
+    expect(lock).toBeDefined();
+    await expect(acquireLock(path, 'second', signal)).rejects.toMatchObject({ code: 'agent-busy' });
+  } finally {
+    execFileSync('umount', [directory]);
+  }
+});
