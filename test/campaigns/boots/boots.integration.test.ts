@@ -68,7 +68,8 @@ describe(`the disk of a gateway whose power fails, seed ${SEED}`, () => {
         deadlineMs,
       });
       for (const one of booted) console.log(describeBooted(one));
-      expect(booted.flatMap(({ violations }) => violations)).toEqual([]);
+      // with its console, since of a gate often only the end is kept
+      expect(booted.filter(({ violations }) => violations.length > 0).map(describeBooted)).toEqual([]);
     },
   );
 });
