@@ -141,7 +141,7 @@ test.each([
   ['deb', ['operand'], /^deb: .*operand.*\nusage: npm run deb /],
   ['build', ['--nonsense'], /^build: .*--nonsense.*\nusage: /],
 ])('what cannot be meant (%s %j) is refused with the usage', async (program, args, told) => {
-  const path = fileURLToPath(new URL(`../../../../systemd/${program}.ts`, import.meta.url));
+  const path = fileURLToPath(new URL(`../../../../systemd/make/${program}.ts`, import.meta.url));
   const failure: unknown = await run(process.execPath, [path, ...args]).catch((error: unknown) => error);
   expect(failure).toMatchObject({ code: 64, stdout: '', stderr: expect.stringMatching(told) as unknown });
 });
