@@ -46,9 +46,9 @@ const [NOT_EXECUTED, NOT_READ] = ['may not be executed', 'may not be read'];
 export const denials: ReadonlySet<string> = new Set([NOT_EXECUTED, NOT_READ]);
 
 async function open(file: string, need: Need): Promise<void> {
-  if (need === 'release key') parsePublicKey(await keyText(file));
-  else if (need === 'mcuboot key') parsePublicKey(await keyText(file), MCUBOOT_RSA_MINIMUM_BITS);
-  else if (need === 'certificates') readCertificates(await pemText(file));
+  if (need === 'release key') parsePublicKey(await textOf(file, MAX_KEY_BYTES));
+  else if (need === 'mcuboot key') parsePublicKey(await textOf(file, MAX_KEY_BYTES), MCUBOOT_RSA_MINIMUM_BITS);
+  else if (need === 'certificates') readCertificates(await textOf(file, MAX_PEM_BYTES));
   else if (need !== 'slot' && need !== 'device') await access(file, isExecuted(need) ? constants.X_OK : constants.R_OK);
 }
 
@@ -79,12 +79,8 @@ function readCertificates(text: string): void {
   }
 }
 
-async function pemText(file: string): Promise<string> {
-  return (await readOutsideFile(file, { maxBytes: MAX_PEM_BYTES })).toString('latin1');
-}
-
-async function keyText(file: string): Promise<string> {
-  return (await readOutsideFile(file, { maxBytes: MAX_KEY_BYTES })).toString('latin1');
+async function textOf(file: string, maxBytes: number): Promise<string> {
+  return (await readOutsideFile(file, { maxBytes })).toString('latin1');
 }
 
 function describeFailure(error: unknown, need: Need): string {

@@ -20,8 +20,7 @@ export interface StateUse {
 
 /**
  * What is free for the state directory, for a person. Throws `state-nearly-full` where an update would not be begun, or
- * where nothing more of what is measured could wait on disk. What the
- * spool holds already needs no more room.
+ * where nothing more of what is measured could wait on disk. What the spool holds already needs no more room.
  */
 export async function describeStateRoom({ paths, targets, measurements, telemetry }: StateUse): Promise<string> {
   const { bavail, blocks, bsize } = await statfs(paths.state);
