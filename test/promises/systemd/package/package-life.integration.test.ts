@@ -142,6 +142,20 @@ describe('the package', () => {
     expect(await rig.killAtEach(await chosenSteps(pinned), async () => rig.isActive())).toEqual([]);
   }, 600_000);
 
+  // Seen: parts are loaded late, and a daemon whose files were gone installed nothing any more.
+  testInFull('that was unpacked beneath a daemon, and not configured, is what runs soon', async () => {
+    const other = await rig.other();
+    const before = await rig.mainPid('thing-agent');
+    await machine.tell('dpkg', '--unpack', debOf(other));
+    const patience = { timeout: 150_000, interval: 1_000 };
+    await expect.poll(async () => rig.mainPid('thing-agent'), patience).not.toBe(before);
+    expect(await comesBack()).toBe('active');
+    await machine.tell('test', '-e', await rig.programOf('thing-agent'));
+    await machine.tell('dpkg', '--configure', '--pending');
+    expect([await comesBack(), await rig.installed()]).toEqual(['active', `installed ${other}`]);
+    await rig.installWell(await rig.other());
+  });
+
   test('of two processes is exchanged with both, and neither goes on with the version before', async () => {
     await rig.twoProcesses();
     // Seen: more names in the agent's own cache than fit into one command kept each version out, and the one before as well.
