@@ -9,7 +9,7 @@ import { howMuch } from '../../full.ts';
 import { longestLife } from './measure.ts';
 import type { SoakReport } from './soak.ts';
 
-const WEEKS = howMuch(1, 0.5);
+const WEEKS = howMuch(1, 0.25);
 const MIB = 1024;
 let report: SoakReport;
 

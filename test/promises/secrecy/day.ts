@@ -121,12 +121,10 @@ export class Day implements AsyncDisposable {
   /** As a technician types it; through the proxy. */
   async type(words: string, environment: Readonly<Record<string, string>> = {}): Promise<void> {
     this.#keepKey();
-    const child = this.gateway.spawn(words.split(' '), 'pipe', { ...this.#environment, ...environment });
-    let said = '';
-    for (const stream of [child.stdout, child.stderr]) stream?.on('data', (text: Buffer) => (said += text.toString()));
-    await once(child, 'close');
+    const all = { ...this.#environment, ...environment };
+    const { stdout, stderr } = await this.gateway.runIn(all, ...words.split(' '));
     this.#keepKey();
-    this.ear.hear(`agent ${words}`, said);
+    this.ear.hear(`agent ${words}`, `${stdout}${stderr}`);
   }
 
   /** What a supporter is sent, while the machine's own programs print the secrets that this gateway has: all, or one. */

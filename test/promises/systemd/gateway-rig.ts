@@ -1,13 +1,13 @@
-import { statSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { existsSync, statSync } from 'node:fs';
+import { mkdtemp, rename, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 
 import { makeKeyPair } from '../../rooms/firmware/artifact/keys.ts';
 import type { KeyPair } from '../../rooms/firmware/artifact/keys.ts';
 import { bootIdFile, fwEnvConfig, NspawnGateway, slotDevices } from '../../stand-ins/machine/booting/nspawn-gateway.ts';
 import { SlotImages } from '../../stand-ins/machine/booting/slot-images.ts';
-import type { Difference } from '../../stand-ins/machine/booting/slot-images.ts';
+import type { Difference, SlotImagesOptions } from '../../stand-ins/machine/booting/slot-images.ts';
 import { builtTree } from '../../stand-ins/machine/built-agent.ts';
 import { fileContent } from '../../stand-ins/service/firmware-content.ts';
 import { startStandIn } from '../../stand-ins/service/stand-in.ts';
@@ -38,6 +38,17 @@ export interface GatewaySetup {
   readonly image?: string;
 }
 
+/** Within a run of the tests all rigs make their images from one, which lies beside the tree that was built for it. */
+async function openImages(recipe: SlotImagesOptions, tree: string | undefined): Promise<SlotImages> {
+  if (tree === undefined) return SlotImages.open(recipe);
+  const kept = join(dirname(tree), 'gateway.ext4');
+  if (!existsSync(kept)) {
+    await using images = await SlotImages.open(recipe);
+    await rename(images.base, kept);
+  }
+  return SlotImages.open({ ...recipe, kept });
+}
+
 /** A stand-in of the service, images with the installed agent, and gateways that boot them; disposed as a whole. */
 export class GatewayRig implements AsyncDisposable {
   readonly service: StandIn;
@@ -63,16 +74,19 @@ export class GatewayRig implements AsyncDisposable {
   static async open(): Promise<GatewayRig> {
     await using opened = new AsyncDisposableStack();
     const service = opened.use(await startStandIn({ versions: [{ id: FACTORY }], currentVersionId: FACTORY }));
+    const keys = makeKeyPair('ecdsa-p256');
+    const ownFiles = {
+      '/etc/thing-agent/config.toml': configText(service.url),
+      '/etc/thing-agent/trust/release.pem': keys.publicPem,
+    };
     const files = {
       '/etc/fw_env.config': fwEnvConfig,
-      '/etc/thing-agent/config.toml': configText(service.url),
       '/etc/systemd/system/thing-agent-trial.service.d/machine.conf': `[Service]\nEnvironment=BOOT_ID_FILE=${bootIdFile}\n`,
       '/usr/lib/app/healthy': '#!/bin/sh\n',
     };
-    const keys = makeKeyPair('ecdsa-p256');
     const tree = builtTree();
-    const recipe = { files, keys, deviceType: DEVICE_TYPE, ...(tree !== undefined && { runtime: RUNTIME }) };
-    const images = opened.use(await SlotImages.open(recipe));
+    const recipe = { files, ownFiles, keys, deviceType: DEVICE_TYPE, ...(tree !== undefined && { runtime: RUNTIME }) };
+    const images = opened.use(await openImages(recipe, tree));
     const cache = await mkdtemp(join(tmpdir(), 'gateway-cache-'));
     opened.defer(async () => rm(cache, { recursive: true }));
     // What V8 compiled is there for the next boot, as on a gateway that keeps /var/cache.

@@ -181,17 +181,30 @@ export class FileGateway implements AsyncDisposable {
   }
 
   async run(...args: readonly string[]): Promise<Finished> {
-    return (await this.#runHosted(args)) ?? this.runApart(...args);
+    return this.runIn({}, ...args);
   }
 
-  async #runHosted(args: readonly string[]): Promise<Finished | undefined> {
-    if (!this.#mayBeHosted) return undefined;
-    return runHosted({ args: ['--config', this.configFile, ...args], env: { ...process.env, ...this.#surroundings } });
+  /** With this in its environment, too. */
+  async runIn(environment: Readonly<Record<string, string>>, ...args: readonly string[]): Promise<Finished> {
+    return (await this.#runHosted(args, environment)) ?? this.#runApart(args, environment);
+  }
+
+  async #runHosted(
+    args: readonly string[],
+    environment: Readonly<Record<string, string>>,
+  ): Promise<Finished | undefined> {
+    if (!this.#mayBeHosted || 'NODE_OPTIONS' in environment) return undefined;
+    const env = { ...process.env, ...this.#surroundings, ...environment };
+    return runHosted({ args: ['--config', this.configFile, ...args], env });
   }
 
   /** In a process of its own, as a technician's command is; `run` is, too, in `npm run prove`. */
   async runApart(...args: readonly string[]): Promise<Finished> {
-    const child = this.spawn(args);
+    return this.#runApart(args);
+  }
+
+  async #runApart(args: readonly string[], environment: Readonly<Record<string, string>> = {}): Promise<Finished> {
+    const child = this.spawn(args, 'pipe', environment);
     const output = [collect(child.stdout), collect(child.stderr)];
     const [exitCode] = (await once(child, 'close')) as [number | null];
     const [stdout = '', stderr = ''] = await Promise.all(output);

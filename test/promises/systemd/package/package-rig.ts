@@ -28,6 +28,10 @@ export const variants = {
   foreign: `sed -i 's/^Architecture: .*/Architecture: riscv64/' "$1/DEBIAN/control"`,
 } as const;
 
+/** What the agent says to a person who ordered an update and went away. */
+const ORDERED = '/run/ordered';
+const REPORT_MS = 240_000;
+
 /** What a machine boots with. */
 export interface Lent {
   readonly service: StandIn;
@@ -163,7 +167,7 @@ export class PackageRig<Machine extends DebianMachine = PackageMachine> implemen
 
   /** The update that a person asks for, who does not wait for its end. */
   async order(): Promise<void> {
-    await this.machine.tell('sh', '-c', 'agent --update-now >/dev/null 2>&1 &');
+    await this.machine.tell('sh', '-c', `agent --update-now >${ORDERED} 2>&1 &`);
   }
 
   /** What a person sees who waits for the end, beyond the exchange of the agent in the middle. */
@@ -171,12 +175,28 @@ export class PackageRig<Machine extends DebianMachine = PackageMachine> implemen
     return this.machine.exec('agent', command);
   }
 
-  /** How the attempt ended that is under way, or about to be, as the service is told. */
+  /** How the attempt ended that is under way, or about to be, as the service is told; what the machine says, if it is not told. */
   async nextReport(): Promise<unknown> {
+    const { promise, resolve } = Promise.withResolvers<unknown>();
+    const late = setTimeout(() => resolve(this.#silence()), REPORT_MS);
+    try {
+      return await Promise.race([this.#report(), promise]);
+    } finally {
+      clearTimeout(late);
+    }
+  }
+
+  async #report(): Promise<unknown> {
     for (;;) {
       const { path, body } = await this.service.nextCall('setProperty');
       if (path.includes('update_outcome')) return JSON.parse(body);
     }
+  }
+
+  async #silence(): Promise<string> {
+    const look = `cat ${ORDERED}; agent status; systemctl status --no-pager 'thing-*'; journalctl --no-pager --lines=150`;
+    const { stdout, stderr } = await this.machine.exec('sh', '-c', look);
+    return `no report within ${REPORT_MS} ms\n${stdout}${stderr}`;
   }
 
   async installed(): Promise<string> {

@@ -1,10 +1,7 @@
 import { execFile, execFileSync } from 'node:child_process';
-import { once } from 'node:events';
 import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Readable } from 'node:stream';
-import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -46,12 +43,7 @@ afterEach(async () => {
 });
 
 async function report(words: readonly string[] = [file], environment: Readonly<Record<string, string>> = {}) {
-  const child = gateway.spawn(['report', ...words], 'pipe', environment);
-  const [out, err, [exitCode]] = await Promise.all([
-    text(child.stdout as Readable),
-    text(child.stderr as Readable),
-    once(child, 'close') as Promise<[number | null]>,
-  ]);
+  const { stdout: out, stderr: err, exitCode } = await gateway.runIn(environment, 'report', ...words);
   return { out, err, exitCode };
 }
 

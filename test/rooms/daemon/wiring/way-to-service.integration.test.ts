@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -47,11 +46,8 @@ const throughProxy = (): Record<string, string> => ({
 });
 
 async function updateNow(gateway: FileGateway, environment: Record<string, string>): Promise<string> {
-  const child = gateway.spawn(['--update-now'], 'pipe', environment);
-  const said: Buffer[] = [];
-  for (const stream of [child.stdout, child.stderr]) stream?.on('data', (chunk: Buffer) => said.push(chunk));
-  const [code] = (await once(child, 'close')) as [number];
-  return `${code}: ${Buffer.concat(said).toString().replaceAll(/\s+/g, ' ')}`;
+  const { exitCode, stdout, stderr } = await gateway.runIn(environment, '--update-now');
+  return `${exitCode}: ${`${stdout}${stderr}`.replaceAll(/\s+/g, ' ')}`;
 }
 
 describe('a service behind TLS with its own authority, client certificates and a proxy', () => {

@@ -17,6 +17,8 @@ export type Difference = Readonly<Record<string, string | undefined>>;
 export interface SlotImagesOptions {
   /** In every image. What begins with `#!` is a program. */
   readonly files: Readonly<Record<string, string>>;
+  /** The same, but not in what all are made from, which others may use. */
+  readonly ownFiles?: Difference;
   readonly keys: Pick<KeyPair, 'privatePem' | 'publicPem'>;
   readonly deviceType: string;
   /** Of artifacts; none, if not given. */
@@ -70,7 +72,7 @@ export class SlotImages implements AsyncDisposable {
     await tool(['cp', '--sparse=always', '--reflink=auto', this.#base, image]);
     const removals: string[] = [];
     const writes: string[] = [];
-    for (const [path, text] of Object.entries(difference)) {
+    for (const [path, text] of Object.entries({ ...this.#options.ownFiles, ...difference })) {
       if (text === undefined) removals.push(`rm ${path}`);
       else writes.push(`rm ${path}`, ...(await this.#writing(path, text)));
     }
