@@ -9,6 +9,7 @@ import { promisify } from 'node:util';
 
 import { afterEach, beforeEach, expect, test } from 'vitest';
 
+import { testInFull } from './in-full.ts';
 import { blockOf, readPage } from './page-examples.ts';
 import { Mosquitto } from './rooms/service/messaging/mosquitto.ts';
 import { agentProgram } from './stand-ins/machine/built-agent.ts';
@@ -62,7 +63,7 @@ test('a first update goes as the page tells it: from a file, then from the servi
   expect(await updateFromService(port)).toHaveLength(1);
 });
 
-test('a first update through a broker goes as the page tells it', async () => {
+testInFull('a first update through a broker goes as the page tells it', async () => {
   await using broker = await Mosquitto.start();
   const port = await freePort();
   await type(...['release', 'gateway'].map((name) => script(name, port, broker.url)));

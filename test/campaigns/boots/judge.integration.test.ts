@@ -86,7 +86,7 @@ describe('the judge of power cuts', () => {
     },
   );
 
-  test('finds a service that was told before the slot was kept', async () => {
+  testInFull('finds a service that was told before the slot was kept', async () => {
     using gateway = new DrawnGateway();
     gateway.knows('v1').wants('v2');
     await stage(gateway);

@@ -86,7 +86,7 @@ describe('agent mcu', () => {
     file = await rig.bringFile();
   });
 
-  test('probes, plans, flashes, puts back and resets through the daemon', async () => {
+  testInFull('probes, plans, flashes, puts back and resets through the daemon', async () => {
     await rig.startRestedDaemon();
     expect(await gateway.json('mcu', 'probe', 'meter')).toMatchObject({ chip: 'ATmega328P' });
     expect(await gateway.json('mcu', 'flash', 'meter', file, '--plan')).toMatchObject({ unitsTotal: 7 });

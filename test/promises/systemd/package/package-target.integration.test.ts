@@ -40,13 +40,17 @@ async function expectRest(version: string): Promise<void> {
   );
 }
 
-test('a package that dpkg cannot configure gives way to what stood there, packed again, and to the configuration of a person', async () => {
-  await rig.offer('v0b', '1.0.1', 'refused');
-  const report = rig.nextReport();
-  await rig.order();
-  expect(await report).toMatchObject({ version: 'v0b', outcome: 'rolled-back', code: 'package-refused' });
-  await expectRest('1.0');
-}, 300_000);
+testInFull(
+  'a package that dpkg cannot configure gives way to what stood there, packed again, and to the configuration of a person',
+  async () => {
+    await rig.offer('v0b', '1.0.1', 'refused');
+    const report = rig.nextReport();
+    await rig.order();
+    expect(await report).toMatchObject({ version: 'v0b', outcome: 'rolled-back', code: 'package-refused' });
+    await expectRest('1.0');
+  },
+  { timeout: 300_000 },
+);
 
 test('a newer package of the agent is installed from a signed artifact, judged by the agent in it, and kept', async () => {
   await rig.offer('v1', '1.1');

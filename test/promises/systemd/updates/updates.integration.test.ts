@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 
+import { testInFull } from '../../../in-full.ts';
 import {
   CONFIG,
   EMERGENCY,
@@ -54,7 +55,7 @@ describe('a good firmware', () => {
 });
 
 describe('a bad firmware is rolled back', () => {
-  test('when it does not boot, after as many trials as the configuration says', async () => {
+  testInFull('when it does not boot, after as many trials as the configuration says', async () => {
     const gateway = await updates.newGateway({ difference: { [CONFIG]: updates.rig.configText({ trials: 2 }) } });
     await updateTo(updates, 'v1', { '/usr/sbin/init': undefined, '/usr/lib/systemd/systemd': undefined });
     await expectRolledBack(updates, 'trial-fell-back', /the agent did not start/);

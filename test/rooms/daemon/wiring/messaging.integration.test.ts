@@ -101,7 +101,7 @@ describe.each(howMuch([5, 4], [5]))('the whole update, with MQTT %i, ends well',
     expect(await installed(rig)).toEqual(one);
   });
 
-  test('though the broker is killed at each step', async () => {
+  testInFull('though the broker is killed at each step', async () => {
     await using rig = await MessagingGateway.create('messaging', { messagingToml });
     for (const step of steps) {
       rig.side.spoilNext(step, async () => {

@@ -1,5 +1,6 @@
 import { execFile } from 'node:child_process';
-import { copyFile, readFile, writeFile } from 'node:fs/promises';
+import { copyFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { promisify } from 'node:util';
 
 import type { RunProgram } from '../../../../src/slots/bootloaders/boot-programs.ts';
@@ -11,9 +12,9 @@ import type { SettingsOfBootloader } from './gateway-folder.ts';
 import { poweredRun } from './powered-edges.ts';
 
 const run = promisify(execFile);
-const shippedHandler = new URL('custom-handler.sh', import.meta.url);
+const shippedHandler = join(import.meta.dirname, '../../../stand-ins/machine/boot-handler');
 
-/** A handler of a few lines of sh. Its kernel command line names no slot: `get-current` does. */
+/** The handler of gateways in a folder. Its kernel command line names no slot: `get-current` does. */
 export class CustomRig implements BootRig {
   readonly power = new Power();
   readonly attempts = 2;
@@ -33,7 +34,7 @@ export class CustomRig implements BootRig {
     const rig = new CustomRig(await GatewayFolder.create());
     rig.#bootloader = await rig.folder.bootloader(rig.settings, { run: rig.#run() });
     await copyFile(shippedHandler, rig.settings.handler);
-    await writeFile(rig.folder.file('handler-state'), 'ORDER="A"\nA_LEFT=3\nB_LEFT=0\nCURRENT=A\n');
+    await writeFile(rig.folder.file('environment'), 'ORDER="A" A_LEFT=3 B_LEFT=0 WORD=\n');
     await rig.boot();
     return rig;
   }
@@ -49,8 +50,8 @@ export class CustomRig implements BootRig {
 
   async boot(): Promise<SlotName> {
     this.power.restore();
-    await run(this.settings.handler, ['boot']);
-    const slot = /^CURRENT=([AB])$/m.exec(await readFile(this.folder.file('handler-state'), 'utf8'))?.[1];
+    const { stdout } = await run(this.settings.handler, ['boot']);
+    const slot = stdout.trim();
     if (slot !== 'A' && slot !== 'B') throw new Error('no slot boots');
     this.folder.booted = slot;
     await writeFile(this.folder.file('cmdline'), 'console=ttyS0 quiet\n');

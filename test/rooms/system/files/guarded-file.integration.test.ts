@@ -10,6 +10,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { findExposures, readGuardedFile } from '../../../../src/system/files/guarded-file.ts';
 import { runProgram } from '../../../../src/system/processes/child-process.ts';
 import { execStreamSource } from '../../../../src/telemetry/sources/exec.ts';
+import { howMuch } from '../../../full.ts';
 
 const STRANGER = 65_534;
 const signal = new AbortController().signal;
@@ -63,7 +64,7 @@ test('what somebody else managed to replace was refused before', { timeout: 120_
       },
     ),
     {
-      numRuns: 120,
+      numRuns: howMuch(120, 50),
       examples: [
         [open, open, fileOfRoot],
         [closed, closed, fileOfRoot],

@@ -7,6 +7,7 @@ import fc from 'fast-check';
 import { afterAll, describe, expect, test } from 'vitest';
 
 import { changedSectors, parseBlock, withVariables } from '../../../../../src/slots/bootloaders/grub/grub-block.ts';
+import { howMuch } from '../../../../full.ts';
 
 const directory = mkdtempSync(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'grub-block-'));
 const file = join(directory, 'grubenv');
@@ -46,7 +47,7 @@ describe('an environment block', () => {
         const read = [...(parseBlock(block) ?? [])].map(([key, text]) => `${key}=${text}`);
         expect(read.sort()).toEqual(list(block));
       }),
-      { numRuns: 60 },
+      { numRuns: howMuch(60, 20) },
     );
   });
 
@@ -58,7 +59,7 @@ describe('an environment block', () => {
         const ours = withVariables(block, new Map(change));
         expect(ours?.toString('latin1')).toBe(set(change).toString('latin1'));
       }),
-      { numRuns: 60 },
+      { numRuns: howMuch(60, 20) },
     );
   });
 
