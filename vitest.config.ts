@@ -1,6 +1,6 @@
 import { defineConfig } from 'vitest/config';
 
-import { howMuch, isFull } from './test/full.ts';
+import { howMuch } from './test/full.ts';
 import { LongestFirst } from './test/longest-first.ts';
 
 /** A test that is played in full lasts as long as that takes, on a machine that does other things besides. */
@@ -24,8 +24,7 @@ export default defineConfig({
           // What one file has loaded, compiled and started is there for the next one; nothing of the agent's is global.
           isolate: false,
           name: 'integration',
-          // A long test has more rows of what an integration test touches: `npm run prove -- --only tests` plays it.
-          include: isFull ? ['test/**/*.{integration,long}.test.ts'] : ['test/**/*.integration.test.ts'],
+          include: ['test/**/*.integration.test.ts'],
           globalSetup: 'test/stand-ins/machine/built-agent.ts',
           // What is asked is often a program, which costs more than it waits for.
           expect: { poll: { interval: 250 } },
