@@ -54,6 +54,10 @@ export class DaemonError extends defineErrors('DaemonError', {
     'The spool belongs to the daemon, and no daemon runs.',
     'systemctl start thing-agent',
   ),
+  'agent-replaced': retry.tryAgain(
+    'The program was replaced beneath the daemon, which ends, so that the new one starts.',
+    'the same again, in some seconds',
+  ),
   'board-not-configured': giveUp.usage('The configuration has no board of this name.', 'agent mcu list'),
   'nothing-to-restore': giveUp.refused(
     'Nothing is kept of what the board held before.',

@@ -9,8 +9,8 @@ export interface Performer {
   readonly operations: AgentOperations;
   readonly runner: OperationRunner;
   /**
-   * Called before a running operation is interrupted: throws what the wanted one would be refused for anyway, so that
-   * nothing is interrupted in vain.
+   * Called before an operation is begun, or a running one interrupted for it: throws what it would be refused for
+   * anyway, so that nothing is interrupted in vain.
    */
   readonly refuse?: ((request: OperationRequest, signal: AbortSignal) => Promise<void>) | undefined;
 }
@@ -40,7 +40,7 @@ export async function follow(
   gone: AbortSignal,
 ): Promise<OperationOutcome> {
   const request = operationRequest.parse({ operation: name, ...input });
-  if (runner.running !== undefined) await refuse?.(request, gone);
+  await refuse?.(request, gone);
   return runner.run(
     request,
     async (onProgress, signal, interrupted) =>

@@ -10,6 +10,7 @@ import { Agent } from '../agent.ts';
 import type { AgentDeps } from '../agent.ts';
 import { configTrouble } from '../doctor/obstacles.ts';
 import { StateWatch } from '../doctor/state-directory.ts';
+import { DaemonError } from '../errors.ts';
 import { describeLook } from '../look-report.ts';
 import { lockAgent, mixtureOf } from '../processes/one-process.ts';
 import { noteWhatCounts } from '../security/note-events.ts';
@@ -104,7 +105,10 @@ class Daemon {
     const outside: OutsideDeps = {
       operations: agent,
       runner: this.#runner,
-      refuse: async (request, ending) => refuseEmptyRollback(request, this.#currentWiring, ending),
+      refuse: async (request, ending) => {
+        if (this.#makesRoom()) throw new DaemonError('agent-replaced', 'the program was replaced beneath this daemon');
+        await refuseEmptyRollback(request, this.#currentWiring, ending);
+      },
       world,
       loaded: () => this.#loaded,
       record: this.#record,
@@ -117,7 +121,7 @@ class Daemon {
     for (const warning of [...mixed, ...this.#warnings]) world.log.warn({}, warning);
     manager.ready(); // waits here, since each message is sent by a program, one after the other
     const isAlive = (): boolean => this.#liveness.isAlive;
-    const onTurn = (): void => this.#makeRoom();
+    const onTurn = (): void => void this.#makesRoom();
     opened.use(feedWatchdog({ manager, clock: world.clock, runDirectory, isAlive, onTurn }));
     world.log.info({ version: world.agentVersion, serialNumber: this.#currentWiring.serialNumber }, 'the agent is up');
     await this.#loop();
@@ -136,17 +140,18 @@ class Daemon {
 
   /**
    * Ends this daemon, between two operations, where its files are gone, so that the service manager starts the version that is
-   * installed. Seen: dpkg was killed before it restarted the daemon, which could not install anything from then on,
+   * installed; returns whether it ends. Seen: dpkg was killed before it restarted the daemon, which could not install anything from then on,
    * since parts of it are loaded when they are first needed.
    */
-  #makeRoom(): void {
-    if (this.#replaced.signal.aborted || this.#runner.running !== undefined || this.#deps.isReplaced?.() !== true)
-      return;
+  #makesRoom(): boolean {
+    if (this.#replaced.signal.aborted) return true;
+    if (this.#runner.running !== undefined || this.#deps.isReplaced?.() !== true) return false;
     this.#deps.world.log.warn(
       {},
       'the program was replaced beneath this daemon, which ends, so that the new one starts',
     );
     this.#replaced.abort();
+    return true;
   }
 
   async #round(what: 'settle' | 'look'): Promise<void> {

@@ -192,3 +192,13 @@ test('a daemon whose program was replaced ends, so that the new one is started, 
   expect(await update).toMatchObject({ code: 'gave-way' });
   await daemon.ended;
 });
+
+test('who asks a daemon whose program was replaced for an update is told that, and it ends', async () => {
+  await using daemon = await watchedDaemon({ answers: true });
+  const client = controlClient(join(daemon.runDirectory, socketNames.root));
+  await expect.poll(async () => (await client.status({}, never)).activity, patience).toBeUndefined();
+  daemon.removeProgram();
+  const update = client.update({ reboot: true, force: false }, () => {}, never);
+  await expect(update).rejects.toMatchObject({ code: 'agent-replaced' });
+  await daemon.ended;
+});
