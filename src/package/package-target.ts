@@ -16,7 +16,7 @@ import type { PackageTargetSettings } from './settings.ts';
 export interface PackageSurroundings {
   readonly clock: Clock;
   readonly run: typeof runProgram;
-  /** The deadline of [update.health]. */
+  /** How long [update.health] may take. */
   readonly healthMs: number;
   readonly askGuard: AskGuard;
   /** The real file system if not given. */

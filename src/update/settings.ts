@@ -105,6 +105,9 @@ export const updateSchema = z.strictObject({
         .max(32)
         .default([])
         .meta({ description: 'Units that have to be active', examples: [['app.service']] }),
+      steady: duration('0s', '10m')
+        .default('10s')
+        .describe('So long each unit has to stay active without being started again, also beyond the deadline'),
     })
     .prefault({})
     .describe('What has to be well after an update; else the gateway goes back to what ran before'),

@@ -6,6 +6,7 @@ import { OperationRunner } from '../../control/server/operation-runner.ts';
 import { AgentError, describeError } from '../../system/errors.ts';
 import { DAEMON } from '../../system/files/lock.ts';
 import type { ServiceManager } from '../../system/processes/systemd-notify.ts';
+import { longestHealthMs } from '../../update/trial/health-gate.ts';
 import { Agent } from '../agent.ts';
 import type { AgentDeps } from '../agent.ts';
 import { configTrouble } from '../doctor/obstacles.ts';
@@ -76,7 +77,7 @@ class Daemon {
       onFailure: (error) => this.#noteFailure(error),
     });
     this.#telemetry = new TelemetryHost(clock, () => this.#runner.running !== undefined);
-    this.#liveness = new Liveness(clock, LONGEST_SILENCE_MS + deps.loaded.config.update.health.deadlineMs);
+    this.#liveness = new Liveness(clock, LONGEST_SILENCE_MS + longestHealthMs(deps.loaded.config.update.health));
     this.#alarmClock = new AlarmClock({ clock, log: deps.world.log, liveness: this.#liveness });
   }
 

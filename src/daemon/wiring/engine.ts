@@ -31,6 +31,7 @@ import type {
   SlotsTarget,
   Target,
 } from '../../update/ports.ts';
+import { longestHealthMs } from '../../update/trial/health-gate.ts';
 import type { HealthGate } from '../../update/trial/health-gate.ts';
 import { Updater } from '../../update/updater.ts';
 import { tellSafetyNet } from '../doctor/safety-net.ts';
@@ -145,8 +146,12 @@ function wireBoards(
 
 function wirePackages(config: Config, { clock }: EngineWorld): readonly PackageTarget[] {
   const settings = config.targets.filter((target) => target.kind === 'package');
-  const { deadlineMs: healthMs } = config.update.health;
-  const around = { clock, run: runProgram, healthMs, askGuard: guardOn(PACKAGE_GUARD) };
+  const around = {
+    clock,
+    run: runProgram,
+    healthMs: longestHealthMs(config.update.health),
+    askGuard: guardOn(PACKAGE_GUARD),
+  };
   const folder = join(config.paths.state, 'packages');
   return settings.map((target) => createPackageTarget(target, join(folder, target.name), around));
 }

@@ -2,6 +2,7 @@ import type { Config } from '../../config/config.ts';
 import { giveBack } from '../../system/files/give-back.ts';
 import type { HookPort } from '../../update/hooks/hooks.ts';
 import type { FirmwareSource, FirmwareTransfer, ProvisioningService, WirePosition } from '../../update/ports.ts';
+import { longestHealthMs } from '../../update/trial/health-gate.ts';
 import type { HealthGate } from '../../update/trial/health-gate.ts';
 import { HelperError } from '../errors.ts';
 import { outOfTurn } from '../link/message.ts';
@@ -111,7 +112,7 @@ function* inMessage(body: Uint8Array): Generator<Uint8Array, void, undefined> {
 
 /** Asks the agent whether what runs is good enough, since health is checked without the rights of root. */
 export function remoteHealth(ask: AskAgent, { update }: Config): HealthGate {
-  const deadlineMs = update.health.deadlineMs + GRACE_MS;
+  const deadlineMs = longestHealthMs(update.health) + GRACE_MS;
   return {
     check: async (signal) => (await ask.answer(agentVerbs.checkHealth, {}, { deadlineMs }, signal)).complaint,
     reachesService: async (signal) => (await ask.answer(agentVerbs.reachesService, {}, { deadlineMs }, signal)).reached,

@@ -17,3 +17,12 @@ export interface HealthGate {
   /** Resolves with true as soon as the service answers, or with false at the deadline. */
   reachesService(signal: AbortSignal): Promise<boolean>;
 }
+
+/** How long a judgement may take: what was well at the last moment before the deadline is watched beyond it. */
+export function longestHealthMs(health: {
+  readonly deadlineMs: number;
+  readonly units: readonly string[];
+  readonly steadyMs: number;
+}): number {
+  return health.deadlineMs + (health.units.length === 0 ? 0 : health.steadyMs);
+}

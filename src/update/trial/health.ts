@@ -2,6 +2,7 @@ import { AgentError } from '../../system/errors.ts';
 import type { ProgramResult, runProgram } from '../../system/processes/child-process.ts';
 import type { Clock } from '../../system/time/clock.ts';
 import type { HealthComplaint, HealthGate } from './health-gate.ts';
+import { complaintOfUnit, showUnit, unitState } from './units.ts';
 
 export interface HealthSettings {
   readonly deadlineMs: number;
@@ -9,8 +10,10 @@ export interface HealthSettings {
   readonly commands: readonly (readonly [string, ...string[]])[];
   /** The user whose rights they have; undefined: the agent's. */
   readonly user?: string | undefined;
-  /** Each must be active. */
+  /** Each must be active, and stay so. */
   readonly units: readonly string[];
+  /** So long no unit may have been started again. */
+  readonly steadyMs: number;
   /** The service must answer. */
   readonly service: boolean;
 }
@@ -71,45 +74,85 @@ async function firstComplaint(
 ): Promise<Finding | undefined> {
   const timeoutMs = Math.ceil(Math.min(leftMs, MAX_COMMAND_MS));
   for (const command of settings.commands) {
-    const complaint = await complaintOf(command, (result) => result.exitCode === 0, timeoutMs, {
-      ports,
-      user: settings.user,
-      signal,
-    });
+    const result = await resultOf(command, timeoutMs, { ports, user: settings.user, signal });
+    const complaint = 'reason' in result ? result : complaintOfResult(command, result);
     if (complaint !== undefined) return unhealthy(complaint);
   }
-  for (const unit of settings.units) {
-    const command = ['systemctl', 'is-active', unit] as const;
-    const complaint = await complaintOf(command, (result) => result.stdout.trim() === 'active', timeoutMs, {
-      ports,
-      signal,
-    });
-    if (complaint !== undefined) return unhealthy(complaint);
-  }
-  return settings.service ? complaintOfService(ports, timeoutMs, signal) : undefined;
+  const { finding } = await askUnits(settings.units, timeoutMs, { ports, signal });
+  if (finding !== undefined) return finding;
+  const complaint = settings.service ? await complaintOfService(ports, timeoutMs, signal) : undefined;
+  return complaint ?? complaintOfRestarts(settings, { ports, signal });
 }
 
-async function complaintOf(
-  command: readonly [string, ...string[]],
-  isHealthy: (result: ProgramResult) => boolean,
+/** Where and for whom programs run. */
+interface Running {
+  readonly ports: HealthPorts;
+  readonly user?: string | undefined;
+  readonly signal: AbortSignal;
+}
+
+type Failure = Pick<Finding, 'reason' | 'isCut'>;
+
+/** The invocation of each unit, in order; a finding, where one is not active. */
+async function askUnits(
+  units: readonly string[],
   timeoutMs: number,
-  {
-    ports,
-    user,
-    signal,
-  }: { readonly ports: HealthPorts; readonly user?: string | undefined; readonly signal: AbortSignal },
-): Promise<Pick<Finding, 'reason' | 'isCut'> | undefined> {
-  const name = command.join(' ');
+  running: Running,
+): Promise<{ readonly finding?: Finding; readonly invocations: readonly string[] }> {
+  const invocations: string[] = [];
+  for (const unit of units) {
+    const result = await resultOf(showUnit(unit), timeoutMs, running);
+    if ('reason' in result) return { finding: unhealthy(result), invocations };
+    const state = unitState(result);
+    const reason = complaintOfUnit(unit, state);
+    if (reason !== undefined) return { finding: unhealthy({ reason }), invocations };
+    invocations.push(state.InvocationID);
+  }
+  return { invocations };
+}
+
+/** A unit that crashes and is started again and again is active in between, so that one look at it says nothing. */
+async function complaintOfRestarts(
+  { units, steadyMs }: HealthSettings,
+  running: Running,
+): Promise<Finding | undefined> {
+  if (units.length === 0) return undefined;
+  const { ports, signal } = running;
+  const endMs = ports.clock.monotonicMs() + steadyMs;
+  const first = await askUnits(units, MAX_COMMAND_MS, running);
+  for (;;) {
+    const leftMs = endMs - ports.clock.monotonicMs();
+    if (first.finding !== undefined || leftMs <= 0) return first.finding;
+    await ports.clock.sleep(Math.min(PAUSE_MS, leftMs), signal);
+    const { finding, invocations } = await askUnits(units, MAX_COMMAND_MS, running);
+    if (finding !== undefined) return finding;
+    const restarted = units.find((_, index) => invocations[index] !== first.invocations[index]);
+    if (restarted !== undefined)
+      return unhealthy({ reason: `${restarted} was active, and was started again within ${steadyMs / 1000} s` });
+  }
+}
+
+function complaintOfResult(
+  command: readonly string[],
+  { exitCode, stdout, stderr }: ProgramResult,
+): Failure | undefined {
+  if (exitCode === 0) return undefined;
+  const said = lastLine(stderr) ?? lastLine(stdout);
+  return { reason: `${command.join(' ')}: exit code ${exitCode ?? 'none'}${said === undefined ? '' : `, ${said}`}` };
+}
+
+async function resultOf(
+  command: readonly [string, ...string[]],
+  timeoutMs: number,
+  { ports, user, signal }: Running,
+): Promise<ProgramResult | Failure> {
   try {
-    const result = await ports.run(command, { timeoutMs, user }, signal);
-    if (isHealthy(result)) return undefined;
-    const said = lastLine(result.stderr) ?? lastLine(result.stdout);
-    return { reason: `${name}: exit code ${result.exitCode ?? 'none'}${said === undefined ? '' : `, ${said}`}` };
+    return await ports.run(command, { timeoutMs, user }, signal);
   } catch (error) {
     if (!(error instanceof AgentError)) throw error;
     // the program that runs it for its user may have another name
     if (error.code !== 'program-timeout') return { reason: error.message };
-    return { reason: `${name}: no end within ${timeoutMs} ms`, isCut: timeoutMs < MAX_COMMAND_MS };
+    return { reason: `${command.join(' ')}: no end within ${timeoutMs} ms`, isCut: timeoutMs < MAX_COMMAND_MS };
   }
 }
 

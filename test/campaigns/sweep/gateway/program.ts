@@ -36,7 +36,7 @@ export const MORNING: DailyWindow = { fromMinute: 6 * 60, toMinute: 12 * 60 };
 const SERIAL_NUMBER = 'GW-1';
 const ATTEMPTS = 3;
 const QUARANTINE_MS = 30 * 86_400_000;
-const HEALTH = { deadlineMs: 5_000, commands: [['healthy']], units: [], service: true } as const;
+const HEALTH = { deadlineMs: 5_000, commands: [['healthy']], units: [], steadyMs: 0, service: true } as const;
 /** So that a short image has several. */
 const CHECKPOINT_DISTANCE = { bytes: 24, shortestMs: 0, longestMs: Infinity };
 

@@ -91,7 +91,7 @@ test('health commands and watches run as their user', async () => {
   const user = 'nobody';
   const command = ['sh', '-c', 'test "$(id -un)" = nobody'] as const;
   const ports = { clock: systemClock, run: runProgram, reachService: async () => {} };
-  const health = { deadlineMs: 20_000, commands: [command], user, units: [], service: false };
+  const health = { deadlineMs: 20_000, commands: [command], user, units: [], steadyMs: 0, service: false };
   expect(await createHealthGate(health, ports).check(signal)).toBeUndefined();
   const service = new FakeValues();
   service.properties.set('limit', 30);
