@@ -54,6 +54,10 @@ export class DaemonError extends defineErrors('DaemonError', {
     'The spool belongs to the daemon, and no daemon runs.',
     'systemctl start thing-agent',
   ),
+  'unit-missing': giveUp.configuration(
+    'A unit that has to be active after an update does not exist.',
+    'correct [update.health] units; systemctl list-unit-files shows those that there are',
+  ),
   'agent-replaced': retry.tryAgain(
     'The program was replaced beneath the daemon, which ends, so that the new one starts.',
     'the same again, in some seconds',

@@ -20,6 +20,7 @@ import { listPackages } from '../packages.ts';
 import { describeKey, isUsable, NO_KEY, NO_KEY_LEFT } from '../wiring/trust.ts';
 import type { Wiring } from '../wiring/wiring.ts';
 import { finding } from './finding.ts';
+import { lookAtHealthUnits } from './health-units.ts';
 import { tryUsers } from './program-users.ts';
 import { refuseExposedState, refuseMisplacedState, stateDoubt } from './state-directory.ts';
 import { describeStateRoom } from './state-room.ts';
@@ -54,6 +55,7 @@ const checksBefore: readonly Check[] = [
 const checksAfter: readonly Check[] = [
   { name: 'packages', look: lookAtPackages },
   { name: 'boards', look: lookAtBoards },
+  { name: 'units', look: async ({ config }, signal) => lookAtHealthUnits(config, signal) },
   { name: 'users of programs', look: async ({ config }, signal) => tryUsers(config, signal) },
   { name: 'watchdog', look: lookAtWatchdog },
 ];

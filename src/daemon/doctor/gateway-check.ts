@@ -2,14 +2,19 @@ import { stat } from 'node:fs/promises';
 import process from 'node:process';
 
 import { checkConfig } from '../../config/check/check-config.ts';
+import type { Config } from '../../config/config.ts';
+import type { Finding } from '../../config/cross-check.ts';
 import { ConfigError } from '../../config/errors.ts';
 import { loadConfig } from '../../config/load-config.ts';
 import { readConfigText, withLines } from '../../config/read-config.ts';
 import { findKeeping } from '../../slots/state-in-memory.ts';
 import { findSerialNumber } from '../../system/device/serial-number.ts';
-import { valueOrUndefined } from '../../system/errors.ts';
+import { valueOrError, valueOrUndefined } from '../../system/errors.ts';
 import type { Environment } from '../../system/processes/environment.ts';
+import { DaemonError } from '../errors.ts';
+import { hasBootloader } from '../wiring/slot-settings.ts';
 import { checkBootEnvironment } from './boot-check.ts';
+import { lookAtHealthUnits } from './health-units.ts';
 import { refuseExposedState, refuseMisplacedState, stateDoubt } from './state-directory.ts';
 
 export interface GatewayCheck {
@@ -38,11 +43,19 @@ export async function checkOnGateway(
   await refuseExposedState(config);
   const doubt = await stateDoubt(config);
   const told = [...warnings.map(({ message }) => message), ...(doubt === undefined ? [] : [doubt])];
-  if (isRoots) return { path, warnings: [...told, BOOT_NOT_ASKED] };
   const text = await readConfigText(path);
+  told.push(...withLines(await doubtsOfUnits(config, signal), text).map(({ message }) => message));
+  if (isRoots) return { path, warnings: config.targets.some(hasBootloader) ? [...told, BOOT_NOT_ASKED] : told };
   const boot = await checkBootEnvironment(config, signal);
   if (boot.problems.length > 0) throw new ConfigError('config-invalid', path, withLines(boot.problems, text));
   return { path, warnings: [...told, ...withLines(boot.warnings, text).map(({ message }) => message)] };
+}
+
+/** The image that comes next may bring the unit along. */
+async function doubtsOfUnits(config: Config, signal: AbortSignal): Promise<readonly Finding[]> {
+  const found = await valueOrError(lookAtHealthUnits(config, signal));
+  if (!(found instanceof DaemonError)) return [];
+  return [{ path: ['update', 'health', 'units'], message: `${found.message} (${found.advice})` }];
 }
 
 /**

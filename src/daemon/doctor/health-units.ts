@@ -1,0 +1,27 @@
+import type { Config } from '../../config/config.ts';
+import { runProgram } from '../../system/processes/child-process.ts';
+import { complaintOfUnit, showUnit, unitState } from '../../update/trial/units.ts';
+import { DaemonError } from '../errors.ts';
+
+const LOOK_MS = 10_000;
+
+/**
+ * How the units of `[update.health]` are now. Undefined: there are none. Throws `unit-missing` for one that systemd does
+ * not know: with it no firmware would ever be kept. One that is not active is no fault before an update.
+ */
+export async function lookAtHealthUnits(
+  { update }: Config,
+  signal: AbortSignal,
+  run = runProgram,
+): Promise<string | undefined> {
+  const { units } = update.health;
+  const said: string[] = [];
+  for (const unit of units) {
+    const state = unitState(await run(showUnit(unit), { timeoutMs: LOOK_MS }, signal));
+    const complaint = complaintOfUnit(unit, state);
+    if (state.LoadState === 'not-found')
+      throw new DaemonError('unit-missing', `[update.health] units: ${complaint}, and so no firmware would be kept`);
+    said.push(complaint ?? `${unit} is active`);
+  }
+  return units.length === 0 ? undefined : said.join(', ');
+}

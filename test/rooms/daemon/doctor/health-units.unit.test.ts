@@ -1,0 +1,40 @@
+import { describe, expect, test } from 'vitest';
+
+import type { Config } from '../../../../src/config/config.ts';
+import { lookAtHealthUnits } from '../../../../src/daemon/doctor/health-units.ts';
+
+const never = new AbortController().signal;
+const configured = (units: readonly string[]) => ({ update: { health: { units } } }) as unknown as Config;
+
+/** As systemctl show answers, unit by unit. */
+const systemctl =
+  (states: Readonly<Record<string, string>>) =>
+  async (command: readonly string[]): Promise<{ exitCode: number; stdout: string; stderr: string }> => ({
+    exitCode: 0,
+    stdout: states[command.at(-1) ?? ''] ?? 'LoadState=not-found\nActiveState=inactive\nSubState=dead\nInvocationID=\n',
+    stderr: '',
+  });
+
+describe('the units that have to be active after an update', () => {
+  const states = {
+    'app.service': 'LoadState=loaded\nActiveState=active\nSubState=running\nInvocationID=1\n',
+    'web.service': 'LoadState=loaded\nActiveState=inactive\nSubState=dead\nInvocationID=\n',
+  };
+
+  test('are told as they are now; that one is not active is no fault before an update', async () => {
+    const found = await lookAtHealthUnits(configured(['app.service', 'web.service']), never, systemctl(states));
+    expect(found).toBe('app.service is active, web.service is inactive (dead)');
+  });
+
+  // Seen: every test passed, and each release was rolled back, and held back for 30 days.
+  test('are wrong where systemd knows none of that name', async () => {
+    await expect(lookAtHealthUnits(configured(['ap.service']), never, systemctl(states))).rejects.toMatchObject({
+      code: 'unit-missing',
+      message: '[update.health] units: there is no unit ap.service, and so no firmware would be kept',
+    });
+  });
+
+  test('are no finding where there are none', async () => {
+    expect(await lookAtHealthUnits(configured([]), never, systemctl(states))).toBeUndefined();
+  });
+});
