@@ -264,7 +264,7 @@ export class Updater {
   async #install(order: InstallOrder, asker: Asker, onEvent: OnEvent, signal: AbortSignal): Promise<InstallOutcome> {
     try {
       const outcome = await update(order, this.#ports(onEvent, asker), signal);
-      if (outcome.kind === 'installed') await this.deliver(onEvent, signal);
+      if (outcome.kind === 'installed' || outcome.kind === 'rolled-back') await this.deliver(onEvent, signal);
       return outcome;
     } catch (error) {
       if (error instanceof LinkMetered) return { kind: 'held-back', version: order.version.name, ...error.hold };

@@ -4,6 +4,7 @@ import type { OperationEvent } from '../../../src/control/events.ts';
 import { cancelByHand, commitByHand, rollBackByHand } from '../../../src/update/by-hand.ts';
 import type { Intervention } from '../../../src/update/by-hand.ts';
 import { settle } from '../../../src/update/trial/settle.ts';
+import { Updater } from '../../../src/update/updater.ts';
 import { Gateway } from '../../stand-ins/machine/memory/gateway.ts';
 import { MemoryService } from '../../stand-ins/machine/memory/memory-service.ts';
 import { openContents } from './board-firmware.ts';
@@ -70,6 +71,22 @@ test('a package that is not well is put back, and its version is held back', asy
     phase: { kind: 'idle' },
     quarantine: [{ version: { id: 'bad' } }],
   });
+});
+
+// Seen: the service was told with the next look, up to a quarter of an hour later.
+test('a package that is put back where it was installed is reported at once', async () => {
+  const { gateway } = benchOf('bad');
+  const policy = { attempts: 3, window: undefined, rebootWindow: undefined, quarantineMs: 86_400_000 };
+  const updater = new Updater({
+    ports: await gateway.ports(),
+    service: gateway.service,
+    settings: { follow: { kind: 'target' }, policy, outcomeProperty: 'update_outcome' },
+    minuteOfDay: () => 0,
+  });
+  const order = { reboot: true, force: false, manual: true };
+  expect(await updater.updateNow(order, () => {}, new AbortController().signal)).toMatchObject({ kind: 'rolled-back' });
+  expect(gateway.service.reports).toMatchObject([{ version: 'version bad', outcome: 'rolled-back' }]);
+  expect(updater.journal.state.reports).toEqual([]);
 });
 
 test('a package that was put back while no agent ran is not taken as installed by the one that starts next', async () => {
