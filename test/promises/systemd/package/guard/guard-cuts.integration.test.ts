@@ -50,6 +50,16 @@ test.each([
   expect(await machine.unit("targets = { any = { package='app', kind='package' } }")).toContain('watch');
 });
 
+// Seen: the line that the script had printed was left out, and what dpkg says of each failure was told.
+test('what a script of the package said is told', async () => {
+  const { want } = stories['a package that dpkg cannot configure'];
+  await using machine = await GuardMachine.create(OLD, [OLD, want]);
+  await machine.exchange(want, OLD);
+  expect(await machine.why()).toBe(
+    'dpkg ended with 1: cannot migrate the database; installed app package post-installation script subprocess returned error exit status 3',
+  );
+});
+
 describe.each(Object.entries(stories))('%s', (_name, { want, ends }) => {
   async function play(killedAt?: number): Promise<{ readonly steps: readonly string[]; readonly end: object }> {
     await using machine = await GuardMachine.create(OLD, [OLD, want]);

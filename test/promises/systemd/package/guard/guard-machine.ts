@@ -110,6 +110,11 @@ export class GuardMachine implements AsyncDisposable {
     };
   }
 
+  /** Why it was not installed, as the agent was told. */
+  async why(): Promise<string> {
+    return this.#text('why');
+  }
+
   /** The unit that a question makes; empty: none. `config`: instead of the one that names the package. */
   async unit(config?: string): Promise<string> {
     if (config !== undefined) await this.#put({ 'config.toml': config });
