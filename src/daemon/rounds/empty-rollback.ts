@@ -10,7 +10,6 @@ export async function refuseEmptyRollback(
   signal: AbortSignal,
 ): Promise<void> {
   const { phase } = journal.state;
-  if (operation !== 'rollback' || bootloader === undefined || (phase.kind !== 'idle' && phase.kind !== 'staging'))
-    return;
-  requireGoal(otherSlot(await bootloader.bootedSlot(signal)), journal.state);
+  if (operation !== 'rollback' || (phase.kind !== 'idle' && phase.kind !== 'staging')) return;
+  requireGoal(bootloader && otherSlot(await bootloader.bootedSlot(signal)), journal.state);
 }

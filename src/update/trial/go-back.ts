@@ -42,9 +42,8 @@ export async function goBack(
     if (!flags.force)
       throw nothing(`no ${hasBoards(ports) ? 'board' : 'package'} can go back to what it held before`, ports);
   }
-  if (![...ports.targets.values()].some(({ kind }) => kind === 'slots'))
-    throw nothing('no update has changed anything here that could go back', ports);
-  requireGoal(slot, { slots });
+  const hasSlots = [...ports.targets.values()].some(({ kind }) => kind === 'slots');
+  requireGoal(hasSlots ? slot : undefined, { slots });
   const before = previous?.slot === slot ? previous : undefined;
   const { read, unverified } = await findAndDoubt(slot, before, ports, signal);
   const boards = await boardsThatGoBack(installed, before, flags.force, ports);

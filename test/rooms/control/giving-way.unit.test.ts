@@ -215,4 +215,16 @@ describe('what would be refused all the same', () => {
     const other = { state: seen } as unknown as Wiring['journal'];
     await refuseEmptyRollback({ operation: 'rollback' }, { journal: other, bootloader }, forever);
   });
+
+  // Seen: a download of a package ended for it.
+  test('is a way back where no update has changed a package', async () => {
+    const rollback = { operation: 'rollback' } as const;
+    const journalOf = (state: object): Wiring['journal'] => ({ state }) as unknown as Wiring['journal'];
+    const fresh = { journal: journalOf(initialState), bootloader: undefined };
+    await expect(refuseEmptyRollback(rollback, fresh, forever)).rejects.toMatchObject({
+      code: 'nothing-to-go-back-to',
+    });
+    const changed = { journal: journalOf({ ...initialState, beforeBoards: {} }), bootloader: undefined };
+    await refuseEmptyRollback(rollback, changed, forever);
+  });
 });
