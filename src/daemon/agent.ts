@@ -13,7 +13,8 @@ import { finding } from './doctor/finding.ts';
 import { measuringFindings } from './doctor/measuring.ts';
 import { causeFirst } from './doctor/mixture.ts';
 import type { SeenMixture } from './doctor/mixture.ts';
-import { noTargets } from './doctor/obstacles.ts';
+import { describeConfig, noTargets } from './doctor/obstacles.ts';
+import type { ReadAgain } from './doctor/obstacles.ts';
 import { gatherStatus } from './gather-status.ts';
 import { checkReport } from './look-report.ts';
 import type { Looks } from './rounds/agenda.ts';
@@ -33,8 +34,7 @@ export interface AgentDeps {
   /** The schedule of looks; undefined: no daemon runs that looks by itself. */
   readonly looks: () => Looks | undefined;
   readonly warnings: () => readonly string[];
-  /** Reads the configuration again, as the next start will, and says which. Throws ConfigError; undefined: it was just read. */
-  readonly readAgain?: () => Promise<string>;
+  readonly readAgain?: ReadAgain;
   /** Why the unit and the configuration do not fit together; undefined: they do. */
   readonly mixture?: () => Promise<SeenMixture | undefined>;
   /** What another process is changing; undefined: nothing. */
@@ -217,7 +217,7 @@ export class Agent implements AgentOperations, AsyncDisposable {
   async doctor(_input: object, signal: AbortSignal): Promise<OutputOf<'doctor'>> {
     const { readAgain } = this.#deps;
     const mixture = await this.#deps.mixture?.();
-    const configuration = readAgain && (await finding('configuration', readAgain));
+    const configuration = readAgain && (await finding('configuration', async () => describeConfig(await readAgain())));
     const findings = await diagnose(this.#wiring, this.#deps.activity?.(), signal);
     const measuring = measuringFindings(this.#telemetry?.status(), await this.sensors());
     return {

@@ -5,7 +5,7 @@ import { maskAddresses } from '../system/log/secrets.ts';
 import type { BootState, SlotName } from '../update/ports.ts';
 import type { AgentDeps } from './agent.ts';
 import { showBoards } from './boards.ts';
-import { configTrouble, noTargets } from './doctor/obstacles.ts';
+import { lookAtConfig, noTargets } from './doctor/obstacles.ts';
 import { stateConcerns, stateObstacle } from './doctor/state-directory.ts';
 import { showPackages } from './packages.ts';
 import { brokerStatus, statusReport } from './status-report.ts';
@@ -18,11 +18,12 @@ export async function gatherStatus(deps: AgentDeps, signal: AbortSignal): Promis
   const wiring = deps.wiring();
   const { session, updater, journal, world, config, messaging, throttle, trust } = wiring;
   const { boot, concerns, mixed, ...obstacles } = await lookForObstacles(deps, wiring, signal);
-  const trouble = await configTrouble(deps.readAgain);
+  const { trouble, change } = await lookAtConfig(deps.readAgain);
   const warnings = await warningsOf(deps, wiring, concerns);
-  const ofConfig = trouble === undefined || warnings.some((one) => one.includes(trouble)) ? [] : [trouble];
+  const ofConfig = [trouble, change].filter((said) => said !== undefined);
+  const unsaid = ofConfig.filter((said) => !warnings.some((one) => one.includes(said)));
   return statusReport(journal.state, {
-    asItIs: await toldAsItIs(deps, wiring, [...mixed, ...ofConfig, ...warnings], signal),
+    asItIs: await toldAsItIs(deps, wiring, [...mixed, ...unsaid, ...warnings], signal),
     daemon: deps.daemon,
     booted: boot.booted,
     boot: boot.state,

@@ -1,4 +1,4 @@
-import { AgentError, describeError } from '../../system/errors.ts';
+import { AgentError, describeError, valueOrError } from '../../system/errors.ts';
 import { DaemonError } from '../errors.ts';
 
 /** The error of everything that needs a target of kind slots where none is configured. */
@@ -6,15 +6,33 @@ export function noSlots(): DaemonError {
   return new DaemonError('no-slots-configured', 'the configuration has no target of kind slots');
 }
 
-/** Why the next start of the agent would refuse its configuration; undefined: it would not. `readAgain` throws ConfigError. */
-export async function configTrouble(readAgain: (() => Promise<string>) | undefined): Promise<string | undefined> {
-  try {
-    await readAgain?.();
-    return undefined;
-  } catch (error) {
-    if (!(error instanceof AgentError)) throw error;
-    return describeError(error);
-  }
+/** The configuration file as the next start will read it. */
+export interface ConfigNow {
+  readonly path: string;
+  /** The daemon still uses what stood there before. */
+  readonly hasChanged: boolean;
+}
+
+/** Throws ConfigError; undefined: the file was just read. */
+export type ReadAgain = (() => Promise<ConfigNow>) | undefined;
+
+export function describeConfig({ path, hasChanged }: ConfigNow): string {
+  if (!hasChanged) return `${path} can be used`;
+  return `${path} can be used, and has changed since the daemon read it: systemctl reload thing-agent`;
+}
+
+/** Why the next start of the agent would refuse its configuration; undefined: it would not. */
+export async function configTrouble(readAgain: ReadAgain): Promise<string | undefined> {
+  return (await lookAtConfig(readAgain)).trouble;
+}
+
+/** `trouble`: why the next start would refuse it; `change`: what a person should know of it else. */
+export async function lookAtConfig(
+  readAgain: ReadAgain,
+): Promise<{ readonly trouble?: string; readonly change?: string }> {
+  const now = readAgain && (await valueOrError(readAgain()));
+  if (now instanceof AgentError) return { trouble: describeError(now) };
+  return now?.hasChanged === true ? { change: describeConfig(now) } : {};
 }
 
 export function noTargets(): DaemonError {

@@ -10,6 +10,7 @@ import { longestHealthMs } from '../../update/trial/health-gate.ts';
 import { Agent } from '../agent.ts';
 import type { AgentDeps } from '../agent.ts';
 import { configTrouble } from '../doctor/obstacles.ts';
+import type { ConfigNow } from '../doctor/obstacles.ts';
 import { StateWatch } from '../doctor/state-directory.ts';
 import { DaemonError } from '../errors.ts';
 import { describeLook } from '../look-report.ts';
@@ -207,7 +208,10 @@ class Daemon {
     );
   };
 
-  readonly #readAgain = async (): Promise<string> => `${(await this.#deps.reload()).path} can be used`;
+  readonly #readAgain = async (): Promise<ConfigNow> => {
+    const { path, digest } = await this.#deps.reload();
+    return { path, hasChanged: digest !== this.#loaded.digest };
+  };
 
   readonly #record = (id: SecurityEventId, detail: string): void =>
     void this.#currentWiring.security.record(id, detail);
