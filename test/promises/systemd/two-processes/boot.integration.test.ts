@@ -18,7 +18,7 @@ import { askedByRoot, breakOutOfHelper } from './in-helper.ts';
 
 /** One gateway, which an update makes two processes: each test goes on where the one before has ended. */
 const CONFIG = '/etc/thing-agent/config.toml';
-const HEALTHY = '{ deadline = "30s", commands = [["/usr/lib/app/healthy"]] }';
+const HEALTHY = '{ deadline = "30s", commands = [["/usr/lib/app/healthy"]], units = ["dbus.service"], steady = "1s" }';
 const STATE = '/var/lib/thing-agent';
 const DROP_INS = '/etc/systemd/system/thing-agent.service.d';
 const SOCKET = '/run/thing-helper/helper.sock';

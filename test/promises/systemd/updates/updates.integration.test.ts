@@ -149,6 +149,22 @@ describe('a bad firmware is rolled back', () => {
     expect(gateway.boots).toEqual(['A', 'B', 'A']);
   });
 
+  testInFull('when its application crashes in a loop, and is active in between', async () => {
+    const gateway = await updates.newGateway();
+    await updateTo(updates, 'v1', {
+      '/etc/systemd/system/app.service':
+        '[Unit]\nStartLimitIntervalSec=0\n[Service]\nExecStart=/bin/sh -c "sleep 3; exit 1"\nRestart=always\nRestartSec=100ms\n',
+      '/etc/systemd/system/thing-agent.service.d/app.conf': '[Unit]\nWants=app.service\n',
+      [CONFIG]: updates.rig.configText({ health: '{ deadline = "8s", units = ["app.service"] }' }),
+    });
+    await expectRolledBack(
+      updates,
+      'unhealthy',
+      /app\.service (was active, and was started again within 10 s|is activating)/,
+    );
+    expect(gateway.boots).toEqual(['A', 'B', 'A']);
+  });
+
   testInFull('when the agent dies at each judgement', async () => {
     const gateway = await updates.newGateway();
     await updateTo(updates, 'v1', { ...quickRestart, ...healthyLater });
