@@ -1,6 +1,5 @@
-import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
-import type { Readable, Writable } from 'node:stream';
+import type { Readable } from 'node:stream';
 
 import { describeError } from '../errors.ts';
 import { SystemError } from '../system-errors.ts';
@@ -40,9 +39,15 @@ export class ProgramError extends SystemError {
 
 export type RunProgram = typeof runProgram;
 
+/** What a program left behind may hold its output open, and is not waited for longer than this. */
+const LEFT_OPEN_MS = 1_000;
+/** A program that was killed, and does not end (it waits for a device), is given up after this time. */
+const KILLED_MS = 10_000;
+
 /**
- * Runs a program to its end, without a shell. Returns its result, whatever its exit code. Invariant 6: the program and
- * its process group are killed with SIGKILL at the deadline, at the output bound, or when the signal is aborted.
+ * Runs a program to its end, without a shell. Returns its result, whatever its exit code; what it has started in a
+ * process group of its own, and left behind, is not waited for. Invariant 6: the program and its process group are
+ * killed with SIGKILL at the deadline, at the output bound, or when the signal is aborted.
  */
 export async function runProgram(
   command: readonly [string, ...string[]],
@@ -54,53 +59,81 @@ export async function runProgram(
   signal.throwIfAborted();
   const [file, ...args] = asUser(command, options.user);
   const limit = options.maxOutputBytes ?? 1024 * 1024;
-  const child = start(file, args, options);
-  let failure: unknown;
-  const fail = (error: unknown): void => {
-    failure ??= error;
-    killGroup(child.pid);
-  };
+  const running = new Running(start(file, args, options), file);
   const timer = setTimeout(
-    () => fail(new ProgramError('program-timeout', file, `no end within ${options.timeoutMs} ms`)),
+    () => running.fail(new ProgramError('program-timeout', file, `no end within ${options.timeoutMs} ms`)),
     options.timeoutMs,
   );
-  const onAbort = (): void => fail(signal.reason);
+  const onAbort = (): void => running.fail(signal.reason);
   signal.addEventListener('abort', onAbort, { once: true });
-  const tooLoud = (): void => fail(new ProgramError('program-too-loud', file, `more than ${limit} bytes of output`));
-  const stdout = collect(child.stdout, limit, tooLoud);
-  const stderr = collect(child.stderr, limit, tooLoud);
-  child.stdin.on('error', () => {}); // a program may end without reading its input
-  child.stdin.end(options.input);
+  const tooLoud = (): void =>
+    running.fail(new ProgramError('program-too-loud', file, `more than ${limit} bytes of output`));
   try {
-    const exitCode = await new Promise<number | undefined>((resolve, reject) => {
-      child.on('error', (error) => reject(new ProgramError('program-missing', file, describeError(error), error)));
-      child.on('close', (code) => (failure === undefined ? resolve(code ?? undefined) : reject(failure)));
-    });
-    return { exitCode, stdout: stdout(), stderr: stderr() };
+    return await running.result(options.input, (stream) => collect(stream, limit, tooLoud));
   } finally {
     clearTimeout(timer);
     signal.removeEventListener('abort', onAbort);
   }
 }
 
-interface StartedProgram extends ChildProcess {
-  readonly stdin: Writable;
-  readonly stdout: Readable;
-  readonly stderr: Readable;
+class Running {
+  readonly #child: ChildProcess;
+  readonly #ended = Promise.withResolvers<number | undefined>();
+  #failure: unknown;
+  #lastWait: NodeJS.Timeout | undefined;
+
+  constructor(child: ChildProcess, file: string) {
+    this.#child = child;
+    const { resolve, reject } = this.#ended;
+    child.on('error', (error) => reject(new ProgramError('program-missing', file, describeError(error), error)));
+    child.on('exit', () => {
+      clearTimeout(this.#lastWait);
+      // the event loop reads what is there before it comes to the second of these
+      this.#lastWait = setTimeout(() => setImmediate(() => setImmediate(() => this.#hangUp())), LEFT_OPEN_MS);
+    });
+    child.on('close', (code) => (this.#failure === undefined ? resolve(code ?? undefined) : reject(this.#failure)));
+  }
+
+  /** Kills it; `result` throws the first error. */
+  fail(error: unknown): void {
+    if (this.#failure !== undefined) return;
+    this.#failure = error;
+    killGroup(this.#child.pid);
+    this.#hangUp();
+    this.#lastWait ??= setTimeout(() => this.#ended.reject(error), KILLED_MS);
+  }
+
+  async result(input: string | undefined, reading: (stream: Readable) => () => string): Promise<ProgramResult> {
+    const { stdin, stdout, stderr } = this.#child;
+    try {
+      // without a descriptor left there are no pipes, and the error comes
+      if (!stdin || !stdout || !stderr) return await this.#neverStarted();
+      const said = { stdout: reading(stdout), stderr: reading(stderr) };
+      stdin.on('error', () => {}); // a program may end without reading its input
+      stdin.end(input);
+      const exitCode = await this.#ended.promise;
+      return { exitCode, stdout: said.stdout(), stderr: said.stderr() };
+    } finally {
+      clearTimeout(this.#lastWait);
+    }
+  }
+
+  async #neverStarted(): Promise<never> {
+    await this.#ended.promise;
+    throw new Error('a program ran without its pipes');
+  }
+
+  #hangUp(): void {
+    for (const stream of [this.#child.stdin, this.#child.stdout, this.#child.stderr]) stream?.destroy();
+  }
 }
 
-function start(file: string, args: readonly string[], options: ProgramTerms): StartedProgram {
-  const child = spawn(file, args, {
+function start(file: string, args: readonly string[], options: ProgramTerms): ChildProcess {
+  return spawn(file, args, {
     detached: true,
     stdio: ['pipe', 'pipe', 'pipe', ...(options.descriptors ?? [])],
     env: programEnvironment(process.env, options.env),
   });
-  assert(hasPipes(child));
-  return child;
-}
-
-function hasPipes(child: ChildProcess): child is StartedProgram {
-  return child.stdin !== null && child.stdout !== null && child.stderr !== null;
 }
 
 /** Kills a program, and those that it started if it leads a process group. A program that has ended is no error. */

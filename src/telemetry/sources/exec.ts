@@ -56,7 +56,10 @@ export function execStreamSource({ command, user }: Program): PushedSource {
       });
       const closed = once(child, 'close');
       closed.catch(() => {}); // it is awaited when nothing more is printed
-      const kill = (): void => killGroup(child.pid);
+      const kill = (): void => {
+        killGroup(child.pid);
+        child.stdout.destroy(); // what it left behind may hold its end open
+      };
       signal.addEventListener('abort', kill, { once: true });
       try {
         await readLines(child.stdout, intake);
