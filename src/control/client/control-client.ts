@@ -125,7 +125,9 @@ async function readOutcome(reply: IncomingMessage, onEvent: OnEvent): Promise<Op
       onEvent(event);
     }
   } catch (error) {
-    if (doesReboot && systemErrorCode(error) !== undefined) throw daemonLost('the gateway reboots', error);
+    // what the daemon reports of itself is no sign that it is gone, but that it stops
+    const isTold = error instanceof ReportedFailure && error.code !== 'agent-stopping';
+    if (doesReboot && !isTold && systemErrorCode(error) !== undefined) throw daemonLost('the gateway reboots', error);
     throw error;
   }
   throw daemonLost(doesReboot ? 'the gateway reboots' : 'its reply ended early');

@@ -229,6 +229,23 @@ describe('who calls', () => {
     },
   );
 
+  // Seen: "the gateway reboots", of a reboot command that had ended with 3.
+  test.each([
+    ['reboot-failed', { code: 'reboot-failed', message: 'exit code 3' }],
+    ['agent-stopping', { code: 'daemon-lost', message: 'the daemon went away: the gateway reboots' }],
+  ])('and is told of a reboot and then %s says so', async (code, failure) => {
+    await using directory = await runDirectory();
+    const lines = [
+      { kind: 'event', event: { kind: 'phase', phase: 'rebooting' } },
+      { kind: 'error', error: { code, message: 'exit code 3', exit: 'failed' } },
+    ];
+    const body = lines.map((line) => `${JSON.stringify(line)}\n`).join('');
+    const head = `HTTP/1.1 200 OK\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n`;
+    await using _other = await impostor(directory.socket, head + body, true);
+    const client = await connectToDaemon(directory.path, {}, forever);
+    await expect(client?.commit({}, () => {}, forever)).rejects.toMatchObject(failure);
+  });
+
   test('does not mind what a newer daemon tells beside', async () => {
     await using directory = await runDirectory();
     const lines = [
