@@ -125,12 +125,14 @@ async function readOutcome(reply: IncomingMessage, onEvent: OnEvent): Promise<Op
       onEvent(event);
     }
   } catch (error) {
-    // what the daemon reports of itself is no sign that it is gone, but that it stops
-    const isTold = error instanceof ReportedFailure && error.code !== 'agent-stopping';
-    if (doesReboot && !isTold && systemErrorCode(error) !== undefined) throw daemonLost('the gateway reboots', error);
-    throw error;
+    throw doesReboot && isEndOfDaemon(error) ? daemonLost('the gateway reboots', error) : error;
   }
   throw daemonLost(doesReboot ? 'the gateway reboots' : 'its reply ended early');
+}
+
+/** Of what the daemon itself reports, only that it stops. */
+function isEndOfDaemon(error: unknown): boolean {
+  return error instanceof ReportedFailure ? error.code === 'agent-stopping' : systemErrorCode(error) !== undefined;
 }
 
 function parseJson(text: string): unknown {
