@@ -4,6 +4,7 @@ import type { Log } from '../system/log/log.ts';
 import type { Clock } from '../system/time/clock.ts';
 import type { ServiceTransport } from './contract.ts';
 import { ServiceError } from './errors.ts';
+import type { ServiceErrorCode } from './errors.ts';
 import type { Identity, IdentityStore } from './identity.ts';
 import { operations } from './operations.ts';
 import type { RenewalLimit } from './renewal-limit.ts';
@@ -13,6 +14,8 @@ export interface ActivationDeps {
   readonly store: IdentityStore;
   readonly serialNumber: string;
   readonly limit: RenewalLimit;
+  /** Limits activations for a rejected key that the service refuses, or does not answer. */
+  readonly refusals: RenewalLimit;
   /** Limits activations for a thing that the service does not know any more. */
   readonly remakes: RenewalLimit;
   /**
@@ -37,6 +40,8 @@ export class ActivatedIdentity {
   /** The key that was last seen in the store. A different one there comes from the activation of another process. */
   #storedKey: string | undefined;
   #lastTurn: Promise<void> = Promise.resolve();
+  /** What the service last said of an activation for a rejected key; undefined: it has granted one since. */
+  #lastRefusal: ServiceError | undefined;
 
   constructor(deps: ActivationDeps) {
     this.#deps = deps;
@@ -55,8 +60,8 @@ export class ActivatedIdentity {
   }
 
   /**
-   * A new identity after the service has rejected the key of this one. Throws `serial-number-shared` if that happens
-   * too often.
+   * A new identity after the service has rejected the key of this one. Throws `serial-number-shared` if new keys are
+   * rejected too often, and what the service said of the last activation if it refused too many.
    */
   async renew(rejected: Identity, signal: AbortSignal): Promise<Identity> {
     return this.#inTurn(signal, async () => {
@@ -89,15 +94,31 @@ export class ActivatedIdentity {
   }
 
   async #activateAgain(signal: AbortSignal): Promise<Identity> {
-    const { limit, clock, serialNumber, log } = this.#deps;
+    const { limit, refusals, clock, serialNumber, log } = this.#deps;
     const waitMs = limit.waitMs(clock.monotonicMs());
     if (waitMs > 0) {
       this.#deps.onShared?.();
       throw sharedSerialNumber(serialNumber, waitMs);
     }
+    if (this.#lastRefusal !== undefined && refusals.waitMs(clock.monotonicMs()) > 0)
+      throw notAskedAgain(this.#lastRefusal);
     log.warn({ serialNumber }, 'the service does not accept the API key any more; the gateway activates again');
+    const identity = await this.#activateUnlessRefused(signal);
     limit.note(clock.monotonicMs());
-    return this.#activate(signal);
+    return identity;
+  }
+
+  /** Activates, and notes when the service was asked for that and did not grant it. */
+  async #activateUnlessRefused(signal: AbortSignal): Promise<Identity> {
+    try {
+      return await this.#activate(signal);
+    } catch (error) {
+      if (error instanceof ServiceError && refusalCodes.has(error.code)) {
+        this.#lastRefusal = error;
+        this.#deps.refusals.note(this.#deps.clock.monotonicMs());
+      }
+      throw error;
+    }
   }
 
   async #activate(signal: AbortSignal): Promise<Identity> {
@@ -106,6 +127,7 @@ export class ActivatedIdentity {
     const { thingId, apiKey } = await transport.call(operations.activate, { serialNumber }, signal);
     const identity = { serialNumber, thingId, apiKey, activatedAt: new Date(clock.nowMs()).toISOString() };
     this.#identity = identity;
+    this.#lastRefusal = undefined;
     this.#deps.onActivated?.(thingId, before !== undefined);
     log.info({ serialNumber, thingId }, 'activated');
     return identity;
@@ -160,6 +182,19 @@ export class ActivatedIdentity {
       turn.resolve();
     }
   }
+}
+
+/** Only a person at the service ends the one; the other may have been granted, with a key that is still on its way. */
+const refusalCodes: ReadonlySet<string> = new Set<ServiceErrorCode>(['activation-refused', 'activation-unanswered']);
+
+/**
+ * What the service said of the last activation, once more. It names no time for the caller to wait, since the service
+ * may accept the old key again at any time.
+ */
+function notAskedAgain(refusal: ServiceError): ServiceError {
+  const { code, message, isAnswer } = refusal;
+  const why = `${message}; the agent asks again within the hour, or at once with \`agent activate\``;
+  return new ServiceError({ code, why, isAnswer, cause: refusal });
 }
 
 function sharedSerialNumber(serialNumber: string, retryAfterMs: number): ServiceError {

@@ -61,6 +61,7 @@ export class ServiceSession implements ProvisioningService {
       store: identities,
       serialNumber,
       limit,
+      refusals: new RenewalLimit(),
       remakes: new RenewalLimit(1, REMAKE_PAUSE_MS),
       onActivated: deps.onActivated,
       onShared: deps.onShared,

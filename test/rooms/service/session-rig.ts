@@ -27,7 +27,7 @@ export class SessionRig {
   }
 
   /** Another one on the same disk: the program was started again. */
-  start(onActivated?: () => void): ServiceSession {
+  start(onActivated?: () => void, onShared?: () => void): ServiceSession {
     const { transport, clock, log } = this;
     const identities = new FileIdentityStore('/state', SERIAL_NUMBER, log, this.disk.api);
     const serialNumber = SERIAL_NUMBER;
@@ -39,6 +39,7 @@ export class SessionRig {
       random: () => 0.5,
       log,
       onActivated,
+      onShared,
     });
   }
 

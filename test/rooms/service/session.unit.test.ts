@@ -113,6 +113,41 @@ describe('when the key was dropped', () => {
     expect(await session.targetVersion(signal)).toMatchObject({ id: '1' });
   });
 
+  // Seen: a service that refused everything was said to prove another device with this serial number.
+  test.each(['activation-refused', 'activation-unanswered'] as const)(
+    'and activations end in %s, they become rare under that code, and prove no other device',
+    async (code) => {
+      const rig = new SessionRig();
+      const shared: number[] = [];
+      const session = rig.start(undefined, () => shared.push(rig.clock.monotonicMs()));
+      await session.targetVersion(signal);
+      rig.dropKey();
+      for (let round = 0; round < 6; round += 1) {
+        rig.transport.failNext('activate', new ServiceError({ code, why: 'on demand', isAnswer: true }));
+        const refused = session.targetVersion(signal);
+        await expect(refused).rejects.toMatchObject({ code, retryAfterMs: undefined });
+        await expect(refused).rejects.toThrow(round < 3 ? /^on demand$/ : /^on demand; .* within the hour, or at once/);
+      }
+      expect(rig.count('activate')).toBe(1 + 3);
+      expect(shared).toEqual([]);
+    },
+  );
+
+  test('and activations are granted again after refused ones, the session goes on within the hour', async () => {
+    const rig = new SessionRig();
+    const session = rig.start();
+    await session.targetVersion(signal);
+    rig.dropKey();
+    for (let round = 0; round < 3; round += 1) {
+      rig.transport.failNext('activate', failure('activation-refused'));
+      await expect(session.targetVersion(signal)).rejects.toMatchObject({ code: 'activation-refused' });
+    }
+    await session.activate(signal);
+    expect(await session.targetVersion(signal)).toMatchObject({ id: '1' });
+    rig.dropKey();
+    expect(await session.targetVersion(signal)).toMatchObject({ id: '1' });
+  });
+
   test('and the new one is rejected too, the call fails without more activations', async () => {
     const rig = new SessionRig();
     const session = rig.start();
