@@ -183,10 +183,15 @@ export const statusReport = z.object({
     .optional()
     .describe('What slows a download down at the moment, of `[service] max_rate`; ISO 8601 until when.'),
   traffic: z
-    .object({ lastHour: carried, lastDay: carried, sinceStart: carried })
+    .object({
+      countedMs: z.number().optional().describe('How long the daemon has counted; undefined: the daemon is older.'),
+      lastHour: carried,
+      lastDay: carried,
+      sinceStart: carried,
+    })
     .optional()
     .describe(
-      'What the line to the service carried since the daemon began; undefined: no daemon runs, or an older one.',
+      'What the line to the service carried since the daemon began: the last hour and the last day reach back no further than that. Undefined: no daemon runs, or an older one.',
     ),
   arrived: z
     .object({ bytes: z.number(), totalBytes: z.number() })

@@ -6,6 +6,8 @@ export interface Carried {
 }
 
 export interface TrafficReport {
+  /** How long has been counted; the hour and the day begin no earlier. */
+  readonly countedMs: number;
   readonly lastHour: Carried;
   readonly lastDay: Carried;
   readonly sinceStart: Carried;
@@ -36,11 +38,14 @@ export class Traffic {
   /** What was already counted of each open socket. */
   readonly #open = new Map<CountedSocket, Carried>();
   #sinceStart: Carried = none;
+  readonly #beganMs: number;
+  /** Up to when was counted. */
   #countedMs: number;
 
   constructor(clock: Pick<Clock, 'monotonicMs'>) {
     this.#clock = clock;
-    this.#countedMs = clock.monotonicMs();
+    this.#beganMs = clock.monotonicMs();
+    this.#countedMs = this.#beganMs;
   }
 
   /** Counts everything that this socket carries until it is closed. It must be the TCP socket, not TLS above it. */
@@ -56,6 +61,7 @@ export class Traffic {
   get report(): TrafficReport {
     this.#count();
     return {
+      countedMs: Math.round(this.#countedMs - this.#beganMs),
       lastHour: this.#lastParts(PARTS_OF_HOUR),
       lastDay: this.#lastParts(PARTS_OF_DAY),
       sinceStart: this.#sinceStart,

@@ -52,6 +52,7 @@ describe('what the line carried', () => {
     pass(HOUR_MS);
     expect(traffic.report.lastHour.receivedBytes).toBe(0);
     expect(traffic.report.lastDay.receivedBytes).toBe(600);
+    expect(traffic.report.countedMs).toBe(HOUR_MS);
     pass(24 * HOUR_MS);
     expect(traffic.report.lastDay.receivedBytes).toBe(0);
     expect(traffic.report.sinceStart.receivedBytes).toBe(600);

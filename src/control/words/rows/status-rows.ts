@@ -3,7 +3,7 @@ import { bytes } from '../bytes.ts';
 import { headlineOf } from '../headline.ts';
 import { installedNote } from '../installed-note.ts';
 import { listOf } from '../outcome.ts';
-import { distance, moment } from '../time.ts';
+import { distance, duration, moment } from '../time.ts';
 import type { When } from '../time.ts';
 import { describeBoard } from './board-rows.ts';
 import { describePackage, isByHand } from './package-rows.ts';
@@ -181,13 +181,20 @@ function service({ daemon, service: told }: StatusReport, when: When): readonly 
   return lastError === undefined ? [`${url}, ${found}`] : [lastError, `${url}, ${found}${before}`];
 }
 
+const HOUR_MS = 3_600_000;
+
 /** Describes the bytes sent to and received from the service; a firmware from a local file does not count. */
 function traffic(told: StatusReport['traffic']): readonly string[] {
   if (told === undefined) return [];
-  const { lastHour, lastDay, sinceStart } = told;
-  return [
-    `${carried(lastHour)} in the last hour; ${carried(lastDay)} in the last 24 h; ${carried(sinceStart)} since the daemon began`,
+  const { countedMs, lastHour, lastDay, sinceStart } = told;
+  const windows = [
+    { ms: HOUR_MS, words: `${carried(lastHour)} in the last hour` },
+    { ms: 24 * HOUR_MS, words: `${carried(lastDay)} in the last 24 h` },
   ];
+  // A window that is longer than the daemon has run would be said to hold what was carried before its start.
+  const whole = windows.filter(({ ms }) => countedMs === undefined || countedMs >= ms).map(({ words }) => words);
+  const ran = countedMs === undefined ? '' : `, ${duration(countedMs)} ago`;
+  return [[...whole, `${carried(sinceStart)} since the daemon began${ran}`].join('; ')];
 }
 
 function carried({ sentBytes, receivedBytes }: NonNullable<StatusReport['traffic']>['lastHour']): string {

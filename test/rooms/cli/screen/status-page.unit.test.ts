@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 
 import type { Page } from '../../../../src/cli/screen/page.ts';
 import { renderOutcome } from '../../../../src/cli/screen/pages/render-reports.ts';
@@ -59,14 +59,37 @@ test('a download that is slowed down says by what, and until when', () => {
   expect(slowed(undefined)).toBe('');
 });
 
-test('what the line carried is told in both directions', () => {
+describe('what the line carried', () => {
   const carried = (receivedBytes: number) => ({ sentBytes: 1024, receivedBytes });
   const traffic = { lastHour: carried(2048), lastDay: carried(3 << 20), sinceStart: carried(5 << 20) };
-  const told = beside('Traffic', renderStatus({ ...calmStatus, traffic }, page)).replaceAll(/\s+/g, ' ');
-  expect(told).toBe(
-    '2.0 KiB down and 1.0 KiB up in the last hour; 3.0 MiB down and 1.0 KiB up in the last 24 h; 5.0 MiB down and 1.0 KiB up since the daemon began',
-  );
-  expect(beside('Traffic', renderStatus(calmStatus, page))).toBe('');
+  const told = (countedMs?: number): string =>
+    beside('Traffic', renderStatus({ ...calmStatus, traffic: { ...traffic, countedMs } }, page)).replaceAll(
+      /\s+/g,
+      ' ',
+    );
+  const [hour, day, all] = [
+    '2.0 KiB down and 1.0 KiB up in the last hour; ',
+    '3.0 MiB down and 1.0 KiB up in the last 24 h; ',
+    '5.0 MiB down and 1.0 KiB up since the daemon began',
+  ];
+
+  // Seen: "842 B down in the last hour" of a gateway that had fetched 58 MiB before its daemon was restarted.
+  test.each([
+    {
+      why: 'after a restart, no window is named that is longer than what was counted',
+      minutes: 12,
+      says: `${all}, 12 min ago`,
+    },
+    { why: 'after an hour, the hour is named, too', minutes: 60, says: `${hour}${all}, 1 h ago` },
+    { why: 'after a day, the day is named, too', minutes: 25 * 60, says: `${hour}${day}${all}, 25 h ago` },
+  ])('is told in both directions: $why', ({ minutes, says }) => {
+    expect(told(minutes * 60_000)).toBe(says);
+  });
+
+  test('is told of an older daemon, too, and of none', () => {
+    expect(told()).toBe(`${hour}${day}${all}`);
+    expect(beside('Traffic', renderStatus(calmStatus, page))).toBe('');
+  });
 });
 
 test('what was not verified again stands beside the last update, though it ended well', () => {
