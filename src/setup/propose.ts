@@ -2,7 +2,7 @@ import { join } from 'node:path';
 
 import type { Reference } from '../config/check/references.ts';
 import type { GatewayFacts } from './facts.ts';
-import { findSlotPairs, PARTITION_NAMES } from './slot-pairs.ts';
+import { findSlotPairs, hasSlotName, PARTITION_NAMES } from './slot-pairs.ts';
 
 /** A table of a configuration, with the keys of the file. */
 export type Table = Readonly<Record<string, unknown>>;
@@ -26,8 +26,16 @@ export interface Question {
   readonly text: string;
   /** The default if nothing is answered; undefined: the question must be answered. */
   readonly found: string | undefined;
+  /** What is taken where nobody is asked, though a person must answer; undefined: nothing. */
+  readonly unasked?: Unasked | undefined;
   /** A word that is an answer, too, and when; undefined: there is none. */
   readonly otherwise?: string;
+}
+
+export interface Unasked {
+  readonly answer: string;
+  /** What a reader should know of it: "no slots were found". */
+  readonly note: string;
 }
 
 export type Answers = Readonly<Partial<Record<QuestionName, string>>>;
@@ -35,6 +43,7 @@ export type Answers = Readonly<Partial<Record<QuestionName, string>>>;
 const TARGET = 'gateway';
 const AGENT = 'thing-agent';
 const NONE = 'none';
+const NO_SLOTS = `no slots were found here; releases bring the package ${AGENT}`;
 
 /**
  * The questions that are still open, in their order: those that neither the given part of a configuration nor an answer
@@ -89,7 +98,8 @@ function aboutDevice(facts: GatewayFacts, given: Table): readonly Question[] {
   return questions.filter(({ name, key }) => !says(given, key) && !(name === 'keys' && mayBeUnsigned));
 }
 
-function aboutSlots({ partitions, bootloaders }: GatewayFacts, given: Table, answers: Answers): readonly Question[] {
+function aboutSlots(facts: GatewayFacts, given: Table, answers: Answers): readonly Question[] {
+  const { partitions, bootloaders } = facts;
   if (isWithoutSlots(answers)) return [];
   const [pair] = findSlotPairs(partitions);
   const hasBoardsAlone = pair === undefined && targetsOf(given).length > 0;
@@ -100,6 +110,7 @@ function aboutSlots({ partitions, bootloaders }: GatewayFacts, given: Table, ans
     key: `targets.${TARGET}.slots.${name}`,
     text: `Partition of slot ${name}`,
     found: pair === undefined ? whereNone : join(PARTITION_NAMES, pair[name]),
+    unasked: name === 'A' && isPackagedAlone(facts) ? { answer: NONE, note: NO_SLOTS } : undefined,
     otherwise: `${NONE}, if this gateway has no slots`,
   });
   const chosen: Question = {
@@ -116,6 +127,15 @@ function aboutSlots({ partitions, bootloaders }: GatewayFacts, given: Table, ans
   };
   if (hasBoardsAlone && answers['slot-a'] === undefined) return [slot('A')];
   return [slot('A'), slot('B'), chosen, ...(answers.bootloader === 'custom' ? [handler] : [])];
+}
+
+/**
+ * Whether the agent came as a package, and nothing here was made for slots. Any Debian has the environment of GRUB; the
+ * files of the others are placed for slots.
+ */
+function isPackagedAlone({ packages, partitions, bootloaders }: GatewayFacts): boolean {
+  const isForSlots = hasSlotName(partitions) || bootloaders.some(({ kind }) => kind !== 'grub');
+  return packages?.has(AGENT) === true && !isForSlots;
 }
 
 /** Where there is no second slot. */

@@ -27,7 +27,8 @@ export const setupCommand: Command = {
       'there before is kept beside it (.before, then .before.2 and so on). Then it does what agent doctor does; or, where a daemon runs, which still has the ' +
       'configuration from before, it says how that takes the new one.',
     'Before it asks anything, it looks whether the state directory outlasts the power and the slots.',
-    'With --yes nobody is asked: what cannot be found must stand in --from, which is how a factory does it.',
+    'With --yes nobody is asked: what cannot be found must stand in --from, which is how a factory does it. Where the agent came as a ' +
+      'package and nothing here was made for slots, releases bring that package.',
     'Where --from names a helper ([system] helper), the agent is linked to it, too, as two processes.',
     'Ends with 78 if the configuration cannot be used here: nothing is written then. What doctor says changes nothing, since a ' +
       'service may not be reached yet.',
@@ -48,7 +49,9 @@ async function makeConfig(typed: Typed, context: CliContext): Promise<number> {
   const from = typed.values.get('from');
   const setup = await context.setup(from === undefined ? undefined : resolve(context.directory, from));
   for (const note of setup.notes) context.err.write(`Note: ${printable(note)}\n`);
-  const written = typed.flags.has('yes') ? await setup.write(unasked(setup)) : await writeAsked(setup, context);
+  const written = typed.flags.has('yes')
+    ? await setup.write(unasked(setup, context))
+    : await writeAsked(setup, context);
   if (written === undefined) {
     context.err.write('agent: nothing was written\n');
     return exitCodes.failed;
@@ -86,8 +89,8 @@ const NEXT = `What comes next: systemctl enable --now thing-agent
 const NO_SLOTS = ', which names a board or a package in [targets] where this gateway has no slots';
 
 /** A configuration of what setup found by itself. Throws a ConfigError that names what it did not find. */
-function unasked(setup: ConfigSetup): string {
-  const answers = withoutAsking(setup, {});
+function unasked(setup: ConfigSetup, context: CliContext): string {
+  const answers = withoutAsking(setup, {}, context);
   const left = setup.questionsLeft(answers);
   const orNoSlots = left.some(({ otherwise }) => otherwise !== undefined) ? NO_SLOTS : '';
   const missing = left.map(({ key, text }) => ({
@@ -108,10 +111,14 @@ function unasked(setup: ConfigSetup): string {
  * Answers each question with what setup found, until none is left that it can answer. An answer may lead to further
  * questions.
  */
-function withoutAsking(setup: ConfigSetup, answers: Answers): Answers {
-  const question = setup.questionsLeft(answers).find(({ found }) => found !== undefined);
-  if (question?.found === undefined) return answers;
-  return withoutAsking(setup, { ...answers, [question.name]: question.found });
+function withoutAsking(setup: ConfigSetup, answers: Answers, context: CliContext): Answers {
+  for (const { name, found, unasked: taken } of setup.questionsLeft(answers)) {
+    const answer = found ?? taken?.answer;
+    if (answer === undefined) continue;
+    if (found === undefined && taken !== undefined) context.err.write(`Note: ${printable(taken.note)}\n`);
+    return withoutAsking(setup, { ...answers, [name]: answer }, context);
+  }
+  return answers;
 }
 
 /**

@@ -133,6 +133,18 @@ describe('packages', () => {
     expect(names(debian, {}, { ...without, packages: 'thing-agent' })).toEqual(['version']);
   });
 
+  test.each<[string, Partial<GatewayFacts>, string | undefined]>([
+    ['the agent came as a package, and there is no slot', {}, 'none'],
+    ['that is a Debian that GRUB starts', { bootloaders: known.bootloaders }, 'none'],
+    ['the agent came as no package', { packages: new Set(['libc6']) }, undefined],
+    ['there is no dpkg', { packages: undefined }, undefined],
+    ['one slot has the name of one', { partitions: ['rootfs_B'] }, undefined],
+    ['a bootloader was prepared for slots', { bootloaders: [{ kind: 'uboot' }] }, undefined],
+  ])('are taken in place of slots where nobody is asked, if need be: where %s', (_, facts, answer) => {
+    const [slot] = questionsLeft({ ...debian, ...facts }, {}, said);
+    expect([slot?.name, slot?.found, slot?.unasked?.answer]).toEqual(['slot-a', undefined, answer]);
+  });
+
   test('are added to boards only where somebody says so, and not to packages', () => {
     const boards = { targets: { meter: { kind: 'mcu' } } };
     expect(questionsLeft(debian, boards, without)).toMatchObject([{ name: 'packages', found: 'none' }, {}]);

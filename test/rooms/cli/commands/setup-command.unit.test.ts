@@ -2,6 +2,8 @@ import { expect, test } from 'vitest';
 
 import type { ConfigSetup } from '../../../../src/cli/context.ts';
 import { ControlError } from '../../../../src/control/control-errors.ts';
+import type { GatewayFacts } from '../../../../src/setup/facts.ts';
+import { Setup } from '../../../../src/setup/setup.ts';
 import { type as typeAt } from '../fake-context.ts';
 import { fakeAgent } from '../fake-operations.ts';
 
@@ -71,4 +73,42 @@ test('without a daemon setup does what doctor does, and says how one is started'
   const { out } = await typeAt(['setup', '--yes'], { alone, setup: setupThat('reload') });
   expect(alone.calls).toEqual([['doctor', {}]]);
   expect(out).toMatch(/What comes next: systemctl enable --now thing-agent$/m);
+});
+
+// Seen: "targets.gateway.slots.A was not found" on a Debian without slots, where a person was offered the package.
+test('where nobody is asked, the agent’s package is taken on a Debian without slots, and that is said', async () => {
+  const debian: GatewayFacts = {
+    partitions: [],
+    bootloaders: [{ kind: 'grub', environment: '/boot/grub/grubenv' }],
+    serialPorts: [],
+    deviceType: undefined,
+    releaseKeys: [],
+    serialNumber: 'SN-1',
+    imageVersion: undefined,
+    packages: new Set(['thing-agent']),
+    helper: undefined,
+  };
+  const given = { service: { url: 'https://x' }, device: { device_type: 'y' }, trust: { keys: ['/z.pem'] } };
+  const written: string[] = [];
+  const setup = async (): Promise<ConfigSetup> => {
+    const path = '/etc/thing-agent/config.toml';
+    const check = async (): Promise<void> => {};
+    const real = new Setup({ path, facts: debian, given, check });
+    const write: ConfigSetup['write'] = async (text) => {
+      written.push(text);
+      return { path, before: undefined, takenBy: 'reload' };
+    };
+    return {
+      ...(await setupThat('reload')()),
+      questionsLeft: (a) => real.questionsLeft(a),
+      text: (a) => real.text(a),
+      write,
+    };
+  };
+  const { exitCode, err } = await typeAt(['setup', '--yes'], { daemon: fakeAgent(), setup });
+  expect([exitCode, err]).toEqual([
+    0,
+    expect.stringMatching(/^Note: no slots were found here; releases bring the package thing-agent$/m),
+  ]);
+  expect(written).toEqual([expect.stringContaining('[targets.agent]\nkind = "package"\npackage = "thing-agent"\n')]);
 });
