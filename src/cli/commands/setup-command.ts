@@ -2,6 +2,7 @@ import { resolve } from 'node:path';
 
 import { ConfigError } from '../../config/errors.ts';
 import { isSilent } from '../../control/control-errors.ts';
+import type { DoctorFinding } from '../../control/reports.ts';
 import { printable } from '../../control/words/printable.ts';
 import type { Answers, Question } from '../../setup/propose.ts';
 import type { WrittenConfig } from '../../setup/setup.ts';
@@ -62,9 +63,16 @@ async function makeConfig(typed: Typed, context: CliContext): Promise<number> {
   }
   const { takenBy, ...told } = written;
   if (await isDaemonThere(context)) return tell({ ...told, takenBy }, sentence(toTakeBy[takenBy]), typed, context);
+  const examined = await examine(context);
   // `daemon` is left out: whether a daemon runs says nothing about the configuration.
-  const findings = (await examine(context)).filter(({ name }) => name !== 'daemon');
-  return tell({ ...told, findings }, (page) => `${renderDoctor(findings, page)}\n${NEXT}`, typed, context);
+  const findings = examined.filter((finding) => finding.name !== 'daemon' && !startsWithAgent(finding));
+  const next = examined.some(startsWithAgent) ? NEXT + SAFETY_NET : NEXT;
+  return tell({ ...told, findings }, (page) => `${renderDoctor(findings, page)}\n${next}`, typed, context);
+}
+
+/** The unit of the agent starts its safety net; before that, its absence says nothing about the configuration. */
+function startsWithAgent({ name, ok }: DoctorFinding): boolean {
+  return name === 'safety net' && !ok;
 }
 
 /** Its findings would be those of the configuration that it has. */
@@ -84,6 +92,8 @@ const toTakeBy = {
 } as const;
 
 const NEXT = `What comes next: systemctl enable --now thing-agent
+`;
+const SAFETY_NET = `It starts the safety net, too, which is not there yet; see how all is then: agent doctor
 `;
 
 const NO_SLOTS = ', which names a board or a package in [targets] where this gateway has no slots';

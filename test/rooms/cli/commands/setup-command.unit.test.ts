@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 
 import type { ConfigSetup } from '../../../../src/cli/context.ts';
 import { ControlError } from '../../../../src/control/control-errors.ts';
+import type { DoctorFinding } from '../../../../src/control/reports.ts';
 import type { GatewayFacts } from '../../../../src/setup/facts.ts';
 import { Setup } from '../../../../src/setup/setup.ts';
 import { type as typeAt } from '../fake-context.ts';
@@ -73,6 +74,25 @@ test('without a daemon setup does what doctor does, and says how one is started'
   const { out } = await typeAt(['setup', '--yes'], { alone, setup: setupThat('reload') });
   expect(alone.calls).toEqual([['doctor', {}]]);
   expect(out).toMatch(/What comes next: systemctl enable --now thing-agent$/m);
+});
+
+// Seen: "FAIL safety net: nobody listens on /run/thing-agent-package.sock" right after the package was installed.
+test('a safety net that starts with the agent is missed only once the agent was started', async () => {
+  const safetyNet = { name: 'safety net', ok: false, detail: 'nobody listens' };
+  const key = { name: 'trusted keys', ok: false, detail: 'there are none' };
+  const told = async (findings: readonly DoctorFinding[]): Promise<readonly [string, string]> => {
+    const alone = fakeAgent({ doctor: async () => ({ findings: [...findings] }) });
+    const setup = setupThat('reload');
+    const { out } = await typeAt(['setup', '--yes'], { alone, setup });
+    return [out, (await typeAt(['setup', '--yes', '--json'], { alone, setup })).out];
+  };
+  const [text, json] = await told([safetyNet, key]);
+  expect(text).toMatch(/FAIL +trusted keys/);
+  expect(text).toMatch(/enable --now thing-agent\nIt starts the safety net, too, .*: agent doctor$/m);
+  expect(JSON.parse(json)).toMatchObject({ findings: [key] });
+  const [works] = await told([{ ...safetyNet, ok: true }]);
+  expect(works).toMatch(/ok +safety net/);
+  expect(works).not.toContain('It starts');
 });
 
 // Seen: "targets.gateway.slots.A was not found" on a Debian without slots, where a person was offered the package.
