@@ -17,7 +17,8 @@ const tlsShape = (whose: string) => ({
   ca_file: absolutePath(`/etc/thing-agent/${whose}ca.pem`)
     .optional()
     .describe(
-      'Authorities to trust instead of Mozilla’s, which come with the runtime; the system’s are not read. A certificate of this gateway, and its key',
+      'Authorities to trust instead of Mozilla’s, which come with the runtime. The system’s, and what update-ca-certificates adds to them, are not read:' +
+        ' /etc/ssl/certs/ca-certificates.crt takes them. A certificate of this gateway, and its key',
     ),
   client_certificate_file: absolutePath(`/etc/thing-agent/${whose}client.pem`).optional(),
   client_key_file: absolutePath(`/etc/thing-agent/${whose}client.key`).optional(),
@@ -91,7 +92,9 @@ const maxRates = z.union([rate(), z.array(z.strictObject({ window: dailyWindow()
 
 export const serviceSchema = z.strictObject({
   url: address(['https', 'http']).meta({
-    description: '{base_url} of the provisioning service',
+    description:
+      '{base_url} of the provisioning service. A proxy is no setting: the daemon’s environment names it (HTTPS_PROXY, HTTP_PROXY, NO_PROXY), by' +
+      ' systemctl edit thing-agent; brokers are spoken to without it',
     examples: ['https://things.example.com'],
   }),
   insecure: flag()

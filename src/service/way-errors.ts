@@ -33,7 +33,8 @@ export const wayErrors = {
   // TLS
   'tls-unknown-ca': retry.unreachable(
     'The certificate of the service is issued by an authority that this gateway does not trust.',
-    'set service.ca_file to the authority that issued the service’s certificate',
+    'set service.ca_file to the authority that issued the service’s certificate; the system’s are not read:' +
+      ' "/etc/ssl/certs/ca-certificates.crt" there takes them',
   ),
   'tls-wrong-host': retry.unreachable(
     'The certificate of the service is for another host.',
@@ -61,7 +62,10 @@ export const wayErrors = {
   ),
 
   // the proxy
-  'proxy-unreachable': retry.unreachable('The proxy cannot be reached.', 'check HTTPS_PROXY, HTTP_PROXY and NO_PROXY'),
+  'proxy-unreachable': retry.unreachable(
+    'The proxy cannot be reached.',
+    'check HTTPS_PROXY, HTTP_PROXY and NO_PROXY in the daemon’s environment: systemctl edit thing-agent',
+  ),
   'proxy-refused': retry.unreachable(
     'The proxy refuses to connect to the service.',
     'the proxy does not let the agent through',

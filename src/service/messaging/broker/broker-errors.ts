@@ -62,7 +62,11 @@ const socketCodes: ReadonlyMap<ServiceErrorCode, ServiceErrorCode> = new Map([
 const files = 'check ca_file, client_certificate_file and client_key_file in [service.messaging]';
 
 const tlsAdvice: ReadonlyMap<ServiceErrorCode, string> = new Map([
-  ['tls-unknown-ca', 'set service.messaging.ca_file to the authority that issued the broker’s certificate'],
+  [
+    'tls-unknown-ca',
+    'set service.messaging.ca_file to the authority that issued the broker’s certificate; the system’s are not read:' +
+      ' "/etc/ssl/certs/ca-certificates.crt" there takes them',
+  ],
   ['tls-wrong-host', 'set service.messaging.url to the host that the certificate names'],
   ['tls-expired', 'the broker’s operator must renew the certificate; check the clock of this gateway too'],
   ['tls-client-certificate', files],

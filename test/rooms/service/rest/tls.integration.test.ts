@@ -4,6 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import type { AddressInfo, Socket } from 'node:net';
 import { createInterface } from 'node:readline';
+import { rootCertificates } from 'node:tls';
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
@@ -46,6 +47,14 @@ describe('a service with TLS', () => {
     service.fail({ operation: 'firmware', fault: { kind: 'truncate', afterBytes: 500_000 } });
     await using text = await rig.transport.firmware({ ...thing, versionId: '1' }, undefined, signal);
     expect((await readAll(text.chunks)).byteLength).toBe(text.totalBytes);
+  });
+
+  // /etc/ssl/certs/ca-certificates.crt, after update-ca-certificates was given an authority of one's own.
+  test('is trusted by a file with all public authorities and its own', async () => {
+    await using service = await startStandIn({ tls: good });
+    const own = await readFile(authority.caFile, 'utf8');
+    const caFile = await authority.write('ca-certificates.crt', [...rootCertificates, own].join('\n'));
+    expect(await activate(service, { caFile })).toMatchObject({ thingId: expect.any(String) as string });
   });
 
   test('is counted with what TLS adds, and once, though the transfer was cut', async () => {
