@@ -42,7 +42,7 @@ export async function program(args: readonly string[]): Promise<number> {
     err,
     env: process.env,
     version: agentVersion,
-    directory: process.cwd(),
+    directory: workingDirectory(),
     clock: systemClock,
     localOffset: systemOffset,
     signal,
@@ -86,6 +86,16 @@ export async function program(args: readonly string[]): Promise<number> {
     config: configRoom(parsed.configFile, signal),
   };
   return await runCommand(parsed, context);
+}
+
+/** Undefined: it was removed while somebody stood in it. */
+function workingDirectory(): string | undefined {
+  try {
+    return process.cwd();
+  } catch (error) {
+    if (systemErrorCode(error) !== 'ENOENT') throw error;
+    return undefined;
+  }
 }
 
 /** What others are told who find the agent at work: what was typed, without what may be secret. */

@@ -101,8 +101,8 @@ export interface CliContext {
   readonly err: TextOutput;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly version: string;
-  /** The working directory at the program's start, to which FILE operands are relative. */
-  readonly directory: string;
+  /** The working directory at the program's start, to which FILE operands are relative; undefined: it was removed. */
+  readonly directory: string | undefined;
   readonly clock: Clock;
   readonly localOffset: OffsetMinutes;
   /** Aborted with an Interruption when a person presses Ctrl-C. */

@@ -1,4 +1,4 @@
-import { dirname, join, resolve } from 'node:path';
+import { dirname, join } from 'node:path';
 
 import { bytes } from '../../control/words/bytes.ts';
 import { counted } from '../../control/words/counted.ts';
@@ -7,6 +7,7 @@ import { parseUtcTime } from '../../system/time/utc-time.ts';
 import { Misuse } from '../arguments/command.ts';
 import type { Command, OptionName, Typed } from '../arguments/command.ts';
 import type { CliContext } from '../context.ts';
+import { wholePath } from './named-file.ts';
 import { tell } from './tell.ts';
 
 /** Commands for a release machine: they need neither a gateway nor a configuration. */
@@ -51,7 +52,7 @@ const sayings: readonly OptionName[] = ['from', 'number', 'keys', 'revoke-keys',
 async function writeTrustList(typed: Typed, context: CliContext): Promise<number> {
   const { operands, values } = typed;
   const [file = ''] = operands;
-  const path = resolve(context.directory, file);
+  const path = wholePath(file, context);
   const many = (name: OptionName): string[] => (values.get(name) ?? '').split(',').filter((part) => part !== '');
   if (!sayings.some((name) => values.has(name)))
     throw new Misuse('a list names keys (--keys), or what is revoked (--revoke-keys, --revoke-releases)');
@@ -106,15 +107,15 @@ function numberOf(text: string | undefined): number | undefined {
 
 async function writeDelta(typed: Typed, context: CliContext): Promise<number> {
   const { operands, values } = typed;
-  const [base = '', result = ''] = operands.map((file) => resolve(context.directory, file));
+  const [base = '', result = ''] = operands.map((file) => wholePath(file, context));
   const name = needed('name', values);
   const deviceType = needed('device-type', values);
   const securityVersion = values.get('security-version');
   if (securityVersion !== undefined && !/^\d{1,15}$/.test(securityVersion))
     throw new Misuse(`--security-version ${securityVersion} is no whole number`);
-  const output = resolve(context.directory, values.get('output') ?? `${name.replaceAll('/', '-')}.delta.mender`);
+  const output = wholePath(values.get('output') ?? `${name.replaceAll('/', '-')}.delta.mender`, context);
   const typedKey = values.get('key');
-  const key = typedKey === undefined ? undefined : resolve(context.directory, typedKey);
+  const key = typedKey === undefined ? undefined : wholePath(typedKey, context);
   const target = values.get('target');
   const order = { base, result, name, deviceType, target, securityVersion, key, output };
   const delta = await context.writeDelta(order, context.signal);

@@ -1,5 +1,3 @@
-import { resolve } from 'node:path';
-
 import type { InputOf } from '../../control/operations.ts';
 import { describePlan, describeProbe } from '../../control/words/rows/board-rows.ts';
 import { throughDaemon } from '../arguments/command.ts';
@@ -8,7 +6,7 @@ import type { CliContext } from '../context.ts';
 import { renderBoards } from '../screen/pages/render-rows.ts';
 import { follow } from './follow.ts';
 import type { FollowedWork } from './follow.ts';
-import { withNamedFile } from './named-file.ts';
+import { withNamedFile, wholePath } from './named-file.ts';
 import { sentence, tell } from './tell.ts';
 import { withAgent, withLook } from './with-agent.ts';
 
@@ -121,7 +119,7 @@ async function resetBoard(typed: Typed, context: CliContext): Promise<number> {
 
 function boardAndFile(
   { operands: [board = '', file = ''] }: Typed,
-  { directory }: CliContext,
+  context: CliContext,
 ): { readonly board: string; readonly path: string } {
-  return { board, path: resolve(directory, file) };
+  return { board, path: wholePath(file, context) };
 }

@@ -1,5 +1,3 @@
-import { resolve } from 'node:path';
-
 import { ConfigError, describeProblem } from '../../config/errors.ts';
 import type { StatusReport } from '../../control/reports.ts';
 import { printable, printableJson } from '../../control/words/printable.ts';
@@ -8,6 +6,7 @@ import type { Command, Typed } from '../arguments/command.ts';
 import type { CheckPlace, CliContext } from '../context.ts';
 import { renderParagraph } from '../screen/layout.ts';
 import type { Page } from '../screen/page.ts';
+import { wholePath } from './named-file.ts';
 import { tell } from './tell.ts';
 import { withLook } from './with-agent.ts';
 
@@ -68,9 +67,9 @@ async function checkConfig(typed: Typed, context: CliContext): Promise<number> {
   }
 }
 
-function placeOf({ values, flags }: Typed, { directory }: CliContext): CheckPlace {
+function placeOf({ values, flags }: Typed, context: CliContext): CheckPlace {
   const named = values.get('root');
-  const root = named === undefined ? undefined : resolve(directory, named);
+  const root = named === undefined ? undefined : wholePath(named, context);
   if (flags.has('offline')) return { kind: 'none', root };
   return root === undefined ? { kind: 'gateway' } : { kind: 'image', root };
 }

@@ -1,5 +1,3 @@
-import { resolve } from 'node:path';
-
 import type { FileReport } from '../../control/file-report.ts';
 import { stateExitCodes, stateOf, troublesOf } from '../../control/gateway-state.ts';
 import type { HistoryReport } from '../../control/history.ts';
@@ -15,7 +13,7 @@ import { renderParagraph } from '../screen/layout.ts';
 import { renderFile } from '../screen/pages/render-file.ts';
 import { renderCheck, renderDoctor } from '../screen/pages/render-reports.ts';
 import { renderHistory, renderSecurityLog, renderStatus, renderStory } from '../screen/pages/render-rows.ts';
-import { withNamedFile } from './named-file.ts';
+import { withNamedFile, wholePath } from './named-file.ts';
 import { tell } from './tell.ts';
 import { withAgent, withLook } from './with-agent.ts';
 
@@ -126,7 +124,7 @@ async function doctor(typed: Typed, context: CliContext): Promise<number> {
 }
 
 async function info(typed: Typed, context: CliContext): Promise<number> {
-  const path = resolve(context.directory, typed.operands[0] ?? '');
+  const path = wholePath(typed.operands[0] ?? '', context);
   const report = await inspect(path, context);
   tell(report, (page) => renderFile(report, page), typed, context);
   return report.obstacles.length === 0 ? exitCodes.done : exitCodes.refused;

@@ -1,9 +1,18 @@
-import { basename } from 'node:path';
+import { basename, isAbsolute, resolve } from 'node:path';
 
 import { AgentError, exitCodes, systemErrorCode } from '../../system/errors.ts';
 import { openRegularFile, OutsideFileError } from '../../system/files/outside-file.ts';
+import { Misuse } from '../arguments/command.ts';
 import { shellWord } from '../arguments/shell-word.ts';
+import type { CliContext } from '../context.ts';
 import { CliError } from '../errors.ts';
+
+/** The whole path of a file that was typed. Throws Misuse if it is relative to a directory that is gone. */
+export function wholePath(file: string, { directory }: Pick<CliContext, 'directory'>): string {
+  if (directory === undefined && !isAbsolute(file))
+    throw new Misuse(`the working directory is gone, in which ${file} was looked for; cd to one that exists`);
+  return resolve(directory ?? '/', file);
+}
 
 /** The work with a named file. Throws `file-out-of-reach` if whoever does it cannot read the file, but this command can. */
 export async function withNamedFile<T>(path: string, work: () => Promise<T>): Promise<T> {

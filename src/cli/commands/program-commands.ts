@@ -1,11 +1,10 @@
-import { resolve } from 'node:path';
-
 import { printableJson } from '../../control/words/printable.ts';
 import { AgentError, describeError, exitCodes, systemErrorCode } from '../../system/errors.ts';
 import { Misuse } from '../arguments/command.ts';
 import type { Command, Typed } from '../arguments/command.ts';
 import type { CliContext } from '../context.ts';
 import { CliError } from '../errors.ts';
+import { wholePath } from './named-file.ts';
 import { tell } from './tell.ts';
 import { withLook } from './with-agent.ts';
 
@@ -51,7 +50,7 @@ async function metrics(typed: Typed, context: CliContext): Promise<number> {
   const { openMetrics, prometheusText } = await import('../../control/metrics/render-metrics.ts');
   const families = await withLook(context, (agent) => agentMetrics(agent, context.signal));
   if (file === undefined) return tell(families, () => openMetrics(families), typed, context);
-  await publish(resolve(context.directory, file), prometheusText(families));
+  await publish(wholePath(file, context), prometheusText(families));
   return exitCodes.done;
 }
 

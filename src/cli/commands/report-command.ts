@@ -1,5 +1,5 @@
 import { stat } from 'node:fs/promises';
-import { basename, dirname, resolve } from 'node:path';
+import { basename, dirname } from 'node:path';
 
 import type { AgentOperations } from '../../control/operations.ts';
 import { bytes } from '../../control/words/bytes.ts';
@@ -11,6 +11,7 @@ import type { CliContext, FileWriter, Support } from '../context.ts';
 import { CliError } from '../errors.ts';
 import type { Gathered } from '../report/gather.ts';
 import { renderParagraph } from '../screen/layout.ts';
+import { wholePath } from './named-file.ts';
 import { tell } from './tell.ts';
 import { withLook } from './with-agent.ts';
 
@@ -54,11 +55,11 @@ async function report(typed: Typed, context: CliContext): Promise<number> {
   return tell(value, (page) => lines.map((line) => renderParagraph(line, page)).join(''), typed, context);
 }
 
-function outputOf({ operands, flags }: Typed, { directory }: CliContext): Output {
+function outputOf({ operands, flags }: Typed, context: CliContext): Output {
   const [named = ''] = operands;
   const ending = /\.(?:tar\.gz|tgz)$/.exec(named)?.[0];
   if (ending === undefined) throw new Misuse(`${named} does not end with .tar.gz`);
-  const path = resolve(directory, named);
+  const path = wholePath(named, context);
   return { path, folder: basename(path, ending), mayReplace: flags.has('overwrite') };
 }
 

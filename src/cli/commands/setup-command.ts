@@ -1,5 +1,3 @@
-import { resolve } from 'node:path';
-
 import { ConfigError } from '../../config/errors.ts';
 import { isSilent } from '../../control/control-errors.ts';
 import type { DoctorFinding } from '../../control/reports.ts';
@@ -14,6 +12,7 @@ import { pageFor } from '../screen/page.ts';
 import { renderDoctor } from '../screen/pages/render-reports.ts';
 import { tellProblems } from './config-commands.ts';
 import { examine } from './look-commands.ts';
+import { wholePath } from './named-file.ts';
 import { sentence, tell } from './tell.ts';
 
 export const setupCommand: Command = {
@@ -48,7 +47,7 @@ async function setUp(typed: Typed, context: CliContext): Promise<number> {
 
 async function makeConfig(typed: Typed, context: CliContext): Promise<number> {
   const from = typed.values.get('from');
-  const setup = await context.setup(from === undefined ? undefined : resolve(context.directory, from));
+  const setup = await context.setup(from === undefined ? undefined : wholePath(from, context));
   for (const note of setup.notes) context.err.write(`Note: ${printable(note)}\n`);
   const written = typed.flags.has('yes')
     ? await setup.write(unasked(setup, context))

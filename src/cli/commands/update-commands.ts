@@ -1,5 +1,3 @@
-import { resolve } from 'node:path';
-
 import { MAX_HOLD_DAYS, MAX_HOLD_MS } from '../../control/api/hold-limit.ts';
 import type { InstallFlags } from '../../control/operations.ts';
 import { describeHold } from '../../control/words/headline.ts';
@@ -9,7 +7,7 @@ import type { Command, Typed } from '../arguments/command.ts';
 import type { CliContext } from '../context.ts';
 import { renderParagraph } from '../screen/layout.ts';
 import { follow } from './follow.ts';
-import { withNamedFile } from './named-file.ts';
+import { withNamedFile, wholePath } from './named-file.ts';
 import { sentence, tell } from './tell.ts';
 import { withAgent } from './with-agent.ts';
 
@@ -134,7 +132,7 @@ async function updateNow(typed: Typed, context: CliContext): Promise<number> {
 async function install(typed: Typed, context: CliContext): Promise<number> {
   const { operands, flags } = typed;
   const [file = ''] = operands;
-  const path = resolve(context.directory, file);
+  const path = wholePath(file, context);
   const input = {
     ...installFlags(typed),
     path,

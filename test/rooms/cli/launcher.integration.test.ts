@@ -51,6 +51,22 @@ test('is opened to no debugger by a signal', async () => {
   expect(said).not.toMatch(/debugger/i);
 });
 
+// Seen: every command, --version too, ended with 70 and "unexpected failure: ENOENT: process.cwd failed".
+test.each([
+  { typed: ['--version'], exitCode: 0, says: /^agent / },
+  { typed: ['explain', 'tls-unknown-ca'], exitCode: 0, says: /authority/ },
+  { typed: ['info', '/nowhere/x.mender'], exitCode: 64, says: /^agent: cannot read .nowhere.x\.mender/ },
+  { typed: ['info', 'x.mender'], exitCode: 64, says: /^agent: info: the working directory is gone.* x\.mender / },
+])('in a working directory that was removed: agent $typed', async ({ typed, exitCode, says }) => {
+  const away = ['-c', 'cd "$(mktemp -d)" && rmdir "$PWD" && exec "$@" 2>&1', 'sh', launcher, ...typed];
+  const ended = await run('sh', away, { env: { PATH: process.env['PATH'], HOME: folder, TMPDIR: folder } }).then(
+    ({ stdout }) => ({ code: 0, stdout }),
+    (error: unknown) => error as { readonly code: number; readonly stdout: string },
+  );
+  const [, text = ''] = /^(?:sh: .*getcwd.*\n)?([^]*)$/.exec(ended.stdout) ?? []; // dash itself says that it is gone
+  expect([ended.code, text]).toEqual([exitCode, expect.stringMatching(says)]);
+});
+
 // Seen: an image beside the person who typed it was looked for in the project's folder.
 test('npm run delta takes its files from where it is called', async () => {
   const project = new URL('../../..', import.meta.url).pathname;
