@@ -62,7 +62,7 @@ export class ControlError extends defineErrors('ControlError', {
   ),
   'control-not-permitted': giveUp.refused(
     'This user may not ask the daemon for this.',
-    'use sudo, or join the group thing-operators (thing-agent, to look and to send datapoints)',
+    'use sudo, or join the group thing-operators (thing-agent, for status and history and to send datapoints)',
   ),
   'control-crowded': retry.tryAgain('The daemon answers as many at once as it can.', 'try again in a moment'),
   'control-socket-in-use': giveUp.tryAgain(

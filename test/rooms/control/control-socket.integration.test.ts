@@ -61,7 +61,8 @@ describe('the socket', () => {
       code: 'control-not-permitted',
       exit: 'refused',
       message: `not permitted to speak to the daemon at ${join(rig.runDirectory, 'status.sock')}`,
-      advice: 'use sudo, or join the group thing-operators (thing-agent, to look and to send datapoints)',
+      advice:
+        'use sudo, or join the group thing-operators (thing-agent, for status and history and to send datapoints)',
     });
   });
 

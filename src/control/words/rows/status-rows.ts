@@ -162,7 +162,7 @@ function toReport({ pendingSwitch, pendingReports, droppedReports, list }: Statu
       `the service was not told yet that ${isList ? `the list ${pendingSwitch} is in effect` : `version ${pendingSwitch} runs`}`,
     );
   if (pendingReports > 0)
-    lines.push(`${pendingReports} outcome${pendingReports === 1 ? '' : 's'} wait for the service`);
+    lines.push(`${pendingReports === 1 ? '1 outcome waits' : `${pendingReports} outcomes wait`} for the service`);
   if (droppedReports > 0)
     lines.push(
       `${droppedReports} older one${droppedReports === 1 ? ' was' : 's were'} dropped to make room; the service is told how many`,

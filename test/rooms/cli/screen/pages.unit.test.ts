@@ -203,6 +203,13 @@ test.each<[Partial<StatusReport>, string]>([
   expect(beside('Next look', renderStatus({ ...calmStatus, ...change }, page))).toBe(told);
 });
 
+// Seen: "1 outcome wait for the service".
+test('one outcome waits', () => {
+  expect(beside('To report', renderStatus({ ...calmStatus, pendingReports: 1 }, page))).toBe(
+    '1 outcome waits for the service',
+  );
+});
+
 test.each([
   [1, '3 outcomes wait for the service 1 older one was dropped to make room; the service is told how many'],
   [2, '3 outcomes wait for the service 2 older ones were dropped to make room; the service is told how many'],
