@@ -1,12 +1,12 @@
 import { rm } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { dirname, join, normalize } from 'node:path';
 
 import { examine } from '../config/check/check-config.ts';
 import { rightParts } from '../config/check/right-parts.ts';
 import { ConfigError } from '../config/errors.ts';
 import type { ConfigProblem } from '../config/errors.ts';
 import { writeToml } from '../config/file/toml.ts';
-import { examineConfig, readConfigText } from '../config/read-config.ts';
+import { DEFAULT_CONFIG_PATH, examineConfig, readConfigText } from '../config/read-config.ts';
 import { boardProtocols } from '../config/schema/schema.ts';
 import { serialNumberDoubt } from '../system/device/serial-number.ts';
 import { keepDraft, ownFs, readTextFile, StorageError, writeDraft } from '../system/files/durable-file.ts';
@@ -36,6 +36,8 @@ export interface WrittenConfig {
   readonly before: string | undefined;
   /** How a daemon that runs takes it: by a restart where one process becomes two, or two one. */
   readonly takenBy: 'reload' | 'restart';
+  /** Whether the unit reads it, as long as no drop-in names another file. */
+  readonly isOfUnit: boolean;
 }
 
 export interface SetupDeps {
@@ -119,7 +121,8 @@ export class Setup {
       const kept = before === undefined || before === text ? undefined : await keepEarlier(path, before);
       await keepDraft(draft, path);
       const helperBefore = before === undefined ? undefined : helperOf(path, before);
-      return { path, before: kept, takenBy: helper === helperBefore ? 'reload' : 'restart' };
+      const takenBy = helper === helperBefore ? 'reload' : 'restart';
+      return { path, before: kept, takenBy, isOfUnit: normalize(path) === DEFAULT_CONFIG_PATH };
     } catch (error) {
       await rm(draft, { force: true });
       await unlink?.();

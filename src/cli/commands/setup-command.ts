@@ -7,6 +7,7 @@ import type { WrittenConfig } from '../../setup/setup.ts';
 import { exitCodes } from '../../system/errors.ts';
 import { Misuse } from '../arguments/command.ts';
 import type { Command, Typed } from '../arguments/command.ts';
+import { shellWord } from '../arguments/shell-word.ts';
 import type { CliContext, ConfigSetup, Person } from '../context.ts';
 import { pageFor } from '../screen/page.ts';
 import { renderDoctor } from '../screen/pages/render-reports.ts';
@@ -60,12 +61,17 @@ async function makeConfig(typed: Typed, context: CliContext): Promise<number> {
     const kept = written.before === undefined ? '' : `; what was there before is ${printable(written.before)} now`;
     context.err.write(`${printable(written.path)} is written${kept}.\n\n`);
   }
-  const { takenBy, ...told } = written;
-  if (await isDaemonThere(context)) return tell({ ...told, takenBy }, sentence(toTakeBy[takenBy]), typed, context);
+  const { takenBy, isOfUnit, ...told } = written;
+  if (await isDaemonThere(context)) {
+    const how = isOfUnit ? toTakeBy[takenBy] : `A daemon runs. ${elsewhere(written)}`;
+    return tell({ ...told, takenBy }, sentence(how), typed, context);
+  }
   const examined = await examine(context);
+  const isLater = (finding: DoctorFinding): boolean => isOfUnit && startsWithAgent(finding);
   // `daemon` is left out: whether a daemon runs says nothing about the configuration.
-  const findings = examined.filter((finding) => finding.name !== 'daemon' && !startsWithAgent(finding));
-  const next = examined.some(startsWithAgent) ? NEXT + SAFETY_NET : NEXT;
+  const findings = examined.filter((finding) => finding.name !== 'daemon' && !isLater(finding));
+  const ofUnit = examined.some(isLater) ? NEXT + SAFETY_NET : NEXT;
+  const next = isOfUnit ? ofUnit : `${elsewhere(written)}\n`;
   return tell({ ...told, findings }, (page) => `${renderDoctor(findings, page)}\n${next}`, typed, context);
 }
 
@@ -94,6 +100,11 @@ const NEXT = `What comes next: systemctl enable --now thing-agent
 `;
 const SAFETY_NET = `It starts the safety net, too, which is not there yet; see how all is then: agent doctor
 `;
+
+/** What systemd starts or reloads would be a daemon with another file. */
+function elsewhere({ path }: WrittenConfig): string {
+  return `The unit thing-agent reads /etc/thing-agent/config.toml, unless a drop-in names another file; a daemon with this one: agent --config ${printable(shellWord(path))} run`;
+}
 
 const NO_SLOTS = ', which names a board or a package in [targets] where this gateway has no slots';
 

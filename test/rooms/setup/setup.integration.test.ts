@@ -64,7 +64,7 @@ test('a configuration that names a helper is written together with the link, and
   expect(await readdir(join(link, '..'))).toEqual([]);
   const right = setupWith(async () => {});
   await writeFile(path, '[service]\nurl = "https://x"\n[device]\ndevice_type = "y"\n');
-  expect(await right.write(right.text({}))).toMatchObject({ takenBy: 'restart' });
+  expect(await right.write(right.text({}))).toMatchObject({ takenBy: 'restart', isOfUnit: false });
   expect(await right.write(right.text({}))).toMatchObject({ takenBy: 'reload' }); // again, where it is there
   expect(await readlink(link)).toBe('/usr/lib/thing-agent/two-processes.conf');
   expect(await lookAround(new AbortController().signal, directory)).toMatchObject({

@@ -17,7 +17,7 @@ function setupThat(takenBy: 'reload' | 'restart'): () => Promise<ConfigSetup> {
     complaint: async () => undefined,
     doubt: () => undefined,
     text: () => '',
-    write: async () => ({ path, before: undefined, takenBy }),
+    write: async () => ({ path, before: undefined, takenBy, isOfUnit: true }),
   });
 }
 
@@ -76,6 +76,22 @@ test('without a daemon setup does what doctor does, and says how one is started'
   expect(out).toMatch(/What comes next: systemctl enable --now thing-agent$/m);
 });
 
+// Seen: of a file that --config named, "systemctl reload thing-agent", which reads another one.
+test.each([
+  ['a daemon', { daemon: fakeAgent() }],
+  ['no daemon', {}],
+] as const)('beside %s, of a file that the unit does not read, setup says so', async (_, world) => {
+  const setup = async (): Promise<ConfigSetup> => ({
+    ...(await setupThat('reload')()),
+    write: async () => ({ path: '/srv/x.toml', before: undefined, takenBy: 'reload', isOfUnit: false }),
+  });
+  const { out } = await typeAt(['setup', '--yes'], { alone: fakeAgent(), ...world, setup });
+  expect(out).not.toContain('systemctl');
+  expect(out.replaceAll(/\s+/g, ' ')).toMatch(
+    /names another file; a daemon with this one: agent --config \/srv\/x\.toml run/,
+  );
+});
+
 // Seen: "FAIL safety net: nobody listens on /run/thing-agent-package.sock" right after the package was installed.
 test('a safety net that starts with the agent is missed only once the agent was started', async () => {
   const safetyNet = { name: 'safety net', ok: false, detail: 'nobody listens' };
@@ -116,7 +132,7 @@ test('where nobody is asked, the agent’s package is taken on a Debian without 
     const real = new Setup({ path, facts: debian, given, check });
     const write: ConfigSetup['write'] = async (text) => {
       written.push(text);
-      return { path, before: undefined, takenBy: 'reload' };
+      return { path, before: undefined, takenBy: 'reload', isOfUnit: true };
     };
     return {
       ...(await setupThat('reload')()),
