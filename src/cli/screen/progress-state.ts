@@ -36,7 +36,9 @@ export function advanceProgress(state: ProgressState, event: OperationEvent, now
       return countBytes(state, event, nowMs);
     case 'board': {
       const { board, step, doneBytes: receivedBytes, totalBytes } = event;
-      return { ...countBytes(state, { receivedBytes, totalBytes }, nowMs), detail: `${board}: ${step}` };
+      // a step without bytes of its own, as all of a package
+      const counted = totalBytes === 0 ? state : countBytes(state, { receivedBytes, totalBytes }, nowMs);
+      return { ...counted, detail: `${board}: ${step}` };
     }
   }
 }

@@ -34,6 +34,13 @@ function received(mebibytes: number, total: number | undefined = 512): Operation
 
 const staging: OperationEvent = { kind: 'phase', phase: 'staging', detail: 'gateway-1.5.0 into slot B' };
 
+// Seen: "flashing: app: installing  0 B  0 B/s  12 s", of a package.
+test('a step without bytes is told without them', () => {
+  const step: OperationEvent = { kind: 'board', board: 'app', step: 'installing', doneBytes: 0, totalBytes: 0 };
+  const state = after([0, { kind: 'phase', phase: 'flashing', detail: 'app' }], [1_000, step]);
+  expect(liveLine(state, 12_000, 80)).toBe('flashing: app: installing  12 s');
+});
+
 describe('the rate', () => {
   test('is that of the last seconds, not of the whole', () => {
     const state = after([0, staging], [0, received(0)], [10_000, received(10)], [14_000, received(210)]);
