@@ -26,6 +26,8 @@ const TAKE_FILE = '--take-file';
 
 /** Nor this, by which systemd/two-processes/ask-machine has the machine reboot as the configuration says. */
 const REBOOT = '--reboot';
+/** Where the configuration cannot be used, and that is what is to be logged. */
+const UNCONFIGURED_LOG = { level: 'info', format: 'auto' } as const;
 
 /** Arguments in, exit code out. What a command does not need is not loaded: a start on a small board takes long. */
 export async function program(args: readonly string[]): Promise<number> {
@@ -251,11 +253,13 @@ async function rebootAsConfigured(argument: string | undefined): Promise<Program
 
 /** Loads nothing of service, telemetry and boards. */
 async function runHelper(typed: string | undefined, signal: AbortSignal): Promise<number> {
-  const { config } = await loadRaw(typed);
+  const { AgentError, valueOrError } = await import('./system/errors.ts');
   const { createLog } = await import('./system/log/pino-log.ts');
   const helper = await import('./helper/root/run-helper.ts');
-  const world = around(createLog(config.log, process.env));
-  const loadConfig = async (): Promise<typeof config> => (await loadRaw(typed)).config;
+  const loaded = await valueOrError(loadRaw(typed)); // the helper itself says what is wrong with it
+  const log = loaded instanceof AgentError ? UNCONFIGURED_LOG : loaded.config.log;
+  const world = around(createLog(log, process.env));
+  const loadConfig = async (): Promise<LoadedConfig['config']> => (await loadRaw(typed)).config;
   await helper.runHelper({ loadConfig, world, environment: process.env }, signal);
   return 0;
 }

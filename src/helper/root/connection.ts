@@ -1,25 +1,22 @@
 import type { Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
-import type { Config } from '../../config/config.ts';
 import type { EngineWorld } from '../../daemon/wiring/wiring.ts';
 import { HelperError } from '../errors.ts';
 import { MAX_AGENT_HEAD_BYTES } from '../link/frame.ts';
 import { Link } from '../link/link.ts';
 import type { Answer, Served } from '../link/link.ts';
-import type { TrayReader } from '../link/tray.ts';
 import { heardNote } from '../verbs.ts';
 import type { HelperNotes } from '../verbs.ts';
 import { AskAgent } from './ask-agent.ts';
 import { openEngine, toldSecurity } from './engine.ts';
 import type { EngineListeners, HelperEngine } from './engine.ts';
+import type { Opening } from './opening.ts';
 import { rowOf } from './service-table.ts';
 
 export interface ConnectionDeps {
-  /** Reads the configuration anew, as root. Throws ConfigError. */
-  readonly loadConfig: () => Promise<Config>;
+  readonly opening: Pick<Opening, 'openForAgent'>;
   readonly world: EngineWorld;
-  readonly tray: TrayReader;
   /** An idle connection is closed after this time. */
   readonly idleMs: number;
 }
@@ -37,12 +34,16 @@ class AgentGone extends Error {
 /** How long a helper that is told to end still waits for the answer to the order that has asked for a reboot. */
 const LAST_ANSWER_MS = 10_000;
 
+interface Attached {
+  readonly engine: HelperEngine;
+  readonly ask: AskAgent;
+}
+
 /** Serves the agent on one connection, until it hangs up, is silent for too long, or breaks a rule. */
 export class Connection {
   readonly #options: ConnectionDeps;
   readonly #link: Link;
-  readonly #ask: AskAgent;
-  #engine: HelperEngine | undefined;
+  #attached: Attached | undefined;
   #isAttached = false;
   #idle: NodeJS.Timeout | undefined;
   readonly #orders = new Set<Promise<unknown>>();
@@ -55,13 +56,12 @@ export class Connection {
       lost: () => new AgentGone(),
       maxHeadBytes: MAX_AGENT_HEAD_BYTES,
     });
-    this.#ask = new AskAgent(this.#link, options.tray);
     this.#rest();
   }
 
   /** Hangs up. Seen: a reboot ended the helper before it had told the agent that the machine reboots. */
   async leave(): Promise<void> {
-    if (this.#engine?.reboot.isBegun === true) {
+    if (this.#attached?.engine.reboot.isBegun === true) {
       const late = Promise.withResolvers<void>();
       const timer = setTimeout(() => late.resolve(), LAST_ANSWER_MS);
       await Promise.race([Promise.allSettled(this.#orders), late.promise]);
@@ -102,12 +102,12 @@ export class Connection {
     this.#rest();
     if (body !== undefined) throw new HelperError('link-malformed', `${verb} takes no bytes`);
     const found = rowOf(verb);
-    const engine = await this.#admit(verb);
+    const { engine, ask } = await this.#admit(verb);
     const onEvent = (event: HelperNotes['progress']): void => this.#tell('progress', event, id);
-    const call = { engine, ask: this.#ask, onEvent, signal };
+    const call = { engine, ask, onEvent, signal };
     const work = async (): Promise<unknown> => found.perform(input, call);
     const kind = verb === 'look' ? 'look' : 'work';
-    const order = found.isOrder ? this.#ask.during(kind, { id, signal }, work) : work();
+    const order = found.isOrder ? ask.during(kind, { id, signal }, work) : work();
     this.#orders.add(order);
     try {
       return { output: await order };
@@ -118,27 +118,29 @@ export class Connection {
   }
 
   /** Opens the engine. The first request must be `attach`, which may not be repeated. */
-  async #admit(verb: string): Promise<HelperEngine> {
+  async #admit(verb: string): Promise<Attached> {
     if (verb === 'attach' && !this.#isAttached) {
       this.#isAttached = true;
-      return (this.#engine = await this.#open());
+      return (this.#attached = await this.#open());
     }
-    if (verb === 'attach' || this.#engine === undefined)
+    if (verb === 'attach' || this.#attached === undefined)
       throw new HelperError('link-malformed', `${verb} came out of turn`);
-    return this.#engine;
+    return this.#attached;
   }
 
-  async #open(): Promise<HelperEngine> {
-    const { loadConfig, world } = this.#options;
+  async #open(): Promise<Attached> {
+    const { opening, world } = this.#options;
+    const { config, tray } = await opening.openForAgent();
+    const ask = new AskAgent(this.#link, tray);
     const security = toldSecurity((told) => this.#tell('security', told), world.log);
     const onJournal: EngineListeners['onJournal'] = (event, state) => this.#tell('journal', { event, state });
-    return openEngine(await loadConfig(), world, this.#ask, { onJournal, security });
+    return { ask, engine: await openEngine(config, world, ask, { onJournal, security }) };
   }
 
   #hear(topic: string, content: unknown): void {
     const { data } = heardNote.safeParse(content);
     if (topic !== 'heard' || data === undefined) throw new HelperError('link-malformed', 'a note of no known form');
-    this.#engine?.trust.hear(data.atMs);
+    this.#attached?.engine.trust.hear(data.atMs);
   }
 
   #tell<T extends keyof HelperNotes>(topic: T, content: HelperNotes[T], within?: number): void {

@@ -1,26 +1,20 @@
 import { chown, rm, stat, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import type { Server, Socket } from 'node:net';
-import { join } from 'node:path';
 import process from 'node:process';
 
-import type { Config } from '../../config/config.ts';
-import type { EngineWorld } from '../../daemon/wiring/wiring.ts';
 import { describeError, systemErrorCode } from '../../system/errors.ts';
-import { acquireLock } from '../../system/files/lock.ts';
 import type { Environment } from '../../system/processes/environment.ts';
 import { agentSide } from '../agent-side.ts';
 import { HelperError } from '../errors.ts';
 import { encodeHead } from '../link/frame.ts';
-import { TrayReader, trayBeside } from '../link/tray.ts';
+import { trayBeside } from '../link/tray.ts';
 import { Connection } from './connection.ts';
 import type { ConnectionDeps } from './connection.ts';
-import { runDirectoryOf } from './engine.ts';
+import { Opening } from './opening.ts';
+import type { Opened, OpeningDeps } from './opening.ts';
 
-export interface HelperDeps {
-  /** Throws ConfigError. */
-  readonly loadConfig: () => Promise<Config>;
-  readonly world: EngineWorld;
+export interface HelperDeps extends OpeningDeps {
   readonly environment: Environment;
 }
 
@@ -31,25 +25,16 @@ const IDLE_MS = 10_000;
 
 /**
  * Runs the helper: it serves one connection at a time, on the socket that systemd passes, or on that of the
- * configuration. If systemd started it, it ends when it is idle.
+ * configuration. If systemd started it, it ends when it is idle, and what keeps it from its work is told to whoever
+ * asks: systemd would start it again and again for a connection that nobody takes.
  */
-export async function runHelper({ loadConfig, world, environment }: HelperDeps, signal: AbortSignal): Promise<void> {
-  const config = await loadConfig();
-  if (config.system.helper === undefined) {
-    throw new HelperError('helper-refused', 'the configuration names no helper', {
-      advice: 'set [system] helper = "/run/thing-helper/helper.sock"',
-    });
-  }
-  await using _lock = await acquireLock(join(runDirectoryOf(config), 'helper.lock'), 'helper', signal);
+export async function runHelper(deps: HelperDeps, signal: AbortSignal): Promise<void> {
+  const { world, environment } = deps;
+  await using opening = new Opening(deps, signal);
   const isActivated = environment['LISTEN_PID'] === String(process.pid) && environment['LISTEN_FDS'] === '1';
-  const { server, served, idle } = serverOf({
-    loadConfig,
-    world,
-    tray: new TrayReader(trayBeside(config.system.helper)),
-    idleMs: IDLE_MS,
-  });
+  const { server, served, idle } = serverOf({ opening, world, idleMs: IDLE_MS });
   if (isActivated) server.listen({ fd: FIRST_LISTEN_FD });
-  else await listenForAgent(server, config.system.helper, config);
+  else await listenForAgent(server, await opening.open());
   world.log.info({}, 'the helper is up');
   const stopped = Promise.withResolvers<void>();
   signal.addEventListener('abort', () => stopped.resolve(), { once: true });
@@ -107,7 +92,7 @@ function refuse(socket: Socket): void {
 }
 
 /** Makes a socket for root and the owner of the agent's state alone: it is made closed, and then given to the owner. */
-async function listenForAgent(server: Server, path: string, config: Config): Promise<void> {
+async function listenForAgent(server: Server, { config, path }: Opened): Promise<void> {
   try {
     const { uid, gid } = await stat(agentSide(config).paths.state);
     await rm(path, { force: true });
