@@ -39,6 +39,7 @@ const places: Readonly<Record<string, string>> = {
   'two-processes/ask-machine': `${HOME}/ask-machine`,
   'two-processes/thing-helper-machine.socket': 'lib/systemd/system/thing-helper-machine.socket',
   'two-processes/thing-helper-machine@.service': 'lib/systemd/system/thing-helper-machine@.service',
+  'two-processes/thing-helper-pause.service': 'lib/systemd/system/thing-helper-pause.service',
   'two-processes/thing-helper.service': 'lib/systemd/system/thing-helper.service',
   'two-processes/thing-helper.socket': 'lib/systemd/system/thing-helper.socket',
   'debian/wait-for-update': `${HOME}/wait-for-update`,

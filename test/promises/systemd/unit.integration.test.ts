@@ -42,8 +42,8 @@ describe('thing-agent.service', () => {
     const dropIns = join(root, 'etc/systemd/system/thing-agent.service.d');
     await mkdir(dropIns, { recursive: true });
     await cp(join(root, 'usr/lib/thing-agent/two-processes.conf'), join(dropIns, '10-two-processes.conf'));
-    const machine = ['thing-helper-machine.socket', 'thing-helper-machine@.service'];
-    const two = ['thing-agent.service', 'thing-helper.socket', 'thing-helper.service', ...machine];
+    const others = ['thing-helper-pause.service', 'thing-helper-machine.socket', 'thing-helper-machine@.service'];
+    const two = ['thing-agent.service', 'thing-helper.socket', 'thing-helper.service', ...others];
     expect(await run('systemd-analyze', 'verify', '--root', root, ...two)).toEqual({ exitCode: 0, output: '' });
   });
 

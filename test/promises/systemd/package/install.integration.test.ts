@@ -41,6 +41,7 @@ const installed = [
   '644 /usr/lib/systemd/system/thing-agent.service',
   '644 /usr/lib/systemd/system/thing-helper-machine.socket',
   '644 /usr/lib/systemd/system/thing-helper-machine@.service',
+  '644 /usr/lib/systemd/system/thing-helper-pause.service',
   '644 /usr/lib/systemd/system/thing-helper.service',
   '644 /usr/lib/systemd/system/thing-helper.socket',
   '644 /usr/lib/sysusers.d/thing-agent.conf',

@@ -14,7 +14,7 @@ import type { NspawnGateway } from '../../../stand-ins/machine/booting/nspawn-ga
 import type { Difference } from '../../../stand-ins/machine/booting/slot-images.ts';
 import { DEVICE_TYPE, GatewayRig } from '../gateway-rig.ts';
 import { systemdDirectory } from '../installed-root.ts';
-import { askedByRoot, breakOutOfHelper } from './in-helper.ts';
+import { askedByRoot, breakOutOfHelper, startsWhileBroken } from './in-helper.ts';
 
 /** One gateway, which an update makes two processes: each test goes on where the one before has ended. */
 const CONFIG = '/etc/thing-agent/config.toml';
@@ -115,6 +115,12 @@ describe('a gateway of one process', () => {
     await gateway.tell('systemctl', 'unmask', '--runtime', 'thing-helper.socket');
     await gateway.tell('systemctl', 'restart', 'thing-agent.service');
     expect(await gateway.exec(['agent', 'check'])).toMatchObject({ exitCode: 0 });
+  });
+
+  testInFull('starts a helper that cannot start every ten seconds, and answers when one can', async () => {
+    await helperIsGone();
+    expect([2, 3]).toContain(await startsWhileBroken(gateway, 25));
+    expect(await gateway.exec(['agent', '--update-now'], 'root')).toMatchObject({ exitCode: 0 });
   });
 
   test.each(Object.entries(MOST_EXPOSURE))('%s is no more exposed than %i tenths', async (unit, most) => {
