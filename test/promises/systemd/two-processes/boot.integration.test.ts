@@ -14,7 +14,7 @@ import type { NspawnGateway } from '../../../stand-ins/machine/booting/nspawn-ga
 import type { Difference } from '../../../stand-ins/machine/booting/slot-images.ts';
 import { DEVICE_TYPE, GatewayRig } from '../gateway-rig.ts';
 import { systemdDirectory } from '../installed-root.ts';
-import { askedByRoot, breakOutOfHelper, startsWhileBroken } from './in-helper.ts';
+import { askedByRoot, breakOutOfHelper, rebootsLater, startsWhileBroken } from './in-helper.ts';
 
 /** One gateway, which an update makes two processes: each test goes on where the one before has ended. */
 const CONFIG = '/etc/thing-agent/config.toml';
@@ -122,6 +122,8 @@ describe('a gateway of one process', () => {
     expect([2, 3]).toContain(await startsWhileBroken(gateway, 25));
     expect(await gateway.exec(['agent', '--update-now'], 'root')).toMatchObject({ exitCode: 0 });
   });
+
+  testInFull('lets a reboot_command reboot later, in the background', async () => rebootsLater(gateway, NODE, CONFIG));
 
   test.each(Object.entries(MOST_EXPOSURE))('%s is no more exposed than %i tenths', async (unit, most) => {
     const { stdout } = await gateway.exec(['systemd-analyze', 'security', '--no-pager', unit], 'root');

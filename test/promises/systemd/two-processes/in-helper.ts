@@ -1,6 +1,8 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
+import { expect } from 'vitest';
+
 import type { NspawnGateway } from '../../../stand-ins/machine/booting/nspawn-gateway.ts';
 
 const DROP_IN = '/run/systemd/system/thing-helper.service.d/broken.conf';
@@ -63,4 +65,17 @@ export async function startsWhileBroken(gateway: NspawnGateway, seconds: number)
   await gateway.tell('rm', DROP_IN);
   await gateway.tell('systemctl', 'daemon-reload');
   return lines.filter((line) => line.startsWith('Starting ')).length;
+}
+
+/** Seen: what a reboot_command had left in the background ended with the unit of the question, and no reboot came. */
+export async function rebootsLater(gateway: NspawnGateway, node: string, config: string): Promise<void> {
+  const later = 'setsid sh -c "sleep 3; touch /run/rebooted" </dev/null >/dev/null 2>&1 & exit 0';
+  const command = `[system]\nreboot_command = ${JSON.stringify(['sh', '-c', later])}`;
+  const text = await gateway.tell('cat', config);
+  await gateway.write('/run/later.toml', text.replace('[system]', command));
+  await gateway.tell('mount', '--bind', '/run/later.toml', config);
+  expect(await askedByRoot(gateway, node, ['own-reboot', 'net-timer'])).toMatch(/^0\n/);
+  await gateway.tell('umount', config);
+  await expect.poll(async () => gateway.tell('ls', '/run'), { timeout: 30_000 }).toContain('rebooted');
+  expect(await gateway.tell('systemctl', 'list-units', '--no-legend', 'thing-helper-machine@*')).toBe('');
 }

@@ -48,7 +48,7 @@ describe('the program behind the socket', () => {
   let listener: ChildProcess;
 
   /** The real script, with stand-ins for systemd's programs and for this project's. */
-  async function listen(silenceSeconds: number): Promise<void> {
+  async function listen(silenceSeconds: number, commandSeconds = 100): Promise<void> {
     for (const name of ['systemctl', 'timedatectl', 'agent', 'trial-guard']) {
       await writeFile(join(folder, name), PROGRAM);
       await chmod(join(folder, name), 0o755);
@@ -56,7 +56,8 @@ describe('the program behind the socket', () => {
     const text = (await readFile(script, 'utf8'))
       .replace('\nPATH=', `\nPATH=${folder}:`)
       .replaceAll('/usr/lib/thing-agent/', `${folder}/`)
-      .replace('timeout 10 ', `timeout ${silenceSeconds} `);
+      .replace('timeout 10 ', `timeout ${silenceSeconds} `)
+      .replace('=5 100 ', `=5 ${commandSeconds} `);
     await writeFile(join(folder, 'ask'), text);
     const args = ['--accept', '--inetd', `--listen=${path}`, '/bin/sh', join(folder, 'ask')];
     listener = spawn('systemd-socket-activate', args, { stdio: 'ignore' });
@@ -150,6 +151,14 @@ describe('the program behind the socket', () => {
     await listen(1);
     expect(await answer()).toBe('64 \n');
     expect(await calls()).toEqual([]);
+  });
+
+  // Its unit ends nothing but the script.
+  test('leaves nothing behind of a program that does not end', async () => {
+    await listen(60, 1);
+    await writeFile(join(folder, 'systemctl'), `#!/bin/sh\necho $$ >${folder}/pid\nexec sleep 600\n`);
+    expect(await answer('reboot\n')).toBe('124 \n');
+    expect(existsSync(`/proc/${(await readFile(join(folder, 'pid'), 'utf8')).trim()}`)).toBe(false);
   });
 
   test('answers beside others who are silent', async () => {
