@@ -49,18 +49,24 @@ async function lookForObstacles(deps: AgentDeps, wiring: Wiring, signal: AbortSi
   const { journal, config, updater, trust } = wiring;
   const boot = await lookAtBootloader(wiring, signal);
   const stateTrouble = await stateObstacle(config, journal, deps.daemon === true);
-  const canUpdate = boot.works && stateTrouble === undefined;
+  const works = boot.works && stateTrouble === undefined;
   const mixture = await deps.mixture?.();
-  const hindered = mixture?.hinders === true && !canUpdate ? mixture.why : undefined;
+  const hindered = mixture?.hinders === true && !works ? mixture.why : undefined;
   const isJudged = updater !== undefined && hindered === undefined;
+  const concerns = isJudged ? await trust.concerns(journal.state, signal) : [];
+  const unknown = unknownOf(concerns);
   return {
     boot,
-    canUpdate,
+    canUpdate: works && unknown === undefined,
     hindered,
-    obstacle: hindered ?? boot.obstacle ?? stateTrouble,
-    concerns: isJudged ? await trust.concerns(journal.state, signal) : [],
+    obstacle: [hindered, boot.obstacle, stateTrouble, unknown].find((why) => why !== undefined),
+    concerns,
     mixed: mixture === undefined ? [] : [describeMixture(mixture)],
   };
+}
+
+function unknownOf(concerns: readonly Concern[]): string | undefined {
+  return concerns.find(({ isUnknown }) => isUnknown)?.text;
 }
 
 async function toldAsItIs(

@@ -16,6 +16,7 @@ const goneCodes: ReadonlySet<string> = new Set([
   'daemon-lost',
   'daemon-silent',
   'helper-lost',
+  'helper-silent',
   'helper-unreachable',
 ]);
 

@@ -116,10 +116,10 @@ export async function stateConcerns(config: Config): Promise<readonly string[]> 
   return found === undefined ? [] : [found.message];
 }
 
-/** Logs each trouble of the state directory once, and its end. The agent works on without the directory. */
+/** Logs each trouble of the state directory, or of the helper that has it, once, and its end. The agent works on without. */
 export class StateWatch {
   readonly #log: Log;
-  #toldCode: string | undefined;
+  #told: AgentError | undefined;
 
   constructor(log: Log) {
     this.#log = log;
@@ -127,9 +127,10 @@ export class StateWatch {
 
   async look({ paths }: Config, journal: Journal): Promise<void> {
     const trouble = await failureOf(async () => journal.probe());
-    if (trouble?.code === this.#toldCode) return;
-    this.#toldCode = trouble?.code;
-    if (trouble === undefined) this.#log.info({ path: paths.state }, 'the state directory can be used again');
+    const told = this.#told;
+    if (trouble?.code === told?.code) return;
+    this.#told = trouble;
+    if (trouble === undefined) this.#log.info({ path: paths.state }, `${told && blamed(told)} can be used again`);
     else this.#log.error({ code: trouble.code, advice: trouble.advice }, describeStateTrouble(trouble));
   }
 }
@@ -190,6 +191,14 @@ export async function closeStateDirectory(config: Config, log: Log): Promise<voi
   }
 }
 
-function describeStateTrouble({ message }: AgentError): string {
-  return `the state directory cannot be used, so nothing is installed: ${message}`;
+function describeStateTrouble(trouble: AgentError): string {
+  return `${blamed(trouble)} cannot be used, so nothing is installed: ${trouble.message}`;
+}
+
+/** What can be wrong with the directory itself. */
+const ofDirectory: ReadonlySet<string> = new Set(['state-unavailable', 'disk-full', 'state-on-slot']);
+
+/** Of two processes it is the helper that has the directory, and anything else is wrong with the helper, or on the way to it. */
+function blamed({ code }: AgentError): string {
+  return ofDirectory.has(code) ? 'the state directory' : 'the helper';
 }

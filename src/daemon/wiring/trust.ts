@@ -1,4 +1,5 @@
 import type { Config } from '../../config/config.ts';
+import { ReportedFailure } from '../../control/control-errors.ts';
 import type { OperationOutcome } from '../../control/events.ts';
 import type { Distrust } from '../../control/gateway-state.ts';
 import { keyStateOf, loadTrustedKeys } from '../../firmware/artifact/trust.ts';
@@ -10,6 +11,7 @@ import { fromFile, parseTrustListFile } from '../../firmware/trust/trust-list.ts
 import type { TrustList } from '../../firmware/trust/trust-list.ts';
 import { TrustStore } from '../../firmware/trust/trust-store.ts';
 import type { ReadStateText } from '../../firmware/trust/trust-store.ts';
+import { HelperError } from '../../helper/errors.ts';
 import { AgentError, describeError } from '../../system/errors.ts';
 import { StorageError } from '../../system/files/durable-file.ts';
 import type { DurableFs } from '../../system/files/durable-file.ts';
@@ -43,6 +45,8 @@ export interface TrustDeps {
 export interface Concern {
   readonly text: string;
   readonly trouble?: Distrust | undefined;
+  /** The helper, which has the lists, does not tell what they say. */
+  readonly isUnknown?: boolean;
 }
 
 /** What was installed; undefined: not known, and a slot of the factory has no digest. */
@@ -174,8 +178,10 @@ export class Trust {
       return found;
     } catch (error) {
       if (!(error instanceof AgentError)) throw error;
+      const text = describeError(error);
+      if (error instanceof HelperError || error instanceof ReportedFailure) return [{ text, isUnknown: true }];
       const isOfState = error instanceof StorageError; // the state directory has a concern of its own
-      return [{ text: describeError(error), trouble: isOfState ? undefined : 'no-trusted-key' }];
+      return [{ text, trouble: isOfState ? undefined : 'no-trusted-key' }];
     }
   }
 

@@ -27,6 +27,8 @@ export interface HelperClientDeps {
   readonly onSecurity: (told: HelperNotes['security']) => void;
   /** How long a person waits for what is only shown. Default: some seconds. */
   readonly glanceMs?: number | undefined;
+  /** How long a helper has to take a connection up. Default: what it takes on a slow gateway. */
+  readonly attachMs?: number | undefined;
 }
 
 interface Order {
@@ -115,8 +117,7 @@ export class HelperClient implements Disposable {
     signal: AbortSignal = never,
     withinMs: number = this.#deps.glanceMs ?? GLANCE_MS,
   ): Promise<z.output<O>> {
-    const silent = (): Error =>
-      new HelperError('helper-silent', `the helper on ${this.#deps.path} takes connections, and does not answer`);
+    const silent = (): Error => this.#silent();
     if (this.#overdue > 0) throw silent();
     const answer = this.ask(verb, input);
     using deadline = new Deadline(withinMs, silent, signal);
@@ -201,10 +202,10 @@ export class HelperClient implements Disposable {
       onNote: (topic, content, within) => this.#hearNote(topic, content, within),
       lost: () => this.#lost(),
     });
-    const options = { deadlineMs: ATTACH_MS };
     this.#attaching = link;
+    using deadline = new Deadline(this.#deps.attachMs ?? ATTACH_MS, () => this.#silent(), never);
     try {
-      const { output } = await link.call('attach', { protocol: PROTOCOL }, options, never);
+      const { output } = await link.call('attach', { protocol: PROTOCOL }, {}, deadline.signal);
       this.#deps.onSnapshot(helperVerbs.attach.output.parse(output));
       if (this.#heardMs !== undefined) link.note('heard', { atMs: this.#heardMs });
       return (this.#link = link);
@@ -214,6 +215,10 @@ export class HelperClient implements Disposable {
     } finally {
       this.#attaching = undefined;
     }
+  }
+
+  #silent(): Error {
+    return new HelperError('helper-silent', `the helper on ${this.#deps.path} takes connections, and does not answer`);
   }
 
   #lost(): Error {

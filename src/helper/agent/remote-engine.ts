@@ -36,6 +36,8 @@ export interface RemoteEngineDeps {
   readonly onJournal: (told: Omit<Happened, 'at'>) => void;
   /** How long a person waits for what is only shown. Default: some seconds. */
   readonly glanceMs?: number | undefined;
+  /** How long a helper has to take a connection up. Default: what it takes on a slow gateway. */
+  readonly attachMs?: number | undefined;
   /** Nothing but showing is wanted, so the first answer is waited for no longer than any other. */
   readonly onlyLooks?: boolean | undefined;
 }

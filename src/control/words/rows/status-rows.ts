@@ -22,12 +22,12 @@ export function statusRows(report: StatusReport, when: When): readonly Row[] {
     { label: 'Reboot', paragraphs: rebootWait(report, when), tone: 'attention' },
     { label: 'Consent', paragraphs: hookWait(report.hookWait, when), tone: 'attention' },
     { label: 'Slowed', paragraphs: slowed(report.throttle, when) },
-    { label: 'Installed', paragraphs: describeInstalled(report.installed, when) },
+    { label: 'Installed', paragraphs: installed(report, when) },
     { label: 'Keys', paragraphs: report.list === undefined ? [] : [`${listOf(report.list.number)} is in effect`] },
     { label: 'Running', paragraphs: running(report) },
     { label: 'Now', paragraphs: [report.idleReason] },
     { label: 'Next look', paragraphs: [nextLook(report, when)] },
-    { label: 'Last update', ...lastUpdate(report.lastOutcome, when) },
+    { label: 'Last update', ...lastUpdate(report, when) },
     { label: 'Previous', paragraphs: previous(report.previous) },
     { label: 'Packages', ...packages(report.packages) },
     { label: 'Boards', paragraphs: report.boards.map((board) => describeBoard(board, when)) },
@@ -82,6 +82,17 @@ function slowed(throttle: StatusReport['throttle'], when: When): readonly string
   return [`${rate}${until === undefined ? '' : ` until ${until}`}: [service] max_rate`];
 }
 
+/** The record of updates could not be read, or not been asked for. */
+const UNKNOWN = ['not known'];
+
+function installed(report: StatusReport, when: When): readonly string[] {
+  return isUnknown(report) && report.installed === undefined ? UNKNOWN : describeInstalled(report.installed, when);
+}
+
+function isUnknown({ phase }: StatusReport): boolean {
+  return phase === 'lost';
+}
+
 /** Describes what is installed in a slot, since when, and who signed it. */
 export function describeInstalled(installed: InstalledReport | undefined, when: When): readonly string[] {
   if (installed === undefined) return ['nothing by this agent yet'];
@@ -114,8 +125,9 @@ function running({ booted, slots }: StatusReport): readonly string[] {
   return all.length === 0 ? [] : [all.join('; ')];
 }
 
-function lastUpdate(last: OutcomeReport | undefined, when: When): Pick<Row, 'paragraphs' | 'tone'> {
-  if (last === undefined) return { paragraphs: ['none yet'] };
+function lastUpdate(report: StatusReport, when: When): Pick<Row, 'paragraphs' | 'tone'> {
+  const { lastOutcome: last } = report;
+  if (last === undefined) return { paragraphs: isUnknown(report) ? UNKNOWN : ['none yet'] };
   const at = moment(last.at, when);
   if (last.list !== undefined) return { paragraphs: [`${listOf(last.list)}: in effect, ${at}`] };
   if (last.outcome === 'installed')

@@ -134,3 +134,10 @@ test('packages as updates left them are no reason for more than their versions',
   expect(beside('Packages', told)).toBe('agent: thing-agent 1.1');
   expect(beside('Packages', renderStatus(calmStatus, page))).toBe('');
 });
+
+// Seen: while the helper was silent, which has the record of updates, it said that nothing was installed.
+test('what is not known is not told as if there was nothing', () => {
+  const text = renderStatus({ ...calmStatus, phase: 'lost', installed: undefined, lastOutcome: undefined }, page);
+  expect(beside('Installed', text)).toBe('not known');
+  expect(beside('Last update', text)).toBe('not known');
+});

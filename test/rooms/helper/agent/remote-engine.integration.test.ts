@@ -82,5 +82,8 @@ describe('an agent whose helper', () => {
     const hungUp = once(socket.resume(), 'close');
     looking[Symbol.dispose]();
     await hungUp; // nothing keeps a command waiting for an answer that nobody wants
+    // seen: "there was no answer to attach in time"
+    const working = stack.use(new RemoteEngine({ ...deps, attachMs: 50 }));
+    await expect(working.journal.probe()).rejects.toMatchObject({ code: 'helper-silent' });
   });
 });
