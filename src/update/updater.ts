@@ -74,15 +74,8 @@ export class Updater {
     return this.#lookout.lastLook;
   }
 
-  /** Finishes or undoes what was left half done, and tells the service what it does not know yet. */
-  async settle(onEvent: OnEvent, signal: AbortSignal): Promise<Outcome> {
-    const settled = await this.#settle(onEvent, signal);
-    if (settled.kind === 'settled') await this.deliver(onEvent, signal);
-    return settled;
-  }
-
-  /** Tells the service only of what has just ended: who installs a file may have no way to it. */
-  async #settle(onEvent: OnEvent, signal: AbortSignal, flags: Settling = {}): Promise<Outcome> {
+  /** Finishes or undoes what was left half done, and tells the service how it ended. */
+  async settle(onEvent: OnEvent, signal: AbortSignal, flags: Settling = {}): Promise<Outcome> {
     const { force = false, reboot = true, manual = false } = flags;
     const ports = { ...this.#ports(onEvent, manual ? 'person' : 'schedule'), rebootByHand: !reboot };
     await this.#lookout.lookBeforeSettling(ports, signal);
@@ -193,7 +186,7 @@ export class Updater {
   #intervention(onEvent: OnEvent, signal: AbortSignal, { reboot = true }: Settling = {}): Intervention {
     return {
       ports: { ...this.#ports(onEvent), rebootByHand: !reboot },
-      settle: async () => this.#settle(onEvent, signal, { reboot }),
+      settle: async () => this.settle(onEvent, signal, { reboot }),
       deliver: async () => this.deliver(onEvent, signal),
     };
   }
@@ -257,7 +250,7 @@ export class Updater {
     onEvent: OnEvent,
     signal: AbortSignal,
   ): Promise<OperationOutcome | undefined> {
-    const settled = await this.#settle(onEvent, signal, flags);
+    const settled = await this.settle(onEvent, signal, flags);
     const { phase } = this.journal.state;
     const hasEnded = settled.kind === 'rolled-back' && phase.kind !== 'rolling-back';
     if (settled.kind === 'settled' || hasEnded) return undefined;

@@ -4,10 +4,6 @@ import { WakeLimit } from './wake-limit.ts';
 
 /** The time after which another round is made if a reboot was asked for and the machine still runs. */
 const REBOOT_PATIENCE_MS = 5 * 60_000;
-/** The first pause before what is left is tried again; each next one is twice as long. */
-const LEFT_OVER_MS = 60_000;
-/** An hour in all; then the schedule decides, since a service may never take it. */
-const MOST_TRIES = 6;
 const AT_ONCE_MS = Number.NEGATIVE_INFINITY;
 const NEVER_MS = Number.POSITIVE_INFINITY;
 /** If a sleep ends so much too late, the clock was set. */
@@ -28,9 +24,6 @@ export interface Next {
  * `rebooting` asked for a reboot.
  */
 export type RoundEnd = 'settled' | 'looked' | 'failed' | 'unsettled' | 'rebooting';
-
-/** `download`: it was cut off, since the helper died. `message`: the service did not hear of an outcome or a switch. */
-export type LeftOver = 'download' | 'message';
 
 /** The looks at the service. Times are of the wall clock, in milliseconds since the epoch. */
 export interface Looks {
@@ -60,11 +53,8 @@ export class Agenda {
   #scheduledMs: number;
   /** The time of the look that a message asked for. */
   #wakeMs = NEVER_MS;
-  /** The time of a round for something that waits for a window or a hook, or for a download that was cut off. */
+  /** The time of a round for something that waits for a window or a hook. */
   #againMs = NEVER_MS;
-  /** The time at which the service is told what it did not hear. */
-  #tellMs = NEVER_MS;
-  #tries = 0;
   #lastLookMs: number | undefined;
   #failedLooks = 0;
   /** If set, the next round is at this time, whatever the schedule and messages say. */
@@ -78,8 +68,7 @@ export class Agenda {
   get next(): Next {
     if (!this.#isBegun) return { what: 'settle', atMs: AT_ONCE_MS };
     if (this.#isReloadDue) return { what: 'reload', atMs: AT_ONCE_MS };
-    const lookMs = this.#roundMs ?? Math.min(this.lookAtMs, this.#againMs);
-    return this.#tellMs < lookMs ? { what: 'settle', atMs: this.#tellMs } : { what: 'look', atMs: lookMs };
+    return { what: 'look', atMs: this.#roundMs ?? Math.min(this.lookAtMs, this.#againMs) };
   }
 
   /** The time of the next look by the schedule or a message. */
@@ -131,25 +120,11 @@ export class Agenda {
     this.#isBegun = true;
     if (this.#wakeMs <= nowMs) this.#wakeMs = NEVER_MS;
     this.#againMs = NEVER_MS;
-    this.#tellMs = NEVER_MS;
   }
 
   /** Asks for a round at this time, whatever the schedule says. Any earlier round cancels that. */
   comeAgain(atMs: number): void {
-    this.#againMs = Math.min(this.#againMs, atMs);
-  }
-
-  /**
-   * An operation has ended, and perhaps something is left over that another round soon may bring to its end. A look,
-   * which may begin an update, is made for nothing but an update that was begun.
-   */
-  noteLeftOver(left: LeftOver | undefined, nowMs: number): void {
-    if (left === undefined) this.#tries = 0;
-    if (left === undefined || this.#tries >= MOST_TRIES) return;
-    const atMs = nowMs + LEFT_OVER_MS * 2 ** this.#tries;
-    this.#tries += 1;
-    if (left === 'download') this.comeAgain(atMs);
-    else this.#tellMs = atMs;
+    this.#againMs = atMs;
   }
 
   endRound(how: RoundEnd, nowMs: number): void {

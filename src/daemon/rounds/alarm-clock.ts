@@ -3,7 +3,7 @@ import type { Log } from '../../system/log/log.ts';
 import type { Clock } from '../../system/time/clock.ts';
 import type { Wiring } from '../wiring/wiring.ts';
 import { Agenda } from './agenda.ts';
-import type { LeftOver, Next } from './agenda.ts';
+import type { Next } from './agenda.ts';
 import type { Liveness } from './liveness.ts';
 import { cronSchedule, firstTurnMs, sleepUntil, turnMs } from './schedule.ts';
 
@@ -58,13 +58,6 @@ export class AlarmClock {
     const dueMs = this.agenda.wake(clock.nowMs());
     if (dueMs === undefined) return; // the look was already asked for
     log.info({ dueInMs: Math.round(dueMs - clock.nowMs()) }, 'a message asks for a look');
-    if (this.agenda.next.atMs < atMs) this.#bell.abort();
-  }
-
-  /** An operation has ended; see `Agenda`. */
-  noteLeftOver(left: LeftOver | undefined): void {
-    const { atMs } = this.agenda.next;
-    this.agenda.noteLeftOver(left, this.#deps.clock.nowMs());
     if (this.agenda.next.atMs < atMs) this.#bell.abort();
   }
 

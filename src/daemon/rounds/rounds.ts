@@ -5,7 +5,7 @@ import type { Wiring } from '../wiring/wiring.ts';
 /** The work of one round, with one wiring and one outcome. */
 type RoundWork = (wiring: Wiring, onEvent: OnEvent, signal: AbortSignal) => Promise<OperationOutcome>;
 
-/** The round at the start: finishes or undoes what was left half done, and tells the service what it did not hear. */
+/** The round at the start: finishes or undoes what was left half done. */
 export const settleOnce: RoundWork = async (wiring, onEvent, signal) => {
   const { updater, journal, boardRoom } = wiring;
   const version = journal.state.installed?.version.name ?? 'what runs';

@@ -74,10 +74,7 @@ class Daemon {
     this.#stateWatch = new StateWatch(deps.world.log);
     this.#runner = new OperationRunner(clock, signal, {
       onEvent: (event) => this.#follow(event),
-      onEnd: (outcome) => {
-        deps.world.log.info({ outcome: outcome.kind }, describeOutcome(outcome));
-        this.#noteLeftOver();
-      },
+      onEnd: (outcome) => deps.world.log.info({ outcome: outcome.kind }, describeOutcome(outcome)),
       onFailure: (error) => this.#noteFailure(error),
     });
     this.#telemetry = new TelemetryHost(clock, () => this.#runner.running !== undefined);
@@ -231,13 +228,6 @@ class Daemon {
   #noteFailure(error: unknown): void {
     if (this.#signal.aborted || !(error instanceof AgentError)) return;
     this.#deps.world.log.warn({ code: error.code, advice: error.advice }, `the round failed: ${error.message}`);
-    this.#noteLeftOver(error.code === 'helper-lost');
-  }
-
-  #noteLeftOver(isCut = false): void {
-    const { reports, pendingSwitch } = this.#currentWiring.journal.state;
-    const isUnheard = reports.length > 0 || pendingSwitch !== undefined;
-    this.#alarmClock.noteLeftOver(isCut ? 'download' : isUnheard ? 'message' : undefined);
   }
 
   #tellStatus(text: string): void {

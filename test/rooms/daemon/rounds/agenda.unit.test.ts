@@ -56,41 +56,6 @@ describe('the agenda', () => {
     expect(agenda.next).toEqual({ what: 'look', atMs: HOUR_MS });
   });
 
-  // Seen: both waited for the schedule. A look might begin an update outside of it.
-  test.each([
-    ['message', 'settle'],
-    ['download', 'look'],
-  ] as const)('comes again soon for a %s that is left over, with growing pauses, for an hour: to %s', (left, what) => {
-    const yearly = { ...hourly, schedule: () => 365 * 24 * HOUR_MS };
-    const agenda = new Agenda(firstMs, yearly);
-    agenda.beginRound(0);
-    agenda.endRound('looked', 0);
-    const pauses: number[] = [];
-    const kinds: string[] = [];
-    let nowMs = 0;
-    for (let round = 0; round < 7; round += 1) {
-      agenda.noteLeftOver(left, nowMs);
-      agenda.endRound('settled', nowMs);
-      kinds.push(agenda.next.what);
-      pauses.push((agenda.next.atMs - nowMs) / MINUTE_MS);
-      nowMs = agenda.next.atMs;
-      agenda.beginRound(nowMs);
-    }
-    expect(pauses.slice(0, 6)).toEqual([1, 2, 4, 8, 16, 32]);
-    expect(kinds).toEqual([...Array<string>(6).fill(what), 'look']);
-  });
-
-  test('begins anew with what is left over once nothing was', () => {
-    const agenda = settled('looked');
-    agenda.noteLeftOver('message', 0);
-    agenda.noteLeftOver(undefined, 0);
-    agenda.beginRound(0);
-    agenda.endRound('looked', 0);
-    expect(agenda.next.atMs).toBe(HOUR_MS);
-    agenda.noteLeftOver('message', 0);
-    expect(agenda.next).toEqual({ what: 'settle', atMs: MINUTE_MS });
-  });
-
   /** Seen in a simulated fleet: all of it looked within five minutes after its clocks had been set forward. */
   test('leaves the look in its turn when the clock was set forward past it', () => {
     const agenda = settled('looked');
