@@ -7,7 +7,7 @@ const LOOK_MS = 10_000;
 
 /**
  * How the units of `[update.health]` are now. Undefined: there are none. Throws `unit-missing` for one that systemd does
- * not know: with it no firmware would ever be kept. One that is not active is no fault before an update.
+ * not know, or cannot start: with it no firmware would ever be kept. One that is not active is no fault before an update.
  */
 export async function lookAtHealthUnits(
   { update }: Config,
@@ -19,7 +19,7 @@ export async function lookAtHealthUnits(
   for (const unit of units) {
     const state = unitState(await run(showUnit(unit), { timeoutMs: LOOK_MS }, signal));
     const complaint = complaintOfUnit(unit, state);
-    if (state.LoadState === 'not-found')
+    if (state.LoadState !== 'loaded')
       throw new DaemonError('unit-missing', `[update.health] units: ${complaint}, and so no firmware would be kept`);
     said.push(complaint ?? `${unit} is active`);
   }

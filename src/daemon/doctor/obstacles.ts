@@ -9,16 +9,16 @@ export function noSlots(): DaemonError {
 /** The configuration file as the next start will read it. */
 export interface ConfigNow {
   readonly path: string;
-  /** The daemon still uses what stood there before. */
-  readonly hasChanged: boolean;
+  /** The daemon still uses what stood there before, until it is told so by systemctl. */
+  readonly change: 'none' | 'reload' | 'restart';
 }
 
 /** Throws ConfigError; undefined: the file was just read. */
 export type ReadAgain = (() => Promise<ConfigNow>) | undefined;
 
-export function describeConfig({ path, hasChanged }: ConfigNow): string {
-  if (!hasChanged) return `${path} can be used`;
-  return `${path} can be used, and has changed since the daemon read it: systemctl reload thing-agent`;
+export function describeConfig({ path, change }: ConfigNow): string {
+  if (change === 'none') return `${path} can be used`;
+  return `${path} can be used, and has changed since the daemon read it: systemctl ${change} thing-agent`;
 }
 
 /** Why the next start of the agent would refuse its configuration; undefined: it would not. */
@@ -32,7 +32,7 @@ export async function lookAtConfig(
 ): Promise<{ readonly trouble?: string; readonly change?: string }> {
   const now = readAgain && (await valueOrError(readAgain()));
   if (now instanceof AgentError) return { trouble: describeError(now) };
-  return now?.hasChanged === true ? { change: describeConfig(now) } : {};
+  return now === undefined || now.change === 'none' ? {} : { change: describeConfig(now) };
 }
 
 export function noTargets(): DaemonError {

@@ -1,3 +1,5 @@
+import { isDeepStrictEqual } from 'node:util';
+
 import { describeMixture } from '../../config/check/two-processes.ts';
 import type { LoadedConfig } from '../../config/load-config.ts';
 import type { OperationEvent } from '../../control/events.ts';
@@ -209,8 +211,11 @@ class Daemon {
   };
 
   readonly #readAgain = async (): Promise<ConfigNow> => {
-    const { path, digest } = await this.#deps.reload();
-    return { path, hasChanged: digest !== this.#loaded.digest };
+    const { path, digest, config } = await this.#deps.reload();
+    if (digest === this.#loaded.digest) return { path, change: 'none' };
+    const { paths, system } = this.#loaded.config;
+    const isSamePlace = isDeepStrictEqual(config.paths, paths) && config.system.helper === system.helper;
+    return { path, change: isSamePlace ? 'reload' : 'restart' };
   };
 
   readonly #record = (id: SecurityEventId, detail: string): void =>

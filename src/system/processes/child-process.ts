@@ -39,15 +39,16 @@ export class ProgramError extends SystemError {
 
 export type RunProgram = typeof runProgram;
 
-/** What a program left behind may hold its output open, and is not waited for longer than this. */
-const LEFT_OPEN_MS = 1_000;
+/** What a program left behind may hold its output open, and is not waited for longer than this; what it prints later is lost. */
+const LEFT_OPEN_MS = 3_000;
 /** A program that was killed, and does not end (it waits for a device), is given up after this time. */
 const KILLED_MS = 10_000;
 
 /**
- * Runs a program to its end, without a shell. Returns its result, whatever its exit code; what it has started in a
- * process group of its own, and left behind, is not waited for. Invariant 6: the program and its process group are
- * killed with SIGKILL at the deadline, at the output bound, or when the signal is aborted.
+ * Runs a program to its end, without a shell. Returns its result, whatever its exit code. What it left behind with its
+ * output open is given a moment, and then killed if it is in the program's process group, and let go if it is not.
+ * Invariant 6: the program and its process group are killed with SIGKILL at the deadline, at the output bound, or when
+ * the signal is aborted.
  */
 export async function runProgram(
   command: readonly [string, ...string[]],
@@ -89,7 +90,7 @@ class Running {
     child.on('exit', () => {
       clearTimeout(this.#lastWait);
       // the event loop reads what is there before it comes to the second of these
-      this.#lastWait = setTimeout(() => setImmediate(() => setImmediate(() => this.#hangUp())), LEFT_OPEN_MS);
+      this.#lastWait = setTimeout(() => setImmediate(() => setImmediate(() => this.#letGo())), LEFT_OPEN_MS);
     });
     child.on('close', (code) => (this.#failure === undefined ? resolve(code ?? undefined) : reject(this.#failure)));
   }
@@ -98,8 +99,7 @@ class Running {
   fail(error: unknown): void {
     if (this.#failure !== undefined) return;
     this.#failure = error;
-    killGroup(this.#child.pid);
-    this.#hangUp();
+    this.#letGo();
     this.#lastWait ??= setTimeout(() => this.#ended.reject(error), KILLED_MS);
   }
 
@@ -123,7 +123,8 @@ class Running {
     throw new Error('a program ran without its pipes');
   }
 
-  #hangUp(): void {
+  #letGo(): void {
+    killGroup(this.#child.pid);
     for (const stream of [this.#child.stdin, this.#child.stdout, this.#child.stderr]) stream?.destroy();
   }
 }

@@ -13,7 +13,7 @@ export interface UnitState {
 const properties = ['LoadState', 'ActiveState', 'SubState', 'InvocationID'] as const;
 
 export function showUnit(unit: string): [string, ...string[]] {
-  return ['systemctl', 'show', `--property=${properties.join(',')}`, unit];
+  return ['systemctl', 'show', `--property=${properties.join(',')}`, '--', unit];
 }
 
 export function unitState({ stdout }: Pick<ProgramResult, 'stdout'>): UnitState {
@@ -30,6 +30,7 @@ export function unitState({ stdout }: Pick<ProgramResult, 'stdout'>): UnitState 
 /** Why the unit is not active; undefined: it is. */
 export function complaintOfUnit(unit: string, { LoadState, ActiveState, SubState }: UnitState): string | undefined {
   if (LoadState === 'not-found') return `there is no unit ${unit}`;
+  if (LoadState !== 'loaded' && LoadState !== '') return `${unit} is ${LoadState}, so it cannot be active`;
   if (ActiveState === 'active') return undefined;
   if (ActiveState === '') return `systemd does not say how ${unit} is`;
   return `${unit} is ${ActiveState}${SubState === ActiveState ? '' : ` (${SubState})`}`;

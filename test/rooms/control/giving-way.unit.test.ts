@@ -202,29 +202,33 @@ describe('what would be refused all the same', () => {
     expect(await round).toEqual(kept);
   });
 
+  const updater = {} as Wiring['updater'];
+
   test('is a way back to a slot that nobody saw run', async () => {
     const journal = { state: { ...initialState, phase: { kind: 'idle' } } } as Wiring['journal'];
     const bootloader = { bootedSlot: async () => 'A' } as unknown as Wiring['bootloader'];
-    const refused = refuseEmptyRollback({ operation: 'rollback' }, { journal, bootloader }, forever);
+    const refused = refuseEmptyRollback({ operation: 'rollback' }, { journal, bootloader, updater }, forever);
     await expect(refused).rejects.toMatchObject({ code: 'nothing-to-go-back-to', message: /slot B/ });
-    await refuseEmptyRollback({ operation: 'cancel' }, { journal, bootloader }, forever);
+    await refuseEmptyRollback({ operation: 'cancel' }, { journal, bootloader, updater }, forever);
     const seen = {
       ...initialState,
       slots: { ...initialState.slots, B: { ...initialState.slots.B, seen: { at: '' } } },
     };
     const other = { state: seen } as unknown as Wiring['journal'];
-    await refuseEmptyRollback({ operation: 'rollback' }, { journal: other, bootloader }, forever);
+    await refuseEmptyRollback({ operation: 'rollback' }, { journal: other, bootloader, updater }, forever);
   });
 
   // Seen: a download of a package ended for it.
   test('is a way back where no update has changed a package', async () => {
     const rollback = { operation: 'rollback' } as const;
     const journalOf = (state: object): Wiring['journal'] => ({ state }) as unknown as Wiring['journal'];
-    const fresh = { journal: journalOf(initialState), bootloader: undefined };
+    const fresh = { journal: journalOf(initialState), bootloader: undefined, updater };
     await expect(refuseEmptyRollback(rollback, fresh, forever)).rejects.toMatchObject({
       code: 'nothing-to-go-back-to',
     });
-    const changed = { journal: journalOf({ ...initialState, beforeBoards: {} }), bootloader: undefined };
+    const changed = { journal: journalOf({ ...initialState, beforeBoards: {} }), bootloader: undefined, updater };
     await refuseEmptyRollback(rollback, changed, forever);
+    // where nothing is a target, that is what is wrong
+    await refuseEmptyRollback(rollback, { ...fresh, updater: undefined }, forever);
   });
 });

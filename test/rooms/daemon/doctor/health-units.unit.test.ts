@@ -34,6 +34,14 @@ describe('the units that have to be active after an update', () => {
     });
   });
 
+  test('are wrong where systemd cannot start one, or says nothing of it, as of a template', async () => {
+    const others = { 'off.service': 'LoadState=masked\nActiveState=inactive\nSubState=dead\n', 'app@.service': '' };
+    for (const unit of Object.keys(others)) {
+      const found = lookAtHealthUnits(configured([unit]), never, systemctl(others));
+      await expect(found).rejects.toMatchObject({ code: 'unit-missing' });
+    }
+  });
+
   test('are no finding where there are none', async () => {
     expect(await lookAtHealthUnits(configured([]), never, systemctl(states))).toBeUndefined();
   });

@@ -20,6 +20,14 @@ describe('a program that leaves a process with its output open', () => {
     expect({ exitCode, bytes: stdout.length, stderr }).toEqual({ exitCode: 3, bytes: 300_000, stderr: 'why\n' });
   });
 
+  test('takes along what is in its group', async () => {
+    const seconds = `6${String(process.pid).padStart(8, '0')}`;
+    const { exitCode } = await runProgram(['sh', '-c', `sleep ${seconds} & exit 0`], { timeoutMs: 30_000 }, never);
+    expect(exitCode).toBe(0);
+    const left = promisify(execFile)('pgrep', ['--full', `sleep ${seconds}`]);
+    await expect(left).rejects.toMatchObject({ code: 1 });
+  });
+
   test('is ended by its deadline', async () => {
     const running = runProgram(['sh', '-c', `${LEFT_BEHIND} sleep 60`], { timeoutMs: 500 }, never);
     await expect(running).rejects.toMatchObject({ code: 'program-timeout' });

@@ -101,6 +101,7 @@ describe('the health gate', () => {
       'systemctl',
       'show',
       '--property=LoadState,ActiveState,SubState,InvocationID',
+      '--',
       'app.service',
     ]);
   });
