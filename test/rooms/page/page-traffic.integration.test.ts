@@ -47,9 +47,9 @@ describe('a file', () => {
     await rig.serve(rig.withPassword);
     expect(await readdir(rig.directory)).toEqual(['password']);
     expect(await send(await rig.login(), Buffer.from('content'))).toMatchObject({ status: 200 });
+    while ((await readdir(rig.directory)).includes('page')); // it was answered when it began
     expect(seen).toEqual([join(rig.directory, 'page/v-2.artifact'), 0o600, 0o700, 'content']);
     expect(rig.agent.calls.find(([name]) => name === 'install')?.[1]).toMatchObject({ force: false, reboot: true });
-    while ((await readdir(rig.directory)).includes('page')); // it was answered when it began
   });
 
   test('is refused without its token, while another is installed, and where there is no room', async () => {
