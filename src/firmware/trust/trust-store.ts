@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 
-import { ownFs, readDurableTextFile, replaceFileDurably } from '../../system/files/durable-file.ts';
+import { ownFs, readDurableTextFile, replaceFileDurably, StorageError } from '../../system/files/durable-file.ts';
 import type { DurableFs } from '../../system/files/durable-file.ts';
 import { FirmwareError, VerificationError } from '../errors.ts';
 import { fromFile, joinRevoked, parseKeptListFile } from './trust-list.ts';
@@ -44,8 +44,8 @@ export class TrustStore {
   }
 
   /**
-   * The last list as far as it is known, even if its file is damaged: new lists are compared with it. Throws
-   * StorageError.
+   * The last list as far as it is known, even if its file is damaged or cannot be read: new lists are compared with it.
+   * Throws StorageError if its copy cannot be read, either.
    */
   async lastKnown(): Promise<KeptList | undefined> {
     return keptListOf((await this.#readLastKnown()).file);
@@ -83,7 +83,7 @@ export class TrustStore {
   }
 
   async #readLastKnown(): Promise<{ readonly file: KeptListFile | undefined; readonly isDamaged: boolean }> {
-    const file = await this.#readFile().catch(whereDamaged);
+    const file = await this.#readFile().catch(whereUnusable);
     if (file !== 'damaged') return { file, isDamaged: false };
     const copy = await this.#readAt(this.#copyPath).catch(whereDamaged);
     return { file: copy === 'damaged' ? undefined : copy, isDamaged: true };
@@ -107,6 +107,10 @@ export class TrustStore {
 
 function keptListOf(file: KeptListFile | undefined): KeptList | undefined {
   return file && { ...fromFile(file), artifact: file.artifact };
+}
+
+function whereUnusable(error: unknown): 'damaged' {
+  return error instanceof StorageError ? 'damaged' : whereDamaged(error);
 }
 
 function whereDamaged(error: unknown): 'damaged' {

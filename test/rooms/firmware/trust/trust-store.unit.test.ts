@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest';
 
 import { fromFile, parseTrustListFile } from '../../../../src/firmware/trust/trust-list.ts';
 import { TrustStore } from '../../../../src/firmware/trust/trust-store.ts';
+import { StorageError } from '../../../../src/system/files/durable-file.ts';
 import type { DurableFs } from '../../../../src/system/files/durable-file.ts';
 import { makeKeyPair } from '../artifact/keys.ts';
 import { fingerprint, listBytes, listFile } from './lists.ts';
@@ -182,6 +183,19 @@ describe('a damaged file beside its copy', () => {
     const { store } = await damaged();
     await store.take(listFile({ number: 2, revoked }));
     expect(await store.read()).toMatchObject({ number: 2, revoked });
+  });
+
+  // Seen in the sweep: one failed read, and a revoked release on trial was kept.
+  test('that cannot be read gives way to the copy, which is enough to know what was revoked', async () => {
+    const { volume } = await damaged();
+    const fs = volume.promises as unknown as DurableFs;
+    const failing = async (path: string): Promise<string> => {
+      if (path === '/state/trust.json') throw new StorageError('read', path, new Error('EIO'));
+      return volume.readFileSync(path, 'utf8') as string;
+    };
+    const store = new TrustStore('/state', fs, failing);
+    expect(await store.lastKnown()).toMatchObject({ number: 2, revoked });
+    await expect(store.read()).rejects.toBeInstanceOf(StorageError);
   });
 
   test('that is damaged, too, is told by its name', async () => {
