@@ -1,6 +1,7 @@
 import type { OperationOutcome } from '../../../src/control/events.ts';
 import { AgentError } from '../../../src/system/errors.ts';
 import type { UpdateState } from '../../../src/update/journal/state.ts';
+import { NO_FILE } from '../../stand-ins/machine/memory/forgetful-fs.ts';
 import { Faults } from './faults.ts';
 import type { Fault, FaultCounts } from './faults.ts';
 import type { Catalog } from './gateway/catalog.ts';
@@ -247,7 +248,10 @@ export class Life {
     if (hardware.power.isOut) return program;
     chronicle.watch(() => judgeFiles(this.gateway));
     const isRead = program.journal.missing === undefined || found === undefined;
+    // A folder that was set aside just before a kill may be back: until a journal is there, nothing was decided.
+    const maySlipBack = found === undefined && chronicle.journals.has(NO_FILE);
     if (isRead) reduceTo(chronicle.journals, found);
+    if (maySlipBack) chronicle.journals.add(NO_FILE);
     return program;
   }
 
