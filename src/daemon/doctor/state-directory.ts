@@ -2,7 +2,9 @@ import { access, constants, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import type { Config } from '../../config/config.ts';
+import { ReportedFailure } from '../../control/control-errors.ts';
 import { agentFolder } from '../../helper/agent-side.ts';
+import { HelperError } from '../../helper/errors.ts';
 import { refuseStateOnSlot } from '../../slots/mounts.ts';
 import type { SlotsTargetSettings } from '../../slots/settings.ts';
 import { findKeeping, refuseStateInMemory } from '../../slots/state-in-memory.ts';
@@ -199,6 +201,7 @@ function describeStateTrouble(trouble: AgentError): string {
 const ofDirectory: ReadonlySet<string> = new Set(['state-unavailable', 'disk-full', 'state-on-slot']);
 
 /** Of two processes it is the helper that has the directory, and anything else is wrong with the helper, or on the way to it. */
-function blamed({ code }: AgentError): string {
-  return ofDirectory.has(code) ? 'the state directory' : 'the helper';
+function blamed(error: AgentError): string {
+  const isOfHelper = error instanceof HelperError || error instanceof ReportedFailure;
+  return isOfHelper && !ofDirectory.has(error.code) ? 'the helper' : 'the state directory';
 }

@@ -4,7 +4,7 @@ import type { Config } from '../../../../src/config/config.ts';
 import { StateWatch } from '../../../../src/daemon/doctor/state-directory.ts';
 import { HelperError } from '../../../../src/helper/errors.ts';
 import { fromLinkError } from '../../../../src/helper/link/link-error.ts';
-import type { AgentError } from '../../../../src/system/errors.ts';
+import { AgentError } from '../../../../src/system/errors.ts';
 import { StorageError } from '../../../../src/system/files/durable-file.ts';
 import { silentLog } from '../../../../src/system/log/log.ts';
 import type { Journal } from '../../../../src/update/journal/journal.ts';
@@ -27,6 +27,11 @@ test.each<[string, AgentError, string]>([
   [
     'a full disk',
     new StorageError('write', '/state/j', Object.assign(new Error('full'), { code: 'ENOSPC' })),
+    'the state directory',
+  ],
+  [
+    'a directory that others may write, where there is no helper',
+    new AgentError({ code: 'writable-by-others', message: 'who?', remedy: 'give-up', exit: 'configuration' }),
     'the state directory',
   ],
   [
