@@ -101,7 +101,7 @@ export const updateSchema = z.strictObject({
         .meta({ description: 'Programs that have to exit with 0', examples: [[['/usr/lib/app/healthy']]] }),
       user: user(),
       units: z
-        .array(text().regex(/^[\w:.\\@-]{1,255}$/, 'is no name of a unit'))
+        .array(text().regex(/^[\w:.\\@-]{1,255}$/, 'the name of a unit such as "app.service"'))
         .max(32)
         .default([])
         .meta({ description: 'Units that have to be active', examples: [['app.service']] }),

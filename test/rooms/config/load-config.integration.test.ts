@@ -304,6 +304,18 @@ after_commit = { user = "nobody", command = ["${exposed}"] }
     ]);
   });
 
+  // systemctl would take it for an option.
+  test.each(['--host=elsewhere', 'a unit', ''])('takes %j for no name of a unit', async (unit) => {
+    await writeFile(
+      path,
+      `[service]\nurl = "https://x.example.com"\n[update.health]\nunits = [${JSON.stringify(unit)}]\n`,
+    );
+    const { problems } = await checkConfig(path, {});
+    expect(problems.map(({ message }) => message)).toContainEqual(
+      expect.stringMatching(/^update\.health\.units\[0\]: expected (?:the name of a unit|a text that is not empty)/),
+    );
+  });
+
   test('names mistakes of every kind at once, in the order of the file', async () => {
     const text = `[service]
 url = "https://things.example.com"
