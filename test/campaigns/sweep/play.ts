@@ -251,6 +251,8 @@ class History {
   async #start(deed: Start): Promise<void> {
     if (deed.do === 'reboot') return this.#reboot();
     if (deed.do === 'fall-back') return this.life.fallBack();
+    // Two cuts and this, each before the agent could say that it runs, are as many starts as a bootloader counts.
+    if (this.life.cutsMade > SILENT_STARTS) await this.life.serve(async () => ({ kind: 'up-to-date', version: '' }));
     this.life.gateway.hardware.missesState = deed.withoutState === true;
     await this.life.act(rebootForeign);
     return undefined;
