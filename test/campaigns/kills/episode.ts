@@ -164,12 +164,14 @@ function roundsOf([command]: readonly string[]): ((line: string) => boolean) | u
   };
 }
 
-/** 77: refused, held back, or there is nothing to go back to. */
+/** 77: refused, held back, or there is nothing to go back to. 70: a trial ended, of which a person is told how. */
 const EXPECTED_EXITS: ReadonlySet<number | null> = new Set([0, 77]);
+const rolledBack = / (is left|was rolled back)\b/;
 
 function complaintsAbout({ struck, exitCode, output }: RunEnd): readonly string[] {
   const found: string[] = [];
-  if (struck === undefined && !EXPECTED_EXITS.has(exitCode)) found.push(`the agent ended with ${exitCode}`);
+  const isExpected = EXPECTED_EXITS.has(exitCode) || (exitCode === 70 && rolledBack.test(output));
+  if (struck === undefined && !isExpected) found.push(`the agent ended with ${exitCode}`);
   if (/\n\s+at |unexpected failure/.test(output)) found.push('a person saw a stack trace');
   return found;
 }
