@@ -4,13 +4,14 @@ import { join } from 'node:path';
 import process from 'node:process';
 import { promisify } from 'node:util';
 
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 
 import type { StatusReport } from '../../../src/control/reports.ts';
 import { FileGateway, stop } from '../../stand-ins/machine/file-gateway.ts';
 import { bufferContent, randomContent } from '../../stand-ins/service/firmware-content.ts';
 import { startStandIn } from '../../stand-ins/service/stand-in.ts';
 import type { StandIn } from '../../stand-ins/service/stand-in.ts';
+import type { VersionSetup } from '../../stand-ins/service/world.ts';
 import { buildArtifact } from '../firmware/artifact/build-artifact.ts';
 import { makeKeyPair } from '../firmware/artifact/keys.ts';
 
@@ -18,6 +19,8 @@ const MIB = 1024 * 1024;
 const keys = makeKeyPair('ecdsa-p256', 'release.pem');
 /** Slow enough for a look while it goes on, and for a checkpoint before its end. */
 const slowly = { kind: 'drip', bytes: 64 * 1024, everyMs: 25 } as const;
+/** What the service has; made once. */
+let versions: readonly VersionSetup[];
 
 let stack: AsyncDisposableStack;
 let service: StandIn;
@@ -28,14 +31,15 @@ async function signed(name: string, content: Buffer): Promise<Buffer> {
   return buildArtifact({ name, devices: ['demo-gateway'], files, key: keys.privateKey });
 }
 
-beforeEach(async () => {
-  stack = new AsyncDisposableStack();
+beforeAll(async () => {
   const content = Buffer.from(randomContent(24 * MIB, 3).read(0, 24 * MIB));
-  const first = bufferContent(await signed('0', Buffer.from('healthy 0')));
-  const versions = [
-    { id: '0', name: '0', firmware: first },
+  versions = [
+    { id: '0', name: '0', firmware: bufferContent(await signed('0', Buffer.from('healthy 0'))) },
     { id: '2', name: '2', firmware: bufferContent(await signed('2', content)) },
   ];
+});
+beforeEach(async () => {
+  stack = new AsyncDisposableStack();
   service = stack.use(await startStandIn({ versions, targetVersionId: '0' }));
   const options = { image: Buffer.from('healthy 0'), slotBytes: 32 * MIB, trustedKey: keys.publicPem };
   gateway = stack.use(await FileGateway.create({ ...options, serviceUrl: service.url }));
@@ -49,10 +53,10 @@ async function status(): Promise<StatusReport> {
 }
 
 async function untilStatus(isSo: (report: StatusReport) => boolean): Promise<StatusReport> {
-  for (;;) {
-    const report = await status();
-    if (isSo(report)) return report;
-  }
+  let report = await status();
+  const isNow = async (): Promise<boolean> => isSo((report = await status()));
+  if (!isSo(report)) await expect.poll(isNow, { timeout: 60_000 }).toBe(true);
+  return report;
 }
 
 test('nobody at work keeps anybody from looking; what was cut off says how much is there and how it goes on', async () => {

@@ -71,6 +71,7 @@ export class PackageRig<Machine extends DebianMachine = PackageMachine> implemen
   readonly #opened: AsyncDisposableStack;
   readonly #keys = makeKeyPair('ecdsa-p256');
   #hasHelper = false;
+  #patienceSeconds = 30;
 
   private constructor(parts: RigParts<Machine>, opened: AsyncDisposableStack) {
     this.service = parts.service;
@@ -139,8 +140,15 @@ export class PackageRig<Machine extends DebianMachine = PackageMachine> implemen
     await machine.console.until(/the helper is up/);
   }
 
+  /** How long the guard waits for an agent of a package that never comes up, from now on. */
+  async patience(seconds: number): Promise<void> {
+    this.#patienceSeconds = seconds;
+    await this.machine.put('etc/thing-agent/config.toml', this.#config);
+    await this.machine.tell('systemctl', 'reload', 'thing-agent');
+  }
+
   get #config(): string {
-    return configText(this.#serviceTable, this.#hasHelper);
+    return configText(this.#serviceTable, this.#hasHelper, this.#patienceSeconds);
   }
 
   /** A package of this version; its file. */
@@ -239,7 +247,7 @@ async function versionBefore(deb: string, directory: string, node: string): Prom
   return file;
 }
 
-function configText(service: string, hasHelper: boolean): string {
+function configText(service: string, hasHelper: boolean, patienceSeconds: number): string {
   return `
 service = ${service}
 device = { serial_number = "GW-1", factory_version = "v0", device_type = "test-gateway" }
@@ -250,6 +258,6 @@ ${hasHelper ? 'system = { helper = "/run/thing-helper/helper.sock" }' : ''}
 [targets.agent]
 kind = "package"
 package = "thing-agent"
-patience = "30s"
+patience = "${patienceSeconds}s"
 `;
 }

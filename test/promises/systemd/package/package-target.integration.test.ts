@@ -118,6 +118,7 @@ describe('two processes', () => {
   });
 
   test('one in which no agent comes up is put back, and neither process runs, nor installs a person, meanwhile', async () => {
+    await rig.patience(10);
     await rig.offer('v6b', '1.6.1', 'broken');
     const report = rig.nextReport();
     await rig.order();
@@ -131,6 +132,7 @@ describe('two processes', () => {
     await expectRest('1.1');
     const user = await rig.machine.tell('systemctl', 'show', '--value', '--property=User', 'thing-agent');
     expect(user).toBe('thing-agent');
+    await rig.patience(30);
   }, 300_000);
 });
 

@@ -18,6 +18,11 @@ export interface DebianRecipe {
 /** As little as boots in a container: systemd, and what README.md says that the agent needs. */
 const container: DebianRecipe = {
   packages: ['systemd-sysv', 'dbus', 'passwd', 'libstdc++6', 'util-linux', 'libubootenv-tool'],
+  // At each boot and each reload systemd starts a dozen programs for what such a machine has none of; it may have an fstab.
+  finish: `
+    mkdir etc/systemd/system-generators
+    for it in usr/lib/systemd/system-generators/*; do ln -s /dev/null "etc/systemd/system-generators/\${it##*/}"; done
+    rm etc/systemd/system-generators/systemd-fstab-generator`,
 };
 const leftOut = ['doc', 'man', 'info', 'locale', 'zoneinfo'].map((name) => `/usr/share/${name}/*`);
 
