@@ -17,7 +17,7 @@ import type { Found, Recovery } from './recover.ts';
 import { findStateTrouble, isWithoutFallback, leaveWithoutJournal } from './stateless-trial.ts';
 import type { WhyLeft } from './stateless-trial.ts';
 import {
-  commitTrial,
+  commitApproved,
   consentToReboot,
   finishRollback,
   giveUpSlot,
@@ -64,7 +64,7 @@ async function apply(recovery: Recovery, booted: SlotName, ports: UpdatePorts, s
     case 'await-reboot':
       return goOn(recovery, booted, ports, signal);
     case 'commit':
-      return commitTrial(recovery.phase, ports, signal);
+      return commitApproved(recovery.phase, ports, signal);
     case 'judge':
       return judge(booted, ports, signal);
     case 'leave-trial':

@@ -185,6 +185,23 @@ export async function commitTrial(phase: PhaseOf<'trial'>, ports: UpdatePorts, s
   return { kind: 'installed', version: phase.attempt.version.name };
 }
 
+/**
+ * Promise `revocation`: commits a trial that was approved before a restart, unless a list has forbidden it since. What
+ * the bootloader has committed already stays.
+ */
+export async function commitApproved(
+  phase: PhaseOf<'trial'>,
+  ports: UpdatePorts,
+  signal: AbortSignal,
+): Promise<TrialEnd> {
+  const revocation = await findRevocation(phase, ports);
+  if (revocation === undefined) return commitTrial(phase, ports, signal);
+  const isUndecided = !hasSlotPayload(phase.firmware) || (await ports.bootloader.onTrial(signal));
+  return isUndecided
+    ? leaveTrial({ ...revocation, fault: 'firmware' }, ports, signal)
+    : commitTrial(phase, ports, signal);
+}
+
 export async function leaveTrial(why: Complaint, ports: UpdatePorts, signal: AbortSignal): Promise<TrialEnd> {
   const { phase } = await ports.journal.append({ type: 'rollback-started', ...why });
   return rollBack(phase, ports, signal);

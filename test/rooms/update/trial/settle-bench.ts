@@ -77,6 +77,8 @@ export class Bench {
   staged: string = rootfs.digest;
   complaint: string | undefined;
   reachesService = true;
+  /** Why a list forbids the firmware on trial. */
+  revocation: string | undefined;
   /** The power fails while the health is checked. */
   cut = false;
   reboots = 0;
@@ -141,6 +143,7 @@ export class Bench {
       random: () => 0.5,
       log: silentLog,
       imageVersion: async () => undefined,
+      revoked: async () => this.revocation,
       newAttemptId: () => 'none',
       onProgress: () => {},
       hold: () => this.hold,

@@ -61,6 +61,30 @@ describe('a trial that was found healthy', () => {
     expect(bench.journal.state.installed).toMatchObject({ slot: 'B' });
   });
 
+  // Seen in the sweep: killed between the two, and a list came before the next start. What it revoked was committed.
+  test.each<FakeStyle>(['counters', 'one-shot'])('goes back where a list revoked it meanwhile (%s)', async (style) => {
+    const bench = new Bench({ phase: { ...trial, approved: true } }, style);
+    await bench.startTrial();
+    bench.revocation = 'was revoked by list 2';
+    expect(await bench.settle()).toMatchObject({ kind: 'rebooting', goesBack: true });
+    expect(bench.bootloader.boot()).toBe('A');
+    expect(await bench.settle()).toMatchObject({ kind: 'rolled-back', reason: 'version two was revoked by list 2' });
+    expect(bench.journal.state.lastOutcome).toMatchObject({ code: 'trust-withdrawn' });
+    expect(bench.bootloader.bootable).toEqual(['A']);
+  });
+
+  test.each<FakeStyle>(['counters', 'one-shot'])(
+    'stays where the bootloader had committed it before the list came (%s)',
+    async (style) => {
+      const bench = new Bench({ phase: { ...trial, approved: true } }, style);
+      await bench.startTrial();
+      await bench.bootloader.commit('B', signal);
+      bench.revocation = 'was revoked by list 2';
+      expect(await bench.settle()).toMatchObject({ kind: 'installed' });
+      expect(bench.journal.state.installed).toMatchObject({ slot: 'B' });
+    },
+  );
+
   test('is judged again where the bootloader fell back before it was committed, and it is tried again', async () => {
     const bench = new Bench({ phase: { ...trial, approved: true, trialsLeft: 0 } });
     expect(await bench.settle()).toMatchObject({ kind: 'rolled-back' });
@@ -158,6 +182,14 @@ describe('a trial of boards alone', () => {
     const bench = new Bench({ phase: boards });
     expect(await bench.settle()).toMatchObject({ kind: 'installed' });
     expect(bench.journal.state.installed).toMatchObject({ slot: 'A' });
+  });
+
+  // No bootloader decides about them: what the journal does not call committed is not.
+  test('goes back where a list revoked it after it was found healthy', async () => {
+    const bench = new Bench({ phase: { ...boards, boards: {}, approved: true } });
+    bench.revocation = 'was revoked by list 2';
+    expect(await bench.settle()).toMatchObject({ kind: 'rolled-back' });
+    expect(bench.journal.state.lastOutcome).toMatchObject({ code: 'trust-withdrawn' });
   });
 
   // What was known to run was kept, as a trial that nobody here had armed; then the boards were flashed under it.
