@@ -193,7 +193,7 @@ export class Chronicle {
         await inner.tryOnce(slot, evidence, signal);
       },
       commit: async (slot, signal): Promise<void> => {
-        this.#judgeCommit(slot);
+        this.#judgeCommit(slot, slot === this.keeping && !(await inner.onTrial(signal)));
         this.keeping = slot;
         this.ran[slot] = this.imageIn(slot)?.id;
         await inner.commit(slot, signal);
@@ -260,7 +260,11 @@ export class Chronicle {
     throw this.#violation(`slot ${slot} is armed with evidence of ${evidence.digest}, but holds ${describe(entry)}`);
   }
 
-  #judgeCommit(slot: SlotName): void {
+  /**
+   * `mayBeMade`: it had begun before a cut, which may have come behind the bootloader's write, or behind the first of a
+   * handler's calls: this boot is no trial any more. A list that was taken since comes too late for it.
+   */
+  #judgeCommit(slot: SlotName, mayBeMade: boolean): void {
     // one that had begun was decided with the state at hand, whether the cut came before or behind it
     if (slot === this.trying && slot !== this.keeping) this.#judgeMemory(slot);
     const entry = this.imageIn(slot);
@@ -268,7 +272,7 @@ export class Chronicle {
     if (!this.keptByHand && !/^(?:good|flap)/.test(entry.image)) {
       throw this.#violation(`slot ${slot} is committed with "${entry.image}"`);
     }
-    if (slot === this.trying && this.#isRevoked(entry)) {
+    if (slot === this.trying && !mayBeMade && this.#isRevoked(entry)) {
       throw this.#violation(`slot ${slot} is committed with "${entry.image}", which was revoked`);
     }
     const { running } = this.#hardware.board;
