@@ -73,11 +73,11 @@ function judgeArming({ hardware, chronicle }: Gateway): void {
   const isNew = hardware.disk.read(JOURNAL) === undefined && hardware.folders === 0;
   const isIdle = state === undefined ? isNew : state.phase.kind === 'idle';
   if (!isIdle) return;
-  const { trying, kept, keeping } = chronicle;
+  const { trying, kept, keeping, keptBefore } = chronicle;
   demand(trying === undefined || boot.next !== trying, `the journal is idle, but slot ${trying} is armed`);
   const slot = state?.installed?.slot;
   // Where the bootloader fell back, the journal knows first; cut again and again before the bootloader does, it goes back once more.
-  const mayBe = [undefined, kept, keeping, boot.next, boot.booted];
+  const mayBe = [undefined, kept, keeping, keptBefore, boot.next, boot.booted];
   const isKept = mayBe.includes(slot);
   demand(isKept, `the journal says that slot ${slot} is installed, but slot ${kept} is what was committed`);
 }

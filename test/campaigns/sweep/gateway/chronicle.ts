@@ -28,6 +28,7 @@ export interface ChronicleState {
   readonly trying: SlotName | undefined;
   readonly kept: SlotName;
   readonly keeping: SlotName | undefined;
+  readonly keptBefore: SlotName | undefined;
   readonly ran: Readonly<Partial<Record<SlotName, string | undefined>>>;
   /** Undefined: as the boot order has them now. */
   readonly others?: readonly string[] | undefined;
@@ -41,6 +42,7 @@ export const newChronicle: ChronicleState = {
   trying: undefined,
   kept: 'A',
   keeping: undefined,
+  keptBefore: undefined,
   ran: {},
   lists: noLists,
 };
@@ -52,6 +54,8 @@ export const newChronicle: ChronicleState = {
 export class Chronicle {
   readonly #hardware: Hardware;
   readonly #catalog: Catalog;
+  /** Of the program that runs. */
+  #journal: Journal | undefined;
   /** What the journal's file may say: what was acknowledged last, and what was being written since. */
   readonly journals: Possible;
   /** The same of the key in the identity's file. */
@@ -64,6 +68,12 @@ export class Chronicle {
   kept: SlotName;
   /** About to be committed. */
   keeping: SlotName | undefined;
+  /**
+   * What the journal on the disk still calls installed: the bootloader fell back, and what runs then was kept while the
+   * journal could not be read, since the state directory lay in memory, or the disk failed. So the journal could not be
+   * told first. It is told before the next commit with a journal.
+   */
+  keptBefore: SlotName | undefined;
   readonly lists: KeptLists;
   /** The version in a slot when it was committed last. */
   ran: Partial<Record<SlotName, string | undefined>>;
@@ -83,17 +93,18 @@ export class Chronicle {
     this.trying = state.trying;
     this.kept = state.kept;
     this.keeping = state.keeping;
+    this.keptBefore = state.keptBefore;
     this.ran = { ...state.ran };
     this.lists = new KeptLists(state.lists);
     this.others = state.others ?? hardware.boot.others;
   }
 
   get state(): ChronicleState {
-    const { trying, kept, keeping } = this;
+    const { trying, kept, keeping, keptBefore } = this;
     const { others } = this;
     const ran = { ...this.ran };
     const [journals, identities, begun] = [[...this.journals], [...this.identities], [...this.begun]];
-    return { journals, identities, begun, trying, kept, keeping, ran, others, lists: this.lists.state };
+    return { journals, identities, begun, trying, kept, keeping, keptBefore, ran, others, lists: this.lists.state };
   }
 
   journalWasLost = false;
@@ -127,6 +138,7 @@ export class Chronicle {
   }
 
   journal(inner: Journal): Journal {
+    this.#journal = inner;
     let last: Promise<unknown> = Promise.resolve();
     const append = async <T extends EventType>(event: EventOf<T>): Promise<StateAfter<T>> => {
       this.#judgeEvent(event, inner.state);
@@ -195,6 +207,7 @@ export class Chronicle {
       commit: async (slot, signal): Promise<void> => {
         this.#judgeCommit(slot, slot === this.keeping && !(await inner.onTrial(signal)));
         this.keeping = slot;
+        this.#noteUntold(slot);
         this.ran[slot] = this.imageIn(slot)?.id;
         await inner.commit(slot, signal);
         this.kept = slot;
@@ -202,6 +215,13 @@ export class Chronicle {
         if (this.trying === slot) this.trying = undefined;
       },
     };
+  }
+
+  #noteUntold(slot: SlotName): void {
+    const { stateMount, diskRefuses } = this.#hardware;
+    const isUnreadable = this.#journal?.missing !== undefined && (stateMount.isInMemory || diskRefuses);
+    if (!isUnreadable) this.keptBefore = undefined;
+    else if (slot !== this.kept) this.keptBefore ??= this.kept;
   }
 
   /** As the program reboots by itself. */

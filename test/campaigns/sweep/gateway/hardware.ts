@@ -97,6 +97,8 @@ export class Hardware {
   readonly stateMount: StateMount;
   /** At its next start. */
   missesState = false;
+  /** The disk failed when it was asked last. */
+  diskRefuses = false;
   /** By its watchdog: no cut of the case. */
   wasReset = false;
 
@@ -123,8 +125,11 @@ export class Hardware {
     this.folders = state.folders;
     this.told = new Set(state.told);
     this.disk.trouble = () => {
-      if (faults.strikes('disk-full')) return 'ENOSPC';
-      return faults.strikes('disk-error') ? 'EIO' : undefined;
+      const isFull = faults.strikes('disk-full');
+      const isFailing = !isFull && faults.strikes('disk-error');
+      this.diskRefuses = isFull || isFailing;
+      if (isFull) return 'ENOSPC';
+      return isFailing ? 'EIO' : undefined;
     };
     for (const pair of this.pairs) pair.trouble = () => faults.strikes('slot-error');
     this.boot.trouble = () => faults.strikes('boot-write');
