@@ -26,9 +26,7 @@ class Host {
   current: HostedCommand | undefined;
 
   constructor(program: string) {
-    // The heap is small as that of the program: each program that it starts costs a copy of its page tables.
-    const heap = ['--max-semi-space-size=1', '--max-old-space-size=256'];
-    const execArgv = ['--disable-warning=ExperimentalWarning', ...heap];
+    const execArgv = ['--disable-warning=ExperimentalWarning'];
     this.#child = fork(program, [], { execArgv, stdio: ['ignore', 'ignore', 'pipe', 'ipc'] });
     this.#child.unref();
     const { stderr } = this.#child;
