@@ -7,6 +7,7 @@ import { promisify } from 'node:util';
 import { afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 
 import type { StatusReport } from '../../../src/control/reports.ts';
+import { systemClock } from '../../../src/system/time/clock.ts';
 import { FileGateway, stop } from '../../stand-ins/machine/file-gateway.ts';
 import { bufferContent, randomContent } from '../../stand-ins/service/firmware-content.ts';
 import { startStandIn } from '../../stand-ins/service/stand-in.ts';
@@ -53,10 +54,11 @@ async function status(): Promise<StatusReport> {
 }
 
 async function untilStatus(isSo: (report: StatusReport) => boolean): Promise<StatusReport> {
-  let report = await status();
-  const isNow = async (): Promise<boolean> => isSo((report = await status()));
-  if (!isSo(report)) await expect.poll(isNow, { timeout: 60_000 }).toBe(true);
-  return report;
+  for (;;) {
+    const report = await status();
+    if (isSo(report)) return report;
+    await systemClock.sleep(250, AbortSignal.timeout(60_000));
+  }
 }
 
 test('nobody at work keeps anybody from looking; what was cut off says how much is there and how it goes on', async () => {

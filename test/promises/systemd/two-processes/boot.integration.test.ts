@@ -14,7 +14,7 @@ import type { NspawnGateway } from '../../../stand-ins/machine/booting/nspawn-ga
 import type { Difference } from '../../../stand-ins/machine/booting/slot-images.ts';
 import { DEVICE_TYPE, GatewayRig } from '../gateway-rig.ts';
 import { systemdDirectory } from '../installed-root.ts';
-import { askedByRoot, breakOutOfHelper, rebootsLater, startsWhileBroken } from './in-helper.ts';
+import { askedByRoot, breakOutOfHelper, endHelper, rebootsLater, startsWhileBroken } from './in-helper.ts';
 
 /** One gateway, which an update makes two processes: each test goes on where the one before has ended. */
 const CONFIG = '/etc/thing-agent/config.toml';
@@ -60,11 +60,6 @@ async function show(unit: string, property: string): Promise<string> {
 
 async function ownersOf(folder: string): Promise<readonly string[]> {
   return (await gateway.tell('sh', '-c', `cd ${folder} && stat -c '%a %U %n' *`)).split('\n');
-}
-
-/** At once, where its rest would end it after ten seconds; it comes again when it is asked. */
-async function endHelper(): Promise<void> {
-  await gateway.tell('systemctl', 'stop', 'thing-helper.service');
 }
 
 /** Which it is after ten seconds in which nothing was asked. */
@@ -123,7 +118,7 @@ describe('a gateway of one process', () => {
   });
 
   testInFull('starts a helper that cannot start every ten seconds, and answers when one can', async () => {
-    await endHelper();
+    await endHelper(gateway);
     expect([2, 3]).toContain(await startsWhileBroken(gateway, 25));
     expect(await gateway.exec(['agent', '--update-now'], 'root')).toMatchObject({ exitCode: 0 });
   });
@@ -271,7 +266,7 @@ describe('who has broken into the agent', () => {
 
 describe('who has broken into the helper', () => {
   test('reaches no socket of PID 1 or of another service, no device, process or file that gives it more', async () => {
-    await endHelper();
+    await endHelper(gateway);
     expect(await breakOutOfHelper(gateway, NODE)).toEqual({
       tried: 15,
       done: [],
@@ -309,7 +304,7 @@ describe('the same gateway', () => {
     const slots = 'DeviceAllow=\nDeviceAllow=/dev/slot-a rw\nDeviceAllow=/dev/slot-b rw\n';
     await gateway.write('/run/systemd/system/thing-helper.service.d/slots.conf', `[Service]\n${slots}`);
     await gateway.tell('systemctl', 'daemon-reload');
-    await endHelper();
+    await endHelper(gateway);
     const health = '{ deadline = "3s", commands = [["/usr/lib/app/healthy"]] }';
     await rig.offer(
       'v2',

@@ -8,6 +8,11 @@ import type { NspawnGateway } from '../../../stand-ins/machine/booting/nspawn-ga
 const DROP_IN = '/run/systemd/system/thing-helper.service.d/broken.conf';
 const SOCKET = '/run/thing-helper/machine.sock';
 
+/** At once, where its rest would end it after ten seconds; it comes again when it is asked. */
+export async function endHelper(gateway: NspawnGateway): Promise<void> {
+  await gateway.tell('systemctl', 'stop', 'thing-helper.service');
+}
+
 /** What break-out.ts got in the helper's unit, and which sockets of all that listen on this gateway were in its reach. */
 export async function breakOutOfHelper(gateway: NspawnGateway, node: string): Promise<unknown> {
   await gateway.tell('systemd-run', '--unit=victim', '--property=CapabilityBoundingSet=', 'sleep', '600');
