@@ -213,7 +213,9 @@ describe('the service that is stopped, killed or configured anew', () => {
     const ask = `require('http').get({ socketPath: '/run/thing-agent/page.sock', headers: { host: 'gw.example.com' } }, async (reply) => {
       console.log(reply.statusCode, (await reply.toArray()).join('').includes('All is well')); })`;
     const node = ['/usr/lib/thing-agent/tree.a/bin/node', '-e', ask];
-    expect(await gateway.exec(node, 'reader')).toMatchObject({ exitCode: 0, stdout: '200 true\n' });
+    // The page may be served before the look after the reload is over.
+    const served = { exitCode: 0, stdout: '200 true\n' };
+    await expect.poll(async () => gateway.exec(node, 'reader'), { timeout: 60_000 }).toMatchObject(served);
     expect((await gateway.exec(node, 'nobody')).exitCode).not.toBe(0);
   });
 
