@@ -67,6 +67,13 @@ export class Catalog {
     if (found === undefined) throw new Error(`no version ${id}`);
     return found;
   }
+
+  /** The version of this digest, if evidence by it says nothing of a slot's image. */
+  forBoardsAlone(digest: string | undefined): CatalogEntry | undefined {
+    return this.list.find(
+      (entry) => entry.image === '' && entry.boot === '' && entry.digest !== undefined && entry.digest === digest,
+    );
+  }
 }
 
 /** The names of the targets. */

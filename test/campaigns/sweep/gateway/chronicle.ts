@@ -26,6 +26,7 @@ export interface ChronicleState {
   readonly identities: readonly (string | undefined)[];
   readonly begun: readonly string[];
   readonly trying: SlotName | undefined;
+  readonly tryingWith: string | undefined;
   readonly kept: SlotName;
   readonly keeping: SlotName | undefined;
   readonly keptBefore: SlotName | undefined;
@@ -40,6 +41,7 @@ export const newChronicle: ChronicleState = {
   identities: [undefined],
   begun: [],
   trying: undefined,
+  tryingWith: undefined,
   kept: 'A',
   keeping: undefined,
   keptBefore: undefined,
@@ -64,6 +66,8 @@ export class Chronicle {
   readonly begun: Set<string>;
   /** Armed, or about to be, and neither committed nor given up since. */
   trying: SlotName | undefined;
+  /** The digest of the firmware that it was armed for last. */
+  tryingWith: string | undefined;
   /** Committed last. */
   kept: SlotName;
   /** About to be committed. */
@@ -91,6 +95,7 @@ export class Chronicle {
     this.identities = new Set(state.identities);
     this.begun = new Set(state.begun);
     this.trying = state.trying;
+    this.tryingWith = state.tryingWith;
     this.kept = state.kept;
     this.keeping = state.keeping;
     this.keptBefore = state.keptBefore;
@@ -100,11 +105,22 @@ export class Chronicle {
   }
 
   get state(): ChronicleState {
-    const { trying, kept, keeping, keptBefore } = this;
-    const { others } = this;
+    const { trying, tryingWith, kept, keeping, keptBefore, others } = this;
     const ran = { ...this.ran };
     const [journals, identities, begun] = [[...this.journals], [...this.identities], [...this.begun]];
-    return { journals, identities, begun, trying, kept, keeping, keptBefore, ran, others, lists: this.lists.state };
+    return {
+      journals,
+      identities,
+      begun,
+      trying,
+      tryingWith,
+      kept,
+      keeping,
+      keptBefore,
+      ran,
+      others,
+      lists: this.lists.state,
+    };
   }
 
   journalWasLost = false;
@@ -202,6 +218,7 @@ export class Chronicle {
         this.#judgeEvidence(slot, evidence);
         this.#judgeMemory(slot);
         this.trying = slot;
+        this.tryingWith = evidence.digest;
         await inner.tryOnce(slot, evidence, signal);
       },
       commit: async (slot, signal): Promise<void> => {
@@ -275,8 +292,9 @@ export class Chronicle {
     const entry = this.imageIn(slot);
     if (this.#isRevoked(entry)) throw this.#violation(`slot ${slot} is armed, and was revoked`);
     if (entry !== undefined && isDigestOf(entry, evidence.digest)) return;
-    // Nobody has verified it, but it ran, and is what it was.
-    if (evidence.digest === UNKNOWN_DIGEST && entry !== undefined && this.ran[slot] === entry.id) return;
+    // It ran, and is what it was. Nobody has verified it, or what was installed last into its system was for boards alone.
+    const isNoImage = evidence.digest === UNKNOWN_DIGEST || this.#catalog.forBoardsAlone(evidence.digest) !== undefined;
+    if (isNoImage && entry !== undefined && this.ran[slot] === entry.id) return;
     throw this.#violation(`slot ${slot} is armed with evidence of ${evidence.digest}, but holds ${describe(entry)}`);
   }
 
@@ -295,8 +313,13 @@ export class Chronicle {
     if (slot === this.trying && !mayBeMade && this.#isRevoked(entry)) {
       throw this.#violation(`slot ${slot} is committed with "${entry.image}", which was revoked`);
     }
+    if (slot === this.trying) this.#judgeMeter(slot, entry);
+  }
+
+  #judgeMeter(slot: SlotName, entry: CatalogEntry): void {
     const { running } = this.#hardware.board;
-    if (slot !== this.trying || this.journalWasLost || entry.meter === running) return;
+    const { meter } = this.#catalog.forBoardsAlone(this.tryingWith) ?? entry;
+    if (this.journalWasLost || meter === running) return;
     throw this.#violation(`slot ${slot} is committed with "${entry.image}" while the meter runs "${running}"`);
   }
 
