@@ -193,10 +193,9 @@ export class Updater {
 
   /** Reboots for a person: a staged firmware is booted as a trial, whatever window it waits for. */
   async reboot(argument: string | undefined, signal: AbortSignal): Promise<void> {
-    const { ports, hooks } = this.#deps;
     const onProgress = (): void => {};
     try {
-      await rebootForPerson(argument, { ...ports, onProgress, askHook: hooks?.ask }, signal);
+      await rebootForPerson(argument, this.#ports(onProgress, 'person'), signal);
     } catch (error) {
       if (error instanceof UpdateError && error.code === 'vetoed') await this.deliver(onProgress, signal);
       throw error;

@@ -13,9 +13,10 @@ import { rebootToTrial } from './trial.ts';
  */
 export async function rebootForPerson(
   argument: string | undefined,
-  ports: Omit<UpdatePorts, 'hold' | 'holdReboot' | 'rebootByHand'>,
+  given: UpdatePorts,
   signal: AbortSignal,
 ): Promise<void> {
+  const ports = { ...given, hold: undefined, holdReboot: undefined, rebootByHand: false };
   const { journal, machine, bootloader } = ports;
   const { phase: before } = journal.state;
   if (waitsForBoot(before) && (await bootloader.bootedSlot(signal)) !== before.slot) {

@@ -207,6 +207,21 @@ describe('after an attempt has ended', () => {
     ]);
   });
 
+  // Found by the sweep: whoever rebooted next was the first to find that it had ended, and owed the hook nothing.
+  test('a rollback that shows at a reboot by hand is told', async () => {
+    listen();
+    await technician.updateOnce(byHand);
+    const { signal } = new AbortController();
+    for (let boots = 0; boots < 6 && (await state()).phase.kind !== 'idle'; boots += 1) {
+      technician.gateway.reboot(); // into the trial, which says nothing
+      technician.gateway.reboot();
+      await (await technician.updater()).reboot(undefined, signal);
+    }
+    expect((await state()).lastOutcome).toMatchObject({ version: 'version 2', outcome: 'rolled-back' });
+    await technician.updateOnce(bySchedule);
+    expect(told).toMatchObject([{ hook: 'after_rollback', version: { id: '2' } }]);
+  });
+
   test('what the hook was cut off in is told again', async () => {
     listen({ cut: true });
     await technician.updateOnce(byHand);
