@@ -187,7 +187,6 @@ function wireUpdater(deps: UpdaterWiringDeps): Updater {
     bootloader,
     targets,
     openFirmware: stagingWithKeys(stagingSettings(config), trust, security),
-    revokedReleases: async () => trust.revokedReleases(),
     distrusted: async (firmware: StagedBefore, signal: AbortSignal) => trust.distrusted(firmware, signal),
     revoked: async (firmware: StagedBefore) => trust.revoked(firmware),
     health,

@@ -121,18 +121,10 @@ export class Trust {
     return (await this.#store.read().catch(whereNotKnown))?.number;
   }
 
-  /** The revoked releases; undefined: not known. A rollback by a person depends on no other file than the list. */
-  async revokedReleases(): Promise<ReadonlySet<string> | undefined> {
-    try {
-      return new Set((await this.#store.lastKnown())?.revoked.releases);
-    } catch (error) {
-      return whereNotKnown(error);
-    }
-  }
-
   /**
    * Promise `revocation`: why the list forbids a firmware that was installed before; undefined: it does not, or cannot
-   * be read. Only a signed list is a reason, not the configuration, which an image may bring itself, and not the time.
+   * be read. Only a signed list is a reason, not the configuration, which an image may bring itself, and not the time. So
+   * a rollback by a person depends on no other file than the list.
    */
   async revoked({ digest = '', signedBy = '' }: Partial<StagedBefore>): Promise<string | undefined> {
     const list = await this.#store.lastKnown().catch(whereNotKnown);

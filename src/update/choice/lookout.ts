@@ -6,10 +6,10 @@ import type { UpdateEvent } from '../journal/events.ts';
 import { hasSlotPayload } from '../journal/state.ts';
 import type { UpdateState } from '../journal/state.ts';
 import { advance } from '../journal/transitions.ts';
-import type { ProvisioningService, Version } from '../ports.ts';
+import type { FirmwareSource, ProvisioningService, Version } from '../ports.ts';
 import { lookForVersion } from './choose.ts';
 import type { Follow } from './choose.ts';
-import { ListScout, takeIfList } from './header.ts';
+import { acceptableHeaderOf, ListScout, takeIfList } from './header.ts';
 import type { Scouting } from './header.ts';
 import { needsDate } from './holds/quarantine.ts';
 import { isoTime } from './order.ts';
@@ -137,6 +137,16 @@ export class Lookout {
     }
   }
 
+  /**
+   * Takes a list that a person brings during a trial, before that is judged. Returns whether it did: another firmware,
+   * and one that is refused, has its turn afterwards.
+   */
+  async takeListOfFile(source: FirmwareSource, ports: SettlingPorts, signal: AbortSignal): Promise<boolean> {
+    if (!(await runsOnTrial(ports, signal))) return false;
+    const isList = (await acceptableHeaderOf(source, ports, signal))?.kind === 'trust-list';
+    return isList && takeIfList(source, ports, signal);
+  }
+
   /** Looks, and notes what the service names and whether that is what a person installed. */
   async lookAndNote(flags: LookFlags, signal: AbortSignal): Promise<Look> {
     const { ports, service } = this.#deps;
@@ -206,10 +216,11 @@ async function agree(journal: UpdatePorts['journal']): Promise<void> {
   await journal.append({ type: 'reconciled', versionId: version.id, switchTo: false });
 }
 
+/** Boards alone are tried where the agent runs; a power cut may have come between arming a slot and writing that down. */
 async function runsOnTrial({ journal, bootloader }: SettlingPorts, signal: AbortSignal): Promise<boolean> {
   const { phase } = journal.state;
-  if (phase.kind !== 'trial' || phase.attempt.by === 'rollback' || !hasSlotPayload(phase.firmware)) return false;
-  return (await bootloader.bootedSlot(signal)) === phase.slot;
+  if ((phase.kind !== 'staged' && phase.kind !== 'trial') || phase.attempt.by === 'rollback') return false;
+  return !hasSlotPayload(phase.firmware) || (await bootloader.bootedSlot(signal)) === phase.slot;
 }
 
 function isOfAttempt({ id }: Version, { phase }: UpdateState): boolean {

@@ -44,11 +44,9 @@ export interface UpdatePorts {
   readonly clock: Clock;
   readonly random: () => number;
   readonly log: Log;
-  /** The digests of revoked releases; undefined, or absent: nothing is revoked. */
-  readonly revokedReleases?: (() => Promise<ReadonlySet<string> | undefined>) | undefined;
   /** Why a firmware that was accepted before would not be now, worded to follow its name; undefined: it would. */
   readonly distrusted?: ((firmware: StagedBefore, signal: AbortSignal) => Promise<string | undefined>) | undefined;
-  /** Why a signed list of revocations forbids a firmware that already runs, worded to follow its name. */
+  /** Why a signed list of revocations forbids a firmware that runs, or ran, worded to follow its name. */
   readonly revoked?: ((firmware: StagedBefore) => Promise<string | undefined>) | undefined;
   /** The version that the running image states; undefined: it states none. */
   readonly imageVersion: () => Promise<string | undefined>;

@@ -1,6 +1,6 @@
 import type { HoldCode } from '../../control/gateway-state.ts';
 import { AgentError } from '../../system/errors.ts';
-import { hasSlotPayload } from '../journal/state.ts';
+import { hasSlotPayload, hasTouchedBoards } from '../journal/state.ts';
 import type { Attempt, PhaseOf, UpdateState } from '../journal/state.ts';
 import { overriddenBy } from '../journal/transitions/naming.ts';
 import type { Version } from '../ports.ts';
@@ -78,8 +78,8 @@ export async function giveWayToList(ports: EndPorts, signal: AbortSignal): Promi
 }
 
 /**
- * Ends the wait. A firmware that has not run ends here. One that was tried meanwhile and fell back has failed: settling
- * continues with that, and reads itself what the slot said when it was left.
+ * Ends the wait. A firmware that has not run ends here. One that was tried, now or before it was armed again, and fell
+ * back has failed: settling continues with that, and reads itself what the slot said when it was left.
  */
 async function endWait(
   phase: PhaseOf<'staged' | 'trial'>,
@@ -88,7 +88,7 @@ async function endWait(
   signal: AbortSignal,
 ): Promise<void> {
   const { journal, bootloader, settings } = ports;
-  if (phase.kind === 'trial' && (await hasRun(phase, ports))) {
+  if (phase.kind === 'trial' && (hasTouchedBoards(phase) || (await hasRun(phase, ports)))) {
     const { slots } = await bootloader.inspect(signal);
     if (slots[phase.slot].lastWord !== undefined) return;
     const failure = fellBack(phase);

@@ -80,6 +80,11 @@ export function hasSlotPayload(firmware: FirmwareRecord): boolean {
   return firmware.payloads.some((payload) => payload.kind === 'slots');
 }
 
+/** Whether a trial, which may have been cut since, has begun to write a board or a package. */
+export function hasTouchedBoards(phase: PhaseOf<'staged' | 'trial'>): boolean {
+  return phase.kind === 'trial' && Object.keys(phase.boards).length > 0;
+}
+
 const nothingKnown: SlotsKnowledge = { A: { records: {} }, B: { records: {} } };
 
 export const initialState: UpdateState = {

@@ -88,14 +88,15 @@ async function findAndDoubt(
 }
 
 /**
- * Refuses to go back to a revoked release unless a person forces it. What the bootloader falls back to cannot be
- * refused.
+ * Refuses to go back to a release that a list revokes, by itself or by its key, unless a person forces it. What the
+ * bootloader falls back to cannot be refused.
  */
-async function refuseRevoked(slot: SlotName, { journal, revokedReleases }: UpdatePorts): Promise<void> {
+async function refuseRevoked(slot: SlotName, { journal, revoked }: UpdatePorts): Promise<void> {
   const { beforeBoards, previous } = journal.state;
   const goal = beforeBoards ?? (previous?.slot === slot ? previous : undefined);
-  if (goal === undefined || (await revokedReleases?.())?.has(goal.digest) !== true) return;
-  throw new UpdateError('release-revoked', `release ${goal.version.name} was revoked`, {
+  const why = goal && (await revoked?.(goal));
+  if (why === undefined) return;
+  throw new UpdateError('release-revoked', `release ${goal?.version.name} ${why}`, {
     advice: 'install another release; --force goes back all the same',
   });
 }

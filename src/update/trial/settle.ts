@@ -10,14 +10,14 @@ import type { SlotName, WholeSlot } from '../ports.ts';
 import { otherSlot } from '../slot.ts';
 import { findBefore, readPartitions, slotsTargets } from '../whole-slot.ts';
 import { faultOfSilence, isUnclear } from './blame.ts';
+import { commitApproved } from './commit-approved.ts';
 import { beginToFollow } from './follow-slot.ts';
 import { giveUpDoubtful, giveUpStaged } from './give-up-staged.ts';
 import { recover } from './recover.ts';
 import type { Found, Recovery } from './recover.ts';
-import { findStateTrouble, isWithoutFallback, leaveWithoutJournal } from './stateless-trial.ts';
+import { findStateTrouble, isWithoutFallback, leaveWithoutJournal, troubleOnTrial } from './stateless-trial.ts';
 import type { WhyLeft } from './stateless-trial.ts';
 import {
-  commitApproved,
   consentToReboot,
   finishRollback,
   giveUpSlot,
@@ -64,7 +64,7 @@ async function apply(recovery: Recovery, booted: SlotName, ports: UpdatePorts, s
     case 'await-reboot':
       return goOn(recovery, booted, ports, signal);
     case 'commit':
-      return commitApproved(recovery.phase, ports, signal);
+      return commitApproved(recovery.phase, booted, ports, signal);
     case 'judge':
       return judge(booted, ports, signal);
     case 'leave-trial':
@@ -173,10 +173,6 @@ async function leave(
   const trouble = phase.kind === 'rolling-back' ? undefined : await troubleOnTrial(ports, signal);
   if (trouble !== undefined) return leaveWithoutJournal(trouble, booted, ports, signal);
   return leaveOrStay(phase, booted, ports, signal);
-}
-
-async function troubleOnTrial(ports: UpdatePorts, signal: AbortSignal): Promise<WhyLeft | undefined> {
-  return (await ports.bootloader.onTrial(signal)) ? findStateTrouble(ports, signal) : undefined;
 }
 
 async function giveUpStaging(booted: SlotName, ports: UpdatePorts, signal: AbortSignal): Promise<Outcome> {

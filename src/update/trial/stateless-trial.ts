@@ -32,6 +32,11 @@ export async function findStateTrouble(ports: UpdatePorts, signal: AbortSignal):
   }
 }
 
+/** The same, if this boot is a trial for the bootloader. */
+export async function troubleOnTrial(ports: UpdatePorts, signal: AbortSignal): Promise<WhyLeft | undefined> {
+  return (await ports.bootloader.onTrial(signal)) ? findStateTrouble(ports, signal) : undefined;
+}
+
 /**
  * Promise `trial-without-state`: ends a trial whose journal cannot say so. The slot is made unbootable, with a last
  * word for the other slot. If the boot environment cannot be written either, the reboot alone ends the trial, since the

@@ -5,7 +5,7 @@ import { codeOfLoss, flashBoards, hasBoards, restoreBoards } from '../boards/boa
 import { isoTime } from '../choice/order.ts';
 import type { UpdatePorts } from '../choice/order.ts';
 import { askConsent } from '../hooks/consent.ts';
-import { hasSlotPayload } from '../journal/state.ts';
+import { hasSlotPayload, hasTouchedBoards } from '../journal/state.ts';
 import type { PhaseOf } from '../journal/state.ts';
 import type { InstallOutcome, RolledBack, TrialEnd } from '../outcome.ts';
 import type { Bootloader, SlotName, WholeSlot } from '../ports.ts';
@@ -66,16 +66,23 @@ export async function rebootToTrial(
 
 /**
  * Ends an attempt that cannot be armed. It is disarmed first, so that a journal that says `idle` never meets an armed
- * slot. If even that fails, the journal stays as it is, and settle() tries again.
+ * slot. If even that fails, the journal stays as it is, and settle() tries again. A trial that was cut may have touched
+ * boards: they get back what they held.
  */
 export async function abandon(
-  { slot }: PhaseOf<'staged' | 'trial'>,
+  phase: PhaseOf<'staged' | 'trial'>,
   error: AgentError,
-  { journal, bootloader, clock }: UpdatePorts,
+  ports: UpdatePorts,
   signal: AbortSignal,
 ): Promise<void> {
-  await bootloader.markUnbootable(slot, signal);
+  const { journal, bootloader, clock } = ports;
+  await bootloader.markUnbootable(phase.slot, signal);
   const { code, message: reason } = error;
+  if (hasTouchedBoards(phase)) {
+    const { phase: leaving } = await journal.append({ type: 'rollback-started', code, reason, fault: 'world' });
+    await finishRollback(leaving, ports, signal);
+    return;
+  }
   const failure = { outcome: 'failed', code, reason } as const;
   await journal.append({ type: 'failed', at: isoTime(clock), failure });
 }
@@ -183,23 +190,6 @@ export async function commitTrial(phase: PhaseOf<'trial'>, ports: UpdatePorts, s
   const owesHook = ports.wantsHook?.('after_commit') ?? false;
   await journal.append({ type: 'committed', at: isoTime(clock), slot, owesHook });
   return { kind: 'installed', version: phase.attempt.version.name };
-}
-
-/**
- * Promise `revocation`: commits a trial that was approved before a restart, unless a list has forbidden it since. What
- * the bootloader has committed already stays.
- */
-export async function commitApproved(
-  phase: PhaseOf<'trial'>,
-  ports: UpdatePorts,
-  signal: AbortSignal,
-): Promise<TrialEnd> {
-  const revocation = await findRevocation(phase, ports);
-  if (revocation === undefined) return commitTrial(phase, ports, signal);
-  const isUndecided = !hasSlotPayload(phase.firmware) || (await ports.bootloader.onTrial(signal));
-  return isUndecided
-    ? leaveTrial({ ...revocation, fault: 'firmware' }, ports, signal)
-    : commitTrial(phase, ports, signal);
 }
 
 export async function leaveTrial(why: Complaint, ports: UpdatePorts, signal: AbortSignal): Promise<TrialEnd> {

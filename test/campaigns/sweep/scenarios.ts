@@ -116,6 +116,13 @@ const stories: Readonly<Record<string, Story>> = {
     mayRun: ['v1', 'v2'],
     ends: ['v2 failed overruled', 'keys installed', ...Array<string>(3).fill('v2 refused key-revoked'), 'v3 installed'],
   },
+  'rollback-revoked': {
+    form: 'artifact',
+    story: [target('v3'), rest, target('keys'), rest, { do: 'rollback' }],
+    wants: 'v3',
+    mayRun: ['v1'],
+    ends: ['v3 installed', 'keys installed'],
+  },
   /** A person does not want it. */
   cancelled: {
     story: [target('v2'), { do: 'update', reboot: false, force: false }, { do: 'cancel' }],

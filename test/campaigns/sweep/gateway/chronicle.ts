@@ -290,7 +290,7 @@ export class Chronicle {
 
   #judgeEvidence(slot: SlotName, evidence: Verified): void {
     const entry = this.imageIn(slot);
-    if (this.#isRevoked(entry)) throw this.#violation(`slot ${slot} is armed, and was revoked`);
+    if (this.#isRevoked(entry, evidence.digest)) throw this.#violation(`slot ${slot} is armed, and was revoked`);
     if (entry !== undefined && isDigestOf(entry, evidence.digest)) return;
     // It ran, and is what it was. Nobody has verified it, or what was installed last into its system was for boards alone.
     const isNoImage = evidence.digest === UNKNOWN_DIGEST || this.#catalog.forBoardsAlone(evidence.digest) !== undefined;
@@ -310,7 +310,7 @@ export class Chronicle {
     if (!this.keptByHand && !/^(?:good|flap)/.test(entry.image)) {
       throw this.#violation(`slot ${slot} is committed with "${entry.image}"`);
     }
-    if (slot === this.trying && !mayBeMade && this.#isRevoked(entry)) {
+    if (slot === this.trying && !mayBeMade && this.#isRevoked(entry, this.tryingWith)) {
       throw this.#violation(`slot ${slot} is committed with "${entry.image}", which was revoked`);
     }
     if (slot === this.trying) this.#judgeMeter(slot, entry);
@@ -329,7 +329,9 @@ export class Chronicle {
     throw this.#violation(`slot ${slot} is armed or kept while the state directory lies in memory`);
   }
 
-  #isRevoked(entry: CatalogEntry | undefined): boolean {
+  /** `digest`: by what it is tried. Without its journal, the agent knows of no release where it goes back for a person. */
+  #isRevoked(entry: CatalogEntry | undefined, digest: string | undefined): boolean {
+    if (digest === UNKNOWN_DIGEST) return false;
     const { releases, keys } = this.lists;
     return releases.has(entry?.digest ?? '') || keys.has(entry?.signedBy ?? '');
   }

@@ -93,7 +93,6 @@ export class Program {
       clock,
       random,
       log: silentLog,
-      revokedReleases: async () => believed.revokedReleases(),
       distrusted: async (firmware: StagedBefore, signal: AbortSignal) => believed.distrusted(firmware, signal),
       revoked: async (firmware: StagedBefore) => believed.revoked(firmware),
       listInEffect: async () => believed.listInEffect(),

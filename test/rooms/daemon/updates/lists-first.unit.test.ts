@@ -241,6 +241,35 @@ describe('while a new firmware is on trial', () => {
     expect(technician.gateway.running).toBe('image of version 1');
   });
 
+  // Found by a stranger: the trial was judged and kept first, and the list then revoked what ran.
+  test('so does one that a person brings', async () => {
+    await onTrial('2');
+    technician.onListTaken = () => (technician.revocation = 'was revoked by list 2');
+    expect(await technician.installList()).toMatchObject({ kind: 'rebooting', goesBack: true });
+    technician.gateway.start();
+    technician.gateway.service.target = '1';
+    technician.revocation = undefined;
+    await technician.update();
+    expect(technician.gateway.running).toBe('image of version 1');
+  });
+
+  // Found by a stranger: the journal calls it staged, and it was kept before anybody looked for a list.
+  test('so does one after a power cut between the arming and the journal', async () => {
+    technician.gateway.service.target = '2';
+    const { journal } = await technician.updater();
+    const append = journal.append.bind(journal);
+    journal.append = async (event) => {
+      if (event.type === 'trial-armed') throw new Error('the power fails');
+      return append(event);
+    };
+    await expect(technician.updateOnce(byHand)).rejects.toThrow('the power fails');
+    technician.gateway.start();
+    expect(await state()).toMatchObject({ phase: { kind: 'staged' } });
+    technician.gateway.service.target = 'list';
+    technician.onListTaken = () => (technician.revocation = 'was revoked by list 2');
+    expect(await technician.updateOnce(bySchedule)).toMatchObject({ kind: 'rebooting', goesBack: true });
+  });
+
   test('and one that does not concern it is acknowledged after it', async () => {
     await onTrial('list');
     expect(await technician.updateOnce(bySchedule)).toEqual(taken);

@@ -5,7 +5,7 @@ import type { FirmwareRecord, Phase } from '../../../../src/update/journal/state
 import { MAX_JUDGEMENTS } from '../../../../src/update/trial/recover.ts';
 import { evidence } from '../../slots/bootloaders/bootloader-contract.ts';
 import type { FakeStyle } from '../../slots/bootloaders/fake-bootloader.ts';
-import { attempt, Bench, firmware, installed, rootfs, trial } from './settle-bench.ts';
+import { attempt, Bench, firmware, installed, rootfs, stateTrouble, trial } from './settle-bench.ts';
 
 const signal = new AbortController().signal;
 
@@ -49,6 +49,29 @@ describe('a slot that was staged before a restart', () => {
   });
 });
 
+// Found by the sweep: the attempt failed, and the board stayed with what the slot that was given up had brought.
+test('a trial that was cut gives boards back what they held, where it cannot be armed again', async () => {
+  const meter = { target: 'meter', kind: 'mcu', sizeBytes: 1, digest: 'sha256:m' } as const;
+  const withMeter = { ...firmware, payloads: [rootfs, meter] };
+  const phase: Phase = { ...trial, firmware: withMeter, boards: { meter: 'flashed' }, bootId: 'before' };
+  const bench = new Bench({ phase, installed: installed('1', 'A') });
+  let restored = 0;
+  bench.board.keeps = async () => ({ payload: true, before: true });
+  bench.board.digestOf = async () => meter.digest;
+  bench.board.restore = async () => {
+    restored += 1;
+  };
+  bench.bootloader.tryOnce = async () => {
+    throw new BootloaderError('boot-environment-unwritable', 'made to fail');
+  };
+  await expect(bench.settle()).rejects.toMatchObject({ code: 'boot-environment-unwritable' });
+  expect(restored).toBe(1);
+  expect(bench.journal.state).toMatchObject({
+    phase: { kind: 'idle' },
+    lastOutcome: { outcome: 'rolled-back', code: 'boot-environment-unwritable' },
+  });
+});
+
 describe('a trial that was found healthy', () => {
   // Seen in the sweep: killed between the two, judged again, found unhealthy. With tryboot the committed slot could not
   // be given up any more, and the gateway tried to for ever.
@@ -72,6 +95,19 @@ describe('a trial that was found healthy', () => {
     expect(bench.journal.state.lastOutcome).toMatchObject({ code: 'trust-withdrawn' });
     expect(bench.bootloader.bootable).toEqual(['A']);
   });
+
+  // Found by a stranger: the trial ran on for as long as the disk refused writes, and every round failed.
+  test.each<FakeStyle>(['counters', 'one-shot'])(
+    'goes back where a list revoked it and nothing can be written (%s)',
+    async (style) => {
+      const bench = new Bench({ phase: { ...trial, approved: true }, installed: installed('1', 'A') }, style);
+      await bench.startTrial();
+      bench.revocation = 'was revoked by list 2';
+      bench.journal.broken = stateTrouble('state-unavailable');
+      expect(await bench.settle()).toMatchObject({ kind: 'rebooting', goesBack: true });
+      expect(bench.bootloader.boot()).toBe('A');
+    },
+  );
 
   test.each<FakeStyle>(['counters', 'one-shot'])(
     'stays where the bootloader had committed it before the list came (%s)',
