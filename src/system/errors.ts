@@ -71,6 +71,16 @@ export async function valueOrUndefined<T>(value: Promise<T>): Promise<T | undefi
   }
 }
 
+/** The value; undefined where there is no such file (ENOENT). Any other error is thrown. */
+export async function valueUnlessMissing<T>(value: Promise<T>): Promise<T | undefined> {
+  try {
+    return await value;
+  } catch (error) {
+    if (systemErrorCode(error) === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
 /** The `code` of an operating system error such as ENOENT; undefined for anything else. */
 export function systemErrorCode(error: unknown): string | undefined {
   if (!(error instanceof Error) || !('code' in error)) return undefined;

@@ -1,7 +1,7 @@
 import { lstat, rm } from 'node:fs/promises';
 import type { Server } from 'node:net';
 
-import { AgentError, describeError, systemErrorCode } from '../../system/errors.ts';
+import { AgentError, describeError, systemErrorCode, valueUnlessMissing } from '../../system/errors.ts';
 import type { Log } from '../../system/log/log.ts';
 import type { Caller } from '../access.ts';
 import { listenOnSocket } from './control-socket.ts';
@@ -74,10 +74,5 @@ export class LastingSocket implements AsyncDisposable {
 
 /** The inode at this path; undefined: nothing is there. While we listen on a socket, no other file gets its inode. */
 async function inodeAt(path: string): Promise<bigint | undefined> {
-  try {
-    return (await lstat(path, { bigint: true })).ino;
-  } catch (error) {
-    if (systemErrorCode(error) === 'ENOENT') return undefined;
-    throw error;
-  }
+  return (await valueUnlessMissing(lstat(path, { bigint: true })))?.ino;
 }

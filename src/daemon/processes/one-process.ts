@@ -8,7 +8,7 @@ import { findMixture } from '../../config/check/two-processes.ts';
 import type { Aside, LoadedConfig } from '../../config/load-config.ts';
 import { agentSide } from '../../helper/agent-side.ts';
 import { findAgentUser } from '../../helper/agent/become-agent.ts';
-import { systemErrorCode } from '../../system/errors.ts';
+import { systemErrorCode, valueUnlessMissing } from '../../system/errors.ts';
 import { AgentBusyError, acquireLock } from '../../system/files/lock.ts';
 import type { AgentLock } from '../../system/files/lock.ts';
 import { runProgram } from '../../system/processes/child-process.ts';
@@ -171,11 +171,5 @@ async function takeFilesBack(
 }
 
 async function isThere(path: string): Promise<boolean> {
-  try {
-    await stat(path);
-    return true;
-  } catch (error) {
-    if (systemErrorCode(error) === 'ENOENT') return false;
-    throw error;
-  }
+  return (await valueUnlessMissing(stat(path))) !== undefined;
 }

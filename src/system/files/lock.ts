@@ -13,7 +13,7 @@ import type { Stats } from 'node:fs';
 import { readdir, readlink, realpath } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 
-import { describeError, systemErrorCode } from '../errors.ts';
+import { describeError, systemErrorCode, valueUnlessMissing } from '../errors.ts';
 import { runProgram } from '../processes/child-process.ts';
 import { SystemError } from '../system-errors.ts';
 import { quoted } from './guarded-file.ts';
@@ -101,20 +101,13 @@ async function hasOpen(pid: number, path: string): Promise<boolean> {
   const folder = `/proc/${pid}/fd`;
   const file = await realpath(path);
   try {
-    for (const name of await readdir(folder)) if ((await linkAt(join(folder, name))) === file) return true;
+    for (const name of await readdir(folder)) {
+      // a file that was closed meanwhile has no link any more
+      if ((await valueUnlessMissing(readlink(join(folder, name)))) === file) return true;
+    }
     return false;
   } catch (error) {
     return systemErrorCode(error) === 'EACCES';
-  }
-}
-
-/** The target of a link; undefined: the file was closed meanwhile. */
-async function linkAt(path: string): Promise<string | undefined> {
-  try {
-    return await readlink(path);
-  } catch (error) {
-    if (systemErrorCode(error) === 'ENOENT') return undefined;
-    throw error;
   }
 }
 

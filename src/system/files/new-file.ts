@@ -1,9 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import type { Stats } from 'node:fs';
 import { link, lstat, open, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 
-import { systemErrorCode } from '../errors.ts';
+import { systemErrorCode, valueUnlessMissing } from '../errors.ts';
 import { syncDirectory } from './durable-file.ts';
 
 /** Why a file that a person named is not written. */
@@ -74,7 +73,7 @@ const withoutLinks: ReadonlySet<string> = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSU
 
 /** Throws NewFileError if something stands there that may not be replaced. */
 export async function refusePlace(path: string, mayReplace: boolean): Promise<void> {
-  const facts = await factsOf(path);
+  const facts = await valueUnlessMissing(lstat(path));
   if (facts === undefined) return;
   if (!facts.isFile()) throw new NewFileError('no-file', `${path} is no regular file`);
   if (!mayReplace) throw exists(path);
@@ -82,13 +81,4 @@ export async function refusePlace(path: string, mayReplace: boolean): Promise<vo
 
 function exists(path: string): NewFileError {
   return new NewFileError('exists', `${path} exists`);
-}
-
-async function factsOf(path: string): Promise<Stats | undefined> {
-  try {
-    return await lstat(path);
-  } catch (error) {
-    if (systemErrorCode(error) === 'ENOENT') return undefined;
-    throw error;
-  }
 }

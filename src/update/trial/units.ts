@@ -1,16 +1,10 @@
 import type { ProgramResult } from '../../system/processes/child-process.ts';
 
-/** What systemd says of a unit (systemctl(1), show). */
-export interface UnitState {
-  /** `not-found`: there is no unit of this name. */
-  readonly LoadState: string;
-  readonly ActiveState: string;
-  readonly SubState: string;
-  /** Another one with each start of the unit (systemd.exec(5), INVOCATION_ID). */
-  readonly InvocationID: string;
-}
-
+/** `InvocationID` is another one with each start of the unit (systemd.exec(5)). */
 const properties = ['LoadState', 'ActiveState', 'SubState', 'InvocationID'] as const;
+
+/** What systemd says of a unit (systemctl(1), show). */
+type UnitState = Readonly<Record<(typeof properties)[number], string>>;
 
 export function showUnit(unit: string): [string, ...string[]] {
   return ['systemctl', 'show', `--property=${properties.join(',')}`, '--', unit];
