@@ -17,8 +17,9 @@ export async function commitApproved(
   signal: AbortSignal,
 ): Promise<TrialEnd | GoingBack> {
   const revocation = await findRevocation(phase, ports);
-  const isUndecided = !hasSlotPayload(phase.firmware) || (await ports.bootloader.onTrial(signal));
-  if (revocation === undefined || !isUndecided) return commitTrial(phase, ports, signal);
+  if (revocation === undefined) return commitTrial(phase, ports, signal);
+  const isDecided = hasSlotPayload(phase.firmware) && !(await ports.bootloader.onTrial(signal));
+  if (isDecided) return commitTrial(phase, ports, signal);
   const trouble = await troubleOnTrial(ports, signal);
   if (trouble !== undefined) return leaveWithoutJournal(trouble, booted, ports, signal);
   return leaveTrial({ ...revocation, fault: 'firmware' }, ports, signal);
