@@ -117,12 +117,12 @@ export class Lookout {
   async lookBeforeSettling(ports: SettlingPorts, signal: AbortSignal): Promise<void> {
     if (this.#deps.settings.follow.kind === 'none') return;
     await endUnwantedWait(async () => this.offered(signal), ports, signal);
-    if (isRollback(ports) || (await runsOnTrial(ports, signal))) await this.#takeListDuringTrial(ports, signal);
+    if (await runsOnTrial(ports, signal)) await this.#takeListDuringTrial(ports, signal);
   }
 
   /**
    * Takes a list before a trial is judged, since what the list revokes must not be kept. The list is acknowledged
-   * when the attempt has ended.
+   * afterwards.
    */
   async #takeListDuringTrial(ports: SettlingPorts, signal: AbortSignal): Promise<void> {
     using deadline = new Deadline(LIST_LOOK_MS, () => new Error('the service took too long'), signal);
@@ -214,12 +214,6 @@ async function agree(journal: UpdatePorts['journal']): Promise<void> {
   const { overrides, version } = journal.state.installed ?? {};
   if (overrides === undefined || version?.id === undefined) return;
   await journal.append({ type: 'reconciled', versionId: version.id, switchTo: false });
-}
-
-/** A person went back, perhaps to reboot later: nothing that the service names ends that, and a list does not wait for it. */
-function isRollback({ journal }: SettlingPorts): boolean {
-  const { phase } = journal.state;
-  return (phase.kind === 'staged' || phase.kind === 'trial') && phase.attempt.by === 'rollback';
 }
 
 /** Boards alone are tried where the agent runs; a power cut may have come between arming a slot and writing that down. */

@@ -253,16 +253,6 @@ describe('while a new firmware is on trial', () => {
     expect(technician.gateway.running).toBe('image of version 1');
   });
 
-  // Found by a stranger: no look got so far, and the list waited for a person.
-  test('so does one while a rollback waits for its reboot by hand', async () => {
-    technician.gateway.service.target = '2';
-    await technician.update();
-    await technician.rollbackUntilReboot({ ...byHand, reboot: false });
-    technician.gateway.service.target = 'list';
-    expect(await technician.updateOnce(bySchedule)).toMatchObject({ kind: 'reboot-required', version: 'version 1' });
-    expect(technician.listNumber).toBe(1);
-  });
-
   // Found by a stranger: the journal calls it staged, and it was kept before anybody looked for a list.
   test('so does one after a power cut between the arming and the journal', async () => {
     technician.gateway.service.target = '2';
