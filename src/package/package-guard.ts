@@ -73,6 +73,11 @@ export class PackageGuard {
     return (await this.#request())?.want === want;
   }
 
+  /** Whether the last request has not ended. */
+  async isAtWork(): Promise<boolean> {
+    return (await this.#request()) !== undefined && (await this.last()) === undefined;
+  }
+
   /** Forgets an exchange of an earlier update. */
   async clear(): Promise<void> {
     const { directory, fs } = this.#options.store;

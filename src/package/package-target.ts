@@ -66,7 +66,8 @@ export function createPackageTarget(
 
 /**
  * Installs a payload after keeping what is installed, so that it can be put back. If the package's own scripts restart
- * the agent, this is called again, and continues.
+ * the agent, this is called again, and continues. A payload that is installed is asked for all the same while the guard
+ * has a request to install something else, which a killed agent may have left.
  */
 async function install(place: Place, { digest, onProgress }: BoardPayload, signal: AbortSignal): Promise<void> {
   const { name, store, guard } = place;
@@ -75,10 +76,11 @@ async function install(place: Place, { digest, onProgress }: BoardPayload, signa
     throw new PackageError('package-damaged', `${name}: ${store.pathOf(digest)} is not what was staged`);
   const isAsked = await guard.isAskedFor(digest);
   const ours = isAsked ? undefined : await ownInstalled(place, signal);
-  if (ours === digest) return;
+  const isGoing = ours === digest && (await guard.isAtWork());
+  if (ours === digest && !isGoing) return;
   tell('keeping');
   const otherwise =
-    (isAsked ? await store.before(digest) : undefined) ?? (await keepBefore(place, digest, ours, signal));
+    (isAsked || isGoing ? await store.before(digest) : undefined) ?? (await keepBefore(place, digest, ours, signal));
   const exchange = { package: place.package, want: digest, otherwise };
   const result = await guard.exchange(exchange, () => tell('installing'), signal);
   await settleWith(place, result, { want: digest, otherwise }, signal);

@@ -37,8 +37,8 @@ afterEach(async () => {
   await rm(root, { recursive: true });
 });
 
-function newTarget(): PackageTarget {
-  const around = { clock: new ManualClock(), run: dpkg.run, healthMs: 1000, askGuard: dpkg.ask };
+function newTarget(askGuard = dpkg.ask): PackageTarget {
+  const around = { clock: new ManualClock(), run: dpkg.run, healthMs: 1000, askGuard };
   return createPackageTarget(settings, join(root, 'app'), around);
 }
 
@@ -203,6 +203,22 @@ describe('the way back', () => {
     expect(await target.keeps(digestOf(newer))).toEqual({ payload: true, before: true });
     await target.restore(payload(newer), evidenceOfKept, signal);
     expect(dpkg.exchanges).toEqual(['1.0 → 1.1', '1.1 → 1.2', '1.2 → 1.1', '1.1 → 1.0']);
+  });
+
+  // Found by the sweep: the journal said that the newer one stayed, and then the guard found its request.
+  test('that a killed agent has asked for is not gone any more, once the package is to stay', async () => {
+    await installWell(newer);
+    target = newTarget(async () => {
+      throw new Error('killed');
+    });
+    await expect(target.restore(payload(newer), evidenceOfKept, signal)).rejects.toThrow('killed');
+    target = newTarget();
+    await target.flash(...vouched(payload(newer)), signal);
+    await dpkg.ask(`watch app ${join(root, 'app')}`, 0, signal);
+    expect(dpkg.version).toBe('1.1');
+    expect(await target.keeps(digestOf(newer))).toEqual({ payload: true, before: true });
+    await target.restore(payload(newer), evidenceOfKept, signal);
+    expect(dpkg.version).toBe('1.0');
   });
 
   test('of a package that was not there is its removal', async () => {
