@@ -245,19 +245,20 @@ function standingOf({ phase, transfer }: RunningOperation): Standing {
 /** The error of a request while another operation runs that may not be interrupted. */
 function agentBusy(running: RunningOperation, wanted: Wanted): AgentError {
   const title = titleOf(running.request.operation);
+  const { phase, step } = standingOf(running);
+  const trial =
+    phase === 'health' || phase === 'flashing' ? 'agent commit keeps a trial, agent rollback ends it' : undefined;
   if (wanted.operation === 'cancel') {
-    const { phase, step } = standingOf(running);
     const at = step ?? phase;
     const message = `${title} cannot be cancelled now${at === undefined ? '' : ` (${at})`}`;
-    const onTrial = phase === 'health' || phase === 'flashing';
-    const advice = onTrial ? 'agent commit keeps a trial, agent rollback ends it' : 'wait for its end: agent status';
+    const advice = trial ?? 'wait for its end: agent status';
     return new ControlError('cannot-cancel', message, { advice });
   }
   const options = optionsToFollow(running.request, wanted);
   const [differs, follow] =
     options === undefined ? ['', ''] : [', with other options', `follow it: the same ${options}; or `];
   return new SystemError('agent-busy', `the agent is busy: ${title} is under way${differs}`, {
-    advice: `${follow}wait for its end, or end it: agent cancel; agent status shows where it stands`,
+    advice: `${follow}wait for its end, or ${trial ?? 'end it: agent cancel'}; agent status shows where it stands`,
   });
 }
 

@@ -176,6 +176,20 @@ test.each<[OperationRequest, OperationRequest, RegExp]>([
   },
 );
 
+// Seen: agent cancel was advised, and could not be done.
+test('who is refused while a trial is judged is told how that is ended', async () => {
+  const { runner, operation, end } = begin();
+  const tell = await operation.begun;
+  tell({ kind: 'phase', phase: 'health' });
+  const wanted: OperationRequest = { operation: 'install', path: '/boot/list.mender' };
+  const advice = expect.stringMatching(
+    /^wait for its end, or agent commit keeps a trial, agent rollback ends it/,
+  ) as unknown;
+  await expect(runner.run(wanted, operation.run, () => {}, forever)).rejects.toMatchObject({ advice });
+  operation.end(installed);
+  await end;
+});
+
 test('who goes away stops waiting; the work goes on for the others', async () => {
   const { runner, operation, end, events } = begin();
   const tell = await operation.begun;

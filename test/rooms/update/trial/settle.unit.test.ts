@@ -96,18 +96,21 @@ describe('a trial that was found healthy', () => {
     expect(bench.bootloader.bootable).toEqual(['A']);
   });
 
-  // Found by a stranger: the trial ran on for as long as the disk refused writes, and every round failed.
-  test.each<FakeStyle>(['counters', 'one-shot'])(
-    'goes back where a list revoked it and nothing can be written (%s)',
-    async (style) => {
-      const bench = new Bench({ phase: { ...trial, approved: true }, installed: installed('1', 'A') }, style);
-      await bench.startTrial();
-      bench.revocation = 'was revoked by list 2';
-      bench.journal.broken = stateTrouble('state-unavailable');
-      expect(await bench.settle()).toMatchObject({ kind: 'rebooting', goesBack: true });
-      expect(bench.bootloader.boot()).toBe('A');
-    },
-  );
+  // Found by strangers: a revoked one ran on for as long as the disk refused writes, and every round failed; and one was
+  // committed whose list had come, and could not be kept.
+  test.each<readonly [FakeStyle, string | undefined]>([
+    ['counters', 'was revoked by list 2'],
+    ['one-shot', 'was revoked by list 2'],
+    ['counters', undefined],
+    ['one-shot', undefined],
+  ])('goes back where nothing can be written (%s, %s)', async (style, revocation) => {
+    const bench = new Bench({ phase: { ...trial, approved: true }, installed: installed('1', 'A') }, style);
+    await bench.startTrial();
+    bench.revocation = revocation;
+    bench.journal.broken = stateTrouble('state-unavailable');
+    expect(await bench.settle()).toMatchObject({ kind: 'rebooting', goesBack: true });
+    expect(bench.bootloader.boot()).toBe('A');
+  });
 
   test.each<FakeStyle>(['counters', 'one-shot'])(
     'stays where the bootloader had committed it before the list came (%s)',
