@@ -1,4 +1,4 @@
-import { acceptableHeaderOf, compareToWaiting } from './choice/header.ts';
+import { acceptableHeaderOf, compareToWaiting, takeIfList, tellingOfRefusal } from './choice/header.ts';
 import type { InstallOrder, UpdatePorts } from './choice/order.ts';
 import type { Hold } from './choice/plan.ts';
 import { giveWayToList } from './choice/withdraw.ts';
@@ -20,8 +20,9 @@ export async function isListInFile(
 }
 
 /**
- * The version that was staged and has not booted yet, if it is another one than that of this order. It gives way to a list of
- * keys and revocations that revokes it.
+ * The version that was staged or is on trial, if it is another one than that of this order, and stands in its way. A list
+ * of keys and revocations takes effect here, before a trial is judged; one that is refused throws, and changes nothing.
+ * What has not booted yet gives way to it.
  */
 export async function findWaitingBeside(
   order: InstallOrder,
@@ -31,6 +32,9 @@ export async function findWaitingBeside(
   const { phase } = ports.journal.state;
   if (phase.kind !== 'staged' && phase.kind !== 'trial') return undefined;
   const beside = await compareToWaiting(phase, order, ports, signal);
-  const gaveWay = beside === 'list' && (await giveWayToList(ports, signal));
-  return beside === 'same' || gaveWay ? undefined : phase.attempt.version;
+  if (beside === 'same') return undefined;
+  if (beside !== 'list' || phase.attempt.by === 'rollback') return phase.attempt.version;
+  await tellingOfRefusal(async () => takeIfList(order.source, ports, signal), ports);
+  await giveWayToList(ports, signal);
+  return undefined;
 }

@@ -163,8 +163,7 @@ export class Updater {
     const isList = await isListInFile(source, still, this.#deps, signal);
     if (still !== undefined && !isList) return { kind: 'held-back', version: name, ...still };
     const order = { version: { name }, by: 'file', source, ...flags, isList } as const;
-    const isTaken = await this.#lookout.takeListOfFile(source, this.#ports(onEvent), signal);
-    const waiting = isTaken ? undefined : await findWaitingBeside(order, this.#deps.ports, signal);
+    const waiting = await findWaitingBeside(order, this.#deps.ports, signal);
     const reboot = flags.reboot && waiting === undefined;
     const settled = await this.#settleFor({ ...flags, reboot, manual: true }, onEvent, signal);
     if (settled === undefined || settled.kind === 'installed') return this.#install(order, 'person', onEvent, signal);

@@ -133,8 +133,11 @@ export async function compareToWaiting(
   return digest === undefined || digest !== firmware.digest ? 'another' : 'same';
 }
 
-/** Reports a refusal. Reading a header begins no attempt, so nothing else would report it. */
-async function tellingOfRefusal<T>(work: () => Promise<T>, { onRefused }: Pick<UpdatePorts, 'onRefused'>): Promise<T> {
+/** Reports a refusal, where no attempt has begun, so that nothing else would report it. */
+export async function tellingOfRefusal<T>(
+  work: () => Promise<T>,
+  { onRefused }: Pick<UpdatePorts, 'onRefused'>,
+): Promise<T> {
   try {
     return await work();
   } catch (error) {

@@ -6,10 +6,10 @@ import type { UpdateEvent } from '../journal/events.ts';
 import { hasSlotPayload } from '../journal/state.ts';
 import type { UpdateState } from '../journal/state.ts';
 import { advance } from '../journal/transitions.ts';
-import type { FirmwareSource, ProvisioningService, Version } from '../ports.ts';
+import type { ProvisioningService, Version } from '../ports.ts';
 import { lookForVersion } from './choose.ts';
 import type { Follow } from './choose.ts';
-import { acceptableHeaderOf, ListScout, takeIfList } from './header.ts';
+import { ListScout, takeIfList } from './header.ts';
 import type { Scouting } from './header.ts';
 import { needsDate } from './holds/quarantine.ts';
 import { isoTime } from './order.ts';
@@ -135,16 +135,6 @@ export class Lookout {
       const why = describeError(error);
       ports.log.warn({}, `whether the service names a list of keys cannot be seen before the trial is judged: ${why}`);
     }
-  }
-
-  /**
-   * Takes a list that a person brings during a trial, before that is judged. Returns whether it did: another firmware,
-   * and one that is refused, has its turn afterwards.
-   */
-  async takeListOfFile(source: FirmwareSource, ports: SettlingPorts, signal: AbortSignal): Promise<boolean> {
-    if (!(await runsOnTrial(ports, signal))) return false;
-    const isList = (await acceptableHeaderOf(source, ports, signal))?.kind === 'trust-list';
-    return isList && takeIfList(source, ports, signal);
   }
 
   /** Looks, and notes what the service names and whether that is what a person installed. */

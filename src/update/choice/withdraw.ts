@@ -69,12 +69,12 @@ export async function endUnwantedWait(look: () => Promise<Version | undefined>, 
  * Withdraws a waiting firmware for a list of keys and revocations that a person brings. The list may forbid it; it can
  * be installed again afterwards.
  */
-export async function giveWayToList(ports: EndPorts, signal: AbortSignal): Promise<boolean> {
+export async function giveWayToList(ports: WaitPorts, signal: AbortSignal): Promise<void> {
   const phase = await findWaiting(ports, signal);
-  if (phase === undefined) return false;
+  if (phase === undefined) return;
   const reason = 'a person installed a list of keys and revocations before it was booted';
+  ports.log.warn({}, `version ${phase.attempt.version.name} is given up (${reason}); it may be installed again`);
   await endWait(phase, { code: 'overruled', reason }, ports, signal);
-  return true;
 }
 
 /**

@@ -253,6 +253,22 @@ describe('while a new firmware is on trial', () => {
     expect(technician.gateway.running).toBe('image of version 1');
   });
 
+  // Found by a stranger: the staged release was given up for a list that was refused afterwards.
+  test.each(['staged', 'trial'])('one that is refused changes nothing (%s)', async (kind) => {
+    technician.gateway.service.target = '2';
+    await technician.updateOnce({ ...byHand, reboot: kind === 'trial' });
+    if (kind === 'trial') technician.gateway.start();
+    const before = technician.gateway.bootloader.bootable;
+    technician.onListTaken = () => {
+      throw new UpdateError('vetoed', 'list 1 is not newer than list 5');
+    };
+    await expect(technician.installList()).rejects.toThrow('not newer');
+    expect(technician.gateway.bootloader.bootable).toEqual(before);
+    if (kind === 'staged') await (await technician.updater()).reboot(undefined, signal);
+    if (kind === 'staged') technician.gateway.start();
+    expect(await technician.settle()).toMatchObject({ kind: 'installed', version: 'version 2' });
+  });
+
   // Found by a stranger: the journal calls it staged, and it was kept before anybody looked for a list.
   test('so does one after a power cut between the arming and the journal', async () => {
     technician.gateway.service.target = '2';
