@@ -2,7 +2,7 @@ import type { AgentError } from '../../system/errors.ts';
 import type { UpdatePorts } from '../choice/order.ts';
 import { UpdateError } from '../errors.ts';
 import type { PhaseOf } from '../journal/state.ts';
-import { abandon } from './trial.ts';
+import { abandon, findRevocation } from './trial.ts';
 
 /** Disarms what is not vouched for any more. Returns why; undefined: it may boot. */
 export async function giveUpDoubtful(
@@ -10,12 +10,25 @@ export async function giveUpDoubtful(
   ports: UpdatePorts,
   signal: AbortSignal,
 ): Promise<UpdateError | undefined> {
-  const { by, version } = phase.attempt;
-  const doubt = by === 'rollback' ? undefined : await ports.distrusted?.(phase.firmware, signal);
-  if (doubt === undefined) return undefined;
-  const error = new UpdateError('trust-withdrawn', `version ${version.name} ${doubt}`);
+  const error = await doubtOf(phase, ports, signal);
+  if (error === undefined) return undefined;
   await giveUpStaged(phase, error, ports, signal);
   return error;
+}
+
+/** A way back ends for a list alone: it must not depend on files of the configuration. */
+async function doubtOf(
+  phase: PhaseOf<'staged' | 'trial'>,
+  ports: UpdatePorts,
+  signal: AbortSignal,
+): Promise<UpdateError | undefined> {
+  const { by, version } = phase.attempt;
+  if (by === 'rollback') {
+    const revocation = await findRevocation(phase, ports);
+    return revocation && new UpdateError(revocation.code, revocation.reason);
+  }
+  const doubt = await ports.distrusted?.(phase.firmware, signal);
+  return doubt === undefined ? undefined : new UpdateError('trust-withdrawn', `version ${version.name} ${doubt}`);
 }
 
 export async function giveUpStaged(

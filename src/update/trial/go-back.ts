@@ -5,7 +5,7 @@ import type { UpdatePorts } from '../choice/order.ts';
 import { withdraw } from '../choice/withdraw.ts';
 import { UpdateError } from '../errors.ts';
 import { evidenceOfHistory } from '../evidence.ts';
-import type { FirmwareRecord, Installed } from '../journal/state.ts';
+import type { Attempt, FirmwareRecord, Installed } from '../journal/state.ts';
 import type { InstallOutcome } from '../outcome.ts';
 import type { InPlaceTarget, SlotName } from '../ports.ts';
 import { otherSlot } from '../slot.ts';
@@ -38,7 +38,11 @@ export async function goBack(
   if (beforeBoards !== undefined) {
     const boards = await boardsThatGoBack(installed, beforeBoards, flags.force, ports);
     if (boards.length > 0)
-      return goBackOnBoards({ before: beforeBoards, boards, booted: otherSlot(slot) }, ports, signal);
+      return goBackOnBoards(
+        { before: beforeBoards, boards, booted: otherSlot(slot), forced: flags.force },
+        ports,
+        signal,
+      );
     if (!flags.force)
       throw nothing(`no ${hasBoards(ports) ? 'board' : 'package'} can go back to what it held before`, ports);
   }
@@ -51,8 +55,8 @@ export async function goBack(
   const evidence = evidenceOfHistory(firmware, slot, slots[slot], read);
   const version = before?.version ?? { name: `unknown (slot ${slot})` };
   await overruleStaging(ports);
-  const marks = { rebootByHand: !flags.reboot, ...(unverified.length > 0 && { unverified: [...unverified] }) };
-  const attempt = { id: newAttemptId(), version, by: 'rollback', startedAt: isoTime(clock), ...marks } as const;
+  const begun = { id: newAttemptId(), version, by: 'rollback', startedAt: isoTime(clock) } as const;
+  const attempt = { ...begun, ...marksOf(flags, unverified) };
   const { phase } = await journal.append({
     type: 'rollback-staged',
     attempt,
@@ -61,6 +65,14 @@ export async function goBack(
     trials: settings.trials,
   });
   return startTrial(phase, { evidence, reboot: flags.reboot }, ports, signal);
+}
+
+function marksOf({ reboot, force }: GoBackFlags, unverified: readonly string[]): Partial<Attempt> {
+  return {
+    rebootByHand: !reboot,
+    ...(force && { forced: true }),
+    ...(unverified.length > 0 && { unverified: [...unverified] }),
+  };
 }
 
 /** Ends a staging that is of no use any more, since the person goes back to its slot, or the slot stays as it is. */
@@ -115,6 +127,7 @@ interface BoardsBack {
   /** The boards' tasks; at least one. */
   readonly boards: Payload[];
   readonly booted: SlotName;
+  readonly forced: boolean;
 }
 
 /**
@@ -122,13 +135,14 @@ interface BoardsBack {
  * stays.
  */
 async function goBackOnBoards(
-  { before, boards, booted }: BoardsBack,
+  { before, boards, booted, forced }: BoardsBack,
   ports: UpdatePorts,
   signal: AbortSignal,
 ): Promise<InstallOutcome> {
   const { journal, newAttemptId, clock } = ports;
   await overruleStaging(ports);
-  const attempt = { id: newAttemptId(), version: before.version, by: 'rollback', startedAt: isoTime(clock) } as const;
+  const begun = { id: newAttemptId(), version: before.version, by: 'rollback', startedAt: isoTime(clock) } as const;
+  const attempt = { ...begun, ...(forced && { forced }) };
   await journal.append({ type: 'boards-back-staged', attempt, slot: booted, boards });
   return judgeTrial(ports, signal);
 }

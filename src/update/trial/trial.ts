@@ -108,13 +108,15 @@ export async function judgeTrial(ports: UpdatePorts, signal: AbortSignal): Promi
 }
 
 /**
- * Promise `revocation`: why a list, taken while the firmware waited or ran, forbids keeping it; undefined: none does.
+ * Promise `revocation`: why a list, taken while the firmware waited or ran, forbids keeping it; undefined: none does,
+ * or a person has gone back by force.
  */
 export async function findRevocation(
   { attempt, firmware }: PhaseOf<'staged' | 'trial'>,
   { revoked }: UpdatePorts,
 ): Promise<{ readonly code: 'trust-withdrawn'; readonly reason: string } | undefined> {
-  const why = attempt.by === 'rollback' ? undefined : await revoked?.(firmware);
+  const isForcedBack = attempt.by === 'rollback' && attempt.forced === true;
+  const why = isForcedBack ? undefined : await revoked?.(firmware);
   return why === undefined ? undefined : { code: 'trust-withdrawn', reason: `version ${attempt.version.name} ${why}` };
 }
 

@@ -253,6 +253,33 @@ describe('while a new firmware is on trial', () => {
     expect(technician.gateway.running).toBe('image of version 1');
   });
 
+  // Found by a stranger: the same rollback, asked for a minute later, would have been refused.
+  test.each<readonly [boolean, string]>([
+    [false, 'image of version 2'],
+    [true, 'image of version 1'],
+  ])('what a person goes back to is kept, where a list revokes it, by force alone (%s)', async (force, runs) => {
+    technician.gateway.service.target = '2';
+    await technician.update();
+    await technician.rollbackUntilReboot({ ...byHand, force });
+    technician.gateway.start();
+    technician.revocation = 'was revoked by list 2';
+    expect(await technician.settle()).toMatchObject(force ? { kind: 'installed' } : { goesBack: true });
+    technician.gateway.start();
+    technician.revocation = undefined;
+    await technician.settle();
+    expect(technician.gateway.running).toBe(runs);
+  });
+
+  test('nor is it booted, where it waits for a reboot by hand', async () => {
+    technician.gateway.service.target = '2';
+    await technician.update();
+    await technician.rollbackUntilReboot({ ...byHand, reboot: false });
+    technician.revocation = 'was revoked by list 2';
+    const reboot = (await technician.updater()).reboot(undefined, signal);
+    await expect(reboot).rejects.toMatchObject({ code: 'trust-withdrawn' });
+    expect(technician.gateway.bootloader.bootable).toEqual(['A']);
+  });
+
   // Found by a stranger: the staged release was given up for a list that was refused afterwards.
   test.each(['staged', 'trial'])('one that is refused changes nothing (%s)', async (kind) => {
     technician.gateway.service.target = '2';
