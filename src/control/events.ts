@@ -23,6 +23,7 @@ const operationOutcome = z.discriminatedUnion('kind', [
         number: z.number(),
         keys: z.array(z.string()),
         revokedKeys: z.number(),
+        unknownKeys: z.number().default(0).describe('Revoked keys that match no key this gateway knew.'),
         revokedReleases: z.number(),
       })
       .optional()

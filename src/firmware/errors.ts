@@ -117,7 +117,7 @@ export class FirmwareError extends defineErrors('FirmwareError', {
     'continue it (--from), or name a file that does not exist',
   ),
   'trust-list-damaged': giveUp.refused(
-    'It is not known any more which keys and releases were revoked: the file trust.json in the state directory is damaged.',
+    'It is not known any more which keys and releases were revoked: the file trust.json in the state directory is damaged or missing.',
     'release a list of keys and revocations with a higher number; it replaces the file',
   ),
   'trust-key-unreadable': giveUp.configuration(

@@ -123,7 +123,7 @@ export const helperVerbs = {
   /** The text of a signed list, as it was taken. It is public. */
   trustFile: verb(
     'trustFile',
-    z.strictObject({ name: z.enum(['trust.json', 'trust-copy.json']) }),
+    z.strictObject({ name: z.enum(['trust.json', 'trust-copy.json', 'trust-revoked.json']) }),
     z.object({ text: z.string().optional() }),
   ),
 } as const satisfies Readonly<Record<string, Verb>>;

@@ -52,7 +52,7 @@ export function listOf(number: number): string {
   return `list ${number} of keys and revocations`;
 }
 
-function describeList({ number, keys, revokedKeys, revokedReleases }: TakenList): string {
+function describeList({ number, keys, revokedKeys, unknownKeys, revokedReleases }: TakenList): string {
   const revoked = [
     ...(revokedKeys === 0 ? [] : [counted(revokedKeys, 'key')]),
     ...(revokedReleases === 0 ? [] : [counted(revokedReleases, 'release')]),
@@ -62,7 +62,9 @@ function describeList({ number, keys, revokedKeys, revokedReleases }: TakenList)
     ...(revoked.length === 0 ? [] : [`${revoked.join(' and ')} revoked`]),
   ];
   const said = news.length === 0 ? 'it changes nothing' : news.join(', ');
-  return `Done: list ${number} is in effect: ${said}.`;
+  const unmatched = counted(unknownKeys, 'revoked key matches', 'revoked keys match');
+  const unknown = unknownKeys === 0 ? '' : ` Warning: ${unmatched} no known key.`;
+  return `Done: list ${number} is in effect: ${said}.${unknown}`;
 }
 
 function describeFlashed({ board, version, unchanged }: Extract<OperationOutcome, { kind: 'flashed' }>): string {

@@ -31,12 +31,15 @@ export function describeTakenList(circumstances: Circumstances): string {
 
 /** What a list revokes, adds and leaves out, in a few words each. Pure. */
 export function describeChanges(circumstances: Omit<Circumstances, 'signedBy'>): readonly string[] {
-  const { list, before } = circumstances;
+  const { list, before, known } = circumstances;
   const keyOf = namesOf(circumstances);
+  const fingerprints = new Set(known.map(({ fingerprint }) => fingerprint));
   const [listed, listedBefore] = [fingerprintsOf(list), fingerprintsOf(before)];
   const revokedKeys = newIn(list.revoked.keys, before?.revoked.keys);
   return [
-    some(revokedKeys.length === 1 ? 'revokes the key' : 'revokes the keys', revokedKeys.map(keyOf)),
+    describeKeys('', revokedKeys.filter((key) => fingerprints.has(key)).map(keyOf)),
+    describeKeys('unknown ', revokedKeys.filter((key) => !fingerprints.has(key)).map(keyOf)),
+
     describeReleases(newIn(list.revoked.releases, before?.revoked.releases)),
     some('adds', newIn(listed, listedBefore).map(keyOf)),
     some('leaves out', newIn(listedBefore, [...listed, ...revokedKeys]).map(keyOf)),
@@ -49,6 +52,10 @@ function namesOf({ list, before, known }: Omit<Circumstances, 'signedBy'>): (fin
     const name = names.get(fingerprint)?.slice(0, MAX_NAME_LENGTH);
     return `${name === undefined ? '' : `${name} `}${short(fingerprint)}`;
   };
+}
+
+function describeKeys(kind: '' | 'unknown ', names: readonly string[]): string {
+  return some(`revokes the ${kind}${names.length === 1 ? 'key' : 'keys'}`, names);
 }
 
 function describeReleases(digests: readonly string[]): string {

@@ -22,7 +22,7 @@ export function stagingWithKeys(
   return async (request, signal) => {
     const keyring = await trust.keyring(signal);
     const takeList = async (bytes: Uint8Array, artifact: string, signedBy: string | undefined): Promise<void> => {
-      const taken = await trust.takeList(bytes, artifact);
+      const taken = await trust.takeList(bytes, artifact, keyring.keys);
       const told = describeTakenList({ ...taken, signedBy, known: keyring.keys });
       await security.recordOnce('trust-list-taken', artifact, told);
       await noteKeys(security, trust, signal);

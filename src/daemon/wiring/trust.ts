@@ -86,14 +86,14 @@ export class Trust {
 
   /**
    * Takes a list. One that was taken before is told like a new one: the process that took it may have ended before it
-   * could tell.
+   * could tell. `known` are the keys that were trusted before.
    */
-  async takeList(bytes: Uint8Array, artifact: string): Promise<TakenList> {
+  async takeList(bytes: Uint8Array, artifact: string, known: readonly TrustedKey[]): Promise<TakenList> {
     const file = parseTrustListFile(bytes);
     const list = fromFile(file);
     const before = await this.#store.lastKnown().catch(whereNotKnown);
     const isNew = (await this.#store.take(file, artifact)) === 'taken';
-    if (isNew || this.#news?.number !== list.number) this.#news = newsOf(list, before);
+    if (isNew || this.#news?.number !== list.number) this.#news = newsOf(list, before, known);
     return { list, before: isNew ? before : undefined };
   }
 
@@ -221,15 +221,22 @@ function whereNotKnown(error: unknown): undefined {
 type Installed = Extract<OperationOutcome, { readonly kind: 'installed' }>;
 type ListNews = NonNullable<Installed['list']>;
 
-function newsOf({ number, keys, revoked }: TrustList, before: TrustList | undefined): ListNews {
-  const known = new Set(before?.keys.map(({ fingerprint }) => fingerprint));
-  const newIn = (now: readonly string[], then: readonly string[] = []): number =>
-    now.filter((digest) => !then.includes(digest)).length;
+function newsOf(
+  { number, keys, revoked }: TrustList,
+  before: TrustList | undefined,
+  known: readonly TrustedKey[],
+): ListNews {
+  const newIn = (now: readonly string[], then: readonly string[] = []): readonly string[] =>
+    now.filter((digest) => !then.includes(digest));
+  const fingerprintsOf = (of: readonly TrustedKey[] = []): readonly string[] => of.map((key) => key.fingerprint);
+  const listed = fingerprintsOf(before?.keys);
+  const revokedKeys = newIn(revoked.keys, before?.revoked.keys);
   return {
     number,
-    keys: keys.filter(({ fingerprint }) => !known.has(fingerprint)).map(({ name }) => name),
-    revokedKeys: newIn(revoked.keys, before?.revoked.keys),
-    revokedReleases: newIn(revoked.releases, before?.revoked.releases),
+    keys: keys.filter(({ fingerprint }) => !listed.includes(fingerprint)).map(({ name }) => name),
+    revokedKeys: revokedKeys.length,
+    unknownKeys: newIn(revokedKeys, fingerprintsOf(known)).length,
+    revokedReleases: newIn(revoked.releases, before?.revoked.releases).length,
   };
 }
 

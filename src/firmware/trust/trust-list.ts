@@ -9,6 +9,8 @@ import { VerificationError } from '../errors.ts';
 /** The type of the payload that carries a list. */
 export const TRUST_LIST_TYPE = 'thing-trust';
 export const MAX_LIST_BYTES = 256 * 1024;
+/** A list with everything that was revoked before, which is at most 2,256 digests of 75 bytes more. */
+const MAX_KEPT_BYTES = 2 * MAX_LIST_BYTES;
 const MAX_KEYS = 32;
 const MAX_REVOKED_KEYS = 256;
 const MAX_REVOKED_RELEASES = 2_000;
@@ -63,15 +65,15 @@ export type KeptListFile = z.infer<typeof keptListFile>;
 
 /** Throws VerificationError `trust-list-malformed`. */
 export function parseTrustListFile(bytes: Uint8Array): TrustListFile {
-  return parseAs(trustListFile, bytes);
+  return parseAs(trustListFile, bytes, MAX_LIST_BYTES);
 }
 
 export function parseKeptListFile(bytes: Uint8Array): KeptListFile {
-  return parseAs(keptListFile, bytes);
+  return parseAs(keptListFile, bytes, MAX_KEPT_BYTES);
 }
 
-function parseAs<T>(schema: z.ZodType<T>, bytes: Uint8Array): T {
-  if (bytes.byteLength > MAX_LIST_BYTES) throw malformed(`it is longer than ${MAX_LIST_BYTES} bytes`);
+function parseAs<T>(schema: z.ZodType<T>, bytes: Uint8Array, maxBytes: number): T {
+  if (bytes.byteLength > maxBytes) throw malformed(`it is longer than ${maxBytes} bytes`);
   const value = decodeJson(bytes);
   if (value === undefined) throw malformed('it is not JSON');
   const parsed = schema.safeParse(value);

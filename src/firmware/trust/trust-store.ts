@@ -21,19 +21,22 @@ interface Judged {
 export type ReadStateText = (path: string, fs: DurableFs) => Promise<string | undefined>;
 
 /**
- * Keeps the last list of keys and revocations in the state directory. It has a file of its own, which older agents
- * leave alone.
+ * Keeps the last trust list in the state directory. It has files of its own, which an older agent in the other slot
+ * leaves alone.
  */
 export class TrustStore {
   readonly #path: string;
-  /** A second copy: without it, a lost file would look as if no list had ever been taken. */
+  /** Counts where the file is gone, since a lost file looks as if no list had ever been taken. */
   readonly #copyPath: string;
+  /** The list without its keys. Where both other files are lost, the next list is compared with it. */
+  readonly #revokedPath: string;
   readonly #fs: DurableFs;
   readonly #readText: ReadStateText;
 
   constructor(stateDirectory: string, fs: DurableFs = ownFs, readText: ReadStateText = readDurableTextFile) {
     this.#path = join(stateDirectory, 'trust.json');
     this.#copyPath = join(stateDirectory, 'trust-copy.json');
+    this.#revokedPath = join(stateDirectory, 'trust-revoked.json');
     this.#fs = fs;
     this.#readText = readText;
   }
@@ -45,7 +48,7 @@ export class TrustStore {
 
   /**
    * The last list as far as it is known, even if its file is damaged or cannot be read: new lists are compared with it.
-   * Throws StorageError if its copy cannot be read, either.
+   * It has no keys if the copy is lost, too. Throws StorageError if none of its files can be read.
    */
   async lastKnown(): Promise<KeptList | undefined> {
     return keptListOf((await this.#readLastKnown()).file);
@@ -53,22 +56,27 @@ export class TrustStore {
 
   /**
    * Promise `revocation`: keeps a list, which is durable when this returns. Refuses a list with a lower number than the
-   * last one, and a different one with the same number. The same list again changes nothing. Replaces a damaged file.
+   * last one, and a different one with the same number. The same list again changes nothing, but replaces a damaged or
+   * missing file.
    */
   async take(file: TrustListFile, artifact?: string): Promise<'taken' | 'known'> {
     const { kept, isKnown } = await this.judge(file, artifact);
     if (isKnown) return 'known';
-    for (const path of [this.#copyPath, this.#path])
-      await replaceFileDurably(path, `${JSON.stringify(kept)}\n`, this.#fs);
+    const revocations = { ...kept, keys: [] };
+    await replaceFileDurably(this.#copyPath, `${JSON.stringify(kept)}\n`, this.#fs);
+    await replaceFileDurably(this.#revokedPath, `${JSON.stringify(revocations)}\n`, this.#fs);
+    await replaceFileDurably(this.#path, `${JSON.stringify(kept)}\n`, this.#fs);
     return 'taken';
   }
 
   /** Decides what `take` would keep or refuse; writes nothing. */
   async judge(file: TrustListFile, artifact?: string): Promise<Judged> {
-    const { file: before, isDamaged } = await this.#readLastKnown();
+    const { file: before, isWhole } = await this.#readLastKnown();
     const kept = { ...file, revoked: joinRevoked(before?.revoked, fromFile(file)), artifact };
-    const isSame = file.number === before?.number && isDeepStrictEqual({ ...kept, artifact }, { ...before, artifact });
-    if (isSame && !isDamaged) return { kept, isKnown: true };
+    const isSameContent = (): boolean => isDeepStrictEqual({ ...kept, artifact }, { ...before, artifact });
+    const isSameArtifact = artifact !== undefined && artifact === before?.artifact;
+    const isSame = file.number === before?.number && (isSameArtifact || isSameContent());
+    if (isSame && isWhole) return { kept, isKnown: true };
     if (before !== undefined && file.number <= before.number && !isSame) {
       throw new VerificationError(
         'trust-list-old',
@@ -79,14 +87,22 @@ export class TrustStore {
   }
 
   async #readFile(): Promise<KeptListFile | undefined> {
-    return (await this.#readAt(this.#path)) ?? (await this.#readAt(this.#copyPath));
+    const found = (await this.#readAt(this.#path)) ?? (await this.#readAt(this.#copyPath));
+    if (found === undefined && (await this.#readAt(this.#revokedPath)) !== undefined)
+      throw new FirmwareError('trust-list-damaged', `${this.#path} is missing`);
+    return found;
   }
 
-  async #readLastKnown(): Promise<{ readonly file: KeptListFile | undefined; readonly isDamaged: boolean }> {
-    const file = await this.#readFile().catch(whereUnusable);
-    if (file !== 'damaged') return { file, isDamaged: false };
-    const copy = await this.#readAt(this.#copyPath).catch(whereDamaged);
-    return { file: copy === 'damaged' ? undefined : copy, isDamaged: true };
+  /** The first file that can be read. `isWhole`: it is not a copy. */
+  async #readLastKnown(): Promise<{ readonly file: KeptListFile | undefined; readonly isWhole: boolean }> {
+    let unreadable: StorageError | undefined;
+    for (const path of [this.#path, this.#copyPath, this.#revokedPath]) {
+      const found = await this.#readAt(path).catch(whereUnusable);
+      if (found instanceof StorageError) unreadable = found;
+      else if (found !== 'damaged' && found !== undefined) return { file: found, isWhole: path === this.#path };
+    }
+    if (unreadable !== undefined) throw unreadable;
+    return { file: undefined, isWhole: true };
   }
 
   async #readAt(path: string): Promise<KeptListFile | undefined> {
@@ -109,11 +125,8 @@ function keptListOf(file: KeptListFile | undefined): KeptList | undefined {
   return file && { ...fromFile(file), artifact: file.artifact };
 }
 
-function whereUnusable(error: unknown): 'damaged' {
-  return error instanceof StorageError ? 'damaged' : whereDamaged(error);
-}
-
-function whereDamaged(error: unknown): 'damaged' {
+function whereUnusable(error: unknown): 'damaged' | StorageError {
+  if (error instanceof StorageError) return error;
   if (error instanceof FirmwareError) return 'damaged';
   throw error;
 }

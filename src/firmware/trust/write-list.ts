@@ -56,7 +56,9 @@ export async function writeTrustList(path: string, order: ListOrder, nowMs: numb
   if (!next.success) throw unusable(`${next.error.issues[0]?.path.join('.')}: ${next.error.issues[0]?.message}`);
   if (next.data.number <= before.number) throw unusable(`its number must be higher than ${before.number}`);
   const list = { ...next.data, revoked: mutable(joinRevoked(before.revoked, fromFile(next.data))) };
-  await replaceFileDurably(path, `${JSON.stringify(list, undefined, 2)}\n`, undefined, 0o644);
+  const text = `${JSON.stringify(list, undefined, 2)}\n`;
+  parseTrustListFile(Buffer.from(text)); // refuses what no gateway would read
+  await replaceFileDurably(path, text, undefined, 0o644);
   return list;
 }
 

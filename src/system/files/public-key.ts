@@ -9,8 +9,8 @@ export interface PublicKey {
   readonly algorithm: 'ecdsa-p256' | 'rsa' | 'ed25519';
   readonly key: KeyObject;
   /**
-   * `sha256:` and the hex digest of its SubjectPublicKeyInfo (RFC 5280) in DER, which is the same for every file with
-   * this key.
+   * `sha256:` and the hex digest of its canonical SubjectPublicKeyInfo in DER (RFC 5280; RFC 5480: a named curve and an
+   * uncompressed point), which is the same for every file with this key.
    */
   readonly fingerprint: string;
 }
@@ -41,8 +41,11 @@ export function parsePublicKey(pem: string, rsaMinimumBits = RSA_MINIMUM_BITS): 
     throw new PublicKeyError('it is a private key, which belongs on no gateway');
   if (label !== 'PUBLIC KEY') throw new PublicKeyError('it is not a public key in PEM form (BEGIN PUBLIC KEY)');
   if (labels.length > 1) throw new PublicKeyError('it holds more than one key; write one per file');
-  const key = decode(pem);
-  return { algorithm: algorithmOf(key, rsaMinimumBits), key, fingerprint: fingerprintOf(key) };
+  const decoded = decode(pem);
+  const algorithm = algorithmOf(decoded, rsaMinimumBits);
+  // OpenSSL exports an EC key in the encoding of its file; a JSON Web Key has only the coordinates.
+  const key = createPublicKey({ key: decoded.export({ format: 'jwk' }), format: 'jwk' });
+  return { algorithm, key, fingerprint: fingerprintOf(key) };
 }
 
 function decode(pem: string): KeyObject {

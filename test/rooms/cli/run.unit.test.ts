@@ -146,13 +146,18 @@ describe('a person reads', () => {
     ['rollback', {}, 'gateway-1.5.0 was rolled back: a person asked for it'],
     [
       'install a.mender',
-      { daemon: taking({ number: 3, keys: ['next.pem'], revokedKeys: 1, revokedReleases: 2 }) },
+      { daemon: taking({ number: 3, keys: ['next.pem'], revokedKeys: 1, unknownKeys: 0, revokedReleases: 2 }) },
       'Done: list 3 is in effect: +next.pem, 1 key and 2 releases revoked.',
     ],
     [
       'install a.mender',
-      { daemon: taking({ number: 3, keys: [], revokedKeys: 0, revokedReleases: 0 }) },
+      { daemon: taking({ number: 3, keys: [], revokedKeys: 0, unknownKeys: 0, revokedReleases: 0 }) },
       'Done: list 3 is in effect: it changes nothing.',
+    ],
+    [
+      'install a.mender',
+      { daemon: taking({ number: 3, keys: [], revokedKeys: 2, unknownKeys: 1, revokedReleases: 0 }) },
+      'Done: list 3 is in effect: 2 keys revoked. Warning: 1 revoked key matches no known key.',
     ],
     ['activate', {}, 'Activated: GW-0001 is thing thing-1.'],
     ['reboot', {}, 'The gateway reboots now.'],

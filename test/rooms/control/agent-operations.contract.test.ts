@@ -109,7 +109,11 @@ describe.each(ways)('the agent’s operations %s', (_name, reach) => {
     { kind: 'up-to-date', version: 'v1' },
     { kind: 'held-back', version: 'v1', code: 'outside-window', reason: 'too early' },
     { kind: 'installed', version: 'v1' },
-    { kind: 'installed', version: 't', list: { number: 1, keys: ['a'], revokedKeys: 0, revokedReleases: 1 } },
+    {
+      kind: 'installed',
+      version: 't',
+      list: { number: 1, keys: ['a'], revokedKeys: 0, unknownKeys: 0, revokedReleases: 1 },
+    },
     { kind: 'reboot-required', version: 'v1', slot: 'A' },
     { kind: 'rebooting', version: 'v1', slot: 'B' },
     { kind: 'rebooting', version: 'v2', slot: 'A', reason: 'not healthy', goesBack: true },

@@ -127,7 +127,7 @@ export const securityFile: FuzzTarget = {
     }),
 };
 
-/** trust.json: a list that says the same after a start, or one that is damaged and can be replaced. */
+/** trust.json, alone: a list that says the same after a start, or one that is damaged and can be replaced. */
 export const trustFile: FuzzTarget = {
   name: 'trust-file',
   open: async () =>

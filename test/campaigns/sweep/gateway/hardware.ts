@@ -15,7 +15,7 @@ import { STATE, StateMount } from './state-mount.ts';
 
 export const JOURNAL = `${STATE}/journal.json`;
 export const IDENTITY = `${STATE}/identity.json`;
-export const LISTS = [`${STATE}/trust.json`, `${STATE}/trust-copy.json`] as const;
+export const LISTS = [`${STATE}/trust.json`, `${STATE}/trust-copy.json`, `${STATE}/trust-revoked.json`] as const;
 
 /** What a journal looks like that its medium has lost. */
 export const GARBAGE = '{"format":1,"pha\0\0\0';

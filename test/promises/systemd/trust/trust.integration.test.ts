@@ -125,7 +125,15 @@ describe('a list of keys and revocations', () => {
         stderr: matching(/\(key-revoked\)/),
       });
 
-      const files = ['floors.json', 'trust.json', 'trust-copy.json', 'security.json', 'identity.json', 'journal.json'];
+      const files = [
+        'floors.json',
+        'trust.json',
+        'trust-copy.json',
+        'trust-revoked.json',
+        'security.json',
+        'identity.json',
+        'journal.json',
+      ];
       const said = await gateway.tell('sh', '-c', `cd /var/lib/thing-agent && stat -c '%a %U %n' ${files.join(' ')}`);
       expect(said.split('\n')).toEqual(files.map((file) => `600 root ${file}`));
     },

@@ -84,6 +84,15 @@ describe('a list of keys and revocations that took effect is told', () => {
     expect(fourth).toBe('keys-changed: no key is trusted');
   });
 
+  test('names revoked keys that the gateway does not know', async () => {
+    const { take, events } = await start();
+    await take({ number: 1, revoked: { keys: [fingerprint('c'), old.trusted.fingerprint], releases: [] } });
+    expect((await events())[0]).toBe(
+      `trust-list-taken: list 1, signed by release.pem ${oldShort}: ` +
+        `revokes the key release.pem ${oldShort}; revokes the unknown key cccccccccc`,
+    );
+  });
+
   test('without other keys where it changes none, and as what it is where it changes nothing', async () => {
     const { take, events } = await start();
     await take({ number: 1 });

@@ -136,6 +136,16 @@ describe('a key', () => {
     },
   );
 
+  // Seen: it stayed trusted, since the identity of a key was the digest of its file's encoding.
+  test('is revoked by a list that names another encoding of it', LONG, async () => {
+    const gateway = await alone();
+    const forms = ['-conv_form', 'compressed', '-out', file('compressed.pem')];
+    await tool(['openssl', 'ec', '-pubin', '-in', file('old.pem'), ...forms]);
+    const keysOf = ['--keys', file('next.pem'), '--revoke-keys', file('compressed.pem')];
+    await taken(gateway, await list(gateway, 1, 'old', ...keysOf));
+    await refused(gateway, await release('1.0.1', 'old'), 'key-revoked');
+  });
+
   testInFull(
     'that was revoked comes back by no older list, no list that forgets it, and no list of a stranger',
     async () => {

@@ -31,7 +31,7 @@ function trustHere(): Trust {
 
 async function take(trust: Trust, list: Buffer): Promise<OperationOutcome> {
   return tellingOfLists(trust, async () => {
-    await trust.takeList(list, fingerprint('a'));
+    await trust.takeList(list, fingerprint('a'), []);
     return installed;
   });
 }
@@ -41,12 +41,12 @@ test('an outcome says what a list brings beyond the one before it', async () => 
   const first = listBytes({ keys: keys.slice(0, 1), revoked: { keys: [], releases: [fingerprint('b')] } });
   expect(await take(trust, first)).toEqual({
     ...installed,
-    list: { number: 1, keys: ['0.pem'], revokedKeys: 0, revokedReleases: 1 },
+    list: { number: 1, keys: ['0.pem'], revokedKeys: 0, unknownKeys: 0, revokedReleases: 1 },
   });
   const revoked = { keys: [fingerprint('c')], releases: [fingerprint('b')] };
   expect(await take(trust, listBytes({ number: 2, keys, revoked }))).toEqual({
     ...installed,
-    list: { number: 2, keys: ['1.pem'], revokedKeys: 1, revokedReleases: 0 },
+    list: { number: 2, keys: ['1.pem'], revokedKeys: 1, unknownKeys: 1, revokedReleases: 0 },
   });
 });
 
@@ -55,17 +55,28 @@ test('an outcome says what a list brought, though it was taken once more on the 
   const trust = trustHere();
   const list = listBytes({ keys });
   const outcome = await tellingOfLists(trust, async () => {
-    await trust.takeList(list, fingerprint('a'));
-    await trust.takeList(list, fingerprint('a'));
+    await trust.takeList(list, fingerprint('a'), []);
+    await trust.takeList(list, fingerprint('a'), []);
     return installed;
   });
   expect(outcome).toMatchObject({ list: { number: 1, keys: ['0.pem', '1.pem'] } });
   expect(await take(trust, list)).toMatchObject({ list: { number: 1, keys: [] } });
 });
 
+test('an outcome counts the revoked keys that the gateway did not know', async () => {
+  const trust = trustHere();
+  const { trusted } = makeKeyPair('ecdsa-p256');
+  const list = listBytes({ revoked: { keys: [trusted.fingerprint, fingerprint('c')], releases: [] } });
+  const outcome = await tellingOfLists(trust, async () => {
+    await trust.takeList(list, fingerprint('a'), [trusted]);
+    return installed;
+  });
+  expect(outcome).toMatchObject({ list: { revokedKeys: 2, unknownKeys: 1 } });
+});
+
 test('an outcome without a list says nothing of one, whatever was taken before', async () => {
   const trust = trustHere();
-  await trust.takeList(listBytes(), fingerprint('a'));
+  await trust.takeList(listBytes(), fingerprint('a'), []);
   expect(await tellingOfLists(trust, async () => installed)).toEqual(installed);
 });
 

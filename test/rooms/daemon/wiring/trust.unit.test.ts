@@ -53,7 +53,7 @@ function trust({ life = {}, allowUnsigned = false, isSet = true, readText }: Wor
 }
 
 async function take(more: Partial<TrustListFile>): Promise<void> {
-  await trust().takeList(listBytes({ issued: '2026-11-22T00:00:00Z', ...more }), fingerprint('9'));
+  await trust().takeList(listBytes({ issued: '2026-11-22T00:00:00Z', ...more }), fingerprint('9'), []);
 }
 
 const waiting = { digest: fingerprint('1'), signedBy: release.trusted.fingerprint };
@@ -119,6 +119,8 @@ describe('a firmware that runs on trial', () => {
     volume.writeFileSync('/state/trust.json', '{');
     expect(await trust().revoked(waiting)).toBe('was revoked by list 2');
     volume.writeFileSync('/state/trust-copy.json', '{');
+    expect(await trust().revoked(waiting)).toBe('was revoked by list 2');
+    volume.writeFileSync('/state/trust-revoked.json', '{');
     expect(await trust().revoked(waiting)).toBeUndefined();
   });
 });

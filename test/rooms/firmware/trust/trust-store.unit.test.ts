@@ -1,12 +1,14 @@
+import { generateKeyPairSync } from 'node:crypto';
+
 import fc from 'fast-check';
 import { Volume } from 'memfs';
 import { describe, expect, test } from 'vitest';
 
-import { fromFile, parseTrustListFile } from '../../../../src/firmware/trust/trust-list.ts';
+import { fromFile, MAX_LIST_BYTES, parseTrustListFile } from '../../../../src/firmware/trust/trust-list.ts';
 import { TrustStore } from '../../../../src/firmware/trust/trust-store.ts';
 import { StorageError } from '../../../../src/system/files/durable-file.ts';
 import type { DurableFs } from '../../../../src/system/files/durable-file.ts';
-import { makeKeyPair } from '../artifact/keys.ts';
+import { makeKeyPair, pemOf } from '../artifact/keys.ts';
 import { fingerprint, listBytes, listFile } from './lists.ts';
 
 const { publicPem, trusted } = makeKeyPair('ecdsa-p256');
@@ -198,12 +200,63 @@ describe('a damaged file beside its copy', () => {
     await expect(store.read()).rejects.toBeInstanceOf(StorageError);
   });
 
-  test('that is damaged, too, is told by its name', async () => {
+  test('names the copy when only that is left, and it is damaged', async () => {
     const { store, volume } = await damaged();
     volume.unlinkSync('/state/trust.json');
     volume.writeFileSync('/state/trust-copy.json', 'x');
     await expect(store.read()).rejects.toThrow('/state/trust-copy.json');
-    expect(await store.lastKnown()).toBeUndefined();
-    expect(await store.take(listFile({ number: 1 }))).toBe('taken');
   });
+});
+
+// Seen: with both files damaged, list 3 replaced list 6, and a revoked key was trusted again.
+describe('the loss of both files', () => {
+  const revoked = { keys: [fingerprint('a')], releases: [fingerprint('b')] };
+  const file = listFile({ number: 2, revoked, keys: [{ name: 'a', pem: publicPem }] });
+  const lose: Readonly<Record<string, (volume: Volume, path: string) => void>> = {
+    removed: (volume, path) => volume.unlinkSync(path),
+    damaged: (volume, path) => volume.writeFileSync(path, '{'),
+  };
+
+  async function lost(how: string): Promise<ReturnType<typeof storeOn>> {
+    const place = storeOn();
+    await place.store.take(file, fingerprint('c'));
+    for (const path of ['/state/trust.json', '/state/trust-copy.json']) lose[how]?.(place.volume, path);
+    return place;
+  }
+
+  test.each(Object.keys(lose))('keeps number and revocations, and accepts a newer list: %s', async (how) => {
+    const { store } = await lost(how);
+    await expect(store.read()).rejects.toMatchObject({ code: 'trust-list-damaged' });
+    expect(await store.lastKnown()).toMatchObject({ number: 2, revoked, keys: [] });
+    for (const other of [listFile({ number: 1 }), { ...file, issued: '2026-11-23' }])
+      await expect(store.take(other, fingerprint('d'))).rejects.toMatchObject({ code: 'trust-list-old' });
+    expect(await store.take(listFile({ number: 3 }))).toBe('taken');
+    expect(await store.read()).toMatchObject({ number: 3, revoked });
+  });
+
+  test.each(Object.keys(lose))('is repaired by the same list: %s', async (how) => {
+    const { store } = await lost(how);
+    expect(await store.take(file, fingerprint('c'))).toBe('taken');
+    expect(await store.read()).toMatchObject({ number: 2, revoked, keys: [{ name: 'a' }] });
+  });
+});
+
+// Seen: list 5 revoked 1,999 releases, and list 6 had long keys: the file of both was longer than a reader accepts.
+test('reads again the longest list that it accepts', async () => {
+  const { store } = storeOn();
+  const digests = (count: number): string[] =>
+    Array.from({ length: count }, (_, index) => `sha256:${index.toString(16).padStart(64, '0')}`);
+  const before = listBytes({ number: 1, revoked: { keys: digests(256), releases: digests(2_000) } });
+  await store.take(parseTrustListFile(before));
+  const comment = '# comment\n'.repeat(725);
+  const keys = Array.from({ length: 32 }, (_, index) => ({
+    name: `k${index}`,
+    pem: `${comment}${pemOf(generateKeyPairSync('ed25519').publicKey, 'spki')}`,
+  }));
+  const longest = listBytes({ number: 2, keys });
+  expect(longest.byteLength).toBeGreaterThan(MAX_LIST_BYTES - 4_096);
+  await store.take(parseTrustListFile(longest));
+  const kept = await store.read();
+  expect(kept).toMatchObject({ number: 2, revoked: { keys: digests(256) } });
+  expect(kept?.keys).toHaveLength(32);
 });

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -8,7 +8,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { writeTrustList } from '../../../../src/firmware/trust/write-list.ts';
 import type { ListOrder } from '../../../../src/firmware/trust/write-list.ts';
 import { makeKeyPair } from '../artifact/keys.ts';
-import { fingerprint } from './lists.ts';
+import { fingerprint, listBytes } from './lists.ts';
 
 const nothing: ListOrder = {
   from: undefined,
@@ -70,6 +70,19 @@ describe('a file that exists', () => {
       });
     }
     expect(readFileSync(last, 'utf8')).toBe(before);
+  });
+
+  test('refuses to write a list that no gateway would read', async () => {
+    const digests = Array.from({ length: 2_000 }, (_, index) => `sha256:${index.toString(16).padStart(64, '0')}`);
+    const keys = Array.from({ length: 18 }, (_, index) => ({
+      name: `k${index}`,
+      pem: `${'# comment\n'.repeat(500)}${makeKeyPair('ed25519').publicPem}`,
+    }));
+    writeFileSync(at('long.json'), listBytes({ keys, revoked: { keys: [], releases: digests } }));
+    await expect(writeTrustList(at('longer.json'), { ...nothing, from: at('long.json') }, now)).rejects.toMatchObject({
+      code: 'trust-list-malformed',
+    });
+    expect(existsSync(at('longer.json'))).toBe(false);
   });
 
   test('is replaced by the list that continues it, by whatever name', async () => {
