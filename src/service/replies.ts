@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-import { maxValueDepth, nestedWithin } from '../system/json-value.ts';
+import { maxValueDepth, nestedWithin, parseExactly } from '../system/json-value.ts';
 import type { Activation, Version } from './contract.ts';
 import { ServiceError } from './errors.ts';
 
@@ -75,7 +75,7 @@ export function readJsonOrText(body: Uint8Array, operation: string): unknown {
   if (body.byteLength === 0) return undefined;
   const text = readText(body, operation);
   try {
-    return shallow(JSON.parse(text), operation);
+    return shallow(parseExactly(text), operation);
   } catch (error) {
     if (error instanceof SyntaxError) return text;
     throw error;

@@ -4,7 +4,24 @@
  */
 export const maxValueDepth = 32;
 
-/** The value of a text in JSON; undefined: it is none. */
+/** A number that a double would change, as it was written. JSON.stringify writes the same text. */
+export interface ExactNumber {
+  readonly rawJSON: string;
+}
+
+declare global {
+  /** In V8, and not yet in TypeScript (https://github.com/tc39/proposal-json-parse-with-source). */
+  interface JSON {
+    rawJSON(text: string): ExactNumber;
+    isRawJSON(value: unknown): value is ExactNumber;
+    parse(
+      text: string,
+      reviver: (key: string, value: unknown, context: { readonly source?: string }) => unknown,
+    ): unknown;
+  }
+}
+
+/** Returns the value of a text in JSON, or undefined if the text is not JSON. */
 export function parsedJson(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -12,6 +29,30 @@ export function parsedJson(text: string): unknown {
     if (error instanceof SyntaxError) return undefined;
     throw error;
   }
+}
+
+/**
+ * Parses JSON. A number that a double changes, such as 9007199254740993 or 1e400, becomes an ExactNumber. Fractions do
+ * not: they are measured values, of which a double keeps enough digits.
+ */
+export function parseExactly(text: string): unknown {
+  const parsed: unknown = JSON.parse(text);
+  // the reviver is slow, and recurses
+  if (!/\d{16}|\d[eE]/.test(text) || !nestedWithin(parsed)) return parsed;
+  return JSON.parse(text, (_, value, { source }) =>
+    typeof value !== 'number' || source === undefined || isExact(value, source) ? value : JSON.rawJSON(source),
+  );
+}
+
+function isExact(number: number, source: string): boolean {
+  if (!Number.isInteger(number)) return Number.isFinite(number);
+  return Number.isSafeInteger(number) || String(number) === source;
+}
+
+/** Returns the value as a double, for arithmetic, or NaN if it is not a number. */
+export function doubleOf(value: unknown): number {
+  if (typeof value === 'number') return value;
+  return JSON.isRawJSON(value) ? Number(value.rawJSON) : Number.NaN;
 }
 
 /** Whether arrays and objects are nested at most `maxDepth` deep. Does not recurse. */
@@ -23,6 +64,7 @@ export function nestedWithin(value: unknown, maxDepth: number = maxValueDepth): 
   return level.length === 0;
 }
 
-function isNest(value: unknown): value is object {
-  return typeof value === 'object' && value !== null;
+/** True if the value is an array or an object. */
+export function isNest(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !JSON.isRawJSON(value);
 }

@@ -11,11 +11,15 @@ export class Measurement {
     this.#outputs = outputs.map((settings) => ({ settings, reduction: new Reduction(settings.reduction) }));
   }
 
-  /** The values that are to be sent now, and where to. */
-  push(reading: Reading, nowMs: number): readonly { readonly to: OutputSettings['to']; readonly value: unknown }[] {
+  /** Returns the values to send now, each with its destination. Calls `onDrop` for each part that it leaves out. */
+  push(
+    reading: Reading,
+    nowMs: number,
+    onDrop: (why: string) => void,
+  ): readonly { readonly to: OutputSettings['to']; readonly value: unknown }[] {
     return this.#outputs.flatMap(({ settings, reduction }) => {
       const part = atPointer(reading, settings.pointer);
-      const value = part === undefined ? undefined : reduction.push(part, nowMs);
+      const value = part === undefined ? undefined : reduction.push(part, nowMs, onDrop);
       return value === undefined ? [] : [{ to: settings.to, value }];
     });
   }

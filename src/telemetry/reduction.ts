@@ -1,43 +1,57 @@
+import { doubleOf } from '../system/json-value.ts';
+import { readingText } from './sensors/sensor-report.ts';
 import type { ReductionSettings } from './settings.ts';
+
+interface Period {
+  readonly startedMs: number;
+  values: number;
+  sum: number;
+  min: unknown;
+  max: unknown;
+  last: unknown;
+}
 
 /** Reduces readings. It depends only on the readings before. */
 export class Reduction {
   readonly #settings: ReductionSettings;
   #sent: { readonly value: unknown; readonly atMs: number } | undefined;
-  #period:
-    | { readonly startedMs: number; values: number; sum: number; min: number; max: number; last: unknown }
-    | undefined;
+  #period: Period | undefined;
 
   constructor(settings: ReductionSettings) {
     this.#settings = settings;
   }
 
-  /** The value that is to be sent now; undefined: none. */
-  push(reading: unknown, nowMs: number): unknown {
-    const { scale, offset, over } = this.#settings;
-    const value = typeof reading === 'number' ? reading * scale + offset : reading;
+  /** Returns the value to send now, or undefined if there is none. Calls `onDrop` for a reading that it leaves out. */
+  push(reading: unknown, nowMs: number, onDrop: (why: string) => void): unknown {
+    const { over } = this.#settings;
+    const value = this.#usable(reading);
+    if (value === undefined) onDrop(`${readingText(reading)} is not a finite number`);
     const reduced = over === undefined ? value : this.#gather(value, nowMs, over);
     if (reduced === undefined || !this.#isNews(reduced, nowMs)) return undefined;
     this.#sent = { value: reduced, atMs: nowMs };
     return reduced;
   }
 
-  /** Gathers the readings of a period. The first reading after the period ends it, and begins the next one. */
-  #gather(value: unknown, nowMs: number, over: NonNullable<ReductionSettings['over']>): unknown {
+  /** Returns the scaled reading, or undefined if it is not a finite number where one is needed. */
+  #usable(reading: unknown): unknown {
+    const { scale, offset, over } = this.#settings;
+    const number = doubleOf(reading);
+    if (Number.isFinite(number)) return scale === 1 && offset === 0 ? reading : number * scale + offset;
+    const isNumber = typeof reading === 'number' || JSON.isRawJSON(reading);
+    return isNumber || (over !== undefined && over.keep !== 'last') ? undefined : reading;
+  }
+
+  /** Gathers the values of a period. The first reading after the period ends it, and a value begins the next one. */
+  #gather(value: unknown, nowMs: number, { periodMs, keep }: NonNullable<ReductionSettings['over']>): unknown {
     const period = this.#period;
-    const number = typeof value === 'number' ? value : Number.NaN;
-    if (period !== undefined && nowMs - period.startedMs < over.periodMs) {
-      period.values += 1;
-      period.sum += number;
-      period.min = Math.min(period.min, number);
-      period.max = Math.max(period.max, number);
-      period.last = value;
-      return undefined;
+    const isOver = period !== undefined && nowMs - period.startedMs >= periodMs;
+    if (isOver) this.#period = undefined;
+    if (value !== undefined) {
+      this.#period ??= { startedMs: nowMs, values: 0, sum: 0, min: value, max: value, last: value };
+      join(this.#period, value);
     }
-    this.#period = { startedMs: nowMs, values: 1, sum: number, min: number, max: number, last: value };
-    if (period === undefined) return undefined;
-    if (over.keep === 'last' || Number.isNaN(period.sum)) return period.last;
-    return over.keep === 'mean' ? period.sum / period.values : period[over.keep];
+    if (!isOver) return undefined;
+    return keep === 'mean' ? period.sum / period.values : period[keep];
   }
 
   #isNews(value: unknown, nowMs: number): boolean {
@@ -45,10 +59,20 @@ export class Reduction {
     const sent = this.#sent;
     if (deadband === undefined || sent === undefined) return true;
     if (heartbeatMs !== undefined && nowMs - sent.atMs >= heartbeatMs) return true;
-    if (typeof value !== 'number' || typeof sent.value !== 'number') {
+    const [number, before] = [doubleOf(value), doubleOf(sent.value)];
+    if (!Number.isFinite(number) || !Number.isFinite(before)) {
       return JSON.stringify(value) !== JSON.stringify(sent.value);
     }
-    const band = deadband.kind === 'absolute' ? deadband.value : Math.abs(sent.value) * deadband.value;
-    return Math.abs(value - sent.value) > band;
+    const band = deadband.kind === 'absolute' ? deadband.value : Math.abs(before) * deadband.value;
+    return Math.abs(number - before) > band;
   }
+}
+
+function join(period: Period, value: unknown): void {
+  const number = doubleOf(value);
+  period.values += 1;
+  period.sum += number;
+  if (number < doubleOf(period.min)) period.min = value;
+  if (number > doubleOf(period.max)) period.max = value;
+  period.last = value;
 }

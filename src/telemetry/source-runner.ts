@@ -26,9 +26,11 @@ export interface SourceRunnerDeps {
   /** 0 ≤ random() < 1 */
   readonly random: () => number;
   readonly log: Log;
-  /** An error that it throws concerns this reading only. */
-  readonly onReading: (reading: Reading) => void;
+  readonly onReading: OnReading;
 }
+
+/** Takes a reading, and calls `onDrop` for each part that is not used. An error that it throws concerns this reading only. */
+export type OnReading = (reading: Reading, onDrop: (why: string) => void) => void;
 
 const restart: RetryPolicy = {
   attempts: Number.POSITIVE_INFINITY,
@@ -172,7 +174,7 @@ export class SourceRunner {
     this.#failuresInARow = 0;
     this.#lastError = undefined;
     try {
-      onReading(reading);
+      onReading(reading, (why) => this.#drop(why));
     } catch (error) {
       this.#drop(describeError(error));
     }

@@ -19,6 +19,7 @@ import { sensorReport } from './sensors/sensor-report.ts';
 import { trySource } from './sensors/try-sensor.ts';
 import type { MeasurementSettings, SourceSettings, TelemetrySettings, WatchSettings } from './settings.ts';
 import { SourceRunner } from './source-runner.ts';
+import type { OnReading } from './source-runner.ts';
 import { SourceMaker } from './sources/create-source.ts';
 import type { Reading } from './sources/source.ts';
 import { Spool } from './spool/spool.ts';
@@ -197,7 +198,7 @@ export class Telemetry implements AsyncDisposable {
     const maker = new SourceMaker({ openLine, diskPath: stateDirectory, agentFigures: () => this.#agentFigures() });
     return measurements.map((settings) => {
       const measurement = new Measurement(settings);
-      const onReading = (reading: Reading): void => this.#take(measurement, reading);
+      const onReading: OnReading = (reading, onDrop) => this.#take(measurement, reading, onDrop);
       const silenceMs = silenceOf(settings.source);
       return new SourceRunner({
         ...this.#deps,
@@ -210,10 +211,14 @@ export class Telemetry implements AsyncDisposable {
     });
   }
 
-  #take(measurement: Measurement, reading: Reading): void {
-    for (const { to, value } of measurement.push(reading, this.#deps.clock.monotonicMs())) {
-      if (to.kind === 'property') this.#spool.setProperty(to.id, value);
-      else this.#spool.push([{ event: to.event, class: to.class, value, time: this.#wallClock.now() }]);
+  #take(measurement: Measurement, reading: Reading, onDrop: (why: string) => void): void {
+    for (const { to, value } of measurement.push(reading, this.#deps.clock.monotonicMs(), onDrop)) {
+      try {
+        if (to.kind === 'property') this.#spool.setProperty(to.id, value);
+        else this.#spool.push([{ event: to.event, class: to.class, value, time: this.#wallClock.now() }]);
+      } catch (error) {
+        onDrop(describeError(error)); // the other outputs get their values
+      }
     }
   }
 

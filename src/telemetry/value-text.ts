@@ -27,9 +27,11 @@ export function checkName(name: string): string {
 }
 
 function stringify(value: unknown): string | undefined {
-  if (typeof value === 'number' && !Number.isFinite(value)) return undefined;
   try {
-    return JSON.stringify(value);
+    return JSON.stringify(value, (_, part: unknown) => {
+      if (typeof part !== 'number' || Number.isFinite(part)) return part;
+      throw new TelemetryError('value-unusable', `JSON has no ${part}`);
+    });
   } catch (error) {
     if (error instanceof TypeError) return undefined;
     throw error;

@@ -1,6 +1,6 @@
 import { printable, printableJson } from '../../control/words/printable.ts';
 import { parseTime } from '../../control/words/time.ts';
-import { nestedWithin } from '../../system/json-value.ts';
+import { nestedWithin, parseExactly } from '../../system/json-value.ts';
 import { Misuse, throughDaemon } from '../arguments/command.ts';
 import type { Command, Typed } from '../arguments/command.ts';
 import type { CliContext } from '../context.ts';
@@ -121,7 +121,7 @@ function typedTime({ values }: Typed): string | undefined {
 function parseValue(text: string, flags: Typed['flags']): unknown {
   if (flags.has('text')) return text;
   try {
-    const value: unknown = JSON.parse(text);
+    const value = parseExactly(text);
     if (!nestedWithin(value)) throw new Misuse('VALUE is nested too deep');
     return value;
   } catch (error) {

@@ -5,6 +5,7 @@ import type { z } from 'zod';
 
 import { systemErrorCode } from '../../system/errors.ts';
 import type { AgentError } from '../../system/errors.ts';
+import { parseExactly } from '../../system/json-value.ts';
 import { socketNames } from '../access.ts';
 import { isNotPermitted, ReportedFailure } from '../control-errors.ts';
 import { errorReply, streamLine } from '../events.ts';
@@ -137,8 +138,7 @@ function isEndOfDaemon(error: unknown): boolean {
 
 function parseJson(text: string): unknown {
   try {
-    const value: unknown = JSON.parse(text);
-    return value;
+    return parseExactly(text);
   } catch (error) {
     if (error instanceof SyntaxError) throw replyInvalid('not JSON');
     throw error;

@@ -6,6 +6,7 @@ import type { Duplex } from 'node:stream';
 import * as z from 'zod';
 
 import { AgentError, describeError, systemErrorCode } from '../../system/errors.ts';
+import { parseExactly } from '../../system/json-value.ts';
 import type { Log } from '../../system/log/log.ts';
 import { requireAccess, socketNames } from '../access.ts';
 import type { Caller } from '../access.ts';
@@ -248,8 +249,7 @@ async function readJson(request: IncomingMessage, maxBytes: number): Promise<unk
   if (text === undefined) throw requestTooLarge(maxBytes);
   if (text === '') return undefined;
   try {
-    const value: unknown = JSON.parse(text);
-    return value;
+    return parseExactly(text);
   } catch (error) {
     if (error instanceof SyntaxError) throw new ControlRequestError(400, 'control-request-invalid', 'not JSON');
     throw error;

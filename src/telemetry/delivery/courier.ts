@@ -1,4 +1,5 @@
 import { describeError } from '../../system/errors.ts';
+import { parseExactly } from '../../system/json-value.ts';
 import type { Log } from '../../system/log/log.ts';
 import type { Clock } from '../../system/time/clock.ts';
 import type { ValueService } from '../ports.ts';
@@ -80,7 +81,7 @@ export class Courier {
   ): Promise<'accepted' | Exclude<Verdict, { kind: 'wait' }>> {
     const { service, gate, onPost } = this.#deps;
     const datapoints = slice.map(({ text, atMs }) => ({
-      value: parse(text),
+      value: parseExactly(text),
       at: new Date(atMs).toISOString(),
     }));
     for (;;) {
@@ -125,9 +126,4 @@ export class Courier {
   #grow(): void {
     this.#maxPoints += Math.max(1, Math.floor(this.#maxPoints / 50));
   }
-}
-
-function parse(text: string): unknown {
-  const value: unknown = JSON.parse(text);
-  return value;
 }

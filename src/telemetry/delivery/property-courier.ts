@@ -1,3 +1,4 @@
+import { parseExactly } from '../../system/json-value.ts';
 import type { Log } from '../../system/log/log.ts';
 import type { Clock } from '../../system/time/clock.ts';
 import type { ValueService } from '../ports.ts';
@@ -51,7 +52,7 @@ export class PropertyCourier {
     const { service, spool, gate, clock, log } = this.#deps;
     const pass = await gate.pass(signal);
     try {
-      await service.setProperty(property.id, JSON.parse(property.text), signal);
+      await service.setProperty(property.id, parseExactly(property.text), signal);
       gate.opened();
       spool.settleProperty(property);
     } catch (error) {

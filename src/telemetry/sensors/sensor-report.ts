@@ -48,9 +48,9 @@ const unread = {
   failingForMs: undefined,
 } as const;
 
-/** The beginning of a reading as JSON; undefined: there is none. */
+/** Returns the beginning of a reading as JSON, or NaN or Infinity, or undefined if there is no reading. */
 export function readingText(reading: Reading): string | undefined {
-  const text = JSON.stringify(reading) as string | undefined;
+  const text = typeof reading === 'number' ? String(reading) : (JSON.stringify(reading) as string | undefined);
   if (text === undefined || text.length <= MAX_READING_LENGTH) return text;
   return `${text.slice(0, MAX_READING_LENGTH).toWellFormed()}…`;
 }

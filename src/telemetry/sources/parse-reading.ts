@@ -1,4 +1,4 @@
-import { maxValueDepth, nestedWithin } from '../../system/json-value.ts';
+import { isNest, maxValueDepth, nestedWithin, parseExactly } from '../../system/json-value.ts';
 import { TelemetryError } from '../errors.ts';
 import type { Reading } from './source.ts';
 
@@ -10,12 +10,13 @@ export function parseReading(text: string): Reading {
   const trimmed = text.trim();
   if (trimmed === '') return undefined;
   try {
-    return shallow(JSON.parse(trimmed));
+    return shallow(parseExactly(trimmed));
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
   }
   const number = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?(?=$|\s)/.exec(trimmed);
-  return number === null ? trimmed : Number(number[0]);
+  if (number === null) return trimmed;
+  return /^[+-]?\d+$/.test(number[0]) ? parseExactly(String(BigInt(number[0]))) : Number(number[0]);
 }
 
 function shallow(reading: Reading): Reading {
@@ -38,7 +39,7 @@ export function parsePairs(line: string): Readonly<Record<string, unknown>> | un
 export function atPointer(reading: Reading, pointer: string): unknown {
   let value = reading;
   for (const token of pointer.split('/').slice(1)) {
-    if (typeof value !== 'object' || value === null) return undefined;
+    if (!isNest(value)) return undefined;
     const name = token.replaceAll('~1', '/').replaceAll('~0', '~');
     value = Object.getOwnPropertyDescriptor(value, name)?.value;
   }

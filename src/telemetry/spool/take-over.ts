@@ -1,6 +1,7 @@
 import { existsSync, rmSync } from 'node:fs';
 
 import { describeError } from '../../system/errors.ts';
+import { parseExactly } from '../../system/json-value.ts';
 import type { Log } from '../../system/log/log.ts';
 import { TelemetryError } from '../errors.ts';
 import { pointClasses } from '../point.ts';
@@ -21,7 +22,7 @@ export function takeOver(path: string, spool: Spool, log: Log): void {
   try {
     using from = SpoolDatabase.open(path);
     const points = pointClasses.reduce((sum, table) => sum + takeTable(from, table, spool), 0);
-    for (const [id, text] of from.properties()) spool.setProperty(id, JSON.parse(text));
+    for (const [id, text] of from.properties()) spool.setProperty(id, parseExactly(text));
     if (!spool.flush()) throw new TelemetryError('spool-unwritable', 'the spool takes nothing now');
     log.info({ points }, 'the points of another process were taken over');
   } catch (error) {
@@ -40,7 +41,7 @@ function takeTable(from: SpoolDatabase, table: PointClass, spool: Spool): number
     const points = rows.flatMap((row): readonly NewPoint[] => {
       const event = events.get(row.stream);
       if (event === undefined) return [];
-      return [{ event, class: table, value: JSON.parse(row.text), time: timeOf(row, boots.get(row.boot)) }];
+      return [{ event, class: table, value: parseExactly(row.text), time: timeOf(row, boots.get(row.boot)) }];
     });
     spool.push(points);
     if (!spool.flush()) throw new TelemetryError('spool-unwritable', 'the spool takes nothing now');

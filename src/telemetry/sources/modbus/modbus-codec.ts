@@ -1,4 +1,6 @@
+import { parseExactly } from '../../../system/json-value.ts';
 import { sourceFailed } from '../source.ts';
+import type { Reading } from '../source.ts';
 
 /**
  * Sources: Modbus Application Protocol Specification V1.1b3 (functions 1 to 4), Modbus Messaging on TCP/IP
@@ -42,8 +44,8 @@ export function requestPdu({ table, address, type }: ModbusRegister): Uint8Array
   return pdu;
 }
 
-/** The value in a response. Throws TelemetryError. */
-export function parsePdu(pdu: Uint8Array, register: ModbusRegister): number {
+/** Returns the value in a response: a number, or an ExactNumber. Throws TelemetryError. */
+export function parsePdu(pdu: Uint8Array, register: ModbusRegister): Reading {
   const bytes = Buffer.from(pdu);
   const [code = 0, count = 0] = bytes;
   const wanted = modbusTables[register.table];
@@ -66,7 +68,7 @@ const exceptions: readonly (string | undefined)[] = [
   'the device is busy',
 ];
 
-function decode(data: Buffer, { type, byteOrder, wordOrder }: ModbusRegister): number {
+function decode(data: Buffer, { type, byteOrder, wordOrder }: ModbusRegister): Reading {
   const words = Array.from({ length: data.byteLength / 2 }, (_, index) => {
     const word = Buffer.from(data.subarray(index * 2, index * 2 + 2));
     return byteOrder === 'big' ? word : word.toReversed();
@@ -75,7 +77,7 @@ function decode(data: Buffer, { type, byteOrder, wordOrder }: ModbusRegister): n
   const bits = bytes.byteLength * 8;
   if (type === 'f32') return bytes.readFloatBE();
   if (type === 'f64') return bytes.readDoubleBE();
-  if (bits === 64) return Number(type === 'u64' ? bytes.readBigUInt64BE() : bytes.readBigInt64BE());
+  if (bits === 64) return parseExactly(String(type === 'u64' ? bytes.readBigUInt64BE() : bytes.readBigInt64BE()));
   return type.startsWith('u') ? bytes.readUIntBE(0, bits / 8) : bytes.readIntBE(0, bits / 8);
 }
 

@@ -5,7 +5,7 @@ import type { Socket } from 'node:net';
 import { AgentError, describeError } from '../../../system/errors.ts';
 import type { OpenSerialLine, SerialLine } from '../../ports.ts';
 import { sourceFailed } from '../source.ts';
-import type { PolledSource } from '../source.ts';
+import type { PolledSource, Reading } from '../source.ts';
 import {
   parsePdu,
   requestPdu,
@@ -100,7 +100,7 @@ export class RtuBuses {
     { path, baud, parity, timeoutMs }: ModbusRtuSettings,
     register: ModbusRegister,
     signal: AbortSignal,
-  ): Promise<number> {
+  ): Promise<Reading> {
     signal.throwIfAborted();
     await using line = await this.#openLine(path, { baud, parity }, signal);
     return parsePdu(await askByRtu(line, { unit: register.unit, timeoutMs }, requestPdu(register), signal), register);

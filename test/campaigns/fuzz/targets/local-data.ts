@@ -40,7 +40,7 @@ function checkCase({ bytes: stream, cut, pattern, pointer }: CaseOf<typeof cases
       const found = await outcomeOf(read);
       if ('error' in found && found.error.code === 'source-failed') return false;
       if (!('value' in found) || found.value === undefined) continue;
-      const measured = new Measurement({ outputs: [output] }).push(found.value, 0);
+      const measured = new Measurement({ outputs: [output] }).push(found.value, 0, () => {});
       for (const { value } of measured) await outcomeOf(() => toText(value));
     }
     return true;

@@ -36,7 +36,7 @@ test('a sensor, and what a person or a program sends while the service is away, 
     expect(await gateway.run('datapoint', 'send', 'level', value)).toMatchObject({ exitCode: 0 });
   }
   const points = [4, 5].map((value) => ({ event: 'level', value }));
-  expect(await pushByCurl(join(gateway.directory, 'run/root.sock'), { points })).toBe(200);
+  expect(await pushByCurl(join(gateway.directory, 'run/root.sock'), JSON.stringify({ points }))).toBe(200);
   expect(await gateway.json('spool', 'status')).toMatchObject({
     delivery: { trouble: expect.stringContaining('503') as unknown },
   });
@@ -47,9 +47,30 @@ test('a sensor, and what a person or a program sends while the service is away, 
   expect(valuesOf('level')).toEqual([1, 2, 3, 4, 5]);
 });
 
+const exact = '{"big":18446744073709551615,"far":[1e400],"fraction":0.1,"count":9007199254740993}';
+
+test('numbers that a double changes keep their digits, whoever sends them, and when read', async () => {
+  await using service = await startStandIn({ versions: [{ id: 'v1', firmware: bufferContent(Buffer.alloc(100)) }] });
+  const options = { serviceUrl: service.url, image: Buffer.alloc(1_000), slotBytes: 1_000_000, extraToml };
+  await using gateway = await FileGateway.create({ ...options, updateToml: 'follow = "none"' });
+  await gateway.startDaemon();
+  expect(await gateway.run('property', 'set', 'limits', exact)).toMatchObject({ exitCode: 0 });
+  const sent = await gateway.run('datapoint', 'send', 'level', exact, '--json');
+  expect(sent.stdout).toContain(exact);
+  expect(
+    await pushByCurl(join(gateway.directory, 'run/root.sock'), `{"points":[{"event":"level","value":${exact}}]}`),
+  ).toBe(200);
+  const [thing] = service.world.things;
+  const signal = AbortSignal.timeout(60_000);
+  while (thing?.datapoints.get('level')?.length !== 2) await systemClock.sleep(50, signal);
+  const points = thing?.datapoints.get('level')?.map(({ value }) => JSON.stringify(value));
+  expect([JSON.stringify(thing?.properties.get('limits')), points]).toEqual([exact, [exact, exact]]);
+  expect((await gateway.run('property', 'get', 'limits')).stdout).toBe(`${exact}\n`);
+});
+
 /** As a program does it that knows nothing of this one; the status of the answer. */
-async function pushByCurl(socket: string, body: object): Promise<number> {
-  const args = ['--silent', '--unix-socket', socket, '--data', JSON.stringify(body)];
+async function pushByCurl(socket: string, body: string): Promise<number> {
+  const args = ['--silent', '--unix-socket', socket, '--data', body];
   const target = ['--output', '/dev/null', '--write-out', '%{http_code}', 'http://agent/v1/datapoints'];
   return Number((await promisify(execFile)('curl', [...args, ...target])).stdout);
 }

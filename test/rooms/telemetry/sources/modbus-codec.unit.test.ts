@@ -52,6 +52,13 @@ test.each([
   expect(parsePdu(answer(text), { ...register, type, byteOrder, wordOrder })).toBe(value);
 });
 
+test.each([
+  ['u64', 'ffffffffffffffff', '18446744073709551615'],
+  ['i64', '8000000000000001', '-9223372036854775807'],
+] as const)('reads each digit of the %s %s', (type, text, digits) => {
+  expect(JSON.stringify(parsePdu(answer(text), { ...register, type }))).toBe(digits);
+});
+
 test('a coil is 0 or 1', () => {
   expect([
     parsePdu(answer('cd', 1), { ...register, table: 'coil' }),

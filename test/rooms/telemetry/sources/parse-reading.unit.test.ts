@@ -18,6 +18,17 @@ test.each([
   expect(parseReading(text)).toEqual(value);
 });
 
+test.each([
+  ['9007199254740993', '9007199254740993'],
+  ['-18446744073709551615', '-18446744073709551615'],
+  ['18446744073709551615 Wh', '18446744073709551615'],
+  ['+0009007199254740993', '9007199254740993'],
+  ['{"id": 9007199254740993, "x": [1e400]}', '{"id":9007199254740993,"x":[1e400]}'],
+  ['id=9007199254740993 x=1', '{"id":9007199254740993,"x":1}'],
+])('%s keeps its digits', (text, json) => {
+  expect(JSON.stringify(parsePairs(text) ?? parseReading(text))).toBe(json);
+});
+
 test('pairs are read with their kinds; anything else is none', () => {
   expect(parsePairs('t=21.5, h=40;state=ok')).toEqual({ t: 21.5, h: 40, state: 'ok' });
   expect(parsePairs('booting v2')).toBeUndefined();
@@ -37,6 +48,7 @@ test.each([
 test('a pointer finds the part that it names, and nothing else', () => {
   const reading = { a: [{ 'b/c': 1 }], '': 2 };
   expect([atPointer(reading, '/a/0/b~1c'), atPointer(reading, '/'), atPointer(reading, '')]).toEqual([1, 2, reading]);
+  expect(atPointer({ n: parseReading('9007199254740993') }, '/n/rawJSON')).toBeUndefined();
   for (const pointer of ['/x', '/a/7', '/a/0/b~1c/d', '/toString']) expect(atPointer(reading, pointer)).toBeUndefined();
 });
 

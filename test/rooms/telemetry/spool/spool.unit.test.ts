@@ -343,7 +343,7 @@ test('what flash is spent on is told per day, and bounded: groups grow instead',
   expect(rig.spool.msUntilDue()).toBe(0);
 });
 
-test.each([undefined, Number.NaN, 1n, 'x'.repeat(70_000), () => 1])(
+test.each([undefined, Number.NaN, { a: [Infinity] }, 1n, 'x'.repeat(70_000), () => 1])(
   'a value that cannot be sent is refused',
   (value) => {
     using rig = new SpoolRig();

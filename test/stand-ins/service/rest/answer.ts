@@ -1,3 +1,4 @@
+import { parseExactly } from '../../../../src/system/json-value.ts';
 import type { ReadableText } from '../firmware-text.ts';
 import { Refused } from '../world.ts';
 import type { Thing, World } from '../world.ts';
@@ -107,7 +108,7 @@ function checkContentType({ headers }: Request): void {
 /** An object, a number or a plain text: interface.md, "Property value operations". */
 function readValue(body: string): unknown {
   try {
-    return JSON.parse(body);
+    return parseExactly(body);
   } catch (error) {
     if (error instanceof SyntaxError) return body;
     throw error;
