@@ -144,6 +144,7 @@ describe('a key', () => {
     const keysOf = ['--keys', file('next.pem'), '--revoke-keys', file('compressed.pem')];
     await taken(gateway, await list(gateway, 1, 'old', ...keysOf));
     await refused(gateway, await release('1.0.1', 'old'), 'key-revoked');
+    expect(await running(gateway)).toBe('healthy root 0');
   });
 
   testInFull(
