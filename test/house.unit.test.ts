@@ -124,6 +124,13 @@ test('no wait for a board or a source rests on AbortSignal.timeout, whose timer 
   expect(weak).toEqual([]);
 });
 
+test('a connection to a host is opened by Dialing alone: node:net drops addresses that answer after 250 ms', () => {
+  const strays = sources.filter(({ text }) =>
+    /\b(?:connect\w*|createConnection)\(\{(?! path|[^}]*\bsocket\b)[^}]*\b(?:host|port)\b/.test(text),
+  );
+  expect(strays.map(({ path }) => path)).toEqual([]);
+});
+
 test('no source names a path of a developer', () => {
   const strays = sources
     .filter(({ text }) => text.includes(`${dirname(root)}/`))

@@ -1,36 +1,39 @@
-import { connect as connectTcp } from 'node:net';
 import type { Socket } from 'node:net';
 
+import { Dialing } from '../system/dialing.ts';
 import { hostOf, occurrence } from '../system/socket.ts';
 
 export interface SocketDeps {
+  /** From `dialBroker`. */
+  readonly dialing: Dialing;
   readonly startTls: (socket: Socket) => Socket;
-  /** Called with the TCP socket before anything is sent. */
-  readonly onSocket?: ((socket: Socket) => void) | undefined;
+}
+
+/** The TCP connection to a broker, not opened yet. `onSocket` is called with each socket before anything is sent. */
+export function dialBroker(url: URL, onSocket?: (socket: Socket) => void): Dialing {
+  return new Dialing({ host: hostOf(url), port: portOf(url) }, { onSocket });
 }
 
 /**
- * Opens a socket to a broker, `mqtt://` or `mqtts://`; nothing was sent on it yet. Throws the errors of node:net and
+ * Opens a socket to a broker, `mqtt://` or `mqtts://`; nothing was sent on it yet. Throws the errors of Dialing and
  * node:tls, or the signal's reason.
  */
-export async function openSocket(url: URL, { startTls, onSocket }: SocketDeps, signal: AbortSignal): Promise<Socket> {
-  const socket = connectTcp({ host: hostOf(url), port: portOf(url), keepAlive: true, noDelay: true });
-  onSocket?.(socket);
-  await until(socket, 'connect', signal);
-  return url.protocol === 'mqtts:' ? until(startTls(socket), 'secureConnect', signal) : socket;
-}
-
-/** Waits for the event, and closes the socket after any failure. */
-async function until(socket: Socket, event: string, signal: AbortSignal): Promise<Socket> {
-  // an alert may come after the handshake: even a destroyed socket emits it as an error
-  socket.on('error', (error) => socket.destroy(error));
+export async function openSocket(url: URL, { dialing, startTls }: SocketDeps, signal: AbortSignal): Promise<Socket> {
+  const socket = guarded(await dialing.open(signal));
+  if (url.protocol !== 'mqtts:') return socket;
+  const tls = guarded(startTls(socket));
   try {
-    await occurrence(socket, event, signal);
-    return socket;
+    await occurrence(tls, 'secureConnect', signal);
+    return tls;
   } catch (error) {
-    socket.destroy();
+    tls.destroy();
     throw error;
   }
+}
+
+/** An alert may come after the handshake: even a destroyed socket emits it as an error. */
+function guarded(socket: Socket): Socket {
+  return socket.on('error', (error) => socket.destroy(error));
 }
 
 /** The name of the broker in messages. */

@@ -1,6 +1,4 @@
-import { once } from 'node:events';
-import { connect } from 'node:net';
-
+import { Dialing } from '../../system/dialing.ts';
 import { describeError } from '../../system/errors.ts';
 import { Deadline } from '../../system/time/deadline.ts';
 import { TelemetryError } from '../errors.ts';
@@ -59,18 +57,16 @@ export async function scanModbus(
 
 /** Throws TelemetryError if nobody listens. */
 async function reach(host: string, port: number, signal: AbortSignal): Promise<void> {
+  const dialing = new Dialing({ host, port });
   const late = (): Error =>
-    new TelemetryError('source-timeout', `${host}:${port} does not answer within ${CONNECT_MS} ms`);
+    new TelemetryError('source-timeout', `${host}:${port} does not answer within ${CONNECT_MS} ms${dialing.answers}`);
   using deadline = new Deadline(CONNECT_MS, late, signal);
-  const socket = connect({ host, port, signal: deadline.signal });
   try {
-    await once(socket, 'connect', { signal: deadline.signal });
+    (await dialing.open(deadline.signal)).destroy();
   } catch (error) {
     deadline.signal.throwIfAborted();
     const message = `modbus ${host}:${port}: ${describeError(error)}`;
     throw new TelemetryError('source-failed', message, error, 'check the address, the port, and the way there');
-  } finally {
-    socket.destroy();
   }
 }
 

@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 import { MqttConnection } from '../../mqtt/connection.ts';
 import type { ConnectionDeps } from '../../mqtt/connection.ts';
 import { RefusedByBroker } from '../../mqtt/errors.ts';
-import { openSocket } from '../../mqtt/open-socket.ts';
+import { dialBroker, openSocket } from '../../mqtt/open-socket.ts';
 import { LARGE_BYTES } from '../../mqtt/packet-head.ts';
 import { abortable } from '../../system/abortable.ts';
 import { AgentError, describeError } from '../../system/errors.ts';
@@ -103,10 +103,12 @@ async function subscribe(connection: MqttConnection, topic: string, signal: Abor
 }
 
 async function open(settings: MqttSettings, hearing: Hearing, signal: AbortSignal): Promise<MqttConnection> {
-  using deadline = new Deadline(CONNECT_MS, () => new Error(`no answer within ${CONNECT_MS} ms`), signal);
   const url = new URL(settings.url);
+  const dialing = dialBroker(url);
+  const late = (): Error => new Error(`no answer within ${CONNECT_MS} ms${dialing.answers}`);
+  using deadline = new Deadline(CONNECT_MS, late, signal);
   const startTls = (socket: Socket): Socket => secured(socket, url, {});
-  const socket = await openSocket(url, { startTls }, deadline.signal);
+  const socket = await openSocket(url, { dialing, startTls }, deadline.signal);
   return await MqttConnection.open(socket, { ...hearing, connect: connectPacket(settings) }, deadline.signal);
 }
 

@@ -1,7 +1,8 @@
 import { MqttConnection } from '../../../mqtt/connection.ts';
 import { BrokenPacket, ConnectionLost, RefusedByBroker, SilentBroker } from '../../../mqtt/errors.ts';
-import { brokerName } from '../../../mqtt/open-socket.ts';
+import { brokerName, dialBroker } from '../../../mqtt/open-socket.ts';
 import { abortable } from '../../../system/abortable.ts';
+import type { Dialing } from '../../../system/dialing.ts';
 import type { Clock } from '../../../system/time/clock.ts';
 import { Deadline } from '../../../system/time/deadline.ts';
 import { ServiceError } from '../../errors.ts';
@@ -42,10 +43,12 @@ export class BrokerConnection implements AsyncDisposable {
     events: ConnectionEvents,
     signal: AbortSignal,
   ): Promise<BrokerConnection> {
-    const { settings } = deps;
-    const late = (): ServiceError => silentError(nameOf(settings), 'did not let us in within the deadline');
+    const { settings, traffic } = deps;
+    const dialing = dialBroker(new URL(settings.url), (socket) => traffic?.watch(socket));
+    const late = (): ServiceError =>
+      silentError(nameOf(settings), `did not let us in within the deadline${dialing.answers}`);
     using deadline = new Deadline(settings.deadlines.connectMs, late, signal);
-    const mqtt = await enter(deps, events, deadline.signal);
+    const mqtt = await enter({ ...deps, dialing }, events, deadline.signal);
     const connection = new BrokerConnection(mqtt, deps);
     try {
       await abortable(connection.#begin(), deadline.signal);
@@ -147,7 +150,7 @@ export interface BrokerConnectionDeps {
 }
 
 async function enter(
-  deps: BrokerConnectionDeps,
+  deps: BrokerConnectionDeps & { readonly dialing: Dialing },
   events: ConnectionEvents,
   signal: AbortSignal,
 ): Promise<MqttConnection> {

@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net';
 
 import { brokerName, openSocket } from '../../../mqtt/open-socket.ts';
+import type { Dialing } from '../../../system/dialing.ts';
 import { describeError } from '../../../system/errors.ts';
 import { readGuardedFile } from '../../../system/files/guarded-file.ts';
 import { ServiceError } from '../../errors.ts';
@@ -13,17 +14,13 @@ import { socketError } from './broker-errors.ts';
 /** Opens a socket for MQTT. Throws ServiceErrors, or the signal's reason. */
 export async function openBrokerSocket(
   settings: Pick<MessagingSettings, 'url' | 'tls'>,
-  { clock, traffic }: ConnectorDeps,
+  { clock, dialing }: Pick<ConnectorDeps, 'clock'> & { readonly dialing: Dialing },
   signal: AbortSignal,
 ): Promise<Socket> {
   const url = new URL(settings.url);
   try {
     const files = await readTlsFiles(settings.tls, signal);
-    const deps = {
-      startTls: (socket: Socket) => startTls(socket, url, files),
-      onSocket: (socket: Socket) => traffic?.watch(socket),
-    };
-    return await openSocket(url, deps, signal);
+    return await openSocket(url, { dialing, startTls: (socket) => startTls(socket, url, files) }, signal);
   } catch (error) {
     signal.throwIfAborted();
     throw socketError(error, brokerName(url), clock);

@@ -1,7 +1,7 @@
-import { connect as connectTcp } from 'node:net';
 import type { Socket } from 'node:net';
 import type { ConnectionOptions } from 'node:tls';
 
+import { Dialing } from '../../../system/dialing.ts';
 import { describeError } from '../../../system/errors.ts';
 import { hostOf, occurrence, secured } from '../../../system/socket.ts';
 import type { Clock } from '../../../system/time/clock.ts';
@@ -58,21 +58,32 @@ export class Connector {
   async open(signal: AbortSignal): Promise<Socket> {
     const files = await readTlsFiles(this.#settings.tls, signal);
     const first = this.#proxy === undefined ? this.servicePeer : proxyPeer(this.#proxy);
-    using deadline = new Deadline(this.#settings.deadlines.connectMs, () => silent(first), signal);
-    const socket = await this.#openTcp(this.#proxy ?? this.#service, first, deadline.signal);
+    const dialing = this.#dialing(this.#proxy ?? this.#service);
+    using deadline = new Deadline(this.#settings.deadlines.connectMs, () => silent(first, dialing), signal);
+    const socket = await this.#dial(dialing, first, deadline.signal);
     const inner =
       this.#proxy === undefined ? socket : await this.#passProxy(socket, this.#proxy, files, deadline.signal);
     return this.#service.protocol === 'https:' ? await this.#secureService(inner, files, deadline.signal) : inner;
   }
 
-  async #openTcp(target: URL, peer: Peer, signal: AbortSignal): Promise<Socket> {
-    const [host, port] = [hostOf(target), Number(portOf(target))];
+  #dialing(target: URL): Dialing {
     const isForUndici = this.#service.protocol === 'http:' && target.protocol === 'http:';
-    const connect = isForUndici ? connectReceiving : connectTcp;
-    const socket = connect({ host, port, keepAlive: true, keepAliveInitialDelay, noDelay: true });
-    this.#traffic?.watch(socket);
-    await this.#established(socket, 'connect', peer, signal);
-    return socket;
+    return new Dialing(
+      { host: hostOf(target), port: Number(portOf(target)) },
+      {
+        ...(isForUndici ? { open: connectReceiving } : {}),
+        onSocket: (socket) => this.#traffic?.watch(socket),
+      },
+    );
+  }
+
+  async #dial(dialing: Dialing, peer: Peer, signal: AbortSignal): Promise<Socket> {
+    try {
+      return await dialing.open(signal);
+    } catch (error) {
+      signal.throwIfAborted();
+      throw translateTransportError(error, peer, this.#clock);
+    }
   }
 
   /** Opens TLS to an https proxy, and a tunnel to an https service. */
@@ -114,8 +125,6 @@ export class Connector {
   }
 }
 
-const keepAliveInitialDelay = 60_000;
-
 export function startTls(socket: Socket, peer: URL, options: ConnectionOptions): Socket {
   try {
     return secured(socket, peer, options);
@@ -125,9 +134,9 @@ export function startTls(socket: Socket, peer: URL, options: ConnectionOptions):
   }
 }
 
-function silent(peer: Peer): ServiceError {
+function silent(peer: Peer, { answers }: Dialing): ServiceError {
   const code = peer.kind === 'proxy' ? 'proxy-unreachable' : 'silent-connect';
-  return new ServiceError({ code, why: `${peer.name} did not let us connect within the deadline` });
+  return new ServiceError({ code, why: `${peer.name} did not let us connect within the deadline${answers}` });
 }
 
 function proxyPeer(proxy: URL): Peer {

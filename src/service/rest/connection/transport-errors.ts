@@ -1,3 +1,4 @@
+import { ConnectFailure } from '../../../system/dialing.ts';
 import { describeError, systemErrorCode } from '../../../system/errors.ts';
 import type { Clock } from '../../../system/time/clock.ts';
 import { ServiceError } from '../../errors.ts';
@@ -18,21 +19,14 @@ export interface Peer {
  */
 export function translateTransportError(error: unknown, peer: Peer, clock: Pick<Clock, 'nowMs'>): ServiceError {
   if (error instanceof ServiceError) return error;
-  const cause = firstOf(error);
-  const code = systemErrorCode(cause) ?? nameOf(cause);
+  const code = systemErrorCode(error) ?? nameOf(error);
+  const answers = error instanceof ConnectFailure ? error.answers : '';
   const { code: ours, phrase } = tlsFailure(code, clock.nowMs()) ?? plainFailure(code);
   return new ServiceError({
     code: peer.kind === 'proxy' && unreachableProxy.has(ours) ? 'proxy-unreachable' : ours,
-    why: `${peer.name} ${phrase ?? `cannot be used: ${opensslReason(cause) ?? describeError(cause)}`}`,
+    why: `${peer.name} ${phrase ?? `cannot be used: ${opensslReason(error) ?? describeError(error)}`}${answers}`,
     cause: error,
   });
-}
-
-/** The first error: with several addresses each attempt fails on its own, and the first one tells most. */
-function firstOf(error: unknown): unknown {
-  if (!(error instanceof AggregateError)) return error;
-  const attempts: readonly unknown[] = error.errors;
-  return attempts[0] ?? error;
 }
 
 /** The part of an OpenSSL error that is meant for people (Node, "Errors", OpenSSL errors). */

@@ -1,7 +1,7 @@
-import { once } from 'node:events';
-import { connect } from 'node:net';
 import type { Socket } from 'node:net';
+import { addAbortSignal } from 'node:stream';
 
+import { Dialing } from '../../../system/dialing.ts';
 import { AgentError, describeError } from '../../../system/errors.ts';
 import type { OpenSerialLine, SerialLine } from '../../ports.ts';
 import { sourceFailed } from '../source.ts';
@@ -47,9 +47,9 @@ export async function askByTcp(
   request: Uint8Array,
   signal: AbortSignal,
 ): Promise<Uint8Array> {
-  const socket = connect({ host, port, signal });
+  let socket: Socket | undefined;
   try {
-    await once(socket, 'connect', { signal });
+    socket = addAbortSignal(signal, await new Dialing({ host, port }).open(signal));
     socket.write(tcpFrame(transaction, unit, request));
     return tcpPdu(await readFrame(socket, signal), transaction, unit);
   } catch (error) {
@@ -57,7 +57,7 @@ export async function askByTcp(
     if (error instanceof AgentError) throw error;
     throw sourceFailed(`modbus ${host}:${port}`, describeError(error), error);
   } finally {
-    socket.destroy();
+    socket?.destroy();
   }
 }
 

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 
 import { ServiceError } from '../../../../../src/service/errors.ts';
 import { translateTransportError } from '../../../../../src/service/rest/connection/transport-errors.ts';
+import { ConnectFailure } from '../../../../../src/system/dialing.ts';
 import { ManualClock } from '../../manual-clock.ts';
 
 const clock = new ManualClock();
@@ -69,9 +70,12 @@ describe('an error of the connection', () => {
     expect(translateTransportError(error, service, clock).code).toBe('reply-truncated');
   });
 
-  test('with several addresses is that of the first attempt', () => {
-    const error = new AggregateError([systemError('ECONNREFUSED'), systemError('ENETUNREACH')]);
-    expect(translateTransportError(error, service, clock).code).toBe('connection-refused');
+  test('lists what each address answered', () => {
+    const error = new ConnectFailure(systemError('ECONNREFUSED'), ' (2001:db8::1: cannot be reached)');
+    expect(translateTransportError(error, service, clock)).toMatchObject({
+      code: 'connection-refused',
+      message: `${service.name} refused the connection (2001:db8::1: cannot be reached)`,
+    });
   });
 
   test.each(['ECONNREFUSED', 'ENOTFOUND', 'ECONNRESET'])(
