@@ -4,7 +4,6 @@ import { stateCodes } from './control/codes/state-codes.ts';
 import { ControlError, ControlRequestError } from './control/control-errors.ts';
 import { DaemonError } from './daemon/errors.ts';
 import { FirmwareError, FirmwareFormatError, VerificationError } from './firmware/errors.ts';
-import { HelperError } from './helper/errors.ts';
 import { McuError } from './mcu/errors.ts';
 import { PackageError } from './package/errors.ts';
 import { PageError } from './page/page-errors.ts';
@@ -40,7 +39,6 @@ export const errorCatalogue: readonly CatalogueGroup[] = [
   { title: 'Packages', codes: PackageError.meanings },
   { title: 'Measurements', codes: TelemetryError.meanings },
   { title: 'The agent as it is configured', codes: DaemonError.meanings },
-  { title: 'The agent and its helper', codes: HelperError.meanings },
   { title: 'The control socket', codes: { ...ControlError.meanings, ...ControlRequestError.meanings } },
   { title: 'The page', codes: PageError.meanings },
   { title: 'The machine', codes: SystemError.meanings },

@@ -1,7 +1,7 @@
 import { statSync } from 'node:fs';
 import process from 'node:process';
 
-import type { ParsedArguments, Wanted } from './cli/arguments/command.ts';
+import type { Wanted } from './cli/arguments/command.ts';
 import { parseArguments } from './cli/arguments/parse-arguments.ts';
 import type { CheckPlace, CliContext } from './cli/context.ts';
 import { listenForInterruption } from './cli/interruption.ts';
@@ -16,27 +16,17 @@ import { systemOffset } from './control/words/time.ts';
 import type { World } from './daemon/wiring/wiring.ts';
 import { systemErrorCode } from './system/errors.ts';
 import type { Log } from './system/log/log.ts';
-import type { ProgramResult } from './system/processes/child-process.ts';
 import { systemClock } from './system/time/clock.ts';
 import { agentVersion } from './version.ts';
 
 const DEFAULT_RUN_DIRECTORY = '/run/thing-agent';
-/** No person types it: the word by which this program starts the writer of a file (`helper/root-writer.ts`). */
-const TAKE_FILE = '--take-file';
-
-/** Nor this, by which systemd/two-processes/ask-machine has the machine reboot as the configuration says. */
-const REBOOT = '--reboot';
-/** Where the configuration cannot be used, and that is what is to be logged. */
-const UNCONFIGURED_LOG = { level: 'info', format: 'auto' } as const;
 
 /** Arguments in, exit code out. What a command does not need is not loaded: a start on a small board takes long. */
 export async function program(args: readonly string[]): Promise<number> {
-  if (args[0] === TAKE_FILE) return takeFile(args.slice(1));
-  if (args[0] === REBOOT) return reboot(args[1]);
   const parsed = parseArguments(args);
   using interruption = listenForInterruption(process);
   const { signal } = interruption;
-  const load = async (works = false): Promise<LoadedConfig> => loadFor(parsed, works);
+  const load = async (): Promise<LoadedConfig> => loadFrom(parsed.configFile);
   const err = new Terminal(process.stderr);
   const spoken = (): Log => spokenLog(err, () => pageFor(err, context));
   const context: CliContext = {
@@ -50,25 +40,17 @@ export async function program(args: readonly string[]): Promise<number> {
     signal,
     guard: (asksInstead) => interruption.guard(asksInstead),
     person: () => new Typist(process.stdin, err),
-    single: parsed.single,
     connect: async (ending) => connect(load, ending),
     look: async (daemon, ending) => {
-      const loaded = await load();
-      await become(loaded);
       const { openLook } = await import('./daemon/local-agent.ts');
-      return openLook(loaded, around(spoken()), daemon, ending);
+      return openLook(await load(), around(spoken()), daemon, ending);
     },
     local: async (ending) => {
-      const loaded = await load(true);
-      await become(loaded);
       const { openLocalAgent } = await import('./daemon/local-agent.ts');
-      return openLocalAgent(loaded, around(spoken()), purposeOf(parsed.wanted), ending);
+      return openLocalAgent(await load(), around(spoken()), purposeOf(parsed.wanted), ending);
     },
-    permit: async (order, ending) => (parsed.single ? undefined : permit(parsed.configFile, order, ending)),
-    rootWriter: async (file) => rootWriter(await load(), file),
     inspect: async (path, ending) => (await import('./daemon/inspect-file.ts')).inspectFile(path, undefined, ending),
     runDaemon: async () => runDaemon(load, signal),
-    runHelper: async () => runHelper(parsed.configFile, signal),
     explain: async (code) => (await import('./error-catalogue.ts')).explainCode(code),
     errorCodes: async () => (await import('./error-catalogue.ts')).errorCodes(),
     writeTrustList: async (path, order) => {
@@ -152,7 +134,6 @@ function around(log: Log): World {
 
 async function runDaemon(load: () => Promise<LoadedConfig>, signal: AbortSignal): Promise<number> {
   const loaded = await load();
-  await become(loaded);
   const { createLog } = await import('./system/log/pino-log.ts');
   const world = around(createLog(loaded.config.log, process.env));
   const { connectServiceManager } = await import('./system/processes/systemd-notify.ts');
@@ -183,85 +164,9 @@ function isGone(file: string): boolean {
   }
 }
 
-async function loadRaw(typed: string | undefined): Promise<LoadedConfig> {
+async function loadFrom(typed: string | undefined): Promise<LoadedConfig> {
   const { loadConfig } = await import('./config/load-config.ts');
   return loadConfig(await configPath(typed), process.env);
-}
-
-/** `works`: it is for a process that does more than ask or look. */
-async function loadFor({ configFile, single }: ParsedArguments, works: boolean): Promise<LoadedConfig> {
-  const loaded = await loadRaw(configFile);
-  if (loaded.config.system.helper === undefined) return loaded;
-  return (await import('./daemon/processes/one-process.ts')).asOneOrTwo(loaded, { single, works });
-}
-
-/** A configuration that is broken names no helper: a daemon that still runs with the one before goes on without a permit. */
-async function permit(
-  typed: string | undefined,
-  ...[order, signal]: Parameters<CliContext['permit']>
-): ReturnType<CliContext['permit']> {
-  const { ConfigError } = await import('./config/errors.ts');
-  try {
-    const { config } = await loadRaw(typed);
-    if (config.system.helper === undefined) return undefined;
-    return await (await import('./daemon/processes/permit-by-root.ts')).permitByRoot(config, order, signal);
-  } catch (error) {
-    if (error instanceof ConfigError) return undefined;
-    throw error;
-  }
-}
-
-/** Where a helper is configured, root's command goes on with the agent's rights. */
-async function become({ config }: LoadedConfig): Promise<void> {
-  if (config.system.helper === undefined) return;
-  const { becomeAgent } = await import('./helper/agent/become-agent.ts');
-  await becomeAgent(config);
-}
-
-async function rootWriter(
-  { config }: LoadedConfig,
-  file: Parameters<CliContext['rootWriter']>[0],
-): ReturnType<CliContext['rootWriter']> {
-  if (config.system.helper === undefined) return undefined;
-  const { keepRootWriter } = await import('./helper/root-writer.ts');
-  const [, main = ''] = process.argv;
-  return keepRootWriter(config, file, [process.execPath, ...process.execArgv, main, TAKE_FILE]);
-}
-
-async function takeFile(order: readonly string[]): Promise<number> {
-  const writer = await import('./helper/root-writer.ts');
-  process.stdout.write(await writer.takeFile(order, process.stdin));
-  return 0;
-}
-
-async function reboot(argument: string | undefined): Promise<number> {
-  const { AgentError, valueOrError } = await import('./system/errors.ts');
-  const ended = await valueOrError(rebootAsConfigured(argument));
-  if (ended instanceof AgentError) {
-    process.stderr.write(`${ended.message}\n`);
-    return 1;
-  }
-  process.stderr.write(ended.stderr);
-  return ended.exitCode ?? 1;
-}
-
-async function rebootAsConfigured(argument: string | undefined): Promise<ProgramResult> {
-  const { config } = await loadRaw(undefined);
-  const { runReboot } = await import('./system/processes/machine.ts');
-  return runReboot(config.system, argument, new AbortController().signal);
-}
-
-/** Loads nothing of service, telemetry and boards. */
-async function runHelper(typed: string | undefined, signal: AbortSignal): Promise<number> {
-  const { AgentError, valueOrError } = await import('./system/errors.ts');
-  const { createLog } = await import('./system/log/pino-log.ts');
-  const helper = await import('./helper/root/run-helper.ts');
-  const loaded = await valueOrError(loadRaw(typed)); // the helper itself says what is wrong with it
-  const log = loaded instanceof AgentError ? UNCONFIGURED_LOG : loaded.config.log;
-  const world = around(createLog(log, process.env));
-  const loadConfig = async (): Promise<LoadedConfig['config']> => (await loadRaw(typed)).config;
-  await helper.runHelper({ loadConfig, world, environment: process.env }, signal);
-  return 0;
 }
 
 function onHangup(listener: () => void): Disposable {

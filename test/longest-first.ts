@@ -5,7 +5,6 @@ import type { TestSpecification } from 'vitest/node';
 const longest = [
   'promises/systemd/package/package-target',
   'promises/systemd/trust/trust',
-  'promises/systemd/two-processes/boot',
   'promises/systemd/package/package-life',
   'promises/secrecy/secrecy',
   'promises/systemd/service',
@@ -16,7 +15,6 @@ const longest = [
   'promises/systemd/package/deb',
   'stand-ins/machine/large-images',
   'campaigns/soak/soak',
-  'rooms/helper/boards',
   'rooms/cli/report/report',
   'promises/systemd/delta',
   'rooms/mcu/agent-boards',

@@ -47,18 +47,6 @@ export type CheckPlace =
 /** Why no daemon is asked: `false`: none runs; `silent`: it does not answer. */
 export type Absent = Exclude<DaemonSeen, true>;
 
-/** To install this file, or flash it onto a board, though it is older, or to go back by force. */
-export type RootOrder =
-  | { readonly kind: 'downgrade'; readonly path: string }
-  | { readonly kind: 'board'; readonly board: string; readonly path: string }
-  | { readonly kind: 'rollback' };
-
-/** Writes one file with rights that this process has given up since. */
-export interface FileWriter extends AsyncDisposable {
-  /** Returns the size. Throws NewFileError or the system's error. */
-  write(chunks: AsyncIterable<Uint8Array>): Promise<number>;
-}
-
 /** The person who answers questions. */
 export interface Person extends Disposable {
   /** The answer; undefined: nobody answers any more. */
@@ -113,30 +101,16 @@ export interface CliContext {
    */
   guard(asksInstead: () => boolean): Disposable;
   person(): Person;
-  /** The person wants one process, also where the configuration names a helper. */
-  readonly single: boolean;
   /** The running daemon; undefined: none runs. Throws `daemon-silent`. */
   connect(signal: AbortSignal): Promise<AgentOperations | undefined>;
   /** An agent in this process that can only look; it is never refused, whatever else is at work. */
   look(daemon: Absent, signal: AbortSignal): Promise<AgentOperations & AsyncDisposable>;
   /** An agent in this process that can do everything, and holds the lock. */
   local(signal: AbortSignal): Promise<AgentOperations & AsyncDisposable>;
-  /**
-   * Lets the helper do once what only root may ask for. Undefined: there is no helper, or this is not root. It must be
-   * called before the agent is asked, and the permit lasts until it is disposed, or some minutes.
-   */
-  permit(order: RootOrder, signal: AbortSignal): Promise<AsyncDisposable | undefined>;
-  /**
-   * Keeps the rights of root for one file. Undefined: `look` takes none away, or root must not write there. It must be
-   * called before `look`.
-   */
-  rootWriter(file: { readonly path: string; readonly mayReplace: boolean }): Promise<FileWriter | undefined>;
   /** What a file contains, as far as that can be told without a configuration. */
   inspect(path: string, signal: AbortSignal): Promise<FileReport>;
   /** Runs the daemon; resolves with the exit code when it has stopped. */
   runDaemon(): Promise<number>;
-  /** Runs the helper; resolves with the exit code when it has stopped. */
-  runHelper(): Promise<number>;
   /** What the catalogue says of a code; undefined: there is no such code. */
   explain(code: string): Promise<ErrorMeaning | CodeMeaning | undefined>;
   /** All codes of the catalogue. */

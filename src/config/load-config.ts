@@ -8,14 +8,6 @@ import type { ConfigProblem } from './errors.ts';
 import { readConfig, withLines } from './read-config.ts';
 import { resolveConfig } from './resolve.ts';
 
-/** The helper that the configuration names, and without which this process does the work of both. */
-export interface Aside {
-  /** The path of its socket. */
-  readonly helper: string;
-  /** A person asked for it; neither agent nor helper runs; or there is no user for the agent. */
-  readonly why: 'asked' | 'nobody-there' | 'no-other-user';
-}
-
 export interface LoadedConfig {
   readonly path: string;
   readonly config: Config;
@@ -23,8 +15,6 @@ export interface LoadedConfig {
   readonly digest: string;
   /** Settings that are allowed but weaken a promise, or have no effect. They are told at each start. */
   readonly warnings: readonly ConfigProblem[];
-  /** Undefined: there is no helper, or it is used. */
-  readonly aside?: Aside;
 }
 
 /** Reads and checks the configuration file. Throws ConfigError with everything that is wrong. */

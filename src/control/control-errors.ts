@@ -28,10 +28,6 @@ export function requestTooLarge(maxBytes: number): ControlRequestError {
 
 /** The connection between a program and the daemon failed. */
 export class ControlError extends defineErrors('ControlError', {
-  'agent-runs': retry.tryAgain(
-    'With --single a command does all by itself, and the agent runs.',
-    'leave --single out, or stop the agent first: systemctl stop thing-agent thing-helper.socket thing-helper',
-  ),
   'agent-stopping': retry.tryAgain(
     'The daemon is stopping.',
     'what was begun is finished or undone when it starts again: agent status',

@@ -6,13 +6,12 @@ import type { AgentOperations, InputOf, InstallFlags, OutputOf } from '../contro
 import type { Activity, BoardPlan, BoardProbe, CheckReport, StatusReport } from '../control/reports.ts';
 import { openFileSource, requireFile } from '../firmware/file-source.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
+import type { Updater } from '../update/updater.ts';
 import { readImageFile } from './board-files.ts';
 import { listBoards, planBoard, probeBoard, restartBoard } from './boards.ts';
 import { diagnose } from './doctor/doctor.ts';
 import { finding } from './doctor/finding.ts';
 import { measuringFindings } from './doctor/measuring.ts';
-import { causeFirst } from './doctor/mixture.ts';
-import type { SeenMixture } from './doctor/mixture.ts';
 import { describeConfig, noTargets } from './doctor/obstacles.ts';
 import type { ReadAgain } from './doctor/obstacles.ts';
 import { gatherStatus } from './gather-status.ts';
@@ -22,7 +21,6 @@ import { noteForce } from './security/note-events.ts';
 import { listSensors, trySensor } from './sensors.ts';
 import { noSpool, sendPoints, setValue } from './values.ts';
 import { tellingOfLists } from './wiring/trust.ts';
-import type { UpdateRoom } from './wiring/update-room.ts';
 import type { Wiring } from './wiring/wiring.ts';
 
 export interface AgentDeps {
@@ -35,8 +33,6 @@ export interface AgentDeps {
   readonly looks: () => Looks | undefined;
   readonly warnings: () => readonly string[];
   readonly readAgain?: ReadAgain;
-  /** Why the unit and the configuration do not fit together; undefined: they do. */
-  readonly mixture?: () => Promise<SeenMixture | undefined>;
   /** What another process is changing; undefined: nothing. */
   readonly activity?: () => Activity | undefined;
   /** Runs work while no other operation runs; undefined: there are no others. */
@@ -206,8 +202,7 @@ export class Agent implements AgentOperations, AsyncDisposable {
     const { security, boardRoom } = this.#wiring;
     await noteForce(security, `mcu flash ${order.board} ${path}`, order);
     const read = async (): Promise<Uint8Array> => readImageFile(path, signal);
-    const file = { name: basename(path), read, source: openFileSource(path) };
-    return boardRoom.flash(order, file, onEvent, signal);
+    return boardRoom.flash(order, { name: basename(path), read }, onEvent, signal);
   }
 
   async restore({ board }: InputOf<'restore'>, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
@@ -216,15 +211,10 @@ export class Agent implements AgentOperations, AsyncDisposable {
 
   async doctor(_input: object, signal: AbortSignal): Promise<OutputOf<'doctor'>> {
     const { readAgain } = this.#deps;
-    const mixture = await this.#deps.mixture?.();
     const configuration = readAgain && (await finding('configuration', async () => describeConfig(await readAgain())));
     const findings = await diagnose(this.#wiring, this.#deps.activity?.(), signal);
     const measuring = measuringFindings(this.#telemetry?.status(), await this.sensors());
-    return {
-      findings: [
-        ...causeFirst(mixture, [...(configuration === undefined ? [] : [configuration]), ...findings, ...measuring]),
-      ],
-    };
+    return { findings: [...(configuration === undefined ? [] : [configuration]), ...findings, ...measuring] };
   }
 
   get #telemetry(): Telemetry | undefined {
@@ -235,7 +225,7 @@ export class Agent implements AgentOperations, AsyncDisposable {
     return this.#deps.wiring();
   }
 
-  get #updater(): UpdateRoom {
+  get #updater(): Updater {
     const { updater } = this.#wiring;
     if (updater === undefined) throw noTargets();
     return updater;

@@ -4,7 +4,7 @@ import { isPortPresent } from '../serial/port-holders.ts';
 import { AgentError } from '../system/errors.ts';
 import { Turns } from '../system/turns.ts';
 import { boardNamed, readImageFile } from './board-files.ts';
-import type { KeptOfBoard } from './wiring/board-room.ts';
+import type { KeptOfBoard } from './kept-boards.ts';
 import type { Wiring } from './wiring/wiring.ts';
 
 const NOTHING_KEPT: KeptOfBoard = {

@@ -18,18 +18,6 @@ export class DaemonError extends defineErrors('DaemonError', {
     'This user may not see what the agent keeps, and no daemon runs that could be asked.',
     'the same with sudo, or start the daemon: systemctl start thing-agent',
   ),
-  'single-not-permitted': giveUp.refused(
-    'One process in place of agent and helper needs the rights of both, which only root has.',
-    'the same with sudo, or without --single',
-  ),
-  'helper-runs': retry.tryAgain(
-    'One process is to do the work of the helper, and the helper runs.',
-    'it ends ten seconds after the last question; or systemctl stop thing-helper.socket thing-helper',
-  ),
-  'files-not-taken': giveUp.refused(
-    'The agent without rights has kept files that one process would need, and that were not taken from it.',
-    'as root: /usr/lib/thing-agent/own-folders root; or start the agent as before: systemctl start thing-agent',
-  ),
   'sensor-unknown': giveUp.usage(
     'The configuration has no such source of datapoints.',
     'agent sensors shows those that there are',

@@ -1,4 +1,3 @@
-import { describeMixture } from '../config/check/two-processes.ts';
 import type { StatusReport } from '../control/reports.ts';
 import { AgentError, describeError } from '../system/errors.ts';
 import { maskAddresses } from '../system/log/secrets.ts';
@@ -17,13 +16,13 @@ import type { Wiring } from './wiring/wiring.ts';
 export async function gatherStatus(deps: AgentDeps, signal: AbortSignal): Promise<StatusReport> {
   const wiring = deps.wiring();
   const { session, updater, journal, world, config, messaging, throttle, trust } = wiring;
-  const { boot, concerns, mixed, ...obstacles } = await lookForObstacles(deps, wiring, signal);
+  const { boot, concerns, ...obstacles } = await lookForObstacles(deps, wiring, signal);
   const { trouble, change } = await lookAtConfig(deps.readAgain);
   const warnings = await warningsOf(deps, wiring, concerns);
   const ofConfig = [trouble, change].filter((said) => said !== undefined);
   const unsaid = ofConfig.filter((said) => !warnings.some((one) => one.includes(said)));
   return statusReport(journal.state, {
-    asItIs: await toldAsItIs(deps, wiring, [...mixed, ...unsaid, ...warnings], signal),
+    asItIs: await toldAsItIs(deps, wiring, [...unsaid, ...warnings], signal),
     daemon: deps.daemon,
     booted: boot.booted,
     boot: boot.state,
@@ -49,24 +48,12 @@ async function lookForObstacles(deps: AgentDeps, wiring: Wiring, signal: AbortSi
   const { journal, config, updater, trust } = wiring;
   const boot = await lookAtBootloader(wiring, signal);
   const stateTrouble = await stateObstacle(config, journal, deps.daemon === true);
-  const works = boot.works && stateTrouble === undefined;
-  const mixture = await deps.mixture?.();
-  const hindered = mixture?.hinders === true && !works ? mixture.why : undefined;
-  const isJudged = updater !== undefined && hindered === undefined;
-  const concerns = isJudged ? await trust.concerns(journal.state, signal) : [];
-  const unknown = unknownOf(concerns);
   return {
     boot,
-    canUpdate: works && unknown === undefined,
-    hindered,
-    obstacle: [hindered, boot.obstacle, stateTrouble, unknown].find((why) => why !== undefined),
-    concerns,
-    mixed: mixture === undefined ? [] : [describeMixture(mixture)],
+    canUpdate: boot.works && stateTrouble === undefined,
+    obstacle: boot.obstacle ?? stateTrouble,
+    concerns: updater === undefined ? [] : await trust.concerns(journal.state, signal),
   };
-}
-
-function unknownOf(concerns: readonly Concern[]): string | undefined {
-  return concerns.find(({ isUnknown }) => isUnknown)?.text;
 }
 
 async function toldAsItIs(

@@ -147,11 +147,10 @@ function targetsFor(
 async function placeObstacles(
   { sizes }: FirmwareDescription,
   targets: ReadonlyMap<PayloadHeader, TargetSettings>,
-  { config, bootloader, journal, remote, targets: places }: Wiring,
+  { config, bootloader, journal, targets: places }: Wiring,
   signal: AbortSignal,
 ): Promise<readonly Obstacle[]> {
   const found: Obstacle[] = [];
-  if (remote !== undefined) return found; // only the helper may look at the slots
   for (const [payload, settings] of targets) {
     const target = places.get(settings.name);
     if (settings.kind !== 'slots' || target === undefined || bootloader === undefined) continue;

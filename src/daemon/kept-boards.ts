@@ -1,7 +1,7 @@
 import type { Config } from '../config/config.ts';
 import type { OnEvent, OperationOutcome } from '../control/events.ts';
 import type { InputOf } from '../control/operations.ts';
-import type { BoardWriting } from '../control/reports.ts';
+import type { BoardReport, BoardWriting } from '../control/reports.ts';
 import { VerificationError } from '../firmware/errors.ts';
 import { payloadDigest } from '../mcu/flash/board-store.ts';
 import type { BoardStore } from '../mcu/flash/board-store.ts';
@@ -18,7 +18,6 @@ import { boardNamed } from './board-files.ts';
 import { DaemonError } from './errors.ts';
 import { notingRefusals } from './security/note-events.ts';
 import type { SecurityNotes } from './security/security-log.ts';
-import type { BoardFile, BoardRoom, KeptOfBoard } from './wiring/board-room.ts';
 
 export interface KeptBoardsDeps {
   readonly config: Pick<Config, 'targets' | 'trust'>;
@@ -28,14 +27,24 @@ export interface KeptBoardsDeps {
   readonly log: Log;
 }
 
-/** The boards whose folders this process has: that of the agent, or the helper. */
-export class KeptBoards implements BoardRoom {
+/** What is kept of a board: what it was flashed with last, and whether a write was cut. */
+export type KeptOfBoard = Omit<BoardReport, 'name' | 'port' | 'protocol' | 'connected'>;
+
+/** A file that a person brings for a board. */
+interface BoardFile {
+  readonly name: string;
+  readonly read: () => Promise<Uint8Array>;
+}
+
+/** The boards with their folders. What only asks a board (`probe`, `plan`, `reset`) needs none of it. */
+export class KeptBoards {
   readonly #deps: KeptBoardsDeps;
 
   constructor(deps: KeptBoardsDeps) {
     this.#deps = deps;
   }
 
+  /** What is kept of each board, by its name. */
   async kept(): Promise<ReadonlyMap<string, KeptOfBoard>> {
     const found = new Map<string, KeptOfBoard>();
     for (const [name, { store }] of this.#deps.boards) {
@@ -53,7 +62,7 @@ export class KeptBoards implements BoardRoom {
    */
   async flash(
     { board, allowDowngrade, keep }: Omit<InputOf<'flash'>, 'path'>,
-    file: Pick<BoardFile, 'name' | 'read'>,
+    file: BoardFile,
     onEvent: OnEvent,
     signal: AbortSignal,
   ): Promise<OperationOutcome> {

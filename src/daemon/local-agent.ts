@@ -5,16 +5,14 @@ import process from 'node:process';
 import type { LoadedConfig } from '../config/load-config.ts';
 import type { DaemonSeen } from '../control/gateway-state.ts';
 import { systemErrorCode } from '../system/errors.ts';
-import { DAEMON, whoHolds } from '../system/files/lock.ts';
+import { acquireLock, DAEMON, whoHolds } from '../system/files/lock.ts';
+import { lookAtJournal } from '../update/journal/journal.ts';
 import { Agent } from './agent.ts';
 import type { AgentDeps } from './agent.ts';
 import { DaemonError } from './errors.ts';
-import { lockAgent, mixtureOf } from './processes/one-process.ts';
 import { noteWhatCounts } from './security/note-events.ts';
 import { wire } from './wiring/wiring.ts';
-import type { Before, World } from './wiring/wiring.ts';
-
-const BOTH = 'neither the agent nor its helper runs: this program does the work of both';
+import type { World } from './wiring/wiring.ts';
 
 /** An agent in this process for one command while no daemon runs. It takes the same lock. Throws `agent-busy`. */
 export async function openLocalAgent(
@@ -25,8 +23,7 @@ export async function openLocalAgent(
 ): Promise<Agent> {
   await refuseStranger(loaded.config.paths.state);
   await using opened = new AsyncDisposableStack();
-  if (loaded.aside?.why === 'nobody-there') world.log.warn({}, BOTH);
-  opened.use(await lockAgent(loaded, purpose, signal));
+  opened.use(await acquireLock(lockPath(loaded), purpose, signal));
   const wiring = opened.use(await wire(loaded.config, world, undefined, signal));
   await noteWhatCounts(wiring.security, loaded, wiring.trust, signal);
   return new Agent({ ...surroundings(loaded, false), wiring: () => wiring, resources: opened.move() });
@@ -42,8 +39,8 @@ export async function openLook(
   await refuseStranger(loaded.config.paths.state);
   await using opened = new AsyncDisposableStack();
   const holder = await whoHolds(lockPath(loaded));
-  const around = { ...world, onlyLooks: true };
-  const wiring = opened.use(await wire(loaded.config, around, await copyOf(loaded), signal));
+  const journal = await lookAtJournal(loaded.config.paths.state);
+  const wiring = opened.use(await wire(loaded.config, world, { journal }, signal));
   // The daemon holds the lock but does not answer, or its sockets are gone: nobody can tell what it is doing.
   const seen = holder?.purpose === DAEMON ? 'silent' : daemon;
   const activity =
@@ -54,13 +51,6 @@ export async function openLook(
     activity: () => activity,
     resources: opened.move(),
   });
-}
-
-/** A copy of the journal; undefined: the helper has the journal, and hands out only copies. */
-async function copyOf({ config }: LoadedConfig): Promise<Before | undefined> {
-  if (config.system.helper !== undefined) return undefined;
-  const { lookAtJournal } = await import('../update/journal/journal.ts');
-  return { journal: await lookAtJournal(config.paths.state) };
 }
 
 /**
@@ -80,15 +70,11 @@ async function refuseStranger(state: string): Promise<void> {
   }
 }
 
-function surroundings(
-  loaded: LoadedConfig,
-  daemon: DaemonSeen,
-): Pick<AgentDeps, 'daemon' | 'looks' | 'warnings' | 'mixture'> {
+function surroundings(loaded: LoadedConfig, daemon: DaemonSeen): Pick<AgentDeps, 'daemon' | 'looks' | 'warnings'> {
   return {
     daemon,
     looks: () => undefined,
     warnings: () => loaded.warnings.map(({ message }) => message),
-    mixture: async () => mixtureOf(loaded),
   };
 }
 

@@ -1,15 +1,17 @@
 import type { Config } from '../config/config.ts';
 import type { PackageReport } from '../control/reports.ts';
 import { describeInstalled } from '../package/dpkg.ts';
+import { leftByUpdates } from '../package/left-by-updates.ts';
 import { AgentError, valueOrError } from '../system/errors.ts';
 import { runProgram } from '../system/processes/child-process.ts';
+import { packageFolder } from './wiring/engine.ts';
 import type { Wiring } from './wiring/wiring.ts';
 
-type PackagePlace = Pick<Wiring, 'journal' | 'leftByUpdates'> & { readonly config: Pick<Config, 'targets'> };
+type PackagePlace = Pick<Wiring, 'journal'> & { readonly config: Pick<Config, 'targets' | 'paths'> };
 
 /** The packages that are targets: what dpkg says, and what updates left there. */
 export async function listPackages(
-  { config, journal, leftByUpdates }: PackagePlace,
+  { config, journal }: PackagePlace,
   signal: AbortSignal,
   run = runProgram,
 ): Promise<readonly PackageReport[]> {
@@ -17,7 +19,12 @@ export async function listPackages(
   if (targets.length === 0) return [];
   const { kind } = journal.state.phase;
   const isExchanging = kind === 'trial' || kind === 'rolling-back';
-  const left = isExchanging ? {} : await leftByUpdates();
+  const left = isExchanging
+    ? {}
+    : await leftByUpdates(
+        targets.map(({ name }) => name),
+        (name) => packageFolder(config, name),
+      );
   const reports: PackageReport[] = [];
   for (const { name, package: known } of targets) {
     const version = await describeInstalled(known, run, signal);

@@ -1,6 +1,6 @@
 import type { OperationOutcome } from '../control/events.ts';
 import { stateOf, troublesOf } from '../control/gateway-state.ts';
-import type { DaemonSeen, Distrust, IdleCode, Trouble } from '../control/gateway-state.ts';
+import type { DaemonSeen, Distrust, IdleCode } from '../control/gateway-state.ts';
 import type { HistoryAttempt } from '../control/history.ts';
 import type { Activity, StatusReport } from '../control/reports.ts';
 import { listOf } from '../control/words/outcome.ts';
@@ -40,8 +40,6 @@ interface Known {
   readonly nowMs: number;
   /** The time after which a failed version may be tried again. */
   readonly quarantineMs: number;
-  /** Why this process has not the rights to find out what else is wrong; undefined: it has. */
-  readonly hindered?: string | undefined;
   /** Why the update room cannot work at all; undefined: it can. */
   readonly obstacle: string | undefined;
   /** False: the bootloader or the state directory fails. */
@@ -60,14 +58,10 @@ export interface Surroundings extends Known {
 
 export function statusReport(state: UpdateState, around: Surroundings): StatusReport {
   const report = { ...around.asItIs, ...madeOf(state, around) };
-  const { daemon, canUpdate, distrust, isConfigUnusable, hindered } = around;
-  const found = troublesOf({ ...report, daemon, canUpdate, distrust, isConfigUnusable });
-  const troubles = hindered === undefined ? found : found.filter((code) => !unreadable.has(code));
+  const { daemon, canUpdate, distrust, isConfigUnusable } = around;
+  const troubles = troublesOf({ ...report, daemon, canUpdate, distrust, isConfigUnusable });
   return { state: stateOf({ ...report, troubles }), troubles: [...troubles], ...report };
 }
-
-/** What also seems to be so to a process that may not read what it needs. */
-const unreadable: ReadonlySet<Trouble> = new Set(['journal-lost', 'not-activated']);
 
 /** The members of a status in which the journal, or several things together, have a say. */
 function madeOf(state: UpdateState, around: Known) {

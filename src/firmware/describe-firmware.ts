@@ -53,19 +53,6 @@ export async function describeFirmware(
   }
 }
 
-/** The digest of the manifest; undefined: it has none, or cannot be read, which installing it will tell. */
-export async function digestOfManifest(source: FirmwareSource, signal: AbortSignal): Promise<string | undefined> {
-  const trust = { keys: [], allowUnsigned: true, takeList: async (): Promise<void> => {} };
-  const open = firmwareOpener({ encoding: 'auto', trust, deviceType: undefined });
-  try {
-    await using firmware = await open({ source, installedProvides: {}, onProgress: () => {} }, signal);
-    return firmware.header.digest;
-  } catch (error) {
-    if (error instanceof AgentError) return undefined;
-    throw error;
-  }
-}
-
 /** Keeps only the digest of what is written. */
 class CountingWriter implements PayloadWriter {
   readonly #hash = createHash('sha256');

@@ -99,10 +99,7 @@ export class FirmwareError extends defineErrors('FirmwareError', {
     'A file is not whole: it ends before what it holds does.',
     'copy it again, and compare its size with that of the original',
   ),
-  'file-unreadable': giveUp.usage(
-    'A file cannot be read.',
-    'check the path: a regular file that root may read; with a helper, the user thing-agent: below /srv or /media, not in /root, /home or /tmp',
-  ),
+  'file-unreadable': giveUp.usage('A file cannot be read.', 'check the path: a regular file that root may read'),
   'xz-missing': giveUp.failed(
     'The firmware is compressed with xz, and the program xz cannot be started.',
     'install xz-utils, or compress the firmware with zstd',

@@ -3,8 +3,6 @@ import type { Log } from '../system/log/log.ts';
 import { withName } from '../system/settings/described.ts';
 import type { Clock } from '../system/time/clock.ts';
 import type { Board } from './connection.ts';
-import { flash } from './flash/flash.ts';
-import type { FlashReport, FlashRequest } from './flash/flash.ts';
 import { protocols } from './protocols/protocols.ts';
 import type { BoardSettings } from './settings.ts';
 
@@ -28,24 +26,6 @@ export async function createBoard(settings: BoardSettings, deps: BoardDeps): Pro
     clock,
     log,
   };
-}
-
-/** A board as its folder knows it. Its line may be in another process. */
-export interface FlashableBoard extends Pick<Board, 'name' | 'log'> {
-  readonly clock: Pick<Clock, 'nowMs'>;
-  /** Brings an image onto the board. */
-  readonly flash: (request: FlashRequest, signal: AbortSignal) => Promise<FlashFacts>;
-}
-
-/** What is remembered of a flash that succeeded. */
-export type FlashFacts = Pick<FlashReport, 'imageDigest' | 'unitsWritten' | 'repeated' | 'roundTripMs'> & {
-  readonly chip: Pick<FlashReport['chip'], 'name'>;
-};
-
-/** A board whose line is in this process. */
-export function flashable(board: Board): FlashableBoard {
-  const { name, clock, log } = board;
-  return { name, clock, log, flash: async (request, signal) => flash(request, board, signal) };
 }
 
 const openSerialPort: OpenPort = async (...port) => (await import('../serial/serial-line.ts')).openSerialLine(...port);

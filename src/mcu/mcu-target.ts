@@ -1,11 +1,12 @@
 import assert from 'node:assert';
 
 import type { BoardPayload, BoardProgress, ImageClaims, McuTarget, Verified, VouchForKept } from '../update/ports.ts';
-import type { FlashableBoard, FlashFacts } from './create-board.ts';
+import type { Board } from './connection.ts';
 import { McuError } from './errors.ts';
 import { payloadDigest } from './flash/board-store.ts';
 import type { BoardStore, FlashedImage, KeptImage } from './flash/board-store.ts';
-import type { FlashProgress, FlashRequest } from './flash/flash.ts';
+import { flash } from './flash/flash.ts';
+import type { FlashProgress, FlashReport, FlashRequest } from './flash/flash.ts';
 import { openPayloadFile } from './flash/payload-file.ts';
 import type { ReadBoardImage } from './images/board-image.ts';
 import { makeImage } from './images/image.ts';
@@ -14,7 +15,7 @@ import { claimsOf } from './images/read-image.ts';
 
 /** A board, its folder in the state directory, and the reader of its images. */
 export interface McuTargetDeps {
-  readonly board: FlashableBoard;
+  readonly board: Board;
   readonly store: BoardStore;
   readonly readImage: ReadBoardImage;
 }
@@ -54,7 +55,7 @@ export function createMcuTarget({ board, store, readImage: read }: McuTargetDeps
 
 /** Work on a board: with its folder, and with a listener for progress. */
 export interface BoardJob {
-  readonly board: FlashableBoard;
+  readonly board: Board;
   readonly store: BoardStore;
   readonly onProgress: (progress: BoardProgress) => void;
   /** Makes the evidence for an image that was kept in the folder. */
@@ -62,7 +63,7 @@ export interface BoardJob {
 }
 
 export interface FlashJob {
-  readonly board: FlashableBoard;
+  readonly board: Board;
   readonly store: BoardStore;
   readonly image: Image;
   readonly payload: BoardPayload;
@@ -85,7 +86,7 @@ const putBack = 'put back';
 export async function flashImage(
   { board, store, image, payload, evidence, name, keep: mayKeep }: FlashJob,
   signal: AbortSignal,
-): Promise<FlashFacts> {
+): Promise<FlashReport> {
   const { digest, onProgress } = payload;
   const expected = (await store.flashed())?.image;
   const mayRead = (await keepWhatIsKnown(store, digest, expected)) && mayKeep !== false;
@@ -173,21 +174,21 @@ async function write(
   job: Omit<BoardJob, 'vouch'>,
   { image, digest, evidence, name, begun, expected, keep }: Write,
   signal: AbortSignal,
-): Promise<FlashFacts> {
+): Promise<FlashReport> {
   const { board, store } = job;
   assert(evidence.digest === digest, `${board.name}: the evidence is of ${evidence.digest}, and not of ${digest}`);
   const beforeWriting = async (): Promise<void> => store.beginWriting({ name, at: now(board), begun, image });
   const onProgress = progressOf(board.name, job.onProgress);
-  const report = await board.flash({ image, expected, keep, beforeWriting, onProgress }, signal);
+  const report = await flash({ image, expected, keep, beforeWriting, onProgress }, board, signal);
   await store.remember(factsOf(report, image, name, board));
   return report;
 }
 
-function now({ clock }: FlashableBoard): string {
+function now({ clock }: Board): string {
   return new Date(clock.nowMs()).toISOString();
 }
 
-function factsOf(report: FlashFacts, image: Image, name: string, board: FlashableBoard): FlashedImage {
+function factsOf(report: FlashReport, image: Image, name: string, board: Board): FlashedImage {
   const { chip, imageDigest, repeated, roundTripMs } = report;
   return { chip: chip.name, imageDigest, name, at: now(board), attempts: repeated + 1, roundTripMs, image };
 }

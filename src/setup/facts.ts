@@ -1,11 +1,9 @@
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import { findDropIn, HELPER_SOCKET } from '../config/check/two-processes.ts';
 import { findImageVersion, OS_RELEASE } from '../system/device/image-version.ts';
 import { findSerialNumber } from '../system/device/serial-number.ts';
 import { AgentError, systemErrorCode, valueOrUndefined } from '../system/errors.ts';
-import { ImageFiles } from '../system/files/image-files.ts';
 import { readOutsideFile } from '../system/files/outside-file.ts';
 import { silentLog } from '../system/log/log.ts';
 import { PARTITION_NAMES } from './slot-pairs.ts';
@@ -33,8 +31,6 @@ export interface GatewayFacts {
   readonly imageVersion: string | undefined;
   /** What dpkg has installed here; undefined: there is no dpkg. */
   readonly packages: ReadonlySet<string> | undefined;
-  /** The socket of the helper, if the unit gives the agent a user of its own; undefined: one process does all. */
-  readonly helper: string | undefined;
 }
 
 const SERIAL_PORTS = '/dev/serial/by-id';
@@ -78,7 +74,6 @@ export async function lookAround(signal: AbortSignal, root = '/'): Promise<Gatew
       OS_RELEASE.map((file) => join(root, file)),
     ),
     packages: await packagesIn(join(root, PACKAGES)),
-    helper: (await findDropIn(new ImageFiles(root))) === undefined ? undefined : HELPER_SOCKET,
   };
 }
 

@@ -180,7 +180,6 @@ export function proposeConfig(facts: GatewayFacts, given: Table, answers: Answer
       factory_version: answers.version === NONE ? undefined : answers.version,
     }),
     trust: present({ keys: answers.keys === undefined ? undefined : listOf(answers.keys) }),
-    system: present({ helper: facts.helper }),
     targets: hasSlots(given) ? {} : proposeTargets(facts, answers),
   };
   const filled = Object.entries(found).filter(([, table]) => Object.keys(asTable(table)).length > 0);

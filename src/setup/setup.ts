@@ -14,7 +14,6 @@ import { makeFolder } from '../system/files/make-folder.ts';
 import { keepEarlier } from './earlier-configs.ts';
 import { lookAround } from './facts.ts';
 import type { GatewayFacts } from './facts.ts';
-import { linkHelper } from './helper-link.ts';
 import {
   filesOf,
   isVersionUnknown,
@@ -34,8 +33,6 @@ const MODE = 0o644;
 export interface WrittenConfig {
   readonly path: string;
   readonly before: string | undefined;
-  /** How a daemon that runs takes it: by a restart where one process becomes two, or two one. */
-  readonly takenBy: 'reload' | 'restart';
   /** Whether the unit reads it, as long as no drop-in names another file. */
   readonly isOfUnit: boolean;
 }
@@ -49,8 +46,6 @@ export interface SetupDeps {
   readonly notes?: readonly string[];
   /** Throws ConfigError if a configuration file cannot be used on this gateway. */
   readonly check: (path: string) => Promise<unknown>;
-  /** Makes the link to two processes, if that is what lacks; returns what takes it away. Default: on this gateway. */
-  readonly link?: typeof linkHelper;
 }
 
 /** Leads from a gateway without a configuration to one with it. */
@@ -109,23 +104,17 @@ export class Setup {
    * Writes the configuration if it can be used here. Throws ConfigError or StorageError, and has then changed nothing.
    */
   async write(text: string): Promise<WrittenConfig> {
-    const { path, check, link = linkHelper } = this.#deps;
+    const { path, check } = this.#deps;
     await makeFolderOf(path);
     const draft = await writeDraft(path, text, ownFs, MODE);
-    const helper = helperOf(path, text);
-    let unlink: (() => Promise<void>) | undefined;
     try {
-      unlink = helper === undefined ? undefined : await link(helper);
       await check(draft);
       const before = await readTextFile(path);
       const kept = before === undefined || before === text ? undefined : await keepEarlier(path, before);
       await keepDraft(draft, path);
-      const helperBefore = before === undefined ? undefined : helperOf(path, before);
-      const takenBy = helper === helperBefore ? 'reload' : 'restart';
-      return { path, before: kept, takenBy, isOfUnit: normalize(path) === DEFAULT_CONFIG_PATH };
+      return { path, before: kept, isOfUnit: normalize(path) === DEFAULT_CONFIG_PATH };
     } catch (error) {
       await rm(draft, { force: true });
-      await unlink?.();
       throw error instanceof ConfigError ? this.#withoutDraft(error) : error;
     }
   }
@@ -200,10 +189,6 @@ async function makeFolderOf(path: string): Promise<void> {
   } catch (error) {
     throw new StorageError('write', path, error);
   }
-}
-
-function helperOf(path: string, text: string): string | undefined {
-  return examineConfig(path, text).file?.system.helper;
 }
 
 const HEADER = `# Made by agent setup. All settings: agent config schema; after a change: agent config check

@@ -24,7 +24,6 @@ import { SourceMaker } from './sources/create-source.ts';
 import type { Reading } from './sources/source.ts';
 import { Spool } from './spool/spool.ts';
 import type { BootTime } from './spool/spool.ts';
-import { takeOver } from './spool/take-over.ts';
 import { Watch } from './watch.ts';
 
 export interface TelemetryDeps {
@@ -77,7 +76,6 @@ export class Telemetry implements AsyncDisposable {
     const { settings, watches, boot } = deps;
     this.#deps = deps;
     this.#spool = openSpool(deps);
-    takeOver(join(deps.stateDirectory, 'spool.db.other'), this.#spool, deps.log);
     this.#delivery = new Delivery({
       ...deps,
       spool: this.#spool,

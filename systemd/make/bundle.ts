@@ -16,40 +16,28 @@ interface Sheaf {
   readonly file: string;
   /** Modules of the source. Their parts are bound, and what these import; a part that is in two is in the first. */
   readonly roots: readonly string[];
-  /** Bound as well: what both of these import. Each then reads nothing that only the other one needs. */
-  readonly sharedBy?: readonly [readonly string[], readonly string[]];
 }
-
-const AGENT = 'daemon/local-agent.ts';
-const DAEMON = 'daemon/rounds/run-daemon.ts';
-const HELPER = 'helper/root/run-helper.ts';
 
 export const sheaves: readonly Sheaf[] = [
   { file: 'commands.js', roots: ['main.ts'] },
-  {
-    file: 'both.js',
-    roots: ['config/load-config.ts', 'system/log/pino-log.ts'],
-    sharedBy: [[AGENT, DAEMON], [HELPER]],
-  },
   {
     file: 'agent.js',
     roots: [
       'cli/screen/page.ts',
       'cli/screen/pages/render-reports.ts',
+      'config/load-config.ts',
       'config/show-config.ts',
       'control/client/control-client.ts',
       'control/make-operations.ts',
       'control/words/printable.ts',
-      AGENT,
-      'daemon/processes/one-process.ts',
-      'helper/agent/become-agent.ts',
+      'system/log/pino-log.ts',
     ],
   },
+  { file: 'engine.js', roots: ['daemon/local-agent.ts'] },
   {
     file: 'daemon.js',
-    roots: [DAEMON, 'system/processes/systemd-notify.ts', 'system/time/cron.ts'],
+    roots: ['daemon/rounds/run-daemon.ts', 'system/processes/systemd-notify.ts', 'system/time/cron.ts'],
   },
-  { file: 'engine.js', roots: [HELPER, 'daemon/wiring/engine.ts', 'update/journal/journal.ts'] },
 ];
 
 const project = resolve(import.meta.dirname, '../..');
@@ -115,10 +103,8 @@ function bindSheaves(
   metafile: Metafile,
 ): ReadonlyMap<string, string> {
   const sheafOf = new Map<string, string>();
-  for (const { file, roots, sharedBy = [] } of bound) {
-    const [one = new Set<string>(), other = new Set<string>()] = sharedBy.map((some) => partsFor(some, metafile));
-    for (const part of [...partsFor(roots, metafile), ...one.intersection(other)])
-      if (part !== MAIN && !sheafOf.has(part)) sheafOf.set(part, file);
+  for (const { file, roots } of bound) {
+    for (const part of partsFor(roots, metafile)) if (part !== MAIN && !sheafOf.has(part)) sheafOf.set(part, file);
   }
   const files = new Map<string, string>();
   for (const [name, code] of parts) {

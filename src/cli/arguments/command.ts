@@ -3,7 +3,6 @@ import type { CliContext } from '../context.ts';
 /** Every option of the command line; `value` names the operand that follows the option. */
 export const optionTable = {
   config: { value: 'FILE', summary: 'instead of /etc/thing-agent/config.toml' },
-  single: { value: undefined, summary: 'one process in place of agent and helper (root)' },
   json: { value: undefined, summary: 'answer in JSON, for programs' },
   help: { value: undefined, summary: 'show this' },
   version: { value: undefined, summary: 'show the version of the agent' },
@@ -47,7 +46,7 @@ export type OptionName = keyof typeof optionTable;
 export const commonOptions: readonly OptionName[] = ['config', 'json', 'help'];
 
 /** Every command takes this one, too; only some say so. */
-export const generalOptions: readonly OptionName[] = [...commonOptions, 'single', 'version'];
+export const generalOptions: readonly OptionName[] = [...commonOptions, 'version'];
 
 /** Headings of `agent --help`, in this order. */
 export const commandGroups = [
@@ -105,8 +104,6 @@ export class Misuse extends Error {
 export interface ParsedArguments {
   readonly configFile: string | undefined;
   readonly json: boolean;
-  /** One process, also where the configuration names a helper. */
-  readonly single: boolean;
   readonly wanted: Wanted;
 }
 

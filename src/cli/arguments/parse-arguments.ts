@@ -7,11 +7,9 @@ import { strayOption, unknownCommand, usageError } from './usage-error.ts';
 /** Turns the arguments into a command. Never throws: wrong arguments yield a `usage-error`. */
 export function parseArguments(args: readonly string[]): ParsedArguments {
   const typed = readOptions(args);
-  if (typed.kind === 'usage-error')
-    return { configFile: undefined, json: args.includes('--json'), single: false, wanted: typed };
+  if (typed.kind === 'usage-error') return { configFile: undefined, json: args.includes('--json'), wanted: typed };
   const { flags, values } = typed;
-  const general = { configFile: values.get('config'), json: flags.has('json'), single: flags.has('single') };
-  return { ...general, wanted: whatIsWanted(typed) };
+  return { configFile: values.get('config'), json: flags.has('json'), wanted: whatIsWanted(typed) };
 }
 
 function whatIsWanted(typed: TypedArguments): Wanted {
@@ -45,8 +43,7 @@ function helpFor(words: readonly string[]): Wanted {
 function withoutCommand(typed: TypedArguments): Wanted {
   const stray = strayAmong(typed, []);
   if (stray !== undefined) return strayOption(stray, undefined);
-  const alone = (['single', 'config'] as const).find((name) => typed.flags.has(name) || typed.values.has(name));
-  if (alone !== undefined) return usageError(`--${alone} goes with a command, such as status, and there is none`);
+  if (typed.values.has('config')) return usageError('--config goes with a command, such as status, and there is none');
   return { kind: 'help', command: undefined };
 }
 
@@ -59,7 +56,7 @@ function fill(command: Command, operands: readonly string[], typed: TypedArgumen
 }
 
 function strayAmong({ flags, values }: TypedArguments, own: readonly OptionName[]): OptionName | undefined {
-  const known = new Set<OptionName>([...own, ...commonOptions, 'single', 'update-now']);
+  const known = new Set<OptionName>([...own, ...commonOptions, 'update-now']);
   return [...flags, ...values.keys()].find((name) => !known.has(name));
 }
 

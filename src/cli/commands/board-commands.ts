@@ -77,13 +77,11 @@ async function probeBoard(typed: Typed, context: CliContext): Promise<number> {
 async function flashBoard(typed: Typed, context: CliContext): Promise<number> {
   if (typed.flags.has('plan')) return planBoard(typed, context);
   const input = flashInput(typed, context);
-  await using _permit =
-    input.allowDowngrade === true ? await context.permit({ kind: 'board', ...input }, context.signal) : undefined;
   const work = {
     begin: (agent, onEvent) => agent.flash(input, onEvent, context.signal),
     isByHand: true,
   } satisfies FollowedWork;
-  return await withNamedFile(input.path, async () => follow(work, typed, context));
+  return withNamedFile(input.path, async () => follow(work, typed, context));
 }
 
 function flashInput(typed: Typed, context: CliContext): InputOf<'flash'> {

@@ -15,25 +15,11 @@ const daemonCommands: readonly Command[] = [
   {
     name: 'run',
     operands: [],
-    options: ['single'],
-    group: 'Daemon',
-    summary: 'be the daemon; systemd starts this',
-    details: [
-      'SIGHUP reads the configuration again, SIGTERM stops in order. The log goes to stderr.',
-      'Where [system] helper is set, the daemon installs by a helper. With --single it does all by itself, as in a container.',
-    ],
-    run: (_typed, context) => context.runDaemon(),
-  },
-  {
-    name: 'helper',
-    operands: [],
     options: [],
     group: 'Daemon',
-    summary: 'be the helper of a daemon without rights',
-    details: [
-      'Listens on the socket of [system] helper, or on that which systemd passes (LISTEN_FDS): then it ends when nothing is asked.',
-    ],
-    run: (_typed, context) => context.runHelper(),
+    summary: 'be the daemon; systemd starts this',
+    details: ['SIGHUP reads the configuration again, SIGTERM stops in order. The log goes to stderr.'],
+    run: (_typed, context) => context.runDaemon(),
   },
 ];
 

@@ -7,7 +7,7 @@ import { AgentError, describeError, systemErrorCode } from '../../system/errors.
 import { NewFileError, refusePlace, writeNewFile } from '../../system/files/new-file.ts';
 import { Misuse } from '../arguments/command.ts';
 import type { Command, Typed } from '../arguments/command.ts';
-import type { CliContext, FileWriter, Support } from '../context.ts';
+import type { CliContext, Support } from '../context.ts';
 import { CliError } from '../errors.ts';
 import type { Gathered } from '../report/gather.ts';
 import { renderParagraph } from '../screen/layout.ts';
@@ -41,16 +41,8 @@ async function report(typed: Typed, context: CliContext): Promise<number> {
   const output = outputOf(typed, context);
   const support = await context.support();
   await asOutput(output, async () => refuseOutput(output, support));
-  await using kept = new AsyncDisposableStack();
-  let writer: FileWriter | undefined;
-  const look: CliContext['look'] = async (...how) => {
-    writer = kept.use(await context.rootWriter(output));
-    return context.look(...how);
-  };
-  const gathered = await gatherAll(support, { ...context, look });
-  const take = async (chunks: AsyncIterable<Uint8Array>): Promise<number> =>
-    writer === undefined ? writeNewFile(output.path, chunks, output.mayReplace) : writer.write(chunks);
-  const sizeBytes = await asOutput(output, async () => write(output, gathered, context, take));
+  const gathered = await gatherAll(support, context);
+  const sizeBytes = await asOutput(output, async () => write(output, gathered, context));
   const { value, lines } = describe(output.path, sizeBytes, gathered);
   return tell(value, (page) => lines.map((line) => renderParagraph(line, page)).join(''), typed, context);
 }
@@ -93,16 +85,15 @@ async function withAgentOrReason<T>(
 }
 
 async function write(
-  { folder }: Output,
+  { path, folder, mayReplace }: Output,
   gathered: Gathered,
   { version, clock }: CliContext,
-  take: (chunks: AsyncIterable<Uint8Array>) => Promise<number>,
 ): Promise<number> {
   const { packInto, readme } = await import('../report/pack.ts');
   const at = new Date(clock.nowMs());
   const text = readme({ ...gathered, version, at: at.toISOString() });
   const files = [{ file: 'README.txt', bytes: Buffer.from(text) }, ...gathered.files];
-  return packInto(folder, files, at, take);
+  return packInto(folder, files, at, async (chunks) => writeNewFile(path, chunks, mayReplace));
 }
 
 /** Throws `output-refused`, before anything is gathered, if the report cannot be written there. */

@@ -10,15 +10,8 @@ import type { CliContext } from '../context.ts';
 /** The steps of a package in which its scripts run; a board has none of these names. */
 export const exchangeSteps: ReadonlySet<string> = new Set(['installing', 'restoring']);
 
-/** What a command meets whose daemon, or the helper of that, goes away. */
-const goneCodes: ReadonlySet<string> = new Set([
-  'agent-stopping',
-  'daemon-lost',
-  'daemon-silent',
-  'helper-lost',
-  'helper-silent',
-  'helper-unreachable',
-]);
+/** The codes of a command whose daemon goes away. */
+const goneCodes: ReadonlySet<string> = new Set(['agent-stopping', 'daemon-lost', 'daemon-silent']);
 
 /** Between two questions. */
 const PAUSE_MS = 2_000;

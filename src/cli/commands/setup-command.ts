@@ -30,7 +30,6 @@ export const setupCommand: Command = {
     'Before it asks anything, it looks whether the state directory outlasts the power and the slots.',
     'With --yes nobody is asked: what cannot be found must stand in --from, which is how a factory does it. Where the agent came as a ' +
       'package and nothing here was made for slots, releases bring that package.',
-    'Where --from names a helper ([system] helper), the agent is linked to it, too, as two processes.',
     'Ends with 78 if the configuration cannot be used here: nothing is written then. What doctor says changes nothing, since a ' +
       'service may not be reached yet.',
   ],
@@ -61,10 +60,10 @@ async function makeConfig(typed: Typed, context: CliContext): Promise<number> {
     const kept = written.before === undefined ? '' : `; what was there before is ${printable(written.before)} now`;
     context.err.write(`${printable(written.path)} is written${kept}.\n\n`);
   }
-  const { takenBy, isOfUnit, ...told } = written;
+  const { isOfUnit, ...told } = written;
   if (await isDaemonThere(context)) {
-    const how = isOfUnit ? toTakeBy[takenBy] : `A daemon runs. ${elsewhere(written)}`;
-    return tell({ ...told, takenBy }, sentence(how), typed, context);
+    const how = isOfUnit ? TAKEN_BY_RELOAD : `A daemon runs. ${elsewhere(written)}`;
+    return tell({ ...told, takenBy: 'reload' }, sentence(how), typed, context);
   }
   const examined = await examine(context);
   const isLater = (finding: DoctorFinding): boolean => isOfUnit && startsWithAgent(finding);
@@ -90,11 +89,8 @@ async function isDaemonThere(context: CliContext): Promise<boolean> {
   }
 }
 
-const RUNS = 'The daemon runs with the configuration from before';
-const toTakeBy = {
-  reload: `${RUNS}. It takes this one with: systemctl reload thing-agent; then see how all is: agent doctor`,
-  restart: `${RUNS}, as one process in place of two, or two in place of one. It takes this one with: systemctl daemon-reload; systemctl restart thing-agent; then see how all is: agent doctor`,
-} as const;
+const TAKEN_BY_RELOAD =
+  'The daemon runs with the configuration from before. It takes this one with: systemctl reload thing-agent; then see how all is: agent doctor';
 
 const NEXT = `What comes next: systemctl enable --now thing-agent
 `;

@@ -138,10 +138,7 @@ async function install(typed: Typed, context: CliContext): Promise<number> {
     path,
     ...(flags.has('allow-downgrade') && { allowDowngrade: true as const }),
   };
-  await using _permit = flags.has('allow-downgrade')
-    ? await context.permit({ kind: 'downgrade', path }, context.signal)
-    : undefined;
-  return await withNamedFile(path, async () =>
+  return withNamedFile(path, async () =>
     follow({ begin: (agent, onEvent) => agent.install(input, onEvent, context.signal) }, typed, context),
   );
 }
@@ -151,10 +148,7 @@ async function commit(typed: Typed, context: CliContext): Promise<number> {
 }
 
 async function rollback(typed: Typed, context: CliContext): Promise<number> {
-  await using _permit = typed.flags.has('force')
-    ? await context.permit({ kind: 'rollback' }, context.signal)
-    : undefined;
-  return await follow(
+  return follow(
     { begin: (agent, onEvent) => agent.rollback(installFlags(typed), onEvent, context.signal), isRollback: true },
     typed,
     context,

@@ -1,4 +1,4 @@
-import { ControlError, isSilent } from '../../control/control-errors.ts';
+import { isSilent } from '../../control/control-errors.ts';
 import type { AgentOperations } from '../../control/operations.ts';
 import type { Absent, CliContext } from '../context.ts';
 import { renderParagraph } from '../screen/layout.ts';
@@ -40,7 +40,6 @@ export async function withAgent<T>(
   work: (agent: AgentOperations, worker: Worker) => Promise<T>,
 ): Promise<T> {
   const daemon = await context.connect(context.signal);
-  if (daemon !== undefined && context.single) throw new ControlError('agent-runs', 'the agent runs');
   if (daemon !== undefined) return work(daemon, 'daemon');
   await using agent = await context.local(context.signal);
   return await work(await checked(agent), 'this process');

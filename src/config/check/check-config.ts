@@ -7,7 +7,6 @@ import { AgentError, systemErrorCode } from '../../system/errors.ts';
 import { describeExposures, findExposures } from '../../system/files/guarded-file.ts';
 import type { Exposure } from '../../system/files/guarded-file.ts';
 import { findProgram, findProgramExposures } from '../../system/files/guarded-program.ts';
-import { ImageFiles } from '../../system/files/image-files.ts';
 import { runProgram } from '../../system/processes/child-process.ts';
 import type { Environment } from '../../system/processes/environment.ts';
 import { whyNotAs } from '../../system/processes/program-rights.ts';
@@ -16,7 +15,7 @@ import { findWarnings } from '../cross-check/warnings.ts';
 import type { ConfigProblem } from '../errors.ts';
 import { describeValue, keyPath } from '../file/problems.ts';
 import { applyEnvironment, examineConfig, inOrder, readConfigText, withLines } from '../read-config.ts';
-import { findInImage, mixtureFindings } from './check-image.ts';
+import { findInImage } from './check-image.ts';
 import { denials, findFault, guarded, MISSING, programs } from './named-file.ts';
 import { findOpenSecrets } from './open-secrets.ts';
 import { referencesOf, usersOf } from './references.ts';
@@ -77,8 +76,7 @@ async function lookAt(right: RightParts, path: string, around: Surroundings): Pr
     case 'gateway': {
       const named = await lookAtReferences(right, around.isRoots);
       const serial = await lookForSerialNumber(right, around.findSerialNumber);
-      const processes = await mixtureFindings(right, new ImageFiles('/'));
-      const unfit = [...(await slotFindings(right)), ...(await userFindings(right)), ...processes];
+      const unfit = [...(await slotFindings(right)), ...(await userFindings(right))];
       const doubtful = [...named.doubtful, ...serial.doubtful, ...(await openSecrets(right, path))];
       if (around.isRoots === true)
         return { wrong: [...named.wrong, ...unfit], doubtful: [...doubtful, ...serial.wrong] };

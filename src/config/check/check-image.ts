@@ -13,7 +13,6 @@ import { findFault, guarded, MISSING } from './named-file.ts';
 import { referencesOf, usersOf } from './references.ts';
 import type { Need, Reference } from './references.ts';
 import type { RightParts } from './right-parts.ts';
-import { describeMixture, findMixture } from './two-processes.ts';
 
 /** What a build machine can find. `doubtful`: it is missing in the image, but a gateway may have it elsewhere. */
 export interface ImageFindings {
@@ -56,17 +55,7 @@ export async function findInImage({ tables, placeOf }: RightParts, root: string)
     if (path === undefined || /^\d+$/.test(user) || known.has(user)) continue;
     doubtful.push({ path, message: `${keyPath(path)}: the image has no user ${user}` });
   }
-  return { wrong: [...wrong, ...(await mixtureFindings({ tables, placeOf }, image))], doubtful };
-}
-
-/** Whether one or two processes are meant, which the unit and the configuration have to say alike. */
-export async function mixtureFindings(
-  { tables: { system }, placeOf }: RightParts,
-  image: ImageFiles,
-): Promise<readonly Finding[]> {
-  const path = placeOf(['system', 'helper']) ?? [];
-  const mixture = system === undefined ? undefined : await findMixture(system.helper, image);
-  return mixture === undefined ? [] : [{ path, message: describeMixture(mixture) }];
+  return { wrong, doubtful };
 }
 
 async function examine({ file, need }: Reference, image: ImageFiles): Promise<string | undefined> {

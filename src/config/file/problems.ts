@@ -52,8 +52,15 @@ function closestBranch(issue: z.core.$ZodIssueInvalidUnion): readonly Issue[] | 
   );
 }
 
+/** Why a key of an earlier agent is refused, to follow its name. */
+const removedKeys: Readonly<Record<string, string>> = {
+  'system.helper': 'was removed, since the agent is always one process: delete this line',
+};
+
 function unknownKey(path: Path, { schema, input, keyLines }: Examined): ConfigProblem {
   const key = String(path.at(-1));
+  const removed = removedKeys[keyPath(path)];
+  if (removed !== undefined) return { line: lineOf(keyLines, path), message: `${keyPath(path)} ${removed}` };
   const table = path.slice(0, -1);
   const meant = nearest(key, knownKeys(schema, table, input));
   const hint = meant === undefined ? belonging(path, { schema, input }) : didYouMean(meant, '');

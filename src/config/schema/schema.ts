@@ -75,11 +75,6 @@ export const configSchema = z.strictObject({
       boot_id_file: absolutePath('/run/boot-id')
         .default('/proc/sys/kernel/random/boot_id')
         .describe('Changes with every boot; another file for a container, which shares the kernel’s with its host'),
-      helper: absolutePath('/run/thing-helper/helper.sock')
-        .optional()
-        .describe(
-          'Two processes: this agent without rights, and behind this socket a helper with those of root, which alone installs',
-        ),
     })
     .prefault({}),
   control: z

@@ -75,22 +75,13 @@ export async function diagnose(
     const found = await finding(name, async () => look(examined, signal));
     if (found !== undefined) findings.push(found);
   }
+  const { examineEngine } = await import('./engine-checks.ts');
   findings.push(...(await examineEngine(wiring, signal)));
   for (const { name, look } of checksAfter) {
     const found = await finding(name, async () => look(examined, signal));
     if (found !== undefined) findings.push(found);
   }
   return findings;
-}
-
-/** The checks of the engine; if it is in a helper, with a finding about that before them. */
-async function examineEngine(wiring: Wiring, signal: AbortSignal): Promise<readonly DoctorFinding[]> {
-  let findings: readonly DoctorFinding[] = [];
-  const helper = await finding('helper', async () => {
-    findings = await wiring.examineEngine(signal);
-    return wiring.remote === undefined ? undefined : `two processes, and it answers on ${wiring.config.system.helper}`;
-  });
-  return helper === undefined ? findings : [helper, ...findings];
 }
 
 /** Checks the clock, compared with that of the service if it has answered. */
@@ -197,22 +188,14 @@ async function lookAtBoards(examined: Examined): Promise<string | undefined> {
       },
     );
   }
-  for (const { name, port } of boards) await refuseDenied(name, port, examined);
+  for (const { name, port } of boards)
+    if (await isPortDenied(port)) throw new SerialError('port-denied', `${name}: this user may not open ${port}`);
   const missing = boards.find(({ connected }) => !connected);
   if (missing !== undefined) {
     const where = `plug it in, or correct targets.${missing.name}.port; ls /dev/serial/by-id shows what there is`;
     throw new SerialError('port-missing', `${missing.name}: nothing is plugged in at ${missing.port}`, {
-      advice: examined.remote === undefined ? where : `${where}; ${LEND}`,
+      advice: where,
     });
   }
   return boards.length === 0 ? undefined : boards.map(({ name, port }) => `${name} (${port})`).join(', ');
-}
-
-const LEND = 'an agent without rights is lent its ports, as "Two processes" of the integration page says';
-
-async function refuseDenied(name: string, port: string, { remote }: Wiring): Promise<void> {
-  if (!(await isPortDenied(port))) return;
-  throw new SerialError('port-denied', `${name}: this user may not open ${port}`, {
-    ...(remote !== undefined && { advice: LEND }),
-  });
 }

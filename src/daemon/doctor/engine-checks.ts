@@ -9,7 +9,6 @@ import { realSystem } from '../../slots/device-identity.ts';
 import { slotError } from '../../slots/errors.ts';
 import { admitSlot } from '../../slots/slot-admission.ts';
 import { runProgram } from '../../system/processes/child-process.ts';
-import type { RunProgram } from '../../system/processes/child-process.ts';
 import type { Bootloader } from '../../update/ports.ts';
 import { otherSlot } from '../../update/slot.ts';
 import { hasBootloader, otherSlots } from '../wiring/slot-settings.ts';
@@ -19,14 +18,12 @@ import { trySafetyNet } from './safety-net.ts';
 
 const NO_SLOTS = 'not needed: no slots are configured';
 
-/** The engine in the process that owns slots and bootloader: this one, or the helper. */
+/** The part of the engine that is checked. */
 export interface ExaminedEngine {
   readonly config: Targets;
   readonly bootloader: Bootloader | undefined;
   /** The socket of the guard of packages. Default: that of the system. */
   readonly packageGuard?: string;
-  /** How systemd is asked. Default: by programs of this process. */
-  readonly askSystemd?: RunProgram;
 }
 
 type Targets = Pick<Config, 'targets'>;
@@ -113,10 +110,10 @@ async function lookAtStagingSlot(
 
 /** Checks that what ends a trial nobody judges can be started, which only root may do. */
 async function lookAtSafetyNet(
-  { bootloader, config, packageGuard = PACKAGE_GUARD, askSystemd }: ExaminedEngine,
+  { bootloader, config, packageGuard = PACKAGE_GUARD }: ExaminedEngine,
   signal: AbortSignal,
 ): Promise<string> {
-  if (bootloader !== undefined) return trySafetyNet(signal, askSystemd);
+  if (bootloader !== undefined) return trySafetyNet(signal);
   if (!hasPackages(config)) return NO_SLOTS;
   await requireGuard(packageGuard);
   return `the guard of packages is started by ${packageGuard}`;

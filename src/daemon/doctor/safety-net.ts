@@ -6,7 +6,6 @@ import { AgentError, describeError, systemErrorCode } from '../../system/errors.
 import { makeFolder } from '../../system/files/make-folder.ts';
 import type { Log } from '../../system/log/log.ts';
 import { runProgram } from '../../system/processes/child-process.ts';
-import type { RunProgram } from '../../system/processes/child-process.ts';
 import type { Machine } from '../../update/ports.ts';
 import { DaemonError } from '../errors.ts';
 
@@ -37,19 +36,19 @@ export async function tellSafetyNet(runDirectory: string, machine: Pick<Machine,
 }
 
 /** Starts the safety net once, as its timer would: it does nothing unless a trial is open. */
-export async function trySafetyNet(signal: AbortSignal, run: RunProgram = runProgram): Promise<string> {
+export async function trySafetyNet(signal: AbortSignal): Promise<string> {
   if (!existsSync(SYSTEMD_RUNS)) return 'none: systemd does not run here';
-  const timer = await run(['systemctl', 'is-active', TIMER], { timeoutMs: LOOK_MS }, signal);
+  const timer = await runProgram(['systemctl', 'is-active', TIMER], { timeoutMs: LOOK_MS }, signal);
   if (timer.stdout.trim() !== 'active') {
     throw missing(`${TIMER} is not active`, `systemctl enable --now ${TIMER}, in the image too`);
   }
   if (!existsSync(PROGRAM)) throw missing(`${PROGRAM} is missing`, 'install the agent anew');
-  const look = await run([PROGRAM, '--look'], { timeoutMs: LOOK_MS }, signal);
+  const look = await runProgram([PROGRAM, '--look'], { timeoutMs: LOOK_MS }, signal);
   if (look.exitCode === TRIAL_IS_OPEN) return `${TIMER} is active; not tried: ${look.stdout.trim()}`;
-  const start = await run(['systemctl', 'start', SERVICE], { timeoutMs: START_MS }, signal);
+  const start = await runProgram(['systemctl', 'start', SERVICE], { timeoutMs: START_MS }, signal);
   if (start.exitCode === 0) return `${TIMER} is active, and what it starts runs`;
   const show = ['systemctl', 'show', '--property=Result,ExecMainStatus', SERVICE] as const;
-  const { stdout } = await run(show, { timeoutMs: LOOK_MS }, signal);
+  const { stdout } = await runProgram(show, { timeoutMs: LOOK_MS }, signal);
   throw missing(
     `${SERVICE} cannot run (${stdout.trim().replaceAll('\n', ', ')})`,
     `systemctl status ${SERVICE} says why`,

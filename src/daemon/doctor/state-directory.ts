@@ -2,9 +2,6 @@ import { access, constants, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import type { Config } from '../../config/config.ts';
-import { ReportedFailure } from '../../control/control-errors.ts';
-import { agentFolder } from '../../helper/agent-side.ts';
-import { HelperError } from '../../helper/errors.ts';
 import { refuseStateOnSlot } from '../../slots/mounts.ts';
 import type { SlotsTargetSettings } from '../../slots/settings.ts';
 import { findKeeping, refuseStateInMemory } from '../../slots/state-in-memory.ts';
@@ -87,12 +84,9 @@ export function stateFs(config: StatePlace, disk: StateDisk = {}): DurableFs {
   };
 }
 
-/**
- * Throws `writable-by-others`: whoever can change what the agent remembers decides what it installs. What an agent
- * without rights has of its own decides nothing, and root reads none of it.
- */
+/** Throws `writable-by-others`: whoever can change what the agent remembers decides what it installs. */
 export async function refuseExposedState({ paths }: Config): Promise<void> {
-  await refuseExposedFolder(paths.state, agentFolder(paths.state));
+  await refuseExposedFolder(paths.state);
 }
 
 /**
@@ -118,7 +112,7 @@ export async function stateConcerns(config: Config): Promise<readonly string[]> 
   return found === undefined ? [] : [found.message];
 }
 
-/** Logs each trouble of the state directory, or of the helper that has it, once, and its end. The agent works on without. */
+/** Logs each trouble of the state directory once, and its end. The agent works on without it. */
 export class StateWatch {
   readonly #log: Log;
   #told: AgentError | undefined;
@@ -129,10 +123,9 @@ export class StateWatch {
 
   async look({ paths }: Config, journal: Journal): Promise<void> {
     const trouble = await failureOf(async () => journal.probe());
-    const told = this.#told;
-    if (trouble?.code === told?.code) return;
+    if (trouble?.code === this.#told?.code) return;
     this.#told = trouble;
-    if (trouble === undefined) this.#log.info({ path: paths.state }, `${told && blamed(told)} can be used again`);
+    if (trouble === undefined) this.#log.info({ path: paths.state }, 'the state directory can be used again');
     else this.#log.error({ code: trouble.code, advice: trouble.advice }, describeStateTrouble(trouble));
   }
 }
@@ -180,7 +173,7 @@ export async function prepareStateDirectory(config: Config, log: Log): Promise<v
 }
 
 /** Removes the rights of others to write from a state directory that is ours. */
-export async function closeStateDirectory(config: Config, log: Log): Promise<void> {
+async function closeStateDirectory(config: Config, log: Log): Promise<void> {
   const path = config.paths.state;
   try {
     await makeStateDirectory(path);
@@ -194,14 +187,5 @@ export async function closeStateDirectory(config: Config, log: Log): Promise<voi
 }
 
 function describeStateTrouble(trouble: AgentError): string {
-  return `${blamed(trouble)} cannot be used, so nothing is installed: ${trouble.message}`;
-}
-
-/** What can be wrong with the directory itself. */
-const ofDirectory: ReadonlySet<string> = new Set(['state-unavailable', 'disk-full', 'state-on-slot']);
-
-/** Of two processes it is the helper that has the directory, and anything else is wrong with the helper, or on the way to it. */
-function blamed(error: AgentError): string {
-  const isOfHelper = error instanceof HelperError || error instanceof ReportedFailure;
-  return isOfHelper && !ofDirectory.has(error.code) ? 'the helper' : 'the state directory';
+  return `the state directory cannot be used, so nothing is installed: ${trouble.message}`;
 }

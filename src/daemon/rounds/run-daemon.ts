@@ -1,12 +1,12 @@
+import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 
-import { describeMixture } from '../../config/check/two-processes.ts';
 import type { LoadedConfig } from '../../config/load-config.ts';
 import type { OperationEvent } from '../../control/events.ts';
 import type { SecurityEventId } from '../../control/security/security-event-meanings.ts';
 import { OperationRunner } from '../../control/server/operation-runner.ts';
 import { AgentError, describeError } from '../../system/errors.ts';
-import { DAEMON } from '../../system/files/lock.ts';
+import { acquireLock, DAEMON } from '../../system/files/lock.ts';
 import type { ServiceManager } from '../../system/processes/systemd-notify.ts';
 import { longestHealthMs } from '../../update/trial/health-gate.ts';
 import { Agent } from '../agent.ts';
@@ -16,7 +16,6 @@ import type { ConfigNow } from '../doctor/obstacles.ts';
 import { StateWatch } from '../doctor/state-directory.ts';
 import { DaemonError } from '../errors.ts';
 import { describeLook } from '../look-report.ts';
-import { lockAgent, mixtureOf } from '../processes/one-process.ts';
 import { noteWhatCounts } from '../security/note-events.ts';
 import { describeOutcome } from '../status-report.ts';
 import type { PageHost } from '../wiring/page-host.ts';
@@ -89,7 +88,7 @@ class Daemon {
     const { paths } = this.#loaded.config;
     await using opened = new AsyncDisposableStack();
     opened.use(manager);
-    opened.use(await lockAgent(this.#loaded, DAEMON, this.#signal));
+    opened.use(await acquireLock(join(paths.run, 'agent.lock'), DAEMON, this.#signal));
     opened.defer(async () => this.#wiring?.[Symbol.asyncDispose]());
     opened.use(this.#telemetry);
     await this.#wire(this.#loaded);
@@ -100,7 +99,6 @@ class Daemon {
       daemon: true,
       looks: () => this.#alarmClock.agenda.looks,
       warnings: () => this.#warnings,
-      mixture: async () => mixtureOf(this.#loaded),
       readAgain: this.#readAgain,
       activity: () => this.#runner.activity,
       alone: this.#alone,
@@ -120,9 +118,7 @@ class Daemon {
     this.#page = await answerOutside(outside, opened, this.#signal);
     opened.use(onReload(() => this.#alarmClock.askForReload()));
     opened.defer(() => manager.stopping());
-    const mixture = await mixtureOf(this.#loaded);
-    const mixed = mixture === undefined ? [] : [describeMixture(mixture)];
-    for (const warning of [...mixed, ...this.#warnings]) world.log.warn({}, warning);
+    for (const warning of this.#warnings) world.log.warn({}, warning);
     manager.ready(); // waits here, since each message is sent by a program, one after the other
     const isAlive = (): boolean => this.#liveness.isAlive;
     const onTurn = (): void => void this.#makesRoom();
@@ -213,8 +209,7 @@ class Daemon {
   readonly #readAgain = async (): Promise<ConfigNow> => {
     const { path, digest, config } = await this.#deps.reload();
     if (digest === this.#loaded.digest) return { path, change: 'none' };
-    const { paths, system } = this.#loaded.config;
-    const isSamePlace = isDeepStrictEqual(config.paths, paths) && config.system.helper === system.helper;
+    const isSamePlace = isDeepStrictEqual(config.paths, this.#loaded.config.paths);
     return { path, change: isSamePlace ? 'reload' : 'restart' };
   };
 

@@ -2,7 +2,6 @@ import { createHash } from 'node:crypto';
 
 import type { LoadedConfig } from '../../config/load-config.ts';
 import type { SecurityEventId } from '../../control/security/security-event-meanings.ts';
-import { HelperError } from '../../helper/errors.ts';
 import { AgentError } from '../../system/errors.ts';
 import type { Trust } from '../wiring/trust.ts';
 import type { SecurityNotes } from './security-log.ts';
@@ -92,7 +91,6 @@ export async function noteKeys(
     await security.compare('keys-changed', state, `${doubt}${told}`);
   } catch (error) {
     if (!(error instanceof AgentError)) throw error;
-    if (error instanceof HelperError) return; // the keys are not known, so nothing can be installed either
     await security.compare('keys-changed', error.code, `the keys cannot be read: ${error.message}`);
   }
 }

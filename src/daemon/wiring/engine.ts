@@ -2,14 +2,12 @@ import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 
 import type { Config } from '../../config/config.ts';
-import type { FlashableBoard } from '../../mcu/create-board.ts';
+import { createBoard } from '../../mcu/create-board.ts';
 import { BoardStore } from '../../mcu/flash/board-store.ts';
 import { boardImageReader } from '../../mcu/images/board-image.ts';
 import { createMcuTarget } from '../../mcu/mcu-target.ts';
 import type { McuTargetDeps } from '../../mcu/mcu-target.ts';
-import type { BoardSettings } from '../../mcu/settings.ts';
 import { guardOn, PACKAGE_GUARD } from '../../package/guard-socket.ts';
-import { leftByUpdates } from '../../package/left-by-updates.ts';
 import { createPackageTarget } from '../../package/package-target.ts';
 import { createBootloader } from '../../slots/bootloaders/create-bootloader.ts';
 import { findMountedSlot } from '../../slots/mounts.ts';
@@ -18,6 +16,7 @@ import { findImageVersion } from '../../system/device/image-version.ts';
 import type { AgentError } from '../../system/errors.ts';
 import type { Log } from '../../system/log/log.ts';
 import { runProgram } from '../../system/processes/child-process.ts';
+import { LinuxMachine } from '../../system/processes/machine.ts';
 import { minuteOfDay } from '../../system/time/daily-window.ts';
 import type { StagedBefore } from '../../update/choice/order.ts';
 import type { HookPort } from '../../update/hooks/hooks.ts';
@@ -40,34 +39,36 @@ import type { History } from '../history/history.ts';
 import { JournalWithHistory } from '../history/journal-with-history.ts';
 import { KeptBoards } from '../kept-boards.ts';
 import { noteRefusal } from '../security/note-events.ts';
-import type { SecurityNotes } from '../security/security-log.ts';
+import type { SecurityLog } from '../security/security-log.ts';
 import { bootingTarget, followOf, stagingSettings } from './settings.ts';
 import { singleSystem } from './single-system.ts';
 import { hasBootloader, otherSlots } from './slot-settings.ts';
 import { stagingWithKeys } from './staging-with-keys.ts';
 import type { Trust } from './trust.ts';
-import type { EngineWorld } from './wiring.ts';
+import type { World } from './wiring.ts';
 
-// The parts that install: journal, floors, slots and bootloader. They are in the agent, or in its helper; whoever has
-// a helper must not load this file, or what it imports.
-
-export interface EngineParts {
-  readonly config: Config;
-  readonly world: EngineWorld;
-  readonly trust: Trust;
+/** What installs: journal, floors, slots, boards and bootloader. */
+export interface EngineWiring {
+  readonly journal: Journal;
+  readonly targets: ReadonlyMap<string, Target>;
   readonly machine: Machine;
-  readonly security: SecurityNotes;
-  readonly history: Pick<History, 'note'>;
-  /** The journal that a reload keeps; undefined: it is opened. */
-  readonly journal?: Journal | undefined;
-  /** Where the safety net is told that a slot is kept. Default: the agent's run directory. */
-  readonly runDirectory?: string;
-  readonly flashableOf: (settings: BoardSettings) => FlashableBoard;
-  readonly ports: EnginePorts;
+  /** The boards by the name of their target, each with its folder. */
+  readonly boards: ReadonlyMap<string, McuTargetDeps>;
+  readonly boardRoom: KeptBoards;
+  /** Undefined: no target of kind slots is configured. */
+  readonly bootloader: Bootloader | undefined;
+  /** Undefined: no target is configured. */
+  readonly updater: Updater | undefined;
 }
 
-/** What only the process with the network can do. */
-export interface EnginePorts {
+export interface EngineDeps {
+  readonly config: Config;
+  readonly world: World;
+  readonly trust: Trust;
+  readonly security: SecurityLog;
+  readonly history: History;
+  /** The journal that a reload keeps; undefined: it is opened. */
+  readonly journal: Journal | undefined;
   readonly service: ProvisioningService;
   readonly health: HealthGate;
   readonly hooks: HookPort;
@@ -76,34 +77,23 @@ export interface EnginePorts {
   readonly configTrouble: () => Promise<string | undefined>;
 }
 
-export interface Engine {
-  readonly config: Config;
-  readonly journal: Journal;
-  readonly trust: Trust;
-  readonly machine: Machine;
-  readonly targets: ReadonlyMap<string, Target>;
-  /** Undefined: no target of kind slots is configured. */
-  readonly bootloader: Bootloader | undefined;
-  /** Undefined: no target is configured. */
-  readonly updater: Updater | undefined;
-  readonly boards: KeptBoards;
-}
-
-export async function engineOf(parts: EngineParts): Promise<Engine> {
-  const { config, world, trust, security, history, machine, flashableOf, ports } = parts;
-  const { slots, bootloader } = await wireSlots(config, world, machine, parts.runDirectory);
-  const boards = wireBoards(config, flashableOf);
+export async function wireEngine(deps: EngineDeps): Promise<EngineWiring> {
+  const { config, world, security, history } = deps;
+  const machine = new LinuxMachine(config.system);
+  const { slots, bootloader } = await wireSlots(config, world, machine);
+  const boards = await wireBoards(config, world);
   const targets = targetsOf(slots, boards, wirePackages(config, world));
-  const journal = parts.journal ?? new JournalWithHistory(await openJournal(config, world.log, security), history);
-  const wired = { config, world, journal, trust, security, machine, targets, bootloader, ...ports };
+  const journal = deps.journal ?? new JournalWithHistory(await openJournal(config, world.log, security), history);
+  const wired = { journal, targets, machine, bootloader };
   return {
     ...wired,
-    updater: targets.size === 0 ? undefined : wireUpdater(wired),
-    boards: new KeptBoards({ config, journal, boards, security, log: world.log }),
+    boards,
+    boardRoom: new KeptBoards({ config, journal, boards, security, log: world.log }),
+    updater: targets.size === 0 ? undefined : wireUpdater({ ...deps, ...wired }),
   };
 }
 
-async function openJournal(config: Config, log: Log, security: SecurityNotes): Promise<Journal> {
+async function openJournal(config: Config, log: Log, security: SecurityLog): Promise<Journal> {
   const { state } = config.paths;
   return FileJournal.open(state, log, stateFs(config), {
     admit: async () => admitStateDirectory(config),
@@ -113,15 +103,14 @@ async function openJournal(config: Config, log: Log, security: SecurityNotes): P
 
 async function wireSlots(
   config: Config,
-  { log, boot }: EngineWorld,
+  { log, boot }: World,
   machine: Machine,
-  runDirectory = config.paths.run,
 ): Promise<{ readonly slots: readonly SlotsTarget[]; readonly bootloader: Bootloader | undefined }> {
   const settings = config.targets.filter((target) => target.kind === 'slots');
   const booting = settings.find(hasBootloader);
   if (booting === undefined) return { slots: [], bootloader: undefined };
   const mountedSlot = async (): ReturnType<typeof findMountedSlot> => findMountedSlot(booting.slots);
-  const onKept = async (): Promise<void> => tellSafetyNet(runDirectory, machine, log);
+  const onKept = async (): Promise<void> => tellSafetyNet(config.paths.run, machine, log);
   const bootloader = await createBootloader(booting, { ...boot, mountedSlot, log, onKept });
   const bootedSlot: Bootloader['bootedSlot'] = async (signal) => bootloader.bootedSlot(signal);
   const slots = settings.map((target) =>
@@ -130,21 +119,17 @@ async function wireSlots(
   return { slots, bootloader };
 }
 
-/** The boards by the name of their target, each with its folder. */
-function wireBoards(
-  { targets, paths }: Config,
-  flashableOf: (settings: BoardSettings) => FlashableBoard,
-): ReadonlyMap<string, McuTargetDeps> {
-  const settings = targets.filter((target) => target.kind === 'mcu');
-  return new Map(
-    settings.map((target) => {
-      const store = new BoardStore(join(paths.state, 'boards', target.name));
-      return [target.name, { board: flashableOf(target), store, readImage: boardImageReader(target) }];
-    }),
-  );
+async function wireBoards({ targets, paths }: Config, world: World): Promise<ReadonlyMap<string, McuTargetDeps>> {
+  const boards = new Map<string, McuTargetDeps>();
+  for (const target of targets) {
+    if (target.kind !== 'mcu') continue;
+    const store = new BoardStore(join(paths.state, 'boards', target.name));
+    boards.set(target.name, { board: await createBoard(target, world), store, readImage: boardImageReader(target) });
+  }
+  return boards;
 }
 
-function wirePackages(config: Config, { clock }: EngineWorld): readonly PackageTarget[] {
+function wirePackages(config: Config, { clock }: World): readonly PackageTarget[] {
   const settings = config.targets.filter((target) => target.kind === 'package');
   const around = {
     clock,
@@ -152,14 +137,12 @@ function wirePackages(config: Config, { clock }: EngineWorld): readonly PackageT
     healthMs: longestHealthMs(config.update.health),
     askGuard: guardOn(PACKAGE_GUARD),
   };
-  const folder = join(config.paths.state, 'packages');
-  return settings.map((target) => createPackageTarget(target, join(folder, target.name), around));
+  return settings.map((target) => createPackageTarget(target, packageFolder(config, target.name), around));
 }
 
-/** What updates left of the packages that are targets, by the names of these; only who installs may read it. */
-export async function packagesLeft({ targets, paths }: Config): ReturnType<typeof leftByUpdates> {
-  const names = targets.flatMap(({ kind, name }) => (kind === 'package' ? [name] : []));
-  return leftByUpdates(names, (name) => join(paths.state, 'packages', name));
+/** The directory in which what an update needs of a package is kept, by the name of its target. */
+export function packageFolder({ paths }: Pick<Config, 'paths'>, name: string): string {
+  return join(paths.state, 'packages', name);
 }
 
 /** All targets by their names. */
@@ -172,10 +155,8 @@ function targetsOf(
   return new Map(targets.map((target) => [target.name, target]));
 }
 
-interface UpdaterWiringDeps extends EnginePorts, Omit<Engine, 'updater' | 'boards'> {
-  readonly world: EngineWorld;
-  readonly security: SecurityNotes;
-}
+type UpdaterWiringDeps = Omit<EngineDeps, 'journal'> &
+  Pick<EngineWiring, 'journal' | 'targets' | 'machine' | 'bootloader'>;
 
 function wireUpdater(deps: UpdaterWiringDeps): Updater {
   const { journal, config, world, service, health, hooks, meteredLink, configTrouble } = deps;

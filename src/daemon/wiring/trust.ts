@@ -1,5 +1,4 @@
 import type { Config } from '../../config/config.ts';
-import { ReportedFailure } from '../../control/control-errors.ts';
 import type { OperationOutcome } from '../../control/events.ts';
 import type { Distrust } from '../../control/gateway-state.ts';
 import { keyStateOf, loadTrustedKeys } from '../../firmware/artifact/trust.ts';
@@ -10,12 +9,9 @@ import type { Keyring } from '../../firmware/trust/keyring.ts';
 import { fromFile, parseTrustListFile } from '../../firmware/trust/trust-list.ts';
 import type { TrustList } from '../../firmware/trust/trust-list.ts';
 import { TrustStore } from '../../firmware/trust/trust-store.ts';
-import type { ReadStateText } from '../../firmware/trust/trust-store.ts';
-import { HelperError } from '../../helper/errors.ts';
 import { AgentError, describeError } from '../../system/errors.ts';
 import { StorageError } from '../../system/files/durable-file.ts';
 import type { DurableFs } from '../../system/files/durable-file.ts';
-import type { RunProgram } from '../../system/processes/child-process.ts';
 import type { Clock } from '../../system/time/clock.ts';
 import { isPlausible } from '../../system/time/wall-clock.ts';
 import { probeSynchronization } from '../../telemetry/clock/clock.ts';
@@ -23,7 +19,7 @@ import type { ProbeSynchronization } from '../../telemetry/clock/clock.ts';
 import type { StagedBefore } from '../../update/choice/order.ts';
 import { stateFs } from '../doctor/state-directory.ts';
 import type { TakenList } from '../security/taken-list.ts';
-import type { EngineWorld } from './wiring.ts';
+import type { World } from './wiring.ts';
 
 export interface TrustDeps {
   readonly config: {
@@ -34,8 +30,6 @@ export interface TrustDeps {
   readonly configuredKeys?: (() => Promise<readonly TrustedKey[]>) | undefined;
   /** File access to the state directory. */
   readonly fs?: DurableFs;
-  /** Reads the lists where another process keeps them. */
-  readonly readText?: ReadStateText | undefined;
   readonly clock: Clock;
   /** Whether a time server has set the machine's clock. */
   readonly probe: ProbeSynchronization;
@@ -45,8 +39,6 @@ export interface TrustDeps {
 export interface Concern {
   readonly text: string;
   readonly trouble?: Distrust | undefined;
-  /** The helper, which has the lists, does not tell what they say. */
-  readonly isUnknown?: boolean;
 }
 
 /** What was installed; undefined: not known, and a slot of the factory has no digest. */
@@ -64,7 +56,7 @@ export class Trust {
 
   constructor(deps: TrustDeps) {
     this.#deps = deps;
-    this.#store = new TrustStore(deps.config.paths.state, deps.fs, deps.readText);
+    this.#store = new TrustStore(deps.config.paths.state, deps.fs);
   }
 
   /**
@@ -171,7 +163,6 @@ export class Trust {
     } catch (error) {
       if (!(error instanceof AgentError)) throw error;
       const text = describeError(error);
-      if (error instanceof HelperError || error instanceof ReportedFailure) return [{ text, isUnknown: true }];
       const isOfState = error instanceof StorageError; // the state directory has a concern of its own
       return [{ text, trouble: isOfState ? undefined : 'no-trusted-key' }];
     }
@@ -240,16 +231,8 @@ function newsOf(
   };
 }
 
-interface TrustWiring {
-  /** Given where the helper keeps the lists. */
-  readonly readText?: ReadStateText | undefined;
-  /** How systemd is asked. Default: by programs of this process. */
-  readonly askSystemd?: RunProgram;
-}
-
-export function wireTrust(config: Config, { clock, boot }: EngineWorld, wiring: TrustWiring = {}): Trust {
-  const probe = probeSynchronization(boot?.timesync, wiring.askSystemd);
-  return new Trust({ config, fs: stateFs(config), clock, probe, readText: wiring.readText });
+export function wireTrust(config: Config, { clock, boot }: World): Trust {
+  return new Trust({ config, fs: stateFs(config), clock, probe: probeSynchronization(boot?.timesync) });
 }
 
 /** Runs an operation, and adds to its outcome the list of keys and revocations that it installed, if it did. */

@@ -1,5 +1,4 @@
 import type { Config } from '../../config/config.ts';
-import type { RemoteEngine } from '../../helper/agent/remote-engine.ts';
 import type { OpenPort } from '../../serial/line.ts';
 import { FileIdentityStore } from '../../service/identity.ts';
 import type { IdentityStore } from '../../service/identity.ts';
@@ -19,12 +18,12 @@ import { createHealthGate } from '../../update/trial/health.ts';
 import { prepareStateDirectory, stateFs } from '../doctor/state-directory.ts';
 import { History } from '../history/history.ts';
 import { SecurityLog } from '../security/security-log.ts';
+import { wireEngine } from './engine.ts';
+import type { EngineWiring } from './engine.ts';
 import { hookPrograms } from './settings.ts';
 import { hasBootloader } from './slot-settings.ts';
 import { wireTrust } from './trust.ts';
 import type { Trust } from './trust.ts';
-import { findRemote, wireEngine } from './wire-engine.ts';
-import type { EngineWiring } from './wire-engine.ts';
 import { wireService } from './wire-service.ts';
 import type { ServiceWiring } from './wire-service.ts';
 
@@ -44,8 +43,6 @@ export interface World {
   readonly openPort?: OpenPort;
   /** Why the next start of the agent would refuse its configuration; undefined: it would not. Absent: it was just read. */
   readonly configTrouble?: () => Promise<string | undefined>;
-  /** Nothing is done: a person waits for what is shown. */
-  readonly onlyLooks?: boolean;
   /** Called with the time that the service's clock shows. */
   readonly onServiceTime?: (atMs: number) => void;
   /** Called when the gateway was activated, for the first time or again. */
@@ -53,9 +50,6 @@ export interface World {
   /** Called when an event was added to the security log. */
   readonly onSecurityEvent?: () => void;
 }
-
-/** The part of it that installing needs. */
-export type EngineWorld = Pick<World, 'clock' | 'random' | 'log' | 'boot'>;
 
 /** Everything that one configuration brings to life; it is disposed as a whole. */
 export interface Wiring extends EngineWiring, AsyncDisposable {
@@ -77,7 +71,7 @@ export interface Wiring extends EngineWiring, AsyncDisposable {
 }
 
 /** The parts that a reload keeps. */
-export type Before = Pick<Wiring, 'journal'> & Partial<Pick<Wiring, 'security' | 'history' | 'traffic' | 'remote'>>;
+export type Before = Pick<Wiring, 'journal'> & Partial<Pick<Wiring, 'security' | 'history' | 'traffic'>>;
 
 /**
  * Puts rooms and ports together, without asking the service or the bootloader anything yet. `before` is the wiring that
@@ -97,10 +91,13 @@ export async function wire(
   const history = before?.history ?? new History({ ...world, ...place, hasSlots: config.targets.some(hasBootloader) });
   const serialNumber = await findSerialNumber(config.device, signal);
   await using opened = new AsyncDisposableStack();
-  const remote = opened.use(await findRemote(config, before, { world, security, history }));
-  const trust = wireTrust(config, world, { readText: remote?.readTrust });
+  const trust = wireTrust(config, world);
   const traffic = before?.traffic ?? new Traffic(clock);
-  const heard = { ...world, traffic, onServiceTime: tellBoth(trust, remote, world) };
+  const onServiceTime = (atMs: number): void => {
+    trust.hear(atMs);
+    world.onServiceTime?.(atMs);
+  };
+  const heard = { ...world, traffic, onServiceTime };
   const { transport, reach, messaging, throttle } = opened.use(await wireService(config, heard, serialNumber));
   const identities = new FileIdentityStore(config.paths.state, serialNumber, log, place.fs);
   const session = new ServiceSession({
@@ -119,35 +116,21 @@ export async function wire(
   const reachService = async (ending: AbortSignal): Promise<void> => {
     await session.currentVersion(ending);
   };
-  const agentPorts = {
+  const engine = await wireEngine({
+    config,
+    world,
+    trust,
+    security,
+    history,
+    journal: before?.journal,
     service: session,
     health: createHealthGate(config.update.health, { clock, run: runProgram, reachService }),
     hooks: new Hooks(hookPrograms(config), { run: runProgram, clock }),
     meteredLink: async () => findMeteredLink(config.update.metered),
     configTrouble: async () => world.configTrouble?.(),
-  };
-  const engine = await wireEngine({ config, world, trust, security, history, agentPorts, remote }, before?.journal);
+  });
   const resources = opened.move();
   const dispose = async (): Promise<void> => resources.disposeAsync();
-  const rooms = {
-    identities,
-    session,
-    reach,
-    messaging,
-    throttle,
-    traffic,
-    trust,
-    security,
-    history,
-    ...engine,
-  };
-  return { config, world, serialNumber, ...rooms, [Symbol.asyncDispose]: dispose };
-}
-
-function tellBoth(trust: Trust, remote: RemoteEngine | undefined, { onServiceTime }: World): (atMs: number) => void {
-  return (atMs) => {
-    trust.hear(atMs);
-    remote?.client.hear(atMs);
-    onServiceTime?.(atMs);
-  };
+  const parts = { identities, session, reach, messaging, throttle, traffic, trust, security, history };
+  return { config, world, serialNumber, ...parts, ...engine, [Symbol.asyncDispose]: dispose };
 }

@@ -17,9 +17,6 @@ interface Judged {
   readonly isKnown: boolean;
 }
 
-/** Reads the text of a state file; undefined: there is none. */
-export type ReadStateText = (path: string, fs: DurableFs) => Promise<string | undefined>;
-
 /**
  * Keeps the last trust list in the state directory. It has files of its own, which an older agent in the other slot
  * leaves alone.
@@ -31,14 +28,12 @@ export class TrustStore {
   /** The list without its keys. Where both other files are lost, the next list is compared with it. */
   readonly #revokedPath: string;
   readonly #fs: DurableFs;
-  readonly #readText: ReadStateText;
 
-  constructor(stateDirectory: string, fs: DurableFs = ownFs, readText: ReadStateText = readDurableTextFile) {
+  constructor(stateDirectory: string, fs: DurableFs = ownFs) {
     this.#path = join(stateDirectory, 'trust.json');
     this.#copyPath = join(stateDirectory, 'trust-copy.json');
     this.#revokedPath = join(stateDirectory, 'trust-revoked.json');
     this.#fs = fs;
-    this.#readText = readText;
   }
 
   /** The last list; undefined: none was ever taken. Throws `trust-list-damaged`, or StorageError. */
@@ -106,7 +101,7 @@ export class TrustStore {
   }
 
   async #readAt(path: string): Promise<KeptListFile | undefined> {
-    const text = await this.#readText(path, this.#fs);
+    const text = await readDurableTextFile(path, this.#fs);
     if (text === undefined) return undefined;
     try {
       const kept = parseKeptListFile(Buffer.from(text));

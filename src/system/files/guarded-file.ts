@@ -67,10 +67,10 @@ export async function findExposures(
   return [...found.values()];
 }
 
-/** Finds what lets others change a folder or what lies in it, but for one of its entries. */
-async function findExposuresIn(folder: string, theirs: string): Promise<readonly Exposure[]> {
+/** Finds what lets others change a folder or what lies in it. */
+async function findExposuresIn(folder: string): Promise<readonly Exposure[]> {
   const found = new Map<string, Exposure>();
-  for (const path of [folder, ...(await entriesOf(folder))].filter((entry) => entry !== theirs)) {
+  for (const path of [folder, ...(await entriesOf(folder))]) {
     for (const exposure of await findExposures(path)) found.set(exposure.path, exposure);
   }
   return [...found.values()];
@@ -142,9 +142,9 @@ async function refuseExposed(path: string, fs?: LookFs): Promise<void> {
   refuse(path, await findExposures(path, fs));
 }
 
-/** Throws `writable-by-others` for a folder, or for what lies in it, but for the one entry that is given to others. */
-export async function refuseExposedFolder(path: string, theirs: string): Promise<void> {
-  refuse(path, await findExposuresIn(path, theirs));
+/** Throws `writable-by-others` for a folder, or for what lies in it. */
+export async function refuseExposedFolder(path: string): Promise<void> {
+  refuse(path, await findExposuresIn(path));
 }
 
 function refuse(path: string, exposures: readonly Exposure[]): void {

@@ -3,17 +3,12 @@ import { basename } from 'node:path';
 import { describeError } from '../errors.ts';
 import { readTextFile } from '../files/durable-file.ts';
 import { SystemError } from '../system-errors.ts';
-import { type ProgramResult, type RunProgram, runProgram } from './child-process.ts';
-
-/** Runs the command of a reboot; the argument is the bootloader's, and in the command already. */
-export type StartReboot = (argument: string | undefined, ...run: Parameters<RunProgram>) => Promise<ProgramResult>;
+import { type ProgramResult, runProgram } from './child-process.ts';
 
 export interface MachineSettings {
   readonly rebootCommand: readonly [string, ...string[]];
   /** Default: the kernel's. */
   readonly bootIdFile?: string;
-  /** Default: as a program of this process. */
-  readonly startReboot?: StartReboot;
 }
 
 const REBOOT_TIMEOUT_MS = 60_000;
@@ -24,13 +19,11 @@ const REBOOT_GRACE_MS = 5_000;
 export class LinuxMachine {
   readonly #rebootCommand: readonly [string, ...string[]];
   readonly #bootIdFile: string;
-  readonly #startReboot: StartReboot;
 
   constructor(settings: MachineSettings) {
-    const { bootIdFile = '/proc/sys/kernel/random/boot_id', startReboot = rebootHere } = settings;
+    const { bootIdFile = '/proc/sys/kernel/random/boot_id' } = settings;
     this.#rebootCommand = settings.rebootCommand;
     this.#bootIdFile = bootIdFile;
-    this.#startReboot = startReboot;
   }
 
   /** The kernel's boot id (random(4)), which changes with every boot. Containers on one kernel share it. */
@@ -47,26 +40,10 @@ export class LinuxMachine {
   async reboot(argument: string | undefined, signal: AbortSignal): Promise<void> {
     const command = rebootCommand(this.#rebootCommand, argument);
     using late = abortedLater(signal, REBOOT_GRACE_MS);
-    const result = await this.#startReboot(argument, command, { timeoutMs: REBOOT_TIMEOUT_MS }, late.signal);
+    const result = await runProgram(command, { timeoutMs: REBOOT_TIMEOUT_MS }, late.signal);
     if (result.exitCode === 0) return;
     throw new SystemError('reboot-failed', `${command.join(' ')}: ${describeEnd(result)}`);
   }
-}
-
-const rebootHere: StartReboot = async (_argument, ...run) => runProgram(...run);
-
-/** Runs the command of a reboot as a program of this process. */
-export async function runReboot(
-  settings: Pick<MachineSettings, 'rebootCommand'>,
-  argument: string | undefined,
-  signal: AbortSignal,
-): Promise<ProgramResult> {
-  return rebootHere(
-    argument,
-    rebootCommand(settings.rebootCommand, argument),
-    { timeoutMs: REBOOT_TIMEOUT_MS },
-    signal,
-  );
 }
 
 /** A signal that is aborted some time after another one. Throws the reason if that one is aborted already. */

@@ -145,12 +145,12 @@ const believed = {
  * systemd-timesyncd makes this file (systemd-timesyncd.service(8)). For others, such as chrony, systemd-timedated is
  * asked.
  */
-export function probeSynchronization(timesyncPath = '/run/systemd/timesync', run = runProgram): ProbeSynchronization {
+export function probeSynchronization(timesyncPath = '/run/systemd/timesync'): ProbeSynchronization {
   return async (signal) => {
     if (await exists(`${timesyncPath}/synchronized`)) return 'synchronized';
     try {
       const command = ['timedatectl', 'show', '--property=NTPSynchronized', '--value'] as const;
-      const { exitCode, stdout } = await run([...command], { timeoutMs: 5_000, maxOutputBytes: 4_096 }, signal);
+      const { exitCode, stdout } = await runProgram([...command], { timeoutMs: 5_000, maxOutputBytes: 4_096 }, signal);
       if (exitCode === 0 && stdout.trim() === 'yes') return 'synchronized';
       if (exitCode === 0 && stdout.trim() === 'no') return 'not-yet';
     } catch (error) {

@@ -1,4 +1,4 @@
-import { chmod, chown, mkdir, mkdtemp, readFile, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 
 import { FileGateway } from '../../stand-ins/machine/file-gateway.ts';
@@ -22,11 +22,8 @@ export interface AgentRig {
 
 const SLOT_A_BYTES = 4096;
 
-/** `nobody`: who the agent is where there is a helper. */
-export const AGENT_USER = 65_534;
-
 /** A gateway that has never run, whose slot B is the device. Its slot A is a file of no interest. */
-export async function newGateway(rig: AgentRig, serviceUrl: string, agentUser?: number): Promise<FileGateway> {
+export async function newGateway(rig: AgentRig, serviceUrl: string): Promise<FileGateway> {
   const slotA = join(await mkdtemp(join(rig.workFolder, 'slot-')), 'a.img');
   const image = Buffer.alloc(SLOT_A_BYTES, 'A');
   await writeFile(slotA, image);
@@ -36,7 +33,6 @@ export async function newGateway(rig: AgentRig, serviceUrl: string, agentUser?: 
     slotBytes: SLOT_A_BYTES,
     slots: { A: slotA, B: rig.device },
     trustedKey: rig.trustedKey,
-    agentUser,
     ...(rig.caFile === undefined ? {} : { serviceToml: `ca_file = "${rig.caFile}"` }),
   });
 }
@@ -54,24 +50,6 @@ export function agentEnvironment(workFolder: string, gateway: FileGateway): Read
 /** `agent --update-now --no-reboot` on a new gateway: activation, look, download, staging, reading back, journal. */
 export async function installByAgent(rig: AgentRig, service: ServiceProcess): Promise<Cost> {
   return install(rig, service, [rig.program]);
-}
-
-/** The same by an agent without rights and a helper, which is started for it, and ends with it. */
-export async function installByTwo(rig: AgentRig, service: ServiceProcess): Promise<Cost> {
-  await using gateway = await newGateway(rig, service.url, AGENT_USER);
-  const cache = await agentCache(rig.workFolder);
-  const script = join(import.meta.dirname, 'two-processes/install-by-two');
-  const argv = [script, rig.program, gateway.configFile, String(AGENT_USER), cache] as const;
-  return await measure({ argv, env: agentEnvironment(rig.workFolder, gateway), on: rig.on }, rig.workFolder);
-}
-
-/** What the agent's user has compiled is kept in a folder of its own, as systemd makes it. */
-export async function agentCache(workFolder: string): Promise<string> {
-  const cache = join(workFolder, 'agent-cache');
-  await mkdir(cache, { recursive: true });
-  await chown(cache, AGENT_USER, AGENT_USER);
-  for (const folder of [dirname(workFolder), workFolder]) await chmod(folder, 0o755);
-  return cache;
 }
 
 /** As the launcher sets them; it clears NODE_OPTIONS, so that the probe has to do without it. */

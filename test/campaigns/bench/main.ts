@@ -16,11 +16,9 @@ import { mcuSuite } from './mcu/mcu.ts';
 import { memorySuite } from './memory-suite.ts';
 import { messagingSuite } from './messaging.ts';
 import { telemetrySuite } from './telemetry/telemetry.ts';
-import { twoProcessesSuite } from './two-processes/two-processes-suite.ts';
 
 const suites: Readonly<Record<string, (context: BenchContext) => Promise<SuiteResult>>> = {
   install: installSuite,
-  'two-processes': twoProcessesSuite,
   memory: memorySuite,
   idle: idleSuite,
   start: startSuite,

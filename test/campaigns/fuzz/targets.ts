@@ -15,7 +15,6 @@ const places: Readonly<Record<string, () => Promise<FuzzTarget>>> = {
   'service-replies': async () => (await import('./targets/service-replies.ts')).serviceReplies,
   'broker-replies': async () => (await import('./targets/broker-replies.ts')).brokerReplies,
   'control-socket': async () => (await import('./targets/control-socket.ts')).controlSocket,
-  'helper-link': async () => (await import('./targets/helper-link.ts')).helperLink,
   'identity-file': async () => (await import('./targets/state-files.ts')).identityFile,
   'journal-file': async () => (await import('./targets/state-files.ts')).journalFile,
   'security-file': async () => (await import('./targets/state-files.ts')).securityFile,

@@ -33,18 +33,12 @@ function byHand(says: string, args: readonly string[], ends: string, hasAgent = 
   return { says, play: async (rig) => dpkg(rig, args), again: [args], ends, hasAgent, hasMemory: true };
 }
 
-/** The life of a package, one phase after the other; 1.0 is installed at first, and an agent of one process runs. */
+/** The life of a package, one phase after the other; 1.0 is installed at first, and an agent runs. */
 export const phases = {
   upgraded: byHand('a person installs a newer one', installed('1.1'), '1.1'),
   downgraded: byHand('a person installs an older one', installed('1.0'), '1.0'),
   removed: { ...byHand('a person removes it', removed, '1.0', false), again: [removed, installed('1.0')] },
   reinstalled: byHand('a person installs it again', installed('1.0'), '1.0', false),
-  'two-processes': {
-    ...byHand('a person makes two processes of one', installed('1.0'), '1.0'),
-    play: async (rig) => rig.twoProcesses(),
-  },
-  'two-upgraded': byHand('a person installs a newer one, of two processes', installed('1.1'), '1.1'),
-  'two-downgraded': byHand('a person installs an older one, of two processes', installed('1.0'), '1.0'),
   'put-back': {
     ...byHand(
       'dpkg cannot configure what the agent installs, and the guard puts back what stood before',

@@ -1,4 +1,4 @@
-import { chmod, chown, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import process from 'node:process';
 
@@ -95,10 +95,6 @@ async function write(events: readonly UpdateEvent[]): Promise<void> {
 }
 
 async function guard(...args: readonly string[]): Promise<Ended> {
-  return guardWith([], ...args);
-}
-
-async function guardWith(places: readonly string[], ...args: readonly string[]): Promise<Ended> {
   const assignments = [
     `COMMAND_LINE_FILE=${join(directory, 'cmdline')}`,
     `TRYBOOT_FILE=${join(directory, 'tryboot')}`,
@@ -108,7 +104,6 @@ async function guardWith(places: readonly string[], ...args: readonly string[]):
     `STATE_DIRECTORY=${state}`,
     `BOOT_ID_FILE=${join(directory, 'boot_id')}`,
     'PATIENCE=0',
-    ...places,
   ];
   return run('env', ...assignments, join(systemdDirectory, 'trial-guard'), ...args);
 }
@@ -125,22 +120,6 @@ describe('trial-guard', () => {
     await bootedWith('thing.trial=1');
     expect(await guard()).toMatchObject({ exitCode: 0 });
     expect(await asked()).toBe('reboot\n');
-  });
-
-  test('believes a helper, in a folder of its own, and nobody in a folder of the agent’s user, that a slot is kept', async () => {
-    await bootedWith('thing.trial=1');
-    const [agents, helpers] = [join(directory, 'agent'), join(directory, 'helper')];
-    for (const folder of [agents, helpers]) await mkdir(folder);
-    const places = [`RUNTIME_DIRECTORY=${agents}`, `HELPER_DIRECTORY=${helpers}`];
-    await writeFile(join(agents, 'committed'), `${THIS_BOOT}\n`);
-    expect(await guardWith(places)).toEqual({ exitCode: 0, output: '' });
-    if (process.getuid?.() !== 0) return; // nobody else may give a folder away
-    await chown(agents, 65_534, 65_534);
-    expect(await guardWith(places, '--look')).toMatchObject({ exitCode: 3 });
-    await writeFile(join(helpers, 'committed'), `${THIS_BOOT}\n`);
-    expect(await guardWith(places)).toEqual({ exitCode: 0, output: '' });
-    await chown(helpers, 65_534, 65_534);
-    expect(await guardWith(places, '--look')).toMatchObject({ exitCode: 3 });
   });
 
   test.each<[string, readonly UpdateEvent[]]>([

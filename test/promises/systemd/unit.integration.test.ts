@@ -39,12 +39,6 @@ describe('thing-agent.service', () => {
     await run(join(systemdDirectory, 'install'), '--root', root, '--tree', await fakeTree(directory, 'one'));
     const units = ['thing-agent.service', 'thing-agent-trial.timer', 'thing-agent-trial.service'];
     expect(await run('systemd-analyze', 'verify', '--root', root, ...units)).toEqual({ exitCode: 0, output: '' });
-    const dropIns = join(root, 'etc/systemd/system/thing-agent.service.d');
-    await mkdir(dropIns, { recursive: true });
-    await cp(join(root, 'usr/lib/thing-agent/two-processes.conf'), join(dropIns, '10-two-processes.conf'));
-    const others = ['thing-helper-pause.service', 'thing-helper-machine.socket', 'thing-helper-machine@.service'];
-    const two = ['thing-agent.service', 'thing-helper.socket', 'thing-helper.service', ...others];
-    expect(await run('systemd-analyze', 'verify', '--root', root, ...two)).toEqual({ exitCode: 0, output: '' });
   });
 
   test.each([

@@ -40,8 +40,6 @@ slots = { A = "/dev/nowhere-a", B = "/dev/nowhere-b" }
 bootloader = { kind = "custom", handler = "/usr/lib/handler" }
 `;
 
-const matching = (pattern: RegExp): unknown => expect.stringMatching(pattern);
-
 async function check(): Promise<readonly (readonly string[])[]> {
   const path = join(root, 'etc/thing-agent/config.toml');
   const { problems, warnings } = await checkConfig(path, {}, { kind: 'image', root });
@@ -60,27 +58,6 @@ describe('the configuration of an image that is being built', () => {
     await place('etc/passwd', 'root:x:0:0::/:/bin/sh\napp:x:990:990::/:/bin/sh\n');
     await place('etc/trust/release.pem', publicPem);
     await place('etc/mqtt-password', 'secret');
-  });
-
-  test('says alike with the unit whether there are one or two processes', async () => {
-    const drop = 'etc/systemd/system/thing-agent.service.d/10-two-processes.conf';
-    const line = `${text}[system]\nhelper = "/run/thing-helper/helper.sock"\n`;
-    await place('etc/thing-agent/config.toml', line);
-    expect(await check()).toEqual([[], []]); // systemd does not start the agent
-    await place('lib/systemd/system/thing-agent.service', '[Service]\n');
-    const lineAlone = matching(
-      /^system\.helper: thing-agent\.service is not linked to the helper .*: it runs as root, and one process does all: ln -s /,
-    );
-    expect(await check()).toEqual([[lineAlone], []]);
-    await place('usr/lib/thing-agent/two-processes.conf', '[Service]\nUser=thing-agent\n');
-    await mkdir(dirname(join(root, drop)), { recursive: true });
-    await symlink('/usr/lib/thing-agent/two-processes.conf', join(root, drop));
-    expect(await check()).toEqual([[], []]);
-    await place('etc/thing-agent/config.toml', text);
-    const linkAlone = matching(/^system\.helper: .*10-two-processes\.conf gives the agent a user of its own/);
-    expect(await check()).toEqual([[linkAlone], []]);
-    await rm(join(root, drop));
-    expect(await check()).toEqual([[], []]);
   });
 
   test('is good where keys, programs and users are in the image: no device is asked for', async () => {

@@ -38,6 +38,14 @@ describe('an unknown key', () => {
   });
 });
 
+describe('a removed key', () => {
+  test('is refused with its line and what to do, not as an unknown key', () => {
+    expect(problemsOf(`${leastConfig}[system]\nhelper = "/run/thing-helper/helper.sock"\n`)).toEqual([
+      `${leastConfig.split('\n').length + 1}: system.helper was removed, since the agent is always one process: delete this line`,
+    ]);
+  });
+});
+
 describe('a wrong value', () => {
   const cases: readonly (readonly [string, string])[] = [
     // seen: "expected an address that starts with mqtt://" of one that does

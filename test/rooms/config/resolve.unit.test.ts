@@ -232,7 +232,6 @@ const wholeResolved: Config = {
   system: {
     rebootCommand: ['systemctl', 'reboot'],
     bootIdFile: '/proc/sys/kernel/random/boot_id',
-    helper: undefined,
   },
   control: { properties: ['setpoint'] },
   page: {

@@ -1,6 +1,13 @@
-import { expect, test } from 'vitest';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdir } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { afterAll, beforeAll, expect, test } from 'vitest';
 
 import { listPackages, showPackages } from '../../../src/daemon/packages.ts';
+import { packageFolder } from '../../../src/daemon/wiring/engine.ts';
+import { PackageStore } from '../../../src/package/package-store.ts';
 import { SystemError } from '../../../src/system/system-errors.ts';
 import { MemoryJournal } from '../../../src/update/journal/memory-journal.ts';
 import { initialState } from '../../../src/update/journal/state.ts';
@@ -14,16 +21,22 @@ const dpkg = new FakeDpkg(deb('1.9'));
 const attempt = { id: '1', version: { name: 'v2' }, by: 'file', startedAt: '' } as const;
 const firmware = { digest: 'sha256:00', provides: {}, payloads: [] };
 
-const place = {
-  config: { targets: [agent] },
-  journal: new MemoryJournal(),
-  leftByUpdates: async () => ({ agent: '1.1' }),
-};
+const state = mkdtempSync(join(tmpdir(), 'packages-'));
+const place = { config: { targets: [agent], paths: { state, run: state } }, journal: new MemoryJournal() };
+
+beforeAll(async () => {
+  await mkdir(packageFolder(place.config, 'agent'), { recursive: true });
+  await new PackageStore(packageFolder(place.config, 'agent')).rememberStanding({
+    digest: 'sha256:00',
+    version: '1.1',
+  });
+});
+afterAll(() => rmSync(state, { recursive: true }));
 
 test('a package is told with what dpkg says, and with what an update left', async () => {
   const told = { name: 'agent', package: 'thing-agent', version: '1.9' };
   expect(await listPackages(place, signal, dpkg.run)).toEqual([{ ...told, byUpdate: '1.1' }]);
-  const untouched = { ...place, leftByUpdates: async () => ({}) };
+  const untouched = { ...place, config: { ...place.config, paths: { state: '/nonexistent', run: '/nonexistent' } } };
   expect(await listPackages(untouched, signal, dpkg.run)).toEqual([told]);
 });
 
@@ -58,5 +71,5 @@ test('a status that cannot ask dpkg tells of no packages, and a gateway without 
     throw new SystemError('program-missing', 'dpkg-query cannot be started');
   };
   expect(await showPackages(place, signal, run)).toEqual([]);
-  expect(await listPackages({ ...place, config: { targets: [] } }, signal, run)).toEqual([]);
+  expect(await listPackages({ ...place, config: { ...place.config, targets: [] } }, signal, run)).toEqual([]);
 });

@@ -24,20 +24,6 @@ const trial: PhaseOf<'trial'> = {
   boards: {},
 };
 
-// Seen: "the record of updates could not be read; no trusted key can be used; not activated yet" of a missing helper.
-test('a process without the rights to look says why, and nothing of what it could not read', () => {
-  const lost = { ...initialState, phase: { kind: 'lost' as const } };
-  const asItIs = { ...around.asItIs, thingId: undefined };
-  const hindered = { ...around, asItIs, canUpdate: false, obstacle: 'no helper' };
-  const { troubles, state, idleReason } = statusReport(lost, { ...hindered, hindered: 'no helper' });
-  expect({ troubles, state, idleReason }).toEqual({
-    troubles: ['update-impossible'],
-    state: 'broken',
-    idleReason: 'no helper',
-  });
-  expect(statusReport(lost, hindered).troubles).toEqual(['update-impossible', 'journal-lost', 'not-activated']);
-});
-
 describe('a firmware that is armed', () => {
   const state = { ...initialState, phase: trial };
 

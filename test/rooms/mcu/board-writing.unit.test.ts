@@ -6,7 +6,6 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
 import { KeptBoards } from '../../../src/daemon/kept-boards.ts';
 import type { KeptBoardsDeps } from '../../../src/daemon/kept-boards.ts';
-import { flashable } from '../../../src/mcu/create-board.ts';
 import { BoardStore } from '../../../src/mcu/flash/board-store.ts';
 import { readImage } from '../../../src/mcu/images/read-image.ts';
 import { flashImage, healBoard, restoreImage } from '../../../src/mcu/mcu-target.ts';
@@ -204,8 +203,7 @@ describe('the mark of a board that is being written', () => {
       throw new SerialError('port-missing', 'nothing is plugged in');
     };
     const plugged = benchOf();
-    const board = { ...plugged.board, openLine };
-    const bench = { ...plugged, board: { ...board, flash: flashable(board).flash } };
+    const bench = { ...plugged, board: { ...plugged.board, openLine } };
     expect(await flashByHand(bench, 'new')).toBe('port-missing');
     expect(await bench.store.writing()).toBeUndefined();
   });

@@ -14,7 +14,6 @@ const bare: GatewayFacts = {
   serialNumber: 'SN-1',
   imageVersion: undefined,
   packages: undefined,
-  helper: undefined,
 };
 
 const known: GatewayFacts = {
@@ -197,11 +196,4 @@ describe('a setup proposes', () => {
       service: { url: 'https://x' },
     });
   });
-});
-
-test('names the helper where the unit gives the agent a user of its own, unless another one is given', () => {
-  const linked = { ...known, helper: '/run/thing-helper/helper.sock' };
-  expect(proposeConfig(known, {}, said)['system']).toBeUndefined();
-  expect(proposeConfig(linked, {}, said)['system']).toEqual({ helper: '/run/thing-helper/helper.sock' });
-  expect(proposeConfig(linked, { system: { helper: '/x' } }, said)['system']).toEqual({ helper: '/x' });
 });

@@ -1,6 +1,6 @@
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { copyFile, mkdir, mkdtemp, readdir, readFile, readlink, rm, truncate, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, mkdtemp, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -9,9 +9,8 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { ConfigError } from '../../../src/config/errors.ts';
 import { keepEarlier } from '../../../src/setup/earlier-configs.ts';
 import { lookAround } from '../../../src/setup/facts.ts';
-import { linkHelper } from '../../../src/setup/helper-link.ts';
-import { beginSetup, Setup } from '../../../src/setup/setup.ts';
-import type { BeginDeps } from '../../../src/setup/setup.ts';
+import { beginSetup } from '../../../src/setup/setup.ts';
+import type { BeginDeps, Setup } from '../../../src/setup/setup.ts';
 import { agentProgram } from '../../stand-ins/machine/built-agent.ts';
 
 const never = new AbortController().signal;
@@ -44,31 +43,6 @@ test('a look around finds slots, bootloader, serial ports, device type and keys 
     releaseKeys: ['/etc/thing-agent/trust/release.pem'],
     imageVersion: '1.4.0',
     packages: new Set(['libc6', 'thing-agent']),
-  });
-});
-
-test('a configuration that names a helper is written together with the link, and neither without the other', async () => {
-  const link = join(directory, 'etc/systemd/system/thing-agent.service.d/10-two-processes.conf');
-  await place('lib/systemd/system/thing-agent.service', '[Service]\n');
-  await place('usr/lib/thing-agent/two-processes.conf', '[Service]\nUser=thing-agent\n');
-  const path = join(directory, 'config.toml');
-  const facts = await lookAround(new AbortController().signal, directory);
-  const given = { service: { url: 'https://x' }, device: { device_type: 'y' }, system: { helper: '/run/h.sock' } };
-  const setupWith = (check: () => Promise<void>): Setup =>
-    new Setup({ path, facts, given, check, link: async (helper) => linkHelper(helper, directory) });
-  const wrong = setupWith(async () => {
-    expect(await readlink(link)).toBe('/usr/lib/thing-agent/two-processes.conf');
-    throw new ConfigError('config-invalid', path, []);
-  });
-  await expect(wrong.write(wrong.text({}))).rejects.toMatchObject({ code: 'config-invalid' });
-  expect(await readdir(join(link, '..'))).toEqual([]);
-  const right = setupWith(async () => {});
-  await writeFile(path, '[service]\nurl = "https://x"\n[device]\ndevice_type = "y"\n');
-  expect(await right.write(right.text({}))).toMatchObject({ takenBy: 'restart', isOfUnit: false });
-  expect(await right.write(right.text({}))).toMatchObject({ takenBy: 'reload' }); // again, where it is there
-  expect(await readlink(link)).toBe('/usr/lib/thing-agent/two-processes.conf');
-  expect(await lookAround(new AbortController().signal, directory)).toMatchObject({
-    helper: '/run/thing-helper/helper.sock',
   });
 });
 

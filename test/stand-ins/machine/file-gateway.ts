@@ -3,7 +3,7 @@ import type { ChildProcess } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { closeSync, existsSync, openSync, readFileSync, readSync, rmSync, watch, writeFileSync } from 'node:fs';
-import { chmod, chown, copyFile, mkdir, mkdtemp, open, realpath, rm, symlink, writeFile } from 'node:fs/promises';
+import { chmod, copyFile, mkdir, mkdtemp, open, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import process from 'node:process';
@@ -41,8 +41,6 @@ export interface FileGatewayOptions {
   readonly reports?: boolean;
   /** Of looks. Default: none. */
   readonly splay?: string;
-  /** Two processes: the agent as this user, the helper as that of the test. Undefined: one. */
-  readonly agentUser?: number | undefined;
 }
 
 export interface Finished {
@@ -71,7 +69,7 @@ export class FileGateway implements AsyncDisposable {
     this.#isTemporary = options.directory === undefined;
     this.#program = options.program ?? agentProgram();
     this.#surroundings = { RUNTIME_DIRECTORY: join(directory, 'run'), NO_PROXY: '*', no_proxy: '*' };
-    this.#mayBeHosted = options.program === undefined && options.agentUser === undefined;
+    this.#mayBeHosted = options.program === undefined;
   }
 
   static async create(options: FileGatewayOptions): Promise<FileGateway> {
@@ -91,7 +89,6 @@ export class FileGateway implements AsyncDisposable {
       await using slot = await open(slots.A, 'r+');
       await slot.write(options.image, 0, options.image.byteLength, 0);
     }
-    if (options.agentUser !== undefined) await makeFoldersFor(directory, options.agentUser);
     await writeFile(join(directory, 'healthy'), healthProgram(directory, slots), { mode: 0o755 });
     await writeFile(join(directory, 'reboot'), rebootProgram(directory), { mode: 0o755 });
     if (options.trustedKey !== undefined) await writeFile(join(directory, 'release.pem'), options.trustedKey);
@@ -144,14 +141,6 @@ export class FileGateway implements AsyncDisposable {
     await using file = await open(this.slots[slot], 'r');
     const { buffer } = await file.read(Buffer.alloc(sizeBytes), 0, sizeBytes, 0);
     return buffer;
-  }
-
-  /** Resolves when the helper listens. */
-  async startHelper(
-    onLine: (line: string) => void = () => {},
-    environment: Readonly<Record<string, string>> = {},
-  ): Promise<ChildProcess> {
-    return this.#start(['helper'], 'the helper is up', onLine, environment);
   }
 
   /** A command as a technician types it. */
@@ -258,8 +247,6 @@ export class FileGateway implements AsyncDisposable {
     await Promise.all([...this.#children].map(async (child) => stop(child, 'SIGKILL')));
     endHosted(this.configFile);
     if (!this.#isTemporary) return;
-    const helper = join(this.directory, 'helper');
-    if (existsSync(helper)) await rm(await realpath(helper), { recursive: true, force: true });
     // What they had started may write a moment longer.
     await rm(this.directory, { recursive: true, force: true, maxRetries: 5 });
   }
@@ -332,7 +319,6 @@ ${options.reports === false ? '' : '[report]\noutcome = "update_outcome"'}
 [system]
 reboot_command = ["${directory}/reboot"]
 boot_id_file = "${directory}/boot-id"
-${options.agentUser === undefined ? '' : `helper = "${helperSocket(directory)}"`}
 
 [targets.gateway]
 kind = "slots"
@@ -340,22 +326,6 @@ slots = { A = "${slots.A}", B = "${slots.B}" }
 bootloader = { kind = "custom", handler = "${directory}/boot/handler" }
 ${options.extraToml ?? ''}
 `;
-}
-
-function helperSocket(directory: string): string {
-  return join(directory, 'helper/helper.sock');
-}
-
-/** As systemd makes them: the state is the helper's, and in it the agent has a folder of its own. */
-async function makeFoldersFor(directory: string, user: number): Promise<void> {
-  await chmod(directory, 0o755);
-  const helper = await mkdtemp(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'helper-')); // as below /run
-  await chmod(helper, 0o755);
-  await symlink(helper, join(directory, 'helper'));
-  await mkdir(join(directory, 'state'), { mode: 0o711 });
-  await mkdir(join(directory, 'state/agent'), { mode: 0o700 });
-  await mkdir(join(directory, 'run'), { mode: 0o755 });
-  for (const folder of ['state/agent', 'run']) await chown(join(directory, folder), user, user);
 }
 
 function healthProgram(directory: string, slots: { readonly A: string; readonly B: string }): string {

@@ -9,21 +9,18 @@ import type { Readable } from 'node:stream';
 import { promisify } from 'node:util';
 
 import { FileGateway } from '../../../stand-ins/machine/file-gateway.ts';
-import { AGENT_USER, agentCache, agentEnvironment } from '../bench-agent.ts';
+import { agentEnvironment } from '../bench-agent.ts';
 import type { BenchContext } from '../context.ts';
 import { writeText } from '../firmware-files.ts';
 import { ServiceProcess } from '../service-process.ts';
-import { HelperSocket } from '../two-processes/helper-socket.ts';
 
 const run = promisify(execFile);
 const SLOT_BYTES = 1024 * 1024;
 /** As systemd/thing-agent.service sets it. */
 const WATCHDOG_USEC = 180_000_000;
 
-/** A gateway that runs what its service names, with nothing to do but to look from time to time; by one process or two. */
+/** A gateway that runs what its service names, with nothing to do but to look from time to time. */
 export class IdleGateway implements AsyncDisposable {
-  /** Undefined: one process does all. */
-  readonly helper: HelperSocket | undefined;
   readonly #command: readonly string[];
   readonly #service: ServiceProcess;
   readonly #gateway: FileGateway;
@@ -38,14 +35,12 @@ export class IdleGateway implements AsyncDisposable {
       service,
       gateway,
       env,
-      helper,
-    }: Pick<IdleGateway, 'helper'> & {
+    }: {
       readonly service: ServiceProcess;
       readonly gateway: FileGateway;
       readonly env: NodeJS.ProcessEnv;
     },
   ) {
-    this.helper = helper;
     this.#command = [...program, '--config', gateway.configFile];
     this.#service = service;
     this.#gateway = gateway;
@@ -56,50 +51,22 @@ export class IdleGateway implements AsyncDisposable {
     this.#messages = createInterface({ input: this.#receiver.stdout as Readable });
   }
 
-  static async create(context: BenchContext, processes: 'one' | 'two' = 'one'): Promise<IdleGateway> {
-    const { workFolder, program } = context;
+  static async create({ workFolder, program }: BenchContext): Promise<IdleGateway> {
     const folder = await mkdtemp(join(workFolder, 'idle-'));
     const image = Buffer.alloc(SLOT_BYTES, 'image');
     await writeFile(join(folder, 'image'), image);
     const text = await writeText(join(folder, 'image.json'), join(folder, 'image'));
     const service = await ServiceProcess.start({ texts: { v1: text } });
     const options = { serviceUrl: service.url, image, slotBytes: SLOT_BYTES };
-    const agentUser = processes === 'two' ? AGENT_USER : undefined;
-    const gateway = await FileGateway.create({ ...options, agentUser });
+    const gateway = await FileGateway.create(options);
     const env = { ...process.env, ...agentEnvironment(workFolder, gateway) };
-    const parts = { service, gateway, env };
-    const idle =
-      processes === 'one'
-        ? new IdleGateway([program], { ...parts, helper: undefined })
-        : await IdleGateway.#apart(context, parts);
+    const idle = new IdleGateway([program], { service, gateway, env });
     await once(idle.#messages, 'line'); // it listens
     await chmod(idle.#notifySocket, 0o777);
     await idle.command('--update-now');
-    await idle.helper?.endHelper();
     gateway.boot();
     await idle.command('--update-now'); // commits what was installed
-    await idle.helper?.endHelper();
     return idle;
-  }
-
-  static async #apart(
-    { workFolder, program }: BenchContext,
-    {
-      service,
-      gateway,
-      env,
-    }: { readonly service: ServiceProcess; readonly gateway: FileGateway; readonly env: NodeJS.ProcessEnv },
-  ): Promise<IdleGateway> {
-    const path = join(gateway.directory, 'helper/helper.sock');
-    const command = [program, '--config', gateway.configFile, 'helper'];
-    const helper = await HelperSocket.open({ path, agentUser: AGENT_USER, command, env });
-    const agent = ['setpriv', `--reuid=${AGENT_USER}`, `--regid=${AGENT_USER}`, '--clear-groups', program];
-    return new IdleGateway(agent, {
-      service,
-      gateway,
-      env: { ...env, CACHE_DIRECTORY: await agentCache(workFolder) },
-      helper,
-    });
   }
 
   async command(...args: readonly string[]): Promise<void> {
@@ -122,7 +89,6 @@ export class IdleGateway implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#receiver.kill();
-    await this.helper?.[Symbol.asyncDispose]();
     await this.#gateway[Symbol.asyncDispose]();
     await this.#service[Symbol.asyncDispose]();
   }

@@ -52,6 +52,5 @@ export async function timeToReady(gateway: IdleGateway): Promise<number> {
   const time = performance.now() - before;
   await idle;
   await end(daemon);
-  await gateway.helper?.endHelper();
   return time;
 }

@@ -111,9 +111,6 @@ describe('a package', () => {
       'usr/lib/systemd',
       'usr/lib/thing-agent/trial-guard',
       'usr/lib/thing-agent/package-guard',
-      'usr/lib/thing-agent/ask-machine',
-      'usr/lib/thing-agent/own-folders',
-      'usr/lib/thing-agent/two-processes.conf',
       'usr/lib/udev',
     ];
     const path = '(^|[^[:alnum:]_/.-])(src|test|systemd|node_modules)/[[:alnum:]_./-]+|npm (run|ci)';

@@ -108,24 +108,10 @@ bootloader = { kind = "custom", handler = "${place}/handler" }
     return (await this.machine.tell('cat', `${process}/cmdline`)).split('\0')[0] ?? '';
   }
 
-  /** From now on, as the page for integrators says. */
-  async twoProcesses(): Promise<void> {
-    const { machine } = this;
-    const dropIns = '/etc/systemd/system/thing-agent.service.d';
-    await machine.tell('mkdir', '-p', dropIns);
-    await machine.tell('ln', '-s', '/usr/lib/thing-agent/two-processes.conf', `${dropIns}/10-two-processes.conf`);
-    const helper = 'system = { helper = "/run/thing-helper/helper.sock",';
-    await machine.put('etc/thing-agent/config.toml', this.config().replace('system = {', helper));
-    await machine.tell('systemctl', 'daemon-reload');
-    await machine.tell('systemctl', 'restart', 'thing-agent');
-    await machine.console.until(/the helper is up/);
-  }
-
   /** What must outlast everything but a purge. */
   async memory(): Promise<object> {
     const { machine } = this;
-    const paths = ['var/lib/thing-agent/agent/identity.json', 'var/lib/thing-agent/identity.json'];
-    const identity = await readFile(join(machine.root, paths.find((path) => machine.has(path)) ?? ''), 'utf8');
+    const identity = await readFile(join(machine.root, 'var/lib/thing-agent/identity.json'), 'utf8');
     const said = JSON.parse(await machine.tell('agent', 'spool', 'status', '--json')) as {
       readonly spool: { readonly pointsOnDisk: number };
     };

@@ -16,14 +16,6 @@ import type { PackageMachine } from './package-machine.ts';
 
 const { older, newer } = LifeRig;
 
-/** That of a question about packages, and the helper. */
-const sockets = [
-  'thing-agent-package.socket',
-  'thing-helper.socket',
-  'thing-helper-machine.socket',
-  'thing-helper.service',
-];
-
 const TIMER = 'thing-agent-trial.timer';
 
 let rig: LifeRig;
@@ -38,7 +30,7 @@ afterAll(async () => {
   await rig?.[Symbol.asyncDispose]();
 });
 
-/** Where both processes were stopped for a moment. */
+/** If it was stopped for a moment. */
 async function comesBack(): Promise<string> {
   await expect.poll(async () => rig.isActive(), { timeout: 60_000 }).toBe('active');
   return rig.isActive();
@@ -156,39 +148,12 @@ describe('the package', () => {
     await rig.installWell(await rig.other());
   });
 
-  test('of two processes is exchanged with both, and neither goes on with the version before', async () => {
-    await rig.twoProcesses();
-    // Seen: more names in the agent's own cache than fit into one command kept each version out, and the one before as well.
-    const many =
-      'cd /var/cache/thing-agent-daemon; name=$(printf %0240d 0); for i in $(seq 12000); do : >"$i$name"; done';
-    await machine.tell('sh', '-c', many);
-    const before = await rig.memory();
-    const version = await rig.other();
-    await rig.installWell(version);
-    await machine.console.until(/the agent is up/);
-    expect(await rig.memory()).toEqual(before);
-    for (const unit of ['thing-agent.service', 'thing-helper.service']) {
-      expect(await rig.programOf(unit)).toMatch(new RegExp(`^/usr/lib/thing-agent/${version}-[0-9a-f]+/bin/node$`));
-      expect(await machine.tell('systemctl', 'show', '--value', '--property=Result', unit)).toBe('success');
-    }
-    expect((await machine.exec('agent', 'check')).stdout).not.toMatch(/FAIL/);
-  });
-
-  testInFull(
-    'of two processes is killed at any moment, and the agent works meanwhile',
-    async () => {
-      const pinned = ['systemctl start thing-helper.socket'];
-      expect(await rig.killAtEach(await chosenSteps(pinned), comesBack)).toEqual([]);
-    },
-    { timeout: 600_000 },
-  );
-
   test('keeps identity, journal and spool when it is removed, and has them again when it is back', async () => {
     const before = await rig.memory();
     await rig.dpkg.kill('removes /usr/lib/thing-agent/agent', '--remove', 'thing-agent');
     await machine.tell('dpkg', '--remove', 'thing-agent');
     expect(await rig.isActive()).toBe('inactive');
-    const stopped = [...sockets, TIMER];
+    const stopped = ['thing-agent-package.socket', TIMER];
     expect((await machine.exec('systemctl', 'is-active', ...stopped)).stdout).toBe('inactive\n'.repeat(stopped.length));
     expect(
       ['usr/lib/thing-agent', 'usr/bin/agent', 'var/cache/thing-agent'].filter((path) => machine.has(path)),

@@ -70,7 +70,6 @@ export class PackageRig<Machine extends DebianMachine = PackageMachine> implemen
   readonly #serviceTable: string;
   readonly #opened: AsyncDisposableStack;
   readonly #keys = makeKeyPair('ecdsa-p256');
-  #hasHelper = false;
   #patienceSeconds = 30;
 
   private constructor(parts: RigParts<Machine>, opened: AsyncDisposableStack) {
@@ -127,19 +126,6 @@ export class PackageRig<Machine extends DebianMachine = PackageMachine> implemen
     await machine.console.until(/v0 is up to date/);
   }
 
-  /** From now on, as the page for integrators says. */
-  async twoProcesses(): Promise<void> {
-    const { machine } = this;
-    this.#hasHelper = true;
-    const dropIns = '/etc/systemd/system/thing-agent.service.d';
-    await machine.tell('mkdir', '-p', dropIns);
-    await machine.tell('ln', '-s', '/usr/lib/thing-agent/two-processes.conf', `${dropIns}/10-two-processes.conf`);
-    await machine.put('etc/thing-agent/config.toml', this.#config);
-    await machine.tell('systemctl', 'daemon-reload');
-    await machine.tell('systemctl', 'restart', 'thing-agent');
-    await machine.console.until(/the helper is up/);
-  }
-
   /** How long the guard waits for an agent of a package that never comes up, from now on. */
   async patience(seconds: number): Promise<void> {
     this.#patienceSeconds = seconds;
@@ -148,7 +134,7 @@ export class PackageRig<Machine extends DebianMachine = PackageMachine> implemen
   }
 
   get #config(): string {
-    return configText(this.#serviceTable, this.#hasHelper, this.#patienceSeconds);
+    return configText(this.#serviceTable, this.#patienceSeconds);
   }
 
   /** A package of this version; its file. */
@@ -247,14 +233,13 @@ async function versionBefore(deb: string, directory: string, node: string): Prom
   return file;
 }
 
-function configText(service: string, hasHelper: boolean, patienceSeconds: number): string {
+function configText(service: string, patienceSeconds: number): string {
   return `
 service = ${service}
 device = { serial_number = "GW-1", factory_version = "v0", device_type = "test-gateway" }
 update = { splay = "0s", schedule = "0 0 1 1 *", health = { deadline = "5s", commands = [["/usr/lib/app/healthy"]] } }
 trust = { keys = ["/etc/thing-agent/trust/release.pem"] }
 report = { outcome = "update_outcome" }
-${hasHelper ? 'system = { helper = "/run/thing-helper/helper.sock" }' : ''}
 [targets.agent]
 kind = "package"
 package = "thing-agent"

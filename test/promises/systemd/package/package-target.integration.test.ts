@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 
 import { howMuch } from '../../../full.ts';
 import { testInFull } from '../../../in-full.ts';
@@ -63,7 +63,7 @@ test('a newer package of the agent is installed from a signed artifact, judged b
   expect(rig.service.world.things).toMatchObject([{ currentVersionId: 'v1', activations: 1 }]);
 }, 300_000);
 
-/** Of two processes below, too. */
+/** Below, too. */
 const broken = {
   id: 'v2',
   version: '1.2',
@@ -112,29 +112,21 @@ test('one whose health is bad is put back by the agent in it', async () => {
   await expectRest('1.1');
 }, 300_000);
 
-describe('two processes', () => {
-  beforeAll(async () => {
-    await rig.twoProcesses();
+test('reinstalls the previous package if no agent comes up in the new one, and lets nobody install meanwhile', async () => {
+  await rig.patience(10);
+  await rig.offer('v6b', '1.6.1', 'broken');
+  const report = rig.nextReport();
+  await rig.order();
+  const result = 'var/lib/thing-agent/packages/agent/result';
+  await expect.poll(() => rig.machine.has(result), { timeout: 60_000 }).toBe(true);
+  expect(await rig.machine.exec('dpkg', '--install', '/packages/1.1.deb')).toMatchObject({
+    exitCode: 1,
+    stderr: expect.stringContaining('an update of packages is under way') as string,
   });
-
-  test('one in which no agent comes up is put back, and neither process runs, nor installs a person, meanwhile', async () => {
-    await rig.patience(10);
-    await rig.offer('v6b', '1.6.1', 'broken');
-    const report = rig.nextReport();
-    await rig.order();
-    const result = 'var/lib/thing-agent/packages/agent/result';
-    await expect.poll(() => rig.machine.has(result), { timeout: 60_000 }).toBe(true);
-    expect(await rig.machine.exec('dpkg', '--install', '/packages/1.1.deb')).toMatchObject({
-      exitCode: 1,
-      stderr: expect.stringContaining('an update of packages is under way') as string,
-    });
-    expect(await report).toMatchObject({ version: 'v6b', outcome: 'rolled-back', code: 'package-put-back' });
-    await expectRest('1.1');
-    const user = await rig.machine.tell('systemctl', 'show', '--value', '--property=User', 'thing-agent');
-    expect(user).toBe('thing-agent');
-    await rig.patience(30);
-  }, 300_000);
-});
+  expect(await report).toMatchObject({ version: 'v6b', outcome: 'rolled-back', code: 'package-put-back' });
+  await expectRest('1.1');
+  await rig.patience(30);
+}, 300_000);
 
 /** dpkg has begun to unpack, and a large file beside the runtime is half there; it is looked for once the guard is asked. */
 const unpacking = `until test -e /var/lib/thing-agent/packages/agent/request; do sleep 0.05; done

@@ -109,7 +109,7 @@ test.each([
   ['--no-reboot', '--no-reboot goes with --update-now, install, rollback', 'agent --help'],
   ['check --at 2026-03-01T14:05:09Z', '--at goes with datapoint send', 'usage: agent check'],
   // seen: three screens of help, and nothing about what is missing
-  ['--single', '--single goes with a command, such as status, and there is none', 'agent --help'],
+  ['--single status', 'there is no option --single', 'agent --help'],
   ['--config a.toml', '--config goes with a command, such as status, and there is none', 'agent --help'],
   ['install', 'install: FILE is missing', 'usage: agent install FILE'],
   ['property set level', 'property set: VALUE is missing', 'usage: agent property set ID VALUE'],

@@ -364,18 +364,6 @@ describe('a state directory that others may write', () => {
     expect(await stop(daemon)).toBe(0);
   });
 
-  // Seen: two processes, and the check that a reload waits for advised root to take the agent's folder away from it.
-  test.each(['', 'helper = "/run/thing-helper/helper.sock"'])(
-    "is no word for the folder that is the agent's own, where it has a user (%j)",
-    async (line) => {
-      const config = await readFile(gateway.configFile, 'utf8');
-      await writeFile(gateway.configFile, config.replace('[system]', `[system]\n${line}`));
-      await mkdir(inGateway('state/agent'), { recursive: true });
-      await chown(inGateway('state/agent'), STRANGER, STRANGER);
-      expect(await gateway.run('config', 'check')).toMatchObject({ exitCode: 0, stderr: '' });
-    },
-  );
-
   test.each(howMuch(['state', 'state/journal.json'], ['state/journal.json']))(
     'is said, and nobody is locked out, where a stranger owns %s',
     async (name) => {

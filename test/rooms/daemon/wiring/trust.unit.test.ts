@@ -8,8 +8,6 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { Trust } from '../../../../src/daemon/wiring/trust.ts';
 import type { KeyFile } from '../../../../src/firmware/artifact/trust.ts';
 import type { TrustListFile } from '../../../../src/firmware/trust/trust-list.ts';
-import type { ReadStateText } from '../../../../src/firmware/trust/trust-store.ts';
-import { HelperError } from '../../../../src/helper/errors.ts';
 import type { DurableFs } from '../../../../src/system/files/durable-file.ts';
 import { makeKeyPair } from '../../firmware/artifact/keys.ts';
 import { fingerprint, listBytes } from '../../firmware/trust/lists.ts';
@@ -37,10 +35,9 @@ interface World {
   readonly allowUnsigned?: boolean;
   /** Whether a time server has set the clock. */
   readonly isSet?: boolean;
-  readonly readText?: ReadStateText;
 }
 
-function trust({ life = {}, allowUnsigned = false, isSet = true, readText }: World = {}): Trust {
+function trust({ life = {}, allowUnsigned = false, isSet = true }: World = {}): Trust {
   const clock = { nowMs: () => now, monotonicMs: () => 0, sleep: async (): Promise<void> => {} };
   const keys = [{ file: join(directory, 'release.pem'), ...life }];
   return new Trust({
@@ -48,7 +45,6 @@ function trust({ life = {}, allowUnsigned = false, isSet = true, readText }: Wor
     fs: volume.promises as unknown as DurableFs,
     clock,
     probe: async () => (isSet ? 'synchronized' : 'not-yet'),
-    readText,
   });
 }
 
@@ -58,14 +54,6 @@ async function take(more: Partial<TrustListFile>): Promise<void> {
 
 const waiting = { digest: fingerprint('1'), signedBy: release.trusted.fingerprint };
 const nothing = { keys: [], releases: [] };
-
-// Seen: status said that no trusted key can be used, when the helper, which has the lists, had not answered yet.
-test('lists that the helper does not tell are not known, which is no word about the keys', async () => {
-  const silent = new HelperError('helper-silent', 'the helper does not answer');
-  const asked = trust({ readText: async () => Promise.reject(silent) });
-  const unknown = { text: expect.stringContaining('does not answer') as string, isUnknown: true };
-  expect(await asked.concerns({}, signal)).toEqual([unknown]);
-});
 
 describe('a firmware that waits for its boot is not booted', () => {
   const doubt = async (firmware: { digest: string; signedBy?: string } = waiting, world: World = {}) =>

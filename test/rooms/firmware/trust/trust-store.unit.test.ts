@@ -191,11 +191,16 @@ describe('a damaged file beside its copy', () => {
   test('that cannot be read gives way to the copy, which is enough to know what was revoked', async () => {
     const { volume } = await damaged();
     const fs = volume.promises as unknown as DurableFs;
-    const failing = async (path: string): Promise<string> => {
-      if (path === '/state/trust.json') throw new StorageError('read', path, new Error('EIO'));
-      return volume.readFileSync(path, 'utf8') as string;
+    const failing: DurableFs = {
+      ...fs,
+      open: async (...given) => fs.open(...given),
+      rename: async (...given) => fs.rename(...given),
+      readFile: async (path) => {
+        if (path === '/state/trust.json') throw Object.assign(new Error('EIO'), { code: 'EIO' });
+        return fs.readFile(path);
+      },
     };
-    const store = new TrustStore('/state', fs, failing);
+    const store = new TrustStore('/state', failing);
     expect(await store.lastKnown()).toMatchObject({ number: 2, revoked });
     await expect(store.read()).rejects.toBeInstanceOf(StorageError);
   });

@@ -1,8 +1,6 @@
 import { expect } from 'vitest';
 
 import type { Board } from '../../../../src/mcu/connection.ts';
-import { flashable } from '../../../../src/mcu/create-board.ts';
-import type { FlashableBoard } from '../../../../src/mcu/create-board.ts';
 import { isBoardError } from '../../../../src/mcu/errors.ts';
 import { flash } from '../../../../src/mcu/flash/flash.ts';
 import type { Image } from '../../../../src/mcu/images/image.ts';
@@ -63,7 +61,7 @@ export function imageOf(subject: Subject): Image {
 interface Rig {
   readonly model: BoardModel;
   readonly port: VirtualPort;
-  readonly board: Board & FlashableBoard;
+  readonly board: Board;
 }
 
 export function rigOf(subject: Subject, latencyMs = 0): Rig {
@@ -78,7 +76,7 @@ export function rigOf(subject: Subject, latencyMs = 0): Rig {
     clock: port.clock,
     log: silentLog,
   };
-  return { model, port, board: { ...flashable(board), ...board } };
+  return { model, port, board };
 }
 
 /** A flash without faults: its bytes in each direction, and where the board answered with no more than a few. */
