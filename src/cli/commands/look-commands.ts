@@ -183,8 +183,7 @@ export async function examine(context: CliContext): Promise<readonly DoctorFindi
   try {
     return await withAgent(context, async (agent, worker) => {
       const { findings } = await agent.doctor({}, context.signal);
-      const cause = findings.filter(({ name }) => name === 'two processes');
-      return [...cause, daemonFindings[worker], ...findings.filter((finding) => !cause.includes(finding))];
+      return [daemonFindings[worker], ...findings];
     });
   } catch (error) {
     if (!(error instanceof AgentError)) throw error;

@@ -135,7 +135,7 @@ test('packages as updates left them are no reason for more than their versions',
   expect(beside('Packages', renderStatus(calmStatus, page))).toBe('');
 });
 
-// Seen: while the helper was silent, which has the record of updates, it said that nothing was installed.
+// Seen: without the record of updates, it said that nothing was installed.
 test('what is not known is not told as if there was nothing', () => {
   const text = renderStatus({ ...calmStatus, phase: 'lost', installed: undefined, lastOutcome: undefined }, page);
   expect(beside('Installed', text)).toBe('not known');
