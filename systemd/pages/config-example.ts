@@ -51,7 +51,7 @@ const chosen: Readonly<Record<string, (node: SchemaNode) => string>> = {
 
 const targetNames: Readonly<Record<string, string>> = { mcu: 'meter', package: 'agent' };
 
-const sensorExamples = `## \`agent sensors scan hwmon\` (iio, w1, serial, modbus) proposes tables for what is there; \`agent sensors NAME --try\` reads one.
+const sensorExamples = `## \`agent sensors scan hwmon\` (thermal, iio, w1, serial, modbus) proposes tables for what is there; \`agent sensors NAME --try\` reads one.
 ## Example. Readings become datapoints of an event:
 #[[sensors]]
 #event = "temperature"

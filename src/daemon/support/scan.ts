@@ -18,6 +18,7 @@ export async function scanForSensors(order: ScanOrder, onAsked: OnAsked, signal:
 async function scan(order: ScanOrder, onAsked: OnAsked, signal: AbortSignal): Promise<ScanResult> {
   switch (order.kind) {
     case 'hwmon':
+    case 'thermal':
     case 'iio':
     case 'w1':
       return scanKernel(order.kind, signal);
@@ -32,15 +33,10 @@ async function scan(order: ScanOrder, onAsked: OnAsked, signal: AbortSignal): Pr
 }
 
 /** A found sensor with its proposal, unless the configuration would refuse that. Pure. */
-export function asReport({ sensor, title, reading, unit, problem }: Found): FoundSensor {
+export function asReport({ sensor, ...found }: Found): FoundSensor {
   const isAccepted = sensor !== undefined && sensorSchema.safeParse({ every: EVERY, ...sensor }).success;
-  return {
-    title,
-    reading,
-    unit,
-    problem: problem ?? (isAccepted ? undefined : 'odd-name'),
-    toml: isAccepted ? tomlOf(sensor) : undefined,
-  };
+  const problem = found.problem ?? (isAccepted ? undefined : 'odd-name');
+  return { ...found, problem, toml: isAccepted ? tomlOf(sensor) : undefined };
 }
 
 function tomlOf({ event, every = EVERY, source, ...rest }: ProposedSensor): string {

@@ -1,7 +1,7 @@
 import type { SensorUnit } from '../../control/telemetry-protocol.ts';
 
 /** Where to look for sensors: in what the kernel shows, or at the units of a Modbus line that a person names. */
-export type ScanOrder = { readonly kind: 'hwmon' | 'iio' | 'w1' | 'serial' } | ModbusPlace;
+export type ScanOrder = { readonly kind: 'hwmon' | 'thermal' | 'iio' | 'w1' | 'serial' } | ModbusPlace;
 
 export type ModbusPlace =
   | { readonly kind: 'modbus-tcp'; readonly host: string; readonly port: number }
@@ -12,7 +12,7 @@ export type OnAsked = (unit: number, answering: number) => void;
 
 /** Why something that was found cannot be read, or is perhaps not what one wants to read. */
 export type ScanProblem =
-  /** Another device has the same name, and would be read instead. */
+  /** Another device has the same name, and no label or address tells them apart. */
   | 'same-name'
   /** Its name cannot stand in a configuration. */
   | 'odd-name'
@@ -27,10 +27,14 @@ export interface Found {
   readonly title: string;
   /** The table for `[[sensors]]`; undefined: it cannot be configured. */
   readonly sensor: ProposedSensor | undefined;
-  /** What the source yields now. */
+  /** What would be sent now. */
   readonly reading: string | undefined;
+  /** What the source reads for it, with its unit; absent: the same. */
+  readonly raw?: string | undefined;
   readonly unit: SensorUnit | undefined;
   readonly problem: ScanProblem | undefined;
+  /** Why it cannot be read; absent: it can, or was not tried. */
+  readonly why?: string | undefined;
 }
 
 export interface ProposedSensor {

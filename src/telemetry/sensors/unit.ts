@@ -1,17 +1,18 @@
 import type { SensorUnit } from '../../control/telemetry-protocol.ts';
 import type { SourceSettings } from '../settings.ts';
+import { sourceFailed } from '../sources/source.ts';
 
 /** The unit of a source; undefined: only whoever made the source knows it. Pure. */
 export function unitOf(source: SourceSettings): SensorUnit | undefined {
   const { kind } = source;
-  if (kind === 'hwmon') return byPrefix(hwmonUnits, source.input);
-  if (kind === 'iio') return byPrefix(iioUnits, source.channel);
+  if (kind === 'hwmon') return hwmonUnits.get(/^[a-z]+(?=\d)/.exec(source.input)?.[0] ?? '');
+  if (kind === 'iio') return iioUnits.get(/^in_([a-z]+)(?!.*_raw$)/.exec(source.channel)?.[1] ?? '');
   if (kind === 'system') return bySuffix(source.metric);
   return kind === 'thermal' || kind === 'w1' ? '°C' : undefined;
 }
 
 /** As `hwmonSource` scales them. */
-const hwmonUnits: readonly (readonly [string, SensorUnit])[] = [
+const hwmonUnits: ReadonlyMap<string, SensorUnit> = new Map([
   ['temp', '°C'],
   ['in', 'V'],
   ['curr', 'A'],
@@ -19,22 +20,64 @@ const hwmonUnits: readonly (readonly [string, SensorUnit])[] = [
   ['energy', 'J'],
   ['fan', 'rpm'],
   ['humidity', '%'],
-];
+]);
 
 /** The kernel's units after scale and offset (Documentation/ABI/testing/sysfs-bus-iio). */
-const iioUnits: readonly (readonly [string, SensorUnit])[] = [
-  ['in_temp', 'm°C'],
-  ['in_voltage', 'mV'],
-  ['in_current', 'mA'],
-  ['in_power', 'mW'],
-  ['in_energy', 'J'],
-  ['in_humidityrelative', 'm%'],
-  ['in_pressure', 'kPa'],
-  ['in_illuminance', 'lx'],
-];
+const iioUnits: ReadonlyMap<string, SensorUnit> = new Map([
+  ['temp', 'm°C'],
+  ['voltage', 'mV'],
+  ['altvoltage', 'mV'],
+  ['current', 'mA'],
+  ['power', 'mW'],
+  ['energy', 'J'],
+  ['humidityrelative', 'm%'],
+  ['pressure', 'kPa'],
+  ['illuminance', 'lx'],
+  ['accel', 'm/s²'],
+  ['gravity', 'm/s²'],
+  ['anglvel', 'rad/s'],
+  ['angl', 'rad'],
+  ['incli', '°'],
+  ['magn', 'G'],
+  ['resistance', 'Ω'],
+  ['capacitance', 'nF'],
+  ['concentration', '%'],
+  ['massconcentration', 'µg/m³'],
+  ['distance', 'm'],
+]);
 
-function byPrefix(units: readonly (readonly [string, SensorUnit])[], name: string): SensorUnit | undefined {
-  return units.find(([prefix]) => name.startsWith(prefix) && !/^[a-z]/.test(name.slice(prefix.length)))?.[1];
+const wholeUnits: Readonly<Partial<Record<SensorUnit, SensorUnit>>> = {
+  'm°C': '°C',
+  mV: 'V',
+  mA: 'A',
+  mW: 'W',
+  'm%': '%',
+};
+
+/** Returns °C for m°C, or undefined for a unit that does not count thousandths. */
+export function wholeUnit(unit: SensorUnit | undefined): SensorUnit | undefined {
+  return unit && wholeUnits[unit];
+}
+
+/**
+ * What no sensor measures: drivers show such values for an input that is open, or after an overflow. A chip stays between
+ * -100 and 300 °C; of IIO there are thermocouples.
+ */
+const possible: ReadonlyMap<SensorUnit, readonly [number, number]> = new Map([
+  ['°C', [-100, 300]],
+  ['m°C', [-273_150, 3_000_000]],
+  ['V', [-100_000, 100_000]],
+  ['A', [-100_000, 100_000]],
+  ['rpm', [0, 200_000]],
+  ['%', [-10, 110]],
+  ['m%', [-10_000, 110_000]],
+]);
+
+/** Returns the value, or throws TelemetryError if no sensor can have measured it. */
+export function requirePossible(path: string, value: number, unit: SensorUnit | undefined): number {
+  const [min, max] = (unit && possible.get(unit)) ?? [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY];
+  if (value >= min && value <= max) return value;
+  throw sourceFailed(path, `${value} ${unit} is not a measurement: it is outside ${min} to ${max} ${unit}`);
 }
 
 function bySuffix(metric: string): SensorUnit | undefined {

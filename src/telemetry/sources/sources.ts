@@ -95,7 +95,10 @@ const modbusRtu = sourceKind({
 
 const hwmon = sourceKind({
   name: 'hwmon',
-  settings: { chip: text(), input: text() },
+  settings: {
+    chip: text().describe('Its name; of several, with its label or address: "nvme@0000:02:00.0"'),
+    input: text(),
+  },
   create: async ({ chip, input }) => (await import('./kernel/hwmon.ts')).hwmonSource(chip, input),
   place: ({ chip, input }) => `${chip} ${input}`,
   advice: () => 'agent sensors scan hwmon shows what there is',
@@ -103,15 +106,18 @@ const hwmon = sourceKind({
 
 const thermal = sourceKind({
   name: 'thermal',
-  settings: { zone: text() },
+  settings: { zone: text().describe('Its type, such as "cpu-thermal"; of several, with its address; or its number') },
   create: async ({ zone }) => (await import('./kernel/hwmon.ts')).thermalSource(zone),
   place: ({ zone }) => zone,
-  advice: () => 'cat /sys/class/thermal/thermal_zone*/type shows what there is',
+  advice: () => 'agent sensors scan thermal shows what there is',
 });
 
 const iio = sourceKind({
   name: 'iio',
-  settings: { device: text(), channel: text() },
+  settings: {
+    device: text().describe('Its name; of several, with its label or address: "ads1115@1-0048"'),
+    channel: text().describe('"in_temp"; "in_temp_raw" is the count of the converter, without a unit'),
+  },
   create: async ({ device, channel }) => (await import('./kernel/iio.ts')).iioSource(device, channel),
   place: ({ device, channel }) => `${device} ${channel}`,
   advice: () => 'agent sensors scan iio shows what there is',

@@ -23,6 +23,7 @@ const places: Readonly<Record<string, () => Promise<FuzzTarget>>> = {
   program: async () => (await import('./targets/program.ts')).program,
   'local-data': async () => (await import('./targets/local-data.ts')).localData,
   'long-text': async () => (await import('./targets/local-data.ts')).longText,
+  'kernel-sensors': async () => (await import('./targets/kernel-sensors.ts')).kernelSensors,
   'sensor-broker': async () => (await import('./targets/sensor-broker.ts')).sensorBroker,
   daemon: async () => (await import('./targets/daemon.ts')).daemon,
 };

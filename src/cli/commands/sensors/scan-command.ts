@@ -6,7 +6,7 @@ import type { CliContext } from '../../context.ts';
 import { renderScan } from '../../screen/pages/render-scan.ts';
 import { tell } from '../tell.ts';
 
-const kinds = ['modbus', 'hwmon', 'iio', 'w1', 'serial'] as const;
+const kinds = ['modbus', 'hwmon', 'thermal', 'iio', 'w1', 'serial'] as const;
 type Kind = (typeof kinds)[number];
 
 export const scanCommand: Command = {
@@ -16,7 +16,7 @@ export const scanCommand: Command = {
   group: 'Configuration',
   summary: 'look for sensors, and propose [[sensors]]',
   details: [
-    'KIND is hwmon, iio, w1 (what the kernel shows), serial (ports; none is opened) or modbus, which needs a PLACE: a serial port, or ' +
+    'KIND is hwmon, thermal, iio, w1 (what the kernel shows), serial (ports; none is opened) or modbus, which needs a PLACE: a serial port, or ' +
       'HOST[:PORT]. There each unit from 1 to 247 is asked for holding register 0, which takes two minutes where nobody answers.',
     'Prints TOML that agent config check accepts, and writes nothing.',
   ],

@@ -15,16 +15,17 @@ export function renderScan(kind: string, { found, isCut }: ScanReport): string {
   return `${[head, ...cut, ...next, ...tables.flat()].join('\n')}\n`;
 }
 
-function describe({ title, reading, unit, problem, toml }: FoundSensor): string {
+function describe({ title, reading, raw, unit, problem, why }: FoundSensor): string {
   const value = reading === undefined ? '' : `: ${printable(reading)}${unit === undefined ? '' : ` ${unit}`}`;
-  const scaled = toml !== undefined && unit?.startsWith('m') === true ? `; scale makes ${unit.slice(1)} of it` : '';
-  return `${printable(title)}${value}${scaled}${problem === undefined ? '' : `; ${problems[problem]}`}`;
+  const source = raw === undefined ? '' : ` (read ${printable(raw)})`;
+  const reason = why === undefined ? '' : `: ${printable(why)}`;
+  return `${printable(title)}${value}${source}${problem === undefined ? '' : `; ${problems[problem]}${reason}`}`;
 }
 
 type Problem = NonNullable<FoundSensor['problem']>;
 
 const problems: Readonly<Record<Problem, string>> = {
-  'same-name': 'cannot be configured: another one has the same name, and is read in its place',
+  'same-name': 'cannot be configured: others have the same name, and no label or address tells them apart',
   'odd-name': 'cannot be configured under this name',
   unreadable: 'could not be read now',
   console: 'is the console of this machine, and left to it',
@@ -37,6 +38,7 @@ function nothing(kind: string): string {
 
 const hints: Readonly<Record<string, string>> = {
   hwmon: 'Chips are in /sys/class/hwmon once their driver is loaded.',
+  thermal: 'Zones are in /sys/class/thermal.',
   iio: 'Devices are in /sys/bus/iio/devices once their driver is loaded, or the device tree names them.',
   w1: 'Thermometers are in /sys/bus/w1/devices; on a Raspberry Pi dtoverlay=w1-gpio brings the bus.',
   serial: 'Ports are in /dev/serial/by-id and /sys/class/tty.',

@@ -1,40 +1,64 @@
 import { join } from 'node:path';
 
+import { requirePossible, unitOf } from '../../sensors/unit.ts';
+import { sourceFailed } from '../source.ts';
 import type { PolledSource } from '../source.ts';
-import { findDevice, readKernelNumber } from './kernel-file.ts';
+import { findDevice } from './devices.ts';
+import type { DeviceClass } from './devices.ts';
+import { readKernelNumber, readKernelText } from './kernel-file.ts';
+
+export function hwmonChips(root: string): DeviceClass {
+  return { base: join(root, 'sys/class/hwmon'), prefix: 'hwmon', file: 'name', title: 'chip' };
+}
+
+export function thermalZones(root: string): DeviceClass {
+  return { base: join(root, 'sys/class/thermal'), prefix: 'thermal_zone', file: 'type', title: 'zone' };
+}
 
 /**
- * A sensor chip, found by its name, since numbers change from boot to boot (kernel,
- * Documentation/hwmon/sysfs-interface.rst). `input` is `temp1`, `in0`, `curr1`, `power1`, `fan1` or `humidity1`. Units:
- * °C, V, A, W, rpm, %.
+ * A sensor chip (kernel, Documentation/hwmon/sysfs-interface.rst). `input` is `temp1`, `in0`, `curr1`, `power1`, `fan1`
+ * or `humidity1`. Units: °C, V, A, W, rpm, %.
  */
 export function hwmonSource(chip: string, input: string, root = '/'): PolledSource {
-  const base = join(root, 'sys/class/hwmon');
-  return {
-    kind: 'polled',
-    read: async (signal) => {
-      const isIt = (says: string | undefined): boolean => says === chip;
-      const directory = await findDevice({ base, file: 'name', title: `chip ${chip}`, isIt }, signal);
-      return (await readKernelNumber(join(directory, `${input}_input`), signal)) / divisorOf(input);
-    },
-  };
+  const read = async (signal: AbortSignal): Promise<number> =>
+    readInput(await findDevice(hwmonChips(root), chip, signal), input, signal);
+  return { kind: 'polled', read };
 }
+
+/** Returns the value of an input of the chip in this directory. Throws TelemetryError. */
+export async function readInput(directory: string, input: string, signal: AbortSignal): Promise<number> {
+  for (const { file, is, why } of invalid) {
+    const path = join(directory, `${input}_${file}`);
+    if ((await readKernelText(path, signal)) === is) throw sourceFailed(path, why);
+  }
+  const path = join(directory, `${input}_input`);
+  const value = (await readKernelNumber(path, signal)) / divisorOf(input);
+  return requirePossible(path, value, unitOf({ kind: 'hwmon', chip: '', input }));
+}
+
+/** Files that say whether an input measures; some drivers show the last or any value otherwise. */
+const invalid = [
+  { file: 'fault', is: '1', why: 'the chip reports a fault of this input' },
+  { file: 'enable', is: '0', why: 'this input is switched off' },
+];
 
 /**
  * A thermal zone in °C, found by its type such as `cpu-thermal`, or by its number
  * (Documentation/driver-api/thermal/sysfs-api.rst).
  */
 export function thermalSource(zone: string, root = '/'): PolledSource {
-  const base = join(root, 'sys/class/thermal');
+  const kind = thermalZones(root);
   return {
     kind: 'polled',
-    read: async (signal) => {
-      const isIt = (says: string | undefined, folder: string): boolean =>
-        folder === `thermal_zone${zone}` || (folder.startsWith('thermal_zone') && says === zone);
-      const directory = await findDevice({ base, file: 'type', title: `zone ${zone}`, isIt }, signal);
-      return (await readKernelNumber(join(directory, 'temp'), signal)) / 1_000;
-    },
+    read: async (signal) =>
+      readZone(/^\d+$/.test(zone) ? join(kind.base, kind.prefix + zone) : await findDevice(kind, zone, signal), signal),
   };
+}
+
+/** Returns the temperature of a zone. Throws TelemetryError. */
+export async function readZone(directory: string, signal: AbortSignal): Promise<number> {
+  const path = join(directory, 'temp');
+  return requirePossible(path, (await readKernelNumber(path, signal)) / 1_000, '°C');
 }
 
 function divisorOf(input: string): number {

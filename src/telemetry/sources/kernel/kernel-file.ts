@@ -1,12 +1,10 @@
 import { readdir } from 'node:fs/promises';
-import { join } from 'node:path';
 
 import { AgentError, describeError } from '../../../system/errors.ts';
 import { readOutsideFile } from '../../../system/files/outside-file.ts';
 import { sourceFailed } from '../source.ts';
 
 const MAX_BYTES = 64 * 1024;
-const MAX_TOLD = 3;
 
 /** The beginning of a file; of a kernel's file that is all. Throws TelemetryError. */
 export async function readKernelFile(path: string, signal: AbortSignal): Promise<string> {
@@ -30,11 +28,19 @@ export async function readKernelText(path: string, signal: AbortSignal): Promise
   }
 }
 
-/** The number in a file that holds one, perhaps followed by words. */
+/** Returns the number in a file that holds a single number. Throws TelemetryError. */
 export async function readKernelNumber(path: string, signal: AbortSignal): Promise<number> {
-  const text = await readKernelFile(path, signal);
-  const number = Number.parseFloat(text);
-  if (!Number.isFinite(number)) throw sourceFailed(path, `“${text.trim().slice(0, 40)}” is not a number`);
+  return kernelNumber(path, (await readKernelFile(path, signal)).trim());
+}
+
+/** Returns the first number in a file that holds several, such as /proc/loadavg. Throws TelemetryError. */
+export async function readFirstNumber(path: string, signal: AbortSignal): Promise<number> {
+  return kernelNumber(path, (await readKernelFile(path, signal)).split(' ')[0] ?? '');
+}
+
+function kernelNumber(path: string, text: string): number {
+  const number = /^[+-]?\d/.test(text) ? Number(text) : Number.NaN;
+  if (!Number.isFinite(number)) throw sourceFailed(path, `“${text.slice(0, 40)}” is not a number`);
   return number;
 }
 
@@ -45,46 +51,5 @@ export async function listDirectory(path: string): Promise<readonly string[]> {
   } catch (error) {
     if (error instanceof Error) return [];
     throw error;
-  }
-}
-
-/** A device among others, recognized by the content of a file. */
-export interface WantedDevice {
-  /** The folder that contains the folders of all devices. */
-  readonly base: string;
-  /** The file within the folder of each device. */
-  readonly file: string;
-  /** The name of the device in the error. */
-  readonly title: string;
-  /** `says` is the content of the file; undefined: it is missing or cannot be read. */
-  readonly isIt: (says: string | undefined, folder: string) => boolean;
-}
-
-/**
- * The folder of the first device that is wanted. A device that cannot be read does not hide later ones; if none is
- * found, the error names what could not be read.
- */
-export async function findDevice({ base, file, title, isIt }: WantedDevice, signal: AbortSignal): Promise<string> {
-  const unread: string[] = [];
-  for (const folder of await listDirectory(base)) {
-    const directory = join(base, folder);
-    const isThere = (await listDirectory(directory)).includes(file);
-    const says = isThere ? await readOrNote(join(directory, file), unread, signal) : undefined;
-    if (isIt(says, folder)) return directory;
-  }
-  const more = unread.length > MAX_TOLD ? `, and ${unread.length - MAX_TOLD} more` : '';
-  const missed =
-    unread.length === 0 ? '' : ` among those that can be read: ${unread.slice(0, MAX_TOLD).join(', ')}${more}`;
-  throw sourceFailed(base, `there is no ${title}${missed}`);
-}
-
-async function readOrNote(path: string, unread: string[], signal: AbortSignal): Promise<string | undefined> {
-  try {
-    return (await readKernelFile(path, signal)).trim();
-  } catch (error) {
-    signal.throwIfAborted();
-    if (!(error instanceof AgentError)) throw error;
-    unread.push(error.message);
-    return undefined;
   }
 }

@@ -8,10 +8,19 @@ import { type as typeAt } from '../fake-context.ts';
 const found: ScanReport['found'] = [
   {
     title: 'bme280 in_temp',
-    reading: '21450',
-    unit: 'm°C',
+    reading: '21.45',
+    raw: '21450 m°C',
+    unit: '°C',
     problem: undefined,
     toml: '[[sensors]]\nevent = "bme280_in_temp"\n',
+  },
+  {
+    title: 'nct6793 temp1',
+    reading: undefined,
+    unit: '°C',
+    problem: 'unreadable',
+    why: 'it reports a fault',
+    toml: '',
   },
   { title: '\u001B[31mred', reading: undefined, unit: undefined, problem: 'odd-name', toml: undefined },
 ];
@@ -45,7 +54,7 @@ describe('agent sensors scan', () => {
   });
 
   test.each([
-    ['modbs', 'there is no kind modbs, but modbus, hwmon, iio, w1, serial; did you mean modbus?'],
+    ['modbs', 'there is no kind modbs, but modbus, hwmon, thermal, iio, w1, serial; did you mean modbus?'],
     ['hwmon /dev/x', '/dev/x is one word too many: only modbus has a PLACE'],
     ['iio --baud 9600', '--baud is said of a serial line'],
     ['modbus', 'modbus needs a PLACE'],
@@ -68,12 +77,15 @@ describe('agent sensors scan', () => {
     expect(exitCode).toBe(0);
     expect(out).toBe(
       [
-        '# iio: 2 found.',
+        '# iio: 3 found.',
         '# Nothing was written: put what you want into the configuration, and try it with: agent config check',
         '',
-        '# bme280 in_temp: 21450 m°C; scale makes °C of it',
+        '# bme280 in_temp: 21.45 °C (read 21450 m°C)',
         '[[sensors]]',
         'event = "bme280_in_temp"',
+        '',
+        '# nct6793 temp1; could not be read now: it reports a fault',
+        '',
         '',
         String.raw`# \x1b[31mred; cannot be configured under this name`,
         '',
@@ -91,7 +103,7 @@ describe('agent sensors scan', () => {
     expect(JSON.parse((await scan('iio --json')).out)).toMatchObject({
       kind: 'iio',
       isCut: false,
-      found: [{ unit: 'm°C' }, { problem: 'odd-name' }],
+      found: [{ unit: '°C' }, { problem: 'unreadable' }, { problem: 'odd-name' }],
     });
   });
 

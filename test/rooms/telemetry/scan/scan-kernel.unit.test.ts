@@ -29,13 +29,16 @@ function write(files: Readonly<Record<string, string>>): void {
   }
 }
 
-async function scan(kind: 'hwmon' | 'iio' | 'w1' | 'serial') {
+async function scan(kind: 'hwmon' | 'thermal' | 'iio' | 'w1' | 'serial') {
   return kind === 'serial' ? scanSerial(forever, root) : scanKernel(kind, forever, root);
 }
 
-test.each(['hwmon', 'iio', 'w1', 'serial'] as const)('where there is no %s nothing is found', async (kind) => {
-  expect(await scan(kind)).toEqual({ found: [], isCut: false });
-});
+test.each(['hwmon', 'thermal', 'iio', 'w1', 'serial'] as const)(
+  'where there is no %s nothing is found',
+  async (kind) => {
+    expect(await scan(kind)).toEqual({ found: [], isCut: false });
+  },
+);
 
 test('each input of a chip is read as its source would, and proposed', async () => {
   write({
@@ -61,7 +64,7 @@ test('each input of a chip is read as its source would, and proposed', async () 
   ]);
 });
 
-test('of chips with one name only the first can be configured', async () => {
+test('proposes none of several chips with one name that nothing tells apart', async () => {
   for (const number of [0, 1]) {
     write({
       [`sys/class/hwmon/hwmon${number}/name`]: 'nvme',
@@ -70,7 +73,7 @@ test('of chips with one name only the first can be configured', async () => {
   }
   const { found } = await scan('hwmon');
   expect(found.map(({ problem, sensor }) => [problem, sensor !== undefined])).toEqual([
-    [undefined, true],
+    ['same-name', false],
     ['same-name', false],
   ]);
 });
@@ -83,9 +86,9 @@ test('what the kernel gives in thousandths is scaled', async () => {
     'sys/bus/iio/devices/iio:device0/in_pressure_scale': '50\n',
   });
   const { found } = await scan('iio');
-  expect(found.map(({ title, reading, unit, sensor }) => [title, reading, unit, sensor?.scale])).toEqual([
-    ['bme280 in_pressure', '100', 'kPa', undefined],
-    ['bme280 in_temp', '21450', 'm°C', 0.001],
+  expect(found.map(({ title, reading, unit, raw, sensor }) => [title, reading, unit, raw, sensor?.scale])).toEqual([
+    ['bme280 in_pressure', '100', 'kPa', undefined, undefined],
+    ['bme280 in_temp', '21.45', '°C', '21450 m°C', 0.001],
   ]);
 });
 
