@@ -242,11 +242,11 @@ function bootPartition(machine: BootMachine): DurableFs {
 
 /**
  * A handler of an integrator that keeps to README.md with a one-shot flag instead of counters: `set-primary` arms the
- * flag, the next start uses it up, and only `set-state good` of an armed slot moves what stands. A commit of a slot that
- * runs on trial is three calls.
+ * flag, the next start uses it up, and only `set-state good` moves what stands. `get-primary` prints what `set-primary`
+ * wrote last (`echo "$2" > primary`), also during the trial and after it fell back.
  */
 const handler: Bootrom = {
-  factory: { standing: 'A', armed: '', A: 'good', B: 'bad', word: '' },
+  factory: { standing: 'A', armed: '', primary: 'A', A: 'good', B: 'bad', word: '' },
   start: (memory) => {
     const slot = nameOf(memory.get('armed')) ?? nameOf(memory.get('standing'));
     memory.set('armed', '');
@@ -267,7 +267,7 @@ const handler: Bootrom = {
 function callHandler(machine: BootMachine, [call = '', name = '', state = '']: readonly string[]): string {
   const memory = machine.read();
   const valueOf = (key: string): string => memory.get(key) ?? '';
-  if (call === 'get-primary') return valueOf('armed') === '' ? valueOf('standing') : valueOf('armed');
+  if (call === 'get-primary') return valueOf('primary');
   if (call === 'get-state') return valueOf(name);
   if (call === 'get-last-word') return valueOf('word').startsWith(`${name}:`) ? valueOf('word') : '';
   const slot = nameOf(name);
@@ -283,17 +283,19 @@ function changesOf(memory: ReadonlyMap<string, string>, call: string, slot: Slot
   return call === 'set-primary'
     ? [
         ['armed', slot],
+        ['primary', slot],
         [slot, 'bad'],
       ]
     : stateSet(memory, slot, state);
 }
 
 function stateSet(memory: ReadonlyMap<string, string>, slot: SlotName, state: string): Changes {
-  const isArmed = memory.get('armed') === slot;
   const changes: (readonly [string, string])[] = [[slot, state]];
-  if (state === 'good' && isArmed) changes.push(['standing', slot]);
+  const isPrimary = memory.get('primary') === slot;
+  if (state === 'good' && isPrimary) changes.push(['standing', slot]);
   if (state === 'bad' && memory.get('standing') === slot) changes.push(['standing', otherSlot(slot)]);
-  if (isArmed) changes.push(['armed', '']);
+  if (state === 'bad' && isPrimary) changes.push(['primary', otherSlot(slot)]);
+  if (memory.get('armed') === slot) changes.push(['armed', '']);
   return changes;
 }
 
