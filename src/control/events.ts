@@ -1,7 +1,7 @@
 import * as z from 'zod';
 
 import { followedName } from './followed-operations.ts';
-import { progressPhase, slotName } from './reports.ts';
+import { boardKnownBy, progressPhase, slotName } from './reports.ts';
 import type { Of } from './schema-parts.ts';
 
 /** What an operation tells while it runs, and how it ends. */
@@ -44,7 +44,8 @@ const operationOutcome = z.discriminatedUnion('kind', [
     kind: z.literal('flashed'),
     ...named,
     board: z.string(),
-    unchanged: z.boolean().optional().describe('The board held it already: nothing was written.'),
+    unchanged: z.boolean().optional().describe('The board ran it already: nothing was written.'),
+    known: boardKnownBy.optional(),
   }),
 ]);
 export type OperationOutcome = Of<typeof operationOutcome>;

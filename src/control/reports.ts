@@ -62,6 +62,9 @@ const boardWriting = z.object({
 });
 export type BoardWriting = Of<typeof boardWriting>;
 
+/** How it is known what a board runs; `knownBy` of the module of boards says what each means. */
+export const boardKnownBy = z.enum(['active-slot', 'on-trial', 'otadata', 'read-back', 'sent']);
+
 /** A board of the configuration, and what this agent flashed last. */
 export const boardReport = z.object({
   name: z.string(),
@@ -72,6 +75,12 @@ export const boardReport = z.object({
   imageDigest: absent(z.string()),
   imageName: absent(z.string()),
   flashedAt: absent(z.string()),
+  known: boardKnownBy
+    .optional()
+    .describe(
+      'How it is known that the board runs the image; "sent": it is not. Undefined: an older agent flashed it.',
+    ),
+  boots: z.string().optional().describe('The slot that starts, and its version, where the board has several.'),
   attempts: absent(z.number()),
   roundTripMs: absent(z.number()),
   writing: boardWriting
@@ -98,6 +107,7 @@ export const boardProbe = z.object({
   name: z.string(),
   chip: z.string(),
   can: z.array(z.string()).describe('What its bootloader can do.'),
+  boots: z.string().optional().describe('The slot that starts, and its version, where the board has several.'),
   roundTripMs: absent(z.number()),
 });
 export type BoardProbe = Of<typeof boardProbe>;

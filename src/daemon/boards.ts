@@ -46,8 +46,8 @@ async function boardReports(
 }
 
 export async function probeBoard({ boards }: Wiring, name: string, signal: AbortSignal): Promise<BoardProbe> {
-  const { chip, can, roundTripMs } = await probe(boardNamed(name, boards).board, signal);
-  return { name, chip: chip.name, can, roundTripMs };
+  const { chip, can, boots, roundTripMs } = await probe(boardNamed(name, boards).board, signal);
+  return { name, chip: chip.name, can, boots, roundTripMs };
 }
 
 /** Only one image is in memory at a time, however many plans are asked for. */

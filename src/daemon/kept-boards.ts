@@ -50,8 +50,9 @@ export class KeptBoards {
     for (const [name, { store }] of this.#deps.boards) {
       const flashed = await store.flashed();
       const facts = { chip: flashed?.chip, imageDigest: flashed?.imageDigest, imageName: flashed?.name };
+      const runs = { known: flashed?.known, boots: flashed?.boots };
       const last = { flashedAt: flashed?.at, attempts: flashed?.attempts, roundTripMs: flashed?.roundTripMs };
-      found.set(name, { ...facts, ...last, writing: await writingOn(store) });
+      found.set(name, { ...facts, ...runs, ...last, writing: await writingOn(store) });
     }
     return found;
   }
@@ -76,11 +77,11 @@ export class KeptBoards {
       const payload = { digest: payloadDigest(bytes), onProgress: progressTo(onEvent) };
       onEvent({ kind: 'phase', phase: 'flashing', detail: board });
       const evidence = evidenceOfFile(payload.digest, grounds);
-      const { unitsWritten } = await flashImage(
+      const { unitsWritten, known } = await flashImage(
         { board: parts.board, store: parts.store, image, payload, evidence, name: file.name, keep },
         signal,
       );
-      return { kind: 'flashed', version: file.name, board, ...(unitsWritten === 0 && { unchanged: true }) };
+      return { kind: 'flashed', version: file.name, board, known, ...(unitsWritten === 0 && { unchanged: true }) };
     });
   }
 
@@ -92,8 +93,9 @@ export class KeptBoards {
       throw new DaemonError('nothing-to-restore', `${name}: nothing is kept of what it held before`);
     }
     onEvent({ kind: 'phase', phase: 'flashing', detail: name });
-    await restoreImage({ board, store, onProgress: progressTo(onEvent), vouch: evidenceOfKept }, kept.image, signal);
-    return { kind: 'flashed', version: 'what it held before', board: name };
+    const job = { board, store, onProgress: progressTo(onEvent), vouch: evidenceOfKept };
+    const restored = await restoreImage(job, kept.image, signal);
+    return { kind: 'flashed', version: 'what it held before', board: name, known: restored?.known };
   }
 
   /**

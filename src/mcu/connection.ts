@@ -29,6 +29,9 @@ const maxResets = 5;
 /** How long a port may disappear before it counts as unplugged. */
 const unpluggedMs = 30_000;
 const replugPollMs = 250;
+/** How often an application is asked after its start, and for how long: its bootloader may swap two slots first. */
+const restartPollMs = 3_000;
+const restartMs = 180_000;
 
 interface Open {
   readonly line: Line;
@@ -106,6 +109,22 @@ export class Connection implements AsyncDisposable {
     this.#session = undefined;
   }
 
+  /** Starts the application, and connects to the server in it. No reset line is used: that would start it again. */
+  async restart(signal: AbortSignal): Promise<void> {
+    await this.run((session) => session.start(), signal);
+    const { clock } = this.board;
+    const endMs = clock.monotonicMs() + restartMs;
+    for (;;) {
+      await clock.sleep(restartPollMs, signal);
+      try {
+        await this.#patiently(async () => this.#adopt(await this.#converseFirst(signal)), signal);
+        return;
+      } catch (error) {
+        if (!isBoardError(error) || error.remedy === 'give-up' || clock.monotonicMs() >= endMs) throw error;
+      }
+    }
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     const open = this.#open;
     this.#open = undefined;
@@ -156,9 +175,7 @@ export class Connection implements AsyncDisposable {
     let failure: unknown;
     for (let attempt = 0; attempt < maxResets; attempt += 1) {
       try {
-        const session = await this.#connectOnce(signal);
-        this.#checkSameChip(session);
-        this.#session = session;
+        this.#adopt(await this.#connectOnce(signal));
         return;
       } catch (error) {
         if (!isBoardError(error) || error.remedy === 'give-up' || isPortError(error)) throw error;
@@ -176,10 +193,8 @@ export class Connection implements AsyncDisposable {
       await this[Symbol.asyncDispose]();
       await this.#patiently(async () => this.#line(signal), signal);
     }
-    const { converser } = await this.#line(signal);
     try {
-      await converser.changeBaud(this.board.baud, signal);
-      return await converser.converse(this.board.protocol.connect(), signal);
+      return await this.#converseFirst(signal);
     } catch (error) {
       if (effect !== 'no-modem-lines' || !isBoardError(error) || error.code !== 'board-silent') throw error;
       throw new McuError('board-silent', `${error.message}, and its port has no line to reset it`, {
@@ -187,6 +202,12 @@ export class Connection implements AsyncDisposable {
         cause: error,
       });
     }
+  }
+
+  async #converseFirst(signal: AbortSignal): Promise<Session> {
+    const { converser } = await this.#line(signal);
+    await converser.changeBaud(this.board.baud, signal);
+    return converser.converse(this.board.protocol.connect(), signal);
   }
 
   async #line(signal: AbortSignal): Promise<Open> {
@@ -198,11 +219,13 @@ export class Connection implements AsyncDisposable {
     return this.#open;
   }
 
-  #checkSameChip({ chip }: Session): void {
+  #adopt(session: Session): void {
+    const { chip } = session;
     if (this.#chipId !== undefined && this.#chipId !== chip.id) {
       throw new McuError('board-changed', `${chip.name} answers where another chip was being flashed`);
     }
     this.#chipId = chip.id;
+    this.#session = session;
   }
 }
 

@@ -46,6 +46,10 @@ export class McuError extends defineErrors('McuError', {
     'What was read back from the board is not what was written.',
     'the flash memory may be worn or write-protected',
   ),
+  'board-runs-other': giveUp.refused(
+    'The board holds the image but runs another one.',
+    'check that the bootloader accepts the image: its key, version and hardware',
+  ),
   'board-half-written': giveUp.disk(
     'The writing of a board was cut: until it is finished or undone, the board may run nothing.',
     'agent mcu flash NAME FILE; or agent mcu restore NAME, for what stood there before',

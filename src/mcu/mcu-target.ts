@@ -119,13 +119,17 @@ export async function keptUndamaged(store: BoardStore): Promise<KeptImage | unde
 }
 
 /** Puts back what was kept. If nothing was kept, or the board was blank, the board stays as it is. */
-export async function restoreImage(job: BoardJob, image: Image | undefined, signal: AbortSignal): Promise<void> {
+export async function restoreImage(
+  job: BoardJob,
+  image: Image | undefined,
+  signal: AbortSignal,
+): Promise<FlashReport | undefined> {
   const { board } = job;
   if (image === undefined) {
     board.log.warn({ board: board.name }, 'nothing is known of what the board held before: it stays as it is');
-    return;
+    return undefined;
   }
-  await write(job, { ...vouchedFor(image, job), name: putBack, begun: 1 }, signal);
+  return write(job, { ...vouchedFor(image, job), name: putBack, begun: 1, toStay: true }, signal);
 }
 
 /** An interrupted write is finished after at most so many attempts; then the previous program is put back. */
@@ -147,7 +151,8 @@ export async function healBoard(job: BoardJob, signal: AbortSignal): Promise<str
   if (wanted.image === undefined || begun >= maxHeals) {
     throw new McuError('board-half-written', `${job.board.name}: a write was cut, and could not be finished by itself`);
   }
-  await write(job, { ...vouchedFor(wanted.image, job), name: wanted.name, begun: begun + 1 }, signal);
+  const toStay = wanted.name === putBack ? true : undefined;
+  await write(job, { ...vouchedFor(wanted.image, job), name: wanted.name, begun: begun + 1, toStay }, signal);
   return wanted.name;
 }
 
@@ -158,7 +163,7 @@ function vouchedFor(image: Image, { board, vouch }: BoardJob): Pick<Write, 'imag
   return { image, digest, evidence };
 }
 
-interface Write extends Pick<FlashRequest, 'image' | 'expected' | 'keep'> {
+interface Write extends Pick<FlashRequest, 'image' | 'expected' | 'keep' | 'toStay'> {
   /** The digest of the payload or file from which the image was read, or of the image itself. The evidence names it. */
   readonly digest: string;
   readonly evidence: Verified;
@@ -172,14 +177,15 @@ interface Write extends Pick<FlashRequest, 'image' | 'expected' | 'keep'> {
  */
 async function write(
   job: Omit<BoardJob, 'vouch'>,
-  { image, digest, evidence, name, begun, expected, keep }: Write,
+  { digest, evidence, name, begun, ...request }: Write,
   signal: AbortSignal,
 ): Promise<FlashReport> {
   const { board, store } = job;
+  const { image } = request;
   assert(evidence.digest === digest, `${board.name}: the evidence is of ${evidence.digest}, and not of ${digest}`);
   const beforeWriting = async (): Promise<void> => store.beginWriting({ name, at: now(board), begun, image });
   const onProgress = progressOf(board.name, job.onProgress);
-  const report = await flash({ image, expected, keep, beforeWriting, onProgress }, board, signal);
+  const report = await flash({ ...request, beforeWriting, onProgress }, board, signal);
   await store.remember(factsOf(report, image, name, board));
   return report;
 }
@@ -189,8 +195,18 @@ function now({ clock }: Board): string {
 }
 
 function factsOf(report: FlashReport, image: Image, name: string, board: Board): FlashedImage {
-  const { chip, imageDigest, repeated, roundTripMs } = report;
-  return { chip: chip.name, imageDigest, name, at: now(board), attempts: repeated + 1, roundTripMs, image };
+  const { chip, imageDigest, known, boots, repeated, roundTripMs } = report;
+  return {
+    chip: chip.name,
+    imageDigest,
+    name,
+    at: now(board),
+    known,
+    boots,
+    attempts: repeated + 1,
+    roundTripMs,
+    image,
+  };
 }
 
 function progressOf(board: string, tell: (progress: BoardProgress) => void): (progress: FlashProgress) => void {

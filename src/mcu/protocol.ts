@@ -75,6 +75,8 @@ export type Session = MemorySession | UploadSession;
 
 interface CommonSession {
   readonly chip: Chip;
+  /** Returns what the chip starts, for people: a slot and its version. Undefined: it starts from one place only. */
+  readonly boots?: (() => Conversation<string | undefined>) | undefined;
   /** Gets back in step after a damaged turn, so that a command can begin, without a reset. Throws if that fails. */
   readonly resume: () => Conversation<void>;
   readonly start: () => Conversation<void>;
@@ -120,13 +122,35 @@ export interface ChipDigest {
   readonly ofBytes: (bytes: Uint8Array) => string;
 }
 
+/**
+ * What an image is to a chip that has several slots:
+ *
+ * - `stays`: the chip starts it, now and later
+ * - `on-trial`: it runs; the bootloader returns to the previous one at the next start, unless the application confirms it
+ * - `selected`: it starts next
+ * - `held`: it is in a slot that does not start
+ * - `absent`: it is in no slot
+ * - `unsettled`: another image is on trial or selected, and only a start decides
+ * - `unknown`: the chip cannot tell
+ */
+export type Standing = 'stays' | 'on-trial' | 'selected' | 'held' | 'absent' | 'unsettled' | 'unknown';
+
 /** A session with a chip that receives a whole image and places it itself. */
 export interface UploadSession extends CommonSession {
   readonly kind: 'upload';
-  /** Whether the chip holds this image; undefined: it cannot tell. */
-  readonly holds: (image: Image) => Conversation<boolean | undefined>;
+  readonly standing: (image: Image) => Conversation<Standing>;
+  /**
+   * Returns the image that runs: the expected one, or one that names it without having its file. Flashing that selects
+   * it again, if the chip still holds it. Undefined: the chip cannot tell.
+   */
+  readonly running?: ((expected?: Image) => Conversation<Image | undefined>) | undefined;
   /** Sends the image. Continues an interrupted upload if the protocol can. */
   readonly upload: (image: Image, onProgress: (doneBytes: number) => void) => Conversation<void>;
+  /**
+   * Makes an image that the chip holds start next: for one trial, or to stay. After `start`, the application answers
+   * again, and tells which image runs. Undefined: the chip starts what it received, and is not heard any more.
+   */
+  readonly select?: ((image: Image, toStay: boolean) => Conversation<void>) | undefined;
 }
 
 /** The unit that contains an address. */

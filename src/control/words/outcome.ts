@@ -1,5 +1,6 @@
 import type { OperationOutcome } from '../events.ts';
 import { counted } from './counted.ts';
+import { trialOfBoard } from './rows/board-rows.ts';
 import type { Said } from './rows/row.ts';
 
 type TakenList = NonNullable<Extract<OperationOutcome, { kind: 'installed' }>['list']>;
@@ -67,8 +68,10 @@ function describeList({ number, keys, revokedKeys, unknownKeys, revokedReleases 
   return `Done: list ${number} is in effect: ${said}.${unknown}`;
 }
 
-function describeFlashed({ board, version, unchanged }: Extract<OperationOutcome, { kind: 'flashed' }>): string {
-  return unchanged === true ? `Nothing to do: ${board} holds ${version} already.` : `Done: ${board} runs ${version}.`;
+function describeFlashed({ board, version, unchanged, known }: Extract<OperationOutcome, { kind: 'flashed' }>): string {
+  if (unchanged === true) return `Nothing to do: ${board} runs ${version} already.`;
+  if (known === 'sent') return `Done: ${board} has received ${version}; it cannot report what it runs.`;
+  return `Done: ${board} runs ${version}${known === 'on-trial' ? `, ${trialOfBoard}` : ''}.`;
 }
 
 function describeReboot({ version, slot, reason, goesBack }: Extract<OperationOutcome, { kind: 'rebooting' }>): Said {

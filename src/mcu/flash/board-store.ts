@@ -17,6 +17,7 @@ import { parsedJson } from '../../system/json-value.ts';
 import { McuError } from '../errors.ts';
 import { makeImage } from '../images/image.ts';
 import type { Image } from '../images/image.ts';
+import { knownBy } from './known-by.ts';
 
 const storedImage = z.object({
   format: z.enum(['intel-hex', 's-record', 'elf', 'uf2', 'mcuboot', 'raw']),
@@ -45,6 +46,9 @@ const flashedSchema = z.object({
   /** The digest of the payload or file that the image came from. */
   name: z.string(),
   at: z.string(),
+  /** How it is known that the board runs the image; missing where an older agent flashed it. */
+  known: z.enum(knownBy).optional(),
+  boots: z.string().optional(),
   attempts: z.number(),
   roundTripMs: z.number().optional(),
   image: storedImage,

@@ -5,17 +5,16 @@ import type { Board } from '../connection.ts';
 import { isBoardError, McuError } from '../errors.ts';
 import { imageOfMemory } from '../images/image.ts';
 import type { Image } from '../images/image.ts';
-import type { MemorySession, UploadSession } from '../protocol.ts';
+import type { MemorySession } from '../protocol.ts';
 import { enterBootloader, leaveBootloader } from '../reset.ts';
 import { ChipMemory } from './chip-memory.ts';
+import type { KnownBy } from './known-by.ts';
 import { MemoryJob } from './memory-job.ts';
 import type { Known } from './memory-job.ts';
+import { standingOf, UploadJob } from './upload-job.ts';
 
 /** So many of the first bytes distinguish a parked board from one with an application. */
 const parkedProbeBytes = 64;
-
-/** The flashing fails after so many uploads from which the board has kept nothing right. */
-const maxUploads = 4;
 
 /** Invariant 6: the longest wait for a board that was not changed to start its application. */
 const maxLeaveMs = 3_000;
@@ -34,9 +33,11 @@ export interface FlashRequest {
   readonly image: Image;
   /** The image that the board probably holds: the one flashed last. A wrong guess only costs time. */
   readonly expected?: Image | undefined;
+  /** The image stays, without a trial of its bootloader's: the board goes back to it. */
+  readonly toStay?: true | undefined;
   /**
-   * Called and awaited before the first change, if the protocol can read, with what the board held. Undefined: nothing
-   * to go back to, since the memory was blank, or parked by an interrupted flash.
+   * Called and awaited before the first change, if the protocol can find out what the board runs, with that. Undefined:
+   * nothing to go back to, since the memory was blank, or parked by an interrupted flash.
    */
   readonly keep?: ((previous: Image | undefined) => Promise<void>) | undefined;
   /** Called and awaited before the first change of the board; not called if it already holds the image. */
@@ -51,8 +52,9 @@ export interface FlashReport {
   /** The number of erase units written; 0: the board already held the image. An upload counts as one. */
   readonly unitsWritten: number;
   readonly unitsTotal: number;
-  /** Whether every byte of the image was compared with the content of the chip. */
-  readonly verified: boolean;
+  readonly known: KnownBy;
+  /** The slot that starts, and its version; undefined: the chip starts from one place only, or cannot tell. */
+  readonly boots: string | undefined;
   /** The number of repeated turns and units; `resets` includes the first reset. */
   readonly repeated: number;
   readonly resets: number;
@@ -62,6 +64,8 @@ export interface FlashReport {
 export interface ProbeReport {
   readonly chip: Chip;
   readonly can: readonly ('read' | 'digest' | 'erase' | 'write' | 'upload' | 'park')[];
+  /** The slot that starts, and its version; undefined: the chip starts from one place only, or cannot tell. */
+  readonly boots: string | undefined;
   readonly roundTripMs: number | undefined;
 }
 
@@ -87,20 +91,22 @@ export async function flash(request: FlashRequest, board: Board, signal: AbortSi
       await request.beforeWriting?.();
       connection.isWriting = true;
     };
-    const { rewritten, ...outcome } =
+    const { rewritten, isStarted, ...outcome } =
       connection.session.kind === 'memory'
         ? await flashMemory(connection, { ...request, beforeWriting }, report, signal)
         : await upload(connection, { ...request, beforeWriting }, report, signal);
     report({ phase: 'starting', doneBytes: request.image.sizeBytes, totalBytes: request.image.sizeBytes });
     const { chip } = connection.session;
     const { roundTripMs } = connection;
-    await connection.leave(signal);
+    const boots = await bootsOf(connection, signal);
+    if (!isStarted) await connection.leave(signal);
     report({ phase: 'done', doneBytes: request.image.sizeBytes, totalBytes: request.image.sizeBytes });
     return {
       chip,
       imageDigest: request.image.digest,
       totalBytes: request.image.sizeBytes,
       ...outcome,
+      boots,
       repeated: connection.failures + rewritten,
       resets: connection.resets,
       roundTripMs,
@@ -121,8 +127,9 @@ export async function probe(board: Board, signal: AbortSignal): Promise<ProbeRep
       if (session.parked !== undefined) can.push('park');
       can.push('write');
     }
+    const boots = await bootsOf(connection, signal);
     await connection.leave(signal);
-    return { chip: session.chip, can, roundTripMs };
+    return { chip: session.chip, can, boots, roundTripMs };
   });
 }
 
@@ -147,8 +154,9 @@ export async function planFlash(image: Image, board: Board, signal: AbortSignal)
       const job = new MemoryJob(connection, new ChipMemory(connection), image, () => {});
       plan = { chip: session.chip, unitsTotal: job.units.length, unitsDifferent: await job.countDifferent(signal) };
     } else {
-      const held = await holds(connection, image, signal);
-      plan = { chip: session.chip, unitsTotal: 1, unitsDifferent: held === undefined ? undefined : Number(!held) };
+      const standing = await standingOf(connection, image, signal);
+      const unitsDifferent = standing === 'unknown' ? undefined : Number(standing !== 'stays');
+      plan = { chip: session.chip, unitsTotal: 1, unitsDifferent };
     }
     await connection.leave(signal);
     return plan;
@@ -198,7 +206,10 @@ async function refuseUnfit(image: Image, connection: Connection, signal: AbortSi
   }
 }
 
-type Outcome = Pick<FlashReport, 'unitsWritten' | 'unitsTotal' | 'verified'> & { readonly rewritten: number };
+type Outcome = Pick<FlashReport, 'unitsWritten' | 'unitsTotal' | 'known'> & {
+  readonly rewritten: number;
+  readonly isStarted: boolean;
+};
 
 async function flashMemory(
   connection: Connection,
@@ -220,8 +231,9 @@ async function flashMemory(
   return {
     unitsWritten: job.unitsWritten,
     unitsTotal: job.units.length,
-    verified: memory.canCompare,
+    known: memory.canCompare ? 'read-back' : 'sent',
     rewritten: job.rewritten,
+    isStarted: false,
   };
 }
 
@@ -236,28 +248,20 @@ function isParked(memory: Uint8Array, parked: MemorySession['parked']): boolean 
 
 async function upload(
   connection: Connection,
-  { image, beforeWriting }: FlashRequest,
+  request: FlashRequest,
   report: OnFlashProgress,
   signal: AbortSignal,
 ): Promise<Outcome> {
-  if (await holds(connection, image, signal)) return { unitsWritten: 0, unitsTotal: 1, verified: true, rewritten: 0 };
-  await beforeWriting?.();
-  const onBytes = (doneBytes: number): void => report({ phase: 'writing', doneBytes, totalBytes: image.sizeBytes });
-  for (let rewritten = 0; rewritten < maxUploads; rewritten += 1) {
-    await connection.run((session) => uploadSession(session).upload(image, onBytes), signal);
-    const held = await holds(connection, image, signal);
-    if (held !== false) return { unitsWritten: 1, unitsTotal: 1, verified: held === true, rewritten };
-  }
-  throw new McuError('board-mismatch', 'the board does not hold the image that was sent');
+  const job = new UploadJob(connection, request, report);
+  const known = await job.bringToRun(signal);
+  const { unitsWritten, rewritten, isStarted } = job;
+  return { unitsWritten, unitsTotal: 1, known, rewritten, isStarted };
 }
 
-async function holds(connection: Connection, image: Image, signal: AbortSignal): Promise<boolean | undefined> {
-  return connection.run((session) => uploadSession(session).holds(image), signal);
-}
-
-function uploadSession(session: Connection['session']): UploadSession {
-  if (session.kind === 'upload') return session;
-  throw new McuError('board-changed', 'another kind of bootloader answers now');
+async function bootsOf(connection: Connection, signal: AbortSignal): Promise<string | undefined> {
+  return connection.run(function* ask({ boots }) {
+    return boots === undefined ? undefined : yield* boots();
+  }, signal);
 }
 
 async function readApplication(

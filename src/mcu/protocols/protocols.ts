@@ -52,7 +52,10 @@ const smp = boardProtocol({
     smp: z
       .strictObject({
         framing: z.enum(['console', 'raw']).default('console'),
-        confirm: flag().default(false).describe('The new image is kept without a trial of MCUboot’s'),
+        image: wholeNumber(0, 15).default(0).describe('Number of the image, where MCUboot has several'),
+        confirm: flag()
+          .default(false)
+          .describe('false: MCUboot tries the new image once, and its application must confirm it; true: it stays'),
       })
       .prefault({}),
   },

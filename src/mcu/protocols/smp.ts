@@ -1,17 +1,20 @@
 import { isBoardError, McuError } from '../errors.ts';
 import type { Image } from '../images/image.ts';
-import { mcubootHeader } from '../images/mcuboot.ts';
 import { discard } from '../protocol.ts';
-import type { Conversation, Exchange, Protocol, UploadSession } from '../protocol.ts';
-import { decodeCbor, encodeCbor, isArray, isMap } from './cbor.ts';
+import type { Conversation, Exchange, Protocol, Standing, UploadSession } from '../protocol.ts';
+import { decodeCbor, encodeCbor, isMap } from './cbor.ts';
 import type { CborMap } from './cbor.ts';
 import { resetPulse } from './reset-pulse.ts';
 import { consoleFraming, rawFraming } from './smp-frames.ts';
 import type { SmpFraming } from './smp-frames.ts';
+import { describeSlot, fileOf, imageNamed, runningSlot, slotsIn, standingOf, wantedOf } from './smp-slots.ts';
+import type { Slot } from './smp-slots.ts';
 
 export interface SmpSettings {
   readonly framing?: 'console' | 'raw' | undefined;
-  /** Marks the uploaded image as the one to keep. Not needed if the server writes it to the slot that it boots. */
+  /** The number of the image whose slots are written. */
+  readonly image?: number | undefined;
+  /** Keeps an uploaded image without a trial. Serial recovery always does. */
   readonly confirm?: boolean | undefined;
 }
 
@@ -19,8 +22,8 @@ export interface SmpSettings {
 const operation = { read: 0, write: 2 } as const;
 const osGroup = 0;
 const imageGroup = 1;
-const os = { reset: 5, parameters: 6 } as const;
-const image = { state: 0, upload: 1 } as const;
+const os = { echoControl: 1, reset: 5, parameters: 6 } as const;
+const image = { state: 0, upload: 1, slotInfo: 6 } as const;
 
 /** The message size for a server that does not state one: MCUboot's smallest configuration. */
 const defaultBufferBytes = 256;
@@ -53,21 +56,26 @@ export function smp(settings: SmpSettings = {}): Protocol {
 
 class Smp {
   readonly #framing: SmpFraming;
+  readonly #image: number;
   readonly #confirm: boolean;
   readonly #maxTries: number;
+  #isRecovery = false;
   #sequence = 0;
   #chunkBytes = defaultBufferBytes - uploadOverheadBytes;
   #window = 1;
 
-  constructor({ framing, confirm }: SmpSettings) {
+  constructor({ framing, image: number, confirm }: SmpSettings) {
+    this.#image = number ?? 0;
     this.#framing = framing === 'raw' ? rawFraming : consoleFraming;
     this.#maxTries = framing === 'raw' ? maxRawTries : maxTries;
     this.#confirm = confirm ?? false;
   }
 
   *connect(): Conversation<UploadSession> {
-    yield* this.#greet();
+    const list = yield* this.#greet();
     yield* this.#askParameters();
+    this.#isRecovery = yield* this.#isSerialRecovery(list);
+    if (this.#image > 0) yield* this.#requireImage(slotsIn(list));
     const everything = { start: 0, end: 2 ** 32 };
     return {
       kind: 'upload',
@@ -79,19 +87,21 @@ class Smp {
         flash: everything,
         application: everything,
       },
-      holds: (wanted) => this.#holds(wanted),
+      boots: () => this.#boots(),
+      standing: (wanted) => this.#standing(wanted),
+      running: (expected) => this.#running(expected),
       upload: (wanted, onProgress) => this.#upload(wanted, onProgress),
+      select: this.#isRecovery ? undefined : (wanted, toStay) => this.#select(wanted, toStay),
       resume: () => this.#resume(),
       start: () => this.#reset(),
     };
   }
 
-  *#greet(): Conversation<void> {
+  *#greet(): Conversation<CborMap> {
     for (let tries = 1; ; tries += 1) {
       yield* discard(quietMs);
       try {
-        yield* this.#images();
-        return;
+        return yield* this.#list();
       } catch (error) {
         if (!isBoardError(error) || tries >= maxConnects) throw error;
       }
@@ -108,33 +118,73 @@ class Smp {
   }
 
   /** Image management group, 0: the content of the slots. */
-  *#images(): Conversation<readonly CborMap[]> {
-    const { images } = yield* this.#ask(operation.read, imageGroup, image.state, {});
-    return isArray(images) ? images.filter(isMap) : [];
+  #list(): Conversation<CborMap> {
+    return this.#ask(operation.read, imageGroup, image.state, {});
+  }
+
+  *#slots(): Conversation<readonly Slot[]> {
+    return slotsIn(yield* this.#list()).filter((slot) => (slot.image ?? 0) === this.#image);
   }
 
   /**
-   * Whether the server holds the image. One that is built without image hashes cannot tell; one without any image does
-   * not.
+   * True for MCUboot's serial recovery, which receives into the slot that starts. Its lists have no `splitStatus`, and
+   * unlike the servers of Zephyr it accepts the command that switches the echo of a console.
    */
-  *#holds(wanted: Image): Conversation<boolean | undefined> {
-    const { hash } = mcubootHeader(fileOf(wanted));
-    const images = yield* this.#images();
-    const hashes = images.flatMap((entry) =>
-      entry['hash'] instanceof Uint8Array ? [Buffer.from(entry['hash']).toString('hex')] : [],
-    );
-    return images.length > 0 && hashes.length === 0 ? undefined : hashes.includes(hash);
+  *#isSerialRecovery(list: CborMap): Conversation<boolean> {
+    if ('splitStatus' in list) return false;
+    return (yield* this.#ifKnown(this.#ask(operation.write, osGroup, os.echoControl, { echo: 0 }))) !== undefined;
+  }
+
+  /** Refuses a server on which an upload with this image number would reach another image. */
+  *#requireImage(slots: readonly Slot[]): Conversation<void> {
+    const cannot = (why: string): McuError =>
+      new McuError('board-cannot', `this SMP server ${why}`, { advice: 'check `smp.image` of this target' });
+    if (slots.length > 0 && slots.every((slot) => slot.image === undefined)) {
+      throw cannot(`has only one image, and no image ${this.#image}`);
+    }
+    const info = yield* this.#ifKnown(this.#ask(operation.read, imageGroup, image.slotInfo, {}));
+    if (info !== undefined && JSON.stringify(info).includes('"upload_image_id"')) {
+      throw cannot('numbers uploads by slot, so that image numbers above 0 mean something else to it');
+    }
+  }
+
+  *#standing(wanted: Image): Conversation<Standing> {
+    return standingOf(wantedOf(wanted), yield* this.#slots(), this.#isRecovery);
+  }
+
+  *#boots(): Conversation<string | undefined> {
+    const slot = runningSlot(yield* this.#slots());
+    return slot === undefined ? undefined : describeSlot(slot);
+  }
+
+  *#running(expected?: Image): Conversation<Image | undefined> {
+    const hash = runningSlot(yield* this.#slots())?.hash;
+    if (expected?.format === 'mcuboot' && wantedOf(expected).hash === hash) return expected;
+    return hash === undefined ? undefined : imageNamed(hash);
+  }
+
+  /** Image management group, 0: a trial or, with `confirm`, for good. Asks first, since a repetition is refused. */
+  *#select(wanted: Image, toStay: boolean): Conversation<void> {
+    if ((yield* this.#standing(wanted)) !== 'held') return;
+    const hash = Buffer.from(wantedOf(wanted).hash, 'hex');
+    yield* this.#ask(operation.write, imageGroup, image.state, { hash, confirm: toStay || this.#confirm });
+  }
+
+  /** The result of a conversation; undefined: the server refuses it, as one does that lacks a command. */
+  *#ifKnown<T>(conversation: Conversation<T>): Conversation<T | undefined> {
+    try {
+      return yield* conversation;
+    } catch (error) {
+      if (isBoardError(error) && error.code === 'board-refused') return undefined;
+      throw error;
+    }
   }
 
   /** OS management group, 6: the largest message. Older servers lack this command. */
   *#askParameters(): Conversation<void> {
-    try {
-      const answer = yield* this.#ask(operation.read, osGroup, os.parameters, {});
-      const bufferBytes = answer['buf_size'];
-      if (typeof bufferBytes === 'number') this.#chunkBytes = bufferBytes - 4 - uploadOverheadBytes;
-    } catch (error) {
-      if (!isBoardError(error) || error.code !== 'board-refused') throw error;
-    }
+    const answer = yield* this.#ifKnown(this.#ask(operation.read, osGroup, os.parameters, {}));
+    const bufferBytes = answer?.['buf_size'];
+    if (typeof bufferBytes === 'number') this.#chunkBytes = bufferBytes - 4 - uploadOverheadBytes;
     this.#chunkBytes = Math.max(chunkGrain, Math.floor(this.#chunkBytes / chunkGrain) * chunkGrain);
   }
 
@@ -172,7 +222,6 @@ class Smp {
       done = Math.min(next ?? done, file.byteLength);
       onProgress(done);
     }
-    if (this.#confirm) yield* this.#confirmImage(file);
   }
 
   /** Sends new chunks, and returns the answer to the oldest one under way: the next offset, if the answer is whole. */
@@ -188,13 +237,9 @@ class Smp {
 
   #chunk(file: Uint8Array, offset: number): { readonly bytes: Uint8Array; readonly sequence: number } {
     const data = file.subarray(offset, offset + this.#chunkBytes);
-    const body: CborMap = offset === 0 ? { off: 0, data, len: file.byteLength } : { off: offset, data };
+    const first: CborMap = { ...(this.#image > 0 && { image: this.#image }), len: file.byteLength };
+    const body: CborMap = { ...(offset === 0 && first), off: offset, data };
     return this.#message(operation.write, imageGroup, image.upload, body);
-  }
-
-  *#confirmImage(file: Uint8Array): Conversation<void> {
-    const hash = Buffer.from(mcubootHeader(file).hash, 'hex');
-    yield* this.#ask(operation.write, imageGroup, image.state, { hash, confirm: true });
   }
 
   /** OS management group, 5. The reset may cut its answer. */
@@ -236,12 +281,6 @@ class Smp {
     const message = { operation: kind, group, command, sequence: this.#sequence, body: encodeCbor(body) };
     return { bytes: this.#framing.encode(message), sequence: this.#sequence };
   }
-}
-
-function fileOf({ format, segments }: Image): Uint8Array {
-  const [only] = segments;
-  if (format === 'mcuboot' && only !== undefined) return only.bytes;
-  throw new McuError('image-wrong-chip', `MCUboot takes images that are signed for it, not ${format}`);
 }
 
 function mapIn(body: Uint8Array): CborMap | undefined {

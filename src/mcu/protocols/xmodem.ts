@@ -61,7 +61,7 @@ function* connect(settings: XmodemSettings): Conversation<UploadSession> {
       flash: everything,
       application: everything,
     },
-    holds: () => silently(undefined),
+    standing: () => silently('unknown'),
     upload: (image, onProgress) => upload(image, settings, onProgress),
     resume: cancel,
     start: () => say(settings.startKeys ?? ''),

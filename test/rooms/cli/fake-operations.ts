@@ -166,6 +166,7 @@ const board: BoardReport = {
   imageDigest: `sha256:${'b'.repeat(64)}`,
   imageName: 'meter-2.hex',
   flashedAt: '2026-02-26T10:03:00.000Z',
+  known: 'read-back',
   attempts: 2,
   roundTripMs: 1.25,
 };

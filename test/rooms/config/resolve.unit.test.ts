@@ -271,7 +271,7 @@ const wholeResolved: Config = {
       bootloaderBytes: undefined,
       flashBytes: undefined,
       mcubootKeyFile: undefined,
-      smp: { framing: 'console', confirm: false },
+      smp: { framing: 'console', image: 0, confirm: false },
       xmodem: { variant: 'xmodem-1k', uploadKeys: undefined, startKeys: undefined, fileName: undefined },
     },
   ],

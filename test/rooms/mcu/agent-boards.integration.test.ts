@@ -144,9 +144,12 @@ describe.each(howMuch<readonly (typeof ways)[number][]>(ways, [ways[0]]))('agent
     expect(await gateway.json('mcu', 'flash', 'meter', file, '--plan')).toMatchObject({ unitsTotal: 7, name: 'meter' });
     expect(await programOf(meter)).toBe('old');
     const flashed = await gateway.json('mcu', 'flash', 'meter', file);
-    expect(flashed).toEqual({ kind: 'result', outcome: { kind: 'flashed', version: 'meter-2.hex', board: 'meter' } });
+    expect(flashed).toEqual({
+      kind: 'result',
+      outcome: { kind: 'flashed', version: 'meter-2.hex', board: 'meter', known: 'read-back' },
+    });
     const again = await gateway.run('mcu', 'flash', 'meter', file);
-    expect(again.stdout).toContain('Nothing to do: meter holds');
+    expect(again.stdout).toContain('Nothing to do: meter runs');
     expect(await programOf(meter)).toBe('new');
     expect(await gateway.json('mcu', 'list')).toMatchObject({
       boards: [

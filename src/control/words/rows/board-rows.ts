@@ -38,10 +38,12 @@ function describeWriting(board: BoardReport, when: When): readonly string[] {
 
 /** Describes what was flashed last, how, and when. */
 function describeImage(board: BoardReport, when: When): string {
-  const { chip, imageName, imageDigest, flashedAt, attempts, roundTripMs } = board;
+  const { chip, imageName, imageDigest, flashedAt, known, boots, attempts, roundTripMs } = board;
   if (imageDigest === undefined) return 'never flashed by this agent';
   const facts = [
     `${chip ?? 'unknown chip'}, ${nameOf(imageName)} (${imageDigest.slice(0, 19)})`,
+    known === undefined ? '' : knownWords[known],
+    boots ?? '',
     flashedAt === undefined ? '' : localTime(flashedAt, when.localOffset),
     attempts === undefined || attempts === 1 ? '' : `${attempts} attempts`,
     roundTripMs === undefined ? '' : `round trip ${roundTripMs.toFixed(1)} ms`,
@@ -49,15 +51,27 @@ function describeImage(board: BoardReport, when: When): string {
   return facts.filter((fact) => fact !== '').join(', ');
 }
 
+export const trialOfBoard =
+  'on trial: it returns to the previous image at its next start unless its application confirms';
+
+const knownWords: Readonly<Record<NonNullable<BoardReport['known']>, string>> = {
+  'active-slot': 'runs: its slot is active',
+  'on-trial': trialOfBoard,
+  otadata: 'runs: read back and selected in otadata',
+  'read-back': 'read back',
+  sent: 'sent: the board cannot report what it runs',
+};
+
 /** The name of an image; one that came with an update is named by its digest. */
 function nameOf(imageName: string | undefined): string {
   if (imageName === undefined) return 'an image';
   return imageName.startsWith('sha256:') ? `payload ${imageName.slice(0, 19)}` : imageName;
 }
 
-export function describeProbe({ name, chip, can, roundTripMs }: BoardProbe): string {
+export function describeProbe({ name, chip, can, boots, roundTripMs }: BoardProbe): string {
+  const starts = boots === undefined ? '' : `, and starts ${boots}`;
   const round = roundTripMs === undefined ? '' : `, round trip ${roundTripMs.toFixed(1)} ms`;
-  return `${name}: ${chip}; its bootloader can ${can.join(', ')}${round}.`;
+  return `${name}: ${chip}; its bootloader can ${can.join(', ')}${starts}${round}.`;
 }
 
 export function describePlan({ name, chip, unitsTotal, unitsDifferent }: BoardPlan): string {

@@ -21,6 +21,7 @@ import type {
 } from '../../../../src/control/reports.ts';
 import type { TelemetryStatus } from '../../../../src/control/telemetry-protocol.ts';
 import { displayWidth } from '../../../../src/control/words/printable.ts';
+import { knownBy } from '../../../../src/mcu/flash/known-by.ts';
 import { anyText, steering } from '../any-text.ts';
 import { beside } from '../beside.ts';
 import { noon } from '../fake-context.ts';
@@ -74,7 +75,7 @@ describe('the status of a gateway in trouble', () => {
     ],
     [
       'Boards',
-      'meter: ATmega328P, meter-2.hex (sha256:bbbbbbbbbbbb), 2026-02-26 11:03 +01:00, 2 attempts, round trip 1.3 ms; unplugged',
+      'meter: ATmega328P, meter-2.hex (sha256:bbbbbbbbbbbb), read back, 2026-02-26 11:03 +01:00, 2 attempts, round trip 1.3 ms; unplugged',
     ],
     [
       'Quarantine',
@@ -247,6 +248,8 @@ const anyBoard: fc.Arbitrary<BoardReport> = fc.record({
   imageDigest: fc.option(anyText, { nil: undefined }),
   imageName: fc.option(anyText, { nil: undefined }),
   flashedAt: fc.option(anyText, { nil: undefined }),
+  known: fc.constantFrom(undefined, ...knownBy),
+  boots: fc.option(anyText, { nil: undefined }),
   attempts: fc.option(fc.nat(), { nil: undefined }),
   roundTripMs: fc.option(fc.float({ noNaN: true }), { nil: undefined }),
 });

@@ -49,7 +49,7 @@ describe('a flash', () => {
   test('writes the pages that differ, and the first one, which was parked', async () => {
     const { model, board } = uno(old, changed);
     const report = await flash({ image: imageAt(changed) }, board, signal);
-    expect(report).toMatchObject({ unitsTotal: pages, unitsWritten: 2, verified: true, repeated: 0, resets: 1 });
+    expect(report).toMatchObject({ unitsTotal: pages, unitsWritten: 2, known: 'read-back', repeated: 0, resets: 1 });
     expect(model.ran).toEqual(['new']);
   });
 

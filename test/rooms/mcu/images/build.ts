@@ -120,13 +120,18 @@ export function uf2File(segments: readonly Segment[], family: number): Buffer {
 }
 
 /** An image as imgtool signs it (MCUboot design, "Image format"). */
-export function mcubootFile(body: Uint8Array, key?: KeyObject, protectedTlvs: Uint8Array = new Uint8Array()): Buffer {
+export function mcubootFile(
+  body: Uint8Array,
+  key?: KeyObject,
+  protectedTlvs: Uint8Array = new Uint8Array(),
+  major = 1,
+): Buffer {
   const header = Buffer.alloc(32);
   header.writeUInt32LE(0x96f3b83d, 0);
   header.writeUInt16LE(32, 8);
   header.writeUInt16LE(protectedTlvs.byteLength, 10);
   header.writeUInt32LE(body.byteLength, 12);
-  header.set([1, 2, 3, 0, 4, 0, 0, 0], 20);
+  header.set(major === 1 ? [1, 2, 3, 0, 4, 0, 0, 0] : [major], 20);
   const region = Buffer.concat([header, body, protectedTlvs]);
   const digest = createHash('sha256').update(region).digest();
   const tlvs = [tlv(0x10, digest)];

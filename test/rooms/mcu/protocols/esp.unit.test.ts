@@ -67,7 +67,7 @@ describe('a flash of an ESP32', () => {
     expect(report).toMatchObject({
       unitsTotal: sectors,
       unitsWritten: sectors,
-      verified: true,
+      known: 'read-back',
       repeated: 0,
       resets: 1,
     });
@@ -79,7 +79,7 @@ describe('a flash of an ESP32', () => {
     const { model, board } = rig(traits, old);
     const before = model.flash.operations;
     const report = await flash({ image: imageAt(old) }, board, signal);
-    expect(report).toMatchObject({ unitsWritten: 0, verified: true });
+    expect(report).toMatchObject({ unitsWritten: 0, known: 'read-back' });
     expect(model.flash.operations).toBe(before);
     expectClean(model);
   });
@@ -89,7 +89,7 @@ describe('a flash of an ESP32', () => {
     await flash({ image: imageAt(other) }, full.board, signal);
     const { model, port, board } = rig(traits, changed);
     const report = await flash({ image: imageAt(changed) }, board, signal);
-    expect(report).toMatchObject({ unitsWritten: 2, verified: true });
+    expect(report).toMatchObject({ unitsWritten: 2, known: 'read-back' });
     expect(model.ran).toEqual(['new']);
     expectClean(model);
     expect(port.clock.monotonicMs()).toBeLessThan(full.port.clock.monotonicMs() / 2);
@@ -129,7 +129,7 @@ describe('a flash of an ESP32', () => {
     port.inject({ kind: 'flip', direction: 'to-board', at, bit: 0 });
     const report = await flash({ image: imageAt(other) }, board, signal);
     expect(model.ran).toEqual(['new']);
-    expect(report).toMatchObject({ verified: true, repeated: 16 });
+    expect(report).toMatchObject({ known: 'read-back', repeated: 16 });
   });
 
   test('finds what the damaged beginning of its last write erased besides', async () => {
@@ -196,7 +196,7 @@ describe('the baud rate', () => {
       return line;
     };
     const report = await flash({ image: imageAt(other) }, { ...board, openLine }, signal);
-    expect(report).toMatchObject({ verified: true, resets: 3 });
+    expect(report).toMatchObject({ known: 'read-back', resets: 3 });
     expect(port.settings.baud).toBe(115_200);
     expect(model.ran.at(-1)).toBe('new');
   });
@@ -251,7 +251,7 @@ describe('a chip', () => {
     const { board } = rig(espTraits(name, { securesBoot: true }), other);
     const overwrites = flash({ image: imageAt(other, 0x1000) }, board, signal);
     await expect(overwrites).rejects.toMatchObject({ code: 'image-overwrites-bootloader' });
-    expect(await flash({ image: imageAt(other) }, board, signal)).toMatchObject({ verified: true });
+    expect(await flash({ image: imageAt(other) }, board, signal)).toMatchObject({ known: 'read-back' });
   });
 
   test('whose flash memory says no known size is refused, unless the size is configured', async () => {
@@ -270,7 +270,7 @@ describe('a chip', () => {
     const beside = new Uint8Array(2 * sectorBytes).fill(0x42);
     model.flash.bytes.set(beside, start + old.byteLength);
     const report = await flash({ image: imageAt(other) }, board, signal);
-    expect(report).toMatchObject({ unitsWritten: sectors / 2, verified: false });
+    expect(report).toMatchObject({ unitsWritten: sectors / 2, known: 'sent' });
     expect(model.ran).toEqual(['new']);
     expect(model.flash.bytes.subarray(start + old.byteLength, start + old.byteLength + 2 * sectorBytes)).toEqual(
       beside,
@@ -292,7 +292,7 @@ test('a configured board with an ESP is flashed at the configured rate', async (
     bootloaderBytes: undefined,
     flashBytes: undefined,
     mcubootKeyFile: undefined,
-    smp: { framing: 'console', confirm: false },
+    smp: { framing: 'console', image: 0, confirm: false },
     xmodem: { variant: 'xmodem-1k', uploadKeys: undefined, startKeys: undefined, fileName: undefined },
   };
   const openPort = async (_: string, ...line: Parameters<VirtualPort['open']>) => port.open(...line);

@@ -110,6 +110,22 @@ const subjects: Readonly<Record<string, Subject>> = {
       } satisfies Subject,
     ]),
   ),
+  ...Object.fromEntries(
+    (['swap', 'overwrite'] as const).map((mode) => [
+      `smp, an application, ${mode}`,
+      {
+        protocol: () => smp({ confirm: true }),
+        model: (programs) =>
+          new SmpModel({ programs, framing: 'console', bufferBytes: 256, server: 'application', mode }),
+        programs: { old: mcubootFile(program(1500, 1)), new: mcubootFile(program(1500, 2)) },
+        start: 0,
+        baud: 115_200,
+        mayBlankStart: false,
+        obeysNoise: false,
+        places: 8,
+      } satisfies Subject,
+    ]),
+  ),
   xmodem: {
     protocol: () => xmodem({ variant: 'xmodem' }),
     model: (programs) => new XmodemModel(programs),

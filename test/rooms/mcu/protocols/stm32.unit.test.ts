@@ -53,7 +53,7 @@ describe.each([1, 2] as const)('an STM32 that computes checksums, and acknowledg
     await flash({ image: imageOf(other) }, plain.board, signal);
     const { model, port, board } = rig({ checksumAcks: acks }, other);
     const report = await flash({ image: imageOf(other) }, board, signal);
-    expect(report).toMatchObject({ unitsWritten: pages, verified: true, repeated: 0 });
+    expect(report).toMatchObject({ unitsWritten: pages, known: 'read-back', repeated: 0 });
     expect(model.ran).toEqual(['new']);
     expect(model.violations).toEqual([]);
     expect(port.counts['to-host']).toBeLessThan(plain.port.counts['to-host'] / 5);
@@ -62,7 +62,7 @@ describe.each([1, 2] as const)('an STM32 that computes checksums, and acknowledg
 
   test('says that it holds an image by one of them, after a sample', async () => {
     const { model, board } = rig({ checksumAcks: acks }, old);
-    expect(await flash({ image: imageOf(old) }, board, signal)).toMatchObject({ unitsWritten: 0, verified: true });
+    expect(await flash({ image: imageOf(old) }, board, signal)).toMatchObject({ unitsWritten: 0, known: 'read-back' });
     const [comparedWithWhatIsRead, sample, whole] = [2, 8, 1];
     expect(model.checksums).toBe(comparedWithWhatIsRead + sample + whole);
   });
@@ -70,7 +70,7 @@ describe.each([1, 2] as const)('an STM32 that computes checksums, and acknowledg
   test('gets the pages that differ, and the first one, which was parked', async () => {
     const { model, board } = rig({ checksumAcks: acks }, changed);
     const report = await flash({ image: imageOf(changed) }, board, signal);
-    expect(report).toMatchObject({ unitsWritten: 2, verified: true });
+    expect(report).toMatchObject({ unitsWritten: 2, known: 'read-back' });
     expect(model.ran).toEqual(['new']);
   });
 });
@@ -92,7 +92,7 @@ test('a bootloader that does not follow a burst is told part by part', async () 
   await probe(tried.board, signal);
   expect(tried.model.overruns).toBeGreaterThan(0);
   const { model, board } = rig({ isSlow: true }, other);
-  expect(await flash({ image: imageOf(other) }, board, signal)).toMatchObject({ verified: true, repeated: 0 });
+  expect(await flash({ image: imageOf(other) }, board, signal)).toMatchObject({ known: 'read-back', repeated: 0 });
   expect(model.overruns).toBe(tried.model.overruns);
   expect(model.ran).toEqual(['new']);
   expect(model.violations).toEqual([]);
@@ -101,7 +101,7 @@ test('a bootloader that does not follow a burst is told part by part', async () 
 test('checksums that do not agree with what is read are not used', async () => {
   const { model, board } = rig({ checksumAcks: 0 }, other);
   expect(await probe(board, signal)).toMatchObject({ can: ['read', 'erase', 'park', 'write'] });
-  expect(await flash({ image: imageOf(other) }, board, signal)).toMatchObject({ verified: true });
+  expect(await flash({ image: imageOf(other) }, board, signal)).toMatchObject({ known: 'read-back' });
   expect(model.ran.at(-1)).toBe('new');
 });
 

@@ -1,16 +1,27 @@
-import { createHash } from 'node:crypto';
-
 import { crc16 } from '../../../../src/mcu/crc16.ts';
 import { McuError } from '../../../../src/mcu/errors.ts';
 import { decodeCbor, encodeCbor, isMap } from '../../../../src/mcu/protocols/cbor.ts';
 import type { CborMap } from '../../../../src/mcu/protocols/cbor.ts';
 import type { BoardModel, Ran, Said } from './board-model.ts';
+import { hashOf, McubootImage } from './mcuboot.ts';
+import { ApplicationServer, SerialRecovery } from './smp-servers.ts';
+import type { SmpServer, SmpServerOptions } from './smp-servers.ts';
 
-export interface SmpModelOptions {
-  /** Two images signed for MCUboot. */
+export interface SmpModelOptions extends Omit<SmpServerOptions, 'images'> {
+  /** Two images signed for MCUboot; `old` is in the first slot. */
   readonly programs: Readonly<Record<'old' | 'new', Uint8Array>>;
   readonly framing: 'console' | 'raw';
-  readonly bufferBytes: number;
+  /** Who answers: MCUboot's serial recovery, entered by a reset, or the application. */
+  readonly server?: 'recovery' | 'application';
+  readonly mode?: 'swap' | 'overwrite';
+  /** What the second slot holds. */
+  readonly other?: Uint8Array;
+  /** What the images before the flashed one hold. Without any, the server has only one image, without a number. */
+  readonly imagesBefore?: readonly Uint8Array[];
+  /** The application confirms its image when it starts. */
+  readonly confirmsItself?: boolean;
+  /** MCUboot refuses images of this content, as if their signature were wrong. */
+  readonly refuses?: Uint8Array;
 }
 
 const maxLineBytes = 128;
@@ -18,45 +29,71 @@ const sectorBytes = 4096;
 const eraseSectorMs = 85;
 const writeMs = 3;
 const characterMs = 10 / 115.2;
+/** Zephyr resets so long after its answer (MCUMGR_GRP_OS_RESET_MS); MCUboot as well. */
+const resetDelayMs = 250;
+const swapMs = 12_000;
+const bootMs = 400;
 
 /**
- * MCUboot's serial recovery as its documentation ("Serial recovery") and Zephyr's SMP pages describe it: echo, reset,
- * parameters, image list and upload, into the slot that boots. An image runs only if its digest is right.
+ * A board with MCUboot behind a serial line, and the two servers that speak SMP on it (smp-servers.ts). An image runs
+ * only if its digest is right.
  */
 export class SmpModel implements BoardModel {
   readonly resetsWhenDtr = 'asserted';
-  memory: Uint8Array;
-  readonly ran: Ran[] = [];
+  readonly #ran: Ran[] = [];
   readonly violations: string[] = [];
   readonly overruns = 0;
   dead = false;
+  readonly images: readonly McubootImage[];
   readonly #options: SmpModelOptions;
+  readonly #server: SmpServer;
+  readonly #isRecovery: boolean;
   #recovering = false;
   #line: number[] = [];
   #text = '';
-  #expected = 0;
-  #length = 0;
   #idleMs = 0;
+  #resetAtMs: number | undefined;
   #writesLeft = Number.POSITIVE_INFINITY;
+  #upMs = 0;
 
   constructor(options: SmpModelOptions) {
     this.#options = options;
-    this.memory = Uint8Array.from(options.programs.old);
+    const { programs, mode = 'swap', other, imagesBefore = [], server = 'recovery' } = options;
+    const wanted = new McubootImage(mode, Uint8Array.from(programs.old), other);
+    this.images = [...imagesBefore.map((before) => new McubootImage(mode, before)), wanted];
+    this.#isRecovery = server === 'recovery';
+    const effects = { onWrite: (erasedBytes: number): boolean => this.#wrote(erasedBytes) };
+    const serverOptions = { ...options, images: this.images };
+    this.#server = this.#isRecovery
+      ? new SerialRecovery(serverOptions, effects)
+      : new ApplicationServer(serverOptions, effects);
   }
 
-  reset(_atMs: number): void {
+  get ran(): readonly Ran[] {
+    if (this.#resetAtMs !== undefined) this.#boot(this.#resetAtMs);
+    return this.#ran;
+  }
+
+  /** What the first slot of the flashed image holds. */
+  get memory(): Uint8Array {
+    return this.#flashed.slots[0].image ?? new Uint8Array();
+  }
+
+  reset(atMs: number): void {
     if (this.dead) return;
-    this.#recovering = true;
     this.#line = [];
     this.#text = '';
-    this.#expected = 0;
+    this.#resetAtMs = undefined;
     this.#idleMs = 0;
+    if (this.#isRecovery) this.#recovering = true;
+    else this.#boot(atMs);
   }
 
-  power(_atMs: number): void {
+  power(atMs: number): void {
     this.dead = false;
     this.#writesLeft = Number.POSITIVE_INFINITY;
-    this.#boot();
+    if (this.#resetAtMs !== undefined) this.#boot(this.#resetAtMs);
+    this.#boot(atMs);
   }
 
   dieAtWrite(writes: number): void {
@@ -64,7 +101,9 @@ export class SmpModel implements BoardModel {
   }
 
   receive(byte: number, atMs: number): readonly Said[] {
-    if (this.dead || !this.#recovering) return [];
+    if (this.#resetAtMs !== undefined && atMs >= this.#resetAtMs) this.#boot(this.#resetAtMs);
+    const isListening = this.#isRecovery ? this.#recovering : atMs >= this.#upMs;
+    if (this.dead || !isListening) return [];
     this.#idleMs = Math.max(this.#idleMs, atMs);
     const packet = this.#options.framing === 'raw' ? this.#rawByte(byte) : this.#consoleByte(byte);
     const answer = packet === undefined ? undefined : this.#answer(packet);
@@ -102,7 +141,9 @@ export class SmpModel implements BoardModel {
 
   #answer(packet: Buffer): Buffer | undefined {
     if (packet.byteLength > this.#options.bufferBytes) this.violations.push(`a message of ${packet.byteLength} bytes`);
-    const body = this.#obey(packet.readUInt16BE(4), packet.readUInt8(7), requestIn(packet.subarray(8)));
+    const [isWrite, group, command] = [(packet[0] ?? 0) === 2, packet.readUInt16BE(4), packet.readUInt8(7)];
+    const body = this.#server.obey(isWrite, group, command, requestIn(packet.subarray(8)));
+    if (group === 0 && command === 5) this.#resetAtMs = this.#idleMs + resetDelayMs;
     const payload = encodeCbor(body);
     const head = Buffer.from(packet.subarray(0, 8));
     head.writeUInt8((head.readUInt8(0) & 0x07) + 1, 0);
@@ -110,50 +151,33 @@ export class SmpModel implements BoardModel {
     return Buffer.concat([head, payload]);
   }
 
-  #obey(group: number, command: number, request: CborMap): CborMap {
-    if (group === 0 && command === 6) return { buf_size: this.#options.bufferBytes, buf_count: 1 };
-    if (group === 0 && command === 5) {
-      this.#boot();
-      return { rc: 0 };
-    }
-    if (group === 1 && command === 0) return { images: this.#images() };
-    if (group === 1 && command === 1) return this.#upload(request);
-    return { rc: 8 };
+  #wrote(erasedBytes: number): boolean {
+    this.#idleMs += Math.ceil(erasedBytes / sectorBytes) * eraseSectorMs + writeMs;
+    this.#writesLeft -= 1;
+    if (this.#writesLeft < 0) this.dead = true;
+    return true;
   }
 
-  #images(): CborMap[] {
-    const hash = hashOf(this.memory);
-    return hash === undefined ? [] : [{ slot: 0, version: '1.0.0', hash }];
-  }
-
-  #upload({ off, data, len }: CborMap): CborMap {
-    if (typeof off !== 'number' || !(data instanceof Uint8Array)) return { rc: 3 };
-    if (off === 0) {
-      if (typeof len !== 'number') return { rc: 3 };
-      this.#length = len;
-      this.#expected = 0;
-      this.memory = new Uint8Array(len).fill(0xff);
-      this.#idleMs += Math.ceil(len / sectorBytes) * eraseSectorMs;
-    }
-    if (off === this.#expected) {
-      this.#writesLeft -= 1;
-      if (this.#writesLeft < 0) this.dead = true;
-      const isLast = off + data.byteLength >= this.#length;
-      const taken = isLast ? data : data.subarray(0, data.byteLength & ~3);
-      this.memory.set(taken, off);
-      this.#expected += taken.byteLength;
-      this.#idleMs += writeMs;
-    }
-    return { rc: 0, off: this.#expected };
+  get #flashed(): McubootImage {
+    return this.images.at(-1) ?? new McubootImage('swap', undefined);
   }
 
   /** MCUboot starts nothing whose digest is wrong. */
-  #boot(): void {
+  #boot(atMs: number): void {
+    this.#resetAtMs = undefined;
     this.#recovering = false;
-    const { programs } = this.#options;
-    if (Buffer.compare(this.memory, programs.new) === 0) this.ran.push('new');
-    else if (Buffer.compare(this.memory, programs.old) === 0) this.ran.push('old');
-    else this.ran.push(hashOf(this.memory) === undefined ? 'parked' : 'broken');
+    const { programs, confirmsItself, refuses } = this.#options;
+    let changed = false;
+    for (const image of this.images) {
+      if (refuses !== undefined && isEqual(image.slots[1].image, refuses)) image.erase(1, new Uint8Array());
+      changed = image.start() || changed;
+      if (confirmsItself === true) image.setNext(0, true);
+    }
+    this.#upMs = atMs + bootMs + (changed ? swapMs : 0);
+    const runs = this.memory;
+    if (isEqual(runs, programs.new)) this.#ran.push('new');
+    else if (isEqual(runs, programs.old)) this.#ran.push('old');
+    else this.#ran.push(hashOf(runs) === undefined ? 'parked' : 'broken');
   }
 
   #frame(packet: Buffer): Uint8Array {
@@ -181,11 +205,6 @@ function requestIn(body: Uint8Array): CborMap {
   }
 }
 
-/** The digest of an image that is whole, undefined for anything else. */
-function hashOf(image: Uint8Array): Uint8Array | undefined {
-  const bytes = Buffer.from(image);
-  if (bytes.byteLength < 32 || bytes.readUInt32LE(0) !== 0x96f3b83d) return undefined;
-  const end = bytes.readUInt16LE(8) + bytes.readUInt32LE(12);
-  const digest = createHash('sha256').update(bytes.subarray(0, end)).digest();
-  return bytes.includes(digest, end) ? digest : undefined;
+function isEqual(a: Uint8Array | undefined, b: Uint8Array): boolean {
+  return a !== undefined && Buffer.compare(a, b) === 0;
 }
