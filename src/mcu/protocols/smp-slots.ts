@@ -67,11 +67,9 @@ export function standingOf(wanted: Wanted, slots: readonly Slot[], isRecovery: b
   const running = runningSlot(slots);
   const pending = slots.find((slot) => slot.pending);
   if (pending !== undefined) return isRecovery || pending.hash !== wanted.hash ? 'unsettled' : 'selected';
-  if (slots.length > 0 && slots.every(({ hash }) => hash === undefined)) {
-    // the list names only images that MCUboot would start
-    return isSameVersion(running?.version, wanted.version) ? 'unknown' : 'absent';
-  }
-  const isRunning = running?.hash === wanted.hash;
+  // the list names only images that MCUboot would start, so without a hash the version has to do
+  if (running?.hash === undefined) return isSameVersion(running?.version, wanted.version) ? 'unknown' : 'absent';
+  const isRunning = running.hash === wanted.hash;
   if (reverts(slots)) return standingOnTrial(isRunning, isRecovery);
   if (isRunning) return 'stays';
   return !isRecovery && slots.some(({ hash }) => hash === wanted.hash) ? 'held' : 'absent';
