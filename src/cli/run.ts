@@ -70,7 +70,7 @@ async function tell(error: unknown, json: boolean, context: CliContext): Promise
   }
   const { renderError } = await import('./screen/pages/render-reports.ts');
   const { pageFor } = await import('./screen/page.ts');
-  const { printableJson } = await import('../control/words/printable.ts');
+  const { printableJson } = await import('../system/log/printable.ts');
   const reported = describe(error);
   if (json) context.out.write(`${printableJson({ kind: 'error', error: reported })}\n`);
   else context.err.write(renderError(reported, pageFor(context.err, context)));

@@ -2,9 +2,9 @@
 export interface PageLimits {
   /** Connections at once, including those of viewers. */
   readonly maxConnections: number;
-  /** Connections without a request yet; a new one replaces the oldest. */
+  /** Connections without a request yet. */
   readonly maxWaiting: number;
-  /** Viewers that follow at once. */
+  /** Viewers that follow at once. Beyond each bound, the address that holds the most gives way. */
   readonly maxViewers: number;
   readonly maxHeaderBytes: number;
   /** The size of a form. */

@@ -13,6 +13,7 @@ import { readGuardedFile } from '../system/files/guarded-file.ts';
 import type { Log } from '../system/log/log.ts';
 import type { Clock } from '../system/time/clock.ts';
 import { Door } from './access/door.ts';
+import { addressOf, Shares } from './access/shares.ts';
 import { DroppedFiles } from './act/dropped-file.ts';
 import { Orders } from './act/orders.ts';
 import { readAssets } from './assets.ts';
@@ -114,8 +115,11 @@ class PageServer implements AsyncDisposable {
   readonly #news: LiveNews;
   readonly #routes: Routes;
   readonly #files: DroppedFiles;
-  /** Connections without a complete request yet, by their peer, oldest first. */
-  readonly #waiting = new Map<unknown, Socket>();
+  /** Connections by their peer. */
+  readonly #open = new Map<unknown, Socket>();
+  readonly #connections: Shares<unknown>;
+  /** Connections without a complete request yet. */
+  readonly #waiting: Shares<unknown>;
   #socket: LastingSocket | undefined;
 
   constructor(deps: PageServerDeps, { place, server, door, assets }: Opened) {
@@ -127,9 +131,10 @@ class PageServer implements AsyncDisposable {
     const inner = { ...deps, limits: this.#limits };
     this.#files = new DroppedFiles(deps.stateDirectory, this.#limits);
     const acting = { orders: new Orders(inner), files: this.#files };
-    const asked = ({ socket }: IncomingMessage): void => void this.#waiting.delete(this.#peerOf(socket));
+    this.#connections = new Shares(this.#limits.maxConnections, 'newest');
+    this.#waiting = new Shares(this.#limits.maxWaiting, 'oldest');
+    const asked = ({ socket }: IncomingMessage): void => this.#waiting.delete(addressOf(socket), this.#peerOf(socket));
     this.#routes = new Routes({ ...inner, ...acting, place, door, assets, news: this.#news, asked });
-    server.maxConnections = this.#limits.maxConnections;
     server.maxRequestsPerSocket = 1;
     const isTls = deps.settings.certificateFile !== undefined;
     // behind TLS only its address identifies the connection of a request; a Unix socket has none
@@ -175,15 +180,20 @@ class PageServer implements AsyncDisposable {
     await listening;
   }
 
-  /** Bounds connections without a complete request, so that idle or endless ones keep nobody out. */
+  /** Bounds connections, and those without a complete request, so that idle or endless ones keep nobody out. */
   #admit(socket: Socket): void {
-    const peer = this.#peerOf(socket);
-    this.#waiting.set(peer, socket);
+    const [address, peer] = [addressOf(socket), this.#peerOf(socket)];
+    this.#open.set(peer, socket);
     socket.once('close', () => {
-      if (this.#waiting.get(peer) === socket) this.#waiting.delete(peer);
+      if (this.#open.get(peer) !== socket) return;
+      this.#open.delete(peer);
+      this.#connections.delete(address, peer);
+      this.#waiting.delete(address, peer);
     });
-    const [oldest] = this.#waiting.values();
-    if (this.#waiting.size > this.#limits.maxWaiting) oldest?.destroy();
+    for (const shares of [this.#connections, this.#waiting]) {
+      const givenUp = shares.add(address, peer);
+      if (givenUp !== undefined) this.#open.get(givenUp)?.destroy();
+    }
   }
 
   #peerOf(socket: Socket): unknown {

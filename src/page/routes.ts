@@ -6,6 +6,7 @@ import type { Log } from '../system/log/log.ts';
 import type { Door } from './access/door.ts';
 import { requireOurName, requireSamePage } from './access/same-page.ts';
 import type { Session } from './access/sessions.ts';
+import { addressOf } from './access/shares.ts';
 import { actionForms, saidNotice } from './act/action-forms.ts';
 import type { DroppedFiles } from './act/dropped-file.ts';
 import { orderOf } from './act/orders.ts';
@@ -76,7 +77,7 @@ export class Routes {
     if (path === '/events') {
       if (!mayLook) throw new Refusal(403, 'Log in first.');
       if (request.method === 'HEAD') throw new Refusal(405, 'This is followed with GET.');
-      await news.follow(response, () => door.mayLook(session));
+      news.follow(response, addressOf(request.socket), () => door.mayLook(session));
       return undefined;
     }
     return mayLook ? page(await news.page(this.#forViewer(session))) : page(frame('Thing Agent', loginPage(false)));

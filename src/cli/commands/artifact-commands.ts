@@ -2,7 +2,7 @@ import { dirname, join } from 'node:path';
 
 import { bytes } from '../../control/words/bytes.ts';
 import { counted } from '../../control/words/counted.ts';
-import { printable } from '../../control/words/printable.ts';
+import { printable } from '../../system/log/printable.ts';
 import { parseUtcTime } from '../../system/time/utc-time.ts';
 import { Misuse } from '../arguments/command.ts';
 import type { Command, OptionName, Typed } from '../arguments/command.ts';

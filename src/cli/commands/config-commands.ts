@@ -1,7 +1,7 @@
 import { ConfigError, describeProblem } from '../../config/errors.ts';
 import type { StatusReport } from '../../control/reports.ts';
-import { printable, printableJson } from '../../control/words/printable.ts';
 import { exitCodes } from '../../system/errors.ts';
+import { printable, printableJson } from '../../system/log/printable.ts';
 import type { Command, Typed } from '../arguments/command.ts';
 import type { CheckPlace, CliContext } from '../context.ts';
 import { renderParagraph } from '../screen/layout.ts';

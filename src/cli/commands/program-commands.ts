@@ -1,5 +1,5 @@
-import { printableJson } from '../../control/words/printable.ts';
 import { AgentError, describeError, exitCodes, systemErrorCode } from '../../system/errors.ts';
+import { printableJson } from '../../system/log/printable.ts';
 import { Misuse } from '../arguments/command.ts';
 import type { Command, Typed } from '../arguments/command.ts';
 import type { CliContext } from '../context.ts';

@@ -1,10 +1,10 @@
 import { ConfigError } from '../../config/errors.ts';
 import { isSilent } from '../../control/control-errors.ts';
 import type { DoctorFinding } from '../../control/reports.ts';
-import { printable } from '../../control/words/printable.ts';
 import type { Answers, Question } from '../../setup/propose.ts';
 import type { WrittenConfig } from '../../setup/setup.ts';
 import { exitCodes } from '../../system/errors.ts';
+import { printable } from '../../system/log/printable.ts';
 import { Misuse } from '../arguments/command.ts';
 import type { Command, Typed } from '../arguments/command.ts';
 import { shellWord } from '../arguments/shell-word.ts';

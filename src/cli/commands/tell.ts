@@ -1,5 +1,5 @@
-import { printableJson } from '../../control/words/printable.ts';
 import { exitCodes } from '../../system/errors.ts';
+import { printableJson } from '../../system/log/printable.ts';
 import type { Typed } from '../arguments/command.ts';
 import type { CliContext } from '../context.ts';
 import { renderParagraph } from '../screen/layout.ts';

@@ -1,6 +1,6 @@
-import { printable, printableJson } from '../../control/words/printable.ts';
 import { parseTime } from '../../control/words/time.ts';
 import { nestedWithin, parseExactly } from '../../system/json-value.ts';
+import { printable, printableJson } from '../../system/log/printable.ts';
 import { Misuse, throughDaemon } from '../arguments/command.ts';
 import type { Command, Typed } from '../arguments/command.ts';
 import type { CliContext } from '../context.ts';

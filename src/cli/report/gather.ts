@@ -1,7 +1,7 @@
-import { printable, printableJson } from '../../control/words/printable.ts';
 import { abortable } from '../../system/abortable.ts';
 import { AgentError, describeError, systemErrorCode } from '../../system/errors.ts';
 import { OutsideFileError } from '../../system/files/outside-file.ts';
+import { printable, printableJson } from '../../system/log/printable.ts';
 import type { Redactor } from '../../system/log/redactor.ts';
 import { Deadline } from '../../system/time/deadline.ts';
 import { CliError } from '../errors.ts';

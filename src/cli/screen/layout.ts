@@ -1,5 +1,5 @@
-import { displayWidth, fitting, printable } from '../../control/words/printable.ts';
 import type { Row, Tone } from '../../control/words/rows/row.ts';
+import { displayWidth, fitting, printable } from '../../system/log/printable.ts';
 import type { Page } from './page.ts';
 
 /** Longer texts from outside are cut to so many characters. */

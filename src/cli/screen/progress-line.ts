@@ -1,7 +1,7 @@
 import { bytes } from '../../control/words/bytes.ts';
 import { phaseTitles } from '../../control/words/phases.ts';
-import { displayWidth, fitting, printable } from '../../control/words/printable.ts';
 import { duration } from '../../control/words/time.ts';
+import { displayWidth, fitting, printable } from '../../system/log/printable.ts';
 import { type ProgressState, rateOf, timeLeftMs } from './progress-state.ts';
 
 /** The running phase on one line. The narrower the terminal, the less the line tells. */

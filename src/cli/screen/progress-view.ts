@@ -2,7 +2,7 @@ import type { OnEvent, OperationEvent } from '../../control/events.ts';
 import type { FollowedName } from '../../control/followed-operations.ts';
 import { ProgressPace } from '../../control/progress-pace.ts';
 import { operationWords } from '../../control/words/operation-words.ts';
-import { printableJson } from '../../control/words/printable.ts';
+import { printableJson } from '../../system/log/printable.ts';
 import type { CliContext } from '../context.ts';
 import { wrap } from './layout.ts';
 import { pageFor } from './page.ts';

@@ -1,4 +1,4 @@
-import { displayWidth } from '../../control/words/printable.ts';
+import { displayWidth } from '../../system/log/printable.ts';
 import type { TextOutput } from '../context.ts';
 
 /** The part of tty.WriteStream that is used here; a pipe or a file has no size. */

@@ -1,3 +1,4 @@
+import { unprintable } from '../../system/log/printable.ts';
 import type { Family, Sample } from './family.ts';
 
 export const openMetricsType = 'application/openmetrics-text; version=1.0.0; charset=utf-8';
@@ -47,6 +48,6 @@ function labelsOf({ labels }: Sample): string {
 
 /** Replaces characters that break a line, steer a terminal or are invisible. */
 function labelValue(text: string): string {
-  const seen = text.slice(0, MAX_LABEL_LENGTH).replaceAll(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu, '\u{FFFD}');
+  const seen = text.slice(0, MAX_LABEL_LENGTH).replaceAll(unprintable, '\u{FFFD}');
   return seen.replaceAll(/[\\"]/g, String.raw`\$&`);
 }

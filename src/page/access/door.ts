@@ -8,6 +8,7 @@ import type { PageSettings } from '../settings.ts';
 import { Password } from './password.ts';
 import { hasToken, Sessions } from './sessions.ts';
 import type { Session } from './sessions.ts';
+import { addressOf } from './shares.ts';
 
 export interface DoorDeps {
   readonly settings: PageSettings;
@@ -72,7 +73,7 @@ export class Door {
 
   /** The cookie of a new session; undefined: the password is wrong. Throws Refusal. */
   async login(request: IncomingMessage, given: string, signal: AbortSignal): Promise<string | undefined> {
-    const from = addressOf(request);
+    const from = addressOf(request.socket);
     if (this.#password === undefined) throw new Refusal(404, 'There is nothing here.');
     if (await this.#password.matches(given, from, signal)) return this.#cookie(this.#sessions.begin());
     this.#deps.log.warn({ from }, 'a wrong password was given to the page');
@@ -103,10 +104,4 @@ export class Door {
 /** The fingerprint of the client certificate, which TLS has checked. */
 function fingerprintOf({ socket }: IncomingMessage): string | undefined {
   return socket instanceof TLSSocket && socket.authorized ? socket.getPeerCertificate().fingerprint256 : undefined;
-}
-
-/** The address of a peer; for IPv6 its first 64 bits, since one household has all addresses with these. */
-function addressOf({ socket }: IncomingMessage): string {
-  const address = (socket.remoteAddress ?? 'this machine').replace(/^::ffff:/, '');
-  return address.includes(':') ? `${address.split(':').slice(0, 4).join(':')}::` : address;
 }

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import { TLSSocket } from 'node:tls';
 
 import { Refusal } from '../page-errors.ts';
 import type { PagePlace } from '../settings.ts';
@@ -41,14 +42,16 @@ function nameOf(host: string | undefined): string | undefined {
 
 /**
  * Refuses a request that another page made the browser send. Every current browser sends `Origin` or `Sec-Fetch-Site`;
- * a request without both does not come from a person's browser.
+ * a request without both does not come from a browser. A web server in front may end TLS, so that only the browser knows
+ * the scheme: it then sends `Sec-Fetch-Site`, as for every page over TLS.
  */
-export function requireSamePage({ headers }: IncomingMessage): void {
+export function requireSamePage({ headers, socket }: IncomingMessage): void {
   const { origin, host = '' } = headers;
   const site = headers['sec-fetch-site'];
-  const isOurs =
-    origin === undefined || (URL.canParse(origin) && new URL(origin).host === new URL(`http://${host}`).host);
-  const isSame = site === undefined || site === 'same-origin';
-  if (isOurs && isSame && (origin !== undefined || site !== undefined)) return;
+  const scheme = socket instanceof TLSSocket ? 'https:' : 'http:';
+  const own = new URL(`${scheme}//${host}`);
+  const sent = origin !== undefined && URL.canParse(origin) ? new URL(origin) : undefined;
+  const isSame = site === 'same-origin' || (site === undefined && sent?.protocol === scheme);
+  if (isSame && (origin === undefined || sent?.host === own.host)) return;
   throw new Refusal(403, 'This was asked by another page than ours.');
 }

@@ -7,7 +7,6 @@ import { describeError } from '../../system/errors.ts';
 import type { Log } from '../../system/log/log.ts';
 import type { Clock } from '../../system/time/clock.ts';
 import { possibleNow } from '../act/action-forms.ts';
-import { Refusal } from '../page-errors.ts';
 import type { PageLimits } from '../page-limits.ts';
 import { document } from '../show/document.ts';
 import type { Html } from '../show/html.ts';
@@ -80,10 +79,8 @@ export class LiveNews implements AsyncDisposable {
     );
   }
 
-  /** Adds a viewer. Throws Refusal if there are as many as may be. */
-  async follow(response: ServerResponse, mayLook: () => boolean): Promise<void> {
-    if (this.#viewers.isFull) throw new Refusal(503, 'As many as may follow what happens do so already.');
-    this.#viewers.add(response, mayLook);
+  follow(response: ServerResponse, address: string, mayLook: () => boolean): void {
+    this.#viewers.add(response, address, mayLook);
     this.tellSoon();
   }
 

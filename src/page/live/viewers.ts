@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
 
+import { Shares } from '../access/shares.ts';
 import type { PageLimits } from '../page-limits.ts';
 
 type ViewerLimits = Pick<PageLimits, 'maxViewers' | 'aliveMs' | 'stalledMs' | 'maxBacklogBytes'>;
@@ -19,11 +20,13 @@ interface News {
 export class Viewers implements Disposable {
   readonly #limits: ViewerLimits;
   readonly #viewers = new Set<Viewer>();
+  readonly #shares: Shares<Viewer>;
   readonly #last = new Map<string, News>();
   readonly #alive: NodeJS.Timeout;
 
   constructor(limits: ViewerLimits) {
     this.#limits = limits;
+    this.#shares = new Shares(limits.maxViewers, 'oldest');
     this.#alive = setInterval(() => this.#toAll(': alive\n\n', true), limits.aliveMs);
     this.#alive.unref();
   }
@@ -32,17 +35,18 @@ export class Viewers implements Disposable {
     return this.#viewers.size;
   }
 
-  get isFull(): boolean {
-    return this.#viewers.size >= this.#limits.maxViewers;
-  }
-
-  /** Adds a viewer, who gets all current news. The stream ends when the viewer may not look any more. */
-  add(response: ServerResponse, mayLook: () => boolean): void {
+  /**
+   * Adds a viewer, who gets all current news. The stream ends when the viewer may not look any more, or gives way to
+   * another one.
+   */
+  add(response: ServerResponse, address: string, mayLook: () => boolean): void {
     const viewer = new Viewer(response, this.#limits, mayLook);
     this.#viewers.add(viewer);
+    this.#shares.add(address, viewer)?.end();
     response.once('close', () => {
       viewer.leave();
       this.#viewers.delete(viewer);
+      this.#shares.delete(address, viewer);
     });
     viewer.send([...this.#last.values()].map(({ text }) => text).join(''), false);
   }

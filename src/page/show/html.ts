@@ -1,4 +1,4 @@
-import { printable } from '../../control/words/printable.ts';
+import { printable } from '../../system/log/printable.ts';
 
 /** Promise `page`: HTML that may be sent as it is. Only `html` makes it, so that every text from outside is escaped. */
 export class Html {

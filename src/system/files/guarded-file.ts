@@ -1,7 +1,7 @@
 import { constants } from 'node:fs';
 import type { Stats } from 'node:fs';
 import * as realFs from 'node:fs/promises';
-import { dirname, join, resolve } from 'node:path';
+import { dirname, join } from 'node:path';
 
 import { valueOrUndefined } from '../errors.ts';
 import { SystemError } from '../system-errors.ts';
@@ -45,7 +45,9 @@ export async function findExposures(
   ourUid = process.getuid?.() ?? ROOT,
 ): Promise<readonly Exposure[]> {
   const found = new Map<string, Exposure>();
-  const left = ['', ...partsOf(resolve(path))];
+  // as the kernel does: ".." leads out of the folder that a link before it leads to
+  const named = path.startsWith('/') ? path : `${process.cwd()}/${path}`;
+  const left = ['', ...partsOf(named)];
   let folder = { path: '/', isSticky: false };
   for (let links = 0; links <= MAX_LINKS;) {
     const part = left.shift();
@@ -54,7 +56,7 @@ export async function findExposures(
     const facts = await look(place, fs);
     if (facts === undefined) break;
     const exposure = exposureOf(place, facts, ourUid, folder.isSticky);
-    if (exposure !== undefined) found.set(place, await withMend(exposure, facts, resolve(path), fs));
+    if (exposure !== undefined) found.set(place, await withMend(exposure, facts, named, fs));
     if (facts.isSymbolicLink()) {
       links += 1;
       const target = await fs.readlink(place);

@@ -1,4 +1,5 @@
 import type { LogFields, LogLevel } from './log.ts';
+import { printable } from './printable.ts';
 
 /**
  * The reader of the lines: the journal adds the time and reads the priority; a terminal is read by a person while it
@@ -18,7 +19,7 @@ export interface LogEntry {
 
 /** One line of text without its line end, whatever the message and the fields contain. */
 export function formatLine(style: TextStyle, { at, level, message, fields }: LogEntry): string {
-  const text = printable([message, ...Object.entries(fields).flatMap(formatField)].join(' '));
+  const text = printable([formatMessage(message), ...Object.entries(fields).flatMap(formatField)].join(' '));
   const word = level.padEnd(5);
   switch (style) {
     case 'journal':
@@ -30,15 +31,13 @@ export function formatLine(style: TextStyle, { at, level, message, fields }: Log
   }
 }
 
+/** Quotes a message in which a text from outside could pass for a field, or swallow one. */
+function formatMessage(message: string): string {
+  return /^(?:[^"=\\]|"[^"=\\]*")*$/.test(message) ? message : JSON.stringify(message);
+}
+
 function formatField([name, value]: readonly [string, LogFields[string]]): readonly string[] {
   if (value === undefined) return [];
   const text = String(value);
   return [`${name}=${/[\s"=]/.test(text) || text === '' ? JSON.stringify(text) : text}`];
-}
-
-/** Escapes characters that would break the line or steer a terminal. */
-function printable(text: string): string {
-  return text.replaceAll(/[\p{Cc}\u2028\u2029]/gu, (character) =>
-    character === '\n' ? '\\n' : `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  );
 }

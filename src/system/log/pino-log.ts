@@ -6,6 +6,7 @@ import { destination, pino, stdTimeFunctions, symbols } from 'pino';
 import type { Environment } from '../processes/environment.ts';
 import { formatLine, type TextStyle } from './log-text.ts';
 import type { Log, LogFields, LogLevel } from './log.ts';
+import { escapedJson } from './printable.ts';
 import { MASK, cutText, isSecretKey, maskAddresses } from './secrets.ts';
 
 export interface LogSettings {
@@ -29,7 +30,8 @@ export function createLog({ level, format, descriptor = 2 }: LogSettings, enviro
     timestamp: stdTimeFunctions.isoTime,
     formatters: { level: (label: string) => ({ level: label }) },
   };
-  const lines = format === 'json' ? output : new TextLines(output, textStyle(descriptor, environment));
+  const json = { write: (line: string) => output.write(escapedJson(line)) };
+  const lines = format === 'json' ? json : new TextLines(output, textStyle(descriptor, environment));
   const logger = pino(options, lines);
   const write =
     (severity: LogLevel) =>

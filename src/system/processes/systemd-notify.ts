@@ -1,5 +1,6 @@
 import { describeError } from '../errors.ts';
 import type { Log } from '../log/log.ts';
+import { unprintable } from '../log/printable.ts';
 import { SystemError } from '../system-errors.ts';
 import { runProgram } from './child-process.ts';
 import type { Environment } from './environment.ts';
@@ -60,10 +61,7 @@ export function watchdogMs(environment: Environment, pid: number): number | unde
 }
 
 function oneLine(text: string): string {
-  return text
-    .replaceAll(/[\s\p{Cc}]+/gu, ' ')
-    .trim()
-    .slice(0, MAX_STATUS_LENGTH);
+  return text.replaceAll(/\s+/g, ' ').replaceAll(unprintable, ' ').trim().slice(0, MAX_STATUS_LENGTH);
 }
 
 function sendByProgram({ NOTIFY_SOCKET = '' }: Environment): SendToManager {

@@ -41,6 +41,7 @@ export interface Asked {
   readonly body?: string | Buffer;
   readonly tls?: object;
   readonly socketPath?: string;
+  readonly localAddress?: string;
 }
 
 /** The page alone, in front of operations that a test wants. */
@@ -101,9 +102,10 @@ export class PageRig implements AsyncDisposable {
     this.stack.use(await startPage(parts, place));
   }
 
-  async ask(path: string, { method = 'GET', headers = {}, body, tls, socketPath }: Asked = {}): Promise<Answer> {
+  async ask(path: string, asked: Asked = {}): Promise<Answer> {
+    const { method = 'GET', headers = {}, body, tls, socketPath, localAddress = '127.0.0.1' } = asked;
     const send = tls === undefined ? httpRequest : httpsRequest;
-    const where = socketPath === undefined ? { host: '127.0.0.1', port: this.port } : { socketPath };
+    const where = socketPath === undefined ? { host: '127.0.0.1', port: this.port, localAddress } : { socketPath };
     const request = send({ ...where, path, method, headers: { host: `127.0.0.1:${this.port}`, ...headers }, ...tls });
     request.end(body);
     const [response] = (await once(request, 'response')) as [IncomingMessage];

@@ -103,6 +103,23 @@ describe('an order', () => {
   });
 
   test.each([
+    ['with the scheme of another page', undefined, 403],
+    ['with the scheme of a web server in front, as the browser confirms', 'same-origin', 303],
+  ])('%s', async (_what, site, expected) => {
+    await rig.serve(rig.withPassword);
+    const { cookie, token } = await rig.login();
+    const { 'sec-fetch-site': _site, ...own } = rig.own;
+    const headers = {
+      ...own,
+      cookie,
+      origin: `https://127.0.0.1:${rig.port}`,
+      ...(site && { 'sec-fetch-site': site }),
+    };
+    const { status } = await rig.ask('/do', { method: 'POST', headers, body: `${hold}&token=${token}` });
+    expect(status).toBe(expected);
+  });
+
+  test.each([
     ['without a token', hold],
     ['with the token of another', `${hold}&token=x`],
   ])('%s is refused', async (_what, body) => {

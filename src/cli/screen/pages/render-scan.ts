@@ -1,4 +1,4 @@
-import { printable } from '../../../control/words/printable.ts';
+import { printable } from '../../../system/log/printable.ts';
 import type { FoundSensor, ScanReport } from '../../context.ts';
 
 /**

@@ -20,8 +20,8 @@ import type {
   BoardReport,
 } from '../../../../src/control/reports.ts';
 import type { TelemetryStatus } from '../../../../src/control/telemetry-protocol.ts';
-import { displayWidth } from '../../../../src/control/words/printable.ts';
 import { knownBy } from '../../../../src/mcu/flash/known-by.ts';
+import { displayWidth } from '../../../../src/system/log/printable.ts';
 import { anyText, steering } from '../any-text.ts';
 import { beside } from '../beside.ts';
 import { noon } from '../fake-context.ts';

@@ -11,7 +11,7 @@ import {
 } from '../../../../src/cli/screen/progress-state.ts';
 import { openProgressView } from '../../../../src/cli/screen/progress-view.ts';
 import type { OperationEvent } from '../../../../src/control/events.ts';
-import { displayWidth } from '../../../../src/control/words/printable.ts';
+import { displayWidth } from '../../../../src/system/log/printable.ts';
 import type { Clock } from '../../../../src/system/time/clock.ts';
 import { anyText, steering } from '../any-text.ts';
 import { fakeContext, stoppedClock, type FakeWorld } from '../fake-context.ts';

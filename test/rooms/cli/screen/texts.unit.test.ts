@@ -4,8 +4,8 @@ import { describe, expect, test } from 'vitest';
 import { renderRows, wrap } from '../../../../src/cli/screen/layout.ts';
 import { coloured, paintFor, plain } from '../../../../src/cli/screen/paint.ts';
 import { bytes } from '../../../../src/control/words/bytes.ts';
-import { displayWidth, fitting, printable, printableJson } from '../../../../src/control/words/printable.ts';
 import { distance, duration, localTime, parseTime } from '../../../../src/control/words/time.ts';
+import { displayWidth, fitting, printable, printableJson } from '../../../../src/system/log/printable.ts';
 import { anyText, steering } from '../any-text.ts';
 
 describe('printable', () => {

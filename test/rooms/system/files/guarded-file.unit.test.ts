@@ -70,7 +70,7 @@ describe('a file is trusted', () => {
 });
 
 describe('a file is refused', () => {
-  test.each<[string, Readonly<Record<string, Place>>, readonly string[]]>([
+  test.each<[string, Readonly<Record<string, Place>>, readonly string[], string?]>([
     ['that everybody may write', { '/etc/agent/key': { mode: 0o646 } }, ['chmod go-w /etc/agent/key']],
     ['that its group may write', { '/etc/agent/key': { mode: 0o664 } }, ['chmod go-w /etc/agent/key']],
     ['of somebody else', { '/etc/agent/key': { mode: 0o400, uid: 9 } }, ['chown root: /etc/agent/key']],
@@ -94,6 +94,18 @@ describe('a file is refused', () => {
       ['chmod go-w /srv'],
     ],
     [
+      'that ".." reaches from where a link leads, as for the kernel',
+      {
+        '/etc/trust': { mode: 0o777, to: '/open/keys' },
+        '/open': { mode: 0o755, uid: 9 },
+        '/open/keys': folder,
+        '/open/key': { mode: 0o666 },
+        '/etc/key': file,
+      },
+      ['chown root: /open', 'chmod go-w /open/key'],
+      '/etc/trust/../key',
+    ],
+    [
       'behind a link to a device, which stays as it is',
       {
         '/etc/agent/key': { mode: 0o777, to: '/dev/zero' },
@@ -108,8 +120,8 @@ describe('a file is refused', () => {
       { '/etc': { mode: 0o777 }, '/etc/agent/key': { mode: 0o777, to: '/etc/k' }, '/etc/k': { mode: 0o666 } },
       ['chmod go-w /etc', 'chmod go-w /etc/k'],
     ],
-  ])('%s', async (_, places, mends) => {
-    expect(await mendsOf(places)).toEqual(mends);
+  ])('%s', async (_, places, mends, path) => {
+    expect(await mendsOf(places, path)).toEqual(mends);
   });
 
   test('with a line for the shell whatever its name', async () => {

@@ -57,6 +57,12 @@ describe('the log', () => {
     });
   });
 
+  test('is JSON without steering or invisible characters', () => {
+    makeLog({ format: 'json' }).warn({ why: 'a\u{202E}b' }, 'slow\u{200B}');
+    expect(written()).not.toMatch(/[\p{Cf}]/u);
+    expect(JSON.parse(written())).toMatchObject({ why: 'a\u{202E}b', msg: 'slow\u{200B}' });
+  });
+
   test('leaves out what is below its level', () => {
     const log = makeLog({ level: 'warn' });
     for (const level of ['debug', 'info', 'warn', 'error'] as const) log[level]({}, `at ${level}`);

@@ -1,8 +1,8 @@
 /**
  * Characters that steer a terminal or hide in a text: control characters (C0, DEL, C1), marks that turn the writing
- * direction, invisible characters, line separators, halves of surrogate pairs.
+ * direction, invisible characters (DI: fillers, variation selectors), line separators, halves of surrogate pairs.
  */
-const unprintable = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
+export const unprintable = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{DI}]/gu;
 
 /** A text from outside with every unprintable character escaped: `\x1b`, `\u{202e}`. */
 export function printable(text: string): string {
@@ -18,7 +18,11 @@ function escaped(character: string): string {
 
 /** JSON on one line, or indented, with the same characters escaped as JSON escapes them. */
 export function printableJson(value: unknown, indent?: number): string {
-  const text = JSON.stringify(value, undefined, indent) ?? 'null';
+  return escapedJson(JSON.stringify(value, undefined, indent) ?? 'null');
+}
+
+/** A text in JSON with the same characters escaped. */
+export function escapedJson(text: string): string {
   return text.replaceAll(unprintable, (character) => (character === '\n' ? character : jsonEscaped(character)));
 }
 

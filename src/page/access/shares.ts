@@ -1,0 +1,43 @@
+import type { Socket } from 'node:net';
+
+/**
+ * What all clients together may hold of one thing. Beyond the bound, the address that holds the most gives up one, so
+ * that no address keeps others out.
+ */
+export class Shares<T> {
+  readonly #bound: number;
+  readonly #givesUp: 'oldest' | 'newest';
+  /** What each address holds, oldest first. */
+  readonly #held = new Map<string, Set<T>>();
+
+  constructor(bound: number, givesUp: 'oldest' | 'newest') {
+    this.#bound = bound;
+    this.#givesUp = givesUp;
+  }
+
+  get count(): number {
+    return [...this.#held.values()].reduce((sum, { size }) => sum + size, 0);
+  }
+
+  /** Adds one. Returns the one to be given up, which does not count any more; undefined: there is room for all. */
+  add(address: string, one: T): T | undefined {
+    this.#held.set(address, (this.#held.get(address) ?? new Set<T>()).add(one));
+    if (this.count <= this.#bound) return undefined;
+    const [largest, held] = [...this.#held].reduce((most, other) => (other[1].size > most[1].size ? other : most));
+    const given = this.#givesUp === 'oldest' ? [...held][0] : [...held].at(-1);
+    if (given !== undefined) this.delete(largest, given);
+    return given;
+  }
+
+  delete(address: string, one: T): void {
+    const held = this.#held.get(address);
+    held?.delete(one);
+    if (held?.size === 0) this.#held.delete(address);
+  }
+}
+
+/** The address of a peer; for IPv6 its first 64 bits, since one household has all addresses with these. */
+export function addressOf({ remoteAddress = 'this machine' }: Pick<Socket, 'remoteAddress'>): string {
+  const address = remoteAddress.replace(/^::ffff:/, '');
+  return address.includes(':') ? `${address.split(':').slice(0, 4).join(':')}::` : address;
+}
