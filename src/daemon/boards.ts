@@ -62,7 +62,7 @@ export async function planBoard(
 ): Promise<BoardPlan> {
   const { board, readImage } = boardNamed(name, boards);
   const plan = async (): ReturnType<typeof planFlash> =>
-    planFlash(await readImage(await readImageFile(path, signal)), board, signal);
+    planFlash(await readImage(await readImageFile(path, signal), path), board, signal);
   const { chip, unitsTotal, unitsDifferent } = await plans.run(plan, signal);
   return { name, chip: chip.name, unitsTotal, unitsDifferent };
 }

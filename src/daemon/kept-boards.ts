@@ -71,7 +71,7 @@ export class KeptBoards {
     return notingRefusals(this.#deps.security, async () => {
       const grounds = this.#groundsFor(board);
       const bytes = await file.read();
-      const image = await parts.readImage(bytes);
+      const image = await parts.readImage(bytes, file.name);
       const payloads = [{ target: board, kind: 'mcu', ...claimsOf(bytes) }] as const;
       refuseOldBoards({ payloads }, this.#deps.journal.state, this.#deps.config.trust, { allowDowngrade });
       const payload = { digest: payloadDigest(bytes), onProgress: progressTo(onEvent) };

@@ -1,6 +1,6 @@
 import { hex, McuError } from './errors.ts';
 import { endOf } from './images/image.ts';
-import type { Image, MadeFor } from './images/image.ts';
+import type { EspImageChip, Image, MadeFor } from './images/image.ts';
 
 /** Addresses from `start` up to, but not including, `end`. */
 export interface Region {
@@ -17,11 +17,13 @@ export interface Chip {
   readonly elfMachine: number | undefined;
   /** The UF2 families for this chip. */
   readonly uf2Families: readonly number[];
-  /** The chip identifier in the header of ESP images. */
-  readonly espChipId?: number | undefined;
+  /** The ESP images that it starts. Omitted if the chip does not identify itself. */
+  readonly espImages?: EspImageChip | 'none' | undefined;
   readonly flash: Region;
   /** The part of `flash` that an image may fill; the rest belongs to the bootloader. */
   readonly application: Region;
+  /** True if the chip would start what the image has at the address where it starts. Omitted if that may be anything. */
+  readonly startsWith?: ((image: Image) => boolean) | undefined;
 }
 
 export const elfMachines = { avr: 83, arm: 40, xtensa: 94, riscv: 243 } as const;
@@ -48,6 +50,11 @@ export function checkFits(image: Image, chip: Chip): void {
       );
     }
   }
+  if (chip.startsWith?.(image) === false) {
+    throw new McuError('image-overwrites-bootloader', `${chip.name} would not start what the image puts first`, {
+      advice: 'check the address: applications do not go to the address of the bootloader',
+    });
+  }
 }
 
 function isFor(madeFor: MadeFor, chip: Chip): boolean {
@@ -57,7 +64,7 @@ function isFor(madeFor: MadeFor, chip: Chip): boolean {
     case 'uf2-family':
       return chip.uf2Families.includes(madeFor.family);
     case 'esp-chip':
-      return chip.espChipId === undefined || madeFor.chipId === chip.espChipId;
+      return chip.espImages === undefined || madeFor.chip === chip.espImages;
   }
 }
 
@@ -68,6 +75,6 @@ function describe(madeFor: MadeFor): string {
     case 'uf2-family':
       return `the UF2 family ${hex(madeFor.family)}`;
     case 'esp-chip':
-      return `the ESP chip number ${madeFor.chipId}`;
+      return madeFor.chip === 'esp8266' ? 'the ESP8266' : `the ESP chip number ${madeFor.chip}`;
   }
 }

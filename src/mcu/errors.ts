@@ -6,6 +6,11 @@ import { sharedErrors } from '../system/shared-errors.ts';
  * Everything that can go wrong with a board: with its image (found before the board is touched), its port, or itself.
  */
 export class McuError extends defineErrors('McuError', {
+  'image-unknown': giveUp.refused(
+    'The file is not an image for a board.',
+    'give an Intel HEX, S-record, ELF, UF2, MCUboot or ESP image, or a raw binary: its name ends in .bin, or its target has format = "raw"',
+  ),
+  'image-unsupported': giveUp.refused('The image is of a kind that the agent cannot check or write.'),
   'image-malformed': giveUp.refused('The file is no image of the format that it seems to be.'),
   'image-checksum': giveUp.refused('A checksum inside the image is wrong.'),
   'image-truncated': giveUp.refused('The image ends too early.'),
@@ -18,7 +23,10 @@ export class McuError extends defineErrors('McuError', {
   'image-digest': giveUp.refused('The image’s own digest is wrong.'),
   'image-signature': giveUp.refused('The image is not signed with the key that this board’s images must have.'),
   'image-outside-chip': giveUp.refused('The image has bytes outside of the chip’s memory.'),
-  'image-overwrites-bootloader': giveUp.refused('The image would overwrite the board’s bootloader.'),
+  'image-overwrites-bootloader': giveUp.refused(
+    'The image would overwrite the board’s bootloader.',
+    'link the image for the smaller memory; if the boot section of an AVR is smaller (fuse bits BOOTSZ), set bootloader_bytes of the target',
+  ),
   'image-wrong-chip': giveUp.refused('The image is for another chip.'),
   'payload-damaged': retry.disk(
     'What is kept of a firmware for a board is damaged.',

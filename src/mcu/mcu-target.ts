@@ -22,14 +22,16 @@ export interface McuTargetDeps {
 
 /** The target of a board in an update. */
 export function createMcuTarget({ board, store, readImage: read }: McuTargetDeps): McuTarget {
-  const check = async (file: Uint8Array): Promise<ImageClaims> => {
-    await read(file);
-    return claimsOf(file);
-  };
+  const checkAs =
+    (fileName: string) =>
+    async (file: Uint8Array): Promise<ImageClaims> => {
+      await read(file, fileName);
+      return claimsOf(file);
+    };
   return {
     kind: 'mcu',
     name: board.name,
-    openFile: async (opening) => openPayloadFile(store.payloadPath, opening, check),
+    openFile: async (opening) => openPayloadFile(store.payloadPath, opening, checkAs(opening.payload.fileName)),
     digestOf: async (sizeBytes) => payloadDigest((await store.payload()).subarray(0, sizeBytes)),
     flash: async (payload, evidence, signal) => {
       const bytes = await store.payload();

@@ -21,6 +21,10 @@ export const mcuTargetSchema = z
     address: wholeNumber(0, 0xffff_ffff)
       .optional()
       .meta({ description: 'Where a raw binary goes', examples: [0x0800_0000] }),
+    format: z
+      .literal('raw')
+      .optional()
+      .describe('Takes files of no known format as raw binaries; without it their names must end in .bin'),
     ...allSettings(protocols),
     mcuboot_key_file: absolutePath('/etc/thing-agent/trust/mcuboot.pem')
       .optional()

@@ -20,7 +20,7 @@ import type { Image } from '../images/image.ts';
 import { knownBy } from './known-by.ts';
 
 const storedImage = z.object({
-  format: z.enum(['intel-hex', 's-record', 'elf', 'uf2', 'mcuboot', 'raw']),
+  format: z.enum(['intel-hex', 's-record', 'elf', 'uf2', 'mcuboot', 'esp', 'raw']),
   /** The digest of the image, so that a file damaged on the disk is not flashed. */
   digest: z.string(),
   segments: z.array(z.object({ address: z.number(), base64: z.string() })),

@@ -1,15 +1,16 @@
 import type { BoardSettings } from '../settings.ts';
 import type { Image } from './image.ts';
 
-/** Throws a McuError for a file that is no image for this target. */
-export type ReadBoardImage = (file: Uint8Array) => Promise<Image>;
+/** Throws a McuError for a file that is not an image for this target. Its name is omitted if it was accepted before. */
+export type ReadBoardImage = (file: Uint8Array, fileName?: string) => Promise<Image>;
 
-/** What reads the formats is loaded with the first image. */
-export function boardImageReader({ address, mcubootKeyFile }: BoardSettings): ReadBoardImage {
-  return async (file) => {
+/** The readers of the formats are loaded with the first image. */
+export function boardImageReader({ address, format, mcubootKeyFile }: BoardSettings): ReadBoardImage {
+  return async (file, fileName) => {
     const { readImage } = await import('./read-image.ts');
     const { loadMcubootKey } = await import('../mcuboot-key.ts');
     const mcubootKey = mcubootKeyFile === undefined ? undefined : await loadMcubootKey(mcubootKeyFile);
-    return readImage(file, { address, mcubootKey });
+    const isRaw = format === 'raw' || fileName === undefined || /\.bin$/i.test(fileName);
+    return readImage(file, { address, isRaw, mcubootKey });
   };
 }

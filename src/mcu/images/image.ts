@@ -8,7 +8,7 @@ export const maxImageBytes = 64 * 1024 * 1024;
 /** Blank parts of a chip's memory are left out of a backup in pieces of this size. */
 const grainBytes = 64;
 
-export type ImageFormat = 'intel-hex' | 's-record' | 'elf' | 'uf2' | 'mcuboot' | 'raw';
+export type ImageFormat = 'intel-hex' | 's-record' | 'elf' | 'uf2' | 'mcuboot' | 'esp' | 'raw';
 
 /** Consecutive bytes of the chip's memory. */
 export interface Segment {
@@ -20,7 +20,10 @@ export interface Segment {
 export type MadeFor =
   | { readonly kind: 'elf-machine'; readonly machine: number }
   | { readonly kind: 'uf2-family'; readonly family: number }
-  | { readonly kind: 'esp-chip'; readonly chipId: number };
+  | { readonly kind: 'esp-chip'; readonly chip: EspImageChip };
+
+/** The chip number in the header of ESP images. Images for an ESP8266 have a shorter header without one. */
+export type EspImageChip = number | 'esp8266';
 
 /** The content for a chip: segments sorted by address that neither overlap nor touch. */
 export interface Image {

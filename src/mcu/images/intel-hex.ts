@@ -22,8 +22,8 @@ export function readIntelHex(file: Uint8Array): Image {
     if (ended) throw new McuError('image-malformed', `line ${line.number}: text after the end record`);
     const record = readRecord(line);
     if (record.type === 0x00) pieces.push({ address: addressOf(record, base, line), bytes: record.data });
-    else if (record.type === 0x01) ended = true;
     else base = baseAfter(record, base, line);
+    ended = record.type === 0x01;
   }
   if (!ended) throw new McuError('image-truncated', 'the Intel HEX file has no end record');
   return makeImage('intel-hex', pieces);
@@ -49,9 +49,12 @@ function addressOf(record: HexRecord, base: number, line: NumberedLine): number 
 
 function baseAfter(record: HexRecord, base: number, line: NumberedLine): number {
   const [high = 0, low = 0] = record.data;
-  const expected = { 0x02: 2, 0x03: 4, 0x04: 2, 0x05: 4 }[record.type];
+  const expected = { 0x01: 0, 0x02: 2, 0x03: 4, 0x04: 2, 0x05: 4 }[record.type];
   if (expected !== record.data.byteLength) {
-    throw new McuError('image-malformed', `line ${line.number}: unknown record of type ${record.type}`);
+    throw new McuError(
+      'image-malformed',
+      `line ${line.number}: record of unknown type ${record.type}, or of another length`,
+    );
   }
   if (record.type === 0x02) return ((high << 8) | low) * 16;
   if (record.type === 0x04) return ((high << 8) | low) * 0x10000;

@@ -5,16 +5,32 @@ export interface NumberedLine {
   readonly text: string;
 }
 
-/** The lines of a text image with their numbers, without blank lines and line ends. */
+/**
+ * The text of a file, without its byte order mark. UTF-16 is decoded where its mark says so, as `>` of PowerShell
+ * writes it.
+ */
+export function textOf(file: Uint8Array): string {
+  const bytes = Buffer.from(file.buffer, file.byteOffset, file.byteLength);
+  if (bytes[0] === 0xff && bytes[1] === 0xfe) return bytes.subarray(2).toString('utf16le');
+  return (bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? bytes.subarray(3) : bytes).toString('latin1');
+}
+
+/**
+ * Comments as CCS C (`;`, its `#hexcomment`) and avrdude (`//` behind a record, its format `I`) write them. A record of
+ * Intel HEX whose colon was damaged to a semicolon is not a comment: one bit makes the difference.
+ */
+const comment = /^;(?![0-9A-F]{8}).*|\/\/.*/i;
+
+/** The lines of a text image with their numbers, without blank lines, line ends and comments. */
 export function* linesOf(file: Uint8Array): Generator<NumberedLine> {
-  const text = Buffer.from(file.buffer, file.byteOffset, file.byteLength).toString('latin1');
+  const text = textOf(file);
   let number = 0;
   let from = 0;
   while (from < text.length) {
     const newline = text.indexOf('\n', from);
     const to = newline < 0 ? text.length : newline;
     number += 1;
-    const line = text.slice(from, to).trim();
+    const line = text.slice(from, to).trim().replace(comment, '').trimEnd();
     if (line !== '') yield { number, text: line };
     from = to + 1;
   }

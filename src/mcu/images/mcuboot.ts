@@ -12,7 +12,10 @@ const protectedMagic = 0x6908;
 const maxTlvs = 64;
 const counterBytes = 4;
 
-/** Types of TLVs (MCUboot design, "Image format"). */
+/** Flags of the header: IMAGE_F_ENCRYPTED_AES128 and IMAGE_F_ENCRYPTED_AES256 (bootutil/image.h). */
+const encryptedFlags = 0x4 | 0x8;
+
+/** Types of TLVs (MCUboot design, "Image format"; bootutil/image.h). */
 const tlv = {
   sha256: 0x10,
   sha384: 0x11,
@@ -21,6 +24,7 @@ const tlv = {
   ecdsa: 0x22,
   rsa3072: 0x23,
   ed25519: 0x24,
+  pureSignature: 0x25,
   securityCounter: 0x50,
 } as const;
 
@@ -84,6 +88,9 @@ function counterOf(view: DataView): number | undefined {
 function checkDigest(file: Uint8Array): Signed {
   const view = new DataView(file.buffer, file.byteOffset, file.byteLength);
   if (file.byteLength < headerBytes) throw new McuError('image-truncated', 'the MCUboot image ends in its header');
+  if ((view.getUint32(16, true) & encryptedFlags) !== 0) {
+    throw unsupported('it is encrypted, and its digest is the one of the decrypted image', 'without encryption');
+  }
   const bodyEnd = view.getUint16(8, true) + view.getUint32(12, true);
   const regionEnd = bodyEnd + view.getUint16(10, true);
   if (regionEnd + 4 > file.byteLength) throw new McuError('image-truncated', 'the MCUboot image ends before its TLVs');
@@ -92,6 +99,9 @@ function checkDigest(file: Uint8Array): Signed {
   }
   const tlvs = readTlvs(view, regionEnd, trailerMagic);
   const stated = tlvs.find((entry) => hashNames.has(entry.type));
+  if (stated === undefined && tlvs.some(({ type }) => type === tlv.pureSignature)) {
+    throw unsupported('it has a pure signature and so no digest', 'without --pure');
+  }
   if (stated === undefined) throw new McuError('image-digest', 'the MCUboot image states no digest');
   const region = file.subarray(0, regionEnd);
   const digest = createHash(hashNames.get(stated.type) ?? 'sha256')
@@ -101,6 +111,12 @@ function checkDigest(file: Uint8Array): Signed {
     throw new McuError('image-digest', 'the MCUboot image is not what its digest says: it was damaged or changed');
   }
   return { region, digest, tlvs };
+}
+
+function unsupported(why: string, how: string): McuError {
+  return new McuError('image-unsupported', `the MCUboot image cannot be checked before it is written: ${why}`, {
+    advice: `sign the image ${how}`,
+  });
 }
 
 function readTlvs(view: DataView, start: number, magic: number): Tlv[] {

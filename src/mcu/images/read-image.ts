@@ -3,9 +3,12 @@ import type { KeyObject } from 'node:crypto';
 import type { ImageClaims } from '../../update/ports.ts';
 import { McuError } from '../errors.ts';
 import { readElf } from './elf.ts';
+import { isEspImage, readEspImage } from './esp-image.ts';
+import { foreignKind } from './foreign-file.ts';
 import { makeImage, maxImageBytes } from './image.ts';
-import type { Image, ImageFormat, MadeFor } from './image.ts';
+import type { Image, ImageFormat } from './image.ts';
 import { readIntelHex } from './intel-hex.ts';
+import { linesOf } from './lines.ts';
 import { mcubootHeader, mcubootMagic, readMcuboot } from './mcuboot.ts';
 import { readSRecord } from './s-record.ts';
 import { readUf2 } from './uf2.ts';
@@ -13,31 +16,36 @@ import { readUf2 } from './uf2.ts';
 export interface ImageSettings {
   /** The address for a file that has no addresses of its own. */
   readonly address?: number | undefined;
+  /** True if a file of no known format is a raw binary, because somebody stated that. */
+  readonly isRaw?: boolean | undefined;
   /** If set, only images for MCUboot that are signed with this key are accepted. */
   readonly mcubootKey?: KeyObject | undefined;
 }
 
+/** The part of a text image in which its first record must be. */
+const firstRecordBytes = 65_536;
+/** The number of bytes that a message shows of an unknown file. */
+const shownBytes = 8;
+
+const readers: Readonly<Record<ImageFormat, (file: Uint8Array, settings: ImageSettings) => Image>> = {
+  elf: readElf,
+  uf2: readUf2,
+  mcuboot: (file, { address = 0, mcubootKey }) => readMcuboot(file, address, mcubootKey),
+  'intel-hex': readIntelHex,
+  's-record': readSRecord,
+  esp: (file, settings) => readEspImage(file, addressIn(settings, 'an ESP image')),
+  raw: (file, settings) => makeImage('raw', [{ address: addressIn(settings, 'a raw binary'), bytes: file }]),
+};
+
 /** Reads an image of any known format, which its first bytes show. Throws a McuError with an `image-…` code. */
 export function readImage(file: Uint8Array, settings: ImageSettings = {}): Image {
   if (file.byteLength > 4 * maxImageBytes) throw new McuError('image-too-large', `${file.byteLength} bytes of image`);
-  const format = formatOf(file);
+  if (file.byteLength === 0) throw new McuError('image-empty', 'the file is empty');
+  const format = formatOf(file) ?? rawIf(settings.isRaw === true, file);
   if (settings.mcubootKey !== undefined && format !== 'mcuboot') {
     throw new McuError('image-signature', `this target takes only images signed for MCUboot, not ${format}`);
   }
-  switch (format) {
-    case 'elf':
-      return readElf(file);
-    case 'uf2':
-      return readUf2(file);
-    case 'mcuboot':
-      return readMcuboot(file, settings.address ?? 0, settings.mcubootKey);
-    case 'intel-hex':
-      return readIntelHex(file);
-    case 's-record':
-      return readSRecord(file);
-    case 'raw':
-      return readRaw(file, settings.address);
-  }
+  return readers[format](file, settings);
 }
 
 /** What the signature of an image for MCUboot covers. Call this only for files that `readImage` accepted. */
@@ -47,30 +55,31 @@ export function claimsOf(file: Uint8Array): ImageClaims {
   return { securityCounter, imageVersion: version };
 }
 
-function formatOf(file: Uint8Array): ImageFormat {
+/** The format that the file begins with; undefined if it is none of the known ones. */
+function formatOf(file: Uint8Array): ImageFormat | undefined {
   const start = Buffer.from(file.buffer, file.byteOffset, Math.min(16, file.byteLength));
   const word = start.byteLength < 4 ? 0 : start.readUInt32LE(0);
   if (word === 0x464c457f) return 'elf';
   if (word === 0x0a324655) return 'uf2';
   if (word === mcubootMagic) return 'mcuboot';
-  const text = start.toString('latin1').trimStart();
-  if (/^:[0-9A-Fa-f]{2}/.test(text)) return 'intel-hex';
-  if (/^S[0-9][0-9A-Fa-f]{2}/.test(text)) return 's-record';
-  return 'raw';
+  if (isEspImage(file)) return 'esp';
+  const [first] = linesOf(file.subarray(0, firstRecordBytes));
+  const text = first?.text ?? '';
+  if (/^:[0-9A-F]{2}/i.test(text)) return 'intel-hex';
+  return /^S[0-9][0-9A-F]{2}/i.test(text) ? 's-record' : undefined;
 }
 
-function readRaw(file: Uint8Array, address: number | undefined): Image {
-  if (address === undefined) {
-    throw new McuError('image-address-missing', 'a raw binary does not say where it goes', {
-      advice: 'give the address in the configuration of the target, or use HEX, S-record, ELF or UF2',
-    });
-  }
-  return makeImage('raw', [{ address, bytes: file }], espChipOf(file));
+/** Throws `image-unknown` for a file that is obviously something else, whatever was stated of it. */
+function rawIf(isStated: boolean, file: Uint8Array): 'raw' {
+  const kind = foreignKind(file);
+  if (kind === undefined && isStated) return 'raw';
+  const beginning = Buffer.from(file.subarray(0, shownBytes)).toString('hex');
+  throw new McuError('image-unknown', `the file is ${kind ?? `in no known format: it begins with ${beginning}`}`);
 }
 
-/** The chip that the image header of an ESP32 or later names (esptool documentation, "Firmware Image Format"). */
-function espChipOf(file: Uint8Array): MadeFor | undefined {
-  const [magic] = file;
-  if (magic !== 0xe9 || file.byteLength < 24) return undefined;
-  return { kind: 'esp-chip', chipId: new DataView(file.buffer, file.byteOffset).getUint16(12, true) };
+function addressIn({ address }: ImageSettings, what: string): number {
+  if (address !== undefined) return address;
+  throw new McuError('image-address-missing', `${what} does not contain its address in the flash memory`, {
+    advice: 'give the address in the configuration of the target, or use HEX, S-record, ELF or UF2',
+  });
 }

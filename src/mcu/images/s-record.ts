@@ -40,7 +40,7 @@ function readRecord(line: NumberedLine): SRecord {
     throw new McuError('image-truncated', `line ${line.number}: not as long as its length byte says`);
   }
   if (sumOf(bytes) !== 0xff) throw new McuError('image-checksum', `line ${line.number}: wrong checksum`);
-  return { type: line.text.slice(0, 2), body: bytes.subarray(1, -1) };
+  return { type: line.text.slice(0, 2).toUpperCase(), body: bytes.subarray(1, -1) };
 }
 
 function checkCount(stated: number, seen: number, line: NumberedLine): void {

@@ -8,6 +8,7 @@ const secondMagic = 0x9e5d5157;
 const lastMagic = 0x0ab16f30;
 const maxPayloadBytes = 476;
 const notForFlash = 0x0001;
+const holdsFiles = 0x1000;
 const namesFamily = 0x2000;
 
 interface Uf2Block {
@@ -20,7 +21,8 @@ interface Uf2Block {
 }
 
 /**
- * UF2 (github.com/microsoft/uf2, "File format"): every block must occur exactly once, and all must be for one family.
+ * UF2 (github.com/microsoft/uf2, "File format"): every block must occur exactly once, and those for the flash memory must
+ * name one chip family. "It is recommended that new bootloaders […] refuse to flash UF2 files without it."
  */
 export function readUf2(file: Uint8Array): Image {
   if (file.byteLength % blockBytes !== 0 || file.byteLength > 2 * maxImageBytes) {
@@ -28,16 +30,23 @@ export function readUf2(file: Uint8Array): Image {
   }
   const blocks = Array.from({ length: file.byteLength / blockBytes }, (_, index) =>
     readBlock(file.subarray(index * blockBytes, (index + 1) * blockBytes), index),
-  ).filter((block) => (block.flags & notForFlash) === 0);
-  const [first] = blocks;
-  if (first === undefined) throw new McuError('image-empty', 'the UF2 file holds nothing for the flash memory');
-  checkSequence(blocks, first);
-  const pieces: Segment[] = blocks.map(({ address, bytes }) => ({ address, bytes }));
-  return makeImage(
-    'uf2',
-    pieces,
-    first.family === undefined ? undefined : { kind: 'uf2-family', family: first.family },
   );
+  if (blocks.some(({ flags }) => (flags & holdsFiles) !== 0)) {
+    throw new McuError('image-unsupported', 'the UF2 file is a container of files, not the content of a flash memory');
+  }
+  const forFlash = blocks.filter(({ flags }) => (flags & notForFlash) === 0);
+  const [first] = forFlash;
+  if (first === undefined) throw new McuError('image-empty', 'the UF2 file holds nothing for the flash memory');
+  const { family } = first;
+  if (forFlash.some((block) => block.family !== family)) {
+    throw new McuError('image-wrong-chip', 'the UF2 file is for several chip families; give one of them');
+  }
+  if (family === undefined) {
+    throw new McuError('image-wrong-chip', 'the UF2 file does not name the chip family that it is for');
+  }
+  checkSequence(blocks, first);
+  const pieces: Segment[] = forFlash.map(({ address, bytes }) => ({ address, bytes }));
+  return makeImage('uf2', pieces, { kind: 'uf2-family', family });
 }
 
 function readBlock(block: Uint8Array, index: number): Uf2Block {
@@ -59,9 +68,6 @@ function readBlock(block: Uint8Array, index: number): Uf2Block {
 }
 
 function checkSequence(blocks: readonly Uf2Block[], first: Uf2Block): void {
-  if (blocks.some((block) => block.family !== first.family)) {
-    throw new McuError('image-wrong-chip', 'the UF2 file is for several chip families; give one of them');
-  }
   const seen = new Set(blocks.map((block) => block.number));
   const complete = seen.size === blocks.length && blocks.every((block) => block.number < block.count);
   if (!complete || blocks.length !== first.count || blocks.some((block) => block.count !== first.count)) {

@@ -11,30 +11,56 @@ export interface AvrChip extends Chip {
   readonly pageBytes: number;
 }
 
+/** The bootloader that answers, and the high fuse byte if it can read that. */
+export interface AvrBootloader {
+  readonly kind: 'optiboot' | 'atmegaboot' | 'wiring';
+  readonly highFuse?: number | undefined;
+}
+
 interface Model {
   readonly signature: string;
   readonly name: string;
   readonly flashKib: number;
   readonly pageBytes: number;
+  /** The smallest boot section. The fuse bits BOOTSZ double it up to three times. */
+  readonly leastBootBytes: number;
+  /** BOOTSZ is in the extended fuse byte, not in the high one. */
+  readonly extended?: true;
+  /** The boot section of ATmegaBOOT, where a source is known. */
+  readonly atmegabootBytes?: number;
 }
 
-/** Source: the data sheets, "Signature Bytes" and "Page Size". */
+/**
+ * Sources: the data sheets, "Signature Bytes", "Page Size" and "Boot Size Configuration". For ATmegaBOOT: boards.txt of
+ * arduino-core-avr 1.8.7, fuses and `maximum_size`.
+ */
 const models: readonly Model[] = [
-  { signature: '1e9307', name: 'ATmega8', flashKib: 8, pageBytes: 64 },
-  { signature: '1e930a', name: 'ATmega88', flashKib: 8, pageBytes: 64 },
-  { signature: '1e930f', name: 'ATmega88P', flashKib: 8, pageBytes: 64 },
-  { signature: '1e9406', name: 'ATmega168', flashKib: 16, pageBytes: 128 },
-  { signature: '1e940b', name: 'ATmega168P', flashKib: 16, pageBytes: 128 },
-  { signature: '1e9514', name: 'ATmega328', flashKib: 32, pageBytes: 128 },
-  { signature: '1e950f', name: 'ATmega328P', flashKib: 32, pageBytes: 128 },
-  { signature: '1e9516', name: 'ATmega328PB', flashKib: 32, pageBytes: 128 },
-  { signature: '1e9502', name: 'ATmega32', flashKib: 32, pageBytes: 128 },
-  { signature: '1e960a', name: 'ATmega644P', flashKib: 64, pageBytes: 256 },
-  { signature: '1e9609', name: 'ATmega644', flashKib: 64, pageBytes: 256 },
-  { signature: '1e9703', name: 'ATmega1280', flashKib: 128, pageBytes: 256 },
-  { signature: '1e9705', name: 'ATmega1284P', flashKib: 128, pageBytes: 256 },
-  { signature: '1e9801', name: 'ATmega2560', flashKib: 256, pageBytes: 256 },
+  { signature: '1e9307', name: 'ATmega8', flashKib: 8, pageBytes: 64, leastBootBytes: 256, atmegabootBytes: 1024 },
+  { signature: '1e930a', name: 'ATmega88', flashKib: 8, pageBytes: 64, leastBootBytes: 256, extended: true },
+  { signature: '1e930f', name: 'ATmega88P', flashKib: 8, pageBytes: 64, leastBootBytes: 256, extended: true },
+  { signature: '1e9406', name: 'ATmega168', flashKib: 16, pageBytes: 128, leastBootBytes: 256, extended: true },
+  { signature: '1e940b', name: 'ATmega168P', flashKib: 16, pageBytes: 128, leastBootBytes: 256, extended: true },
+  { signature: '1e9514', name: 'ATmega328', flashKib: 32, pageBytes: 128, leastBootBytes: 512, atmegabootBytes: 2048 },
+  { signature: '1e950f', name: 'ATmega328P', flashKib: 32, pageBytes: 128, leastBootBytes: 512, atmegabootBytes: 2048 },
+  { signature: '1e9516', name: 'ATmega328PB', flashKib: 32, pageBytes: 128, leastBootBytes: 512 },
+  { signature: '1e9502', name: 'ATmega32', flashKib: 32, pageBytes: 128, leastBootBytes: 512 },
+  { signature: '1e960a', name: 'ATmega644P', flashKib: 64, pageBytes: 256, leastBootBytes: 1024 },
+  { signature: '1e9609', name: 'ATmega644', flashKib: 64, pageBytes: 256, leastBootBytes: 1024 },
+  {
+    signature: '1e9703',
+    name: 'ATmega1280',
+    flashKib: 128,
+    pageBytes: 256,
+    leastBootBytes: 1024,
+    atmegabootBytes: 4096,
+  },
+  { signature: '1e9706', name: 'ATmega1284', flashKib: 128, pageBytes: 256, leastBootBytes: 1024 },
+  { signature: '1e9705', name: 'ATmega1284P', flashKib: 128, pageBytes: 256, leastBootBytes: 1024 },
+  { signature: '1e9801', name: 'ATmega2560', flashKib: 256, pageBytes: 256, leastBootBytes: 1024 },
 ];
+
+/** Optiboot's Makefiles place it 512 bytes before the end, or at the smallest boot section of the chip. */
+const optibootBytes = 512;
 
 /** A page is erased and then written; the data sheets state at most 4.5 ms for each. This is generously twice that. */
 export const pageWorkMs = 18;
@@ -42,19 +68,31 @@ export const pageWorkMs = 18;
 /** `rjmp .`: a chip that starts here waits for its bootloader instead of running half a program. */
 export const parkedPage = Uint8Array.of(0xff, 0xcf);
 
-export function avrChip(signature: Uint8Array, usualBootloaderBytes: number, settings: AvrSettings): AvrChip {
+export function avrChip(signature: Uint8Array, bootloader: AvrBootloader, settings: AvrSettings): AvrChip {
   const id = Buffer.from(signature).toString('hex');
   const model = models.find((candidate) => candidate.signature === id);
   if (model === undefined) throw new McuError('board-unknown', `no AVR with the signature ${id} is known`);
+  const { name, pageBytes } = model;
   const end = model.flashKib * 1024;
-  const bootloaderBytes = settings.bootloaderBytes ?? usualBootloaderBytes;
+  const bootStart = end - (settings.bootloaderBytes ?? bootBytesOf(model, bootloader));
   return {
-    name: model.name,
+    name,
     id,
     elfMachine: elfMachines.avr,
     uf2Families: [],
+    espImages: 'none',
     flash: { start: 0, end },
-    application: { start: 0, end: end - bootloaderBytes },
-    pageBytes: model.pageBytes,
+    // a page is erased as a whole, so the bootloader's first page is not the application's
+    application: { start: 0, end: bootStart - (bootStart % pageBytes) },
+    pageBytes,
   };
+}
+
+/** By the fuses if they are known, else by bootloader and chip; in doubt the largest boot section of the chip. */
+function bootBytesOf(model: Model, { kind, highFuse = 0xff }: AvrBootloader): number {
+  const { leastBootBytes, extended = false, atmegabootBytes } = model;
+  const startsBootloader = (highFuse & 1) === 0;
+  if (startsBootloader && !extended) return leastBootBytes << (3 - ((highFuse >> 1) & 3));
+  if (kind === 'optiboot') return Math.max(optibootBytes, leastBootBytes);
+  return (kind === 'atmegaboot' ? atmegabootBytes : undefined) ?? leastBootBytes << 3;
 }

@@ -31,8 +31,8 @@ const quietMs = 20;
 
 /** The major version: Optiboot answers 4 or more; ATmegaBOOT, from which it descends, 1. */
 const optibootMajor = 4;
-const optibootBytes = 512;
-const atmegabootBytes = 2048;
+/** AVR061, 5.12: addresses are 16-bit words. Higher ones would wrap around. */
+const addressableBytes = 128 * 1024;
 
 /** Optiboot and ATmegaBOOT. They have no checksums and no separate erase; address and page are sent in one burst. */
 export function stk500v1(settings: AvrSettings = {}): Protocol {
@@ -50,7 +50,12 @@ function* connect(settings: AvrSettings): Conversation<MemorySession> {
   const [, major = 0] = yield* ask([command.getParameter, softwareMajor], 3);
   const answer = yield* ask([command.readSignature], 5);
   const isOptiboot = major >= optibootMajor;
-  const chip = avrChip(answer.subarray(1, 4), isOptiboot ? optibootBytes : atmegabootBytes, settings);
+  const chip = avrChip(answer.subarray(1, 4), { kind: isOptiboot ? 'optiboot' : 'atmegaboot' }, settings);
+  if (chip.flash.end > addressableBytes) {
+    throw new McuError('board-cannot', `stk500v1 does not reach the whole flash memory of ${chip.name}`, {
+      advice: 'use a bootloader with the protocol stk500v2',
+    });
+  }
   return session(chip, isOptiboot);
 }
 

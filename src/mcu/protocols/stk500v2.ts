@@ -16,6 +16,7 @@ const command = {
   chipErase: 0x12,
   programFlash: 0x13,
   readFlash: 0x14,
+  readFuse: 0x18,
   readSignature: 0x1b,
 } as const;
 const statusOk = 0x00;
@@ -23,7 +24,6 @@ const frameBytes = 6;
 /** The address bit for extended addressing above 64 Ki words. */
 const extendedAddress = 0x80000000;
 
-const bootloaderBytes = 8192;
 const maxSignOns = 3;
 const quietMs = 20;
 /**
@@ -64,7 +64,14 @@ class Stk500v2 {
       const answer = yield* this.#command([command.readSignature, 4, 0x30, 0, index, 0], 4);
       signature[index] = answer[2] ?? 0;
     }
-    return this.#session(avrChip(signature, bootloaderBytes, this.#settings));
+    const bootloader = { kind: 'wiring', highFuse: yield* this.#highFuse() } as const;
+    return this.#session(avrChip(signature, bootloader, this.#settings));
+  }
+
+  /** AVR068, CMD_READ_FUSE_ISP, with the instruction for the high fuse byte; undefined if the bootloader refuses it. */
+  *#highFuse(): Conversation<number | undefined> {
+    const answer = yield* this.#converse(Uint8Array.of(command.readFuse, 4, 0x58, 0x08, 0, 0), 4, 0);
+    return answer[1] === statusOk ? answer[2] : undefined;
   }
 
   #session(chip: AvrChip): MemorySession {

@@ -268,6 +268,7 @@ const wholeResolved: Config = {
       baud: 57_600,
       reset: { command: ['/usr/bin/reset-meter'] },
       address: undefined,
+      format: undefined,
       bootloaderBytes: undefined,
       flashBytes: undefined,
       mcubootKeyFile: undefined,

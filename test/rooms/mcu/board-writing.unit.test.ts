@@ -74,7 +74,7 @@ async function flashByHand(bench: Bench, name: Name, stop?: Stop): Promise<strin
     if (steps === stop?.atStep) ending.abort(new Stopped());
   };
   if (stop?.dieAtWrite !== undefined) model.dieAtWrite(stop.dieAtWrite, true);
-  const image = readImage(name === 'third' ? third : subject.programs[name], { address: subject.start });
+  const image = readImage(name === 'third' ? third : subject.programs[name], { address: subject.start, isRaw: true });
   const payload = { digest: `sha256:${name}`, onProgress };
   const evidence = evidenceOfFile(payload.digest, { isSigned: false, allowUnsigned: true });
   return endOf(flashImage({ board, store, image, payload, evidence, name: `${name}.hex` }, ending.signal));
@@ -234,7 +234,7 @@ test('nothing is put back of which the digest is not the one that was kept with 
   const bench = benchOf();
   await flashByHand(bench, 'old');
   const { board, store } = bench;
-  const image = readImage(bench.subject.programs.new, { address: bench.subject.start });
+  const image = readImage(bench.subject.programs.new, { address: bench.subject.start, isRaw: true });
   const job = { board, store, onProgress: () => {}, vouch: evidenceOfKept };
   const other = { ...image, digest: 'sha256:another' };
   await expect(restoreImage(job, other, signal)).rejects.toMatchObject({ code: 'not-verified' });

@@ -50,7 +50,7 @@ function benchOf(subject: Subject): Bench {
 }
 
 async function asImage(file: Uint8Array, address: number): Promise<ReturnType<typeof readImage>> {
-  return readImage(file, { address });
+  return readImage(file, { address, isRaw: true });
 }
 
 const avr: Subject = {

@@ -75,6 +75,6 @@ test('a board whose port goes away at the touch is flashed when it is back', asy
     clock: port.clock,
     log: silentLog,
   };
-  await flash({ image: readImage(programs.new, { address: 0 }) }, board, signal);
+  await flash({ image: readImage(programs.new, { address: 0, isRaw: true }) }, board, signal);
   expect(model.ran).toEqual(['new']);
 });

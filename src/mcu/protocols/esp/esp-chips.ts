@@ -1,5 +1,8 @@
 import { elfMachines } from '../../chip.ts';
 import type { Chip, Region } from '../../chip.ts';
+import { isEspImage } from '../../images/esp-image.ts';
+import { endOf, sliceOf } from '../../images/image.ts';
+import type { EspImageChip, Image } from '../../images/image.ts';
 
 /**
  * Registers of the controller to which the flash memory is connected. Source: Espressif, Technical Reference Manuals,
@@ -18,8 +21,7 @@ export interface SpiRegisters {
 /** The differences between the ESP chips. */
 export interface EspFamily {
   readonly name: string;
-  /** The chip number in the header of its images; undefined: its images have none (ESP8266). */
-  readonly chipId: number | undefined;
+  readonly chipId: EspImageChip;
   /** The values of its magic register ("Chip Type Detection"). */
   readonly magics: readonly number[];
   readonly elfMachine: number;
@@ -51,7 +53,7 @@ const newer = { spi: newSpi, bootAddress: 0, modern: true, fifthWord: true, fuse
 export const espFamilies: readonly EspFamily[] = [
   {
     name: 'ESP8266',
-    chipId: undefined,
+    chipId: 'esp8266',
     magics: [0xfff0_c101],
     elfMachine: elfMachines.xtensa,
     uf2Family: 0x7eab_61ed,
@@ -94,6 +96,9 @@ export const espFamilies: readonly EspFamily[] = [
 /** Secure Boot protects everything below the partition table. */
 const partitionTableAddress = 0x8000;
 
+/** The loaders in ROM address flash memory with 24 bits. */
+const addressableBytes = 16 * 1024 * 1024;
+
 /** The smallest piece that every SPI flash can erase. */
 export const sectorBytes = 4096;
 
@@ -114,14 +119,26 @@ export function flashBytesOf(jedecId: number): number | undefined {
 }
 
 export function espChip(family: EspFamily, flashBytes: number, guardsBootloader: boolean): Chip {
-  const flash: Region = { start: 0, end: flashBytes };
+  const flash: Region = { start: 0, end: Math.min(flashBytes, addressableBytes) };
   return {
     name: family.name,
     id: (family.magics[0] ?? 0).toString(16),
     elfMachine: family.elfMachine,
     uf2Families: [family.uf2Family],
-    espChipId: family.chipId,
+    espImages: family.chipId,
     flash,
-    application: guardsBootloader ? { start: partitionTableAddress, end: flashBytes } : flash,
+    startsWith: (image) => isBootable(image, family.bootAddress),
+    application: guardsBootloader ? { ...flash, start: partitionTableAddress } : flash,
   };
+}
+
+/** ESP-IDF, "App Image Format": the descriptor of an application is behind the headers of image and first segment. */
+const descriptorAt = 24 + 8;
+const descriptorMagic = 0xabcd_5432;
+
+/** False if the image replaces what the ROM starts, and is no ESP image there or an application, as a UF2 for TinyUF2. */
+function isBootable(image: Image, address: number): boolean {
+  if (!image.segments.some((segment) => segment.address <= address && address < endOf(segment))) return true;
+  const start = sliceOf(image, address, address + descriptorAt + 4);
+  return isEspImage(start) && Buffer.from(start).readUInt32LE(descriptorAt) !== descriptorMagic;
 }

@@ -21,15 +21,21 @@ interface Model {
   readonly layout: Layout;
 }
 
-/** Pages of one size, or the sectors of F2 and F4: four of 16 KiB, one of 64, the rest of 128. */
+/** Pages of one size, perhaps in two banks, or the sectors of F2 and F4: four of 16 KiB, one of 64, the rest of 128. */
 type Layout =
-  | { readonly kind: 'pages'; readonly pageKib: number; readonly flashKib: number; readonly eraseMs: number }
+  | {
+      readonly kind: 'pages';
+      readonly pageKib: number;
+      readonly flashKib: number;
+      readonly eraseMs: number;
+      readonly banks: 1 | 2;
+    }
   | { readonly kind: 'sectors'; readonly flashKib: number };
 
 const flashStart = 0x08000000;
 const kib = 1024;
-/** Data sheets of F2 and F4: erasing a sector of 128 KiB takes at most 4 s at the lowest voltage. */
-const sectorEraseMsPerKib = 32;
+/** Data sheets of F2 and F4: at the lowest voltage, erasing a sector takes at most 0.8 s (16 KiB), 2.4 s or 4 s (128 KiB). */
+const sectorEraseMsPerKib = 50;
 
 const family = {
   f0: 0x647824b6,
@@ -41,15 +47,18 @@ const family = {
   l4: 0x00ff6919,
 } as const;
 
-function pages(pageKib: number, flashKib: number, eraseMs: number): Layout {
-  return { kind: 'pages', pageKib, flashKib, eraseMs };
+function pages(pageKib: number, flashKib: number, eraseMs: number, banks: 1 | 2 = 1): Layout {
+  return { kind: 'pages', pageKib, flashKib, eraseMs, banks };
 }
 
 function sectors(flashKib: number): Layout {
   return { kind: 'sectors', flashKib };
 }
 
-/** Sources: ST AN2606 for product identifiers; data sheets for layout and erase times of the flash. */
+/**
+ * Sources: ST AN2606 and stm32flash's dev_table.c for product identifiers and page sizes; data sheets for the sizes of the
+ * flash memory and erase times; uf2families.json for UF2.
+ */
 const models: readonly Model[] = [
   { productId: 0x410, name: 'STM32F10x medium density', uf2Family: family.f1, layout: pages(1, 128, 40) },
   { productId: 0x412, name: 'STM32F10x low density', uf2Family: family.f1, layout: pages(1, 32, 40) },
@@ -67,7 +76,7 @@ const models: readonly Model[] = [
   { productId: 0x466, name: 'STM32G03x/G04x', uf2Family: family.g0, layout: pages(2, 64, 40) },
   { productId: 0x468, name: 'STM32G431/G441', uf2Family: family.g4, layout: pages(2, 128, 25) },
   { productId: 0x435, name: 'STM32L43x/L44x', uf2Family: family.l4, layout: pages(2, 256, 25) },
-  { productId: 0x415, name: 'STM32L47x/L48x', uf2Family: family.l4, layout: pages(2, 1024, 25) },
+  { productId: 0x415, name: 'STM32L47x/L48x', uf2Family: family.l4, layout: pages(2, 1024, 25, 2) },
 ];
 
 export function stm32Chip(productId: number, settings: Stm32Settings): Stm32Chip {
@@ -75,12 +84,13 @@ export function stm32Chip(productId: number, settings: Stm32Settings): Stm32Chip
   if (model === undefined)
     throw new McuError('board-unknown', `no STM32 with the product id ${hex(productId)} is known`);
   const { layout } = model;
-  const flash = { start: flashStart, end: flashStart + (settings.flashBytes ?? layout.flashKib * kib) };
+  const flash = { start: flashStart, end: flashStart + usableBytes(layout, settings) };
   return {
     name: model.name,
     id: productId.toString(16),
     elfMachine: elfMachines.arm,
     uf2Families: [model.uf2Family],
+    espImages: 'none',
     flash,
     // the bootloader is in system memory, so the application may fill the whole flash
     application: flash,
@@ -88,6 +98,16 @@ export function stm32Chip(productId: number, settings: Stm32Settings): Stm32Chip
     eraseMs: ({ start, end }) =>
       layout.kind === 'pages' ? layout.eraseMs : ((end - start) / kib) * sectorEraseMsPerKib,
   };
+}
+
+/**
+ * Reference manual RM0351, "Flash module organization": in a smaller chip with two banks, page 256 begins the second half.
+ * Its option DUALBANK makes it one bank, and AN3155 does not define the numbers then. So only the first half is used.
+ */
+function usableBytes(layout: Layout, { flashBytes }: Stm32Settings): number {
+  const mostBytes = layout.flashKib * kib;
+  const isHalved = layout.kind === 'pages' && layout.banks === 2 && flashBytes !== undefined && flashBytes < mostBytes;
+  return isHalved ? flashBytes / 2 : (flashBytes ?? mostBytes);
 }
 
 function layoutPages(layout: Layout, { start, end }: Region): Region[] {

@@ -20,6 +20,11 @@ const mixedFamilies = Buffer.concat([
 const signed = mcubootFile(Buffer.from('application'), key.privateKey);
 const tampered = Buffer.from(signed);
 tampered.writeUInt8(0x41, 34);
+const encrypted = Buffer.from(signed);
+encrypted.writeUInt32LE(0x4, 16);
+const region = signed.subarray(0, 32 + 'application'.length);
+const withoutDigest = Buffer.concat([region, tlvArea(0x6907, [tlv(0x24, new Uint8Array(64))])]);
+const pure = Buffer.concat([region, tlvArea(0x6907, [tlv(0x25, Uint8Array.of(1)), tlv(0x24, new Uint8Array(64))])]);
 const object = elfFile([data], 83);
 object.writeUInt16LE(1, 16);
 
@@ -51,10 +56,13 @@ describe('an image file is refused as', () => {
     ['image-digest', 'an MCUboot image that was changed', tampered],
     ['image-truncated', 'an MCUboot image that is cut', signed.subarray(0, 40)],
     ['image-malformed', 'an MCUboot image without TLVs', Buffer.concat([signed.subarray(0, 43), Buffer.alloc(40)])],
+    ['image-unsupported', 'an encrypted MCUboot image', encrypted],
+    ['image-unsupported', 'an MCUboot image with a pure signature and without a digest', pure],
+    ['image-digest', 'an MCUboot image without a digest', withoutDigest],
     ['image-address-missing', 'a raw binary without address', Uint8Array.of(1, 2, 3)],
     ['image-empty', 'an empty file', new Uint8Array()],
   ])('%s: %s', (code, _, file) => {
-    expect(codeOf(() => readImage(file, file.byteLength === 0 ? { address: 0 } : {}))).toBe(code);
+    expect(codeOf(() => readImage(file, { isRaw: true }))).toBe(code);
   });
 
   test('image-signature, where a key is set: another key, no signature, another format', () => {

@@ -30,7 +30,7 @@ describe('reading an image', () => {
   );
 
   test('of a raw binary puts it where it was told', () => {
-    expect(plain(readImage(Uint8Array.of(1, 2, 3), { address: 0x8000 }).segments)).toEqual([
+    expect(plain(readImage(Uint8Array.of(1, 2, 3), { address: 0x8000, isRaw: true }).segments)).toEqual([
       { address: 0x8000, bytes: [1, 2, 3] },
     ]);
   });

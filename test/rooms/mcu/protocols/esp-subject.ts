@@ -1,4 +1,5 @@
 import { esp } from '../../../../src/mcu/protocols/esp/esp.ts';
+import { espImage } from '../../../stand-ins/boards/models/esp-image.ts';
 import { EspModel } from '../../../stand-ins/boards/models/esp-model.ts';
 import { espTraits } from '../../../stand-ins/boards/models/esp-traits.ts';
 import { program } from './fault-matrix.ts';
@@ -7,7 +8,7 @@ import type { Subject } from './fault-matrix.ts';
 export const espSubject: Subject = {
   protocol: () => esp(),
   model: (programs) => new EspModel({ programs, traits: espTraits('esp32'), start: 0x1000 }),
-  programs: { old: program(8 * 1024, 1), new: program(8 * 1024, 2) },
+  programs: { old: espImage(program(8 * 1024, 1)), new: espImage(program(8 * 1024, 2)) },
   start: 0x1000,
   baud: 115_200,
   mayBlankStart: true,

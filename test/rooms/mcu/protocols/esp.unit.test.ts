@@ -150,10 +150,12 @@ describe('a flash of an ESP32', () => {
     ['the head of its program', start, start],
     ['the head of its bootloader, although the image begins before', 0, 0x1000],
   ])('parks %s first, and writes it last', async (_, at, parked) => {
-    const { model, board } = rig(traits, other, {}, at);
+    const next = Uint8Array.from(other);
+    next.set([0xe9, 1], parked - at);
+    const { model, board } = rig(traits, next, {}, at);
     const afterErasing = 1;
     model.dieAtWrite(afterErasing, false);
-    await expect(flash({ image: imageAt(other, at) }, board, signal)).rejects.toMatchObject({ code: 'board-silent' });
+    await expect(flash({ image: imageAt(next, at) }, board, signal)).rejects.toMatchObject({ code: 'board-silent' });
     const expected = Buffer.from(old);
     expected.fill(0xff, parked - at, parked - at + sectorBytes);
     expect(Buffer.compare(model.memory, expected)).toBe(0);
@@ -289,6 +291,7 @@ test('a configured board with an ESP is flashed at the configured rate', async (
     baud: 460_800,
     reset: 'dtr',
     address: start,
+    format: undefined,
     bootloaderBytes: undefined,
     flashBytes: undefined,
     mcubootKeyFile: undefined,

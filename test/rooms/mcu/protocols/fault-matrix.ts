@@ -55,7 +55,7 @@ export function noisyProgram(bytes: number, seed: number): Uint8Array {
 }
 
 export function imageOf(subject: Subject): Image {
-  return readImage(subject.programs.new, { address: subject.start });
+  return readImage(subject.programs.new, { address: subject.start, isRaw: true });
 }
 
 interface Rig {

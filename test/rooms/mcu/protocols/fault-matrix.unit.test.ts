@@ -89,7 +89,7 @@ const subjects: Readonly<Record<string, Subject>> = {
   'esp, an ESP8266': {
     protocol: () => esp(),
     model: (programs) => new EspModel({ programs, traits: espTraits('esp8266'), start: 0 }),
-    programs: espPrograms(12 * 1024),
+    programs: espPrograms(12 * 1024, 'esp8266'),
     start: 0,
     baud: 115_200,
     mayBlankStart: true,
@@ -137,8 +137,8 @@ const subjects: Readonly<Record<string, Subject>> = {
   },
 };
 
-function espPrograms(bytes: number, chipId = 0): Programs {
-  return { old: espImage(noisyProgram(bytes, 1), chipId), new: espImage(noisyProgram(bytes, 2), chipId) };
+function espPrograms(bytes: number, chip: number | 'esp8266' = 0): Programs {
+  return { old: espImage(noisyProgram(bytes, 1), chip), new: espImage(noisyProgram(bytes, 2), chip) };
 }
 
 describe.each(Object.entries(subjects))('a flash over %s', (name, subject) => {

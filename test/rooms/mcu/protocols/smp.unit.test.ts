@@ -59,7 +59,7 @@ test('messages are as large as the server takes them, and two under way hide the
 
 test('an image that is not signed for MCUboot is refused', async () => {
   const { model, board } = recovery();
-  const raw = readImage(program(1_000, 3), { address: 0 });
+  const raw = readImage(program(1_000, 3), { address: 0, isRaw: true });
   await expect(flash({ image: raw }, board, signal)).rejects.toMatchObject({ code: 'image-wrong-chip' });
   expect(Buffer.compare(model.memory, programs.old)).toBe(0);
 });

@@ -2,7 +2,7 @@
  * simboot: a real AVR bootloader in simavr, in real time, with UART0 on a pseudo-terminal.
  *
  *   simboot -m atmega328p -b boot.hex -l ./ttyUNO [-f HZ] [-p PAGE_MS] [-u LATENCY_MS] [-i FLASH] [-o]
- *           [-c CONTROL] [-w FOLDER] [-s TIMES] [-q]
+ *           [-c CONTROL] [-w FOLDER] [-s TIMES] [-q] [-h FUSE]
  *
  *   -l  symbolic link to make to the pty
  *   -p  how long a page erase and a page write take each (data sheets: 3.7 to 4.5 ms)
@@ -14,6 +14,7 @@
  *   -s  so many times slower than real time
  *   -q  pass over the time in which the chip waits for a byte: for a bootloader that does not count how often it asks for
  *       one, and so measures time. While it waits until it may send the next one, time is passed over in any case
+ *   -h  high fuse byte, which a bootloader may read (default: 0xd8, boards.txt of arduino-core-avr for the ATmega2560)
  *   -w  append each page that changed to FOLDER/board-writes: how many bytes FOLDER/writes-0, writes-1, … have by then (the
  *       logs of a gateway's disk), its address, and its bytes in hex
  *
@@ -202,6 +203,30 @@ static uint8_t on_read_spmcsr(avr_t *chip, avr_io_addr_t address, void *paramete
   return chip->cycle < rww_busy_until ? value | 1 : value & ~1;
 }
 
+/* For an LPM within three cycles after BLBSET and SELFPRGEN were set, Z = 0 to 3 are low fuse, lock, extended and high fuse
+ * (data sheets, "Reading the Fuse and Lock Bits from Software"). simavr reads the flash memory all the same. */
+static uint8_t fuses[4] = {0xff, 0xcf, 0xfd, 0xd8}, hidden[4];
+static avr_io_write_t simavr_write_spmcsr;
+static void *simavr_write_spmcsr_parameter;
+static int fuses_show;
+
+static avr_cycle_count_t on_fuses_end(avr_t *chip, avr_cycle_count_t when, void *parameter) {
+  (void)when, (void)parameter;
+  memcpy(chip->flash, hidden, sizeof hidden);
+  fuses_show = 0;
+  return 0;
+}
+
+static void on_write_spmcsr(avr_t *chip, avr_io_addr_t address, uint8_t value, void *parameter) {
+  (void)parameter;
+  simavr_write_spmcsr(chip, address, value, simavr_write_spmcsr_parameter);
+  if ((value & 0x3f) != 0x09 || fuses_show) return;
+  memcpy(hidden, chip->flash, sizeof hidden);
+  memcpy(chip->flash, fuses, sizeof fuses);
+  fuses_show = 1;
+  avr_cycle_timer_register(chip, 5, on_fuses_end, 0);
+}
+
 /* A chip that sleeps does so for a millisecond at a time: a reset wakes it. */
 static avr_cycle_count_t on_tick(avr_t *chip, avr_cycle_count_t when, void *parameter) {
   (void)parameter;
@@ -214,6 +239,7 @@ static void on_sleep(avr_t *chip, avr_cycle_count_t cycles) {
 }
 
 static void reset(int power_on) {
+  if (fuses_show) on_fuses_end(avr, 0, 0);
   avr_reset(avr);
   avr_cycle_timer_register(avr, avr->frequency / 1000, on_tick, 0);
   if (avr->reset_flags.porf.reg) {
@@ -365,6 +391,10 @@ static void hook_peripherals(void) {
       simavr_flash_ioctl = io->ioctl;
       io->ioctl = on_flash_ioctl;
       avr_register_io_read(avr, flash->r_spm, on_read_spmcsr, 0);
+      avr_io_addr_t control = AVR_DATA_TO_IO(flash->r_spm);
+      simavr_write_spmcsr = avr->io[control].w.c;
+      simavr_write_spmcsr_parameter = avr->io[control].w.param;
+      avr->io[control].w.c = on_write_spmcsr;
     }
     if (!strcmp(io->kind, "uart") && ((avr_uart_t *)io)->name == '0') uart = (avr_uart_t *)io;
   }
@@ -495,7 +525,7 @@ int main(int argc, char **argv) {
   const char *model = "atmega328p", *bootloader = 0, *contents = 0;
   long frequency = 16000000;
   int option;
-  while ((option = getopt(argc, argv, "m:b:l:f:p:u:i:oc:w:s:q")) > 0) switch (option) {
+  while ((option = getopt(argc, argv, "m:b:l:f:p:u:i:oc:w:s:qh:")) > 0) switch (option) {
     case 'm': model = optarg; break;
     case 'b': bootloader = optarg; break;
     case 'l': link_path = optarg; break;
@@ -508,6 +538,7 @@ int main(int argc, char **argv) {
     case 'w': watched = optarg; break;
     case 'q': passes_over = 1; break;
     case 's': slowness = atof(optarg); break;
+    case 'h': fuses[3] = strtol(optarg, 0, 0); break;
     default: return 64;
   }
   if (!bootloader || !link_path) return 64;
@@ -531,6 +562,8 @@ int main(int argc, char **argv) {
   }
   if (strstr(model, "2560")) nrww_start = 0x3e000;
   else if (strstr(model, "168")) nrww_start = 0x3800;
+  else if (strstr(model, "644")) nrww_start = 0xe000;
+  else if (strstr(model, "128")) nrww_start = 0x1e000;
   load_bootloader(bootloader);
   hook_peripherals();
   signal(SIGUSR1, on_reset_signal);

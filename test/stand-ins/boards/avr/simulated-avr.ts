@@ -4,6 +4,7 @@ import { chmod, chown, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
+import { hex } from '../../../../src/mcu/errors.ts';
 import type { OpenLine } from '../../../../src/serial/line.ts';
 import { openSerialLine } from '../../../../src/serial/serial-line.ts';
 import { built } from '../build.ts';
@@ -12,7 +13,7 @@ import { modemLines, withModemLines } from '../serial/modem-lines.ts';
 const here = import.meta.dirname;
 const bootloaders = '/usr/share/arduino/hardware/arduino/avr/bootloaders';
 
-export type Bootloader = 'optiboot' | 'atmegaboot' | 'stk500v2';
+export type Bootloader = 'optiboot' | 'atmegaboot' | 'stk500v2' | 'optiboot-644p' | 'atmegaboot-1280';
 
 interface Model {
   readonly mcu: string;
@@ -23,11 +24,27 @@ interface Model {
 }
 
 const models: Readonly<Record<Bootloader, Model>> = {
-  optiboot: { mcu: 'atmega328p', baud: 115_200, hex: buildOptiboot, hasWatchdog: true },
+  optiboot: {
+    mcu: 'atmega328p',
+    baud: 115_200,
+    hex: async () => buildOptiboot('atmega328p', 0x7e00),
+    hasWatchdog: true,
+  },
+  'optiboot-644p': {
+    mcu: 'atmega644p',
+    baud: 115_200,
+    hex: async () => buildOptiboot('atmega644p', 0xfc00),
+    hasWatchdog: true,
+  },
   atmegaboot: {
     mcu: 'atmega328p',
     baud: 57_600,
     hex: async () => join(bootloaders, 'atmega/ATmegaBOOT_168_atmega328.hex'),
+  },
+  'atmegaboot-1280': {
+    mcu: 'atmega1280',
+    baud: 57_600,
+    hex: async () => join(bootloaders, 'atmega/ATmegaBOOT_168_atmega1280.hex'),
   },
   stk500v2: {
     mcu: 'atmega2560',
@@ -198,16 +215,17 @@ async function buildSimboot(): Promise<string> {
  * Debian's prebuilt optiboot_atmega328.hex is longer than its boot section and can never start an application; without
  * the LED flashes it fits. Built from the source in the same package.
  */
-async function buildOptiboot(): Promise<string> {
+async function buildOptiboot(mcu: string, start: number): Promise<string> {
   const source = join(bootloaders, 'optiboot');
   const small = '-Os -fno-inline-small-functions -fno-split-wide-types -mshort-calls -nostartfiles -Wl,--relax';
-  const place = '-Wl,--section-start=.text=0x7e00 -Wl,--section-start=.version=0x7ffe';
-  const defines = '-mmcu=atmega328p -DF_CPU=16000000L -DBAUD_RATE=115200 -DLED_START_FLASHES=0';
+  const version = start < 0x8000 ? start + 0x1fe : start + 0x3fe;
+  const place = `-Wl,--section-start=.text=${hex(start)} -Wl,--section-start=.version=${hex(version)}`;
+  const defines = `-mmcu=${mcu} -DF_CPU=16000000L -DBAUD_RATE=115200 -DLED_START_FLASHES=0`;
   const elf = await built(
-    'optiboot.elf',
+    `optiboot-${mcu}.elf`,
     [`${source}/optiboot.c`],
     `avr-gcc ${small} ${place} ${defines} -I${source} ${source}/optiboot.c -o`,
   );
   const sections = '-j .text -j .data -j .version --set-section-flags .version=alloc,load';
-  return built('optiboot.hex', [elf], `avr-objcopy ${sections} -O ihex ${elf}`);
+  return built(`optiboot-${mcu}.hex`, [elf], `avr-objcopy ${sections} -O ihex ${elf}`);
 }

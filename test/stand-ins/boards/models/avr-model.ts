@@ -6,8 +6,11 @@ const avr = { eraseMs: 4, writeMs: 4, parked: Uint8Array.of(0xff, 0xcf) };
 
 /** Optiboot 4.4, after its source: no checksums, a wrong end of command leaves for the application. */
 export class OptibootModel extends ChipModel {
-  constructor(options: ChipOptions) {
+  readonly #signature: readonly number[];
+
+  constructor(options: ChipOptions, signature: readonly number[] = [0x1e, 0x95, 0x0f]) {
     super(options, { ...avr, timeoutMs: 1_000 });
+    this.#signature = signature;
   }
 
   #address = 0;
@@ -35,7 +38,7 @@ export class OptibootModel extends ChipModel {
       case 0x74:
         return yield* this.#readPage();
       case 0x75:
-        return yield* this.#endOfCommand(0x1e, 0x95, 0x0f);
+        return yield* this.#endOfCommand(...this.#signature);
       default:
         return yield* this.#endOfCommand();
     }
@@ -77,8 +80,16 @@ export class OptibootModel extends ChipModel {
 
 /** The Wiring stk500v2 bootloader, after its source: erases pages in order, whatever the address. */
 export class WiringModel extends ChipModel {
-  constructor(options: ChipOptions) {
+  /** Answers that are always the same, by command. */
+  readonly #answers: ReadonlyMap<number, readonly number[]>;
+
+  /** Without a high fuse byte, it lacks the command that reads it. */
+  constructor(options: ChipOptions, highFuse?: number) {
     super(options, { ...avr, timeoutMs: 5_000 });
+    this.#answers = new Map([
+      [0x01, [0, 8, ...Buffer.from('AVRISP_2')]],
+      [0x18, highFuse === undefined ? [0xc0] : [0, highFuse, 0]],
+    ]);
   }
 
   #address = 0;
@@ -99,8 +110,6 @@ export class WiringModel extends ChipModel {
     const [name = 0, high = 0, low = 0] = body;
     const length = high * 256 + low;
     switch (name) {
-      case 0x01:
-        return [0, 8, ...Buffer.from('AVRISP_2')];
       case 0x06:
         this.#address = (Buffer.from(body).readUInt32BE(1) * 2) % 2 ** 32;
         return [0];
@@ -115,7 +124,7 @@ export class WiringModel extends ChipModel {
       case 0x1b:
         return [0, [0x1e, 0x98, 0x01][body[4] ?? 2] ?? 1, 0];
       default:
-        return [0xc9];
+        return this.#answers.get(name) ?? [0xc9];
     }
   }
 

@@ -1,30 +1,35 @@
-const headBytes = 24;
+const longHeadBytes = 24;
+/** Images for an ESP8266 have no extended header, and so no chip number. */
+const shortHeadBytes = 8;
 const segmentHeadBytes = 8;
 const magic = 0xe9;
 const checksumSeed = 0xef;
 const alignment = 16;
 
 /** An image of one segment, after "Firmware Image Format" of the esptool documentation. */
-export function espImage(contents: Uint8Array, chipId = 0): Uint8Array {
+export function espImage(contents: Uint8Array, chip: number | 'esp8266' = 0): Uint8Array {
+  const headBytes = chip === 'esp8266' ? shortHeadBytes : longHeadBytes;
   const end = headBytes + segmentHeadBytes + contents.byteLength;
   const image = Buffer.alloc(Math.ceil((end + 1) / alignment) * alignment);
   image.writeUInt8(magic, 0);
   image.writeUInt8(1, 1);
-  image.writeUInt16LE(chipId, 12);
+  if (chip !== 'esp8266') image.writeUInt16LE(chip, 12);
   image.writeUInt32LE(contents.byteLength, headBytes + 4);
   image.set(contents, headBytes + segmentHeadBytes);
   image.writeUInt8(sumOf(contents), image.byteLength - 1);
   return Uint8Array.from(image);
 }
 
-/** What the ROM looks at before it starts an image. */
+/** True if the ROM starts what the memory begins with. */
 export function isWholeEspImage(memory: Uint8Array): boolean {
   const image = Buffer.from(memory);
   if (image.readUInt8(0) !== magic || image.readUInt8(1) !== 1) return false;
-  const start = headBytes + segmentHeadBytes;
-  const end = start + image.readUInt32LE(headBytes + 4);
-  const checksumAt = Math.ceil((end + 1) / alignment) * alignment - 1;
-  return checksumAt < image.byteLength && image.readUInt8(checksumAt) === sumOf(image.subarray(start, end));
+  return [longHeadBytes, shortHeadBytes].some((headBytes) => {
+    const start = headBytes + segmentHeadBytes;
+    const end = start + image.readUInt32LE(headBytes + 4);
+    const checksumAt = Math.ceil((end + 1) / alignment) * alignment - 1;
+    return checksumAt < image.byteLength && image.readUInt8(checksumAt) === sumOf(image.subarray(start, end));
+  });
 }
 
 function sumOf(bytes: Uint8Array): number {

@@ -1,0 +1,72 @@
+import { createHash } from 'node:crypto';
+
+import { McuError } from '../errors.ts';
+import { makeImage } from './image.ts';
+import type { EspImageChip, Image } from './image.ts';
+
+const magic = 0xe9;
+/** ESP_IMAGE_MAX_SEGMENTS of ESP-IDF. */
+const maxSegments = 16;
+const shortHeadBytes = 8;
+const longHeadBytes = 24;
+const segmentHeadBytes = 8;
+const checksumSeed = 0xef;
+const digestBytes = 32;
+
+interface Body {
+  /** The address of the checksum in the file. */
+  readonly end: number;
+  readonly isRight: boolean;
+}
+
+/** True if the file begins like an ESP image. */
+export function isEspImage([first, segments = 0]: Uint8Array): boolean {
+  return first === magic && segments >= 1 && segments <= maxSegments;
+}
+
+/**
+ * Reads an ESP image (esptool documentation, "Firmware Image Format"). Its segments must be complete, and its checksum and
+ * its digest right. The long header names the chip; images for an ESP8266 have the short one. More may follow, such as a
+ * signature or the next partition. The whole file goes to the address.
+ */
+export function readEspImage(file: Uint8Array, address: number): Image {
+  const bytes = Buffer.from(file.buffer, file.byteOffset, file.byteLength);
+  const [long, short] = [bodyOf(bytes, longHeadBytes), bodyOf(bytes, shortHeadBytes)];
+  let chip: EspImageChip = 'esp8266';
+  if (long?.isRight === true) {
+    checkDigest(bytes, long.end + 1);
+    chip = bytes.readUInt16LE(12);
+  } else if (short?.isRight !== true) {
+    if (long === undefined && short === undefined) throw truncated();
+    throw new McuError('image-checksum', 'the ESP image does not have the checksum of its segments');
+  }
+  return makeImage('esp', [{ address, bytes: file }], { kind: 'esp-chip', chip });
+}
+
+/** Walks through the segments; undefined if the file ends before their checksum. */
+function bodyOf(bytes: Buffer, headBytes: number): Body | undefined {
+  let sum = checksumSeed;
+  let end = headBytes;
+  for (let segments = bytes.readUInt8(1); segments > 0; segments -= 1) {
+    const start = end + segmentHeadBytes;
+    if (start > bytes.byteLength) return undefined;
+    end = start + bytes.readUInt32LE(start - 4);
+    if (end > bytes.byteLength) return undefined;
+    for (const byte of bytes.subarray(start, end)) sum ^= byte;
+  }
+  end |= 15;
+  return end < bytes.byteLength ? { end, isRight: bytes[end] === sum } : undefined;
+}
+
+/** Byte 23 is 1 if the SHA-256 digest of everything before it is appended. */
+function checkDigest(bytes: Buffer, end: number): void {
+  if (bytes[longHeadBytes - 1] !== 1) return;
+  if (end + digestBytes > bytes.byteLength) throw truncated();
+  const digest = createHash('sha256').update(bytes.subarray(0, end)).digest();
+  if (digest.equals(bytes.subarray(end, end + digestBytes))) return;
+  throw new McuError('image-digest', 'the ESP image is not what its digest says: it was damaged or changed');
+}
+
+function truncated(): McuError {
+  return new McuError('image-truncated', 'the ESP image ends before its segments, its checksum or its digest do');
+}

@@ -1,0 +1,57 @@
+import { isUtf8 } from 'node:buffer';
+
+import { textOf } from './lines.ts';
+
+/** The name is given by the beginning of a file, or of a text. */
+const namingBytes = 4096;
+const tarMagicAt = 257;
+
+/**
+ * How files begin that are delivered instead of an image by mistake. No program for a microcontroller begins like this: it
+ * begins with jumps (AVR), or with an aligned stack pointer in RAM (Cortex-M).
+ */
+const beginnings: readonly (readonly [kind: string, bytes: string])[] = [
+  ['a gzip file', '\u001f\u008b'],
+  ['an xz file', '\u00fd7zXZ\0'],
+  ['a Zstandard file', '\u0028\u00b5\u002f\u00fd'],
+  ['a bzip2 file', 'BZh'],
+  ['an LZ4 file', '\u0004\u0022\u004d\u0018'],
+  ['a ZIP archive', 'PK\u0003\u0004'],
+  ['a 7-Zip archive', '7z\u00bc\u00af'],
+  ['an ar archive', '!<arch>\n'],
+  ['a DfuSe file', 'DfuSe'],
+];
+
+const markup = /^\s*<(?:!doctype|html|\?xml)/i;
+/** Tabs and ends of lines are the only control characters of a text. */
+const controlCharacter = /[^\P{Cc}\t\n\f\r]/u;
+
+const texts: readonly (readonly [kind: string, beginning: RegExp])[] = [
+  ['a Git LFS pointer, which stands for a file that was not fetched', /^version https:\/\/git-lfs/],
+  ['JSON', /^(?:\{|\[\s*[[{"\d])/],
+  ['a PEM file', /^-----BEGIN /],
+  ['TI-TXT or Verilog hex', /^@[0-9a-f]+\s/i],
+  ['Tektronix hex', /^%[0-9a-f]{5}/i],
+  ['MOS Technology hex', /^;[0-9a-f]{8}/i],
+  ['a hex dump', /^(?:[0-9a-f]+:?\s+(?:[0-9a-f]{2,8}\s+){3}|[0-9a-f]{32,}\s)/i],
+  ['base64', /^[a-z0-9+/]{16,}={0,2}\s/i],
+];
+
+/** The kind of a file that is not an image: an archive, a compressed file, or a text. Undefined if it may be one. */
+export function foreignKind(file: Uint8Array): string | undefined {
+  const start = Buffer.from(file.subarray(0, namingBytes)).toString('latin1');
+  const found = beginnings.find(([, bytes]) => start.startsWith(bytes));
+  if (found !== undefined) return found[0];
+  if (start.startsWith('ustar', tarMagicAt)) return 'a tar archive';
+  if (markup.test(start)) return 'an HTML or XML file';
+  if (!isText(file)) return undefined;
+  const text = `${textOf(file.subarray(0, namingBytes)).trim()}\n`;
+  return texts.find(([, beginning]) => beginning.test(text))?.[0] ?? 'a text';
+}
+
+/** True if the file is nothing but characters. No program is, since its instructions contain zeros. */
+function isText(file: Uint8Array): boolean {
+  const isUtf16 = file[0] === 0xff && file[1] === 0xfe;
+  if (!isUtf16 && !isUtf8(file)) return false;
+  return !controlCharacter.test(isUtf16 ? textOf(file) : Buffer.from(file).toString('utf8'));
+}
