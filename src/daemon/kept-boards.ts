@@ -94,8 +94,8 @@ export class KeptBoards {
     }
     onEvent({ kind: 'phase', phase: 'flashing', detail: name });
     const job = { board, store, onProgress: progressTo(onEvent), vouch: evidenceOfKept };
-    const restored = await restoreImage(job, kept.image, signal);
-    return { kind: 'flashed', version: 'what it held before', board: name, known: restored?.known };
+    const { known } = await restoreImage(job, kept.image, signal);
+    return { kind: 'flashed', version: 'what it held before', board: name, known };
   }
 
   /**

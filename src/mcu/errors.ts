@@ -62,6 +62,10 @@ export class McuError extends defineErrors('McuError', {
     'The writing of a board was cut: until it is finished or undone, the board may run nothing.',
     'agent mcu flash NAME FILE; or agent mcu restore NAME, for what stood there before',
   ),
+  'board-not-restorable': giveUp.disk(
+    'Nothing is left of what a board ran before.',
+    'flash a file: agent mcu flash NAME FILE',
+  ),
   'mcuboot-key-unreadable': giveUp.configuration(
     'The key for a board’s images cannot be used.',
     'mcuboot_key_file of the target names a public key in PEM form',

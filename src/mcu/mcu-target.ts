@@ -120,18 +120,15 @@ export async function keptUndamaged(store: BoardStore): Promise<KeptImage | unde
   }
 }
 
-/** Puts back what was kept. If nothing was kept, or the board was blank, the board stays as it is. */
-export async function restoreImage(
-  job: BoardJob,
-  image: Image | undefined,
-  signal: AbortSignal,
-): Promise<FlashReport | undefined> {
-  const { board } = job;
-  if (image === undefined) {
-    board.log.warn({ board: board.name }, 'nothing is known of what the board held before: it stays as it is');
-    return undefined;
+/** Puts back what was kept. Throws if nothing was, or the board was blank: it goes on with the new program. */
+export async function restoreImage(job: BoardJob, image: Image | undefined, signal: AbortSignal): Promise<FlashReport> {
+  if (image !== undefined) {
+    return write(job, { ...vouchedFor(image, job), name: putBack, begun: 1, toStay: true }, signal);
   }
-  return write(job, { ...vouchedFor(image, job), name: putBack, begun: 1, toStay: true }, signal);
+  throw new McuError(
+    'board-not-restorable',
+    `${job.board.name}: nothing is known of what it ran before, so it keeps the new image`,
+  );
 }
 
 /** An interrupted write is finished after at most so many attempts; then the previous program is put back. */

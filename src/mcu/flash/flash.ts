@@ -85,7 +85,7 @@ export async function flash(request: FlashRequest, board: Board, signal: AbortSi
   const report = request.onProgress ?? ((): void => {});
   report({ phase: 'connecting', doneBytes: 0, totalBytes: request.image.sizeBytes });
   return connected(board, signal, async (connection) => {
-    await refuseUnfit(request.image, connection, signal);
+    checkFits(request.image, connection.session.chip);
     const beforeWriting = async (): Promise<void> => {
       report({ phase: 'writing', doneBytes: 0, totalBytes: request.image.sizeBytes });
       await request.beforeWriting?.();
@@ -148,7 +148,7 @@ export async function resetBoard(board: Board, signal: AbortSignal): Promise<voi
 export async function planFlash(image: Image, board: Board, signal: AbortSignal): Promise<FlashPlan> {
   return connected(board, signal, async (connection) => {
     const { session } = connection;
-    await refuseUnfit(image, connection, signal);
+    checkFits(image, session.chip);
     let plan: FlashPlan = { chip: session.chip, unitsTotal: 1, unitsDifferent: undefined };
     if (session.kind === 'memory') {
       const job = new MemoryJob(connection, new ChipMemory(connection), image, () => {});
@@ -173,7 +173,8 @@ async function connected<T>(
     try {
       return await use(connection);
     } catch (error) {
-      if (signal.aborted && !connection.isWriting) await leaveUnchanged(connection);
+      const isRefused = isBoardError(error) && error.remedy === 'give-up';
+      if ((signal.aborted || isRefused) && !connection.isWriting) await leaveUnchanged(connection);
       throw error;
     }
   } catch (error) {
@@ -182,7 +183,8 @@ async function connected<T>(
 }
 
 /**
- * Starts the application of a board whose flashing was called off before the first write, if the board still answers.
+ * Starts the application of a board that was not changed, because the flashing was canceled or refused before the first
+ * write, if the board still answers.
  */
 async function leaveUnchanged(connection: Connection): Promise<void> {
   const ending = new AbortController();
@@ -193,16 +195,6 @@ async function leaveUnchanged(connection: Connection): Promise<void> {
     if (!isBoardError(error)) throw error;
   } finally {
     clearTimeout(timer);
-  }
-}
-
-/** Refuses an image that does not fit, after starting the application again. */
-async function refuseUnfit(image: Image, connection: Connection, signal: AbortSignal): Promise<void> {
-  try {
-    checkFits(image, connection.session.chip);
-  } catch (error) {
-    await connection.leave(signal);
-    throw error;
   }
 }
 

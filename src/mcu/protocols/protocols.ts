@@ -59,7 +59,7 @@ const smp = boardProtocol({
       })
       .prefault({}),
   },
-  create: async (settings) => (await import('./smp.ts')).smp(settings.smp),
+  create: async (settings) => (await import('./smp/smp.ts')).smp(settings.smp),
 });
 
 const xmodem = boardProtocol({

@@ -52,8 +52,8 @@ export async function flashBoards(phase: PhaseOf<'trial'>, ports: UpdatePorts, s
 }
 
 /**
- * Gives the boards that were touched back what they held, the last one first. Throws while one of them cannot be
- * reached but may be tried again. Returns what is wrong with a board that is given up; undefined: nothing.
+ * Gives the boards that were touched back what they held, the last one first. Throws while one of them may be tried
+ * again. Returns what is wrong with a board that is given up; undefined: nothing.
  */
 export async function restoreBoards(
   phase: PhaseOf<'rolling-back'>,
@@ -73,11 +73,16 @@ export async function restoreBoards(
     } catch (error) {
       if (!(error instanceof AgentError)) throw error;
       log.error({ board: payload.target, code: error.code }, `${payload.target} is not as it was: ${error.message}`);
-      failure = error;
+      if (failure === undefined || isFinal(failure)) failure = error;
     }
   }
-  if (failure !== undefined && !isLastTry) throw failure;
+  if (failure !== undefined && !isLastTry && !isFinal(failure)) throw failure;
   return failure;
+}
+
+/** True if a board has lost its previous image: no further try can bring that back. */
+function isFinal({ code }: AgentError): boolean {
+  return code === 'board-not-restorable';
 }
 
 /** What a rollback is reported with that could not give back what this firmware had replaced. */

@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { BoardStore } from '../../../src/mcu/flash/board-store.ts';
 import { readImage } from '../../../src/mcu/images/read-image.ts';
 import { createMcuTarget, healBoard } from '../../../src/mcu/mcu-target.ts';
-import { smp } from '../../../src/mcu/protocols/smp.ts';
+import { smp } from '../../../src/mcu/protocols/smp/smp.ts';
 import { evidenceOfKept } from '../../../src/update/evidence.ts';
 import type { BoardPayload, McuTarget } from '../../../src/update/ports.ts';
 import { SmpModel } from '../../stand-ins/boards/models/smp-model.ts';
@@ -77,7 +77,11 @@ describe.each([true, false])('the first update of a board with slots, with confi
 test('reports a board that overwrote its previous image and cannot return to it', async () => {
   const bench = benchOf({ mode: 'overwrite' }, true);
   const payload = await install(bench, programs.new);
-  await expect(bench.target.restore(payload, evidenceOfKept, signal)).rejects.toMatchObject({ code: 'board-cannot' });
+  await expect(bench.target.restore(payload, evidenceOfKept, signal)).rejects.toMatchObject({
+    code: 'board-not-restorable',
+  });
+  expect(await bench.store.writing()).toBeUndefined();
+  expect(bench.model.ran.at(-1)).toBe('new');
 });
 
 test('restores an overwritten image from its file', async () => {

@@ -309,12 +309,13 @@ describe('a board that cannot be read back', () => {
     expect(bench.model.ran.at(-1)).toBe('old');
   });
 
-  test('stays as it is where the agent never flashed it', async () => {
+  test('reports that it keeps the new image where the agent never flashed it before', async () => {
     const bench = benchOf(espSubject);
     const payload = await stage(bench, espSubject.programs.new);
     await bench.target.flash(...vouched(payload), signal);
     expect(await bench.target.keeps(payload.digest)).toEqual({ payload: true, before: false });
-    await bench.target.restore(payload, evidenceOfKept, signal);
+    const restored = bench.target.restore(payload, evidenceOfKept, signal);
+    await expect(restored).rejects.toMatchObject({ code: 'board-not-restorable' });
     expect(bench.model.ran).toEqual(['new']);
   });
 });

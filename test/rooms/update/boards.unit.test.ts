@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
+import { AgentError } from '../../../src/system/errors.ts';
 import { keepTrial } from '../../../src/update/trial/trial.ts';
 import { Gateway } from '../../stand-ins/machine/memory/gateway.ts';
 import { MemoryService } from '../../stand-ins/machine/memory/memory-service.ts';
@@ -132,6 +133,23 @@ describe('an update of gateway and boards', () => {
     });
     expect(gateway.running).toBe(OLD);
   });
+});
+
+test('reports at once a board whose previous image is lost, and restores the others', async () => {
+  const gateway = gatewayWith('both');
+  await gateway.look();
+  gateway.start();
+  const relay = gateway.boards.get('relay');
+  if (relay === undefined) throw new Error('no relay');
+  relay.restore = async () => {
+    throw new AgentError({ code: 'board-not-restorable', message: 'lost', remedy: 'give-up', exit: 'disk' });
+  };
+  relay.failures = 1;
+  expect(await gateway.settle()).toMatchObject({ kind: 'rebooting' });
+  gateway.start();
+  expect(await gateway.settle()).toMatchObject({ kind: 'rolled-back', reason: /then: lost/ });
+  expect((await gateway.journal()).state.lastOutcome).toMatchObject({ code: 'board-not-restored' });
+  expect(running(gateway)).toMatchObject({ meter: BOARDS.meter });
 });
 
 describe('an update of boards alone', () => {

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
 import { esp } from '../../../../src/mcu/protocols/esp/esp.ts';
-import { smp } from '../../../../src/mcu/protocols/smp.ts';
+import { smp } from '../../../../src/mcu/protocols/smp/smp.ts';
 import { stk500v1 } from '../../../../src/mcu/protocols/stk500v1.ts';
 import { stk500v2 } from '../../../../src/mcu/protocols/stk500v2.ts';
 import { stm32 } from '../../../../src/mcu/protocols/stm32/stm32.ts';

@@ -69,7 +69,7 @@ class Upload {
 /**
  * MCUboot's serial recovery, after `boot_serial.c` of MCUboot 2.4.0: it receives into the first slot, lists only images
  * that it would start, marks none as active while one is pending, and whatever hash is selected, it marks the *second*
- * slot.
+ * slot. A real MCUboot answered the same: smp-model.unit.test.ts.
  */
 export class SerialRecovery implements SmpServer {
   readonly #options: SmpServerOptions;
@@ -239,8 +239,8 @@ function applicationFlags({ swapType }: McubootImage, slot: number): CborMap {
 
 function slotInfo(images: readonly McubootImage[]): CborMap {
   const slots = (image: number): CborMap[] =>
-    [0, 1].map((slot) => ({ slot, size: 131_072, upload_image_id: image * 2 + slot + 1 }));
-  return { images: images.map((_, image) => ({ image, slots: slots(image) })) };
+    [0, 1].map((slot) => ({ slot, size: 65_536, upload_image_id: image * 2 + slot + 1 }));
+  return { images: images.map((_, image) => ({ image, slots: slots(image), max_image_size: 57_344 })) };
 }
 
 /** The hash that the trailer states, whether the image is whole or not. */

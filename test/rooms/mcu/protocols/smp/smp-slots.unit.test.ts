@@ -1,15 +1,15 @@
 import { describe, expect, test } from 'vitest';
 
-import { flash, planFlash, probe } from '../../../../src/mcu/flash/flash.ts';
-import type { FlashReport, FlashRequest } from '../../../../src/mcu/flash/flash.ts';
-import type { Image } from '../../../../src/mcu/images/image.ts';
-import { readImage } from '../../../../src/mcu/images/read-image.ts';
-import { smp } from '../../../../src/mcu/protocols/smp.ts';
-import type { SmpSettings } from '../../../../src/mcu/protocols/smp.ts';
-import { SmpModel } from '../../../stand-ins/boards/models/smp-model.ts';
-import type { SmpModelOptions } from '../../../stand-ins/boards/models/smp-model.ts';
-import { mcubootFile } from '../images/build.ts';
-import { program, rigOf } from './fault-matrix.ts';
+import { flash, planFlash, probe } from '../../../../../src/mcu/flash/flash.ts';
+import type { FlashReport, FlashRequest } from '../../../../../src/mcu/flash/flash.ts';
+import type { Image } from '../../../../../src/mcu/images/image.ts';
+import { readImage } from '../../../../../src/mcu/images/read-image.ts';
+import { smp } from '../../../../../src/mcu/protocols/smp/smp.ts';
+import type { SmpSettings } from '../../../../../src/mcu/protocols/smp/smp.ts';
+import { SmpModel } from '../../../../stand-ins/boards/models/smp-model.ts';
+import type { SmpModelOptions } from '../../../../stand-ins/boards/models/smp-model.ts';
+import { mcubootFile } from '../../images/build.ts';
+import { program, rigOf } from '../fault-matrix.ts';
 
 const signal = new AbortController().signal;
 const v1 = mcubootFile(program(3_000, 1), undefined, undefined, 1);
@@ -193,10 +193,10 @@ describe('what a board ran before', () => {
     expect(rig.model.ran.at(-1)).toBe('old');
   });
 
-  test('cannot be put back without its file where it was overwritten', async () => {
+  test('is lost without its file where it was overwritten', async () => {
     const rig = bench({ ...application, mode: 'overwrite' }, confirm);
     const before = await keptOf(rig);
-    await expect(rig.flash(before ?? next)).rejects.toMatchObject({ code: 'board-cannot' });
+    await expect(rig.flash(before ?? next)).rejects.toMatchObject({ code: 'board-not-restorable' });
     expect(rig.model.ran.at(-1)).toBe('new');
   });
 

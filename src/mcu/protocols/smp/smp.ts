@@ -1,11 +1,11 @@
-import { isBoardError, McuError } from '../errors.ts';
-import type { Image } from '../images/image.ts';
-import { discard } from '../protocol.ts';
-import type { Conversation, Exchange, Protocol, Standing, UploadSession } from '../protocol.ts';
-import { decodeCbor, encodeCbor, isMap } from './cbor.ts';
-import type { CborMap } from './cbor.ts';
-import { resetPulse } from './reset-pulse.ts';
-import { consoleFraming, rawFraming } from './smp-frames.ts';
+import { isBoardError, McuError } from '../../errors.ts';
+import type { Image } from '../../images/image.ts';
+import { discard } from '../../protocol.ts';
+import type { Conversation, Exchange, Protocol, Standing, UploadSession } from '../../protocol.ts';
+import { encodeCbor } from '../cbor.ts';
+import type { CborMap } from '../cbor.ts';
+import { resetPulse } from '../reset-pulse.ts';
+import { consoleFraming, mapIn, rawFraming } from './smp-frames.ts';
 import type { SmpFraming } from './smp-frames.ts';
 import { describeSlot, fileOf, imageNamed, runningSlot, slotsIn, standingOf, wantedOf } from './smp-slots.ts';
 import type { Slot } from './smp-slots.ts';
@@ -149,7 +149,10 @@ class Smp {
   }
 
   *#standing(wanted: Image): Conversation<Standing> {
-    return standingOf(wantedOf(wanted), yield* this.#slots(), this.#isRecovery);
+    const standing = standingOf(wantedOf(wanted), yield* this.#slots(), this.#isRecovery);
+    // refuses to upload what has no file before the board is changed
+    if (standing === 'absent') fileOf(wanted);
+    return standing;
   }
 
   *#boots(): Conversation<string | undefined> {
@@ -280,16 +283,6 @@ class Smp {
     this.#sequence = (this.#sequence + 1) & 0xff;
     const message = { operation: kind, group, command, sequence: this.#sequence, body: encodeCbor(body) };
     return { bytes: this.#framing.encode(message), sequence: this.#sequence };
-  }
-}
-
-function mapIn(body: Uint8Array): CborMap | undefined {
-  try {
-    const value = decodeCbor(body);
-    return isMap(value) ? value : undefined;
-  } catch (error) {
-    if (isBoardError(error)) return undefined;
-    throw error;
   }
 }
 

@@ -1,5 +1,8 @@
-import { crc16 } from '../crc16.ts';
-import type { Answer } from '../protocol.ts';
+import { crc16 } from '../../crc16.ts';
+import { isBoardError } from '../../errors.ts';
+import type { Answer } from '../../protocol.ts';
+import { decodeCbor, isMap } from '../cbor.ts';
+import type { CborMap } from '../cbor.ts';
 
 /** The operation, group, command and sequence number of an SMP message, and its body in CBOR. */
 export interface SmpMessage {
@@ -120,4 +123,15 @@ function consoleLength(received: Uint8Array): number {
     if (packet.byteLength >= 2 && packet.byteLength >= packet.readUInt16BE(0) + 2) return end + 1;
   }
   return 0;
+}
+
+/** The map in the body of a message; undefined: it is damaged, or no map. */
+export function mapIn(body: Uint8Array): CborMap | undefined {
+  try {
+    const value = decodeCbor(body);
+    return isMap(value) ? value : undefined;
+  } catch (error) {
+    if (isBoardError(error)) return undefined;
+    throw error;
+  }
 }

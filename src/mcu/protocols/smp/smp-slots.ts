@@ -1,10 +1,10 @@
-import { McuError } from '../errors.ts';
-import { makeImage } from '../images/image.ts';
-import type { Image } from '../images/image.ts';
-import { mcubootHeader, mcubootMagic } from '../images/mcuboot.ts';
-import type { Standing } from '../protocol.ts';
-import { isArray, isMap } from './cbor.ts';
-import type { CborMap } from './cbor.ts';
+import { McuError } from '../../errors.ts';
+import { makeImage } from '../../images/image.ts';
+import type { Image } from '../../images/image.ts';
+import { mcubootHeader, mcubootMagic } from '../../images/mcuboot.ts';
+import type { Standing } from '../../protocol.ts';
+import { isArray, isMap } from '../cbor.ts';
+import type { CborMap } from '../cbor.ts';
 
 /** "255.255.65535.4294967295", and what other servers may add. */
 const maxVersionLength = 48;
@@ -100,9 +100,10 @@ export function imageNamed(hash: string): Image {
 export function fileOf(image: Image): Uint8Array {
   const bytes = bytesOf(image);
   if (isFile(bytes)) return bytes;
-  throw new McuError('board-cannot', 'the board no longer holds the image that it ran, and its file is not kept here', {
-    advice: 'flash a file: agent mcu flash NAME FILE',
-  });
+  throw new McuError(
+    'board-not-restorable',
+    'the board no longer holds the image that it ran before, and its file is not kept',
+  );
 }
 
 /** How slots name an image, from its file or its hash alone. */

@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest';
 
-import { flash } from '../../../../src/mcu/flash/flash.ts';
-import { readImage } from '../../../../src/mcu/images/read-image.ts';
-import { smp } from '../../../../src/mcu/protocols/smp.ts';
-import { SmpModel } from '../../../stand-ins/boards/models/smp-model.ts';
-import { mcubootFile } from '../images/build.ts';
-import { program, rigOf } from './fault-matrix.ts';
+import { flash } from '../../../../../src/mcu/flash/flash.ts';
+import { readImage } from '../../../../../src/mcu/images/read-image.ts';
+import { smp } from '../../../../../src/mcu/protocols/smp/smp.ts';
+import { SmpModel } from '../../../../stand-ins/boards/models/smp-model.ts';
+import { mcubootFile } from '../../images/build.ts';
+import { program, rigOf } from '../fault-matrix.ts';
 
 const signal = new AbortController().signal;
 const programs = { old: mcubootFile(program(4_000, 1)), new: mcubootFile(program(4_000, 2)) };
