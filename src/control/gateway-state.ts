@@ -42,6 +42,8 @@ export const troubles = [
   'last-attempt-refused',
   'last-attempt-rolled-back',
   'service-failing',
+  /** A source of measurements has been failing for some minutes, or nothing that it delivers can be used. */
+  'sensor-failing',
 ] as const;
 export type Trouble = (typeof troubles)[number];
 
@@ -151,11 +153,28 @@ export interface TroubleFacts {
     | { readonly outcome: string; readonly code?: string | undefined; readonly by?: string | undefined }
     | undefined;
   readonly service: { readonly lastError: string | undefined };
+  /** Undefined: no daemon runs. */
+  readonly telemetry?: SourcesSeen | undefined;
   /** False: the bootloader or the state directory fails. */
   readonly canUpdate?: boolean | undefined;
   readonly distrust?: readonly Distrust[] | undefined;
   /** True: the next start of the agent refuses its configuration. */
   readonly isConfigUnusable?: boolean | undefined;
+}
+
+interface FailingSource {
+  readonly failingForMs?: number | undefined;
+}
+
+interface SourcesSeen {
+  readonly sources: readonly FailingSource[];
+}
+
+const SENSOR_FAILING_MS = 10 * 60_000;
+
+/** True if a source has been failing for so long that somebody has to look at it. */
+export function failsForLong({ failingForMs = 0 }: FailingSource): boolean {
+  return failingForMs >= SENSOR_FAILING_MS;
 }
 
 /** What is wrong with the trusted keys, or with what they signed. */
@@ -166,7 +185,8 @@ export type Distrust = Extract<Trouble, 'trust-list-damaged' | 'no-trusted-key' 
  * person was told. Pure.
  */
 export function troublesOf(facts: TroubleFacts): readonly Trouble[] {
-  const { phase, daemon, thingId, boards, lastOutcome, service, canUpdate, distrust = [], isConfigUnusable } = facts;
+  const { phase, daemon, thingId, boards, lastOutcome, service, telemetry } = facts;
+  const { canUpdate, distrust, isConfigUnusable } = facts;
   const found = new Set<Trouble | false>([
     boards.some(({ writing }) => writing !== undefined) && 'board-half-written',
     canUpdate === false && 'update-impossible',
@@ -177,9 +197,14 @@ export function troublesOf(facts: TroubleFacts): readonly Trouble[] {
     thingId === undefined && 'not-activated',
     troubleOfAttempt(lastOutcome) ?? false,
     service.lastError !== undefined && 'service-failing',
-    ...distrust,
+    hasFailingSensor(telemetry) && 'sensor-failing',
+    ...(distrust ?? []),
   ]);
   return troubles.filter((code) => found.has(code));
+}
+
+function hasFailingSensor(telemetry: SourcesSeen | undefined): boolean {
+  return telemetry?.sources.some(failsForLong) ?? false;
 }
 
 /** Outcomes that somebody wanted. */

@@ -47,14 +47,41 @@ const delivery = z.object({
 });
 export type DeliveryFigures = Of<typeof delivery>;
 
+/** Why something that came from a source was not used. */
+export const dropReasons = [
+  'malformed',
+  'no-match',
+  'not-a-number',
+  'ignored',
+  'too-fast',
+  'too-long',
+  'unusable',
+] as const;
+export type DropReason = (typeof dropReasons)[number];
+
+/** How far a source has come; `delivering`: things come, and no reading can be made of them. */
+export const sourceStates = ['connected', 'delivering', 'parsing'] as const;
+export type SourceState = (typeof sourceStates)[number];
+
+/** What is known of each source, in the list of the spool and in that of the sensors. */
+const progress = {
+  state: absent(z.enum(sourceStates)).describe('Undefined: it is not connected, or the daemon is older.'),
+  dropped: count.default(0).describe('What came and was not used.'),
+  droppedFor: z.partialRecord(z.enum(dropReasons), count).default({}).describe('The same, by why.'),
+  lastDrop: absent(z.string()).describe('Why, with a sample.'),
+  lastError: absent(z.string()).describe('Since the last reading or connection; undefined: it works.'),
+  failingForMs: absent(count).describe(
+    'How long it has been failing, or has been delivering nothing that can be used.',
+  ),
+};
+
 const source = z.object({
   name: z.string(),
   readings: count,
   failures: count,
   lastReadingAgeMs: count.optional().describe('Undefined: there was none, or the daemon is older.'),
-  dropped: count.default(0).describe('What came and was not used: too fast, too long, nested too deep.'),
-  lastDrop: absent(z.string()),
-  lastError: absent(z.string()).describe('Since the last reading; undefined: it works.'),
+  silentForMs: count.optional().describe('Since the last reading, or the start of the daemon.'),
+  ...progress,
 });
 export type SourceFigures = Of<typeof source>;
 
@@ -103,32 +130,31 @@ const unit = absent(z.enum(sensorUnits)).describe(
   'Of the reading, before anything is scaled; undefined: nobody knows it.',
 );
 
+const output = z.object({
+  kind: z.enum(['event', 'property']),
+  id: z.string(),
+  pointer: z.string().describe('RFC 6901; empty: the whole reading.'),
+  scale: count,
+  offset: count,
+  value: absent(z.string()).describe('What is sent of the last reading: the begin of it, as JSON; undefined: nothing.'),
+  unit: absent(z.enum(sensorUnits)).describe('Of the value; undefined: nobody knows it.'),
+});
+
 const sensor = z.object({
   name: z.string(),
   kind: z.string().describe('Of its source, as in the configuration.'),
   mode: z.enum(['polled', 'pushed']).describe('Asked at intervals, or speaks by itself.'),
   place: z.string().describe('What is read, without secrets.'),
   everyMs: absent(count).describe('Of one that is asked.'),
-  outputs: z.array(
-    z.object({
-      kind: z.enum(['event', 'property']),
-      id: z.string(),
-      pointer: z.string().describe('RFC 6901; empty: the whole reading.'),
-      scale: count,
-      offset: count,
-    }),
-  ),
+  outputs: z.array(output),
   readings: count,
   failures: count,
-  dropped: count.describe('What came and was not used: too fast, too long, nested too deep.'),
   lastReading: absent(z.string()).describe('The begin of it, as JSON; undefined: there was none.'),
   lastReadingAgeMs: absent(count),
   unit,
   perMinute: absent(count).describe('Readings, by the last 64 of them.'),
-  lastDrop: absent(z.string()),
-  lastError: absent(z.string()).describe('Since the last reading; undefined: it works.'),
   lastErrorCode: absent(z.string()),
-  failingForMs: absent(count),
+  ...progress,
 });
 export type SensorReport = Of<typeof sensor>;
 
@@ -138,4 +164,8 @@ export const sensorsReply = z.object({
 });
 
 export const tryInput = z.strictObject({ name: z.string().min(1).max(2_048) });
-export const tryReply = z.object({ reading: z.string().describe('The begin of it, as JSON.'), unit });
+export const tryReply = z.object({
+  reading: z.string().describe('The begin of it, as JSON.'),
+  unit,
+  outputs: z.array(output).default([]),
+});

@@ -1,6 +1,7 @@
 import type { OutputOf } from '../control/operations.ts';
 import { SharedPorts } from '../serial/shared-ports.ts';
-import { readingText, sensorReport } from '../telemetry/sensors/sensor-report.ts';
+import { readingText } from '../telemetry/reading-text.ts';
+import { outputReports, sensorReport } from '../telemetry/sensors/sensor-report.ts';
 import { trySource } from '../telemetry/sensors/try-sensor.ts';
 import { unitOf } from '../telemetry/sensors/unit.ts';
 import { SourceMaker } from '../telemetry/sources/create-source.ts';
@@ -35,5 +36,7 @@ export async function trySensor(
     const maker = new SourceMaker({ openLine: openForSource, diskPath: config.paths.state, agentFigures: () => ({}) });
     return trySource(maker.make(settings), settings, signal);
   };
-  return { reading: readingText(await read()) ?? 'null', unit: unitOf(settings.source) };
+  const reading = await read();
+  const outputs = [...outputReports(settings, reading)];
+  return { reading: readingText(reading) ?? 'null', unit: unitOf(settings.source), outputs };
 }

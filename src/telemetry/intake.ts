@@ -1,7 +1,9 @@
+import type { DropReason } from '../control/telemetry-protocol.ts';
 import { describeError } from '../system/errors.ts';
 import type { Clock } from '../system/time/clock.ts';
 import { RateBound } from '../system/time/rate-bound.ts';
 import { TelemetryError } from './errors.ts';
+import type { OnDrop } from './measurement.ts';
 import type { TelemetrySettings } from './settings.ts';
 import type { Intake, Reading } from './sources/source.ts';
 
@@ -10,10 +12,13 @@ export interface IntakeDeps {
   readonly clock: Clock;
   /** Ends every pause. */
   readonly signal: AbortSignal;
+  readonly onConnected: () => void;
   /** Takes a reading that is within the bounds; must not throw. */
   readonly onReading: (reading: Reading) => void;
+  /** Called when something arrived from which no reading was picked. */
+  readonly onUnmatched: (text: string) => void;
   /** Called when something arrived that is not used. */
-  readonly onDrop: (why: string) => void;
+  readonly onDrop: OnDrop;
 }
 
 /** What may arrive at once after a silence, for example everything that a broker has retained. */
@@ -33,23 +38,28 @@ export class BoundedIntake implements Intake {
     this.#bytes = new RateBound(rate.bytesPerSecond, BYTES_BURST_SECONDS, clock);
   }
 
-  take(read: () => Reading): void {
-    const { rate, onReading } = this.#deps;
+  connected(): void {
+    this.#deps.onConnected();
+  }
+
+  take(read: () => Reading, text = ''): void {
+    const { rate, onReading, onUnmatched } = this.#deps;
     if (!this.#points.admits()) {
-      this.drop(`more than ${rate.pointsPerSecond} a second`);
+      this.drop('too-fast', `more than ${rate.pointsPerSecond} a second`);
       return;
     }
     try {
       const reading = read();
       if (reading !== undefined) onReading(reading);
+      else if (text.trim() !== '') onUnmatched(text);
     } catch (error) {
       if (!(error instanceof TelemetryError) || error.code !== 'value-unusable') throw error;
-      this.drop(describeError(error));
+      this.drop('malformed', describeError(error));
     }
   }
 
-  drop(why: string): void {
-    this.#deps.onDrop(why);
+  drop(reason: DropReason, why: string): void {
+    this.#deps.onDrop(reason, why);
   }
 
   rest(bytes: number): Promise<void> | undefined {

@@ -1,26 +1,80 @@
+import type { DropReason } from '../control/telemetry-protocol.ts';
+import { doubleOf, isNest } from '../system/json-value.ts';
+import { sampleOf } from './reading-text.ts';
 import { Reduction } from './reduction.ts';
 import type { MeasurementSettings, OutputSettings } from './settings.ts';
 import { atPointer } from './sources/parse-reading.ts';
 import type { Reading } from './sources/source.ts';
 
+/** Called for what is left out; `why` ends with a sample of it. */
+export type OnDrop = (reason: DropReason, why: string) => void;
+
+interface Output {
+  readonly settings: OutputSettings;
+  readonly reduction: Reduction;
+  /** When its pointer last found something. */
+  foundMs: number;
+}
+
+/**
+ * A part that was there so recently is optional: messages that differ, such as one with a temperature and one with a
+ * battery, are no drops. A part that was never there, or not for longer, is missing.
+ */
+export const OPTIONAL_MS = 10 * 60_000;
+
 /** Processes the readings of one source: for each output its part, reduced. */
 export class Measurement {
-  readonly #outputs: readonly { readonly settings: OutputSettings; readonly reduction: Reduction }[];
+  readonly #outputs: readonly Output[];
+  readonly #ignore: ReadonlySet<number>;
 
-  constructor({ outputs }: Pick<MeasurementSettings, 'outputs'>) {
-    this.#outputs = outputs.map((settings) => ({ settings, reduction: new Reduction(settings.reduction) }));
+  constructor({ outputs, ignore }: Pick<MeasurementSettings, 'outputs' | 'ignore'>) {
+    const of = (settings: OutputSettings): Output => ({
+      settings,
+      reduction: new Reduction(settings.reduction),
+      foundMs: Number.NEGATIVE_INFINITY,
+    });
+    this.#outputs = outputs.map(of);
+    this.#ignore = new Set(ignore);
   }
 
-  /** Returns the values to send now, each with its destination. Calls `onDrop` for each part that it leaves out. */
+  /**
+   * Calls `onValue` for each value to send now, and `onDrop` for each part that it leaves out. Returns true if an output
+   * uses the reading.
+   */
   push(
     reading: Reading,
     nowMs: number,
-    onDrop: (why: string) => void,
-  ): readonly { readonly to: OutputSettings['to']; readonly value: unknown }[] {
-    return this.#outputs.flatMap(({ settings, reduction }) => {
-      const part = atPointer(reading, settings.pointer);
-      const value = part === undefined ? undefined : reduction.push(part, nowMs, onDrop);
-      return value === undefined ? [] : [{ to: settings.to, value }];
-    });
+    onValue: (to: OutputSettings['to'], value: unknown) => void,
+    onDrop: OnDrop,
+  ): boolean {
+    let used = 0;
+    for (const output of this.#outputs) {
+      const part = this.#partOf(reading, output, nowMs, onDrop);
+      if (part === undefined) continue;
+      used += 1;
+      const onNaN = (why: string): void => {
+        used -= 1;
+        onDrop('not-a-number', why);
+      };
+      const value = output.reduction.push(part, nowMs, onNaN);
+      if (value !== undefined) onValue(output.settings.to, value);
+    }
+    return used > 0;
+  }
+
+  /** Returns the part of a reading for an output, or undefined if there is none. */
+  #partOf(reading: Reading, output: Output, nowMs: number, onDrop: OnDrop): unknown {
+    const { pointer } = output.settings;
+    const part = atPointer(reading, pointer);
+    if (part === undefined) {
+      if (!isNest(reading)) onDrop('malformed', `not an object with ${pointer}: ${sampleOf(reading)}`);
+      else if (nowMs - output.foundMs > OPTIONAL_MS)
+        onDrop('no-match', `nothing at ${pointer} in ${sampleOf(reading)}`);
+      return undefined;
+    }
+    output.foundMs = nowMs;
+    if (!this.#ignore.has(doubleOf(part))) return part;
+    onDrop('ignored', `the configuration ignores ${sampleOf(part)}`);
+    return undefined;
   }
 }

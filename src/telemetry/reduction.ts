@@ -1,5 +1,5 @@
 import { doubleOf } from '../system/json-value.ts';
-import { readingText } from './sensors/sensor-report.ts';
+import { sampleOf } from './reading-text.ts';
 import type { ReductionSettings } from './settings.ts';
 
 interface Period {
@@ -24,21 +24,12 @@ export class Reduction {
   /** Returns the value to send now, or undefined if there is none. Calls `onDrop` for a reading that it leaves out. */
   push(reading: unknown, nowMs: number, onDrop: (why: string) => void): unknown {
     const { over } = this.#settings;
-    const value = this.#usable(reading);
-    if (value === undefined) onDrop(`${readingText(reading)} is not a finite number`);
+    const value = scaled(reading, this.#settings);
+    if (value === undefined) onDrop(`${sampleOf(reading)} is not a finite number`);
     const reduced = over === undefined ? value : this.#gather(value, nowMs, over);
     if (reduced === undefined || !this.#isNews(reduced, nowMs)) return undefined;
     this.#sent = { value: reduced, atMs: nowMs };
     return reduced;
-  }
-
-  /** Returns the scaled reading, or undefined if it is not a finite number where one is needed. */
-  #usable(reading: unknown): unknown {
-    const { scale, offset, over } = this.#settings;
-    const number = doubleOf(reading);
-    if (Number.isFinite(number)) return scale === 1 && offset === 0 ? reading : number * scale + offset;
-    const isNumber = typeof reading === 'number' || JSON.isRawJSON(reading);
-    return isNumber || (over !== undefined && over.keep !== 'last') ? undefined : reading;
   }
 
   /** Gathers the values of a period. The first reading after the period ends it, and a value begins the next one. */
@@ -66,6 +57,16 @@ export class Reduction {
     const band = deadband.kind === 'absolute' ? deadband.value : Math.abs(before) * deadband.value;
     return Math.abs(number - before) > band;
   }
+}
+
+/** Returns the scaled reading, or undefined if it is not a finite number where one is needed. */
+export function scaled(reading: unknown, { scale, offset, over }: ReductionSettings): unknown {
+  const isAsItIs = scale === 1 && offset === 0;
+  const number = doubleOf(reading);
+  if (Number.isFinite(number)) return isAsItIs ? reading : number * scale + offset;
+  const isNumber = typeof reading === 'number' || JSON.isRawJSON(reading);
+  const needsNumber = !isAsItIs || (over !== undefined && over.keep !== 'last');
+  return isNumber || needsNumber ? undefined : reading;
 }
 
 function join(period: Period, value: unknown): void {

@@ -58,6 +58,11 @@ const outputSchema = z.strictObject({
 const polling = {
   every: every(),
   timeout: duration('100ms', '1h').default('10s').describe('For one reading of the source'),
+  ignore: z
+    .array(number())
+    .max(100)
+    .default([])
+    .meta({ description: 'What the device sends without measuring, before scale and offset', examples: [[32_768]] }),
   source: sourceSchema,
 };
 
@@ -187,6 +192,8 @@ export interface MeasurementSettings {
   readonly everyMs: number;
   readonly timeoutMs: number;
   readonly source: SourceSettings;
+  /** Numbers that are not measurements, as they are read. */
+  readonly ignore: readonly number[];
   readonly outputs: readonly OutputSettings[];
 }
 
@@ -215,19 +222,19 @@ export function sensorSettings(written: Written<typeof sensorSchema>, index: num
     if (one.event !== undefined) return [output({ kind: 'event', event: one.event, class: one.class }, one)];
     return one.property === undefined ? [] : [output({ kind: 'property', id: one.property }, one)];
   });
-  const { everyMs, timeoutMs, source } = sensor;
+  const { everyMs, timeoutMs, source, ignore } = sensor;
   const name = `sensors[${index}]${event === undefined ? '' : ` (${event})`}`;
-  return { name, everyMs, timeoutMs, source, outputs: [...first, ...more] };
+  return { name, everyMs, timeoutMs, source, ignore, outputs: [...first, ...more] };
 }
 
 /** `[[properties]]` */
 export function propertySettings(written: Written<typeof propertySchema>, index: number): MeasurementSettings {
-  const { id, everyMs, timeoutMs, source, ...property } = settingsOf(propertySchema, written);
+  const { id, everyMs, timeoutMs, source, ignore, ...property } = settingsOf(propertySchema, written);
   const name = `properties[${index}] (${id})`;
-  return { name, everyMs, timeoutMs, source, outputs: [output({ kind: 'property', id }, property)] };
+  return { name, everyMs, timeoutMs, source, ignore, outputs: [output({ kind: 'property', id }, property)] };
 }
 
-type Treatment = Omit<SettingsOf<typeof propertySchema>, 'id' | 'everyMs' | 'timeoutMs' | 'source'>;
+type Treatment = Omit<SettingsOf<typeof propertySchema>, 'id' | 'everyMs' | 'timeoutMs' | 'source' | 'ignore'>;
 
 function output(to: OutputSettings['to'], treatment: Treatment): OutputSettings {
   const { pointer, scale, offset, heartbeatMs, overMs: periodMs, keep } = treatment;

@@ -1,14 +1,16 @@
-import type { SourceFigures } from '../control/telemetry-protocol.ts';
+import type { DropReason, SourceFigures } from '../control/telemetry-protocol.ts';
 import { abortable } from '../system/abortable.ts';
-import { AgentError, describeError } from '../system/errors.ts';
+import { describeError } from '../system/errors.ts';
 import type { Log } from '../system/log/log.ts';
 import type { Clock } from '../system/time/clock.ts';
 import { backoffMs } from '../system/time/retry.ts';
 import type { RetryPolicy } from '../system/time/retry.ts';
 import { TelemetryError } from './errors.ts';
 import { BoundedIntake } from './intake.ts';
-import { ReadingPace } from './sensors/reading-pace.ts';
+import type { OnDrop } from './measurement.ts';
+import { sampleOf } from './reading-text.ts';
 import type { RunnerDetails } from './sensors/sensor-report.ts';
+import { codeOf, SourceProgress } from './sensors/source-progress.ts';
 import type { TelemetrySettings } from './settings.ts';
 import type { PushedSource, Reading, Source } from './sources/source.ts';
 
@@ -29,8 +31,11 @@ export interface SourceRunnerDeps {
   readonly onReading: OnReading;
 }
 
-/** Takes a reading, and calls `onDrop` for each part that is not used. An error that it throws concerns this reading only. */
-export type OnReading = (reading: Reading, onDrop: (why: string) => void) => void;
+/**
+ * Takes a reading, and calls `onDrop` for each part that is not used. Returns true if something of it is used. An error
+ * that it throws concerns this reading only.
+ */
+export type OnReading = (reading: Reading, onDrop: OnDrop) => boolean;
 
 const restart: RetryPolicy = {
   attempts: Number.POSITIVE_INFINITY,
@@ -47,35 +52,18 @@ const DROPS_LOGGED_EVERY_MS = 10 * 60_000;
  */
 export class SourceRunner {
   readonly #deps: SourceRunnerDeps;
-  #readings = 0;
-  #readMs: number | undefined;
-  #failures = 0;
-  #failuresInARow = 0;
-  #dropped = 0;
-  #lastDrop: string | undefined;
+  readonly #progress: SourceProgress;
   #dropLoggedMs = Number.NEGATIVE_INFINITY;
-  #lastError: string | undefined;
-  #lastErrorCode: string | undefined;
-  #failingSinceMs = 0;
-  #lastReading: Reading;
-  readonly #pace = new ReadingPace();
   /** A reading that has not returned yet, although its time was up. */
   #hanging: Promise<void> | undefined;
 
   constructor(deps: SourceRunnerDeps) {
     this.#deps = deps;
+    this.#progress = new SourceProgress(deps.name, deps.clock);
   }
 
   get figures(): SourceFigures {
-    return {
-      name: this.#deps.name,
-      readings: this.#readings,
-      failures: this.#failures,
-      lastReadingAgeMs: this.#readMs === undefined ? undefined : this.#deps.clock.monotonicMs() - this.#readMs,
-      dropped: this.#dropped,
-      lastDrop: this.#lastDrop,
-      lastError: this.#lastError,
-    };
+    return this.#progress.figures;
   }
 
   get source(): Source {
@@ -84,15 +72,7 @@ export class SourceRunner {
 
   /** What a person who asks about this source is told. */
   get details(): SourceFigures & RunnerDetails {
-    const nowMs = this.#deps.clock.monotonicMs();
-    const isFailing = this.#lastError !== undefined;
-    return {
-      ...this.figures,
-      lastReading: this.#lastReading,
-      perMinute: this.#pace.perMinute(nowMs),
-      lastErrorCode: isFailing ? this.#lastErrorCode : undefined,
-      failingForMs: isFailing ? Math.round(nowMs - this.#failingSinceMs) : undefined,
-    };
+    return this.#progress.details;
   }
 
   async run(signal: AbortSignal): Promise<void> {
@@ -105,7 +85,7 @@ export class SourceRunner {
       const pauseMs =
         source.kind === 'polled'
           ? Math.max(0, dueMs - clock.monotonicMs())
-          : backoffMs(restart, Math.max(1, this.#failuresInARow), random);
+          : backoffMs(restart, Math.max(1, this.#progress.failuresInARow), random);
       await clock.sleep(pauseMs, signal);
     }
   }
@@ -129,13 +109,19 @@ export class SourceRunner {
     const timer = silenceMs === undefined ? undefined : setTimeout(() => silent.abort(why), silenceMs);
     const ending = AbortSignal.any([signal, silent.signal]);
     const heard = {
+      onConnected: (): void => this.#progress.connected(),
       onReading: (reading: Reading): void => {
         timer?.refresh();
         this.#take(reading);
       },
-      onDrop: (drop: string): void => {
+      onUnmatched: (text: string): void => {
         timer?.refresh();
-        this.#drop(drop);
+        if (this.#progress.isReading) this.#progress.came();
+        else this.#drop('no-match', `the pattern matches nothing in ${sampleOf(text)}`);
+      },
+      onDrop: (reason: DropReason, why: string): void => {
+        timer?.refresh();
+        this.#drop(reason, why);
       },
     };
     try {
@@ -165,42 +151,35 @@ export class SourceRunner {
   }
 
   #take(reading: Reading): void {
-    const { log, name, onReading, clock } = this.#deps;
-    if (this.#lastError !== undefined) log.info({ source: name }, 'the source works again');
-    this.#readings += 1;
-    this.#readMs = clock.monotonicMs();
-    this.#lastReading = reading;
-    this.#pace.note(this.#readMs);
-    this.#failuresInARow = 0;
-    this.#lastError = undefined;
+    const { log, name, onReading } = this.#deps;
+    const progress = this.#progress;
+    const { dropped } = progress;
+    let isUsed = false;
     try {
-      onReading(reading, (why) => this.#drop(why));
+      isUsed = onReading(reading, (reason, why) => this.#drop(reason, why));
     } catch (error) {
-      this.#drop(describeError(error));
+      this.#drop('unusable', describeError(error));
+    }
+    progress.came();
+    if (isUsed && progress.read(reading, progress.dropped === dropped)) {
+      log.info({ source: name }, 'the source works again');
     }
   }
 
-  /** Counts a reading that is not used. Logs that only now and then. */
-  #drop(why: string): void {
+  /** Counts something that is not used. Logs that only now and then. */
+  #drop(reason: DropReason, why: string): void {
     const { log, name, clock } = this.#deps;
-    this.#dropped += 1;
-    this.#lastDrop = why;
+    this.#progress.drop(reason, why);
     const nowMs = clock.monotonicMs();
     if (nowMs - this.#dropLoggedMs < DROPS_LOGGED_EVERY_MS) return;
     this.#dropLoggedMs = nowMs;
-    log.warn({ source: name, dropped: this.#dropped }, `something of this source was dropped: ${why}`);
+    const { dropped } = this.#progress;
+    log.warn({ source: name, reason, dropped }, `something of this source was dropped: ${why}`);
   }
 
-  #fail(error: unknown): void {
-    const { log, name, clock } = this.#deps;
-    const code = error instanceof AgentError ? error.code : 'internal-error';
-    this.#failures += 1;
-    this.#failuresInARow += 1;
-    if (this.#lastError === undefined) {
-      log.warn({ source: name, code }, describeError(error));
-      this.#failingSinceMs = clock.monotonicMs();
-    }
-    this.#lastError = describeError(error);
-    this.#lastErrorCode = code;
+  #fail(thrown: unknown): void {
+    const error = thrown instanceof Error ? thrown : new Error(describeError(thrown));
+    const { log, name } = this.#deps;
+    if (this.#progress.fail(error)) log.warn({ source: name, code: codeOf(error) }, describeError(error));
   }
 }

@@ -11,13 +11,20 @@ import { Delivery } from './delivery/delivery.ts';
 import type { SafePlace } from './delivery/receipt.ts';
 import { TelemetryError } from './errors.ts';
 import { Measurement } from './measurement.ts';
+import type { OnDrop } from './measurement.ts';
 import type { NewPoint, PointClass, PointTime } from './point.ts';
 import type { OpenSerialLine, ValueService } from './ports.ts';
 import { SelfReport } from './self-report.ts';
 import type { SelfFacts } from './self-report.ts';
 import { sensorReport } from './sensors/sensor-report.ts';
 import { trySource } from './sensors/try-sensor.ts';
-import type { MeasurementSettings, SourceSettings, TelemetrySettings, WatchSettings } from './settings.ts';
+import type {
+  MeasurementSettings,
+  OutputSettings,
+  SourceSettings,
+  TelemetrySettings,
+  WatchSettings,
+} from './settings.ts';
 import { SourceRunner } from './source-runner.ts';
 import type { OnReading } from './source-runner.ts';
 import { SourceMaker } from './sources/create-source.ts';
@@ -209,15 +216,16 @@ export class Telemetry implements AsyncDisposable {
     });
   }
 
-  #take(measurement: Measurement, reading: Reading, onDrop: (why: string) => void): void {
-    for (const { to, value } of measurement.push(reading, this.#deps.clock.monotonicMs(), onDrop)) {
+  #take(measurement: Measurement, reading: Reading, onDrop: OnDrop): boolean {
+    const keep = (to: OutputSettings['to'], value: unknown): void => {
       try {
         if (to.kind === 'property') this.#spool.setProperty(to.id, value);
         else this.#spool.push([{ event: to.event, class: to.class, value, time: this.#wallClock.now() }]);
       } catch (error) {
-        onDrop(describeError(error)); // the other outputs get their values
+        onDrop('unusable', describeError(error)); // the other outputs get their values
       }
-    }
+    };
+    return measurement.push(reading, this.#deps.clock.monotonicMs(), keep, onDrop);
   }
 
   #newPoint({ event, value, at, class: pointClass = 'normal' }: LocalPoint): NewPoint {
@@ -236,7 +244,7 @@ export class Telemetry implements AsyncDisposable {
       droppedBecause: dropped,
       flashBytesPerDay,
       clock: this.#wallClock.state,
-      failingSources: this.#sources.filter(({ figures }) => figures.lastError !== undefined).length,
+      failingSources: this.#sources.filter(({ figures }) => figures.failingForMs !== undefined).length,
     };
   }
 }

@@ -1,5 +1,6 @@
 import type { StatusReport } from '../reports.ts';
-import { clockStates } from '../telemetry-protocol.ts';
+import { clockStates, dropReasons, sourceStates } from '../telemetry-protocol.ts';
+import { isTroubled } from '../words/rows/sensor-rows.ts';
 import { counter, gauge, stateSet } from './family.ts';
 import type { Family } from './family.ts';
 
@@ -49,13 +50,20 @@ function sourceMetrics(sources: Telemetry['sources']): readonly Family[] {
   return [
     gauge(
       'thing_agent_source_working',
-      'Whether the last reading of the source succeeded.',
-      each(({ lastError }) => Number(lastError === undefined)),
+      'Whether the source works: it does not fail, and what it delivers can be used.',
+      each((source) => Number(!isTroubled(source))),
+    ),
+    gauge(
+      'thing_agent_source_state',
+      'How far the source has come; all are 0 while it is not connected.',
+      sources.flatMap(({ name, state }) =>
+        sourceStates.map((one) => [{ source: name, state: one }, Number(one === state)] as const),
+      ),
     ),
     gauge(
       'thing_agent_source_last_reading_age_seconds',
-      'Since the last reading of the source.',
-      each(({ lastReadingAgeMs }) => (lastReadingAgeMs === undefined ? undefined : lastReadingAgeMs / 1_000)),
+      'Since the last reading of the source, or since the start of the daemon.',
+      each(({ silentForMs, lastReadingAgeMs = silentForMs }) => lastReadingAgeMs && lastReadingAgeMs / 1_000),
     ),
     counter(
       'thing_agent_source_readings',
@@ -69,8 +77,10 @@ function sourceMetrics(sources: Telemetry['sources']): readonly Family[] {
     ),
     counter(
       'thing_agent_source_dropped',
-      'What came from the source and was not used.',
-      each(({ dropped }) => dropped),
+      'What came from the source and was not used, by why.',
+      sources.flatMap(({ name, droppedFor }) =>
+        dropReasons.map((reason) => [{ source: name, reason }, droppedFor[reason] ?? 0] as const),
+      ),
     ),
   ];
 }

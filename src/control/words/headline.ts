@@ -1,7 +1,8 @@
-import { stateOf, troublesOf } from '../gateway-state.ts';
+import { failsForLong, stateOf, troublesOf } from '../gateway-state.ts';
 import type { Trouble } from '../gateway-state.ts';
 import type { Activity, StandstillReport, StatusReport } from '../reports.ts';
 import { bytes } from './bytes.ts';
+import { counted } from './counted.ts';
 import { operationWords } from './operation-words.ts';
 import { phaseTitles } from './phases.ts';
 import { isByHand } from './rows/package-rows.ts';
@@ -62,7 +63,14 @@ const troubleTexts: Readonly<Record<Trouble, DescribeTrouble>> = {
   'last-attempt-refused': (report) => `${lastVersion(report)} was refused`,
   'last-attempt-rolled-back': (report) => `${lastVersion(report)} was rolled back`,
   'service-failing': () => 'the last call to the service failed',
+  'sensor-failing': ({ telemetry }) => failingSensors(telemetry),
 };
+
+function failingSensors(telemetry: StatusReport['telemetry']): string {
+  const [first, ...others] = (telemetry?.sources ?? []).filter(failsForLong);
+  const more = others.length === 0 ? '' : ` and ${counted(others.length, 'other sensor')}`;
+  return `${first?.name ?? 'a sensor'}${more} delivered no reading for 10 min or more (agent sensors)`;
+}
 
 function lastVersion({ lastOutcome }: StatusReport): string {
   return lastOutcome?.version ?? 'a version';

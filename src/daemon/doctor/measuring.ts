@@ -25,14 +25,21 @@ export function measuringFindings(
   ];
 }
 
-function findingOf({ name, lastError, lastErrorCode, failingForMs, lastReadingAgeMs }: Sensor): DoctorFinding {
-  if (lastError === undefined) {
-    const age = lastReadingAgeMs === undefined ? 'no reading yet' : `read ${duration(lastReadingAgeMs)} ago`;
-    return { name, ok: true, detail: age };
-  }
+function findingOf(sensor: Sensor): DoctorFinding {
+  const { name, state, lastError, lastErrorCode, failingForMs, lastReadingAgeMs, dropped, lastDrop } = sensor;
+  const drops = dropped === 0 ? '' : `; ${dropped} dropped, the last: ${lastDrop ?? 'unknown'}`;
   const since = failingForMs === undefined ? '' : `, for ${duration(failingForMs)}`;
+  const advice = `agent sensors '${name}'`;
+  if (state === 'delivering') {
+    return { name, ok: false, detail: `nothing that it delivers can be used${since}${drops}`, advice };
+  }
+  if (lastError === undefined) {
+    const none = state === 'connected' ? 'connected, no reading yet' : 'no reading yet';
+    const age = lastReadingAgeMs === undefined ? none : `read ${duration(lastReadingAgeMs)} ago`;
+    return { name, ok: true, detail: `${age}${drops}` };
+  }
   const code = lastErrorCode === undefined ? '' : ` (${lastErrorCode})`;
-  return { name, ok: false, detail: `${lastError}${code}${since}`, advice: `agent sensors '${name}' --try` };
+  return { name, ok: false, detail: `${lastError}${code}${since}${drops}`, advice: `${advice} --try` };
 }
 
 function spoolFinding({ trouble, pointsOnDisk, oldestAgeMs, dropped }: Measuring['spool']): DoctorFinding {

@@ -22,8 +22,9 @@ export class SensorTraces {
   note({ sensors }: OutputOf<'sensors'>, nowMs: number): void {
     const names = new Set(sensors.map(({ name }) => name));
     for (const name of this.#points.keys()) if (!names.has(name)) this.#points.delete(name);
-    for (const { name, lastReading, lastReadingAgeMs } of sensors) {
-      const value = numberOf(lastReading);
+    for (const sensor of sensors) {
+      const { name, lastReadingAgeMs } = sensor;
+      const { value } = shownOf(sensor);
       if (value === undefined || lastReadingAgeMs === undefined) continue;
       const before = this.of(name);
       if (before.length === 0 && this.#points.size >= MAX_SENSORS) continue;
@@ -33,6 +34,14 @@ export class SensorTraces {
       this.#points.set(name, [...before, { atMs, value }].slice(-MAX_POINTS));
     }
   }
+}
+
+type Sensor = OutputOf<'sensors'>['sensors'][number];
+
+/** Returns the number that is shown of a sensor: what its first output sends. */
+export function shownOf({ outputs, lastReading, unit }: Sensor): { value: number | undefined; unit: Sensor['unit'] } {
+  const [output = { value: lastReading, unit }] = outputs;
+  return { value: numberOf(output.value), unit: output.unit };
 }
 
 /** The number in a reading, which is JSON; undefined: it is no number. */

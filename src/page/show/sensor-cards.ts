@@ -1,6 +1,6 @@
 import type { OutputOf } from '../../control/operations.ts';
 import { sensorRows } from '../../control/words/rows/sensor-rows.ts';
-import { numberOf } from '../live/sensor-traces.ts';
+import { shownOf } from '../live/sensor-traces.ts';
 import type { SensorTraces } from '../live/sensor-traces.ts';
 import { chart, short } from './chart.ts';
 import { html } from './html.ts';
@@ -13,9 +13,10 @@ export function sensorCards(report: OutputOf<'sensors'>, traces: SensorTraces): 
   const { sensors } = report;
   if (sensors.length === 0) return html`<p class="none">No source of datapoints is configured.</p>`;
   const rows = sensorRows(report);
-  const cards = sensors.slice(0, MAX_SENSORS).map(({ name, lastReading, unit }, index) => {
+  const cards = sensors.slice(0, MAX_SENSORS).map((sensor, index) => {
+    const { name } = sensor;
     const row = rows[index];
-    const value = numberOf(lastReading);
+    const { value, unit } = shownOf(sensor);
     return html`<li class="${row?.tone ?? 'plain'}">
       <h3>${name}</h3>
       ${value !== undefined && html`<p class="value">${short(value)}${unit !== undefined && html` <span>${unit}</span>`}</p>`}

@@ -4,7 +4,7 @@ import { abortable } from '../../system/abortable.ts';
 import { AgentError } from '../../system/errors.ts';
 import { Deadline } from '../../system/time/deadline.ts';
 import { TelemetryError } from '../errors.ts';
-import { readingText } from '../sensors/sensor-report.ts';
+import { readingText } from '../reading-text.ts';
 import { unitOf, wholeUnit } from '../sensors/unit.ts';
 import type { SourceSettings } from '../settings.ts';
 import { distinctNames, listDevices } from '../sources/kernel/devices.ts';

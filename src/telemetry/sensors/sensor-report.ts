@@ -1,20 +1,20 @@
-import type { SensorReport, SourceFigures } from '../../control/telemetry-protocol.ts';
+import type { SensorReport, SensorUnit, SourceFigures } from '../../control/telemetry-protocol.ts';
 import { maskAddresses } from '../../system/log/secrets.ts';
 import { withName } from '../../system/settings/described.ts';
+import { readingText } from '../reading-text.ts';
+import { scaled } from '../reduction.ts';
 import type { MeasurementSettings, OutputSettings, SourceSettings } from '../settings.ts';
+import { atPointer } from '../sources/parse-reading.ts';
 import type { Reading } from '../sources/source.ts';
 import { sources } from '../sources/sources.ts';
-import { unitOf } from './unit.ts';
+import { unitOf, wholeUnit } from './unit.ts';
 
 /** What only the runner of a source knows. */
 export interface RunnerDetails {
   readonly lastReading: Reading;
   readonly perMinute: number | undefined;
   readonly lastErrorCode: string | undefined;
-  readonly failingForMs: number | undefined;
 }
-
-const MAX_READING_LENGTH = 200;
 
 /** The report of one source. Without figures, nobody reads the source. Pure. */
 export function sensorReport(
@@ -30,16 +30,18 @@ export function sensorReport(
     mode,
     place: maskAddresses(withName(sources, source.kind).place(source)),
     everyMs: mode === 'polled' ? everyMs : undefined,
-    outputs: outputs.map(outputOf),
+    outputs: outputReports({ source, outputs }, figures?.lastReading),
     lastReading: readingText(figures?.lastReading),
     unit: unitOf(source),
   };
 }
 
 const unread = {
+  state: undefined,
   readings: 0,
   failures: 0,
   dropped: 0,
+  droppedFor: {},
   lastReadingAgeMs: undefined,
   perMinute: undefined,
   lastDrop: undefined,
@@ -48,17 +50,37 @@ const unread = {
   failingForMs: undefined,
 } as const;
 
-/** Returns the beginning of a reading as JSON, or NaN or Infinity, or undefined if there is no reading. */
-export function readingText(reading: Reading): string | undefined {
-  const text = typeof reading === 'number' ? String(reading) : (JSON.stringify(reading) as string | undefined);
-  if (text === undefined || text.length <= MAX_READING_LENGTH) return text;
-  return `${text.slice(0, MAX_READING_LENGTH).toWellFormed()}…`;
-}
-
 export function modeOf(source: SourceSettings): 'polled' | 'pushed' {
   return withName(sources, source.kind).speaks(source) ? 'pushed' : 'polled';
 }
 
-function outputOf({ to, pointer, reduction: { scale, offset } }: OutputSettings): SensorReport['outputs'][number] {
-  return { kind: to.kind, id: to.kind === 'event' ? to.event : to.id, pointer, scale, offset };
+/** What the outputs of a source make of a reading. Pure. */
+export function outputReports(
+  { source, outputs }: Pick<MeasurementSettings, 'source' | 'outputs'>,
+  reading: Reading,
+): SensorReport['outputs'] {
+  return outputs.map((output) => outputOf(output, unitOf(source), reading));
+}
+
+function outputOf(
+  { to, pointer, reduction }: OutputSettings,
+  unit: SensorUnit | undefined,
+  reading: Reading,
+): SensorReport['outputs'][number] {
+  const { scale, offset } = reduction;
+  const part = atPointer(reading, pointer);
+  const value = part === undefined ? undefined : readingText(scaled(part, reduction));
+  const units = new Map([
+    [1, unit],
+    [0.001, wholeUnit(unit)],
+  ]);
+  return {
+    kind: to.kind,
+    id: to.kind === 'event' ? to.event : to.id,
+    pointer,
+    scale,
+    offset,
+    value,
+    unit: pointer === '' ? units.get(scale) : undefined,
+  };
 }

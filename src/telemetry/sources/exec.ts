@@ -19,6 +19,8 @@ export interface Program {
 
 const MAX_OUTPUT_BYTES = 64 * 1024;
 const MAX_LINE_BYTES = 16 * 1024;
+/** A program that runs for so long has started, though it may have nothing to print. */
+const STARTED_MS = 1_000;
 
 /** A program that is started for each reading and prints it: a number, JSON, or a text. */
 export function execSource({ command, user }: Program, timeoutMs: number): PolledSource {
@@ -61,6 +63,7 @@ export function execStreamSource({ command, user }: Program): PushedSource {
         child.stdout.destroy(); // what it left behind may hold its end open
       };
       signal.addEventListener('abort', kill, { once: true });
+      const started = setTimeout(() => intake.connected(), STARTED_MS);
       try {
         await readLines(child.stdout, intake);
         await closed;
@@ -68,6 +71,7 @@ export function execStreamSource({ command, user }: Program): PushedSource {
         signal.throwIfAborted();
         throw error instanceof AgentError ? error : sourceFailed(program, describeError(error), error);
       } finally {
+        clearTimeout(started);
         signal.removeEventListener('abort', kill);
         kill();
       }
@@ -79,7 +83,7 @@ export function execStreamSource({ command, user }: Program): PushedSource {
 
 /** Reads lines until the program ends. A program that prints too fast is blocked in its write. */
 async function readLines(output: Readable, intake: Intake): Promise<void> {
-  const lines = new LineSplitter(MAX_LINE_BYTES, (why) => intake.drop(why));
+  const lines = new LineSplitter(MAX_LINE_BYTES, (why) => intake.drop('too-long', why));
   for await (const chunk of output as AsyncIterable<Buffer>) {
     for (const line of lines.push(chunk)) intake.take(() => parseReading(line));
     await intake.rest(chunk.byteLength);

@@ -1,14 +1,14 @@
 /** Splits a stream of bytes into lines of text. A line that is too long is dropped entirely, and reported. */
 export class LineSplitter {
   readonly #maxBytes: number;
-  readonly #onDrop: (why: string) => void;
+  readonly #onTooLong: (why: string) => void;
   #parts: Uint8Array[] = [];
   #bytes = 0;
   #isTooLong = false;
 
-  constructor(maxBytes: number, onDrop: (why: string) => void) {
+  constructor(maxBytes: number, onTooLong: (why: string) => void) {
     this.#maxBytes = maxBytes;
-    this.#onDrop = onDrop;
+    this.#onTooLong = onTooLong;
   }
 
   /** The lines that end in this chunk, with LF, CR LF or CR. Empty lines are left out. */
@@ -35,7 +35,7 @@ export class LineSplitter {
     }
     this.#isTooLong = true;
     this.#parts = [];
-    this.#onDrop(`a line longer than ${this.#maxBytes} bytes`);
+    this.#onTooLong(`a line longer than ${this.#maxBytes} bytes`);
   }
 
   #finish(): string {

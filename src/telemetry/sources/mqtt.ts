@@ -46,7 +46,7 @@ export function mqttSource(settings: MqttSettings): PushedSource {
       const hearing: Hearing = {
         // a large message is reported when it is announced; its content is not kept
         admits: () => {
-          intake.drop(`a message longer than ${LARGE_BYTES} bytes`);
+          intake.drop('too-long', `a message longer than ${LARGE_BYTES} bytes`);
           return false;
         },
         onMessage: ({ content }) => {
@@ -63,6 +63,7 @@ export function mqttSource(settings: MqttSettings): PushedSource {
       await connected(settings, hearing, signal, async (connection) => {
         const granted = await subscribe(connection, topic, signal);
         if (granted > 2) throw sourceFailed(url, `the broker refuses the topic ${topic}`);
+        intake.connected();
         throw await Promise.race([connection.closed, unusable.promise]);
       });
     },

@@ -1,5 +1,7 @@
 import { searchWithin } from '../../system/pattern.ts';
+import { TelemetryError } from '../errors.ts';
 import type { OpenSerialLine } from '../ports.ts';
+import { sampleOf } from '../reading-text.ts';
 import { LineSplitter } from './line-splitter.ts';
 import { parsePairs, parseReading } from './parse-reading.ts';
 import { sourceFailed } from './source.ts';
@@ -29,22 +31,27 @@ export function serialSource(settings: SerialSettings, openLine: OpenSerialLine)
     kind: 'pushed',
     run: async (intake, signal) => {
       await using line = await openLine(path, { baud, parity: 'none' }, signal);
-      const lines = new LineSplitter(MAX_LINE_BYTES, (why) => intake.drop(why));
+      const lines = new LineSplitter(MAX_LINE_BYTES, (why) => intake.drop('too-long', why));
+      intake.connected();
       let silentMs = 0;
       while (!signal.aborted) {
         const bytes = await line.read(READ_MS, signal);
         silentMs = bytes.byteLength === 0 ? silentMs + READ_MS : 0;
-        if (silentMs >= silenceMs) throw sourceFailed(path, `no byte for ${silenceMs} ms`);
-        for (const text of lines.push(bytes)) intake.take(() => parseLine(text, pattern));
+        if (silentMs >= silenceMs) throw new TelemetryError('source-timeout', `${path}: no byte for ${silenceMs} ms`);
+        for (const text of lines.push(bytes)) intake.take(() => parseLine(text, pattern), text);
         await intake.rest(bytes.byteLength);
       }
     },
   };
 }
 
-/** The reading in a line; undefined: there is none. Throws `source-failed` if the pattern takes too long. */
+/**
+ * Returns the reading in a line, or undefined if the line is blank or the pattern does not match. Throws
+ * `value-unusable` if there is no pattern and the line is neither JSON, pairs nor a number, and `source-failed` if the
+ * pattern takes too long.
+ */
 export function parseLine(text: string, pattern: RegExp | undefined): Reading {
-  if (pattern === undefined) return parsePairs(text) ?? onlyData(parseReading(text));
+  if (pattern === undefined) return parsePairs(text) ?? requireData(parseReading(text));
   const found = searchWithin(pattern, [text], PATTERN_MS);
   if (found === undefined) throw sourceFailed('pattern', `it needs more than ${PATTERN_MS} ms for a line`);
   const [match] = found;
@@ -53,7 +60,7 @@ export function parseLine(text: string, pattern: RegExp | undefined): Reading {
   return Object.fromEntries(Object.entries(match.groups).map(([name, value]) => [name, parseReading(value ?? '')]));
 }
 
-/** Drops a line that is neither JSON nor a number: it is a message for people. */
-function onlyData(reading: Reading): Reading {
-  return typeof reading === 'string' ? undefined : reading;
+function requireData(reading: Reading): Reading {
+  if (typeof reading !== 'string') return reading;
+  throw new TelemetryError('value-unusable', `neither JSON, pairs nor a number: ${sampleOf(reading)}`);
 }

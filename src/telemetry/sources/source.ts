@@ -1,5 +1,6 @@
 import type * as z from 'zod';
 
+import type { DropReason } from '../../control/telemetry-protocol.ts';
 import { maskAddresses } from '../../system/log/secrets.ts';
 import { ownSettingsOf, tableOfKind } from '../../system/settings/described.ts';
 import type { OfKind, OwnSettings } from '../../system/settings/described.ts';
@@ -18,13 +19,16 @@ export interface PolledSource {
 
 /** Receives what a source that sends by itself hears. */
 export interface Intake {
+  /** The source is connected, and may be silent from now on. */
+  connected(): void;
   /**
-   * Takes one more reading. `read` makes it; it is not called if readings come too fast, and an unusable reading is
-   * left out. Throws any other error of `read`.
+   * Takes one more reading. `read` makes it; it is not called if readings come too fast. What is unusable is dropped; an
+   * undefined reading means that the source was to pick readings, and that `text` holds none. Throws any other error of
+   * `read`.
    */
-  take(read: () => Reading): void;
-  /** Something arrived that is no reading. */
-  drop(why: string): void;
+  take(read: () => Reading, text?: string): void;
+  /** Something arrived that is no reading. `why` may end with a sample of it. */
+  drop(reason: DropReason, why: string): void;
   /**
    * So many bytes arrived. If it returns a promise, the source must wait for it before it reads more; it never rejects.
    */

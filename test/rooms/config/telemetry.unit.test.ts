@@ -14,6 +14,7 @@ test('one source may feed several events and properties', () => {
 [[sensors]]
 every = "5s"
 source = { kind = "modbus-tcp", host = "10.0.0.7", address = 30, type = "f32", word_order = "little" }
+ignore = [-1e4, 32768]
 outputs = [
   { event = "power", class = "urgent", pointer = "/p", scale = 0.1, deadband_percent = 5, heartbeat = "10m" },
   { property = "power", over = "1m", keep = "max" },
@@ -23,6 +24,7 @@ outputs = [
       name: 'sensors[0]',
       everyMs: 5_000,
       timeoutMs: 10_000,
+      ignore: [-10_000, 32_768],
       source: {
         kind: 'modbus-tcp',
         host: '10.0.0.7',

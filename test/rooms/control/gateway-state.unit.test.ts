@@ -33,6 +33,18 @@ describe('the state of a gateway, in words that stay', () => {
     ],
     ['is not activated', { thingId: undefined }, ['not-activated'], ['attention', 1]],
     ['cannot reach its service', { service: { lastError: 'refused' } }, ['service-failing'], ['attention', 1]],
+    [
+      'has a sensor that fails for a moment',
+      { telemetry: { sources: [{ failingForMs: 599_000 }, {}] } },
+      [],
+      ['well', 0],
+    ],
+    [
+      'has a sensor that has been failing for ten minutes',
+      { telemetry: { sources: [{}, { failingForMs: 600_000 }] } },
+      ['sensor-failing'],
+      ['attention', 1],
+    ],
     ['failed', { lastOutcome: { outcome: 'failed' } }, ['last-attempt-failed'], ['attention', 1]],
     [
       'refused what the service named',

@@ -9,10 +9,10 @@ import { possibleNow } from '../../../src/page/act/action-forms.ts';
 import { plainName } from '../../../src/page/act/dropped-file.ts';
 import { orderOf } from '../../../src/page/act/orders.ts';
 import { PageData } from '../../../src/page/live/page-data.ts';
-import { numberOf, SensorTraces } from '../../../src/page/live/sensor-traces.ts';
+import { numberOf, SensorTraces, shownOf } from '../../../src/page/live/sensor-traces.ts';
 import { chart } from '../../../src/page/show/chart.ts';
 import { anyCharacter } from '../../any-character.ts';
-import { calmStatus, fakeAgent } from '../cli/fake-operations.ts';
+import { calmSensors, calmStatus, fakeAgent } from '../cli/fake-operations.ts';
 
 const HOUR_MS = 3_600_000;
 const never = new AbortController().signal;
@@ -140,7 +140,7 @@ describe('an order', () => {
 describe('the curve of a sensor', () => {
   const reading = (lastReading: string | undefined, lastReadingAgeMs = 0, name = 'a') => ({
     isRead: true,
-    sensors: [{ name, lastReading, lastReadingAgeMs } as SensorReport],
+    sensors: [{ name, outputs: [], lastReading, lastReadingAgeMs } as unknown as SensorReport],
   });
 
   test('has the last 120 numbers that were seen, each once', () => {
@@ -151,6 +151,14 @@ describe('the curve of a sensor', () => {
     expect(traces.of('a').map(({ value }) => value)).toEqual(Array.from({ length: 120 }, (_, at) => at + 80));
     traces.note(reading('1', 0, 'b'), 202 * 15_000);
     expect([traces.of('a'), traces.of('b').length]).toEqual([[], 1]);
+  });
+
+  test('shows what is sent, with its unit', () => {
+    const [sensor = expect.fail()] = calmSensors.sensors;
+    const outputs = sensor.outputs.map((output) => ({ ...output, value: '21.5', unit: '°C' as const }));
+    const raw = { ...sensor, lastReading: '21500', unit: 'm°C' as const };
+    expect(shownOf({ ...raw, outputs })).toEqual({ value: 21.5, unit: '°C' });
+    expect(shownOf({ ...raw, outputs: [] })).toEqual({ value: 21_500, unit: 'm°C' });
   });
 
   test.each([

@@ -96,7 +96,7 @@ function running(source: Source): {
     clock: { ...systemClock, sleep: async (ms, signal) => systemClock.sleep(Math.min(ms, 50), signal) },
     random: () => 0.5,
     log: silentLog,
-    onReading: (reading) => readings.push(reading),
+    onReading: (reading) => readings.push(reading) > 0,
   });
   const run = runner.run(ending.signal).catch(() => {});
   const stopIt = async (): Promise<void> => {

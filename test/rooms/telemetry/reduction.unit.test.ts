@@ -19,7 +19,12 @@ function sent(...given: Parameters<typeof reduced>): unknown[] {
 }
 
 test('everything is sent when nothing is asked for, in its unit', () => {
-  expect(sent({ scale: 0.5, offset: -1 }, [2, 4, 4, 'text'])).toEqual([0, 1, 1, 'text']);
+  expect(sent({ scale: 0.5, offset: -1 }, [2, 4, 4])).toEqual([0, 1, 1]);
+  expect(sent({}, [2, 'text', null])).toEqual([2, 'text', null]);
+});
+
+test('drops text that would be scaled, such as a number with a comma', () => {
+  expect(sent({ scale: 0.5 }, ['21,5', 4, null])).toEqual([2]);
 });
 
 test('a change inside the deadband is not sent, measured from what was sent', () => {

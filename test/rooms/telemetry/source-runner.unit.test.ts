@@ -6,6 +6,7 @@ import { silentLog } from '../../../src/system/log/log.ts';
 import { systemClock } from '../../../src/system/time/clock.ts';
 import { TelemetryError } from '../../../src/telemetry/errors.ts';
 import { SourceRunner } from '../../../src/telemetry/source-runner.ts';
+import type { OnReading } from '../../../src/telemetry/source-runner.ts';
 import { parseReading } from '../../../src/telemetry/sources/parse-reading.ts';
 import { sourceFailed } from '../../../src/telemetry/sources/source.ts';
 import type { Intake, Source } from '../../../src/telemetry/sources/source.ts';
@@ -17,7 +18,7 @@ interface More {
   readonly timeoutMs?: number;
   readonly silenceMs?: number;
   readonly clock?: ManualClock;
-  readonly onReading?: () => void;
+  readonly onReading?: OnReading;
 }
 
 function runner(source: Source, more: More = {}) {
@@ -28,7 +29,7 @@ function runner(source: Source, more: More = {}) {
   const options = { name: 'probe', rate, source, everyMs: 10_000, timeoutMs, silenceMs, ...ways };
   const made = new SourceRunner({
     ...options,
-    onReading: more.onReading ?? ((reading) => void readings.push(reading)),
+    onReading: more.onReading ?? ((reading) => readings.push(reading) > 0),
   });
   return { made, readings };
 }
@@ -43,8 +44,9 @@ test('a source that fails is reported with its last error until it works again',
     },
   });
   await made.once(forever);
-  expect(made.figures).toEqual({
+  expect(made.figures).toMatchObject({
     name: 'probe',
+    state: undefined,
     readings: 0,
     failures: 1,
     dropped: 0,
@@ -52,7 +54,7 @@ test('a source that fails is reported with its last error until it works again',
   });
   fails = false;
   await made.once(forever);
-  expect(made.figures).toMatchObject({ readings: 1, lastError: undefined });
+  expect(made.figures).toMatchObject({ state: 'parsing', readings: 1, lastError: undefined });
   expect(readings).toEqual([5]);
 });
 

@@ -17,7 +17,14 @@ const noReduction = { scale: 1, offset: 0, deadband: undefined, heartbeatMs: und
 
 function measurement(event: string, source: SourceSettings, everyMs = 100, timeoutMs = 60_000): MeasurementSettings {
   const to = { kind: 'event', event, class: 'normal' } as const;
-  return { name: event, everyMs, timeoutMs, source, outputs: [{ to, pointer: '', reduction: noReduction }] };
+  return {
+    name: event,
+    everyMs,
+    timeoutMs,
+    source,
+    ignore: [],
+    outputs: [{ to, pointer: '', reduction: noReduction }],
+  };
 }
 
 class Rig implements AsyncDisposable {

@@ -39,7 +39,8 @@ async function retained(): Promise<unknown> {
   const end = new AbortController();
   const { promise, resolve } = Promise.withResolvers<unknown>();
   const source = mqttSource({ url: broker.url, topic, username: 'agent', password: 's3cret' });
-  const intake = { take: (read: () => unknown) => resolve(read()), drop: () => {}, rest: () => undefined };
+  const take = (read: () => unknown): void => resolve(read());
+  const intake = { connected: () => {}, take, drop: () => {}, rest: () => undefined };
   const run = source.run(intake, AbortSignal.any([end.signal, deadline()]));
   const value = await Promise.race([promise, run]);
   end.abort(new Error('the test has it'));

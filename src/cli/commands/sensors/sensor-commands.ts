@@ -1,6 +1,6 @@
 import type { OutputOf } from '../../../control/operations.ts';
 import type { SensorReport } from '../../../control/telemetry-protocol.ts';
-import { describeWait, withUnit } from '../../../control/words/rows/sensor-rows.ts';
+import { describeReading, describeWait } from '../../../control/words/rows/sensor-rows.ts';
 import { nearest } from '../../../system/nearest.ts';
 import { Misuse } from '../../arguments/command.ts';
 import type { Command, Typed } from '../../arguments/command.ts';
@@ -43,9 +43,9 @@ async function trySensor(typedName: string, typed: Typed, context: CliContext): 
     const sensor = sensorNamed(typedName, await agent.sensors({}, context.signal));
     const { name, kind, mode } = sensor;
     if (mode === 'pushed') return tell({ name, kind, mode }, sentence(describeWait(sensor)), typed, context);
-    const { reading, unit } = await agent.trySensor({ name }, context.signal);
-    const said = `${name}: ${withUnit(reading, unit)}. Nothing was kept or sent.`;
-    return tell({ name, kind, mode, reading, unit }, sentence(said), typed, context);
+    const { reading, unit, outputs } = await agent.trySensor({ name }, context.signal);
+    const said = `${name}: ${describeReading({ lastReading: reading, unit, outputs })}. Nothing was kept or sent.`;
+    return tell({ name, kind, mode, reading, unit, outputs }, sentence(said), typed, context);
   });
 }
 

@@ -9,13 +9,13 @@ export function sensorRows({ isRead, sensors }: OutputOf<'sensors'>): readonly R
   return sensors.map((sensor) => {
     const facts = isRead ? [describeLast(sensor), ...pace(sensor), ...troubles(sensor)] : [sensor.place];
     const text = [sensor.kind, ...facts].join('; ');
-    return { label: sensor.name, paragraphs: [text], tone: sensor.lastError === undefined ? undefined : 'attention' };
+    return { label: sensor.name, paragraphs: [text], tone: isTroubled(sensor) ? 'attention' : undefined };
   });
 }
 
 /** The rows of one sensor in detail. */
 export function oneSensorRows(sensor: SensorReport, isRead: boolean): readonly Row[] {
-  const { name, kind, place, mode, everyMs, outputs, readings, failures, dropped, lastDrop } = sensor;
+  const { name, kind, place, mode, everyMs, outputs, readings, failures } = sensor;
   const speaks = mode === 'pushed' ? 'when it speaks' : `each ${shortDuration(everyMs ?? 0)}`;
   return [
     { label: 'Sensor', paragraphs: [name] },
@@ -27,10 +27,7 @@ export function oneSensorRows(sensor: SensorReport, isRead: boolean): readonly R
       label: 'Since start',
       paragraphs: isRead ? [`${counted(readings, 'reading')}, ${counted(failures, 'failure')}`] : [],
     },
-    {
-      label: 'Dropped',
-      paragraphs: dropped === 0 ? [] : [`${dropped}, the last because of ${lastDrop ?? 'what is not known'}`],
-    },
+    { label: 'Dropped', paragraphs: drops(sensor, '') },
     { label: 'Failing', paragraphs: failing(sensor), tone: 'attention' },
   ];
 }
@@ -46,13 +43,34 @@ const waits: ReadonlyMap<string, string> = new Map([
   ['exec', 'lines that a program prints'],
 ]);
 
-export function withUnit(reading: string, unit: SensorReport['unit']): string {
+/** Returns a reading as it is sent, followed by what was read if that differs. */
+export function describeReading({ lastReading, unit, outputs }: Read): string {
+  const read = withUnit(lastReading, unit);
+  const [only, ...others] = outputs;
+  if (only === undefined) return read;
+  const told = (output: Output): string => withUnit(output.value, output.unit);
+  const sent = others.length === 0 ? told(only) : outputs.map((one) => `${one.id} ${told(one)}`).join(', ');
+  return sent === read ? sent : `${sent} (read ${read})`;
+}
+
+type Output = SensorReport['outputs'][number];
+type Read = Pick<SensorReport, 'lastReading' | 'unit' | 'outputs'>;
+
+function withUnit(reading: string | undefined, unit: SensorReport['unit']): string {
+  if (reading === undefined) return 'nothing';
   return unit === undefined ? reading : `${reading} ${unit}`;
 }
 
-function describeLast({ lastReading, lastReadingAgeMs, unit }: SensorReport): string {
-  if (lastReading === undefined || lastReadingAgeMs === undefined) return 'no reading yet';
-  return `${withUnit(lastReading, unit)}, ${shortDuration(lastReadingAgeMs)} ago`;
+/** True if a sensor fails, or delivers nothing that can be used. */
+export function isTroubled({ lastError, state }: Pick<SensorReport, 'lastError' | 'state'>): boolean {
+  return lastError !== undefined || state === 'delivering';
+}
+
+function describeLast(sensor: SensorReport): string {
+  const { lastReading, lastReadingAgeMs, state } = sensor;
+  if (lastReading === undefined || lastReadingAgeMs === undefined)
+    return state === 'connected' ? 'connected, no reading yet' : 'no reading yet';
+  return `${describeReading(sensor)}, ${shortDuration(lastReadingAgeMs)} ago`;
 }
 
 function pace({ perMinute }: SensorReport): readonly string[] {
@@ -61,17 +79,22 @@ function pace({ perMinute }: SensorReport): readonly string[] {
 }
 
 function troubles(sensor: SensorReport): readonly string[] {
-  const { dropped } = sensor;
-  return [...(dropped === 0 ? [] : [`${dropped} dropped`]), ...failing(sensor).map((text) => `fails ${text}`)];
+  return [...drops(sensor, ' dropped'), ...failing(sensor).map((text) => `fails ${text}`)];
 }
 
-function failing({ lastError, lastErrorCode, failingForMs }: SensorReport): readonly string[] {
+function drops({ dropped, lastDrop }: SensorReport, verb: string): readonly string[] {
+  return dropped === 0 ? [] : [`${dropped}${verb}, the last: ${lastDrop ?? 'unknown'}`];
+}
+
+function failing({ state, lastError, lastErrorCode, failingForMs }: SensorReport): readonly string[] {
+  const since = `for ${shortDuration(failingForMs ?? 0)}`;
+  if (state === 'delivering') return [`${since}: nothing that it delivers can be used`];
   if (lastError === undefined) return [];
   const code = lastErrorCode === undefined ? '' : ` (${lastErrorCode})`;
-  return [`for ${shortDuration(failingForMs ?? 0)}: ${lastError}${code}`];
+  return [`${since}: ${lastError}${code}`];
 }
 
-function describeOutput({ kind, id, pointer, scale, offset }: SensorReport['outputs'][number]): string {
+function describeOutput({ kind, id, pointer, scale, offset }: Output): string {
   const part = pointer === '' ? '' : `, ${pointer}`;
   const scaled = scale === 1 ? '' : ` × ${scale}`;
   const moved = offset === 0 ? '' : ` ${offset < 0 ? '-' : '+'} ${Math.abs(offset)}`;

@@ -2,13 +2,14 @@ import type { OutputOf } from '../../operations.ts';
 import { bytes } from '../bytes.ts';
 import { counted } from '../counted.ts';
 import type { Row } from './row.ts';
+import { isTroubled } from './sensor-rows.ts';
 
 const MAX_FAILING_SHOWN = 5;
 
 /** All rows of the spool. */
 export function spoolRows(status: OutputOf<'spool'>): readonly Row[] {
   const { spool, delivery, sources, watches, deadLetters } = status;
-  const failing = sources.filter(({ lastError }) => lastError !== undefined);
+  const failing = sources.filter(isTroubled);
   return [
     { label: 'Waiting', paragraphs: [describeSpool(status)] },
     { label: 'Delivered', paragraphs: [describeDelivered(delivery)] },
@@ -64,10 +65,17 @@ export function summarizeSpool(status: OutputOf<'spool'>): Pick<Row, 'paragraphs
 }
 
 function failingSources({ sources }: OutputOf<'spool'>): readonly string[] {
-  return sources.flatMap(({ name, lastError, dropped, lastDrop }) => [
-    ...(lastError === undefined ? [] : [`${name}: ${lastError}`]),
-    ...(lastDrop === undefined ? [] : [`${name}: ${dropped} readings dropped, the last because of ${lastDrop}`]),
+  return sources.flatMap((source) => [
+    ...(source.lastError === undefined ? [] : [`${source.name}: ${source.lastError}`]),
+    ...(source.dropped === 0 ? [] : [`${source.name}: ${describeDrops(source)}`]),
   ]);
+}
+
+function describeDrops(source: OutputOf<'spool'>['sources'][number]): string {
+  const reasons = Object.entries(source.droppedFor).map(([reason, count]) => `${count} ${reason}`);
+  const why = reasons.length === 0 ? '' : ` (${reasons.join(', ')})`;
+  const effect = isTroubled(source) ? 'nothing that it delivers can be used; ' : '';
+  return `${effect}${source.dropped} dropped${why}, the last: ${source.lastDrop ?? 'unknown'}`;
 }
 
 function droppedByReason({ spool }: OutputOf<'spool'>): readonly string[] {

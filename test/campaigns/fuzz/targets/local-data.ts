@@ -40,8 +40,13 @@ function checkCase({ bytes: stream, cut, pattern, pointer }: CaseOf<typeof cases
       const found = await outcomeOf(read);
       if ('error' in found && found.error.code === 'source-failed') return false;
       if (!('value' in found) || found.value === undefined) continue;
-      const measured = new Measurement({ outputs: [output] }).push(found.value, 0, () => {});
-      for (const { value } of measured) await outcomeOf(() => toText(value));
+      const values: unknown[] = [];
+      const drops: string[] = [];
+      const keep = (_: unknown, value: unknown): void => void values.push(value);
+      const measurement = new Measurement({ outputs: [output], ignore: [4] });
+      const isUsed = measurement.push(found.value, 0, keep, (_, why) => void drops.push(why));
+      if (isUsed === drops.length > 0) throw new Error(`used: ${isUsed}, although dropped: ${drops.join()}`);
+      for (const value of values) await outcomeOf(() => toText(value));
     }
     return true;
   });

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
+import type { OutputOf } from '../../../../src/control/operations.ts';
 import { sensorsReply } from '../../../../src/control/telemetry-protocol.ts';
 import { AgentError } from '../../../../src/system/errors.ts';
 import { type as typeAt } from '../fake-context.ts';
@@ -10,6 +11,12 @@ async function type(line: string, world: FakeWorld = {}) {
   return typeAt(line.split(' '), { daemon: fakeAgent(), ...world });
 }
 
+type Output = OutputOf<'trySensor'>['outputs'][number];
+
+function output(id: string, scale: number, value?: string, unit?: Output['unit']): Output {
+  return { kind: 'event', id, pointer: '', scale, offset: 0, value, unit };
+}
+
 describe('agent sensors', () => {
   test('has a line for each through a pipe: kind, last reading with its unit, age, rate, what was dropped, what is wrong since when', async () => {
     const { exitCode, out } = await type('sensors');
@@ -17,7 +24,7 @@ describe('agent sensors', () => {
     expect(out).toBe(
       [
         'sensors[0] (temperature)  hwmon; 48.312 °C, 5 s ago; 6.0 a minute',
-        'sensors[1] (level)        modbus-rtu; no reading yet; 2 dropped; fails for 2 min 10 s: /dev/ttyUSB0: is unplugged (source-failed)',
+        'sensors[1] (level)        modbus-rtu; no reading yet; 2 dropped, the last: it is nested too deep; fails for 2 min 10 s: /dev/ttyUSB0: is unplugged (source-failed)',
         'sensors[2]                mqtt; no reading yet',
         '',
       ].join('\n'),
@@ -57,7 +64,7 @@ describe('agent sensors', () => {
         '             property level',
         'Last         no reading yet',
         'Since start  0 readings, 3 failures',
-        'Dropped      2, the last because of it is nested too deep',
+        'Dropped      2, the last: it is nested too deep',
         'Failing      for 2 min 10 s: /dev/ttyUSB0: is unplugged (source-failed)',
         '',
       ].join('\n'),
@@ -98,7 +105,19 @@ describe('agent sensors NAME --try', () => {
       mode: 'polled',
       reading: '48.3',
       unit: '°C',
+      outputs: [],
     });
+  });
+
+  test.each<[outputs: OutputOf<'trySensor'>['outputs'], told: string]>([
+    [[output('temperature', 0.001, '21.5', '°C')], '21.5 °C (read 21500 m°C)'],
+    [[output('temperature', 2, '43000')], '43000 (read 21500 m°C)'],
+    [[output('t', 1, '4'), output('h', 1)], 't 4, h nothing (read 21500 m°C)'],
+    [[output('temperature', 1, '21500', 'm°C')], '21500 m°C'],
+  ])('shows what would be sent, and what was read for it', async (outputs, told) => {
+    const daemon = fakeAgent({ trySensor: async () => ({ reading: '21500', unit: 'm°C', outputs }) });
+    const { out } = await type('sensors temperature --try', { daemon });
+    expect(out).toBe(`sensors[0] (temperature): ${told}. Nothing was kept or sent.\n`);
   });
 
   test('shows why it failed and what to do, and fails', async () => {

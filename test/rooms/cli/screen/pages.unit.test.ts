@@ -19,6 +19,7 @@ import type {
   StatusReport,
   BoardReport,
 } from '../../../../src/control/reports.ts';
+import { sourceStates } from '../../../../src/control/telemetry-protocol.ts';
 import type { TelemetryStatus } from '../../../../src/control/telemetry-protocol.ts';
 import { knownBy } from '../../../../src/mcu/flash/known-by.ts';
 import { displayWidth } from '../../../../src/system/log/printable.ts';
@@ -285,9 +286,12 @@ const anyTelemetry: fc.Arbitrary<TelemetryStatus> = fc.record({
   sources: fc.array(
     fc.record({
       name: anyText,
+      state: fc.constantFrom(undefined, ...sourceStates),
       readings: fc.nat(),
       failures: fc.nat(),
       dropped: fc.nat(),
+      droppedFor: fc.record({ malformed: fc.nat() }, { requiredKeys: [] }),
+      failingForMs: fc.option(fc.nat(), { nil: undefined }),
       lastDrop: fc.option(anyText, { nil: undefined }),
       lastError: fc.option(anyText, { nil: undefined }),
     }),

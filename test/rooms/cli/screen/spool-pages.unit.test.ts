@@ -31,19 +31,27 @@ describe('a status with a spool', () => {
   });
 
   test('what of a source was dropped is said, with the reason', () => {
-    const flood = { name: 'level', readings: 9, failures: 0, lastError: undefined };
-    const sources = [{ ...flood, dropped: 7_000, lastDrop: 'more than 200 a second' }];
+    const flood = { name: 'level', state: 'parsing', readings: 9, failures: 0, lastError: undefined } as const;
+    const drops = { dropped: 7_000, droppedFor: { 'too-fast': 6_999, malformed: 1 }, failingForMs: undefined };
+    const source = { ...flood, ...drops, lastDrop: 'more than 200 a second' };
+    expect(spoolOf({ ...calmTelemetry, sources: [source] })).toContain(
+      'level: 7000 dropped (6999 too-fast, 1 malformed), the last: more than 200 a second',
+    );
+    const sources = [{ ...source, state: 'delivering' as const }];
     expect(spoolOf({ ...calmTelemetry, sources })).toContain(
-      'level: 7000 readings dropped, the last because of more than 200 a second',
+      'level: nothing that it delivers can be used; 7000 dropped',
     );
   });
 
   test('does not list a hundred of them', () => {
     const sources = Array.from({ length: 100 }, (_, n) => ({
       name: `s${n}`,
+      state: undefined,
       readings: 0,
       failures: 1,
       dropped: 0,
+      droppedFor: {},
+      failingForMs: 1_000,
       lastDrop: undefined,
       lastError: 'x',
     }));

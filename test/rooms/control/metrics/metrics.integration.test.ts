@@ -99,7 +99,7 @@ test('the page about monitoring: its commands run, its units are valid, its aler
   await writeFile(rules, alerts);
   expect(await feed('promtool', ['check', 'rules', rules], '')).toEqual([
     0,
-    expect.stringMatching(/SUCCESS: 6 rules found/) as unknown,
+    expect.stringMatching(/SUCCESS: 8 rules found/) as unknown,
   ]);
   for (const name of alerts.match(/\bthing_agent_\w+/g) ?? []) expect(written).toContain(`# TYPE ${name} `);
 

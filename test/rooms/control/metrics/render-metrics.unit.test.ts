@@ -5,7 +5,7 @@ import { metricsOf } from '../../../../src/control/metrics/agent-metrics.ts';
 import { counter, gauge, info, stateSet } from '../../../../src/control/metrics/family.ts';
 import { openMetrics, prometheusText } from '../../../../src/control/metrics/render-metrics.ts';
 import { anyCharacter } from '../../../any-character.ts';
-import { calmStatus, troubledStatus } from '../../cli/fake-operations.ts';
+import { calmStatus, calmTelemetry, troubledStatus } from '../../cli/fake-operations.ts';
 
 const families = [
   info('a_build', 'The version.', [{ version: '1', chip: undefined }]),
@@ -52,6 +52,27 @@ a_spool_bytes 0.5
 # TYPE a_points_total counter
 a_points_total{reason="old"} 3
 `);
+});
+
+test('tell of each source how far it has come, since when it is silent, and why something was dropped', () => {
+  const [working = expect.fail(), failing = expect.fail()] = calmTelemetry.sources;
+  const useless = { ...working, name: 'u', state: 'delivering' as const, silentForMs: 900_000 };
+  const drops = { dropped: 3, droppedFor: { malformed: 2, 'no-match': 1 } };
+  const telemetry = { ...calmTelemetry, sources: [working, failing, { ...useless, ...drops }] };
+  const lines = openMetrics(metricsOf({ ...calmStatus, telemetry }, { attempts: [], forgotten: 0 })).split('\n');
+  expect(lines).toEqual(
+    expect.arrayContaining([
+      'thing_agent_source_working{source="sensors[0] (temperature)"} 1',
+      'thing_agent_source_working{source="sensors[1] (level)"} 0',
+      'thing_agent_source_working{source="u"} 0',
+      'thing_agent_source_state{source="sensors[0] (temperature)",state="parsing"} 1',
+      'thing_agent_source_state{source="sensors[1] (level)",state="connected"} 0',
+      'thing_agent_source_state{source="u",state="delivering"} 1',
+      'thing_agent_source_last_reading_age_seconds{source="u"} 900',
+      'thing_agent_source_dropped_total{source="u",reason="malformed"} 2',
+      'thing_agent_source_dropped_total{source="u",reason="ignored"} 0',
+    ]),
+  );
 });
 
 describe('a text in a label', () => {

@@ -30,7 +30,9 @@ const sensor: Sensors['sensors'][number] = {
   outputs: [],
   readings: 7,
   failures: 0,
+  state: 'parsing',
   dropped: 0,
+  droppedFor: {},
   lastReading: '21',
   lastReadingAgeMs: 4_000,
   unit: undefined,
@@ -45,6 +47,26 @@ test('doctor has a line for each sensor, and for the spool', () => {
   expect(measuringFindings(measuring, { isRead: true, sensors: [sensor] })).toEqual([
     { name: 'sensors[0] (temp)', ok: true, detail: 'read 4 s ago' },
     { name: 'spool', ok: true, detail: '12 points on disk, the oldest for 1 min 30 s; 3 dropped' },
+  ]);
+});
+
+test('says what a sensor delivers that cannot be used, and what was dropped of one that works', () => {
+  const drops = { dropped: 3, lastDrop: 'nothing at /h in {"t":21.5}' };
+  const useless = { ...sensor, ...drops, state: 'delivering' as const, failingForMs: 120_000 };
+  const sensors = [
+    useless,
+    { ...sensor, ...drops },
+    { ...sensor, state: 'connected' as const, lastReadingAgeMs: undefined },
+  ];
+  expect(measuringFindings(measuring, { isRead: true, sensors }).slice(0, 3)).toEqual([
+    {
+      name: 'sensors[0] (temp)',
+      ok: false,
+      detail: 'nothing that it delivers can be used, for 2 min; 3 dropped, the last: nothing at /h in {"t":21.5}',
+      advice: "agent sensors 'sensors[0] (temp)'",
+    },
+    { name: 'sensors[0] (temp)', ok: true, detail: 'read 4 s ago; 3 dropped, the last: nothing at /h in {"t":21.5}' },
+    { name: 'sensors[0] (temp)', ok: true, detail: 'connected, no reading yet' },
   ]);
 });
 

@@ -29,7 +29,10 @@ test('where telemetry runs, a sensor is tried by it, which has the ports', async
     },
   };
   const where = { wiring: { config: configured(), world }, telemetry };
-  expect(await trySensor('sensors[0] (e)', where, forever)).toEqual({ reading: '42' });
+  expect(await trySensor('sensors[0] (e)', where, forever)).toMatchObject({
+    reading: '42',
+    outputs: [{ id: 'e', value: '42' }],
+  });
   expect(tried).toEqual(['sensors[0] (e)']);
 });
 

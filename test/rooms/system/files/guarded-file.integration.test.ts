@@ -98,7 +98,7 @@ test('a program that others may write is not run with the agent’s rights, but 
   await chmod(program, 0o775);
   const refusal = { code: 'writable-by-others' };
   await expect(runProgram([program], { timeoutMs: 20_000 }, signal)).rejects.toMatchObject(refusal);
-  const intake = { take: () => {}, drop: () => {}, rest: async () => {} };
+  const intake = { connected: () => {}, take: () => {}, drop: () => {}, rest: async () => {} };
   await expect(execStreamSource({ command: [program] }).run(intake, signal)).rejects.toMatchObject(refusal);
   expect((await runProgram([program], { timeoutMs: 20_000, user: 'nobody' }, signal)).stdout).toBe('ran\n');
 });

@@ -43,7 +43,8 @@ describe('a program that leaves a process with its output open', () => {
   test('ends as a sensor when nobody wants its readings any more', async () => {
     const over = new AbortController();
     const source = execStreamSource({ command: ['sh', '-c', `${LEFT_BEHIND} echo 1; sleep 60`] });
-    const intake = { take: () => over.abort(new Error('not wanted')), drop: () => {}, rest: async () => {} };
+    const refuse = (): void => over.abort(new Error('not wanted'));
+    const intake = { connected: () => {}, take: refuse, drop: () => {}, rest: async () => {} };
     await expect(source.run(intake, over.signal)).rejects.toThrow('not wanted');
   });
 });

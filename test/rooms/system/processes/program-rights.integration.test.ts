@@ -67,6 +67,7 @@ test('a program that keeps running has the user’s rights, and ends with its ch
       heard.push(read());
       stop.abort(new Error('enough'));
     },
+    connected: () => {},
     drop: () => {},
     rest: () => undefined,
   };

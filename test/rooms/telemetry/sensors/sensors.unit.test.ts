@@ -2,8 +2,9 @@ import { describe, expect, test } from 'vitest';
 
 import { sensorUnits } from '../../../../src/control/telemetry-protocol.ts';
 import type { SensorReport } from '../../../../src/control/telemetry-protocol.ts';
+import { readingText } from '../../../../src/telemetry/reading-text.ts';
 import { ReadingPace } from '../../../../src/telemetry/sensors/reading-pace.ts';
-import { readingText, sensorReport } from '../../../../src/telemetry/sensors/sensor-report.ts';
+import { sensorReport } from '../../../../src/telemetry/sensors/sensor-report.ts';
 import { trySource } from '../../../../src/telemetry/sensors/try-sensor.ts';
 import { unitOf } from '../../../../src/telemetry/sensors/unit.ts';
 import type { MeasurementSettings, SourceSettings } from '../../../../src/telemetry/settings.ts';
@@ -16,7 +17,7 @@ const register = { unit: 7, table: 'holding', address: 3, type: 'u16', byteOrder
 const modbus: SourceSettings = { kind: 'modbus-tcp', host: 'plc', port: 502, ...register };
 
 function settings(source: SourceSettings, timeoutMs = 1_000): MeasurementSettings {
-  return { name: 'sensors[0] (e)', everyMs: 1_000, timeoutMs, source, outputs: [] };
+  return { name: 'sensors[0] (e)', everyMs: 1_000, timeoutMs, source, ignore: [], outputs: [] };
 }
 
 test('the pace is that of the last readings, and falls while nothing comes', () => {

@@ -18,7 +18,8 @@ async function listen(url: string, topic = 'a'): Promise<Heard> {
   const dropped: string[] = [];
   const intake = {
     take: (read: () => unknown) => void readings.push(read()),
-    drop: (why: string) => void dropped.push(why),
+    connected: () => {},
+    drop: (_: string, why: string) => void dropped.push(why),
     rest: () => undefined,
   };
   const source = mqttSource({ url, topic, username: undefined, password: undefined });

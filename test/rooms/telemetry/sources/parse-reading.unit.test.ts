@@ -37,12 +37,16 @@ test('pairs are read with their kinds; anything else is none', () => {
 test.each([
   ['T=21.5 H=40', undefined, { T: 21.5, H: 40 }],
   ['{"t": 1}', undefined, { t: 1 }],
-  ['Booting...', undefined, undefined],
+  ['  ', undefined, undefined],
   ['temp: 21.5C', /temp: ([\d.]+)/, 21.5],
   ['21.5C 40%', /(?<t>[\d.]+)C (?<h>\d+)%/, { t: 21.5, h: 40 }],
   ['nothing', /temp: (\d+)/, undefined],
 ])('of the line %j with pattern %s comes %j', (line, pattern, reading) => {
   expect(parseLine(line, pattern)).toEqual(reading);
+});
+
+test('refuses a line without a pattern that is neither JSON, pairs nor a number', () => {
+  expect(() => parseLine('Booting...', undefined)).toThrow('neither JSON, pairs nor a number: "Booting..."');
 });
 
 test('a pointer finds the part that it names, and nothing else', () => {

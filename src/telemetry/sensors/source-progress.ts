@@ -1,0 +1,149 @@
+import type { DropReason, SourceFigures, SourceState } from '../../control/telemetry-protocol.ts';
+import { AgentError, describeError } from '../../system/errors.ts';
+import type { Clock } from '../../system/time/clock.ts';
+import { OPTIONAL_MS } from '../measurement.ts';
+import type { Reading } from '../sources/source.ts';
+import { ReadingPace } from './reading-pace.ts';
+import type { RunnerDetails } from './sensor-report.ts';
+
+/** A connection that lasted so long was no part of the failure before it. */
+const STEADY_MS = 60_000;
+
+/** How far one source has come: connected, delivering, parsing; and what became of what it delivered. */
+export class SourceProgress {
+  readonly #name: string;
+  readonly #clock: Clock;
+  readonly #startedMs: number;
+  readonly #pace = new ReadingPace();
+  readonly #droppedFor: Partial<Record<DropReason, number>> = {};
+  #readings = 0;
+  #failures = 0;
+  #failuresInARow = 0;
+  #dropped = 0;
+  #lastDrop: string | undefined;
+  #lastReading: Reading;
+  #lastError: AgentError | Error | undefined;
+  #failingSinceMs: number | undefined;
+  #connectedMs: number | undefined;
+  /** When something came last on this connection. */
+  #cameMs: number | undefined;
+  #readMs: number | undefined;
+  /** When the first thing was dropped of those that came since a reading that was used entirely. */
+  #unusedSinceMs: number | undefined;
+
+  constructor(name: string, clock: Clock) {
+    this.#name = name;
+    this.#clock = clock;
+    this.#startedMs = clock.monotonicMs();
+  }
+
+  get failuresInARow(): number {
+    return this.#failuresInARow;
+  }
+
+  get dropped(): number {
+    return this.#dropped;
+  }
+
+  get #unusedForMs(): number | undefined {
+    if (this.#cameMs === undefined || this.#unusedSinceMs === undefined) return undefined;
+    return this.#cameMs - this.#unusedSinceMs;
+  }
+
+  get #state(): SourceState | undefined {
+    if (this.#connectedMs === undefined) return undefined;
+    if (this.#cameMs === undefined) return 'connected';
+    const forMs = this.#unusedForMs;
+    return forMs === undefined || (this.#readMs !== undefined && forMs <= OPTIONAL_MS) ? 'parsing' : 'delivering';
+  }
+
+  get figures(): SourceFigures {
+    const nowMs = this.#clock.monotonicMs();
+    const state = this.#state;
+    const failingForMs = this.#lastError === undefined ? undefined : nowMs - (this.#failingSinceMs ?? nowMs);
+    return {
+      name: this.#name,
+      state,
+      readings: this.#readings,
+      failures: this.#failures,
+      lastReadingAgeMs: this.#readMs === undefined ? undefined : nowMs - this.#readMs,
+      silentForMs: nowMs - (this.#readMs ?? this.#startedMs),
+      dropped: this.#dropped,
+      droppedFor: { ...this.#droppedFor },
+      lastDrop: this.#lastDrop,
+      lastError: this.#lastError && describeError(this.#lastError),
+      failingForMs: state === 'delivering' ? this.#unusedForMs : failingForMs,
+    };
+  }
+
+  /** What a person who asks about this source is told. */
+  get details(): SourceFigures & RunnerDetails {
+    return {
+      ...this.figures,
+      lastReading: this.#lastReading,
+      perMinute: this.#pace.perMinute(this.#clock.monotonicMs()),
+      lastErrorCode: this.#lastError && codeOf(this.#lastError),
+    };
+  }
+
+  /** True if the source has read something lately, so that what holds no reading is no drop. */
+  get isReading(): boolean {
+    return this.#readMs !== undefined && this.#clock.monotonicMs() - this.#readMs <= OPTIONAL_MS;
+  }
+
+  /** A failure by silence ends with what comes, any other one with the connection. */
+  connected(): void {
+    this.#connectedMs = this.#clock.monotonicMs();
+    if (this.#lastError !== undefined && codeOf(this.#lastError) !== 'source-timeout') this.#lastError = undefined;
+  }
+
+  came(): void {
+    this.#cameMs = this.#clock.monotonicMs();
+    this.#connectedMs ??= this.#cameMs;
+    this.#lastError = undefined;
+  }
+
+  drop(reason: DropReason, why: string): void {
+    this.came();
+    this.#dropped += 1;
+    this.#droppedFor[reason] = (this.#droppedFor[reason] ?? 0) + 1;
+    this.#lastDrop = why;
+    this.#unusedSinceMs ??= this.#cameMs;
+  }
+
+  /** Notes a reading that was used, entirely or in part. Returns true if the source failed before it. */
+  read(reading: Reading, isEntire: boolean): boolean {
+    this.came();
+    const hasFailed = this.#failingSinceMs !== undefined;
+    const nowMs = this.#clock.monotonicMs();
+    this.#readings += 1;
+    this.#readMs = nowMs;
+    this.#lastReading = reading;
+    this.#pace.note(nowMs);
+    this.#failuresInARow = 0;
+    this.#failingSinceMs = undefined;
+    if (isEntire) this.#unusedSinceMs = undefined;
+    return hasFailed;
+  }
+
+  /** Returns true if this is the first failure of several in a row. */
+  fail(error: Error): boolean {
+    const nowMs = this.#clock.monotonicMs();
+    if (this.#connectedMs !== undefined && nowMs - this.#connectedMs >= STEADY_MS) {
+      this.#failingSinceMs = undefined;
+      this.#failuresInARow = 0;
+    }
+    this.#connectedMs = undefined;
+    this.#cameMs = undefined;
+    this.#failures += 1;
+    this.#failuresInARow += 1;
+    this.#lastError = error;
+    const isFirst = this.#failingSinceMs === undefined;
+    this.#failingSinceMs ??= nowMs;
+    return isFirst;
+  }
+}
+
+export function codeOf(error: Error): string {
+  return error instanceof AgentError ? error.code : 'internal-error';
+}
