@@ -91,7 +91,7 @@ test(
 test('nobody at the address is an error that says what to check', async () => {
   const { exitCode, stderr } = await gateway.run('sensors', 'scan', 'modbus', '127.0.0.1:1');
   expect(exitCode).toBe(70);
-  expect(stderr).toMatch(/ECONNREFUSED.*\(source-failed\)\n *check the address/);
+  expect(stderr).toMatch(/refused the connection.*\(source-failed\)\n *check the address/);
 });
 
 /** Answers for one unit with 42, and as a gateway for all others that nobody is there. */
