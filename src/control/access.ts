@@ -25,14 +25,24 @@ export function callersOf(entry: Answered | Followed): readonly Caller[] {
   return isForMembers ? ['members', 'operators', 'root'] : ['operators', 'root'];
 }
 
-/** Promise `access`: throws `control-not-permitted`. */
-export function requireAccess(
+/**
+ * Promise `access`: the input as this caller may use it. Operators bring no older release. Throws
+ * `control-not-permitted`.
+ */
+export function permitted(caller: Caller, found: FoundOperation, input: object, listed: readonly string[]): object {
+  requireAccess(caller, found, input, listed);
+  return caller === 'root' || !('allowDowngrade' in found.entry.input.shape)
+    ? input
+    : { ...input, allowDowngrade: false };
+}
+
+function requireAccess(
   caller: Caller,
   { name, entry }: FoundOperation,
   input: object,
   listed: readonly string[],
 ): void {
-  if ('allowDowngrade' in input && caller !== 'root') {
+  if ('allowDowngrade' in input && input.allowDowngrade === true && caller !== 'root') {
     throw new ControlError('control-not-permitted', 'an older release is installed for root alone', {
       advice: 'as root: agent install FILE --allow-downgrade',
     });

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-import { filePath, identifier, installFlags, nothing } from './api/operation-parts.ts';
+import { allowDowngrade, filePath, identifier, installFlags, nothing } from './api/operation-parts.ts';
 
 /** A long operation, begun by a POST. Only one runs at a time (operation-runner.ts). */
 export interface Followed {
@@ -22,7 +22,7 @@ export const followedOperations = {
     path: 'install',
     input: installFlags().extend({
       path: filePath(),
-      allowDowngrade: z.literal(true).optional().describe('Lifts the floor for this once; root alone may say so.'),
+      allowDowngrade: allowDowngrade(),
     }),
   },
   commit: {
@@ -46,7 +46,7 @@ export const followedOperations = {
     input: z.strictObject({
       board: identifier(),
       path: filePath(),
-      allowDowngrade: z.literal(true).optional(),
+      allowDowngrade: allowDowngrade(),
       keep: z.literal(false).optional().describe('What the board holds is not copied out first.'),
     }),
   },

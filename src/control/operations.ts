@@ -1,7 +1,16 @@
 import * as z from 'zod';
 
 import { MAX_HOLD_MS } from './api/hold-limit.ts';
-import { datapoint, done, filePath, identifier, jsonValue, nothing, takenCareOf } from './api/operation-parts.ts';
+import {
+  allowDowngrade,
+  datapoint,
+  done,
+  filePath,
+  identifier,
+  jsonValue,
+  nothing,
+  takenCareOf,
+} from './api/operation-parts.ts';
 import type { OnEvent, OperationOutcome } from './events.ts';
 import { fileReport } from './file-report.ts';
 import { followedOperations } from './followed-operations.ts';
@@ -65,7 +74,7 @@ export const operationTable = {
     summary: 'What a local file is, for whom, by whose key, and whether it would be installed; changes nothing.',
     method: 'POST',
     path: 'inspect',
-    input: z.strictObject({ path: filePath() }),
+    input: z.strictObject({ path: filePath(), allowDowngrade: allowDowngrade() }),
     output: fileReport,
   },
   securityLog: {

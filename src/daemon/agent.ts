@@ -92,9 +92,9 @@ export class Agent implements AgentOperations, AsyncDisposable {
     return history.report(journal.state);
   }
 
-  async inspect({ path }: InputOf<'inspect'>, signal: AbortSignal): Promise<OutputOf<'inspect'>> {
+  async inspect({ path, allowDowngrade }: InputOf<'inspect'>, signal: AbortSignal): Promise<OutputOf<'inspect'>> {
     const { inspectFile } = await import('./inspect-file.ts');
-    return inspectFile(path, this.#wiring, signal);
+    return inspectFile(path, this.#wiring, signal, allowDowngrade);
   }
 
   async securityLog(): Promise<OutputOf<'securityLog'>> {

@@ -26,7 +26,12 @@ import type { Wiring } from './wiring/wiring.ts';
 type Obstacle = FileReport['obstacles'][number];
 
 /** Describes a file. Without a gateway (`wiring` undefined), only what the file says of itself. */
-export async function inspectFile(path: string, wiring: Wiring | undefined, signal: AbortSignal): Promise<FileReport> {
+export async function inspectFile(
+  path: string,
+  wiring: Wiring | undefined,
+  signal: AbortSignal,
+  allowDowngrade?: boolean,
+): Promise<FileReport> {
   await requireFile(path);
   const source = openFileSource(path);
   if (wiring === undefined) {
@@ -48,7 +53,7 @@ export async function inspectFile(path: string, wiring: Wiring | undefined, sign
     ...trust.obstacles,
     ...(keyring === undefined || found.damage !== undefined ? [] : await refusals(source, keyring, wiring, signal)),
     ...(await attempt(() => refuseOtherDevices(found, wiring))).obstacles,
-    ...(await attempt(() => refuseByPolicy(found, wiring))).obstacles,
+    ...(await attempt(() => refuseByPolicy(found, wiring, allowDowngrade))).obstacles,
     ...holdsOf(found, wiring),
     ...list.obstacles,
     ...targets.obstacles,
@@ -115,7 +120,11 @@ function refuseOtherDevices({ header }: FirmwareDescription, { config }: Wiring)
   throw new VerificationError('device-type-mismatch', why);
 }
 
-function refuseByPolicy({ header, digest }: FirmwareDescription, { config, journal, world }: Wiring): void {
+function refuseByPolicy(
+  { header, digest }: FirmwareDescription,
+  { config, journal, world }: Wiring,
+  allowDowngrade: boolean | undefined,
+): void {
   if (header === undefined || digest === undefined) return;
   const { floor, phase } = journal.state;
   const quarantined = inForce(journal.state, world.clock.nowMs(), config.update.quarantineMs);
@@ -124,7 +133,7 @@ function refuseByPolicy({ header, digest }: FirmwareDescription, { config, journ
   if (phase.kind !== 'idle' && phase.kind !== 'staging') {
     throw new UpdateError('update-under-way', `an update is under way (${phase.kind})`);
   }
-  refuseRelease(header, { settings: config.trust, offeredName: undefined, floor, allowDowngrade: false });
+  refuseRelease(header, { settings: config.trust, offeredName: undefined, floor, allowDowngrade });
 }
 
 /** The hold by a person. A list of keys and revocations does not wait for it. */

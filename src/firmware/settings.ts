@@ -40,11 +40,14 @@ export const trustSchema = z.strictObject({
     ),
   downgrade: z
     .enum(['allow', 'refuse'])
-    .default('allow')
-    .describe(
-      '"refuse": no release is older, by its signed name, than what was committed; it holds where a release has no' +
-        ' security_version. "allow": it may be',
-    ),
+    .optional()
+    .meta({
+      description:
+        '"refuse": no release is older, by its signed name, than what was committed; it holds where a release has no' +
+        ' security_version. "allow": it may be. Without this setting, the service and root may install an older' +
+        ' release, and operators may not',
+      examples: ['refuse'],
+    }),
 });
 
 /** A file with a public key. */

@@ -26,6 +26,16 @@ export function filePath() {
   return z.string().startsWith('/').max(4096);
 }
 
+export function allowDowngrade() {
+  return z
+    .boolean()
+    .optional()
+    .describe(
+      'true lifts the floor for this once (root only). false refuses each older release, unless [trust] downgrade is' +
+        ' "allow"; it always applies to operators.',
+    );
+}
+
 export function installFlags() {
   return z.strictObject({
     reboot: z.boolean().default(true).describe('false: stop before the reboot and say that one is needed.'),

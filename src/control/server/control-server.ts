@@ -8,7 +8,7 @@ import * as z from 'zod';
 import { AgentError, describeError, systemErrorCode } from '../../system/errors.ts';
 import { parseExactly } from '../../system/json-value.ts';
 import type { Log } from '../../system/log/log.ts';
-import { requireAccess, socketNames } from '../access.ts';
+import { permitted, socketNames } from '../access.ts';
 import type { Caller } from '../access.ts';
 import {
   agentStopping,
@@ -110,9 +110,9 @@ class ControlServer implements AsyncDisposable {
     try {
       if (isMetricsRequest(request)) return await this.#answerMetrics(request, response);
       const found = findOperation(request.method ?? '', request.url ?? '');
-      const input = readInput(found, await readJson(request, this.#limits.maxBodyBytes));
+      const read = readInput(found, await readJson(request, this.#limits.maxBodyBytes));
       this.#waiting.delete(request.socket);
-      this.#requireAccess(found, input);
+      const input = this.#permitted(found, read);
       this.#note(found, input);
       using _place = this.#takePlace('output' in found.entry ? 'answered' : 'followed');
       const { entry } = found;
@@ -128,9 +128,9 @@ class ControlServer implements AsyncDisposable {
     }
   }
 
-  #requireAccess(found: FoundOperation, input: object): void {
+  #permitted(found: FoundOperation, input: object): object {
     try {
-      requireAccess(this.#caller, found, input, this.#deps.memberProperties());
+      return permitted(this.#caller, found, input, this.#deps.memberProperties());
     } catch (error) {
       this.#deps.onDenied?.(this.#caller, found.name);
       throw error;

@@ -1,4 +1,4 @@
-import { requireAccess } from '../../control/access.ts';
+import { permitted } from '../../control/access.ts';
 import { reportError } from '../../control/control-errors.ts';
 import { checkInput } from '../../control/find-operation.ts';
 import { operationTable } from '../../control/operations.ts';
@@ -69,8 +69,7 @@ export class Orders {
   async perform(name: PageOperation, input: object): Promise<Said> {
     const entry = operationTable[name];
     try {
-      const checked = checkInput(entry, input);
-      requireAccess('operators', { name, entry, parameters: {} }, checked, []);
+      const checked = permitted('operators', { name, entry, parameters: {} }, checkInput(entry, input), []);
       const path = 'path' in checked ? String(checked.path) : undefined;
       this.#deps.log.info({ caller: 'operators', page: true, operation: name, path }, 'asked through the page');
       if (!('output' in entry)) {

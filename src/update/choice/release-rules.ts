@@ -6,7 +6,8 @@ import { compareSemanticNames, isSemanticName } from './choose.ts';
 /** `[trust] names` and `downgrade`: which name a signed release may have, and whether it may be an older one. */
 export interface ReleaseSettings {
   readonly names: 'match' | 'free';
-  readonly downgrade: 'allow' | 'refuse';
+  /** Undefined: an older release may be installed, but not by operators. */
+  readonly downgrade?: 'allow' | 'refuse' | undefined;
 }
 
 /** What a signed release says of itself. */
@@ -21,8 +22,8 @@ export interface ReleaseCircumstances {
   /** The service's name for it; undefined: a person brought the file. */
   readonly offeredName: string | undefined;
   readonly floor: Floor | undefined;
-  /** Root has allowed a downgrade, this once. */
-  readonly allowDowngrade: boolean;
+  /** True: root has allowed a downgrade, this once. False: an operator brought the file. */
+  readonly allowDowngrade: boolean | undefined;
 }
 
 /**
@@ -43,23 +44,30 @@ export function refuseRelease(header: FirmwareHeader, circumstances: ReleaseCirc
   }
   // a list has its own number, which only rises
   const isBound = floor !== undefined && header.kind !== 'trust-list';
-  const why = isBound ? belowFloor(header, floor, settings) : undefined;
-  if (why === undefined || allowDowngrade) return why;
+  const why = isBound ? belowFloor(header, floor, policyFor(settings, allowDowngrade)) : undefined;
+  if (why === undefined || allowDowngrade === true) return why;
   throw new UpdateError('downgrade', `release ${JSON.stringify(name)} ${why}`);
+}
+
+type DowngradePolicy = Pick<ReleaseSettings, 'downgrade'>;
+
+/** Promise `access`: operators bring no older release, unless the configuration allows it. */
+function policyFor({ downgrade }: DowngradePolicy, allowDowngrade: boolean | undefined): DowngradePolicy {
+  return { downgrade: downgrade ?? (allowDowngrade === false ? 'refuse' : 'allow') };
 }
 
 /** Why the release is too old, worded as the end of a sentence; undefined: it is not. */
 export function belowFloor(
   { name, securityVersion }: ReleaseClaims,
   floor: Floor,
-  { downgrade }: Pick<ReleaseSettings, 'downgrade'>,
+  { downgrade }: DowngradePolicy,
 ): string | undefined {
   const lowest = floor.securityVersion;
   if (lowest !== undefined && (securityVersion ?? 0) < lowest) {
     const has = securityVersion === undefined ? 'no security version' : `security version ${securityVersion}`;
     return `has ${has}, and ${lowest} was installed before`;
   }
-  if (downgrade === 'allow' || floor.name === undefined) return undefined;
+  if (downgrade !== 'refuse' || floor.name === undefined) return undefined;
   if (name === undefined || !isSemanticName(name)) return 'has no semantic version as its name';
   return compareSemanticNames(name, floor.name) < 0
     ? `is older than ${floor.name}, which was installed before`
@@ -103,13 +111,14 @@ export interface BoardFloors {
 export function refuseOldBoards(
   { name, payloads }: BoardImages,
   floors: BoardFloors,
-  settings: Pick<ReleaseSettings, 'downgrade'>,
-  { allowDowngrade = false }: { readonly allowDowngrade?: boolean | undefined } = {},
+  settings: DowngradePolicy,
+  { allowDowngrade }: { readonly allowDowngrade?: boolean | undefined } = {},
 ): string | undefined {
+  const policy = policyFor(settings, allowDowngrade);
   for (const payload of payloads) {
-    const why = payload.kind === 'mcu' ? belowBoardFloor(payload, floors, settings) : undefined;
+    const why = payload.kind === 'mcu' ? belowBoardFloor(payload, floors, policy) : undefined;
     if (why === undefined) continue;
-    if (allowDowngrade) return why;
+    if (allowDowngrade === true) return why;
     throw new UpdateError(
       'downgrade',
       `${name === undefined ? 'the image' : `release ${JSON.stringify(name)}`} ${why}`,
@@ -121,7 +130,7 @@ export function refuseOldBoards(
 function belowBoardFloor(
   { target, securityCounter, imageVersion }: BoardImage,
   { boardFloors = {}, boardVersions = {} }: BoardFloors,
-  { downgrade }: Pick<ReleaseSettings, 'downgrade'>,
+  { downgrade }: DowngradePolicy,
 ): string | undefined {
   const lowest = boardFloors[target];
   if (lowest !== undefined && (securityCounter ?? 0) < lowest) {
@@ -129,7 +138,7 @@ function belowBoardFloor(
     return `has ${has} for ${target}, and ${lowest} was installed before`;
   }
   const version = boardVersions[target];
-  if (downgrade === 'allow' || version === undefined) return undefined;
+  if (downgrade !== 'refuse' || version === undefined) return undefined;
   if (imageVersion === undefined) return `has no image for MCUboot for ${target}, and ${version} was installed before`;
   return compareSemanticNames(imageVersion, version) < 0
     ? `has version ${imageVersion} for ${target}, which is older than ${version}, which was installed before`

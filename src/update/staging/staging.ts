@@ -210,7 +210,7 @@ export class Staging {
   #refuseRelease(header: FirmwareHeader): void {
     const { version, by, downgradeTo, isList = false } = this.#order;
     const isPermitted = downgradeTo !== undefined && header.digest === downgradeTo;
-    const allowDowngrade = this.#order.allowDowngrade === true || isPermitted;
+    const allowDowngrade = isPermitted || this.#order.allowDowngrade;
     if (isList && header.kind !== 'trust-list')
       throw new UpdateError('list-exchanged', `${version.name} is not the list that it was a moment ago`);
     const { floor } = this.#ports.journal.state;

@@ -75,6 +75,7 @@ before_install = { command = ["/usr/lib/app/may-install", "-q"], user = "app", t
 [trust]
 keys = ["/etc/thing-agent/trust/release.pem"]
 allow_unsigned = false
+downgrade = "refuse"
 
 [report]
 outcome = "update_outcome"

@@ -37,7 +37,7 @@ describe('resolveConfig', () => {
       trialAttempts: 2,
       quarantineMs: 2_592_000_000,
     });
-    expect(config.trust).toEqual({ keys: [], allowUnsigned: false, names: 'match', downgrade: 'allow' });
+    expect(config.trust).toEqual({ keys: [], allowUnsigned: false, names: 'match' });
     expect(config.system).toEqual({
       rebootCommand: ['systemctl', 'reboot'],
       bootIdFile: '/proc/sys/kernel/random/boot_id',
@@ -226,7 +226,7 @@ const wholeResolved: Config = {
     keys: [{ file: '/etc/thing-agent/trust/release.pem' }],
     allowUnsigned: false,
     names: 'match',
-    downgrade: 'allow',
+    downgrade: 'refuse',
   },
   report: { outcome: 'update_outcome', security: undefined, wholeImage: 'wanted_whole' },
   system: {

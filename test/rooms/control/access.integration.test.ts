@@ -104,6 +104,20 @@ describe('an operator', () => {
     await at(rig, 'root').install(older, ignore, forever);
     expect(agent.calls).toEqual([['install', older]]);
   });
+
+  // Seen: with the default configuration an operator installed 1.0.0 over 2.0.0.
+  test('has a file judged as one that must not be older, and root has not', async () => {
+    const agent = fakeAgent();
+    await using rig = await controlRig(agent);
+    for (const caller of ['operators', 'root'] as const) {
+      await at(rig, caller).install({ path: '/a', ...options }, ignore, forever);
+      await at(rig, caller).flash({ board: 'm', path: '/a' }, ignore, forever);
+      await at(rig, caller).inspect({ path: '/a' }, forever);
+    }
+    const judged = agent.calls.map(([name, input]) => [name, (input as { allowDowngrade?: boolean }).allowDowngrade]);
+    const names = ['install', 'flash', 'inspect'];
+    expect(judged).toEqual([...names.map((name) => [name, false]), ...names.map((name) => [name, undefined])]);
+  });
 });
 
 test('the log says who asked for what, with the file and the force, and no value', async () => {

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 
 import { describe, expect, test } from 'vitest';
 
-import { requireAccess, socketNames } from '../../../../src/control/access.ts';
+import { permitted, socketNames } from '../../../../src/control/access.ts';
 import type { Caller } from '../../../../src/control/access.ts';
 import { openApi } from '../../../../src/control/api/openapi.ts';
 import { ControlError } from '../../../../src/control/control-errors.ts';
@@ -46,7 +46,7 @@ describe('the OpenAPI document', () => {
     const found = findOperation(method.toUpperCase(), path.replaceAll(/\{\w+\}/g, 'x'));
     const serving = (Object.keys(socketNames) as Caller[]).filter((caller) => {
       try {
-        requireAccess(caller, found, path.includes('{id}') ? { id: 'x' } : {}, ['x']);
+        permitted(caller, found, path.includes('{id}') ? { id: 'x' } : {}, ['x']);
         return true;
       } catch (error) {
         if (!(error instanceof ControlError)) throw error;

@@ -4,7 +4,10 @@ import { join } from 'node:path';
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
-import { FileGateway } from '../../../stand-ins/machine/file-gateway.ts';
+import { socketNames } from '../../../../src/control/access.ts';
+import { controlClient } from '../../../../src/control/client/control-client.ts';
+import { AgentError } from '../../../../src/system/errors.ts';
+import { FileGateway, stop } from '../../../stand-ins/machine/file-gateway.ts';
 import type { Finished } from '../../../stand-ins/machine/file-gateway.ts';
 import { tool } from '../../../stand-ins/machine/tool.ts';
 import { bufferContent } from '../../../stand-ins/service/firmware-content.ts';
@@ -114,6 +117,23 @@ describe('an old signed release', () => {
     const afterwards = await settle(gateway, 'install', nameless);
     expect(afterwards).toMatchObject({ exitCode: 77 });
     expect(afterwards.stderr).toContain('(downgrade)');
+  });
+
+  // Seen: with the default configuration an operator installed 1.0.0 over 2.0.0.
+  test('without a security version is installed for root, and for no operator', async () => {
+    const [old, good] = [await release('1.0.0'), await release('2.0.0')];
+    const gateway = await gatewayAt('http://127.0.0.1:9', 'none');
+    expect(await settle(gateway, 'install', good)).toMatchObject({ exitCode: 0 });
+    const daemon = await gateway.startDaemon();
+    const operator = controlClient(join(gateway.directory, 'run', socketNames.operators));
+    const order = { path: old, force: true, reboot: true };
+    let end: unknown;
+    do end = await operator.install(order, () => {}, AbortSignal.timeout(60_000)).catch((error: unknown) => error);
+    while (end instanceof AgentError && end.code === 'agent-busy'); // with its first round
+    expect(end).toMatchObject({ code: 'downgrade' });
+    expect(await stop(daemon)).toBe(0);
+    expect(await settle(gateway, 'install', old)).toMatchObject({ exitCode: 0 });
+    expect(await running(gateway)).toBe('healthy root 1.0.0');
   });
 
   // The page of guarantees says so, under what is not promised.

@@ -65,6 +65,31 @@ describe('a signed release', () => {
     expect(belowFloor(signed('nightly'), floor, { downgrade: 'refuse' })).toBe('has no semantic version as its name');
     expect(belowFloor(signed('1.10.0'), floor, { downgrade: 'refuse' })).toBeUndefined();
   });
+
+  test.each([
+    [undefined, false, true],
+    [undefined, undefined, false],
+    ['allow', false, false],
+    ['refuse', undefined, true],
+  ] as const)(
+    'that is older, with downgrade %s and allowDowngrade %s, is refused: %s',
+    (downgrade, allowDowngrade, is) => {
+      const circumstances = {
+        ...ordinary,
+        settings: { ...settings, downgrade },
+        floor: { name: '1.4.0' },
+        allowDowngrade,
+      };
+      const refuse = (): unknown => refuseRelease(signed('1.0.0'), circumstances);
+      const payloads = [{ target: 'meter', kind: 'mcu', imageVersion: '1.0.0' }] as const;
+      const refuseBoard = (): unknown =>
+        refuseOldBoards({ payloads }, { boardVersions: { meter: '1.4.0' } }, { downgrade }, { allowDowngrade });
+      for (const judge of [refuse, refuseBoard]) {
+        if (is) expect(judge).toThrow(expect.objectContaining({ code: 'downgrade' }));
+        else expect(judge()).toBeUndefined();
+      }
+    },
+  );
 });
 
 test('firmware that nobody signed makes no claims: it is neither refused by them nor does it raise the floor', () => {
