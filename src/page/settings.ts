@@ -38,6 +38,19 @@ function hasWrongPort(value: string): boolean {
   return parsePagePlace(value.replace(/:\d+$/, ':1')) !== undefined;
 }
 
+export const MAX_PASSWORD_FILE_BYTES = 4_096;
+const FEWEST_CHARACTERS = 12;
+
+/** The password in a file: its first line. */
+export function passwordIn(text: string): string {
+  return text.split(/\r?\n/, 1)[0] ?? '';
+}
+
+/** Why the page accepts no such password, worded to follow the name of its file; undefined: it does. */
+export function passwordFault({ length }: string): string | undefined {
+  return length < FEWEST_CHARACTERS ? `has less than ${FEWEST_CHARACTERS} characters` : undefined;
+}
+
 export const pageSchema = z.strictObject({
   listen: text(listenText, 107)
     .refine((value) => parsePagePlace(value) !== undefined, {

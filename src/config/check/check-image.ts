@@ -9,7 +9,7 @@ import type { Finding } from '../cross-check.ts';
 import { ConfigError } from '../errors.ts';
 import { keyPath } from '../file/problems.ts';
 import { DEFAULT_CONFIG_PATH } from '../read-config.ts';
-import { findFault, guarded, MISSING } from './named-file.ts';
+import { findFault, guarded, MISSING, secrets } from './named-file.ts';
 import { referencesOf, usersOf } from './references.ts';
 import type { Need, Reference } from './references.ts';
 import type { RightParts } from './right-parts.ts';
@@ -25,7 +25,7 @@ const OF_THE_GATEWAY = /^\/(boot|data|dev|mnt|proc|run|srv|sys|var)(\/|$)/;
 const MAX_PASSWD_BYTES = 1024 * 1024;
 
 /** Files that each gateway may get for itself, and programs that may come with an application. */
-const mayComeLater: ReadonlySet<Need> = new Set(['secret', 'certificates', 'own program', 'program']);
+const mayComeLater: ReadonlySet<Need> = new Set([...secrets, 'certificates', 'own program', 'program']);
 
 /** Where the configuration of an image lies, unless another one was named. Throws `config-unreadable` if there is no image. */
 export async function placeInImage(root: string, path: string): Promise<string> {

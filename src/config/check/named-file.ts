@@ -3,6 +3,7 @@ import { constants } from 'node:fs';
 import type { Stats } from 'node:fs';
 import { access, stat } from 'node:fs/promises';
 
+import { MAX_PASSWORD_FILE_BYTES, passwordFault, passwordIn } from '../../page/settings.ts';
 import { describeError, systemErrorCode } from '../../system/errors.ts';
 import { readOutsideFile } from '../../system/files/outside-file.ts';
 import {
@@ -14,8 +15,9 @@ import {
 import type { Need } from './references.ts';
 
 export const programs: ReadonlySet<Need> = new Set(['own program', 'program']);
+export const secrets: ReadonlySet<Need> = new Set(['secret', 'page password']);
 /** Files that others must not be able to write. */
-export const guarded: ReadonlySet<Need> = new Set(['secret', 'certificates', 'release key', 'mcuboot key']);
+export const guarded: ReadonlySet<Need> = new Set([...secrets, 'certificates', 'release key', 'mcuboot key']);
 
 /**
  * Why the file cannot be used; undefined: it can. Whether others may write it is not checked here. `locate` finds the
@@ -49,6 +51,8 @@ async function open(file: string, need: Need): Promise<void> {
   if (need === 'release key') parsePublicKey(await textOf(file, MAX_KEY_BYTES));
   else if (need === 'mcuboot key') parsePublicKey(await textOf(file, MAX_KEY_BYTES), MCUBOOT_RSA_MINIMUM_BITS);
   else if (need === 'certificates') readCertificates(await textOf(file, MAX_PEM_BYTES));
+  else if (need === 'page password')
+    requirePassword(await readOutsideFile(file, { maxBytes: MAX_PASSWORD_FILE_BYTES }));
   else if (need !== 'slot' && need !== 'device') await access(file, isExecuted(need) ? constants.X_OK : constants.R_OK);
 }
 
@@ -79,13 +83,23 @@ function readCertificates(text: string): void {
   }
 }
 
+/** A file holds no password that the page accepts, worded as the end of a sentence. */
+class PasswordError extends Error {
+  override readonly name = 'PasswordError';
+}
+
+function requirePassword(bytes: Buffer): void {
+  const fault = passwordFault(passwordIn(bytes.toString('utf8')));
+  if (fault !== undefined) throw new PasswordError(fault);
+}
+
 async function textOf(file: string, maxBytes: number): Promise<string> {
   return (await readOutsideFile(file, { maxBytes })).toString('latin1');
 }
 
 function describeFailure(error: unknown, need: Need): string {
   if (error instanceof PublicKeyError) return `is refused: ${error.message}`;
-  if (error instanceof CertificateError) return error.message;
+  if (error instanceof CertificateError || error instanceof PasswordError) return error.message;
   const code = systemErrorCode(error);
   if (code === 'ENOENT' || code === 'ENOTDIR') return MISSING;
   if (code === 'EACCES') return isExecuted(need) ? NOT_EXECUTED : NOT_READ;

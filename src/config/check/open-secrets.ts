@@ -3,6 +3,7 @@ import { quoted, mayBeReadByAll } from '../../system/files/guarded-file.ts';
 import type { Finding } from '../cross-check.ts';
 import { keyPath } from '../file/problems.ts';
 import type { SoundTables } from '../schema/schema.ts';
+import { secrets } from './named-file.ts';
 import { referencesOf } from './references.ts';
 
 /**
@@ -17,14 +18,14 @@ export async function findOpenSecrets(tables: SoundTables, config: string): Prom
     found.push(...passwords.map((path) => ({ path, message: `${keyPath(path)}: ${why}` })));
   }
   for (const { path, file, need } of referencesOf(tables)) {
-    if (need !== 'secret' || !(await isOpen(file))) continue;
+    if (!secrets.has(need) || !(await isOpen(file))) continue;
     const message = `${keyPath(path)}: ${file} may be read by everybody on this machine; mend it with: chmod 600 ${quoted(file)}`;
     found.push({ path, message });
   }
   return found;
 }
 
-const WITH_PASSWORD = /^[a-z][a-z0-9+.-]*:\/\/[^/@\s]*:[^/@\s]+@/i;
+const WITH_PASSWORD = /^[a-z][a-z0-9+.-]*:\/\/[^/\s]*:[^/\s]+@/i;
 
 /** The places in the tables where an address contains a password. */
 function passwordsIn(value: unknown, path: readonly PropertyKey[]): readonly (readonly PropertyKey[])[] {

@@ -2,12 +2,14 @@ import { fileOfBootloader } from '../../slots/settings.ts';
 import type { ConfigFile, SoundTables } from '../schema/schema.ts';
 
 /**
- * What a file that the configuration names must be. `secret`: nobody else may write it, and not everybody may read it.
+ * What a file that the configuration names must be. `secret`, `page password`: nobody else may write it, and not
+ * everybody may read it.
  * `certificates`: nobody else may write it, and it is PEM. `program`: may be found in $PATH. `own program`: runs with the agent's rights.
  */
 export type Need =
   | 'readable file'
   | 'secret'
+  | 'page password'
   | 'certificates'
   | 'release key'
   | 'mcuboot key'
@@ -77,7 +79,7 @@ function serviceReferences(service: SoundTables['service']): readonly MaybeRefer
 function pageReferences(page: SoundTables['page']): readonly MaybeReference[] {
   if (page === undefined) return [];
   return [
-    passwordReference(['page'], page),
+    { path: ['page', 'password_file'], file: page.password_file, need: 'page password' },
     { path: ['page', 'certificate_file'], file: page.certificate_file, need: 'certificates' },
     { path: ['page', 'key_file'], file: page.key_file, need: 'secret' },
     { path: ['page', 'client_ca_file'], file: page.client_ca_file, need: 'certificates' },

@@ -1,6 +1,6 @@
 import type * as z from 'zod';
 
-import { isSecretKey, maskAddresses } from '../../system/log/secrets.ts';
+import { isSecretKey, maskAddress } from '../../system/log/secrets.ts';
 import { nearest } from '../../system/nearest.ts';
 import type { ConfigProblem } from '../errors.ts';
 import { knownKeys, tablesWithKey, valueAt } from '../schema/known-keys.ts';
@@ -131,7 +131,7 @@ const MAX_SHOWN = 60;
 
 /** A value for a message: short, on one line, and with addresses without their user. */
 export function describeValue(value: unknown): string {
-  if (typeof value === 'string') return shorten(JSON.stringify(maskAddresses(value)));
+  if (typeof value === 'string') return shorten(JSON.stringify(maskAddress(value)));
   if (typeof value === 'number' || typeof value === 'boolean') return String(value);
   if (Array.isArray(value)) return value.length === 0 ? 'an empty list' : 'a list';
   if (value instanceof Date) return 'a date';

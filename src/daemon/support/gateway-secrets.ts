@@ -47,13 +47,14 @@ const nothing: FoundInConfig = { secrets: [], files: [] };
 
 /** The secrets of a configuration, even of one that is wrong or no TOML. Pure. */
 export function secretsOfConfig(text: string): FoundInConfig {
-  const secrets = [...secretsOfAddresses(text)];
+  const secrets = secretsOfAddresses(text);
   const files: string[] = [];
   const note = (key: string, value: string): void => {
     if (isSecretKey(key)) secrets.push(value);
     else if (isSecretFile(key)) files.push(value);
   };
   for (const [key, value] of settingsOf(text)) {
+    secrets.push(...[value].flat().flatMap(secretsOfAddress));
     if (typeof value === 'string') note(key, value);
     else if (/command/.test(key)) secrets.push(...secretsOfCommand(value));
   }
@@ -103,13 +104,19 @@ function secretsOfEnvironment(environment: Environment): readonly string[] {
   return [...named, ...Object.values(environment).flatMap((value = '') => secretsOfAddresses(value))];
 }
 
+function secretsOfAddresses(text: string): string[] {
+  return text.split(/[\s"']+/).flatMap(secretsOfAddress);
+}
+
 /**
- * The secrets in addresses: user name with password, the password alone, and the values of the query, each as written
- * and decoded.
+ * The secrets in a text that is an address: user name with password, the password alone, and the values of the query,
+ * each as written and decoded.
  */
-function secretsOfAddresses(text: string): readonly string[] {
-  const passwords = [...text.matchAll(/:\/\/([^/?#\s"'@]{0,1024}):([^/?#\s"']{1,1024})@/g)];
-  const queries = [...text.matchAll(/:\/\/[^?\s"']{1,1024}\?([^\s"']{1,4096})/g)].map(([, query = '']) => query);
+function secretsOfAddress(text: string): readonly string[] {
+  const start = text.indexOf('://');
+  if (start === -1) return [];
+  const passwords = [...text.slice(start + '://'.length).matchAll(/^([^:]*):(.+)@/gs)];
+  const queries = text.slice(start).split('?').slice(1);
   return [
     ...passwords.flatMap(([, user = '', password = '']) =>
       [password, decoded(password)].flatMap((one) => [one, `${user}:${one}`, `${decoded(user)}:${one}`]),

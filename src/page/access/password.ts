@@ -5,9 +5,8 @@ import { describeError } from '../../system/errors.ts';
 import { readGuardedFile } from '../../system/files/guarded-file.ts';
 import { Turns } from '../../system/turns.ts';
 import { PageError, Refusal } from '../page-errors.ts';
+import { MAX_PASSWORD_FILE_BYTES, passwordFault, passwordIn } from '../settings.ts';
 
-const MAX_FILE_BYTES = 4_096;
-const FEWEST_CHARACTERS = 12;
 /** One hash takes about 50 ms and 16 MiB on a small board. */
 const COST = { N: 16_384, r: 8, p: 1 };
 const HASH_BYTES = 32;
@@ -34,10 +33,9 @@ export class Password {
 
   /** Reads the password from the first line of a file. Throws PageError. */
   static async read(path: string): Promise<Password> {
-    const [password = ''] = (await readFile(path)).split(/\r?\n/, 1);
-    if (password.length < FEWEST_CHARACTERS) {
-      throw new PageError('page-files', `${path} has less than ${FEWEST_CHARACTERS} characters`);
-    }
+    const password = passwordIn(await readFile(path));
+    const fault = passwordFault(password);
+    if (fault !== undefined) throw new PageError('page-files', `${path} ${fault}`);
     return Password.of(password);
   }
 
@@ -65,7 +63,7 @@ export class Password {
 
 async function readFile(path: string): Promise<string> {
   try {
-    return (await readGuardedFile(path, { maxBytes: MAX_FILE_BYTES })).toString('utf8');
+    return (await readGuardedFile(path, { maxBytes: MAX_PASSWORD_FILE_BYTES })).toString('utf8');
   } catch (error) {
     throw new PageError('page-files', `cannot read ${path}: ${describeError(error)}`, { cause: error });
   }

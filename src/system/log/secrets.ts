@@ -5,6 +5,7 @@ const secretKey = /pass(word|phrase)|secret|token|api[-_]?key|authorization|cred
 const userInfo = /(?<=[a-z0-9+.-]):\/\/[^/?#\s]*@/gi;
 const word = /[^\s"]+/g;
 const addressStart = /[a-z0-9+.-]:\/\//i;
+const LENGTH_OF_START = 'x://'.length;
 
 /** Replaces a secret wherever something is shown. */
 export const MASK = '********';
@@ -17,13 +18,24 @@ export function isSecretKey(key: string): boolean {
 /** Hides user name, password and query of each address in a text, in linear time. */
 export function maskAddresses(text: string): string {
   if (!text.includes('://')) return text;
-  return text.replaceAll(userInfo, `://${MASK}@`).replaceAll(word, maskQuery);
+  return text.replaceAll(userInfo, `://${MASK}@`).replaceAll(word, maskWord);
 }
 
-function maskQuery(text: string): string {
+/** Hides everything up to the last "@": a password that is not percent-encoded may contain any other character. */
+function maskWord(text: string): string {
   const start = text.search(addressStart);
-  const query = start === -1 ? -1 : text.indexOf('?', start);
-  return query === -1 || query === text.length - 1 ? text : `${text.slice(0, query + 1)}${MASK}`;
+  if (start === -1) return text;
+  const [host, at] = [start + LENGTH_OF_START, text.lastIndexOf('@')];
+  const left = at < host ? text : `${text.slice(0, host)}${MASK}${text.slice(at)}`;
+  const query = left.indexOf('?', start);
+  return query === -1 || query === left.length - 1 ? left : `${left.slice(0, query + 1)}${MASK}`;
+}
+
+/** Hides the same in a text that is one address, with spaces and quotes in it. */
+export function maskAddress(text: string): string {
+  const [host, at] = [text.search(addressStart) + LENGTH_OF_START, text.lastIndexOf('@')];
+  const isNamed = host >= LENGTH_OF_START && at >= host;
+  return maskAddresses(isNamed ? `${text.slice(0, host)}${MASK}${text.slice(at)}` : text);
 }
 
 /**

@@ -106,6 +106,19 @@ protocol = "stk500v1"
     );
   });
 
+  // Seen: a password of five characters was called valid, and the daemon then served no page.
+  test.each([
+    ['short', ['9: page.password_file: PASSWORD has less than 12 characters']],
+    ['äöüäöü', ['9: page.password_file: PASSWORD has less than 12 characters']],
+    ['long enough to be one', []],
+  ])('judges the password of the page as the daemon does: %s', async (password, expected) => {
+    const file = join(directory, 'password');
+    await writeFile(file, `${password}\n`, { mode: 0o600 });
+    await writeFile(path, `${leastConfig}[page]\nlisten = "127.0.0.1:8077"\n\npassword_file = "${file}"\n`);
+    const { problems } = await checkConfig(path, {});
+    expect(problems.map(({ line, message }) => `${line}: ${message.replace(file, 'PASSWORD')}`)).toEqual(expected);
+  });
+
   test('finds two names of one slot', async () => {
     const link = join(directory, 'link');
     await symlink(path, link);

@@ -22,6 +22,11 @@ test('the secrets of a configuration are what stands in addresses, under secret 
   expect(files).toEqual(['/k.pem', '/pw']);
 });
 
+test.each(['p/w', 'p#w', 'p?w', 'p@w', 'p w', 'p"w'])('they are found unencoded in an address: %s', (password) => {
+  const { secrets } = secretsOfConfig(`[service]\nurl = 'https://me:${password}@example.com/a'\n`);
+  expect(secrets).toEqual(expect.arrayContaining([password, `me:${password}`]));
+});
+
 test('they are found in a configuration that is no TOML, too', () => {
   const { secrets, files } = secretsOfConfig(`${settings}\npassword = "br0ken\n`);
   expect(secrets).toEqual(expect.arrayContaining(['p/w', 'h1dden', 'br0ken']));
