@@ -37,7 +37,7 @@ describe('maskAddresses', () => {
   });
 
   test('leaves nothing of user, password or query, whatever the address', () => {
-    const user = fc.stringMatching(/^S3[A-Za-z0-9:@%.\/?#-]{1,12}$/);
+    const user = fc.stringMatching(/^S3[A-Za-z0-9:@%./?#-]{1,12}$/);
     const part = fc.stringMatching(/^S3[A-Za-z0-9:%.-]{1,12}$/);
     fc.assert(
       fc.property(user, part, (user, query) => {
