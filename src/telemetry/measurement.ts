@@ -48,6 +48,11 @@ export class Measurement {
     onDrop: OnDrop,
   ): boolean {
     let used = 0;
+    const pointed = this.#outputs.find(({ settings }) => settings.pointer !== '');
+    if (pointed !== undefined && !isNest(reading)) {
+      const what = typeof reading === 'string' ? 'not JSON' : 'not an object';
+      onDrop('malformed', `${what}, so it has no ${pointed.settings.pointer}: ${sampleOf(reading)}`);
+    }
     for (const output of this.#outputs) {
       const part = this.#partOf(reading, output, nowMs, onDrop);
       if (part === undefined) continue;
@@ -67,9 +72,8 @@ export class Measurement {
     const { pointer } = output.settings;
     const part = atPointer(reading, pointer);
     if (part === undefined) {
-      if (!isNest(reading)) onDrop('malformed', `not an object with ${pointer}: ${sampleOf(reading)}`);
-      else if (nowMs - output.foundMs > OPTIONAL_MS)
-        onDrop('no-match', `nothing at ${pointer} in ${sampleOf(reading)}`);
+      const isMissing = isNest(reading) && nowMs - output.foundMs > OPTIONAL_MS;
+      if (isMissing) onDrop('no-match', `nothing at ${pointer} in ${sampleOf(reading)}`);
       return undefined;
     }
     output.foundMs = nowMs;

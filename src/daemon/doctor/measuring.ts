@@ -26,7 +26,7 @@ export function measuringFindings(
 }
 
 function findingOf(sensor: Sensor): DoctorFinding {
-  const { name, state, lastError, lastErrorCode, failingForMs, lastReadingAgeMs, dropped, lastDrop } = sensor;
+  const { name, mode, state, lastError, lastErrorCode, failingForMs, lastReadingAgeMs, dropped, lastDrop } = sensor;
   const drops = dropped === 0 ? '' : `; ${dropped} dropped, the last: ${lastDrop ?? 'unknown'}`;
   const since = failingForMs === undefined ? '' : `, for ${duration(failingForMs)}`;
   const advice = `agent sensors '${name}'`;
@@ -39,7 +39,12 @@ function findingOf(sensor: Sensor): DoctorFinding {
     return { name, ok: true, detail: `${age}${drops}` };
   }
   const code = lastErrorCode === undefined ? '' : ` (${lastErrorCode})`;
-  return { name, ok: false, detail: `${lastError}${code}${since}${drops}`, advice: `${advice} --try` };
+  return {
+    name,
+    ok: false,
+    detail: `${lastError}${code}${since}${drops}`,
+    advice: mode === 'polled' ? `${advice} --try` : advice,
+  };
 }
 
 function spoolFinding({ trouble, pointsOnDisk, oldestAgeMs, dropped }: Measuring['spool']): DoctorFinding {

@@ -82,14 +82,16 @@ describe('a reading that cannot be used', () => {
       'Python prints NaN',
       '{"t": 21.5, "h": NaN}',
       'malformed',
-      'not an object with /t: "{\\"t\\": 21.5, \\"h\\": NaN}"',
+      'not JSON, so it has no /t: "{\\"t\\": 21.5, \\"h\\": NaN}"',
     ],
-    ['Python prints a dictionary', "{'t': 4}", 'malformed', 'not an object with /t: "{\'t\': 4}"'],
-    ['two lines of JSON', '{"t": 4}\n{"t": 5}', 'malformed', 'not an object with /t'],
+    ['Python prints a dictionary', "{'t': 4}", 'malformed', 'not JSON, so it has no /t: "{\'t\': 4}"'],
+    ['two lines of JSON', '{"t": 4}\n{"t": 5}', 'malformed', 'not JSON, so it has no /t'],
     ['a mistyped pointer', '{"temp": 4}', 'no-match', 'nothing at /t in {"temp":4}'],
-    ['a number', '21.5', 'malformed', 'not an object with /t: 21.5'],
+    ['a number', '21.5', 'malformed', 'not an object, so it has no /t: 21.5'],
   ])('is dropped with its reason and a sample: %s', async (_, text, reason, why) => {
-    const { runner, sent } = sensor(prints(text), { outputs: [output('/t')] });
+    const { runner, sent } = sensor(prints(text), {
+      outputs: reason === 'malformed' ? [output('/t'), output('/h')] : [output('/t')],
+    });
     await runner.once(forever);
     expect(runner.figures).toMatchObject({ state: 'delivering', readings: 0, dropped: 1, droppedFor: { [reason]: 1 } });
     expect(runner.figures.lastDrop).toContain(why);
