@@ -154,6 +154,7 @@ const sensor = z.object({
   unit,
   perMinute: absent(count).describe('Readings, by the last 64 of them.'),
   lastErrorCode: absent(z.string()),
+  notice: absent(z.string()).describe('What an operator should know although the source works.'),
   ...progress,
 });
 export type SensorReport = Of<typeof sensor>;

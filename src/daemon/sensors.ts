@@ -32,9 +32,10 @@ export async function trySensor(
   if (settings === undefined) throw new DaemonError('sensor-unknown', `there is no sensor ${name}`);
   const read = async () => {
     if (telemetry !== undefined) return telemetry.trySensor(name, signal);
-    const { openForSource } = new SharedPorts({ clock: world.clock, isBusy: () => false });
-    const maker = new SourceMaker({ openLine: openForSource, diskPath: config.paths.state, agentFigures: () => ({}) });
-    return trySource(maker.make(settings), settings, signal);
+    const { clock } = world;
+    const { openForSource: openLine } = new SharedPorts({ clock, isBusy: () => false });
+    using maker = new SourceMaker({ openLine, clock, diskPath: config.paths.state, agentFigures: () => ({}) });
+    return await trySource(maker.make(settings), settings, signal);
   };
   const reading = await read();
   const outputs = [...outputReports(settings, reading)];

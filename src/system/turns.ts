@@ -10,6 +10,11 @@ export class Turns {
     this.#most = most;
   }
 
+  /** The number of works that wait. */
+  get waiting(): number {
+    return this.#waiting.length;
+  }
+
   /** Runs the work when its turn comes. The turn ends with the work, even if nobody waits for it any more. */
   async run<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
     signal.throwIfAborted();

@@ -57,7 +57,9 @@ const outputSchema = z.strictObject({
 
 const polling = {
   every: every(),
-  timeout: duration('100ms', '1h').default('10s').describe('For one reading of the source'),
+  timeout: duration('100ms', '1h')
+    .default('10s')
+    .describe('For one reading of the source, from its turn on a line or connection that sources share'),
   ignore: z
     .array(number())
     .max(100)

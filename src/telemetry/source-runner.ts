@@ -1,5 +1,4 @@
 import type { DropReason, SourceFigures } from '../control/telemetry-protocol.ts';
-import { abortable } from '../system/abortable.ts';
 import { describeError } from '../system/errors.ts';
 import type { Log } from '../system/log/log.ts';
 import type { Clock } from '../system/time/clock.ts';
@@ -19,7 +18,6 @@ export interface SourceRunnerDeps {
   readonly name: string;
   readonly source: Source;
   readonly everyMs: number;
-  readonly timeoutMs: number;
   /** A source that sends by itself counts as failed after so much silence; undefined: it may be silent. */
   readonly silenceMs?: number | undefined;
   /** The bounds for a source that sends by itself. */
@@ -54,8 +52,6 @@ export class SourceRunner {
   readonly #deps: SourceRunnerDeps;
   readonly #progress: SourceProgress;
   #dropLoggedMs = Number.NEGATIVE_INFINITY;
-  /** A reading that has not returned yet, although its time was up. */
-  #hanging: Promise<void> | undefined;
 
   constructor(deps: SourceRunnerDeps) {
     this.#deps = deps;
@@ -72,7 +68,8 @@ export class SourceRunner {
 
   /** What a person who asks about this source is told. */
   get details(): SourceFigures & RunnerDetails {
-    return this.#progress.details;
+    const { source } = this.#deps;
+    return { ...this.#progress.details, notice: source.kind === 'polled' ? source.notice : undefined };
   }
 
   async run(signal: AbortSignal): Promise<void> {
@@ -95,7 +92,7 @@ export class SourceRunner {
     const { source } = this.#deps;
     try {
       if (source.kind === 'pushed') await this.#listen(source, signal);
-      else this.#take(await this.#readInTime(async (inTime) => source.read(inTime), signal));
+      else this.#take(await source.read(signal));
     } catch (error) {
       signal.throwIfAborted();
       this.#fail(error);
@@ -126,25 +123,6 @@ export class SourceRunner {
     };
     try {
       await source.run(new BoundedIntake({ ...this.#deps, ...heard, signal: ending }), ending);
-    } finally {
-      clearTimeout(timer);
-    }
-  }
-
-  async #readInTime(read: (signal: AbortSignal) => Promise<Reading>, signal: AbortSignal): Promise<Reading> {
-    const { name, timeoutMs } = this.#deps;
-    if (this.#hanging !== undefined)
-      throw new TelemetryError('source-timeout', `${name}: still waits for the last reading`);
-    const tooLate = new TelemetryError('source-timeout', `${name}: no reading within ${timeoutMs} ms`);
-    const late = new AbortController();
-    const timer = setTimeout(() => late.abort(tooLate), timeoutMs);
-    const reading = read(AbortSignal.any([signal, late.signal]));
-    const over = (): void => {
-      this.#hanging = undefined;
-    };
-    this.#hanging = reading.then(over, over);
-    try {
-      return await abortable(reading, late.signal);
     } finally {
       clearTimeout(timer);
     }

@@ -74,6 +74,7 @@ export class Telemetry implements AsyncDisposable {
   readonly #spool: Spool;
   readonly #delivery: Delivery;
   readonly #wallClock: WallClock;
+  readonly #maker: SourceMaker;
   readonly #sources: readonly SourceRunner[];
   readonly #watches: readonly Watch[];
   readonly #stop = new AbortController();
@@ -95,6 +96,11 @@ export class Telemetry implements AsyncDisposable {
       sinceBootMs: boot.sinceBootMs,
       onSet: (startedAtMs) => this.#spool.learnClock(startedAtMs),
     });
+    this.#maker = new SourceMaker({
+      ...deps,
+      diskPath: deps.stateDirectory,
+      agentFigures: () => this.#agentFigures(),
+    });
     this.#sources = this.#makeSources();
     this.#watches = watches.map((watch) => new Watch({ ...deps, watch }));
     this.#running = this.#run();
@@ -104,6 +110,7 @@ export class Telemetry implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stop.abort(new Error('telemetry ends'));
     await this.#running;
+    this.#maker[Symbol.dispose]();
     this.#spool[Symbol.dispose]();
   }
 
@@ -198,9 +205,8 @@ export class Telemetry implements AsyncDisposable {
   }
 
   #makeSources(): readonly SourceRunner[] {
-    const { measurements, openLine, stateDirectory, settings: telemetry } = this.#deps;
+    const { measurements, settings: telemetry } = this.#deps;
     const { rate } = telemetry;
-    const maker = new SourceMaker({ openLine, diskPath: stateDirectory, agentFigures: () => this.#agentFigures() });
     return measurements.map((settings) => {
       const measurement = new Measurement(settings);
       const onReading: OnReading = (reading, onDrop) => this.#take(measurement, reading, onDrop);
@@ -210,7 +216,7 @@ export class Telemetry implements AsyncDisposable {
         ...settings,
         rate,
         silenceMs,
-        source: maker.make(settings),
+        source: this.#maker.make(settings),
         onReading,
       });
     });

@@ -26,7 +26,8 @@ export function measuringFindings(
 }
 
 function findingOf(sensor: Sensor): DoctorFinding {
-  const { name, mode, state, lastError, lastErrorCode, failingForMs, lastReadingAgeMs, dropped, lastDrop } = sensor;
+  const { name, mode, state, lastError, lastErrorCode, failingForMs, lastReadingAgeMs, dropped, lastDrop, notice } =
+    sensor;
   const drops = dropped === 0 ? '' : `; ${dropped} dropped, the last: ${lastDrop ?? 'unknown'}`;
   const since = failingForMs === undefined ? '' : `, for ${duration(failingForMs)}`;
   const advice = `agent sensors '${name}'`;
@@ -36,7 +37,7 @@ function findingOf(sensor: Sensor): DoctorFinding {
   if (lastError === undefined) {
     const none = state === 'connected' ? 'connected, no reading yet' : 'no reading yet';
     const age = lastReadingAgeMs === undefined ? none : `read ${duration(lastReadingAgeMs)} ago`;
-    return { name, ok: true, detail: `${age}${drops}` };
+    return { name, ok: true, detail: `${age}${drops}${notice === undefined ? '' : `; ${notice}`}` };
   }
   const code = lastErrorCode === undefined ? '' : ` (${lastErrorCode})`;
   return {

@@ -1,11 +1,14 @@
 import { Dialing } from '../../system/dialing.ts';
+import type { Destination } from '../../system/dialing.ts';
 import { describeError } from '../../system/errors.ts';
+import { systemClock } from '../../system/time/clock.ts';
 import { Deadline } from '../../system/time/deadline.ts';
 import { TelemetryError } from '../errors.ts';
-import type { OpenSerialLine, SerialLine } from '../ports.ts';
+import type { OpenSerialLine } from '../ports.ts';
 import { requestPdu } from '../sources/modbus/modbus-codec.ts';
 import type { ModbusRegister } from '../sources/modbus/modbus-codec.ts';
-import { askByRtu, askByTcp } from '../sources/modbus/modbus.ts';
+import { askByRtu } from '../sources/modbus/rtu.ts';
+import { TcpDevice } from '../sources/modbus/tcp.ts';
 import type { Found, ModbusPlace, OnAsked, ScanResult } from './found.ts';
 
 const FIRST_UNIT = 1;
@@ -15,7 +18,6 @@ const CONNECT_MS = 5_000;
 const TCP_MS = 500;
 /** At 9600 baud a request and its answer take 20 ms; the rest is for the device. */
 const RTU_MS = 300;
-const MAX_DRAINED = 16;
 const MAX_FOUND = 32;
 
 /** Modbus Application Protocol V1.1b3, 7: exceptions of a gateway to other units, where no unit is. */
@@ -31,7 +33,7 @@ const probe: ModbusRegister = {
   wordOrder: 'big',
 };
 
-type Ask = (unit: number, signal: AbortSignal) => Promise<Uint8Array>;
+type Ask = (unit: number) => Promise<Uint8Array | undefined>;
 
 /** Asks each unit address once. Throws AgentError if no unit can be asked at all. */
 export async function scanModbus(
@@ -40,23 +42,21 @@ export async function scanModbus(
   onAsked: OnAsked,
   signal: AbortSignal,
 ): Promise<ScanResult> {
+  const pdu = requestPdu(probe);
   if (place.kind === 'modbus-tcp') {
-    const { host, port } = place;
-    await reach(host, port, signal);
-    const ask: Ask = async (unit, ending) =>
-      askByTcp({ host, port, transaction: unit, unit }, requestPdu(probe), ending);
-    return answering(place, await askAll(ask, TCP_MS, onAsked, signal));
+    using device = new TcpDevice(place.host, place.port, systemClock);
+    await reach(place, signal);
+    const ask: Ask = async (unit) => device.ask({ unit, pdu, timeoutMs: TCP_MS }, signal);
+    return answering(place, await askAll(ask, onAsked, signal));
   }
   await using line = await openLine(place.port, place, signal);
-  const ask: Ask = async (unit, ending) => {
-    await drain(line, ending);
-    return askByRtu(line, { unit, timeoutMs: RTU_MS }, requestPdu(probe), ending);
-  };
-  return answering(place, await askAll(ask, 2 * RTU_MS, onAsked, signal));
+  const ask: Ask = async (unit) =>
+    (await askByRtu(line, { ...place, unit, pdu, timeoutMs: RTU_MS }, systemClock, signal)).answer;
+  return answering(place, await askAll(ask, onAsked, signal));
 }
 
 /** Throws TelemetryError if nobody listens. */
-async function reach(host: string, port: number, signal: AbortSignal): Promise<void> {
+async function reach({ host, port }: Destination, signal: AbortSignal): Promise<void> {
   const dialing = new Dialing({ host, port });
   const late = (): Error =>
     new TelemetryError('source-timeout', `${host}:${port} does not answer within ${CONNECT_MS} ms${dialing.answers}`);
@@ -70,27 +70,21 @@ async function reach(host: string, port: number, signal: AbortSignal): Promise<v
   }
 }
 
-/** Drops an answer that came too late, so that the next request does not get it. */
-async function drain(line: SerialLine, signal: AbortSignal): Promise<void> {
-  for (let count = 0; count < MAX_DRAINED && (await line.read(0, signal)).byteLength > 0;) count += 1;
-}
-
-async function askAll(ask: Ask, eachMs: number, onAsked: OnAsked, signal: AbortSignal): Promise<readonly number[]> {
+async function askAll(ask: Ask, onAsked: OnAsked, signal: AbortSignal): Promise<readonly number[]> {
   const units: number[] = [];
   for (let unit = FIRST_UNIT; unit <= LAST_UNIT; unit += 1) {
-    if (await answers(ask, unit, eachMs, signal)) units.push(unit);
+    signal.throwIfAborted();
+    if (await answers(ask, unit, signal)) units.push(unit);
     onAsked(unit, units.length);
   }
   return units;
 }
 
 /** Whether a unit answers. A port that has gone is an error. */
-async function answers(ask: Ask, unit: number, ms: number, signal: AbortSignal): Promise<boolean> {
-  const late = (): Error => new TelemetryError('source-timeout', `modbus unit ${unit}: no answer within ${ms} ms`);
-  using deadline = new Deadline(ms, late, signal);
+async function answers(ask: Ask, unit: number, signal: AbortSignal): Promise<boolean> {
   try {
-    const [code = 0, exception = 0] = await ask(unit, deadline.signal);
-    return (code & 0x80) === 0 || !gatewayExceptions.has(exception);
+    const [code, exception = 0] = (await ask(unit)) ?? [];
+    return code !== undefined && ((code & 0x80) === 0 || !gatewayExceptions.has(exception));
   } catch (error) {
     signal.throwIfAborted();
     if (error instanceof TelemetryError) return false;

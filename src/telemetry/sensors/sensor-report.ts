@@ -14,6 +14,7 @@ export interface RunnerDetails {
   readonly lastReading: Reading;
   readonly perMinute: number | undefined;
   readonly lastErrorCode: string | undefined;
+  readonly notice?: string | undefined;
 }
 
 /** The report of one source. Without figures, nobody reads the source. Pure. */
@@ -48,6 +49,7 @@ const unread = {
   lastError: undefined,
   lastErrorCode: undefined,
   failingForMs: undefined,
+  notice: undefined,
 } as const;
 
 export function modeOf(source: SourceSettings): 'polled' | 'pushed' {

@@ -4,9 +4,10 @@ import type { DropReason } from '../../control/telemetry-protocol.ts';
 import { maskAddresses } from '../../system/log/secrets.ts';
 import { ownSettingsOf, tableOfKind } from '../../system/settings/described.ts';
 import type { OfKind, OwnSettings } from '../../system/settings/described.ts';
+import type { Clock } from '../../system/time/clock.ts';
 import { TelemetryError } from '../errors.ts';
 import type { OpenSerialLine } from '../ports.ts';
-import type { RtuBuses } from './modbus/modbus.ts';
+import type { ModbusDevices } from './modbus/modbus.ts';
 
 /** What a source yields: a number, a text, or an object from which outputs take parts. */
 export type Reading = unknown;
@@ -15,6 +16,8 @@ export type Reading = unknown;
 export interface PolledSource {
   readonly kind: 'polled';
   read(signal: AbortSignal): Promise<Reading>;
+  /** What an operator should know although the source works. */
+  readonly notice?: string | undefined;
 }
 
 /** Receives what a source that sends by itself hears. */
@@ -55,12 +58,12 @@ export interface SharedSourceDeps {
   readonly openLine: OpenSerialLine;
   readonly diskPath: string;
   readonly agentFigures: () => Reading;
+  readonly clock: Clock;
 }
 
 export interface SourceDeps extends SharedSourceDeps {
   readonly timeoutMs: number;
-  /** Serial lines that several sources share, with what reads them. */
-  readonly buses: () => Promise<RtuBuses>;
+  readonly modbus: () => Promise<ModbusDevices>;
 }
 
 /** A source as it describes itself to the configuration. It is listed in sources.ts. */
@@ -73,12 +76,14 @@ interface Description<Name extends string, Shape extends z.ZodRawShape> {
   readonly place: (settings: OwnSettings<Name, Shape>) => string;
   /** Advice for somebody whose try failed; absent: the usual one. */
   readonly advice?: (settings: OwnSettings<Name, Shape>) => string;
+  /** True if the source waits for its turn, and then keeps its timeout itself. */
+  readonly takesTurns?: boolean;
   /** Whether the source sends by itself. Absent: it is read at intervals. */
   readonly speaks?: (settings: OwnSettings<Name, Shape>) => boolean;
 }
 
 export function sourceKind<Name extends string, Shape extends z.ZodRawShape>(described: Description<Name, Shape>) {
-  const { name, create, place, advice, speaks } = described;
+  const { name, create, place, advice, speaks, takesTurns = false } = described;
   const own = ownSettingsOf<Name, Shape>(name);
   return {
     name,
@@ -87,5 +92,6 @@ export function sourceKind<Name extends string, Shape extends z.ZodRawShape>(des
     place: (settings: OfKind) => place(own(settings)),
     advice: (settings: OfKind) => advice?.(own(settings)),
     speaks: (settings: OfKind) => speaks?.(own(settings)) ?? false,
+    takesTurns,
   };
 }

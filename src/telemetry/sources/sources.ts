@@ -67,10 +67,8 @@ function registerText({ unit, table, address }: Pick<ModbusRegister, 'unit' | 't
 const modbusTcp = sourceKind({
   name: 'modbus-tcp',
   settings: { host: text(), port: wholeNumber(1, 65_535).default(502), ...register },
-  create: async (settings) => {
-    const { modbusTcpSource } = await import('./modbus/modbus.ts');
-    return modbusTcpSource(settings.host, settings.port, settings);
-  },
+  create: async (settings, { modbus, timeoutMs }) => (await modbus()).tcpSource({ ...settings, timeoutMs }, settings),
+  takesTurns: true,
   place: (settings) => `${settings.host}:${settings.port} ${registerText(settings)}`,
   advice: ({ host, port }) =>
     `check the device, its unit and the register; agent sensors scan modbus ${host}:${port} asks all units`,
@@ -84,10 +82,8 @@ const modbusRtu = sourceKind({
     parity: z.enum(['none', 'even']).default('even'),
     ...register,
   },
-  create: async (settings, { buses, timeoutMs }) => {
-    const { port: path, baud, parity } = settings;
-    return (await buses()).source({ path, baud, parity, timeoutMs }, settings);
-  },
+  create: async (settings, { modbus, timeoutMs }) => (await modbus()).rtuSource({ ...settings, timeoutMs }, settings),
+  takesTurns: true,
   place: (settings) => `${settings.port} ${registerText(settings)}`,
   advice: ({ port, baud, parity }) =>
     `check the wires, its unit and the register; agent sensors scan modbus ${port} --baud ${baud} --parity ${parity} asks all units`,

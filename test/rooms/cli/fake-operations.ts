@@ -117,6 +117,7 @@ const silentSensor = {
   lastError: undefined,
   lastErrorCode: undefined,
   failingForMs: undefined,
+  notice: undefined,
 } as const;
 
 /** One that works, one that fails, and one that speaks by itself. */

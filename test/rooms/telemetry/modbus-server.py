@@ -9,6 +9,7 @@ slave = ModbusSlaveContext(
     hr=ModbusSequentialDataBlock(0, list(range(1000, 1100))),
     ir=ModbusSequentialDataBlock(0, [0] * 5 + [0xFF38] + [0] * 20),
     co=ModbusSequentialDataBlock(0, [False, True]),
+    di=ModbusSequentialDataBlock(0, [True]),
     zero_mode=True,
 )
 context = ModbusServerContext(slaves={7: slave}, single=False)

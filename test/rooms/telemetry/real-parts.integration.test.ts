@@ -13,7 +13,7 @@ import { silentLog } from '../../../src/system/log/log.ts';
 import { systemClock } from '../../../src/system/time/clock.ts';
 import { SourceRunner } from '../../../src/telemetry/source-runner.ts';
 import type { ModbusRegister } from '../../../src/telemetry/sources/modbus/modbus-codec.ts';
-import { RtuBuses, modbusTcpSource } from '../../../src/telemetry/sources/modbus/modbus.ts';
+import { ModbusDevices } from '../../../src/telemetry/sources/modbus/modbus.ts';
 import { mqttSource, publish } from '../../../src/telemetry/sources/mqtt.ts';
 import { serialSource } from '../../../src/telemetry/sources/serial.ts';
 import type { Source } from '../../../src/telemetry/sources/source.ts';
@@ -91,7 +91,6 @@ function running(source: Source): {
     name: 'probe',
     source,
     everyMs: 50,
-    timeoutMs: 5_000,
     rate: { pointsPerSecond: 1_000, bytesPerSecond: 1_000_000 },
     clock: { ...systemClock, sleep: async (ms, signal) => systemClock.sleep(Math.min(ms, 50), signal) },
     random: () => 0.5,
@@ -110,8 +109,9 @@ test('a Modbus server by pymodbus is read over TCP', async () => {
   const port = await freePort();
   start('/usr/bin/python3', server, 'tcp', String(port));
   await until(async () => answers(port));
+  using devices = new ModbusDevices(openSerialLine, systemClock);
   const read = async (more: Partial<ModbusRegister>): Promise<unknown> =>
-    modbusTcpSource('127.0.0.1', port, { ...register, ...more }).read(deadline());
+    devices.tcpSource({ host: '127.0.0.1', port, timeoutMs: 10_000 }, { ...register, ...more }).read(deadline());
   expect(await read({})).toBe(1_003);
   expect(await read({ type: 'u32' })).toBe(1_003 * 65_536 + 1_004);
   expect(await read({ table: 'input', address: 5, type: 'i16' })).toBe(-200);
@@ -122,10 +122,10 @@ test('a Modbus server by pymodbus is read over TCP', async () => {
 test('a Modbus device by pymodbus is read over a serial line, by several sources at once', async () => {
   const { near, far } = await ptyPair();
   start('/usr/bin/python3', server, 'rtu', far);
-  const buses = new RtuBuses(openSerialLine);
-  const settings = { path: near, baud: 9_600, parity: 'none', timeoutMs: 500 } as const;
+  using devices = new ModbusDevices(openSerialLine, systemClock);
+  const settings = { port: near, baud: 9_600, parity: 'none', timeoutMs: 2_000 } as const;
   const read = async (address: number): Promise<unknown> =>
-    buses.source(settings, { ...register, address }).read(deadline());
+    devices.rtuSource(settings, { ...register, address }).read(deadline());
   await until(async () =>
     read(0).then(
       () => true,

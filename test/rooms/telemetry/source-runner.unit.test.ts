@@ -7,6 +7,7 @@ import { systemClock } from '../../../src/system/time/clock.ts';
 import { TelemetryError } from '../../../src/telemetry/errors.ts';
 import { SourceRunner } from '../../../src/telemetry/source-runner.ts';
 import type { OnReading } from '../../../src/telemetry/source-runner.ts';
+import { inTime } from '../../../src/telemetry/sources/create-source.ts';
 import { parseReading } from '../../../src/telemetry/sources/parse-reading.ts';
 import { sourceFailed } from '../../../src/telemetry/sources/source.ts';
 import type { Intake, Source } from '../../../src/telemetry/sources/source.ts';
@@ -15,7 +16,6 @@ import { ManualClock } from '../service/manual-clock.ts';
 const forever = new AbortController().signal;
 
 interface More {
-  readonly timeoutMs?: number;
   readonly silenceMs?: number;
   readonly clock?: ManualClock;
   readonly onReading?: OnReading;
@@ -23,10 +23,10 @@ interface More {
 
 function runner(source: Source, more: More = {}) {
   const readings: unknown[] = [];
-  const { timeoutMs = 1_000, silenceMs, clock = systemClock } = more;
+  const { silenceMs, clock = systemClock } = more;
   const ways = { clock, random: () => 1, log: silentLog };
   const rate = { pointsPerSecond: 10, bytesPerSecond: 100 };
-  const options = { name: 'probe', rate, source, everyMs: 10_000, timeoutMs, silenceMs, ...ways };
+  const options = { name: 'probe', rate, source, everyMs: 10_000, silenceMs, ...ways };
   const made = new SourceRunner({
     ...options,
     onReading: more.onReading ?? ((reading) => readings.push(reading) > 0),
@@ -128,7 +128,7 @@ test('a source that speaks by itself and falls silent is ended and reported, whe
 test('a source that hangs, deaf to its signal, is left behind at its deadline and not asked again meanwhile', async () => {
   const hanging = Promise.withResolvers<number>();
   let asked = 0;
-  const { made, readings } = runner(
+  const source = inTime(
     {
       kind: 'polled',
       read: async () => {
@@ -136,8 +136,9 @@ test('a source that hangs, deaf to its signal, is left behind at its deadline an
         return asked === 1 ? hanging.promise : 7;
       },
     },
-    { timeoutMs: 5 },
+    { name: 'probe', timeoutMs: 5 },
   );
+  const { made, readings } = runner(source);
   await made.once(forever);
   expect(made.figures.lastError).toContain('no reading within 5 ms');
   await made.once(forever);

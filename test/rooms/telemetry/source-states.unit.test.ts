@@ -32,7 +32,6 @@ function sensor(source: Source, settings: Partial<Pick<MeasurementSettings, 'out
     rate,
     source,
     everyMs: 1_000,
-    timeoutMs: 1_000,
     clock,
     random: () => 0,
     log: silentLog,

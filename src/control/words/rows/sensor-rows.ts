@@ -15,7 +15,7 @@ export function sensorRows({ isRead, sensors }: OutputOf<'sensors'>): readonly R
 
 /** The rows of one sensor in detail. */
 export function oneSensorRows(sensor: SensorReport, isRead: boolean): readonly Row[] {
-  const { name, kind, place, mode, everyMs, outputs, readings, failures } = sensor;
+  const { name, kind, place, mode, everyMs, outputs, readings, failures, notice } = sensor;
   const speaks = mode === 'pushed' ? 'when it speaks' : `each ${shortDuration(everyMs ?? 0)}`;
   return [
     { label: 'Sensor', paragraphs: [name] },
@@ -29,6 +29,7 @@ export function oneSensorRows(sensor: SensorReport, isRead: boolean): readonly R
     },
     { label: 'Dropped', paragraphs: drops(sensor, '') },
     { label: 'Failing', paragraphs: failing(sensor), tone: 'attention' },
+    { label: 'Notice', paragraphs: notice === undefined ? [] : [notice], tone: 'attention' },
   ];
 }
 

@@ -35,7 +35,7 @@ function isBit(table: ModbusTable): boolean {
   return table === 'coil' || table === 'discrete-input';
 }
 
-/** Function, address, count. */
+/** A reading request: function, address, count. */
 export function requestPdu({ table, address, type }: ModbusRegister): Uint8Array {
   const pdu = Buffer.alloc(5);
   pdu.writeUInt8(modbusTables[table], 0);
@@ -103,13 +103,10 @@ export function tcpFrameLength(bytes: Uint8Array): number {
   return 6 + length;
 }
 
-/** Throws TelemetryError for the answer to another request. */
-export function tcpPdu(frame: Uint8Array, transaction: number, unit: number): Uint8Array {
-  const view = Buffer.from(frame);
-  if (view.readUInt16BE(0) !== transaction || view.readUInt8(6) !== unit) {
-    throw sourceFailed('modbus', 'an answer to another request');
-  }
-  return view.subarray(TCP_HEADER_BYTES);
+/** Returns the PDU of a frame. Throws TelemetryError for that of another unit. */
+export function tcpPdu(frame: Uint8Array, unit: number): Uint8Array {
+  if (frame[6] !== unit) throw sourceFailed('modbus', `unit ${frame[6]} answers where unit ${unit} was asked`);
+  return frame.subarray(TCP_HEADER_BYTES);
 }
 
 // ------------------------------------------------------------------------------------------------------------- RTU
@@ -131,24 +128,68 @@ export function rtuFrame(unit: number, pdu: Uint8Array): Uint8Array {
   return Buffer.concat([body, check]);
 }
 
-/**
- * The length of the whole frame, as far as it can be told: unit, function, count, data, CRC. An exception has one byte
- * of data.
- */
-export function rtuFrameLength(bytes: Uint8Array): number {
-  const [, code = 0, count = 0] = bytes;
-  if (bytes.byteLength < 3) return 5;
-  return (code & 0x80) === 0 ? 5 + count : 5;
+/** What came on a line after a request. */
+export interface Heard {
+  /** The PDU of the answer. */
+  readonly answer: Uint8Array | undefined;
+  /** Answers to other requests. */
+  readonly others: readonly Uint8Array[];
+  /** The request itself came back. */
+  readonly isEchoed: boolean;
+  /** Bytes of no whole frame. */
+  readonly rest: Uint8Array;
 }
 
-/** Throws TelemetryError for a damaged frame, and for a frame of another unit. */
-export function rtuPdu(frame: Uint8Array, unit: number): Uint8Array {
-  const body = frame.subarray(0, -2);
-  if (crc16(body) !== Buffer.from(frame).readUInt16LE(frame.byteLength - 2)) {
-    throw sourceFailed('modbus', 'a damaged answer (CRC)');
+/**
+ * Finds the answer to a request: its unit, its function, and its length or an exception. A line is shared, so an echo of
+ * the request, stray bytes and answers to other requests may come before it. Pure.
+ */
+export function hear(bytes: Uint8Array, unit: number, request: Uint8Array): Heard {
+  const echo = rtuFrame(unit, request);
+  const others: Uint8Array[] = [];
+  const rest: number[] = [];
+  let isEchoed = false;
+  let answer: Uint8Array | undefined;
+  for (let at = 0; at < bytes.byteLength && answer === undefined;) {
+    const from = bytes.subarray(at);
+    const frame = startsWith(from, echo) ? echo : wholeAnswer(from);
+    if (frame === echo) isEchoed = true;
+    else if (frame === undefined) rest.push(from[0] ?? 0);
+    else if (isAnswer(frame, unit, request)) answer = frame.subarray(1, -2);
+    else others.push(frame);
+    at += frame?.byteLength ?? 1;
   }
-  if (body[0] !== unit) throw sourceFailed('modbus', 'the answer of another unit');
-  return body.subarray(1);
+  return { answer, others, isEchoed, rest: Uint8Array.from(rest) };
+}
+
+/** True if the bytes have the form of the answer, so that no other answer to this request is to come. */
+export function isDamagedAnswer(bytes: Uint8Array, unit: number, request: Uint8Array): boolean {
+  const isWhole = bytes.byteLength === (((bytes[1] ?? 0) & 0x80) === 0 ? 5 + answerBytes(request) : 5);
+  return isWhole && isAnswer(bytes, unit, request);
+}
+
+/** The frame of an answer that the bytes begin with: unit, function, count, data, CRC. An exception has one byte of data. */
+function wholeAnswer(bytes: Uint8Array): Uint8Array | undefined {
+  const [, code = 0, count = 0] = bytes;
+  const isReading = (code & 0x7f) >= 1 && (code & 0x7f) <= 4;
+  const length = (code & 0x80) === 0 ? 5 + count : 5;
+  const frame = bytes.subarray(0, length);
+  return isReading && frame.byteLength === length && crc16(frame) === 0 ? frame : undefined;
+}
+
+function isAnswer([unit, code, count]: Uint8Array, wanted: number, request: Uint8Array): boolean {
+  const asked = request[0] ?? 0;
+  return unit === wanted && (code === (asked | 0x80) || (code === asked && count === answerBytes(request)));
+}
+
+/** The bytes of data in the answer. */
+function answerBytes(request: Uint8Array): number {
+  const count = Buffer.from(request).readUInt16BE(3);
+  return (request[0] ?? 0) <= modbusTables['discrete-input'] ? Math.ceil(count / 8) : count * 2;
+}
+
+function startsWith(bytes: Uint8Array, start: Uint8Array): boolean {
+  return Buffer.compare(bytes.subarray(0, start.byteLength), start) === 0;
 }
 
 function modbusFailed({ unit, table, address }: ModbusRegister, why: string): Error {

@@ -65,7 +65,7 @@ class Bench implements AsyncDisposable {
     const source = mqttSource({ ...login, url: `mqtt://127.0.0.1:${port}` });
     const ways = { clock: systemClock, random: () => 0, log: silentLog };
     const onReading = (reading: unknown): boolean => toText(reading) !== '';
-    const options = { name: 'x', source, everyMs: 1, timeoutMs: 1, silenceMs: MOST_MS, rate, ...ways, onReading };
+    const options = { name: 'x', source, everyMs: 1, silenceMs: MOST_MS, rate, ...ways, onReading };
     await new SourceRunner(options).once(new AbortController().signal);
   }
 

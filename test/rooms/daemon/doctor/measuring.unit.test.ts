@@ -41,6 +41,7 @@ const sensor: Sensors['sensors'][number] = {
   lastError: undefined,
   lastErrorCode: undefined,
   failingForMs: undefined,
+  notice: undefined,
 };
 
 test('doctor has a line for each sensor, and for the spool', () => {
@@ -86,4 +87,13 @@ test('what fails is told with its error, since when, and what to type', () => {
 
 test('without a daemon nothing is known of measurements', () => {
   expect(measuringFindings(undefined, { isRead: false, sensors: [sensor] })).toEqual([]);
+});
+
+test('doctor names what an operator should know of a sensor that works', () => {
+  const echoing = { ...sensor, notice: 'the adapter at /dev/ttyUSB0 echoes what is sent' };
+  expect(measuringFindings(measuring, { isRead: true, sensors: [echoing] })[0]).toEqual({
+    name: 'sensors[0] (temp)',
+    ok: true,
+    detail: 'read 4 s ago; the adapter at /dev/ttyUSB0 echoes what is sent',
+  });
 });

@@ -8,6 +8,7 @@ import { sensorReport } from '../../../../src/telemetry/sensors/sensor-report.ts
 import { trySource } from '../../../../src/telemetry/sensors/try-sensor.ts';
 import { unitOf } from '../../../../src/telemetry/sensors/unit.ts';
 import type { MeasurementSettings, SourceSettings } from '../../../../src/telemetry/settings.ts';
+import { inTime } from '../../../../src/telemetry/sources/create-source.ts';
 import { sourceFailed } from '../../../../src/telemetry/sources/source.ts';
 
 const forever = new AbortController().signal;
@@ -114,14 +115,15 @@ describe('a source that is tried', () => {
 
   test('is given up in its time, also where it hears no signal', async () => {
     const read = async (): Promise<never> => new Promise(() => {});
-    const late = trySource({ kind: 'polled', read }, settings(modbus, 1), forever);
+    const late = trySource(inTime({ kind: 'polled', read }, { name: 'x', timeoutMs: 1 }), settings(modbus), forever);
     await expect(late).rejects.toMatchObject({ code: 'source-timeout' });
   });
 
   test('ends with who asked', async () => {
     const gone = new AbortController();
     const read = async (): Promise<never> => new Promise(() => {});
-    const tried = trySource({ kind: 'polled', read }, settings(modbus, 60_000), gone.signal);
+    const hanging = inTime({ kind: 'polled', read }, { name: 'x', timeoutMs: 60_000 });
+    const tried = trySource(hanging, settings(modbus), gone.signal);
     gone.abort(new Error('gone'));
     await expect(tried).rejects.toThrow('gone');
   });

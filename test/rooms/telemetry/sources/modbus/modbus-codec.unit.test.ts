@@ -3,16 +3,16 @@ import { expect, test } from 'vitest';
 
 import {
   crc16,
+  hear,
+  isDamagedAnswer,
   parsePdu,
   requestPdu,
   rtuFrame,
-  rtuFrameLength,
-  rtuPdu,
   tcpFrame,
   tcpFrameLength,
   tcpPdu,
-} from '../../../../src/telemetry/sources/modbus/modbus-codec.ts';
-import type { ModbusRegister } from '../../../../src/telemetry/sources/modbus/modbus-codec.ts';
+} from '../../../../../src/telemetry/sources/modbus/modbus-codec.ts';
+import type { ModbusRegister } from '../../../../../src/telemetry/sources/modbus/modbus-codec.ts';
 
 const register: ModbusRegister = {
   unit: 17,
@@ -76,29 +76,53 @@ test.each([
   expect(() => parsePdu(Buffer.from(text, 'hex'), register)).toThrow(why);
 });
 
-test('a damaged frame, and the answer of another unit, are refused', () => {
+test('leaves out damaged frames and the answers of other units and requests', () => {
+  const request = requestPdu(register);
   const frame = Buffer.from(rtuFrame(17, answer('ff38')));
-  expect(() => rtuPdu(frame, 18)).toThrow('another unit');
+  expect(hear(frame, 17, request).answer).toEqual(answer('ff38'));
+  expect(hear(frame, 18, request)).toMatchObject({ answer: undefined, others: [frame] });
   for (let bit = 0; bit < frame.byteLength * 8; bit += 1) {
     const damaged = Buffer.from(frame);
     damaged[bit >> 3] = (damaged[bit >> 3] ?? 0) ^ (1 << (bit & 7));
-    expect(() => rtuPdu(damaged, 17)).toThrow('damaged');
+    expect(hear(damaged, 17, request)).toMatchObject({ answer: undefined, others: [], rest: new Uint8Array(damaged) });
+    expect(isDamagedAnswer(damaged, 17, request)).toBe(bit >= 24);
   }
-  expect(() => tcpPdu(tcpFrame(2, 17, answer('ff38')), 1, 17)).toThrow('another request');
+  expect(() => tcpPdu(tcpFrame(1, 17, answer('ff38')), 18)).toThrow('unit 17 answers where unit 18 was asked');
   expect(() => tcpFrameLength(Buffer.from('HTTP/1.1 400 Bad Request'))).toThrow('does not speak Modbus');
 });
 
-test('a frame is complete at its length and not before', () => {
+const others = fc.oneof(
+  fc
+    .tuple(fc.constantFrom(1, 2, 3), fc.constantFrom('ff38', '01', '00010002'))
+    .map(([unit, text]) => Buffer.from(rtuFrame(unit, answer(text)))),
+  fc.constantFrom(answer('00', 1), answer('ff38', 4), answer('00010002')).map((pdu) => Buffer.from(rtuFrame(17, pdu))),
+  fc.uint8Array({ maxLength: 4 }).map((bytes) => Buffer.from(bytes)),
+  fc.constant(Buffer.from(rtuFrame(17, requestPdu(register)))),
+);
+
+test('finds the answer behind whatever came before it, as soon as it is whole and not before', () => {
+  fc.assert(
+    fc.property(
+      fc.array(others, { maxLength: 4 }),
+      fc.constantFrom(answer('ff38'), Buffer.of(0x83, 2)),
+      (before, pdu) => {
+        const bytes = Buffer.concat([...before, rtuFrame(17, pdu)]);
+        const heard = hear(bytes, 17, requestPdu(register));
+        expect(heard.answer).toEqual(pdu);
+        expect(hear(bytes.subarray(0, -1), 17, requestPdu(register)).answer).toBeUndefined();
+      },
+    ),
+  );
+});
+
+test('a frame of TCP is complete at its length and not before', () => {
   fc.assert(
     fc.property(fc.uint8Array({ minLength: 1, maxLength: 125 }), (data) => {
-      const pdu = Buffer.concat([Buffer.of(3, data.byteLength), data]);
-      const [rtu, tcp] = [rtuFrame(17, pdu), tcpFrame(7, 17, pdu)];
-      for (let cut = 0; cut < rtu.byteLength; cut += 1)
-        expect(rtuFrameLength(rtu.subarray(0, cut))).toBeGreaterThan(cut);
-      for (let cut = 8; cut < tcp.byteLength; cut += 1)
-        expect(tcpFrameLength(tcp.subarray(0, cut))).toBeGreaterThan(cut);
-      expect([rtuFrameLength(rtu), tcpFrameLength(tcp)]).toEqual([rtu.byteLength, tcp.byteLength]);
-      expect(crc16(rtu)).toBe(0);
+      const frame = tcpFrame(7, 17, Buffer.concat([Buffer.of(3, data.byteLength), data]));
+      for (let cut = 8; cut < frame.byteLength; cut += 1)
+        expect(tcpFrameLength(frame.subarray(0, cut))).toBeGreaterThan(cut);
+      expect(tcpFrameLength(frame)).toBe(frame.byteLength);
+      expect(crc16(rtuFrame(17, frame.subarray(7)))).toBe(0);
     }),
   );
 });

@@ -1,0 +1,128 @@
+import type { Socket } from 'node:net';
+
+import { Dialing } from '../../../system/dialing.ts';
+import { AgentError, describeError } from '../../../system/errors.ts';
+import type { Clock } from '../../../system/time/clock.ts';
+import { Deadline } from '../../../system/time/deadline.ts';
+import { Turns } from '../../../system/turns.ts';
+import { TelemetryError } from '../../errors.ts';
+import { sourceFailed } from '../source.ts';
+import { tcpFrame, tcpFrameLength, tcpPdu } from './modbus-codec.ts';
+
+export interface TcpRequest {
+  readonly unit: number;
+  readonly pdu: Uint8Array;
+  /** For the connection, the request and its answer, from the moment that they have their turn. */
+  readonly timeoutMs: number;
+}
+
+/** An unused connection is closed after this, for the other clients of a device that serves only one. */
+const IDLE_MS = 5_000;
+/** A device that serves one connection may need a moment after the last one. */
+const AGAIN_MS = 100;
+
+/**
+ * A device, or a gateway to several, that is reached by TCP: one connection for all its registers, since many devices
+ * serve only one, and one request at a time.
+ */
+export class TcpDevice implements Disposable {
+  readonly #host: string;
+  readonly #port: number;
+  readonly #clock: Pick<Clock, 'sleep'>;
+  readonly #turns = new Turns(1);
+  /** While a connection is being opened. */
+  #dialing: Dialing | undefined;
+  #socket: Socket | undefined;
+  #unread: Buffer = Buffer.alloc(0);
+  #transaction = 0;
+
+  constructor(host: string, port: number, clock: Pick<Clock, 'sleep'>) {
+    this.#host = host;
+    this.#port = port;
+    this.#clock = clock;
+  }
+
+  /** Returns the PDU of the answer. Throws TelemetryError. */
+  async ask(request: TcpRequest, signal: AbortSignal): Promise<Uint8Array> {
+    const { unit, timeoutMs } = request;
+    const late = (): Error => {
+      const why = `no answer within ${timeoutMs} ms${this.#dialing?.answers ?? ''}`;
+      return new TelemetryError('source-timeout', `${this.#name} unit ${unit}: ${why}`);
+    };
+    const inTurn = async (): Promise<Uint8Array> => {
+      using deadline = new Deadline(timeoutMs, late, signal);
+      return await this.#patiently(request, deadline.signal);
+    };
+    return this.#turns.run(inTurn, signal);
+  }
+
+  [Symbol.dispose](): void {
+    this.#socket?.destroy();
+    this.#socket = undefined;
+    this.#unread = Buffer.alloc(0);
+  }
+
+  get #name(): string {
+    return `modbus ${this.#host}:${this.#port}`;
+  }
+
+  async #connect(signal: AbortSignal): Promise<Socket> {
+    if (this.#socket?.writable === true) return this.#socket;
+    this[Symbol.dispose]();
+    this.#dialing = new Dialing({ host: this.#host, port: this.#port });
+    const socket = await this.#dialing.open(signal);
+    this.#dialing = undefined;
+    socket.on('error', () => {}); // the reader gets it
+    socket.on('timeout', () => socket.destroy());
+    this.#socket = socket;
+    return socket;
+  }
+
+  /** Makes the request, and once more on another connection: the device may have closed one that was not used. */
+  async #patiently(request: TcpRequest, signal: AbortSignal): Promise<Uint8Array> {
+    for (let isLast = false; ; isLast = true) {
+      try {
+        return await this.#exchange(request, signal);
+      } catch (error) {
+        this[Symbol.dispose](); // an answer that is late has nowhere to go
+        signal.throwIfAborted();
+        if (error instanceof AgentError) throw error;
+        if (isLast) throw sourceFailed(this.#name, describeError(error), error);
+      }
+      await this.#clock.sleep(AGAIN_MS, signal);
+    }
+  }
+
+  async #exchange({ unit, pdu }: TcpRequest, signal: AbortSignal): Promise<Uint8Array> {
+    const socket = await this.#connect(signal);
+    const cut = (): void => void socket.destroy();
+    signal.addEventListener('abort', cut, { once: true });
+    socket.setTimeout(0);
+    try {
+      this.#transaction = (this.#transaction + 1) & 0xffff;
+      socket.write(tcpFrame(this.#transaction, unit, pdu));
+      return tcpPdu(await this.#frame(socket), unit);
+    } finally {
+      signal.removeEventListener('abort', cut);
+      socket.setTimeout(IDLE_MS);
+    }
+  }
+
+  /** Returns the frame with the number of the request. Those with another one are answers that came too late. */
+  async #frame(socket: Socket): Promise<Buffer> {
+    const next = (): Buffer | undefined => {
+      while (this.#unread.byteLength >= tcpFrameLength(this.#unread)) {
+        const frame = this.#unread.subarray(0, tcpFrameLength(this.#unread));
+        this.#unread = this.#unread.subarray(frame.byteLength);
+        if (frame.readUInt16BE(0) === this.#transaction) return frame;
+      }
+      return undefined;
+    };
+    for await (const chunk of socket.iterator({ destroyOnReturn: false })) {
+      this.#unread = Buffer.concat([this.#unread, Buffer.from(chunk)]);
+      const frame = next();
+      if (frame !== undefined) return frame;
+    }
+    throw new Error('the device closed the connection without an answer');
+  }
+}
