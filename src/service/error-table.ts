@@ -84,6 +84,11 @@ export const ServiceErrors = defineErrors('ServiceError', {
     'The answer of the service cannot be understood.',
     'check that service.url names the right service',
   ),
+  'reply-web-page': retry.unreachable(
+    'A web page answered in the place of the service.',
+    'a captive portal may be answering: log in to this network, or let it pass the gateway; otherwise check service.url' +
+      ' and what stands in front of the service, such as a maintenance page',
+  ),
   'reply-too-large': retry.protocol(
     'The answer of the service is larger than any such answer may be.',
     'check that service.url names the right service',

@@ -21,10 +21,9 @@ export interface Refusal {
   readonly key: 'sent' | 'not-sent' | 'activation';
 }
 
-/** The error of a status that is not 2xx (RFC 9110, section 15). interface.md shows no such status. */
-export function errorOfStatus(refusal: Refusal, nowMs: number): ServiceError {
+/** The error of a status that is not 2xx (RFC 9110, section 15), of which interface.md shows none, or of this code. */
+export function errorOfStatus(refusal: Refusal, nowMs: number, code = codeOf(refusal)): ServiceError {
   const { operation, status, place, headers, excerpt } = refusal;
-  const code = codeOf(refusal);
   const target = code === 'service-redirected' ? redirectTarget(headerOf(headers, 'location')) : '';
   const detail = excerpt === undefined ? '' : `: ${excerpt}`;
   return new ServiceError({
@@ -32,9 +31,12 @@ export function errorOfStatus(refusal: Refusal, nowMs: number): ServiceError {
     operation,
     why: `${phrases[code] ?? 'the service answered'} (status ${status} of ${place}${target})${detail}`,
     retryAfterMs: retryAfterMs(headers, nowMs),
-    isAnswer: code !== 'proxy-authentication' && code !== 'service-redirected', // of a login page, perhaps
+    isAnswer: !foreign.has(code),
   });
 }
+
+/** Codes of replies that come from something else than the service. */
+const foreign: ReadonlySet<string> = new Set(['proxy-authentication', 'service-redirected', 'reply-web-page']);
 
 const phrases: Partial<Record<ServiceErrorCode, string>> = {
   'key-rejected': 'the service does not accept the API key',
@@ -48,8 +50,9 @@ const phrases: Partial<Record<ServiceErrorCode, string>> = {
   'service-rejected': 'the service rejects the request',
   'service-unavailable': 'the service is unavailable for now',
   'service-failed': 'the service failed',
-  'service-redirected': 'the service redirects, which is not followed',
+  'service-redirected': 'the reply redirects, which is not followed; a captive portal may be answering',
   'proxy-authentication': 'the proxy wants a valid user name and password',
+  'reply-web-page': 'a web page answered instead of the service; a captive portal may be answering',
   'reply-malformed': 'the status of the reply is not a known one',
 };
 
@@ -68,12 +71,15 @@ const codes: ReadonlyMap<number, ServiceErrorCode> = new Map([
   [401, 'key-rejected'],
   [403, 'key-rejected'],
   [404, 'service-not-found'],
+  // the service knows the methods of its own calls: another server answers, which judges nothing that was sent
+  [405, 'service-not-found'],
   [407, 'proxy-authentication'],
   [408, 'service-request-timeout'],
   [409, 'service-conflict'],
   [413, 'service-too-large'],
   [429, 'service-rate-limited'],
   [503, 'service-unavailable'],
+  [511, 'reply-web-page'], // RFC 6585, section 6: a captive portal
 ]);
 
 /** The origin of a redirection; the rest of the address may hold secrets. */

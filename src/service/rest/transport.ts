@@ -3,6 +3,7 @@ import type { Clock } from '../../system/time/clock.ts';
 import { Deadline } from '../../system/time/deadline.ts';
 import type { FirmwarePosition, FirmwareText, OfVersion, ServiceTransport } from '../contract.ts';
 import { ServiceError } from '../errors.ts';
+import type { ServiceErrorCode } from '../errors.ts';
 import { operations, pathOf, textOf, titleOf } from '../operations.ts';
 import type { Input, Operation, Row } from '../operations.ts';
 import { malformed, readJson, readJsonOrText } from '../replies.ts';
@@ -10,10 +11,12 @@ import type { Throttle } from '../throttle.ts';
 import type { Traffic } from '../traffic.ts';
 import type { Exchange } from './exchange.ts';
 import { FirmwareDownload } from './firmware-download.ts';
+import type { TextReply } from './firmware-download.ts';
 import { HttpClient } from './http-client.ts';
 import { maxBeginningBytes, maxBeginningMs, maxReplyBytes } from './settings.ts';
 import type { RestSettings } from './settings.ts';
 import { errorOfStatus, excerptOf, serviceTimeMs } from './statuses.ts';
+import { mayBeWebPage } from './web-page.ts';
 
 export interface RestDeps {
   readonly clock: Clock;
@@ -56,7 +59,7 @@ export class RestTransport implements ServiceTransport {
       await this.#tell(call, signal);
       return operation.reply.read(undefined, call.operation);
     }
-    const body = await this.#ask(call, signal);
+    const body = await this.#ask(call, operation.reply.form === 'json' ? /^[[{]/ : undefined, signal);
     const read = operation.reply.form === 'json' ? readJson : readJsonOrText;
     return operation.reply.read(read(body, call.operation), call.operation);
   }
@@ -68,7 +71,7 @@ export class RestTransport implements ServiceTransport {
       const exchange = await this.#http.send({ ...call, headers: { ...keyHeader(call), ...headers } }, textSignal);
       const isPart = exchange.status === 206 || exchange.status === 416;
       if (range === undefined ? isSuccess(exchange.status) && !isPart : isSuccess(exchange.status) || isPart) {
-        return exchange;
+        return this.#withoutPage(call, exchange, range !== undefined);
       }
       throw await this.#refusal(call, exchange);
     };
@@ -86,8 +89,8 @@ export class RestTransport implements ServiceTransport {
     await this.#http[Symbol.asyncDispose]();
   }
 
-  /** Makes a call whose reply matters. Returns the whole body; every 2xx status is a success. */
-  async #ask(call: Call, signal: AbortSignal): Promise<Uint8Array> {
+  /** Makes a call whose reply matters. Returns the whole body; every 2xx status is a success, but not a web page. */
+  async #ask(call: Call, jsonStart: RegExp | undefined, signal: AbortSignal): Promise<Uint8Array> {
     using deadline = this.#wholeDeadline(call, signal);
     await using exchange = await this.#send(call, deadline.signal);
     const chunks: Uint8Array[] = [];
@@ -99,14 +102,60 @@ export class RestTransport implements ServiceTransport {
       const why = `the reply is longer than ${maxReplyBytes} bytes`;
       throw new ServiceError({ code: 'reply-too-large', operation: call.operation, why });
     }
-    return Buffer.concat(chunks);
+    const body = Buffer.concat(chunks);
+    this.#accept(call, exchange, body, jsonStart);
+    return body;
   }
 
-  /** Makes a call whose success matters: every 2xx status is one, and the body is ignored. */
+  /** Makes a call whose success matters: 204 is one, and any other 2xx status that cannot come with a web page. */
   async #tell(call: Call, signal: AbortSignal): Promise<void> {
     using deadline = this.#wholeDeadline(call, signal);
     await using exchange = await this.#send(call, deadline.signal);
-    await readBeginning(exchange);
+    const { bytes, failure } = await readBeginning(exchange);
+    if (exchange.status !== 204 && bytes.byteLength === 0 && failure !== undefined) throw failure;
+    this.#accept(call, exchange, exchange.status === 204 ? undefined : bytes);
+  }
+
+  /** Throws `reply-web-page`, or notes the time of a reply that is the service's. `body`: undefined if there is none. */
+  #accept(call: Call, exchange: Exchange, body: Uint8Array | undefined, jsonStart?: RegExp): void {
+    if (body !== undefined && mayBeWebPage(exchange.headers, body, jsonStart))
+      throw this.#errorOf(call, exchange, body, 'reply-web-page');
+    const serviceMs = serviceTimeMs(exchange.headers);
+    if (serviceMs !== undefined) this.#deps.onServiceTime?.(serviceMs);
+  }
+
+  /** The reply with a firmware, whose reader gets no web page. */
+  async #withoutPage(call: Call, exchange: Exchange, isRanged: boolean): Promise<TextReply> {
+    const chunks = this.#firmwareChunks(call, exchange);
+    // a page must not be compared with what was read before: it would count as a changed firmware
+    const first = isRanged && exchange.status < 206 ? await chunks.next() : undefined;
+    async function* all(): AsyncGenerator<Uint8Array, void, undefined> {
+      if (first?.done === false) yield first.value;
+      yield* chunks;
+    }
+    return {
+      status: exchange.status,
+      header: (name) => exchange.header(name),
+      chunks: all,
+      [Symbol.asyncDispose]: async () => exchange[Symbol.asyncDispose](),
+    };
+  }
+
+  /** Throws `reply-web-page`, and disposes the exchange then. */
+  async *#firmwareChunks(call: Call, exchange: Exchange): AsyncGenerator<Uint8Array, void, undefined> {
+    let isBegun = exchange.status === 206 || exchange.status === 416;
+    const begin = async (chunk: Uint8Array): Promise<void> => {
+      if (isBegun || !mayBeWebPage(exchange.headers, chunk, /^"/)) return;
+      const page = this.#errorOf(call, exchange, chunk, 'reply-web-page');
+      await exchange[Symbol.asyncDispose]();
+      throw page;
+    };
+    for await (const chunk of exchange.chunks()) {
+      await begin(chunk);
+      isBegun = true;
+      yield chunk;
+    }
+    await begin(new Uint8Array());
   }
 
   #wholeDeadline({ operation }: Call, signal: AbortSignal): Deadline {
@@ -119,22 +168,23 @@ export class RestTransport implements ServiceTransport {
     const contentType = call.body === undefined ? undefined : { 'content-type': 'text/json; charset=UTF-8' };
     const exchange = await this.#http.send({ ...call, headers: { ...keyHeader(call), ...contentType } }, signal);
     if (!isSuccess(exchange.status)) throw await this.#refusal(call, exchange);
-    const serviceMs = serviceTimeMs(exchange.headers);
-    if (serviceMs !== undefined) this.#deps.onServiceTime?.(serviceMs);
     return exchange;
   }
 
   /** The error for a reply that is not a success. Disposes the exchange. */
   async #refusal(call: Call, reply: Exchange): Promise<ServiceError> {
-    const { operation, key } = call;
     await using exchange = reply;
-    const { status, headers } = exchange;
-    if (isSuccess(status)) return malformed(operation, `the status ${status} was not asked for`);
+    const { status } = exchange;
+    if (isSuccess(status)) return malformed(call.operation, `the status ${status} was not asked for`);
+    return this.#errorOf(call, exchange, (await readBeginning(exchange)).bytes);
+  }
+
+  #errorOf(call: Call, { status, headers }: Exchange, body: Uint8Array, code?: ServiceErrorCode): ServiceError {
+    const { operation, key } = call;
     const sent = key === 'activation' ? undefined : key.apiKey;
-    const excerpt = excerptOf(await readBeginning(exchange), sent);
     const keyState = key === 'activation' ? 'activation' : sent === undefined ? 'not-sent' : 'sent';
-    const place = this.#http.placeOf(call);
-    return errorOfStatus({ operation, status, place, headers, excerpt, key: keyState }, this.#deps.clock.nowMs());
+    const refusal = { operation, status, headers, place: this.#http.placeOf(call), excerpt: excerptOf(body, sent) };
+    return errorOfStatus({ ...refusal, key: keyState }, this.#deps.clock.nowMs(), code);
   }
 
   #callOf(operation: Row, input: Input): Call {
@@ -162,12 +212,19 @@ function isSuccess(status: number): boolean {
   return status >= 200 && status < 300;
 }
 
+interface Beginning {
+  readonly bytes: Uint8Array;
+  /** Why there is no more; undefined: the rest was not needed, or there is none. */
+  readonly failure: ServiceError | undefined;
+}
+
 /** The beginning of an unimportant body, as much as arrives soon. */
-async function readBeginning(exchange: Exchange): Promise<Uint8Array> {
+async function readBeginning(exchange: Exchange): Promise<Beginning> {
   const enough = new ServiceError({ code: 'silent-whole', why: 'the rest is not waited for' });
   const timer = setTimeout(() => exchange.abandon(enough), maxBeginningMs);
   const chunks: Uint8Array[] = [];
   let room = maxBeginningBytes;
+  let failure: ServiceError | undefined;
   try {
     for await (const chunk of exchange.chunks()) {
       chunks.push(new Uint8Array(chunk.subarray(0, room)));
@@ -176,10 +233,11 @@ async function readBeginning(exchange: Exchange): Promise<Uint8Array> {
     }
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error;
+    failure = error;
   } finally {
     clearTimeout(timer);
   }
-  return Buffer.concat(chunks);
+  return { bytes: Buffer.concat(chunks), failure };
 }
 
 function toJson(value: unknown, operation: string): string {

@@ -24,7 +24,8 @@ export const controlHelp = `
   DELETE ${controlPrefix}/faults            no more faults
   PUT    ${controlPrefix}/target            {"version": "2"}, or {} for none
   PUT    ${controlPrefix}/updates           {"from": "1", "to": ["2", "3"]}
-  POST   ${controlPrefix}/drop-keys         as if another device had activated with the same serial number`;
+  POST   ${controlPrefix}/drop-keys         as if another device had activated with the same serial number
+  POST   ${controlPrefix}/forget            as if restored from a backup without any thing`;
 
 type Action = (controlled: Controlled, body: unknown) => unknown;
 
@@ -54,6 +55,7 @@ const actions: Readonly<Record<string, Action>> = {
     const { from, to } = updatesSchema.parse(body);
     world.setUpdates(from, to);
   },
+  'POST /forget': ({ world }) => world.forget(),
   'POST /drop-keys': ({ world }) => {
     for (const thing of world.things) world.activate(thing.serialNumber);
   },

@@ -19,7 +19,7 @@ const bytes = z.number().int().nonnegative();
 
 /**
  * What can go wrong with one call. Without `afterBytes`, before the head of the reply; with it, after so many bytes of the
- * body. What the call does at the service is done all the same, but for `status`, `body`, `redirect` and `huge`.
+ * body. What the call does at the service is done all the same, but for `status`, `body`, `redirect`, `page` and `huge`.
  */
 export const faultSchema = z.discriminatedUnion('kind', [
   z
@@ -41,6 +41,9 @@ export const faultSchema = z.discriminatedUnion('kind', [
   z
     .strictObject({ kind: z.literal('redirect'), location: z.string(), status: z.number().int().optional() })
     .describe('a redirect'),
+  z
+    .strictObject({ kind: z.literal('page'), labeled: z.boolean().default(true) })
+    .describe('a web page, as a captive portal answers, labeled as HTML or not'),
   z.strictObject({ kind: z.literal('huge'), bytes }).describe('a body of so many bytes'),
   z.strictObject({ kind: z.literal('reset'), afterBytes: bytes.optional() }).describe('TCP reset'),
   z

@@ -99,6 +99,11 @@ export class World {
     return thing;
   }
 
+  /** The service is restored from a backup that was made before any thing was activated. */
+  forget(): void {
+    this.things.length = 0;
+  }
+
   thing(thingId: string): Thing {
     const thing = this.things[Number(/^thing-(\d+)$/.exec(thingId)?.[1]) - 1];
     if (thing?.thingId !== thingId) throw new Refused(404, 'no such thing');

@@ -32,6 +32,7 @@ const fault: fc.Arbitrary<FaultInput> = fc.oneof(
     kind: fc.constant('status' as const),
     status: fc.constantFrom(201, 204, 301, 400, 401, 403, 404, 409, 410),
   }),
+  fc.record({ kind: fc.constant('page' as const), labeled: fc.boolean() }),
   fc.record({ kind: fc.constant('huge' as const), bytes: fc.integer({ min: 0, max: 3_000_000 }) }),
   fc.record({ kind: fc.constant('truncate' as const), afterBytes: fc.nat({ max: 100_000 }) }),
   fc.record({

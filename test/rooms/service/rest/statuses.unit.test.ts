@@ -13,6 +13,7 @@ describe('statuses', () => {
     [401, 'key-rejected', 'retry', 'refused'],
     [403, 'key-rejected', 'retry', 'refused'],
     [404, 'service-not-found', 'give-up', 'failed'],
+    [405, 'service-not-found', 'give-up', 'failed'],
     [407, 'proxy-authentication', 'give-up', 'configuration'],
     [408, 'service-request-timeout', 'retry', 'tryAgain'],
     [409, 'service-conflict', 'retry', 'tryAgain'],
@@ -22,6 +23,7 @@ describe('statuses', () => {
     [500, 'service-failed', 'retry', 'tryAgain'],
     [502, 'service-failed', 'retry', 'tryAgain'],
     [503, 'service-unavailable', 'retry', 'tryAgain'],
+    [511, 'reply-web-page', 'retry', 'unreachable'],
     [302, 'service-redirected', 'retry', 'protocol'],
     [999, 'reply-malformed', 'retry', 'protocol'],
   ])('%i means %s', (status, code, remedy, exit) => {

@@ -2,6 +2,9 @@ import type { Fault } from '../faults.ts';
 import type { World } from '../world.ts';
 import type { Answer, Request } from './answer.ts';
 
+const PAGE =
+  '<!DOCTYPE html>\n<html><head><title>Welcome to Hotel WiFi</title></head><body>Please log in</body></html>\n';
+
 /** The answer of a fault that keeps the call from being done at all. */
 export function insteadOf(fault: Fault): Answer | undefined {
   if (fault.kind === 'status') {
@@ -10,6 +13,7 @@ export function insteadOf(fault: Fault): Answer | undefined {
   }
   if (fault.kind === 'body') return bytesAnswer(fault.status ?? 200, fault.headers ?? {}, fault.text);
   if (fault.kind === 'redirect') return bytesAnswer(fault.status ?? 302, { location: fault.location }, '');
+  if (fault.kind === 'page') return bytesAnswer(200, fault.labeled ? { 'content-type': 'text/html' } : {}, PAGE);
   if (fault.kind === 'huge') return { status: 200, headers: {}, body: { kind: 'filler', bytes: fault.bytes } };
   return undefined;
 }
