@@ -6,6 +6,7 @@ import { findSerialNumber } from '../system/device/serial-number.ts';
 import { AgentError, systemErrorCode, valueOrUndefined } from '../system/errors.ts';
 import { readOutsideFile } from '../system/files/outside-file.ts';
 import { silentLog } from '../system/log/log.ts';
+import { scanSerial } from '../telemetry/scan/scan-serial.ts';
 import { PARTITION_NAMES } from './slot-pairs.ts';
 
 /** The value of `[targets.NAME] bootloader` for a bootloader whose files were found. */
@@ -19,7 +20,7 @@ export interface GatewayFacts {
   /** Names of partitions, as in `/dev/disk/by-partlabel`. */
   readonly partitions: readonly string[];
   readonly bootloaders: readonly FoundBootloader[];
-  /** Paths in `/dev/serial/by-id`. */
+  /** Paths of ports, as `agent sensors scan serial` finds them. */
   readonly serialPorts: readonly string[];
   /** The device type that the image states; undefined: it states none. */
   readonly deviceType: string | undefined;
@@ -33,7 +34,6 @@ export interface GatewayFacts {
   readonly packages: ReadonlySet<string> | undefined;
 }
 
-const SERIAL_PORTS = '/dev/serial/by-id';
 const RELEASE_KEYS = '/etc/thing-agent/trust';
 /** Source: dpkg-query(1), --listfiles: `NAME.list`, or `NAME:ARCHITECTURE.list`. */
 const PACKAGES = '/var/lib/dpkg/info';
@@ -64,7 +64,7 @@ export async function lookAround(signal: AbortSignal, root = '/'): Promise<Gatew
   return {
     partitions: await namesIn(join(root, PARTITION_NAMES)),
     bootloaders,
-    serialPorts: (await namesIn(join(root, SERIAL_PORTS))).map((name) => join(SERIAL_PORTS, name)),
+    serialPorts: (await scanSerial(signal, root)).found.flatMap(({ title, problem }) => (problem ? [] : [title])),
     deviceType: await deviceType(root),
     releaseKeys: keys.filter((name) => name.endsWith('.pem')).map((name) => join(RELEASE_KEYS, name)),
     serialNumber: await serialNumber(signal),

@@ -1,6 +1,6 @@
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { copyFile, mkdir, mkdtemp, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, mkdtemp, readdir, readFile, rm, truncate, writeFile, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -29,7 +29,12 @@ async function place(file: string, text = ''): Promise<string> {
 }
 
 test('a look around finds slots, bootloader, serial ports, device type and keys of a root file system', async () => {
-  const files = ['dev/disk/by-partlabel/rootfs-a', 'dev/serial/by-id/usb-meter', 'boot/grub/grubenv'];
+  const files = ['dev/disk/by-partlabel/rootfs-a', 'boot/grub/grubenv', 'dev/ttyACM0'];
+  const ports = ['ttyACM0', 'ttyAMA1', 'ttyS0'].map((tty) => `sys/class/tty/${tty}/device/uevent`);
+  for (const file of ports) await place(file);
+  await place('sys/class/tty/console/active', 'ttyS0\n');
+  await mkdir(join(directory, 'dev/serial/by-id'), { recursive: true });
+  await symlink('../../ttyACM0', join(directory, 'dev/serial/by-id/usb-meter'));
   for (const file of [...files, 'etc/thing-agent/trust/release.pem', 'etc/thing-agent/trust/README']) await place(file);
   await place('etc/mender/device_type', 'device_type=my-board\n');
   await place('usr/lib/os-release', 'ID=debian\nIMAGE_VERSION=1.4.0\n');
@@ -38,7 +43,7 @@ test('a look around finds slots, bootloader, serial ports, device type and keys 
   expect(await lookAround(new AbortController().signal, directory)).toMatchObject({
     partitions: ['rootfs-a'],
     bootloaders: [{ kind: 'grub', environment: '/boot/grub/grubenv' }],
-    serialPorts: ['/dev/serial/by-id/usb-meter'],
+    serialPorts: ['/dev/serial/by-id/usb-meter', '/dev/ttyAMA1'],
     deviceType: 'my-board',
     releaseKeys: ['/etc/thing-agent/trust/release.pem'],
     imageVersion: '1.4.0',
