@@ -82,6 +82,17 @@ interface CommonSession {
   readonly start: () => Conversation<void>;
 }
 
+/** What to write so that a chip with several places for a program starts the one in an image. */
+export interface BootPlan {
+  /** The image, with what selects it. */
+  readonly image: Image;
+  readonly known: 'otadata' | 'read-back';
+  /** The address of what selects it, which is written last. */
+  readonly guard: number | undefined;
+  /** Writing this makes the chip start again what it starts now; undefined: the image replaces that. */
+  readonly before: Image | undefined;
+}
+
 /** A session with a chip whose memory can be written at any address. */
 export interface MemorySession extends CommonSession {
   readonly kind: 'memory';
@@ -106,6 +117,8 @@ export interface MemorySession extends CommonSession {
    */
   readonly writes: 'anywhere' | 'in-order' | 'erased';
   readonly write: (address: number, bytes: Uint8Array) => Conversation<void>;
+  /** Throws if the chip would not start the image. The plan is undefined where the chip has one place for a program. */
+  readonly planBoot?: ((image: Image) => Conversation<BootPlan | undefined>) | undefined;
   /** The unit of an image without which the image does not start: it is parked first, and written last. */
   readonly guardOf: (units: readonly Region[]) => Region | undefined;
   /**

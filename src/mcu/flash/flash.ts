@@ -5,7 +5,7 @@ import type { Board } from '../connection.ts';
 import { isBoardError, McuError } from '../errors.ts';
 import { imageOfMemory } from '../images/image.ts';
 import type { Image } from '../images/image.ts';
-import type { MemorySession } from '../protocol.ts';
+import type { BootPlan, MemorySession } from '../protocol.ts';
 import { enterBootloader, leaveBootloader } from '../reset.ts';
 import { ChipMemory } from './chip-memory.ts';
 import type { KnownBy } from './known-by.ts';
@@ -151,7 +151,13 @@ export async function planFlash(image: Image, board: Board, signal: AbortSignal)
     checkFits(image, session.chip);
     let plan: FlashPlan = { chip: session.chip, unitsTotal: 1, unitsDifferent: undefined };
     if (session.kind === 'memory') {
-      const job = new MemoryJob(connection, new ChipMemory(connection), image, () => {});
+      const memory = new ChipMemory(connection);
+      const job = new MemoryJob(
+        connection,
+        memory,
+        (await planBoot(memory, connection, image, signal)).image,
+        () => {},
+      );
       plan = { chip: session.chip, unitsTotal: job.units.length, unitsDifferent: await job.countDifferent(signal) };
     } else {
       const standing = await standingOf(connection, image, signal);
@@ -210,7 +216,8 @@ async function flashMemory(
   signal: AbortSignal,
 ): Promise<Outcome> {
   const memory = new ChipMemory(connection);
-  const job = new MemoryJob(connection, memory, image, report);
+  const plan = await planBoot(memory, connection, image, signal);
+  const job = new MemoryJob(connection, memory, plan.image, report);
   let known: Known = expected === undefined ? { kind: 'nothing' } : { kind: 'guess', image: expected };
   if (keep !== undefined && memory.canRead) {
     const { start } = memory.session.chip.application;
@@ -219,14 +226,28 @@ async function flashMemory(
     await keep(previous);
     known = { kind: 'read', memory: bytes, start };
   }
+  if (plan.before !== undefined) await keep?.(plan.before);
   await job.bringUpToDate(known, beforeWriting, signal);
   return {
     unitsWritten: job.unitsWritten,
     unitsTotal: job.units.length,
-    known: memory.canCompare ? 'read-back' : 'sent',
+    known: plan.known,
     rewritten: job.rewritten,
     isStarted: false,
   };
+}
+
+/** Plans how the chip comes to start the image; most chips start what is in the one place for programs. */
+async function planBoot(
+  { canCompare }: ChipMemory,
+  connection: Connection,
+  image: Image,
+  signal: AbortSignal,
+): Promise<Omit<BootPlan, 'guard' | 'known'> & Pick<FlashReport, 'known'>> {
+  const plan = await connection.run(function* ask(session) {
+    return session.kind === 'memory' && session.planBoot !== undefined ? yield* session.planBoot(image) : undefined;
+  }, signal);
+  return plan ?? { image, known: canCompare ? 'read-back' : 'sent', before: undefined };
 }
 
 /** Whether the board was parked by an interrupted flash, so that it holds nothing to go back to. */

@@ -5,13 +5,19 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
 import { BoardStore } from '../../../src/mcu/flash/board-store.ts';
+import type { Image } from '../../../src/mcu/images/image.ts';
 import { readImage } from '../../../src/mcu/images/read-image.ts';
 import { createMcuTarget, healBoard } from '../../../src/mcu/mcu-target.ts';
+import { esp } from '../../../src/mcu/protocols/esp/esp.ts';
 import { smp } from '../../../src/mcu/protocols/smp/smp.ts';
 import { evidenceOfKept } from '../../../src/update/evidence.ts';
 import type { BoardPayload, McuTarget } from '../../../src/update/ports.ts';
-import { SmpModel } from '../../stand-ins/boards/models/smp-model.ts';
-import type { SmpModelOptions } from '../../stand-ins/boards/models/smp-model.ts';
+import { selectSecondSlot } from '../../stand-ins/boards/models/esp-bootloader.ts';
+import { espImage } from '../../stand-ins/boards/models/esp-image.ts';
+import { EspModel } from '../../stand-ins/boards/models/esp-model.ts';
+import { espTraits } from '../../stand-ins/boards/models/esp-traits.ts';
+import { SmpModel } from '../../stand-ins/boards/models/smp/smp-model.ts';
+import type { SmpModelOptions } from '../../stand-ins/boards/models/smp/smp-model.ts';
 import { mcubootFile } from './images/build.ts';
 import { program, rigOf } from './protocols/fault-matrix.ts';
 
@@ -50,7 +56,7 @@ function benchOf(options: Partial<SmpModelOptions>, confirm = false): Bench {
   return { ...rig, model, store, target, restart: () => model.power(rig.port.clock.monotonicMs()) };
 }
 
-async function install({ target }: Bench, file: Uint8Array): Promise<BoardPayload> {
+async function install({ target }: Pick<Bench, 'target'>, file: Uint8Array): Promise<BoardPayload> {
   const payload = { fileName: 'meter.bin', target: { name: 'meter' }, order: undefined };
   await using writer = await target.openFile({ payload, sizeBytes: file.byteLength, resumeAt: undefined }, signal);
   await writer.write(file);
@@ -98,6 +104,23 @@ test('records that a board runs an image on trial, and from which slot', async (
   const flashed = await bench.store.flashed();
   expect(flashed?.known).toBe('on-trial');
   expect(flashed?.boots).toContain('slot 0, version 1.2.3.4');
+});
+
+test('returns an ESP to the slot that ran before its first update', async () => {
+  const images = { old: espImage(program(5_000, 1)), new: espImage(program(5_000, 2)) };
+  const model = new EspModel({ programs: images, traits: espTraits('esp32'), start: 0x10000 });
+  selectSecondSlot(model.flash.bytes, images.old);
+  const subject = { programs: images, start: 0x10000, baud: 115_200, mayBlankStart: false, obeysNoise: false };
+  const { board } = rigOf({ ...subject, protocol: () => esp(), model: () => model });
+  const store = new BoardStore(join(directory, 'boards/meter'));
+  const readAt = async (file: Uint8Array): Promise<Image> => readImage(file, { address: 0x10000 });
+  const target = createMcuTarget({ board, store, readImage: readAt });
+  const payload = await install({ target }, images.new);
+  expect(model.ran.at(-1)).toBe('new');
+  expect(await store.flashed()).toMatchObject({ known: 'otadata', boots: 'ota_0' });
+  await target.restore(payload, evidenceOfKept, signal);
+  expect(model.ran.at(-1)).toBe('old');
+  expect(await store.flashed()).toMatchObject({ known: 'otadata', boots: 'ota_1' });
 });
 
 test('finishes an interrupted restore', async () => {

@@ -20,8 +20,8 @@ export const invalidMessage = 0x05;
 /** "Checksum": the seed of the XOR over the data to write. */
 const checksumSeed = 0xef;
 
-/** The longest answer is an MD5 digest as text with its status, with every byte escaped. */
-const maxFrameBytes = 2 * (headBytes + 36) + 2;
+/** The longest answer is a block of flash memory with its status, with every byte escaped. */
+const maxFrameBytes = 2 * (headBytes + 68) + 2;
 /** So many answers to other commands, and boot texts that look like frames, are skipped. */
 const maxStrayFrames = 16;
 

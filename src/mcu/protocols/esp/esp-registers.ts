@@ -14,6 +14,7 @@ export const espCommand = {
   readRegister: 0x0a,
   spiSetParameters: 0x0b,
   spiAttach: 0x0d,
+  readFlash: 0x0e,
   changeBaudRate: 0x0f,
   deflateBegin: 0x10,
   deflateData: 0x11,

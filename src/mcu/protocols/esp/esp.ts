@@ -1,8 +1,10 @@
 import { createHash } from 'node:crypto';
 
 import { isBoardError, McuError } from '../../errors.ts';
+import type { Image } from '../../images/image.ts';
 import { discard, equalUnits, silently, twiceTheSame, unanswered, unitAt } from '../../protocol.ts';
-import type { ChipDigest, Conversation, MemorySession, ModemStep, Protocol } from '../../protocol.ts';
+import type { BootPlan, ChipDigest, Conversation, MemorySession, ModemStep, Protocol } from '../../protocol.ts';
+import { bootedSlot, bootPlanFor } from './esp-boot-state.ts';
 import { espChip, espUnitBytes, flashBytesOf, sectorBytes } from './esp-chips.ts';
 import type { EspFamily } from './esp-chips.ts';
 import { encodeCommand, frameBreak, words } from './esp-frames.ts';
@@ -71,6 +73,7 @@ export function esp(settings: EspSettings = {}): Protocol {
 class EspLoader {
   readonly #settings: EspSettings;
   #baudFailures = 0;
+  #selection: number | undefined;
 
   constructor(settings: EspSettings) {
     this.#settings = settings;
@@ -104,14 +107,22 @@ class EspLoader {
       erase: undefined,
       writes: 'anywhere',
       write: (address, bytes) => writer.write(address, bytes),
-      // the head of the bootloader, else the first unit (partition table or program): nothing starts without it
-      guardOf: (units) => unitAt(family.bootAddress)(units) ?? units[0],
+      boots: family.modern ? () => bootedSlot(md5) : undefined,
+      planBoot: family.modern ? (image) => this.#planBoot(image) : undefined,
+      // the head of the bootloader, what selects the program, or else the first unit: nothing starts without it
+      guardOf: (units) => unitAt(family.bootAddress)(units) ?? unitAt(this.#selection ?? -1)(units) ?? units[0],
       parked: 'erased',
       // data carries a checksum, but its address does not
       checksFrames: false,
       resume,
       start: () => (this.#settings.hasResetLine === false ? restart(family) : silently(undefined)),
     };
+  }
+
+  *#planBoot(image: Image): Conversation<BootPlan | undefined> {
+    const plan = yield* bootPlanFor(image, md5);
+    this.#selection = plan?.guard;
+    return plan;
   }
 
   /** "Initialization": CHANGE_BAUDRATE, which is answered at the old rate. The next reset ends a rate that fails. */

@@ -8,10 +8,11 @@ import { stm32 } from '../../../../src/mcu/protocols/stm32/stm32.ts';
 import { xmodem } from '../../../../src/mcu/protocols/xmodem.ts';
 import { howMuch } from '../../../full.ts';
 import { OptibootModel, WiringModel } from '../../../stand-ins/boards/models/avr-model.ts';
+import { selectSecondSlot } from '../../../stand-ins/boards/models/esp-bootloader.ts';
 import { espImage } from '../../../stand-ins/boards/models/esp-image.ts';
 import { EspModel } from '../../../stand-ins/boards/models/esp-model.ts';
 import { espTraits } from '../../../stand-ins/boards/models/esp-traits.ts';
-import { SmpModel } from '../../../stand-ins/boards/models/smp-model.ts';
+import { SmpModel } from '../../../stand-ins/boards/models/smp/smp-model.ts';
 import { Stm32Model } from '../../../stand-ins/boards/models/stm32-model.ts';
 import { XmodemModel } from '../../../stand-ins/boards/models/xmodem-model.ts';
 import { mcubootFile } from '../images/build.ts';
@@ -73,6 +74,20 @@ const subjects: Readonly<Record<string, Subject>> = {
     start: 0x1000,
     baud: 115_200,
     mayBlankStart: true,
+    obeysNoise: false,
+    places: 8,
+  },
+  'esp, an ESP32 that runs its other slot': {
+    protocol: () => esp(),
+    model: (programs) => {
+      const model = new EspModel({ programs, traits: espTraits('esp32'), start: 0x10000 });
+      selectSecondSlot(model.flash.bytes, programs.old);
+      return model;
+    },
+    programs: espPrograms(9 * 1024),
+    start: 0x10000,
+    baud: 115_200,
+    mayBlankStart: false,
     obeysNoise: false,
     places: 8,
   },

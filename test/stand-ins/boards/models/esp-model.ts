@@ -1,5 +1,6 @@
 import { programIn } from './board-model.ts';
 import type { BoardModel, Ran, Said } from './board-model.ts';
+import { startFrom } from './esp-bootloader.ts';
 import { isWholeEspImage } from './esp-image.ts';
 import { EspRom } from './esp-rom.ts';
 import type { EspAnswer } from './esp-rom.ts';
@@ -12,6 +13,8 @@ export interface EspModelOptions {
   /** Where the programs lie. */
   readonly start: number;
   readonly flashBytes?: number;
+  /** The second-stage bootloader is built with rollback. */
+  readonly rollback?: boolean;
 }
 
 const [frameEnd, frameEscape, escapedEnd, escapedEscape] = [0xc0, 0xdb, 0xdc, 0xdd];
@@ -153,8 +156,17 @@ export class EspModel implements BoardModel {
 
   #runApplication(): void {
     this.#rom = undefined;
-    const found = programIn(this.memory, 'erased', this.#options.programs);
-    this.#ran.push(found === 'broken' && !isWholeEspImage(this.memory) ? 'parked' : found);
+    const memory = this.#started();
+    const found = programIn(memory, 'erased', this.#options.programs);
+    this.#ran.push(found === 'broken' && !isWholeEspImage(memory) ? 'parked' : found);
+  }
+
+  /** With a partition table, the program that the second-stage bootloader chooses (esp-bootloader.ts). */
+  #started(): Uint8Array {
+    const { bytes } = this.flash;
+    if (bytes[0x8000] !== 0xaa) return this.memory;
+    const start = startFrom(bytes, this.#options.rollback === true);
+    return start === undefined ? new Uint8Array(16).fill(0xff) : bytes.subarray(start, start + this.memory.byteLength);
   }
 
   #stop(): void {

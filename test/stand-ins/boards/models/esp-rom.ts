@@ -27,7 +27,7 @@ const runBit = 0x0004_0000;
 const checksumSeed = 0xef;
 const allowedWhenLocked = new Set([0x02, 0x03, 0x04, 0x08, 0x0b, 0x0d, 0x0f, 0x14]);
 /** What the ROM of an ESP8266 has not. */
-const modernOnly = new Set([0x0b, 0x0d, 0x0f, 0x10, 0x11, 0x12, 0x13, 0x14]);
+const modernOnly = new Set([0x0b, 0x0d, 0x0e, 0x0f, 0x10, 0x11, 0x12, 0x13, 0x14]);
 
 type Obeying = (command: number, packet: Buffer) => EspAnswer;
 
@@ -92,6 +92,7 @@ export class EspRom {
     [0x0a, (command, packet) => this.#readRegister(command, packet.subarray(8))],
     [0x0b, (command, packet) => this.#setParameters(command, packet.subarray(8))],
     [0x0d, (command, packet) => this.#attach(command, packet.subarray(8))],
+    [0x0e, (command, packet) => this.#readFlash(command, packet.subarray(8))],
     [0x0f, (command, packet) => this.#changeBaud(command, packet.subarray(8))],
     [0x13, (_, packet) => this.#md5(packet.subarray(8))],
     [0x14, (command) => this.#tellSecurity(command)],
@@ -121,6 +122,15 @@ export class EspRom {
     if (!this.#isStub && data.byteLength !== 8) return this.#reject(command, 'an attachment of another length');
     this.#attached = true;
     return this.#done(command);
+  }
+
+  /** READ_FLASH_SLOW: at most 64 bytes, and always so many in the answer. */
+  #readFlash(command: number, data: Buffer): EspAnswer {
+    if (this.#isStub) return this.#lacks();
+    if (!this.#attached || data.byteLength !== 8) return this.#reject(command, 'a read of another length');
+    const [start, length] = [data.readUInt32LE(0), data.readUInt32LE(4)];
+    if (length > 64 || !this.#reaches(start + length)) return this.#reject(command, 'a read too long', failed);
+    return this.#done(command, 1, 0, Buffer.concat([this.#flash.bytes.subarray(start, start + length)], 64));
   }
 
   #changeBaud(command: number, data: Buffer): EspAnswer {

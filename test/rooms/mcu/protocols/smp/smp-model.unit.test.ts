@@ -7,8 +7,8 @@ import * as z from 'zod';
 
 import { isArray, isMap } from '../../../../../src/mcu/protocols/cbor.ts';
 import type { Cbor, CborMap } from '../../../../../src/mcu/protocols/cbor.ts';
-import { McubootImage } from '../../../../stand-ins/boards/models/mcuboot.ts';
-import { SerialRecovery } from '../../../../stand-ins/boards/models/smp-servers.ts';
+import { McubootImage } from '../../../../stand-ins/boards/models/smp/mcuboot.ts';
+import { SerialRecovery } from '../../../../stand-ins/boards/models/smp/smp-servers.ts';
 import { mcubootFile } from '../../images/build.ts';
 
 /**

@@ -6,8 +6,8 @@ import type { Image } from '../../../../../src/mcu/images/image.ts';
 import { readImage } from '../../../../../src/mcu/images/read-image.ts';
 import { smp } from '../../../../../src/mcu/protocols/smp/smp.ts';
 import type { SmpSettings } from '../../../../../src/mcu/protocols/smp/smp.ts';
-import { SmpModel } from '../../../../stand-ins/boards/models/smp-model.ts';
-import type { SmpModelOptions } from '../../../../stand-ins/boards/models/smp-model.ts';
+import { SmpModel } from '../../../../stand-ins/boards/models/smp/smp-model.ts';
+import type { SmpModelOptions } from '../../../../stand-ins/boards/models/smp/smp-model.ts';
 import { mcubootFile } from '../../images/build.ts';
 import { program, rigOf } from '../fault-matrix.ts';
 

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { flash } from '../../../../../src/mcu/flash/flash.ts';
 import { readImage } from '../../../../../src/mcu/images/read-image.ts';
 import { smp } from '../../../../../src/mcu/protocols/smp/smp.ts';
-import { SmpModel } from '../../../../stand-ins/boards/models/smp-model.ts';
+import { SmpModel } from '../../../../stand-ins/boards/models/smp/smp-model.ts';
 import { mcubootFile } from '../../images/build.ts';
 import { program, rigOf } from '../fault-matrix.ts';
 

@@ -1,8 +1,8 @@
-import { crc16 } from '../../../../src/mcu/crc16.ts';
-import { McuError } from '../../../../src/mcu/errors.ts';
-import { decodeCbor, encodeCbor, isMap } from '../../../../src/mcu/protocols/cbor.ts';
-import type { CborMap } from '../../../../src/mcu/protocols/cbor.ts';
-import type { BoardModel, Ran, Said } from './board-model.ts';
+import { crc16 } from '../../../../../src/mcu/crc16.ts';
+import { McuError } from '../../../../../src/mcu/errors.ts';
+import { decodeCbor, encodeCbor, isMap } from '../../../../../src/mcu/protocols/cbor.ts';
+import type { CborMap } from '../../../../../src/mcu/protocols/cbor.ts';
+import type { BoardModel, Ran, Said } from '../board-model.ts';
 import { hashOf, McubootImage } from './mcuboot.ts';
 import { ApplicationServer, SerialRecovery } from './smp-servers.ts';
 import type { SmpServer, SmpServerOptions } from './smp-servers.ts';

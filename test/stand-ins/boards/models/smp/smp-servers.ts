@@ -1,4 +1,4 @@
-import type { CborMap } from '../../../../src/mcu/protocols/cbor.ts';
+import type { CborMap } from '../../../../../src/mcu/protocols/cbor.ts';
 import { hashOf, versionOf } from './mcuboot.ts';
 import type { McubootImage, McubootSlot } from './mcuboot.ts';
 

@@ -1,0 +1,186 @@
+import { createHash } from 'node:crypto';
+import { crc32 } from 'node:zlib';
+
+import { hex, McuError } from '../../errors.ts';
+import { endOf, makeImage } from '../../images/image.ts';
+import type { Image, Segment } from '../../images/image.ts';
+import type { BootPlan } from '../../protocol.ts';
+import { sectorBytes } from './esp-chips.ts';
+
+/**
+ * Which application the second-stage bootloader of an ESP starts. Sources: ESP-IDF, "Partition Tables" and "OTA";
+ * `bootloader_utility.c`, `bootloader_common_loader.c`, `flash_partitions.c`; `otatool.py` for the entry that a host
+ * writes.
+ */
+export const tableAddress = 0x8000;
+export const tableBytes = 0xc00;
+const partitionBytes = 32;
+
+const partitionMagic = 0x50aa;
+const digestMagic = 0xebeb;
+const endMagic = 0xffff;
+const [appType, dataType] = [0, 1];
+/** Subtypes of `app`: factory, and the slots from ota_0 to ota_15. */
+const [factory, firstSlot, lastSlot] = [0x00, 0x10, 0x1f];
+const otadataSubtype = 0x00;
+/** Values of esp_ota_img_states_t. */
+const [pendingVerify, invalid, aborted] = [1, 3, 4];
+/** The CRC of an entry covers its sequence number alone, and begins with ones. */
+const crcSeed = 0xffff_ffff;
+
+interface Partition {
+  readonly type: number;
+  readonly subtype: number;
+  readonly start: number;
+  readonly sizeBytes: number;
+}
+
+/** esp_ota_select_entry_t. */
+interface Entry {
+  readonly sequence: number;
+  readonly state: number;
+}
+
+/** What decides which application starts: the partitions, and the two entries of otadata if there is one. */
+export interface BootState {
+  readonly partitions: readonly Partition[];
+  readonly otadata: Partition | undefined;
+  readonly entries: readonly (Entry | undefined)[];
+}
+
+/** True if the table ends with or before these bytes, so that no more of it has to be read. */
+export function endsTable(bytes: Uint8Array): boolean {
+  const last = Buffer.from(bytes.subarray(-partitionBytes));
+  return ![partitionMagic, digestMagic].includes(last.readUInt16LE(0));
+}
+
+/** The partitions in a table; undefined: it is none, or is damaged, so that nothing starts. */
+export function partitionsIn(bytes: Uint8Array): readonly Partition[] | undefined {
+  const table = Buffer.from(bytes);
+  const partitions: Partition[] = [];
+  for (let at = 0; at + partitionBytes <= table.byteLength; at += partitionBytes) {
+    const magic = table.readUInt16LE(at);
+    if (magic === endMagic && at > 0) return partitions;
+    if (magic === digestMagic) {
+      const digest = createHash('md5').update(table.subarray(0, at)).digest();
+      if (!digest.equals(table.subarray(at + 16, at + partitionBytes))) return undefined;
+    } else if (magic === partitionMagic) {
+      partitions.push({
+        type: table.readUInt8(at + 2),
+        subtype: table.readUInt8(at + 3),
+        start: table.readUInt32LE(at + 4),
+        sizeBytes: table.readUInt32LE(at + 8),
+      });
+    } else return undefined;
+  }
+  return undefined;
+}
+
+export function otadataOf(partitions: readonly Partition[]): Partition | undefined {
+  const found = partitions.find(({ type, subtype }) => type === dataType && subtype === otadataSubtype);
+  return found !== undefined && found.sizeBytes >= 2 * sectorBytes ? found : undefined;
+}
+
+/** An entry of otadata; undefined: it is blank, or its CRC is wrong. */
+export function entryIn(bytes: Uint8Array): Entry | undefined {
+  const entry = Buffer.from(bytes);
+  const sequence = entry.readUInt32LE(0);
+  if (sequence === 0xffff_ffff || sequence === 0) return undefined;
+  return entry.readUInt32LE(28) === crc32(entry.subarray(0, 4), crcSeed)
+    ? { sequence, state: entry.readUInt32LE(24) }
+    : undefined;
+}
+
+/** The application that the bootloader starts; undefined: there is none. */
+export function startedBy({ partitions, entries }: BootState, pendingStarts = false): Partition | undefined {
+  const active = entries[activeEntry(entries, pendingStarts) ?? -1];
+  const slots = partitions.filter(isSlot);
+  const index = active === undefined ? 0 : (active.sequence - 1) % slots.length;
+  const slot = slots.find(({ subtype }) => subtype === firstSlot + index);
+  return (active === undefined ? partitions.find(isFactory) : slot) ?? partitions.find(isFactory) ?? slot;
+}
+
+/**
+ * The entry of otadata that counts. One that waits for its application's confirmation counts only where the bootloader
+ * was built without rollback; else the bootloader gives it up at the next start.
+ */
+function activeEntry(entries: BootState['entries'], pendingStarts: boolean): number | undefined {
+  const bad = pendingStarts ? [invalid, aborted] : [invalid, aborted, pendingVerify];
+  const sequences = entries.map((entry) => (entry === undefined || bad.includes(entry.state) ? 0 : entry.sequence));
+  const newest = Math.max(...sequences, 0);
+  return newest === 0 ? undefined : sequences.indexOf(newest);
+}
+
+export function nameOf(partition: Partition): string {
+  if (isFactory(partition)) return 'factory';
+  return isSlot(partition) ? `ota_${partition.subtype - firstSlot}` : `the partition at ${hex(partition.start)}`;
+}
+
+/**
+ * What to write so that the bootloader starts the application in the image: the image, with an entry of otadata if
+ * another application is selected. `held` is the state of the chip, `state` the one with the image in it, and
+ * `sectors` what otadata holds.
+ */
+export function planBoot(image: Image, held: BootState, state: BootState, sectors: readonly Uint8Array[]): BootPlan {
+  const { partitions, otadata } = state;
+  const known = otadata === undefined ? 'read-back' : 'otadata';
+  const started = startedBy(state);
+  const written = partitions.filter((partition) => partition.type === appType && isIn(image, partition.start));
+  const isCertain = started !== undefined && started === startedBy(state, true);
+  if (written.length === 0 || (isCertain && written.includes(started))) {
+    return { image, known, guard: undefined, before: undefined };
+  }
+  const target = written.find((partition) => isFactory(partition) || isSlot(partition));
+  if (target === undefined || otadata === undefined || isIn(image, otadata.start)) throw unselectable(written, started);
+  const selection = selectionOf(target, state, otadata);
+  return {
+    image: makeImage(image.format, [...image.segments, ...selection], image.madeFor),
+    known,
+    guard: selection[0]?.address,
+    before: isReplaced(startedBy(held), image) ? undefined : makeImage('raw', sectorsAt(otadata.start, sectors)),
+  };
+}
+
+function isReplaced(started: Partition | undefined, image: Image): boolean {
+  return started === undefined || isIn(image, started.start);
+}
+
+function unselectable(written: readonly Partition[], started: Partition | undefined): McuError {
+  const starts = started === undefined ? 'nothing' : nameOf(started);
+  const names = written.map(nameOf).join(', ');
+  return new McuError('board-cannot', `the image is for ${names}, but the bootloader starts ${starts}`);
+}
+
+/**
+ * The sectors of otadata that select an application. An entry replaces the one that does not count, so that the other
+ * application starts until it is written. The factory application starts where both are blank.
+ */
+function selectionOf(target: Partition, { partitions, entries }: BootState, otadata: Partition): readonly Segment[] {
+  const blank = (): Uint8Array => new Uint8Array(sectorBytes).fill(0xff);
+  if (isFactory(target)) return sectorsAt(otadata.start, [blank(), blank()]);
+  const slots = partitions.filter(isSlot).length;
+  const newest = Math.max(...entries.map((entry) => entry?.sequence ?? 0));
+  // the next number that means this slot
+  const distance = (((target.subtype - firstSlot - newest) % slots) + slots) % slots;
+  const sector = Buffer.from(blank());
+  sector.writeUInt32LE(newest + 1 + distance, 0);
+  sector.writeUInt32LE(crc32(sector.subarray(0, 4), crcSeed), 28);
+  const index = activeEntry(entries, false) === 0 ? 1 : 0;
+  return [{ address: otadata.start + index * sectorBytes, bytes: sector }];
+}
+
+function sectorsAt(start: number, sectors: readonly Uint8Array[]): Segment[] {
+  return sectors.map((bytes, index) => ({ address: start + index * sectorBytes, bytes }));
+}
+
+function isFactory({ type, subtype }: Partition): boolean {
+  return type === appType && subtype === factory;
+}
+
+function isSlot({ type, subtype }: Partition): boolean {
+  return type === appType && subtype >= firstSlot && subtype <= lastSlot;
+}
+
+function isIn({ segments }: Image, address: number): boolean {
+  return segments.some((segment) => segment.address <= address && address < endOf(segment));
+}
