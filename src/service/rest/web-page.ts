@@ -2,9 +2,9 @@ import { headerOf } from './statuses.ts';
 import type { Headers } from './statuses.ts';
 
 /**
- * Promise `no-page`: true if a successful reply may be a web page, which captive portals, maintenance pages and single-page applications
- * answer to any request. `jsonStart` matches the beginning of a reply that proves itself by its form; such a reply
- * may be labeled as HTML, as some servers label everything.
+ * Promise `no-page`: true if a successful reply may be a web page, which captive portals, maintenance pages and
+ * single-page applications answer to any request. `jsonStart` matches the beginning of a reply that proves itself by
+ * its form; such a reply may be labeled as HTML, as some servers label everything.
  */
 export function mayBeWebPage(headers: Headers, beginning: Uint8Array, jsonStart?: RegExp): boolean {
   const text = Buffer.from(beginning).toString('latin1').replaceAll(marks, '').trimStart();
