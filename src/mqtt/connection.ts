@@ -1,50 +1,53 @@
 import type { Socket } from 'node:net';
 
-import { generate, writeToStream } from 'mqtt-packet';
-import type { IConnackPacket, IConnectPacket, IPublishPacket, ISubscription, Packet } from 'mqtt-packet';
+import { ErrorWithReasonCode, MqttClient } from 'mqtt';
+import type { IClientOptions, IClientPublishOptions, IClientSubscribeOptions, Packet } from 'mqtt';
 
 import { abortable } from '../system/abortable.ts';
 import { BrokenPacket, ConnectionLost, RefusedByBroker, SilentBroker } from './errors.ts';
-import { KeepAlive } from './keep-alive.ts';
-import { PacketReader } from './packet-reader.ts';
-import type { AnnouncedMessage, Content, Received } from './packet-reader.ts';
-import { free } from './payload.ts';
-
-// The cache of mqtt-packet would be 65,536 small buffers.
-writeToStream.cacheNumbers = false;
+import { PacketGuard } from './packet-guard.ts';
+import type { GuardDeps } from './packet-guard.ts';
 
 /** Our subscriptions and messages use this quality of service. No packet uses another one, except QoS 0. */
-const AT_LEAST_ONCE = 1;
-const MAX_IDENTIFIER = 0xffff;
-/** Callers may go on without an answer, and a broker may answer nothing. */
+const qos = 1;
+/** Callers may continue without an answer, and a broker may answer nothing. */
 const MAX_UNANSWERED = 256;
+/** DISCONNECT, reason 0, in both versions. */
+const goodbye = Buffer.from([0xe0, 0]);
 
 export interface Message {
   readonly topic: string;
-  readonly content: Content;
+  readonly content: Buffer;
   /** The broker kept the message for later subscribers: it may be of any age. */
   readonly isRetained: boolean;
-  /** Correlation data as text; undefined: the message has none, or the version is MQTT 3.1.1. */
+  /** Correlation data as text; undefined if the message has none, or the version is MQTT 3.1.1. */
   readonly correlation: string | undefined;
 }
 
-export interface ConnectionDeps {
-  /** `keepalive`: seconds. */
-  readonly connect: Omit<IConnectPacket, 'cmd'> & { readonly protocolVersion: 4 | 5; readonly keepalive: number };
+export type ConnectOptions = Pick<
+  IClientOptions,
+  'clientId' | 'username' | 'password' | 'clean' | 'will' | 'properties'
+> & {
+  readonly protocolVersion: 4 | 5;
+  /** Seconds. */
+  readonly keepalive: number;
+};
+
+export interface ConnectionDeps extends Omit<GuardDeps, 'rest'> {
+  readonly connect: ConnectOptions;
   readonly onMessage: (message: Message) => void;
-  /** Decides whether the content of this large message is wanted. */
-  readonly admits: (message: AnnouncedMessage) => boolean;
-  /** Called when bytes of a large message arrived. */
-  readonly onProgress?: () => void;
-  /** Called when so many bytes arrived; reading goes on when the promise has resolved. It never rejects. */
+  /** Called when this many bytes arrived; reading resumes when the promise has resolved. It never rejects. */
   readonly rest?: ((bytes: number, ended: AbortSignal) => Promise<void> | undefined) | undefined;
 }
 
-export type Publication = Pick<IPublishPacket, 'topic' | 'payload' | 'retain' | 'properties'>;
+export interface Publication extends Pick<IClientPublishOptions, 'retain' | 'properties'> {
+  readonly topic: string;
+  readonly payload: string;
+}
 
 /**
  * One connection to a broker, from CONNECT to its end; the broker may send anything. A caller of `open` sets a
- * deadline; a caller that waits for an answer is told when the connection ends.
+ * deadline; a caller that waits for an answer learns when the connection ends.
  */
 export class MqttConnection implements Disposable {
   /** True if the broker still had our session: the messages that it kept for us arrive now. */
@@ -52,30 +55,38 @@ export class MqttConnection implements Disposable {
   readonly #closed = Promise.withResolvers<Error>();
   /** Resolves with the reason when the connection has ended. */
   readonly closed = this.#closed.promise;
-  readonly #socket: Socket;
-  readonly #deps: ConnectionDeps;
-  readonly #reader: PacketReader;
+  readonly #guard: PacketGuard;
+  readonly #client: MqttClient;
   readonly #accepted = Promise.withResolvers<void>();
   readonly #ended = new AbortController();
-  /** Our unanswered packets, by identifier. `resolve` takes the broker's reason code. */
-  readonly #unanswered = new Map<
-    number,
-    { readonly answer: Packet['cmd']; readonly resolve: (reason: number) => void }
-  >();
-  #lastIdentifier = 0;
-  #keepAlive: KeepAlive | undefined;
-  #isResting = false;
+  #unanswered = 0;
+  /** The reason code of the last PUBACK, which MQTT.js does not pass on. */
+  #pubackReason = 0;
+  /** The bytes that had arrived when we last sent a ping. */
+  #bytesBeforePing = 0;
 
-  private constructor(socket: Socket, deps: ConnectionDeps) {
-    const { connect, admits } = deps;
-    this.#socket = socket;
-    this.#deps = deps;
-    this.#reader = new PacketReader(connect.protocolVersion, admits);
-    socket.on('data', (chunk: Buffer) => this.#receive(chunk));
-    socket.on('drain', () => this.#goOn());
-    socket.once('error', (error) => this.#close(error));
-    socket.once('close', () => this.#close());
-    this.#send({ cmd: 'connect', ...connect });
+  private constructor(socket: Socket, { connect, onMessage, rest, ...deps }: ConnectionDeps) {
+    this.#guard = new PacketGuard(socket, { ...deps, rest: rest && ((bytes) => rest(bytes, this.#ended.signal)) });
+    this.#guard.on('error', (error) => this.#close(error));
+    this.#guard.on('close', () => this.#close());
+    this.#client = new MqttClient(() => this.#guard, { ...connect, ...ours });
+    this.#client.handleMessage = ({ topic, payload, retain, properties }, done) => {
+      const correlation = properties?.correlationData?.toString('utf8');
+      const content = typeof payload === 'string' ? Buffer.from(payload) : payload;
+      onMessage({ topic, content, isRetained: retain, correlation });
+      done();
+    };
+    this.#client.onKeepaliveTimeout = () => this.#missPong();
+    this.#client.on('packetsend', ({ cmd }) => {
+      if (cmd === 'pingreq') this.#bytesBeforePing = this.#guard.receivedBytes;
+    });
+    this.#client.on('packetreceive', (packet) => this.#check(packet));
+    this.#client.on('connect', ({ sessionPresent }) => {
+      this.isSessionPresent = sessionPresent;
+      this.#accepted.resolve();
+    });
+    this.#client.on('error', (error) => this.destroy(new BrokenPacket(error.message, { cause: error })));
+    this.#client.connect();
   }
 
   /**
@@ -97,150 +108,76 @@ export class MqttConnection implements Disposable {
     return this.#ended.signal.aborted;
   }
 
-  /** Resolves with the broker's reason code, which says whether the broker took the message. */
-  async publish(publication: Publication): Promise<number> {
-    return this.#ask('puback', (messageId) => ({
-      cmd: 'publish',
-      ...publication,
-      qos: AT_LEAST_ONCE,
-      dup: false,
-      messageId,
-    }));
+  /** Resolves with the broker's reason code, which shows whether the broker accepted the message. */
+  async publish({ topic, payload, ...options }: Publication): Promise<number> {
+    return this.#ask((answer) => {
+      this.#client.publish(topic, payload, { ...options, qos }, (error) => {
+        if (error instanceof ErrorWithReasonCode) answer(error.code);
+        else if (error === undefined || error === null) answer(this.#pubackReason);
+      });
+    });
   }
 
   /** Resolves with the broker's reason code: above 2 the subscription was refused. */
-  async subscribe(topic: string, how: Omit<ISubscription, 'topic' | 'qos'> = {}): Promise<number> {
-    const subscriptions = [{ topic, qos: AT_LEAST_ONCE, ...how } as const];
-    return this.#ask('suback', (messageId) => ({ cmd: 'subscribe', messageId, subscriptions }));
+  async subscribe(topic: string, how: Omit<IClientSubscribeOptions, 'qos'> = {}): Promise<number> {
+    return this.#ask((answer) => {
+      this.#client.subscribe(topic, { ...how, qos }, (_error, _granted, suback) => answer(suback?.granted[0]));
+    });
   }
 
-  /** Says goodbye; the broker closes the connection. */
+  /** Sends DISCONNECT; the broker closes the connection. */
   end(): void {
-    this.#send({ cmd: 'disconnect', reasonCode: 0 });
-    this.#socket.end();
+    this.#guard.end(goodbye);
   }
 
   /** Closes the connection. The first of several reasons counts, since the others follow from it. */
   destroy(reason?: Error): void {
-    this.#socket.destroy();
     this.#close(reason);
+    this.#guard.destroy();
   }
 
   [Symbol.dispose](): void {
     this.destroy();
   }
 
-  async #ask(answer: Packet['cmd'], packetWith: (identifier: number) => Packet): Promise<number> {
-    const { promise, resolve } = Promise.withResolvers<number>();
-    if (this.#unanswered.size >= MAX_UNANSWERED) {
+  async #ask(send: (answer: (reason: unknown) => void) => void): Promise<number> {
+    if (this.#unanswered >= MAX_UNANSWERED) {
       this.destroy(new BrokenPacket(`${MAX_UNANSWERED} packets have no answer`));
     }
-    const identifier = this.#newIdentifier();
-    this.#unanswered.set(identifier, { answer, resolve });
-    this.#send(packetWith(identifier));
+    const { promise, resolve } = Promise.withResolvers<number>();
+    this.#unanswered += 1;
+    send((reason) => {
+      this.#unanswered -= 1;
+      if (typeof reason === 'number') resolve(reason); // else the connection ends
+    });
     return this.#orEnded(promise);
   }
 
-  #newIdentifier(): number {
-    do this.#lastIdentifier = (this.#lastIdentifier % MAX_IDENTIFIER) + 1;
-    while (this.#unanswered.has(this.#lastIdentifier));
-    return this.#lastIdentifier;
+  /** Judges a packet before MQTT.js acts on it. */
+  #check(packet: Packet): void {
+    if (packet.cmd === 'puback') this.#pubackReason = packet.reasonCode ?? 0;
+    if (packet.cmd === 'disconnect') this.destroy(refusal('ends the connection', packet.reasonCode));
+    if (packet.cmd !== 'connack') return;
+    const { returnCode, reasonCode = returnCode, properties: { serverKeepAlive } = {} } = packet;
+    if (reasonCode !== 0) this.destroy(refusal('does not let us in', reasonCode));
+    // mqtt-packet makes a list of a property that comes twice, and -1 of one that is cut off: MQTT.js throws on both
+    const isReadable = serverKeepAlive === undefined || serverKeepAlive >= 0;
+    if (!isReadable) this.destroy(new BrokenPacket('its keep-alive time cannot be read'));
+    // without the maximum of topic aliases, for which MQTT.js would reserve a table
+    packet.properties = isReadable && serverKeepAlive !== undefined ? { serverKeepAlive } : {};
   }
 
-  #send(packet: Packet): void {
-    if (!this.#socket.writable) return;
-    this.#socket.write(generate(packet, { protocolVersion: this.#deps.connect.protocolVersion }));
-    this.#keepAlive?.sent();
-  }
-
-  #receive(chunk: Buffer): void {
-    const { onProgress, rest } = this.#deps;
-    const wasBusy = this.#reader.isBusy;
-    let isCopied = wasBusy;
-    this.#socket.cork(); // all acknowledgements are written at once
-    try {
-      for (const received of this.#reader.push(chunk)) {
-        isCopied = false;
-        this.#take(received);
-        if (this.isClosed) return;
-      }
-    } catch (error) {
-      if (!(error instanceof BrokenPacket)) throw error;
-      this.destroy(error);
-      return;
-    } finally {
-      this.#socket.uncork();
-    }
-    this.#keepAlive?.heard();
-    const { byteLength } = chunk;
-    if (isCopied) free(chunk);
-    const rested = rest?.(byteLength, this.#ended.signal);
-    if (rested !== undefined) void this.#restUntil(rested);
-    this.#goOn();
-    if (wasBusy || this.#reader.isBusy) onProgress?.();
-  }
-
-  async #restUntil(rested: Promise<void>): Promise<void> {
-    this.#isResting = true;
-    await rested;
-    this.#isResting = false;
-    this.#goOn();
-  }
-
-  /** Stops reading while our acknowledgements cannot be written, or while `rest` asks for a pause. */
-  #goOn(): void {
-    if (this.#isDeaf) this.#socket.pause();
-    else this.#socket.resume();
-  }
-
-  get #isDeaf(): boolean {
-    return this.#isResting || this.#socket.writableNeedDrain;
-  }
-
-  #take({ packet, content }: Received): void {
-    if (packet.cmd === 'connack') this.#enter(packet);
-    else if (packet.cmd === 'puback') this.#answer(packet, packet.reasonCode ?? 0);
-    else if (packet.cmd === 'suback') this.#answer(packet, Number(packet.granted[0]));
-    else if (packet.cmd === 'disconnect') this.destroy(refusal('ends the connection', packet.reasonCode));
-    else if (packet.cmd === 'publish' && content !== undefined) {
-      const { topic, retain, qos, properties, messageId = 0 } = packet;
-      const correlation = properties?.correlationData?.toString('utf8');
-      this.#deps.onMessage({ topic, content, isRetained: retain, correlation });
-      if (qos > 0) this.#send({ cmd: 'puback', messageId, reasonCode: 0 });
-    }
-  }
-
-  #enter(connack: IConnackPacket): void {
-    const { returnCode, reasonCode = returnCode, properties } = connack;
-    if (reasonCode === undefined) throw new BrokenPacket('it does not say whether we may enter');
-    if (reasonCode !== 0) {
-      this.destroy(refusal('does not let us in', reasonCode));
-      return;
-    }
-    const seconds = properties?.serverKeepAlive ?? this.#deps.connect.keepalive;
-    // mqtt-packet makes a list of a property that comes twice, and -1 of one that is cut off
-    if (!(seconds >= 0)) throw new BrokenPacket('its keep-alive time cannot be read');
-    if (seconds > 0) {
-      const ping = (): void => this.#send({ cmd: 'pingreq' });
-      this.#keepAlive = new KeepAlive(seconds * 1000, ping, () => {
-        if (!this.#isDeaf) this.destroy(new SilentBroker());
-      });
-    }
-    this.isSessionPresent = connack.sessionPresent;
-    this.#accepted.resolve();
-  }
-
-  /** Ignores an answer to an unknown packet: the session may remember packets of an earlier connection. */
-  #answer({ cmd, messageId = 0 }: Packet, reason: number): void {
-    const asked = this.#unanswered.get(messageId);
-    if (asked === undefined) return;
-    if (asked.answer !== cmd || Number.isNaN(reason)) throw new BrokenPacket(`a ${cmd} answers what was not asked`);
-    this.#unanswered.delete(messageId);
-    asked.resolve(reason);
+  /**
+   * MQTT.js calls this if no PINGRESP came for half the keep-alive time. The broker cannot answer while it sends a large
+   * message, or while we read nothing: bytes show as well that it lives, and it must hear from us in time.
+   */
+  #missPong(): void {
+    if (!this.#guard.isDeaf && this.#guard.receivedBytes === this.#bytesBeforePing) this.destroy(new SilentBroker());
+    this.#client.sendPing();
+    this.#client.reschedulePing(true);
   }
 
   #close(reason: Error = new ConnectionLost()): void {
-    this.#keepAlive?.[Symbol.dispose]();
     this.#ended.abort(reason);
     this.#closed.resolve(reason);
   }
@@ -250,6 +187,16 @@ export class MqttConnection implements Disposable {
     return abortable(step, this.#ended.signal);
   }
 }
+
+/** The caller reconnects, subscribes again and sets deadlines. The cache of numbers would be 65,536 small buffers. */
+const ours = {
+  manualConnect: true,
+  reconnectPeriod: 0,
+  resubscribe: false,
+  connectTimeout: 2 ** 31 - 1,
+  timerVariant: 'native',
+  writeCache: false,
+} satisfies IClientOptions;
 
 function refusal(what: string, reason = 0): RefusedByBroker | undefined {
   return reason === 0 ? undefined : new RefusedByBroker(what, reason);

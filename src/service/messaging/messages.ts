@@ -1,5 +1,4 @@
-import type { Message } from '../../mqtt/connection.ts';
-import type { AnnouncedMessage } from '../../mqtt/packet-reader.ts';
+import type { ConnectionDeps } from '../../mqtt/connection.ts';
 
 export interface Outbound {
   readonly topic: string;
@@ -9,10 +8,7 @@ export interface Outbound {
   readonly request?: { readonly replyTopic: string; readonly correlation: string; readonly expiryMs: number };
 }
 
-export interface ConnectionEvents {
-  readonly onMessage: (message: Message) => void;
-  /** Decides whether the content of this large message is wanted. */
-  readonly admits: (message: AnnouncedMessage) => boolean;
+export interface ConnectionEvents extends Pick<ConnectionDeps, 'onMessage' | 'onSkipped' | 'admits'> {
   /** Called when bytes of a large message arrived. */
   readonly onProgress: () => void;
   /** Called before a pause of this length, in which nothing is read because too much arrived at once. */

@@ -1,5 +1,4 @@
 import { ServiceError } from '../errors.ts';
-import type { PayloadRange } from './reply.ts';
 
 export interface RpcCall {
   /** The name of the operation in messages. */
@@ -23,7 +22,7 @@ export class PendingRequest {
   readonly id: string;
   readonly call: RpcCall;
   delivery: Delivery = 'sent';
-  readonly #outcome = Promise.withResolvers<PayloadRange | undefined>();
+  readonly #outcome = Promise.withResolvers<unknown>();
   readonly #onSilence: () => void;
   #patienceMs: number;
   #timer: NodeJS.Timeout;
@@ -37,7 +36,8 @@ export class PendingRequest {
     this.#timer = setTimeout(this.#onSilence, patienceMs);
   }
 
-  get outcome(): Promise<PayloadRange | undefined> {
+  /** Resolves with the result of the reply; undefined if the reply has none. */
+  get outcome(): Promise<unknown> {
     return this.#outcome.promise;
   }
 
@@ -59,7 +59,7 @@ export class PendingRequest {
     this.#timer.refresh();
   }
 
-  succeed(result: PayloadRange | undefined): void {
+  succeed(result: unknown): void {
     this.stop();
     this.#outcome.resolve(result);
   }

@@ -1,15 +1,8 @@
+import { randomUUID } from 'node:crypto';
+
 import * as z from 'zod';
 
-import type { Payload } from '../../mqtt/payload.ts';
-import { findMembers, parseJson } from './json-members.ts';
-import type { JsonMember } from './json-members.ts';
-
-/** The place of a value in a payload. */
-export interface PayloadRange {
-  readonly payload: Payload;
-  readonly start: number;
-  readonly end: number;
-}
+import { MAX_REPLY_BYTES } from './settings.ts';
 
 export interface RpcFailure {
   readonly code: number;
@@ -19,52 +12,91 @@ export interface RpcFailure {
 
 /** A message on a reply topic: JSON-RPC 2.0 (section 5, "Response object") and interface.md, "Messaging form". */
 export type Reply =
-  | { readonly kind: 'result'; readonly id: string; readonly result: PayloadRange | undefined }
+  /** Undefined if the reply has no result. A text that is too long to be parsed is a Buffer, with its quotation marks. */
+  | { readonly kind: 'result'; readonly id: string; readonly result: unknown }
   /** Without an id if the service could not read that of the request. */
   | { readonly kind: 'failure'; readonly id: string | undefined; readonly failure: RpcFailure }
   /** No reply: our own request, or another device's. */
   | { readonly kind: 'request' }
   | { readonly kind: 'broken'; readonly id: string | undefined; readonly why: string };
 
-/** Errors of a service are short; the rest of a longer one is dropped. */
-const maxErrorBytes = 64 * 1024;
-const maxIdBytes = 1024;
-
+const envelopeSchema = z.object({
+  jsonrpc: z.unknown().optional(),
+  id: z.unknown().optional(),
+  method: z.unknown().optional(),
+  result: z.unknown().optional(),
+  error: z.unknown().optional(),
+});
 const failureSchema = z.object({ code: z.int(), message: z.string(), data: z.unknown().optional() });
 
-/** Reads a reply in linear time. A `result` is found, but not parsed. Pure. */
-export function readReply(payload: Payload): Reply {
-  const { members, problem } = findMembers(payload);
-  const named = new Map(members.map((member) => [member.name, member]));
-  const id = readId(payload, named.get('id'));
-  const broken = (why: string): Reply => ({ kind: 'broken', id, why });
-  if (problem !== undefined) return broken(`it is not a JSON object: ${problem}`);
-  if (named.size < members.length) return broken('it names a member twice');
-  if (readSmall(payload, named.get('jsonrpc')) !== '2.0') return broken('it is not JSON-RPC 2.0');
-  if (named.has('method')) return { kind: 'request' };
-  const result = named.get('result');
-  const error = named.get('error');
-  const said = readSmall(payload, error);
-  if (error !== undefined && said !== null) {
-    const failure = failureSchema.safeParse(said);
-    if (!failure.success) return broken('its error is not an error object of JSON-RPC');
-    if (result !== undefined) return broken('it has both a result and an error');
+/** Reads a reply in linear time. */
+export function readReply(bytes: Buffer): Reply {
+  if (bytes.byteLength <= MAX_REPLY_BYTES) return replyOf(parseJson(bytes));
+  const text = longText(bytes);
+  if (text === undefined) return broken('it is too long');
+  const rest = [bytes.subarray(0, text.start), Buffer.from(`"${placeholder}"`), bytes.subarray(text.end)];
+  const reply = replyOf(parseJson(Buffer.concat(rest)));
+  const isResult = reply.kind === 'result' && reply.result === placeholder;
+  return isResult ? { ...reply, result: bytes.subarray(text.start, text.end) } : reply;
+}
+
+/** Takes the place of a long text while the rest is parsed. No sender can know it. */
+const placeholder = randomUUID();
+
+function replyOf(value: unknown): Reply {
+  const envelope = envelopeSchema.safeParse(value);
+  if (!envelope.success) return broken('it is not a JSON object in UTF-8');
+  const { jsonrpc, method, result, error } = envelope.data;
+  const id = typeof envelope.data.id === 'string' ? envelope.data.id : undefined;
+  if (jsonrpc !== '2.0') return broken('it is not JSON-RPC 2.0', id);
+  if (method !== undefined) return { kind: 'request' };
+  if (error !== undefined && error !== null) {
+    const failure = failureSchema.safeParse(error);
+    if (!failure.success) return broken('its error is not an error object of JSON-RPC', id);
+    if (result !== undefined) return broken('it has both a result and an error', id);
     const { code, message, data } = failure.data;
     return { kind: 'failure', id, failure: { code, message, data } };
   }
-  if (id === undefined) return broken('it has no id');
-  return { kind: 'result', id, result: result === undefined ? undefined : { payload, ...result } };
+  return id === undefined ? broken('it has no id') : { kind: 'result', id, result };
 }
 
-/** The id of a reply; ours are strings. */
-function readId(payload: Payload, member: JsonMember | undefined): string | undefined {
-  if (member === undefined || member.end - member.start > maxIdBytes) return undefined;
-  const id = readSmall(payload, member);
-  return typeof id === 'string' ? id : undefined;
+function broken(why: string, id?: string): Reply {
+  return { kind: 'broken', id, why };
 }
 
-/** A small value; undefined: it is missing, too large, or no JSON. */
-function readSmall(payload: Payload, member: JsonMember | undefined): unknown {
-  if (member === undefined || member.end - member.start > maxErrorBytes) return undefined;
-  return parseJson(payload.join(member.start, member.end));
+/** Parses JSON in UTF-8; undefined if it is neither. */
+function parseJson(bytes: Buffer): unknown {
+  try {
+    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
+  } catch (error) {
+    if (error instanceof SyntaxError || error instanceof TypeError) return undefined;
+    throw error;
+  }
+}
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+/** An encoded firmware image has no quotation marks, and the rest of its reply has few. */
+const MAX_QUOTES = 65_536;
+
+/** Finds the string without which a reply is short enough, from quotation mark to behind quotation mark. */
+function longText(bytes: Buffer): { readonly start: number; readonly end: number } | undefined {
+  let start = -1;
+  let at = bytes.indexOf(QUOTE);
+  for (let quotes = 0; at !== -1 && quotes < MAX_QUOTES; quotes += 1) {
+    if (start === -1) start = at;
+    else if (!isEscaped(bytes, at)) {
+      const end = at + 1;
+      if (bytes.byteLength - (end - start) < MAX_REPLY_BYTES / 2) return { start, end };
+      start = -1;
+    }
+    at = bytes.indexOf(QUOTE, at + 1);
+  }
+  return undefined;
+}
+
+function isEscaped(bytes: Buffer, at: number): boolean {
+  let backslashes = 0;
+  while (bytes[at - 1 - backslashes] === BACKSLASH) backslashes += 1;
+  return backslashes % 2 === 1;
 }

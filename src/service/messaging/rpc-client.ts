@@ -1,6 +1,6 @@
 import type { Message } from '../../mqtt/connection.ts';
 import { brokerName } from '../../mqtt/open-socket.ts';
-import type { AnnouncedMessage, Content } from '../../mqtt/packet-reader.ts';
+import type { SkippedMessage } from '../../mqtt/packet-guard.ts';
 import { abortable } from '../../system/abortable.ts';
 import { Deadline } from '../../system/time/deadline.ts';
 import { ServiceError } from '../errors.ts';
@@ -13,7 +13,7 @@ import { IgnoredMessages } from './broker/ignored.ts';
 import { PendingRequest } from './pending-request.ts';
 import type { RpcCall } from './pending-request.ts';
 import { readReply } from './reply.ts';
-import type { PayloadRange, Reply } from './reply.ts';
+import type { Reply } from './reply.ts';
 import { RpcError } from './rpc-error.ts';
 import { ENVELOPE_BYTES, MAX_PENDING_REQUESTS, MAX_REPLY_BYTES } from './settings.ts';
 import type { MessagingSettings } from './settings.ts';
@@ -52,7 +52,8 @@ export class RpcClient implements AsyncDisposable {
     const events = {
       onUp: (connection: BrokerConnection) => this.#resume(connection),
       onMessage: (message: Message) => this.#receive(message),
-      admits: (message: AnnouncedMessage) => this.#admits(message),
+      onSkipped: (message: SkippedMessage) => this.#refuse(message),
+      admits: (bytes: number) => bytes < this.#maxBytes,
       onProgress: () => this.#progress(),
       onNap: (ms: number) => this.#transfers.forEach((deadline) => deadline.extend(ms)),
     };
@@ -68,8 +69,8 @@ export class RpcClient implements AsyncDisposable {
     this.broker.attend();
   }
 
-  /** The place of the reply's `result`; undefined: the reply has none. Throws ServiceErrors, or the signal's reason. */
-  async call(call: RpcCall, signal: AbortSignal): Promise<PayloadRange | undefined> {
+  /** Returns the reply's `result`, as `Reply` has it. Throws ServiceErrors, or the signal's reason. */
+  async call(call: RpcCall, signal: AbortSignal): Promise<unknown> {
     const { operation } = call;
     if (this.#calls >= MAX_PENDING_REQUESTS) {
       const why = `${MAX_PENDING_REQUESTS} requests wait for their replies already`;
@@ -102,7 +103,7 @@ export class RpcClient implements AsyncDisposable {
     }
   }
 
-  async #ask(call: RpcCall, connection: BrokerConnection, signal: AbortSignal): Promise<PayloadRange | undefined> {
+  async #ask(call: RpcCall, connection: BrokerConnection, signal: AbortSignal): Promise<unknown> {
     const { requestMs } = this.#settings.deadlines;
     const request = new PendingRequest(this.#deps.newId(), call, requestMs, (silent) => this.#expire(silent));
     this.#pending.set(request.id, request);
@@ -164,14 +165,10 @@ export class RpcClient implements AsyncDisposable {
     this.#attendant?.onProgress();
   }
 
-  #admits({ topic, retain, contentBytes }: AnnouncedMessage): boolean {
+  /** A firmware image may be as large as any message. */
+  get #maxBytes(): number {
     const isExpected = [...this.#pending.values()].some(({ call }) => call.isLarge);
-    return (
-      isExpected &&
-      topic === this.#settings.topics.reply &&
-      !retain &&
-      contentBytes <= this.#settings.maxMessageBytes + ENVELOPE_BYTES
-    );
+    return isExpected ? this.#settings.maxMessageBytes + ENVELOPE_BYTES : MAX_REPLY_BYTES;
   }
 
   #receive({ topic, content, isRetained, correlation }: Message): void {
@@ -179,26 +176,28 @@ export class RpcClient implements AsyncDisposable {
     if (isRetained) this.ignored.count('retained');
     else if (topic === topics.wake) this.#attendant?.onWake();
     else if (topic !== topics.reply) this.ignored.count('unwanted');
-    else if (content.kind === 'skipped') this.#refuse(content, correlation);
-    else if (!this.#answer(readReply(content.payload), correlation)) content.payload.release();
+    else this.#answer(readReply(content), content, correlation);
   }
 
-  /** False: nobody takes its content. */
-  #answer(reply: Reply, correlation: string | undefined): boolean {
+  #answer(reply: Reply, content: Buffer, correlation: string | undefined): void {
     if (reply.kind === 'request') {
       this.ignored.count('request');
-      return false;
+      return;
     }
-    const request = this.#requestOf(reply.id, correlation);
-    if (request === undefined) return false;
-    this.#pending.delete(request.id);
-    this.ignored.finish(request.id, 'answered');
+    const isBroken = reply.kind === 'broken';
+    const request = this.#requestOf(reply.id ?? (isBroken ? this.#requestIn(content)?.id : undefined), correlation);
+    if (request === undefined) return;
+    this.#finish(request);
     const { operation, isRepeatable, isLarge, secret } = request.call;
-    if (reply.kind === 'broken') request.fail(malformed(operation, `the reply is broken: ${reply.why}`));
+    if (isBroken) request.fail(malformed(operation, `the reply is broken: ${reply.why}`));
     else if (reply.kind === 'failure') request.fail(new RpcError(reply.failure, operation, !isRepeatable, secret));
-    else if (!isLarge && isTooLong(reply.result)) request.fail(tooLong());
+    else if (!isLarge && content.byteLength > MAX_REPLY_BYTES) request.fail(tooLong());
     else request.succeed(reply.result);
-    return reply.kind === 'result';
+  }
+
+  #finish({ id }: PendingRequest): void {
+    this.#pending.delete(id);
+    this.ignored.finish(id, 'answered');
   }
 
   /** The request that this reply answers; undefined: there is none, and the reply is counted as ignored. */
@@ -214,22 +213,25 @@ export class RpcClient implements AsyncDisposable {
     return request;
   }
 
-  /** A large message of which only a sample was kept: whoever waits for it should not wait longer. */
-  #refuse({ contentBytes, sample }: Content & { readonly kind: 'skipped' }, correlation: string | undefined): void {
-    const isOf = ({ id }: PendingRequest): boolean => correlation === id || sample.includes(`"${id}"`);
-    const request = [...this.#pending.values()].find(isOf);
-    if (request === undefined) {
-      this.ignored.count('unwanted');
-      return;
-    }
-    this.#pending.delete(request.id);
-    this.ignored.finish(request.id, 'answered');
-    request.fail(request.call.isLarge ? this.#tooLarge(contentBytes) : tooLong());
+  /** The request whose id the bytes contain, in their content or in their properties. */
+  #requestIn(bytes: Buffer): PendingRequest | undefined {
+    return [...this.#pending.values()].find(({ id }) => bytes.includes(id));
   }
 
-  #tooLarge(contentBytes: number): ServiceError {
+  /** Fails the request that was answered by a message that is too long, so that it does not wait in vain. */
+  #refuse({ bytes, isRetained, sample }: SkippedMessage): void {
+    const request = isRetained ? undefined : this.#requestIn(sample);
+    if (request === undefined) {
+      this.ignored.count(isRetained ? 'retained' : 'unwanted');
+      return;
+    }
+    this.#finish(request);
+    request.fail(request.call.isLarge ? this.#tooLarge(bytes) : tooLong());
+  }
+
+  #tooLarge(bytes: number): ServiceError {
     const why =
-      `it comes as a message of ${inMebibytes(contentBytes)}, more than the ` +
+      `it comes as a message of ${inMebibytes(bytes)}, more than the ` +
       `${inMebibytes(this.#settings.maxMessageBytes)} of service.messaging.max_message: fetch it in REST form`;
     return new ServiceError({ code: 'message-too-large', why });
   }
@@ -241,10 +243,6 @@ export class RpcClient implements AsyncDisposable {
   get #brokerName(): string {
     return brokerName(new URL(this.#settings.url));
   }
-}
-
-function isTooLong(result: PayloadRange | undefined): boolean {
-  return result !== undefined && result.end - result.start > MAX_REPLY_BYTES;
 }
 
 function tooLong(): ServiceError {

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 
+import { giveBack } from '../../system/files/give-back.ts';
 import type { FirmwarePosition, FirmwareText, OfVersion, ServiceTransport } from '../contract.ts';
 import type { ServiceError } from '../errors.ts';
 import { operations, paramsOf, textOf, titleOf } from '../operations.ts';
@@ -7,9 +8,7 @@ import type { Input, Operation, Row } from '../operations.ts';
 import { malformed } from '../replies.ts';
 import type { BrokerDeps, BrokerState } from './broker/broker.ts';
 import type { IgnoredCounts } from './broker/ignored.ts';
-import { parseJson } from './json-members.ts';
 import type { RpcCall } from './pending-request.ts';
-import type { PayloadRange } from './reply.ts';
 import { RpcClient } from './rpc-client.ts';
 import type { Attendant } from './rpc-client.ts';
 import type { MessagingSettings } from './settings.ts';
@@ -53,16 +52,14 @@ export class MessagingTransport implements ServiceTransport {
   async call<I extends Input, O>(operation: Operation<I, O>, input: I, signal: AbortSignal): Promise<O> {
     const call = this.#callOf(operation, input);
     const result = await this.#rpc.call(call, signal);
-    const value = operation.reply.form === 'consent' ? undefined : parseResult(result, call);
+    const value = operation.reply.form === 'consent' ? undefined : required(result, call);
     return operation.reply.read(value, call.operation);
   }
 
   /** Reads a firmware, always from the beginning: a message arrives entirely or not at all. */
   async firmware(input: OfVersion, _from: FirmwarePosition | undefined, signal: AbortSignal): Promise<FirmwareText> {
     const call = this.#callOf(operations.firmware, input);
-    const result = await this.#rpc.call(call, signal);
-    if (result === undefined) throw malformed(call.operation, 'the reply has no result');
-    return firmwareText(result, signal);
+    return firmwareText(required(await this.#rpc.call(call, signal), call), signal);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -84,26 +81,29 @@ export class MessagingTransport implements ServiceTransport {
   }
 }
 
-/** The text in the message, from quotation mark to quotation mark. Whoever reads it judges it. */
-function firmwareText({ payload, start, end }: PayloadRange, signal: AbortSignal): FirmwareText {
+const CHUNK_BYTES = 256 * 1024;
+
+/** The text in the message, from quotation mark to quotation mark; its reader judges it. */
+function firmwareText(result: unknown, signal: AbortSignal): FirmwareText {
+  const isLong = Buffer.isBuffer(result);
+  const text = isLong ? result : Buffer.from(JSON.stringify(result));
   async function* chunks(): AsyncGenerator<Uint8Array, void, undefined> {
-    for (const chunk of payload.consume(start, end)) {
+    for (let start = 0; start < text.byteLength; start += CHUNK_BYTES) {
       signal.throwIfAborted();
-      yield chunk;
+      yield text.subarray(start, start + CHUNK_BYTES);
     }
   }
   return {
     startOffset: 0,
-    totalBytes: end - start,
+    totalBytes: text.byteLength,
     validator: undefined,
     chunks: chunks(),
-    [Symbol.asyncDispose]: async () => payload.release(),
+    // all of the message, which may be 64 MiB, and before the next garbage collection
+    [Symbol.asyncDispose]: async () => (isLong ? giveBack(new Uint8Array(text.buffer)) : undefined),
   };
 }
 
-function parseResult(result: PayloadRange | undefined, { operation }: RpcCall): unknown {
+function required(result: unknown, { operation }: RpcCall): unknown {
   if (result === undefined) throw malformed(operation, 'the reply has no result');
-  const value = parseJson(result.payload.join(result.start, result.end));
-  if (value === undefined) throw malformed(operation, 'the result of the reply is not JSON in UTF-8');
-  return value;
+  return result;
 }

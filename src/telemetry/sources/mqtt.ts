@@ -2,10 +2,10 @@ import { randomBytes } from 'node:crypto';
 import type { Socket } from 'node:net';
 
 import { MqttConnection } from '../../mqtt/connection.ts';
-import type { ConnectionDeps } from '../../mqtt/connection.ts';
+import type { ConnectionDeps, ConnectOptions } from '../../mqtt/connection.ts';
 import { RefusedByBroker } from '../../mqtt/errors.ts';
 import { dialBroker, openSocket } from '../../mqtt/open-socket.ts';
-import { LARGE_BYTES } from '../../mqtt/packet-head.ts';
+import { LARGE_BYTES } from '../../mqtt/packet-guard.ts';
 import { abortable } from '../../system/abortable.ts';
 import { AgentError, describeError } from '../../system/errors.ts';
 import { secured } from '../../system/socket.ts';
@@ -44,16 +44,14 @@ export function mqttSource(settings: MqttSettings): PushedSource {
       const unusable = Promise.withResolvers<never>();
       unusable.promise.catch(() => {}); // nobody may be waiting any more
       const hearing: Hearing = {
-        // a large message is reported when it is announced; its content is not kept
+        // reported when it starts: it may take hours
         admits: () => {
           intake.drop('too-long', `a message longer than ${LARGE_BYTES} bytes`);
           return false;
         },
         onMessage: ({ content }) => {
-          if (content.kind === 'skipped') return;
-          const { payload } = content;
           try {
-            intake.take(() => parseReading(payload.join(0, payload.byteLength).toString('utf8')));
+            intake.take(() => parseReading(content.toString('utf8')));
           } catch (error) {
             unusable.reject(error);
           }
@@ -110,16 +108,16 @@ async function open(settings: MqttSettings, hearing: Hearing, signal: AbortSigna
   using deadline = new Deadline(CONNECT_MS, late, signal);
   const startTls = (socket: Socket): Socket => secured(socket, url, {});
   const socket = await openSocket(url, { dialing, startTls }, deadline.signal);
-  return await MqttConnection.open(socket, { ...hearing, connect: connectPacket(settings) }, deadline.signal);
+  return await MqttConnection.open(socket, { ...hearing, connect: connectOptions(settings) }, deadline.signal);
 }
 
-function connectPacket({ username, password }: MqttSettings): ConnectionDeps['connect'] {
+function connectOptions({ username, password }: MqttSettings): ConnectOptions {
   return {
     protocolVersion: 4,
     clientId: `thing-agent-${randomBytes(6).toString('hex')}`,
     keepalive: KEEP_ALIVE_SECONDS,
     ...(username === undefined ? {} : { username }),
-    ...(password === undefined ? {} : { password: Buffer.from(password) }),
+    ...(password === undefined ? {} : { password }),
   };
 }
 

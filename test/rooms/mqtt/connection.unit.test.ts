@@ -1,11 +1,11 @@
 import type { Socket } from 'node:net';
 import { Duplex } from 'node:stream';
 
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 
 import { MqttConnection } from '../../../src/mqtt/connection.ts';
 import type { ConnectionDeps, Message } from '../../../src/mqtt/connection.ts';
-import { BrokenPacket, ConnectionLost, RefusedByBroker } from '../../../src/mqtt/errors.ts';
+import { BrokenPacket, ConnectionLost, RefusedByBroker, SilentBroker } from '../../../src/mqtt/errors.ts';
 import { packet, publishPacket } from './packets.ts';
 import { connack, first, suback } from './pretend-broker.ts';
 
@@ -33,13 +33,16 @@ class Line extends Duplex {
 
   override _read(): void {}
 
+  /** Packets are short, and may come together. */
   override _write(chunk: Buffer, _encoding: BufferEncoding, done: () => void): void {
-    const [type = 0] = chunk;
-    this.said.push(type);
-    // behind the topic, of one letter
-    const identifier = type === first.publish ? chunk.subarray(5, 7) : chunk.subarray(2, 4);
-    const answer = this.#answer(type, [...identifier]);
-    if (answer !== undefined) this.push(answer);
+    for (let rest = chunk; rest.byteLength > 0; rest = rest.subarray(2 + (rest[1] ?? 0))) {
+      const [type = 0] = rest;
+      this.said.push(type);
+      // after the topic, of one letter
+      const identifier = type === first.publish ? rest.subarray(5, 7) : rest.subarray(2, 4);
+      const answer = this.#answer(type, [...identifier]);
+      if (answer !== undefined) this.push(answer);
+    }
     if (this.#isStuck) this.#held.push(done);
     else done();
   }
@@ -56,7 +59,8 @@ async function open(setup: Setup = {}): Promise<{ connection: MqttConnection; li
   const { protocolVersion = 4, greeting = connack[protocolVersion], answer = () => undefined } = setup;
   const line = new Line((type, identifier) => (type === first.connect ? greeting : answer(type, identifier)));
   const connect: ConnectionDeps['connect'] = { protocolVersion, clientId: 'x', keepalive: 60 };
-  const options = { connect, admits: () => false, onMessage: setup.onMessage ?? ((): void => {}) };
+  const onMessage = setup.onMessage ?? ((): void => {});
+  const options = { connect, admits: () => false, onMessage };
   const connection = await MqttConnection.open(line as unknown as Socket, options, signal);
   return { connection, line };
 }
@@ -76,7 +80,7 @@ describe('a connection', () => {
       })
     ).connection;
     expect(await connection.subscribe('a/#')).toBe(0x80);
-    expect(await connection.publish({ topic: 'a', payload: '', retain: false })).toBe(0);
+    expect(await connection.publish({ topic: 'a', payload: '' })).toBe(0);
   });
 
   test.each([
@@ -98,7 +102,7 @@ describe('a connection', () => {
   test('ends where the broker answers nothing that is published', async () => {
     const { connection } = await open();
     for (let count = 0; count < 300 && !connection.isClosed; count += 1) {
-      connection.publish({ topic: 'a', payload: '', retain: false }).catch(() => {});
+      connection.publish({ topic: 'a', payload: '' }).catch(() => {});
     }
     expect(connection.isClosed).toBe(true);
     expect(await connection.closed).toBeInstanceOf(BrokenPacket);
@@ -134,18 +138,21 @@ describe('a connection', () => {
     connection.destroy();
   });
 
-  test('keeps to the keep-alive time that the broker asks for', async () => {
-    const pinged = Promise.withResolvers<void>();
-    const serverKeepAlive = Buffer.from([0x13, 0, 1]);
+  test('resolves with the reason why nobody received a message', async () => {
     const { connection } = await open({
       protocolVersion: 5,
-      greeting: packet(0x20, Buffer.concat([Buffer.from([0, 0, serverKeepAlive.byteLength]), serverKeepAlive])),
-      answer: (type) => {
-        if (type === 0xc0) pinged.resolve();
-        return undefined;
-      },
+      answer: (type, identifier) => (type === first.publish ? puback(identifier, 0x10, 0) : undefined),
     });
-    await expect(pinged.promise).resolves.toBeUndefined();
+    expect(await connection.publish({ topic: 'a', payload: '' })).toBe(0x10);
+    connection.destroy();
+  });
+
+  test('resolves with the reason why a message was refused', async () => {
+    const { connection } = await open({
+      protocolVersion: 5,
+      answer: (type, identifier) => (type === first.publish ? puback(identifier, 0x87, 0) : undefined),
+    });
+    expect(await connection.publish({ topic: 'a', payload: '' })).toBe(0x87);
     connection.destroy();
   });
 
@@ -158,5 +165,66 @@ describe('a connection', () => {
     line.push(null);
     expect(await connection.closed).toBeInstanceOf(ConnectionLost);
     expect(line.said).toEqual([first.connect, 0x40, first.disconnect]);
+  });
+});
+
+describe('the keep-alive of a connection', () => {
+  const PINGREQ = 0xc0;
+  const serverKeepAlive = Buffer.from([0x13, 0, 20]);
+  const asked = packet(0x20, Buffer.concat([Buffer.from([0, 0, serverKeepAlive.byteLength]), serverKeepAlive]));
+
+  /** Advances the time by seconds, one by one, and calls `each` in each of them. Returns the seconds of pings. */
+  async function pass(setup: Setup, seconds: number, each: (line: Line, second: number) => void): Promise<unknown> {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'setTimeout', 'clearTimeout'] });
+    try {
+      const { connection, line } = await open(setup);
+      const pings: number[] = [];
+      let silentAt: number | undefined;
+      for (let second = 1; second <= seconds; second += 1) {
+        const { length } = line.said;
+        await vi.advanceTimersByTimeAsync(1_000);
+        if (connection.isClosed) silentAt ??= second;
+        each(line, second);
+        await vi.advanceTimersByTimeAsync(0);
+        if (line.said.slice(length).includes(PINGREQ)) pings.push(second);
+      }
+      connection.destroy();
+      await vi.advanceTimersByTimeAsync(0);
+      expect(vi.getTimerCount()).toBe(0);
+      return { pings, silentAt, isSilent: (await connection.closed) instanceof SilentBroker };
+    } finally {
+      vi.useRealTimers();
+    }
+  }
+
+  const pong = packet(0xd0, Buffer.alloc(0));
+  const answer: Answer = (type) => (type === PINGREQ ? pong : undefined);
+
+  test('sends a ping within the keep-alive time of a broker that answers', async () => {
+    expect(await pass({ answer }, 200, () => {})).toEqual({
+      pings: [60, 120, 180],
+      silentAt: undefined,
+      isSilent: false,
+    });
+  });
+
+  test('ends with a broker that sends nothing for half the time after a ping', async () => {
+    expect(await pass({}, 100, () => {})).toEqual({ pings: [60], silentAt: 90, isSilent: true });
+  });
+
+  test('uses the time that the broker asks for', async () => {
+    expect(await pass({ protocolVersion: 5, greeting: asked }, 35, () => {})).toEqual({
+      pings: [20],
+      silentAt: 30,
+      isSilent: true,
+    });
+  });
+
+  test('continues while a long message comes, and still sends in time', async () => {
+    const long = publishPacket({ protocolVersion: 4, topic: 'a', content: Buffer.alloc(60_000) });
+    const trickle = (line: Line, second: number): void => void line.push(long.subarray(second - 1, second));
+    const { pings, silentAt } = (await pass({}, 400, trickle)) as { pings: number[]; silentAt: unknown };
+    expect(silentAt).toBeUndefined();
+    expect(Math.max(...pings.map((second, at) => second - (pings[at - 1] ?? 0)))).toBeLessThanOrEqual(60);
   });
 });

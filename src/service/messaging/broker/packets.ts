@@ -1,18 +1,16 @@
-import type { ConnectionDeps, Publication } from '../../../mqtt/connection.ts';
+import type { ConnectOptions, Publication } from '../../../mqtt/connection.ts';
 import type { Outbound } from '../messages.ts';
 import type { MessagingSettings } from '../settings.ts';
 import { lastWill } from '../status-message.ts';
 
-type Connect = ConnectionDeps['connect'];
-
 /** Makes the CONNECT packet. */
-export function connectPacket(settings: MessagingSettings, password: string | undefined): Connect {
+export function connectPacket(settings: MessagingSettings, password: string | undefined): ConnectOptions {
   const { protocolVersion, clientId, username, topics, keepAliveMs, sessionExpiryMs } = settings;
   return {
     protocolVersion,
     clientId,
     ...(username === undefined ? {} : { username }),
-    ...(password === undefined ? {} : { password: Buffer.from(password) }),
+    ...(password === undefined ? {} : { password }),
     keepalive: Math.ceil(keepAliveMs / 1000),
     clean: sessionExpiryMs === 0,
     ...(protocolVersion === 5 ? { properties: { sessionExpiryInterval: Math.ceil(sessionExpiryMs / 1000) } } : {}),
@@ -20,7 +18,7 @@ export function connectPacket(settings: MessagingSettings, password: string | un
   };
 }
 
-function willOf(topic: string, settings: MessagingSettings): NonNullable<Connect['will']> {
+function willOf(topic: string, settings: MessagingSettings): NonNullable<ConnectOptions['will']> {
   return { topic, payload: lastWill(topic, settings).text, qos: 1, retain: true };
 }
 

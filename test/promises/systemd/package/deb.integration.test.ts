@@ -120,7 +120,7 @@ describe('a package', () => {
 
   test('brings the licences of all that is in it', async () => {
     const text = await readFile(join(directory, 'root/usr/share/doc/thing-agent/copyright'), 'utf8');
-    for (const name of ['undici', 'zod', 'mqtt-packet', '@serialport/bindings-cpp', 'Node.js'])
+    for (const name of ['undici', 'zod', 'mqtt', '@serialport/bindings-cpp', 'Node.js'])
       expect(text).toMatch(new RegExp(`^${name} \\d`, 'm'));
     expect(text).toContain('Permission is hereby granted');
   });

@@ -119,7 +119,13 @@ async function pausesOf(
     },
   };
   const reconnect = { firstDelayMs: 1_000, maxDelayMs: 120_000 };
-  const events = { onUp: () => {}, onMessage: () => {}, admits: () => false, onProgress: () => {}, onNap: () => {} };
+  const events = {
+    onUp: () => {},
+    onMessage: () => {},
+    admits: () => false,
+    onProgress: () => {},
+    onNap: () => {},
+  };
   const settings = messagingSettings(url, { reconnect });
   await using broker = new Broker(settings, events, { clock, random, log });
   broker.connect();

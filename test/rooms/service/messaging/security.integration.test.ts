@@ -162,6 +162,16 @@ test('a firmware comes whole through TLS', async () => {
   expect((await readAll(text.chunks)).equals(expected)).toBe(true);
 });
 
+test('gives back the memory of a large message when its reader has finished', async () => {
+  await using rig = messagingRig(broker.url, login);
+  const thing = await rig.transport.call(operations.activate, { serialNumber: 'GW-1' }, signal);
+  const text = await rig.transport.firmware({ ...thing, versionId: '1' }, undefined, signal);
+  const chunks: Uint8Array[] = await Array.fromAsync(text.chunks);
+  expect(chunks.map(({ byteLength }) => byteLength)).not.toContain(0);
+  await text[Symbol.asyncDispose]();
+  expect(new Set(chunks.map(({ byteLength }) => byteLength))).toEqual(new Set([0]));
+});
+
 test('a password file that cannot be read is named, and its content is never told', async () => {
   const passwordFile = '/nowhere/password';
   await expect(activate({ passwordFile })).rejects.toMatchObject({
