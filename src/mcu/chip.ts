@@ -15,6 +15,8 @@ export interface Chip {
   readonly id: string;
   /** The e_machine of ELF files for this chip. */
   readonly elfMachine: number | undefined;
+  /** The architecture of AVR programs for this chip ("AVR Options" of GCC): it decides where interrupts jump. */
+  readonly avrArchitecture?: number | undefined;
   /** The UF2 families for this chip. */
   readonly uf2Families: readonly number[];
   /** The ESP images that it starts. Omitted if the chip does not identify itself. */
@@ -60,7 +62,8 @@ export function checkFits(image: Image, chip: Chip): void {
 function isFor(madeFor: MadeFor, chip: Chip): boolean {
   switch (madeFor.kind) {
     case 'elf-machine':
-      return chip.elfMachine === undefined || madeFor.machine === chip.elfMachine;
+      if (chip.elfMachine === undefined) return true;
+      return madeFor.machine === chip.elfMachine && madeFor.avrArchitecture === chip.avrArchitecture;
     case 'uf2-family':
       return chip.uf2Families.includes(madeFor.family);
     case 'esp-chip':
@@ -70,8 +73,10 @@ function isFor(madeFor: MadeFor, chip: Chip): boolean {
 
 function describe(madeFor: MadeFor): string {
   switch (madeFor.kind) {
-    case 'elf-machine':
-      return `the ELF machine ${Object.entries(elfMachines).find(([, id]) => id === madeFor.machine)?.[0] ?? madeFor.machine}`;
+    case 'elf-machine': {
+      const name = Object.entries(elfMachines).find(([, id]) => id === madeFor.machine)?.[0] ?? madeFor.machine;
+      return `the ELF machine ${name}${madeFor.avrArchitecture ?? ''}`;
+    }
     case 'uf2-family':
       return `the UF2 family ${hex(madeFor.family)}`;
     case 'esp-chip':

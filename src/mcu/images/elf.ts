@@ -7,6 +7,9 @@ const programHeaderBytes = 32;
 const maxProgramHeaders = 256;
 const loadable = 1;
 const executable = 2;
+/** binutils, elf/avr.h: `EF_AVR_MACH`, the architecture as avr-gcc numbers it. */
+const avrMachine = 83;
+const avrArchitectureMask = 0x7f;
 
 /**
  * Reads ELF files with 32 bits, little-endian (System V ABI, "Object Files"). It takes the loadable program headers
@@ -31,7 +34,9 @@ export function readElf(file: Uint8Array): Image {
     }
     pieces.push({ address: view.getUint32(header + 12, true), bytes: file.subarray(offset, offset + fileBytes) });
   }
-  return makeImage('elf', pieces, { kind: 'elf-machine', machine: view.getUint16(18, true) });
+  const machine = view.getUint16(18, true);
+  const avrArchitecture = machine === avrMachine ? view.getUint32(36, true) & avrArchitectureMask : undefined;
+  return makeImage('elf', pieces, { kind: 'elf-machine', machine, avrArchitecture });
 }
 
 function programHeaders(view: DataView): number[] {

@@ -23,15 +23,15 @@ const beginnings: readonly (readonly [kind: string, bytes: string])[] = [
 ];
 
 const markup = /^\s*<(?:!doctype|html|\?xml)/i;
-/** Tabs and ends of lines are the only control characters of a text. */
-const controlCharacter = /[^\P{Cc}\t\n\f\r]/u;
+/** The control characters of texts: tab, ends of lines and pages, and the frame of ASCII-Hex and DOS (STX, ETX, SUB). */
+const textControls = new Set([0x02, 0x03, 0x09, 0x0a, 0x0c, 0x0d, 0x1a]);
 
 const texts: readonly (readonly [kind: string, beginning: RegExp])[] = [
   ['a Git LFS pointer, which stands for a file that was not fetched', /^version https:\/\/git-lfs/],
   ['JSON', /^(?:\{|\[\s*[[{"\d])/],
   ['a PEM file', /^-----BEGIN /],
   ['TI-TXT or Verilog hex', /^@[0-9a-f]+\s/i],
-  ['Tektronix hex', /^%[0-9a-f]{5}/i],
+  ['Tektronix hex', /^[%/][0-9a-f]{5}/i],
   ['MOS Technology hex', /^;[0-9a-f]{8}/i],
   ['a hex dump', /^(?:[0-9a-f]+:?\s+(?:[0-9a-f]{2,8}\s+){3}|[0-9a-f]{32,}\s)/i],
   ['base64', /^[a-z0-9+/]{16,}={0,2}\s/i],
@@ -52,6 +52,6 @@ export function foreignKind(file: Uint8Array): string | undefined {
 /** True if the file is nothing but characters. No program is, since its instructions contain zeros. */
 function isText(file: Uint8Array): boolean {
   const isUtf16 = file[0] === 0xff && file[1] === 0xfe;
-  if (!isUtf16 && !isUtf8(file)) return false;
-  return !controlCharacter.test(isUtf16 ? textOf(file) : Buffer.from(file).toString('utf8'));
+  const characters = isUtf16 ? Buffer.from(textOf(file)) : file;
+  return isUtf8(characters) && !characters.some((byte) => byte < 0x20 && !textControls.has(byte));
 }

@@ -18,7 +18,7 @@ export interface Segment {
 
 /** The chip for which a file says that it was made. HEX, S-record and raw files do not say. */
 export type MadeFor =
-  | { readonly kind: 'elf-machine'; readonly machine: number }
+  | { readonly kind: 'elf-machine'; readonly machine: number; readonly avrArchitecture?: number | undefined }
   | { readonly kind: 'uf2-family'; readonly family: number }
   | { readonly kind: 'esp-chip'; readonly chip: EspImageChip };
 

@@ -100,7 +100,7 @@ function checkDigest(file: Uint8Array): Signed {
   const tlvs = readTlvs(view, regionEnd, trailerMagic);
   const stated = tlvs.find((entry) => hashNames.has(entry.type));
   if (stated === undefined && tlvs.some(({ type }) => type === tlv.pureSignature)) {
-    throw unsupported('it has a pure signature and so no digest', 'without --pure');
+    throw unsupported('it has a pure signature and no digest', 'without --pure, or with a newer imgtool');
   }
   if (stated === undefined) throw new McuError('image-digest', 'the MCUboot image states no digest');
   const region = file.subarray(0, regionEnd);
@@ -144,10 +144,11 @@ function checkSignature(signed: Signed, key: KeyObject): void {
   throw new McuError('image-signature', 'the MCUboot image is not signed with the key of this target');
 }
 
-function isValid({ type, value }: Tlv, { region, digest }: Signed, key: KeyObject): boolean {
+function isValid({ type, value }: Tlv, { region, digest, tlvs }: Signed, key: KeyObject): boolean {
   const kind = key.asymmetricKeyType;
+  const isPure = tlvs.some((entry) => entry.type === tlv.pureSignature);
   if (type === tlv.ecdsa && kind === 'ec') return verify('sha256', region, key, derPrefix(value));
-  if (type === tlv.ed25519 && kind === 'ed25519') return verify(undefined, digest, key, value);
+  if (type === tlv.ed25519 && kind === 'ed25519') return verify(undefined, isPure ? region : digest, key, value);
   if ((type === tlv.rsa2048 || type === tlv.rsa3072) && kind === 'rsa') {
     return verify('sha256', region, { key, padding: constants.RSA_PKCS1_PSS_PADDING, saltLength: 32 }, value);
   }

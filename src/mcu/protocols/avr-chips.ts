@@ -79,6 +79,7 @@ export function avrChip(signature: Uint8Array, bootloader: AvrBootloader, settin
     name,
     id,
     elfMachine: elfMachines.avr,
+    avrArchitecture: architectureOf(model.flashKib),
     uf2Families: [],
     espImages: 'none',
     flash: { start: 0, end },
@@ -86,6 +87,13 @@ export function avrChip(signature: Uint8Array, bootloader: AvrBootloader, settin
     application: { start: 0, end: bootStart - (bootStart % pageBytes) },
     pageBytes,
   };
+}
+
+/** "AVR Options" of GCC: avr4 up to 8 KiB, avr5 up to 64, avr51 up to 128, avr6 above. */
+function architectureOf(flashKib: number): number {
+  if (flashKib <= 8) return 4;
+  if (flashKib <= 64) return 5;
+  return flashKib <= 128 ? 51 : 6;
 }
 
 /** By the fuses if they are known, else by bootloader and chip; in doubt the largest boot section of the chip. */

@@ -77,13 +77,14 @@ export function sRecords(segments: readonly Segment[]): string {
   return [line('S0', 0, 2, text('test')), ...records, count, line('S7', 0, 4, new Uint8Array()), ''].join('\r\n');
 }
 
-export function elfFile(segments: readonly Segment[], machine: number): Buffer {
+export function elfFile(segments: readonly Segment[], machine: number, flags = 5): Buffer {
   const tableBytes = 32 * segments.length;
   const header = Buffer.alloc(52);
   header.set([0x7f, 0x45, 0x4c, 0x46, 1, 1, 1]);
   header.writeUInt16LE(2, 16);
   header.writeUInt16LE(machine, 18);
   header.writeUInt32LE(52, 28);
+  header.writeUInt32LE(flags, 36);
   header.writeUInt16LE(32, 42);
   header.writeUInt16LE(segments.length, 44);
   let offset = 52 + tableBytes;

@@ -36,6 +36,8 @@ const foreign: readonly (readonly [kind: string, file: Uint8Array])[] = [
   ['a PEM file', text('-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n')],
   ['TI-TXT or Verilog hex', text('@0000\r\nFF CF 03 0A\r\nq\r\n')],
   ['Tektronix hex', text('%0E6111111111\r\n')],
+  ['Tektronix hex', text('/000020020C943F000C945400\r\n')],
+  ['a text', text('\u0002 $A0000,\r\nFF CF 03 0A \r\n\u0003')],
   ['MOS Technology hex', text(';0A0000FFCF030A11181F26270205\r\n;0000010001\r\n')],
   ['a hex dump', text('00000000: ffcf 030a 1118 1f26  .......&\n')],
   ['a hex dump', text(`${Buffer.from(program).toString('hex')}\n`)],

@@ -1,4 +1,4 @@
-import { generateKeyPairSync } from 'node:crypto';
+import { createHash, generateKeyPairSync, sign } from 'node:crypto';
 
 import { describe, expect, test } from 'vitest';
 
@@ -28,7 +28,7 @@ const pure = Buffer.concat([region, tlvArea(0x6907, [tlv(0x25, Uint8Array.of(1))
 const object = elfFile([data], 83);
 object.writeUInt16LE(1, 16);
 
-describe('an image file is refused as', () => {
+describe('an image file is', () => {
   test.each([
     ['image-checksum', 'a HEX line with a wrong checksum', text(':0100000001FF\n:00000001FF\n')],
     ['image-truncated', 'a HEX file without end record', text(':0100000001FE\n')],
@@ -39,7 +39,9 @@ describe('an image file is refused as', () => {
     ['image-malformed', 'a HEX record of unknown type', text(':0100000901F5\n:00000001FF\n')],
     ['image-empty', 'a HEX file without data', text(':00000001FF\n')],
     ['image-checksum', 'an S-record with a wrong checksum', text('S104000001FB\nS9030000FC\n')],
-    ['image-truncated', 'an S-record file without end', text('S104000001FA\n')],
+    ['image-truncated', 'an S-record file without end and count', text('S104000001FA\n')],
+    ['image-truncated', 'an S-record file with data after its count', text('S104000001FA\nS5030001FB\nS104000101F9\n')],
+    ['accepted', 'an S-record file with a count and without end (srec_cat)', text('S104000001FA\nS5030001FB\n')],
     [
       'image-truncated',
       'an S-record file with fewer records than it counts',
@@ -73,6 +75,18 @@ describe('an image file is refused as', () => {
     expect(codeOf(() => readImage(signed, { mcubootKey: key.publicKey }))).toBe('accepted');
   });
 
+  test('image-signature, where a pure signature is not one of the whole image by this key', () => {
+    const { privateKey, publicKey } = generateKeyPairSync('ed25519');
+    const file = (signedBytes: Uint8Array): Buffer => {
+      const digest = tlv(0x10, createHash('sha256').update(region).digest());
+      const signature = tlv(0x24, sign(undefined, signedBytes, privateKey));
+      return Buffer.concat([region, tlvArea(0x6907, [digest, tlv(0x25, Uint8Array.of(1)), signature])]);
+    };
+    expect(codeOf(() => readImage(file(region), { mcubootKey: publicKey }))).toBe('accepted');
+    expect(codeOf(() => readImage(file(region), { mcubootKey: otherKey.publicKey }))).toBe('image-signature');
+    expect(codeOf(() => readImage(file(region.subarray(1)), { mcubootKey: publicKey }))).toBe('image-signature');
+  });
+
   test('image-digest, where a protected TLV of an MCUboot image was changed', () => {
     const file = mcubootFile(Buffer.from('application'), undefined, tlvArea(0x6908, [tlv(0x50, Buffer.from('safe'))]));
     expect(mcubootHeader(file)).toMatchObject({ version: '1.2.3+4', securityCounter: 0x65_66_61_73 });
@@ -84,11 +98,12 @@ describe('an image file is refused as', () => {
   });
 });
 
-describe('before a board is touched, an image is refused as', () => {
+describe('before a board is touched, an image is', () => {
   const chip: Chip = {
     name: 'ATmega328P',
     id: '1e950f',
     elfMachine: 83,
+    avrArchitecture: 5,
     uf2Families: [],
     flash: { start: 0, end: 0x8000 },
     application: { start: 0, end: 0x7e00 },
@@ -100,6 +115,7 @@ describe('before a board is touched, an image is refused as', () => {
     ['image-overwrites-bootloader', 'one that ends in the bootloader', at(0x7dfd)],
     ['image-outside-chip', 'one that ends behind the flash', at(0x7ffd)],
     ['accepted', 'an ELF file for this machine', readImage(elfFile([data], 83))],
+    ['image-wrong-chip', 'an ELF file for AVR chips with other interrupt vectors', readImage(elfFile([data], 83, 6))],
     ['image-wrong-chip', 'an ELF file for another machine', readImage(elfFile([data], 40))],
     ['image-wrong-chip', 'a UF2 file for another family', readImage(twoBlocks)],
   ])('%s: %s', (code, _, image) => {

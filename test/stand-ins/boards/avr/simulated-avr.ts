@@ -61,6 +61,8 @@ export interface AvrOptions {
   readonly contents?: Uint8Array;
   /** Has the logs of a gateway's disk; each page that changes is noted there, too, with its place in them. */
   readonly notesFolder?: string | undefined;
+  /** The high fuse byte, for bootloaders that read it. Default: 0xd8, for the largest boot section. */
+  readonly highFuse?: number;
   /** So many times slower than real time: for a host that is slow, too. */
   readonly slowness?: number;
   /** Whose the port is, and who may reset the board. Default: the user of the test. */
@@ -95,6 +97,7 @@ export class SimulatedAvr implements AsyncDisposable {
     contents,
     notesFolder,
     slowness = 1,
+    highFuse,
     user,
   }: AvrOptions): Promise<SimulatedAvr> {
     const model = models[bootloader];
@@ -106,6 +109,7 @@ export class SimulatedAvr implements AsyncDisposable {
       options.push('-i', join(folder, 'contents.bin'));
     }
     if (model.hasWatchdog === true && slowness === 1) options.push('-q');
+    if (highFuse !== undefined) options.push('-h', `${highFuse}`);
     if (notesFolder !== undefined) options.push('-w', notesFolder);
     if (user !== undefined) {
       await chown(folder, user, user);

@@ -95,6 +95,12 @@ describe('a real bootloader', () => {
     },
   );
 
+  test('of an ATmega2560 tells its size by the fuses', async () => {
+    await using avr = await SimulatedAvr.start({ bootloader: 'stk500v2', highFuse: 0xda });
+    const { chip } = await probe(boardOf(avr, stk500v2()), signal);
+    expect(chip.application.end).toBe(0x3_f000);
+  });
+
   test('is neither kept nor put back', async () => {
     await using avr = await SimulatedAvr.start({ bootloader: 'optiboot-644p', pageMs: 1 });
     const board = boardOf(avr, stk500v1());
