@@ -34,6 +34,8 @@ const maxTries = 10;
 /** A receiver that was silent so many times has gone. */
 const maxSilences = 3;
 const quietMs = 20;
+/** So long after an acknowledgement another one may come, for a block that was sent twice. */
+const repeatedMs = 500;
 
 /** Bootloaders that receive a file, which they place and check themselves: XMODEM and XMODEM-1K with CRC, YMODEM. */
 export function xmodem(settings: XmodemSettings = {}): Protocol {
@@ -84,7 +86,7 @@ function* upload(image: Image, settings: XmodemSettings, onProgress: (doneBytes:
     from += length;
     onProgress(Math.min(from, file.byteLength));
   }
-  yield* sendUntilAcknowledged(Uint8Array.of(eot), 'the end of the file');
+  yield* sendEnd();
   if (!ymodem) return;
   yield* awaitCall();
   yield* sendBlock(0, new Uint8Array(smallBytes));
@@ -105,11 +107,22 @@ function* sendUntilAcknowledged(send: Uint8Array, what: string): Conversation<vo
   for (let tries = 0; tries < maxTries && silences < maxSilences; tries += 1) {
     const heard = yield { kind: 'exchange', send, answer: verdict, workMs: receiverWorkMs, pipelined: false };
     const last = heard.bytes.at(-1);
+    if (last === ack && tries > 0) yield* discard(repeatedMs); // each try may be acknowledged
     if (last === ack) return;
     if (last === can) throw new McuError('board-refused', `the receiver cancels the transfer at ${what}`);
     if (!heard.whole) silences += 1;
   }
   throw new McuError(silences > 0 ? 'board-silent' : 'board-garbled', `the receiver does not acknowledge ${what}`);
+}
+
+/** An acknowledgement before a refusal was that of an earlier block: some receivers refuse the first end. */
+function* sendEnd(): Conversation<void> {
+  for (let tries = 0; tries < maxTries; tries += 1) {
+    yield* sendUntilAcknowledged(Uint8Array.of(eot), 'the end of the file');
+    const more = yield { kind: 'exchange', send: new Uint8Array(), answer: refusal, workMs: 0, pipelined: true };
+    if (!more.whole) return;
+  }
+  throw new McuError('board-garbled', 'the receiver refuses the end of the file');
 }
 
 function* awaitCall(): Conversation<void> {
@@ -156,5 +169,7 @@ const verdict: Answer = {
   atMost: 1,
   length: (received) => 1 + received.findIndex((byte) => [ack, nak, can].includes(byte)),
 };
+
+const refusal: Answer = { atMost: 1, length: (received) => 1 + received.indexOf(nak) };
 
 const call: Answer = { atMost: 1, length: (received) => 1 + received.indexOf(wantsCrc) };

@@ -1,7 +1,9 @@
 import { expect } from 'vitest';
 
+import { Connection } from '../../../../src/mcu/connection.ts';
 import type { Board } from '../../../../src/mcu/connection.ts';
 import { isBoardError } from '../../../../src/mcu/errors.ts';
+import { ChipMemory } from '../../../../src/mcu/flash/chip-memory.ts';
 import { flash } from '../../../../src/mcu/flash/flash.ts';
 import type { Image } from '../../../../src/mcu/images/image.ts';
 import { readImage } from '../../../../src/mcu/images/read-image.ts';
@@ -107,6 +109,52 @@ export async function sweepFault(subject: Subject, kind: Fault['kind'], places: 
     expectFlashed(model, subject, mayHaveBroken);
   }
   return cell.result();
+}
+
+/** The adapter begins to echo at each of the places, and stops before the next flash. */
+export async function sweepEcho(subject: Subject, places: readonly Place[]): Promise<Cell> {
+  const cell = new CellCount();
+  for (const place of places) {
+    const { model, port, board } = rigOf(subject);
+    port.inject({ kind: 'echo', ...place });
+    const finished = await cell.count(port, async () => flash({ image: imageOf(subject) }, board, signal));
+    if (finished) expectFlashed(model, subject);
+    else expectNothingBroken(model, subject);
+    port.inject();
+    await flash({ image: imageOf(subject) }, board, signal);
+    expectFlashed(model, subject);
+  }
+  return cell.result();
+}
+
+/** Reads what the board holds, each time with several faults: right, or with a named error. */
+export async function sweepRead(subject: Subject, kind: Fault['kind'], readings: number): Promise<number> {
+  const clean = await readWith(subject, []);
+  let failures = 0;
+  for (let reading = 0; reading < readings; reading += 1) {
+    const faults = Array.from({ length: 1 + (reading % 7) }, (_, index): Fault => {
+      const at = 1 + ((reading * 7_919 + index * 104_729) % clean['to-host']);
+      return { kind, direction: 'to-host', at };
+    });
+    try {
+      await readWith(subject, faults);
+    } catch (error) {
+      if (!isBoardError(error)) throw error;
+      failures += 1;
+    }
+  }
+  return failures;
+}
+
+async function readWith(subject: Subject, faults: readonly Fault[]): Promise<CleanRun['counts']> {
+  const { old } = subject.programs;
+  const { port, board } = rigOf(subject);
+  await using connection = await Connection.to(board, signal);
+  port.inject(...faults);
+  const region = { start: subject.start, end: subject.start + old.byteLength };
+  const bytes = await new ChipMemory(connection).read(region, () => {}, signal);
+  expect(Buffer.compare(bytes, old)).toBe(0);
+  return port.counts;
 }
 
 export async function sweepLatency(subject: Subject, latencyMs: number): Promise<Cell> {

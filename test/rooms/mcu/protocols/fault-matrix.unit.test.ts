@@ -23,9 +23,11 @@ import {
   placesOf,
   printMatrix,
   program,
+  sweepEcho,
   sweepFault,
   sweepLatency,
   sweepPowerLoss,
+  sweepRead,
 } from './fault-matrix.ts';
 import type { Cell, CleanRun, Programs, Subject } from './fault-matrix.ts';
 
@@ -167,7 +169,7 @@ describe.each(Object.entries(subjects))('a flash over %s', (name, subject) => {
 
   afterAll(() => printMatrix(name, rows));
 
-  test.each(['drop', 'flip', 'insert', 'mute', 'garbage'] as const)(
+  test.each(['drop', 'flip', 'insert', 'mute', 'garbage', 'late', 'replay'] as const)(
     'is finished in spite of a %s anywhere',
     async (kind) => {
       const cell = await sweepFault(subject, kind, placesOf(clean, places));
@@ -180,6 +182,11 @@ describe.each(Object.entries(subjects))('a flash over %s', (name, subject) => {
     const cell = await sweepFault(subject, 'drop', acknowledgementsOf(clean, places));
     rows.push(['lost answer', cell]);
     expect([...cell.failed]).toEqual([]);
+  });
+
+  test('never runs a broken program when the adapter begins to echo anywhere', async () => {
+    rows.push(['echo', await sweepEcho(subject, placesOf(clean, places / 2))]);
+    expect(rows.length).toBeGreaterThan(0);
   });
 
   test('goes on when the port is unplugged anywhere and comes back', async () => {
@@ -199,4 +206,15 @@ describe.each(Object.entries(subjects))('a flash over %s', (name, subject) => {
     rows.push(['power loss', cell]);
     expect([...cell.failed.keys()]).toEqual(['board-silent']);
   });
+});
+
+test.each(
+  ['stk500v1', 'stk500v2', 'stm32'].flatMap((name) =>
+    (['late', 'replay'] as const).map((kind) => [name, kind] as const),
+  ),
+)('what a board holds is read over %s in spite of answers that are %s', async (name, kind) => {
+  const subject = subjects[name];
+  expect(subject).toBeDefined();
+  const readings = howMuch(60, 20, 10);
+  if (subject !== undefined) expect(await sweepRead(subject, kind, readings)).toBeLessThan(readings / 4);
 });

@@ -29,7 +29,11 @@ export type Direction = 'to-board' | 'to-host';
 
 /** What goes wrong on the wire, at the nth byte in a direction. */
 export interface Fault {
-  readonly kind: 'drop' | 'flip' | 'insert' | 'mute' | 'garbage' | 'unplug';
+  /**
+   * `late`: it and what follows it come much later, once. `replay`: the last bytes in this direction come again.
+   * `echo`: from then on, the host hears what it sends.
+   */
+  readonly kind: 'drop' | 'flip' | 'insert' | 'mute' | 'garbage' | 'unplug' | 'late' | 'replay' | 'echo';
   readonly direction: Direction;
   readonly at: number;
   /** Which bit a flip flips; by chance where it is not given. */
@@ -40,6 +44,8 @@ const mutedForMs = 1_500;
 const garbageBytes = 64;
 const shortBytes = 48;
 const unpluggedForMs = 3_000;
+const lateForMs = 700;
+const replayedBytes = 160;
 
 /** A serial port with a board behind it, in virtual time: pacing, latency and faults are exact and repeatable. */
 export class VirtualPort {
@@ -52,6 +58,9 @@ export class VirtualPort {
   #goneUntilMs = -1;
   #generation = 0;
   #noise = 1;
+  #echoes = false;
+  #replays = false;
+  readonly #said: Record<Direction, readonly number[]> = { 'to-board': [], 'to-host': [] };
   #arrivals: { readonly byte: number; readonly atMs: number }[] = [];
   /** How many of them the host has. */
   #taken = 0;
@@ -74,6 +83,8 @@ export class VirtualPort {
   /** From now on; counted from here. */
   inject(...faults: readonly Fault[]): void {
     this.#faults = faults;
+    this.#echoes = false;
+    this.#replays = faults.some(({ kind }) => kind === 'replay');
     this.#counts['to-board'] = 0;
     this.#counts['to-host'] = 0;
   }
@@ -97,7 +108,8 @@ export class VirtualPort {
   send(bytes: Uint8Array): void {
     for (const byte of bytes) {
       this.#boardIdleMs = Math.max(this.#boardIdleMs, this.clock.monotonicMs()) + this.#characterMs;
-      const due = this.#dueFault('to-board');
+      const due = this.#dueFault('to-board', byte);
+      if (this.#echoes) this.#arrivals.push({ byte, atMs: this.#boardIdleMs + this.#latencyMs });
       if (due === 'none') this.#deliver(byte);
       else if (due !== 'muted') for (const arriving of this.#strike(due, byte)) this.#deliver(arriving);
     }
@@ -154,7 +166,7 @@ export class VirtualPort {
   }
 
   #answer(answer: number): void {
-    const due = this.#dueFault('to-host');
+    const due = this.#dueFault('to-host', answer);
     if (due === 'none') this.#arrive(answer);
     else if (due !== 'muted') for (const arriving of this.#strike(due, answer)) this.#arrive(arriving);
   }
@@ -164,15 +176,16 @@ export class VirtualPort {
   }
 
   /** What happens to the next byte in a direction; nearly always nothing, for which nothing is allocated. */
-  #dueFault(direction: Direction): Fault | 'none' | 'muted' {
+  #dueFault(direction: Direction, byte: number): Fault | 'none' | 'muted' {
     this.#counts[direction] += 1;
+    if (this.#replays) this.#said[direction] = [...this.#said[direction], byte].slice(-replayedBytes);
     if (this.clock.monotonicMs() < this.#mutedUntilMs) return 'muted';
     if (this.#faults.length === 0) return 'none';
     const count = this.#counts[direction];
     return this.#faults.find((fault) => fault.direction === direction && fault.at === count) ?? 'none';
   }
 
-  #strike({ kind, bit }: Fault, byte: number): readonly number[] {
+  #strike({ kind, bit, direction }: Fault, byte: number): readonly number[] {
     switch (kind) {
       case 'drop':
         return [];
@@ -182,6 +195,15 @@ export class VirtualPort {
         return [this.#random(256), byte];
       case 'garbage':
         return [...Array.from({ length: garbageBytes }, () => this.#random(256)), byte];
+      case 'late':
+        if (direction === 'to-board') this.#boardIdleMs += lateForMs;
+        else this.#hostIdleMs += lateForMs;
+        return [byte];
+      case 'replay':
+        return [...this.#said[direction], byte];
+      case 'echo':
+        this.#echoes = true;
+        return [byte];
       case 'mute':
         this.#mutedUntilMs = this.clock.monotonicMs() + mutedForMs;
         return [];
