@@ -49,7 +49,8 @@ export async function program(args: readonly string[]): Promise<number> {
       const { openLocalAgent } = await import('./daemon/local-agent.ts');
       return openLocalAgent(await load(), around(spoken()), purposeOf(parsed.wanted), ending);
     },
-    inspect: async (path, ending) => (await import('./daemon/inspect-file.ts')).inspectFile(path, undefined, ending),
+    openFile: async (path) => (await import('./system/files/opened-file.ts')).openNamedFile(path),
+    inspect: async (named, ending) => (await import('./daemon/inspect-file.ts')).inspectFile(named, undefined, ending),
     runDaemon: async () => runDaemon(load, signal),
     explain: async (code) => (await import('./error-catalogue.ts')).explainCode(code),
     errorCodes: async () => (await import('./error-catalogue.ts')).errorCodes(),

@@ -45,6 +45,7 @@ export async function runExample({ commands }: Example, gateway: FileGateway): P
     '/run/thing-agent': join(directory, 'run'),
     '/var/lib/prometheus/node-exporter': join(directory, 'node-exporter'),
     '/tmp': directory,
+    '/media/usb': directory,
   };
   await mkdir(join(directory, 'node-exporter'), { recursive: true });
   const places = new RegExp(Object.keys(folders).join('|'), 'g');

@@ -1,11 +1,12 @@
 import type { FileReport } from '../control/file-report.ts';
 import type { DaemonSeen } from '../control/gateway-state.ts';
-import type { AgentOperations } from '../control/operations.ts';
+import type { AgentOperations, InputOf } from '../control/operations.ts';
 import type { OffsetMinutes } from '../control/words/time.ts';
 import type { DeltaOrder, WrittenDelta } from '../firmware/delta/write-delta.ts';
 import type { ListOrder } from '../firmware/trust/write-list.ts';
 import type { Setup } from '../setup/setup.ts';
 import type { CodeMeaning, ErrorMeaning } from '../system/define-errors.ts';
+import type { OpenedFile } from '../system/files/opened-file.ts';
 import type { Clock } from '../system/time/clock.ts';
 import type { Found, OnAsked, ScanOrder } from '../telemetry/scan/found.ts';
 
@@ -107,8 +108,10 @@ export interface CliContext {
   look(daemon: Absent, signal: AbortSignal): Promise<AgentOperations & AsyncDisposable>;
   /** An agent in this process that can do everything, and holds the lock. */
   local(signal: AbortSignal): Promise<AgentOperations & AsyncDisposable>;
+  /** Opens a file that the operator named. Throws `file-unreadable`. */
+  openFile(path: string): Promise<OpenedFile>;
   /** What a file contains, as far as that can be told without a configuration. */
-  inspect(path: string, signal: AbortSignal): Promise<FileReport>;
+  inspect(named: InputOf<'inspect'>, signal: AbortSignal): Promise<FileReport>;
   /** Runs the daemon; resolves with the exit code when it has stopped. */
   runDaemon(): Promise<number>;
   /** What the catalogue says of a code; undefined: there is no such code. */

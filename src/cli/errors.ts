@@ -14,10 +14,6 @@ export class CliError extends defineErrors('CliError', {
     'What was named as a file to write is a slot or a device, lies on a slot, or is no regular file.',
     'name a file elsewhere, such as in /run',
   ),
-  'file-out-of-reach': giveUp.usage(
-    'A file that a person named can be read by the person, and not by the agent, which runs as a user of its own.',
-    'copy it to where everybody may read, such as /srv, or mount its medium so that everybody may read it',
-  ),
   'part-unavailable': retry.failed('A part of a report for a supporter could not be had.'),
   'internal-error': giveUp.failed('The agent has a defect.', 'see its log (journalctl -u thing-agent), and report it'),
 }) {}

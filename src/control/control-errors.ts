@@ -36,6 +36,10 @@ export class ControlError extends defineErrors('ControlError', {
     'The daemon did not finish in time.',
     'try again; agent status shows what the daemon does',
   ),
+  'file-not-sent': retry.tryAgain(
+    'The client that sends a file went away, or sent nothing for too long, before the whole file had come.',
+    'run the command again',
+  ),
   'gave-way': retry.tryAgain(
     'The operation was ended because a person asked for something that goes before it.',
     'agent status shows what became of it',

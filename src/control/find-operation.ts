@@ -36,10 +36,23 @@ export function readInput({ entry, parameters }: FoundOperation, body: unknown):
   return checkInput(entry, { ...body, ...parameters });
 }
 
-/** Checks an input against its schema. Throws ControlRequestError (400). */
-export function checkInput(entry: Answered | Followed, input: object): object {
-  const parsed = entry.input.safeParse(input);
-  if (parsed.success) return parsed.data;
+/** The members in the query of a request that brings a file. Throws ControlRequestError (400). */
+export function queryOf(url: string): Readonly<Record<string, unknown>> {
+  const members: Record<string, unknown> = {};
+  for (const [name, value] of new URL(url, 'http://agent').searchParams) {
+    if (Object.hasOwn(members, name)) throw invalid(`${name}: stands there twice`);
+    members[name] = value === 'true' || value === 'false' ? value === 'true' : value;
+  }
+  return members;
+}
+
+/** Checks an input against its schema, all but the file that it may have. Throws ControlRequestError (400). */
+export function checkInput(
+  entry: Answered | Followed,
+  { file, ...input }: object & { readonly file?: unknown },
+): object {
+  const parsed = entry.input.safeParse(entry.takesFile === true || file === undefined ? input : { ...input, file });
+  if (parsed.success) return file === undefined ? parsed.data : { ...parsed.data, file };
   const issue = parsed.error.issues[0];
   const where = issue === undefined || issue.path.length === 0 ? 'the request' : issue.path.join('.');
   throw invalid(`${where}: ${issue?.message ?? 'does not fit'}`);

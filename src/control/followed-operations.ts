@@ -8,6 +8,8 @@ export interface Followed {
   readonly summary: string;
   readonly path: string;
   readonly input: z.ZodObject;
+  /** The content of a file is the body of the request, so that the daemon opens no file that a client names. */
+  readonly takesFile?: true;
 }
 
 /** The part of operations.ts that takes its time, and can be followed. */
@@ -18,12 +20,13 @@ export const followedOperations = {
     input: installFlags(),
   },
   install: {
-    summary: 'Installs an artifact or an image in a local file, under the same rules.',
+    summary: 'Installs an artifact or an image that is sent as a file, under the same rules.',
     path: 'install',
     input: installFlags().extend({
       path: filePath(),
       allowDowngrade: allowDowngrade(),
     }),
+    takesFile: true,
   },
   commit: {
     summary: 'Keeps a trial without waiting for the health gate.',
@@ -41,7 +44,7 @@ export const followedOperations = {
     input: nothing(),
   },
   flash: {
-    summary: 'Flashes a board with a local file.',
+    summary: 'Flashes a board with a file that is sent.',
     path: 'flash',
     input: z.strictObject({
       board: identifier(),
@@ -49,6 +52,7 @@ export const followedOperations = {
       allowDowngrade: allowDowngrade(),
       keep: z.literal(false).optional().describe('What the board holds is not copied out first.'),
     }),
+    takesFile: true,
   },
   restore: {
     summary: 'Puts back what a board held before it was flashed last.',

@@ -42,7 +42,8 @@ export function withCheckedInput(operations: AgentOperations): AgentOperations {
 
 function checkBounded(entry: Answered | Followed, input: OperationInput): object {
   const checked = checkInput(entry, input);
-  if (Buffer.byteLength(JSON.stringify(bodyOf(entry, input))) > MAX_BODY_BYTES) throw requestTooLarge(MAX_BODY_BYTES);
+  const { file: _, ...members } = input;
+  if (Buffer.byteLength(JSON.stringify(bodyOf(entry, members))) > MAX_BODY_BYTES) throw requestTooLarge(MAX_BODY_BYTES);
   return checked;
 }
 

@@ -1,5 +1,6 @@
 import * as z from 'zod';
 
+import type { FileContent } from '../system/files/opened-file.ts';
 import { MAX_HOLD_MS } from './api/hold-limit.ts';
 import {
   allowDowngrade,
@@ -35,7 +36,7 @@ import { flushReply, sensorsReply, telemetryReply, tryInput, tryReply } from './
  * interface of the agent in this process follow from this table.
  *
  * On the socket it is HTTP/1.1 with JSON bodies, version 1. A `:name` in the path is the input's member of this name;
- * the others are the body. An operation with an `output` replies with that, a followed one with lines of JSON (NDJSON):
+ * the others are the body. If an operation takes a file, its content is the body, and the others are in the query. An operation with an `output` replies with that, a followed one with lines of JSON (NDJSON):
  * its progress, then the result or the error (events.ts). A refusal is `{ "error": ReportedError }`.
  */
 export const operationTable = {
@@ -71,10 +72,11 @@ export const operationTable = {
     members: 'all',
   },
   inspect: {
-    summary: 'What a local file is, for whom, by whose key, and whether it would be installed; changes nothing.',
+    summary: 'What a file is, for whom, by whose key, and whether it would be installed; changes nothing.',
     method: 'POST',
     path: 'inspect',
     input: z.strictObject({ path: filePath(), allowDowngrade: allowDowngrade() }),
+    takesFile: true,
     output: fileReport,
   },
   securityLog: {
@@ -211,6 +213,7 @@ export const operationTable = {
     method: 'POST',
     path: 'boards/:board/plan',
     input: z.strictObject({ board: identifier(), path: filePath() }),
+    takesFile: true,
     output: boardPlan,
     beside: 'nothing',
   },
@@ -233,6 +236,8 @@ export interface Answered {
   /** The path behind `/v1/`. */
   readonly path: string;
   readonly input: z.ZodObject;
+  /** As of a long operation. */
+  readonly takesFile?: true;
   readonly output: z.ZodType;
   /** What may run at the same time; undefined: anything. `makes way` and `pauses` interrupt others (precedence.ts). */
   readonly beside?: 'nothing' | 'makes way' | 'pauses';
@@ -242,7 +247,8 @@ export interface Answered {
 
 type Table = typeof operationTable;
 export type OperationName = keyof Table;
-export type InputOf<Name extends OperationName> = Of<Table[Name]['input']>;
+export type InputOf<Name extends OperationName> = Of<Table[Name]['input']> &
+  (Table[Name] extends { readonly takesFile: true } ? { readonly file: FileContent } : unknown);
 export type OutputOf<Name extends OperationName> = Table[Name] extends {
   readonly output: infer Output extends z.ZodType;
 }

@@ -4,10 +4,10 @@ import type { OnEvent, OperationOutcome } from '../control/events.ts';
 import type { DaemonSeen } from '../control/gateway-state.ts';
 import type { AgentOperations, InputOf, InstallFlags, OutputOf } from '../control/operations.ts';
 import type { Activity, BoardPlan, BoardProbe, CheckReport, StatusReport } from '../control/reports.ts';
-import { openFileSource, requireFile } from '../firmware/file-source.ts';
+import { sourceOf } from '../firmware/file-source.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
 import type { Updater } from '../update/updater.ts';
-import { readImageFile } from './board-files.ts';
+import { readImage } from './board-files.ts';
 import { listBoards, planBoard, probeBoard, restartBoard } from './boards.ts';
 import { diagnose } from './doctor/doctor.ts';
 import { finding } from './doctor/finding.ts';
@@ -75,15 +75,13 @@ export class Agent implements AgentOperations, AsyncDisposable {
   }
 
   async install(
-    { path, ...flags }: InputOf<'install'>,
+    { path, file, ...flags }: InputOf<'install'>,
     onEvent: OnEvent,
     signal: AbortSignal,
   ): Promise<OperationOutcome> {
-    await requireFile(path);
     await noteForce(this.#wiring.security, `install ${path}`, flags);
-    const source = openFileSource(path);
     return tellingOfLists(this.#wiring.trust, async () =>
-      this.#updater.installFile(source, basename(path), flags, { onEvent, signal }),
+      this.#updater.installFile(sourceOf(file), basename(path), flags, { onEvent, signal }),
     );
   }
 
@@ -92,9 +90,9 @@ export class Agent implements AgentOperations, AsyncDisposable {
     return history.report(journal.state);
   }
 
-  async inspect({ path, allowDowngrade }: InputOf<'inspect'>, signal: AbortSignal): Promise<OutputOf<'inspect'>> {
+  async inspect({ allowDowngrade, ...named }: InputOf<'inspect'>, signal: AbortSignal): Promise<OutputOf<'inspect'>> {
     const { inspectFile } = await import('./inspect-file.ts');
-    return inspectFile(path, this.#wiring, signal, allowDowngrade);
+    return inspectFile(named, this.#wiring, signal, allowDowngrade);
   }
 
   async securityLog(): Promise<OutputOf<'securityLog'>> {
@@ -189,8 +187,8 @@ export class Agent implements AgentOperations, AsyncDisposable {
     return probeBoard(this.#wiring, board, signal);
   }
 
-  async planBoard({ board, path }: InputOf<'planBoard'>, signal: AbortSignal): Promise<BoardPlan> {
-    return planBoard(this.#wiring, board, path, signal);
+  async planBoard({ board, ...named }: InputOf<'planBoard'>, signal: AbortSignal): Promise<BoardPlan> {
+    return planBoard(this.#wiring, board, named, signal);
   }
 
   async resetBoard({ board }: InputOf<'resetBoard'>, signal: AbortSignal): Promise<OutputOf<'resetBoard'>> {
@@ -198,10 +196,14 @@ export class Agent implements AgentOperations, AsyncDisposable {
     return {};
   }
 
-  async flash({ path, ...order }: InputOf<'flash'>, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
+  async flash(
+    { path, file, ...order }: InputOf<'flash'>,
+    onEvent: OnEvent,
+    signal: AbortSignal,
+  ): Promise<OperationOutcome> {
     const { security, boardRoom } = this.#wiring;
     await noteForce(security, `mcu flash ${order.board} ${path}`, order);
-    const read = async (): Promise<Uint8Array> => readImageFile(path, signal);
+    const read = async (): Promise<Uint8Array> => readImage({ path, file }, signal);
     return boardRoom.flash(order, { name: basename(path), read }, onEvent, signal);
   }
 

@@ -1,18 +1,23 @@
 import { FirmwareError } from '../firmware/errors.ts';
-import { describeError } from '../system/errors.ts';
-import { readOutsideFile } from '../system/files/outside-file.ts';
+import { readWhole } from '../system/files/opened-file.ts';
+import type { FileContent } from '../system/files/opened-file.ts';
 import { DaemonError } from './errors.ts';
 
 /** A HEX file is more than twice as large as the bytes in it. */
 const MAX_IMAGE_FILE_BYTES = 64 * 1024 * 1024;
 
-/** The image for a board in a file that a person named. */
-export async function readImageFile(path: string, signal: AbortSignal): Promise<Buffer> {
-  try {
-    return await readOutsideFile(path, { maxBytes: MAX_IMAGE_FILE_BYTES }, signal);
-  } catch (error) {
-    throw new FirmwareError('file-unreadable', `${path} cannot be read: ${describeError(error)}`, { cause: error });
-  }
+/** A file, and where its sender has it. */
+export interface NamedFile {
+  readonly path: string;
+  readonly file: FileContent;
+}
+
+/** The bytes of an image for a board. */
+export async function readImage({ path, file }: NamedFile, signal: AbortSignal): Promise<Buffer> {
+  const bytes = await readWhole(file, MAX_IMAGE_FILE_BYTES, signal);
+  if (bytes !== undefined) return bytes;
+  const why = `it is longer than ${MAX_IMAGE_FILE_BYTES} bytes`;
+  throw new FirmwareError('file-unreadable', `${path} cannot be read: ${why}`);
 }
 
 /** Throws `board-not-configured`. */

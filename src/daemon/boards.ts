@@ -3,7 +3,8 @@ import { planFlash, probe, resetBoard } from '../mcu/flash/flash.ts';
 import { isPortPresent } from '../serial/port-holders.ts';
 import { AgentError } from '../system/errors.ts';
 import { Turns } from '../system/turns.ts';
-import { boardNamed, readImageFile } from './board-files.ts';
+import { boardNamed, readImage } from './board-files.ts';
+import type { NamedFile } from './board-files.ts';
 import type { KeptOfBoard } from './kept-boards.ts';
 import type { Wiring } from './wiring/wiring.ts';
 
@@ -57,12 +58,12 @@ const plans = new Turns(1);
 export async function planBoard(
   { boards }: Wiring,
   name: string,
-  path: string,
+  named: NamedFile,
   signal: AbortSignal,
 ): Promise<BoardPlan> {
-  const { board, readImage } = boardNamed(name, boards);
+  const { board, readImage: read } = boardNamed(name, boards);
   const plan = async (): ReturnType<typeof planFlash> =>
-    planFlash(await readImage(await readImageFile(path, signal), path), board, signal);
+    planFlash(await read(await readImage(named, signal), named.path), board, signal);
   const { chip, unitsTotal, unitsDifferent } = await plans.run(plan, signal);
   return { name, chip: chip.name, unitsTotal, unitsDifferent };
 }

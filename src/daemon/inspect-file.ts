@@ -3,7 +3,7 @@ import type { FileReport } from '../control/file-report.ts';
 import { describeFirmware } from '../firmware/describe-firmware.ts';
 import type { FirmwareDescription } from '../firmware/describe-firmware.ts';
 import { VerificationError } from '../firmware/errors.ts';
-import { openFileSource, requireFile } from '../firmware/file-source.ts';
+import { sourceOf } from '../firmware/file-source.ts';
 import { firmwareOpener } from '../firmware/open-firmware.ts';
 import type { Keyring } from '../firmware/trust/keyring.ts';
 import { realSystem } from '../slots/device-identity.ts';
@@ -18,6 +18,7 @@ import { UpdateError } from '../update/errors.ts';
 import type { FirmwareHeader, FirmwareSource, PayloadHeader } from '../update/ports.ts';
 import { otherSlot } from '../update/slot.ts';
 import { resolveTargets } from '../update/staging/targets.ts';
+import type { NamedFile } from './board-files.ts';
 import { judgeList } from './inspect-list.ts';
 import { bootingTarget } from './wiring/settings.ts';
 import { otherSlots } from './wiring/slot-settings.ts';
@@ -27,13 +28,12 @@ type Obstacle = FileReport['obstacles'][number];
 
 /** Describes a file. Without a gateway (`wiring` undefined), only what the file says of itself. */
 export async function inspectFile(
-  path: string,
+  { path, file }: NamedFile,
   wiring: Wiring | undefined,
   signal: AbortSignal,
   allowDowngrade?: boolean,
 ): Promise<FileReport> {
-  await requireFile(path);
-  const source = openFileSource(path);
+  const source = sourceOf(file);
   if (wiring === undefined) {
     const found = await describeFirmware(source, [], signal);
     return {
@@ -44,6 +44,8 @@ export async function inspectFile(
   }
   const trust = await attempt(async () => wiring.trust.keyring(signal));
   const keyring = trust.value;
+  // first, since a file that is sent can be read again only up to its header
+  const refused = keyring === undefined ? [] : await refusals(source, keyring, wiring, signal);
   const found = await describeFirmware(source, keyring?.keys ?? [], signal);
   const list = await attempt(async () => judgeList(found, keyring, wiring));
   const targets = await attempt(() => targetsFor(found.header, wiring));
@@ -51,7 +53,7 @@ export async function inspectFile(
   const obstacles = [
     ...damageOf(found),
     ...trust.obstacles,
-    ...(keyring === undefined || found.damage !== undefined ? [] : await refusals(source, keyring, wiring, signal)),
+    ...(found.damage === undefined ? refused : []),
     ...(await attempt(() => refuseOtherDevices(found, wiring))).obstacles,
     ...(await attempt(() => refuseByPolicy(found, wiring, allowDowngrade))).obstacles,
     ...holdsOf(found, wiring),

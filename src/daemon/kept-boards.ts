@@ -62,7 +62,7 @@ export class KeptBoards {
    * any other file needs the operator's permission.
    */
   async flash(
-    { board, allowDowngrade, keep }: Omit<InputOf<'flash'>, 'path'>,
+    { board, allowDowngrade, keep }: Omit<InputOf<'flash'>, 'path' | 'file'>,
     file: BoardFile,
     onEvent: OnEvent,
     signal: AbortSignal,

@@ -94,12 +94,12 @@ export class FirmwareError extends defineErrors('FirmwareError', {
   'firmware-changed': sharedErrors['firmware-changed'],
   'checkpoint-stale': sharedErrors['checkpoint-stale'],
   'delta-base': sharedErrors['delta-base'],
-  'file-changed': retry.tryAgain('A file is being written to while it is read.', 'wait until it is complete'),
+  'file-changed': sharedErrors['file-changed'],
   'file-truncated': giveUp.refused(
     'A file is not whole: it ends before what it holds does.',
     'copy it again, and compare its size with that of the original',
   ),
-  'file-unreadable': giveUp.usage('A file cannot be read.', 'check the path: a regular file that root may read'),
+  'file-unreadable': sharedErrors['file-unreadable'],
   'xz-missing': giveUp.failed(
     'The firmware is compressed with xz, and the program xz cannot be started.',
     'install xz-utils, or compress the firmware with zstd',

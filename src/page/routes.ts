@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 
 import type { StatusReport } from '../control/reports.ts';
 import { describeError } from '../system/errors.ts';
+import { openNamedFile } from '../system/files/opened-file.ts';
 import type { Log } from '../system/log/log.ts';
 import type { Door } from './access/door.ts';
 import { requireOurName, requireSamePage } from './access/same-page.ts';
@@ -118,7 +119,8 @@ export class Routes {
     const name = new URL(request.url ?? '', 'http://page').searchParams.get('name') ?? '';
     const begun = Promise.withResolvers<void>();
     const work = async (path: string): Promise<void> => {
-      const end = orders.perform('install', { path });
+      await using file = await openNamedFile(path);
+      const end = orders.perform('install', { path, file });
       operator.said = await orders.soon('install', end);
       begun.resolve();
       await end;

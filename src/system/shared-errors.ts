@@ -17,6 +17,8 @@ export const sharedErrors = {
     'The release was revoked by a list that a trusted key signed.',
     'install another release',
   ),
+  'file-changed': retry.tryAgain('A file is being written to while it is read.', 'wait until it is complete'),
+  'file-unreadable': giveUp.usage('A file cannot be read.', 'check the path: a regular file that you may read'),
   'image-empty': giveUp.protocol('The image is empty.'),
   'writable-by-others': giveUp.configuration(
     'A key, a password, a program, the configuration or the state directory could be changed by others than root: the file, or a folder on the way to it, belongs to somebody else, or others may write there.',

@@ -28,6 +28,8 @@ export class SystemError extends defineErrors('SystemError', {
     'The command that reboots the machine failed.',
     'see who holds it back: systemd-inhibit --list; or what is run: [system] reboot_command. For a staged firmware the agent tries again, after 1, 2, 4 and at most 60 minutes, or with the next look where a person had asked for it; at once: agent reboot',
   ),
+  'file-changed': sharedErrors['file-changed'],
+  'file-unreadable': sharedErrors['file-unreadable'],
   'writable-by-others': sharedErrors['writable-by-others'],
   'user-not-possible': giveUp.configuration(
     'A program cannot run with the rights of the user that the configuration names for it.',

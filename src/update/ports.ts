@@ -28,7 +28,7 @@ export interface ProvisioningService {
   setProperty(propertyId: string, value: unknown, signal: AbortSignal): Promise<void>;
 }
 
-/** A firmware that can be read from its start as often as needed. */
+/** A firmware that can be read from its start as often as needed; of a file that is sent, only its header can. */
 export interface FirmwareSource {
   /** `json-string`: the encoded text as the service sends it. `decoded`: the bytes themselves, as from a file. */
   readonly form: 'json-string' | 'decoded';

@@ -6,7 +6,7 @@ import type { CliContext } from '../context.ts';
 import { renderBoards } from '../screen/pages/render-rows.ts';
 import { follow } from './follow.ts';
 import type { FollowedWork } from './follow.ts';
-import { withNamedFile, wholePath } from './named-file.ts';
+import { wholePath } from './named-file.ts';
 import { sentence, tell } from './tell.ts';
 import { withAgent, withLook } from './with-agent.ts';
 
@@ -77,14 +77,16 @@ async function probeBoard(typed: Typed, context: CliContext): Promise<number> {
 async function flashBoard(typed: Typed, context: CliContext): Promise<number> {
   if (typed.flags.has('plan')) return planBoard(typed, context);
   const input = flashInput(typed, context);
+  await using file = await context.openFile(input.path);
   const work = {
-    begin: (agent, onEvent) => agent.flash(input, onEvent, context.signal),
+    begin: (agent, onEvent) => agent.flash({ ...input, file }, onEvent, context.signal),
     isByHand: true,
+    file,
   } satisfies FollowedWork;
-  return withNamedFile(input.path, async () => follow(work, typed, context));
+  return await follow(work, typed, context);
 }
 
-function flashInput(typed: Typed, context: CliContext): InputOf<'flash'> {
+function flashInput(typed: Typed, context: CliContext): Omit<InputOf<'flash'>, 'file'> {
   return {
     ...boardAndFile(typed, context),
     ...(typed.flags.has('allow-downgrade') && { allowDowngrade: true }),
@@ -94,9 +96,8 @@ function flashInput(typed: Typed, context: CliContext): InputOf<'flash'> {
 
 async function planBoard(typed: Typed, context: CliContext): Promise<number> {
   const input = boardAndFile(typed, context);
-  const plan = await withNamedFile(input.path, async () =>
-    withAgent(context, (agent) => agent.planBoard(input, context.signal)),
-  );
+  await using file = await context.openFile(input.path);
+  const plan = await withAgent(context, (agent) => agent.planBoard({ ...input, file }, context.signal));
   return tell(plan, sentence(describePlan(plan)), typed, context);
 }
 

@@ -2,6 +2,7 @@ import type { OnEvent, OperationOutcome } from '../../control/events.ts';
 import { adviceForHalfWritten } from '../../control/half-written.ts';
 import type { AgentOperations } from '../../control/operations.ts';
 import { exitCodes } from '../../system/errors.ts';
+import type { OpenedFile } from '../../system/files/opened-file.ts';
 import type { Typed } from '../arguments/command.ts';
 import type { CliContext } from '../context.ts';
 import { Detached, LeftHalfWritten } from '../interruption.ts';
@@ -18,6 +19,8 @@ export interface FollowedWork {
   readonly begin: (agent: AgentOperations, onEvent: OnEvent) => Promise<OperationOutcome>;
   /** True if only a person finishes a board that an interruption leaves half written. */
   readonly isByHand?: boolean;
+  /** The file that the daemon gets. It goes on by itself only if it has all of it. */
+  readonly file?: OpenedFile;
   /** True if the person asked for a rollback, which is then a success. A rollback that ends an update is a failure. */
   readonly isRollback?: boolean;
 }
@@ -36,7 +39,7 @@ function goesBack(outcome: OperationOutcome): boolean {
 }
 
 async function run(
-  { begin, isByHand = false }: FollowedWork,
+  { begin, file, isByHand = false }: FollowedWork,
   json: boolean,
   context: CliContext,
 ): Promise<OperationOutcome> {
@@ -55,6 +58,7 @@ async function run(
       });
     } catch (error) {
       if (error !== context.signal.reason) throw error;
+      if (worker === 'daemon' && file?.isRead === false) throw error;
       if (worker === 'daemon') throw new Detached();
       throw (await leftBehind(agent, isByHand)) ?? error;
     }

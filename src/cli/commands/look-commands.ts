@@ -13,7 +13,7 @@ import { renderParagraph } from '../screen/layout.ts';
 import { renderFile } from '../screen/pages/render-file.ts';
 import { renderCheck, renderDoctor } from '../screen/pages/render-reports.ts';
 import { renderHistory, renderSecurityLog, renderStatus, renderStory } from '../screen/pages/render-rows.ts';
-import { withNamedFile, wholePath } from './named-file.ts';
+import { wholePath } from './named-file.ts';
 import { tell } from './tell.ts';
 import { withAgent, withLook } from './with-agent.ts';
 
@@ -132,11 +132,12 @@ async function info(typed: Typed, context: CliContext): Promise<number> {
 
 /** Inspects a file with the agent; on a machine that is no gateway, without a configuration. */
 async function inspect(path: string, context: CliContext): Promise<FileReport> {
+  await using file = await context.openFile(path);
   try {
-    return await withNamedFile(path, async () => withLook(context, (agent) => agent.inspect({ path }, context.signal)));
+    return await withLook(context, (agent) => agent.inspect({ path, file }, context.signal));
   } catch (error) {
     if (!(error instanceof AgentError) || error.exit !== 'configuration') throw error;
-    return { ...(await context.inspect(path, context.signal)), unjudged: error.message };
+    return { ...(await context.inspect({ path, file }, context.signal)), unjudged: error.message };
   }
 }
 

@@ -7,7 +7,7 @@ import type { Command, Typed } from '../arguments/command.ts';
 import type { CliContext } from '../context.ts';
 import { renderParagraph } from '../screen/layout.ts';
 import { follow } from './follow.ts';
-import { withNamedFile, wholePath } from './named-file.ts';
+import { wholePath } from './named-file.ts';
 import { sentence, tell } from './tell.ts';
 import { withAgent } from './with-agent.ts';
 
@@ -133,13 +133,17 @@ async function install(typed: Typed, context: CliContext): Promise<number> {
   const { operands, flags } = typed;
   const [file = ''] = operands;
   const path = wholePath(file, context);
+  await using opened = await context.openFile(path);
   const input = {
     ...installFlags(typed),
     path,
+    file: opened,
     ...(flags.has('allow-downgrade') && { allowDowngrade: true as const }),
   };
-  return withNamedFile(path, async () =>
-    follow({ begin: (agent, onEvent) => agent.install(input, onEvent, context.signal) }, typed, context),
+  return await follow(
+    { begin: (agent, onEvent) => agent.install(input, onEvent, context.signal), file: opened },
+    typed,
+    context,
   );
 }
 

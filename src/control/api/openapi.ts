@@ -50,8 +50,14 @@ function isName(name: string): name is OperationName {
 function operation(name: OperationName, entry: Answered | Followed): Json {
   const inPath = new Set([...entry.path.matchAll(/:(\w+)/g)].map(([, parameter]) => parameter));
   const { properties = {}, required = [] } = jsonSchema(entry.input);
-  const parameters = Object.entries(properties).filter(([member]) => inPath.has(member));
-  const body = Object.fromEntries(Object.entries(properties).filter(([member]) => !inPath.has(member)));
+  const members = Object.entries(properties).map(([member, schema]) => ({
+    member,
+    schema,
+    isInPath: inPath.has(member),
+  }));
+  const parameters = members.filter(({ isInPath }) => isInPath || entry.takesFile === true);
+  const rest = members.filter(({ isInPath }) => !isInPath);
+  const body = Object.fromEntries(rest.map(({ member, schema }) => [member, schema]));
   const needed = required.filter((member) => !inPath.has(member));
   return {
     operationId: name,
@@ -59,13 +65,21 @@ function operation(name: OperationName, entry: Answered | Followed): Json {
     'x-sockets': callersOf(entry).map((caller) => socketNames[caller]),
     ...('output' in entry && entry.members === 'listed' && { description: listedOnly }),
     ...(parameters.length > 0 && {
-      parameters: parameters.map(([member, schema]) => ({ name: member, in: 'path', required: true, schema })),
+      parameters: parameters.map(({ member, schema, isInPath }) => ({
+        name: member,
+        in: isInPath ? 'path' : 'query',
+        required: required.includes(member),
+        schema,
+      })),
     }),
     ...(Object.keys(body).length > 0 && {
-      requestBody: {
-        required: needed.length > 0,
-        content: inJson({ type: 'object', properties: body, required: needed, additionalProperties: false }),
-      },
+      requestBody:
+        entry.takesFile === true
+          ? { required: true, content: { 'application/octet-stream': {} } }
+          : {
+              required: needed.length > 0,
+              content: inJson({ type: 'object', properties: body, required: needed, additionalProperties: false }),
+            },
     }),
     responses: { 200: 'output' in entry ? answer(name) : stream, default: refusal },
   };

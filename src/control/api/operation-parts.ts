@@ -23,7 +23,13 @@ export function identifier() {
 }
 
 export function filePath() {
-  return z.string().startsWith('/').max(4096);
+  return z
+    .string()
+    .startsWith('/')
+    .max(4096)
+    .describe(
+      'Where the client has the file: for logs and history, and to recognize the same order. It is not opened.',
+    );
 }
 
 export function allowDowngrade() {

@@ -5,6 +5,7 @@ import type { z } from 'zod';
 
 import { systemErrorCode } from '../../system/errors.ts';
 import type { AgentError } from '../../system/errors.ts';
+import type { FileContent } from '../../system/files/opened-file.ts';
 import { parseExactly } from '../../system/json-value.ts';
 import { socketNames } from '../access.ts';
 import { isNotPermitted, ReportedFailure } from '../control-errors.ts';
@@ -90,8 +91,9 @@ export function controlClient(socketPath: string, patience: Partial<ControlPatie
 function requestFor(
   entry: Answered | Followed,
   input: OperationInput,
-): Pick<ControlRequest, 'method' | 'path' | 'body'> {
-  const body = { ...input };
+): Pick<ControlRequest, 'method' | 'path' | 'body' | 'file'> {
+  const { file, ...members } = input;
+  const body: Record<string, unknown> = members;
   const segments = entry.path.split('/').map((part) => {
     if (!part.startsWith(':')) return part;
     const name = part.slice(1);
@@ -100,7 +102,17 @@ function requestFor(
   });
   const method = methodOf(entry);
   const path = segments.join('/');
+  if (isFile(file)) {
+    const query = Object.entries(body)
+      .filter(([, value]) => value !== undefined)
+      .map(([name, value]) => `${name}=${encodeURIComponent(String(value))}`);
+    return { method, path: `${path}?${query.join('&')}`, file };
+  }
   return Object.keys(body).length === 0 ? { method, path } : { method, path, body };
+}
+
+function isFile(value: unknown): value is FileContent {
+  return typeof value === 'object' && value !== null && 'read' in value;
 }
 
 async function readReply<T extends z.ZodType>(reply: IncomingMessage, schema: T): Promise<z.output<T>> {

@@ -1,7 +1,11 @@
 import { access } from 'node:fs/promises';
-import { type IncomingMessage, request as httpRequest } from 'node:http';
+import { request as httpRequest } from 'node:http';
+import type { ClientRequest, IncomingMessage } from 'node:http';
+import { promisify } from 'node:util';
 
+import { abortable } from '../../system/abortable.ts';
 import { AgentError, describeError, systemErrorCode } from '../../system/errors.ts';
+import type { FileContent } from '../../system/files/opened-file.ts';
 import { ControlError, isNotPermitted, isSilent } from '../control-errors.ts';
 
 export interface ControlRequest {
@@ -9,6 +13,8 @@ export interface ControlRequest {
   /** The path behind `/v1/`. */
   readonly path: string;
   readonly body?: unknown;
+  /** Sent as the body in place of JSON. */
+  readonly file?: FileContent | undefined;
   /** How long the daemon may be silent, and take for its whole reply, or for the head of one that it tells line by line. */
   readonly silentMs: number;
   readonly isFollowed?: boolean;
@@ -22,17 +28,25 @@ export async function exchange<T>(
   signal: AbortSignal,
 ): Promise<T> {
   signal.throwIfAborted();
+  const { file } = asked;
   const body = asked.body === undefined ? undefined : JSON.stringify(asked.body);
   const request = httpRequest({
     socketPath,
     agent: false,
     method: asked.method,
     path: `/v1/${asked.path}`,
-    headers: { host: 'agent', ...(body !== undefined && { 'content-type': 'application/json' }) },
+    headers: {
+      host: 'agent',
+      ...(body !== undefined && { 'content-type': 'application/json' }),
+      ...(file !== undefined && { 'content-type': 'application/octet-stream' }),
+      ...(file?.sizeBytes !== undefined && { 'content-length': file.sizeBytes }),
+    },
   });
   const replied = Promise.withResolvers<IncomingMessage>();
   let open: { destroy(error: Error): void } = request;
   const cut = (): void => open.destroy(new Error('aborted'));
+  const ended = new AbortController();
+  let sent: Promise<void> | undefined;
   request.on('error', replied.reject);
   request.on('response', replied.resolve);
   request.setTimeout(asked.silentMs, () => open.destroy(silent()));
@@ -40,7 +54,8 @@ export async function exchange<T>(
   const late = setTimeout(() => open.destroy(silent()), asked.silentMs);
   signal.addEventListener('abort', cut, { once: true });
   try {
-    request.end(body);
+    if (file === undefined) request.end(body);
+    else sent = send(file, request, (error) => open.destroy(error), ended.signal);
     const reply = await replied.promise;
     open = reply;
     if (asked.isFollowed === true) clearTimeout(late);
@@ -52,6 +67,24 @@ export async function exchange<T>(
     clearTimeout(late);
     signal.removeEventListener('abort', cut);
     request.destroy();
+    ended.abort();
+    await sent;
+  }
+}
+
+/** Sends a file as far as the daemon takes it; its answer says why it took no more. */
+async function send(
+  file: FileContent,
+  request: ClientRequest,
+  onFailure: (error: AgentError) => void,
+  signal: AbortSignal,
+): Promise<void> {
+  const write = promisify((chunk: Uint8Array, then: (error?: Error | null) => void) => request.write(chunk, then));
+  try {
+    for await (const chunk of file.read(signal)) await abortable(write(chunk), signal);
+    request.end();
+  } catch (error) {
+    if (error instanceof AgentError) onFailure(error);
   }
 }
 

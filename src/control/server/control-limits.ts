@@ -29,7 +29,7 @@ export interface ControlLimits {
 export const controlLimits: ControlLimits = {
   maxWaiting: 32,
   maxAtOnce: 32,
-  maxHeaderBytes: 8 * 1024,
+  maxHeaderBytes: 16 * 1024, // a path in the query may have 4 KiB, three characters for each byte
   maxBodyBytes: MAX_BODY_BYTES,
   headersMs: 5_000,
   requestMs: 10_000,

@@ -19,7 +19,7 @@ import {
   requestTooLarge,
 } from '../control-errors.ts';
 import type { OnEvent } from '../events.ts';
-import { findOperation, methodOf, readInput } from '../find-operation.ts';
+import { findOperation, methodOf, queryOf, readInput } from '../find-operation.ts';
 import type { FoundOperation } from '../find-operation.ts';
 import { agentMetrics } from '../metrics/agent-metrics.ts';
 import { openMetrics, openMetricsType } from '../metrics/render-metrics.ts';
@@ -29,6 +29,7 @@ import { LastingSocket } from './lasting-socket.ts';
 import { answer, follow } from './perform.ts';
 import type { Asked, Performer } from './perform.ts';
 import { readBody } from './read-body.ts';
+import { SentFile } from './sent-file.ts';
 import { refuseSlowRequests, withoutLooking } from './slow-requests.ts';
 
 export interface ControlServerDeps extends Performer {
@@ -65,6 +66,7 @@ class ControlServer implements AsyncDisposable {
   readonly #socket: LastingSocket;
   /** Connections without a request yet, oldest first. */
   readonly #waiting = new Set<Socket>();
+  readonly #slow: ReturnType<typeof refuseSlowRequests>;
   readonly #served = { answered: 0, followed: 0 };
 
   constructor(caller: Caller, deps: ControlServerDeps, signal: AbortSignal) {
@@ -73,7 +75,7 @@ class ControlServer implements AsyncDisposable {
     this.#limits = { ...controlLimits, ...deps.limits };
     this.#signal = signal;
     this.#server = createServer({ maxHeaderSize: this.#limits.maxHeaderBytes, ...withoutLooking });
-    refuseSlowRequests(this.#server, 'connection', this.#limits);
+    this.#slow = refuseSlowRequests(this.#server, 'connection', this.#limits);
     this.#server.maxRequestsPerSocket = 1;
     this.#server.on('connection', (socket: Socket) => this.#admit(socket));
     this.#server.on('request', (request, response) => void this.#serve(request, response));
@@ -107,25 +109,34 @@ class ControlServer implements AsyncDisposable {
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     response.setHeader('connection', 'close');
     response.on('error', () => response.destroy()); // the client went away
+    let file: SentFile | undefined;
     try {
       if (isMetricsRequest(request)) return await this.#answerMetrics(request, response);
       const found = findOperation(request.method ?? '', request.url ?? '');
-      const read = readInput(found, await readJson(request, this.#limits.maxBodyBytes));
+      file = found.entry.takesFile === true ? this.#fileOf(request) : undefined;
+      const members =
+        file === undefined ? await readJson(request, this.#limits.maxBodyBytes) : queryOf(request.url ?? '');
+      const read = readInput(found, members);
       this.#waiting.delete(request.socket);
-      const input = this.#permitted(found, read);
+      const input = this.#permitted(found, file === undefined ? read : { ...read, file });
       this.#note(found, input);
       using _place = this.#takePlace('output' in found.entry ? 'answered' : 'followed');
       const { entry } = found;
       if ('output' in entry) {
-        await this.#answer(response, async (signal) =>
+        await this.#answer(response, file, async (signal) =>
           json(await answer(this.#deps, { ...found, entry, input }, signal)),
         );
-      } else await this.#follow({ ...found, input }, response);
+      } else await this.#follow({ ...found, input }, response, file);
     } catch (error) {
       if (response.destroyed) return;
       const reason = this.#reasonOf(error);
-      await this.#send(response, httpStatus(reason), json({ error: reportError(reason) }));
+      await this.#send(response, httpStatus(reason), json({ error: reportError(reason) }), file);
     }
+  }
+
+  #fileOf(request: IncomingMessage): SentFile {
+    this.#slow.admit(request.socket);
+    return new SentFile(request, this.#limits.stalledMs);
   }
 
   #permitted(found: FoundOperation, input: object): object {
@@ -150,13 +161,17 @@ class ControlServer implements AsyncDisposable {
   async #answerMetrics(request: IncomingMessage, response: ServerResponse): Promise<void> {
     this.#waiting.delete(request.socket);
     using _place = this.#takePlace('answered');
-    await this.#answer(response, async (signal) => ({
+    await this.#answer(response, undefined, async (signal) => ({
       type: openMetricsType,
       text: openMetrics(await agentMetrics(this.#deps.operations, signal)),
     }));
   }
 
-  async #answer(response: ServerResponse, work: (signal: AbortSignal) => Promise<Reply>): Promise<void> {
+  async #answer(
+    response: ServerResponse,
+    file: SentFile | undefined,
+    work: (signal: AbortSignal) => Promise<Reply>,
+  ): Promise<void> {
     this.#signal.throwIfAborted();
     const ending = new AbortController();
     const stop = (): void => ending.abort(this.#signal.reason);
@@ -164,30 +179,31 @@ class ControlServer implements AsyncDisposable {
     response.once('close', () => ending.abort(clientGone));
     this.#signal.addEventListener('abort', stop, { once: true });
     try {
-      await this.#send(response, 200, await work(ending.signal));
+      await this.#send(response, 200, await work(ending.signal), file);
     } finally {
       clearTimeout(deadline);
       this.#signal.removeEventListener('abort', stop);
     }
   }
 
-  async #follow(asked: Asked, response: ServerResponse): Promise<void> {
+  async #follow(asked: Asked, response: ServerResponse, file: SentFile | undefined): Promise<void> {
     const gone = new AbortController();
     response.once('close', () => gone.abort(clientGone));
     using stream = new EventStream(response, this.#limits);
     try {
       const onEvent: OnEvent = (event) => stream.send({ kind: 'event', event });
       const outcome = await follow(this.#deps, asked, onEvent, gone.signal);
-      await stream.end({ kind: 'result', outcome });
+      await stream.end({ kind: 'result', outcome }, file);
     } catch (error) {
-      await stream.end({ kind: 'error', error: reportError(this.#reasonOf(error)) });
+      await stream.end({ kind: 'error', error: reportError(this.#reasonOf(error)) }, file);
     }
   }
 
-  async #send(response: ServerResponse, status: number, { type, text }: Reply): Promise<void> {
-    response.writeHead(status, { 'content-type': type, 'cache-control': 'no-store' });
+  async #send(response: ServerResponse, status: number, { type, text }: Reply, file?: SentFile): Promise<void> {
+    const length = Buffer.byteLength(text); // a client that still sends a file sees the end of its reply by it
+    response.writeHead(status, { 'content-type': type, 'content-length': length, 'cache-control': 'no-store' });
     response.write(text);
-    await endResponse(response, this.#limits.stalledMs);
+    await endResponse(response, this.#limits.stalledMs, file);
   }
 
   #note({ name, entry }: FoundOperation, input: object): void {

@@ -1,7 +1,9 @@
+import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 
 import type { StreamLine } from '../events.ts';
 import type { ControlLimits } from './control-limits.ts';
+import type { SentFile } from './sent-file.ts';
 
 export type StreamLimits = Pick<ControlLimits, 'aliveMs' | 'stalledMs' | 'maxBacklogBytes'>;
 
@@ -32,10 +34,10 @@ export class EventStream implements Disposable {
   }
 
   /** Sends the last line. Resolves when the client has everything, or was dropped. */
-  async end(line: StreamLine): Promise<void> {
+  async end(line: StreamLine, file?: SentFile): Promise<void> {
     clearInterval(this.#alive);
     this.#write(line);
-    await endResponse(this.#response, this.#limits.stalledMs);
+    await endResponse(this.#response, this.#limits.stalledMs, file);
   }
 
   [Symbol.dispose](): void {
@@ -60,13 +62,18 @@ export class EventStream implements Disposable {
   }
 }
 
-/** Ends a response. A client that does not read it in time is dropped. */
-export async function endResponse(response: ServerResponse, stalledMs: number): Promise<void> {
+/**
+ * Ends a response. A client that does not read it in time is dropped. One that still sends a file goes away when it has
+ * read the response; if the connection ended before, the response could be lost.
+ */
+export async function endResponse(response: ServerResponse, stalledMs: number, file?: SentFile): Promise<void> {
   if (response.destroyed) return;
-  const closed = Promise.withResolvers<void>();
+  const closed = new AbortController();
   const timer = setTimeout(() => response.destroy(), stalledMs);
-  response.once('close', closed.resolve);
+  const end = once(response, 'close');
+  response.once('close', () => closed.abort());
+  await file?.discard(closed.signal).catch(() => {});
   response.end();
-  await closed.promise;
+  await end;
   clearTimeout(timer);
 }

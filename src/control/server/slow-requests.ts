@@ -20,12 +20,13 @@ export const withoutLooking = {
 
 /**
  * Emits `clientError`, as Node would, for each connection whose request is too slow. Without connections no timer runs.
+ * `admit` takes the deadline from a connection whose body may take its time.
  */
 export function refuseSlowRequests(
   server: Server,
   admitted: 'connection' | 'secureConnection',
   { headersMs, requestMs }: RequestDeadlines,
-): void {
+): { readonly admit: (socket: Socket) => void } {
   const timers = new WeakMap<Socket, { readonly sinceMs: number; timer: NodeJS.Timeout | undefined }>();
   const refuse = (socket: Socket): void => {
     socket.on('error', () => socket.destroy());
@@ -47,6 +48,7 @@ export function refuseSlowRequests(
       if (!request.complete) refuse(socket);
     }, leftMs);
   });
+  return { admit: (socket) => clearTimeout(timers.get(socket)?.timer) };
 }
 
 /** The code that Node uses. */

@@ -3,13 +3,13 @@ import { basename } from 'node:path';
 
 import { AgentError, describeError, systemErrorCode } from '../../system/errors.ts';
 import { replaceFileDurably } from '../../system/files/durable-file.ts';
+import { openNamedFile } from '../../system/files/opened-file.ts';
 import { readOutsideFile } from '../../system/files/outside-file.ts';
 import { PublicKeyError, readPublicKey } from '../../system/files/public-key.ts';
 import { readEnvelope } from '../artifact/envelope.ts';
 import { TarReader } from '../artifact/tar/tar-reader.ts';
 import { ByteReader } from '../byte-reader.ts';
 import { FirmwareError, VerificationError } from '../errors.ts';
-import { openFileSource } from '../file-source.ts';
 import { fromFile, joinRevoked, MAX_LIST_BYTES, parseTrustListFile, trustListFile } from './trust-list.ts';
 import type { TrustListFile } from './trust-list.ts';
 
@@ -149,8 +149,8 @@ async function readKey(file: string): ReturnType<typeof readPublicKey> {
 /** The digest of a release: given as such, or of an artifact file, whoever signed it. */
 async function digestOf(text: string): Promise<string> {
   if (isDigest(text)) return text;
-  await using transfer = await openFileSource(text).open(undefined, new AbortController().signal);
-  await using bytes = new ByteReader(transfer.chunks, text);
+  await using file = await openNamedFile(text);
+  await using bytes = new ByteReader(file.read(new AbortController().signal), text);
   return (await readEnvelope(new TarReader(bytes, text), { keys: [], allowUnsigned: true })).digest;
 }
 

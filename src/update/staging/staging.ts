@@ -80,7 +80,10 @@ export class Staging {
     const onRetry = (error: AgentError, delayMs: number): void =>
       log.warn({ code: error.code, delayMs: Math.round(delayMs) }, `staging starts over: ${error.message}`);
     try {
-      return await retry(() => this.#stageOnce(signal), STAGING_RETRIES, { clock, random, onRetry }, signal);
+      // a file is sent once, by an operator who can send it again
+      const isFile = this.#order.source.form === 'decoded';
+      const policy = isFile ? { ...STAGING_RETRIES, attempts: 1 } : STAGING_RETRIES;
+      return await retry(() => this.#stageOnce(signal), policy, { clock, random, onRetry }, signal);
     } catch (error) {
       if (error instanceof AgentError) await this.#recordFailure(error);
       throw error;

@@ -1,7 +1,7 @@
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { request } from 'node:http';
+import { connect } from 'node:net';
 import type { Socket } from 'node:net';
 import { join } from 'node:path';
 
@@ -97,38 +97,30 @@ port = "/dev/no-port"
 protocol = "stk500v1"
 `;
 
-/** A member of the group asks four times what flashing this file would change, and goes away. */
-function plan(name: string, make: (place: string) => string): Attack {
-  let file = '';
+/** An operator asks four times what flashing this file would change, sends it like this, and goes away. */
+function plan(name: string, send: (socket: Socket) => void): Attack {
   return {
     name,
     isSeen: () => true,
-    prepare: async (place) => {
-      file = make(place);
-      return { toml: meter };
-    },
+    prepare: async () => ({ toml: meter }),
     act: async (socketPath) => {
-      const asked = Array.from({ length: 4 }, async () => ask(socketPath, { path: file }));
-      await Promise.all(asked);
+      await Promise.all(Array.from({ length: 4 }, async () => ask(socketPath, send)));
     },
   };
 }
 
 const CLIENT_PATIENCE_MS = 3_000;
 
-async function ask(socketPath: string, body: object): Promise<void> {
-  const sent = request({ socketPath, method: 'POST', path: '/v1/boards/meter/plan', agent: false });
-  sent.setTimeout(CLIENT_PATIENCE_MS, () => sent.destroy());
-  sent.on('response', (reply) => reply.resume());
-  sent.on('error', () => {});
-  sent.end(JSON.stringify(body));
-  await once(sent, 'close');
-}
-
-function fifo(place: string): string {
-  const path = join(place, 'fifo');
-  execFileSync('mkfifo', [path]);
-  return path;
+async function ask(path: string, send: (socket: Socket) => void): Promise<void> {
+  const socket = connect({ path });
+  const patience = setTimeout(() => socket.destroy(), CLIENT_PATIENCE_MS);
+  socket.on('data', () => {});
+  socket.on('error', () => {});
+  socket.write('POST /v1/boards/meter/plan?path=/x.hex HTTP/1.1\r\nhost: agent\r\n');
+  socket.write('transfer-encoding: chunked\r\n\r\n');
+  send(socket);
+  await once(socket, 'close');
+  clearTimeout(patience);
 }
 
 /** Each was seen to stop the daemon, or to fill it, before there was a bound. */
@@ -175,6 +167,11 @@ export const attacks: readonly Attack[] = [
     String.raw`, pattern = '^(\w+\s?)*=(\d+)$'`,
   ),
   serial('with a device that prints without an end', 'yes 1', ''),
-  plan('whose group names a pipe as an image', fifo),
-  plan('whose group names a device without an end as an image', () => '/dev/zero'),
+  plan('whose operator sends nothing of an image', () => {}),
+  plan('whose operator sends an image without an end', (socket) =>
+    pour(socket, Buffer.from(`10000\r\n${'\0'.repeat(65_536)}\r\n`), Number.POSITIVE_INFINITY),
+  ),
+  plan('whose operator sends an image in pieces of a byte', (socket) =>
+    pour(socket, Buffer.from('1\r\n:\r\n'.repeat(10_000)), Number.POSITIVE_INFINITY),
+  ),
 ];

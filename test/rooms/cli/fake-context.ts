@@ -4,7 +4,7 @@ import { runCommand } from '../../../src/cli/run.ts';
 import type { AgentOperations } from '../../../src/control/operations.ts';
 import { errorCodes, explainCode } from '../../../src/error-catalogue.ts';
 import type { Clock } from '../../../src/system/time/clock.ts';
-import { fakeAgent } from './fake-operations.ts';
+import { fakeAgent, fakeFile } from './fake-operations.ts';
 
 export const noon = Date.parse('2026-03-01T12:00:00.000Z');
 
@@ -66,7 +66,8 @@ export function fakeContext({ daemon, alone, columns, ...wanted }: FakeWorld = {
     connect: async () => daemon,
     look: async () => ({ ...(alone ?? fakeAgent()), [Symbol.asyncDispose]: async () => {} }),
     local: async () => ({ ...(alone ?? fakeAgent()), [Symbol.asyncDispose]: async () => {} }),
-    inspect: async (file) => ({ file, kind: 'image', signature: 'none', payloads: [], obstacles: [] }),
+    openFile: async () => fakeFile(),
+    inspect: async ({ path }) => ({ file: path, kind: 'image', signature: 'none', payloads: [], obstacles: [] }),
     runDaemon: async () => 0,
     explain: async (code) => explainCode(code),
     errorCodes: async () => errorCodes(),

@@ -2,6 +2,7 @@ import type { OnEvent, OperationOutcome } from '../../../src/control/events.ts';
 import type { AgentOperations, OutputOf } from '../../../src/control/operations.ts';
 import type { BoardReport, CheckReport, StatusReport } from '../../../src/control/reports.ts';
 import type { TelemetryStatus } from '../../../src/control/telemetry-protocol.ts';
+import type { OpenedFile } from '../../../src/system/files/opened-file.ts';
 
 export const calmStatus: StatusReport = {
   agentVersion: '0.1.0',
@@ -223,6 +224,21 @@ export const installCheck: CheckReport = {
   reason: 'the service names another version than the installed one',
 };
 
+/** A file that needs no disk. It is sent in pieces of this size. */
+export function fakeFile(content: Uint8Array | string = 'firmware', pieceBytes = 65_536): OpenedFile {
+  const bytes = Buffer.from(content);
+  const file = {
+    isRead: false,
+    sizeBytes: bytes.byteLength,
+    read: async function* (): AsyncGenerator<Uint8Array> {
+      for (let at = 0; at < bytes.byteLength; at += pieceBytes) yield bytes.subarray(at, at + pieceBytes);
+      file.isRead = true;
+    },
+    [Symbol.asyncDispose]: async () => {},
+  };
+  return file;
+}
+
 /** What a test wants of the agent; everything else answers peacefully and is written down, with its input. */
 export type FakeAgent = AgentOperations & { readonly calls: readonly (readonly [string, object])[] };
 
@@ -267,7 +283,8 @@ export function fakeAgent(wanted: Partial<AgentOperations> = {}): FakeAgent {
     ([name, call]) => [
       name,
       (input: object, ...more: unknown[]) => {
-        calls.push([name, input]);
+        const { file: _, ...said }: object & { readonly file?: unknown } = input;
+        calls.push([name, said]);
         return call(input, ...more);
       },
     ],

@@ -36,7 +36,7 @@ test('what Node reads of its surroundings is not for whoever starts the agent to
   expect(existsSync(join(folder, 'coverage'))).toBe(false);
 });
 
-// Seen: a command of root, which goes on with the agent's user, was opened to whoever runs as that user, with root's terminal.
+// Seen: SIGUSR1 opened a debugger of root's program for every local user.
 test('is opened to no debugger by a signal', async () => {
   const agent = spawn(launcher, ['setup', '--config', join(folder, 'config.toml')], {
     stdio: ['pipe', 'ignore', 'pipe'],

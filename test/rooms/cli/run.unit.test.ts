@@ -319,6 +319,21 @@ describe('Ctrl-C', () => {
     expect(err).toBe('agent: interrupted; the daemon goes on with it\n       see where it stands: agent status\n');
   });
 
+  test('does not say that the daemon goes on with a file that it has only in part', async () => {
+    const operation = new ConductedOperation();
+    const daemon = fakeAgent({
+      install: async ({ file }, onEvent, signal) => {
+        await file.read(signal)[Symbol.asyncIterator]().next();
+        return operation.run(onEvent, signal);
+      },
+    });
+    const controller = new AbortController();
+    const ending = type('install a.mender', { daemon, signal: controller.signal });
+    await operation.begun;
+    controller.abort(new Interruption('SIGINT'));
+    expect(await ending).toMatchObject({ exitCode: 130, err: 'agent: interrupted\n' });
+  });
+
   test('ends what this process does', async () => {
     const { exitCode, err } = await interrupted('--update-now', 'alone');
     expect(exitCode).toBe(130);

@@ -7,7 +7,7 @@ import type { Caller } from '../../../src/control/access.ts';
 import { controlClient } from '../../../src/control/client/control-client.ts';
 import { operationTable } from '../../../src/control/operations.ts';
 import type { AgentOperations } from '../../../src/control/operations.ts';
-import { fakeAgent } from '../cli/fake-operations.ts';
+import { fakeAgent, fakeFile } from '../cli/fake-operations.ts';
 import { controlRig, forever, rawConnection } from './control-rig.ts';
 import type { ControlRig } from './control-rig.ts';
 
@@ -33,7 +33,7 @@ const looks: readonly (readonly [string, (agent: AgentOperations) => Promise<unk
 const operations: readonly (readonly [string, (agent: AgentOperations) => Promise<unknown>])[] = [
   ['check', (agent) => agent.check({}, forever)],
   ['doctor', (agent) => agent.doctor({}, forever)],
-  ['inspect', (agent) => agent.inspect({ path: '/a' }, forever)],
+  ['inspect', (agent) => agent.inspect({ path: '/a', file: fakeFile() }, forever)],
   ['securityLog', (agent) => agent.securityLog({}, forever)],
   ['activate', (agent) => agent.activate({}, forever)],
   ['reboot', (agent) => agent.reboot({}, forever)],
@@ -45,14 +45,14 @@ const operations: readonly (readonly [string, (agent: AgentOperations) => Promis
   ['trySensor', (agent) => agent.trySensor({ name: 'sensors[0]' }, forever)],
   ['flushSpool', (agent) => agent.flushSpool({}, forever)],
   ['probeBoard', (agent) => agent.probeBoard({ board: 'm' }, forever)],
-  ['planBoard', (agent) => agent.planBoard({ board: 'm', path: '/a' }, forever)],
+  ['planBoard', (agent) => agent.planBoard({ board: 'm', path: '/a', file: fakeFile() }, forever)],
   ['resetBoard', (agent) => agent.resetBoard({ board: 'm' }, forever)],
   ['update', (agent) => agent.update(options, ignore, forever)],
-  ['install', (agent) => agent.install({ path: '/a', ...options }, ignore, forever)],
+  ['install', (agent) => agent.install({ path: '/a', file: fakeFile(), ...options }, ignore, forever)],
   ['commit', (agent) => agent.commit({}, ignore, forever)],
   ['rollback', (agent) => agent.rollback(options, ignore, forever)],
   ['cancel', (agent) => agent.cancel({}, ignore, forever)],
-  ['flash', (agent) => agent.flash({ board: 'm', path: '/a' }, ignore, forever)],
+  ['flash', (agent) => agent.flash({ board: 'm', path: '/a', file: fakeFile() }, ignore, forever)],
   ['restore', (agent) => agent.restore({ board: 'm' }, ignore, forever)],
 ];
 
@@ -100,8 +100,10 @@ describe('an operator', () => {
     const agent = fakeAgent();
     await using rig = await controlRig(agent);
     const older = { path: '/a', ...options, allowDowngrade: true as const };
-    await expect(at(rig, 'operators').install(older, ignore, forever)).rejects.toMatchObject(refusal);
-    await at(rig, 'root').install(older, ignore, forever);
+    await expect(at(rig, 'operators').install({ ...older, file: fakeFile() }, ignore, forever)).rejects.toMatchObject(
+      refusal,
+    );
+    await at(rig, 'root').install({ ...older, file: fakeFile() }, ignore, forever);
     expect(agent.calls).toEqual([['install', older]]);
   });
 
@@ -110,9 +112,9 @@ describe('an operator', () => {
     const agent = fakeAgent();
     await using rig = await controlRig(agent);
     for (const caller of ['operators', 'root'] as const) {
-      await at(rig, caller).install({ path: '/a', ...options }, ignore, forever);
-      await at(rig, caller).flash({ board: 'm', path: '/a' }, ignore, forever);
-      await at(rig, caller).inspect({ path: '/a' }, forever);
+      await at(rig, caller).install({ path: '/a', file: fakeFile(), ...options }, ignore, forever);
+      await at(rig, caller).flash({ board: 'm', path: '/a', file: fakeFile() }, ignore, forever);
+      await at(rig, caller).inspect({ path: '/a', file: fakeFile() }, forever);
     }
     const judged = agent.calls.map(([name, input]) => [name, (input as { allowDowngrade?: boolean }).allowDowngrade]);
     const names = ['install', 'flash', 'inspect'];
@@ -122,7 +124,7 @@ describe('an operator', () => {
 
 test('the log says who asked for what, with the file and the force, and no value', async () => {
   await using rig = await controlRig();
-  await at(rig, 'operators').install({ path: '/usb/a.mender', ...options }, ignore, forever);
+  await at(rig, 'operators').install({ path: '/usb/a.mender', file: fakeFile(), ...options }, ignore, forever);
   await at(rig, 'members').setProperty({ id: 'setpoint', value: 'hidden' }, forever);
   const [install = '', property = ''] = rig.log.lines;
   expect(install).toContain('"caller":"operators","operation":"install","path":"/usb/a.mender","force":true');

@@ -1,10 +1,19 @@
+import { buffer } from 'node:stream/consumers';
+
 import { describe, expect, test } from 'vitest';
 
 import type { OperationEvent, OperationOutcome } from '../../../src/control/events.ts';
 import { withCheckedInput } from '../../../src/control/make-operations.ts';
 import type { AgentOperations } from '../../../src/control/operations.ts';
 import { AgentError } from '../../../src/system/errors.ts';
-import { calmStatus, ConductedOperation, fakeAgent, installCheck, troubledStatus } from '../cli/fake-operations.ts';
+import {
+  calmStatus,
+  ConductedOperation,
+  fakeAgent,
+  installCheck,
+  troubledStatus,
+  fakeFile,
+} from '../cli/fake-operations.ts';
 import { controlRig, forever } from './control-rig.ts';
 
 interface Reached extends AsyncDisposable {
@@ -52,7 +61,7 @@ describe.each(ways)('the agent’s operations %s', (_name, reach) => {
     await expect(agent.hold({ reason: long }, forever)).rejects.toMatchObject(refused);
     await expect(agent.hold({ durationMs: -1 }, forever)).rejects.toMatchObject(refused);
     await expect(agent.forget({ version: '' }, forever)).rejects.toMatchObject(refused);
-    const flashing = agent.flash({ board: 'meter', path: 'a.hex' }, () => {}, forever);
+    const flashing = agent.flash({ board: 'meter', path: 'a.hex', file: fakeFile() }, () => {}, forever);
     await expect(flashing).rejects.toMatchObject(refused);
     for (const odd of ['\u001B[2J', 'a\u0007', 'a\n', '\u202Ea', '\u2066a']) {
       await expect(agent.hold({ reason: odd }, forever)).rejects.toMatchObject(refused);
@@ -72,12 +81,12 @@ describe.each(ways)('the agent’s operations %s', (_name, reach) => {
     const file = { board: 'meter', path: '/tmp/a ü.hex' };
     const point = { event: 'temperature', value: -0.5, at: '2026-03-01T14:05:09.000Z' };
     await agent.update(options, () => {}, forever);
-    await agent.install({ path: '/media/usb/a ü.mender', ...options }, () => {}, forever);
+    await agent.install({ path: '/media/usb/a ü.mender', file: fakeFile(), ...options }, () => {}, forever);
     await agent.rollback(options, () => {}, forever);
     await agent.commit({}, () => {}, forever);
     await agent.probeBoard({ board: 'meter' }, forever);
-    await agent.planBoard(file, forever);
-    await agent.flash(file, () => {}, forever);
+    await agent.planBoard({ ...file, file: fakeFile() }, forever);
+    await agent.flash({ ...file, file: fakeFile() }, () => {}, forever);
     await agent.restore({ board: 'meter' }, () => {}, forever);
     await agent.resetBoard({ board: 'meter' }, forever);
     await agent.property({ id: 'a/b ü' }, forever);
@@ -103,6 +112,19 @@ describe.each(ways)('the agent’s operations %s', (_name, reach) => {
       ['sendDatapoints', { points: [{ ...point, class: 'urgent' }] }],
       ['forget', { version: 'v1' }],
     ]);
+  });
+
+  test.each([0, 1, 3_000_000])('read a file of %i bytes as it is, and its beginning twice', async (sizeBytes) => {
+    const content = Buffer.from(Array.from({ length: sizeBytes }, (_, index) => index >>> 4));
+    const seen: Buffer[] = [];
+    const install: AgentOperations['install'] = async ({ file }, _onEvent, signal) => {
+      for (let turn = 0; turn < 2; turn += 1) seen.push(await buffer(file.read(signal)));
+      return { kind: 'up-to-date', version: String(file.sizeBytes) };
+    };
+    await using reached = await reach(fakeAgent({ install }));
+    const input = { path: '/a', file: fakeFile(content), ...options };
+    expect(await reached.agent.install(input, () => {}, forever)).toMatchObject({ version: String(sizeBytes) });
+    expect(seen.map((bytes) => bytes.equals(content))).toEqual([true, true]);
   });
 
   test.each<OperationOutcome>([

@@ -6,7 +6,7 @@ import { afterEach, describe, expect, test, vi } from 'vitest';
 import type { OperationEvent } from '../../../src/control/events.ts';
 import type { AgentOperations } from '../../../src/control/operations.ts';
 import { endResponse, EventStream } from '../../../src/control/server/event-stream.ts';
-import { ConductedOperation, fakeAgent } from '../cli/fake-operations.ts';
+import { ConductedOperation, fakeAgent, fakeFile } from '../cli/fake-operations.ts';
 import { controlRig, forever, rawConnection, requestText, runDirectory, type ControlRig } from './control-rig.ts';
 
 afterEach(() => {
@@ -71,9 +71,9 @@ describe('an operation', () => {
     const updating = rig.client.update(asUsual, () => {}, forever);
     await operation.begun;
     const busy = { code: 'agent-busy', exit: 'tryAgain' };
-    await expect(rig.client.install({ path: '/release.mender', ...asUsual }, () => {}, forever)).rejects.toMatchObject(
-      busy,
-    );
+    await expect(
+      rig.client.install({ path: '/release.mender', file: fakeFile(), ...asUsual }, () => {}, forever),
+    ).rejects.toMatchObject(busy);
     await expect(rig.client.update({ ...asUsual, force: true }, () => {}, forever)).rejects.toMatchObject(busy);
     await expect(rig.client.restore({ board: 'meter' }, () => {}, forever)).rejects.toMatchObject(busy);
     await expectAlive(rig);
@@ -165,7 +165,7 @@ describe('a hostile client', () => {
     ['another protocol', 'SSH-2.0-client\r\n\r\n', { status: '400', code: 'control-request-invalid' }],
     [
       'huge headers',
-      `GET /v1/status HTTP/1.1\r\nhost: a\r\nx: ${'x'.repeat(10_000)}\r\n\r\n`,
+      `GET /v1/status HTTP/1.1\r\nhost: a\r\nx: ${'x'.repeat(20_000)}\r\n\r\n`,
       { status: '431', code: 'control-request-too-large' },
     ],
     [

@@ -6,6 +6,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { FileReport } from '../../../src/control/file-report.ts';
 import { inspectFile } from '../../../src/daemon/inspect-file.ts';
 import type { TrustListFile } from '../../../src/firmware/trust/trust-list.ts';
+import { openNamedFile } from '../../../src/system/files/opened-file.ts';
 import { FileGateway } from '../../stand-ins/machine/file-gateway.ts';
 import { startStandIn } from '../../stand-ins/service/stand-in.ts';
 import { buildArtifact } from '../firmware/artifact/build-artifact.ts';
@@ -162,7 +163,9 @@ test('without a configuration it says what the file says of itself', async () =>
   const report = await info();
   expect(report).toMatchObject({ name: '1.0.0', signature: 'unknown-key', obstacles: [] });
   expect(report.unjudged).toContain('config.toml');
-  expect(await inspectFile(file, undefined, AbortSignal.timeout(10_000))).toMatchObject({
+  await using opened = await openNamedFile(file);
+  const named = { path: file, file: opened };
+  expect(await inspectFile(named, undefined, AbortSignal.timeout(10_000))).toMatchObject({
     deviceTypes: ['demo-gateway'],
     payloads: [{ fileName: 'rootfs.ext4', sizeBytes: imageBytes }],
   });

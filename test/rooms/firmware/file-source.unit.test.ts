@@ -5,7 +5,8 @@ import { join } from 'node:path';
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 
-import { openFileSource } from '../../../src/firmware/file-source.ts';
+import { sourceOf } from '../../../src/firmware/file-source.ts';
+import { openNamedFile } from '../../../src/system/files/opened-file.ts';
 import { gathered } from './chunks.ts';
 import { Bench, failureOf } from './staging.ts';
 
@@ -29,7 +30,8 @@ beforeEach(() => {
 });
 
 test('a file is given as it is, as often as wanted', async () => {
-  const source = openFileSource(path);
+  await using file = await openNamedFile(path);
+  const source = sourceOf(file);
   expect(source.form).toBe('decoded');
   for (let turn = 0; turn < 2; turn += 1) {
     await using transfer = await source.open(undefined, never);
@@ -40,7 +42,8 @@ test('a file is given as it is, as often as wanted', async () => {
 
 test('an image in a file is staged', async () => {
   const bench = new Bench();
-  await bench.stage(openFileSource(path));
+  await using file = await openNamedFile(path);
+  await bench.stage(sourceOf(file));
   expect(bench.slot.finished?.equals(content)).toBe(true);
 });
 
@@ -50,7 +53,8 @@ describe('a file that changes while it is read', () => {
     ['shrinks', shrinkUnseen],
     ['is written anew', () => utimesSync(path, 1, 1)],
   ])('and %s is no firmware', async (_, change) => {
-    await using transfer = await openFileSource(path).open(undefined, never);
+    await using file = await openNamedFile(path);
+    await using transfer = await sourceOf(file).open(undefined, never);
     const chunks = transfer.chunks[Symbol.asyncIterator]();
     await chunks.next();
     change();
@@ -70,7 +74,7 @@ test('what is no readable file is refused without waiting', async () => {
   const pipe = join(folder, 'pipe');
   execFileSync('mkfifo', [pipe]);
   for (const wrong of [join(folder, 'missing'), folder, pipe]) {
-    const failure = await failureOf(openFileSource(wrong).open(undefined, never));
+    const failure = await failureOf(openNamedFile(wrong));
     expect(failure).toMatchObject({ code: 'file-unreadable', exit: 'usage' });
     expect(failure?.message).toContain(wrong);
   }
@@ -78,7 +82,8 @@ test('what is no readable file is refused without waiting', async () => {
 
 test('an aborted signal ends it with its reason', async () => {
   const controller = new AbortController();
-  await using transfer = await openFileSource(path).open(undefined, controller.signal);
+  await using file = await openNamedFile(path);
+  await using transfer = await sourceOf(file).open(undefined, controller.signal);
   controller.abort(new Error('stop'));
   await expect(gathered(transfer.chunks)).rejects.toThrow('stop');
 });

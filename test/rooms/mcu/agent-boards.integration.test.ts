@@ -181,7 +181,9 @@ describe.each(howMuch<readonly (typeof ways)[number][]>(ways, [ways[0]]))('agent
     await expect
       .poll(() => failing('probe', 'metre'), { timeout: 60_000 })
       .toMatch(/^64: .*no board metre .*meter, relay/);
-    expect(await failing('flash', 'meter', 'nothing.hex')).toMatch(/^64: .*nothing\.hex cannot be read/);
+    expect(await failing('flash', 'meter', 'nothing.hex')).toMatch(
+      /^64: .*cannot read .*nothing\.hex: there is no such file/,
+    );
     expect(await failing('probe', 'relay')).toMatch(/^74: .*relay: /);
     expect(await failing('restore', 'meter')).toMatch(/^77: .*nothing is kept/);
     const signal = AbortSignal.timeout(60_000);

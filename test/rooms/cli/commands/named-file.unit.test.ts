@@ -5,45 +5,48 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
 import type { AgentOperations } from '../../../../src/control/operations.ts';
-import { FirmwareError } from '../../../../src/firmware/errors.ts';
+import { openNamedFile } from '../../../../src/system/files/opened-file.ts';
 import { type as typeAt } from '../fake-context.ts';
 import { fakeAgent } from '../fake-operations.ts';
 
+const openFile = openNamedFile;
 let folder: string;
 let file: string;
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'named-'));
   file = join(folder, "the owner's.mender");
-  await writeFile(file, '');
+  await writeFile(file, 'firmware');
 });
 afterAll(async () => rm(folder, { recursive: true }));
 
-/** An agent in another /tmp. */
-function blindAgent(error = new FirmwareError('file-unreadable', 'there is no such file')): AgentOperations {
-  const fail = async (): Promise<never> => {
-    throw error;
+const commands = [[['install']], [['info']], [['mcu', 'flash', 'meter']], [['mcu', 'flash', '--plan', 'meter']]];
+
+/** An agent that reads the file that it gets. */
+function reader(read: string[]): AgentOperations {
+  const agent = fakeAgent();
+  const take = async ({ file: taken }: { readonly file: AsyncIterableOf }): Promise<void> => {
+    for await (const chunk of taken.read(new AbortController().signal)) read.push(Buffer.from(chunk).toString());
   };
-  return { ...fakeAgent(), install: fail, inspect: fail, flash: fail, planBoard: fail };
+  return {
+    ...agent,
+    install: async (input, ...more) => take(input).then(async () => agent.install(input, ...more)),
+    inspect: async (input, ...more) => take(input).then(async () => agent.inspect(input, ...more)),
+    flash: async (input, ...more) => take(input).then(async () => agent.flash(input, ...more)),
+    planBoard: async (input, ...more) => take(input).then(async () => agent.planBoard(input, ...more)),
+  };
 }
 
-// Seen: "there is no such file" of a file in /tmp, which lies there for everybody but the agent.
-test.each([[['install']], [['info']], [['mcu', 'flash', 'meter']], [['mcu', 'flash', '--plan', 'meter']]])(
-  'agent %j says that only the agent cannot read the file, and what to type',
-  async (words) => {
-    const { exitCode, err } = await typeAt([...words, file], { daemon: blindAgent(), columns: 400 });
-    expect(exitCode).toBe(64);
-    expect(err).toContain(`the agent cannot read ${file}, which you can`);
-    expect(err).toContain(`install -m 644 '${folder}/the owner'\\''s.mender' /srv/`);
-  },
-);
+type AsyncIterableOf = Parameters<AgentOperations['install']>[0]['file'];
 
-test('a file that is not there is not there', async () => {
-  const { exitCode, err } = await typeAt(['install', join(folder, 'no')], { daemon: blindAgent() });
-  expect([exitCode, err]).toEqual([64, expect.stringContaining('(file-unreadable)')]);
+test.each(commands)('agent %j opens the file itself', async (words) => {
+  const read: string[] = [];
+  const { exitCode } = await typeAt([...words, file], { daemon: reader(read), openFile });
+  expect([exitCode, read]).toEqual([0, ['firmware']]);
 });
 
-test('a disk that fails is told as that', async () => {
-  const broken = new FirmwareError('file-unreadable', 'EIO', { exit: 'disk' });
-  const { exitCode, err } = await typeAt(['install', file], { daemon: blindAgent(broken) });
-  expect([exitCode, err]).toEqual([74, expect.stringContaining('EIO')]);
+test.each(commands)('agent %j asks no agent about a file that it cannot open', async (words) => {
+  const daemon = fakeAgent();
+  const { exitCode, err } = await typeAt([...words, join(folder, 'no')], { daemon, openFile });
+  expect([exitCode, err]).toEqual([64, expect.stringMatching(/there is no such file\s+\(file-unreadable\)/)]);
+  expect(daemon.calls).toEqual([]);
 });

@@ -39,6 +39,7 @@ afterEach(async () => {
 test('the examples of the page do what stands there', async () => {
   const examples = examplesOf(await readPage('socket-api.md'));
   expect(examples.length).toBeGreaterThan(5);
+  await writeFile(join(gateway.directory, '1.4.0.mender'), 'no artifact');
   for (const example of examples) expect(await runExample(example, gateway)).toMatch(patternOf(example));
   expect(JSON.parse(await readFile(join(gateway.directory, 'thing-agent.openapi.json'), 'utf8'))).toMatchObject({
     openapi: '3.1.0',
@@ -103,7 +104,7 @@ test('the schemas are JSON Schema, and what a daemon replies is as they say', as
   for (const [name, path, body] of orders) replies.push([`${name}Reply`, (await ask(path, '-d', body))[0]]);
   replies.push(['ErrorReply', (await ask('/v1/nonsense'))[0]]);
   await writeFile(join(gateway.directory, 'file.img'), 'healthy 2');
-  const inspected = await ask('/v1/inspect', '-d', JSON.stringify({ path: join(gateway.directory, 'file.img') }));
+  const inspected = await ask('/v1/inspect?path=/file.img', '-X', 'POST', '-T', join(gateway.directory, 'file.img'));
   replies.push(['InspectReply', inspected[0]]);
   expect(await check({ document, replies })).toBe('valid\n');
   const status = replies.find(([name]) => name === 'StatusReply')?.[1] as object;

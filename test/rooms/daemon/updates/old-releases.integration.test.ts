@@ -7,6 +7,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { socketNames } from '../../../../src/control/access.ts';
 import { controlClient } from '../../../../src/control/client/control-client.ts';
 import { AgentError } from '../../../../src/system/errors.ts';
+import { openNamedFile } from '../../../../src/system/files/opened-file.ts';
 import { FileGateway, stop } from '../../../stand-ins/machine/file-gateway.ts';
 import type { Finished } from '../../../stand-ins/machine/file-gateway.ts';
 import { tool } from '../../../stand-ins/machine/tool.ts';
@@ -126,7 +127,8 @@ describe('an old signed release', () => {
     expect(await settle(gateway, 'install', good)).toMatchObject({ exitCode: 0 });
     const daemon = await gateway.startDaemon();
     const operator = controlClient(join(gateway.directory, 'run', socketNames.operators));
-    const order = { path: old, force: true, reboot: true };
+    await using file = await openNamedFile(old);
+    const order = { path: old, file, force: true, reboot: true };
     let end: unknown;
     do end = await operator.install(order, () => {}, AbortSignal.timeout(60_000)).catch((error: unknown) => error);
     while (end instanceof AgentError && end.code === 'agent-busy'); // with its first round

@@ -105,7 +105,7 @@ describe('agent cancel', () => {
   test('ends a download for good, until a person asks for the version', async () => {
     service.fail({ operation: 'firmware', fault: { kind: 'silence', afterBytes: 200_000 } });
     const daemon = await daemonThatSays('phase=staging');
-    expect(await gateway.run('install', '/nowhere')).toMatchObject({
+    expect(await gateway.run('install', gateway.configFile)).toMatchObject({
       exitCode: 75,
       stderr: matching(/agent\s+cancel/),
     });

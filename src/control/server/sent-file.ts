@@ -1,0 +1,71 @@
+import type { IncomingMessage } from 'node:http';
+
+import { abortable } from '../../system/abortable.ts';
+import { systemErrorCode } from '../../system/errors.ts';
+import type { FileContent } from '../../system/files/opened-file.ts';
+import { Deadline } from '../../system/time/deadline.ts';
+import { ControlError } from '../control-errors.ts';
+
+/** More than the header of any firmware image, for which a file is read before it is installed. */
+const MAX_KEPT_BYTES = 4 * 1024 * 1024;
+
+/**
+ * A file that comes as the body of a request, so that the daemon opens no file that a client names. Memory holds only
+ * its beginning, which can be read again.
+ */
+export class SentFile implements FileContent {
+  readonly sizeBytes: number | undefined;
+  readonly #chunks: AsyncIterator<Buffer, unknown>;
+  readonly #idleMs: number;
+  #next: Promise<IteratorResult<Buffer, unknown>> | undefined;
+  /** What has come so far; undefined if that is too much to be kept. */
+  #kept: readonly Buffer[] | undefined = [];
+  #keptBytes = 0;
+
+  /** `idleMs`: how long a client may send nothing while the daemon waits for it. */
+  constructor(request: IncomingMessage, idleMs: number) {
+    const length = request.headers['content-length'];
+    this.sizeBytes = length === undefined ? undefined : Number(length);
+    this.#chunks = request.iterator({ destroyOnReturn: false }) as AsyncIterator<Buffer, unknown>;
+    this.#idleMs = idleMs;
+  }
+
+  async *read(signal: AbortSignal): AsyncGenerator<Uint8Array, void, undefined> {
+    if (this.#kept === undefined) throw notSent('its beginning is not kept any more');
+    yield* this.#kept;
+    for (;;) {
+      const chunk = await this.#receive(signal);
+      if (chunk === undefined) return;
+      this.#keep(chunk);
+      yield chunk;
+    }
+  }
+
+  /** Lets the client send the rest, which nobody reads, since it may not see an answer while it cannot send. */
+  async discard(signal: AbortSignal): Promise<void> {
+    this.#kept = undefined;
+    while ((await this.#receive(signal)) !== undefined);
+  }
+
+  async #receive(signal: AbortSignal): Promise<Buffer | undefined> {
+    using deadline = new Deadline(this.#idleMs, () => notSent('the client does not send it'), signal);
+    try {
+      this.#next ??= this.#chunks.next();
+      const { value, done } = await abortable(this.#next, deadline.signal);
+      this.#next = undefined;
+      return done === true ? undefined : value;
+    } catch (error) {
+      if (systemErrorCode(error) === undefined || error instanceof ControlError) throw error;
+      throw notSent('the client went away', error);
+    }
+  }
+
+  #keep(chunk: Buffer): void {
+    this.#keptBytes += chunk.byteLength;
+    if (this.#kept !== undefined) this.#kept = this.#keptBytes > MAX_KEPT_BYTES ? undefined : [...this.#kept, chunk];
+  }
+}
+
+function notSent(why: string, cause?: unknown): ControlError {
+  return new ControlError('file-not-sent', `the file did not come whole: ${why}`, { cause });
+}
