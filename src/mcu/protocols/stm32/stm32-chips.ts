@@ -12,6 +12,8 @@ export interface Stm32Chip extends Chip {
   readonly pages: readonly Region[];
   /** The longest time that erasing this page takes, from the data sheet. */
   readonly eraseMs: (page: Region) => number;
+  /** True if the chip may start from its second bank: an option byte says so. */
+  readonly hasTwoBanks: boolean;
 }
 
 interface Model {
@@ -95,6 +97,7 @@ export function stm32Chip(productId: number, settings: Stm32Settings): Stm32Chip
     // the bootloader is in system memory, so the application may fill the whole flash
     application: flash,
     pages: layoutPages(layout, flash),
+    hasTwoBanks: layout.kind === 'pages' && layout.banks === 2,
     eraseMs: ({ start, end }) =>
       layout.kind === 'pages' ? layout.eraseMs : ((end - start) / kib) * sectorEraseMsPerKib,
   };

@@ -60,6 +60,7 @@ function* connect(settings: Stm32Settings): Conversation<MemorySession> {
   const chip = stm32Chip(yield* twiceTheSame(getId, (a, b) => a === b), settings);
   const memory = new Stm32Memory();
   yield* refuseProtected(chip, memory);
+  if (chip.hasTwoBanks) yield* refuseSecondBank(chip, memory);
   const block = yield* memory.read(chip.flash.start, blockBytes);
   yield* tried(memory.tryBursts(chip.flash.start, block));
   const digest = commands.includes(command.getChecksum)
@@ -165,6 +166,19 @@ function* refuseProtected(chip: Stm32Chip, memory: Stm32Memory): Conversation<vo
       );
     }
   }
+}
+
+/** RM0351, "Flash option bytes": with BFB2, the second bank starts if it holds a program, whatever the first one holds. */
+const optionBytes = 0x1fff_7800;
+const bootFromSecondBank = 1 << 20;
+
+function* refuseSecondBank(chip: Stm32Chip, memory: Stm32Memory): Conversation<void> {
+  const read = (): Conversation<Uint8Array> => memory.read(optionBytes, 4);
+  const options = Buffer.from(yield* twiceTheSame(read, (a, b) => Buffer.compare(a, b) === 0)).readUInt32LE();
+  if ((options & bootFromSecondBank) === 0) return;
+  throw new McuError('board-cannot', `${chip.name} starts its second bank (option BFB2), and images go to the first`, {
+    advice: 'clear BFB2 with a debug probe, or update this board by its own firmware',
+  });
 }
 
 /** AN3155, 3.7 and 3.8: erases one page, with the erase command that Get listed. */

@@ -26,7 +26,7 @@ interface Rig {
   readonly board: Board;
 }
 
-type Bootloader = Pick<Stm32ModelOptions, 'checksumAcks' | 'isSlow'>;
+type Bootloader = Partial<Omit<Stm32ModelOptions, 'programs'>>;
 
 function rig(bootloader: Bootloader, next: Uint8Array, latencyMs = 0): Rig {
   const model = new Stm32Model({ programs: { old, new: next }, pageBytes, productId: 0x410, ...bootloader });
@@ -113,4 +113,20 @@ test('an acknowledgement that gets lost while checksums are tried does not decei
     await flash({ image: imageOf(changed) }, board, signal);
     expect(model.ran.at(-1)).toBe('new');
   }
+});
+
+describe('a chip with two banks', () => {
+  const twoBanks = { productId: 0x415, pageBytes: 2 * pageBytes };
+
+  test('takes an image into the bank that starts', async () => {
+    const { model, board } = rig(twoBanks, other);
+    expect(await flash({ image: imageOf(other) }, board, signal)).toMatchObject({ known: 'read-back' });
+    expect(model.ran.at(-1)).toBe('new');
+  });
+
+  test('is refused, untouched, if its second bank starts', async () => {
+    const { model, board } = rig({ ...twoBanks, optionBytes: 0xff7f_f8aa }, other);
+    await expect(flash({ image: imageOf(other) }, board, signal)).rejects.toMatchObject({ code: 'board-cannot' });
+    expect(Buffer.compare(model.memory, old)).toBe(0);
+  });
 });

@@ -4,6 +4,10 @@ import type { ChipOptions, Program } from './chip-model.ts';
 const ack = 0x79;
 const nack = 0x1f;
 const flashStart = 0x08000000;
+const optionsAt = 0x1fff_7800 - flashStart;
+/** The L47x/L48x. */
+const twoBanks = 0x415;
+const deliveredOptions = 0xff6f_f8aa;
 const oldCommands = [0x00, 0x01, 0x02, 0x11, 0x21, 0x31, 0x44];
 const getChecksum = 0xa1;
 /** Of a bootloader that computes checksums: how long it takes. */
@@ -16,6 +20,8 @@ export interface Stm32ModelOptions extends ChipOptions {
   readonly checksumAcks?: 0 | 1 | 2;
   /** Reads its UART late after each acknowledgement: what a host sends before it has that gets lost. */
   readonly isSlow?: boolean;
+  /** FLASH_OPTR of a chip with two banks (RM0351), as it is delivered if not given; bit 20 is BFB2. */
+  readonly optionBytes?: number;
 }
 
 /** A byte that follows at once is lost; one that answers the acknowledgement is not. */
@@ -28,6 +34,7 @@ const slowMs = 0.1;
 export class Stm32Model extends ChipModel {
   override readonly resetsWhenDtr = 'released';
   readonly #productId: number;
+  readonly #optionBytes: Buffer;
   readonly #readProtected: boolean;
   readonly #checksumAcks: Stm32ModelOptions['checksumAcks'];
   readonly #commands: readonly number[];
@@ -39,6 +46,8 @@ export class Stm32Model extends ChipModel {
     const fifo = options.isSlow === true ? { fifoBytes: 0 } : {};
     super(options, { timeoutMs: Number.POSITIVE_INFINITY, eraseMs: 25, writeMs: 10, parked: 'erased', ...fifo });
     this.#productId = options.productId;
+    this.#optionBytes = Buffer.alloc(4);
+    this.#optionBytes.writeUInt32LE(options.optionBytes ?? deliveredOptions);
     this.#readProtected = options.readProtected ?? false;
     this.#checksumAcks = options.checksumAcks;
     this.#isSlow = options.isSlow ?? false;
@@ -85,11 +94,12 @@ export class Stm32Model extends ChipModel {
   }
 
   *#read(): Generator<void, readonly number[], number> {
-    const address = yield* this.#address();
+    const address = yield* this.#address(true);
     if (address === undefined) return [nack];
     this.say(ack);
     const count = yield;
     if (((yield) ^ count) !== 0xff) return [nack];
+    if (address === optionsAt) return [ack, ...this.#optionBytes.subarray(0, count + 1)];
     return [ack, ...Array.from({ length: count + 1 }, (_, index) => this.memory[address + index] ?? 0xff)];
   }
 
@@ -156,12 +166,13 @@ export class Stm32Model extends ChipModel {
     return [ack, ...crc, crc.reduce((sum, byte) => sum ^ byte, 0)];
   }
 
-  /** Offset in the flash memory. */
-  *#address(): Generator<void, number | undefined, number> {
+  /** Offset in the flash memory, or of the option bytes where they may be read. */
+  *#address(options = false): Generator<void, number | undefined, number> {
     this.say(ack);
     const bytes = yield* this.#summed(4, 0);
     if (bytes === undefined) return undefined;
     const address = Buffer.from(bytes).readUInt32BE(0) - flashStart;
+    if (options && address === optionsAt && this.#productId === twoBanks) return address;
     return address >= 0 && address < 1024 * 1024 ? address : undefined;
   }
 
