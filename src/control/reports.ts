@@ -63,7 +63,7 @@ const boardWriting = z.object({
 export type BoardWriting = Of<typeof boardWriting>;
 
 /** How it is known what a board runs; `knownBy` of the module of boards says what each means. */
-export const boardKnownBy = z.enum(['active-slot', 'on-trial', 'otadata', 'read-back', 'sent']);
+export const boardKnownBy = z.enum(['active-slot', 'first-slot', 'on-trial', 'otadata', 'read-back', 'sent']);
 
 /** A board of the configuration, and what this agent flashed last. */
 export const boardReport = z.object({

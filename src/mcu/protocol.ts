@@ -139,6 +139,7 @@ export interface ChipDigest {
  * What an image is to a chip that has several slots:
  *
  * - `stays`: the chip starts it, now and later
+ * - `first`: the same, unless another image is requested for the next start, which the chip does not report
  * - `on-trial`: it runs; the bootloader returns to the previous one at the next start, unless the application confirms it
  * - `selected`: it starts next
  * - `held`: it is in a slot that does not start
@@ -146,7 +147,7 @@ export interface ChipDigest {
  * - `unsettled`: another image is on trial or selected, and only a start decides
  * - `unknown`: the chip cannot tell
  */
-export type Standing = 'stays' | 'on-trial' | 'selected' | 'held' | 'absent' | 'unsettled' | 'unknown';
+export type Standing = 'stays' | 'first' | 'on-trial' | 'selected' | 'held' | 'absent' | 'unsettled' | 'unknown';
 
 /** A session with a chip that receives a whole image and places it itself. */
 export interface UploadSession extends CommonSession {

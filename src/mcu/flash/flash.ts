@@ -161,7 +161,7 @@ export async function planFlash(image: Image, board: Board, signal: AbortSignal)
       plan = { chip: session.chip, unitsTotal: job.units.length, unitsDifferent: await job.countDifferent(signal) };
     } else {
       const standing = await standingOf(connection, image, signal);
-      const unitsDifferent = standing === 'unknown' ? undefined : Number(standing !== 'stays');
+      const unitsDifferent = standing === 'unknown' ? undefined : Number(standing !== 'stays' && standing !== 'first');
       plan = { chip: session.chip, unitsTotal: 1, unitsDifferent };
     }
     await connection.leave(signal);

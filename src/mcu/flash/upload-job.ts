@@ -48,6 +48,7 @@ export class UploadJob {
     for (let isKept = false; ;) {
       const standing = await standingOf(this.#connection, image, signal);
       if (standing === 'stays') return 'active-slot';
+      if (standing === 'first') return 'first-slot';
       if (standing === 'on-trial' && this.#wasSelected) return 'on-trial';
       if (standing === 'unknown' && this.#uploads > 0) return 'sent';
       const isSettled = standing !== 'on-trial' && standing !== 'unsettled';

@@ -56,6 +56,7 @@ export const trialOfBoard =
 
 const knownWords: Readonly<Record<NonNullable<BoardReport['known']>, string>> = {
   'active-slot': 'runs: its slot is active',
+  'first-slot': 'in the slot that starts',
   'on-trial': trialOfBoard,
   otadata: 'runs: read back and selected in otadata',
   'read-back': 'read back',

@@ -24,7 +24,13 @@ const [appType, dataType] = [0, 1];
 const [factory, firstSlot, lastSlot] = [0x00, 0x10, 0x1f];
 const otadataSubtype = 0x00;
 /** Values of esp_ota_img_states_t. */
-const [pendingVerify, invalid, aborted] = [1, 3, 4];
+const [fresh, pendingVerify, invalid, aborted] = [0, 1, 3, 4];
+/** A bootloader without rollback starts what waits for the confirmation of its application. */
+const withoutBad = [invalid, aborted];
+/** One with rollback gives that up at the next start. */
+const withoutUnconfirmed = [...withoutBad, pendingVerify];
+/** And it starts a fresh one only once. */
+const confirmedOnly = [...withoutUnconfirmed, fresh];
 /** The CRC of an entry covers its sequence number alone, and begins with ones. */
 const crcSeed = 0xffff_ffff;
 
@@ -92,21 +98,17 @@ export function entryIn(bytes: Uint8Array): Entry | undefined {
 }
 
 /** The application that the bootloader starts; undefined: there is none. */
-export function startedBy({ partitions, entries }: BootState, pendingStarts = false): Partition | undefined {
-  const active = entries[activeEntry(entries, pendingStarts) ?? -1];
+export function startedBy({ partitions, entries }: BootState, without = withoutUnconfirmed): Partition | undefined {
+  const active = entries[activeEntry(entries, without) ?? -1];
   const slots = partitions.filter(isSlot);
   const index = active === undefined ? 0 : (active.sequence - 1) % slots.length;
   const slot = slots.find(({ subtype }) => subtype === firstSlot + index);
   return (active === undefined ? partitions.find(isFactory) : slot) ?? partitions.find(isFactory) ?? slot;
 }
 
-/**
- * The entry of otadata that counts. One that waits for its application's confirmation counts only where the bootloader
- * was built without rollback; else the bootloader gives it up at the next start.
- */
-function activeEntry(entries: BootState['entries'], pendingStarts: boolean): number | undefined {
-  const bad = pendingStarts ? [invalid, aborted] : [invalid, aborted, pendingVerify];
-  const sequences = entries.map((entry) => (entry === undefined || bad.includes(entry.state) ? 0 : entry.sequence));
+/** The entry of otadata that counts, without those of some states. */
+function activeEntry(entries: BootState['entries'], without: readonly number[]): number | undefined {
+  const sequences = entries.map((entry) => (entry === undefined || without.includes(entry.state) ? 0 : entry.sequence));
   const newest = Math.max(...sequences, 0);
   return newest === 0 ? undefined : sequences.indexOf(newest);
 }
@@ -126,8 +128,8 @@ export function planBoot(image: Image, held: BootState, state: BootState, sector
   const known = otadata === undefined ? 'read-back' : 'otadata';
   const started = startedBy(state);
   const written = partitions.filter((partition) => partition.type === appType && isIn(image, partition.start));
-  const isCertain = started !== undefined && started === startedBy(state, true);
-  if (written.length === 0 || (isCertain && written.includes(started))) {
+  const isCertain = startedBy(state, confirmedOnly) === startedBy(state, withoutBad);
+  if (written.length === 0 || (isCertain && started !== undefined && written.includes(started))) {
     return { image, known, guard: undefined, before: undefined };
   }
   const target = written.find((partition) => isFactory(partition) || isSlot(partition));
@@ -165,7 +167,7 @@ function selectionOf(target: Partition, { partitions, entries }: BootState, otad
   const sector = Buffer.from(blank());
   sector.writeUInt32LE(newest + 1 + distance, 0);
   sector.writeUInt32LE(crc32(sector.subarray(0, 4), crcSeed), 28);
-  const index = activeEntry(entries, false) === 0 ? 1 : 0;
+  const index = activeEntry(entries, withoutUnconfirmed) === 0 ? 1 : 0;
   return [{ address: otadata.start + index * sectorBytes, bytes: sector }];
 }
 

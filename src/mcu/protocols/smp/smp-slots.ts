@@ -66,13 +66,18 @@ function reverts(slots: readonly Slot[]): boolean {
 export function standingOf(wanted: Wanted, slots: readonly Slot[], isRecovery: boolean): Standing {
   const running = runningSlot(slots);
   const pending = slots.find((slot) => slot.pending);
-  if (pending !== undefined) return isRecovery || pending.hash !== wanted.hash ? 'unsettled' : 'selected';
+  if (pending !== undefined) return standingOfPending(wanted, pending, isRecovery);
   // the list names only images that MCUboot would start, so without a hash the version has to do
   if (running?.hash === undefined) return isSameVersion(running?.version, wanted.version) ? 'unknown' : 'absent';
   const isRunning = running.hash === wanted.hash;
   if (reverts(slots)) return standingOnTrial(isRunning, isRecovery);
-  if (isRunning) return 'stays';
+  if (isRunning) return running.active ? 'stays' : 'first';
   return !isRecovery && slots.some(({ hash }) => hash === wanted.hash) ? 'held' : 'absent';
+}
+
+/** Serial recovery cannot be asked afterwards what it started. */
+function standingOfPending({ hash }: Wanted, pending: Slot, isRecovery: boolean): Standing {
+  return isRecovery || pending.hash !== hash ? 'unsettled' : 'selected';
 }
 
 /** What serial recovery receives ends the trial, and stays. */

@@ -163,7 +163,8 @@ class Smp {
   *#running(expected?: Image): Conversation<Image | undefined> {
     const hash = runningSlot(yield* this.#slots())?.hash;
     if (expected?.format === 'mcuboot' && wantedOf(expected).hash === hash) return expected;
-    return hash === undefined ? undefined : imageNamed(hash);
+    // what serial recovery receives replaces the image that runs
+    return hash === undefined || this.#isRecovery ? undefined : imageNamed(hash);
   }
 
   /** Image management group, 0: a trial or, with `confirm`, for good. Asks first, since a repetition is refused. */

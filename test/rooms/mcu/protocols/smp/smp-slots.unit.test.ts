@@ -69,9 +69,9 @@ describe.each([
     { ...confirm, image: 1 },
     'active-slot',
   ],
-  ['serial recovery', {}, {}, 'active-slot'],
+  ['serial recovery', {}, {}, 'first-slot'],
   ['serial recovery that lists states', { states: true }, confirm, 'active-slot'],
-  ['the second image of serial recovery', { imagesBefore: [v3] }, { image: 1 }, 'active-slot'],
+  ['the second image of serial recovery', { imagesBefore: [v3] }, { image: 1 }, 'first-slot'],
   ['serial recovery without hashes', { hashes: false }, {}, 'sent'],
 ] as const satisfies readonly (readonly [string, Options, SmpSettings, string])[])(
   '%s',
