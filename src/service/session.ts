@@ -3,7 +3,13 @@ import type { Log } from '../system/log/log.ts';
 import type { Clock } from '../system/time/clock.ts';
 import { retryAfter } from '../system/time/retry.ts';
 import type { RetryPolicy } from '../system/time/retry.ts';
-import type { FirmwareSource, FirmwareTransfer, ProvisioningService, WirePosition } from '../update/ports.ts';
+import type {
+  FirmwareSource,
+  FirmwareTransfer,
+  ProvisioningService,
+  RecordedVersion,
+  WirePosition,
+} from '../update/ports.ts';
 import { ActivatedIdentity } from './activation.ts';
 import type { Activation, Datapoint, ServiceTransport, Version } from './contract.ts';
 import { ServiceError } from './errors.ts';
@@ -11,6 +17,7 @@ import type { Identity, IdentityStore } from './identity.ts';
 import { operations } from './operations.ts';
 import type { Input, Operation } from './operations.ts';
 import { defaultCallRetry, Patience } from './patience.ts';
+import { isKeyRejected, RekeyedTransfer } from './rekeyed-transfer.ts';
 import { RenewalLimit } from './renewal-limit.ts';
 
 export interface SessionDeps {
@@ -30,6 +37,7 @@ export interface SessionDeps {
 
 /** The least time between two activations for a thing that the service does not know. */
 const REMAKE_PAUSE_MS = 6 * 3_600_000;
+const RECORD_PAUSE_MS = 24 * 3_600_000;
 
 export interface ServiceContact {
   /** The last error since the last success, as one line for a person. */
@@ -50,6 +58,8 @@ export class ServiceSession implements ProvisioningService {
   readonly #patience: Patience;
   #contact: ServiceContact = { lastError: undefined, lastContactAt: undefined };
   #lastFailure: AgentError | undefined;
+  /** By the monotonic clock: when the service's record of the current version is compared again. */
+  #recordDueMs = Number.NEGATIVE_INFINITY;
 
   constructor(deps: SessionDeps) {
     const { transport, identities, serialNumber, clock, log } = deps;
@@ -63,7 +73,10 @@ export class ServiceSession implements ProvisioningService {
       limit,
       refusals: new RenewalLimit(),
       remakes: new RenewalLimit(1, REMAKE_PAUSE_MS),
-      onActivated: deps.onActivated,
+      onActivated: (thingId, isAgain) => {
+        this.#recordDueMs = Number.NEGATIVE_INFINITY;
+        deps.onActivated?.(thingId, isAgain);
+      },
       onShared: deps.onShared,
       clock,
       log,
@@ -114,7 +127,29 @@ export class ServiceSession implements ProvisioningService {
   }
 
   async switchTo(versionId: string, signal: AbortSignal): Promise<void> {
-    await this.#ask(operations.switchTo, { versionId }, signal);
+    try {
+      await this.#ask(operations.switchTo, { versionId }, signal);
+    } catch (error) {
+      this.#recordDueMs = Number.NEGATIVE_INFINITY; // it may arrive later than the next one
+      throw error;
+    }
+  }
+
+  async recordedVersion(signal: AbortSignal): Promise<RecordedVersion | undefined> {
+    const nowMs = this.#deps.clock.monotonicMs();
+    if (nowMs < this.#recordDueMs) return undefined;
+    const recorded = await this.#recorded(signal);
+    if (recorded !== undefined) this.#recordDueMs = nowMs + RECORD_PAUSE_MS;
+    return recorded;
+  }
+
+  async #recorded(signal: AbortSignal): Promise<RecordedVersion | undefined> {
+    try {
+      return (await this.look(signal))?.version;
+    } catch (error) {
+      if (error instanceof ServiceError && error.code === 'service-not-found') return { id: undefined };
+      throw error;
+    }
   }
 
   async property(propertyId: string, signal: AbortSignal): Promise<unknown> {
@@ -216,62 +251,5 @@ export class ServiceSession implements ProvisioningService {
       if (error instanceof AgentError) this.#note(error);
       throw error;
     }
-  }
-}
-
-function isKeyRejected(error: unknown): boolean {
-  return error instanceof ServiceError && error.code === 'key-rejected';
-}
-
-type Reopen = (position: WirePosition | undefined) => Promise<FirmwareTransfer>;
-
-/** A transfer that continues with a new key if its first one is rejected meanwhile. */
-class RekeyedTransfer implements FirmwareTransfer {
-  readonly startOffset: number;
-  readonly totalBytes: number | undefined;
-  readonly validator: string | undefined;
-  readonly #reopen: Reopen;
-  #transfer: FirmwareTransfer;
-
-  constructor(transfer: FirmwareTransfer, reopen: Reopen) {
-    this.startOffset = transfer.startOffset;
-    this.totalBytes = transfer.totalBytes;
-    this.validator = transfer.validator;
-    this.#reopen = reopen;
-    this.#transfer = transfer;
-  }
-
-  get chunks(): AsyncIterable<Uint8Array> {
-    return this.#read();
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.#transfer[Symbol.asyncDispose]();
-  }
-
-  async *#read(): AsyncGenerator<Uint8Array, void, undefined> {
-    let offset = this.startOffset;
-    for (;;) {
-      try {
-        for await (const chunk of this.#transfer.chunks) {
-          offset += chunk.byteLength;
-          yield chunk;
-        }
-        return;
-      } catch (error) {
-        if (!isKeyRejected(error)) throw error;
-        await this.#goOn(offset, error);
-      }
-    }
-  }
-
-  async #goOn(offset: number, rejection: unknown): Promise<void> {
-    const { totalBytes, validator } = this;
-    if (totalBytes === undefined || validator === undefined) throw rejection;
-    await this.#transfer[Symbol.asyncDispose]();
-    this.#transfer = await this.#reopen({ offset, totalBytes, validator });
-    if (this.#transfer.startOffset === offset) return;
-    const why = 'the firmware changed while it was read: the service begins it anew';
-    throw new ServiceError({ code: 'firmware-changed', why });
   }
 }

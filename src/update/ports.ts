@@ -26,6 +26,16 @@ export interface ProvisioningService {
   /** Sets the service's version, or confirms it, by the same call. May be repeated. */
   switchTo(versionId: string, signal: AbortSignal): Promise<void>;
   setProperty(propertyId: string, value: unknown, signal: AbortSignal): Promise<void>;
+  /**
+   * The current version for a caller that compares it with what runs, which is due after a start, an activation or a
+   * switch without a known end, and once a day. Undefined: it is not due, or this gateway is not activated.
+   */
+  recordedVersion(signal: AbortSignal): Promise<RecordedVersion | undefined>;
+}
+
+export interface RecordedVersion {
+  /** Undefined: the service has no current version for this thing. */
+  readonly id: string | undefined;
 }
 
 /** A firmware that can be read from its start as often as needed; of a file that is sent, only its header can. */

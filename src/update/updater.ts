@@ -11,6 +11,7 @@ import type { Look, LookoutDeps, LookFlags, LookSettings } from './choice/lookou
 import type { InstallOrder, UpdatePorts } from './choice/order.ts';
 import { configHold, countsLooks, holdOfStandstill, rebootHold, windowHold } from './choice/plan.ts';
 import type { Hold, Plan } from './choice/plan.ts';
+import { recordDiffers } from './choice/record.ts';
 import { endUnwantedStaging } from './choice/withdraw.ts';
 import { UpdateError } from './errors.ts';
 import { findWaitingBeside, isListInFile } from './from-file.ts';
@@ -132,7 +133,9 @@ export class Updater {
     if (settled !== undefined && settled.kind !== 'installed') return settled;
     await this.deliver(onEvent, signal);
     onEvent({ kind: 'phase', phase: 'checking' });
-    const { plan, isList } = await this.#lookout.lookAndNote(flags, signal);
+    const look = await this.#lookout.lookAndNote(flags, signal);
+    const { plan, isList } = look;
+    if (await recordDiffers(look, this.#deps, signal)) await this.deliver(onEvent, signal);
     await endUnwantedStaging(plan, this.#deps.ports);
     if (plan.kind === 'install') {
       const { version } = plan;

@@ -103,6 +103,8 @@ interface EventData {
   readonly 'factory-version': { readonly installed: Installed };
   readonly recovered: { readonly at: string };
   readonly switched: { readonly versionId: string };
+  /** The service believes that another version runs: it is told once more. */
+  readonly 'record-differs': { readonly versionId: string };
   readonly reconciled: { readonly versionId: string; readonly switchTo: boolean };
   /** The service's version of this name is another one than what a person installed. */
   readonly 'told-apart': { readonly versionId: string };

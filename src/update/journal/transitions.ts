@@ -102,6 +102,7 @@ const transitions: { readonly [T in EventType]: (state: UpdateState, event: Even
   recovered: recover,
   switched: (state, { versionId }) =>
     state.pendingSwitch === versionId ? { ...state, pendingSwitch: undefined } : state,
+  'record-differs': (state, { versionId }) => ({ ...state, pendingSwitch: versionId }),
   reconciled: reconcile,
   reported: (state, { attemptId }) => ({
     ...state,

@@ -4,6 +4,10 @@ export const faultKinds = [
   'request-lost',
   /** A call of the service is done, but the gateway does not hear of it. */
   'reply-lost',
+  /** Something else answers a call of the service with a web page. */
+  'page',
+  /** The service was restored from a backup, just before a call: its current version is an old one. */
+  'service-forgot',
   /** Another device activated with the same serial number, just before a call. */
   'key-dropped',
   /** A transfer breaks off in its middle. */
@@ -17,6 +21,8 @@ export const faultKinds = [
   'boot-write',
   /** At a start: the bootloader cannot save what it chose and counted. */
   'boot-save',
+  /** Before a look: the gateway is given another time zone. */
+  'zone-changed',
   'reboot-refused',
   /** The board falls silent while it is being flashed. */
   'board-silent',

@@ -47,6 +47,9 @@ const TRIALS_OF_A_VERSION = 6;
 /** Of the seeds: it costs as much as a story. */
 const IDLE_EVERY = 3;
 const LOOK_EVERY_MS = 15 * 60_000;
+const DAY_MS = 24 * 3_600_000;
+/** From UTC to Tokyo. */
+const ZONE_STEP_MINUTES = 9 * 60;
 
 type Operation = Extract<Deed, { do: 'update' | 'install' | 'rollback' | 'commit' | 'cancel' | 'overrule' }>;
 
@@ -252,10 +255,18 @@ class History {
   async #finish(): Promise<void> {
     for (let reboots = 0; reboots <= MAX_REBOOTS_BY_HAND; reboots += 1) {
       await this.#rest();
-      if (this.#last.kind !== 'reboot-required') return;
+      if (this.#last.kind !== 'reboot-required') return this.#restAfterADay();
       await this.#reboot();
     }
     throw new Violation('it waits for a reboot by hand again and again');
+  }
+
+  /** Once a day the agent compares the service's record with what runs. */
+  async #restAfterADay(): Promise<void> {
+    const { hardware } = this.life.gateway;
+    hardware.faults.end();
+    hardware.nowMs += DAY_MS;
+    await this.#rest();
   }
 
   async #start(deed: Start): Promise<void> {
@@ -276,7 +287,9 @@ class History {
   }
 
   async #look(): Promise<void> {
-    this.life.gateway.hardware.nowMs += LOOK_EVERY_MS;
+    const { hardware } = this.life.gateway;
+    hardware.nowMs += LOOK_EVERY_MS;
+    if (hardware.faults.strikes('zone-changed')) hardware.zoneMinutes += ZONE_STEP_MINUTES;
     this.#last = await this.life.serve(async ({ updater, signal }) =>
       updater.updateNow({ reboot: true, force: false, manual: false }, ignoreEvents, signal),
     );

@@ -44,6 +44,8 @@ export interface HardwareState {
   readonly attempts: number;
   readonly flaps: number;
   readonly nowMs: number;
+  /** The local time is so much later than UTC. */
+  readonly zoneMinutes: number;
   /** Folders that were put in the place of the journal. */
   readonly folders: number;
   /** Attempts whose end the application was told. */
@@ -65,6 +67,7 @@ export function factoryState({ image, boot, meter }: CatalogEntry, delivery: Del
     attempts: 0,
     flaps: 0,
     nowMs: 0,
+    zoneMinutes: 0,
     folders: 0,
     told: [],
   };
@@ -87,6 +90,7 @@ export class Hardware {
   /** How often a flapping image was asked. */
   flaps: number;
   nowMs: number;
+  zoneMinutes: number;
   folders: number;
   readonly told: Set<string>;
   /** What the reboot command was told; undefined: it was not called in this boot. */
@@ -122,6 +126,7 @@ export class Hardware {
     this.attempts = state.attempts;
     this.flaps = state.flaps;
     this.nowMs = state.nowMs;
+    this.zoneMinutes = state.zoneMinutes;
     this.folders = state.folders;
     this.told = new Set(state.told);
     this.disk.trouble = () => {
@@ -141,7 +146,7 @@ export class Hardware {
   }
 
   get state(): HardwareState {
-    const { disk, slots, boot, board, boots, attempts, flaps, nowMs, folders, told } = this;
+    const { disk, slots, boot, board, boots, attempts, flaps, nowMs, zoneMinutes, folders, told } = this;
     const { memory: bootMemory, booted } = boot;
     const contents = { A: slots.content('A'), B: slots.content('B') };
     return {
@@ -156,13 +161,14 @@ export class Hardware {
       attempts,
       flaps,
       nowMs,
+      zoneMinutes,
       folders,
       told: [...told],
     };
   }
 
   get minuteOfDay(): number {
-    return Math.floor(this.nowMs / 60_000) % (24 * 60);
+    return (Math.floor(this.nowMs / 60_000) + this.zoneMinutes) % (24 * 60);
   }
 
   /** What runs, as far as its image goes. */

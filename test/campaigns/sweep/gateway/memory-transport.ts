@@ -147,6 +147,8 @@ export class MemoryTransport implements ServiceTransport {
     signal.throwIfAborted();
     power.need('send');
     if (faults.strikes('request-lost')) throw lost('no connection');
+    if (faults.strikes('page')) throw new ServiceError({ code: 'reply-web-page', why: 'a web page answered' });
+    if (faults.strikes('service-forgot')) this.#forget();
     if (faults.strikes('key-dropped')) this.#newKey();
     if (key !== undefined && key !== this.keys.at(-1)) {
       throw new ServiceError({ code: 'key-rejected', why: 'the key is not valid' });
@@ -154,6 +156,12 @@ export class MemoryTransport implements ServiceTransport {
     const answer = work();
     if (faults.strikes('reply-lost')) throw lost('the connection was cut');
     return answer;
+  }
+
+  /** The order of the owner is no part of the backup, but is given again. */
+  #forget(): void {
+    this.target = this.wanted;
+    this.current = newService.current;
   }
 
   #newKey(): string {

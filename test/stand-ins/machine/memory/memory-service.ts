@@ -26,6 +26,10 @@ export class MemoryService implements ProvisioningService {
     return this.#version(this.current);
   }
 
+  async recordedVersion(): Promise<Version> {
+    return this.currentVersion();
+  }
+
   async targetVersion(): Promise<Version> {
     return this.#version(this.target);
   }
