@@ -5,7 +5,10 @@ import type { Image } from './image.ts';
 export type ReadBoardImage = (file: Uint8Array, fileName?: string) => Promise<Image>;
 
 /** The readers of the formats are loaded with the first image. */
-export function boardImageReader({ address, format, mcubootKeyFile }: BoardSettings): ReadBoardImage {
+export function boardImageReader(
+  settings: Pick<BoardSettings, 'address' | 'format' | 'mcubootKeyFile'>,
+): ReadBoardImage {
+  const { address, format, mcubootKeyFile } = settings;
   return async (file, fileName) => {
     const { readImage } = await import('./read-image.ts');
     const { loadMcubootKey } = await import('../mcuboot-key.ts');

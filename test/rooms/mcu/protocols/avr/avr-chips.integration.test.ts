@@ -104,13 +104,15 @@ describe('a real bootloader', () => {
   test('is neither kept nor put back', async () => {
     await using avr = await SimulatedAvr.start({ bootloader: 'optiboot-644p', pageMs: 1 });
     const board = boardOf(avr, stk500v1());
+    const bootloader = (await avr.flashMemory()).subarray(0xfc00);
     const kept: (Image | undefined)[] = [];
     const keep = async (previous: Image | undefined): Promise<void> => void kept.push(previous);
     const image = makeImage('raw', [{ address: 0xfbff, bytes: Uint8Array.of(7) }]);
     await flash({ image }, board, signal);
     await flash({ image: makeImage('raw', [{ address: 0, bytes: Uint8Array.of(8) }]), keep }, board, signal);
     expect(kept[0]?.segments.map((segment) => [segment.address, endOf(segment)])).toEqual([[0xfbc0, 0xfc00]]);
-    const bootloader = (await avr.flashMemory()).subarray(0xfc00);
-    expect(bootloader.some((byte) => byte !== 0xff)).toBe(true);
+    await flash({ image: kept[0] ?? image }, board, signal);
+    const memory = await avr.flashMemory();
+    expect([memory[0xfbff], memory.subarray(0xfc00).equals(bootloader)]).toEqual([7, true]);
   });
 });

@@ -1,0 +1,71 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { describe, expect, test } from 'vitest';
+
+import { BoardStore } from '../../../../src/mcu/flash/board-store.ts';
+import { boardImageReader } from '../../../../src/mcu/images/board-image.ts';
+import { createMcuTarget } from '../../../../src/mcu/mcu-target.ts';
+import { evidenceOfKept } from '../../../../src/update/evidence.ts';
+import { espSubject } from '../protocols/esp-subject.ts';
+import { program, rigOf } from '../protocols/fault-matrix.ts';
+import { intelHex, text } from './build.ts';
+
+const signal = new AbortController().signal;
+const raw = program(300, 1);
+const hex = text(intelHex([{ address: 0x1_0000 - 300, bytes: raw }]));
+
+interface Settings {
+  readonly format?: 'raw';
+}
+
+async function codeOf(work: Promise<unknown>): Promise<unknown> {
+  return work.then(
+    () => 'accepted',
+    (error: unknown) => (error as { code: unknown }).code,
+  );
+}
+
+function reader({ format }: Settings = {}): ReturnType<typeof boardImageReader> {
+  return boardImageReader({ address: 0x2_0000, format, mcubootKeyFile: undefined });
+}
+
+describe('a file of no known format', () => {
+  test.each([
+    ['accepted', 'meter.bin', {}],
+    ['accepted', 'METER.BIN', {}],
+    ['accepted', 'meter.img', { format: 'raw' }],
+    ['image-unknown', 'meter.hex', {}],
+    ['image-unknown', 'meter', {}],
+    ['image-unknown', 'meter.bin.part', {}],
+  ] as const)('is %s as a raw binary under the name %s with %j', async (code, fileName, settings) => {
+    expect(await codeOf(reader(settings)(raw, fileName))).toBe(code);
+  });
+
+  test('is read as the known format that it has, whatever its name is', async () => {
+    expect((await reader()(hex, 'meter.bin')).format).toBe('intel-hex');
+    expect((await reader({ format: 'raw' })(hex, 'meter.hex')).format).toBe('intel-hex');
+  });
+
+  test('of an update is refused while it is staged; what was staged is flashed without its name', async () => {
+    const directory = await mkdtemp(join(tmpdir(), 'board-image-'));
+    const rig = rigOf(espSubject);
+    const store = new BoardStore(directory);
+    const target = createMcuTarget({ board: rig.board, store, readImage: reader() });
+    const stage = async (fileName: string, bytes: Uint8Array): Promise<string> => {
+      const payload = { fileName, target: { name: 'meter' } };
+      await using writer = await target.openFile({ payload, sizeBytes: bytes.byteLength, resumeAt: undefined }, signal);
+      await writer.write(bytes);
+      return (await writer.finish(signal)).digest;
+    };
+    expect(await codeOf(stage('meter.hex', raw))).toBe('image-unknown');
+    expect(await codeOf(stage('meter.bin', text('<!doctype html>')))).toBe('image-unknown');
+    expect(rig.model.ran).toEqual([]);
+    const digest = await stage('meter.bin', raw);
+    const evidence = evidenceOfKept({ target: 'board', recorded: digest, found: digest });
+    await target.flash({ digest, onProgress: () => {} }, evidence, signal);
+    expect((await store.flashed())?.image.segments[0]?.address).toBe(0x2_0000);
+    await rm(directory, { recursive: true });
+  });
+});
