@@ -1,6 +1,7 @@
 import { hex, McuError } from './errors.ts';
-import { endOf } from './images/image.ts';
+import { endOf, sliceOf } from './images/image.ts';
 import type { EspImageChip, Image, MadeFor } from './images/image.ts';
+import { mcubootMagic } from './images/mcuboot.ts';
 
 /** Addresses from `start` up to, but not including, `end`. */
 export interface Region {
@@ -57,6 +58,14 @@ export function checkFits(image: Image, chip: Chip): void {
       advice: 'check the address: applications do not go to the address of the bootloader',
     });
   }
+}
+
+/**
+ * For chips that start what is at this address: false for an image signed for MCUboot there, whose header is no program.
+ * It belongs into a slot behind MCUboot.
+ */
+export function startsAt(address: number): (image: Image) => boolean {
+  return (image) => Buffer.from(sliceOf(image, address, address + 4)).readUInt32LE() !== mcubootMagic;
 }
 
 function isFor(madeFor: MadeFor, chip: Chip): boolean {

@@ -1,4 +1,4 @@
-import { elfMachines } from '../chip.ts';
+import { elfMachines, startsAt } from '../chip.ts';
 import type { Chip } from '../chip.ts';
 import { McuError } from '../errors.ts';
 
@@ -82,6 +82,7 @@ export function avrChip(signature: Uint8Array, bootloader: AvrBootloader, settin
     avrArchitecture: architectureOf(model.flashKib),
     uf2Families: [],
     espImages: 'none',
+    startsWith: startsAt(0),
     flash: { start: 0, end },
     // a page is erased as a whole, so the bootloader's first page is not the application's
     application: { start: 0, end: bootStart - (bootStart % pageBytes) },

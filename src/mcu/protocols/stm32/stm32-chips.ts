@@ -1,4 +1,4 @@
-import { elfMachines } from '../../chip.ts';
+import { elfMachines, startsAt } from '../../chip.ts';
 import type { Chip, Region } from '../../chip.ts';
 import { hex, McuError } from '../../errors.ts';
 
@@ -93,6 +93,7 @@ export function stm32Chip(productId: number, settings: Stm32Settings): Stm32Chip
     elfMachine: elfMachines.arm,
     uf2Families: [model.uf2Family],
     espImages: 'none',
+    startsWith: startsAt(flashStart),
     flash,
     // the bootloader is in system memory, so the application may fill the whole flash
     application: flash,

@@ -1,12 +1,16 @@
 import { describe, expect, test } from 'vitest';
 
+import { checkFits } from '../../../../../src/mcu/chip.ts';
 import { probe } from '../../../../../src/mcu/flash/flash.ts';
+import { readImage } from '../../../../../src/mcu/images/read-image.ts';
 import type { Protocol } from '../../../../../src/mcu/protocol.ts';
 import { avrChip } from '../../../../../src/mcu/protocols/avr-chips.ts';
 import type { AvrBootloader } from '../../../../../src/mcu/protocols/avr-chips.ts';
 import { stk500v1 } from '../../../../../src/mcu/protocols/stk500v1.ts';
 import { stk500v2 } from '../../../../../src/mcu/protocols/stk500v2.ts';
+import { stm32Chip } from '../../../../../src/mcu/protocols/stm32/stm32-chips.ts';
 import { OptibootModel, WiringModel } from '../../../../stand-ins/boards/models/avr-model.ts';
+import { codeOf, mcubootFile } from '../../images/build.ts';
 import { rigOf } from '../fault-matrix.ts';
 import type { Programs } from '../fault-matrix.ts';
 
@@ -76,6 +80,16 @@ describe('the boot section of an AVR', () => {
     expect(bootBytes('1e950f', { kind: 'optiboot' }, 4096)).toBe(4096);
     expect(bootBytes('1e950f', { kind: 'optiboot' }, 700)).toBe(768);
   });
+});
+
+test.each([
+  ['an AVR', avrChip(Uint8Array.of(0x1e, 0x95, 0x0f), { kind: 'optiboot' }, {})],
+  ['an STM32', stm32Chip(0x410, {})],
+])('%s does not get an image signed for MCUboot at the address where it starts', (_, chip) => {
+  const at = (address: number): string =>
+    codeOf(() => checkFits(readImage(mcubootFile(new Uint8Array(300)), { address }), chip));
+  expect(at(chip.flash.start)).toBe('image-overwrites-bootloader');
+  expect(at(chip.flash.start + 0x4000)).toBe('accepted');
 });
 
 test('stk500v1 refuses a chip with more memory than its addresses reach', async () => {
