@@ -60,7 +60,7 @@ export async function checkConfig(
   const right = rightParts(input);
   const { wrong, doubtful } = await lookAt(right, path, around);
   const found = [...(await scheduleFindings(right)), ...wrong];
-  const told = [...doubtful, ...oddSerialNumber(right)];
+  const told = [...doubtful, ...oddSerialNumber(right), ...hiddenFiles(right)];
   const overruled = file === undefined ? [] : [...applyEnvironment(file, environment).overruled, ...findWarnings(file)];
   const warnings = inOrder(withLines([...overruled, ...told], text));
   return { problems: inOrder([...problems, ...withLines(found, text)]), warnings };
@@ -107,6 +107,18 @@ async function lookForSerialNumber(
     const found = { path: ['device'], message: `device.serial_number: ${error.message}; ${error.advice}` };
     return error.remedy === 'retry' ? { wrong: [], doubtful: [found] } : { wrong: [found], doubtful: [] };
   }
+}
+
+/** What the unit of the daemon does not see (ProtectHome=yes), though this command does. */
+const HIDDEN = /^\/(?:home|root|run\/user)\//;
+
+function hiddenFiles({ tables, placeOf }: RightParts): readonly Finding[] {
+  return referencesOf(tables).flatMap(({ path: at, file }) => {
+    const path = placeOf(at);
+    if (path === undefined || !HIDDEN.test(file)) return [];
+    const advice = 'move it, or set ProtectHome=read-only in a drop-in: systemctl edit thing-agent';
+    return [{ path, message: `${keyPath(path)}: the unit thing-agent does not see ${file}: ${advice}` }];
+  });
 }
 
 function oddSerialNumber({ tables: { device }, placeOf }: RightParts): readonly Finding[] {

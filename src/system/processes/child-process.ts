@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import type { Readable } from 'node:stream';
 
-import { describeError } from '../errors.ts';
+import { describeError, systemErrorCode } from '../errors.ts';
 import { SystemError } from '../system-errors.ts';
 import { asUser, programEnvironment, refuseRights } from './program-rights.ts';
 
@@ -60,7 +60,7 @@ export async function runProgram(
   signal.throwIfAborted();
   const [file, ...args] = asUser(command, options.user);
   const limit = options.maxOutputBytes ?? 1024 * 1024;
-  const running = new Running(start(file, args, options), file);
+  const running = new Running(start(file, args, options), file, options.user);
   const timer = setTimeout(
     () => running.fail(new ProgramError('program-timeout', file, `no end within ${options.timeoutMs} ms`)),
     options.timeoutMs,
@@ -79,12 +79,14 @@ export async function runProgram(
 
 class Running {
   readonly #child: ChildProcess;
+  readonly #user: string | undefined;
   readonly #ended = Promise.withResolvers<number | undefined>();
   #failure: unknown;
   #lastWait: NodeJS.Timeout | undefined;
 
-  constructor(child: ChildProcess, file: string) {
+  constructor(child: ChildProcess, file: string, user: string | undefined) {
     this.#child = child;
+    this.#user = user;
     const { resolve, reject } = this.#ended;
     child.on('error', (error) => reject(new ProgramError('program-missing', file, describeError(error), error)));
     child.on('exit', () => {
@@ -124,7 +126,7 @@ class Running {
   }
 
   #letGo(): void {
-    killGroup(this.#child.pid);
+    killGroup(this.#child.pid, this.#user);
     for (const stream of [this.#child.stdin, this.#child.stdout, this.#child.stderr]) stream?.destroy();
   }
 }
@@ -137,13 +139,20 @@ function start(file: string, args: readonly string[], options: ProgramTerms): Ch
   });
 }
 
-/** Kills a program, and those that it started if it leads a process group. A program that has ended is no error. */
-export function killGroup(pid: number | undefined): void {
+/**
+ * Kills a program, and those that it started if it leads a process group. A program that has ended is no error. The
+ * agent's unit may not signal processes of other users (CAP_KILL), so a program of a user is killed by this user.
+ */
+export function killGroup(pid: number | undefined, user?: string): void {
   if (pid === undefined) return;
   try {
     process.kill(-pid, 'SIGKILL');
   } catch (error) {
-    if (!(error instanceof Error && 'code' in error && error.code === 'ESRCH')) throw error;
+    const code = systemErrorCode(error);
+    if (code === 'ESRCH') return;
+    if (code !== 'EPERM' || user === undefined) throw error;
+    const [file, ...args] = asUser(['sh', '-c', `kill -KILL -${pid}`], user);
+    spawn(file, args, { stdio: 'ignore' }).on('error', () => {}); // then its deadline ends the waiting, as for one that cannot be killed
   }
 }
 

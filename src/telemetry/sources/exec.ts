@@ -59,7 +59,7 @@ export function execStreamSource({ command, user }: Program): PushedSource {
       const closed = once(child, 'close');
       closed.catch(() => {}); // it is awaited when nothing more is printed
       const kill = (): void => {
-        killGroup(child.pid);
+        killGroup(child.pid, user);
         child.stdout.destroy(); // what it left behind may hold its end open
       };
       signal.addEventListener('abort', kill, { once: true });

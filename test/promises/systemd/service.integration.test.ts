@@ -188,7 +188,7 @@ describe('the service that is stopped, killed or configured anew', () => {
   });
 
   // Seen: without CAP_KILL the daemon could not end a program of another user, and died of that.
-  testInFull('ends a program of another user at its deadline, and lives on', async () => {
+  test('ends a program of another user at its deadline, and lives on', async () => {
     const pid = await mainPid();
     const source = 'source = { kind = "exec", command = ["sleep", "3600"], user = "nobody" }';
     await configure(

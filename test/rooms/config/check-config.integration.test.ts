@@ -39,6 +39,20 @@ describe('the check of a configuration', () => {
       ]);
   });
 
+  test('warns of what the unit of the daemon does not see', async () => {
+    await writeFile(
+      path,
+      `${leastConfig}[update.health]\nuser = "root"\ncommands = [["/home/pi/healthy"], ["/usr/bin/true"]]\n`,
+    );
+    const { warnings } = await checkConfig(path, {}, { kind: 'none' });
+    const hidden = warnings.filter(({ message }) => message.includes('does not see'));
+    expect(hidden.map(({ message }) => message)).toEqual([
+      expect.stringMatching(
+        /^update\.health\.commands\[0\]: the unit thing-agent does not see \/home\/pi\/healthy: move it, or /,
+      ),
+    ]);
+  });
+
   test('names a wrong schedule and missing files also beside wrong keys of their own table, each at its place', async () => {
     const text = `${leastConfig}[update]
 atempts = 3

@@ -106,3 +106,30 @@ test('health commands and watches run as their user', async () => {
   await watch.look(signal);
   expect(watch.figures.lastError).toBeUndefined();
 });
+
+// Seen: without CAP_KILL the daemon could not end a program of another user, and died of that.
+test('ends a program of another user without the right to signal all processes', async () => {
+  const source = new URL('../../../../src/system/processes/child-process.ts', import.meta.url).href;
+  const script = `
+    const { runProgram } = await import(${JSON.stringify(source)});
+    const options = { user: 'nobody', timeoutMs: 500 };
+    const held = ['sh', '-c', 'sleep 3600 & sleep 3600'];
+    const error = await runProgram(held, options, new AbortController().signal).catch((failure) => failure);
+    console.log(error.code);`;
+  const withoutKill = [
+    'setpriv',
+    '--bounding-set=-kill',
+    process.execPath,
+    '--input-type=module',
+    '-e',
+    script,
+  ] as const;
+  const { stdout, stderr } = await runProgram([...withoutKill], options, signal);
+  expect([stdout.trim(), stderr]).toEqual(['program-timeout', '']);
+  const left = await runProgram(
+    ['pgrep', '--runstates', 'R,S', '--uid', 'nobody', '--exact', 'sleep'],
+    options,
+    signal,
+  );
+  expect(left.stdout).toBe('');
+});
