@@ -25,6 +25,8 @@ const places: Readonly<Record<string, () => Promise<FuzzTarget>>> = {
   'long-text': async () => (await import('./targets/local-data.ts')).longText,
   'kernel-sensors': async () => (await import('./targets/kernel-sensors.ts')).kernelSensors,
   'sensor-broker': async () => (await import('./targets/sensor-broker.ts')).sensorBroker,
+  'modbus-line': async () => (await import('./targets/modbus.ts')).modbusLine,
+  'modbus-tcp': async () => (await import('./targets/modbus.ts')).modbusTcp,
   daemon: async () => (await import('./targets/daemon.ts')).daemon,
 };
 

@@ -177,7 +177,8 @@ function wholeAnswer(bytes: Uint8Array): Uint8Array | undefined {
   return isReading && frame.byteLength === length && crc16(frame) === 0 ? frame : undefined;
 }
 
-function isAnswer([unit, code, count]: Uint8Array, wanted: number, request: Uint8Array): boolean {
+/** True if unit, function and length of a frame are those of the answer to a request, or it is an exception. */
+export function isAnswer([unit, code, count]: Uint8Array, wanted: number, request: Uint8Array): boolean {
   const asked = request[0] ?? 0;
   return unit === wanted && (code === (asked | 0x80) || (code === asked && count === answerBytes(request)));
 }

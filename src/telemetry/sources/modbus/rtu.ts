@@ -4,7 +4,7 @@ import { Turns } from '../../../system/turns.ts';
 import { TelemetryError } from '../../errors.ts';
 import type { OpenSerialLine, SerialLine } from '../../ports.ts';
 import { sourceFailed } from '../source.ts';
-import { hear, isDamagedAnswer, rtuFrame } from './modbus-codec.ts';
+import { hear, isAnswer, isDamagedAnswer, rtuFrame } from './modbus-codec.ts';
 import type { Heard } from './modbus-codec.ts';
 
 export interface RtuRequest {
@@ -16,6 +16,12 @@ export interface RtuRequest {
   readonly pdu: Uint8Array;
   /** For the request and its answer, from the moment that they have the line. */
   readonly timeoutMs: number;
+}
+
+interface Owed {
+  readonly request: RtuRequest;
+  readonly untilMs: number;
+  readonly answered: AbortController;
 }
 
 type Monotonic = Pick<Clock, 'monotonicMs' | 'sleep'>;
@@ -41,8 +47,8 @@ export class RtuLine {
   readonly #clock: Monotonic;
   readonly #turns = new Turns(1);
   readonly #units = new Map<number, Turns>();
-  /** The units that owe an answer. */
-  readonly #owing = new Map<number, { readonly untilMs: number; readonly answered: AbortController }>();
+  /** The units that owe an answer, each to one request. */
+  readonly #owing = new Map<number, Owed>();
 
   constructor(openLine: OpenSerialLine, clock: Monotonic) {
     this.#openLine = openLine;
@@ -69,7 +75,7 @@ export class RtuLine {
     using opening = new Deadline(timeoutMs, () => late(request), signal);
     await using line = await this.#openLine(port, request, opening.signal);
     const untilMs = this.#clock.monotonicMs() + Math.max(LATE_MS, timeoutMs + 1_000);
-    this.#owing.set(unit, { untilMs, answered: new AbortController() });
+    this.#owing.set(unit, { request, untilMs, answered: new AbortController() });
     const heard = await askByRtu(line, request, this.#clock, signal);
     this.#note(heard, request);
     if (heard.answer !== undefined) return heard.answer;
@@ -106,11 +112,17 @@ export class RtuLine {
   /** Notes which units answered, and whether the adapter hears itself. */
   #note({ answer, others, isEchoed, rest }: Heard, { unit, pdu }: RtuRequest): void {
     if (answer !== undefined || isEchoed) this.isEchoing = isEchoed;
-    const own = answer !== undefined || isDamagedAnswer(rest, unit, pdu) ? [unit] : [];
-    for (const answering of [...own, ...others.map(([from = 0]) => from)]) {
-      this.#owing.get(answering)?.answered.abort();
-      this.#owing.delete(answering);
+    if (answer !== undefined || isDamagedAnswer(rest, unit, pdu)) this.#answered(unit);
+    for (const frame of others) {
+      const [from = 0] = frame;
+      const owed = this.#owing.get(from);
+      if (owed !== undefined && isAnswer(frame, from, owed.request.pdu)) this.#answered(from);
     }
+  }
+
+  #answered(unit: number): void {
+    this.#owing.get(unit)?.answered.abort();
+    this.#owing.delete(unit);
   }
 }
 

@@ -16,7 +16,8 @@ const deep = fc
   .tuple(fc.constantFrom(['[', ']'], ['{"a":', '}'], ['[[1],', ']']), fc.integer({ min: 1, max: 20_000 }))
   .map(([[open = '', close = ''], depth]) => `${open.repeat(depth)}1${close.repeat(depth)}`);
 const line = fc.oneof(
-  fc.constantFrom('21.5', '{"a":{"b":[1,2]}}', 't=21.5 h=40', 'boot: ready', '1e999', '"x"'),
+  fc.constantFrom('21.5', '{"a":{"b":[1,2]}}', 't=21.5 h=40', 'boot: ready', '1e999', '"x"', 'nan'),
+  fc.constantFrom('9007199254740993', '{"a":{"b":[-1e999,18446744073709551615]}}', 't=9007199254740993 h=nan'),
   deep,
   fc.jsonValue().map((value) => JSON.stringify(value)),
 );
@@ -47,9 +48,28 @@ function checkCase({ bytes: stream, cut, pattern, pointer }: CaseOf<typeof cases
       const isUsed = measurement.push(found.value, 0, keep, (_, why) => void drops.push(why));
       if (isUsed === drops.length > 0) throw new Error(`used: ${isUsed}, although dropped: ${drops.join()}`);
       for (const value of values) await outcomeOf(() => toText(value));
+      requireMean(found.value, pointer);
     }
     return true;
   });
+}
+
+/** Throws if the mean of a reading and 5 is anything but a number. */
+function requireMean(reading: unknown, pointer: string): void {
+  const over = { periodMs: 1_000, keep: 'mean' } as const;
+  const output = { to: { kind: 'property', id: 'p' } as const, pointer, reduction: { ...reduction, over } };
+  const means: unknown[] = [];
+  const measurement = new Measurement({ outputs: [output], ignore: [] });
+  for (const [index, value] of [reading, { a: { b: [5] } }, reading, 5].entries()) {
+    measurement.push(
+      value,
+      index * 600,
+      (_, mean) => void means.push(mean),
+      () => {},
+    );
+  }
+  const wrong = means.filter((mean) => typeof mean !== 'number' || Number.isNaN(mean));
+  if (wrong.length > 0) throw new Error(`a mean is ${JSON.stringify(wrong)}`);
 }
 
 /** Of a second; what comes faster is dropped unread (telemetry/intake.ts). */

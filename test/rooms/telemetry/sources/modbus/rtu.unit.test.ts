@@ -74,6 +74,13 @@ describe('an answer that comes after its timeout', () => {
   });
 });
 
+// Regression: found by the fuzz target modbus-line.
+test('an answer of the unit to another master is not taken for the one that it owes', async () => {
+  const foreign = { afterMs: 1_000, bytes: rtuFrame(1, Uint8Array.of(3, 4, 0, 7, 0, 8)) };
+  const { bus, read } = bench(() => ({ delayMs: 1_300, stray: [foreign] }));
+  for (const yielded of await poll({ bus, read }, 2, 4)) expect(yielded).toEqual(Array(4).fill(late));
+});
+
 describe('a unit that does not answer', () => {
   test('is asked every five seconds and holds no other unit back', async () => {
     const { bus, read } = bench(undefined, [1]);

@@ -1,0 +1,153 @@
+import fc from 'fast-check';
+
+import { systemClock } from '../../../../src/system/time/clock.ts';
+import { requestPdu, rtuFrame } from '../../../../src/telemetry/sources/modbus/modbus-codec.ts';
+import type { ModbusRegister } from '../../../../src/telemetry/sources/modbus/modbus-codec.ts';
+import { ModbusDevices } from '../../../../src/telemetry/sources/modbus/modbus.ts';
+import type { PolledSource } from '../../../../src/telemetry/sources/source.ts';
+import { RtuBus } from '../../../stand-ins/modbus/rtu-bus.ts';
+import type { Conduct } from '../../../stand-ins/modbus/rtu-bus.ts';
+import { ModbusTcpServer } from '../../../stand-ins/modbus/tcp-server.ts';
+import type { TcpConduct } from '../../../stand-ins/modbus/tcp-server.ts';
+import { edited, edits } from '../mutation.ts';
+import { openTarget, outcomeOf } from '../target.ts';
+import type { CaseOf, FuzzTarget } from '../target.ts';
+
+const forever = new AbortController().signal;
+const registers = [1, 2].flatMap((unit) => [
+  register(unit, 0, 'u16'),
+  register(unit, 1, 'u32'),
+  register(unit, 16, 'f32'),
+  register(unit, 32, 'u64'),
+]);
+const unit = (number: number) => ({ holding: (address: number): number => 1_000 * number + address });
+
+type Sourced = (register: ModbusRegister) => PolledSource;
+
+/** Reads each register some times, all of them together. A value that is not that of its register is an error. */
+async function readAll(
+  from: readonly ModbusRegister[],
+  source: Sourced,
+  rounds: number,
+  areExact = true,
+): Promise<void> {
+  const readOne = async (register: ModbusRegister): Promise<void> => {
+    for (let round = 0; round < rounds; round += 1) {
+      const outcome = await outcomeOf(async () => source(register).read(forever));
+      const text = 'value' in outcome ? JSON.stringify(outcome.value) : undefined;
+      if (!areExact || text === undefined || text === valueOf(register)) continue;
+      throw new Error(`unit ${register.unit}, holding ${register.address} is ${text}`);
+    }
+  };
+  await Promise.all(from.map(readOne));
+}
+
+function register(unitNumber: number, address: number, type: ModbusRegister['type']): ModbusRegister {
+  return { unit: unitNumber, table: 'holding', address, type, byteOrder: 'big', wordOrder: 'big' };
+}
+
+/** As the model holds it: each word is a thousand times the unit and the address. */
+function valueOf({ unit: number, address, type }: ModbusRegister): string {
+  const words = Array.from({ length: Number(type.slice(1)) / 16 }, (_, index) => unit(number).holding(address + index));
+  const bytes = Buffer.alloc(words.length * 2);
+  for (const [index, word] of words.entries()) bytes.writeUInt16BE(word, index * 2);
+  if (type === 'f32') return JSON.stringify(bytes.readFloatBE());
+  return words.reduce((sum, word) => sum * 65_536n + BigInt(word), 0n).toString();
+}
+
+const delays = fc.oneof(fc.nat(100), fc.integer({ min: 300, max: 700 }), fc.integer({ min: 700, max: 4_800 }));
+/** Of other units, of other requests, of another master. A forged answer to the same request is like the right one. */
+const foreign = fc.oneof(
+  fc.constantFrom<Uint8Array>(
+    rtuFrame(7, Uint8Array.of(3, 2, 0, 9)),
+    rtuFrame(1, Uint8Array.of(4, 2, 0, 9)),
+    rtuFrame(2, Uint8Array.of(3, 10, 0, 1, 0, 2, 0, 3, 0, 4, 0, 5)),
+    rtuFrame(7, requestPdu(register(7, 3, 'u16'))),
+  ),
+  fc.uint8Array({ maxLength: 12 }),
+);
+/** What a CRC always detects. */
+const damage = fc.record({ flips: fc.array(fc.nat(), { minLength: 1, maxLength: 3 }), cut: fc.nat(3) });
+const rtuConducts = fc.array(
+  fc.record(
+    {
+      delayMs: delays,
+      isLost: fc.constant(true),
+      isEchoed: fc.constant(true),
+      lead: foreign,
+      stray: fc.array(fc.record({ afterMs: fc.nat(3_000), bytes: foreign }), { maxLength: 2 }),
+      pieceBytes: fc.integer({ min: 1, max: 8 }),
+      damage,
+    },
+    { requiredKeys: [] },
+  ),
+  { minLength: 1, maxLength: 12 },
+);
+
+/** Late, echoed, interleaved, foreign and damaged answers on a serial line: no value is that of another register. */
+export const modbusLine: FuzzTarget = {
+  name: 'modbus-line',
+  open: async () =>
+    openTarget(rtuConducts, async (conducts) => {
+      const bus = new RtuBus(new Map([1, 2].map((number) => [number, unit(number)])), (request) =>
+        conductOf(conducts[request % conducts.length] ?? {}),
+      );
+      using devices = new ModbusDevices(bus.open, bus.clock);
+      const wire = { port: '/dev/none', baud: 9_600, parity: 'even', timeoutMs: 500 } as const;
+      await readAll(registers, (register) => devices.rtuSource(wire, register), 3);
+    }),
+};
+
+function conductOf({ damage: damaged, ...conduct }: CaseOf<typeof rtuConducts>[number]): Conduct {
+  if (damaged === undefined) return conduct;
+  const spoil = (frame: Buffer): Uint8Array => {
+    for (const bit of new Set(damaged.flips.map((flip) => flip % (frame.byteLength * 8)))) {
+      frame[bit >> 3] = (frame[bit >> 3] ?? 0) ^ (1 << (bit & 7));
+    }
+    return frame.subarray(0, frame.byteLength - damaged.cut);
+  };
+  return { ...conduct, spoil };
+}
+
+const tcpConducts = fc.record({
+  most: fc.constantFrom(1, 10),
+  conducts: fc.array(
+    fc.record(
+      {
+        delayMs: fc.constantFrom(5, 60),
+        isLost: fc.constant(true),
+        end: fc.constantFrom('close', 'reset'),
+        before: fc.integer({ min: 1, max: 9 }),
+        changes: edits,
+      },
+      { requiredKeys: [] },
+    ),
+    { minLength: 1, maxLength: 8 },
+  ),
+});
+const TIMEOUT_MS = 40;
+
+/** The same behind TCP, with connections that end at any time. A changed answer has no checksum: only its end counts. */
+export const modbusTcp: FuzzTarget = {
+  name: 'modbus-tcp',
+  open: async () =>
+    openTarget(tcpConducts, async ({ most, conducts }) => {
+      const conduct = (request: number): TcpConduct => tcpConductOf(conducts[request % conducts.length] ?? {});
+      await using server = await ModbusTcpServer.start(unit(1), conduct, most);
+      using devices = new ModbusDevices(() => Promise.reject(new Error('there is no line')), systemClock);
+      const address = { host: '127.0.0.1', port: server.port, timeoutMs: TIMEOUT_MS };
+      const areExact = conducts.every(({ changes }) => changes === undefined);
+      const ofOne = registers.filter((register) => register.unit === 1);
+      await readAll(ofOne, (register) => devices.tcpSource(address, register), 1, areExact);
+    }),
+};
+
+function tcpConductOf({ before, changes, ...conduct }: CaseOf<typeof tcpConducts>['conducts'][number]): TcpConduct {
+  const spoil = (frame: Buffer): Uint8Array => {
+    const old = Buffer.from(frame);
+    old.writeUInt16BE((old.readUInt16BE(0) - (before ?? 0)) & 0xffff, 0);
+    old.fill(0, 9);
+    return edited(before === undefined ? frame : Buffer.concat([old, frame]), changes ?? []);
+  };
+  return { ...conduct, spoil };
+}
