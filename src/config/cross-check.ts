@@ -1,4 +1,5 @@
 import { parseUtcTime } from '../system/time/utc-time.ts';
+import { measuringContradictions } from './cross-check/brokers.ts';
 import { pageContradictions } from './cross-check/page.ts';
 import { sensorContradictions } from './cross-check/sensors.ts';
 import { serviceContradictions } from './cross-check/service.ts';
@@ -22,6 +23,7 @@ export function findContradictions(tables: SoundTables): readonly Finding[] {
     ...(targets === undefined || update === undefined ? [] : defaultTargetContradictions(targets, update)),
     ...targetContradictions(targets ?? {}),
     ...sensorContradictions(sensors ?? [], properties ?? []),
+    ...measuringContradictions(tables),
   ];
 }
 

@@ -27,3 +27,6 @@ export class SilentBroker extends Error {
 export class ConnectionLost extends Error {
   override readonly message = 'the connection was lost';
 }
+
+/** The file with our password cannot be read. */
+export class PasswordError extends Error {}

@@ -1,30 +1,10 @@
 import * as z from 'zod';
 
+import { brokerLogin, topic } from '../mqtt/settings.ts';
 import { settingsOf } from '../system/settings/settings.ts';
-import {
-  absolutePath,
-  address,
-  byteRate,
-  byteSize,
-  dailyWindow,
-  duration,
-  flag,
-  text,
-} from '../system/settings/values.ts';
+import { tlsFiles } from '../system/settings/tls-files.ts';
+import { address, byteRate, byteSize, dailyWindow, duration, flag, text } from '../system/settings/values.ts';
 import type { DailyWindow } from '../system/time/daily-window.ts';
-
-const tlsShape = (whose: string) => ({
-  ca_file: absolutePath(`/etc/thing-agent/${whose}ca.pem`)
-    .optional()
-    .describe(
-      'Authorities to trust instead of Mozilla’s, which come with the runtime. The system’s, and what update-ca-certificates adds to them, are not read:' +
-        ' /etc/ssl/certs/ca-certificates.crt takes them. A certificate of this gateway, and its key',
-    ),
-  client_certificate_file: absolutePath(`/etc/thing-agent/${whose}client.pem`).optional(),
-  client_key_file: absolutePath(`/etc/thing-agent/${whose}client.key`).optional(),
-});
-
-const topic = () => text('a topic without wildcards').regex(/^[^#+\0]+$/, 'a topic without wildcards');
 
 const messagingSchema = z.strictObject({
   url: address(['mqtts', 'mqtt']).meta({ description: 'The broker', examples: ['mqtts://broker.example.com:8883'] }),
@@ -34,11 +14,7 @@ const messagingSchema = z.strictObject({
       description: 'Who it is for the broker; made from the serial number if left out',
       examples: ['gateway-0001'],
     }),
-  username: text()
-    .optional()
-    .meta({ examples: ['GW-0001'] }),
-  password_file: absolutePath('/etc/thing-agent/mqtt-password').optional(),
-  ...tlsShape('broker-'),
+  ...brokerLogin,
   topic_id: text('a text without "/"')
     .regex(/^[^/#+\0]+$/, 'a text without "/", "#" and "+"')
     .optional()
@@ -116,7 +92,7 @@ export const serviceSchema = z.strictObject({
       ' row nothing bounds it then. While the clock is not set, the least of them',
     examples: ['200KiB/s', [{ window: '08:00-18:00', rate: '50KiB/s' }, { rate: '1MiB/s' }]],
   }),
-  ...tlsShape(''),
+  ...tlsFiles(''),
   deadlines: z
     .strictObject({
       connect: duration('1s').default('10s').describe('Until a connection is there'),

@@ -3,6 +3,9 @@ import type { Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import type { ConnectionOptions } from 'node:tls';
 
+import { describeError } from './errors.ts';
+import { TlsFilesError } from './tls-files.ts';
+
 /** Waits for an event of a socket. Throws the error of the socket, or the signal's reason. */
 export async function occurrence(socket: Socket, event: string, signal: AbortSignal): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
@@ -20,14 +23,15 @@ export async function occurrence(socket: Socket, event: string, signal: AbortSig
   }
 }
 
-/** TLS over a socket. The socket is destroyed if the certificates cannot be used, for which node:tls throws. */
+/** TLS over a socket. Destroys the socket and throws TlsFilesError if the certificates or the key cannot be used. */
 export function secured(socket: Socket, peer: URL, options: ConnectionOptions): Socket {
   const host = hostOf(peer);
   try {
     return connectTls({ ...options, socket, host, servername: isIP(host) === 0 ? host : '' });
   } catch (error) {
     socket.destroy();
-    throw error;
+    const why = `the certificates or the key cannot be used: ${describeError(error)}`;
+    throw new TlsFilesError(why, { cause: error });
   }
 }
 

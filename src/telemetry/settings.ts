@@ -1,11 +1,21 @@
 import * as z from 'zod';
 
+import { brokerLogin, topic } from '../mqtt/settings.ts';
 import { tablesOf } from '../system/settings/described.ts';
 import { settingsOf } from '../system/settings/settings.ts';
 import type { SettingsOf } from '../system/settings/settings.ts';
-import { absolutePath, byteSize, command, duration, text, user, wholeNumber } from '../system/settings/values.ts';
+import {
+  absolutePath,
+  address,
+  byteSize,
+  command,
+  duration,
+  text,
+  user,
+  wholeNumber,
+} from '../system/settings/values.ts';
 import type { DurationText } from '../system/settings/values.ts';
-import { brokerSettings, sources } from './sources/sources.ts';
+import { sources } from './sources/sources.ts';
 
 const sourceSchema = z.discriminatedUnion('kind', tablesOf(sources));
 
@@ -90,7 +100,7 @@ export const watchSchema = z.strictObject({
         timeout: duration('1s', '1h').default('1m'),
       }),
       z.strictObject({ kind: z.literal('file'), path: absolutePath('/run/level') }),
-      z.strictObject({ kind: z.literal('mqtt'), ...brokerSettings, topic: text() }),
+      z.strictObject({ kind: z.literal('mqtt'), url: address(['mqtt', 'mqtts']), ...brokerLogin, topic: topic() }),
     ])
     .describe('Where the value of the property goes when it changes'),
 });

@@ -81,8 +81,8 @@ async function handOn(into: WatchSettings['into'], text: string, signal: AbortSi
       await requireReplaceable(into.path);
       return replaceFileDurably(into.path, `${text}\n`);
     case 'mqtt': {
-      const { publishTo } = await import('./sources/broker.ts'); // a package that few gateways need
-      return publishTo(into, text, signal);
+      const { publish } = await import('./sources/mqtt.ts'); // a package that few gateways need
+      return publish(into, text, signal);
     }
   }
 }

@@ -59,6 +59,7 @@ const sensorExamples = `## \`agent sensors scan hwmon\` (thermal, iio, w1, seria
 #deadband = 0.2
 #heartbeat = "10m"
 #source = { kind = "hwmon", chip = "cpu_thermal", input = "temp1" }
+## Or: source = { kind = "mqtt", url = "mqtts://127.0.0.1", ca_file = "/etc/thing-agent/broker-ca.pem", topic = "room/+/temperature" }
 
 ## Example. One source for several events and properties; one value for each minute:
 #[[sensors]]
@@ -84,7 +85,8 @@ const watchExample = `## Example. A property that somebody sets at the service g
 #every = "1m"
 #into = { kind = "command", command = ["/usr/lib/app/apply-limits"], user = "app", timeout = "1m" }
 ## Or: into = { kind = "file", path = "/run/limits.json" }
-## Or: into = { kind = "mqtt", url = "mqtts://127.0.0.1", username = "gw", password_file = "/etc/thing-agent/mqtt-password", topic = "limits" }
+## Or: into = { kind = "mqtt", url = "mqtts://127.0.0.1", ca_file = "/etc/thing-agent/broker-ca.pem", username = "gw", password_file = "/etc/thing-agent/mqtt-password", topic = "limits" }
+## Instead of username and password_file, client_certificate_file and client_key_file.
 `;
 
 /** A table with its keys, and the tables in it. */

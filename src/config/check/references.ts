@@ -69,11 +69,7 @@ export function usersOf({ update, hooks, sensors, properties, watch }: SoundTabl
 
 function serviceReferences(service: SoundTables['service']): readonly MaybeReference[] {
   const { messaging = {} } = service ?? {};
-  return [
-    ...tlsReferences(['service'], service ?? {}),
-    ...tlsReferences(['service', 'messaging'], messaging),
-    passwordReference(['service', 'messaging'], messaging),
-  ];
+  return [...tlsReferences(['service'], service ?? {}), ...brokerReferences(['service', 'messaging'], messaging)];
 }
 
 function pageReferences(page: SoundTables['page']): readonly MaybeReference[] {
@@ -114,7 +110,7 @@ interface TlsFiles {
   readonly client_key_file?: string | undefined;
 }
 
-function tlsReferences(table: readonly string[], files: TlsFiles): readonly MaybeReference[] {
+function tlsReferences(table: readonly PropertyKey[], files: TlsFiles): readonly MaybeReference[] {
   const keys = ['ca_file', 'client_certificate_file', 'client_key_file'] as const;
   return keys.map((key) => ({
     path: [...table, key],
@@ -123,11 +119,11 @@ function tlsReferences(table: readonly string[], files: TlsFiles): readonly Mayb
   }));
 }
 
-function passwordReference(
+function brokerReferences(
   table: readonly PropertyKey[],
-  { password_file: file }: { readonly password_file?: string | undefined },
-): MaybeReference {
-  return { path: [...table, 'password_file'], file, need: 'secret' };
+  { password_file: file, ...files }: TlsFiles & { readonly password_file?: string | undefined },
+): readonly MaybeReference[] {
+  return [...tlsReferences(table, files), { path: [...table, 'password_file'], file, need: 'secret' }];
 }
 
 function telemetryReferences({ sensors, properties, watch }: SoundTables): readonly MaybeReference[] {
@@ -144,7 +140,7 @@ function sourceIn(table: 'sensors' | 'properties') {
 type Source = ConfigFile['sensors'][number]['source'] | ConfigFile['watch'][number]['into'];
 
 function runOrAsk(table: readonly PropertyKey[], place: Source): readonly MaybeReference[] {
-  if (place.kind === 'mqtt') return [passwordReference(table, place)];
+  if (place.kind === 'mqtt') return brokerReferences(table, place);
   if (place.kind !== 'exec' && place.kind !== 'command') return [];
   return [{ path: [...table, 'command'], file: place.command[0], need: needOf(place) }];
 }

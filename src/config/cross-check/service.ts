@@ -1,5 +1,6 @@
 import type { Finding } from '../cross-check.ts';
 import type { ConfigFile } from '../schema/schema.ts';
+import { brokerContradictions, findingOf, tlsContradictions } from './brokers.ts';
 
 export function serviceContradictions(service: ConfigFile['service']): readonly Finding[] {
   const { messaging } = service;
@@ -46,9 +47,8 @@ const topicKeys = ['activate_topic', 'request_topic', 'reply_topic', 'status_top
 
 function messagingContradictions(messaging: Messaging): readonly Finding[] {
   const table = ['service', 'messaging'];
-  const findings = tlsContradictions(table, messaging);
-  const wrong = (key: keyof Messaging, why: string): void =>
-    void findings.push({ path: [...table, key], message: `service.messaging.${key} ${why}` });
+  const findings = [...brokerContradictions(table, messaging)];
+  const wrong = (key: keyof Messaging, why: string): void => void findings.push(findingOf([...table, key], why));
   for (const key of topicKeys) {
     if (messaging.topic_id === undefined && messaging[key]?.includes('{topic_id}') === true) {
       wrong(key, 'contains {topic_id}: set service.messaging.topic_id');
@@ -58,24 +58,7 @@ function messagingContradictions(messaging: Messaging): readonly Finding[] {
     const other = topicKeys.find((key) => key !== own && messaging[key] === messaging[own]);
     if (messaging[own] !== undefined && other !== undefined) wrong(own, `is the same as ${other}`);
   }
-  if (new URL(messaging.url).username !== '') wrong('url', 'has a user name: set username and password_file instead');
-  if (messaging.password_file !== undefined && messaging.username === undefined) {
-    wrong('password_file', 'needs username beside it');
-  }
   return findings;
-}
-
-interface TlsFiles {
-  readonly client_certificate_file?: string | undefined;
-  readonly client_key_file?: string | undefined;
-}
-
-function tlsContradictions(table: readonly string[], files: TlsFiles): Finding[] {
-  const names = ['client_certificate_file', 'client_key_file'] as const;
-  const missing = names.find((name) => files[name] === undefined);
-  const given = names.find((name) => files[name] !== undefined);
-  if (missing === undefined || given === undefined) return [];
-  return [{ path: [...table, given], message: `${table.join('.')}.${given} needs ${missing} beside it` }];
 }
 
 function isLoopback(url: string): boolean {

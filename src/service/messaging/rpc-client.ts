@@ -1,5 +1,5 @@
 import type { Message } from '../../mqtt/connection.ts';
-import { brokerName } from '../../mqtt/open-socket.ts';
+import { brokerName } from '../../mqtt/open-broker.ts';
 import type { SkippedMessage } from '../../mqtt/packet-guard.ts';
 import { abortable } from '../../system/abortable.ts';
 import { Deadline } from '../../system/time/deadline.ts';
@@ -241,7 +241,7 @@ export class RpcClient implements AsyncDisposable {
   }
 
   get #brokerName(): string {
-    return brokerName(new URL(this.#settings.url));
+    return brokerName(this.#settings.url);
   }
 }
 

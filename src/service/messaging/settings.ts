@@ -1,5 +1,5 @@
 import type { RetryPolicy } from '../../system/time/retry.ts';
-import type { TlsFiles } from '../rest/settings.ts';
+import type { TlsFiles } from '../../system/tls-files.ts';
 import type { ServiceMessagingSettings } from '../settings.ts';
 
 /** How the service is reached in messaging form, from `[service.messaging]`. */

@@ -1,4 +1,5 @@
 import type { RetryPolicy } from '../../system/time/retry.ts';
+import type { TlsFiles } from '../../system/tls-files.ts';
 import type { ServiceSettings } from '../settings.ts';
 import type { ProxySettings } from './connection/proxy.ts';
 
@@ -13,8 +14,6 @@ export interface RestSettings extends Pick<
   readonly resume: RetryPolicy;
   readonly userAgent: string;
 }
-
-export type TlsFiles = Partial<ServiceSettings['tls']>;
 
 /** About a quarter of an hour without a byte, or more if attempts end at a deadline. */
 export const defaultResume: RetryPolicy = {

@@ -1,16 +1,13 @@
 import { randomBytes } from 'node:crypto';
-import type { Socket } from 'node:net';
 
-import { MqttConnection } from '../../mqtt/connection.ts';
-import type { ConnectionDeps, ConnectOptions } from '../../mqtt/connection.ts';
+import type { ConnectionDeps, MqttConnection } from '../../mqtt/connection.ts';
 import { RefusedByBroker } from '../../mqtt/errors.ts';
-import { dialBroker, openSocket } from '../../mqtt/open-socket.ts';
+import { dialBroker, openBroker } from '../../mqtt/open-broker.ts';
+import type { BrokerLogin } from '../../mqtt/open-broker.ts';
 import { LARGE_BYTES } from '../../mqtt/packet-guard.ts';
 import { abortable } from '../../system/abortable.ts';
-import { AgentError, describeError } from '../../system/errors.ts';
-import { secured } from '../../system/socket.ts';
+import { AgentError, describeError, systemErrorCode } from '../../system/errors.ts';
 import { Deadline } from '../../system/time/deadline.ts';
-import type { BrokerSettings } from './broker.ts';
 import { parseReading } from './parse-reading.ts';
 import { sourceFailed } from './source.ts';
 import type { PushedSource } from './source.ts';
@@ -24,10 +21,9 @@ const KEEP_ALIVE_SECONDS = 60;
 /** Return codes: MQTT 3.1.1, section 3.2.2.3. */
 const refusals = ['', 'version of MQTT', 'client id', 'it is unavailable', 'user name or password', 'not authorized'];
 
-/** MQTT 3.1.1, section 4.7.1: brokers close the connection silently when they get any other filter. */
-const topicFilter = /^(?:#|(?:\+|[^+#/]*)(?:\/(?:\+|[^+#/]*))*(?:\/#)?)$/;
-
-export type MqttSettings = Omit<BrokerSettings, 'passwordFile'> & { readonly password: string | undefined };
+export interface MqttSettings extends BrokerLogin {
+  readonly topic: string;
+}
 
 type Hearing = Pick<ConnectionDeps, 'admits' | 'onMessage' | 'rest'>;
 
@@ -40,7 +36,6 @@ export function mqttSource(settings: MqttSettings): PushedSource {
   return {
     kind: 'pushed',
     run: async (intake, signal) => {
-      if (!topicFilter.test(topic)) throw sourceFailed(url, `${topic} has + or # where none may stand`);
       const unusable = Promise.withResolvers<never>();
       unusable.promise.catch(() => {}); // nobody may be waiting any more
       const hearing: Hearing = {
@@ -102,27 +97,24 @@ async function subscribe(connection: MqttConnection, topic: string, signal: Abor
 }
 
 async function open(settings: MqttSettings, hearing: Hearing, signal: AbortSignal): Promise<MqttConnection> {
-  const url = new URL(settings.url);
-  const dialing = dialBroker(url);
+  const dialing = dialBroker(settings.url);
   const late = (): Error => new Error(`no answer within ${CONNECT_MS} ms${dialing.answers}`);
   using deadline = new Deadline(CONNECT_MS, late, signal);
-  const startTls = (socket: Socket): Socket => secured(socket, url, {});
-  const socket = await openSocket(url, { dialing, startTls }, deadline.signal);
-  return await MqttConnection.open(socket, { ...hearing, connect: connectOptions(settings) }, deadline.signal);
-}
-
-function connectOptions({ username, password }: MqttSettings): ConnectOptions {
-  return {
-    protocolVersion: 4,
-    clientId: `thing-agent-${randomBytes(6).toString('hex')}`,
-    keepalive: KEEP_ALIVE_SECONDS,
-    ...(username === undefined ? {} : { username }),
-    ...(password === undefined ? {} : { password }),
-  };
+  const clientId = `thing-agent-${randomBytes(6).toString('hex')}`;
+  const connect = { protocolVersion: 4, clientId, keepalive: KEEP_ALIVE_SECONDS } as const;
+  return await openBroker(settings, { ...hearing, dialing, connect }, deadline.signal);
 }
 
 function reasonOf(error: unknown): string {
-  if (!(error instanceof RefusedByBroker)) return describeError(error);
+  if (!(error instanceof RefusedByBroker))
+    return isUntrusted(error) ? `${describeError(error)}; ${caAdvice}` : describeError(error);
   const { message, reason } = error;
   return `the broker ${message}: ${refusals[reason] ?? `reason ${reason}`}`;
+}
+
+const caAdvice = 'set ca_file to the authority that issued the broker’s certificate';
+
+/** True if no trusted authority issued the certificate: OpenSSL, "X509_STORE_CTX_get_error". */
+function isUntrusted(error: unknown): boolean {
+  return /^(UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_|CERT_UNTRUSTED)/.test(systemErrorCode(error) ?? '');
 }

@@ -1,5 +1,6 @@
 import * as z from 'zod';
 
+import { brokerLogin, topicFilter } from '../../mqtt/settings.ts';
 import {
   absolutePath,
   address,
@@ -32,21 +33,15 @@ const exec = sourceKind({
   speaks: ({ stream }) => stream,
 });
 
-/** The settings of a broker, for sources and for `[[watch]]`. */
-export const brokerSettings = {
-  url: address(['mqtt', 'mqtts']),
-  username: text().optional(),
-  password_file: absolutePath('/etc/thing-agent/mqtt-password').optional(),
-};
-
 const mqtt = sourceKind({
   name: 'mqtt',
   settings: {
-    ...brokerSettings,
-    topic: text().describe('With + and #'),
+    url: address(['mqtt', 'mqtts']),
+    ...brokerLogin,
+    topic: topicFilter().describe('With + and #'),
     silence: duration('1s', '7d').optional().describe('After this without a message it counts as failing'),
   },
-  create: async (settings) => (await import('./broker.ts')).brokerSource(settings),
+  create: async (settings) => (await import('./mqtt.ts')).mqttSource(settings),
   place: ({ url, topic }) => `${url} ${topic}`,
   speaks: () => true,
 });

@@ -97,6 +97,28 @@ into = { kind = "mqtt", url = "mqtt://b", topic = "t", password_file = "/nowhere
     ]);
   });
 
+  test('looks for the certificates of the brokers of sensors and watches', async () => {
+    const broker = 'url = "mqtts://b", topic = "t", ca_file = "/nowhere/ca.pem"';
+    const certificate = 'client_certificate_file = "/nowhere/client.pem", client_key_file = "/nowhere/client.key"';
+    const text = `${leastConfig}[[sensors]]
+event = "e"
+every = "1m"
+source = { kind = "mqtt", ${broker}, ${certificate} }
+[[watch]]
+id = "b"
+every = "1m"
+into = { kind = "mqtt", ${broker} }
+`;
+    await writeFile(path, text);
+    const { problems } = await checkConfig(path, {});
+    expect(problems.map(({ message }) => message)).toEqual([
+      'sensors[0].source.ca_file: /nowhere/ca.pem does not exist',
+      'sensors[0].source.client_certificate_file: /nowhere/client.pem does not exist',
+      'sensors[0].source.client_key_file: /nowhere/client.key does not exist',
+      'watch[0].into.ca_file: /nowhere/ca.pem does not exist',
+    ]);
+  });
+
   // Seen: a hook whose program was missing was asked again for ever, and the check had called the configuration valid.
   test('warns of a program that is not there, whoever it runs as, and of a board that is unplugged: both may come', async () => {
     const text = `${leastConfig}[update.health]

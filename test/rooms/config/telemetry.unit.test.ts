@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 
 import type { Config } from '../../../src/config/config.ts';
 import { parseConfig as parseFile } from '../../../src/config/read-config.ts';
@@ -109,6 +109,49 @@ test.each([
   ['[telemetry]\ngruop = "1s"', 'group'],
 ])('refuses %j', (text, why) => {
   expect(problemsOf(`${leastConfig}\n${text}`).join('\n')).toContain(why);
+});
+
+/** MQTT 3.1.1, section 4.7.1, has these filters as its examples. */
+test.each(['#', '+', '/+', '+/+', 'a/#', 'sport/+', 'sport/+/player1', '+/tennis/#', '$share/g/a/#', '$SYS/x'])(
+  'accepts the topic filter %s',
+  (topic) => {
+    const source = `source = { kind = "mqtt", url = "mqtt://b", topic = "${topic}" }`;
+    expect(parseConfig(`[[properties]]\nid = "p"\nevery = "1s"\n${source}`).measurements).toHaveLength(1);
+  },
+);
+
+// Regression: "sensors/+temp" passed the check and failed at run time.
+test.each(['sport/tennis#', 'sport/tennis/#/ranking', 'sport+', 'sensors/+temp', '#/a', 'a/+b', 'a\\u0000', ''])(
+  'refuses the topic filter %j',
+  (topic) => {
+    const source = `source = { kind = "mqtt", url = "mqtt://b", topic = "${topic}" }`;
+    expect(problemsOf(`${leastConfig}\n[[properties]]\nid = "p"\nevery = "1s"\n${source}`)).toEqual([
+      expect.stringContaining('source.topic: expected a topic whose levels are names or +'),
+    ]);
+  },
+);
+
+const brokers = [
+  ['source', (settings: string) => `[[sensors]]\nevent = "e"\nevery = "1s"\nsource = { kind = "mqtt", ${settings} }`],
+  ['into', (settings: string) => `[[watch]]\nid = "p"\nevery = "1s"\ninto = { kind = "mqtt", ${settings} }`],
+] as const;
+
+describe.each(brokers)('the broker of %s', (key, table) => {
+  test.each([
+    ['topic = "t", url = "mqtts://u:pw@b"', 'url has a user name: set username and password_file instead'],
+    ['topic = "t", url = "mqtts://b", password_file = "/p"', 'password_file needs username beside it'],
+    [
+      'topic = "t", url = "mqtts://b", client_key_file = "/k"',
+      'client_key_file needs client_certificate_file beside it',
+    ],
+  ])('refuses %s', (settings, why) => {
+    expect(problemsOf(`${leastConfig}\n${table(settings)}`)).toEqual([expect.stringContaining(`.${key}.${why}`)]);
+  });
+});
+
+test('refuses a topic with wildcards for publishing', () => {
+  const text = '[[watch]]\nid = "p"\nevery = "1s"\ninto = { kind = "mqtt", url = "mqtt://b", topic = "a/+" }';
+  expect(problemsOf(`${leastConfig}\n${text}`)).toEqual([expect.stringContaining('a topic without wildcards')]);
 });
 
 test('a watched property goes to a program, a file or a topic', () => {

@@ -18,6 +18,7 @@ import { mqttSource, publish } from '../../../src/telemetry/sources/mqtt.ts';
 import { serialSource } from '../../../src/telemetry/sources/serial.ts';
 import type { Source } from '../../../src/telemetry/sources/source.ts';
 import { freePort } from '../../stand-ins/machine/free-port.ts';
+import { noLogin } from '../mqtt/no-login.ts';
 
 const deadline = (): AbortSignal => AbortSignal.timeout(30_000);
 const server = join(import.meta.dirname, 'modbus-server.py');
@@ -141,7 +142,7 @@ test('messages of mosquitto arrive, through wildcards, and again after it was re
   const url = `mqtt://127.0.0.1:${port}`;
   const config = join(directory, 'mosquitto.conf');
   writeFileSync(config, `listener ${port} 127.0.0.1\nallow_anonymous true\n`);
-  const login = { url, username: undefined, password: undefined };
+  const login = { ...noLogin, url };
   const broker = start('mosquitto', '-c', config);
   const probe = running(mqttSource({ ...login, topic: 'plant/+/temperature' }));
   const send = async (value: string): Promise<void> => {

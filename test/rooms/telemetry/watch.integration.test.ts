@@ -4,10 +4,12 @@ import { join } from 'node:path';
 
 import { afterEach, beforeEach, expect, test } from 'vitest';
 
+import type { BrokerLogin } from '../../../src/mqtt/open-broker.ts';
 import { silentLog } from '../../../src/system/log/log.ts';
 import { systemClock } from '../../../src/system/time/clock.ts';
 import { mqttSource } from '../../../src/telemetry/sources/mqtt.ts';
 import { Watch } from '../../../src/telemetry/watch.ts';
+import { noLogin } from '../mqtt/no-login.ts';
 import { Mosquitto } from '../service/messaging/mosquitto.ts';
 import { FakeValues } from './fake-values.ts';
 
@@ -16,6 +18,7 @@ const topic = 'gateway/limit';
 
 let stack: AsyncDisposableStack;
 let broker: Mosquitto;
+let login: Required<BrokerLogin>;
 let service: FakeValues;
 let watch: Watch;
 
@@ -27,7 +30,8 @@ beforeEach(async () => {
   service = new FakeValues();
   const passwordFile = join(directory, 'password');
   writeFileSync(passwordFile, 's3cret\n');
-  const into = { kind: 'mqtt', url: broker.url, topic, username: 'agent', passwordFile } as const;
+  login = { ...noLogin, url: broker.url, username: 'agent', passwordFile };
+  const into = { ...login, kind: 'mqtt', topic } as const;
   watch = new Watch({ watch: { id: 'limit', everyMs: 1_000, into }, service, clock: systemClock, log: silentLog });
 });
 afterEach(async () => {
@@ -38,7 +42,7 @@ afterEach(async () => {
 async function retained(): Promise<unknown> {
   const end = new AbortController();
   const { promise, resolve } = Promise.withResolvers<unknown>();
-  const source = mqttSource({ url: broker.url, topic, username: 'agent', password: 's3cret' });
+  const source = mqttSource({ ...login, topic });
   const take = (read: () => unknown): void => resolve(read());
   const intake = { connected: () => {}, take, drop: () => {}, rest: () => undefined };
   const run = source.run(intake, AbortSignal.any([end.signal, deadline()]));

@@ -1,6 +1,6 @@
-import { MqttConnection } from '../../../mqtt/connection.ts';
-import { BrokenPacket, ConnectionLost, RefusedByBroker, SilentBroker } from '../../../mqtt/errors.ts';
-import { brokerName, dialBroker } from '../../../mqtt/open-socket.ts';
+import type { MqttConnection } from '../../../mqtt/connection.ts';
+import { BrokenPacket, ConnectionLost, PasswordError, RefusedByBroker, SilentBroker } from '../../../mqtt/errors.ts';
+import { brokerName, dialBroker, openBroker } from '../../../mqtt/open-broker.ts';
 import { abortable } from '../../../system/abortable.ts';
 import type { Dialing } from '../../../system/dialing.ts';
 import type { Clock } from '../../../system/time/clock.ts';
@@ -13,8 +13,7 @@ import { GOODBYE_MS } from '../settings.ts';
 import type { MessagingSettings } from '../settings.ts';
 import { birthMessage, lastWill } from '../status-message.ts';
 import { brokenError, entryError, lostError, refusedError, silentError, socketError } from './broker-errors.ts';
-import { openBrokerSocket, readPassword } from './broker-socket.ts';
-import { connectPacket, publication } from './packets.ts';
+import { connectOptions, publication } from './packets.ts';
 
 /** MQTT 5.0, section 3.4.2.1. */
 const NO_MATCHING_SUBSCRIBERS = 0x10;
@@ -44,7 +43,7 @@ export class BrokerConnection implements AsyncDisposable {
     signal: AbortSignal,
   ): Promise<BrokerConnection> {
     const { settings, traffic } = deps;
-    const dialing = dialBroker(new URL(settings.url), (socket) => traffic?.watch(socket));
+    const dialing = dialBroker(settings.url, (socket) => traffic?.watch(socket));
     const late = (): ServiceError =>
       silentError(nameOf(settings), `did not let us in within the deadline${dialing.answers}`);
     using deadline = new Deadline(settings.deadlines.connectMs, late, signal);
@@ -154,13 +153,11 @@ async function enter(
   events: ConnectionEvents,
   signal: AbortSignal,
 ): Promise<MqttConnection> {
-  const { settings, throttle } = deps;
-  const password = await readPassword(settings.passwordFile, signal);
-  const socket = await openBrokerSocket(settings, deps, signal);
+  const { settings, throttle, dialing } = deps;
   const rest = throttle && (async (bytes: number, ended: AbortSignal) => nap(bytes, throttle, events, ended));
   try {
-    const connect = connectPacket(settings, password);
-    return await MqttConnection.open(socket, { ...events, connect, rest }, signal);
+    const login = { ...settings.tls, ...settings };
+    return await openBroker(login, { ...events, rest, dialing, connect: connectOptions(settings) }, signal);
   } catch (error) {
     signal.throwIfAborted();
     throw entryError(translate(error, deps));
@@ -190,9 +187,12 @@ function translate(error: unknown, { settings, clock }: BrokerConnectionDeps): S
     return silentError(broker, `did not answer for longer than its keep-alive time of ${seconds} s`);
   }
   if (error instanceof BrokenPacket) return brokenError(error, broker);
+  if (error instanceof PasswordError) {
+    return new ServiceError({ code: 'broker-password', why: error.message, cause: error });
+  }
   return socketError(error, broker, clock);
 }
 
 function nameOf({ url }: MessagingSettings): string {
-  return brokerName(new URL(url));
+  return brokerName(url);
 }

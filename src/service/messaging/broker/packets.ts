@@ -3,14 +3,12 @@ import type { Outbound } from '../messages.ts';
 import type { MessagingSettings } from '../settings.ts';
 import { lastWill } from '../status-message.ts';
 
-/** Makes the CONNECT packet. */
-export function connectPacket(settings: MessagingSettings, password: string | undefined): ConnectOptions {
-  const { protocolVersion, clientId, username, topics, keepAliveMs, sessionExpiryMs } = settings;
+/** What CONNECT says, except user name and password. */
+export function connectOptions(settings: MessagingSettings): ConnectOptions {
+  const { protocolVersion, clientId, topics, keepAliveMs, sessionExpiryMs } = settings;
   return {
     protocolVersion,
     clientId,
-    ...(username === undefined ? {} : { username }),
-    ...(password === undefined ? {} : { password }),
     keepalive: Math.ceil(keepAliveMs / 1000),
     clean: sessionExpiryMs === 0,
     ...(protocolVersion === 5 ? { properties: { sessionExpiryInterval: Math.ceil(sessionExpiryMs / 1000) } } : {}),

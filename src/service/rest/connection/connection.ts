@@ -1,18 +1,16 @@
 import type { Socket } from 'node:net';
-import type { ConnectionOptions } from 'node:tls';
 
 import { Dialing } from '../../../system/dialing.ts';
-import { describeError } from '../../../system/errors.ts';
 import { hostOf, occurrence, secured } from '../../../system/socket.ts';
 import type { Clock } from '../../../system/time/clock.ts';
 import { Deadline } from '../../../system/time/deadline.ts';
+import { readTlsFiles, TlsFilesError } from '../../../system/tls-files.ts';
+import type { TlsMaterial } from '../../../system/tls-files.ts';
 import { ServiceError } from '../../errors.ts';
 import type { Traffic } from '../../traffic.ts';
 import { connectReceiving } from '../receiving/receiving-socket.ts';
 import type { RestSettings } from '../settings.ts';
 import { chooseProxy } from './proxy.ts';
-import { readTlsFiles } from './tls-files.ts';
-import type { TlsMaterial } from './tls-files.ts';
 import { translateTransportError } from './transport-errors.ts';
 import type { Peer } from './transport-errors.ts';
 import { openTunnel } from './tunnel.ts';
@@ -56,6 +54,14 @@ export class Connector {
 
   /** Opens a socket for HTTP/1.1. Throws ServiceErrors without an operation, or the signal's reason. */
   async open(signal: AbortSignal): Promise<Socket> {
+    try {
+      return await this.#open(signal);
+    } catch (error) {
+      throw error instanceof TlsFilesError ? translateTransportError(error, this.servicePeer, this.#clock) : error;
+    }
+  }
+
+  async #open(signal: AbortSignal): Promise<Socket> {
     const files = await readTlsFiles(this.#settings.tls, signal);
     const first = this.#proxy === undefined ? this.servicePeer : proxyPeer(this.#proxy);
     const dialing = this.#dialing(this.#proxy ?? this.#service);
@@ -90,7 +96,7 @@ export class Connector {
   async #passProxy(socket: Socket, proxy: URL, files: TlsMaterial, signal: AbortSignal): Promise<Socket> {
     const peer = proxyPeer(proxy);
     const { ca } = files;
-    const inner = proxy.protocol === 'https:' ? startTls(socket, proxy, ca === undefined ? {} : { ca }) : socket;
+    const inner = proxy.protocol === 'https:' ? secured(socket, proxy, ca === undefined ? {} : { ca }) : socket;
     if (inner !== socket) await this.#established(inner, 'secureConnect', peer, signal);
     if (this.#service.protocol === 'http:') return inner;
     await this.#guarded(inner, openTunnel(inner, authorityOf(this.#service), proxy, signal), peer, signal);
@@ -99,12 +105,12 @@ export class Connector {
 
   async #secureService(socket: Socket, files: TlsMaterial, signal: AbortSignal): Promise<Socket> {
     const session = this.#session === undefined ? {} : { session: this.#session };
-    const secured = startTls(socket, this.#service, { ...files, ...session, ALPNProtocols: ['http/1.1'] });
-    secured.on('session', (renewed: Buffer) => {
+    const tls = secured(socket, this.#service, { ...files, ...session, ALPNProtocols: ['http/1.1'] });
+    tls.on('session', (renewed: Buffer) => {
       this.#session = renewed;
     });
-    await this.#established(secured, 'secureConnect', this.servicePeer, signal);
-    return secured;
+    await this.#established(tls, 'secureConnect', this.servicePeer, signal);
+    return tls;
   }
 
   async #established(socket: Socket, event: string, peer: Peer, signal: AbortSignal): Promise<void> {
@@ -122,15 +128,6 @@ export class Connector {
       signal.throwIfAborted();
       throw translateTransportError(error, peer, this.#clock);
     }
-  }
-}
-
-export function startTls(socket: Socket, peer: URL, options: ConnectionOptions): Socket {
-  try {
-    return secured(socket, peer, options);
-  } catch (error) {
-    const why = `the certificates or the key cannot be used: ${describeError(error)}`;
-    throw new ServiceError({ code: 'tls-files', why, cause: error });
   }
 }
 

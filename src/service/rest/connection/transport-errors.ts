@@ -1,6 +1,7 @@
 import { ConnectFailure } from '../../../system/dialing.ts';
 import { describeError, systemErrorCode } from '../../../system/errors.ts';
 import type { Clock } from '../../../system/time/clock.ts';
+import { TlsFilesError } from '../../../system/tls-files.ts';
 import { ServiceError } from '../../errors.ts';
 import type { ServiceErrorCode } from '../../errors.ts';
 
@@ -19,6 +20,7 @@ export interface Peer {
  */
 export function translateTransportError(error: unknown, peer: Peer, clock: Pick<Clock, 'nowMs'>): ServiceError {
   if (error instanceof ServiceError) return error;
+  if (error instanceof TlsFilesError) return new ServiceError({ code: 'tls-files', why: error.message, cause: error });
   const code = systemErrorCode(error) ?? nameOf(error);
   const answers = error instanceof ConnectFailure ? error.answers : '';
   const { code: ours, phrase } = tlsFailure(code, clock.nowMs()) ?? plainFailure(code);

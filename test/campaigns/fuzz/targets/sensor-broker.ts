@@ -8,6 +8,7 @@ import { systemClock } from '../../../../src/system/time/clock.ts';
 import { SourceRunner } from '../../../../src/telemetry/source-runner.ts';
 import { mqttSource } from '../../../../src/telemetry/sources/mqtt.ts';
 import { toText } from '../../../../src/telemetry/value-text.ts';
+import { noLogin } from '../../../rooms/mqtt/no-login.ts';
 import { packet, publishPacket } from '../../../rooms/mqtt/packets.ts';
 import { connack, first, suback } from '../../../rooms/mqtt/pretend-broker.ts';
 import { edited, edits } from '../mutation.ts';
@@ -33,7 +34,6 @@ const cases = fc.array(fc.record({ packet: fc.oneof(published, other), changes: 
 });
 
 const MOST_MS = 300;
-const login = { topic: '#', username: undefined, password: undefined };
 const rate = { pointsPerSecond: 1_000, bytesPerSecond: 64 * 1024 * 1024 };
 
 /** The broker of sensors may say anything: the source ends, or goes on, and nothing leaves its runner. */
@@ -62,7 +62,7 @@ class Bench implements AsyncDisposable {
   async check(input: CaseOf<typeof cases>): Promise<void> {
     this.#says = Buffer.concat(input.map(({ packet: bytes, changes }) => edited(bytes, changes)));
     const { port } = this.#server.address() as AddressInfo;
-    const source = mqttSource({ ...login, url: `mqtt://127.0.0.1:${port}` });
+    const source = mqttSource({ ...noLogin, topic: '#', url: `mqtt://127.0.0.1:${port}` });
     const ways = { clock: systemClock, random: () => 0, log: silentLog };
     const onReading = (reading: unknown): boolean => toText(reading) !== '';
     const options = { name: 'x', source, everyMs: 1, silenceMs: MOST_MS, rate, ...ways, onReading };

@@ -9,7 +9,7 @@ import { rootCertificates } from 'node:tls';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
 import { operations } from '../../../../src/service/operations.ts';
-import type { TlsFiles } from '../../../../src/service/rest/settings.ts';
+import type { TlsFiles } from '../../../../src/system/tls-files.ts';
 import { randomContent } from '../../../stand-ins/service/firmware-content.ts';
 import { startStandIn } from '../../../stand-ins/service/stand-in.ts';
 import type { StandIn } from '../../../stand-ins/service/stand-in.ts';

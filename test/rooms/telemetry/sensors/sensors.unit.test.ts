@@ -10,6 +10,7 @@ import { unitOf } from '../../../../src/telemetry/sensors/unit.ts';
 import type { MeasurementSettings, SourceSettings } from '../../../../src/telemetry/settings.ts';
 import { inTime } from '../../../../src/telemetry/sources/create-source.ts';
 import { sourceFailed } from '../../../../src/telemetry/sources/source.ts';
+import { noLogin } from '../../mqtt/no-login.ts';
 
 const forever = new AbortController().signal;
 const iio = (channel: string): SourceSettings => ({ kind: 'iio', device: 'd', channel });
@@ -54,10 +55,9 @@ describe('what is said of a source', () => {
     [
       {
         kind: 'mqtt',
+        ...noLogin,
         url: 'mqtt://u:pw@b',
         topic: 't/#',
-        username: undefined,
-        passwordFile: '/p',
         silenceMs: undefined,
       },
       { mode: 'pushed', place: 'mqtt://********@b t/#', everyMs: undefined },

@@ -6,6 +6,7 @@ import { execStreamSource } from '../../../../src/telemetry/sources/exec.ts';
 import { mqttSource } from '../../../../src/telemetry/sources/mqtt.ts';
 import { serialSource } from '../../../../src/telemetry/sources/serial.ts';
 import type { PushedSource } from '../../../../src/telemetry/sources/source.ts';
+import { noLogin } from '../../mqtt/no-login.ts';
 import { connack, first, PretendBroker, suback } from '../../mqtt/pretend-broker.ts';
 
 const deadline = (): AbortSignal => AbortSignal.timeout(20_000);
@@ -53,7 +54,7 @@ test.each([
       if (type === first.subscribe) socket.write(suback(4, identifier, granted));
     });
   });
-  const source = mqttSource({ url: broker.url, topic: 'alarm', username: undefined, password: undefined });
+  const source = mqttSource({ ...noLogin, url: broker.url, topic: 'alarm' });
   expect(await connects(source)).toMatchObject(expected);
 });
 

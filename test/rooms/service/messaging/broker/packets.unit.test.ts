@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
 
-import { connectPacket } from '../../../../../src/service/messaging/broker/packets.ts';
+import { connectOptions } from '../../../../../src/service/messaging/broker/packets.ts';
 import type { MessagingSettings } from '../../../../../src/service/messaging/settings.ts';
 import { messagingSettings } from '../messaging-rig.ts';
 
-function asked(others: Partial<MessagingSettings> = {}): ReturnType<typeof connectPacket> {
-  return connectPacket(messagingSettings('mqtts://broker.example.com', others), undefined);
+function asked(others: Partial<MessagingSettings> = {}): ReturnType<typeof connectOptions> {
+  return connectOptions(messagingSettings('mqtts://broker.example.com', others));
 }
 
 describe('the connection that is asked for', () => {

@@ -1,7 +1,12 @@
-import { describeError } from '../../../system/errors.ts';
-import { readGuardedFile } from '../../../system/files/guarded-file.ts';
-import { ServiceError } from '../../errors.ts';
-import type { TlsFiles } from '../settings.ts';
+import { describeError } from './errors.ts';
+import { readGuardedFile } from './files/guarded-file.ts';
+
+/** PEM files. They are read for each connection, so that they can be replaced. */
+export interface TlsFiles {
+  readonly caFile?: string | undefined;
+  readonly clientCertificateFile?: string | undefined;
+  readonly clientKeyFile?: string | undefined;
+}
 
 /** Certificates and key in the form for node:tls; empty if nothing is configured. */
 export interface TlsMaterial {
@@ -10,6 +15,10 @@ export interface TlsMaterial {
   readonly key?: string;
 }
 
+/** A certificate or a key cannot be read or used. */
+export class TlsFilesError extends Error {}
+
+/** Throws TlsFilesError, or the signal's reason. */
 export async function readTlsFiles(files: TlsFiles, signal: AbortSignal): Promise<TlsMaterial> {
   const [ca, cert, key] = await Promise.all([
     readPem(files.caFile, signal),
@@ -30,10 +39,10 @@ async function readPem(path: string | undefined, signal: AbortSignal): Promise<s
   if (path === undefined) return undefined;
   const bytes = await readGuardedFile(path, { maxBytes: MAX_PEM_BYTES }, signal).catch((error: unknown) => {
     signal.throwIfAborted();
-    throw new ServiceError({ code: 'tls-files', why: `cannot read ${path}: ${describeError(error)}`, cause: error });
+    throw new TlsFilesError(`cannot read ${path}: ${describeError(error)}`, { cause: error });
   });
   const text = bytes.toString('utf8');
   // node:tls ignores an authority that it cannot parse, which would look like an unknown authority
   if (text.includes('-----BEGIN ')) return text;
-  throw new ServiceError({ code: 'tls-files', why: `${path} is not a PEM file` });
+  throw new TlsFilesError(`${path} is not a PEM file`);
 }

@@ -1,0 +1,91 @@
+import type { Socket } from 'node:net';
+
+import { Dialing } from '../system/dialing.ts';
+import { describeError } from '../system/errors.ts';
+import { readGuardedFile } from '../system/files/guarded-file.ts';
+import { hostOf, occurrence, secured } from '../system/socket.ts';
+import { readTlsFiles } from '../system/tls-files.ts';
+import type { TlsFiles } from '../system/tls-files.ts';
+import { MqttConnection } from './connection.ts';
+import type { ConnectionDeps, ConnectOptions } from './connection.ts';
+import { PasswordError } from './errors.ts';
+
+/** Where a broker is, and how it knows us. The files are read for each connection, so that they can be replaced. */
+export interface BrokerLogin extends TlsFiles {
+  /** `mqtt://` or `mqtts://` */
+  readonly url: string;
+  readonly username: string | undefined;
+  readonly passwordFile: string | undefined;
+}
+
+export interface BrokerDeps extends Omit<ConnectionDeps, 'connect'> {
+  readonly connect: Omit<ConnectOptions, 'username' | 'password'>;
+  /** From `dialBroker`. */
+  readonly dialing: Dialing;
+}
+
+/** The TCP connection to a broker, not opened yet. `onSocket` is called with each socket before anything is sent. */
+export function dialBroker(url: string, onSocket?: (socket: Socket) => void): Dialing {
+  const { host, port } = placeOf(url);
+  return new Dialing({ host, port }, { onSocket });
+}
+
+/**
+ * Resolves when the broker has accepted us. Throws PasswordError, TlsFilesError, the errors of Dialing and node:tls, the
+ * reason for which the connection ended, or the signal's reason.
+ */
+export async function openBroker(
+  { url, username, passwordFile, ...tlsFiles }: BrokerLogin,
+  { dialing, connect, ...deps }: BrokerDeps,
+  signal: AbortSignal,
+): Promise<MqttConnection> {
+  const password = passwordFile === undefined ? undefined : await readPassword(passwordFile, signal);
+  const login = { ...(username === undefined ? {} : { username }), ...(password === undefined ? {} : { password }) };
+  const socket = await openSocket(new URL(url), tlsFiles, dialing, signal);
+  return MqttConnection.open(socket, { ...deps, connect: { ...connect, ...login } }, signal);
+}
+
+async function openSocket(url: URL, tlsFiles: TlsFiles, dialing: Dialing, signal: AbortSignal): Promise<Socket> {
+  const isSecure = url.protocol === 'mqtts:';
+  const files = isSecure ? await readTlsFiles(tlsFiles, signal) : {};
+  const socket = guarded(await dialing.open(signal));
+  if (!isSecure) return socket;
+  const tls = guarded(secured(socket, url, files));
+  try {
+    await occurrence(tls, 'secureConnect', signal);
+    return tls;
+  } catch (error) {
+    tls.destroy();
+    throw error;
+  }
+}
+
+/** An alert may come after the handshake: even a destroyed socket emits it as an error. */
+function guarded(socket: Socket): Socket {
+  return socket.on('error', (error) => socket.destroy(error));
+}
+
+const MAX_PASSWORD_BYTES = 4_096;
+
+/** Returns the first line of the file, without its end. */
+async function readPassword(path: string, signal: AbortSignal): Promise<string | undefined> {
+  try {
+    const bytes = await readGuardedFile(path, { maxBytes: MAX_PASSWORD_BYTES }, signal);
+    return bytes.toString('utf8').split(/\r?\n/, 1)[0];
+  } catch (error) {
+    signal.throwIfAborted();
+    throw new PasswordError(`cannot read ${path}: ${describeError(error)}`, { cause: error });
+  }
+}
+
+/** The name of the broker in messages. */
+export function brokerName(url: string): string {
+  const { shownHost, port } = placeOf(url);
+  return `${shownHost}:${port}`;
+}
+
+function placeOf(address: string): { readonly host: string; readonly shownHost: string; readonly port: number } {
+  const url = new URL(address);
+  const usualPort = url.protocol === 'mqtts:' ? 8883 : 1883;
+  return { host: hostOf(url), shownHost: url.hostname, port: url.port === '' ? usualPort : Number(url.port) };
+}
