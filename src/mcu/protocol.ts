@@ -86,7 +86,7 @@ interface CommonSession {
 export interface BootPlan {
   /** The image, with what selects it. */
   readonly image: Image;
-  readonly known: 'otadata' | 'read-back';
+  readonly known: 'otadata' | 'read-back' | 'sent';
   /** The address of what selects it, which is written last. */
   readonly guard: number | undefined;
   /** Writing this makes the chip start again what it starts now; undefined: the image replaces that. */
@@ -117,8 +117,8 @@ export interface MemorySession extends CommonSession {
    */
   readonly writes: 'anywhere' | 'in-order' | 'erased';
   readonly write: (address: number, bytes: Uint8Array) => Conversation<void>;
-  /** Throws if the chip would not start the image. The plan is undefined where the chip has one place for a program. */
-  readonly planBoot?: ((image: Image) => Conversation<BootPlan | undefined>) | undefined;
+  /** Throws if the chip would not start the image. Undefined: the chip has one place for a program. */
+  readonly planBoot?: ((image: Image) => Conversation<BootPlan>) | undefined;
   /** The unit of an image without which the image does not start: it is parked first, and written last. */
   readonly guardOf: (units: readonly Region[]) => Region | undefined;
   /**

@@ -69,8 +69,11 @@ function describeList({ number, keys, revokedKeys, unknownKeys, revokedReleases 
 }
 
 function describeFlashed({ board, version, unchanged, known }: Extract<OperationOutcome, { kind: 'flashed' }>): string {
+  if (known === 'sent') {
+    const done = unchanged === true ? `Nothing to do: ${board} holds ${version}` : `Done: ${board} received ${version}`;
+    return `${done}; it cannot report what it runs.`;
+  }
   if (unchanged === true) return `Nothing to do: ${board} runs ${version} already.`;
-  if (known === 'sent') return `Done: ${board} has received ${version}; it cannot report what it runs.`;
   return `Done: ${board} runs ${version}${known === 'on-trial' ? `, ${trialOfBoard}` : ''}.`;
 }
 

@@ -5,6 +5,7 @@ import type { BootPlan, ChipDigest, Conversation } from '../../protocol.ts';
 import {
   endsTable,
   entryIn,
+  isIn,
   nameOf,
   otadataOf,
   partitionsIn,
@@ -15,6 +16,7 @@ import {
 } from './esp-boot.ts';
 import type { BootState } from './esp-boot.ts';
 import { sectorBytes } from './esp-chips.ts';
+import type { EspFamily } from './esp-chips.ts';
 import { words } from './esp-frames.ts';
 import { demand, espCommand } from './esp-registers.ts';
 
@@ -29,10 +31,11 @@ interface ReadState {
   readonly sectors: readonly Uint8Array[];
 }
 
-/** Plans how the bootloader comes to start an image; undefined: there is no partition table where one is expected. */
-export function* bootPlanFor(image: Image, digest: ChipDigest): Conversation<BootPlan | undefined> {
+/** Plans how the bootloader comes to start an image. Without a partition table, only what the ROM starts is known. */
+export function* bootPlanFor(image: Image, { bootAddress }: EspFamily, digest: ChipDigest): Conversation<BootPlan> {
   const read = yield* readState(digest, image);
-  return read === undefined ? undefined : planBoot(image, read.held, read.state, read.sectors);
+  if (read !== undefined) return planBoot(image, read.held, read.state, read.sectors);
+  return { image, known: isIn(image, bootAddress) ? 'read-back' : 'sent', guard: undefined, before: undefined };
 }
 
 /** Returns the name of the application partition that the bootloader starts; undefined: there is none. */

@@ -183,6 +183,6 @@ function isSlot({ type, subtype }: Partition): boolean {
   return type === appType && subtype >= firstSlot && subtype <= lastSlot;
 }
 
-function isIn({ segments }: Image, address: number): boolean {
+export function isIn({ segments }: Image, address: number): boolean {
   return segments.some((segment) => segment.address <= address && address < endOf(segment));
 }

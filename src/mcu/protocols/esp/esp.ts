@@ -108,7 +108,7 @@ class EspLoader {
       writes: 'anywhere',
       write: (address, bytes) => writer.write(address, bytes),
       boots: family.modern ? () => bootedSlot(md5) : undefined,
-      planBoot: family.modern ? (image) => this.#planBoot(image) : undefined,
+      planBoot: family.modern ? (image) => this.#planBoot(image, family) : undefined,
       // the head of the bootloader, what selects the program, or else the first unit: nothing starts without it
       guardOf: (units) => unitAt(family.bootAddress)(units) ?? unitAt(this.#selection ?? -1)(units) ?? units[0],
       parked: 'erased',
@@ -119,9 +119,9 @@ class EspLoader {
     };
   }
 
-  *#planBoot(image: Image): Conversation<BootPlan | undefined> {
-    const plan = yield* bootPlanFor(image, md5);
-    this.#selection = plan?.guard;
+  *#planBoot(image: Image, family: EspFamily): Conversation<BootPlan> {
+    const plan = yield* bootPlanFor(image, family, md5);
+    this.#selection = plan.guard;
     return plan;
   }
 

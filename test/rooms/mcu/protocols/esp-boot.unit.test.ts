@@ -205,5 +205,5 @@ test('starts what a file for the whole chip selects with its own otadata', async
 test('claims nothing about slots without a partition table', async () => {
   const { model, flash: bring } = bench();
   model.flash.bytes.fill(0xff, 0x8000, 0x8c00);
-  expect(await bring(imageAt(first))).toMatchObject({ known: 'read-back', boots: undefined });
+  expect(await bring(imageAt(first))).toMatchObject({ known: 'sent', boots: undefined });
 });

@@ -88,6 +88,6 @@ test.each([
   };
   const image = makeImage('raw', [{ address: start, bytes: programs.new }]);
   const report = await flash({ image }, board, signal);
-  expect(report).toMatchObject({ unitsWritten: 4, known: 'read-back' });
+  expect(report).toMatchObject({ unitsWritten: 4, known: 'sent' });
   expectFlashed(model);
 });

@@ -67,7 +67,7 @@ describe('a flash of an ESP32', () => {
     expect(report).toMatchObject({
       unitsTotal: sectors,
       unitsWritten: sectors,
-      known: 'read-back',
+      known: 'sent',
       repeated: 0,
       resets: 1,
     });
@@ -79,7 +79,7 @@ describe('a flash of an ESP32', () => {
     const { model, board } = rig(traits, old);
     const before = model.flash.operations;
     const report = await flash({ image: imageAt(old) }, board, signal);
-    expect(report).toMatchObject({ unitsWritten: 0, known: 'read-back' });
+    expect(report).toMatchObject({ unitsWritten: 0, known: 'sent' });
     expect(model.flash.operations).toBe(before);
     expectClean(model);
   });
@@ -89,7 +89,7 @@ describe('a flash of an ESP32', () => {
     await flash({ image: imageAt(other) }, full.board, signal);
     const { model, port, board } = rig(traits, changed);
     const report = await flash({ image: imageAt(changed) }, board, signal);
-    expect(report).toMatchObject({ unitsWritten: 2, known: 'read-back' });
+    expect(report).toMatchObject({ unitsWritten: 2, known: 'sent' });
     expect(model.ran).toEqual(['new']);
     expectClean(model);
     expect(port.clock.monotonicMs()).toBeLessThan(full.port.clock.monotonicMs() / 2);
@@ -129,7 +129,7 @@ describe('a flash of an ESP32', () => {
     port.inject({ kind: 'flip', direction: 'to-board', at, bit: 0 });
     const report = await flash({ image: imageAt(other) }, board, signal);
     expect(model.ran).toEqual(['new']);
-    expect(report).toMatchObject({ known: 'read-back', repeated: 16 });
+    expect(report).toMatchObject({ known: 'sent', repeated: 16 });
   });
 
   test('finds what the damaged beginning of its last write erased besides', async () => {
@@ -198,7 +198,7 @@ describe('the baud rate', () => {
       return line;
     };
     const report = await flash({ image: imageAt(other) }, { ...board, openLine }, signal);
-    expect(report).toMatchObject({ known: 'read-back', resets: 3 });
+    expect(report).toMatchObject({ known: 'sent', resets: 3 });
     expect(port.settings.baud).toBe(115_200);
     expect(model.ran.at(-1)).toBe('new');
   });
@@ -253,7 +253,7 @@ describe('a chip', () => {
     const { board } = rig(espTraits(name, { securesBoot: true }), other);
     const overwrites = flash({ image: imageAt(other, 0x1000) }, board, signal);
     await expect(overwrites).rejects.toMatchObject({ code: 'image-overwrites-bootloader' });
-    expect(await flash({ image: imageAt(other) }, board, signal)).toMatchObject({ known: 'read-back' });
+    expect(await flash({ image: imageAt(other) }, board, signal)).toMatchObject({ known: 'sent' });
   });
 
   test('whose flash memory says no known size is refused, unless the size is configured', async () => {
