@@ -27,7 +27,7 @@ export default defineConfig({
           include: ['test/**/*.integration.test.ts'],
           // A small heap: each program that is started costs a copy of its page tables.
           execArgv: ['--max-semi-space-size=2', `--max-old-space-size=${howMuch(4096, 512)}`],
-          globalSetup: 'test/stand-ins/machine/built-agent.ts',
+          globalSetup: 'test/fakes/machine/built-agent.ts',
           // What is asked is often a program, which costs more than it waits for.
           expect: { poll: { interval: 250 } },
           testTimeout: 240_000 * patience,

@@ -6,7 +6,6 @@ import { DaemonError } from './daemon/errors.ts';
 import { FirmwareError, FirmwareFormatError, VerificationError } from './firmware/errors.ts';
 import { McuError } from './mcu/errors.ts';
 import { PackageError } from './package/errors.ts';
-import { PageError } from './page/page-errors.ts';
 import { SerialError } from './serial/errors.ts';
 import { ServiceError } from './service/errors.ts';
 import { BootloaderError } from './slots/bootloaders/errors.ts';
@@ -15,6 +14,7 @@ import type { CodeMeaning, ErrorMeaning } from './system/define-errors.ts';
 import { SystemError } from './system/system-errors.ts';
 import { TelemetryError } from './telemetry/errors.ts';
 import { UpdateError, updateCodes } from './update/errors.ts';
+import { PageError } from './web/page-errors.ts';
 
 /** A group of the error catalogue, as people read it: every code that the agent can say is in one of them. */
 export interface CatalogueGroup {

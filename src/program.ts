@@ -1,19 +1,19 @@
 import { statSync } from 'node:fs';
 import process from 'node:process';
 
-import type { Wanted } from './cli/arguments/command.ts';
+import type { Invocation } from './cli/arguments/command.ts';
 import { parseArguments } from './cli/arguments/parse-arguments.ts';
-import type { CheckPlace, CliContext } from './cli/context.ts';
+import type { CheckLocation, CliContext } from './cli/context.ts';
 import { listenForInterruption } from './cli/interruption.ts';
 import { runCommand } from './cli/run.ts';
-import { Typist } from './cli/screen/ask.ts';
+import { consoleLog } from './cli/screen/console-log.ts';
+import { LinePrompter } from './cli/screen/line-prompter.ts';
 import { pageFor } from './cli/screen/page.ts';
-import { spokenLog } from './cli/screen/spoken-log.ts';
 import { Terminal } from './cli/screen/terminal.ts';
-import type { Surroundings } from './config/check/check-config.ts';
+import type { FileContext } from './config/check/check-config.ts';
 import type { LoadedConfig } from './config/load-config.ts';
-import { systemOffset } from './control/words/time.ts';
-import type { World } from './daemon/wiring/wiring.ts';
+import { systemOffset } from './control/presentation/time.ts';
+import type { Runtime } from './daemon/wiring/wiring.ts';
 import { systemErrorCode } from './system/errors.ts';
 import type { Log } from './system/log/log.ts';
 import { systemClock } from './system/time/clock.ts';
@@ -28,7 +28,7 @@ export async function program(args: readonly string[]): Promise<number> {
   const { signal } = interruption;
   const load = async (): Promise<LoadedConfig> => loadFrom(parsed.configFile);
   const err = new Terminal(process.stderr);
-  const spoken = (): Log => spokenLog(err, () => pageFor(err, context));
+  const spoken = (): Log => consoleLog(err, () => pageFor(err, context));
   const context: CliContext = {
     out: new Terminal(process.stdout),
     err,
@@ -39,11 +39,11 @@ export async function program(args: readonly string[]): Promise<number> {
     localOffset: systemOffset,
     signal,
     guard: (asksInstead) => interruption.guard(asksInstead),
-    person: () => new Typist(process.stdin, err),
+    person: () => new LinePrompter(process.stdin, err),
     connect: async (ending) => connect(load, ending),
     look: async (daemon, ending) => {
-      const { openLook } = await import('./daemon/local-agent.ts');
-      return openLook(await load(), around(spoken()), daemon, ending);
+      const { openReadOnlyAgent } = await import('./daemon/local-agent.ts');
+      return openReadOnlyAgent(await load(), around(spoken()), daemon, ending);
     },
     local: async (ending) => {
       const { openLocalAgent } = await import('./daemon/local-agent.ts');
@@ -55,7 +55,7 @@ export async function program(args: readonly string[]): Promise<number> {
     explain: async (code) => (await import('./error-catalogue.ts')).explainCode(code),
     errorCodes: async () => (await import('./error-catalogue.ts')).errorCodes(),
     writeTrustList: async (path, order) => {
-      const { writeTrustList } = await import('./firmware/trust/write-list.ts');
+      const { writeTrustList } = await import('./firmware/trust/write-trust-list.ts');
       return writeTrustList(path, order, systemClock.nowMs());
     },
     writeDelta: async (...order) => (await import('./firmware/delta/write-delta.ts')).writeDelta(...order),
@@ -84,7 +84,7 @@ function workingDirectory(): string | undefined {
 }
 
 /** What others are told who find the agent at work: what was typed, without what may be secret. */
-function purposeOf(wanted: Wanted): string {
+function purposeOf(wanted: Invocation): string {
   if (wanted.kind !== 'command') return 'agent';
   const { command, typed } = wanted;
   const [board = ''] = command.group === 'Boards' ? typed.operands : [];
@@ -129,7 +129,7 @@ async function connect(load: () => Promise<LoadedConfig>, signal: AbortSignal): 
   }
 }
 
-function around(log: Log): World {
+function around(log: Log): Runtime {
   return { environment: process.env, clock: systemClock, random: Math.random, log, agentVersion };
 }
 
@@ -138,7 +138,7 @@ async function runDaemon(load: () => Promise<LoadedConfig>, signal: AbortSignal)
   const { createLog } = await import('./system/log/pino-log.ts');
   const world = around(createLog(loaded.config.log, process.env));
   const { connectServiceManager } = await import('./system/processes/systemd-notify.ts');
-  const daemon = await import('./daemon/rounds/run-daemon.ts');
+  const daemon = await import('./daemon/cycles/run-daemon.ts');
   const options = {
     loaded,
     reload: load,
@@ -176,16 +176,16 @@ function onHangup(listener: () => void): Disposable {
 }
 
 /** In an image it has its place there, unless it was named. */
-async function checkedPath(typed: string | undefined, around: CheckPlace): Promise<string> {
+async function checkedPath(typed: string | undefined, around: CheckLocation): Promise<string> {
   const path = await configPath(typed);
   const root = around.kind === 'gateway' ? undefined : around.root;
   if (root === undefined) return path;
-  const { placeInImage } = await import('./config/check/check-image.ts');
-  return placeInImage(root, path);
+  const { pathInImage } = await import('./config/check/check-image.ts');
+  return pathInImage(root, path);
 }
 
 /** On a machine that is no gateway. */
-async function checkElsewhere(path: string, around: Surroundings): ReturnType<CliContext['config']['check']> {
+async function checkElsewhere(path: string, around: FileContext): ReturnType<CliContext['config']['check']> {
   const { checkConfig: check } = await import('./config/check/check-config.ts');
   const { ConfigError } = await import('./config/errors.ts');
   const { problems, warnings } = await check(path, process.env, around);

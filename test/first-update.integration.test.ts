@@ -9,11 +9,11 @@ import { promisify } from 'node:util';
 
 import { afterEach, beforeEach, expect, test } from 'vitest';
 
-import { testInFull } from './in-full.ts';
+import { agentProgram } from './fakes/machine/built-agent.ts';
+import { freePort } from './fakes/machine/free-port.ts';
+import { testInFull } from './full-run.ts';
 import { blockOf, readPage } from './page-examples.ts';
-import { Mosquitto } from './rooms/service/messaging/mosquitto.ts';
-import { agentProgram } from './stand-ins/machine/built-agent.ts';
-import { freePort } from './stand-ins/machine/free-port.ts';
+import { Mosquitto } from './unit-and-integration/service/messaging/mosquitto.ts';
 
 const root = resolve(import.meta.dirname, '..');
 const page = await readPage('first-update.md');

@@ -3,23 +3,23 @@ import type { TestSpecification } from 'vitest/node';
 
 /** The files that wait longest, for boots and deadlines: begun late, one of them would run on alone at the end. */
 const longest = [
-  'promises/systemd/package/package-target',
-  'promises/systemd/trust/trust',
-  'promises/systemd/package/package-life',
-  'promises/secrecy/secrecy',
-  'promises/systemd/service',
-  'promises/systemd/updates/updates',
-  'rooms/daemon/doctor/state-trouble',
-  'rooms/daemon/wiring/messaging',
-  'rooms/daemon/agent',
-  'promises/systemd/package/deb',
-  'stand-ins/machine/large-images',
+  'guarantees/systemd/package/package-target',
+  'guarantees/systemd/trust/trust',
+  'guarantees/systemd/package/package-life',
+  'guarantees/secrecy/secrecy',
+  'guarantees/systemd/service',
+  'guarantees/systemd/updates/updates',
+  'unit-and-integration/daemon/doctor/state-trouble',
+  'unit-and-integration/daemon/wiring/messaging',
+  'unit-and-integration/daemon/agent',
+  'guarantees/systemd/package/deb',
+  'fakes/machine/large-images',
   'campaigns/soak/soak',
-  'rooms/cli/report/report',
-  'promises/systemd/delta',
-  'rooms/mcu/agent-boards',
+  'unit-and-integration/cli/report/report',
+  'guarantees/systemd/delta',
+  'unit-and-integration/mcu/agent-boards',
   'campaigns/boots/judge',
-  'rooms/daemon/wiring/trust-lists',
+  'unit-and-integration/daemon/wiring/trust-lists',
 ];
 
 function rank({ moduleId }: TestSpecification): number {

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import process from 'node:process';
 import { promisify } from 'node:util';
 
-import { agentProgram } from './stand-ins/machine/built-agent.ts';
-import type { FileGateway } from './stand-ins/machine/file-gateway.ts';
+import { agentProgram } from './fakes/machine/built-agent.ts';
+import type { FileGateway } from './fakes/machine/file-gateway.ts';
 
 const pages = join(import.meta.dirname, '../systemd/doc');
 

@@ -1,14 +1,14 @@
 import type { FileReport } from '../control/file-report.ts';
-import type { DaemonSeen } from '../control/gateway-state.ts';
+import type { DaemonStatus } from '../control/gateway-state.ts';
 import type { AgentOperations, InputOf } from '../control/operations.ts';
-import type { OffsetMinutes } from '../control/words/time.ts';
+import type { OffsetMinutes } from '../control/presentation/time.ts';
 import type { DeltaOrder, WrittenDelta } from '../firmware/delta/write-delta.ts';
-import type { ListOrder } from '../firmware/trust/write-list.ts';
+import type { ListOrder } from '../firmware/trust/write-trust-list.ts';
 import type { Setup } from '../setup/setup.ts';
 import type { CodeMeaning, ErrorMeaning } from '../system/define-errors.ts';
 import type { OpenedFile } from '../system/files/opened-file.ts';
 import type { Clock } from '../system/time/clock.ts';
-import type { Found, OnAsked, ScanOrder } from '../telemetry/scan/found.ts';
+import type { ScanCandidate, OnProbe, ScanOrder } from '../telemetry/scan/scan-result.ts';
 
 /** A place for text: standard output or standard error. */
 export interface TextOutput {
@@ -40,16 +40,16 @@ export interface WrittenTrustList {
  * Where the files that a configuration names are looked for: on this gateway, in an image that is being built, or
  * nowhere, be the configuration itself in an image or not.
  */
-export type CheckPlace =
+export type CheckLocation =
   | { readonly kind: 'gateway' }
   | { readonly kind: 'image'; readonly root: string }
   | { readonly kind: 'none'; readonly root?: string | undefined };
 
 /** Why no daemon is asked: `false`: none runs; `silent`: it does not answer. */
-export type Absent = Exclude<DaemonSeen, true>;
+export type DaemonAbsence = Exclude<DaemonStatus, true>;
 
 /** The person who answers questions. */
-export interface Person extends Disposable {
+export interface Prompter extends Disposable {
   /** The answer; undefined: nobody answers any more. */
   ask(question: string, signal: AbortSignal): Promise<string | undefined>;
 }
@@ -58,7 +58,7 @@ export interface Person extends Disposable {
 export type ConfigSetup = Pick<Setup, keyof Setup>;
 
 /** A sensor that was found, and its table `[[sensors]]` for the configuration; undefined: it cannot be configured. */
-export interface FoundSensor extends Omit<Found, 'sensor'> {
+export interface FoundSensor extends Omit<ScanCandidate, 'sensor'> {
   readonly toml: string | undefined;
 }
 
@@ -101,11 +101,11 @@ export interface CliContext {
    * the signal is then not aborted.
    */
   guard(asksInstead: () => boolean): Disposable;
-  person(): Person;
-  /** The running daemon; undefined: none runs. Throws `daemon-silent`. */
+  person(): Prompter;
+  /** The running daemon; undefined: none runs. Throws `daemon-unresponsive`. */
   connect(signal: AbortSignal): Promise<AgentOperations | undefined>;
   /** An agent in this process that can only look; it is never refused, whatever else is at work. */
-  look(daemon: Absent, signal: AbortSignal): Promise<AgentOperations & AsyncDisposable>;
+  look(daemon: DaemonAbsence, signal: AbortSignal): Promise<AgentOperations & AsyncDisposable>;
   /** An agent in this process that can do everything, and holds the lock. */
   local(signal: AbortSignal): Promise<AgentOperations & AsyncDisposable>;
   /** Opens a file that the operator named. Throws `file-unreadable`. */
@@ -125,12 +125,12 @@ export interface CliContext {
   /** Looks for what a configuration needs. `from` is a file with a part of a configuration. Throws ConfigError. */
   setup(from: string | undefined): Promise<ConfigSetup>;
   /** Looks for sensors; changes nothing. Calls `onAsked` after each Modbus unit that was asked. Throws AgentError. */
-  scan(order: ScanOrder, onAsked: OnAsked, signal: AbortSignal): Promise<ScanReport>;
+  scan(order: ScanOrder, onAsked: OnProbe, signal: AbortSignal): Promise<ScanReport>;
   /** Never fails, whatever the configuration contains. */
   support(): Promise<Support>;
   readonly config: {
     /** Throws ConfigError. */
-    check(around: CheckPlace): Promise<ConfigCheck>;
+    check(around: CheckLocation): Promise<ConfigCheck>;
     /** The configuration with its defaults, secrets hidden: as text for a person, and as a value. */
     show(): Promise<{ readonly text: string; readonly value: unknown }>;
     schema(): Promise<unknown>;

@@ -1,5 +1,5 @@
 /** A person or the system asked the program to end. This is the reason of the aborted signal. */
-export class Interruption extends Error {
+export class InterruptedError extends Error {
   override readonly name = 'Interruption';
   /** 128 plus the number of the signal, as in a shell. */
   readonly exitCode: number;
@@ -11,12 +11,12 @@ export class Interruption extends Error {
 }
 
 /** The program ends, while the operation that it followed goes on in the daemon. */
-export class Detached extends Error {
+export class DetachedError extends Error {
   override readonly name = 'Detached';
 }
 
 /** This process ends and leaves a board half written, which may have no program to run. */
-export class LeftHalfWritten extends Error {
+export class PartialFlashError extends Error {
   override readonly name = 'LeftHalfWritten';
   readonly boards: readonly string[];
   readonly advice: string;
@@ -52,7 +52,7 @@ export function listenForInterruption(process: InterruptibleProcess): Interrupti
   const controller = new AbortController();
   let asksInstead = (): boolean => false;
   const interrupt = (name: 'SIGINT' | 'SIGTERM'): void => {
-    const interruption = new Interruption(name);
+    const interruption = new InterruptedError(name);
     if (controller.signal.aborted) process.exit(interruption.exitCode);
     else if (name === 'SIGTERM' || !asksInstead()) controller.abort(interruption);
   };

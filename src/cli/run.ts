@@ -1,11 +1,11 @@
 import type { ReportedError } from '../control/events.ts';
 import { AgentError, describeError, exitCodes } from '../system/errors.ts';
-import { Misuse } from './arguments/command.ts';
-import type { Command, ParsedArguments, Typed, Wanted } from './arguments/command.ts';
+import { ArgumentError } from './arguments/command.ts';
+import type { Command, ParsedArguments, ParsedCommand, Invocation } from './arguments/command.ts';
 import { usageError } from './arguments/usage-error.ts';
 import type { CliContext } from './context.ts';
 import { CliError } from './errors.ts';
-import { Detached, Interruption, LeftHalfWritten } from './interruption.ts';
+import { DetachedError, InterruptedError, PartialFlashError } from './interruption.ts';
 
 /**
  * Performs what was typed and resolves with the exit code. Never rejects: an error is printed and has its own exit
@@ -15,11 +15,11 @@ export async function runCommand({ wanted, json }: ParsedArguments, context: Cli
   try {
     return await perform(wanted, json, context);
   } catch (error) {
-    return tell(error, json, context);
+    return printError(error, json, context);
   }
 }
 
-async function perform(wanted: Wanted, json: boolean, context: CliContext): Promise<number> {
+async function perform(wanted: Invocation, json: boolean, context: CliContext): Promise<number> {
   switch (wanted.kind) {
     case 'usage-error':
       throw new CliError('usage', wanted.message, { advice: wanted.advice });
@@ -32,18 +32,18 @@ async function perform(wanted: Wanted, json: boolean, context: CliContext): Prom
   }
 }
 
-async function runTyped(command: Command, typed: Typed, context: CliContext): Promise<number> {
+async function runTyped(command: Command, typed: ParsedCommand, context: CliContext): Promise<number> {
   try {
     return await command.run(typed, context);
   } catch (error) {
-    if (!(error instanceof Misuse)) throw error;
+    if (!(error instanceof ArgumentError)) throw error;
     const { message, advice } = usageError(`${command.name}: ${error.message}`, command);
     throw new CliError('usage', message, { advice });
   }
 }
 
 async function help(
-  { command, group }: Extract<Wanted, { kind: 'help' }>,
+  { command, group }: Extract<Invocation, { kind: 'help' }>,
   json: boolean,
   context: CliContext,
 ): Promise<number> {
@@ -62,10 +62,10 @@ function version(json: boolean, { out, version: agent }: CliContext): number {
   return exitCodes.done;
 }
 
-async function tell(error: unknown, json: boolean, context: CliContext): Promise<number> {
+async function printError(error: unknown, json: boolean, context: CliContext): Promise<number> {
   const reason: unknown = context.signal.reason;
-  if (reason instanceof Interruption && !(error instanceof AgentError)) {
-    tellInterruption(error, json, context);
+  if (reason instanceof InterruptedError && !(error instanceof AgentError)) {
+    printInterruption(error, json, context);
     return reason.exitCode;
   }
   const { renderError } = await import('./screen/pages/render-reports.ts');
@@ -77,9 +77,9 @@ async function tell(error: unknown, json: boolean, context: CliContext): Promise
   return exitCodes[reported.exit];
 }
 
-function tellInterruption(error: unknown, json: boolean, { out, err }: CliContext): void {
-  const goesOn = error instanceof Detached;
-  const half = error instanceof LeftHalfWritten ? error : undefined;
+function printInterruption(error: unknown, json: boolean, { out, err }: CliContext): void {
+  const goesOn = error instanceof DetachedError;
+  const half = error instanceof PartialFlashError ? error : undefined;
   const told = half === undefined ? { goesOn } : { goesOn, halfWritten: half.boards };
   if (json) out.write(`${JSON.stringify({ kind: 'interrupted', ...told })}\n`);
   else if (goesOn)

@@ -1,10 +1,10 @@
 import { parseUtcTime } from '../system/time/utc-time.ts';
 import { measuringContradictions } from './cross-check/brokers.ts';
-import { pageContradictions } from './cross-check/page.ts';
 import { sensorContradictions } from './cross-check/sensors.ts';
 import { serviceContradictions } from './cross-check/service.ts';
 import { defaultTargetContradictions, targetContradictions } from './cross-check/targets.ts';
-import type { ConfigFile, SoundTables } from './schema/schema.ts';
+import { webConflicts } from './cross-check/web.ts';
+import type { ConfigFile, ValidTables } from './schema/schema.ts';
 
 /** A contradiction between settings; `path` is the one to change. */
 export interface Finding {
@@ -13,12 +13,12 @@ export interface Finding {
 }
 
 /** Finds contradictions between settings that are correct in themselves. */
-export function findContradictions(tables: SoundTables): readonly Finding[] {
-  const { service, update, trust, page, targets, sensors, properties } = tables;
+export function findConflicts(tables: ValidTables): readonly Finding[] {
+  const { service, update, trust, web: page, targets, sensors, properties } = tables;
   return [
     ...keyContradictions(trust?.keys ?? []),
-    ...forgedReports(tables),
-    ...(page === undefined ? [] : pageContradictions(page)),
+    ...writableReportProperties(tables),
+    ...(page === undefined ? [] : webConflicts(page)),
     ...(service === undefined ? [] : serviceContradictions(service)),
     ...(targets === undefined || update === undefined ? [] : defaultTargetContradictions(targets, update)),
     ...targetContradictions(targets ?? {}),
@@ -39,7 +39,7 @@ function keyContradictions(keys: ConfigFile['trust']['keys']): readonly Finding[
  * Refuses a reported property that members of the group may write: each of them could tell the service how an update
  * ended.
  */
-function forgedReports({ report, control }: SoundTables): readonly Finding[] {
+function writableReportProperties({ report, control }: ValidTables): readonly Finding[] {
   const at = control?.properties.findIndex((id) => id === report?.outcome) ?? -1;
   if (at === -1) return [];
   return [

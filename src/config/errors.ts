@@ -1,4 +1,4 @@
-import { defineErrors, giveUp } from '../system/define-errors.ts';
+import { defineErrors, permanent } from '../system/define-errors.ts';
 import type { CodeOf } from '../system/define-errors.ts';
 import { sharedErrors } from '../system/shared-errors.ts';
 
@@ -10,13 +10,13 @@ export interface ConfigProblem {
 }
 
 const ConfigErrors = defineErrors('ConfigError', {
-  'config-missing': giveUp.configuration(
+  'config-missing': permanent.configuration(
     'There is no configuration file.',
     'make it with agent setup, or name another with --config FILE',
   ),
-  'config-unreadable': giveUp.configuration('The configuration file cannot be read.'),
-  'config-syntax': giveUp.configuration('The configuration file is no TOML.'),
-  'config-invalid': giveUp.configuration('The configuration has a key or a value that is not accepted.'),
+  'config-unreadable': permanent.configuration('The configuration file cannot be read.'),
+  'config-syntax': permanent.configuration('The configuration file is no TOML.'),
+  'config-invalid': permanent.configuration('The configuration has a key or a value that is not accepted.'),
   'writable-by-others': sharedErrors['writable-by-others'],
 });
 

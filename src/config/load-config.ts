@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 
 import type { Environment } from '../system/processes/environment.ts';
-import { findOpenSecrets } from './check/open-secrets.ts';
+import { findExposedSecrets } from './check/exposed-secrets.ts';
 import type { Config } from './config.ts';
 import { findWarnings } from './cross-check/warnings.ts';
 import type { ConfigProblem } from './errors.ts';
@@ -19,12 +19,12 @@ export interface LoadedConfig {
 
 /** Reads and checks the configuration file. Throws ConfigError with everything that is wrong. */
 export async function loadConfig(path: string, environment: Environment): Promise<LoadedConfig> {
-  const { text, file, overruled } = await readConfig(path, environment);
+  const { text, file, overridden } = await readConfig(path, environment);
   const digest = `sha256:${createHash('sha256').update(text).digest('hex')}`;
   return {
     path,
     config: resolveConfig(file),
     digest,
-    warnings: withLines([...overruled, ...findWarnings(file), ...(await findOpenSecrets(file, path))], text),
+    warnings: withLines([...overridden, ...findWarnings(file), ...(await findExposedSecrets(file, path))], text),
   };
 }

@@ -2,16 +2,16 @@ import { stat } from 'node:fs/promises';
 import { isAbsolute } from 'node:path';
 
 import { describeError, systemErrorCode } from '../system/errors.ts';
-import { describeExposures, findExposures } from '../system/files/guarded-file.ts';
-import { readToBound } from '../system/files/outside-file.ts';
+import { describeExposures, findExposures } from '../system/files/protected-file.ts';
+import { readToBound } from '../system/files/untrusted-file.ts';
 import type { Environment } from '../system/processes/environment.ts';
 import { parsedOnce } from '../system/settings/settings.ts';
-import { type Finding, findContradictions } from './cross-check.ts';
+import { type Finding, findConflicts } from './cross-check.ts';
 import { ConfigError, type ConfigProblem } from './errors.ts';
 import { lineOf, locateKeys } from './file/key-lines.ts';
 import { describeIssues } from './file/problems.ts';
 import { parseToml, TomlSyntaxError } from './file/toml.ts';
-import { type ConfigFile, configSchema, soundTables } from './schema/schema.ts';
+import { type ConfigFile, configSchema, validTables } from './schema/schema.ts';
 
 export const DEFAULT_CONFIG_PATH = '/etc/thing-agent/config.toml';
 
@@ -21,7 +21,7 @@ export interface ReadConfig {
   /** Its content with defaults, and with what the environment decides. */
   readonly file: ConfigFile;
   /** Settings that the environment overrides. */
-  readonly overruled: readonly Finding[];
+  readonly overridden: readonly Finding[];
 }
 
 const MAX_FILE_BYTES = 1024 * 1024;
@@ -89,7 +89,7 @@ export async function findRunDirectory(path: string): Promise<string | undefined
 /** Parses a configuration. Throws ConfigError with everything that is wrong. Pure. */
 export function parseConfig(path: string, text: string): ConfigFile {
   const { file, problems } = examineConfig(path, text);
-  if (file === undefined || problems.length > 0) throw new ConfigError('config-invalid', path, problems, fixIt(path));
+  if (file === undefined || problems.length > 0) throw new ConfigError('config-invalid', path, problems, fixHint(path));
   return file;
 }
 
@@ -107,23 +107,23 @@ export interface ExaminedConfig {
 export function examineConfig(path: string, text: string): ExaminedConfig {
   const input = { service: {}, device: {}, ...parseSyntax(path, text) };
   const result = configSchema.safeParse(input, { ...parsedOnce, error: () => '' });
-  const sound = result.success ? result.data : soundTables(input);
+  const sound = result.success ? result.data : validTables(input);
   const unfit = result.success
     ? []
     : describeIssues(result.error.issues, { schema: configSchema, input, keyLines: locateKeys(text) });
   return {
     file: result.data,
     input,
-    problems: inOrder([...unfit, ...withLines(findContradictions(sound), text)]),
+    problems: sortByLine([...unfit, ...withLines(findConflicts(sound), text)]),
   };
 }
 
-export function inOrder(problems: readonly ConfigProblem[]): readonly ConfigProblem[] {
+export function sortByLine(problems: readonly ConfigProblem[]): readonly ConfigProblem[] {
   return problems.toSorted((a, b) => (a.line ?? 0) - (b.line ?? 0));
 }
 
 /** What a person should type next. */
-function fixIt(path: string): string {
+function fixHint(path: string): string {
   const which = path === DEFAULT_CONFIG_PATH ? '' : ` --config ${path}`;
   return `correct the file, then try it with: agent${which} config check`;
 }
@@ -134,7 +134,7 @@ function parseSyntax(path: string, text: string): Record<string, unknown> {
   } catch (error) {
     if (!(error instanceof TomlSyntaxError)) throw error;
     const message = `not TOML: ${error.message} (column ${error.column})`;
-    throw new ConfigError('config-syntax', path, [{ line: error.line, message }], fixIt(path));
+    throw new ConfigError('config-syntax', path, [{ line: error.line, message }], fixHint(path));
   }
 }
 
@@ -142,7 +142,7 @@ function parseSyntax(path: string, text: string): Record<string, unknown> {
 export function withLines(findings: readonly Finding[], text: string): readonly ConfigProblem[] {
   if (findings.length === 0) return [];
   const keyLines = locateKeys(text);
-  return inOrder(findings.map(({ path, message }) => ({ line: lineOf(keyLines, path), message })));
+  return sortByLine(findings.map(({ path, message }) => ({ line: lineOf(keyLines, path), message })));
 }
 
 /**
@@ -150,13 +150,13 @@ export function withLines(findings: readonly Finding[], text: string): readonly 
  */
 export function applyEnvironment(file: ConfigFile, environment: Environment): Omit<ReadConfig, 'text'> {
   const defaults = configSchema.shape.paths.parse({}, parsedOnce);
-  const overruled: Finding[] = [];
+  const overridden: Finding[] = [];
   const choose = (key: 'state' | 'run', variable: string): string => {
     const [given = ''] = (environment[variable] ?? '').split(':', 1);
     const written = file.paths[key];
     if (!isAbsolute(given) || given === written) return written;
     if (written !== defaults[key]) {
-      overruled.push({
+      overridden.push({
         path: ['paths', key],
         message: `paths.${key} = "${written}" has no effect here, $${variable} = ${given} wins: the agent that a person starts would use another directory than the service`,
       });
@@ -164,5 +164,5 @@ export function applyEnvironment(file: ConfigFile, environment: Environment): Om
     return given;
   };
   const paths = { state: choose('state', 'STATE_DIRECTORY'), run: choose('run', 'RUNTIME_DIRECTORY') };
-  return { file: { ...file, paths }, overruled };
+  return { file: { ...file, paths }, overridden };
 }

@@ -3,7 +3,6 @@ import { mcuTargetSchema } from '../mcu/settings.ts';
 import type { BoardSettings } from '../mcu/settings.ts';
 import { packageTargetSchema } from '../package/settings.ts';
 import type { PackageTargetSettings } from '../package/settings.ts';
-import { pageSettings } from '../page/settings.ts';
 import { serviceSettings } from '../service/settings.ts';
 import { slotsTargetSchema } from '../slots/settings.ts';
 import type { SlotsTargetSettings } from '../slots/settings.ts';
@@ -11,6 +10,7 @@ import { settingsOf } from '../system/settings/settings.ts';
 import { propertySettings, sensorSettings, telemetrySettings, watchSettings } from '../telemetry/settings.ts';
 import type { MeasurementSettings } from '../telemetry/settings.ts';
 import { updateSettings } from '../update/settings.ts';
+import { pageSettings } from '../web/settings.ts';
 import { configSchema } from './schema/schema.ts';
 import type { ConfigFile } from './schema/schema.ts';
 
@@ -30,7 +30,7 @@ export function resolveConfig(file: ConfigFile) {
     report: settingsOf(report, file.report),
     system: settingsOf(system, file.system),
     control: settingsOf(control, file.control),
-    page: pageSettings(file.page),
+    page: pageSettings(file.web),
     log: settingsOf(log, file.log),
     targets,
     telemetry: telemetrySettings(file.telemetry),

@@ -1,6 +1,6 @@
 import { ControlError } from './control-errors.ts';
 import type { FoundOperation } from './find-operation.ts';
-import type { Followed } from './followed-operations.ts';
+import type { LongOperation } from './long-operations.ts';
 import type { Answered } from './operations.ts';
 
 /**
@@ -20,7 +20,7 @@ export const socketNames: Readonly<Record<Caller, string>> = {
 };
 
 /** The callers that may ask for this operation, whatever its input. */
-export function callersOf(entry: Answered | Followed): readonly Caller[] {
+export function callersOf(entry: Answered | LongOperation): readonly Caller[] {
   const isForMembers = 'output' in entry && entry.members !== undefined;
   return isForMembers ? ['members', 'operators', 'root'] : ['operators', 'root'];
 }

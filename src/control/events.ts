@@ -1,8 +1,8 @@
 import * as z from 'zod';
 
-import { followedName } from './followed-operations.ts';
+import { followedName } from './long-operations.ts';
 import { boardKnownBy, progressPhase, slotName } from './reports.ts';
-import type { Of } from './schema-parts.ts';
+import type { Infer } from './schema-parts.ts';
 
 /** What an operation tells while it runs, and how it ends. */
 
@@ -12,13 +12,13 @@ const operationOutcome = z.discriminatedUnion('kind', [
   z.object({
     kind: z.literal('up-to-date'),
     ...named,
-    list: z.boolean().optional().describe('It is a list of keys and revocations, which is in effect.'),
+    trustList: z.boolean().optional().describe('It is a list of keys and revocations, which is in effect.'),
   }),
-  z.object({ kind: z.literal('held-back'), ...named, code: z.string(), reason: z.string() }),
+  z.object({ kind: z.literal('deferred'), ...named, code: z.string(), reason: z.string() }),
   z.object({
     kind: z.literal('installed'),
     ...named,
-    list: z
+    trustList: z
       .object({
         number: z.number(),
         keys: z.array(z.string()),
@@ -48,7 +48,7 @@ const operationOutcome = z.discriminatedUnion('kind', [
     known: boardKnownBy.optional(),
   }),
 ]);
-export type OperationOutcome = Of<typeof operationOutcome>;
+export type OperationOutcome = Infer<typeof operationOutcome>;
 
 const operationEvent = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('phase'), phase: progressPhase, detail: z.string().optional() }),
@@ -70,7 +70,7 @@ const operationEvent = z.discriminatedUnion('kind', [
   /** Somebody else asked for this operation first; its progress and its end follow. */
   z.object({ kind: z.literal('following'), operation: followedName }),
 ]);
-export type OperationEvent = Of<typeof operationEvent>;
+export type OperationEvent = Infer<typeof operationEvent>;
 export type TransferProgress = Omit<Extract<OperationEvent, { readonly kind: 'transfer' }>, 'kind'>;
 
 export type OnEvent = (event: OperationEvent) => void;
@@ -82,7 +82,7 @@ const reportedError = z.object({
   exit: z.enum(['usage', 'unreachable', 'failed', 'disk', 'tryAgain', 'protocol', 'refused', 'configuration']),
   advice: z.string().optional(),
 });
-export type ReportedError = Of<typeof reportedError>;
+export type ReportedError = Infer<typeof reportedError>;
 
 export const errorReply = z.object({ error: reportedError });
 
@@ -93,4 +93,4 @@ export const streamLine = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('result'), outcome: operationOutcome }),
   z.object({ kind: z.literal('error'), error: reportedError }),
 ]);
-export type StreamLine = Of<typeof streamLine>;
+export type StreamLine = Infer<typeof streamLine>;

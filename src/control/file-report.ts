@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-import type { Of } from './schema-parts.ts';
+import type { Infer } from './schema-parts.ts';
 
 /** What a file with a firmware contains, and whether this gateway would install it. */
 export const fileReport = z.object({
@@ -27,7 +27,7 @@ export const fileReport = z.object({
       base: z.string().optional().describe('It is a delta: the digest of the image that must run.'),
     }),
   ),
-  list: z
+  trustList: z
     .object({
       number: z.number(),
       changes: z.array(z.string()).describe('What it revokes, adds and leaves out, in words.'),
@@ -40,4 +40,4 @@ export const fileReport = z.object({
     .describe("Everything that stands in the way, by errors' stable codes. Empty: it would be installed."),
   unjudged: z.string().optional().describe('Why nobody could say whether it would be installed.'),
 });
-export type FileReport = Of<typeof fileReport>;
+export type FileReport = Infer<typeof fileReport>;

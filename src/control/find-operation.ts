@@ -1,5 +1,5 @@
 import { ControlRequestError } from './control-errors.ts';
-import type { Followed } from './followed-operations.ts';
+import type { LongOperation } from './long-operations.ts';
 import { operationTable } from './operations.ts';
 import type { Answered } from './operations.ts';
 
@@ -9,14 +9,14 @@ export const MAX_BODY_BYTES = 64 * 1024;
 /** An entry of the table, and the inputs that the path of the request contains. */
 export interface FoundOperation {
   readonly name: string;
-  readonly entry: Answered | Followed;
+  readonly entry: Answered | LongOperation;
   readonly parameters: Readonly<Record<string, string>>;
 }
 
 /** Finds the operation of a request line. Throws ControlRequestError (404, 405, 400). */
 export function findOperation(method: string, url: string): FoundOperation {
   const segments = decodeSegments(url);
-  const here = Object.entries<Answered | Followed>(operationTable).flatMap(([name, entry]) => {
+  const here = Object.entries<Answered | LongOperation>(operationTable).flatMap(([name, entry]) => {
     const parameters = parametersOf(entry.path, segments);
     return parameters === undefined ? [] : [{ name, entry, parameters }];
   });
@@ -48,7 +48,7 @@ export function queryOf(url: string): Readonly<Record<string, unknown>> {
 
 /** Checks an input against its schema, all but the file that it may have. Throws ControlRequestError (400). */
 export function checkInput(
-  entry: Answered | Followed,
+  entry: Answered | LongOperation,
   { file, ...input }: object & { readonly file?: unknown },
 ): object {
   const parsed = entry.input.safeParse(entry.takesFile === true || file === undefined ? input : { ...input, file });
@@ -58,7 +58,7 @@ export function checkInput(
   throw invalid(`${where}: ${issue?.message ?? 'does not fit'}`);
 }
 
-export function methodOf(entry: Answered | Followed): string {
+export function methodOf(entry: Answered | LongOperation): string {
   return 'output' in entry ? entry.method : 'POST';
 }
 

@@ -14,19 +14,19 @@ export const gatewayStates = [
   'going-back',
   /** A person has stopped installing: see `hold`. */
   'held',
-  /** A person should look at the gateway: see `troubles`. */
+  /** A person should look at the gateway: see `problems`. */
   'attention',
-  /** The gateway cannot be updated, or a board runs nothing: see `troubles`. */
+  /** The gateway cannot be updated, or a board runs nothing: see `problems`. */
   'broken',
 ] as const;
 export type GatewayState = (typeof gatewayStates)[number];
 
 /** The worst trouble first. */
-export const troubles = [
+export const problems = [
   'board-half-written',
   'update-impossible',
   /** The daemon runs with an older configuration: the next start of the agent refuses what the file says now. */
-  'configuration-unusable',
+  'config-unusable',
   'journal-lost',
   /** The revoked keys and releases are not known any more: only the next list is installed. */
   'trust-list-damaged',
@@ -34,7 +34,7 @@ export const troubles = [
   'no-trusted-key',
   'no-daemon',
   /** The daemon runs, but does not answer. */
-  'daemon-silent',
+  'daemon-unresponsive',
   /** The release that runs was revoked, or the key that signed it. */
   'release-revoked',
   'not-activated',
@@ -45,25 +45,25 @@ export const troubles = [
   /** A source of measurements has been failing for some minutes, or nothing that it delivers can be used. */
   'sensor-failing',
 ] as const;
-export type Trouble = (typeof troubles)[number];
+export type Problem = (typeof problems)[number];
 
 /** Why nothing is begun now, although the service names a version. */
-export const holdCodes = [
+export const deferralCodes = [
   'quarantined',
-  'attempts-used-up',
-  'cooling-down',
+  'attempts-exhausted',
+  'retry-backoff',
   'outside-window',
   'outside-reboot-window',
-  'metered-link',
-  'configuration-unusable',
-  'clock-not-set',
-  'not-now',
-  'installed-by-hand',
-  'taking-turns',
-  'held-by-hand',
+  'metered-connection',
+  'config-unusable',
+  'clock-unsynchronized',
+  'hook-deferred',
+  'manual-override',
+  'flapping',
+  'on-hold',
   'cancelled',
 ] as const;
-export type HoldCode = (typeof holdCodes)[number];
+export type DeferralCode = (typeof deferralCodes)[number];
 
 /** Why nothing is being installed. */
 export const idleCodes = [
@@ -75,31 +75,31 @@ export const idleCodes = [
   'trial',
   'rolling-back',
   'no-daemon',
-  'daemon-silent',
+  'daemon-unresponsive',
   'service-failing',
   'not-asked',
   'install',
   'up-to-date',
   'nothing-offered',
-  ...holdCodes,
+  ...deferralCodes,
 ] as const;
 export type IdleCode = (typeof idleCodes)[number];
 
 /** Whether a daemon runs; `silent`: it runs, but does not answer. */
-export type DaemonSeen = boolean | 'silent';
+export type DaemonStatus = boolean | 'silent';
 
 /** The facts from which the state follows. */
-export interface StateFacts {
+export interface StateInput {
   readonly phase: string;
   readonly activity?: object | undefined;
-  readonly troubles: readonly Trouble[];
+  readonly problems: readonly Problem[];
   readonly hold?: object | undefined;
 }
 
-const breaking: ReadonlySet<Trouble> = new Set<Trouble>([
+const breaking: ReadonlySet<Problem> = new Set<Problem>([
   'board-half-written',
   'update-impossible',
-  'configuration-unusable',
+  'config-unusable',
   'journal-lost',
   'trust-list-damaged',
   'no-trusted-key',
@@ -109,13 +109,13 @@ const breaking: ReadonlySet<Trouble> = new Set<Trouble>([
  * The state of a gateway. A trial stays `on-trial` even while the agent works on it, since a person may want to end it.
  * Pure.
  */
-export function stateOf({ phase, activity, troubles, hold }: StateFacts): GatewayState {
+export function stateOf({ phase, activity, problems, hold }: StateInput): GatewayState {
   const ofPhase = phases[phase];
   if (activity !== undefined) return ofPhase === 'on-trial' || ofPhase === 'going-back' ? ofPhase : 'busy';
-  if (troubles.some((code) => breaking.has(code))) return 'broken';
-  if (troubles.includes('daemon-silent')) return 'attention'; // no daemon continues what the phase says
+  if (problems.some((code) => breaking.has(code))) return 'broken';
+  if (problems.includes('daemon-unresponsive')) return 'attention'; // no daemon continues what the phase says
   if (phase !== 'idle') return ofPhase ?? 'busy';
-  if (troubles.length > 0) return 'attention';
+  if (problems.length > 0) return 'attention';
   return hold === undefined ? 'well' : 'held';
 }
 
@@ -144,9 +144,9 @@ export const stateExitCodes: Readonly<Record<GatewayState, number>> = {
 };
 
 /** The facts from which the troubles follow. */
-export interface TroubleFacts {
+export interface ProblemInput {
   readonly phase: string;
-  readonly daemon: DaemonSeen;
+  readonly daemon: DaemonStatus;
   readonly thingId: string | undefined;
   readonly boards: readonly { readonly writing?: object | undefined }[];
   readonly lastOutcome?:
@@ -157,7 +157,7 @@ export interface TroubleFacts {
   readonly telemetry?: SourcesSeen | undefined;
   /** False: the bootloader or the state directory fails. */
   readonly canUpdate?: boolean | undefined;
-  readonly distrust?: readonly Distrust[] | undefined;
+  readonly distrust?: readonly TrustProblem[] | undefined;
   /** True: the next start of the agent refuses its configuration. */
   readonly isConfigUnusable?: boolean | undefined;
 }
@@ -178,29 +178,29 @@ export function failsForLong({ failingForMs = 0 }: FailingSource): boolean {
 }
 
 /** What is wrong with the trusted keys, or with what they signed. */
-export type Distrust = Extract<Trouble, 'trust-list-damaged' | 'no-trusted-key' | 'release-revoked'>;
+export type TrustProblem = Extract<Problem, 'trust-list-damaged' | 'no-trusted-key' | 'release-revoked'>;
 
 /**
  * The troubles, the worst first. A file that a person brought and that was not installed is no trouble, since the
  * person was told. Pure.
  */
-export function troublesOf(facts: TroubleFacts): readonly Trouble[] {
+export function troublesOf(facts: ProblemInput): readonly Problem[] {
   const { phase, daemon, thingId, boards, lastOutcome, service, telemetry } = facts;
   const { canUpdate, distrust, isConfigUnusable } = facts;
-  const found = new Set<Trouble | false>([
+  const found = new Set<Problem | false>([
     boards.some(({ writing }) => writing !== undefined) && 'board-half-written',
     canUpdate === false && 'update-impossible',
-    isConfigUnusable === true && 'configuration-unusable',
+    isConfigUnusable === true && 'config-unusable',
     phase === 'lost' && 'journal-lost',
     daemon === false && 'no-daemon',
-    daemon === 'silent' && 'daemon-silent',
+    daemon === 'silent' && 'daemon-unresponsive',
     thingId === undefined && 'not-activated',
     troubleOfAttempt(lastOutcome) ?? false,
     service.lastError !== undefined && 'service-failing',
     hasFailingSensor(telemetry) && 'sensor-failing',
     ...(distrust ?? []),
   ]);
-  return troubles.filter((code) => found.has(code));
+  return problems.filter((code) => found.has(code));
 }
 
 function hasFailingSensor(telemetry: SourcesSeen | undefined): boolean {
@@ -208,9 +208,9 @@ function hasFailingSensor(telemetry: SourcesSeen | undefined): boolean {
 }
 
 /** Outcomes that somebody wanted. */
-const wanted: ReadonlySet<string> = new Set(['cancelled', 'withdrawn', 'overruled', 'superseded']);
+const wanted: ReadonlySet<string> = new Set(['cancelled', 'withdrawn', 'overridden', 'superseded']);
 
-function troubleOfAttempt(last: TroubleFacts['lastOutcome']): Trouble | undefined {
+function troubleOfAttempt(last: ProblemInput['lastOutcome']): Problem | undefined {
   if (last?.outcome === 'rolled-back') return 'last-attempt-rolled-back';
   if (last === undefined || last.by === 'file' || wanted.has(last.code ?? '')) return undefined;
   if (last.outcome === 'refused') return 'last-attempt-refused';

@@ -1,7 +1,7 @@
 import { requestTooLarge } from './control-errors.ts';
 import type { OnEvent, OperationOutcome } from './events.ts';
 import { checkInput, MAX_BODY_BYTES } from './find-operation.ts';
-import type { Followed } from './followed-operations.ts';
+import type { LongOperation } from './long-operations.ts';
 import { operationTable } from './operations.ts';
 import type { AgentOperations, Answered } from './operations.ts';
 
@@ -15,13 +15,13 @@ export interface OperationMakers {
   ) => (input: OperationInput, signal: AbortSignal) => Promise<unknown>;
   readonly followed: (
     name: string,
-    entry: Followed,
+    entry: LongOperation,
   ) => (input: OperationInput, onEvent: OnEvent, signal: AbortSignal) => Promise<OperationOutcome>;
 }
 
 export function makeOperations({ answered, followed }: OperationMakers): AgentOperations {
   const made: Readonly<Record<string, unknown>> = Object.fromEntries(
-    Object.entries<Answered | Followed>(operationTable).map(([name, entry]) => [
+    Object.entries<Answered | LongOperation>(operationTable).map(([name, entry]) => [
       name,
       'output' in entry ? answered(name, entry) : followed(name, entry),
     ]),
@@ -40,7 +40,7 @@ export function withCheckedInput(operations: AgentOperations): AgentOperations {
   });
 }
 
-function checkBounded(entry: Answered | Followed, input: OperationInput): object {
+function checkBounded(entry: Answered | LongOperation, input: OperationInput): object {
   const checked = checkInput(entry, input);
   const { file: _, ...members } = input;
   if (Buffer.byteLength(JSON.stringify(bodyOf(entry, members))) > MAX_BODY_BYTES) throw requestTooLarge(MAX_BODY_BYTES);
@@ -48,7 +48,7 @@ function checkBounded(entry: Answered | Followed, input: OperationInput): object
 }
 
 /** The members of an input that are not in the path. */
-function bodyOf(entry: Answered | Followed, input: OperationInput): OperationInput {
+function bodyOf(entry: Answered | LongOperation, input: OperationInput): OperationInput {
   const inPath = new Set(entry.path.split('/'));
   return Object.fromEntries(Object.entries(input).filter(([member]) => !inPath.has(`:${member}`)));
 }

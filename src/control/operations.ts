@@ -9,25 +9,17 @@ import {
   filePath,
   identifier,
   jsonValue,
-  nothing,
-  takenCareOf,
+  emptyReply,
+  acceptedBy,
 } from './api/operation-parts.ts';
 import type { OnEvent, OperationOutcome } from './events.ts';
 import { fileReport } from './file-report.ts';
-import { followedOperations } from './followed-operations.ts';
-import type { Followed, FollowedName } from './followed-operations.ts';
 import { historyReport } from './history.ts';
-import {
-  standstillReport,
-  boardPlan,
-  boardProbe,
-  boardReport,
-  checkReport,
-  doctorFinding,
-  statusReport,
-} from './reports.ts';
+import { longOperations } from './long-operations.ts';
+import type { LongOperation, LongOperationName } from './long-operations.ts';
+import { holdReport, boardPlan, boardProbe, boardReport, checkReport, doctorFinding, statusReport } from './reports.ts';
 import { plainText } from './schema-parts.ts';
-import type { Of } from './schema-parts.ts';
+import type { Infer } from './schema-parts.ts';
 import { securityReport } from './security/security-events.ts';
 import { flushReply, sensorsReply, telemetryReply, tryInput, tryReply } from './telemetry-protocol.ts';
 
@@ -44,7 +36,7 @@ export const operationTable = {
     summary: 'What is installed, what goes on, what comes next.',
     method: 'GET',
     path: 'status',
-    input: nothing(),
+    input: emptyReply(),
     output: statusReport,
     members: 'all',
   },
@@ -52,7 +44,7 @@ export const operationTable = {
     summary: 'Looks at the service and says what an update would do; installs nothing.',
     method: 'GET',
     path: 'check',
-    input: nothing(),
+    input: emptyReply(),
     output: checkReport,
   },
   doctor: {
@@ -60,14 +52,14 @@ export const operationTable = {
       'Looks at everything that an update needs; changes nothing. A check that fails is a finding, not an error.',
     method: 'GET',
     path: 'doctor',
-    input: nothing(),
+    input: emptyReply(),
     output: z.object({ findings: z.array(doctorFinding) }),
   },
   history: {
     summary: 'The last attempts to install something, across updates.',
     method: 'GET',
     path: 'history',
-    input: nothing(),
+    input: emptyReply(),
     output: historyReport,
     members: 'all',
   },
@@ -83,28 +75,28 @@ export const operationTable = {
     summary: 'What concerned security, across updates.',
     method: 'GET',
     path: 'security',
-    input: nothing(),
+    input: emptyReply(),
     output: securityReport,
   },
   activate: {
     summary: 'Introduces the gateway to the service; a new key replaces the old one.',
     method: 'POST',
     path: 'activate',
-    input: nothing(),
+    input: emptyReply(),
     output: z.object({ serialNumber: z.string(), thingId: z.string() }),
   },
   reboot: {
     summary: 'Reboots the gateway. A staged slot is booted on its trial by this, too.',
     method: 'POST',
     path: 'reboot',
-    input: nothing(),
+    input: emptyReply(),
     output: done(),
     beside: 'makes way',
   },
-  forget: {
+  unblock: {
     summary: 'A version that ended badly may be tried again. Returns the names of those that this concerns.',
     method: 'POST',
-    path: 'forget',
+    path: 'unblock',
     input: z.strictObject({ version: identifier() }),
     output: z.object({ versions: z.array(z.string()) }),
   },
@@ -117,14 +109,14 @@ export const operationTable = {
       durationMs: z.int().positive().max(MAX_HOLD_MS).optional(),
       reason: plainText(200).optional(),
     }),
-    output: standstillReport,
+    output: holdReport,
     beside: 'pauses',
   },
   resume: {
     summary: 'Ends a hold. Returns whether anything was held.',
     method: 'POST',
     path: 'resume',
-    input: nothing(),
+    input: emptyReply(),
     output: z.object({ wasHeld: z.boolean() }),
   },
   property: {
@@ -140,7 +132,7 @@ export const operationTable = {
     method: 'PUT',
     path: 'properties/:id',
     input: z.strictObject({ id: identifier(), value: jsonValue() }),
-    output: takenCareOf(),
+    output: acceptedBy(),
     members: 'listed',
   },
   sendDatapoint: {
@@ -148,7 +140,7 @@ export const operationTable = {
     method: 'POST',
     path: 'events/:event/datapoints',
     input: datapoint(),
-    output: takenCareOf(),
+    output: acceptedBy(),
     members: 'all',
   },
   sendDatapoints: {
@@ -158,15 +150,15 @@ export const operationTable = {
     input: z.strictObject({
       points: z.array(datapoint().extend({ class: z.enum(['urgent', 'normal', 'bulk']).optional() })).max(10_000),
     }),
-    output: takenCareOf(),
+    output: acceptedBy(),
     members: 'all',
   },
-  /** Throws `spool-elsewhere` if no daemon runs. */
-  spool: {
+  /** Throws `queue-owned-by-daemon` if no daemon runs. */
+  queue: {
     summary: 'Sensors, what waits for the service, and how delivery goes.',
     method: 'GET',
-    path: 'spool',
-    input: nothing(),
+    path: 'queue',
+    input: emptyReply(),
     output: telemetryReply,
     members: 'all',
   },
@@ -174,7 +166,7 @@ export const operationTable = {
     summary: 'The configured sources of datapoints: their last readings, how often they come, and what is wrong.',
     method: 'GET',
     path: 'sensors',
-    input: nothing(),
+    input: emptyReply(),
     output: sensorsReply,
     members: 'all',
   },
@@ -185,18 +177,18 @@ export const operationTable = {
     input: tryInput,
     output: tryReply,
   },
-  flushSpool: {
+  syncQueue: {
     summary: 'Writes what waits in memory to the disk.',
     method: 'POST',
-    path: 'spool/flush',
-    input: nothing(),
+    path: 'queue/sync',
+    input: emptyReply(),
     output: flushReply,
   },
   boards: {
     summary: 'The configured boards.',
     method: 'GET',
     path: 'boards',
-    input: nothing(),
+    input: emptyReply(),
     output: z.object({ boards: z.array(boardReport) }),
     members: 'all',
   },
@@ -225,8 +217,8 @@ export const operationTable = {
     output: done(),
     beside: 'nothing',
   },
-  ...followedOperations,
-} as const satisfies Readonly<Record<string, Answered | Followed>>;
+  ...longOperations,
+} as const satisfies Readonly<Record<string, Answered | LongOperation>>;
 
 /** An operation that replies with one object. */
 export interface Answered {
@@ -247,17 +239,17 @@ export interface Answered {
 
 type Table = typeof operationTable;
 export type OperationName = keyof Table;
-export type InputOf<Name extends OperationName> = Of<Table[Name]['input']> &
+export type InputOf<Name extends OperationName> = Infer<Table[Name]['input']> &
   (Table[Name] extends { readonly takesFile: true } ? { readonly file: FileContent } : unknown);
 export type OutputOf<Name extends OperationName> = Table[Name] extends {
   readonly output: infer Output extends z.ZodType;
 }
-  ? Of<Output>
+  ? Infer<Output>
   : OperationOutcome;
 
 /** The table as an interface: of the agent in this process (daemon/agent.ts) and of its client (control-client.ts). */
 export type AgentOperations = {
-  readonly [Name in OperationName]: Name extends FollowedName
+  readonly [Name in OperationName]: Name extends LongOperationName
     ? (input: InputOf<Name>, onEvent: OnEvent, signal: AbortSignal) => Promise<OperationOutcome>
     : (input: InputOf<Name>, signal: AbortSignal) => Promise<OutputOf<Name>>;
 };

@@ -3,10 +3,10 @@ import * as z from 'zod';
 type ReadonlyDeep<T> = T extends object ? { readonly [Member in keyof T]: ReadonlyDeep<T[Member]> } : T;
 
 /** The read-only type of what a schema accepts. */
-export type Of<Schema extends z.ZodType> = ReadonlyDeep<z.output<Schema>>;
+export type Infer<Schema extends z.ZodType> = ReadonlyDeep<z.output<Schema>>;
 
 /** A member that the type always has, although its value may be undefined; JSON then leaves it out. */
-export function absent<T extends z.ZodType>(schema: T) {
+export function maybeUndefined<T extends z.ZodType>(schema: T) {
   return schema.optional().transform((value) => value);
 }
 

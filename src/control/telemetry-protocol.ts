@@ -1,7 +1,7 @@
 import * as z from 'zod';
 
-import { absent } from './schema-parts.ts';
-import type { Of } from './schema-parts.ts';
+import { maybeUndefined } from './schema-parts.ts';
+import type { Infer } from './schema-parts.ts';
 
 /** The schemas of what the control socket says about the spool and the sensors; the types of telemetry/ follow from them. */
 
@@ -19,33 +19,33 @@ const spool = z.object({
   pointsOnDisk: count,
   bytesOnDisk: count.describe('Of the points on disk; the file has more.'),
   fileBytes: count,
-  oldestAgeMs: absent(count).describe('Of the points on disk; undefined: there are none, or nobody knows yet.'),
+  oldestAgeMs: maybeUndefined(count).describe('Of the points on disk; undefined: there are none, or nobody knows yet.'),
   properties: count,
   dropped: z.object({
     'too-old': count,
-    'spool-full': count,
+    'queue-full': count,
     'memory-full': count,
     refused: count,
     damaged: count,
   }),
   deadLetters: count,
   flashBytesPerDay: count,
-  estimatedBoots: count.describe(
+  bootsWithEstimatedTime: count.describe(
     'Boots whose clock was never set: the times of their points are the latest that are possible.',
   ),
-  trouble: absent(z.string()).describe('Why nothing is on disk now.'),
+  error: maybeUndefined(z.string()).describe('Why nothing is on disk now.'),
 });
-export type SpoolFigures = Of<typeof spool>;
+export type QueueStats = Infer<typeof spool>;
 
 const delivery = z.object({
   delivered: count,
   requests: count,
   failedRequests: count,
   resent: count.describe('Points that were sent more than once; the service may have them twice, with the same time.'),
-  parkedEvents: z.array(z.string()),
-  trouble: absent(z.string()).describe('Why nothing goes through now.'),
+  suspendedEvents: z.array(z.string()),
+  error: maybeUndefined(z.string()).describe('Why nothing goes through now.'),
 });
-export type DeliveryFigures = Of<typeof delivery>;
+export type DeliveryStats = Infer<typeof delivery>;
 
 /** Why something that came from a source was not used. */
 export const dropReasons = [
@@ -65,12 +65,12 @@ export type SourceState = (typeof sourceStates)[number];
 
 /** What is known of each source, in the list of the spool and in that of the sensors. */
 const progress = {
-  state: absent(z.enum(sourceStates)).describe('Undefined: it is not connected, or the daemon is older.'),
+  state: maybeUndefined(z.enum(sourceStates)).describe('Undefined: it is not connected, or the daemon is older.'),
   dropped: count.default(0).describe('What came and was not used.'),
   droppedFor: z.partialRecord(z.enum(dropReasons), count).default({}).describe('The same, by why.'),
-  lastDrop: absent(z.string()).describe('Why, with a sample.'),
-  lastError: absent(z.string()).describe('Since the last reading or connection; undefined: it works.'),
-  failingForMs: absent(count).describe(
+  lastDrop: maybeUndefined(z.string()).describe('Why, with a sample.'),
+  lastError: maybeUndefined(z.string()).describe('Since the last reading or connection; undefined: it works.'),
+  failingForMs: maybeUndefined(count).describe(
     'How long it has been failing, or has been delivering nothing that can be used.',
   ),
 };
@@ -83,17 +83,17 @@ const source = z.object({
   silentForMs: count.optional().describe('Since the last reading, or the start of the daemon.'),
   ...progress,
 });
-export type SourceFigures = Of<typeof source>;
+export type SourceStats = Infer<typeof source>;
 
 export const telemetryReply = z.object({
   spool,
   delivery,
   clock: z.enum(clockStates),
   sources: z.array(source),
-  watches: z.array(z.object({ id: z.string(), lastError: absent(z.string()) })),
+  watches: z.array(z.object({ id: z.string(), lastError: maybeUndefined(z.string()) })),
   deadLetters: z.array(z.object({ event: z.string(), at: z.string(), value: z.string(), reason: z.string() })),
 });
-export type TelemetryStatus = Of<typeof telemetryReply>;
+export type TelemetryStatus = Infer<typeof telemetryReply>;
 
 export const flushReply = z.object({ onDisk: z.boolean() });
 
@@ -126,7 +126,7 @@ export const sensorUnits = [
 ] as const;
 export type SensorUnit = (typeof sensorUnits)[number];
 
-const unit = absent(z.enum(sensorUnits)).describe(
+const unit = maybeUndefined(z.enum(sensorUnits)).describe(
   'Of the reading, before anything is scaled; undefined: nobody knows it.',
 );
 
@@ -136,8 +136,10 @@ const output = z.object({
   pointer: z.string().describe('RFC 6901; empty: the whole reading.'),
   scale: count,
   offset: count,
-  value: absent(z.string()).describe('What is sent of the last reading: the begin of it, as JSON; undefined: nothing.'),
-  unit: absent(z.enum(sensorUnits)).describe('Of the value; undefined: nobody knows it.'),
+  value: maybeUndefined(z.string()).describe(
+    'What is sent of the last reading: the begin of it, as JSON; undefined: nothing.',
+  ),
+  unit: maybeUndefined(z.enum(sensorUnits)).describe('Of the value; undefined: nobody knows it.'),
 });
 
 const sensor = z.object({
@@ -145,22 +147,22 @@ const sensor = z.object({
   kind: z.string().describe('Of its source, as in the configuration.'),
   mode: z.enum(['polled', 'pushed']).describe('Asked at intervals, or speaks by itself.'),
   place: z.string().describe('What is read, without secrets.'),
-  everyMs: absent(count).describe('Of one that is asked.'),
+  everyMs: maybeUndefined(count).describe('Of one that is asked.'),
   outputs: z.array(output),
   readings: count,
   failures: count,
-  lastReading: absent(z.string()).describe('The begin of it, as JSON; undefined: there was none.'),
-  lastReadingAgeMs: absent(count),
+  lastReading: maybeUndefined(z.string()).describe('The begin of it, as JSON; undefined: there was none.'),
+  lastReadingAgeMs: maybeUndefined(count),
   unit,
-  perMinute: absent(count).describe('Readings, by the last 64 of them.'),
-  lastErrorCode: absent(z.string()),
-  notice: absent(z.string()).describe('What an operator should know although the source works.'),
+  perMinute: maybeUndefined(count).describe('Readings, by the last 64 of them.'),
+  lastErrorCode: maybeUndefined(z.string()),
+  notice: maybeUndefined(z.string()).describe('What an operator should know although the source works.'),
   ...progress,
 });
-export type SensorReport = Of<typeof sensor>;
+export type SensorReport = Infer<typeof sensor>;
 
 export const sensorsReply = z.object({
-  isRead: z.boolean().describe('False: no daemon runs, and this is what is configured.'),
+  isLive: z.boolean().describe('False: no daemon runs, and this is what is configured.'),
   sensors: z.array(sensor),
 });
 

@@ -1,7 +1,7 @@
 import { basename } from 'node:path';
 
 import type { OnEvent, OperationOutcome } from '../control/events.ts';
-import type { DaemonSeen } from '../control/gateway-state.ts';
+import type { DaemonStatus } from '../control/gateway-state.ts';
 import type { AgentOperations, InputOf, InstallFlags, OutputOf } from '../control/operations.ts';
 import type { Activity, BoardPlan, BoardProbe, CheckReport, StatusReport } from '../control/reports.ts';
 import { sourceOf } from '../firmware/file-source.ts';
@@ -9,18 +9,18 @@ import type { Telemetry } from '../telemetry/telemetry.ts';
 import type { Updater } from '../update/updater.ts';
 import { readImage } from './board-files.ts';
 import { listBoards, planBoard, probeBoard, restartBoard } from './boards.ts';
+import { checkReport } from './check-report.ts';
+import type { CheckStats } from './cycles/scheduler.ts';
 import { diagnose } from './doctor/doctor.ts';
 import { finding } from './doctor/finding.ts';
-import { measuringFindings } from './doctor/measuring.ts';
-import { describeConfig, noTargets } from './doctor/obstacles.ts';
-import type { ReadAgain } from './doctor/obstacles.ts';
+import { describeConfig, noTargetsError } from './doctor/preconditions.ts';
+import type { ReloadedConfig } from './doctor/preconditions.ts';
+import { telemetryFindings } from './doctor/telemetry-checks.ts';
 import { gatherStatus } from './gather-status.ts';
-import { checkReport } from './look-report.ts';
-import type { Looks } from './rounds/agenda.ts';
-import { noteForce } from './security/note-events.ts';
+import { recordForce } from './security/record-events.ts';
 import { listSensors, trySensor } from './sensors.ts';
 import { noSpool, sendPoints, setValue } from './values.ts';
-import { tellingOfLists } from './wiring/trust.ts';
+import { withAppliedLists } from './wiring/trust.ts';
 import type { Wiring } from './wiring/wiring.ts';
 
 export interface AgentDeps {
@@ -28,11 +28,11 @@ export interface AgentDeps {
   readonly wiring: () => Wiring;
   /** The daemon's telemetry; undefined: values go directly to the service. */
   readonly telemetry?: () => Telemetry | undefined;
-  readonly daemon: DaemonSeen;
+  readonly daemon: DaemonStatus;
   /** The schedule of looks; undefined: no daemon runs that looks by itself. */
-  readonly looks: () => Looks | undefined;
+  readonly looks: () => CheckStats | undefined;
   readonly warnings: () => readonly string[];
-  readonly readAgain?: ReadAgain;
+  readonly readAgain?: ReloadedConfig;
   /** What another process is changing; undefined: nothing. */
   readonly activity?: () => Activity | undefined;
   /** Runs work while no other operation runs; undefined: there are no others. */
@@ -67,9 +67,9 @@ export class Agent implements AgentOperations, AsyncDisposable {
 
   async update(flags: InstallFlags, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
     const updater = this.#updater;
-    await noteForce(this.#wiring.security, 'update', flags);
-    await this.#wiring.boardRoom.heal(onEvent, signal);
-    return tellingOfLists(this.#wiring.trust, async () =>
+    await recordForce(this.#wiring.security, 'update', flags);
+    await this.#wiring.boardRoom.recover(onEvent, signal);
+    return withAppliedLists(this.#wiring.trust, async () =>
       updater.updateNow({ ...flags, manual: true }, onEvent, signal),
     );
   }
@@ -79,8 +79,8 @@ export class Agent implements AgentOperations, AsyncDisposable {
     onEvent: OnEvent,
     signal: AbortSignal,
   ): Promise<OperationOutcome> {
-    await noteForce(this.#wiring.security, `install ${path}`, flags);
-    return tellingOfLists(this.#wiring.trust, async () =>
+    await recordForce(this.#wiring.security, `install ${path}`, flags);
+    return withAppliedLists(this.#wiring.trust, async () =>
       this.#updater.installFile(sourceOf(file), basename(path), flags, { onEvent, signal }),
     );
   }
@@ -108,7 +108,7 @@ export class Agent implements AgentOperations, AsyncDisposable {
   }
 
   async rollback(flags: InstallFlags, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
-    await noteForce(this.#wiring.security, 'rollback', flags);
+    await recordForce(this.#wiring.security, 'rollback', flags);
     return this.#updater.rollback(flags, onEvent, signal);
   }
 
@@ -128,7 +128,7 @@ export class Agent implements AgentOperations, AsyncDisposable {
     return {};
   }
 
-  async forget({ version }: InputOf<'forget'>): Promise<OutputOf<'forget'>> {
+  async unblock({ version }: InputOf<'unblock'>): Promise<OutputOf<'unblock'>> {
     return { versions: await this.#updater.forget(version) };
   }
 
@@ -159,7 +159,7 @@ export class Agent implements AgentOperations, AsyncDisposable {
     return { safeAt: await sendPoints(points, { wiring: this.#wiring, telemetry: this.#telemetry }, signal) };
   }
 
-  async spool(): Promise<OutputOf<'spool'>> {
+  async queue(): Promise<OutputOf<'queue'>> {
     const telemetry = this.#telemetry;
     if (telemetry === undefined) throw noSpool();
     return telemetry.status();
@@ -173,7 +173,7 @@ export class Agent implements AgentOperations, AsyncDisposable {
     return trySensor(name, { wiring: this.#wiring, telemetry: this.#telemetry }, signal);
   }
 
-  async flushSpool(): Promise<OutputOf<'flushSpool'>> {
+  async syncQueue(): Promise<OutputOf<'syncQueue'>> {
     const telemetry = this.#telemetry;
     if (telemetry === undefined) throw noSpool();
     return { onDisk: telemetry.flush() };
@@ -202,7 +202,7 @@ export class Agent implements AgentOperations, AsyncDisposable {
     signal: AbortSignal,
   ): Promise<OperationOutcome> {
     const { security, boardRoom } = this.#wiring;
-    await noteForce(security, `mcu flash ${order.board} ${path}`, order);
+    await recordForce(security, `mcu flash ${order.board} ${path}`, order);
     const read = async (): Promise<Uint8Array> => readImage({ path, file }, signal);
     return boardRoom.flash(order, { name: basename(path), read }, onEvent, signal);
   }
@@ -215,7 +215,7 @@ export class Agent implements AgentOperations, AsyncDisposable {
     const { readAgain } = this.#deps;
     const configuration = readAgain && (await finding('configuration', async () => describeConfig(await readAgain())));
     const findings = await diagnose(this.#wiring, this.#deps.activity?.(), signal);
-    const measuring = measuringFindings(this.#telemetry?.status(), await this.sensors());
+    const measuring = telemetryFindings(this.#telemetry?.status(), await this.sensors());
     return { findings: [...(configuration === undefined ? [] : [configuration]), ...findings, ...measuring] };
   }
 
@@ -229,7 +229,7 @@ export class Agent implements AgentOperations, AsyncDisposable {
 
   get #updater(): Updater {
     const { updater } = this.#wiring;
-    if (updater === undefined) throw noTargets();
+    if (updater === undefined) throw noTargetsError();
     return updater;
   }
 }

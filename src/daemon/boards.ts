@@ -2,13 +2,13 @@ import type { BoardPlan, BoardProbe, BoardReport } from '../control/reports.ts';
 import { planFlash, probe, resetBoard } from '../mcu/flash/flash.ts';
 import { isPortPresent } from '../serial/port-holders.ts';
 import { AgentError } from '../system/errors.ts';
-import { Turns } from '../system/turns.ts';
+import { SerialQueue } from '../system/serial-queue.ts';
 import { boardNamed, readImage } from './board-files.ts';
 import type { NamedFile } from './board-files.ts';
-import type { KeptOfBoard } from './kept-boards.ts';
+import type { StoredBoardState } from './local-boards.ts';
 import type { Wiring } from './wiring/wiring.ts';
 
-const NOTHING_KEPT: KeptOfBoard = {
+const NOTHING_KEPT: StoredBoardState = {
   chip: undefined,
   imageDigest: undefined,
   imageName: undefined,
@@ -34,7 +34,7 @@ export async function showBoards(wiring: Wiring): Promise<readonly BoardReport[]
 
 async function boardReports(
   { config }: Wiring,
-  kept: ReadonlyMap<string, KeptOfBoard>,
+  kept: ReadonlyMap<string, StoredBoardState>,
 ): Promise<readonly BoardReport[]> {
   const reports: BoardReport[] = [];
   for (const settings of config.targets) {
@@ -48,11 +48,11 @@ async function boardReports(
 
 export async function probeBoard({ boards }: Wiring, name: string, signal: AbortSignal): Promise<BoardProbe> {
   const { chip, can, boots, roundTripMs } = await probe(boardNamed(name, boards).board, signal);
-  return { name, chip: chip.name, can, boots, roundTripMs };
+  return { name, chip: chip.name, capabilities: can, boots, roundTripMs };
 }
 
 /** Only one image is in memory at a time, however many plans are asked for. */
-const plans = new Turns(1);
+const plans = new SerialQueue(1);
 
 /** Tells how much flashing this file would change; changes nothing. */
 export async function planBoard(

@@ -1,57 +1,57 @@
-import { defineErrors, giveUp, retry } from '../system/define-errors.ts';
+import { defineErrors, permanent, transient } from '../system/define-errors.ts';
 
 /** The configuration or the gateway does not allow what was asked of the agent. */
 export class DaemonError extends defineErrors('DaemonError', {
-  'schedule-invalid': giveUp.configuration(
+  'schedule-invalid': permanent.configuration(
     'The schedule is no cron expression.',
     'write five fields, such as "*/15 * * * *"',
   ),
-  'no-slots-configured': giveUp.configuration(
+  'no-slots-configured': permanent.configuration(
     'The configuration has no target of kind slots.',
     'add [targets.gateway] with kind = "slots"',
   ),
-  'no-targets-configured': giveUp.configuration(
+  'no-targets-configured': permanent.configuration(
     'The configuration has no targets, so there is nothing to update.',
     'add a target: [targets.gateway] with kind = "slots", a package with kind = "package", or a board with kind = "mcu"',
   ),
-  'state-not-permitted': giveUp.refused(
+  'state-not-permitted': permanent.refused(
     'This user may not see what the agent keeps, and no daemon runs that could be asked.',
     'the same with sudo, or start the daemon: systemctl start thing-agent',
   ),
-  'sensor-unknown': giveUp.usage(
+  'sensor-unknown': permanent.usage(
     'The configuration has no such source of datapoints.',
     'agent sensors shows those that there are',
   ),
-  'no-trusted-key': giveUp.configuration(
+  'no-trusted-key': permanent.configuration(
     'There is no trusted key, so no firmware can be installed.',
     'name the public key of your releases in [trust] keys',
   ),
-  'safety-net-missing': giveUp.configuration(
+  'trial-timer-missing': permanent.configuration(
     'The safety net for a slot in which the agent cannot start is not active, or cannot run.',
     'systemctl enable --now thing-agent-trial.timer, in the image too',
   ),
-  'state-nearly-full': retry.disk(
+  'state-nearly-full': transient.disk(
     'The file system of the state directory has less room than an update, or what is measured, needs.',
     'make room there, or give the state partition more',
   ),
-  'not-activated': retry.unreachable(
+  'not-activated': transient.unreachable(
     'This gateway is not activated at the service yet.',
     'the daemon activates by itself; `agent activate` does it now',
   ),
-  'spool-elsewhere': giveUp.tryAgain(
+  'queue-owned-by-daemon': permanent.tryAgain(
     'The spool belongs to the daemon, and no daemon runs.',
     'systemctl start thing-agent',
   ),
-  'unit-missing': giveUp.configuration(
+  'unit-missing': permanent.configuration(
     'A unit that has to be active after an update does not exist.',
     'correct [update.health] units; systemctl list-unit-files shows those that there are',
   ),
-  'agent-replaced': retry.tryAgain(
+  'agent-replaced': transient.tryAgain(
     'The program was replaced beneath the daemon, which ends, so that the new one starts.',
     'the same again, in some seconds',
   ),
-  'board-not-configured': giveUp.usage('The configuration has no board of this name.', 'agent mcu list'),
-  'nothing-to-restore': giveUp.refused(
+  'board-not-configured': permanent.usage('The configuration has no board of this name.', 'agent mcu list'),
+  'no-backup': permanent.refused(
     'Nothing is kept of what the board held before.',
     'flash a file: agent mcu flash NAME FILE',
   ),

@@ -4,39 +4,39 @@ import { maskAddresses } from '../system/log/secrets.ts';
 import type { BootState, SlotName } from '../update/ports.ts';
 import type { AgentDeps } from './agent.ts';
 import { showBoards } from './boards.ts';
-import { lookAtConfig, noTargets } from './doctor/obstacles.ts';
-import { stateConcerns, stateObstacle } from './doctor/state-directory.ts';
+import { lookAtConfig, noTargetsError } from './doctor/preconditions.ts';
+import { statePermissionWarnings, stateBlocker } from './doctor/state-directory.ts';
 import { showPackages } from './packages.ts';
 import { brokerStatus, statusReport } from './status-report.ts';
-import type { Surroundings } from './status-report.ts';
-import type { Concern } from './wiring/trust.ts';
+import type { StatusInput } from './status-report.ts';
+import type { TrustWarning } from './wiring/trust.ts';
 import type { Wiring } from './wiring/wiring.ts';
 
 /** Asks every part of the gateway for what `agent status` shows. It always answers, whatever fails. */
 export async function gatherStatus(deps: AgentDeps, signal: AbortSignal): Promise<StatusReport> {
   const wiring = deps.wiring();
   const { session, updater, journal, world, config, messaging, throttle, trust } = wiring;
-  const { boot, concerns, ...obstacles } = await lookForObstacles(deps, wiring, signal);
+  const { boot, concerns, ...obstacles } = await findBlockers(deps, wiring, signal);
   const { trouble, change } = await lookAtConfig(deps.readAgain);
   const warnings = await warningsOf(deps, wiring, concerns);
   const ofConfig = [trouble, change].filter((said) => said !== undefined);
   const unsaid = ofConfig.filter((said) => !warnings.some((one) => one.includes(said)));
   return statusReport(journal.state, {
-    asItIs: await toldAsItIs(deps, wiring, [...unsaid, ...warnings], signal),
+    asItIs: await copiedFields(deps, wiring, [...unsaid, ...warnings], signal),
     daemon: deps.daemon,
     booted: boot.booted,
     boot: boot.state,
     activity: deps.activity?.(),
     throttle: throttle?.inForce,
     attempts: await wiring.history.known(journal.state),
-    rebootWait: updater?.rebootWait,
+    rebootDeferral: updater?.rebootWait,
     hookPause: updater?.hookPause,
     lastLook: updater?.lastLook,
     listNumber: await trust.listInEffect(),
     nowMs: world.clock.nowMs(),
     quarantineMs: config.update.quarantineMs,
     ...obstacles,
-    looks: deps.looks(),
+    checks: deps.looks(),
     isConfigUnusable: trouble !== undefined,
     distrust: concerns.flatMap(({ trouble }) => trouble ?? []),
     service: { url: maskAddresses(config.service.url), ...session.contact, ...brokerStatus(messaging?.report) },
@@ -44,10 +44,10 @@ export async function gatherStatus(deps: AgentDeps, signal: AbortSignal): Promis
 }
 
 /** Why nothing can be updated: the cause, without what follows from it. */
-async function lookForObstacles(deps: AgentDeps, wiring: Wiring, signal: AbortSignal) {
+async function findBlockers(deps: AgentDeps, wiring: Wiring, signal: AbortSignal) {
   const { journal, config, updater, trust } = wiring;
-  const boot = await lookAtBootloader(wiring, signal);
-  const stateTrouble = await stateObstacle(config, journal, deps.daemon === true);
+  const boot = await readBootloader(wiring, signal);
+  const stateTrouble = await stateBlocker(config, journal, deps.daemon === true);
   return {
     boot,
     canUpdate: boot.works && stateTrouble === undefined,
@@ -56,12 +56,12 @@ async function lookForObstacles(deps: AgentDeps, wiring: Wiring, signal: AbortSi
   };
 }
 
-async function toldAsItIs(
+async function copiedFields(
   deps: AgentDeps,
   wiring: Wiring,
   warnings: readonly string[],
   signal: AbortSignal,
-): Promise<Surroundings['asItIs']> {
+): Promise<StatusInput['asItIs']> {
   const packages = await showPackages(wiring, signal);
   return {
     agentVersion: wiring.world.agentVersion,
@@ -78,12 +78,12 @@ async function toldAsItIs(
 async function warningsOf(
   deps: AgentDeps,
   { config, updater }: Wiring,
-  ofTrust: readonly Concern[],
+  ofTrust: readonly TrustWarning[],
 ): Promise<readonly string[]> {
   return [
     ...deps.warnings(),
     ...ofTrust.map(({ text }) => text),
-    ...(await stateConcerns(config)),
+    ...(await statePermissionWarnings(config)),
     ...(updater?.hookTroubles ?? []),
   ];
 }
@@ -99,7 +99,7 @@ async function loadThingId({ identities }: Wiring): Promise<string | undefined> 
 }
 
 /** The state of the bootloader. Its failure is part of the answer, so that `status` always answers. */
-async function lookAtBootloader(
+async function readBootloader(
   { bootloader, updater }: Wiring,
   signal: AbortSignal,
 ): Promise<{
@@ -109,7 +109,7 @@ async function lookAtBootloader(
   /** False: the bootloader fails. */
   readonly works: boolean;
 }> {
-  const nothing = updater === undefined ? noTargets().message : undefined;
+  const nothing = updater === undefined ? noTargetsError().message : undefined;
   if (bootloader === undefined) return { booted: undefined, state: undefined, obstacle: nothing, works: true };
   try {
     const booted = await bootloader.bootedSlot(signal);

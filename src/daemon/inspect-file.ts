@@ -7,19 +7,19 @@ import { sourceOf } from '../firmware/file-source.ts';
 import { firmwareOpener } from '../firmware/open-firmware.ts';
 import type { Keyring } from '../firmware/trust/keyring.ts';
 import { realSystem } from '../slots/device-identity.ts';
-import { admitSlot } from '../slots/slot-admission.ts';
+import { checkSlot } from '../slots/slot-checks.ts';
 import { AgentError } from '../system/errors.ts';
-import { headerOf } from '../update/choice/header.ts';
-import { holdsFirmware, inForce, quarantinedError } from '../update/choice/holds/quarantine.ts';
-import { holdOfStandstill } from '../update/choice/plan.ts';
-import { refuseRelease } from '../update/choice/release-rules.ts';
 import { requireBases } from '../update/delta/base.ts';
 import { UpdateError } from '../update/errors.ts';
+import { headerOf } from '../update/policy/detect-trust-list.ts';
+import { blocksFirmware, activeEntries, quarantinedError } from '../update/policy/holds/quarantine.ts';
+import { holdOfStandstill } from '../update/policy/plan.ts';
+import { refuseRelease } from '../update/policy/release-rules.ts';
 import type { FirmwareHeader, FirmwareSource, PayloadHeader } from '../update/ports.ts';
 import { otherSlot } from '../update/slot.ts';
 import { resolveTargets } from '../update/staging/targets.ts';
 import type { NamedFile } from './board-files.ts';
-import { judgeList } from './inspect-list.ts';
+import { evaluateTrustList } from './inspect-list.ts';
 import { bootingTarget } from './wiring/settings.ts';
 import { otherSlots } from './wiring/slot-settings.ts';
 import type { Wiring } from './wiring/wiring.ts';
@@ -47,7 +47,7 @@ export async function inspectFile(
   // first, since a file that is sent can be read again only up to its header
   const refused = keyring === undefined ? [] : await refusals(source, keyring, wiring, signal);
   const found = await describeFirmware(source, keyring?.keys ?? [], signal);
-  const list = await attempt(async () => judgeList(found, keyring, wiring));
+  const list = await attempt(async () => evaluateTrustList(found, keyring, wiring));
   const targets = await attempt(() => targetsFor(found.header, wiring));
   const installed = wiring.journal.state.installed?.digest;
   const obstacles = [
@@ -63,7 +63,7 @@ export async function inspectFile(
   ];
   return {
     ...describe(path, found, keyring?.keys ?? [], targets.value ?? new Map()),
-    list: list.value,
+    trustList: list.value,
     isInstalled: installed !== undefined && installed === found.digest,
     obstacles: obstacles.filter(({ code }, index) => obstacles.findIndex((other) => other.code === code) === index),
   };
@@ -129,11 +129,11 @@ function refuseByPolicy(
 ): void {
   if (header === undefined || digest === undefined) return;
   const { floor, phase } = journal.state;
-  const quarantined = inForce(journal.state, world.clock.nowMs(), config.update.quarantineMs);
-  const entry = quarantined.find((known) => holdsFirmware(known, digest, { name: header.name ?? '' }));
+  const quarantined = activeEntries(journal.state, world.clock.nowMs(), config.update.quarantineMs);
+  const entry = quarantined.find((known) => blocksFirmware(known, digest, { name: header.name ?? '' }));
   if (entry !== undefined) throw quarantinedError(entry);
   if (phase.kind !== 'idle' && phase.kind !== 'staging') {
-    throw new UpdateError('update-under-way', `an update is under way (${phase.kind})`);
+    throw new UpdateError('update-in-progress', `an update is under way (${phase.kind})`);
   }
   refuseRelease(header, { settings: config.trust, offeredName: undefined, floor, allowDowngrade });
 }
@@ -170,7 +170,7 @@ async function placeObstacles(
       const slot = otherSlot(booted);
       const sizeBytes = payload.delta?.result.sizeBytes ?? sizes.get(payload.fileName);
       const others = otherSlots(config, settings);
-      await admitSlot({ slot, slots: settings.slots, booted, others, sizeBytes }, realSystem);
+      await checkSlot({ slot, slots: settings.slots, booted, others, sizeBytes }, realSystem);
       await requireBases(new Map([[payload, target]]), slot, { journal }, signal);
     });
     found.push(...obstacles);

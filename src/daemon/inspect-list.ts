@@ -2,7 +2,7 @@ import type { FileReport } from '../control/file-report.ts';
 import type { FirmwareDescription } from '../firmware/describe-firmware.ts';
 import type { Keyring } from '../firmware/trust/keyring.ts';
 import type { TrustList } from '../firmware/trust/trust-list.ts';
-import { describeChanges } from './security/taken-list.ts';
+import { describeChanges } from './security/applied-list.ts';
 import { isUsable } from './wiring/trust.ts';
 import type { Wiring } from './wiring/wiring.ts';
 
@@ -10,11 +10,11 @@ import type { Wiring } from './wiring/wiring.ts';
  * What a list of keys and revocations would change here; undefined: the file is no list. Throws the error for which the
  * list would be refused.
  */
-export async function judgeList(
+export async function evaluateTrustList(
   { list: bytes, digest }: FirmwareDescription,
   keyring: Keyring | undefined,
   { trust }: Wiring,
-): Promise<FileReport['list']> {
+): Promise<FileReport['trustList']> {
   if (bytes === undefined) return undefined;
   const { list, before } = await trust.judgeList(bytes, digest);
   const changes = describeChanges({ list, before, known: keyring?.keys ?? [] });

@@ -3,21 +3,21 @@ import { join } from 'node:path';
 import process from 'node:process';
 
 import type { LoadedConfig } from '../config/load-config.ts';
-import type { DaemonSeen } from '../control/gateway-state.ts';
+import type { DaemonStatus } from '../control/gateway-state.ts';
 import { systemErrorCode } from '../system/errors.ts';
-import { acquireLock, DAEMON, whoHolds } from '../system/files/lock.ts';
+import { acquireLock, DAEMON, findLockHolder } from '../system/files/lock.ts';
 import { lookAtJournal } from '../update/journal/journal.ts';
 import { Agent } from './agent.ts';
 import type { AgentDeps } from './agent.ts';
 import { DaemonError } from './errors.ts';
-import { noteWhatCounts } from './security/note-events.ts';
+import { recordTrustChanges } from './security/record-events.ts';
 import { wire } from './wiring/wiring.ts';
-import type { World } from './wiring/wiring.ts';
+import type { Runtime } from './wiring/wiring.ts';
 
 /** An agent in this process for one command while no daemon runs. It takes the same lock. Throws `agent-busy`. */
 export async function openLocalAgent(
   loaded: LoadedConfig,
-  world: World,
+  world: Runtime,
   purpose: string,
   signal: AbortSignal,
 ): Promise<Agent> {
@@ -25,26 +25,26 @@ export async function openLocalAgent(
   await using opened = new AsyncDisposableStack();
   opened.use(await acquireLock(lockPath(loaded), purpose, signal));
   const wiring = opened.use(await wire(loaded.config, world, undefined, signal));
-  await noteWhatCounts(wiring.security, loaded, wiring.trust, signal);
+  await recordTrustChanges(wiring.security, loaded, wiring.trust, signal);
   return new Agent({ ...surroundings(loaded, false), wiring: () => wiring, resources: opened.move() });
 }
 
 /** An agent that only looks, without the lock and whoever holds it. It changes nothing: its journal is a copy. */
-export async function openLook(
+export async function openReadOnlyAgent(
   loaded: LoadedConfig,
-  world: World,
-  daemon: DaemonSeen,
+  world: Runtime,
+  daemon: DaemonStatus,
   signal: AbortSignal,
 ): Promise<Agent> {
   await refuseStranger(loaded.config.paths.state);
   await using opened = new AsyncDisposableStack();
-  const holder = await whoHolds(lockPath(loaded));
+  const holder = await findLockHolder(lockPath(loaded));
   const journal = await lookAtJournal(loaded.config.paths.state);
   const wiring = opened.use(await wire(loaded.config, world, { journal }, signal));
   // The daemon holds the lock but does not answer, or its sockets are gone: nobody can tell what it is doing.
   const seen = holder?.purpose === DAEMON ? 'silent' : daemon;
   const activity =
-    holder === undefined || seen === 'silent' ? undefined : { who: `${holder.purpose} (process ${holder.pid})` };
+    holder === undefined || seen === 'silent' ? undefined : { process: `${holder.purpose} (process ${holder.pid})` };
   return new Agent({
     ...surroundings(loaded, seen),
     wiring: () => wiring,
@@ -70,7 +70,7 @@ async function refuseStranger(state: string): Promise<void> {
   }
 }
 
-function surroundings(loaded: LoadedConfig, daemon: DaemonSeen): Pick<AgentDeps, 'daemon' | 'looks' | 'warnings'> {
+function surroundings(loaded: LoadedConfig, daemon: DaemonStatus): Pick<AgentDeps, 'daemon' | 'looks' | 'warnings'> {
   return {
     daemon,
     looks: () => undefined,

@@ -1,7 +1,7 @@
 import type { Config } from '../config/config.ts';
 import type { PackageReport } from '../control/reports.ts';
 import { describeInstalled } from '../package/dpkg.ts';
-import { leftByUpdates } from '../package/left-by-updates.ts';
+import { versionsFromUpdates } from '../package/update-versions.ts';
 import { AgentError, valueOrError } from '../system/errors.ts';
 import { runProgram } from '../system/processes/child-process.ts';
 import { packageFolder } from './wiring/engine.ts';
@@ -21,7 +21,7 @@ export async function listPackages(
   const isExchanging = kind === 'trial' || kind === 'rolling-back';
   const left = isExchanging
     ? {}
-    : await leftByUpdates(
+    : await versionsFromUpdates(
         targets.map(({ name }) => name),
         (name) => packageFolder(config, name),
       );
@@ -29,7 +29,7 @@ export async function listPackages(
   for (const { name, package: known } of targets) {
     const version = await describeInstalled(known, run, signal);
     const byUpdate = left[name];
-    reports.push({ name, package: known, version, ...(byUpdate !== undefined && { byUpdate }) });
+    reports.push({ name, package: known, version, ...(byUpdate !== undefined && { installedByUpdate: byUpdate }) });
   }
   return reports;
 }

@@ -18,7 +18,7 @@ interface Where {
 /** The sensors with their readings; without a daemon, as they are configured. */
 export function listSensors({ wiring, telemetry }: Where): OutputOf<'sensors'> {
   const sensors = telemetry?.sensors() ?? wiring.config.measurements.map((settings) => sensorReport(settings));
-  return { isRead: telemetry !== undefined, sensors };
+  return { isLive: telemetry !== undefined, sensors };
 }
 
 /** Reads a sensor once. If a daemon runs, it does so, since it holds the ports. */

@@ -1,39 +1,39 @@
 import type { OperationOutcome } from '../control/events.ts';
 import { stateOf, troublesOf } from '../control/gateway-state.ts';
-import type { DaemonSeen, Distrust, IdleCode } from '../control/gateway-state.ts';
+import type { DaemonStatus, TrustProblem, IdleCode } from '../control/gateway-state.ts';
 import type { HistoryAttempt } from '../control/history.ts';
+import { listOf } from '../control/presentation/outcome.ts';
 import type { Activity, StatusReport } from '../control/reports.ts';
-import { listOf } from '../control/words/outcome.ts';
 import type { BrokerReport } from '../service/messaging/transport.ts';
-import type { RateInForce } from '../service/throttle.ts';
+import type { CurrentRate } from '../service/throttle.ts';
 import { describeError } from '../system/errors.ts';
 import { isPlausible } from '../system/time/wall-clock.ts';
-import { inForce } from '../update/choice/holds/quarantine.ts';
-import type { Look } from '../update/choice/lookout.ts';
 import type { HookPause } from '../update/hooks/hooks.ts';
 import { checkpointOf } from '../update/journal/checkpoint.ts';
-import { standsStill } from '../update/journal/parts/standstill.ts';
+import { activeHold } from '../update/journal/parts/standstill.ts';
 import { hasSlotPayload } from '../update/journal/state.ts';
 import type { Phase, PhaseOf, Quarantined, UpdateState } from '../update/journal/state.ts';
 import { countDropped } from '../update/journal/transitions/reports.ts';
+import { activeEntries } from '../update/policy/holds/quarantine.ts';
+import type { CheckResult } from '../update/policy/update-checker.ts';
 import type { BootState, SlotName } from '../update/ports.ts';
 import type { RebootWait } from '../update/trial/reboot-wait.ts';
-import { describeLook, installedReport } from './look-report.ts';
-import type { Looks } from './rounds/agenda.ts';
+import { describeCheck, installedReport } from './check-report.ts';
+import type { CheckStats } from './cycles/scheduler.ts';
 
 /** What the status is made of, beside the journal: things that only a running process knows. */
-interface Known {
-  readonly daemon: DaemonSeen;
+interface RuntimeState {
+  readonly daemon: DaemonStatus;
   /** Undefined: the gateway has no slots, or the bootloader fails, which is then the obstacle. */
   readonly booted: SlotName | undefined;
   readonly boot: BootState | undefined;
   readonly activity: Activity | undefined;
-  readonly throttle: RateInForce | undefined;
+  readonly throttle: CurrentRate | undefined;
   /** The attempts of the history. */
   readonly attempts: readonly HistoryAttempt[];
-  readonly rebootWait: RebootWait | undefined;
+  readonly rebootDeferral: RebootWait | undefined;
   readonly hookPause: HookPause | undefined;
-  readonly lastLook: Look | undefined;
+  readonly lastLook: CheckResult | undefined;
   /** The number of the list of keys and revocations that is in effect. */
   readonly listNumber: number | undefined;
   /** The wall clock, which may be wrong. */
@@ -44,27 +44,27 @@ interface Known {
   readonly obstacle: string | undefined;
   /** False: the bootloader or the state directory fails. */
   readonly canUpdate: boolean;
-  readonly distrust: readonly Distrust[];
+  readonly distrust: readonly TrustProblem[];
   /** The next start of the agent refuses its configuration. */
   readonly isConfigUnusable: boolean;
-  readonly looks: Looks | undefined;
+  readonly checks: CheckStats | undefined;
   readonly service: StatusReport['service'];
 }
 
-export interface Surroundings extends Known {
+export interface StatusInput extends RuntimeState {
   /** All that is told as it is. */
-  readonly asItIs: Omit<StatusReport, keyof ReturnType<typeof madeOf> | 'state' | 'troubles'>;
+  readonly asItIs: Omit<StatusReport, keyof ReturnType<typeof derivedFields> | 'state' | 'problems'>;
 }
 
-export function statusReport(state: UpdateState, around: Surroundings): StatusReport {
-  const report = { ...around.asItIs, ...madeOf(state, around) };
+export function statusReport(state: UpdateState, around: StatusInput): StatusReport {
+  const report = { ...around.asItIs, ...derivedFields(state, around) };
   const { daemon, canUpdate, distrust, isConfigUnusable } = around;
   const troubles = troublesOf({ ...report, daemon, canUpdate, distrust, isConfigUnusable });
-  return { state: stateOf({ ...report, troubles }), troubles: [...troubles], ...report };
+  return { state: stateOf({ ...report, problems: troubles }), problems: [...troubles], ...report };
 }
 
 /** The members of a status in which the journal, or several things together, have a say. */
-function madeOf(state: UpdateState, around: Known) {
+function derivedFields(state: UpdateState, around: RuntimeState) {
   const awaitsReboot = waitsForReboot(state.phase, around.booted);
   return {
     daemon: around.daemon === true,
@@ -78,12 +78,12 @@ function madeOf(state: UpdateState, around: Known) {
     ...describeSlots(around.boot, awaitsReboot ? slotOf(state.phase) : undefined),
     booted: around.booted,
     lastOutcome: describeLast(state.lastOutcome, around),
-    quarantine: inForce(state, around.nowMs, around.quarantineMs).map((entry) => describeHeld(entry, around)),
+    quarantine: activeEntries(state, around.nowMs, around.quarantineMs).map((entry) => describeHeld(entry, around)),
     ...idleness(state.phase, awaitsReboot, around),
-    rebootWait: startsAnyway(state.phase, around) ? undefined : describeWait(around.rebootWait),
+    rebootDeferral: isAlreadyArmed(state.phase, around) ? undefined : describeWait(around.rebootDeferral),
     hookWait: describePause(around.hookPause, around.nowMs),
-    hold: standsStill(state.standstill, around.nowMs),
-    ...describeLookTimes(around.looks),
+    hold: activeHold(state.standstill, around.nowMs),
+    ...describeLookTimes(around.checks),
     pendingSwitch: state.pendingSwitch,
     pendingReports: state.reports.length,
     droppedReports: countDropped(state.reports),
@@ -92,23 +92,23 @@ function madeOf(state: UpdateState, around: Known) {
 }
 
 /** The last outcome, with the bytes that were fetched for it if the history knows them. */
-function describeLast(last: UpdateState['lastOutcome'], { attempts }: Known): StatusReport['lastOutcome'] {
+function describeLast(last: UpdateState['lastOutcome'], { attempts }: RuntimeState): StatusReport['lastOutcome'] {
   if (last === undefined) return undefined;
   const fetchedBytes = attempts.findLast(({ attempt }) => attempt === last.attempt)?.fetchedBytes;
   return fetchedBytes === undefined ? last : { ...last, fetchedBytes };
 }
 
-function listReport({ listVersion: versionId }: UpdateState, { listNumber }: Known): StatusReport['list'] {
+function listReport({ listVersion: versionId }: UpdateState, { listNumber }: RuntimeState): StatusReport['trustList'] {
   return listNumber === undefined ? undefined : { number: listNumber, versionId };
 }
 
 /** Whether firmware may be coming. Work in another process tells no phase, so it may be fetching. */
-function isFetching({ activity }: Known): boolean {
+function isFetching({ activity }: RuntimeState): boolean {
   const phase = activity?.phase ?? 'staging';
   return activity !== undefined && (phase === 'checking' || phase === 'staging');
 }
 
-function describeRate(rate: RateInForce | undefined): StatusReport['throttle'] {
+function describeRate(rate: CurrentRate | undefined): StatusReport['throttle'] {
   if (rate === undefined) return undefined;
   const { bytesPerSecond, untilMs } = rate;
   return { bytesPerSecond, ...(untilMs !== undefined && { until: new Date(untilMs).toISOString() }) };
@@ -121,25 +121,25 @@ function slotOf(phase: Phase): SlotName | undefined {
 /**
  * Whether the slot runs or boots next, whoever reboots: it then waits for no window, since a person may have armed it.
  */
-function startsAnyway(phase: Phase, { booted, boot }: Known): boolean {
+function isAlreadyArmed(phase: Phase, { booted, boot }: RuntimeState): boolean {
   const slot = slotOf(phase);
   return slot === booted || (boot !== undefined && boot.primary === slot);
 }
 
-function describeWait(wait: RebootWait | undefined): StatusReport['rebootWait'] {
+function describeWait(wait: RebootWait | undefined): StatusReport['rebootDeferral'] {
   if (wait === undefined) return undefined;
   const { reason, untilMs } = wait;
   return { reason, ...(untilMs !== undefined && { until: new Date(untilMs).toISOString() }) };
 }
 
-function describeLookTimes(looks: Looks | undefined): Pick<StatusReport, 'nextLookAt' | 'looks'> {
-  if (looks === undefined) return { nextLookAt: undefined };
-  const { nextAtMs, lastAtMs, failedInARow } = looks;
-  const lastAt = lastAtMs === undefined ? undefined : new Date(lastAtMs).toISOString();
-  return { nextLookAt: new Date(nextAtMs).toISOString(), looks: { lastAt, failedInARow } };
+function describeLookTimes(looks: CheckStats | undefined): Pick<StatusReport, 'nextCheckAt' | 'checks'> {
+  if (looks === undefined) return { nextCheckAt: undefined };
+  const { nextAtMs, lastSuccessAtMs, consecutiveFailures } = looks;
+  const lastAt = lastSuccessAtMs === undefined ? undefined : new Date(lastSuccessAtMs).toISOString();
+  return { nextCheckAt: new Date(nextAtMs).toISOString(), checks: { lastSuccessAt: lastAt, consecutiveFailures } };
 }
 
-function describePause(pause: HookPause | undefined, nowMs: number): StatusReport['hookWait'] {
+function describePause(pause: HookPause | undefined, nowMs: number): StatusReport['hookDeferral'] {
   return pause && { reason: pause.reason, until: new Date(nowMs + pause.leftMs).toISOString() };
 }
 
@@ -147,7 +147,7 @@ function describePause(pause: HookPause | undefined, nowMs: number): StatusRepor
 function idleness(
   phase: Phase,
   awaitsReboot: boolean,
-  around: Known,
+  around: RuntimeState,
 ): Required<Pick<StatusReport, 'idleReason' | 'idleCode'>> {
   if (around.obstacle !== undefined) return { idleReason: around.obstacle, idleCode: 'impossible' };
   const ofPhase = describePhase(phase, awaitsReboot, around);
@@ -158,21 +158,21 @@ function idleness(
   return { idleReason: ofPhase, idleCode: isCut ? 'interrupted' : phase.kind };
 }
 
-function codeOfLooks({ lastLook, daemon, service }: Known): IdleCode {
+function codeOfLooks({ lastLook, daemon, service }: RuntimeState): IdleCode {
   if (lastLook === undefined) {
     if (daemon === false) return 'no-daemon';
-    if (daemon === 'silent') return 'daemon-silent';
+    if (daemon === 'silent') return 'daemon-unresponsive';
     return service.lastError === undefined ? 'not-asked' : 'service-failing';
   }
   const { plan } = lastLook;
-  if (plan.kind === 'held-back') return plan.code;
+  if (plan.kind === 'deferred') return plan.code;
   return plan.kind === 'reconcile' ? 'up-to-date' : plan.kind;
 }
 
 /** A version that is held back. The end is known only if it began while the clock was set. */
 function describeHeld(
   { version, digest, code, reason, at }: Quarantined,
-  { quarantineMs }: Known,
+  { quarantineMs }: RuntimeState,
 ): StatusReport['quarantine'][number] {
   const sinceMs = Date.parse(at);
   const until = isPlausible(sinceMs) ? new Date(sinceMs + quarantineMs).toISOString() : undefined;
@@ -194,12 +194,12 @@ function describeSlots(
 ): Pick<StatusReport, 'slots' | 'slotStates'> {
   if (boot === undefined) return { slots: undefined };
   const { primary, slots } = boot;
-  const stateOfSlot = (slot: SlotName): { bootable: boolean; next: boolean } => {
+  const stateOfSlot = (slot: SlotName): { bootable: boolean; bootsNext: boolean } => {
     const { bootable } = slots[slot];
-    return { bootable, next: slot === primary && (bootable || slot === armed) };
+    return { bootable, bootsNext: slot === primary && (bootable || slot === armed) };
   };
   const describe = (slot: SlotName): string => {
-    const { bootable, next } = stateOfSlot(slot);
+    const { bootable, bootsNext: next } = stateOfSlot(slot);
     const once = slot === armed ? ', once, on trial' : '';
     return `${next ? `next to boot${once}` : bootable ? 'bootable' : 'not bootable'} (${slots[slot].detail})`;
   };
@@ -215,7 +215,7 @@ function waitsForReboot(phase: Phase, booted: SlotName | undefined): boolean {
 }
 
 /** Why the phase prevents a look; undefined: it does not. */
-function describePhase(phase: Phase, awaitsReboot: boolean, around: Known): string | undefined {
+function describePhase(phase: Phase, awaitsReboot: boolean, around: RuntimeState): string | undefined {
   switch (phase.kind) {
     case 'idle':
       return undefined;
@@ -237,7 +237,7 @@ function describePhase(phase: Phase, awaitsReboot: boolean, around: Known): stri
 }
 
 /** An interrupted staging. It continues with the next look, unless it was from a file, which cannot be read again. */
-function describeStaging(phase: PhaseOf<'staging'>, { activity, daemon, booted }: Known): string {
+function describeStaging(phase: PhaseOf<'staging'>, { activity, daemon, booted }: RuntimeState): string {
   const { version, by } = phase.attempt;
   const place = booted === undefined ? '' : ` into slot ${phase.slot}`;
   if (activity !== undefined) return `version ${version.name} is being staged${place}`;
@@ -246,18 +246,18 @@ function describeStaging(phase: PhaseOf<'staging'>, { activity, daemon, booted }
   return `the staging of version ${version.name}${place} was interrupted; ${goesOn}`;
 }
 
-function arrived(phase: Phase): StatusReport['arrived'] {
+function arrived(phase: Phase): StatusReport['downloaded'] {
   const checkpoint = phase.kind === 'staging' ? checkpointOf(phase) : undefined;
   if (checkpoint === undefined) return undefined;
   const { offset, totalBytes } = checkpoint.wire;
   return { bytes: offset, totalBytes };
 }
 
-function describeLooks({ lastLook, daemon, service }: Known): string {
-  if (lastLook !== undefined) return describeLook(lastLook);
+function describeLooks({ lastLook, daemon, service }: RuntimeState): string {
+  if (lastLook !== undefined) return describeCheck(lastLook);
   if (daemon === false) return 'nobody asks the service: no daemon runs';
   if (daemon === 'silent') return 'nobody asks the service: the daemon does not answer';
-  return service.lastError === undefined ? describeLook(undefined) : 'the service could not be asked yet';
+  return service.lastError === undefined ? describeCheck(undefined) : 'the service could not be asked yet';
 }
 
 /** The outcome for the log. */
@@ -265,7 +265,7 @@ export function describeOutcome(outcome: OperationOutcome): string {
   switch (outcome.kind) {
     case 'up-to-date':
       return `${outcome.version} is up to date`;
-    case 'held-back':
+    case 'deferred':
       return `${outcome.version} is held back: ${outcome.reason}`;
     case 'installed':
       return describeInstalled(outcome);
@@ -286,6 +286,6 @@ export function describeOutcome(outcome: OperationOutcome): string {
   }
 }
 
-function describeInstalled({ version, list }: Extract<OperationOutcome, { kind: 'installed' }>): string {
-  return list === undefined ? `${version} is installed` : `${listOf(list.number)} is in effect`;
+function describeInstalled({ version, trustList }: Extract<OperationOutcome, { kind: 'installed' }>): string {
+  return trustList === undefined ? `${version} is installed` : `${listOf(trustList.number)} is in effect`;
 }

@@ -1,4 +1,4 @@
-import type { SafePlace } from '../telemetry/delivery/receipt.ts';
+import type { AcknowledgedBy } from '../telemetry/delivery/acknowledgement.ts';
 import type { LocalPoint, Telemetry } from '../telemetry/telemetry.ts';
 import { DaemonError } from './errors.ts';
 import type { Wiring } from './wiring/wiring.ts';
@@ -11,7 +11,7 @@ export async function sendPoints(
   points: readonly LocalPoint[],
   { wiring, telemetry }: { readonly wiring: Wiring; readonly telemetry: Telemetry | undefined },
   signal: AbortSignal,
-): Promise<SafePlace> {
+): Promise<AcknowledgedBy> {
   if (telemetry !== undefined) return telemetry.sendDatapoints(points, signal);
   const { session, world } = wiring;
   const now = new Date(world.clock.nowMs()).toISOString();
@@ -26,7 +26,7 @@ export async function setValue(
   { id, value }: { readonly id: string; readonly value: unknown },
   { wiring, telemetry }: { readonly wiring: Wiring; readonly telemetry: Telemetry | undefined },
   signal: AbortSignal,
-): Promise<SafePlace> {
+): Promise<AcknowledgedBy> {
   if (telemetry !== undefined) return telemetry.setProperty(id, value, signal);
   await wiring.session.setProperty(id, value, signal);
   return 'service';
@@ -34,5 +34,5 @@ export async function setValue(
 
 /** The error without a daemon, to which the spool belongs. */
 export function noSpool(): DaemonError {
-  return new DaemonError('spool-elsewhere', 'the spool belongs to the daemon, and no daemon runs');
+  return new DaemonError('queue-owned-by-daemon', 'the spool belongs to the daemon, and no daemon runs');
 }

@@ -3,7 +3,7 @@ import { systemClock } from '../system/time/clock.ts';
 import type { Clock } from '../system/time/clock.ts';
 import type { Checkpoint, PayloadWriter } from '../update/ports.ts';
 import type { FirmwareRequest } from '../update/ports/incoming.ts';
-import type { StreamPlace } from './firmware-stream.ts';
+import type { ResumePoint } from './firmware-stream.ts';
 
 /**
  * The distance between checkpoints. It weighs what a power cut costs against a pause and a small durable write for each
@@ -23,7 +23,7 @@ const defaultDistance: CheckpointDistance = { bytes: 16 * 1024 * 1024, shortestM
 export interface CheckpointDeps {
   readonly onCheckpoint: FirmwareRequest['onCheckpoint'];
   /** The present place in the firmware; undefined: no transfer could continue there. */
-  readonly placeNow: () => StreamPlace | undefined;
+  readonly placeNow: () => ResumePoint | undefined;
   readonly distance?: CheckpointDistance | undefined;
   readonly clock?: Pick<Clock, 'monotonicMs'> | undefined;
 }
@@ -32,13 +32,13 @@ export interface CheckpointDeps {
 export interface Resumable {
   readonly writer: PayloadWriter;
   /** The checkpoint for the present place in the firmware; undefined: no transfer could continue here. */
-  readonly describe: (place: StreamPlace | undefined) => Omit<Checkpoint, 'image'> | undefined;
+  readonly describe: (place: ResumePoint | undefined) => Omit<Checkpoint, 'image'> | undefined;
 }
 
 /** Makes checkpoints while payloads are written: at their distance, and when the line is lost. */
 export class Checkpoints {
   readonly #onCheckpoint: FirmwareRequest['onCheckpoint'];
-  readonly #placeNow: () => StreamPlace | undefined;
+  readonly #placeNow: () => ResumePoint | undefined;
   readonly #distance: CheckpointDistance;
   readonly #clock: Pick<Clock, 'monotonicMs'>;
   #bytes = 0;
@@ -74,7 +74,7 @@ export class Checkpoints {
   }
 
   /** The present place in the firmware; undefined: no transfer could continue there. */
-  get placeNow(): StreamPlace | undefined {
+  get placeNow(): ResumePoint | undefined {
     return this.#placeNow();
   }
 

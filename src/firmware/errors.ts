@@ -1,21 +1,23 @@
-import { defineErrors, giveUp, retry } from '../system/define-errors.ts';
+import { defineErrors, permanent, transient } from '../system/define-errors.ts';
 import type { CodeOf } from '../system/define-errors.ts';
 import { sharedErrors } from '../system/shared-errors.ts';
 
 const FormatErrors = defineErrors('FirmwareFormatError', {
-  'text-truncated': retry.protocol('The text of a firmware ends too early.'),
-  'text-not-a-string': giveUp.protocol('The answer for a firmware is no JSON string.'),
-  'text-bad-escape': giveUp.protocol('The JSON string of a firmware has an escape that does not exist.'),
-  'text-illegal-character': giveUp.protocol('The text of a firmware has a character that its encoding does not know.'),
-  'text-trailing': giveUp.protocol('Something follows the text of a firmware.'),
-  'text-odd-hex': giveUp.protocol('The hexadecimal text of a firmware has half a byte at its end.'),
-  'text-bad-padding': giveUp.protocol('The base64 text of a firmware is not filled up as it should be.'),
-  'text-empty': giveUp.protocol('The text of a firmware is empty.'),
-  'compression-truncated': retry.protocol('Compressed data ends too early.'),
-  'compression-corrupt': giveUp.protocol('Compressed data is damaged.'),
-  'compression-trailing': giveUp.protocol('Something follows the compressed data.'),
-  'compression-memory': giveUp.protocol('Decompression would need more memory than is allowed.'),
-  'firmware-truncated': retry.protocol('The firmware ends too early.'),
+  'text-truncated': transient.protocol('The text of a firmware ends too early.'),
+  'text-not-a-string': permanent.protocol('The answer for a firmware is no JSON string.'),
+  'text-bad-escape': permanent.protocol('The JSON string of a firmware has an escape that does not exist.'),
+  'text-illegal-character': permanent.protocol(
+    'The text of a firmware has a character that its encoding does not know.',
+  ),
+  'text-trailing': permanent.protocol('Something follows the text of a firmware.'),
+  'text-odd-hex': permanent.protocol('The hexadecimal text of a firmware has half a byte at its end.'),
+  'text-bad-padding': permanent.protocol('The base64 text of a firmware is not filled up as it should be.'),
+  'text-empty': permanent.protocol('The text of a firmware is empty.'),
+  'compression-truncated': transient.protocol('Compressed data ends too early.'),
+  'compression-corrupt': permanent.protocol('Compressed data is damaged.'),
+  'compression-trailing': permanent.protocol('Something follows the compressed data.'),
+  'compression-memory': permanent.protocol('Decompression would need more memory than is allowed.'),
+  'firmware-truncated': transient.protocol('The firmware ends too early.'),
   'image-empty': sharedErrors['image-empty'],
 });
 
@@ -32,52 +34,54 @@ export class FirmwareFormatError extends FormatErrors {
 }
 
 const VerificationErrors = defineErrors('VerificationError', {
-  'artifact-version': giveUp.refused('The artifact is of a format version that is not supported.'),
-  'artifact-malformed': giveUp.refused('The artifact is not built as its format says.'),
-  'artifact-augmented': giveUp.refused('The artifact has unsigned parts, which are not supported.'),
-  'artifact-scripts': giveUp.refused('The artifact carries state scripts, which this agent does not run.'),
-  'artifact-corrupt': giveUp.refused('A part of the artifact cannot be decompressed or ends too early.'),
-  'manifest-mismatch': giveUp.refused('The artifact has other payloads than its manifest lists.'),
-  'checksum-mismatch': giveUp.refused('A part of the artifact is not what its manifest promises.'),
-  'digest-mismatch': giveUp.refused('A payload is not what the manifest of its artifact promises.'),
-  'delta-malformed': giveUp.refused(
+  'artifact-version': permanent.refused('The artifact is of a format version that is not supported.'),
+  'artifact-malformed': permanent.refused('The artifact is not built as its format says.'),
+  'artifact-augmented': permanent.refused('The artifact has unsigned parts, which are not supported.'),
+  'artifact-scripts': permanent.refused('The artifact carries state scripts, which this agent does not run.'),
+  'artifact-corrupt': permanent.refused('A part of the artifact cannot be decompressed or ends too early.'),
+  'manifest-mismatch': permanent.refused('The artifact has other payloads than its manifest lists.'),
+  'checksum-mismatch': permanent.refused('A part of the artifact is not what its manifest promises.'),
+  'digest-mismatch': permanent.refused('A payload is not what the manifest of its artifact promises.'),
+  'delta-malformed': permanent.refused(
     'A delta is not built as its format says, or contradicts the sizes that were signed.',
     'make it again with agent artifact delta',
   ),
-  'tar-malformed': giveUp.refused('A tar archive inside the artifact is malformed.'),
-  'tar-unsupported': giveUp.refused('A tar archive inside the artifact uses what is not allowed there.'),
-  'tar-name': giveUp.refused('A name inside the artifact is absolute, climbs out of its folder or is garbled.'),
-  'tar-duplicate': giveUp.refused('A name stands twice in the artifact.'),
-  'artifact-unsigned': giveUp.refused('The artifact is not signed.'),
-  'image-unsigned': giveUp.refused(
+  'tar-malformed': permanent.refused('A tar archive inside the artifact is malformed.'),
+  'tar-unsupported': permanent.refused('A tar archive inside the artifact uses what is not allowed there.'),
+  'tar-name': permanent.refused('A name inside the artifact is absolute, climbs out of its folder or is garbled.'),
+  'tar-duplicate': permanent.refused('A name stands twice in the artifact.'),
+  'artifact-unsigned': permanent.refused('The artifact is not signed.'),
+  'image-unsigned': permanent.refused(
     'A file without a signature was to be installed, which the operator did not permit.',
   ),
-  'signature-invalid': giveUp.refused('The artifact’s signature is not by a trusted key, or the artifact was changed.'),
-  'key-revoked': giveUp.refused(
+  'signature-invalid': permanent.refused(
+    'The artifact’s signature is not by a trusted key, or the artifact was changed.',
+  ),
+  'key-revoked': permanent.refused(
     'The artifact is signed with a key that was revoked.',
     'sign it with a key that is trusted; where none is left, put a new public key into [trust] keys on the gateway',
   ),
-  'key-expired': giveUp.refused('The artifact is signed with a key whose time is over.', 'sign it with a newer key'),
-  'key-not-yet-valid': giveUp.refused(
+  'key-expired': permanent.refused('The artifact is signed with a key whose time is over.', 'sign it with a newer key'),
+  'key-not-yet-valid': permanent.refused(
     'The artifact is signed with a key whose time has not come yet.',
     'sign it with the key that is in use now, and see that the clock of the gateway is right',
   ),
   'release-revoked': sharedErrors['release-revoked'],
-  'trust-list-malformed': giveUp.refused(
+  'trust-list-malformed': permanent.refused(
     'A list of keys and revocations cannot be understood.',
     'write it with agent artifact trust',
   ),
-  'trust-list-old': giveUp.refused(
+  'trust-list-old': permanent.refused(
     'A list of keys and revocations is older than the one that was taken last.',
     'give the next list a higher number',
   ),
-  'trust-no-keys': giveUp.refused('No trusted key is configured, so nothing can be verified.'),
-  'device-type-mismatch': giveUp.refused(
+  'trust-no-keys': permanent.refused('No trusted key is configured, so nothing can be verified.'),
+  'device-type-mismatch': permanent.refused(
     'The artifact is for other devices.',
     'take the release for this device; what it is stands in [device] device_type',
   ),
-  'depends-unmet': giveUp.refused('The artifact needs something else to be installed before.'),
-  'payload-type': giveUp.refused('It is not known where the payload of the artifact goes.'),
+  'depends-unmet': permanent.refused('The artifact needs something else to be installed before.'),
+  'payload-type': permanent.refused('It is not known where the payload of the artifact goes.'),
 });
 
 export type VerificationErrorCode = CodeOf<typeof VerificationErrors>;
@@ -93,35 +97,35 @@ export class VerificationError extends VerificationErrors {
 export class FirmwareError extends defineErrors('FirmwareError', {
   'firmware-changed': sharedErrors['firmware-changed'],
   'checkpoint-stale': sharedErrors['checkpoint-stale'],
-  'delta-base': sharedErrors['delta-base'],
+  'delta-base-mismatch': sharedErrors['delta-base-mismatch'],
   'file-changed': sharedErrors['file-changed'],
-  'file-truncated': giveUp.refused(
+  'file-truncated': permanent.refused(
     'A file is not whole: it ends before what it holds does.',
     'copy it again, and compare its size with that of the original',
   ),
   'file-unreadable': sharedErrors['file-unreadable'],
-  'xz-missing': giveUp.failed(
+  'xz-missing': permanent.failed(
     'The firmware is compressed with xz, and the program xz cannot be started.',
     'install xz-utils, or compress the firmware with zstd',
   ),
-  'delta-unwritten': giveUp.failed(
+  'delta-unwritten': permanent.failed(
     'A delta could not be made: its artifact cannot be written, or mender-artifact failed.',
     'check the folder of --output and its room, and that --key is a private key, as openssl writes it',
   ),
-  'decompression-stalled': retry.failed('Decompression made no progress.'),
-  'trust-list-exists': giveUp.usage(
+  'decompression-stalled': transient.failed('Decompression made no progress.'),
+  'trust-list-exists': permanent.usage(
     'A new list of keys and revocations would replace a file, and what that file revokes would be forgotten.',
     'continue it (--from), or name a file that does not exist',
   ),
-  'trust-list-damaged': giveUp.refused(
+  'trust-list-damaged': permanent.refused(
     'It is not known any more which keys and releases were revoked: the file trust.json in the state directory is damaged or missing.',
     'release a list of keys and revocations with a higher number; it replaces the file',
   ),
-  'trust-key-unreadable': giveUp.configuration(
+  'trust-key-unreadable': permanent.configuration(
     'The file of a trusted key cannot be read.',
     'check [trust] keys in the configuration and the permissions of the file',
   ),
-  'trust-key-refused': giveUp.configuration(
+  'trust-key-refused': permanent.configuration(
     'A trusted key is of a kind that is not accepted.',
     'use a public key of ECDSA P-256, Ed25519 or RSA from 3072 bits on, in PEM form',
   ),

@@ -11,7 +11,7 @@ import { FirmwareTextDecoder } from './text/firmware-text.ts';
 const TURN_BYTES = 256 * 1024;
 
 /** A place in a firmware where another transfer could continue. */
-export type StreamPlace = Pick<Checkpoint, 'wire' | 'encoding' | 'carry'>;
+export type ResumePoint = Pick<Checkpoint, 'wire' | 'encoding' | 'carry'>;
 
 export interface StreamSettings extends Pick<FirmwareRequest, 'source' | 'onProgress'> {
   readonly encoding: EncodingSetting;
@@ -24,13 +24,13 @@ export interface FirmwareStream extends AsyncDisposable {
   /** True: the bytes continue at the place that was asked for. False: they begin at the beginning. */
   readonly isContinued: boolean;
   /** The place up to which `bytes` were read; undefined: another transfer could not continue there. */
-  readonly placeNow: () => StreamPlace | undefined;
+  readonly placeNow: () => ResumePoint | undefined;
 }
 
 /** Begins a transfer: at this place if the source still has the same text, else at the beginning. */
 export async function openFirmwareStream(
   { source, encoding, onProgress }: StreamSettings,
-  from: StreamPlace | undefined,
+  from: ResumePoint | undefined,
   signal: AbortSignal,
 ): Promise<FirmwareStream> {
   const transfer = await source.open(from?.wire, signal);
@@ -52,11 +52,11 @@ export async function openFirmwareStream(
   };
 }
 
-function positionOf({ wire, encoding, carry }: StreamPlace): ConstructorParameters<typeof FirmwareTextDecoder>[0] {
+function positionOf({ wire, encoding, carry }: ResumePoint): ConstructorParameters<typeof FirmwareTextDecoder>[0] {
   return { offset: wire.offset, encoding, carry };
 }
 
-function placeOf({ validator, totalBytes }: FirmwareTransfer, decoder: FirmwareTextDecoder): StreamPlace | undefined {
+function placeOf({ validator, totalBytes }: FirmwareTransfer, decoder: FirmwareTextDecoder): ResumePoint | undefined {
   const { position } = decoder;
   if (position === undefined || validator === undefined || totalBytes === undefined) return undefined;
   const { offset, encoding, carry } = position;

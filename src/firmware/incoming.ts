@@ -8,18 +8,18 @@ export interface ReadFirmware {
 }
 
 /** The same payloads. `told` translates an error that occurs while they are read or written. */
-export async function* tellingOf(
+export async function* withMappedErrors(
   payloads: AsyncIterable<IncomingPayload>,
   told: (error: unknown) => unknown,
 ): AsyncGenerator<IncomingPayload, void, undefined> {
   try {
-    for await (const payload of payloads) yield { ...payload, write: (...to) => orTold(payload.write(...to), told) };
+    for await (const payload of payloads) yield { ...payload, write: (...to) => mapError(payload.write(...to), told) };
   } catch (error) {
     throw told(error);
   }
 }
 
-export async function orTold<T>(work: Promise<T>, told: (error: unknown) => unknown): Promise<T> {
+export async function mapError<T>(work: Promise<T>, told: (error: unknown) => unknown): Promise<T> {
   try {
     return await work;
   } catch (error) {

@@ -14,7 +14,7 @@ import { FirmwareError, FirmwareFormatError, staleCheckpoint, VerificationError 
 import { openFirmwareStream } from './firmware-stream.ts';
 import type { FirmwareStream } from './firmware-stream.ts';
 import { readImage } from './image.ts';
-import { orTold, tellingOf } from './incoming.ts';
+import { mapError, withMappedErrors } from './incoming.ts';
 import type { ReadFirmware } from './incoming.ts';
 import type { EncodingSetting } from './text/encoding.ts';
 
@@ -40,8 +40,8 @@ export function firmwareOpener(settings: FirmwareSettings): OpenFirmware {
   return async (request, signal) => {
     const checkpoint = usableCheckpoint(request, settings);
     const told = tellerOf(request, checkpoint);
-    const firmware = await orTold(open(settings, request, checkpoint, signal), told);
-    return { ...firmware, payloads: tellingOf(firmware.payloads, told) };
+    const firmware = await mapError(open(settings, request, checkpoint, signal), told);
+    return { ...firmware, payloads: withMappedErrors(firmware.payloads, told) };
   };
 }
 

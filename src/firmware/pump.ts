@@ -1,7 +1,7 @@
 import type { Writable } from 'node:stream';
 
 import type { AgentError } from '../system/errors.ts';
-import { giveBack } from '../system/files/give-back.ts';
+import { releaseMemory } from '../system/files/release-memory.ts';
 import type { BlockSource } from './block-source.ts';
 import { FirmwareError } from './errors.ts';
 
@@ -9,7 +9,7 @@ import { FirmwareError } from './errors.ts';
 const SILENCE_MS = 60_000;
 
 /** Something outside of this thread that transforms bytes, such as a decompressor. */
-export interface Machine {
+export interface Transformer {
   /** Its name for a person. */
   readonly name: string;
   readonly input: Writable;
@@ -25,7 +25,7 @@ export interface Machine {
  * through; errors of the machine are translated. The unused rest of the last block goes back to the source.
  */
 export async function* pump(
-  machine: Machine,
+  machine: Transformer,
   source: BlockSource,
   translate: (error: unknown) => unknown,
   signal: AbortSignal,
@@ -45,7 +45,7 @@ export async function* pump(
     const output = machine.output[Symbol.asyncIterator]();
     for (let next = await watch.over(output.next()); next.done !== true; next = await watch.over(output.next())) {
       yield next.value;
-      giveBack(next.value);
+      releaseMemory(next.value);
     }
     await feeding;
     ended = true;
@@ -59,7 +59,7 @@ export async function* pump(
   }
 }
 
-async function feed(machine: Machine, source: BlockSource, watch: SilenceWatch): Promise<void> {
+async function feed(machine: Transformer, source: BlockSource, watch: SilenceWatch): Promise<void> {
   for (let block = await source.next(); block !== undefined; block = await source.next()) {
     const before = machine.takenBytes?.() ?? 0;
     await watch.over(written(machine.input, block));

@@ -32,11 +32,11 @@ export const trustSchema = z.strictObject({
       ],
     }),
   allow_unsigned: flag().default(false).describe('Anybody who reaches the service’s place could run anything here'),
-  names: z
-    .enum(['match', 'free'])
-    .default('match')
+  name_check: z
+    .enum(['strict', 'off'])
+    .default('strict')
     .describe(
-      '"match": a release is refused under another name than the one that it is signed with; "free": it may have any',
+      '"strict": a release is refused under another name than the one that it is signed with; "off": it may have any',
     ),
   downgrade: z
     .enum(['allow', 'refuse'])

@@ -1,6 +1,6 @@
 import { hex, McuError } from './errors.ts';
 import { endOf, sliceOf } from './images/image.ts';
-import type { EspImageChip, Image, MadeFor } from './images/image.ts';
+import type { EspImageChip, Image, IntendedChip } from './images/image.ts';
 import { mcubootMagic } from './images/mcuboot.ts';
 
 /** Addresses from `start` up to, but not including, `end`. */
@@ -68,7 +68,7 @@ export function startsAt(address: number): (image: Image) => boolean {
   return (image) => Buffer.from(sliceOf(image, address, address + 4)).readUInt32LE() !== mcubootMagic;
 }
 
-function isFor(madeFor: MadeFor, chip: Chip): boolean {
+function isFor(madeFor: IntendedChip, chip: Chip): boolean {
   switch (madeFor.kind) {
     case 'elf-machine':
       if (chip.elfMachine === undefined) return true;
@@ -80,7 +80,7 @@ function isFor(madeFor: MadeFor, chip: Chip): boolean {
   }
 }
 
-function describe(madeFor: MadeFor): string {
+function describe(madeFor: IntendedChip): string {
   switch (madeFor.kind) {
     case 'elf-machine': {
       const name = Object.entries(elfMachines).find(([, id]) => id === madeFor.machine)?.[0] ?? madeFor.machine;

@@ -72,7 +72,7 @@ export class Connection implements AsyncDisposable {
 
   /** The present session; each reset begins another one. */
   get session(): Session {
-    if (this.#session === undefined) throw new McuError('board-silent', 'the bootloader was left');
+    if (this.#session === undefined) throw new McuError('board-timeout', 'the bootloader was left');
     return this.#session;
   }
 
@@ -133,7 +133,7 @@ export class Connection implements AsyncDisposable {
   }
 
   async #converse<T>(conversation: Conversation<T>, signal: AbortSignal): Promise<T> {
-    if (this.#open === undefined) throw new SerialError('port-unplugged', 'the port is closed');
+    if (this.#open === undefined) throw new SerialError('port-disconnected', 'the port is closed');
     return this.#open.converser.converse(conversation, signal);
   }
 
@@ -196,8 +196,8 @@ export class Connection implements AsyncDisposable {
     try {
       return await this.#converseFirst(signal);
     } catch (error) {
-      if (effect !== 'no-modem-lines' || !isBoardError(error) || error.code !== 'board-silent') throw error;
-      throw new McuError('board-silent', `${error.message}, and its port has no line to reset it`, {
+      if (effect !== 'no-modem-lines' || !isBoardError(error) || error.code !== 'board-timeout') throw error;
+      throw new McuError('board-timeout', `${error.message}, and its port has no line to reset it`, {
         advice: 'set `reset` of this target to a command that resets the board',
         cause: error,
       });

@@ -1,6 +1,6 @@
 import type { Line } from '../serial/line.ts';
 import type { Clock } from '../system/time/clock.ts';
-import { Pace } from './pace.ts';
+import { LineTiming } from './line-timing.ts';
 import type { Conversation, Discard, Exchange, Reply, Turn } from './protocol.ts';
 
 /** Invariant 6: the longest wait for a line that never falls quiet. */
@@ -12,7 +12,7 @@ const nothing: Reply = { bytes: new Uint8Array(), whole: true };
 
 /** Runs conversations over a line. Protocols and I/O meet only here. */
 export class Converser {
-  readonly pace: Pace;
+  readonly pace: LineTiming;
   readonly #line: Line;
   readonly #clock: Pick<Clock, 'monotonicMs'>;
   #received: Buffer = Buffer.alloc(0);
@@ -20,7 +20,7 @@ export class Converser {
   constructor(line: Line, clock: Pick<Clock, 'monotonicMs'>) {
     this.#line = line;
     this.#clock = clock;
-    this.pace = new Pace(line.baud, line.bitsPerCharacter);
+    this.pace = new LineTiming(line.baud, line.bitsPerCharacter);
   }
 
   async converse<T>(conversation: Conversation<T>, signal: AbortSignal): Promise<T> {

@@ -1,72 +1,78 @@
 import { SerialError } from '../serial/errors.ts';
-import { defineErrors, giveUp, retry } from '../system/define-errors.ts';
+import { defineErrors, permanent, transient } from '../system/define-errors.ts';
 import { sharedErrors } from '../system/shared-errors.ts';
 
 /**
  * Everything that can go wrong with a board: with its image (found before the board is touched), its port, or itself.
  */
 export class McuError extends defineErrors('McuError', {
-  'image-unknown': giveUp.refused(
+  'image-unknown': permanent.refused(
     'The file is not an image for a board.',
     'give an Intel HEX, S-record, ELF, UF2, MCUboot or ESP image, or a raw binary: its name ends in .bin, or its target has format = "raw"',
   ),
-  'image-unsupported': giveUp.refused('The image is of a kind that the agent cannot check or write.'),
-  'image-malformed': giveUp.refused('The file is no image of the format that it seems to be.'),
-  'image-checksum': giveUp.refused('A checksum inside the image is wrong.'),
-  'image-truncated': giveUp.refused('The image ends too early.'),
-  'image-overlap': giveUp.refused('Two parts of the image claim the same address.'),
+  'image-unsupported': permanent.refused('The image is of a kind that the agent cannot check or write.'),
+  'image-malformed': permanent.refused('The file is no image of the format that it seems to be.'),
+  'image-checksum': permanent.refused('A checksum inside the image is wrong.'),
+  'image-truncated': permanent.refused('The image ends too early.'),
+  'image-overlap': permanent.refused('Two parts of the image claim the same address.'),
   'image-empty': { ...sharedErrors['image-empty'], exit: 'refused' },
-  'image-too-large': giveUp.refused('The image is larger than any board’s memory, or than this one’s.'),
-  'image-address-missing': giveUp.refused(
+  'image-too-large': permanent.refused('The image is larger than any board’s memory, or than this one’s.'),
+  'image-address-missing': permanent.refused(
     'A raw image does not say where it belongs, and neither does the configuration.',
   ),
-  'image-digest': giveUp.refused('The image’s own digest is wrong.'),
-  'image-signature': giveUp.refused('The image is not signed with the key that this board’s images must have.'),
-  'image-outside-chip': giveUp.refused('The image has bytes outside of the chip’s memory.'),
-  'image-overwrites-bootloader': giveUp.refused(
+  'image-digest': permanent.refused('The image’s own digest is wrong.'),
+  'image-signature': permanent.refused('The image is not signed with the key that this board’s images must have.'),
+  'image-outside-chip': permanent.refused('The image has bytes outside of the chip’s memory.'),
+  'image-overwrites-bootloader': permanent.refused(
     'The image would overwrite the board’s bootloader.',
     'link the image for the smaller memory; if the boot section of an AVR is smaller (fuse bits BOOTSZ), set bootloader_bytes of the target',
   ),
-  'image-wrong-chip': giveUp.refused('The image is for another chip.'),
-  'payload-damaged': retry.disk(
+  'image-wrong-chip': permanent.refused('The image is for another chip.'),
+  'payload-damaged': transient.disk(
     'What is kept of a firmware for a board is damaged.',
     'check the disk of the state directory',
   ),
-  'backup-damaged': giveUp.disk(
+  'backup-damaged': permanent.disk(
     'What is kept of a board’s former program is damaged.',
     'flash a file: agent mcu flash NAME FILE',
   ),
-  'payload-stale': retry.tryAgain('What is kept for a board is of another firmware.'),
-  'board-silent': retry.disk(
+  'payload-stale': transient.tryAgain('What is kept for a board is of another firmware.'),
+  'board-timeout': transient.disk(
     'The board does not answer.',
     'check power, cable, baud rate and reset setting, and that the chip has this bootloader',
   ),
-  'board-garbled': retry.protocol('What the board answers makes no sense.', 'check baud rate, ground and cable length'),
-  'board-refused': retry.protocol('The board’s bootloader refuses a command.'),
-  'board-unknown': giveUp.refused(
+  'board-bad-response': transient.protocol(
+    'What the board answers makes no sense.',
+    'check baud rate, ground and cable length',
+  ),
+  'board-refused': transient.protocol('The board’s bootloader refuses a command.'),
+  'board-unknown': permanent.refused(
     'The chip, or its bootloader, is not known.',
     'check the protocol and the port of this target',
   ),
-  'board-changed': giveUp.refused('Another board answers than before.', 'another board answers now: check the cables'),
-  'board-protected': giveUp.refused('The board’s memory is protected.'),
-  'board-cannot': giveUp.refused('The board’s bootloader cannot do what is needed.'),
-  'board-mismatch': retry.disk(
+  'board-changed': permanent.refused(
+    'Another board answers than before.',
+    'another board answers now: check the cables',
+  ),
+  'board-protected': permanent.refused('The board’s memory is protected.'),
+  'board-unsupported': permanent.refused('The board’s bootloader cannot do what is needed.'),
+  'board-mismatch': transient.disk(
     'What was read back from the board is not what was written.',
     'the flash memory may be worn or write-protected',
   ),
-  'board-runs-other': giveUp.refused(
+  'board-runs-other': permanent.refused(
     'The board holds the image but runs another one.',
     'check that the bootloader accepts the image: its key, version and hardware',
   ),
-  'board-half-written': giveUp.disk(
+  'board-half-written': permanent.disk(
     'The writing of a board was cut: until it is finished or undone, the board may run nothing.',
     'agent mcu flash NAME FILE; or agent mcu restore NAME, for what stood there before',
   ),
-  'board-not-restorable': giveUp.disk(
+  'board-not-restorable': permanent.disk(
     'Nothing is left of what a board ran before.',
     'flash a file: agent mcu flash NAME FILE',
   ),
-  'mcuboot-key-unreadable': giveUp.configuration(
+  'mcuboot-key-unreadable': permanent.configuration(
     'The key for a board’s images cannot be used.',
     'mcuboot_key_file of the target names a public key in PEM form',
   ),

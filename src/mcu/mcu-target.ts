@@ -46,7 +46,7 @@ export function createMcuTarget({ board, store, readImage: read }: McuTargetDeps
       await restoreImage({ board, store, onProgress: payload.onProgress, vouch }, kept.image, signal);
     },
     keeps: async (digest) => {
-      const kept = await keptUndamaged(store);
+      const kept = await intactBackup(store);
       return {
         payload: await store.holdsPayload(digest),
         before: kept?.payload === digest && kept.image !== undefined,
@@ -91,7 +91,7 @@ export async function flashImage(
 ): Promise<FlashReport> {
   const { digest, onProgress } = payload;
   const expected = (await store.flashed())?.image;
-  const mayRead = (await keepWhatIsKnown(store, digest, expected)) && mayKeep !== false;
+  const mayRead = (await backUpKnownImage(store, digest, expected)) && mayKeep !== false;
   const keep = async (previous: Image | undefined): Promise<void> =>
     store.keep({ payload: digest, read: true, image: previous ?? expected });
   const what = { image, digest, evidence, name };
@@ -101,8 +101,8 @@ export async function flashImage(
 /**
  * Keeps what is remembered. False: what is already kept is better than anything that could be read from the board now.
  */
-async function keepWhatIsKnown(store: BoardStore, payload: string, flashed: Image | undefined): Promise<boolean> {
-  const kept = await keptUndamaged(store);
+async function backUpKnownImage(store: BoardStore, payload: string, flashed: Image | undefined): Promise<boolean> {
+  const kept = await intactBackup(store);
   const wasCut = (await store.writing()) !== undefined;
   if (kept?.payload === payload) return !wasCut && !kept.read;
   if (wasCut) await store.keep({ payload, read: kept?.read === true, image: kept?.image ?? flashed });
@@ -111,7 +111,7 @@ async function keepWhatIsKnown(store: BoardStore, payload: string, flashed: Imag
 }
 
 /** What was kept; undefined: nothing, or it is damaged. */
-export async function keptUndamaged(store: BoardStore): Promise<KeptImage | undefined> {
+export async function intactBackup(store: BoardStore): Promise<KeptImage | undefined> {
   try {
     return await store.kept();
   } catch (error) {
@@ -140,10 +140,10 @@ const maxHeals = 10;
  * Promise `half-board`: repairs a board whose write was cut. Finishes the write or, if that fails repeatedly, puts back
  * the previous program. Returns the name of what the board runs; undefined: there was nothing to repair.
  */
-export async function healBoard(job: BoardJob, signal: AbortSignal): Promise<string | undefined> {
+export async function recoverBoard(job: BoardJob, signal: AbortSignal): Promise<string | undefined> {
   const writing = await job.store.writing();
   if (writing === undefined) return undefined;
-  const kept = (await keptUndamaged(job.store))?.image;
+  const kept = (await intactBackup(job.store))?.image;
   const { begun, name, image } = writing === 'unreadable' ? { begun: 1, name: putBack, image: kept } : writing;
   const isUndone = begun >= maxFinishes && kept !== undefined;
   const wanted = isUndone ? { name: putBack, image: kept } : { name, image };

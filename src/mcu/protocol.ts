@@ -181,31 +181,31 @@ export function exactly(bytes: number): Answer {
 }
 
 /** The answer to a turn to which nothing sensible can come back. */
-export const unanswered: Answer = { atMost: 0, length: () => 0 };
+export const noReply: Answer = { atMost: 0, length: () => 0 };
 
-/** Sends one command and returns its answer. Throws `board-silent` or `board-garbled` if it is not complete in time. */
+/** Sends one command and returns its answer. Throws `board-timeout` or `board-bad-response` if it is not complete in time. */
 export function* exchange(send: Uint8Array, answer: Answer, workMs = 0): Conversation<Uint8Array> {
   const reply = yield { kind: 'exchange', send, answer, workMs, pipelined: false };
   if (reply.whole) return reply.bytes;
-  if (reply.bytes.byteLength === 0) throw new McuError('board-silent', 'the bootloader does not answer');
-  throw new McuError('board-garbled', `the bootloader's answer is cut after ${reply.bytes.byteLength} bytes`);
+  if (reply.bytes.byteLength === 0) throw new McuError('board-timeout', 'the bootloader does not answer');
+  throw new McuError('board-bad-response', `the bootloader's answer is cut after ${reply.bytes.byteLength} bytes`);
 }
 
 /** A conversation whose result is known without using the line. */
-export function* silently<T>(result: T): Conversation<T> {
+export function* withoutIo<T>(result: T): Conversation<T> {
   yield* [];
   return result;
 }
 
 /** Repeats a conversation until it yields the same result twice in a row, for answers without a checksum. */
-export function* twiceTheSame<T>(conclude: () => Conversation<T>, isSame: (a: T, b: T) => boolean): Conversation<T> {
+export function* untilSameTwice<T>(conclude: () => Conversation<T>, isSame: (a: T, b: T) => boolean): Conversation<T> {
   let first = yield* conclude();
   for (let tries = 0; tries < maxDoubts; tries += 1) {
     const second = yield* conclude();
     if (isSame(first, second)) return second;
     first = second;
   }
-  throw new McuError('board-garbled', 'the bootloader says something else each time');
+  throw new McuError('board-bad-response', 'the bootloader says something else each time');
 }
 
 export function* discard(quietMs: number): Conversation<void> {

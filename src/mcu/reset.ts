@@ -31,7 +31,7 @@ export async function enterBootloader(
     await runResetCommand(reset.command, signal);
     return 'done';
   }
-  return (await dance(line, protocol.enter[reset], clock, signal)) ? 'done' : 'no-modem-lines';
+  return (await toggleModemLines(line, protocol.enter[reset], clock, signal)) ? 'done' : 'no-modem-lines';
 }
 
 /** Starts the application if the bootloader cannot. */
@@ -41,10 +41,10 @@ export async function leaveBootloader(
   clock: Pick<Clock, 'sleep'>,
   signal: AbortSignal,
 ): Promise<void> {
-  if (reset === 'dtr' || reset === 'dtr-rts') await dance(line, protocol.leave[reset], clock, signal);
+  if (reset === 'dtr' || reset === 'dtr-rts') await toggleModemLines(line, protocol.leave[reset], clock, signal);
 }
 
-async function dance(
+async function toggleModemLines(
   line: Line,
   steps: readonly ModemStep[],
   clock: Pick<Clock, 'sleep'>,
@@ -62,7 +62,11 @@ async function runResetCommand(command: readonly [string, ...string[]], signal: 
   const { exitCode, stderr } = await runProgram(command, { timeoutMs: commandTimeoutMs }, signal);
   if (exitCode === 0) return;
   const why = stderr.split('\n', 1)[0] ?? '';
-  throw new McuError('board-cannot', `the reset command ${command[0]} failed with ${exitCode ?? 'a signal'}: ${why}`, {
-    advice: 'run the reset command of this target by hand',
-  });
+  throw new McuError(
+    'board-unsupported',
+    `the reset command ${command[0]} failed with ${exitCode ?? 'a signal'}: ${why}`,
+    {
+      advice: 'run the reset command of this target by hand',
+    },
+  );
 }

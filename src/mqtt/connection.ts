@@ -4,7 +4,7 @@ import { ErrorWithReasonCode, MqttClient } from 'mqtt';
 import type { IClientOptions, IClientPublishOptions, IClientSubscribeOptions, Packet } from 'mqtt';
 
 import { abortable } from '../system/abortable.ts';
-import { BrokenPacket, ConnectionLost, RefusedByBroker, SilentBroker } from './errors.ts';
+import { MalformedPacketError, ConnectionLostError, BrokerRefusedError, BrokerTimeoutError } from './errors.ts';
 import { PacketGuard } from './packet-guard.ts';
 import type { GuardDeps } from './packet-guard.ts';
 
@@ -85,7 +85,7 @@ export class MqttConnection implements Disposable {
       this.isSessionPresent = sessionPresent;
       this.#accepted.resolve();
     });
-    this.#client.on('error', (error) => this.destroy(new BrokenPacket(error.message, { cause: error })));
+    this.#client.on('error', (error) => this.destroy(new MalformedPacketError(error.message, { cause: error })));
     this.#client.connect();
   }
 
@@ -142,7 +142,7 @@ export class MqttConnection implements Disposable {
 
   async #ask(send: (answer: (reason: unknown) => void) => void): Promise<number> {
     if (this.#unanswered >= MAX_UNANSWERED) {
-      this.destroy(new BrokenPacket(`${MAX_UNANSWERED} packets have no answer`));
+      this.destroy(new MalformedPacketError(`${MAX_UNANSWERED} packets have no answer`));
     }
     const { promise, resolve } = Promise.withResolvers<number>();
     this.#unanswered += 1;
@@ -162,7 +162,7 @@ export class MqttConnection implements Disposable {
     if (reasonCode !== 0) this.destroy(refusal('does not let us in', reasonCode));
     // mqtt-packet makes a list of a property that comes twice, and -1 of one that is cut off: MQTT.js throws on both
     const isReadable = serverKeepAlive === undefined || serverKeepAlive >= 0;
-    if (!isReadable) this.destroy(new BrokenPacket('its keep-alive time cannot be read'));
+    if (!isReadable) this.destroy(new MalformedPacketError('its keep-alive time cannot be read'));
     // without the maximum of topic aliases, for which MQTT.js would reserve a table
     packet.properties = isReadable && serverKeepAlive !== undefined ? { serverKeepAlive } : {};
   }
@@ -172,12 +172,13 @@ export class MqttConnection implements Disposable {
    * message, or while we read nothing: bytes show as well that it lives, and it must hear from us in time.
    */
   #missPong(): void {
-    if (!this.#guard.isDeaf && this.#guard.receivedBytes === this.#bytesBeforePing) this.destroy(new SilentBroker());
+    if (!this.#guard.isDeaf && this.#guard.receivedBytes === this.#bytesBeforePing)
+      this.destroy(new BrokerTimeoutError());
     this.#client.sendPing();
     this.#client.reschedulePing(true);
   }
 
-  #close(reason: Error = new ConnectionLost()): void {
+  #close(reason: Error = new ConnectionLostError()): void {
     this.#ended.abort(reason);
     this.#closed.resolve(reason);
   }
@@ -198,6 +199,6 @@ const ours = {
   writeCache: false,
 } satisfies IClientOptions;
 
-function refusal(what: string, reason = 0): RefusedByBroker | undefined {
-  return reason === 0 ? undefined : new RefusedByBroker(what, reason);
+function refusal(what: string, reason = 0): BrokerRefusedError | undefined {
+  return reason === 0 ? undefined : new BrokerRefusedError(what, reason);
 }

@@ -4,13 +4,13 @@
  */
 
 /** The broker breaks the rules of MQTT, or sends something that no broker sends. */
-export class BrokenPacket extends Error {}
+export class MalformedPacketError extends Error {}
 
 /**
  * The broker refuses. The message completes "the broker …", with the reason code of CONNACK or DISCONNECT: MQTT 5.0,
  * section 2.4; 3.1.1, section 3.2.2.3.
  */
-export class RefusedByBroker extends Error {
+export class BrokerRefusedError extends Error {
   readonly reason: number;
 
   constructor(what: string, reason: number) {
@@ -20,11 +20,11 @@ export class RefusedByBroker extends Error {
 }
 
 /** The broker answered no ping. */
-export class SilentBroker extends Error {
+export class BrokerTimeoutError extends Error {
   override readonly message = 'the broker does not answer any more';
 }
 
-export class ConnectionLost extends Error {
+export class ConnectionLostError extends Error {
   override readonly message = 'the connection was lost';
 }
 

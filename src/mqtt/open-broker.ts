@@ -2,8 +2,8 @@ import type { Socket } from 'node:net';
 
 import { Dialing } from '../system/dialing.ts';
 import { describeError } from '../system/errors.ts';
-import { readGuardedFile } from '../system/files/guarded-file.ts';
-import { hostOf, occurrence, secured } from '../system/socket.ts';
+import { readProtectedFile } from '../system/files/protected-file.ts';
+import { hostOf, waitForEvent, wrapInTls } from '../system/socket.ts';
 import { readTlsFiles } from '../system/tls-files.ts';
 import type { TlsFiles } from '../system/tls-files.ts';
 import { MqttConnection } from './connection.ts';
@@ -50,9 +50,9 @@ async function openSocket(url: URL, tlsFiles: TlsFiles, dialing: Dialing, signal
   const files = isSecure ? await readTlsFiles(tlsFiles, signal) : {};
   const socket = guarded(await dialing.open(signal));
   if (!isSecure) return socket;
-  const tls = guarded(secured(socket, url, files));
+  const tls = guarded(wrapInTls(socket, url, files));
   try {
-    await occurrence(tls, 'secureConnect', signal);
+    await waitForEvent(tls, 'secureConnect', signal);
     return tls;
   } catch (error) {
     tls.destroy();
@@ -70,7 +70,7 @@ const MAX_PASSWORD_BYTES = 4_096;
 /** Returns the first line of the file, without its end. */
 async function readPassword(path: string, signal: AbortSignal): Promise<string | undefined> {
   try {
-    const bytes = await readGuardedFile(path, { maxBytes: MAX_PASSWORD_BYTES }, signal);
+    const bytes = await readProtectedFile(path, { maxBytes: MAX_PASSWORD_BYTES }, signal);
     return bytes.toString('utf8').split(/\r?\n/, 1)[0];
   } catch (error) {
     signal.throwIfAborted();

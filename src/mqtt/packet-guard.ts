@@ -1,8 +1,8 @@
 import type { Socket } from 'node:net';
 import { Duplex } from 'node:stream';
 
-import { giveBack } from '../system/files/give-back.ts';
-import { BrokenPacket } from './errors.ts';
+import { releaseMemory } from '../system/files/release-memory.ts';
+import { MalformedPacketError } from './errors.ts';
 
 /** The start of an MQTT control packet: MQTT 5.0, section 2.1; 3.1.1, section 2.2. */
 interface PacketHead {
@@ -114,14 +114,14 @@ export class PacketGuard extends Duplex {
     try {
       this.#split(this.#held.byteLength === 0 ? chunk : Buffer.concat([this.#held, chunk]));
     } catch (error) {
-      if (!(error instanceof BrokenPacket)) throw error;
+      if (!(error instanceof MalformedPacketError)) throw error;
       this.destroy(error);
       return;
     }
     if (part?.isLarge === true || this.#part?.isLarge === true) this.#deps.onProgress?.();
     void this.#rest(chunk.byteLength);
     if (this.isDeaf) this.#socket.pause();
-    if (part !== undefined && part === this.#part) giveBack(chunk); // all of it was copied
+    if (part !== undefined && part === this.#part) releaseMemory(chunk); // all of it was copied
   }
 
   #split(bytes: Buffer): void {
@@ -227,17 +227,17 @@ function readHead(bytes: Buffer, isFirst: boolean): PacketHead | undefined {
     if (bodyBytes >= shortest && (bodyBytes < LARGE_BYTES || isMessage(first))) {
       return { first, headBytes: at + 1, bodyBytes };
     }
-    throw new BrokenPacket(`a packet of type ${first >> 4} has ${bodyBytes} bytes`);
+    throw new MalformedPacketError(`a packet of type ${first >> 4} has ${bodyBytes} bytes`);
   }
-  throw new BrokenPacket('a length is malformed');
+  throw new MalformedPacketError('a length is malformed');
 }
 
 /** A broker sends CONNACK first, and only once: MQTT 5.0, section 3.2. */
 function shortestBody(first: number, isFirst: boolean): number {
-  if (isFirst && first !== CONNACK) throw new BrokenPacket('it does not answer as a broker');
+  if (isFirst && first !== CONNACK) throw new MalformedPacketError('it does not answer as a broker');
   const shortest = isMessage(first) ? 2 : shortestBodies.get(first);
   if (shortest !== undefined && (isFirst || first !== CONNACK)) return shortest;
-  throw new BrokenPacket(`a packet comes that no one asked for (0x${first.toString(16)})`);
+  throw new MalformedPacketError(`a packet comes that no one asked for (0x${first.toString(16)})`);
 }
 
 /** True for a message of QoS 0 or 1; we never ask for QoS 2. */
@@ -253,6 +253,6 @@ function hasIdentifier(first: number): boolean {
 function identifierStart({ first, headBytes, bodyBytes }: PacketHead, packet: Buffer): number {
   const topicEnd = headBytes + 2 + packet.readUInt16BE(headBytes);
   const end = hasIdentifier(first) ? topicEnd + 2 : topicEnd;
-  if (end > headBytes + bodyBytes) throw new BrokenPacket('a message has no topic, or no identifier');
+  if (end > headBytes + bodyBytes) throw new MalformedPacketError('a message has no topic, or no identifier');
   return topicEnd;
 }

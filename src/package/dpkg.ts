@@ -36,7 +36,7 @@ export async function requireFields(
   signal: AbortSignal,
 ): Promise<void> {
   const { name, architecture } = await readFields(path, run, signal);
-  if (name !== wanted) throw new PackageError('package-wrong', `the package is ${name}, not ${wanted}`);
+  if (name !== wanted) throw new PackageError('package-mismatch', `the package is ${name}, not ${wanted}`);
   const own = (await run(['dpkg', '--print-architecture'], { timeoutMs: TIMEOUT_MS }, signal)).stdout.trim();
   if (architecture !== 'all' && architecture !== own)
     throw new PackageError('package-architecture', `${name} is for ${architecture}, and this system is ${own}`);

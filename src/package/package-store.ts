@@ -7,7 +7,7 @@ import * as z from 'zod';
 
 import { systemErrorCode } from '../system/errors.ts';
 import type { DurableFs } from '../system/files/durable-file.ts';
-import { ownFs, readTextFile, replaceFileDurably, StorageError, syncDirectory } from '../system/files/durable-file.ts';
+import { nodeFs, readTextFile, replaceFileDurably, StorageError, syncDirectory } from '../system/files/durable-file.ts';
 import { parsedJson } from '../system/json-value.ts';
 
 /** Stands for a digest if the package was not installed. */
@@ -16,12 +16,12 @@ export const ABSENT = 'absent';
 /** The functions of node:fs/promises that the folder of a package needs. */
 export type PackageFs = DurableFs & Pick<typeof realFs, 'mkdir' | 'rm'> & { readdir(path: string): Promise<string[]> };
 
-const packageFs: PackageFs = { ...ownFs, readdir: realFs.readdir, rm: realFs.rm };
+const packageFs: PackageFs = { ...nodeFs, readdir: realFs.readdir, rm: realFs.rm };
 
 const standingSchema = z.object({ digest: z.string(), version: z.string() });
 
 /** The package that an update installed last, and that was then found installed. */
-export type Standing = z.infer<typeof standingSchema>;
+export type InstalledRecord = z.infer<typeof standingSchema>;
 
 /** `sha256:` and the hex digest of the first bytes of a file, and how many there were. */
 export interface FileDigest {
@@ -85,19 +85,19 @@ export class PackageStore {
     await replaceFileDurably(this.#beforePath(digest), `${before}\n`, this.fs);
   }
 
-  async standing(): Promise<Standing | undefined> {
+  async readInstalled(): Promise<InstalledRecord | undefined> {
     const text = await readTextFile(this.#standingPath, this.fs);
     return text === undefined ? undefined : standingSchema.safeParse(parsedJson(text)).data;
   }
 
   /** Undefined: none of the kept packages is installed any more. */
-  async rememberStanding(standing: Standing | undefined): Promise<void> {
+  async recordInstalled(standing: InstalledRecord | undefined): Promise<void> {
     await replaceFileDurably(this.#standingPath, JSON.stringify(standing ?? null), this.fs);
   }
 
   /** Removes what no way back needs any more. */
   async prune(wanted: string): Promise<void> {
-    const standing = (await this.standing())?.digest;
+    const standing = (await this.readInstalled())?.digest;
     const used = new Set<string>();
     for (const digest of [wanted, standing]) {
       if (digest === undefined) continue;

@@ -5,20 +5,20 @@ import type { Clock } from '../system/time/clock.ts';
 import type { BoardPayload, PackageTarget, Verified } from '../update/ports.ts';
 import { describeInstalled, readFields, requireFields } from './dpkg.ts';
 import { PackageError } from './errors.ts';
-import type { AskGuard } from './guard-socket.ts';
+import type { InstallerClient } from './installer-client.ts';
 import { openPackageFile } from './package-file.ts';
-import { PackageGuard } from './package-guard.ts';
-import type { ExchangeResult } from './package-guard.ts';
+import { PackageInstaller } from './package-installer.ts';
+import type { ExchangeResult } from './package-installer.ts';
 import { ABSENT, PackageStore } from './package-store.ts';
 import type { PackageFs } from './package-store.ts';
 import type { PackageTargetSettings } from './settings.ts';
 
-export interface PackageSurroundings {
+export interface PackageTargetDeps {
   readonly clock: Clock;
   readonly run: typeof runProgram;
   /** How long [update.health] may take. */
   readonly healthMs: number;
-  readonly askGuard: AskGuard;
+  readonly askGuard: InstallerClient;
   /** The real file system if not given. */
   readonly fs?: PackageFs;
 }
@@ -27,7 +27,7 @@ interface Place {
   readonly name: string;
   readonly package: string;
   readonly store: PackageStore;
-  readonly guard: PackageGuard;
+  readonly guard: PackageInstaller;
   readonly run: typeof runProgram;
 }
 
@@ -35,11 +35,11 @@ interface Place {
 export function createPackageTarget(
   settings: PackageTargetSettings,
   directory: string,
-  { clock, run, healthMs, askGuard: ask, fs }: PackageSurroundings,
+  { clock, run, healthMs, askGuard: ask, fs }: PackageTargetDeps,
 ): PackageTarget {
-  const { name, installDeadlineMs: installMs, patienceMs } = settings;
+  const { name, installDeadlineMs: installMs, gracePeriodMs } = settings;
   const store = new PackageStore(directory, fs);
-  const guard = new PackageGuard({ store, installMs, patienceMs: healthMs + patienceMs, clock, ask });
+  const guard = new PackageInstaller({ store, installMs, gracePeriodMs: healthMs + gracePeriodMs, clock, ask });
   const place: Place = { name, package: settings.package, store, guard, run };
   return {
     kind: 'package',
@@ -55,7 +55,7 @@ export function createPackageTarget(
       await install(place, payload, signal);
     },
     // The guard compares what it puts back with its digest.
-    restore: async (payload, _vouch, signal) => putBack(place, payload, signal),
+    restore: async (payload, _vouch, signal) => restorePrevious(place, payload, signal),
     keeps: async (digest) => {
       const before = await store.before(digest);
       const isKept = before === ABSENT || (before !== undefined && (await store.holds(before)));
@@ -75,15 +75,16 @@ async function install(place: Place, { digest, onProgress }: BoardPayload, signa
   if (!(await store.holds(digest)))
     throw new PackageError('package-damaged', `${name}: ${store.pathOf(digest)} is not what was staged`);
   const isAsked = await guard.isAskedFor(digest);
-  const ours = isAsked ? undefined : await ownInstalled(place, signal);
-  const isGoing = ours === digest && (await guard.isAtWork());
+  const ours = isAsked ? undefined : await installedByAgent(place, signal);
+  const isGoing = ours === digest && (await guard.isRunning());
   if (ours === digest && !isGoing) return;
   tell('keeping');
   const otherwise =
-    (isAsked || isGoing ? await store.before(digest) : undefined) ?? (await keepBefore(place, digest, ours, signal));
+    (isAsked || isGoing ? await store.before(digest) : undefined) ??
+    (await backUpInstalled(place, digest, ours, signal));
   const exchange = { package: place.package, want: digest, otherwise };
   const result = await guard.exchange(exchange, () => tell('installing'), signal);
-  await settleWith(place, result, { want: digest, otherwise }, signal);
+  await recordResult(place, result, { want: digest, otherwise }, signal);
   if (result.word !== 'installed') throw failureOf(name, result);
 }
 
@@ -91,30 +92,30 @@ async function install(place: Place, { digest, onProgress }: BoardPayload, signa
  * Installs again what was there before the payload. Does nothing if the payload was not installed, or if that is there
  * already.
  */
-async function putBack(place: Place, { digest, onProgress }: BoardPayload, signal: AbortSignal): Promise<void> {
+async function restorePrevious(place: Place, { digest, onProgress }: BoardPayload, signal: AbortSignal): Promise<void> {
   const { name, store, guard } = place;
   const before = await store.before(digest);
-  if (before === undefined || !(await mayStand(place, digest, before))) return;
+  if (before === undefined || !(await mayInstall(place, digest, before))) return;
   const tell = (): void => onProgress({ board: name, step: 'restoring', doneBytes: 0, totalBytes: 0 });
   const otherwise = (await store.holds(digest)) ? digest : undefined;
   const result = await guard.exchange({ package: place.package, want: before, otherwise }, tell, signal);
-  await settleWith(place, result, { want: before, otherwise }, signal);
+  await recordResult(place, result, { want: before, otherwise }, signal);
   if (result.word !== 'installed') throw new PackageError('package-not-restored', `${name}: ${result.why}`);
 }
 
 /**
  * Whether the payload may be installed. What remains of an earlier attempt is no reason to touch the installed package.
  */
-async function mayStand({ store, guard }: Place, digest: string, before: string): Promise<boolean> {
+async function mayInstall({ store, guard }: Place, digest: string, before: string): Promise<boolean> {
   const isTheirs = (await guard.isAskedFor(digest)) || (await guard.isAskedFor(before));
-  if (!isTheirs && (await store.standing())?.digest !== digest) return false;
+  if (!isTheirs && (await store.readInstalled())?.digest !== digest) return false;
   const last = await guard.last();
   if (last?.want !== digest || last.otherwise !== before) return true;
   return last.word !== 'refused' && last.word !== 'put-back';
 }
 
 /** Keeps what is installed. This must happen before dpkg begins, which changes it. */
-async function keepBefore(
+async function backUpInstalled(
   { package: known, store, guard }: Place,
   digest: string,
   ours: string | undefined,
@@ -129,32 +130,35 @@ async function keepBefore(
  * The digest of the kept package that is installed as an update left it; undefined: something else is installed, or
  * nothing.
  */
-async function ownInstalled({ package: known, store, run }: Place, signal: AbortSignal): Promise<string | undefined> {
-  const standing = await store.standing();
+async function installedByAgent(
+  { package: known, store, run }: Place,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const standing = await store.readInstalled();
   if (standing === undefined || standing.version !== (await describeInstalled(known, run, signal))) return undefined;
   return (await store.holds(standing.digest)) ? standing.digest : undefined;
 }
 
 /** Remembers what is installed now, according to dpkg. */
-async function settleWith(
+async function recordResult(
   { name, package: known, store, run }: Place,
   { word }: ExchangeResult,
   { want, otherwise }: { readonly want: string; readonly otherwise: string | undefined },
   signal: AbortSignal,
 ): Promise<void> {
   const stands = word === 'installed' ? want : otherwise;
-  if (word === 'broken' || stands === undefined || stands === ABSENT) return store.rememberStanding(undefined);
+  if (word === 'broken' || stands === undefined || stands === ABSENT) return store.recordInstalled(undefined);
   const installed = await describeInstalled(known, run, signal);
   const { version } = await readFields(store.pathOf(stands), run, signal);
   if (installed !== version) {
     const found = installed ?? 'not there';
     throw new PackageError('package-changed', `${name}: ${known} is ${found}, and ${version} was installed`);
   }
-  await store.rememberStanding({ digest: stands, version });
+  await store.recordInstalled({ digest: stands, version });
 }
 
 function failureOf(name: string, { word, why }: ExchangeResult): PackageError {
   const code =
-    word === 'refused' ? 'package-refused' : word === 'put-back' ? 'package-put-back' : 'package-not-restored';
+    word === 'refused' ? 'package-refused' : word === 'put-back' ? 'package-restored' : 'package-not-restored';
   return new PackageError(code, `${name}: ${why}`);
 }

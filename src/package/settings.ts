@@ -14,7 +14,7 @@ export const packageTargetSchema = z
     install_deadline: duration('10s', '1d')
       .default('10m')
       .describe('What dpkg and the scripts of the package may take'),
-    patience: duration('10s', '1d')
+    grace_period: duration('10s', '1d')
       .default('5m')
       .describe(
         'Beyond [update.health] deadline: what stood before is put back when so long no agent has judged the new one',

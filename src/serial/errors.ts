@@ -1,22 +1,25 @@
-import { defineErrors, giveUp, retry } from '../system/define-errors.ts';
+import { defineErrors, permanent, transient } from '../system/define-errors.ts';
 import type { CodeOf } from '../system/define-errors.ts';
 
 /** Errors of a serial port, whoever uses it. */
 export class SerialError extends defineErrors('SerialError', {
-  'port-missing': retry.disk(
+  'port-missing': transient.disk(
     'Nothing is plugged in where a board should be.',
     'check the cable and the port name; `ls /dev/serial/by-id`',
   ),
-  'port-busy': retry.disk(
+  'port-busy': transient.disk(
     'Another program holds the port of a board.',
     'another program holds the port; `fuser` names it',
   ),
-  'port-denied': giveUp.disk(
+  'port-denied': permanent.disk(
     'The agent may not open the port of a board.',
     'give the agent the group of the port, often dialout',
   ),
-  'port-unplugged': retry.disk('The port of a board went away.', 'check the cable; the flash can simply be repeated'),
-  'port-failed': retry.disk('The port of a board failed.', 'check the kernel log for the port'),
+  'port-disconnected': transient.disk(
+    'The port of a board went away.',
+    'check the cable; the flash can simply be repeated',
+  ),
+  'port-failed': transient.disk('The port of a board failed.', 'check the kernel log for the port'),
 }) {
   /** The same failure, with the name of the board before the message. */
   on(board: string): SerialError {

@@ -10,7 +10,7 @@ export interface ModemLines {
 
 /**
  * A serial line, held exclusively. It moves bytes without knowing their meaning. Every method throws SerialError
- * `port-unplugged` once the port has gone.
+ * `port-disconnected` once the port has gone.
  */
 export interface Line extends AsyncDisposable {
   readonly name: string;
@@ -27,7 +27,7 @@ export interface Line extends AsyncDisposable {
 }
 
 /** The part of a line that is lent to somebody who only listens and asks. */
-export type LentLine = Pick<Line, 'write' | 'read' | typeof Symbol.asyncDispose>;
+export type LeasedLine = Pick<Line, 'write' | 'read' | typeof Symbol.asyncDispose>;
 
 export type OpenLine = (settings: LineSettings, signal: AbortSignal) => Promise<Line>;
 

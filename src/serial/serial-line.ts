@@ -139,7 +139,7 @@ class SerialLine implements Line {
 
   #fail(cause: unknown): SerialError {
     const why = cause === undefined ? '' : `: ${describeError(cause)}`;
-    this.#failure ??= new SerialError('port-unplugged', `${this.name} has gone${why}`, { cause });
+    this.#failure ??= new SerialError('port-disconnected', `${this.name} has gone${why}`, { cause });
     this.#wake?.();
     for (const reject of this.#pending) reject(this.#failure);
     return this.#failure;

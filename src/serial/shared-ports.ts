@@ -2,7 +2,7 @@ import { realpath } from 'node:fs/promises';
 
 import type { Clock } from '../system/time/clock.ts';
 import { SerialError } from './errors.ts';
-import type { LentLine, Line, LineSettings, ModemLines, OpenPort } from './line.ts';
+import type { LeasedLine, Line, LineSettings, ModemLines, OpenPort } from './line.ts';
 
 export interface SharedPortsDeps {
   readonly clock: Clock;
@@ -14,8 +14,8 @@ export interface SharedPortsDeps {
 interface Lent {
   readonly ports: readonly string[];
   /** Takes the line back from the source. */
-  readonly recall: AbortController;
-  readonly returned: PromiseWithResolvers<void>;
+  readonly revokeLeases: AbortController;
+  readonly released: PromiseWithResolvers<void>;
 }
 
 /** How often a source checks whether its port is free again. */
@@ -46,18 +46,18 @@ export class SharedPorts {
    * Opens a port for a source, after waiting for a board that uses it. The line throws SerialError `port-busy` as soon as
    * a board wants the port.
    */
-  readonly openForSource = async (path: string, settings: LineSettings, signal: AbortSignal): Promise<LentLine> => {
+  readonly openForSource = async (path: string, settings: LineSettings, signal: AbortSignal): Promise<LeasedLine> => {
     const ports = await namesOf(path);
     while (ports.some((port) => this.#isTaken(port))) await this.#clock.sleep(LOOK_MS, signal);
-    const lent: Lent = { ports, recall: new AbortController(), returned: Promise.withResolvers() };
+    const lent: Lent = { ports, revokeLeases: new AbortController(), released: Promise.withResolvers() };
     const giveBack = (): void => {
       this.#lent.delete(lent);
-      lent.returned.resolve();
+      lent.released.resolve();
     };
     this.#lent.add(lent);
     try {
       const line = await this.#open(path, settings, signal);
-      return new SourceLine(line, lent.recall.signal, giveBack);
+      return new SourceLine(line, lent.revokeLeases.signal, giveBack);
     } catch (error) {
       giveBack();
       throw error;
@@ -68,7 +68,7 @@ export class SharedPorts {
     const ports = await namesOf(path);
     this.#count(ports, 1);
     try {
-      const lent = this.#recall(ports);
+      const lent = this.#revokeLeases(ports);
       const open = async (): Promise<Line> => this.#open(path, settings, signal);
       return new BoardLine(await (lent.length === 0 ? open() : this.#patiently(open, lent, signal)), () =>
         this.#count(ports, -1),
@@ -80,15 +80,16 @@ export class SharedPorts {
   };
 
   /** Takes back the lines that sources have of these ports. */
-  #recall(ports: readonly string[]): readonly Lent[] {
+  #revokeLeases(ports: readonly string[]): readonly Lent[] {
     const lent = [...this.#lent].filter((one) => one.ports.some((port) => ports.includes(port)));
-    for (const { recall } of lent) recall.abort(new SerialError('port-busy', `${ports[0]} is needed for its board`));
+    for (const { revokeLeases } of lent)
+      revokeLeases.abort(new SerialError('port-busy', `${ports[0]} is needed for its board`));
     return lent;
   }
 
   /** Opens the port repeatedly for a while, since a driver may take its time to close one that was returned. */
   async #patiently(open: () => Promise<Line>, lent: readonly Lent[], signal: AbortSignal): Promise<Line> {
-    await this.#returned(lent, signal);
+    await this.#released(lent, signal);
     const endMs = this.#clock.monotonicMs() + RECALL_MS;
     for (;;) {
       try {
@@ -101,11 +102,11 @@ export class SharedPorts {
     }
   }
 
-  async #returned(lent: readonly Lent[], signal: AbortSignal): Promise<void> {
+  async #released(lent: readonly Lent[], signal: AbortSignal): Promise<void> {
     const done = new AbortController();
     const late = this.#clock.sleep(RECALL_MS, AbortSignal.any([signal, done.signal]));
     late.catch(() => {}); // the race has its result already
-    await Promise.race([Promise.all(lent.map(async ({ returned }) => returned.promise)), late]);
+    await Promise.race([Promise.all(lent.map(async ({ released }) => released.promise)), late]);
     done.abort();
   }
 
@@ -120,23 +121,23 @@ export class SharedPorts {
   }
 }
 
-class SourceLine implements LentLine {
+class SourceLine implements LeasedLine {
   readonly #line: Line;
-  readonly #recall: AbortSignal;
+  readonly #revokeLeases: AbortSignal;
   readonly #giveBack: () => void;
 
   constructor(line: Line, recall: AbortSignal, giveBack: () => void) {
     this.#line = line;
-    this.#recall = recall;
+    this.#revokeLeases = recall;
     this.#giveBack = giveBack;
   }
 
   async write(bytes: Uint8Array, signal: AbortSignal): Promise<void> {
-    await this.#line.write(bytes, AbortSignal.any([signal, this.#recall]));
+    await this.#line.write(bytes, AbortSignal.any([signal, this.#revokeLeases]));
   }
 
   async read(timeoutMs: number, signal: AbortSignal): Promise<Uint8Array> {
-    return this.#line.read(timeoutMs, AbortSignal.any([signal, this.#recall]));
+    return this.#line.read(timeoutMs, AbortSignal.any([signal, this.#revokeLeases]));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -7,17 +7,17 @@ import { ServiceError } from './errors.ts';
 import type { ServiceErrorCode } from './errors.ts';
 import type { Identity, IdentityStore } from './identity.ts';
 import { operations } from './operations.ts';
-import type { RenewalLimit } from './renewal-limit.ts';
+import type { ReactivationLimit } from './reactivation-limit.ts';
 
 export interface ActivationDeps {
   readonly transport: Pick<ServiceTransport, 'call'>;
   readonly store: IdentityStore;
   readonly serialNumber: string;
-  readonly limit: RenewalLimit;
+  readonly limit: ReactivationLimit;
   /** Limits activations for a rejected key that the service refuses, or does not answer. */
-  readonly refusals: RenewalLimit;
+  readonly refusals: ReactivationLimit;
   /** Limits activations for a thing that the service does not know any more. */
-  readonly remakes: RenewalLimit;
+  readonly remakes: ReactivationLimit;
   /**
    * Called after an activation. The thing may be a new one, so that what the service refused to the old one may be
    * tried again.
@@ -74,7 +74,7 @@ export class ActivatedIdentity {
    * A new identity after the service has said that it does not know this thing: activation creates the thing again.
    * Undefined: that was tried a while ago and did not help.
    */
-  async remake(lost: Identity, signal: AbortSignal): Promise<Identity | undefined> {
+  async reactivate(lost: Identity, signal: AbortSignal): Promise<Identity | undefined> {
     const { remakes, clock, serialNumber, log } = this.#deps;
     if (remakes.waitMs(clock.monotonicMs()) > 0) return undefined;
     return this.#inTurn(signal, async () => {
@@ -101,7 +101,7 @@ export class ActivatedIdentity {
       throw sharedSerialNumber(serialNumber, waitMs);
     }
     if (this.#lastRefusal !== undefined && refusals.waitMs(clock.monotonicMs()) > 0)
-      throw notAskedAgain(this.#lastRefusal);
+      throw notRetried(this.#lastRefusal);
     log.warn({ serialNumber }, 'the service does not accept the API key any more; the gateway activates again');
     const identity = await this.#activateUnlessRefused(signal);
     limit.note(clock.monotonicMs());
@@ -185,13 +185,13 @@ export class ActivatedIdentity {
 }
 
 /** Only a person at the service ends the one; the other may have been granted, with a key that is still on its way. */
-const refusalCodes: ReadonlySet<string> = new Set<ServiceErrorCode>(['activation-refused', 'activation-unanswered']);
+const refusalCodes: ReadonlySet<string> = new Set<ServiceErrorCode>(['activation-refused', 'activation-timeout']);
 
 /**
  * What the service said of the last activation, once more. It names no time for the caller to wait, since the service
  * may accept the old key again at any time.
  */
-function notAskedAgain(refusal: ServiceError): ServiceError {
+function notRetried(refusal: ServiceError): ServiceError {
   const { code, message, isAnswer } = refusal;
   const why = `${message}; the agent asks again within the hour, or at once with \`agent activate\``;
   return new ServiceError({ code, why, isAnswer, cause: refusal });

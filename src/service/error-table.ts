@@ -1,7 +1,7 @@
-import { defineErrors, giveUp, retry } from '../system/define-errors.ts';
+import { defineErrors, permanent, transient } from '../system/define-errors.ts';
 import type { CodeOf } from '../system/define-errors.ts';
 import { sharedErrors } from '../system/shared-errors.ts';
-import { wayErrors } from './way-errors.ts';
+import { connectionErrors } from './connection-errors.ts';
 
 /**
  * The meaning of each code for a caller. A code has `give-up` only if the service judged this very request, or if
@@ -10,96 +10,99 @@ import { wayErrors } from './way-errors.ts';
  */
 export const ServiceErrors = defineErrors('ServiceError', {
   // the key
-  'key-rejected': retry.refused(
+  'key-rejected': transient.refused(
     'The service does not accept this gateway’s key.',
     'the agent activates again by itself; if this stays, look at the thing and its rights at the service',
   ),
-  'key-required': giveUp.refused(
+  'key-required': permanent.refused(
     'The service wants a key on a call that was made without one.',
     'set service.key_on_provisioning = true',
   ),
-  'activation-refused': retry.refused(
+  'activation-refused': transient.refused(
     'The service refuses to activate this gateway.',
     'check device.serial_number, and that the service knows and permits it',
   ),
-  'serial-number-shared': retry.refused(
+  'serial-number-shared': transient.refused(
     'Another device activates with the same serial number, so that each takes the other’s key away.',
     'find the other device with this serial number, or give this one its own (device.serial_number)',
   ),
 
   // statuses
-  'service-not-found': giveUp.failed(
+  'service-not-found': permanent.failed(
     'The service does not know what was asked for.',
     'check service.url and the id; if the thing was deleted at the service, `agent activate` makes it again',
   ),
-  'service-conflict': retry.tryAgain(
+  'service-conflict': transient.tryAgain(
     'The request contradicts the state of the thing at the service.',
     'look at the state of the thing at the service',
   ),
-  'service-too-large': giveUp.failed('The service finds the request too large.', 'send less at once'),
-  'service-rate-limited': retry.tryAgain('The service asks for fewer calls.', 'wait; the service asks for fewer calls'),
-  'service-request-timeout': retry.tryAgain(
+  'service-too-large': permanent.failed('The service finds the request too large.', 'send less at once'),
+  'service-rate-limited': transient.tryAgain(
+    'The service asks for fewer calls.',
+    'wait; the service asks for fewer calls',
+  ),
+  'service-request-timeout': transient.tryAgain(
     'The service gave up waiting for the end of the request.',
     'the link is slow; try again',
   ),
-  'service-rejected': giveUp.failed(
+  'service-rejected': permanent.failed(
     'The service does not accept the request, and would not accept it again.',
     'compare the request with what the service accepts',
   ),
-  'service-unavailable': retry.tryAgain(
+  'service-unavailable': transient.tryAgain(
     'The service says that it is down for a while.',
     'wait; the service is down for a while',
   ),
-  'service-failed': retry.tryAgain(
+  'service-failed': transient.tryAgain(
     'The service failed while it worked on the request.',
     'the service itself failed; its operator can see why',
   ),
-  'service-redirected': retry.protocol(
+  'service-redirected': transient.protocol(
     'The service, or something in between, sends the agent to another address.',
     'set service.url to the address where the service really is; a network with a login page also redirects',
   ),
 
-  ...wayErrors,
+  ...connectionErrors,
 
   // requests in the messaging form
-  'reply-missing': retry.unreachable(
+  'reply-timeout': transient.unreachable(
     'The service did not reply to a message.',
     'check the topics of [service.messaging], and that the service listens to that broker',
   ),
-  'activation-unanswered': retry.unreachable(
+  'activation-timeout': transient.unreachable(
     'The service did not reply to the message that asks for activation.',
     'check the topics of [service.messaging]; it is not asked again at once, as a second activation drops the first one’s key',
   ),
-  'too-many-requests': retry.tryAgain(
+  'too-many-requests': transient.tryAgain(
     'Too many messages wait for a reply of the service.',
     'wait until the service has answered others',
   ),
-  'message-too-large': giveUp.refused(
+  'message-too-large': permanent.refused(
     'A firmware, or a request, is larger than one message may be.',
     'set service.messaging.firmware_transport = "rest", or raise service.messaging.max_message',
   ),
 
   // what the service says
-  'reply-malformed': retry.protocol(
+  'reply-malformed': transient.protocol(
     'The answer of the service cannot be understood.',
     'check that service.url names the right service',
   ),
-  'reply-web-page': retry.unreachable(
+  'reply-web-page': transient.unreachable(
     'A web page answered in the place of the service.',
     'a captive portal may be answering: log in to this network, or let it pass the gateway; otherwise check service.url' +
       ' and what stands in front of the service, such as a maintenance page',
   ),
-  'reply-too-large': retry.protocol(
+  'reply-too-large': transient.protocol(
     'The answer of the service is larger than any such answer may be.',
     'check that service.url names the right service',
   ),
-  'reply-truncated': retry.protocol('The answer of the service ended too early.', 'the reply was cut; try again'),
+  'reply-truncated': transient.protocol('The answer of the service ended too early.', 'the reply was cut; try again'),
   'firmware-changed': sharedErrors['firmware-changed'],
-  'id-unusable': giveUp.usage(
+  'id-invalid': permanent.usage(
     'An id is empty, or made of dots alone, and cannot be part of an address.',
     'give an id that is neither empty nor dots alone',
   ),
-  'value-unusable': sharedErrors['value-unusable'],
+  'value-invalid': sharedErrors['value-invalid'],
 });
 
 export type ServiceErrorCode = CodeOf<typeof ServiceErrors>;

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 
 import * as z from 'zod';
 
-import { ownFs, StorageError, readTextFile, replaceFileDurably } from '../system/files/durable-file.ts';
+import { nodeFs, StorageError, readTextFile, replaceFileDurably } from '../system/files/durable-file.ts';
 import type { DurableFs } from '../system/files/durable-file.ts';
 import type { Log } from '../system/log/log.ts';
 import { activationShape } from './replies.ts';
@@ -38,7 +38,7 @@ export class FileIdentityStore implements IdentityStore {
   readonly #log: Log;
   readonly #fs: DurableFs;
 
-  constructor(stateDirectory: string, serialNumber: string, log: Log, fs: DurableFs = ownFs) {
+  constructor(stateDirectory: string, serialNumber: string, log: Log, fs: DurableFs = nodeFs) {
     this.#path = join(stateDirectory, 'identity.json');
     this.#serialNumber = serialNumber;
     this.#log = log;

@@ -180,7 +180,7 @@ export function textOf(input: Input, name: string): string {
 function segment(id: string, name: string): string {
   if (id === '' || id === '.' || id === '..' || !id.isWellFormed()) {
     const what = name.replace(/[A-Z]/g, (capital) => ` ${capital.toLowerCase()}`);
-    throw new ServiceError({ code: 'id-unusable', why: `${JSON.stringify(id)} cannot be used as a ${what}` });
+    throw new ServiceError({ code: 'id-invalid', why: `${JSON.stringify(id)} cannot be used as a ${what}` });
   }
   return encodeURIComponent(id);
 }

@@ -11,14 +11,14 @@ import type {
   WirePosition,
 } from '../update/ports.ts';
 import { ActivatedIdentity } from './activation.ts';
+import { defaultCallRetry, CallRetry } from './call-retry.ts';
 import type { Activation, Datapoint, ServiceTransport, Version } from './contract.ts';
 import { ServiceError } from './errors.ts';
 import type { Identity, IdentityStore } from './identity.ts';
 import { operations } from './operations.ts';
 import type { Input, Operation } from './operations.ts';
-import { defaultCallRetry, Patience } from './patience.ts';
+import { ReactivationLimit } from './reactivation-limit.ts';
 import { isKeyRejected, RekeyedTransfer } from './rekeyed-transfer.ts';
-import { RenewalLimit } from './renewal-limit.ts';
 
 export interface SessionDeps {
   readonly transport: ServiceTransport;
@@ -29,7 +29,7 @@ export interface SessionDeps {
   readonly random: () => number;
   readonly log: Log;
   readonly retry?: RetryPolicy;
-  readonly renewals?: RenewalLimit;
+  readonly renewals?: ReactivationLimit;
   /** Called after each activation. */
   readonly onActivated?: ((thingId: string, isAgain: boolean) => void) | undefined;
   readonly onShared?: (() => void) | undefined;
@@ -39,7 +39,7 @@ export interface SessionDeps {
 const REMAKE_PAUSE_MS = 6 * 3_600_000;
 const RECORD_PAUSE_MS = 24 * 3_600_000;
 
-export interface ServiceContact {
+export interface ServiceStatus {
   /** The last error since the last success, as one line for a person. */
   readonly lastError: string | undefined;
   /** ISO 8601, by the gateway's clock. */
@@ -55,24 +55,24 @@ export interface ServiceContact {
 export class ServiceSession implements ProvisioningService {
   readonly #deps: SessionDeps;
   readonly #identity: ActivatedIdentity;
-  readonly #patience: Patience;
-  #contact: ServiceContact = { lastError: undefined, lastContactAt: undefined };
+  readonly #patience: CallRetry;
+  #contact: ServiceStatus = { lastError: undefined, lastContactAt: undefined };
   #lastFailure: AgentError | undefined;
   /** By the monotonic clock: when the service's record of the current version is compared again. */
   #recordDueMs = Number.NEGATIVE_INFINITY;
 
   constructor(deps: SessionDeps) {
     const { transport, identities, serialNumber, clock, log } = deps;
-    const limit = deps.renewals ?? new RenewalLimit();
+    const limit = deps.renewals ?? new ReactivationLimit();
     this.#deps = deps;
-    this.#patience = new Patience(deps.retry ?? defaultCallRetry, deps.random);
+    this.#patience = new CallRetry(deps.retry ?? defaultCallRetry, deps.random);
     this.#identity = new ActivatedIdentity({
       transport,
       store: identities,
       serialNumber,
       limit,
-      refusals: new RenewalLimit(),
-      remakes: new RenewalLimit(1, REMAKE_PAUSE_MS),
+      refusals: new ReactivationLimit(),
+      remakes: new ReactivationLimit(1, REMAKE_PAUSE_MS),
       onActivated: (thingId, isAgain) => {
         this.#recordDueMs = Number.NEGATIVE_INFINITY;
         deps.onActivated?.(thingId, isAgain);
@@ -83,7 +83,7 @@ export class ServiceSession implements ProvisioningService {
     });
   }
 
-  get contact(): ServiceContact {
+  get contact(): ServiceStatus {
     return this.#contact;
   }
 
@@ -199,7 +199,7 @@ export class ServiceSession implements ProvisioningService {
       return await this.#ask(operation, {}, signal);
     } catch (error) {
       if (!(error instanceof ServiceError) || error.code !== 'service-not-found') throw error;
-      const remade = await this.#identity.remake(await this.#identity.obtain(signal), signal);
+      const remade = await this.#identity.reactivate(await this.#identity.obtain(signal), signal);
       if (remade === undefined) throw error;
     }
     return this.#ask(operation, {}, signal);

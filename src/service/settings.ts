@@ -93,12 +93,12 @@ export const serviceSchema = z.strictObject({
     examples: ['200KiB/s', [{ window: '08:00-18:00', rate: '50KiB/s' }, { rate: '1MiB/s' }]],
   }),
   ...tlsFiles(''),
-  deadlines: z
+  timeouts: z
     .strictObject({
       connect: duration('1s').default('10s').describe('Until a connection is there'),
       first_byte: duration('1s').default('1m').describe('Until a reply begins'),
       idle: duration('1s').default('1m').describe('Between two chunks of a reply'),
-      whole: duration('1s').default('2m').describe('Of a call with its reply'),
+      total: duration('1s').default('2m').describe('Of a call with its reply'),
       transfer: duration('1s').default('1d').describe('Of a firmware'),
     })
     .prefault({}),
@@ -121,7 +121,14 @@ export type ServiceMessagingSettings = ReturnType<typeof messagingSettings>;
 /** `[service]` */
 export function serviceSettings(written: z.output<typeof serviceSchema>) {
   const { max_rate: rates, messaging } = written;
-  const { url, transport, keyOnProvisioning, propertyText, deadlines, ...others } = settingsOf(serviceSchema, written);
+  const {
+    url,
+    transport,
+    keyOnProvisioning,
+    propertyText,
+    timeouts: deadlines,
+    ...others
+  } = settingsOf(serviceSchema, written);
   const { caFile, clientCertificateFile, clientKeyFile } = others;
   return {
     url: url.replace(/(?<!\/)\/+$/, ''),

@@ -1,10 +1,10 @@
 import type { Clock } from '../system/time/clock.ts';
 import { isWithin, minuteOfDay, nextMinuteMs } from '../system/time/daily-window.ts';
-import { RateBound } from '../system/time/rate-bound.ts';
+import { TokenBucket } from '../system/time/token-bucket.ts';
 import type { MaxRate } from './settings.ts';
 
 /** The bound on downloads at present. */
-export interface RateInForce {
+export interface CurrentRate {
   readonly bytesPerSecond: number;
   /** The time when the bound changes (wall clock, milliseconds since the epoch); undefined: never. */
   readonly untilMs: number | undefined;
@@ -28,7 +28,7 @@ const MINUTES_OF_DAY = 24 * 60;
 export class Throttle {
   readonly #rates: readonly MaxRate[];
   readonly #clock: Clock;
-  #bound: RateBound | undefined;
+  #bound: TokenBucket | undefined;
   #nappedMs = Number.NEGATIVE_INFINITY;
 
   constructor(rates: readonly MaxRate[], clock: Clock) {
@@ -37,7 +37,7 @@ export class Throttle {
   }
 
   /** The bound that slows down a download now; undefined: none does. */
-  get inForce(): RateInForce | undefined {
+  get inForce(): CurrentRate | undefined {
     if (this.#clock.monotonicMs() - this.#nappedMs > MEMORY_MS) return undefined;
     const minute = minuteOfDay(this.#clock);
     const bytesPerSecond = rateAt(this.#rates, minute);
@@ -63,7 +63,7 @@ export class Throttle {
       this.#bound = undefined;
       return 0;
     }
-    this.#bound ??= new RateBound(bytesPerSecond, BURST_SECONDS, this.#clock);
+    this.#bound ??= new TokenBucket(bytesPerSecond, BURST_SECONDS, this.#clock);
     this.#bound.change(bytesPerSecond);
     return this.#bound.spend(bytes);
   }

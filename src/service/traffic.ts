@@ -1,16 +1,16 @@
 import type { Clock } from '../system/time/clock.ts';
 
-export interface Carried {
+export interface ByteCounts {
   readonly sentBytes: number;
   readonly receivedBytes: number;
 }
 
 export interface TrafficReport {
   /** How long has been counted; the hour and the day begin no earlier. */
-  readonly countedMs: number;
-  readonly lastHour: Carried;
-  readonly lastDay: Carried;
-  readonly sinceStart: Carried;
+  readonly measuredMs: number;
+  readonly lastHour: ByteCounts;
+  readonly lastDay: ByteCounts;
+  readonly sinceStart: ByteCounts;
 }
 
 /** The counters of a socket of `node:net`. */
@@ -24,7 +24,7 @@ const HOUR_MS = 60 * 60_000;
 const PART_MS = 5 * 60_000;
 const PARTS_OF_HOUR = HOUR_MS / PART_MS;
 const PARTS_OF_DAY = 24 * PARTS_OF_HOUR;
-const none: Carried = { sentBytes: 0, receivedBytes: 0 };
+const none: ByteCounts = { sentBytes: 0, receivedBytes: 0 };
 
 /**
  * Counts what the connections to the service and its broker carry: requests, replies, firmware and measurements with
@@ -34,18 +34,18 @@ const none: Carried = { sentBytes: 0, receivedBytes: 0 };
 export class Traffic {
   readonly #clock: Pick<Clock, 'monotonicMs'>;
   /** The finished counts, by the number of the part. */
-  readonly #parts = new Map<number, Carried>();
+  readonly #parts = new Map<number, ByteCounts>();
   /** What was already counted of each open socket. */
-  readonly #open = new Map<CountedSocket, Carried>();
-  #sinceStart: Carried = none;
+  readonly #open = new Map<CountedSocket, ByteCounts>();
+  #sinceStart: ByteCounts = none;
   readonly #beganMs: number;
   /** Up to when was counted. */
-  #countedMs: number;
+  #measuredMs: number;
 
   constructor(clock: Pick<Clock, 'monotonicMs'>) {
     this.#clock = clock;
     this.#beganMs = clock.monotonicMs();
-    this.#countedMs = this.#beganMs;
+    this.#measuredMs = this.#beganMs;
   }
 
   /** Counts everything that this socket carries until it is closed. It must be the TCP socket, not TLS above it. */
@@ -61,7 +61,7 @@ export class Traffic {
   get report(): TrafficReport {
     this.#count();
     return {
-      countedMs: Math.round(this.#countedMs - this.#beganMs),
+      measuredMs: Math.round(this.#measuredMs - this.#beganMs),
       lastHour: this.#lastParts(PARTS_OF_HOUR),
       lastDay: this.#lastParts(PARTS_OF_DAY),
       sinceStart: this.#sinceStart,
@@ -71,8 +71,8 @@ export class Traffic {
   /** Counts what came since the last time, spread evenly over the time between. No timer wakes up to count. */
   #count(): void {
     const nowMs = this.#clock.monotonicMs();
-    const [first, last] = [partAt(this.#countedMs), partAt(nowMs)];
-    this.#countedMs = nowMs;
+    const [first, last] = [partAt(this.#measuredMs), partAt(nowMs)];
+    this.#measuredMs = nowMs;
     const fresh = [...this.#open].map(([socket, before]) => {
       const total = { sentBytes: socket.bytesWritten, receivedBytes: socket.bytesRead };
       this.#open.set(socket, total);
@@ -87,8 +87,8 @@ export class Traffic {
     for (const part of this.#parts.keys()) if (part <= last - PARTS_OF_DAY) this.#parts.delete(part);
   }
 
-  #lastParts(count: number): Carried {
-    const last = partAt(this.#countedMs);
+  #lastParts(count: number): ByteCounts {
+    const last = partAt(this.#measuredMs);
     const parts = [...this.#parts].filter(([part]) => part > last - count).map(([, carried]) => carried);
     const { sentBytes, receivedBytes } = parts.reduce(sum, none);
     return { sentBytes: Math.round(sentBytes), receivedBytes: Math.round(receivedBytes) };
@@ -99,14 +99,14 @@ function partAt(ms: number): number {
   return Math.floor(ms / PART_MS);
 }
 
-function sum(one: Carried, other: Carried): Carried {
+function sum(one: ByteCounts, other: ByteCounts): ByteCounts {
   return { sentBytes: one.sentBytes + other.sentBytes, receivedBytes: one.receivedBytes + other.receivedBytes };
 }
 
-function less(all: Carried, before: Carried): Carried {
+function less(all: ByteCounts, before: ByteCounts): ByteCounts {
   return sum(all, scaled(before, -1));
 }
 
-function scaled({ sentBytes, receivedBytes }: Carried, by: number): Carried {
+function scaled({ sentBytes, receivedBytes }: ByteCounts, by: number): ByteCounts {
   return { sentBytes: sentBytes * by, receivedBytes: receivedBytes * by };
 }

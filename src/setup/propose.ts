@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 
 import type { Reference } from '../config/check/references.ts';
-import type { GatewayFacts } from './facts.ts';
+import type { DetectedGateway } from './detect-gateway.ts';
 import { findSlotPairs, hasSlotName, PARTITION_NAMES } from './slot-pairs.ts';
 
 /** A table of a configuration, with the keys of the file. */
@@ -27,12 +27,12 @@ export interface Question {
   /** The default if nothing is answered; undefined: the question must be answered. */
   readonly found: string | undefined;
   /** What is taken where nobody is asked, though a person must answer; undefined: nothing. */
-  readonly unasked?: Unasked | undefined;
+  readonly unasked?: NonInteractiveDefault | undefined;
   /** A word that is an answer, too, and when; undefined: there is none. */
   readonly otherwise?: string;
 }
 
-export interface Unasked {
+export interface NonInteractiveDefault {
   readonly answer: string;
   /** What a reader should know of it: "no slots were found". */
   readonly note: string;
@@ -49,7 +49,7 @@ const NO_SLOTS = `no slots were found here; releases bring the package ${AGENT}`
  * The questions that are still open, in their order: those that neither the given part of a configuration nor an answer
  * settles.
  */
-export function questionsLeft(facts: GatewayFacts, given: Table, answers: Answers): readonly Question[] {
+export function remainingQuestions(facts: DetectedGateway, given: Table, answers: Answers): readonly Question[] {
   const places = hasSlots(given) ? [] : [...aboutSlots(facts, given, answers), ...aboutPackages(facts, given, answers)];
   const asked = [...aboutDevice(facts, given), ...places, ...aboutVersion(facts, given, answers)];
   return asked.filter(({ name }) => answers[name] === undefined);
@@ -73,7 +73,7 @@ function listOf(answer: string): readonly string[] {
   return answer.split(',').map((file) => file.trim());
 }
 
-function aboutDevice(facts: GatewayFacts, given: Table): readonly Question[] {
+function aboutDevice(facts: DetectedGateway, given: Table): readonly Question[] {
   const questions: Question[] = [
     { name: 'url', key: 'service.url', text: 'Address of the provisioning service', found: undefined },
     {
@@ -98,7 +98,7 @@ function aboutDevice(facts: GatewayFacts, given: Table): readonly Question[] {
   return questions.filter(({ name, key }) => !says(given, key) && !(name === 'keys' && mayBeUnsigned));
 }
 
-function aboutSlots(facts: GatewayFacts, given: Table, answers: Answers): readonly Question[] {
+function aboutSlots(facts: DetectedGateway, given: Table, answers: Answers): readonly Question[] {
   const { partitions, bootloaders } = facts;
   if (isWithoutSlots(answers)) return [];
   const [pair] = findSlotPairs(partitions);
@@ -133,13 +133,13 @@ function aboutSlots(facts: GatewayFacts, given: Table, answers: Answers): readon
  * Whether the agent came as a package, and nothing here was made for slots. Any Debian has the environment of GRUB; the
  * files of the others are placed for slots.
  */
-function isPackagedAlone({ packages, partitions, bootloaders }: GatewayFacts): boolean {
+function isPackagedAlone({ packages, partitions, bootloaders }: DetectedGateway): boolean {
   const isForSlots = hasSlotName(partitions) || bootloaders.some(({ kind }) => kind !== 'grub');
   return packages?.has(AGENT) === true && !isForSlots;
 }
 
 /** Where there is no second slot. */
-function aboutPackages({ packages }: GatewayFacts, given: Table, answers: Answers): readonly Question[] {
+function aboutPackages({ packages }: DetectedGateway, given: Table, answers: Answers): readonly Question[] {
   const hasTargets = targetsOf(given).length > 0;
   if (packages === undefined || !isWithoutSlots(answers) || kindsOf(given).includes('package')) return [];
   const text = 'Packages that releases bring, as dpkg calls them (several: separated by commas)';
@@ -148,7 +148,7 @@ function aboutPackages({ packages }: GatewayFacts, given: Table, answers: Answer
 }
 
 /** An image that names itself needs no setting, which would be wrong after the first update. */
-function aboutVersion({ imageVersion }: GatewayFacts, given: Table, answers: Answers): readonly Question[] {
+function aboutVersion({ imageVersion }: DetectedGateway, given: Table, answers: Answers): readonly Question[] {
   const isSaid = ['device.factory_version', 'device.factory_version_file'].some((key) => says(given, key));
   if (isSaid || imageVersion !== undefined || isWithoutTargets(given, answers)) return [];
   const text = 'What the service calls the release that runs here, so that it is not downloaded again';
@@ -156,7 +156,7 @@ function aboutVersion({ imageVersion }: GatewayFacts, given: Table, answers: Ans
 }
 
 /** Whether the first look downloads what runs here, as nobody says what that is. */
-export function isVersionUnknown(facts: GatewayFacts, given: Table, answers: Answers): boolean {
+export function isVersionUnknown(facts: DetectedGateway, given: Table, answers: Answers): boolean {
   return (answers.version ?? NONE) === NONE && aboutVersion(facts, given, answers).length > 0;
 }
 
@@ -171,7 +171,7 @@ function targetNameOf(name: string): string {
 }
 
 /** The configuration that follows from facts, answers and what was given; the latter wins. */
-export function proposeConfig(facts: GatewayFacts, given: Table, answers: Answers): Table {
+export function proposeConfig(facts: DetectedGateway, given: Table, answers: Answers): Table {
   const found: Table = {
     service: present({ url: answers.url }),
     device: present({
@@ -194,7 +194,7 @@ function isWithoutSlots(answers: Answers): boolean {
   return answers['slot-a'] === NONE || answers['slot-b'] === NONE;
 }
 
-function proposeTargets(facts: GatewayFacts, answers: Answers): Table {
+function proposeTargets(facts: DetectedGateway, answers: Answers): Table {
   const { 'slot-a': A, 'slot-b': B } = answers;
   if (A === undefined || isWithoutSlots(answers)) {
     return Object.fromEntries(
@@ -212,12 +212,15 @@ function proposeTargets(facts: GatewayFacts, answers: Answers): Table {
 }
 
 /** Further pairs of partitions that belong to the same slots. None, unless the first pair was chosen for the slots. */
-function furtherPairs({ partitions }: GatewayFacts, answers: Answers): ReturnType<typeof findSlotPairs> {
+function furtherPairs({ partitions }: DetectedGateway, answers: Answers): ReturnType<typeof findSlotPairs> {
   const [pair, ...further] = findSlotPairs(partitions);
   return pair !== undefined && answers['slot-a'] === join(PARTITION_NAMES, pair.A) ? further : [];
 }
 
-function proposeBootloader({ bootloaders }: GatewayFacts, { bootloader: kind, handler }: Answers): Table | undefined {
+function proposeBootloader(
+  { bootloaders }: DetectedGateway,
+  { bootloader: kind, handler }: Answers,
+): Table | undefined {
   if (kind === undefined) return undefined;
   const found = bootloaders.find((one) => one.kind === kind);
   return found ?? present({ kind, handler });
@@ -230,7 +233,7 @@ export function stateIn(given: Table): string | undefined {
 }
 
 /** The serial number without a question: as given, else the hardware's; undefined: it is asked for, or in a file. */
-export function serialNumberIn(facts: GatewayFacts, given: Table): string | undefined {
+export function serialNumberIn(facts: DetectedGateway, given: Table): string | undefined {
   const { serial_number: said, serial_number_file: file } = asTable(given['device']);
   if (typeof said === 'string') return said.trim();
   return file === undefined ? facts.serialNumber : undefined;

@@ -2,24 +2,24 @@ import { rm } from 'node:fs/promises';
 import { dirname, join, normalize } from 'node:path';
 
 import { examine } from '../config/check/check-config.ts';
-import { rightParts } from '../config/check/right-parts.ts';
+import { validSubset } from '../config/check/valid-subset.ts';
 import { ConfigError } from '../config/errors.ts';
 import type { ConfigProblem } from '../config/errors.ts';
 import { writeToml } from '../config/file/toml.ts';
 import { DEFAULT_CONFIG_PATH, examineConfig, readConfigText } from '../config/read-config.ts';
 import { boardProtocols } from '../config/schema/schema.ts';
 import { serialNumberDoubt } from '../system/device/serial-number.ts';
-import { keepDraft, ownFs, readTextFile, StorageError, writeDraft } from '../system/files/durable-file.ts';
+import { commitTempFile, nodeFs, readTextFile, StorageError, writeDraft } from '../system/files/durable-file.ts';
 import { makeFolder } from '../system/files/make-folder.ts';
-import { keepEarlier } from './earlier-configs.ts';
-import { lookAround } from './facts.ts';
-import type { GatewayFacts } from './facts.ts';
+import { backUpConfig } from './config-backups.ts';
+import { detectGateway } from './detect-gateway.ts';
+import type { DetectedGateway } from './detect-gateway.ts';
 import {
   filesOf,
   isVersionUnknown,
   packagesIn,
   proposeConfig,
-  questionsLeft,
+  remainingQuestions,
   serialNumberIn,
   stateIn,
 } from './propose.ts';
@@ -41,7 +41,7 @@ export interface SetupDeps {
   readonly path: string;
   /** A configuration, or a part of one, whose settings are not asked for. */
   readonly given: Table;
-  readonly facts: GatewayFacts;
+  readonly facts: DetectedGateway;
   /** What is to be known before anything is answered. */
   readonly notes?: readonly string[];
   /** Throws ConfigError if a configuration file cannot be used on this gateway. */
@@ -61,7 +61,7 @@ export class Setup {
   }
 
   questionsLeft(answers: Answers): readonly Question[] {
-    return questionsLeft(this.#deps.facts, this.#deps.given, answers);
+    return remainingQuestions(this.#deps.facts, this.#deps.given, answers);
   }
 
   /** What is wrong with an answer; undefined: its form is right, and if it is a file, it exists. */
@@ -106,12 +106,12 @@ export class Setup {
   async write(text: string): Promise<WrittenConfig> {
     const { path, check } = this.#deps;
     await makeFolderOf(path);
-    const draft = await writeDraft(path, text, ownFs, MODE);
+    const draft = await writeDraft(path, text, nodeFs, MODE);
     try {
       await check(draft);
       const before = await readTextFile(path);
-      const kept = before === undefined || before === text ? undefined : await keepEarlier(path, before);
-      await keepDraft(draft, path);
+      const kept = before === undefined || before === text ? undefined : await backUpConfig(path, before);
+      await commitTempFile(draft, path);
       return { path, before: kept, isOfUnit: normalize(path) === DEFAULT_CONFIG_PATH };
     } catch (error) {
       await rm(draft, { force: true });
@@ -151,8 +151,8 @@ export async function beginSetup(
   signal: AbortSignal,
 ): Promise<Setup> {
   const given = from === undefined ? {} : examineConfig(from, await readPart(from)).input;
-  const facts = await lookAround(signal);
-  const { tables } = rightParts(given);
+  const facts = await detectGateway(signal);
+  const { tables } = validSubset(given);
   const named = Object.values(tables.targets ?? {}).flatMap((target) =>
     target.kind === 'slots' ? [target.slots] : [],
   );
@@ -165,7 +165,7 @@ export async function beginSetup(
 }
 
 /** What is to be known of a serial number that nobody is asked for. */
-function serialNotes(facts: GatewayFacts, given: Table): readonly string[] {
+function serialNotes(facts: DetectedGateway, given: Table): readonly string[] {
   const serialNumber = serialNumberIn(facts, given);
   const doubt = serialNumber === undefined ? undefined : serialNumberDoubt(serialNumber);
   return doubt === undefined ? [] : [`the serial number ${doubt}`];
@@ -198,7 +198,7 @@ const VERSION_UNKNOWN = `# Nobody said which release runs here ([device] factory
 # first look downloads the one that the service names, even if it is the same.
 `;
 
-function imageVersionNote({ imageVersion }: GatewayFacts): string {
+function imageVersionNote({ imageVersion }: DetectedGateway): string {
   return imageVersion === undefined ? '' : `# /etc/os-release calls this image ${JSON.stringify(imageVersion)}.\n`;
 }
 

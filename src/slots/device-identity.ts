@@ -6,12 +6,12 @@ import { systemErrorCode } from '../system/errors.ts';
 import { slotError } from './errors.ts';
 
 /** The directories where the kernel shows its devices. */
-export interface SystemView {
+export interface KernelPaths {
   readonly proc: string;
   readonly sys: string;
 }
 
-export const realSystem: SystemView = { proc: '/proc', sys: '/sys' };
+export const realSystem: KernelPaths = { proc: '/proc', sys: '/sys' };
 
 /** The depth of block devices on top of each other: partition, loop, dm, md… */
 const maxStackDepth = 8;
@@ -46,7 +46,7 @@ export async function identityAt(path: string): Promise<DeviceIdentity | undefin
 /** The device and all devices below it: those that a device mapper joins, or that hold the file of a loop device. */
 export async function withUnderlying(
   identity: DeviceIdentity,
-  system: SystemView,
+  system: KernelPaths,
   depth = 0,
 ): Promise<ReadonlySet<DeviceIdentity>> {
   const found = new Set([identity]);
@@ -59,7 +59,7 @@ export async function withUnderlying(
 }
 
 /** The folder /sys/dev/block/MAJOR:MINOR of a block device. */
-export function sysFolder(identity: DeviceIdentity, system: SystemView): string | undefined {
+export function sysFolder(identity: DeviceIdentity, system: KernelPaths): string | undefined {
   const number = /^block:(\d+:\d+)$/u.exec(identity)?.[1];
   return number === undefined ? undefined : join(system.sys, 'dev/block', number);
 }

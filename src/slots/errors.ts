@@ -1,64 +1,70 @@
-import { defineErrors, giveUp, retry } from '../system/define-errors.ts';
+import { defineErrors, permanent, transient } from '../system/define-errors.ts';
 import type { CodeOf } from '../system/define-errors.ts';
 import { describeError, systemErrorCode } from '../system/errors.ts';
 import { sharedErrors } from '../system/shared-errors.ts';
 
 /** A slot cannot be used or written, or does not hold what was written. */
 const SlotErrors = defineErrors('SlotError', {
-  'state-on-slot': giveUp.configuration(
+  'state-on-slot': permanent.configuration(
     'The state directory lies on a slot, so that an update would overwrite it, or not find it.',
     'mount a third partition at paths.state, in the image of both slots',
   ),
-  'slot-missing': giveUp.disk(
+  'slot-missing': permanent.disk(
     'The path of a slot in [targets] leads nowhere.',
     'check the slot’s path in [targets] and the partition labels',
   ),
-  'slot-wrong-kind': giveUp.disk(
+  'slot-wrong-kind': permanent.disk(
     'What stands at the path of a slot is neither a block device nor a regular file.',
     'a slot is a block device or a regular file',
   ),
-  'slots-identical': giveUp.disk(
+  'slots-identical': permanent.disk(
     'Slot A and slot B are the same partition.',
     'give slot A and slot B different partitions in [targets]',
   ),
-  'slot-booted': giveUp.disk(
+  'slot-booted': permanent.disk(
     'The slot that was to be written is the one that runs.',
     'the running system is never overwritten: check which slot the bootloader says is booted',
   ),
-  'slot-mounted': giveUp.disk('The slot that was to be written is mounted.', 'unmount it'),
-  'slot-busy': retry.disk(
+  'slot-mounted': permanent.disk('The slot that was to be written is mounted.', 'unmount it'),
+  'slot-busy': transient.disk(
     'Something else holds the slot: swap, a volume, another program.',
     'find out what holds it (swapon --show, lsblk, fuser) and let it go',
   ),
-  'slot-read-only': giveUp.disk(
+  'slot-read-only': permanent.disk(
     'The slot cannot be written: the device, or what holds it, is read-only.',
     'check the write protection (blockdev --getro, the card’s switch, the mount options)',
   ),
-  'slot-denied': giveUp.disk('The agent may not open the slot.', 'run the agent as root, or let it write the device'),
-  'slot-too-small': giveUp.disk('The image is larger than the slot.', 'use a smaller image or larger partitions'),
-  'slot-no-space': giveUp.disk(
+  'slot-denied': permanent.disk(
+    'The agent may not open the slot.',
+    'run the agent as root, or let it write the device',
+  ),
+  'slot-too-small': permanent.disk('The image is larger than the slot.', 'use a smaller image or larger partitions'),
+  'slot-no-space': permanent.disk(
     'The file that stands for a slot cannot grow: its file system is full.',
     'make room on the file system that holds the slot’s file',
   ),
-  'slot-vanished': retry.disk(
+  'slot-disappeared': transient.disk(
     'The device of the slot went away.',
     'check the cable, the card or the power of that drive',
   ),
-  'slot-io-error': giveUp.disk(
+  'slot-io-error': permanent.disk(
     'Reading or writing the slot failed.',
     'see the kernel’s log; the medium may be worn out',
   ),
-  'slot-stalled': retry.disk(
+  'slot-stalled': transient.disk(
     'The device of the slot did not answer in time.',
     'see the kernel’s log; the medium does not answer',
   ),
-  'readback-mismatch': retry.disk(
+  'readback-mismatch': transient.disk(
     'What was read back from the slot is not what was written.',
     'if it happens again, replace the medium',
   ),
   'checkpoint-stale': sharedErrors['checkpoint-stale'],
-  'mounts-unknown': giveUp.disk('It cannot be known which partitions are mounted.', 'mount /proc'),
-  'hash-worker-failed': retry.disk('The thread that computes digests ended.', 'check that the machine has memory left'),
+  'mounts-unknown': permanent.disk('It cannot be known which partitions are mounted.', 'mount /proc'),
+  'hash-worker-failed': transient.disk(
+    'The thread that computes digests ended.',
+    'check that the machine has memory left',
+  ),
 });
 
 export type SlotErrorCode = CodeOf<typeof SlotErrors>;
@@ -81,10 +87,10 @@ const codesOfSystem: Readonly<Record<string, SlotErrorCode>> = {
   ENOSPC: 'slot-no-space',
   EDQUOT: 'slot-no-space',
   EFBIG: 'slot-no-space',
-  ENODEV: 'slot-vanished',
-  ENXIO: 'slot-vanished',
-  ENOMEDIUM: 'slot-vanished',
-  ESTALE: 'slot-vanished',
+  ENODEV: 'slot-disappeared',
+  ENXIO: 'slot-disappeared',
+  ENOMEDIUM: 'slot-disappeared',
+  ESTALE: 'slot-disappeared',
 };
 
 /** Translates an error of the operating system about a slot; a translated one passes through. */

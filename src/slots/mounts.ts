@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 
 import { systemErrorCode } from '../system/errors.ts';
 import type { SlotName } from '../update/ports.ts';
-import type { DeviceIdentity, SystemView } from './device-identity.ts';
+import type { DeviceIdentity, KernelPaths } from './device-identity.ts';
 import { identityAt, kernelText, namesIn, realSystem, sysFolder, withUnderlying } from './device-identity.ts';
 import { SlotError } from './errors.ts';
 import type { Mount } from './mountinfo.ts';
@@ -24,7 +24,7 @@ export type DeviceUse =
  */
 export async function findMountedSlot(
   slots: Readonly<Record<SlotName, string>>,
-  system: SystemView = realSystem,
+  system: KernelPaths = realSystem,
 ): Promise<SlotName | undefined> {
   const mounts = await readMounts(system);
   const root = coveringMount('/', mounts);
@@ -42,7 +42,7 @@ export async function findMountedSlot(
 export async function refuseStateOnSlot(
   directory: string,
   slots: readonly string[],
-  system: SystemView = realSystem,
+  system: KernelPaths = realSystem,
 ): Promise<void> {
   const mounts = await readMounts(system);
   const mount = coveringMount(await nearestExisting(directory), mounts);
@@ -70,7 +70,7 @@ export async function nearestExisting(path: string): Promise<string> {
 async function devicesWrittenTo(
   mount: Mount,
   mounts: readonly Mount[],
-  system: SystemView,
+  system: KernelPaths,
   depth = 0,
 ): Promise<ReadonlySet<DeviceIdentity>> {
   if (mount.fileSystem !== 'overlay') return ownDevices(mount, system);
@@ -87,7 +87,7 @@ async function devicesWrittenTo(
  */
 export async function findUse(
   identity: DeviceIdentity,
-  system: SystemView = realSystem,
+  system: KernelPaths = realSystem,
 ): Promise<DeviceUse | undefined> {
   for (const mount of await readMounts(system)) {
     if ((await ownDevices(mount, system)).has(identity)) return { kind: 'mounted', at: mount.mountPoint };
@@ -100,7 +100,7 @@ export async function findUse(
   return holder === undefined ? undefined : { kind: 'held', by: holder };
 }
 
-export async function readMounts(system: SystemView): Promise<readonly Mount[]> {
+export async function readMounts(system: KernelPaths): Promise<readonly Mount[]> {
   const path = join(system.proc, 'self/mountinfo');
   const text = await kernelText(path);
   if (text === undefined) throw new SlotError('mounts-unknown', path, 'cannot be read');
@@ -111,7 +111,7 @@ export async function readMounts(system: SystemView): Promise<readonly Mount[]> 
 async function devicesOf(
   mount: Mount,
   mounts: readonly Mount[],
-  system: SystemView,
+  system: KernelPaths,
   depth = 0,
 ): Promise<ReadonlySet<DeviceIdentity>> {
   const found = new Set(await ownDevices(mount, system));
@@ -127,14 +127,14 @@ async function devicesOf(
   return found;
 }
 
-async function ownDevices(mount: Mount, system: SystemView): Promise<ReadonlySet<DeviceIdentity>> {
+async function ownDevices(mount: Mount, system: KernelPaths): Promise<ReadonlySet<DeviceIdentity>> {
   if (!mount.device.startsWith('0:')) return withUnderlying(`block:${mount.device}`, system);
   // btrfs and the like have device numbers of their own; only the source names the device
   const identity = mount.source.startsWith('/dev/') ? await identityAt(mount.source) : undefined;
   return identity === undefined ? new Set() : withUnderlying(identity, system);
 }
 
-async function swapAreas(system: SystemView): Promise<readonly DeviceIdentity[]> {
+async function swapAreas(system: KernelPaths): Promise<readonly DeviceIdentity[]> {
   const text = (await kernelText(join(system.proc, 'swaps'))) ?? '';
   const areas: DeviceIdentity[] = [];
   for (const path of parseSwaps(text)) {

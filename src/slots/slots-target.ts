@@ -10,13 +10,13 @@ import { readInOrder, SlotReader } from './blocks/read-in-order.ts';
 import type { VisitBlock } from './blocks/read-in-order.ts';
 import type { OpenDevice } from './device-file.ts';
 import { openDevice } from './device-file.ts';
-import type { SystemView } from './device-identity.ts';
+import type { KernelPaths } from './device-identity.ts';
 import { realSystem } from './device-identity.ts';
 import { SlotError } from './errors.ts';
 import type { StartHasher } from './hasher.ts';
 import { WorkerHasher } from './hasher.ts';
 import { HEAD_BYTES, isReadOnlyFormat } from './read-only-image.ts';
-import { admitSlot, locateSlot } from './slot-admission.ts';
+import { checkSlot, locateSlot } from './slot-checks.ts';
 import { SlotMedium } from './slot-medium.ts';
 
 export interface SlotsSettings {
@@ -35,7 +35,7 @@ export interface SlotsDeps {
   readonly bootedSlot: (signal: AbortSignal) => Promise<SlotName>;
   readonly log: Log;
   readonly clock?: Pick<Clock, 'sleep'>;
-  readonly system?: SystemView;
+  readonly system?: KernelPaths;
   readonly openDevice?: OpenDevice;
   readonly startHasher?: StartHasher;
   readonly geometry?: BlockGeometry;
@@ -70,7 +70,7 @@ async function openSlot(
   const booted = await deps.bootedSlot(signal);
   const { slots, others = [] } = settings;
   const admission = { slot, slots, others, booted, sizeBytes: opening.sizeBytes };
-  const place = await admitSlot(admission, deps.system);
+  const place = await checkSlot(admission, deps.system);
   const { where, capacityBytes } = place;
   const prefix = opening.resumeAt;
   if (prefix !== undefined && prefix.sizeBytes > capacityBytes) {

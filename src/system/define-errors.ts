@@ -1,9 +1,9 @@
 import { AgentError } from './errors.ts';
-import type { ExitKind, Remedy } from './errors.ts';
+import type { ExitKind, Retryability } from './errors.ts';
 
 /** Everything that is said about one error code; it is said nowhere else. */
 export interface ErrorMeaning {
-  readonly remedy: Remedy;
+  readonly remedy: Retryability;
   readonly exit: ExitKind;
   /** For the catalogue: what has happened, in a sentence that needs no context. */
   readonly means: string;
@@ -18,12 +18,12 @@ export interface CodeMeaning {
 }
 
 /** The rows of a table: `giveUp.disk(means, advice)` says the remedy, the exit, what has happened, and what can be done. */
-export const giveUp = rowsWith('give-up');
-export const retry = rowsWith('retry');
+export const permanent = rowsWith('give-up');
+export const transient = rowsWith('retry');
 
 type Row = (means: string, advice?: string) => ErrorMeaning;
 
-function rowsWith(remedy: Remedy): Readonly<Record<ExitKind, Row>> {
+function rowsWith(remedy: Retryability): Readonly<Record<ExitKind, Row>> {
   function row(exit: ExitKind): Row {
     return (means, advice) => ({ remedy, exit, means, advice });
   }
@@ -45,7 +45,7 @@ export interface ErrorDetail {
   readonly cause?: unknown;
   readonly retryAfterMs?: number | undefined;
   /** Replaces the remedy of the table where the place that throws knows better. */
-  readonly remedy?: Remedy | undefined;
+  readonly remedy?: Retryability | undefined;
   readonly exit?: ExitKind | undefined;
 }
 

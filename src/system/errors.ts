@@ -1,7 +1,7 @@
 import { cutText, maskAddresses } from './log/secrets.ts';
 
 /** What can cure a failure: with `retry`, waiting may; `give-up` needs another input or a person. */
-export type Remedy = 'retry' | 'give-up';
+export type Retryability = 'retry' | 'give-up';
 
 /** Exit codes of the program, after sysexits.h. */
 export const exitCodes = {
@@ -23,7 +23,7 @@ export interface Failure {
   readonly code: string;
   /** One line for a person: what failed, on what, why. It holds no secret and no stack. */
   readonly message: string;
-  readonly remedy: Remedy;
+  readonly remedy: Retryability;
   readonly exit: ExitKind;
   /** One line: what the person can do. */
   readonly advice?: string | undefined;
@@ -36,7 +36,7 @@ export interface Failure {
 export class AgentError extends Error {
   override readonly name: string = 'AgentError';
   readonly code: string;
-  readonly remedy: Remedy;
+  readonly remedy: Retryability;
   readonly exit: ExitKind;
   readonly advice: string | undefined;
   readonly retryAfterMs: number | undefined;
@@ -72,7 +72,7 @@ export async function valueOrUndefined<T>(value: Promise<T>): Promise<T | undefi
 }
 
 /** The value; undefined where there is no such file (ENOENT). Any other error is thrown. */
-export async function valueUnlessMissing<T>(value: Promise<T>): Promise<T | undefined> {
+export async function undefinedIfMissing<T>(value: Promise<T>): Promise<T | undefined> {
   try {
     return await value;
   } catch (error) {

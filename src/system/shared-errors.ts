@@ -1,30 +1,30 @@
-import { giveUp, retry } from './define-errors.ts';
+import { permanent, transient } from './define-errors.ts';
 
 /** Codes that more than one room can throw; they stand here since rooms do not import each other. */
 export const sharedErrors = {
-  'firmware-changed': retry.tryAgain(
+  'firmware-changed': transient.tryAgain(
     'The firmware changed while it was read.',
     'nothing: it is read again from the start',
   ),
-  'checkpoint-stale': retry.disk(
+  'checkpoint-stale': transient.disk(
     'What an interrupted download had left is not there any more, or of no use; it starts anew.',
   ),
-  'delta-base': giveUp.refused(
+  'delta-base-mismatch': permanent.refused(
     'A delta was made from another image than the one that runs, or that changed since: nothing can be rebuilt from it.',
     'install the whole image of the version; a slot that is written to while it runs takes no deltas',
   ),
-  'release-revoked': giveUp.refused(
+  'release-revoked': permanent.refused(
     'The release was revoked by a list that a trusted key signed.',
     'install another release',
   ),
-  'file-changed': retry.tryAgain('A file is being written to while it is read.', 'wait until it is complete'),
-  'file-unreadable': giveUp.usage('A file cannot be read.', 'check the path: a regular file that you may read'),
-  'image-empty': giveUp.protocol('The image is empty.'),
-  'writable-by-others': giveUp.configuration(
+  'file-changed': transient.tryAgain('A file is being written to while it is read.', 'wait until it is complete'),
+  'file-unreadable': permanent.usage('A file cannot be read.', 'check the path: a regular file that you may read'),
+  'image-empty': permanent.protocol('The image is empty.'),
+  'writable-by-others': permanent.configuration(
     'A key, a password, a program, the configuration or the state directory could be changed by others than root: the file, or a folder on the way to it, belongs to somebody else, or others may write there.',
     'type the line that the message names, as root, after a look at who wrote there',
   ),
-  'value-unusable': giveUp.usage(
+  'value-invalid': permanent.usage(
     'The value cannot be said in JSON, is nested too deeply, or is too long.',
     'give a value that JSON can express, and a shorter one if it is long',
   ),

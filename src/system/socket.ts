@@ -7,7 +7,7 @@ import { describeError } from './errors.ts';
 import { TlsFilesError } from './tls-files.ts';
 
 /** Waits for an event of a socket. Throws the error of the socket, or the signal's reason. */
-export async function occurrence(socket: Socket, event: string, signal: AbortSignal): Promise<void> {
+export async function waitForEvent(socket: Socket, event: string, signal: AbortSignal): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   const onAbort = (): void => reject(signal.reason);
   socket.once(event, resolve);
@@ -24,7 +24,7 @@ export async function occurrence(socket: Socket, event: string, signal: AbortSig
 }
 
 /** TLS over a socket. Destroys the socket and throws TlsFilesError if the certificates or the key cannot be used. */
-export function secured(socket: Socket, peer: URL, options: ConnectionOptions): Socket {
+export function wrapInTls(socket: Socket, peer: URL, options: ConnectionOptions): Socket {
   const host = hostOf(peer);
   try {
     return connectTls({ ...options, socket, host, servername: isIP(host) === 0 ? host : '' });

@@ -1,45 +1,45 @@
-import { defineErrors, giveUp, retry } from './define-errors.ts';
+import { defineErrors, permanent, transient } from './define-errors.ts';
 import { sharedErrors } from './shared-errors.ts';
 
 /** The operating system, or one of its programs, does not do what the agent needs. */
 export class SystemError extends defineErrors('SystemError', {
-  'disk-full': retry.disk('A state file cannot be written: the disk is full.', 'make room on that file system'),
-  'state-unavailable': retry.disk(
+  'disk-full': transient.disk('A state file cannot be written: the disk is full.', 'make room on that file system'),
+  'state-unavailable': transient.disk(
     'A state file cannot be read or written, or would be gone with the power: its partition is not mounted.',
     'check that the state partition is mounted, its file system, and its permissions',
   ),
-  'agent-busy': retry.tryAgain(
+  'agent-busy': transient.tryAgain(
     'Another operation, or another agent, is at work.',
     'wait until it is done; one agent works at a time',
   ),
-  'lock-unavailable': giveUp.failed(
+  'lock-unavailable': permanent.failed(
     'The lock that keeps two agents from working at once cannot be had.',
     'run as root, and check that the program flock (util-linux) is installed',
   ),
-  'boot-id-unknown': giveUp.failed(
+  'boot-id-unknown': permanent.failed(
     'It cannot be known whether the machine was booted since.',
     'check that /proc is mounted',
   ),
-  'pattern-too-slow': giveUp.configuration(
+  'pattern-too-slow': permanent.configuration(
     'A regular expression of the configuration does not come to an end in its time.',
     'write it without a repetition within a repetition, such as (a+)+',
   ),
-  'reboot-failed': retry.failed(
+  'reboot-failed': transient.failed(
     'The command that reboots the machine failed.',
     'see who holds it back: systemd-inhibit --list; or what is run: [system] reboot_command. For a staged firmware the agent tries again, after 1, 2, 4 and at most 60 minutes, or with the next look where a person had asked for it; at once: agent reboot',
   ),
   'file-changed': sharedErrors['file-changed'],
   'file-unreadable': sharedErrors['file-unreadable'],
   'writable-by-others': sharedErrors['writable-by-others'],
-  'user-not-possible': giveUp.configuration(
+  'user-unavailable': permanent.configuration(
     'A program cannot run with the rights of the user that the configuration names for it.',
     'start the agent as root, or leave user out',
   ),
-  'program-missing': retry.failed('A program cannot be started.'),
-  'program-timeout': retry.failed('A program did not end in time.'),
-  'program-too-loud': retry.failed('A program printed more than it may.'),
-  'notify-failed': retry.failed('systemd could not be told how the agent is.'),
-  'serial-number-unknown': giveUp.configuration(
+  'program-missing': transient.failed('A program cannot be started.'),
+  'program-timeout': transient.failed('A program did not end in time.'),
+  'program-output-too-large': transient.failed('A program printed more than it may.'),
+  'notify-failed': transient.failed('systemd could not be told how the agent is.'),
+  'serial-number-unknown': permanent.configuration(
     'The serial number of this gateway is not known.',
     'let agent setup ask for it, or set [device] serial_number or serial_number_file',
   ),

@@ -1,5 +1,5 @@
 import { describeError } from './errors.ts';
-import { readGuardedFile } from './files/guarded-file.ts';
+import { readProtectedFile } from './files/protected-file.ts';
 
 /** PEM files. They are read for each connection, so that they can be replaced. */
 export interface TlsFiles {
@@ -37,7 +37,7 @@ const MAX_PEM_BYTES = 1024 * 1024;
 
 async function readPem(path: string | undefined, signal: AbortSignal): Promise<string | undefined> {
   if (path === undefined) return undefined;
-  const bytes = await readGuardedFile(path, { maxBytes: MAX_PEM_BYTES }, signal).catch((error: unknown) => {
+  const bytes = await readProtectedFile(path, { maxBytes: MAX_PEM_BYTES }, signal).catch((error: unknown) => {
     signal.throwIfAborted();
     throw new TlsFilesError(`cannot read ${path}: ${describeError(error)}`, { cause: error });
   });

@@ -1,54 +1,54 @@
-import { defineErrors, giveUp, retry } from '../system/define-errors.ts';
+import { defineErrors, permanent, transient } from '../system/define-errors.ts';
 import type { CodeOf } from '../system/define-errors.ts';
 import { sharedErrors } from '../system/shared-errors.ts';
 
 const TelemetryErrors = defineErrors('TelemetryError', {
-  'spool-damaged': retry.disk(
+  'queue-damaged': transient.disk(
     'The database of waiting datapoints is damaged.',
     'nothing: what can be salvaged is; if it happens again, replace the medium',
   ),
-  'spool-full': retry.disk(
+  'queue-full': transient.disk(
     'The file system of the spool has no room left.',
     'make room on the file system of paths.state',
   ),
-  'spool-unwritable': retry.disk(
+  'queue-unwritable': transient.disk(
     'The spool cannot be written.',
     'check the file system of paths.state and its permissions',
   ),
-  'point-not-durable': retry.tryAgain(
+  'point-not-durable': transient.tryAgain(
     'A datapoint could be neither stored nor delivered in the time that its sender waits.',
     'the agent keeps it in memory and delivers it if it is not stopped before',
   ),
-  'point-dropped': retry.tryAgain(
+  'point-dropped': transient.tryAgain(
     'A datapoint was dropped, because more came than the bounds of [telemetry] let wait.',
     'send less, or raise the bounds in [telemetry]',
   ),
-  'point-refused': giveUp.failed(
+  'point-refused': permanent.failed(
     'The service refuses a datapoint, and would refuse it again.',
     'compare the value with what the service accepts for this event',
   ),
-  'value-unusable': sharedErrors['value-unusable'],
-  'time-unusable': giveUp.usage(
+  'value-invalid': sharedErrors['value-invalid'],
+  'time-invalid': permanent.usage(
     'The time of a datapoint cannot be used.',
     'give an ISO 8601 time between 2000 and 2100, in UTC, with a trailing Z',
   ),
-  'too-many-names': giveUp.refused(
+  'too-many-names': permanent.refused(
     'More different events or properties were used than a gateway can have.',
     'use fewer different events or properties',
   ),
-  'source-failed': retry.failed(
+  'source-failed': transient.failed(
     'A source of measurements failed.',
     'check the source in [[sensors]] and the device behind it',
   ),
-  'source-timeout': retry.failed(
+  'source-timeout': transient.failed(
     'A source of measurements did not answer in time.',
     'raise the source’s timeout, or check the device behind it',
   ),
-  'source-not-asked': giveUp.usage(
+  'source-not-pollable': permanent.usage(
     'A source of measurements speaks by itself, and cannot be asked.',
     'agent sensors NAME shows what it said last',
   ),
-  'source-unusable': giveUp.configuration(
+  'source-unavailable': permanent.configuration(
     'A source of measurements is configured in a way that cannot work.',
     'check the source in [[sensors]]',
   ),

@@ -1,7 +1,7 @@
 import type { DropReason } from '../control/telemetry-protocol.ts';
 import { doubleOf, isNest } from '../system/json-value.ts';
+import { Downsampler } from './downsampling.ts';
 import { sampleOf } from './reading-text.ts';
-import { Reduction } from './reduction.ts';
 import type { MeasurementSettings, OutputSettings } from './settings.ts';
 import { atPointer } from './sources/parse-reading.ts';
 import type { Reading } from './sources/source.ts';
@@ -11,7 +11,7 @@ export type OnDrop = (reason: DropReason, why: string) => void;
 
 interface Output {
   readonly settings: OutputSettings;
-  readonly reduction: Reduction;
+  readonly reduction: Downsampler;
   /** When its pointer last found something. */
   foundMs: number;
 }
@@ -30,7 +30,7 @@ export class Measurement {
   constructor({ outputs, ignore }: Pick<MeasurementSettings, 'outputs' | 'ignore'>) {
     const of = (settings: OutputSettings): Output => ({
       settings,
-      reduction: new Reduction(settings.reduction),
+      reduction: new Downsampler(settings.reduction),
       foundMs: Number.NEGATIVE_INFINITY,
     });
     this.#outputs = outputs.map(of);

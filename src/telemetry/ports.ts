@@ -1,4 +1,4 @@
-import type { LentLine, OpenPort } from '../serial/line.ts';
+import type { LeasedLine, OpenPort } from '../serial/line.ts';
 
 /** What telemetry needs of the other rooms. `service/session.ts` implements the first one. */
 
@@ -14,7 +14,7 @@ export interface ValueService {
   property(propertyId: string, signal: AbortSignal): Promise<unknown>;
 }
 
-export type SerialLine = LentLine;
+export type SerialLine = LeasedLine;
 
 /** Opens a serial line. `serial/shared-ports.ts` lends it. */
 export type OpenSerialLine = (...port: Parameters<OpenPort>) => Promise<SerialLine>;

@@ -52,16 +52,16 @@ const treatment = {
   heartbeat: duration('1s', '7d')
     .optional()
     .meta({ description: 'Sent at least so often', examples: ['10m'] }),
-  over: duration('1s', '1d')
+  aggregate_window: duration('1s', '1d')
     .optional()
     .meta({ description: 'One value for each such period', examples: ['1m'] }),
-  keep: z.enum(['mean', 'min', 'max', 'last']).default('mean').describe('Of the readings of such a period'),
+  aggregate: z.enum(['mean', 'min', 'max', 'last']).default('mean').describe('Of the readings of such a period'),
 };
 
 const outputSchema = z.strictObject({
   event: text().optional(),
   property: text().optional(),
-  class: pointClass(),
+  priority: pointClass(),
   ...treatment,
 });
 
@@ -80,7 +80,7 @@ const polling = {
 
 export const sensorSchema = z.strictObject({
   event: text().optional(),
-  class: pointClass(),
+  priority: pointClass(),
   ...treatment,
   ...polling,
   outputs: z.array(outputSchema).max(100).default([]).describe('Several events and properties from one source'),
@@ -91,7 +91,7 @@ export const propertySchema = z.strictObject({ id: text(), ...treatment, ...poll
 export const watchSchema = z.strictObject({
   id: text(),
   every: duration('1s', '1d'),
-  into: z
+  output: z
     .discriminatedUnion('kind', [
       z.strictObject({
         kind: z.literal('command'),
@@ -117,8 +117,10 @@ const MEBIBYTE = 1024 * 1024;
 
 export const telemetrySchema = z.strictObject({
   gather: duration('0s', '1h').default('1s').describe('Live points of an event go together after this'),
-  group: duration('100ms', '1h').default('10s').describe('What was not taken then is written to the disk after this'),
-  group_points: wholeNumber(1, 100_000).default(500).describe('Or after so many points'),
+  write_interval: duration('100ms', '1h')
+    .default('10s')
+    .describe('What was not taken then is written to the disk after this'),
+  write_points: wholeNumber(1, 100_000).default(500).describe('Or after so many points'),
   memory_points: wholeNumber(10, 100_000).default(10_000).describe('Points in memory at the most'),
   batch_points: wholeNumber(1, 10_000).default(500).describe('Points in one request at the most'),
   max_bytes: wholeNumber(4_096, 2 ** 40)
@@ -127,7 +129,7 @@ export const telemetrySchema = z.strictObject({
   urgent: classBounds('365d', 32 * MEBIBYTE),
   normal: classBounds('30d', 64 * MEBIBYTE),
   bulk: classBounds('7d', 64 * MEBIBYTE),
-  reserve_bytes: wholeNumber(0, 2 ** 40)
+  min_free_bytes: wholeNumber(0, 2 ** 40)
     .default(16 * MEBIBYTE)
     .describe('Left free on the file system of the spool'),
   flash_bytes_per_day: wholeNumber(MEBIBYTE, 2 ** 40)
@@ -223,15 +225,15 @@ export interface ReductionSettings extends Pick<Treatment, 'scale' | 'offset' | 
   /** A change of at most this is not sent; undefined: every reading is sent. */
   readonly deadband: { readonly kind: 'absolute' | 'relative'; readonly value: number } | undefined;
   /** One value is sent for each period. */
-  readonly over: { readonly periodMs: number; readonly keep: Treatment['keep'] } | undefined;
+  readonly over: { readonly periodMs: number; readonly aggregate: Treatment['aggregate'] } | undefined;
 }
 
 /** `[[sensors]]` */
 export function sensorSettings(written: Written<typeof sensorSchema>, index: number): MeasurementSettings {
   const { event, outputs, ...sensor } = settingsOf(sensorSchema, written);
-  const first = event === undefined ? [] : [output({ kind: 'event', event, class: sensor.class }, sensor)];
+  const first = event === undefined ? [] : [output({ kind: 'event', event, class: sensor.priority }, sensor)];
   const more = outputs.flatMap((one): OutputSettings[] => {
-    if (one.event !== undefined) return [output({ kind: 'event', event: one.event, class: one.class }, one)];
+    if (one.event !== undefined) return [output({ kind: 'event', event: one.event, class: one.priority }, one)];
     return one.property === undefined ? [] : [output({ kind: 'property', id: one.property }, one)];
   });
   const { everyMs, timeoutMs, source, ignore } = sensor;
@@ -249,8 +251,8 @@ export function propertySettings(written: Written<typeof propertySchema>, index:
 type Treatment = Omit<SettingsOf<typeof propertySchema>, 'id' | 'everyMs' | 'timeoutMs' | 'source' | 'ignore'>;
 
 function output(to: OutputSettings['to'], treatment: Treatment): OutputSettings {
-  const { pointer, scale, offset, heartbeatMs, overMs: periodMs, keep } = treatment;
-  const over = periodMs === undefined ? undefined : { periodMs, keep };
+  const { pointer, scale, offset, heartbeatMs, aggregateWindowMs: periodMs, aggregate } = treatment;
+  const over = periodMs === undefined ? undefined : { periodMs, aggregate };
   return {
     to,
     pointer: pointer ?? '',

@@ -1,11 +1,11 @@
-import type { DropReason, SourceFigures } from '../control/telemetry-protocol.ts';
+import type { DropReason, SourceStats } from '../control/telemetry-protocol.ts';
 import { describeError } from '../system/errors.ts';
 import type { Log } from '../system/log/log.ts';
 import type { Clock } from '../system/time/clock.ts';
 import { backoffMs } from '../system/time/retry.ts';
 import type { RetryPolicy } from '../system/time/retry.ts';
+import { BoundedSink } from './bounded-sink.ts';
 import { TelemetryError } from './errors.ts';
-import { BoundedIntake } from './intake.ts';
 import type { OnDrop } from './measurement.ts';
 import { sampleOf } from './reading-text.ts';
 import type { RunnerDetails } from './sensors/sensor-report.ts';
@@ -19,7 +19,7 @@ export interface SourceRunnerDeps {
   readonly source: Source;
   readonly everyMs: number;
   /** A source that sends by itself counts as failed after so much silence; undefined: it may be silent. */
-  readonly silenceMs?: number | undefined;
+  readonly idleTimeoutMs?: number | undefined;
   /** The bounds for a source that sends by itself. */
   readonly rate: TelemetrySettings['rate'];
   readonly clock: Clock;
@@ -58,7 +58,7 @@ export class SourceRunner {
     this.#progress = new SourceProgress(deps.name, deps.clock);
   }
 
-  get figures(): SourceFigures {
+  get figures(): SourceStats {
     return this.#progress.figures;
   }
 
@@ -67,7 +67,7 @@ export class SourceRunner {
   }
 
   /** What a person who asks about this source is told. */
-  get details(): SourceFigures & RunnerDetails {
+  get details(): SourceStats & RunnerDetails {
     const { source } = this.#deps;
     return { ...this.#progress.details, notice: source.kind === 'polled' ? source.notice : undefined };
   }
@@ -100,10 +100,10 @@ export class SourceRunner {
   }
 
   async #listen(source: PushedSource, signal: AbortSignal): Promise<void> {
-    const { name, silenceMs } = this.#deps;
+    const { name, idleTimeoutMs } = this.#deps;
     const silent = new AbortController();
-    const why = new TelemetryError('source-timeout', `${name}: nothing came for ${silenceMs} ms`);
-    const timer = silenceMs === undefined ? undefined : setTimeout(() => silent.abort(why), silenceMs);
+    const why = new TelemetryError('source-timeout', `${name}: nothing came for ${idleTimeoutMs} ms`);
+    const timer = idleTimeoutMs === undefined ? undefined : setTimeout(() => silent.abort(why), idleTimeoutMs);
     const ending = AbortSignal.any([signal, silent.signal]);
     const heard = {
       onConnected: (): void => this.#progress.connected(),
@@ -122,7 +122,7 @@ export class SourceRunner {
       },
     };
     try {
-      await source.run(new BoundedIntake({ ...this.#deps, ...heard, signal: ending }), ending);
+      await source.run(new BoundedSink({ ...this.#deps, ...heard, signal: ending }), ending);
     } finally {
       clearTimeout(timer);
     }

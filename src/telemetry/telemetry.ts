@@ -7,13 +7,15 @@ import type { Clock } from '../system/time/clock.ts';
 import { WallClock } from './clock/clock.ts';
 import type { ProbeSynchronization, ServiceTime } from './clock/clock.ts';
 import { parseTime } from './clock/parse-time.ts';
+import type { AcknowledgedBy } from './delivery/acknowledgement.ts';
 import { Delivery } from './delivery/delivery.ts';
-import type { SafePlace } from './delivery/receipt.ts';
 import { TelemetryError } from './errors.ts';
 import { Measurement } from './measurement.ts';
 import type { OnDrop } from './measurement.ts';
 import type { NewPoint, PointClass, PointTime } from './point.ts';
 import type { OpenSerialLine, ValueService } from './ports.ts';
+import { DatapointQueue } from './queue/spool.ts';
+import type { BootTime } from './queue/spool.ts';
 import { SelfReport } from './self-report.ts';
 import type { SelfFacts } from './self-report.ts';
 import { sensorReport } from './sensors/sensor-report.ts';
@@ -29,8 +31,6 @@ import { SourceRunner } from './source-runner.ts';
 import type { OnReading } from './source-runner.ts';
 import { SourceMaker } from './sources/create-source.ts';
 import type { Reading } from './sources/source.ts';
-import { Spool } from './spool/spool.ts';
-import type { BootTime } from './spool/spool.ts';
 import { Watch } from './watch.ts';
 
 export interface TelemetryDeps {
@@ -71,7 +71,7 @@ const BYTES_PER_POINT = 1_024;
  */
 export class Telemetry implements AsyncDisposable {
   readonly #deps: TelemetryDeps;
-  readonly #spool: Spool;
+  readonly #spool: DatapointQueue;
   readonly #delivery: Delivery;
   readonly #wallClock: WallClock;
   readonly #maker: SourceMaker;
@@ -115,7 +115,7 @@ export class Telemetry implements AsyncDisposable {
   }
 
   /** Takes all points or none. Resolves when they are durable or delivered. Throws TelemetryError. */
-  async sendDatapoints(points: readonly LocalPoint[], signal: AbortSignal): Promise<SafePlace> {
+  async sendDatapoints(points: readonly LocalPoint[], signal: AbortSignal): Promise<AcknowledgedBy> {
     return this.#spool.pushDurably(
       points.map((point) => this.#newPoint(point)),
       signal,
@@ -123,13 +123,13 @@ export class Telemetry implements AsyncDisposable {
   }
 
   /** Resolves when the value is durable or delivered. Throws TelemetryError. */
-  async setProperty(id: string, value: unknown, signal: AbortSignal): Promise<SafePlace> {
+  async setProperty(id: string, value: unknown, signal: AbortSignal): Promise<AcknowledgedBy> {
     return this.#spool.setPropertyDurably(id, value, signal);
   }
 
   /** Notes the time of the service's clock. */
   hear(time: ServiceTime): void {
-    this.#wallClock.hear(time);
+    this.#wallClock.onServiceTime(time);
   }
 
   /** The gateway may be a new thing: tries at once what the service did not accept from the old one. */
@@ -167,7 +167,7 @@ export class Telemetry implements AsyncDisposable {
     const [settings, runner] = [this.#deps.measurements[index], this.#sources[index]];
     if (settings === undefined || runner === undefined) {
       throw new TelemetryError(
-        'source-unusable',
+        'source-unavailable',
         `there is no source ${name}: the configuration was changed meanwhile`,
       );
     }
@@ -210,12 +210,12 @@ export class Telemetry implements AsyncDisposable {
     return measurements.map((settings) => {
       const measurement = new Measurement(settings);
       const onReading: OnReading = (reading, onDrop) => this.#take(measurement, reading, onDrop);
-      const silenceMs = silenceOf(settings.source);
+      const idleTimeoutMs = silenceOf(settings.source);
       return new SourceRunner({
         ...this.#deps,
         ...settings,
         rate,
-        silenceMs,
+        idleTimeoutMs,
         source: this.#maker.make(settings),
         onReading,
       });
@@ -260,17 +260,17 @@ export class Telemetry implements AsyncDisposable {
  * readings.
  */
 function silenceOf(source: SourceSettings): number | undefined {
-  return source.kind === 'exec' || source.kind === 'mqtt' ? source.silenceMs : undefined;
+  return source.kind === 'exec' || source.kind === 'mqtt' ? source.idleTimeoutMs : undefined;
 }
 
-function openSpool({ settings, measurements, stateDirectory, clock, boot, log }: TelemetryDeps): Spool {
-  return new Spool({
+function openSpool({ settings, measurements, stateDirectory, clock, boot, log }: TelemetryDeps): DatapointQueue {
+  return new DatapointQueue({
     path: join(stateDirectory, 'spool.db'),
     bounds: settings.bounds,
-    reserveBytes: settings.reserveBytes,
+    minFreeBytes: settings.minFreeBytes,
     maxDeadLetters: MAX_DEAD_LETTERS,
-    groupMs: settings.groupMs,
-    groupPoints: settings.groupPoints,
+    writeIntervalMs: settings.writeIntervalMs,
+    writePoints: settings.writePoints,
     maxMemoryPoints: settings.memoryPoints,
     maxMemoryBytes: settings.memoryPoints * BYTES_PER_POINT,
     maxFlashBytesPerDay: settings.flashBytesPerDay,

@@ -5,23 +5,23 @@ import { TelemetryError } from './errors.ts';
 const MAX_VALUE_BYTES = 64 * 1024;
 const MAX_NAME_LENGTH = 256;
 
-/** A value as JSON. Throws TelemetryError `value-unusable`. */
+/** A value as JSON. Throws TelemetryError `value-invalid`. */
 export function toText(value: unknown): string {
   if (!nestedWithin(value)) {
-    throw new TelemetryError('value-unusable', `this value is nested deeper than ${maxValueDepth} levels`);
+    throw new TelemetryError('value-invalid', `this value is nested deeper than ${maxValueDepth} levels`);
   }
   const text = stringify(value);
-  if (text === undefined) throw new TelemetryError('value-unusable', 'this value cannot be written as JSON');
+  if (text === undefined) throw new TelemetryError('value-invalid', 'this value cannot be written as JSON');
   if (Buffer.byteLength(text) > MAX_VALUE_BYTES) {
-    throw new TelemetryError('value-unusable', `this value is longer than ${MAX_VALUE_BYTES} bytes`);
+    throw new TelemetryError('value-invalid', `this value is longer than ${MAX_VALUE_BYTES} bytes`);
   }
   return text;
 }
 
-/** Checks the name of an event or a property. Throws TelemetryError `value-unusable`. */
+/** Checks the name of an event or a property. Throws TelemetryError `value-invalid`. */
 export function checkName(name: string): string {
   if (name === '' || name.length > MAX_NAME_LENGTH) {
-    throw new TelemetryError('value-unusable', `a name has 1 to ${MAX_NAME_LENGTH} characters`);
+    throw new TelemetryError('value-invalid', `a name has 1 to ${MAX_NAME_LENGTH} characters`);
   }
   return name;
 }
@@ -30,7 +30,7 @@ function stringify(value: unknown): string | undefined {
   try {
     return JSON.stringify(value, (_, part: unknown) => {
       if (typeof part !== 'number' || Number.isFinite(part)) return part;
-      throw new TelemetryError('value-unusable', `JSON has no ${part}`);
+      throw new TelemetryError('value-invalid', `JSON has no ${part}`);
     });
   } catch (error) {
     if (error instanceof TypeError) return undefined;

@@ -49,7 +49,7 @@ export class Watch {
     try {
       const text = JSON.stringify((await service.property(watch.id, signal)) ?? null);
       if (text !== this.#handed) {
-        await handOn(watch.into, text, signal);
+        await writeOutput(watch.output, text, signal);
         this.#handed = text;
         log.info({ property: watch.id }, 'the property has a new value; it was handed on');
       }
@@ -64,22 +64,22 @@ export class Watch {
 }
 
 /** Passes on the value as JSON: to a program's standard input, into a file, or to a topic, where it is retained. */
-async function handOn(into: WatchSettings['into'], text: string, signal: AbortSignal): Promise<void> {
-  switch (into.kind) {
+async function writeOutput(output: WatchSettings['output'], text: string, signal: AbortSignal): Promise<void> {
+  switch (output.kind) {
     case 'command': {
       const options = {
-        timeoutMs: into.timeoutMs,
+        timeoutMs: output.timeoutMs,
         maxOutputBytes: MAX_OUTPUT_BYTES,
-        user: into.user,
+        user: output.user,
         input: `${text}\n`,
       };
-      const { exitCode, stderr } = await runProgram(into.command, options, signal);
+      const { exitCode, stderr } = await runProgram(output.command, options, signal);
       if (exitCode === 0) return;
-      throw sourceFailed(into.command[0], `ended with ${exitCode ?? 'a signal'}: ${describeError(stderr.trim())}`);
+      throw sourceFailed(output.command[0], `ended with ${exitCode ?? 'a signal'}: ${describeError(stderr.trim())}`);
     }
     case 'file':
-      await requireReplaceable(into.path);
-      return replaceFileDurably(into.path, `${text}\n`);
+      await requireReplaceable(output.path);
+      return replaceFileDurably(output.path, `${text}\n`);
     case 'mqtt': {
       const { publish } = await import('./sources/mqtt.ts'); // a package that few gateways need
       return publish(into, text, signal);

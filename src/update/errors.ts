@@ -1,74 +1,74 @@
-import { defineErrors, giveUp, retry } from '../system/define-errors.ts';
+import { defineErrors, permanent, transient } from '../system/define-errors.ts';
 import type { CodeMeaning } from '../system/define-errors.ts';
 import { sharedErrors } from '../system/shared-errors.ts';
 
 /** An update, a commit or a rollback is refused. */
 export class UpdateError extends defineErrors('UpdateError', {
-  'not-verified': giveUp.refused(
+  'not-verified': permanent.refused(
     'Something was to be booted or flashed that is not known to hold what was vouched for.',
   ),
-  'slot-not-whole': giveUp.refused(
+  'slot-incomplete': permanent.refused(
     'A firmware leaves out a partition of the slot, and nothing vouches for what that would hold: a slot boots as a whole.',
     'install a release that has a payload for each target of kind slots',
   ),
-  vetoed: giveUp.refused(
+  'hook-rejected': permanent.refused(
     'A program of this gateway ([hooks]) does not want this firmware. It counts against the attempts of the version.',
     'agent --update-now --force asks no hook',
   ),
-  'not-now': retry.tryAgain(
+  'hook-deferred': transient.tryAgain(
     'A program of this gateway ([hooks]) wants to be asked later, or could not be asked. The pauses grow.',
     'agent --update-now asks again; with --force it asks no hook',
   ),
-  'target-taken': giveUp.refused('A firmware has two payloads for one target.'),
-  'no-payload': giveUp.refused('A firmware has no payload.'),
-  'target-unknown': giveUp.refused(
+  'duplicate-target': permanent.refused('A firmware has two payloads for one target.'),
+  'no-payload': permanent.refused('A firmware has no payload.'),
+  'target-unknown': permanent.refused(
     'The configuration does not have the target that a payload, or an update under way, needs.',
   ),
-  'delta-base': sharedErrors['delta-base'],
+  'delta-base-mismatch': sharedErrors['delta-base-mismatch'],
   'release-revoked': sharedErrors['release-revoked'],
-  'nothing-to-go-back-to': giveUp.refused(
+  'no-previous-version': permanent.refused(
     'There is nothing that a rollback could go back to.',
     'agent status shows what runs; where only a board cannot go back, --force takes the gateway back without it',
   ),
-  'name-mismatch': giveUp.refused(
+  'name-mismatch': permanent.refused(
     'The service offers a signed release under another name than the one that it was signed with.',
-    'name the version at the service as the release is signed, or set [trust] names = "free"',
+    'name the version at the service as the release is signed, or set [trust] name_check = "off"',
   ),
-  downgrade: giveUp.refused(
+  downgrade: permanent.refused(
     'The release is older than one that was installed before, by its signed security version or by [trust] downgrade.',
     'install a newer release; root can lift this once: agent install FILE --allow-downgrade',
   ),
-  'nothing-on-trial': giveUp.refused('There is no trial to commit.', 'agent status shows what runs'),
-  'trial-runs': giveUp.refused(
+  'no-trial': permanent.refused('There is no trial to commit.', 'agent status shows what runs'),
+  'trial-in-progress': permanent.refused(
     'A new firmware runs on trial: there is no download or wait that could be cancelled.',
     'agent commit keeps it, agent rollback ends it',
   ),
-  'update-under-way': giveUp.refused('An update is under way.', 'agent status shows what runs'),
-  'another-waits': giveUp.tryAgain(
+  'update-in-progress': permanent.refused('An update is under way.', 'agent status shows what runs'),
+  'update-pending': permanent.tryAgain(
     'A file was not installed, since another version is staged and waits for its boot.',
     'agent cancel gives the other one up, agent reboot starts it; then install the file',
   ),
-  'trust-withdrawn': giveUp.refused(
+  'no-longer-trusted': permanent.refused(
     'What was staged is not vouched for any more: its release or its key was revoked, or [trust] has changed.',
     'offer a release that a trusted key signed; agent log --security tells what changed',
   ),
-  'clock-not-set': retry.failed(
+  'clock-unsynchronized': transient.failed(
     'The clock of this gateway is not set: it is not known whether the [update] window is open, or a certificate valid.',
     'check the network time service: TLS certificates and maintenance windows need a clock',
   ),
-  quarantined: giveUp.refused(
+  quarantined: permanent.refused(
     'This firmware ended badly before and is not tried again by itself.',
-    'install another version, lift it with agent forget VERSION, or repeat with --force',
+    'install another version, lift it with agent unblock VERSION, or repeat with --force',
   ),
-  'list-exchanged': retry.protocol(
+  'trust-list-mismatch': transient.protocol(
     'What was a signed list of keys and revocations when it was looked at was another thing when it was fetched.',
     'see that the service, and what stands before it, answers the same twice',
   ),
-  'hold-needs-clock': retry.tryAgain(
+  'hold-needs-clock': transient.tryAgain(
     'A hold with an end was asked for, and the clock of the gateway is not set.',
     'hold without an end: agent hold; agent resume lifts it',
   ),
-  'nothing-to-forget': giveUp.refused(
+  'version-not-blocked': permanent.refused(
     'No version of that name, id or digest is held back.',
     'agent status lists those that are',
   ),
@@ -76,20 +76,20 @@ export class UpdateError extends defineErrors('UpdateError', {
 
 /** Why an update waits, or how an attempt ended: codes of `status` and of reports that belong to no error. */
 export const updateCodes = {
-  'attempts-used-up': {
+  'attempts-exhausted': {
     means: 'The version failed as often as [update] attempts allows, in ways that waiting does not cure.',
-    advice: 'mend the version, name another one, let it be tried again with agent forget, or repeat with --force',
+    advice: 'mend the version, name another one, let it be tried again with agent unblock, or repeat with --force',
   },
-  'cooling-down': {
+  'retry-backoff': {
     means: 'The last attempt failed; the next ones come after growing pauses.',
     advice: 'agent --update-now does not wait',
   },
-  'taking-turns': {
+  flapping: {
     means:
       'The service had this version and another one installed by turns; each further time waits longer, up to a day.',
     advice: 'find out who changes the version at the service; agent --update-now does not wait',
   },
-  'held-by-hand': {
+  'on-hold': {
     means: 'A person wants nothing to be installed for now (agent hold).',
     advice: 'agent resume lifts that; --force goes through for one order',
   },
@@ -101,17 +101,17 @@ export const updateCodes = {
     means: 'A firmware is staged, and the reboot into it may not begin at this time of day ([update] reboot_window).',
     advice: 'wait for the window, or ask for agent reboot',
   },
-  'metered-link': {
+  'metered-connection': {
     means:
       'A default route leads through an interface whose bytes cost ([update] metered); downloads wait for another one.',
     advice: 'connect another network, or repeat with --force',
   },
-  'configuration-unusable': {
+  'config-unusable': {
     means:
       'The configuration file cannot be used any more. The agent works with what it had read; its next start, and so a trial of a new firmware, would fail.',
     advice: 'agent config check names the line; mend it, then: systemctl reload thing-agent',
   },
-  'installed-by-hand': {
+  'manual-override': {
     means: 'A person installed a file, or went back: that stays until the service names another version.',
     advice: 'agent --update-now --force installs what the service names',
   },
@@ -137,8 +137,8 @@ export const updateCodes = {
       'The other slot runs again, after this version had been committed: the bootloader fell back, or a person chose it.',
     advice: 'see the boot log of the slot that was left',
   },
-  'not-judged': { means: 'The new firmware was never found healthy: its judging was interrupted again and again.' },
-  'by-hand': { means: 'A person rolled the version back.' },
+  'health-unknown': { means: 'The new firmware was never found healthy: its judging was interrupted again and again.' },
+  manual: { means: 'A person rolled the version back.' },
   interrupted: { means: 'The installation of a file was interrupted.', advice: 'repeat it' },
   superseded: { means: 'The attempt was interrupted, and another version followed.' },
   withdrawn: { means: 'The service does not name the version any more.' },
@@ -146,7 +146,7 @@ export const updateCodes = {
     means: 'A person cancelled it; it is not begun again by itself.',
     advice: 'agent --update-now begins it again',
   },
-  overruled: { means: 'A person installed something else.' },
+  overridden: { means: 'A person installed something else.' },
   'board-not-restored': {
     means: 'A rollback could not give a board back what it held.',
     advice: 'agent mcu restore NAME',

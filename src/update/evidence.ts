@@ -73,7 +73,8 @@ export function evidenceOfSlot(firmware: Verified, contents: SlotContents): Whol
   refuseDifferent(slot, read);
   const covered = new Set([...staged, ...read.map(({ target }) => target)]);
   const lacking = configured.filter((target) => !covered.has(target));
-  if (lacking.length > 0) throw notWhole(slot, lacking.map((target) => `nothing vouches for ${target}`).join(', '));
+  if (lacking.length > 0)
+    throw incompleteSlotError(slot, lacking.map((target) => `nothing vouches for ${target}`).join(', '));
   return mintWhole(firmware.digest, slot);
 }
 
@@ -119,6 +120,6 @@ function notVerified(message: string): AgentError {
 }
 
 /** The error of a slot that would not be whole, and so must not boot. */
-export function notWhole(slot: SlotName, why: string): AgentError {
-  return new UpdateError('slot-not-whole', `slot ${slot} would not be whole: ${why}`);
+export function incompleteSlotError(slot: SlotName, why: string): AgentError {
+  return new UpdateError('slot-incomplete', `slot ${slot} would not be whole: ${why}`);
 }

@@ -1,8 +1,13 @@
-import { acceptableHeaderOf, compareToWaiting, takeIfList, tellingOfRefusal } from './choice/header.ts';
-import type { InstallOrder, UpdatePorts } from './choice/order.ts';
-import type { Hold } from './choice/plan.ts';
-import { giveWayToList } from './choice/withdraw.ts';
 import type { HookPort } from './hooks/hooks.ts';
+import {
+  acceptableHeaderOf,
+  compareToWaiting,
+  applyIfTrustList,
+  reportingRejection,
+} from './policy/detect-trust-list.ts';
+import type { InstallRequest, UpdatePorts } from './policy/install-request.ts';
+import type { Deferral } from './policy/plan.ts';
+import { yieldToTrustList } from './policy/withdraw.ts';
 import type { FirmwareSource } from './ports.ts';
 
 type Ports = Omit<UpdatePorts, 'onProgress'>;
@@ -10,7 +15,7 @@ type Ports = Omit<UpdatePorts, 'onProgress'>;
 /** Whether a file is a list of keys and revocations. The file is not examined where no hold or hook would stop it. */
 export async function isListInFile(
   source: FirmwareSource,
-  hold: Hold | undefined,
+  hold: Deferral | undefined,
   { ports, hooks }: { readonly ports: Ports; readonly hooks?: HookPort | undefined },
   signal: AbortSignal,
 ): Promise<boolean> {
@@ -25,16 +30,16 @@ export async function isListInFile(
  * What has not booted yet gives way to it.
  */
 export async function findWaitingBeside(
-  order: InstallOrder,
+  order: InstallRequest,
   ports: Ports,
   signal: AbortSignal,
-): Promise<InstallOrder['version'] | undefined> {
+): Promise<InstallRequest['version'] | undefined> {
   const { phase } = ports.journal.state;
   if (phase.kind !== 'staged' && phase.kind !== 'trial') return undefined;
   const beside = await compareToWaiting(phase, order, ports, signal);
   if (beside === 'same') return undefined;
   if (beside !== 'list' || phase.attempt.by === 'rollback') return phase.attempt.version;
-  await tellingOfRefusal(async () => takeIfList(order.source, ports, signal), ports);
-  await giveWayToList(ports, signal);
+  await reportingRejection(async () => applyIfTrustList(order.source, ports, signal), ports);
+  await yieldToTrustList(ports, signal);
   return undefined;
 }

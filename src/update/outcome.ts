@@ -1,4 +1,4 @@
-import type { Hold } from './choice/plan.ts';
+import type { Deferral } from './policy/plan.ts';
 import type { SlotName } from './ports.ts';
 
 /** How far an update, or a step of it, has come. */
@@ -9,14 +9,14 @@ export type Outcome =
   | { readonly kind: 'rolled-back'; readonly version: string; readonly reason: string }
   /** The machine is about to reboot into the slot, or must; nothing else may begin. */
   | { readonly kind: 'rebooting'; readonly version: string; readonly slot: SlotName }
-  | GoingBack
+  | RollbackReboot
   /** A person wants to reboot by hand; nothing else may begin. */
   | { readonly kind: 'reboot-required'; readonly version: string; readonly slot: SlotName }
   /** It continues later, in a window or when a person lifts a hold; nothing else may begin. */
-  | ({ readonly kind: 'held-back'; readonly version: string } & Hold);
+  | ({ readonly kind: 'deferred'; readonly version: string } & Deferral);
 
 /** A reboot like the one above, out of the slot of this version, which is left for this reason. */
-export interface GoingBack {
+export interface RollbackReboot {
   readonly kind: 'rebooting';
   readonly version: string;
   readonly slot: SlotName;
@@ -27,10 +27,10 @@ export interface GoingBack {
 type Of<Kind extends Outcome['kind']> = Extract<Outcome, { readonly kind: Kind }>;
 
 /** How an installation, or going back, ended. */
-export type InstallOutcome = Of<'installed' | 'rolled-back' | 'rebooting' | 'reboot-required' | 'held-back'>;
+export type InstallOutcome = Of<'installed' | 'rolled-back' | 'rebooting' | 'reboot-required' | 'deferred'>;
 
-export type HeldBack = Of<'held-back'>;
+export type Deferred = Of<'deferred'>;
 
 /** How a judged trial ended. `rolled-back`: boards alone were on trial, and are as they were before. */
-export type TrialEnd = Of<'installed' | 'rolled-back'> | GoingBack;
+export type TrialResult = Of<'installed' | 'rolled-back'> | RollbackReboot;
 export type RolledBack = Of<'rolled-back'>;

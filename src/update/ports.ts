@@ -93,11 +93,11 @@ export interface PayloadHeader {
   /** `sha256:` and the hex digest of what the target is to hold, as it was signed; undefined: a raw image. */
   readonly digest?: string | undefined;
   /** The file is no image: it is rebuilt from the one that runs. */
-  readonly delta?: DeltaPromise | undefined;
+  readonly delta?: DeltaClaims | undefined;
 }
 
 /** What was signed about a delta. */
-export interface DeltaPromise {
+export interface DeltaClaims {
   /** What the running partition must hold: its first bytes. */
   readonly base: WrittenPrefix;
   readonly result: WrittenPrefix;
@@ -137,7 +137,7 @@ export interface WrittenPayload extends WrittenPrefix, ImageClaims {
   /** Bytes that were already there, and were not written again. */
   readonly unchangedBytes: number;
   /** With a delta: bytes that were taken from the running slot and not received. */
-  readonly fromBaseBytes?: number | undefined;
+  readonly deltaBaseBytes?: number | undefined;
 }
 
 // ---------------------------------------------------------------------------------------------------------- targets

@@ -11,7 +11,7 @@ import {
   user,
   wholeNumber,
 } from '../system/settings/values.ts';
-import type { Choice } from './choice/choose.ts';
+import type { Choice } from './policy/choose.ts';
 
 const choiceWords = new Set(['newest', 'last', 'first']);
 const choicePattern = /^\/(.+)\/(i?)$/s;
@@ -44,7 +44,7 @@ export const updateSchema = z.strictObject({
       'Looks are spread over so long, by serial number, so that a fleet does not call at once: best over all that lies between' +
         ' two of them',
     ),
-  choose: z
+  select: z
     .string({ error: choiceText })
     .max(256, choiceText)
     .refine((value) => choiceWords.has(value) || parsePattern(value) !== undefined, choiceText)
@@ -68,7 +68,7 @@ export const updateSchema = z.strictObject({
         ' back',
       examples: ['03:00-04:00'],
     }),
-  whole_image: z
+  full_image: z
     .enum(['updates', 'same'])
     .default('updates')
     .describe(
@@ -105,17 +105,17 @@ export const updateSchema = z.strictObject({
         .max(32)
         .default([])
         .meta({ description: 'Units that have to be active', examples: [['app.service']] }),
-      steady: duration('0s', '10m')
+      stable_for: duration('0s', '10m')
         .default('10s')
         .describe('So long each unit has to stay active without being started again, also beyond the deadline'),
     })
     .prefault({})
     .describe('What has to be well after an update; else the gateway goes back to what ran before'),
-  attempts: wholeNumber(1, 100).default(3).describe('How often one version may fail before it is held back'),
+  max_attempts: wholeNumber(1, 100).default(3).describe('How often one version may fail before it is held back'),
   trial_attempts: wholeNumber(1, 10).default(2).describe('How often a staged slot may be booted for its trial'),
   quarantine: duration('1h', '3650d')
     .default('30d')
-    .describe('After so long a firmware that ended badly may be tried again; agent forget VERSION ends it now'),
+    .describe('After so long a firmware that ended badly may be tried again; agent unblock VERSION ends it now'),
 });
 
 const hook = () =>
@@ -156,7 +156,7 @@ export const reportSchema = z.strictObject({
       description: 'The property that receives the last security events, which agent log --security shows, too',
       examples: ['security_events'],
     }),
-  whole_image: text()
+  full_image: text()
     .optional()
     .meta({
       description:
@@ -168,7 +168,8 @@ export const reportSchema = z.strictObject({
 
 /** `[update]`, but for what `default_target` is where nothing is written. */
 export function updateSettings(written: z.output<typeof updateSchema>) {
-  return { ...settingsOf(updateSchema, written), choose: choiceOf(written.choose) };
+  const { select, ...settings } = settingsOf(updateSchema, written);
+  return { ...settings, choose: choiceOf(select) };
 }
 
 function choiceOf(choose: string): Choice {

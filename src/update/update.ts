@@ -1,26 +1,26 @@
-import { attemptFor, heldBack, signedName } from './choice/attempt.ts';
-import { isoTime } from './choice/order.ts';
-import type { InstallOrder, UpdatePorts } from './choice/order.ts';
-import { endInstalled } from './choice/presence.ts';
-import { endListTaken } from './choice/take-list.ts';
 import { UpdateError } from './errors.ts';
 import { evidenceOf, evidenceOfSlot } from './evidence.ts';
 import { consentToInstall } from './hooks/consent.ts';
 import { STAGING_ROOM_BYTES } from './journal/checkpoint.ts';
 import { hasSlotPayload, recordsOf } from './journal/state.ts';
 import type { InstallOutcome } from './outcome.ts';
+import { endAppliedList } from './policy/apply-trust-list.ts';
+import { attemptFor, heldBack, signedName } from './policy/attempt.ts';
+import { isoTime } from './policy/install-request.ts';
+import type { InstallRequest, UpdatePorts } from './policy/install-request.ts';
+import { endInstalled } from './policy/presence.ts';
 import { otherSlot } from './slot.ts';
 import { savedWrites } from './staging/saved-writes.ts';
 import { Staging } from './staging/staging.ts';
 import { recordOf } from './staging/targets.ts';
-import { consentToReboot, judgeTrial, startTrial } from './trial/trial.ts';
+import { consentToReboot, evaluateTrial, startTrial } from './trial/trial.ts';
 import { withFormats } from './whole-slot.ts';
 
 /**
  * Promise `power-cut`: installs one firmware up to the reboot into its trial; settle() is the other half. Wherever this
  * is cut off, the journal says where it stands.
  */
-export async function update(order: InstallOrder, ports: UpdatePorts, signal: AbortSignal): Promise<InstallOutcome> {
+export async function update(order: InstallRequest, ports: UpdatePorts, signal: AbortSignal): Promise<InstallOutcome> {
   const { journal, bootloader, settings } = ports;
   const slot = otherSlot(await bootloader.bootedSlot(signal));
   await refuseUnsettled(ports, signal);
@@ -36,7 +36,7 @@ export async function update(order: InstallOrder, ports: UpdatePorts, signal: Ab
   const firmware = await staging.run(signal);
   const { figures } = staging;
   if (firmware === undefined) return endInstalled(order, ports, figures);
-  if (firmware.header.kind === 'trust-list') return endListTaken(firmware, order, ports, figures);
+  if (firmware.header.kind === 'trust-list') return endAppliedList(firmware, order, ports, figures);
   const verified = evidenceOf(firmware);
 
   const record = recordOf(firmware, staging.targets);
@@ -61,7 +61,7 @@ export async function update(order: InstallOrder, ports: UpdatePorts, signal: Ab
     figures,
   });
   ports.onProgress({ kind: 'phase', phase: 'staged', detail: savedWrites(firmware) });
-  if (!hasSlotPayload(record)) return judgeTrial(ports, signal);
+  if (!hasSlotPayload(record)) return evaluateTrial(ports, signal);
   const hold = order.reboot ? heldBack(phase.attempt, ports.holdReboot) : undefined;
   const wait = hold ?? (await consentToReboot(phase, ports, signal));
   if (wait !== undefined) return wait;
@@ -77,8 +77,8 @@ async function refuseUnsettled({ journal, bootloader }: UpdatePorts, signal: Abo
   await journal.probe(STAGING_ROOM_BYTES);
   const { kind } = journal.state.phase;
   if (kind !== 'idle' && kind !== 'staging')
-    throw new UpdateError('update-under-way', `an update is under way (${kind})`);
+    throw new UpdateError('update-in-progress', `an update is under way (${kind})`);
   if (!(await bootloader.onTrial(signal))) return;
   const why = 'what runs is on trial: nothing is staged before it is committed or left';
-  throw new UpdateError('update-under-way', why);
+  throw new UpdateError('update-in-progress', why);
 }

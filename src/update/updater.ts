@@ -1,31 +1,31 @@
 import type { OnEvent, OperationOutcome } from '../control/events.ts';
 import type { InputOf, InstallFlags } from '../control/operations.ts';
 import { AgentError } from '../system/errors.ts';
-import { cancelByHand, commitByHand, rollBackByHand } from './by-hand.ts';
-import type { Intervention } from './by-hand.ts';
-import { LinkMetered } from './choice/holds/metered.ts';
-import { heldVersions } from './choice/holds/quarantine.ts';
-import { beginStandstill, holdOfAttempt, liftStandstill } from './choice/holds/standstill.ts';
-import { Lookout } from './choice/lookout.ts';
-import type { Look, LookoutDeps, LookFlags, LookSettings } from './choice/lookout.ts';
-import type { InstallOrder, UpdatePorts } from './choice/order.ts';
-import { configHold, countsLooks, holdOfStandstill, rebootHold, windowHold } from './choice/plan.ts';
-import type { Hold, Plan } from './choice/plan.ts';
-import { recordDiffers } from './choice/record.ts';
-import { endUnwantedStaging } from './choice/withdraw.ts';
 import { UpdateError } from './errors.ts';
 import { findWaitingBeside, isListInFile } from './from-file.ts';
 import { standingPause } from './hooks/hooks.ts';
 import type { HookPause, HookPort } from './hooks/hooks.ts';
 import type { Journal } from './journal/journal.ts';
 import { deliverOutbox } from './journal/outbox.ts';
-import type { Standstill } from './journal/parts/standstill.ts';
+import type { ManualHold } from './journal/parts/standstill.ts';
+import { cancelManually, commitManually, rollBackManually } from './manual.ts';
+import type { ManualActionDeps } from './manual.ts';
 import type { InstallOutcome, Outcome } from './outcome.ts';
+import { startHold, holdOfAttempt, releaseHold } from './policy/holds/manual-hold.ts';
+import { MeteredError } from './policy/holds/metered.ts';
+import { heldVersions } from './policy/holds/quarantine.ts';
+import type { InstallRequest, UpdatePorts } from './policy/install-request.ts';
+import { configHold, countsChecks, holdOfStandstill, rebootHold, windowHold } from './policy/plan.ts';
+import type { Deferral, Plan } from './policy/plan.ts';
+import { recordDiffers } from './policy/record.ts';
+import { UpdateChecker } from './policy/update-checker.ts';
+import type { CheckResult, LookoutDeps, CheckOptions, LookSettings } from './policy/update-checker.ts';
+import { endObsoleteStaging } from './policy/withdraw.ts';
 import type { FirmwareSource, Version } from './ports.ts';
-import { rebootForPerson } from './trial/reboot-for-person.ts';
-import { findRebootWait, findUnarmed } from './trial/reboot-wait.ts';
-import type { RebootWait, Unarmed } from './trial/reboot-wait.ts';
-import { settle } from './trial/settle.ts';
+import { rebootManually } from './trial/manual-reboot.ts';
+import { findRebootDeferral, findUnarmed } from './trial/reboot-wait.ts';
+import type { RebootWait, StagedUnarmed } from './trial/reboot-wait.ts';
+import { recoverUpdate } from './trial/recovery.ts';
 import { rebootToTrial } from './trial/trial.ts';
 import { update } from './update.ts';
 
@@ -54,16 +54,16 @@ export interface UpdaterSettings extends LookSettings {
 /** Who wants it: a person, who waits for the result, or the agent by its schedule. */
 type Asker = 'person' | 'schedule';
 
-type Nothing = Exclude<Plan, { kind: 'install' | 'held-back' }>;
+type Nothing = Exclude<Plan, { kind: 'install' | 'deferred' }>;
 
 /** The update room as the daemon and a technician drive it, one call at a time. */
 export class Updater {
   readonly #deps: UpdaterDeps;
-  readonly #lookout: Lookout;
+  readonly #lookout: UpdateChecker;
 
   constructor(deps: UpdaterDeps) {
     this.#deps = deps;
-    this.#lookout = new Lookout(deps);
+    this.#lookout = new UpdateChecker(deps);
   }
 
   get journal(): Journal {
@@ -71,7 +71,7 @@ export class Updater {
   }
 
   /** The last look, for `status`. */
-  get lastLook(): Look | undefined {
+  get lastLook(): CheckResult | undefined {
     return this.#lookout.lastLook;
   }
 
@@ -80,7 +80,7 @@ export class Updater {
     const { force = false, reboot = true, manual = false } = flags;
     const ports = { ...this.#ports(onEvent, manual ? 'person' : 'schedule'), rebootByHand: !reboot };
     await this.#lookout.lookBeforeSettling(ports, signal);
-    const settled = await settle(force ? { ...ports, hold: undefined, askHook: undefined } : ports, signal);
+    const settled = await recoverUpdate(force ? { ...ports, hold: undefined, askHook: undefined } : ports, signal);
     if (settled.kind === 'installed' || settled.kind === 'rolled-back') await this.deliver(onEvent, signal);
     return settled;
   }
@@ -102,25 +102,25 @@ export class Updater {
   }
 
   /** Asks the service and plans; changes nothing. */
-  async look(flags: LookFlags, signal: AbortSignal): Promise<Look> {
-    return this.#lookout.look(flags, signal);
+  async look(flags: CheckOptions, signal: AbortSignal): Promise<CheckResult> {
+    return this.#lookout.check(flags, signal);
   }
 
   /** Lifts the quarantine, so that the service may name the version again. Returns what was lifted. */
   async forget(version: string): Promise<readonly string[]> {
     const { journal, clock } = this.#deps.ports;
     const names = heldVersions(journal.state, version, clock.nowMs());
-    if (names.length === 0) throw new UpdateError('nothing-to-forget', `no version ${version} is held back`);
-    await journal.append({ type: 'forgotten', version });
+    if (names.length === 0) throw new UpdateError('version-not-blocked', `no version ${version} is held back`);
+    await journal.append({ type: 'unblocked', version });
     return names;
   }
 
-  async hold(order: InputOf<'hold'>): Promise<Standstill> {
-    return beginStandstill(order, this.#deps.ports);
+  async hold(order: InputOf<'hold'>): Promise<ManualHold> {
+    return startHold(order, this.#deps.ports);
   }
 
   async resume(): Promise<boolean> {
-    return liftStandstill(this.#deps.ports);
+    return releaseHold(this.#deps.ports);
   }
 
   /** One whole round: settle, tell, look, install. */
@@ -133,10 +133,10 @@ export class Updater {
     if (settled !== undefined && settled.kind !== 'installed') return settled;
     await this.deliver(onEvent, signal);
     onEvent({ kind: 'phase', phase: 'checking' });
-    const look = await this.#lookout.lookAndNote(flags, signal);
+    const look = await this.#lookout.checkAndRecord(flags, signal);
     const { plan, isList } = look;
     if (await recordDiffers(look, this.#deps, signal)) await this.deliver(onEvent, signal);
-    await endUnwantedStaging(plan, this.#deps.ports);
+    await endObsoleteStaging(plan, this.#deps.ports);
     if (plan.kind === 'install') {
       const { version } = plan;
       const source = this.#deps.service.firmware(version.id);
@@ -145,8 +145,8 @@ export class Updater {
       const order = { version, by: 'service', source, force, reboot, byPerson, isList } as const;
       return this.#install(order, byPerson ? 'person' : 'schedule', onEvent, signal);
     }
-    if (plan.kind === 'held-back') {
-      if (countsLooks.has(plan.code)) await this.journal.append({ type: 'look-skipped' });
+    if (plan.kind === 'deferred') {
+      if (countsChecks.has(plan.code)) await this.journal.append({ type: 'check-deferred' });
       return plan;
     }
     const nothing = await this.#nothingToInstall({ plan, isList }, onEvent, signal);
@@ -157,36 +157,36 @@ export class Updater {
   async installFile(
     source: FirmwareSource,
     name: string,
-    flags: InstallFlags & Pick<InstallOrder, 'downgradeTo'>,
+    flags: InstallFlags & Pick<InstallRequest, 'downgradeTo'>,
     { onEvent, signal }: { readonly onEvent: OnEvent; readonly signal: AbortSignal },
   ): Promise<OperationOutcome> {
     const { journal, clock, configTrouble } = this.#deps.ports;
     const held = holdOfStandstill(journal.state, clock.nowMs()) ?? configHold(await configTrouble?.());
     const still = flags.force ? undefined : held;
     const isList = await isListInFile(source, still, this.#deps, signal);
-    if (still !== undefined && !isList) return { kind: 'held-back', version: name, ...still };
+    if (still !== undefined && !isList) return { kind: 'deferred', version: name, ...still };
     const order = { version: { name }, by: 'file', source, ...flags, isList } as const;
     const waiting = await findWaitingBeside(order, this.#deps.ports, signal);
     const reboot = flags.reboot && waiting === undefined;
     const settled = await this.#settleFor({ ...flags, reboot, manual: true }, onEvent, signal);
     if (settled === undefined || settled.kind === 'installed') return this.#install(order, 'person', onEvent, signal);
     if (waiting === undefined || settled.kind === 'rolled-back') return settled;
-    throw new UpdateError('another-waits', `${name} was not installed: version ${waiting.name} waits for its boot`);
+    throw new UpdateError('update-pending', `${name} was not installed: version ${waiting.name} waits for its boot`);
   }
 
   async commit(onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
-    return commitByHand(this.#intervention(onEvent, signal), signal);
+    return commitManually(this.#intervention(onEvent, signal), signal);
   }
 
   async rollback(flags: InstallFlags, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
-    return rollBackByHand(flags, this.#intervention(onEvent, signal, flags), signal);
+    return rollBackManually(flags, this.#intervention(onEvent, signal, flags), signal);
   }
 
   async cancel(onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
-    return cancelByHand(this.#intervention(onEvent, signal), signal);
+    return cancelManually(this.#intervention(onEvent, signal), signal);
   }
 
-  #intervention(onEvent: OnEvent, signal: AbortSignal, { reboot = true }: Settling = {}): Intervention {
+  #intervention(onEvent: OnEvent, signal: AbortSignal, { reboot = true }: Settling = {}): ManualActionDeps {
     return {
       ports: { ...this.#ports(onEvent), rebootByHand: !reboot },
       settle: async () => this.settle(onEvent, signal, { reboot }),
@@ -198,15 +198,15 @@ export class Updater {
   async reboot(argument: string | undefined, signal: AbortSignal): Promise<void> {
     const onProgress = (): void => {};
     try {
-      await rebootForPerson(argument, this.#ports(onProgress, 'person'), signal);
+      await rebootManually(argument, this.#ports(onProgress, 'person'), signal);
     } catch (error) {
-      if (error instanceof UpdateError && error.code === 'vetoed') await this.deliver(onProgress, signal);
+      if (error instanceof UpdateError && error.code === 'hook-rejected') await this.deliver(onProgress, signal);
       throw error;
     }
   }
 
   /** What has to be armed before a reboot boots it. */
-  async findUnarmed(signal: AbortSignal): Promise<Unarmed | undefined> {
+  async findUnarmed(signal: AbortSignal): Promise<StagedUnarmed | undefined> {
     return findUnarmed(this.#deps.ports, signal);
   }
 
@@ -214,7 +214,7 @@ export class Updater {
   get rebootWait(): RebootWait | undefined {
     const { ports, settings, minuteOfDay } = this.#deps;
     const nowMs = ports.clock.nowMs();
-    return findRebootWait(ports.journal.state, settings.policy.rebootWindow, { nowMs, minuteOfDay: minuteOfDay() });
+    return findRebootDeferral(ports.journal.state, settings.policy.rebootWindow, { nowMs, minuteOfDay: minuteOfDay() });
   }
 
   /** How long the integrator's program, which wants to be asked later, is not asked. */
@@ -232,10 +232,10 @@ export class Updater {
   #ports(onEvent: OnEvent, asker: Asker = 'schedule'): UpdatePorts {
     const { ports, settings, minuteOfDay, hooks } = this.#deps;
     const { window, rebootWindow } = settings.policy;
-    const holdReboot = (): Hold | undefined =>
+    const holdReboot = (): Deferral | undefined =>
       asker === 'person' ? undefined : rebootHold(rebootWindow, minuteOfDay());
     const holdByWindow = rebootWindow === undefined ? () => windowHold(window, minuteOfDay()) : holdReboot;
-    const hold = (): Hold | undefined => holdOfAttempt(ports) ?? holdByWindow();
+    const hold = (): Deferral | undefined => holdOfAttempt(ports) ?? holdByWindow();
     const askHook = asker === 'person' ? hooks?.ask : hooks?.askInTurn;
     return { ...ports, onProgress: onEvent, hold, holdReboot, askHook, wantsHook: hooks?.wants };
   }
@@ -263,26 +263,26 @@ export class Updater {
     return { kind: 'rebooting', version, slot };
   }
 
-  async #install(order: InstallOrder, asker: Asker, onEvent: OnEvent, signal: AbortSignal): Promise<InstallOutcome> {
+  async #install(order: InstallRequest, asker: Asker, onEvent: OnEvent, signal: AbortSignal): Promise<InstallOutcome> {
     try {
       const outcome = await update(order, this.#ports(onEvent, asker), signal);
       if (outcome.kind === 'installed' || outcome.kind === 'rolled-back') await this.deliver(onEvent, signal);
       return outcome;
     } catch (error) {
-      if (error instanceof LinkMetered) return { kind: 'held-back', version: order.version.name, ...error.hold };
+      if (error instanceof MeteredError) return { kind: 'deferred', version: order.version.name, ...error.hold };
       if (error instanceof AgentError) await this.deliver(onEvent, signal);
       throw error;
     }
   }
 
   async #nothingToInstall(
-    { plan, isList }: { readonly plan: Nothing; readonly isList: Look['isList'] | undefined },
+    { plan, isList }: { readonly plan: Nothing; readonly isList: CheckResult['isList'] | undefined },
     onEvent: OnEvent,
     signal: AbortSignal,
   ): Promise<OperationOutcome> {
     const { installed } = this.journal.state;
     if (plan.kind === 'nothing-offered') return { kind: 'up-to-date', version: installed?.version.name ?? 'nothing' };
-    if (plan.kind === 'up-to-date') return isList === true ? { ...plan, list: true } : plan;
+    if (plan.kind === 'up-to-date') return isList === true ? { ...plan, trustList: true } : plan;
     await this.journal.append({ type: 'reconciled', versionId: plan.version.id, switchTo: true });
     await this.deliver(onEvent, signal);
     return { kind: 'up-to-date', version: plan.version.name };

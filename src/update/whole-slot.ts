@@ -1,12 +1,12 @@
-import type { UpdatePorts } from './choice/order.ts';
 import type { ReadPartition } from './evidence.ts';
-import { notWhole } from './evidence.ts';
+import { incompleteSlotError } from './evidence.ts';
 import type { PartitionRecord } from './journal/state.ts';
+import type { UpdatePorts } from './policy/install-request.ts';
 import type { PayloadOpening, PayloadWriter, SlotName, SlotsTarget, Target, WrittenPayload } from './ports.ts';
 import { otherSlot } from './slot.ts';
 
 /** A partition that a firmware leaves out, and how it comes to hold the same as that of the running slot. */
-export interface Completion {
+export interface PartitionCopy {
   readonly target: SlotsTarget;
   /** What the partition must hold. */
   readonly record: PartitionRecord;
@@ -23,17 +23,17 @@ type Ports = Pick<UpdatePorts, 'journal' | 'targets'>;
 /**
  * Promise `whole-slot`: plans what happens to the partitions of a slot that a firmware leaves out. The firmware belongs
  * to what runs beside it, so they must hold the same as in the running slot, and that must be what was verified. Throws
- * `slot-not-whole`; nothing is written here.
+ * `slot-incomplete`; nothing is written here.
  */
 export async function planCompletion(
   brought: Iterable<Target>,
   slot: SlotName,
   ports: Ports,
   signal: AbortSignal,
-): Promise<readonly Completion[]> {
+): Promise<readonly PartitionCopy[]> {
   const names = new Set(slotsTargets(brought).map(({ name }) => name));
   if (names.size === 0) return [];
-  const completions: Completion[] = [];
+  const completions: PartitionCopy[] = [];
   for (const target of slotsTargets(ports.targets.values())) {
     if (!names.has(target.name)) completions.push(await completionOf(target, slot, ports, signal));
   }
@@ -45,12 +45,13 @@ async function completionOf(
   slot: SlotName,
   ports: Ports,
   signal: AbortSignal,
-): Promise<Completion> {
+): Promise<PartitionCopy> {
   const running = otherSlot(slot);
   const { slots } = ports.journal.state;
   const record = slots[running].records[target.name];
   const lacks = `the firmware has nothing for ${target.name}, and`;
-  if (record === undefined) throw notWhole(slot, `${lacks} what that holds in slot ${running} was never verified`);
+  if (record === undefined)
+    throw incompleteSlotError(slot, `${lacks} what that holds in slot ${running} was never verified`);
   const held = slots[slot].records[target.name];
   if (held !== undefined && held.digest === record.digest && held.sizeBytes === record.sizeBytes) {
     const [read] = await readPartitions(slot, [target], ports, signal);
@@ -58,17 +59,20 @@ async function completionOf(
   }
   const found = await target.digestOf(running, record.sizeBytes, signal);
   if (found === record.digest) return { target, record, how: 'copy' };
-  throw notWhole(slot, `${lacks} in slot ${running} that is not ${record.version} any more, as it was verified`);
+  throw incompleteSlotError(
+    slot,
+    `${lacks} in slot ${running} that is not ${record.version} any more, as it was verified`,
+  );
 }
 
-export function openingOfCopy({ target: { name }, record }: Completion, slot: SlotName): PayloadOpening {
+export function openingOfCopy({ target: { name }, record }: PartitionCopy, slot: SlotName): PayloadOpening {
   const payload = { fileName: `${name} of slot ${otherSlot(slot)}`, target: { name } };
   return { payload, sizeBytes: record.sizeBytes, resumeAt: undefined };
 }
 
 /** Copies a partition from the running slot. Throws if that does not hold any more what it was found to hold. */
 export async function copyPartition(
-  { target, record }: Completion,
+  { target, record }: PartitionCopy,
   slot: SlotName,
   writer: PayloadWriter,
   signal: AbortSignal,
@@ -77,7 +81,7 @@ export async function copyPartition(
   await target.copyInto(writer, running, record.sizeBytes, signal);
   const written = await writer.finish(signal);
   if (written.digest !== record.digest) {
-    throw notWhole(slot, `${target.name} of slot ${running} changed while it was copied`);
+    throw incompleteSlotError(slot, `${target.name} of slot ${running} changed while it was copied`);
   }
   return written;
 }
@@ -98,19 +102,23 @@ export async function readPartitions(
     read.push({ target: target.name, recorded: record.digest, found });
   }
   const wrong = read.filter(({ recorded, found }) => recorded !== found).map(({ target }) => target);
-  if (wrong.length > 0) await journal.append({ type: 'records-refuted', slot, targets: wrong });
+  if (wrong.length > 0) await journal.append({ type: 'records-invalidated', slot, targets: wrong });
   return read;
 }
 
 /** What a slot is found to hold before a person goes back to it. */
-export interface FoundBefore {
+export interface PreviousSlotContents {
   readonly read: readonly ReadPartition[];
   /** Partitions that cannot be verified, and why. */
   readonly unverified: readonly string[];
 }
 
 /** Reads a slot again that ran before. Throws `not-verified` if a partition has changed that nothing writes to. */
-export async function findBefore(slot: SlotName, ports: Ports, signal: AbortSignal): Promise<FoundBefore> {
+export async function verifyPreviousSlot(
+  slot: SlotName,
+  ports: Ports,
+  signal: AbortSignal,
+): Promise<PreviousSlotContents> {
   const { records } = ports.journal.state.slots[slot];
   const unverified: string[] = [];
   const read: ReadPartition[] = [];

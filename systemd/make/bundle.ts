@@ -29,14 +29,14 @@ export const sheaves: readonly Sheaf[] = [
       'config/show-config.ts',
       'control/client/control-client.ts',
       'control/make-operations.ts',
-      'control/words/printable.ts',
+      'control/presentation/printable.ts',
       'system/log/pino-log.ts',
     ],
   },
   { file: 'engine.js', roots: ['daemon/local-agent.ts'] },
   {
     file: 'daemon.js',
-    roots: ['daemon/rounds/run-daemon.ts', 'system/processes/systemd-notify.ts', 'system/time/cron.ts'],
+    roots: ['daemon/cycles/run-daemon.ts', 'system/processes/systemd-notify.ts', 'system/time/cron.ts'],
   },
 ];
 

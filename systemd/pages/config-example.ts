@@ -66,8 +66,8 @@ const sensorExamples = `## \`agent sensors scan hwmon\` (thermal, iio, w1, seria
 #every = "5s"
 #source = { kind = "exec", command = ["/usr/lib/app/read-meter"] }
 #outputs = [
-#{ event = "power", pointer = "/power", over = "1m", keep = "mean" },
-#{ event = "alarm", pointer = "/alarm", class = "urgent" },
+#{ event = "power", pointer = "/power", aggregate_window = "1m", aggregate = "mean" },
+#{ event = "alarm", pointer = "/alarm", priority = "urgent" },
 #{ property = "meter_state", pointer = "/state" },
 #]
 `;
@@ -83,9 +83,9 @@ const watchExample = `## Example. A property that somebody sets at the service g
 #[[watch]]
 #id = "limits"
 #every = "1m"
-#into = { kind = "command", command = ["/usr/lib/app/apply-limits"], user = "app", timeout = "1m" }
-## Or: into = { kind = "file", path = "/run/limits.json" }
-## Or: into = { kind = "mqtt", url = "mqtts://127.0.0.1", ca_file = "/etc/thing-agent/broker-ca.pem", username = "gw", password_file = "/etc/thing-agent/mqtt-password", topic = "limits" }
+#output = { kind = "command", command = ["/usr/lib/app/apply-limits"], user = "app", timeout = "1m" }
+## Or: output = { kind = "file", path = "/run/limits.json" }
+## Or: output = { kind = "mqtt", url = "mqtts://127.0.0.1", ca_file = "/etc/thing-agent/broker-ca.pem", username = "gw", password_file = "/etc/thing-agent/mqtt-password", topic = "limits" }
 ## Instead of username and password_file, client_certificate_file and client_key_file.
 `;
 

@@ -78,13 +78,17 @@ const campaigns: readonly Campaign[] = [
   {
     name: 'tests-trixie',
     script: 'campaigns/full-tests.ts',
-    args: () => ['--only', 'test/promises/systemd'],
+    args: () => ['--only', 'test/guarantees/systemd'],
     environment: { TEST_DEBIAN: 'trixie' },
   },
-  { name: 'replay', script: 'rooms/telemetry/replay.ts', args: (_seed, scale) => [whole(1_000_000, scale)] },
+  {
+    name: 'replay',
+    script: 'unit-and-integration/telemetry/replay.ts',
+    args: (_seed, scale) => [whole(1_000_000, scale)],
+  },
   {
     name: 'replay-power-cuts',
-    script: 'rooms/telemetry/replay.ts',
+    script: 'unit-and-integration/telemetry/replay.ts',
     args: (_seed, scale) => ['--power-cuts', whole(1_000_000, scale)],
   },
 ];

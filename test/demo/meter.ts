@@ -3,8 +3,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 import type { Image } from '../../src/mcu/images/image.ts';
 import { readImage } from '../../src/mcu/images/read-image.ts';
-import { buildHello, SimulatedAvr } from '../stand-ins/boards/avr/simulated-avr.ts';
-import { writeIntelHex } from '../stand-ins/boards/write-intel-hex.ts';
+import { buildHello, SimulatedAvr } from '../fakes/boards/avr/simulated-avr.ts';
+import { writeIntelHex } from '../fakes/boards/write-intel-hex.ts';
 
 /** In the middle of the application. */
 const cutAddress = 0x200;

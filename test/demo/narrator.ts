@@ -1,6 +1,6 @@
 import process from 'node:process';
 
-import { phaseTitles } from '../../src/control/words/phases.ts';
+import { phaseTitles } from '../../src/control/presentation/phases.ts';
 
 const { stdout } = process;
 const colours = stdout.isTTY && process.env['NO_COLOR'] === undefined;

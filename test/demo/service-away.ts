@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
-import type { FileGateway } from '../stand-ins/machine/file-gateway.ts';
-import type { StandIn } from '../stand-ins/service/stand-in.ts';
+import type { FileGateway } from '../fakes/machine/file-gateway.ts';
+import type { StandIn } from '../fakes/service/stand-in.ts';
 import { narrator } from './narrator.ts';
 
 const lookMs = 250;
@@ -34,7 +34,7 @@ export async function serviceAway({ service, gateway, technician }: Stage, signa
   narrator.tell('── the service is gone ── the sensor goes on, and its points wait');
   const arrived = temperatures(service).length;
   while ((await pointsWaiting(gateway)) < manyPoints) await delay(lookMs, undefined, { signal });
-  await technician('spool', 'status');
+  await technician('queue', 'status');
   const waiting = await pointsWaiting(gateway);
 
   service.clearFaults();
@@ -56,7 +56,7 @@ function described(service: StandIn): string {
 }
 
 async function pointsWaiting(gateway: FileGateway): Promise<number> {
-  const { spool } = (await gateway.json('spool', 'status')) as {
+  const { spool } = (await gateway.json('queue', 'status')) as {
     readonly spool: { readonly pointsInMemory: number; readonly pointsOnDisk: number };
   };
   return spool.pointsInMemory + spool.pointsOnDisk;

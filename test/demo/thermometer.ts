@@ -23,7 +23,7 @@ export class Thermometer implements Disposable {
   get toml(): string {
     return `[telemetry]
 gather = "500ms"
-group = "2s"
+write_interval = "2s"
 
 [[sensors]]
 event = "temperature"

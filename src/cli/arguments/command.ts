@@ -51,12 +51,12 @@ export const generalOptions: readonly OptionName[] = [...commonOptions, 'version
 /** Headings of `agent --help`, in this order. */
 export const commandGroups = [
   'Update',
-  'Look',
+  'Inspect',
   'Boards',
-  'Service',
+  'Service and measurements',
   'Configuration',
   'Daemon',
-  'Release machine',
+  'Release tools',
 ] as const;
 
 export type CommandGroup = (typeof commandGroups)[number];
@@ -84,11 +84,11 @@ export interface Command {
    * Resolves with the exit code; throws Misuse. It imports packages only when it needs them, since a start on a small
    * board takes long.
    */
-  readonly run: (typed: Typed, context: CliContext) => Promise<number>;
+  readonly run: (typed: ParsedCommand, context: CliContext) => Promise<number>;
 }
 
 /** What a person typed with a command: as many operands as the command names, and its options. */
-export interface Typed {
+export interface ParsedCommand {
   readonly operands: readonly string[];
   readonly flags: ReadonlySet<OptionName>;
   readonly values: ReadonlyMap<OptionName, string>;
@@ -96,7 +96,7 @@ export interface Typed {
 }
 
 /** What a person typed has the form of the command, but its values do not fit together. */
-export class Misuse extends Error {
+export class ArgumentError extends Error {
   override readonly name = 'Misuse';
 }
 
@@ -104,11 +104,11 @@ export class Misuse extends Error {
 export interface ParsedArguments {
   readonly configFile: string | undefined;
   readonly json: boolean;
-  readonly wanted: Wanted;
+  readonly wanted: Invocation;
 }
 
-export type Wanted =
-  | { readonly kind: 'command'; readonly command: Command; readonly typed: Typed }
+export type Invocation =
+  | { readonly kind: 'command'; readonly command: Command; readonly typed: ParsedCommand }
   | { readonly kind: 'help'; readonly command: Command | undefined; readonly group?: readonly Command[] }
   | { readonly kind: 'version' }
   | UsageError;

@@ -1,18 +1,18 @@
 import { commandTable } from '../commands/command-table.ts';
 import { commonOptions } from './command.ts';
-import type { Command, OptionName, ParsedArguments, UsageError, Wanted } from './command.ts';
+import type { Command, OptionName, ParsedArguments, UsageError, Invocation } from './command.ts';
 import { readOptions, type TypedArguments } from './read-options.ts';
-import { strayOption, unknownCommand, usageError } from './usage-error.ts';
+import { misplacedOption, unknownCommand, usageError } from './usage-error.ts';
 
 /** Turns the arguments into a command. Never throws: wrong arguments yield a `usage-error`. */
 export function parseArguments(args: readonly string[]): ParsedArguments {
   const typed = readOptions(args);
   if (typed.kind === 'usage-error') return { configFile: undefined, json: args.includes('--json'), wanted: typed };
   const { flags, values } = typed;
-  return { configFile: values.get('config'), json: flags.has('json'), wanted: whatIsWanted(typed) };
+  return { configFile: values.get('config'), json: flags.has('json'), wanted: parseInvocation(typed) };
 }
 
-function whatIsWanted(typed: TypedArguments): Wanted {
+function parseInvocation(typed: TypedArguments): Invocation {
   const { flags } = typed;
   if (flags.has('version')) return { kind: 'version' };
   const words = flags.has('update-now') ? ['--update-now', ...typed.words] : typed.words;
@@ -28,7 +28,7 @@ function commandOf(words: readonly string[]): Command | undefined {
 }
 
 /** Help for a command, for a group such as `mcu`, or for everything. */
-function helpFor(words: readonly string[]): Wanted {
+function helpFor(words: readonly string[]): Invocation {
   const [first, second] = words;
   const command = commandOf(words) ?? commandOf(words.map((word) => word.replace(/^update-now$/, '--update-now')));
   if (command !== undefined || first === undefined) return { kind: 'help', command };
@@ -40,27 +40,27 @@ function helpFor(words: readonly string[]): Wanted {
   return { kind: 'help', command: undefined, group };
 }
 
-function withoutCommand(typed: TypedArguments): Wanted {
-  const stray = strayAmong(typed, []);
-  if (stray !== undefined) return strayOption(stray, undefined);
+function withoutCommand(typed: TypedArguments): Invocation {
+  const stray = findMisplacedOption(typed, []);
+  if (stray !== undefined) return misplacedOption(stray, undefined);
   if (typed.values.has('config')) return usageError('--config goes with a command, such as status, and there is none');
   return { kind: 'help', command: undefined };
 }
 
-function fill(command: Command, operands: readonly string[], typed: TypedArguments): Wanted {
-  const stray = strayAmong(typed, command.options);
-  if (stray !== undefined) return strayOption(stray, command);
+function fill(command: Command, operands: readonly string[], typed: TypedArguments): Invocation {
+  const stray = findMisplacedOption(typed, command.options);
+  if (stray !== undefined) return misplacedOption(stray, command);
   const { flags, values } = typed;
   const whole = { operands, flags, values, json: flags.has('json') };
-  return misfit(command, operands) ?? { kind: 'command', command, typed: whole };
+  return findArgumentMismatch(command, operands) ?? { kind: 'command', command, typed: whole };
 }
 
-function strayAmong({ flags, values }: TypedArguments, own: readonly OptionName[]): OptionName | undefined {
+function findMisplacedOption({ flags, values }: TypedArguments, own: readonly OptionName[]): OptionName | undefined {
   const known = new Set<OptionName>([...own, ...commonOptions, 'update-now']);
   return [...flags, ...values.keys()].find((name) => !known.has(name));
 }
 
-function misfit(command: Command, operands: readonly string[]): UsageError | undefined {
+function findArgumentMismatch(command: Command, operands: readonly string[]): UsageError | undefined {
   const missing = command.operands[operands.length];
   if (missing !== undefined && !missing.startsWith('['))
     return usageError(`${command.name}: ${missing} is missing`, command);

@@ -21,7 +21,12 @@ const parseOptions = Object.fromEntries(
 
 /** Separates options, which may stand anywhere, from words. A negative number is a word. */
 export function readOptions(args: readonly string[]): TypedArguments | UsageError {
-  const { tokens } = parseArgs({ args: args.map(guardNumber), options: parseOptions, strict: false, tokens: true });
+  const { tokens } = parseArgs({
+    args: args.map(protectNegativeNumber),
+    options: parseOptions,
+    strict: false,
+    tokens: true,
+  });
   const words: string[] = [];
   const flags = new Set<OptionName>();
   const values = new Map<OptionName, string>();
@@ -48,7 +53,7 @@ function nextWord(args: readonly string[], index: number): string | undefined {
 }
 
 /** A space before a negative number keeps parseArgs from reading it as options. */
-function guardNumber(argument: string): string {
+function protectNegativeNumber(argument: string): string {
   return /^-\.?\d/.test(argument) ? ` ${argument}` : argument;
 }
 

@@ -15,7 +15,7 @@ export function unknownOption(rawName: string): UsageError {
 }
 
 /** The option exists, but belongs to other commands. */
-export function strayOption(name: OptionName, command: Command | undefined): UsageError {
+export function misplacedOption(name: OptionName, command: Command | undefined): UsageError {
   const owners = commandTable.filter(({ options }) => options.includes(name)).map((owner) => owner.name);
   return usageError(`--${name} goes with ${owners.join(', ')}`, command);
 }

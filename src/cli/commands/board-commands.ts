@@ -1,14 +1,14 @@
 import type { InputOf } from '../../control/operations.ts';
-import { describePlan, describeProbe } from '../../control/words/rows/board-rows.ts';
+import { describePlan, describeProbe } from '../../control/presentation/rows/board-rows.ts';
 import { throughDaemon } from '../arguments/command.ts';
-import type { Command, Typed } from '../arguments/command.ts';
+import type { Command, ParsedCommand } from '../arguments/command.ts';
 import type { CliContext } from '../context.ts';
 import { renderBoards } from '../screen/pages/render-rows.ts';
 import { follow } from './follow.ts';
-import type { FollowedWork } from './follow.ts';
+import type { FollowedOperation } from './follow.ts';
 import { wholePath } from './named-file.ts';
-import { sentence, tell } from './tell.ts';
-import { withAgent, withLook } from './with-agent.ts';
+import { singleParagraph, printResult } from './print.ts';
+import { withAgent, withReadOnlyAgent } from './with-agent.ts';
 
 export const boardCommands: readonly Command[] = [
   {
@@ -63,18 +63,18 @@ export const boardCommands: readonly Command[] = [
   },
 ];
 
-async function listBoards(typed: Typed, context: CliContext): Promise<number> {
-  const { boards } = await withLook(context, (agent) => agent.boards({}, context.signal));
-  return tell({ boards }, (page) => renderBoards(boards, page), typed, context);
+async function listBoards(typed: ParsedCommand, context: CliContext): Promise<number> {
+  const { boards } = await withReadOnlyAgent(context, (agent) => agent.boards({}, context.signal));
+  return printResult({ boards }, (page) => renderBoards(boards, page), typed, context);
 }
 
-async function probeBoard(typed: Typed, context: CliContext): Promise<number> {
+async function probeBoard(typed: ParsedCommand, context: CliContext): Promise<number> {
   const [board = ''] = typed.operands;
   const found = await withAgent(context, (agent) => agent.probeBoard({ board }, context.signal));
-  return tell(found, sentence(describeProbe(found)), typed, context);
+  return printResult(found, singleParagraph(describeProbe(found)), typed, context);
 }
 
-async function flashBoard(typed: Typed, context: CliContext): Promise<number> {
+async function flashBoard(typed: ParsedCommand, context: CliContext): Promise<number> {
   if (typed.flags.has('plan')) return planBoard(typed, context);
   const input = flashInput(typed, context);
   await using file = await context.openFile(input.path);
@@ -82,11 +82,11 @@ async function flashBoard(typed: Typed, context: CliContext): Promise<number> {
     begin: (agent, onEvent) => agent.flash({ ...input, file }, onEvent, context.signal),
     isByHand: true,
     file,
-  } satisfies FollowedWork;
+  } satisfies FollowedOperation;
   return await follow(work, typed, context);
 }
 
-function flashInput(typed: Typed, context: CliContext): Omit<InputOf<'flash'>, 'file'> {
+function flashInput(typed: ParsedCommand, context: CliContext): Omit<InputOf<'flash'>, 'file'> {
   return {
     ...boardAndFile(typed, context),
     ...(typed.flags.has('allow-downgrade') && { allowDowngrade: true }),
@@ -94,14 +94,14 @@ function flashInput(typed: Typed, context: CliContext): Omit<InputOf<'flash'>, '
   };
 }
 
-async function planBoard(typed: Typed, context: CliContext): Promise<number> {
+async function planBoard(typed: ParsedCommand, context: CliContext): Promise<number> {
   const input = boardAndFile(typed, context);
   await using file = await context.openFile(input.path);
   const plan = await withAgent(context, (agent) => agent.planBoard({ ...input, file }, context.signal));
-  return tell(plan, sentence(describePlan(plan)), typed, context);
+  return printResult(plan, singleParagraph(describePlan(plan)), typed, context);
 }
 
-async function restoreBoard(typed: Typed, context: CliContext): Promise<number> {
+async function restoreBoard(typed: ParsedCommand, context: CliContext): Promise<number> {
   const [board = ''] = typed.operands;
   return follow(
     { begin: (agent, onEvent) => agent.restore({ board }, onEvent, context.signal), isByHand: true },
@@ -110,14 +110,14 @@ async function restoreBoard(typed: Typed, context: CliContext): Promise<number> 
   );
 }
 
-async function resetBoard(typed: Typed, context: CliContext): Promise<number> {
+async function resetBoard(typed: ParsedCommand, context: CliContext): Promise<number> {
   const [board = ''] = typed.operands;
   await withAgent(context, (agent) => agent.resetBoard({ board }, context.signal));
-  return tell({ name: board, restarted: true }, sentence(`Restarted: ${board}.`), typed, context);
+  return printResult({ name: board, restarted: true }, singleParagraph(`Restarted: ${board}.`), typed, context);
 }
 
 function boardAndFile(
-  { operands: [board = '', file = ''] }: Typed,
+  { operands: [board = '', file = ''] }: ParsedCommand,
   context: CliContext,
 ): { readonly board: string; readonly path: string } {
   return { board, path: wholePath(file, context) };

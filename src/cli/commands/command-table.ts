@@ -2,7 +2,7 @@ import type { Command } from '../arguments/command.ts';
 import { artifactCommands } from './artifact-commands.ts';
 import { boardCommands } from './board-commands.ts';
 import { configCommands } from './config-commands.ts';
-import { lookCommands } from './look-commands.ts';
+import { inspectCommands } from './inspect-commands.ts';
 import { programCommands } from './program-commands.ts';
 import { reportCommand } from './report-command.ts';
 import { scanCommand } from './sensors/scan-command.ts';
@@ -25,7 +25,7 @@ const daemonCommands: readonly Command[] = [
 
 export const commandTable: readonly Command[] = [
   ...updateCommands,
-  ...lookCommands,
+  ...inspectCommands,
   reportCommand,
   ...programCommands,
   ...boardCommands,

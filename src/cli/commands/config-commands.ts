@@ -2,13 +2,13 @@ import { ConfigError, describeProblem } from '../../config/errors.ts';
 import type { StatusReport } from '../../control/reports.ts';
 import { exitCodes } from '../../system/errors.ts';
 import { printable, printableJson } from '../../system/log/printable.ts';
-import type { Command, Typed } from '../arguments/command.ts';
-import type { CheckPlace, CliContext } from '../context.ts';
+import type { Command, ParsedCommand } from '../arguments/command.ts';
+import type { CheckLocation, CliContext } from '../context.ts';
 import { renderParagraph } from '../screen/layout.ts';
 import type { Page } from '../screen/page.ts';
 import { wholePath } from './named-file.ts';
-import { tell } from './tell.ts';
-import { withLook } from './with-agent.ts';
+import { printResult } from './print.ts';
+import { withReadOnlyAgent } from './with-agent.ts';
 
 export const configCommands: readonly Command[] = [
   {
@@ -44,30 +44,30 @@ export const configCommands: readonly Command[] = [
     run: showSchema,
   },
   {
-    name: 'page',
+    name: 'web',
     operands: [],
     options: [],
-    group: 'Look',
+    group: 'Inspect',
     summary: 'where the page for a browser is served',
     details: ['Ends with 70 where the configuration wants one, and nobody serves it.'],
-    run: tellOfPage,
+    run: describeWebUi,
   },
 ];
 
 /** Prints every problem of the configuration, not only the first one. */
-async function checkConfig(typed: Typed, context: CliContext): Promise<number> {
+async function checkConfig(typed: ParsedCommand, context: CliContext): Promise<number> {
   const around = placeOf(typed, context);
   try {
     const { path, warnings } = await context.config.check(around);
     const lines = [`${path} is valid.`, ...warnings.map((warning) => `Warning: ${warning}`)];
-    return tell({ valid: true, path, warnings }, paragraphs(lines), typed, context);
+    return printResult({ valid: true, path, warnings }, paragraphs(lines), typed, context);
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
-    return tellProblems(error, typed, context);
+    return printProblems(error, typed, context);
   }
 }
 
-function placeOf({ values, flags }: Typed, context: CliContext): CheckPlace {
+function placeOf({ values, flags }: ParsedCommand, context: CliContext): CheckLocation {
   const named = values.get('root');
   const root = named === undefined ? undefined : wholePath(named, context);
   if (flags.has('offline')) return { kind: 'none', root };
@@ -75,33 +75,33 @@ function placeOf({ values, flags }: Typed, context: CliContext): CheckPlace {
 }
 
 /** Prints all problems. Returns the exit code. */
-export function tellProblems(
+export function printProblems(
   { path, problems, omitted, code, advice }: ConfigError,
-  typed: Typed,
+  typed: ParsedCommand,
   context: CliContext,
 ): number {
   const lines = problems.map((problem) => describeProblem(path, problem));
   if (omitted > 0) lines.push(`and ${omitted} more`);
   if (advice !== undefined) lines.push(`What to do: ${advice} (${code})`);
-  tell({ valid: false, path, problems, omitted, code, advice }, paragraphs(lines), typed, context);
+  printResult({ valid: false, path, problems, omitted, code, advice }, paragraphs(lines), typed, context);
   return exitCodes.configuration;
 }
 
-async function showConfig(typed: Typed, context: CliContext): Promise<number> {
+async function showConfig(typed: ParsedCommand, context: CliContext): Promise<number> {
   const { text, value } = await context.config.show();
-  return tell(value, () => `${text.trimEnd().split('\n').map(printable).join('\n')}\n`, typed, context);
+  return printResult(value, () => `${text.trimEnd().split('\n').map(printable).join('\n')}\n`, typed, context);
 }
 
-async function showSchema(typed: Typed, context: CliContext): Promise<number> {
+async function showSchema(typed: ParsedCommand, context: CliContext): Promise<number> {
   const schema = await context.config.schema();
-  return tell(schema, () => `${printableJson(schema, 2)}\n`, typed, context);
+  return printResult(schema, () => `${printableJson(schema, 2)}\n`, typed, context);
 }
 
 function paragraphs(lines: readonly string[]): (page: Page) => string {
   return (page) => lines.map((line) => renderParagraph(line, page)).join('');
 }
 
-/** The settings of `[page]` as they stand in the file. */
+/** The settings of `[web]` as they stand in the file. */
 interface PageTable {
   readonly listen?: string | undefined;
   readonly isTls: boolean;
@@ -111,13 +111,13 @@ interface PageTable {
 }
 
 /** Tells where the page is, and whether a daemon serves it. */
-async function tellOfPage(typed: Typed, context: CliContext): Promise<number> {
+async function describeWebUi(typed: ParsedCommand, context: CliContext): Promise<number> {
   const table = tableOf((await context.config.show()).value);
   const { listen, operate } = table;
   if (listen === undefined) return answer(typed, context, { served: false }, [off]);
   const urls = listen.startsWith('/') ? [] : await urlsOf(listen, table);
   const [url] = urls;
-  const status = await withLook(context, (agent) => agent.status({}, context.signal));
+  const status = await withReadOnlyAgent(context, (agent) => agent.status({}, context.signal));
   const problem = problemOf(status);
   const where = `The page: ${url === undefined ? `HTTP on the Unix socket ${listen}` : urls.join(', ')}`;
   const may = operate ? 'It shows this gateway, and operates it.' : 'It shows this gateway; it operates nothing.';
@@ -136,15 +136,15 @@ async function urlsOf(listen: string, { isTls, hosts }: PageTable): Promise<read
 }
 
 const off =
-  'No page is served. It is turned on by [page] listen = "127.0.0.1:8077" in the configuration, and systemctl reload thing-agent.';
+  'No page is served. It is turned on by [web] listen = "127.0.0.1:8077" in the configuration, and systemctl reload thing-agent.';
 
 function problemOf({ daemon, warnings }: StatusReport): string | undefined {
   if (!daemon) return 'No daemon answers, so nobody serves it: systemctl start thing-agent';
   return warnings.find((warning) => warning.startsWith('the page is not served'));
 }
 
-function answer(typed: Typed, context: CliContext, value: object, lines: readonly string[]): number {
-  return tell(value, paragraphs(lines), typed, context);
+function answer(typed: ParsedCommand, context: CliContext, value: object, lines: readonly string[]): number {
+  return printResult(value, paragraphs(lines), typed, context);
 }
 
 function tableOf(config: unknown): PageTable {

@@ -1,21 +1,21 @@
 import type { OnEvent, OperationOutcome } from '../../control/events.ts';
-import { adviceForHalfWritten } from '../../control/half-written.ts';
 import type { AgentOperations } from '../../control/operations.ts';
+import { partialFlashAdvice } from '../../control/partial-flash.ts';
 import { exitCodes } from '../../system/errors.ts';
 import type { OpenedFile } from '../../system/files/opened-file.ts';
-import type { Typed } from '../arguments/command.ts';
+import type { ParsedCommand } from '../arguments/command.ts';
 import type { CliContext } from '../context.ts';
-import { Detached, LeftHalfWritten } from '../interruption.ts';
+import { DetachedError, PartialFlashError } from '../interruption.ts';
 import { renderParagraph } from '../screen/layout.ts';
 import { pageFor } from '../screen/page.ts';
 import { renderOutcome } from '../screen/pages/render-reports.ts';
 import { openProgressView } from '../screen/progress-view.ts';
-import { followThroughExchange } from './self-update.ts';
-import { tell } from './tell.ts';
+import { printResult } from './print.ts';
+import { followAcrossUpgrade } from './self-update.ts';
 import { withAgent } from './with-agent.ts';
 
 /** A long operation that is shown while it runs. */
-export interface FollowedWork {
+export interface FollowedOperation {
   readonly begin: (agent: AgentOperations, onEvent: OnEvent) => Promise<OperationOutcome>;
   /** True if only a person finishes a board that an interruption leaves half written. */
   readonly isByHand?: boolean;
@@ -26,20 +26,20 @@ export interface FollowedWork {
 }
 
 /** Runs a long operation, shows it, and tells how it ended; resolves with the exit code. */
-export async function follow(work: FollowedWork, typed: Typed, context: CliContext): Promise<number> {
+export async function follow(work: FollowedOperation, typed: ParsedCommand, context: CliContext): Promise<number> {
   const outcome = await run(work, typed.json, context);
   const value = { kind: 'result', outcome };
-  const exitCode = tell(value, (page) => renderOutcome(outcome, typed.flags.has('force'), page), typed, context);
-  if (outcome.kind === 'held-back') return exitCodes.refused;
-  return goesBack(outcome) && work.isRollback !== true ? exitCodes.failed : exitCode;
+  const exitCode = printResult(value, (page) => renderOutcome(outcome, typed.flags.has('force'), page), typed, context);
+  if (outcome.kind === 'deferred') return exitCodes.refused;
+  return isRollback(outcome) && work.isRollback !== true ? exitCodes.failed : exitCode;
 }
 
-function goesBack(outcome: OperationOutcome): boolean {
+function isRollback(outcome: OperationOutcome): boolean {
   return outcome.kind === 'rolled-back' || (outcome.kind === 'rebooting' && outcome.goesBack === true);
 }
 
 async function run(
-  { begin, file, isByHand = false }: FollowedWork,
+  { begin, file, isByHand = false }: FollowedOperation,
   json: boolean,
   context: CliContext,
 ): Promise<OperationOutcome> {
@@ -47,11 +47,11 @@ async function run(
     await using view = openProgressView(context, json);
     try {
       if (worker === 'daemon') {
-        const onWait = (): void => sayWaiting(json, context);
+        const onWait = (): void => printWaitHint(json, context);
         const beginAt = async (onEvent: OnEvent): Promise<OperationOutcome> => begin(agent, onEvent);
-        return await followThroughExchange(beginAt, view.show, agent, { context, onWait });
+        return await followAcrossUpgrade(beginAt, view.show, agent, { context, onWait });
       }
-      using guard = guardWriting(context);
+      using guard = confirmInterrupt(context);
       return await begin(agent, (event) => {
         guard.note(event);
         view.show(event);
@@ -59,20 +59,20 @@ async function run(
     } catch (error) {
       if (error !== context.signal.reason) throw error;
       if (worker === 'daemon' && file?.isRead === false) throw error;
-      if (worker === 'daemon') throw new Detached();
-      throw (await leftBehind(agent, isByHand)) ?? error;
+      if (worker === 'daemon') throw new DetachedError();
+      throw (await partialFlashError(agent, isByHand)) ?? error;
     }
   });
 }
 
 /** Says what a person waits for, and that nobody has to. */
-function sayWaiting(json: boolean, context: CliContext): void {
+function printWaitHint(json: boolean, context: CliContext): void {
   const text = 'the agent itself is exchanged; this waits for the new one';
   if (!json) context.err.write(renderParagraph(text, pageFor(context.err, context)));
 }
 
 /** Makes Ctrl-C ask first while a board is being written: no daemon would finish the board. */
-function guardWriting(context: CliContext): Disposable & { readonly note: OnEvent } {
+function confirmInterrupt(context: CliContext): Disposable & { readonly note: OnEvent } {
   let board: string | undefined;
   let isAsked = false;
   const guard = context.guard(() => {
@@ -93,13 +93,13 @@ function guardWriting(context: CliContext): Disposable & { readonly note: OnEven
 const maxLookMs = 5_000;
 
 /** The error that tells of half-written boards; undefined: there are none, and the interruption itself is told. */
-async function leftBehind(agent: AgentOperations, isByHand: boolean): Promise<LeftHalfWritten | undefined> {
+async function partialFlashError(agent: AgentOperations, isByHand: boolean): Promise<PartialFlashError | undefined> {
   const { boards } = await agent.boards({}, AbortSignal.timeout(maxLookMs));
   const half = boards.filter(({ writing }) => writing !== undefined);
   const [first] = half;
   if (first === undefined) return undefined;
-  const advice = isByHand ? adviceForHalfWritten(first) : 'agent --update-now goes on with it';
-  return new LeftHalfWritten(
+  const advice = isByHand ? partialFlashAdvice(first) : 'agent --update-now goes on with it';
+  return new PartialFlashError(
     half.map(({ name }) => name),
     advice,
   );

@@ -1,11 +1,11 @@
 import { isAbsolute, resolve } from 'node:path';
 
-import { Misuse } from '../arguments/command.ts';
+import { ArgumentError } from '../arguments/command.ts';
 import type { CliContext } from '../context.ts';
 
 /** The whole path of a file that was typed. Throws Misuse if it is relative to a directory that is gone. */
 export function wholePath(file: string, { directory }: Pick<CliContext, 'directory'>): string {
   if (directory === undefined && !isAbsolute(file))
-    throw new Misuse(`the working directory is gone, in which ${file} was looked for; cd to one that exists`);
+    throw new ArgumentError(`the working directory is gone, in which ${file} was looked for; cd to one that exists`);
   return resolve(directory ?? '/', file);
 }

@@ -1,12 +1,12 @@
 import { AgentError, describeError, exitCodes, systemErrorCode } from '../../system/errors.ts';
 import { printableJson } from '../../system/log/printable.ts';
-import { Misuse } from '../arguments/command.ts';
-import type { Command, Typed } from '../arguments/command.ts';
+import { ArgumentError } from '../arguments/command.ts';
+import type { Command, ParsedCommand } from '../arguments/command.ts';
 import type { CliContext } from '../context.ts';
 import { CliError } from '../errors.ts';
 import { wholePath } from './named-file.ts';
-import { tell } from './tell.ts';
-import { withLook } from './with-agent.ts';
+import { printResult } from './print.ts';
+import { withReadOnlyAgent } from './with-agent.ts';
 
 /** Commands whose output other programs read. */
 export const programCommands: readonly Command[] = [
@@ -14,7 +14,7 @@ export const programCommands: readonly Command[] = [
     name: 'metrics',
     operands: [],
     options: ['textfile'],
-    group: 'Look',
+    group: 'Inspect',
     summary: 'status and history in numbers, for monitoring',
     details: [
       'As OpenMetrics 1.0.0, which the running daemon also answers at /metrics of its sockets. Never refused, whoever is at work.',
@@ -35,21 +35,21 @@ export const programCommands: readonly Command[] = [
   },
 ];
 
-async function api(typed: Typed, context: CliContext): Promise<number> {
+async function api(typed: ParsedCommand, context: CliContext): Promise<number> {
   const { openApi } = await import('../../control/api/openapi.ts');
   const document = openApi(context.version);
-  return tell(document, () => `${printableJson(document, 2)}\n`, typed, context);
+  return printResult(document, () => `${printableJson(document, 2)}\n`, typed, context);
 }
 
-async function metrics(typed: Typed, context: CliContext): Promise<number> {
+async function metrics(typed: ParsedCommand, context: CliContext): Promise<number> {
   const file = typed.values.get('textfile');
   if (file !== undefined && !file.endsWith('.prom')) {
-    throw new Misuse(`--textfile ${file}: node_exporter reads only what ends with .prom`);
+    throw new ArgumentError(`--textfile ${file}: node_exporter reads only what ends with .prom`);
   }
   const { agentMetrics } = await import('../../control/metrics/agent-metrics.ts');
   const { openMetrics, prometheusText } = await import('../../control/metrics/render-metrics.ts');
-  const families = await withLook(context, (agent) => agentMetrics(agent, context.signal));
-  if (file === undefined) return tell(families, () => openMetrics(families), typed, context);
+  const families = await withReadOnlyAgent(context, (agent) => agentMetrics(agent, context.signal));
+  if (file === undefined) return printResult(families, () => openMetrics(families), typed, context);
   await publish(wholePath(file, context), prometheusText(families));
   return exitCodes.done;
 }

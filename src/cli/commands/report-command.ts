@@ -2,24 +2,24 @@ import { stat } from 'node:fs/promises';
 import { basename, dirname } from 'node:path';
 
 import type { AgentOperations } from '../../control/operations.ts';
-import { bytes } from '../../control/words/bytes.ts';
+import { formatBytes } from '../../control/presentation/bytes.ts';
 import { AgentError, describeError, systemErrorCode } from '../../system/errors.ts';
-import { NewFileError, refusePlace, writeNewFile } from '../../system/files/new-file.ts';
-import { Misuse } from '../arguments/command.ts';
-import type { Command, Typed } from '../arguments/command.ts';
+import { NewFileError, rejectExisting, writeNewFile } from '../../system/files/new-file.ts';
+import { ArgumentError } from '../arguments/command.ts';
+import type { Command, ParsedCommand } from '../arguments/command.ts';
 import type { CliContext, Support } from '../context.ts';
 import { CliError } from '../errors.ts';
-import type { Gathered } from '../report/gather.ts';
 import { renderParagraph } from '../screen/layout.ts';
+import type { CollectedFiles } from '../support-bundle/gather.ts';
 import { wholePath } from './named-file.ts';
-import { tell } from './tell.ts';
-import { withLook } from './with-agent.ts';
+import { printResult } from './print.ts';
+import { withReadOnlyAgent } from './with-agent.ts';
 
 export const reportCommand: Command = {
-  name: 'report',
+  name: 'support-bundle',
   operands: ['FILE'],
   options: ['overwrite'],
-  group: 'Look',
+  group: 'Inspect',
   summary: 'pack what a supporter needs, without secrets',
   details: [
     'FILE ends with .tar.gz. In it: status, doctor, configuration, journal, history, logs, versions, mounts, boot environment, and ' +
@@ -37,31 +37,31 @@ interface Output {
   readonly mayReplace: boolean;
 }
 
-async function report(typed: Typed, context: CliContext): Promise<number> {
+async function report(typed: ParsedCommand, context: CliContext): Promise<number> {
   const output = outputOf(typed, context);
   const support = await context.support();
   await asOutput(output, async () => refuseOutput(output, support));
   const gathered = await gatherAll(support, context);
   const sizeBytes = await asOutput(output, async () => write(output, gathered, context));
   const { value, lines } = describe(output.path, sizeBytes, gathered);
-  return tell(value, (page) => lines.map((line) => renderParagraph(line, page)).join(''), typed, context);
+  return printResult(value, (page) => lines.map((line) => renderParagraph(line, page)).join(''), typed, context);
 }
 
-function outputOf({ operands, flags }: Typed, context: CliContext): Output {
+function outputOf({ operands, flags }: ParsedCommand, context: CliContext): Output {
   const [named = ''] = operands;
   const ending = /\.(?:tar\.gz|tgz)$/.exec(named)?.[0];
-  if (ending === undefined) throw new Misuse(`${named} does not end with .tar.gz`);
+  if (ending === undefined) throw new ArgumentError(`${named} does not end with .tar.gz`);
   const path = wholePath(named, context);
   return { path, folder: basename(path, ending), mayReplace: flags.has('overwrite') };
 }
 
-async function gatherAll(support: Support, context: CliContext): Promise<Gathered> {
-  const { gather } = await import('../report/gather.ts');
-  const { parts } = await import('../report/parts.ts');
+async function gatherAll(support: Support, context: CliContext): Promise<CollectedFiles> {
+  const { collect } = await import('../support-bundle/gather.ts');
+  const { parts } = await import('../support-bundle/parts.ts');
   const { Redactor } = await import('../../system/log/redactor.ts');
   const redactor = new Redactor(support.secrets);
   return withAgentOrReason(context, async (agent) =>
-    gather(parts, { agent, support, context }, redactor, context.signal),
+    collect(parts, { agent, support, context }, redactor, context.signal),
   );
 }
 
@@ -74,7 +74,7 @@ async function withAgentOrReason<T>(
 ): Promise<T> {
   let begun = false;
   try {
-    return await withLook(context, async (agent) => {
+    return await withReadOnlyAgent(context, async (agent) => {
       begun = true;
       return work(agent);
     });
@@ -86,14 +86,14 @@ async function withAgentOrReason<T>(
 
 async function write(
   { path, folder, mayReplace }: Output,
-  gathered: Gathered,
+  gathered: CollectedFiles,
   { version, clock }: CliContext,
 ): Promise<number> {
-  const { packInto, readme } = await import('../report/pack.ts');
+  const { writeArchive, readme } = await import('../support-bundle/pack.ts');
   const at = new Date(clock.nowMs());
   const text = readme({ ...gathered, version, at: at.toISOString() });
   const files = [{ file: 'README.txt', bytes: Buffer.from(text) }, ...gathered.files];
-  return packInto(folder, files, at, async (chunks) => writeNewFile(path, chunks, mayReplace));
+  return writeArchive(folder, files, at, async (chunks) => writeNewFile(path, chunks, mayReplace));
 }
 
 /** Throws `output-refused`, before anything is gathered, if the report cannot be written there. */
@@ -102,7 +102,7 @@ async function refuseOutput({ path, mayReplace }: Output, support: Support): Pro
   if (/^\/(?:dev|proc|sys)\//.test(path)) throw refused('would be among devices, not files');
   const slot = await support.slotUnder(path);
   if (slot !== undefined) throw refused(`is, or lies on, the slot ${slot}`);
-  await refusePlace(path, mayReplace);
+  await rejectExisting(path, mayReplace);
   await stat(dirname(path));
 }
 
@@ -118,7 +118,7 @@ async function asOutput<T>({ path }: Output, work: () => Promise<T>): Promise<T>
   }
 }
 
-function describe(path: string, sizeBytes: number, { files, missing, hidden }: Gathered) {
+function describe(path: string, sizeBytes: number, { files, missing, hidden }: CollectedFiles) {
   const value = {
     path,
     sizeBytes,
@@ -128,7 +128,7 @@ function describe(path: string, sizeBytes: number, { files, missing, hidden }: G
   };
   const lines = [
     `Written: ${path}`,
-    `Size: ${bytes(sizeBytes)}; only its owner may read it`,
+    `Size: ${formatBytes(sizeBytes)}; only its owner may read it`,
     `It holds: ${[...new Set(files.map(({ part }) => part))].join(', ')}`,
     ...(missing.length === 0
       ? []

@@ -8,10 +8,10 @@ import type { CliContext } from '../context.ts';
 /** The agent's own package is exchanged like any other: its scripts end the daemon that a command follows. */
 
 /** The steps of a package in which its scripts run; a board has none of these names. */
-export const exchangeSteps: ReadonlySet<string> = new Set(['installing', 'restoring']);
+export const packageSteps: ReadonlySet<string> = new Set(['installing', 'restoring']);
 
 /** The codes of a command whose daemon goes away. */
-const goneCodes: ReadonlySet<string> = new Set(['agent-stopping', 'daemon-lost', 'daemon-silent']);
+const goneCodes: ReadonlySet<string> = new Set(['agent-stopping', 'daemon-lost', 'daemon-unresponsive']);
 
 /** Between two questions. */
 const PAUSE_MS = 2_000;
@@ -24,13 +24,13 @@ type Attempt = HistoryReport['attempts'][number];
  * Begins an operation of the daemon. Where that goes away while it exchanges a package, the next daemon is asked how the
  * attempt ended. Throws the error of the daemon that went away if no other one knows that in time.
  */
-export async function followThroughExchange(
+export async function followAcrossUpgrade(
   begin: (onEvent: OnEvent) => Promise<OperationOutcome>,
   onEvent: OnEvent,
   daemon: AgentOperations,
   wait: { readonly context: CliContext; readonly onWait: () => void },
 ): Promise<OperationOutcome> {
-  const exchange = new Exchange(daemon, wait.context.signal);
+  const exchange = new UpgradeWatcher(daemon, wait.context.signal);
   try {
     return await begin((event) => {
       exchange.note(event);
@@ -46,7 +46,7 @@ export async function followThroughExchange(
 }
 
 /** Whether a package is being exchanged, and by which attempt. */
-class Exchange {
+class UpgradeWatcher {
   readonly #daemon: AgentOperations;
   readonly #signal: AbortSignal;
   /** Its id; undefined: it is not known. */
@@ -61,12 +61,12 @@ class Exchange {
   note(event: OperationEvent): void {
     if (event.kind === 'phase') this.isOn = false;
     if (event.kind !== 'board') return;
-    this.isOn = exchangeSteps.has(event.step);
+    this.isOn = packageSteps.has(event.step);
     if (this.isOn) this.attempt ??= this.#find();
   }
 
   async #find(): Promise<string | undefined> {
-    return (await attemptsOf(async () => this.#daemon, this.#signal))?.find(({ underWay }) => underWay)?.attempt;
+    return (await attemptsOf(async () => this.#daemon, this.#signal))?.find(({ inProgress }) => inProgress)?.attempt;
   }
 }
 

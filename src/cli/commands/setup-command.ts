@@ -1,20 +1,20 @@
 import { ConfigError } from '../../config/errors.ts';
-import { isSilent } from '../../control/control-errors.ts';
+import { isUnresponsive } from '../../control/control-errors.ts';
 import type { DoctorFinding } from '../../control/reports.ts';
 import type { Answers, Question } from '../../setup/propose.ts';
 import type { WrittenConfig } from '../../setup/setup.ts';
 import { exitCodes } from '../../system/errors.ts';
 import { printable } from '../../system/log/printable.ts';
-import { Misuse } from '../arguments/command.ts';
-import type { Command, Typed } from '../arguments/command.ts';
+import { ArgumentError } from '../arguments/command.ts';
+import type { Command, ParsedCommand } from '../arguments/command.ts';
 import { shellWord } from '../arguments/shell-word.ts';
-import type { CliContext, ConfigSetup, Person } from '../context.ts';
+import type { CliContext, ConfigSetup, Prompter } from '../context.ts';
 import { pageFor } from '../screen/page.ts';
 import { renderDoctor } from '../screen/pages/render-reports.ts';
-import { tellProblems } from './config-commands.ts';
-import { examine } from './look-commands.ts';
+import { printProblems } from './config-commands.ts';
+import { examine } from './inspect-commands.ts';
 import { wholePath } from './named-file.ts';
-import { sentence, tell } from './tell.ts';
+import { singleParagraph, printResult } from './print.ts';
 
 export const setupCommand: Command = {
   name: 'setup',
@@ -36,21 +36,21 @@ export const setupCommand: Command = {
   run: setUp,
 };
 
-async function setUp(typed: Typed, context: CliContext): Promise<number> {
+async function setUp(typed: ParsedCommand, context: CliContext): Promise<number> {
   try {
     return await makeConfig(typed, context);
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
-    return tellProblems(error, typed, context);
+    return printProblems(error, typed, context);
   }
 }
 
-async function makeConfig(typed: Typed, context: CliContext): Promise<number> {
+async function makeConfig(typed: ParsedCommand, context: CliContext): Promise<number> {
   const from = typed.values.get('from');
   const setup = await context.setup(from === undefined ? undefined : wholePath(from, context));
   for (const note of setup.notes) context.err.write(`Note: ${printable(note)}\n`);
   const written = typed.flags.has('yes')
-    ? await setup.write(unasked(setup, context))
+    ? await setup.write(nonInteractiveConfig(setup, context))
     : await writeAsked(setup, context);
   if (written === undefined) {
     context.err.write('agent: nothing was written\n');
@@ -61,9 +61,9 @@ async function makeConfig(typed: Typed, context: CliContext): Promise<number> {
     context.err.write(`${printable(written.path)} is written${kept}.\n\n`);
   }
   const { isOfUnit, ...told } = written;
-  if (await isDaemonThere(context)) {
+  if (await isDaemonRunning(context)) {
     const how = isOfUnit ? TAKEN_BY_RELOAD : `A daemon runs. ${elsewhere(written)}`;
-    return tell({ ...told, takenBy: 'reload' }, sentence(how), typed, context);
+    return printResult({ ...told, takenBy: 'reload' }, singleParagraph(how), typed, context);
   }
   const examined = await examine(context);
   const isLater = (finding: DoctorFinding): boolean => isOfUnit && startsWithAgent(finding);
@@ -71,7 +71,7 @@ async function makeConfig(typed: Typed, context: CliContext): Promise<number> {
   const findings = examined.filter((finding) => finding.name !== 'daemon' && !isLater(finding));
   const ofUnit = examined.some(isLater) ? NEXT + SAFETY_NET : NEXT;
   const next = isOfUnit ? ofUnit : `${elsewhere(written)}\n`;
-  return tell({ ...told, findings }, (page) => `${renderDoctor(findings, page)}\n${next}`, typed, context);
+  return printResult({ ...told, findings }, (page) => `${renderDoctor(findings, page)}\n${next}`, typed, context);
 }
 
 /** The unit of the agent starts its safety net; before that, its absence says nothing about the configuration. */
@@ -80,11 +80,11 @@ function startsWithAgent({ name, ok }: DoctorFinding): boolean {
 }
 
 /** Its findings would be those of the configuration that it has. */
-async function isDaemonThere(context: CliContext): Promise<boolean> {
+async function isDaemonRunning(context: CliContext): Promise<boolean> {
   try {
     return (await context.connect(context.signal)) !== undefined;
   } catch (error) {
-    if (!isSilent(error)) throw error;
+    if (!isUnresponsive(error)) throw error;
     return true;
   }
 }
@@ -105,7 +105,7 @@ function elsewhere({ path }: WrittenConfig): string {
 const NO_SLOTS = ', which names a board or a package in [targets] where this gateway has no slots';
 
 /** A configuration of what setup found by itself. Throws a ConfigError that names what it did not find. */
-function unasked(setup: ConfigSetup, context: CliContext): string {
+function nonInteractiveConfig(setup: ConfigSetup, context: CliContext): string {
   const answers = withoutAsking(setup, {}, context);
   const left = setup.questionsLeft(answers);
   const orNoSlots = left.some(({ otherwise }) => otherwise !== undefined) ? NO_SLOTS : '';
@@ -151,7 +151,7 @@ async function writeAsked(setup: ConfigSetup, context: CliContext): Promise<Writ
       const text = await askAll(round);
       return text === undefined ? undefined : await setup.write(text);
     } catch (error) {
-      if (error instanceof Misuse && refusal !== undefined) throw refusal;
+      if (error instanceof ArgumentError && refusal !== undefined) throw refusal;
       if (!(error instanceof ConfigError)) throw error;
       refusal = error;
       before = round.answers;
@@ -174,7 +174,7 @@ async function askAll(round: Asking): Promise<string | undefined> {
   const text = setup.text(answers);
   context.err.write(`\n${text.split('\n').map(printable).join('\n')}\n`);
   const word = await person.ask(`Check this, and write it to ${printable(setup.path)}? [Y/n]`, context.signal);
-  if (word === undefined) throw nobodyAnswers();
+  if (word === undefined) throw noTerminalError();
   return /^(y|yes|)$/i.test(word) ? text : undefined;
 }
 
@@ -183,7 +183,7 @@ interface Asking {
   readonly answers: Record<string, string>;
   /** The answers of the previous round. */
   readonly before: Answers;
-  readonly person: Person;
+  readonly person: Prompter;
   readonly context: CliContext;
 }
 
@@ -199,7 +199,7 @@ async function ask(question: Question, { setup, answers, person, context }: Aski
     const asked = otherwise === undefined ? text : `${text} (or ${otherwise})`;
     const prompt = found === undefined ? `${asked}:` : `${asked} [${printable(found)}]:`;
     const typed = await person.ask(prompt, context.signal);
-    if (typed === undefined) throw nobodyAnswers();
+    if (typed === undefined) throw noTerminalError();
     const answer = typed === '' ? (found ?? '') : typed;
     const complaint =
       answer === '' ? `${key}: an answer is needed` : await setup.complaint(question, { ...answers, [name]: answer });
@@ -212,6 +212,8 @@ async function ask(question: Question, { setup, answers, person, context }: Aski
   }
 }
 
-function nobodyAnswers(): Misuse {
-  return new Misuse('nobody answers at standard input; --yes asks nothing, and --from FILE says what cannot be found');
+function noTerminalError(): ArgumentError {
+  return new ArgumentError(
+    'nobody answers at standard input; --yes asks nothing, and --from FILE says what cannot be found',
+  );
 }

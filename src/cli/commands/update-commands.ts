@@ -1,14 +1,14 @@
 import { MAX_HOLD_DAYS, MAX_HOLD_MS } from '../../control/api/hold-limit.ts';
 import type { InstallFlags } from '../../control/operations.ts';
-import { describeHold } from '../../control/words/headline.ts';
+import { describeHold } from '../../control/presentation/headline.ts';
 import { parseDuration } from '../../system/time/duration.ts';
-import { Misuse, throughDaemon } from '../arguments/command.ts';
-import type { Command, Typed } from '../arguments/command.ts';
+import { ArgumentError, throughDaemon } from '../arguments/command.ts';
+import type { Command, ParsedCommand } from '../arguments/command.ts';
 import type { CliContext } from '../context.ts';
 import { renderParagraph } from '../screen/layout.ts';
 import { follow } from './follow.ts';
 import { wholePath } from './named-file.ts';
-import { sentence, tell } from './tell.ts';
+import { singleParagraph, printResult } from './print.ts';
 import { withAgent } from './with-agent.ts';
 
 export const updateCommands: readonly Command[] = [
@@ -106,7 +106,7 @@ export const updateCommands: readonly Command[] = [
     run: resume,
   },
   {
-    name: 'forget',
+    name: 'unblock',
     operands: ['VERSION'],
     options: [],
     group: 'Update',
@@ -121,7 +121,7 @@ export const updateCommands: readonly Command[] = [
   },
 ];
 
-async function updateNow(typed: Typed, context: CliContext): Promise<number> {
+async function updateNow(typed: ParsedCommand, context: CliContext): Promise<number> {
   return follow(
     { begin: (agent, onEvent) => agent.update(installFlags(typed), onEvent, context.signal) },
     typed,
@@ -129,7 +129,7 @@ async function updateNow(typed: Typed, context: CliContext): Promise<number> {
   );
 }
 
-async function install(typed: Typed, context: CliContext): Promise<number> {
+async function install(typed: ParsedCommand, context: CliContext): Promise<number> {
   const { operands, flags } = typed;
   const [file = ''] = operands;
   const path = wholePath(file, context);
@@ -147,11 +147,11 @@ async function install(typed: Typed, context: CliContext): Promise<number> {
   );
 }
 
-async function commit(typed: Typed, context: CliContext): Promise<number> {
+async function commit(typed: ParsedCommand, context: CliContext): Promise<number> {
   return follow({ begin: (agent, onEvent) => agent.commit({}, onEvent, context.signal) }, typed, context);
 }
 
-async function rollback(typed: Typed, context: CliContext): Promise<number> {
+async function rollback(typed: ParsedCommand, context: CliContext): Promise<number> {
   return follow(
     { begin: (agent, onEvent) => agent.rollback(installFlags(typed), onEvent, context.signal), isRollback: true },
     typed,
@@ -159,45 +159,45 @@ async function rollback(typed: Typed, context: CliContext): Promise<number> {
   );
 }
 
-async function cancel(typed: Typed, context: CliContext): Promise<number> {
+async function cancel(typed: ParsedCommand, context: CliContext): Promise<number> {
   return follow({ begin: (agent, onEvent) => agent.cancel({}, onEvent, context.signal) }, typed, context);
 }
 
-async function reboot(typed: Typed, context: CliContext): Promise<number> {
+async function reboot(typed: ParsedCommand, context: CliContext): Promise<number> {
   await withAgent(context, (agent) => agent.reboot({}, context.signal));
-  return tell({ rebooting: true }, sentence('The gateway reboots now.'), typed, context);
+  return printResult({ rebooting: true }, singleParagraph('The gateway reboots now.'), typed, context);
 }
 
-async function forget(typed: Typed, context: CliContext): Promise<number> {
+async function forget(typed: ParsedCommand, context: CliContext): Promise<number> {
   const [version = ''] = typed.operands;
-  const { versions } = await withAgent(context, (agent) => agent.forget({ version }, context.signal));
+  const { versions } = await withAgent(context, (agent) => agent.unblock({ version }, context.signal));
   const text = `${versions.join(', ')} may be tried again: agent --update-now`;
-  return tell({ forgotten: versions }, sentence(text), typed, context);
+  return printResult({ forgotten: versions }, singleParagraph(text), typed, context);
 }
 
-async function hold(typed: Typed, context: CliContext): Promise<number> {
+async function hold(typed: ParsedCommand, context: CliContext): Promise<number> {
   const [duration] = typed.operands;
   const durationMs = duration === undefined ? undefined : parseDuration(duration);
   if (duration !== undefined && (durationMs === undefined || durationMs === 0)) {
-    throw new Misuse(`${duration} is no duration such as 30m, 4h or 2d`);
+    throw new ArgumentError(`${duration} is no duration such as 30m, 4h or 2d`);
   }
   if (durationMs !== undefined && durationMs > MAX_HOLD_MS) {
-    throw new Misuse(
+    throw new ArgumentError(
       `${duration} is too long: ${MAX_HOLD_DAYS}d at most, or no duration, which lasts until agent resume`,
     );
   }
   const reason = typed.values.get('reason');
   const order = { ...(durationMs !== undefined && { durationMs }), ...(reason !== undefined && { reason }) };
   const held = await withAgent(context, (agent) => agent.hold(order, context.signal));
-  return tell(held, (page) => renderParagraph(describeHold(held, page), page), typed, context);
+  return printResult(held, (page) => renderParagraph(describeHold(held, page), page), typed, context);
 }
 
-async function resume(typed: Typed, context: CliContext): Promise<number> {
+async function resume(typed: ParsedCommand, context: CliContext): Promise<number> {
   const { wasHeld } = await withAgent(context, (agent) => agent.resume({}, context.signal));
   const text = wasHeld ? 'Updates go on with the next look, or now: agent --update-now' : 'Nothing was held.';
-  return tell({ wasHeld }, sentence(text), typed, context);
+  return printResult({ wasHeld }, singleParagraph(text), typed, context);
 }
 
-function installFlags({ flags }: Typed): InstallFlags {
+function installFlags({ flags }: ParsedCommand): InstallFlags {
   return { reboot: !flags.has('no-reboot'), force: flags.has('force') };
 }

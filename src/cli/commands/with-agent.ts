@@ -1,28 +1,31 @@
-import { isSilent } from '../../control/control-errors.ts';
+import { isUnresponsive } from '../../control/control-errors.ts';
 import type { AgentOperations } from '../../control/operations.ts';
-import type { Absent, CliContext } from '../context.ts';
+import type { DaemonAbsence, CliContext } from '../context.ts';
 import { renderParagraph } from '../screen/layout.ts';
 import { pageFor } from '../screen/page.ts';
 
 /** The process that does the work: the running daemon, or this one. */
-export type Worker = 'daemon' | 'this process';
+export type Executor = 'daemon' | 'this process';
 
 /**
  * Runs a look, which is never refused: by the daemon if it answers, else in this process, beside whatever else is at
  * work.
  */
-export async function withLook<T>(context: CliContext, look: (agent: AgentOperations) => Promise<T>): Promise<T> {
+export async function withReadOnlyAgent<T>(
+  context: CliContext,
+  look: (agent: AgentOperations) => Promise<T>,
+): Promise<T> {
   const daemon = await daemonForLook(context);
   if (typeof daemon === 'object') return look(daemon);
   await using agent = await context.look(daemon, context.signal);
   return await look(await checked(agent));
 }
 
-async function daemonForLook(context: CliContext): Promise<AgentOperations | Absent> {
+async function daemonForLook(context: CliContext): Promise<AgentOperations | DaemonAbsence> {
   try {
     return (await context.connect(context.signal)) ?? false;
   } catch (error) {
-    if (!isSilent(error)) throw error;
+    if (!isUnresponsive(error)) throw error;
     const page = pageFor(context.err, context);
     context.err.write(renderParagraph(withoutAnswer, page));
     return 'silent';
@@ -37,7 +40,7 @@ const withoutAnswer =
  */
 export async function withAgent<T>(
   context: CliContext,
-  work: (agent: AgentOperations, worker: Worker) => Promise<T>,
+  work: (agent: AgentOperations, worker: Executor) => Promise<T>,
 ): Promise<T> {
   const daemon = await context.connect(context.signal);
   if (daemon !== undefined) return work(daemon, 'daemon');

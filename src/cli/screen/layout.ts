@@ -1,4 +1,4 @@
-import type { Row, Tone } from '../../control/words/rows/row.ts';
+import type { Row, Tone } from '../../control/presentation/rows/row.ts';
 import { displayWidth, fitting, printable } from '../../system/log/printable.ts';
 import type { Page } from './page.ts';
 

@@ -1,11 +1,11 @@
-import type { When } from '../../control/words/time.ts';
+import type { When } from '../../control/presentation/time.ts';
 import type { CliContext, TextOutput } from '../context.ts';
-import { paintFor, type Paint } from './paint.ts';
+import { styleFor, type Style } from './style.ts';
 
 /** The width and colours of a page, and the time at which it is read. */
 export interface Page extends When {
   readonly columns: number;
-  readonly paint: Paint;
+  readonly paint: Style;
 }
 
 /** A narrower terminal is treated as if it had this width. */
@@ -22,5 +22,5 @@ export function pageFor(output: TextOutput, { clock, env, localOffset }: CliCont
     output.columns === undefined
       ? unwrapped
       : Math.max(minColumns, Math.min(maxColumns, output.columns || defaultColumns));
-  return { columns, paint: paintFor(output, env), nowMs: clock.nowMs(), localOffset };
+  return { columns, paint: styleFor(output, env), nowMs: clock.nowMs(), localOffset };
 }

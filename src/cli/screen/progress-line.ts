@@ -1,6 +1,6 @@
-import { bytes } from '../../control/words/bytes.ts';
-import { phaseTitles } from '../../control/words/phases.ts';
-import { duration } from '../../control/words/time.ts';
+import { formatBytes } from '../../control/presentation/bytes.ts';
+import { phaseTitles } from '../../control/presentation/phases.ts';
+import { formatDuration } from '../../control/presentation/time.ts';
 import { displayWidth, fitting, printable } from '../../system/log/printable.ts';
 import { type ProgressState, rateOf, timeLeftMs } from './progress-state.ts';
 
@@ -8,22 +8,22 @@ import { type ProgressState, rateOf, timeLeftMs } from './progress-state.ts';
 export function liveLine(state: ProgressState, nowMs: number, columns: number): string {
   const room = Math.max(1, columns - 3); // room at the end: some terminals wrap a full line, and Ctrl-C echoes `^C`
   const title = state.phase === 'flashing' ? withDetail(state) : phaseTitles[state.phase];
-  const elapsed = duration(nowMs - state.sinceMs);
+  const elapsed = formatDuration(nowMs - state.sinceMs);
   if (state.transfer === undefined) {
     return firstFitting([`${withDetail(state)}  ${elapsed}`, `${title}  ${elapsed}`, title], room);
   }
   const { receivedBytes, totalBytes } = state.transfer;
   const rate = rateOf(state, nowMs);
   const left = timeLeftMs(state, nowMs);
-  const speed = rate === undefined ? '' : `  ${bytes(rate)}/s`;
-  const rest = left === undefined ? '' : `  ${duration(left)} left`;
+  const speed = rate === undefined ? '' : `  ${formatBytes(rate)}/s`;
+  const rest = left === undefined ? '' : `  ${formatDuration(left)} left`;
   if (totalBytes === undefined || totalBytes <= 0) {
-    const told = `${title}  ${bytes(receivedBytes)}`;
+    const told = `${title}  ${formatBytes(receivedBytes)}`;
     return firstFitting([`${told}${speed}  ${elapsed}`, `${told}${speed}`, told], room);
   }
   const part = Math.min(1, receivedBytes / totalBytes);
   const percent = `${Math.floor(part * 100)}%`.padStart(4);
-  const amount = `  ${bytes(receivedBytes)} of ${bytes(totalBytes)}`;
+  const amount = `  ${formatBytes(receivedBytes)} of ${formatBytes(totalBytes)}`;
   const tail = [`${amount}${speed}${rest}`, `${speed}${rest}`, rest, ''];
   const shown = tail.find((text) => title.length + percent.length + text.length + minBar <= room) ?? '';
   const bar = barOf(part, room - title.length - percent.length - shown.length);
@@ -48,8 +48,8 @@ export function phaseLine(state: ProgressState): string {
 /** The line that ends a phase, with the bytes it moved and how long it took. */
 export function finishedLine(state: ProgressState, nowMs: number): string {
   const tookMs = nowMs - state.sinceMs;
-  const moved = state.transfer === undefined ? [] : [bytes(state.transfer.receivedBytes)];
-  const took = tookMs < 1_000 ? [] : [`in ${duration(tookMs)}`];
+  const moved = state.transfer === undefined ? [] : [formatBytes(state.transfer.receivedBytes)];
+  const took = tookMs < 1_000 ? [] : [`in ${formatDuration(tookMs)}`];
   const extra = [...moved, ...took].join(' ');
   return extra === '' ? withDetail(state) : `${withDetail(state)}  ${extra}`;
 }

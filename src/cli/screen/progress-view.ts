@@ -1,7 +1,7 @@
 import type { OnEvent, OperationEvent } from '../../control/events.ts';
-import type { FollowedName } from '../../control/followed-operations.ts';
-import { ProgressPace } from '../../control/progress-pace.ts';
-import { operationWords } from '../../control/words/operation-words.ts';
+import type { LongOperationName } from '../../control/long-operations.ts';
+import { operationWords } from '../../control/presentation/operation-words.ts';
+import { ProgressThrottle } from '../../control/progress-throttle.ts';
 import { printableJson } from '../../system/log/printable.ts';
 import type { CliContext } from '../context.ts';
 import { wrap } from './layout.ts';
@@ -24,13 +24,13 @@ const redrawMs = 500;
  * a line for each phase.
  */
 export function openProgressView(context: CliContext, json: boolean): ProgressView {
-  if (json) return paced(context, (event) => context.out.write(`${printableJson(event)}\n`));
+  if (json) return throttled(context, (event) => context.out.write(`${printableJson(event)}\n`));
   if (context.err.isTTY && context.env['TERM'] !== 'dumb') return new LiveView(context);
   return new PlainView(context);
 }
 
-function paced(context: CliContext, show: OnEvent): ProgressView {
-  const pace = new ProgressPace(context.clock, show);
+function throttled(context: CliContext, show: OnEvent): ProgressView {
+  const pace = new ProgressThrottle(context.clock, show);
   return { show: (event) => pace.push(event), [Symbol.asyncDispose]: async () => pace.flush() };
 }
 
@@ -43,11 +43,11 @@ class PlainView implements ProgressView {
   }
 
   readonly show = (event: OperationEvent): void => {
-    if (event.kind === 'following') sayLine(this.#context, followingLine(event.operation));
+    if (event.kind === 'following') printLine(this.#context, followingLine(event.operation));
     if (event.kind !== 'phase' || event.phase === 'done') return;
     const nowMs = this.#context.clock.monotonicMs();
     this.#state = advanceProgress(this.#state ?? beginProgress(nowMs), event, nowMs);
-    sayLine(this.#context, phaseLine(this.#state));
+    printLine(this.#context, phaseLine(this.#state));
   };
 
   async [Symbol.asyncDispose](): Promise<void> {}
@@ -55,14 +55,14 @@ class PlainView implements ProgressView {
 
 class LiveView implements ProgressView {
   readonly #context: CliContext;
-  readonly #pace: ProgressPace;
+  readonly #pace: ProgressThrottle;
   readonly #ending = new AbortController();
   readonly #redrawing: Promise<void>;
   #state: ProgressState | undefined;
 
   constructor(context: CliContext) {
     this.#context = context;
-    this.#pace = new ProgressPace(context.clock, (event) => this.#take(event));
+    this.#pace = new ProgressThrottle(context.clock, (event) => this.#take(event));
     this.#redrawing = this.#redraw(this.#ending.signal);
   }
 
@@ -82,7 +82,7 @@ class LiveView implements ProgressView {
 
   #take(event: OperationEvent): void {
     if (event.kind === 'following') {
-      sayLine(this.#context, followingLine(event.operation));
+      printLine(this.#context, followingLine(event.operation));
       return;
     }
     const nowMs = this.#context.clock.monotonicMs();
@@ -96,7 +96,7 @@ class LiveView implements ProgressView {
   #finishPhase(): void {
     const { clock, err } = this.#context;
     err.pin(undefined);
-    if (this.#state !== undefined) sayLine(this.#context, finishedLine(this.#state, clock.monotonicMs()));
+    if (this.#state !== undefined) printLine(this.#context, finishedLine(this.#state, clock.monotonicMs()));
     this.#state = undefined;
   }
 
@@ -120,12 +120,12 @@ class LiveView implements ProgressView {
 const ended = new Error('the operation ended');
 
 /** Who asks for another file or board is refused: `the flashing of a board` is that of this one. */
-function followingLine(operation: FollowedName): string {
+function followingLine(operation: LongOperationName): string {
   const title = operationWords[operation].title.replace(' of a ', ' of this ');
   return `${title} is under way already; this is its progress`;
 }
 
-function sayLine(context: CliContext, text: string): void {
+function printLine(context: CliContext, text: string): void {
   const { columns } = pageFor(context.err, context);
   for (const line of wrap(text, columns)) context.err.write(`${line}\n`);
 }

@@ -4,24 +4,24 @@ import { isAbsolute } from 'node:path';
 import { serialNumberDoubt } from '../../system/device/serial-number.ts';
 import type { findSerialNumber } from '../../system/device/serial-number.ts';
 import { AgentError, systemErrorCode } from '../../system/errors.ts';
-import { describeExposures, findExposures } from '../../system/files/guarded-file.ts';
-import type { Exposure } from '../../system/files/guarded-file.ts';
 import { findProgram, findProgramExposures } from '../../system/files/guarded-program.ts';
+import { describeExposures, findExposures } from '../../system/files/protected-file.ts';
+import type { Exposure } from '../../system/files/protected-file.ts';
 import { runProgram } from '../../system/processes/child-process.ts';
 import type { Environment } from '../../system/processes/environment.ts';
-import { whyNotAs } from '../../system/processes/program-rights.ts';
+import { whyCannotRunAs } from '../../system/processes/program-rights.ts';
 import type { Finding } from '../cross-check.ts';
 import { findWarnings } from '../cross-check/warnings.ts';
 import type { ConfigProblem } from '../errors.ts';
 import { describeValue, keyPath } from '../file/problems.ts';
-import { applyEnvironment, examineConfig, inOrder, readConfigText, withLines } from '../read-config.ts';
+import { applyEnvironment, examineConfig, sortByLine, readConfigText, withLines } from '../read-config.ts';
 import { findInImage } from './check-image.ts';
-import { denials, findFault, guarded, MISSING, programs } from './named-file.ts';
-import { findOpenSecrets } from './open-secrets.ts';
-import { referencesOf, usersOf } from './references.ts';
-import type { Need, Reference } from './references.ts';
-import { rightParts } from './right-parts.ts';
-import type { RightParts } from './right-parts.ts';
+import { findExposedSecrets } from './exposed-secrets.ts';
+import { permissionProblems, findFileProblem, guarded, MISSING, programs } from './referenced-file.ts';
+import { referencesOf, referencedUsers } from './references.ts';
+import type { RequiredFileKind, Reference } from './references.ts';
+import { validSubset } from './valid-subset.ts';
+import type { ValidSubset } from './valid-subset.ts';
 
 type FindSerialNumber = typeof findSerialNumber;
 
@@ -35,7 +35,7 @@ export interface ConfigCheck {
 }
 
 /** Where the files that a configuration names are looked for. */
-export type Surroundings =
+export type FileContext =
   | {
       readonly kind: 'gateway';
       /** Undefined: what the hardware tells is not looked at. */ readonly findSerialNumber?: FindSerialNumber;
@@ -53,17 +53,18 @@ export type Surroundings =
 export async function checkConfig(
   path: string,
   environment: Environment,
-  around: Surroundings = { kind: 'gateway' },
+  around: FileContext = { kind: 'gateway' },
 ): Promise<ConfigCheck> {
   const text = await readConfigText(path, around.kind === 'gateway' ? findExposures : async () => []);
   const { file, input, problems } = examineConfig(path, text);
-  const right = rightParts(input);
+  const right = validSubset(input);
   const { wrong, doubtful } = await lookAt(right, path, around);
   const found = [...(await scheduleFindings(right)), ...wrong];
-  const told = [...doubtful, ...oddSerialNumber(right), ...hiddenFiles(right)];
-  const overruled = file === undefined ? [] : [...applyEnvironment(file, environment).overruled, ...findWarnings(file)];
-  const warnings = inOrder(withLines([...overruled, ...told], text));
-  return { problems: inOrder([...problems, ...withLines(found, text)]), warnings };
+  const told = [...doubtful, ...suspiciousSerialNumber(right), ...hiddenFiles(right)];
+  const overridden =
+    file === undefined ? [] : [...applyEnvironment(file, environment).overridden, ...findWarnings(file)];
+  const warnings = sortByLine(withLines([...overridden, ...told], text));
+  return { problems: sortByLine([...problems, ...withLines(found, text)]), warnings };
 }
 
 interface Looked {
@@ -71,7 +72,7 @@ interface Looked {
   readonly doubtful: readonly Finding[];
 }
 
-async function lookAt(right: RightParts, path: string, around: Surroundings): Promise<Looked> {
+async function lookAt(right: ValidSubset, path: string, around: FileContext): Promise<Looked> {
   switch (around.kind) {
     case 'gateway': {
       const named = await lookAtReferences(right, around.isRoots);
@@ -91,7 +92,7 @@ async function lookAt(right: RightParts, path: string, around: Surroundings): Pr
 
 /** Checks that there is a serial number, without which nothing of the agent works, not even its status. */
 async function lookForSerialNumber(
-  { tables: { device }, placeOf }: RightParts,
+  { tables: { device }, placeOf }: ValidSubset,
   find: FindSerialNumber | undefined,
 ): Promise<Looked> {
   const said = ['serial_number', 'serial_number_file'] as const;
@@ -112,7 +113,7 @@ async function lookForSerialNumber(
 /** What the unit of the daemon does not see (ProtectHome=yes), though this command does. */
 const HIDDEN = /^\/(?:home|root|run\/user)\//;
 
-function hiddenFiles({ tables, placeOf }: RightParts): readonly Finding[] {
+function hiddenFiles({ tables, placeOf }: ValidSubset): readonly Finding[] {
   return referencesOf(tables).flatMap(({ path: at, file }) => {
     const path = placeOf(at);
     if (path === undefined || !HIDDEN.test(file)) return [];
@@ -121,13 +122,13 @@ function hiddenFiles({ tables, placeOf }: RightParts): readonly Finding[] {
   });
 }
 
-function oddSerialNumber({ tables: { device }, placeOf }: RightParts): readonly Finding[] {
+function suspiciousSerialNumber({ tables: { device }, placeOf }: ValidSubset): readonly Finding[] {
   const path = placeOf(['device', 'serial_number']);
   const doubt = device?.serial_number === undefined ? undefined : serialNumberDoubt(device.serial_number.trim());
   return path === undefined || doubt === undefined ? [] : [{ path, message: `device.serial_number: ${doubt}` }];
 }
 
-async function scheduleFindings({ tables: { update }, placeOf }: RightParts): Promise<readonly Finding[]> {
+async function scheduleFindings({ tables: { update }, placeOf }: ValidSubset): Promise<readonly Finding[]> {
   const { isCronExpression } = await import('../../system/time/cron.ts');
   const path = placeOf(['update', 'schedule']);
   if (path === undefined || update === undefined || isCronExpression(update.schedule)) return [];
@@ -135,27 +136,27 @@ async function scheduleFindings({ tables: { update }, placeOf }: RightParts): Pr
   return [{ path, message }];
 }
 
-async function lookAtReferences({ tables, placeOf }: RightParts, isRoots = false): Promise<Looked> {
+async function lookAtReferences({ tables, placeOf }: ValidSubset, isRoots = false): Promise<Looked> {
   const wrong: Finding[] = [];
   const doubtful: Finding[] = [];
   for (const reference of referencesOf(tables)) {
     const path = placeOf(reference.path);
     const why = path === undefined ? undefined : await examine(reference);
     if (path === undefined || why === undefined) continue;
-    const isOurs = isRoots && denials.has(why);
-    const isDoubt = isOurs || (why === MISSING && mayComeLater(reference.need));
+    const isOurs = isRoots && permissionProblems.has(why);
+    const isDoubt = isOurs || (why === MISSING && mayAppearLater(reference.need));
     const said = isOurs ? `${why} by this user; perhaps by root: sudo agent config check` : why;
     (isDoubt ? doubtful : wrong).push({ path, message: `${keyPath(path)}: ${reference.file} ${said}` });
   }
   return { wrong, doubtful };
 }
 
-async function openSecrets({ tables, placeOf }: RightParts, config: string): Promise<readonly Finding[]> {
-  return (await findOpenSecrets(tables, config)).filter(({ path }) => placeOf(path) !== undefined);
+async function openSecrets({ tables, placeOf }: ValidSubset, config: string): Promise<readonly Finding[]> {
+  return (await findExposedSecrets(tables, config)).filter(({ path }) => placeOf(path) !== undefined);
 }
 
 /** Refuses two slots that are the same device under different names: installing would overwrite the running system. */
-async function slotFindings({ tables, placeOf }: RightParts): Promise<readonly Finding[]> {
+async function slotFindings({ tables, placeOf }: ValidSubset): Promise<readonly Finding[]> {
   const found: Finding[] = [];
   for (const [name, target] of Object.entries(tables.targets ?? {})) {
     const path = placeOf(['targets', name, 'slots']);
@@ -179,17 +180,17 @@ async function identityAt(path: string): Promise<string | undefined> {
   }
 }
 
-async function userFindings({ tables, placeOf }: RightParts): Promise<readonly Finding[]> {
+async function userFindings({ tables, placeOf }: ValidSubset): Promise<readonly Finding[]> {
   const found: Finding[] = [];
-  for (const { path: at, user } of usersOf(tables)) {
+  for (const { path: at, user } of referencedUsers(tables)) {
     const path = placeOf(at);
-    const why = path === undefined ? undefined : (whyNotAs(user) ?? (await whyNobody(user)));
+    const why = path === undefined ? undefined : (whyCannotRunAs(user) ?? (await missingUserReason(user)));
     if (path !== undefined && why !== undefined) found.push({ path, message: `${keyPath(path)}: ${user}: ${why}` });
   }
   return found;
 }
 
-async function whyNobody(user: string): Promise<string | undefined> {
+async function missingUserReason(user: string): Promise<string | undefined> {
   const { exitCode } = await runProgram(['id', '-u', '--', user], { timeoutMs: LOOK_MS }, AbortSignal.timeout(LOOK_MS));
   return exitCode === 0 ? undefined : 'there is no such user on this machine';
 }
@@ -198,7 +199,7 @@ async function whyNobody(user: string): Promise<string | undefined> {
  * Whether something may still be missing: a program may come with an application, and a board may be unplugged. The
  * daemon waits for both.
  */
-function mayComeLater(need: Need): boolean {
+function mayAppearLater(need: RequiredFileKind): boolean {
   return programs.has(need) || need === 'device';
 }
 
@@ -206,12 +207,12 @@ function mayComeLater(need: Need): boolean {
 export async function examine({ file, need }: Reference): Promise<string | undefined> {
   const exposures = isAbsolute(file) ? await exposuresOf(file, need) : [];
   if (exposures.length > 0) return `is not trusted: ${describeExposures(exposures)}`;
-  if (!programs.has(need)) return findFault(file, need);
+  if (!programs.has(need)) return findFileProblem(file, need);
   const found = await findProgram(file, process.env['PATH'] ?? '');
-  return found === undefined ? MISSING : findFault(found, need);
+  return found === undefined ? MISSING : findFileProblem(found, need);
 }
 
-async function exposuresOf(file: string, need: Need): Promise<readonly Exposure[]> {
+async function exposuresOf(file: string, need: RequiredFileKind): Promise<readonly Exposure[]> {
   if (need === 'handler' || need === 'own program') return findProgramExposures(file);
   return guarded.has(need) ? findExposures(file) : [];
 }

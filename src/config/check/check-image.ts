@@ -2,17 +2,17 @@ import { stat } from 'node:fs/promises';
 import { isAbsolute } from 'node:path';
 
 import { systemErrorCode, valueOrUndefined } from '../../system/errors.ts';
-import { describeExposures } from '../../system/files/guarded-file.ts';
 import { ImageFiles } from '../../system/files/image-files.ts';
-import { readOutsideFile } from '../../system/files/outside-file.ts';
+import { describeExposures } from '../../system/files/protected-file.ts';
+import { readUntrustedFile } from '../../system/files/untrusted-file.ts';
 import type { Finding } from '../cross-check.ts';
 import { ConfigError } from '../errors.ts';
 import { keyPath } from '../file/problems.ts';
 import { DEFAULT_CONFIG_PATH } from '../read-config.ts';
-import { findFault, guarded, MISSING, secrets } from './named-file.ts';
-import { referencesOf, usersOf } from './references.ts';
-import type { Need, Reference } from './references.ts';
-import type { RightParts } from './right-parts.ts';
+import { findFileProblem, guarded, MISSING, secrets } from './referenced-file.ts';
+import { referencesOf, referencedUsers } from './references.ts';
+import type { RequiredFileKind, Reference } from './references.ts';
+import type { ValidSubset } from './valid-subset.ts';
 
 /** What a build machine can find. `doubtful`: it is missing in the image, but a gateway may have it elsewhere. */
 export interface ImageFindings {
@@ -25,10 +25,10 @@ const OF_THE_GATEWAY = /^\/(boot|data|dev|mnt|proc|run|srv|sys|var)(\/|$)/;
 const MAX_PASSWD_BYTES = 1024 * 1024;
 
 /** Files that each gateway may get for itself, and programs that may come with an application. */
-const mayComeLater: ReadonlySet<Need> = new Set([...secrets, 'certificates', 'own program', 'program']);
+const mayComeLater: ReadonlySet<RequiredFileKind> = new Set([...secrets, 'certificates', 'own program', 'program']);
 
 /** Where the configuration of an image lies, unless another one was named. Throws `config-unreadable` if there is no image. */
-export async function placeInImage(root: string, path: string): Promise<string> {
+export async function pathInImage(root: string, path: string): Promise<string> {
   if (!(await isFolder(root)))
     throw new ConfigError('config-unreadable', root, [
       { line: undefined, message: 'it is not a folder with an image' },
@@ -37,7 +37,7 @@ export async function placeInImage(root: string, path: string): Promise<string> 
 }
 
 /** Checks what a configuration names in the image to which it belongs. Devices are not looked for. */
-export async function findInImage({ tables, placeOf }: RightParts, root: string): Promise<ImageFindings> {
+export async function findInImage({ tables, placeOf }: ValidSubset, root: string): Promise<ImageFindings> {
   const image = new ImageFiles(root);
   const wrong: Finding[] = [];
   const doubtful: Finding[] = [];
@@ -50,7 +50,7 @@ export async function findInImage({ tables, placeOf }: RightParts, root: string)
     (isDoubt ? doubtful : wrong).push({ path, message: `${keyPath(path)}: ${reference.file} ${said}` });
   }
   const known = await usersIn(image);
-  for (const { path: at, user } of usersOf(tables)) {
+  for (const { path: at, user } of referencedUsers(tables)) {
     const path = placeOf(at);
     if (path === undefined || /^\d+$/.test(user) || known.has(user)) continue;
     doubtful.push({ path, message: `${keyPath(path)}: the image has no user ${user}` });
@@ -64,7 +64,7 @@ async function examine({ file, need }: Reference, image: ImageFiles): Promise<st
     const exposures = await image.exposuresOf(file);
     if (exposures.length > 0) return `is not trusted: ${describeExposures(exposures)}`;
   }
-  return findFault(file, need, async (path) => image.locate(path));
+  return findFileProblem(file, need, async (path) => image.locate(path));
 }
 
 async function isFolder(path: string): Promise<boolean> {
@@ -73,7 +73,7 @@ async function isFolder(path: string): Promise<boolean> {
 
 async function usersIn(image: ImageFiles): Promise<ReadonlySet<string>> {
   try {
-    const bytes = await readOutsideFile(await image.locate('/etc/passwd'), { maxBytes: MAX_PASSWD_BYTES });
+    const bytes = await readUntrustedFile(await image.locate('/etc/passwd'), { maxBytes: MAX_PASSWD_BYTES });
     return new Set(
       bytes
         .toString('utf8')

@@ -1,12 +1,12 @@
 import { fileOfBootloader } from '../../slots/settings.ts';
-import type { ConfigFile, SoundTables } from '../schema/schema.ts';
+import type { ConfigFile, ValidTables } from '../schema/schema.ts';
 
 /**
  * What a file that the configuration names must be. `secret`, `page password`: nobody else may write it, and not
  * everybody may read it.
  * `certificates`: nobody else may write it, and it is PEM. `program`: may be found in $PATH. `own program`: runs with the agent's rights.
  */
-export type Need =
+export type RequiredFileKind =
   | 'readable file'
   | 'secret'
   | 'page password'
@@ -22,7 +22,7 @@ type Place = 'slot' | 'device';
 export interface Reference {
   readonly path: readonly PropertyKey[];
   readonly file: string;
-  readonly need: Need;
+  readonly need: RequiredFileKind;
 }
 
 interface MaybeReference extends Omit<Reference, 'file'> {
@@ -30,7 +30,7 @@ interface MaybeReference extends Omit<Reference, 'file'> {
 }
 
 /** All files that the correct part of the tables names. */
-export function referencesOf(tables: SoundTables): readonly Reference[] {
+export function referencesOf(tables: ValidTables): readonly Reference[] {
   const all: readonly MaybeReference[] = [
     ...serviceReferences(tables.service),
     { path: ['device', 'serial_number_file'], file: tables.device?.serial_number_file, need: 'readable file' },
@@ -39,7 +39,7 @@ export function referencesOf(tables: SoundTables): readonly Reference[] {
     { path: ['system', 'reboot_command'], file: tables.system?.reboot_command[0], need: 'own program' },
     ...healthReferences(tables.update?.health),
     ...hookReferences(tables.hooks),
-    ...pageReferences(tables.page),
+    ...webReferences(tables.web),
     ...Object.entries(tables.targets ?? {}).flatMap(([name, target]) => targetReferences(['targets', name], target)),
     ...telemetryReferences(tables),
   ];
@@ -52,7 +52,7 @@ interface NamedUser {
 }
 
 /** All users of this machine that the tables name. */
-export function usersOf({ update, hooks, sensors, properties, watch }: SoundTables): readonly NamedUser[] {
+export function referencedUsers({ update, hooks, sensors, properties, watch }: ValidTables): readonly NamedUser[] {
   const sources = (table: string, all: readonly { readonly source: object }[] = []) =>
     all.map(({ source }, index) => ({ path: [table, index, 'source', 'user'], place: source }));
   const places: readonly { readonly path: readonly PropertyKey[]; readonly place: object }[] = [
@@ -60,25 +60,25 @@ export function usersOf({ update, hooks, sensors, properties, watch }: SoundTabl
     ...Object.entries(hooks ?? {}).map(([name, place]) => ({ path: ['hooks', name, 'user'], place: place ?? {} })),
     ...sources('sensors', sensors),
     ...sources('properties', properties),
-    ...(watch ?? []).map(({ into }, index) => ({ path: ['watch', index, 'into', 'user'], place: into })),
+    ...(watch ?? []).map(({ output: into }, index) => ({ path: ['watch', index, 'into', 'user'], place: into })),
   ];
   return places.flatMap(({ path, place }) =>
     'user' in place && typeof place.user === 'string' ? [{ path, user: place.user }] : [],
   );
 }
 
-function serviceReferences(service: SoundTables['service']): readonly MaybeReference[] {
+function serviceReferences(service: ValidTables['service']): readonly MaybeReference[] {
   const { messaging = {} } = service ?? {};
   return [...tlsReferences(['service'], service ?? {}), ...brokerReferences(['service', 'messaging'], messaging)];
 }
 
-function pageReferences(page: SoundTables['page']): readonly MaybeReference[] {
+function webReferences(page: ValidTables['web']): readonly MaybeReference[] {
   if (page === undefined) return [];
   return [
-    { path: ['page', 'password_file'], file: page.password_file, need: 'page password' },
-    { path: ['page', 'certificate_file'], file: page.certificate_file, need: 'certificates' },
-    { path: ['page', 'key_file'], file: page.key_file, need: 'secret' },
-    { path: ['page', 'client_ca_file'], file: page.client_ca_file, need: 'certificates' },
+    { path: ['web', 'password_file'], file: page.password_file, need: 'page password' },
+    { path: ['web', 'certificate_file'], file: page.certificate_file, need: 'certificates' },
+    { path: ['web', 'key_file'], file: page.key_file, need: 'secret' },
+    { path: ['web', 'client_ca_file'], file: page.client_ca_file, need: 'certificates' },
   ];
 }
 
@@ -96,7 +96,7 @@ function hookReferences(hooks: ConfigFile['hooks'] | undefined): readonly MaybeR
 }
 
 /** What a program must be, depending on the user it runs as. */
-function needOf({ user }: { readonly user?: string | undefined }): Need {
+function needOf({ user }: { readonly user?: string | undefined }): RequiredFileKind {
   return user === undefined ? 'own program' : 'program';
 }
 
@@ -126,9 +126,9 @@ function brokerReferences(
   return [...tlsReferences(table, files), { path: [...table, 'password_file'], file, need: 'secret' }];
 }
 
-function telemetryReferences({ sensors, properties, watch }: SoundTables): readonly MaybeReference[] {
+function telemetryReferences({ sensors, properties, watch }: ValidTables): readonly MaybeReference[] {
   const sources = [...(sensors ?? []).map(sourceIn('sensors')), ...(properties ?? []).map(sourceIn('properties'))];
-  const watched = (watch ?? []).map(({ into }, index) => runOrAsk(['watch', index, 'into'], into));
+  const watched = (watch ?? []).map(({ output: into }, index) => runOrAsk(['watch', index, 'into'], into));
   return [...sources, ...watched].flat();
 }
 
@@ -137,7 +137,7 @@ function sourceIn(table: 'sensors' | 'properties') {
     runOrAsk([table, index, 'source'], source);
 }
 
-type Source = ConfigFile['sensors'][number]['source'] | ConfigFile['watch'][number]['into'];
+type Source = ConfigFile['sensors'][number]['source'] | ConfigFile['watch'][number]['output'];
 
 function runOrAsk(table: readonly PropertyKey[], place: Source): readonly MaybeReference[] {
   if (place.kind === 'mqtt') return brokerReferences(table, place);

@@ -1,6 +1,6 @@
 import type { Finding } from '../cross-check.ts';
 import { keyPath } from '../file/problems.ts';
-import type { ConfigFile, SoundTables } from '../schema/schema.ts';
+import type { ConfigFile, ValidTables } from '../schema/schema.ts';
 
 interface TlsFiles {
   readonly client_certificate_file?: string | undefined;
@@ -17,11 +17,11 @@ type Path = readonly PropertyKey[];
 type Place = ConfigFile['sensors'][number]['source'] | ConfigFile['watch'][number]['into'];
 
 /** Checks the brokers of sensors, properties and watches. */
-export function measuringContradictions({ sensors, properties, watch }: SoundTables): readonly Finding[] {
+export function measuringContradictions({ sensors, properties, watch }: ValidTables): readonly Finding[] {
   const places: readonly (readonly [Path, Place])[] = [
     ...(sensors ?? []).map(({ source }, index) => [['sensors', index, 'source'], source] as const),
     ...(properties ?? []).map(({ source }, index) => [['properties', index, 'source'], source] as const),
-    ...(watch ?? []).map(({ into }, index) => [['watch', index, 'into'], into] as const),
+    ...(watch ?? []).map(({ output: into }, index) => [['watch', index, 'into'], into] as const),
   ];
   return places.flatMap(([path, place]) => (place.kind === 'mqtt' ? brokerContradictions(path, place) : []));
 }

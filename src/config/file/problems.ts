@@ -10,7 +10,7 @@ type Issue = z.core.$ZodIssue;
 type Path = readonly PropertyKey[];
 
 /** The input in which issues were found, and its schema. */
-export interface Examined {
+export interface ValidatedInput {
   readonly schema: z.ZodType;
   readonly input: unknown;
   readonly keyLines: KeyNode;
@@ -20,21 +20,21 @@ export interface Examined {
  * Describes Zod's issues for a person, in the order of the file. If two rules say the same about one value, it is said
  * once.
  */
-export function describeIssues(issues: readonly Issue[], examined: Examined): readonly ConfigProblem[] {
+export function describeIssues(issues: readonly Issue[], examined: ValidatedInput): readonly ConfigProblem[] {
   const problems = issues
-    .filter((issue) => !isBesideTheKind(issue, issues))
+    .filter((issue) => !isMaskedByTypeError(issue, issues))
     .flatMap((issue) => describeIssue(issue, examined));
   const once = new Map(problems.map((problem) => [`${problem.line} ${problem.message}`, problem]));
   return [...once.values()].sort((a, b) => (a.line ?? 0) - (b.line ?? 0));
 }
 
 /** Whether an issue about the size is void because the value has the wrong type. */
-function isBesideTheKind({ code, path }: Issue, issues: readonly Issue[]): boolean {
+function isMaskedByTypeError({ code, path }: Issue, issues: readonly Issue[]): boolean {
   if (code !== 'too_big' && code !== 'too_small') return false;
   return issues.some((other) => other.code === 'invalid_type' && keyPath(other.path) === keyPath(path));
 }
 
-function describeIssue(issue: Issue, examined: Examined): readonly ConfigProblem[] {
+function describeIssue(issue: Issue, examined: ValidatedInput): readonly ConfigProblem[] {
   if (issue.code === 'unrecognized_keys') {
     return issue.keys.map((key) => unknownKey([...issue.path, key], examined));
   }
@@ -57,7 +57,7 @@ const removedKeys: Readonly<Record<string, string>> = {
   'system.helper': 'was removed, since the agent is always one process: delete this line',
 };
 
-function unknownKey(path: Path, { schema, input, keyLines }: Examined): ConfigProblem {
+function unknownKey(path: Path, { schema, input, keyLines }: ValidatedInput): ConfigProblem {
   const key = String(path.at(-1));
   const removed = removedKeys[keyPath(path)];
   if (removed !== undefined) return { line: lineOf(keyLines, path), message: `${keyPath(path)} ${removed}` };
@@ -68,7 +68,7 @@ function unknownKey(path: Path, { schema, input, keyLines }: Examined): ConfigPr
 }
 
 /** Explains a table such as `service = { … }` that is written behind a `[table]`, and so belongs to that one. */
-function belonging(path: Path, { schema, input }: Pick<Examined, 'schema' | 'input'>): string {
+function belonging(path: Path, { schema, input }: Pick<ValidatedInput, 'schema' | 'input'>): string {
   const key = String(path.at(-1));
   const isTable = typeof valueAt(input, path) === 'object';
   if (isTable && path.length > 1 && knownKeys(schema, [], input).includes(key))
@@ -77,7 +77,7 @@ function belonging(path: Path, { schema, input }: Pick<Examined, 'schema' | 'inp
   return elsewhere === undefined || more.length > 0 ? '' : ` (it belongs in ${elsewhere})`;
 }
 
-function wrongValue(issue: Issue, { input, keyLines }: Examined): ConfigProblem {
+function wrongValue(issue: Issue, { input, keyLines }: ValidatedInput): ConfigProblem {
   const value = valueAt(input, issue.path);
   const line = lineOf(keyLines, issue.path);
   const expected = alternatives(expectations(issue));

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-import { innermost } from '../../system/settings/settings.ts';
+import { unwrapSchema } from '../../system/settings/settings.ts';
 
 /** The keys that the schema knows in the table at `path` of `input`; if the table has a `kind`, those of this kind. */
 export function knownKeys(schema: unknown, path: readonly PropertyKey[], input: unknown): readonly string[] {
@@ -11,7 +11,7 @@ export function knownKeys(schema: unknown, path: readonly PropertyKey[], input: 
 export function tablesWithKey(schema: unknown, key: string): readonly string[] {
   const found = new Set<string>();
   const visit = (inner: unknown, path: readonly string[]): void => {
-    const type = innermost(inner);
+    const type = unwrapSchema(inner);
     if (type instanceof z.ZodObject) {
       const shape: Readonly<Record<string, unknown>> = type.shape;
       if (key in shape && path.length > 0) found.add(`[${path.join('.')}]`);
@@ -25,7 +25,7 @@ export function tablesWithKey(schema: unknown, key: string): readonly string[] {
 }
 
 function tablesAt(schema: unknown, path: readonly PropertyKey[], input: unknown): readonly z.ZodObject[] {
-  const type = innermost(schema);
+  const type = unwrapSchema(schema);
   if (type instanceof z.ZodUnion) {
     return type.options.filter((option) => mayBe(option, input)).flatMap((option) => tablesAt(option, path, input));
   }

@@ -3,13 +3,13 @@ import * as z from 'zod';
 import { trustSchema } from '../../firmware/settings.ts';
 import { mcuTargetSchema } from '../../mcu/settings.ts';
 import { packageTargetSchema } from '../../package/settings.ts';
-import { pageSchema } from '../../page/settings.ts';
 import { serviceSchema } from '../../service/settings.ts';
 import { slotsTargetSchema } from '../../slots/settings.ts';
 import { parsedOnce } from '../../system/settings/settings.ts';
 import { absolutePath, command, text } from '../../system/settings/values.ts';
 import { propertySchema, sensorSchema, telemetrySchema, watchSchema } from '../../telemetry/settings.ts';
 import { hooksSchema, reportSchema, updateSchema } from '../../update/settings.ts';
+import { pageSchema } from '../../web/settings.ts';
 
 const targetSchema = z.discriminatedUnion('kind', [slotsTargetSchema, mcuTargetSchema, packageTargetSchema]);
 
@@ -87,7 +87,7 @@ export const configSchema = z.strictObject({
     })
     .prefault({})
     .describe('Members of the group thing-agent look and send datapoints, those of thing-operators ask for everything'),
-  page: pageSchema.prefault({}).describe('A page about this gateway for a browser (page.md of the documentation)'),
+  web: pageSchema.prefault({}).describe('A page about this gateway for a browser (page.md of the documentation)'),
   log: z
     .strictObject({
       level: z.enum(['debug', 'info', 'warn', 'error']).default('info'),
@@ -105,29 +105,42 @@ export const configSchema = z.strictObject({
 export type ConfigFile = z.output<typeof configSchema>;
 
 /** The tables that are correct in themselves. */
-export function soundTables(input: Readonly<Record<string, unknown>>) {
-  const { service, device, update, hooks, trust, report, system, control, page, targets, sensors, properties, watch } =
-    configSchema.shape;
+export function validTables(input: Readonly<Record<string, unknown>>) {
+  const {
+    service,
+    device,
+    update,
+    hooks,
+    trust,
+    report,
+    system,
+    control,
+    web: page,
+    targets,
+    sensors,
+    properties,
+    watch,
+  } = configSchema.shape;
   return {
-    service: sound(service, input['service']),
-    device: sound(device, input['device']),
-    update: sound(update, input['update']),
-    hooks: sound(hooks, input['hooks']),
-    trust: sound(trust, input['trust']),
-    report: sound(report, input['report']),
-    system: sound(system, input['system']),
-    control: sound(control, input['control']),
-    page: sound(page, input['page']),
-    targets: sound(targets, input['targets']),
-    sensors: sound(sensors, input['sensors']),
-    properties: sound(properties, input['properties']),
-    watch: sound(watch, input['watch']),
+    service: valid(service, input['service']),
+    device: valid(device, input['device']),
+    update: valid(update, input['update']),
+    hooks: valid(hooks, input['hooks']),
+    trust: valid(trust, input['trust']),
+    report: valid(report, input['report']),
+    system: valid(system, input['system']),
+    control: valid(control, input['control']),
+    web: valid(page, input['web']),
+    targets: valid(targets, input['targets']),
+    sensors: valid(sensors, input['sensors']),
+    properties: valid(properties, input['properties']),
+    watch: valid(watch, input['watch']),
   };
 }
 
-export type SoundTables = ReturnType<typeof soundTables>;
+export type ValidTables = ReturnType<typeof validTables>;
 
-function sound<T extends z.ZodType>(schema: T, input: unknown): z.output<T> | undefined {
+function valid<T extends z.ZodType>(schema: T, input: unknown): z.output<T> | undefined {
   const result = schema.safeParse(input, parsedOnce);
   return result.success ? result.data : undefined;
 }

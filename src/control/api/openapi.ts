@@ -3,7 +3,7 @@ import * as z from 'zod';
 import { callersOf, socketNames } from '../access.ts';
 import { errorReply, streamLine } from '../events.ts';
 import { methodOf } from '../find-operation.ts';
-import type { Followed } from '../followed-operations.ts';
+import type { LongOperation } from '../long-operations.ts';
 import { openMetricsType } from '../metrics/render-metrics.ts';
 import { operationTable } from '../operations.ts';
 import type { Answered, OperationName } from '../operations.ts';
@@ -38,7 +38,7 @@ const description = [
   'Later versions may add members to replies, kinds of events, and words; what is not known is to be passed over.',
 ];
 
-function entries(): readonly (readonly [OperationName, Answered | Followed])[] {
+function entries(): readonly (readonly [OperationName, Answered | LongOperation])[] {
   const names = Object.keys(operationTable).filter(isName);
   return names.map((name) => [name, operationTable[name]]);
 }
@@ -47,7 +47,7 @@ function isName(name: string): name is OperationName {
   return Object.hasOwn(operationTable, name);
 }
 
-function operation(name: OperationName, entry: Answered | Followed): Json {
+function operation(name: OperationName, entry: Answered | LongOperation): Json {
   const inPath = new Set([...entry.path.matchAll(/:(\w+)/g)].map(([, parameter]) => parameter));
   const { properties = {}, required = [] } = jsonSchema(entry.input);
   const members = Object.entries(properties).map(([member, schema]) => ({

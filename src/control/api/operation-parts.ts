@@ -5,7 +5,7 @@ import { plainText } from '../schema-parts.ts';
 
 // What several operations of operations.ts take or answer.
 
-export function nothing() {
+export function emptyReply() {
   return z.strictObject({});
 }
 
@@ -14,7 +14,7 @@ export function done() {
 }
 
 /** `disk`: durable here, and sent when the service takes it; `service`: the service has it. */
-export function takenCareOf() {
+export function acceptedBy() {
   return z.object({ safeAt: z.enum(['disk', 'service']).optional() });
 }
 

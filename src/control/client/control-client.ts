@@ -12,12 +12,12 @@ import { isNotPermitted, ReportedFailure } from '../control-errors.ts';
 import { errorReply, streamLine } from '../events.ts';
 import type { OnEvent, OperationOutcome } from '../events.ts';
 import { methodOf } from '../find-operation.ts';
-import type { Followed } from '../followed-operations.ts';
+import type { LongOperation } from '../long-operations.ts';
 import { makeOperations } from '../make-operations.ts';
 import type { OperationInput } from '../make-operations.ts';
 import type { AgentOperations, Answered } from '../operations.ts';
 import {
-  answersAtAll,
+  isReachable,
   type ControlRequest,
   daemonLost,
   exchange,
@@ -28,12 +28,12 @@ import {
 
 /**
  * Connects through the socket that grants this program the most rights. Undefined: no daemon listens. Throws
- * `control-not-permitted`. Throws `daemon-silent` if the daemon does not answer a first question, before it is asked
+ * `control-not-permitted`. Throws `daemon-unresponsive` if the daemon does not answer a first question, before it is asked
  * for anything that it might do later, unseen.
  */
 export async function connectToDaemon(
   runDirectory: string,
-  patience: Partial<ControlPatience>,
+  patience: Partial<ControlTimeouts>,
   signal: AbortSignal,
 ): Promise<AgentOperations | undefined> {
   const { greetingMs } = { ...defaultPatience, ...patience };
@@ -41,7 +41,7 @@ export async function connectToDaemon(
   for (const caller of ['root', 'operators', 'members'] as const) {
     const path = join(runDirectory, socketNames[caller]);
     try {
-      if (await answersAtAll(path, greetingMs, signal)) return controlClient(path, patience);
+      if (await isReachable(path, greetingMs, signal)) return controlClient(path, patience);
     } catch (error) {
       if (!isNotPermitted(error)) throw error;
       refusals.push(error);
@@ -52,7 +52,7 @@ export async function connectToDaemon(
 }
 
 /** How long the daemon may be silent. */
-export interface ControlPatience {
+export interface ControlTimeouts {
   /** Until its very first answer, which costs the daemon no work. */
   readonly greetingMs: number;
   /** Until a whole answer; the daemon itself gives up after 120 s. */
@@ -61,13 +61,13 @@ export interface ControlPatience {
   readonly operationMs: number;
 }
 
-const defaultPatience: ControlPatience = { greetingMs: 5_000, answerMs: 150_000, operationMs: 60_000 };
+const defaultPatience: ControlTimeouts = { greetingMs: 5_000, answerMs: 150_000, operationMs: 60_000 };
 
 const maxReplyBytes = 1024 * 1024;
 const maxLineBytes = 64 * 1024;
 
 /** The agent's operations, performed by the daemon that listens on the control socket. */
-export function controlClient(socketPath: string, patience: Partial<ControlPatience> = {}): AgentOperations {
+export function controlClient(socketPath: string, patience: Partial<ControlTimeouts> = {}): AgentOperations {
   const { answerMs, operationMs } = { ...defaultPatience, ...patience };
   return makeOperations({
     answered: (_, entry) => async (input, signal) =>
@@ -89,7 +89,7 @@ export function controlClient(socketPath: string, patience: Partial<ControlPatie
 
 /** The request for an operation. Its body holds every input that is not in the path. */
 function requestFor(
-  entry: Answered | Followed,
+  entry: Answered | LongOperation,
   input: OperationInput,
 ): Pick<ControlRequest, 'method' | 'path' | 'body' | 'file'> {
   const { file, ...members } = input;

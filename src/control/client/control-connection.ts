@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import { abortable } from '../../system/abortable.ts';
 import { AgentError, describeError, systemErrorCode } from '../../system/errors.ts';
 import type { FileContent } from '../../system/files/opened-file.ts';
-import { ControlError, isNotPermitted, isSilent } from '../control-errors.ts';
+import { ControlError, isNotPermitted, isUnresponsive } from '../control-errors.ts';
 
 export interface ControlRequest {
   readonly method: string;
@@ -90,16 +90,16 @@ async function send(
 
 /**
  * Whether a daemon answers on the socket. A connection alone shows nothing, since the system also accepts it for a
- * process that is stopped. So a path is asked for that does not exist; any answer counts. Throws `daemon-silent` and
+ * process that is stopped. So a path is asked for that does not exist; any answer counts. Throws `daemon-unresponsive` and
  * `control-not-permitted`.
  */
-export async function answersAtAll(socketPath: string, silentMs: number, signal: AbortSignal): Promise<boolean> {
+export async function isReachable(socketPath: string, silentMs: number, signal: AbortSignal): Promise<boolean> {
   if (await isMissing(socketPath)) return false;
   try {
     await exchange(socketPath, { method: 'GET', path: '', silentMs }, async () => {}, signal);
   } catch (error) {
     if (!(error instanceof AgentError)) throw error;
-    if (isSilent(error) || isNotPermitted(error)) throw error;
+    if (isUnresponsive(error) || isNotPermitted(error)) throw error;
     const code = systemErrorCode(error.cause);
     if (code === 'EAGAIN') throw silent(); // the queue of connections that wait to be accepted is full
     return code !== 'ENOENT' && code !== 'ECONNREFUSED';
@@ -156,7 +156,7 @@ function notPermitted(socketPath: string): ControlError {
 }
 
 function silent(): ControlError {
-  return new ControlError('daemon-silent', 'the daemon does not answer');
+  return new ControlError('daemon-unresponsive', 'the daemon does not answer');
 }
 
 /** Turns what node:net and node:http throw into our errors. Any other error passes through. */

@@ -1,12 +1,12 @@
 import type { CodeMeaning } from '../../system/define-errors.ts';
-import type { IdleCode, Trouble } from '../gateway-state.ts';
+import type { IdleCode, Problem } from '../gateway-state.ts';
 
 const unreadable: CodeMeaning = {
   means: 'The record of updates could not be read, and what was under way is not known.',
   advice: 'see where the gateway stands: agent doctor; installing goes on with the next look',
 };
 
-/** What each word of a status (`idleCode`, `troubles`) means that is not the code of an error. */
+/** What each word of a status (`idleCode`, `problems`) means that is not the code of an error. */
 export const stateCodes = {
   'up-to-date': { means: 'What the service names is installed.' },
   install: { means: 'A version would be installed now.', advice: 'agent --update-now, or wait for the next look' },
@@ -28,4 +28,4 @@ export const stateCodes = {
   'last-attempt-failed': { means: 'The last update could not be written.', advice: 'agent log last says why' },
   'last-attempt-refused': { means: 'The last update was refused.', advice: 'agent log last says why' },
   'last-attempt-rolled-back': { means: 'The last update ran, and was given up.', advice: 'agent log last says why' },
-} as const satisfies Partial<Record<IdleCode | Trouble, CodeMeaning>>;
+} as const satisfies Partial<Record<IdleCode | Problem, CodeMeaning>>;

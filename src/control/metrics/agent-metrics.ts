@@ -1,4 +1,4 @@
-import { gatewayStates, idleCodes, troubles } from '../gateway-state.ts';
+import { gatewayStates, idleCodes, problems } from '../gateway-state.ts';
 import type { HistoryReport } from '../history.ts';
 import type { AgentOperations } from '../operations.ts';
 import type { StatusReport } from '../reports.ts';
@@ -31,23 +31,23 @@ export function metricsOf(status: StatusReport, history: HistoryReport): readonl
   ];
 }
 
-function stateMetrics({ state, troubles: found, idleCode, hold, warnings }: StatusReport): readonly Family[] {
+function stateMetrics({ state, problems: found, idleCode, hold, warnings }: StatusReport): readonly Family[] {
   return [
     stateSet('thing_agent_state', 'What the gateway is.', gatewayStates, state === undefined ? undefined : [state]),
-    stateSet('thing_agent_trouble', 'What keeps the gateway from being well.', troubles, found),
+    stateSet('thing_agent_problem', 'What keeps the gateway from being well.', problems, found),
     stateSet(
       'thing_agent_idle_reason',
       'Why nothing is being installed.',
       idleCodes,
       idleCode === undefined ? undefined : [idleCode],
     ),
-    gauge('thing_agent_held', 'Whether a person wants nothing to be installed.', Number(hold !== undefined)),
+    gauge('thing_agent_hold_active', 'Whether a person wants nothing to be installed.', Number(hold !== undefined)),
     gauge('thing_agent_warnings', 'Settings and findings that weaken a promise.', warnings.length),
   ];
 }
 
 function updateMetrics(status: StatusReport): readonly Family[] {
-  const { installed, slotStates, booted, activity, service, looks, throttle } = status;
+  const { installed, slotStates, booted, activity, service, checks, throttle } = status;
   const slots = Object.entries(slotStates ?? {});
   const ofTransfer = activity?.phase === 'staging' ? activity : undefined;
   return [
@@ -88,12 +88,20 @@ function updateMetrics(status: StatusReport): readonly Family[] {
       unixSeconds(service.lastContactAt),
     ),
     gauge(
-      'thing_agent_last_look_timestamp_seconds',
+      'thing_agent_last_successful_check_timestamp_seconds',
       'When a look at the service last ended well.',
-      unixSeconds(looks?.lastAt),
+      unixSeconds(checks?.lastSuccessAt),
     ),
-    gauge('thing_agent_failed_looks', 'Looks that failed since the last that ended well.', looks?.failedInARow),
-    gauge('thing_agent_next_look_timestamp_seconds', 'When the service is asked next.', unixSeconds(status.nextLookAt)),
+    gauge(
+      'thing_agent_consecutive_failed_checks',
+      'Looks that failed since the last that ended well.',
+      checks?.consecutiveFailures,
+    ),
+    gauge(
+      'thing_agent_next_check_timestamp_seconds',
+      'When the service is asked next.',
+      unixSeconds(status.nextCheckAt),
+    ),
     gauge('thing_agent_reports_pending', 'Ends of attempts that the service does not know yet.', status.pendingReports),
     gauge('thing_agent_reports_dropped', 'Ends of attempts that the service will not learn.', status.droppedReports),
   ];
@@ -121,12 +129,12 @@ const outcomes = ['installed', 'failed', 'refused', 'rolled-back'] as const;
  * The history forgets old attempts: sums over it may fall, and are no counters. The number of attempts is a counter,
  * since the history knows how many it forgot.
  */
-function historyMetrics({ attempts, forgotten }: HistoryReport): readonly Family[] {
+function historyMetrics({ attempts, discarded }: HistoryReport): readonly Family[] {
   const sum = (bytes: (attempt: HistoryReport['attempts'][number]) => number | undefined): number =>
     attempts.reduce((total, attempt) => total + (bytes(attempt) ?? 0), 0);
   const ended = (outcome: string): number => attempts.filter((attempt) => attempt.outcome === outcome).length;
   return [
-    counter('thing_agent_update_attempts', 'Attempts to install something.', forgotten + attempts.length),
+    counter('thing_agent_update_attempts', 'Attempts to install something.', discarded + attempts.length),
     gauge(
       'thing_agent_history_attempts',
       'Attempts of the history, which keeps the last, by how they ended.',
@@ -145,12 +153,12 @@ function historyMetrics({ attempts, forgotten }: HistoryReport): readonly Family
     gauge(
       'thing_agent_history_saved_bytes',
       'Not written for the attempts of the history: it was there.',
-      sum(({ savedBytes }) => savedBytes),
+      sum(({ reusedBytes }) => reusedBytes),
     ),
     gauge(
       'thing_agent_history_from_base_bytes',
       'Not fetched for the attempts of the history: deltas made it of the slot that runs.',
-      sum(({ fromBaseBytes }) => fromBaseBytes),
+      sum(({ deltaBaseBytes }) => deltaBaseBytes),
     ),
   ];
 }
@@ -168,7 +176,7 @@ function boardMetrics({ boards }: StatusReport): readonly Family[] {
       boards.map(({ name, connected }) => [{ board: name }, Number(connected)]),
     ),
     gauge(
-      'thing_agent_board_half_written',
+      'thing_agent_board_partially_flashed',
       'Whether a write of the board began and has not ended.',
       boards.map(({ name, writing }) => [{ board: name }, Number(writing !== undefined)]),
     ),

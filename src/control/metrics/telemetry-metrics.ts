@@ -1,6 +1,6 @@
+import { isTroubled } from '../presentation/rows/sensor-rows.ts';
 import type { StatusReport } from '../reports.ts';
 import { clockStates, dropReasons, sourceStates } from '../telemetry-protocol.ts';
-import { isTroubled } from '../words/rows/sensor-rows.ts';
 import { counter, gauge, stateSet } from './family.ts';
 import type { Family } from './family.ts';
 
@@ -23,19 +23,19 @@ export function telemetryMetrics(telemetry: Telemetry | undefined): readonly Fam
 
 function spoolMetrics(spool: Telemetry['spool']): readonly Family[] {
   return [
-    gauge('thing_agent_spool_points', 'Points that wait for the service.', [
+    gauge('thing_agent_queue_points', 'Points that wait for the service.', [
       [{ place: 'memory' }, spool.pointsInMemory],
       [{ place: 'disk' }, spool.pointsOnDisk],
     ]),
-    gauge('thing_agent_spool_bytes', 'Of the points that wait on disk.', spool.bytesOnDisk),
-    gauge('thing_agent_spool_file_bytes', 'The file of the spool.', spool.fileBytes),
+    gauge('thing_agent_queue_bytes', 'Of the points that wait on disk.', spool.bytesOnDisk),
+    gauge('thing_agent_queue_file_bytes', 'The file of the spool.', spool.fileBytes),
     gauge(
-      'thing_agent_spool_oldest_age_seconds',
+      'thing_agent_queue_oldest_age_seconds',
       'Age of the oldest point on disk.',
       spool.oldestAgeMs === undefined ? undefined : spool.oldestAgeMs / 1_000,
     ),
-    gauge('thing_agent_spool_properties', 'Values of properties that wait for the service.', spool.properties),
-    gauge('thing_agent_spool_dead_letters', 'Points that the service refused, and that are kept.', spool.deadLetters),
+    gauge('thing_agent_queue_properties', 'Values of properties that wait for the service.', spool.properties),
+    gauge('thing_agent_queue_dead_letters', 'Points that the service refused, and that are kept.', spool.deadLetters),
     counter(
       'thing_agent_dropped_points',
       'Points that were lost, by why.',
@@ -49,7 +49,7 @@ function sourceMetrics(sources: Telemetry['sources']): readonly Family[] {
     sources.map((source) => [{ source: source.name }, value(source)] as const);
   return [
     gauge(
-      'thing_agent_source_working',
+      'thing_agent_source_up',
       'Whether the source works: it does not fail, and what it delivers can be used.',
       each((source) => Number(!isTroubled(source))),
     ),

@@ -6,7 +6,7 @@ export const securityEventMeanings = {
   'downgrade-refused': 'a release was refused, because it is older than one before',
   'name-refused': 'a signed release was refused, because it was offered under another name',
   'trust-list-refused': 'a list of keys and revocations was refused',
-  'trust-list-taken': 'a signed list of keys and revocations took effect',
+  'trust-list-applied': 'a signed list of keys and revocations took effect',
   'force-used': 'a person ordered something in spite of a rule; it may have been refused or have failed all the same',
   'keys-changed': 'other keys are trusted than before',
   'configuration-changed': 'another configuration is in effect than before',
@@ -15,7 +15,8 @@ export const securityEventMeanings = {
   'serial-number-shared': 'another device activates with the serial number of this gateway',
   'access-denied': 'somebody asked the daemon for what that user may not',
   'login-refused': 'somebody gave a wrong password to the page',
-  'floor-lost': 'journal and copy were damaged: below which release none may be installed is not known any more',
+  'minimum-version-lost':
+    'journal and copy were damaged: below which release none may be installed is not known any more',
   'log-damaged': 'this log could not be read, and begins anew',
 } as const;
 

@@ -25,12 +25,12 @@ import { agentMetrics } from '../metrics/agent-metrics.ts';
 import { openMetrics, openMetricsType } from '../metrics/render-metrics.ts';
 import { controlLimits, type ControlLimits } from './control-limits.ts';
 import { endResponse, EventStream } from './event-stream.ts';
-import { LastingSocket } from './lasting-socket.ts';
 import { answer, follow } from './perform.ts';
-import type { Asked, Performer } from './perform.ts';
+import type { IncomingRequest, Performer } from './perform.ts';
 import { readBody } from './read-body.ts';
+import { SelfHealingSocket } from './self-healing-socket.ts';
 import { SentFile } from './sent-file.ts';
-import { refuseSlowRequests, withoutLooking } from './slow-requests.ts';
+import { enforceRequestDeadlines, noServerTimeouts } from './slow-requests.ts';
 
 export interface ControlServerDeps extends Performer {
   readonly runDirectory: string;
@@ -63,10 +63,10 @@ class ControlServer implements AsyncDisposable {
   readonly #limits: ControlLimits;
   readonly #signal: AbortSignal;
   readonly #server: Server;
-  readonly #socket: LastingSocket;
+  readonly #socket: SelfHealingSocket;
   /** Connections without a request yet, oldest first. */
   readonly #waiting = new Set<Socket>();
-  readonly #slow: ReturnType<typeof refuseSlowRequests>;
+  readonly #slow: ReturnType<typeof enforceRequestDeadlines>;
   readonly #served = { answered: 0, followed: 0 };
 
   constructor(caller: Caller, deps: ControlServerDeps, signal: AbortSignal) {
@@ -74,14 +74,14 @@ class ControlServer implements AsyncDisposable {
     this.#deps = deps;
     this.#limits = { ...controlLimits, ...deps.limits };
     this.#signal = signal;
-    this.#server = createServer({ maxHeaderSize: this.#limits.maxHeaderBytes, ...withoutLooking });
-    this.#slow = refuseSlowRequests(this.#server, 'connection', this.#limits);
+    this.#server = createServer({ maxHeaderSize: this.#limits.maxHeaderBytes, ...noServerTimeouts });
+    this.#slow = enforceRequestDeadlines(this.#server, 'connection', this.#limits);
     this.#server.maxRequestsPerSocket = 1;
     this.#server.on('connection', (socket: Socket) => this.#admit(socket));
     this.#server.on('request', (request, response) => void this.#serve(request, response));
     this.#server.on('clientError', refuseUnreadable);
     const path = join(deps.runDirectory, socketNames[caller]);
-    this.#socket = new LastingSocket(this.#server, { path, caller, lookMs: this.#limits.lookMs, log: deps.log });
+    this.#socket = new SelfHealingSocket(this.#server, { path, caller, lookMs: this.#limits.lookMs, log: deps.log });
   }
 
   async start(): Promise<void> {
@@ -151,7 +151,7 @@ class ControlServer implements AsyncDisposable {
   #takePlace(kind: 'answered' | 'followed'): Disposable {
     const served = this.#served;
     if (served[kind] >= this.#limits.maxAtOnce) {
-      throw new ControlError('control-crowded', `the daemon serves ${served[kind]} at once already`);
+      throw new ControlError('control-overloaded', `the daemon serves ${served[kind]} at once already`);
     }
     served[kind] += 1;
     return { [Symbol.dispose]: () => void (served[kind] -= 1) };
@@ -186,7 +186,7 @@ class ControlServer implements AsyncDisposable {
     }
   }
 
-  async #follow(asked: Asked, response: ServerResponse, file: SentFile | undefined): Promise<void> {
+  async #follow(asked: IncomingRequest, response: ServerResponse, file: SentFile | undefined): Promise<void> {
     const gone = new AbortController();
     response.once('close', () => gone.abort(clientGone));
     using stream = new EventStream(response, this.#limits);

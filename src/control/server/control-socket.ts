@@ -61,7 +61,7 @@ async function isDirectory(path: string): Promise<boolean> {
 }
 
 /** Whether somebody answers on the socket. Throws the system's error (EACCES, …) if that cannot be told. */
-export async function somebodyAnswers(path: string): Promise<boolean> {
+export async function isSocketServed(path: string): Promise<boolean> {
   const socket = connect({ path });
   try {
     await new Promise<void>((resolve, reject) => {
@@ -82,7 +82,7 @@ async function refuseTaken(path: string): Promise<void> {
   try {
     const found = await lstat(path);
     if (!found.isSocket()) throw unavailable(path, 'something that is not a socket stands there');
-    if (await somebodyAnswers(path)) {
+    if (await isSocketServed(path)) {
       throw new ControlError('control-socket-in-use', `another daemon answers on ${path}`);
     }
   } catch (error) {

@@ -6,13 +6,13 @@ import { SystemError } from '../../system/system-errors.ts';
 import type { Clock } from '../../system/time/clock.ts';
 import { ControlError } from '../control-errors.ts';
 import type { OnEvent, OperationEvent, OperationOutcome } from '../events.ts';
-import { followedName } from '../followed-operations.ts';
-import { ProgressPace } from '../progress-pace.ts';
+import { followedName } from '../long-operations.ts';
+import { operationWords } from '../presentation/operation-words.ts';
+import { ProgressThrottle } from '../progress-throttle.ts';
 import type { Activity } from '../reports.ts';
-import type { Of } from '../schema-parts.ts';
-import { operationWords } from '../words/operation-words.ts';
-import { optionsToFollow, precedence } from './precedence.ts';
-import type { Precedence, Standing, Wanted } from './precedence.ts';
+import type { Infer } from '../schema-parts.ts';
+import { optionsToJoin, precedence } from './preemption.ts';
+import type { PreemptionDecision, OperationProgress, RequestedOperation } from './preemption.ts';
 
 /** A long operation, with the inputs that distinguish it from another one of the same name. */
 export const operationRequest = z.object({
@@ -24,7 +24,7 @@ export const operationRequest = z.object({
   reboot: z.boolean().optional(),
   force: z.boolean().optional(),
 });
-export type OperationRequest = Of<typeof operationRequest>;
+export type OperationRequest = Infer<typeof operationRequest>;
 
 /** The work of an operation. `interrupted` is the operation that gave way to it. */
 export type OperationWork = (
@@ -57,9 +57,9 @@ interface RunningOperation {
  */
 class GaveWay extends Error {
   override readonly name = 'GaveWay';
-  readonly to: Wanted['operation'];
+  readonly to: RequestedOperation['operation'];
 
-  constructor(to: Wanted['operation']) {
+  constructor(to: RequestedOperation['operation']) {
     super(`it gave way to ${to}`);
     this.to = to;
   }
@@ -97,7 +97,7 @@ export class OperationRunner implements AsyncDisposable {
   get activity(): Activity | undefined {
     if (this.#running === undefined) return undefined;
     const { request, phase, transfer } = this.#running;
-    const named = { who: 'the daemon', operation: request.operation, board: request.board };
+    const named = { process: 'the daemon', operation: request.operation, board: request.board };
     return { ...named, ...(phase?.kind === 'phase' && { phase: phase.phase }), ...bytesOf(transfer) };
   }
 
@@ -128,7 +128,7 @@ export class OperationRunner implements AsyncDisposable {
    * Interrupts what runs, and returns when nothing does. Throws `agent-busy` if the running operation may not be
    * interrupted.
    */
-  async makeWay(wanted: Wanted, signal: AbortSignal): Promise<void> {
+  async preemptFor(wanted: RequestedOperation, signal: AbortSignal): Promise<void> {
     while (this.#running !== undefined) await this.#end(this.#running, wanted, signal);
   }
 
@@ -154,7 +154,7 @@ export class OperationRunner implements AsyncDisposable {
   }
 
   /** Interrupts an operation and waits for its end, which may also be its regular one. */
-  async #end(running: RunningOperation, wanted: Wanted, signal: AbortSignal): Promise<OperationRequest> {
+  async #end(running: RunningOperation, wanted: RequestedOperation, signal: AbortSignal): Promise<OperationRequest> {
     if (ruleFor(running, wanted) !== 'interrupt') throw agentBusy(running, wanted);
     running.stop.abort(new GaveWay(wanted.operation));
     await abortable(Promise.allSettled([running.end]), signal);
@@ -172,7 +172,7 @@ export class OperationRunner implements AsyncDisposable {
     const signal = AbortSignal.any([this.#signal, stop.signal]);
     const listeners = new Set([first]);
     const observers = this.#observers;
-    const pace = new ProgressPace(this.#clock, (event) => {
+    const pace = new ProgressThrottle(this.#clock, (event) => {
       for (const observer of observers) observer.onEvent(event);
       for (const listener of listeners) listener(event);
     });
@@ -190,7 +190,7 @@ export class OperationRunner implements AsyncDisposable {
         return outcome;
       } catch (thrown) {
         pace.flush();
-        const error = thrown instanceof GaveWay ? gaveWay(request, thrown) : thrown;
+        const error = thrown instanceof GaveWay ? preemptedError(request, thrown) : thrown;
         for (const observer of observers) observer.onFailure(error);
         throw error;
       } finally {
@@ -210,8 +210,8 @@ function bytesOf(event: OperationEvent | undefined): Pick<Activity, 'board' | 'd
   return { board: event.board, doneBytes: event.doneBytes, totalBytes: event.totalBytes };
 }
 
-function ruleFor(running: RunningOperation, wanted: Wanted): Precedence {
-  return precedence(running.request, standingOf(running), wanted);
+function ruleFor(running: RunningOperation, wanted: RequestedOperation): PreemptionDecision {
+  return precedence(running.request, progressOf(running), wanted);
 }
 
 /** Follows a running operation, beginning with its present phase. */
@@ -235,7 +235,7 @@ async function follow(running: RunningOperation, onEvent: OnEvent, signal: Abort
   }
 }
 
-function standingOf({ phase, transfer }: RunningOperation): Standing {
+function progressOf({ phase, transfer }: RunningOperation): OperationProgress {
   return {
     phase: phase?.kind === 'phase' ? phase.phase : undefined,
     step: transfer?.kind === 'board' ? transfer.step : undefined,
@@ -243,9 +243,9 @@ function standingOf({ phase, transfer }: RunningOperation): Standing {
 }
 
 /** The error of a request while another operation runs that may not be interrupted. */
-function agentBusy(running: RunningOperation, wanted: Wanted): AgentError {
+function agentBusy(running: RunningOperation, wanted: RequestedOperation): AgentError {
   const title = titleOf(running.request.operation);
-  const { phase, step } = standingOf(running);
+  const { phase, step } = progressOf(running);
   const trial =
     phase === 'health' || phase === 'flashing' ? 'agent commit keeps a trial, agent rollback ends it' : undefined;
   if (wanted.operation === 'cancel') {
@@ -254,7 +254,7 @@ function agentBusy(running: RunningOperation, wanted: Wanted): AgentError {
     const advice = trial ?? 'wait for its end: agent status';
     return new ControlError('cannot-cancel', message, { advice });
   }
-  const options = optionsToFollow(running.request, wanted);
+  const options = optionsToJoin(running.request, wanted);
   const [differs, follow] =
     options === undefined ? ['', ''] : [', with other options', `follow it: the same ${options}; or `];
   return new SystemError('agent-busy', `the agent is busy: ${title} is under way${differs}`, {
@@ -262,11 +262,11 @@ function agentBusy(running: RunningOperation, wanted: Wanted): AgentError {
   });
 }
 
-function gaveWay({ operation }: OperationRequest, { to }: GaveWay): AgentError {
-  return new ControlError('gave-way', `${titleOf(operation)} was ended: a person asked for ${titleOf(to)}`);
+function preemptedError({ operation }: OperationRequest, { to }: GaveWay): AgentError {
+  return new ControlError('preempted', `${titleOf(operation)} was ended: a person asked for ${titleOf(to)}`);
 }
 
-function titleOf(wanted: Wanted['operation']): string {
+function titleOf(wanted: RequestedOperation['operation']): string {
   if (wanted === 'hold') return 'a hold';
   return wanted === 'reboot' ? 'a reboot' : operationWords[wanted].title;
 }

@@ -16,18 +16,18 @@ export interface Performer {
 }
 
 /** An operation of the table, and its checked input. */
-export interface Asked {
+export interface IncomingRequest {
   readonly name: string;
   readonly input: object;
 }
 
 export async function answer(
   { operations, runner }: Performer,
-  { name, entry, input }: Asked & { readonly entry: Answered },
+  { name, entry, input }: IncomingRequest & { readonly entry: Answered },
   signal: AbortSignal,
 ): Promise<object> {
   if (entry.beside === 'nothing') runner.refuseWhileBusy();
-  if (entry.beside === 'makes way') await runner.makeWay({ operation: 'reboot' }, signal);
+  if (entry.beside === 'makes way') await runner.preemptFor({ operation: 'reboot' }, signal);
   if (entry.beside === 'pauses') await runner.pause(signal);
   return callOperation<object>(operations, name, input, signal);
 }
@@ -35,7 +35,7 @@ export async function answer(
 /** Runs a long operation, or follows it. A client that goes away ends its own waiting, not the work. */
 export async function follow(
   { operations, runner, refuse }: Performer,
-  { name, input }: Asked,
+  { name, input }: IncomingRequest,
   onEvent: OnEvent,
   gone: AbortSignal,
 ): Promise<OperationOutcome> {

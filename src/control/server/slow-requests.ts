@@ -12,7 +12,7 @@ export interface RequestDeadlines {
  * Options of `createServer` that switch off Node's own timeouts, which check all connections at intervals, even where
  * there are none, and so wake the machine.
  */
-export const withoutLooking = {
+export const noServerTimeouts = {
   headersTimeout: 0,
   requestTimeout: 0,
   connectionsCheckingInterval: 2 ** 31 - 1,
@@ -22,7 +22,7 @@ export const withoutLooking = {
  * Emits `clientError`, as Node would, for each connection whose request is too slow. Without connections no timer runs.
  * `admit` takes the deadline from a connection whose body may take its time.
  */
-export function refuseSlowRequests(
+export function enforceRequestDeadlines(
   server: Server,
   admitted: 'connection' | 'secureConnection',
   { headersMs, requestMs }: RequestDeadlines,

@@ -1,6 +1,6 @@
 import type { Config } from '../../config/config.ts';
 import type { Finding } from '../../config/cross-check.ts';
-import { createBootloader, lookAtPlace } from '../../slots/bootloaders/create-bootloader.ts';
+import { createBootloader, checkBootStorage } from '../../slots/bootloaders/create-bootloader.ts';
 import { AgentError, valueOrError } from '../../system/errors.ts';
 import { silentLog } from '../../system/log/log.ts';
 import { runProgram } from '../../system/processes/child-process.ts';
@@ -20,7 +20,7 @@ export async function checkBootEnvironment({ targets }: Config, signal: AbortSig
   if (target === undefined) return { problems: [], warnings: [] };
   const bootloader = await createBootloader(target, { mountedSlot: async () => undefined, log: silentLog });
   const said = await valueOrError(bootloader.inspect(signal));
-  const place = await valueOrError(lookAtPlace(target.bootloader, { run: runProgram }, signal));
+  const place = await valueOrError(checkBootStorage(target.bootloader, { run: runProgram }, signal));
   const path = ['targets', target.name, 'bootloader'];
   const finding = (message: string): Finding => ({ path, message: `${path.join('.')}: ${message}` });
   const { weakness } = place instanceof AgentError ? {} : place;

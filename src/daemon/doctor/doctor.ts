@@ -1,9 +1,9 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import { adviceForHalfWritten } from '../../control/half-written.ts';
+import { partialFlashAdvice } from '../../control/partial-flash.ts';
+import { describePackage } from '../../control/presentation/rows/package-rows.ts';
 import type { Activity, DoctorFinding } from '../../control/reports.ts';
-import { describePackage } from '../../control/words/rows/package-rows.ts';
 import { McuError } from '../../mcu/errors.ts';
 import { SerialError } from '../../serial/errors.ts';
 import { isPortDenied } from '../../serial/port-holders.ts';
@@ -22,8 +22,8 @@ import type { Wiring } from '../wiring/wiring.ts';
 import { finding } from './finding.ts';
 import { lookAtHealthUnits } from './health-units.ts';
 import { tryUsers } from './program-users.ts';
-import { refuseExposedState, refuseMisplacedState, stateDoubt } from './state-directory.ts';
-import { describeStateRoom } from './state-room.ts';
+import { refuseExposedState, refuseMisplacedState, stateWarning } from './state-directory.ts';
+import { describeFreeSpace } from './state-space.ts';
 
 /** Source: Linux Documentation/ABI/testing/sysfs-class-watchdog. */
 const WATCHDOG_STATE = '/sys/class/watchdog/watchdog0/state';
@@ -88,12 +88,12 @@ export async function diagnose(
 async function lookAtClock({ world, trust }: Wiring): Promise<string> {
   const nowMs = world.clock.nowMs();
   const shown = new Date(nowMs).toISOString();
-  if (!isPlausible(nowMs)) throw new UpdateError('clock-not-set', `the clock shows ${shown}, which cannot be`);
+  if (!isPlausible(nowMs)) throw new UpdateError('clock-unsynchronized', `the clock shows ${shown}, which cannot be`);
   const { serviceTimeMs } = trust;
   if (serviceTimeMs === undefined) return shown;
   if (trust.agreesWithService(nowMs) === true) return `${shown}, as the service's`;
   throw new UpdateError(
-    'clock-not-set',
+    'clock-unsynchronized',
     `the clock shows ${shown}, the service's ${new Date(serviceTimeMs).toISOString()}`,
   );
 }
@@ -122,8 +122,8 @@ async function lookAtStateDirectory({ config }: Wiring): Promise<string> {
   const path = join(config.paths.state, '.doctor');
   await replaceFileDurably(path, 'written by agent doctor\n');
   await rm(path, { force: true });
-  const room = await describeStateRoom(config);
-  const doubt = await stateDoubt(config);
+  const room = await describeFreeSpace(config);
+  const doubt = await stateWarning(config);
   return `${config.paths.state} is writable, ${room}${doubt === undefined ? '' : `; ${doubt}`}`;
 }
 
@@ -184,7 +184,7 @@ async function lookAtBoards(examined: Examined): Promise<string | undefined> {
       'board-half-written',
       `${half.name}: the writing of ${half.writing?.name} was cut: it may run nothing`,
       {
-        advice: adviceForHalfWritten(half),
+        advice: partialFlashAdvice(half),
       },
     );
   }

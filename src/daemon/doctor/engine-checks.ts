@@ -3,18 +3,18 @@ import { access } from 'node:fs/promises';
 
 import type { Config } from '../../config/config.ts';
 import type { DoctorFinding } from '../../control/reports.ts';
-import { PACKAGE_GUARD, requireGuard } from '../../package/guard-socket.ts';
-import { lookAtPlace } from '../../slots/bootloaders/create-bootloader.ts';
+import { PACKAGE_GUARD, requireInstaller } from '../../package/installer-client.ts';
+import { checkBootStorage } from '../../slots/bootloaders/create-bootloader.ts';
 import { realSystem } from '../../slots/device-identity.ts';
 import { slotError } from '../../slots/errors.ts';
-import { admitSlot } from '../../slots/slot-admission.ts';
+import { checkSlot } from '../../slots/slot-checks.ts';
 import { runProgram } from '../../system/processes/child-process.ts';
 import type { Bootloader } from '../../update/ports.ts';
 import { otherSlot } from '../../update/slot.ts';
 import { hasBootloader, otherSlots } from '../wiring/slot-settings.ts';
 import { finding } from './finding.ts';
-import { noTargets } from './obstacles.ts';
-import { trySafetyNet } from './safety-net.ts';
+import { noTargetsError } from './preconditions.ts';
+import { testTrialTimer } from './trial-timer.ts';
 
 const NO_SLOTS = 'not needed: no slots are configured';
 
@@ -54,7 +54,7 @@ async function lookAtBootEnvironment(
   signal: AbortSignal,
 ): Promise<string | undefined> {
   if (bootloader === undefined) return withoutSlots(config);
-  const where = await lookAsBootloader(config, signal);
+  const where = await readAsBootloader(config, signal);
   const booted = await bootloader.bootedSlot(signal);
   await bootloader.canary(signal);
   const { primary } = await bootloader.inspect(signal);
@@ -71,7 +71,7 @@ function canWrite({ targets }: Targets): string {
 
 /** The finding for a gateway that only has boards. Throws if it has no targets at all. */
 function withoutSlots(config: Targets): string | undefined {
-  if (config.targets.length === 0) throw noTargets();
+  if (config.targets.length === 0) throw noTargetsError();
   return hasPackages(config) ? undefined : NO_SLOTS;
 }
 
@@ -80,10 +80,10 @@ function hasPackages({ targets }: Targets): boolean {
 }
 
 /** Checks that the bootloader reads what is written to the environment. */
-async function lookAsBootloader({ targets }: Targets, signal: AbortSignal): Promise<string> {
+async function readAsBootloader({ targets }: Targets, signal: AbortSignal): Promise<string> {
   const target = targets.find(hasBootloader);
   if (target === undefined) return '';
-  const { detail, weakness } = await lookAtPlace(target.bootloader, { run: runProgram }, signal);
+  const { detail, weakness } = await checkBootStorage(target.bootloader, { run: runProgram }, signal);
   const found = [detail, weakness].filter((text) => text !== undefined).join('; ');
   return found === '' ? '' : ` (${found})`;
 }
@@ -101,7 +101,7 @@ async function lookAtStagingSlot(
     const { slots } = target;
     const others = otherSlots(config, target);
     const admission = { slot, slots, others, booted, sizeBytes: undefined };
-    const { where, path, capacityBytes } = await admitSlot(admission, realSystem);
+    const { where, path, capacityBytes } = await checkSlot(admission, realSystem);
     await refuseUnwritable(where, path);
     found.push(`${where} can be written, ${Math.floor(capacityBytes / 1024 / 1024)} MiB`);
   }
@@ -113,9 +113,9 @@ async function lookAtSafetyNet(
   { bootloader, config, packageGuard = PACKAGE_GUARD }: ExaminedEngine,
   signal: AbortSignal,
 ): Promise<string> {
-  if (bootloader !== undefined) return trySafetyNet(signal);
+  if (bootloader !== undefined) return testTrialTimer(signal);
   if (!hasPackages(config)) return NO_SLOTS;
-  await requireGuard(packageGuard);
+  await requireInstaller(packageGuard);
   return `the guard of packages is started by ${packageGuard}`;
 }
 

@@ -7,7 +7,7 @@ import type { Finding } from '../../config/cross-check.ts';
 import { ConfigError } from '../../config/errors.ts';
 import { loadConfig } from '../../config/load-config.ts';
 import { readConfigText, withLines } from '../../config/read-config.ts';
-import { findKeeping } from '../../slots/state-in-memory.ts';
+import { findPersistence } from '../../slots/volatile-state.ts';
 import { findSerialNumber } from '../../system/device/serial-number.ts';
 import { valueOrError, valueOrUndefined } from '../../system/errors.ts';
 import type { Environment } from '../../system/processes/environment.ts';
@@ -15,7 +15,7 @@ import { DaemonError } from '../errors.ts';
 import { hasBootloader } from '../wiring/slot-settings.ts';
 import { checkBootEnvironment } from './boot-check.ts';
 import { lookAtHealthUnits } from './health-units.ts';
-import { refuseExposedState, refuseMisplacedState, stateDoubt } from './state-directory.ts';
+import { refuseExposedState, refuseMisplacedState, stateWarning } from './state-directory.ts';
 
 export interface GatewayCheck {
   readonly path: string;
@@ -41,7 +41,7 @@ export async function checkOnGateway(
   const { config } = await loadConfig(path, environment);
   await refuseMisplacedState(config);
   await refuseExposedState(config);
-  const doubt = await stateDoubt(config);
+  const doubt = await stateWarning(config);
   const told = [...warnings.map(({ message }) => message), ...(doubt === undefined ? [] : [doubt])];
   const text = await readConfigText(path);
   told.push(...withLines(await doubtsOfUnits(config, signal), text).map(({ message }) => message));
@@ -68,9 +68,9 @@ export async function checkStateFirst(
 ): Promise<readonly string[]> {
   const place = { paths: { state }, targets: slots.map((pair) => ({ kind: 'slots' as const, slots: pair })) };
   await refuseMisplacedState(place);
-  const doubt = await stateDoubt(place);
+  const doubt = await stateWarning(place);
   if (doubt !== undefined) return [doubt];
-  const isInMemory = slots.length === 0 && (await findKeeping(state)).kind === 'memory';
+  const isInMemory = slots.length === 0 && (await findPersistence(state)).kind === 'memory';
   return isInMemory
     ? [`${state} lies in memory: partitions as slots would be refused (mount the state partition)`]
     : [];

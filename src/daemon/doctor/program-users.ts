@@ -14,7 +14,7 @@ export async function tryUsers(config: Config, signal: AbortSignal): Promise<str
     const { exitCode, stderr } = await runProgram(['true'], { timeoutMs: TRY_MS, user }, signal);
     if (exitCode === 0) continue;
     const why = stderr.trim().slice(0, 200);
-    throw new SystemError('user-not-possible', `no program can run as ${user}: ${why}`, {
+    throw new SystemError('user-unavailable', `no program can run as ${user}: ${why}`, {
       advice: 'does a drop-in narrow the unit? systemctl cat thing-agent',
     });
   }
@@ -26,7 +26,7 @@ function usersOf({ update, hooks, measurements, watches }: Config): readonly str
     update.health,
     ...Object.values<object | undefined>({ ...hooks }).flatMap((hook) => hook ?? []),
     ...measurements.map(({ source }) => source),
-    ...watches.map(({ into }) => into),
+    ...watches.map(({ output: into }) => into),
   ];
   const users = places.flatMap((place) => ('user' in place && typeof place.user === 'string' ? [place.user] : []));
   return [...new Set(users)];

@@ -4,12 +4,12 @@ import { join } from 'node:path';
 import type { Config } from '../../config/config.ts';
 import { refuseStateOnSlot } from '../../slots/mounts.ts';
 import type { SlotsTargetSettings } from '../../slots/settings.ts';
-import { findKeeping, refuseStateInMemory } from '../../slots/state-in-memory.ts';
+import { findPersistence, rejectStateInMemory } from '../../slots/volatile-state.ts';
 import { AgentError, systemErrorCode } from '../../system/errors.ts';
-import { ownFs, StorageError } from '../../system/files/durable-file.ts';
+import { nodeFs, StorageError } from '../../system/files/durable-file.ts';
 import type { DurableFs } from '../../system/files/durable-file.ts';
-import { closeFolder, refuseExposedFolder } from '../../system/files/guarded-file.ts';
 import { makeFolder } from '../../system/files/make-folder.ts';
+import { closeFolder, refuseExposedFolder } from '../../system/files/protected-file.ts';
 import type { Log } from '../../system/log/log.ts';
 import type { Journal } from '../../update/journal/journal.ts';
 
@@ -26,7 +26,7 @@ export interface StateDisk {
 }
 
 /** Makes the state directory if it is missing. Throws if nothing can be kept there. */
-export async function admitStateDirectory(config: Config): Promise<void> {
+export async function ensureStateDirectory(config: Config): Promise<void> {
   await refuseMisplacedState(config);
   await makeStateDirectory(config.paths.state);
 }
@@ -37,13 +37,13 @@ export async function admitStateDirectory(config: Config): Promise<void> {
  */
 export async function refuseMisplacedState(config: StatePlace): Promise<void> {
   await refuseStateOnSlot(config.paths.state, slotsOf(config));
-  await refuseForgetfulState(config);
+  await rejectVolatileState(config);
 }
 
 /** What nobody refuses, and a person should know of the state directory; undefined: nothing. */
-export async function stateDoubt(config: StatePlace): Promise<string | undefined> {
+export async function stateWarning(config: StatePlace): Promise<string | undefined> {
   const { state } = config.paths;
-  const keeping = await findKeeping(state);
+  const keeping = await findPersistence(state);
   if (keeping.kind !== 'unknown') return undefined;
   return `whether ${state} lies in memory is not known: it is written to ${keeping.layer}, outside of this container`;
 }
@@ -52,8 +52,8 @@ export async function stateDoubt(config: StatePlace): Promise<string | undefined
  * Throws `state-unavailable` if the state directory lies in memory: its partition is not mounted, and an image with a
  * /var in memory hides that.
  */
-async function refuseForgetfulState(config: StatePlace, { isMemory }: StateDisk = {}): Promise<void> {
-  await refuseStateInMemory(config.paths.state, slotsOf(config), undefined, isMemory);
+async function rejectVolatileState(config: StatePlace, { isMemory }: StateDisk = {}): Promise<void> {
+  await rejectStateInMemory(config.paths.state, slotsOf(config), undefined, isMemory);
 }
 
 function slotsOf({ targets }: StatePlace): readonly string[] {
@@ -66,8 +66,8 @@ function slotsOf({ targets }: StatePlace): readonly string[] {
  * what would be written there would be lost at the reboot.
  */
 export function stateFs(config: StatePlace, disk: StateDisk = {}): DurableFs {
-  const { fs = ownFs } = disk;
-  const admit = async (): Promise<void> => refuseForgetfulState(config, disk);
+  const { fs = nodeFs } = disk;
+  const admit = async (): Promise<void> => rejectVolatileState(config, disk);
   return {
     open: async (...given) => {
       await admit();
@@ -93,7 +93,7 @@ export async function refuseExposedState({ paths }: Config): Promise<void> {
  * Why nothing can be installed, for the status; undefined: as far as is known, the state directory can be used. If no
  * daemon has tried to write there, this tells what a write would meet, as far as can be known without one.
  */
-export async function stateObstacle(
+export async function stateBlocker(
   config: Config,
   { trouble }: Journal,
   wasTried: boolean,
@@ -107,13 +107,13 @@ export async function stateObstacle(
 }
 
 /** What others can change in the state directory, for the status; empty: nothing. */
-export async function stateConcerns(config: Config): Promise<readonly string[]> {
+export async function statePermissionWarnings(config: Config): Promise<readonly string[]> {
   const found = await failureOf(async () => refuseExposedState(config));
   return found === undefined ? [] : [found.message];
 }
 
 /** Logs each trouble of the state directory once, and its end. The agent works on without it. */
-export class StateWatch {
+export class StateMonitor {
   readonly #log: Log;
   #told: AgentError | undefined;
 
@@ -169,7 +169,7 @@ async function makeStateDirectory(path: string): Promise<void> {
  */
 export async function prepareStateDirectory(config: Config, log: Log): Promise<void> {
   await closeStateDirectory(config, log);
-  for (const concern of await stateConcerns(config)) log.error({ code: 'writable-by-others' }, concern);
+  for (const concern of await statePermissionWarnings(config)) log.error({ code: 'writable-by-others' }, concern);
 }
 
 /** Removes the rights of others to write from a state directory that is ours. */

@@ -4,22 +4,22 @@ import * as z from 'zod';
 
 import { historyAttempt } from '../../control/history.ts';
 import type { HistoryAttempt, HistoryReport } from '../../control/history.ts';
-import { ownFs, readTextFile, replaceFileDurably, StorageError } from '../../system/files/durable-file.ts';
+import { nodeFs, readTextFile, replaceFileDurably, StorageError } from '../../system/files/durable-file.ts';
 import type { DurableFs } from '../../system/files/durable-file.ts';
 import { parsedJson } from '../../system/json-value.ts';
 import type { Log } from '../../system/log/log.ts';
 import type { Clock } from '../../system/time/clock.ts';
 import type { EventType } from '../../update/journal/events.ts';
 import type { UpdateState } from '../../update/journal/state.ts';
-import { completed, historyOf, tellEvent } from './tell-history.ts';
-import type { Happened } from './tell-history.ts';
+import { withMissingOutcomes, historyOf, applyEvent } from './derive-history.ts';
+import type { JournalChange } from './derive-history.ts';
 
 const MAX_ATTEMPTS = 50;
 
 interface Kept {
   readonly attempts: readonly HistoryAttempt[];
   /** The number of attempts before these, which were forgotten. */
-  readonly forgotten: number;
+  readonly discarded: number;
 }
 
 export interface HistoryDeps {
@@ -46,11 +46,11 @@ export class History {
   constructor(deps: HistoryDeps) {
     this.#deps = deps;
     this.#path = join(deps.stateDirectory, 'history.json');
-    this.#fs = deps.fs ?? ownFs;
+    this.#fs = deps.fs ?? nodeFs;
   }
 
   /** Notes a step. When this resolves, it is durable if the disk takes it and the process may end after this step. */
-  async note(happened: Omit<Happened, 'at'>): Promise<void> {
+  async note(happened: Omit<JournalChange, 'at'>): Promise<void> {
     const turn = this.#last.then(async () => this.#attempt(happened));
     this.#last = turn.catch(() => {});
     return turn;
@@ -59,8 +59,8 @@ export class History {
   /** The report of all attempts. Writes nothing, so that a mere look may call it. */
   async report(state: UpdateState): Promise<HistoryReport> {
     await this.#last;
-    const { attempts, forgotten } = this.#kept ?? (await this.#read());
-    return historyOf(attempts, forgotten, state);
+    const { attempts, discarded } = this.#kept ?? (await this.#read());
+    return historyOf(attempts, discarded, state);
   }
 
   /** The attempts for a report that also contains other things; empty if they cannot be read. */
@@ -73,13 +73,13 @@ export class History {
     }
   }
 
-  async #attempt(happened: Omit<Happened, 'at'>): Promise<void> {
+  async #attempt(happened: Omit<JournalChange, 'at'>): Promise<void> {
     const { clock, log } = this.#deps;
     const { before, event } = happened;
     try {
       const kept = (this.#kept ??= await this.#load(before));
       const at = new Date(clock.nowMs()).toISOString();
-      const attempts = tellEvent(kept.attempts, { ...happened, at }, this.#deps.hasSlots);
+      const attempts = applyEvent(kept.attempts, { ...happened, at }, this.#deps.hasSlots);
       if (attempts === kept.attempts) return;
       this.#kept = bounded({ ...kept, attempts });
       if (!waits.has(event.type)) await replaceFileDurably(this.#path, JSON.stringify(this.#kept), this.#fs);
@@ -91,7 +91,7 @@ export class History {
 
   async #load(state: UpdateState): Promise<Kept> {
     const found = await this.#read();
-    return bounded({ ...found, attempts: completed(found.attempts, state) });
+    return bounded({ ...found, attempts: withMissingOutcomes(found.attempts, state) });
   }
 
   /** Reads attempt by attempt, so that one that cannot be understood does not cost the others. */
@@ -105,7 +105,7 @@ export class History {
       const { data } = storedAttempt.safeParse(one);
       return data === undefined ? [] : [data];
     });
-    return { attempts: attempts.slice(-MAX_ATTEMPTS), forgotten: found?.forgotten ?? 0 };
+    return { attempts: attempts.slice(-MAX_ATTEMPTS), discarded: found?.discarded ?? 0 };
   }
 }
 
@@ -113,21 +113,21 @@ export class History {
 const storedAttempt = historyAttempt.loose();
 const stored = z.object({
   attempts: z.array(z.unknown()),
-  forgotten: z.int().nonnegative().catch(0),
+  discarded: z.int().nonnegative().catch(0),
 });
 
 /** Steps that are only written with the next one, which follows soon; this spares the flash memory a write. */
 const waits: ReadonlySet<EventType> = new Set<EventType>([
   'slot-opened',
-  'judging',
+  'health-check-started',
   'approved',
-  'board-touched',
+  'board-write-started',
   'board-flashed',
   'restoring',
   'board-restored',
 ]);
 
-function bounded({ attempts, forgotten }: Kept): Kept {
+function bounded({ attempts, discarded }: Kept): Kept {
   const over = Math.max(0, attempts.length - MAX_ATTEMPTS);
-  return { attempts: attempts.slice(over), forgotten: forgotten + over };
+  return { attempts: attempts.slice(over), discarded: discarded + over };
 }

@@ -6,7 +6,7 @@ import type { SecurityEventId } from '../../control/security/security-event-mean
 import { securityEvent } from '../../control/security/security-events.ts';
 import type { SecurityReport } from '../../control/security/security-events.ts';
 import { describeError } from '../../system/errors.ts';
-import { ownFs, readTextFile, replaceFileDurably, StorageError } from '../../system/files/durable-file.ts';
+import { nodeFs, readTextFile, replaceFileDurably, StorageError } from '../../system/files/durable-file.ts';
 import type { DurableFs } from '../../system/files/durable-file.ts';
 import type { Log } from '../../system/log/log.ts';
 import type { Clock } from '../../system/time/clock.ts';
@@ -34,7 +34,7 @@ export interface SecurityLogDeps {
 }
 
 /** The functions that note what concerns security. */
-export type SecurityNotes = Pick<SecurityLog, 'record' | 'recordOnce' | 'compare'>;
+export type SecurityRecorder = Pick<SecurityLog, 'record' | 'recordOnce' | 'compare'>;
 
 /**
  * Promise `security-log`: `security.json` in the state directory, the last events that concern security, across updates
@@ -55,7 +55,7 @@ export class SecurityLog {
   constructor(deps: SecurityLogDeps) {
     this.#deps = deps;
     this.#path = join(deps.stateDirectory, 'security.json');
-    this.#fs = deps.fs ?? ownFs;
+    this.#fs = deps.fs ?? nodeFs;
   }
 
   /** Records an event. It is durable when this resolves, if the disk takes it. */
@@ -94,7 +94,7 @@ export class SecurityLog {
     await this.#last;
     const found = this.#kept ?? (await this.#read());
     const events = found === 'damaged' ? [this.#eventOf(1, 'log-damaged', this.#path)] : (found?.events ?? []);
-    return { events: [...events], forgotten: (events[0]?.number ?? 1) - 1 };
+    return { events: [...events], discarded: (events[0]?.number ?? 1) - 1 };
   }
 
   async #inTurn(work: (kept: KeptLog) => Promise<void>): Promise<void> {
@@ -140,7 +140,7 @@ export class SecurityLog {
     const { number, at, detail } = event;
     const same = this.#recent(kept, `${id} ${detail}`);
     if (same !== undefined) {
-      same.times += 1;
+      same.count += 1;
       same.lastAt = at;
       return;
     }
@@ -154,7 +154,7 @@ export class SecurityLog {
 
   #eventOf(number: number, id: SecurityEventId, why: string): KeptLog['events'][number] {
     const at = new Date(this.#deps.clock.nowMs()).toISOString();
-    return { number, id, at, detail: describeError(why).slice(0, MAX_DETAIL_LENGTH), times: 1, lastAt: at };
+    return { number, id, at, detail: describeError(why).slice(0, MAX_DETAIL_LENGTH), count: 1, lastAt: at };
   }
 
   #recent({ events }: KeptLog, key: string): KeptLog['events'][number] | undefined {

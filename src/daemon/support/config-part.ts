@@ -8,19 +8,19 @@ import type { Environment } from '../../system/processes/environment.ts';
  * its name only, since its arguments may be anything, and the keys that a board's menu expects are left out. Throws
  * ConfigError.
  */
-export async function configForOthers(path: string, environment: Environment): Promise<string> {
+export async function redactedConfig(path: string, environment: Environment): Promise<string> {
   const effective = await effectiveConfig(path, environment);
-  return writeToml(Object.fromEntries(Object.entries(effective).map(([key, value]) => [key, discreet(key, value)])));
+  return writeToml(Object.fromEntries(Object.entries(effective).map(([key, value]) => [key, redacted(key, value)])));
 }
 
 const typedKeys: ReadonlySet<string> = new Set(['upload_keys', 'start_keys']);
 
-function discreet(key: string, value: unknown): unknown {
+function redacted(key: string, value: unknown): unknown {
   if (typedKeys.has(key)) return MASK;
   if (Array.isArray(value)) {
     const isCommand = /command/.test(key) && value.every((word) => typeof word === 'string');
-    return isCommand ? value.map((word, index) => (index === 0 ? word : MASK)) : value.map((one) => discreet(key, one));
+    return isCommand ? value.map((word, index) => (index === 0 ? word : MASK)) : value.map((one) => redacted(key, one));
   }
   if (typeof value !== 'object' || value === null) return value;
-  return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, discreet(name, one)]));
+  return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, redacted(name, one)]));
 }

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 
 import { parseToml, TomlSyntaxError } from '../../config/file/toml.ts';
 import { systemErrorCode } from '../../system/errors.ts';
-import { OutsideFileError, readOutsideFile } from '../../system/files/outside-file.ts';
+import { OutsideFileError, readUntrustedFile } from '../../system/files/untrusted-file.ts';
 import { isSecretKey } from '../../system/log/secrets.ts';
 import type { Environment } from '../../system/processes/environment.ts';
 
@@ -151,7 +151,7 @@ function secretsOfFile(text: string): readonly string[] {
 
 async function textOf(path: string): Promise<string | undefined> {
   try {
-    const bytes = await readOutsideFile(path, { maxBytes: MAX_BYTES, longer: 'cut', timeoutMs: TIMEOUT_MS });
+    const bytes = await readUntrustedFile(path, { maxBytes: MAX_BYTES, longer: 'cut', timeoutMs: TIMEOUT_MS });
     return bytes.toString('utf8');
   } catch (error) {
     if (error instanceof OutsideFileError || systemErrorCode(error) !== undefined) return undefined;

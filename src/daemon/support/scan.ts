@@ -1,8 +1,14 @@
 import type { FoundSensor, ScanReport } from '../../cli/context.ts';
 import { writeToml } from '../../config/file/toml.ts';
-import type { Found, OnAsked, ProposedSensor, ScanOrder, ScanResult } from '../../telemetry/scan/found.ts';
 import { scanKernel } from '../../telemetry/scan/scan-kernel.ts';
 import { scanModbus } from '../../telemetry/scan/scan-modbus.ts';
+import type {
+  ScanCandidate,
+  OnProbe,
+  ProposedSensor,
+  ScanOrder,
+  ScanResult,
+} from '../../telemetry/scan/scan-result.ts';
 import { scanSerial } from '../../telemetry/scan/scan-serial.ts';
 import { sensorSchema } from '../../telemetry/settings.ts';
 
@@ -10,12 +16,12 @@ import { sensorSchema } from '../../telemetry/settings.ts';
 const EVERY = '10s';
 
 /** Finds possible sensors, and proposes their configuration. */
-export async function scanForSensors(order: ScanOrder, onAsked: OnAsked, signal: AbortSignal): Promise<ScanReport> {
+export async function scanForSensors(order: ScanOrder, onAsked: OnProbe, signal: AbortSignal): Promise<ScanReport> {
   const { found, isCut } = await scan(order, onAsked, signal);
   return { found: found.map(asReport), isCut };
 }
 
-async function scan(order: ScanOrder, onAsked: OnAsked, signal: AbortSignal): Promise<ScanResult> {
+async function scan(order: ScanOrder, onAsked: OnProbe, signal: AbortSignal): Promise<ScanResult> {
   switch (order.kind) {
     case 'hwmon':
     case 'thermal':
@@ -33,7 +39,7 @@ async function scan(order: ScanOrder, onAsked: OnAsked, signal: AbortSignal): Pr
 }
 
 /** A found sensor with its proposal, unless the configuration would refuse that. Pure. */
-export function asReport({ sensor, ...found }: Found): FoundSensor {
+export function asReport({ sensor, ...found }: ScanCandidate): FoundSensor {
   const isAccepted = sensor !== undefined && sensorSchema.safeParse({ every: EVERY, ...sensor }).success;
   const problem = found.problem ?? (isAccepted ? undefined : 'odd-name');
   return { ...found, problem, toml: isAccepted ? tomlOf(sensor) : undefined };

@@ -9,7 +9,7 @@ import { parseToml, TomlSyntaxError } from '../../config/file/toml.ts';
 import { loadConfig } from '../../config/load-config.ts';
 import { readConfigText } from '../../config/read-config.ts';
 import { configSchema } from '../../config/schema/schema.ts';
-import { createBootloader, lookAtPlace } from '../../slots/bootloaders/create-bootloader.ts';
+import { createBootloader, checkBootStorage } from '../../slots/bootloaders/create-bootloader.ts';
 import { identityAt } from '../../slots/device-identity.ts';
 import { findMountedSlot, refuseStateOnSlot } from '../../slots/mounts.ts';
 import type { BootingSlotsSettings } from '../../slots/settings.ts';
@@ -18,9 +18,9 @@ import { silentLog } from '../../system/log/log.ts';
 import { runProgram } from '../../system/processes/child-process.ts';
 import type { Environment } from '../../system/processes/environment.ts';
 import type { BootState } from '../../update/ports.ts';
-import { noSlots } from '../doctor/obstacles.ts';
+import { noSlotsError } from '../doctor/preconditions.ts';
 import { hasBootloader } from '../wiring/slot-settings.ts';
-import { configForOthers } from './config-part.ts';
+import { redactedConfig } from './config-part.ts';
 import { gatewaySecrets } from './gateway-secrets.ts';
 import { kernelNamesOf } from './kernel-names.ts';
 
@@ -42,7 +42,7 @@ export async function openSupport(path: string, environment: Environment): Promi
     stateDirectory,
     secrets: await gatewaySecrets({ stateDirectory, configText, environment }),
     kernelNames: async () => kernelNamesOf(needed()),
-    configuration: async () => configForOthers(path, environment),
+    configuration: async () => redactedConfig(path, environment),
     bootEnvironment: async (signal) => bootEnvironmentOf(needed(), signal),
     slotUnder: async (file) => slotUnder(file, slots),
   };
@@ -64,7 +64,7 @@ function likelyStateDirectory(configText: string | undefined, environment: Envir
 /** What the bootloader decides by: as the agent reads it and, if that can be asked, as the bootloader itself does. */
 async function bootEnvironmentOf({ targets }: Config, signal: AbortSignal): Promise<string> {
   const target = targets.find(hasBootloader);
-  if (target === undefined) throw noSlots();
+  if (target === undefined) throw noSlotsError();
   const { slots, bootloader: settings } = target;
   const mountedSlot = async (): ReturnType<typeof findMountedSlot> => findMountedSlot(slots);
   const bootloader = await createBootloader(target, { mountedSlot, log: silentLog });
@@ -87,7 +87,7 @@ function stateLines({ primary, slots, trialIsGuessed = false }: BootState): stri
 }
 
 async function placeLine({ bootloader }: BootingSlotsSettings, signal: AbortSignal): Promise<string> {
-  const { detail, weakness } = await lookAtPlace(bootloader, { run: runProgram }, signal);
+  const { detail, weakness } = await checkBootStorage(bootloader, { run: runProgram }, signal);
   return [detail, weakness].filter((text) => text !== undefined).join('; ') || 'nothing can be seen from outside';
 }
 

@@ -7,7 +7,7 @@ import { BoardStore } from '../../mcu/flash/board-store.ts';
 import { boardImageReader } from '../../mcu/images/board-image.ts';
 import { createMcuTarget } from '../../mcu/mcu-target.ts';
 import type { McuTargetDeps } from '../../mcu/mcu-target.ts';
-import { guardOn, PACKAGE_GUARD } from '../../package/guard-socket.ts';
+import { connectInstaller, PACKAGE_GUARD } from '../../package/installer-client.ts';
 import { createPackageTarget } from '../../package/package-target.ts';
 import { createBootloader } from '../../slots/bootloaders/create-bootloader.ts';
 import { findMountedSlot } from '../../slots/mounts.ts';
@@ -18,10 +18,10 @@ import type { Log } from '../../system/log/log.ts';
 import { runProgram } from '../../system/processes/child-process.ts';
 import { LinuxMachine } from '../../system/processes/machine.ts';
 import { minuteOfDay } from '../../system/time/daily-window.ts';
-import type { StagedBefore } from '../../update/choice/order.ts';
 import type { HookPort } from '../../update/hooks/hooks.ts';
 import { FileJournal } from '../../update/journal/journal.ts';
 import type { Journal } from '../../update/journal/journal.ts';
+import type { StagedBefore } from '../../update/policy/install-request.ts';
 import type {
   Bootloader,
   Machine,
@@ -33,19 +33,19 @@ import type {
 import { longestHealthMs } from '../../update/trial/health-gate.ts';
 import type { HealthGate } from '../../update/trial/health-gate.ts';
 import { Updater } from '../../update/updater.ts';
-import { tellSafetyNet } from '../doctor/safety-net.ts';
-import { admitStateDirectory, stateFs } from '../doctor/state-directory.ts';
+import { ensureStateDirectory, stateFs } from '../doctor/state-directory.ts';
+import { notifyTrialTimer } from '../doctor/trial-timer.ts';
 import type { History } from '../history/history.ts';
 import { JournalWithHistory } from '../history/journal-with-history.ts';
-import { KeptBoards } from '../kept-boards.ts';
-import { noteRefusal } from '../security/note-events.ts';
+import { LocalBoards } from '../local-boards.ts';
+import { recordRejection } from '../security/record-events.ts';
 import type { SecurityLog } from '../security/security-log.ts';
 import { bootingTarget, followOf, stagingSettings } from './settings.ts';
 import { singleSystem } from './single-system.ts';
 import { hasBootloader, otherSlots } from './slot-settings.ts';
 import { stagingWithKeys } from './staging-with-keys.ts';
 import type { Trust } from './trust.ts';
-import type { World } from './wiring.ts';
+import type { Runtime } from './wiring.ts';
 
 /** What installs: journal, floors, slots, boards and bootloader. */
 export interface EngineWiring {
@@ -54,7 +54,7 @@ export interface EngineWiring {
   readonly machine: Machine;
   /** The boards by the name of their target, each with its folder. */
   readonly boards: ReadonlyMap<string, McuTargetDeps>;
-  readonly boardRoom: KeptBoards;
+  readonly boardRoom: LocalBoards;
   /** Undefined: no target of kind slots is configured. */
   readonly bootloader: Bootloader | undefined;
   /** Undefined: no target is configured. */
@@ -63,7 +63,7 @@ export interface EngineWiring {
 
 export interface EngineDeps {
   readonly config: Config;
-  readonly world: World;
+  readonly world: Runtime;
   readonly trust: Trust;
   readonly security: SecurityLog;
   readonly history: History;
@@ -88,7 +88,7 @@ export async function wireEngine(deps: EngineDeps): Promise<EngineWiring> {
   return {
     ...wired,
     boards,
-    boardRoom: new KeptBoards({ config, journal, boards, security, log: world.log }),
+    boardRoom: new LocalBoards({ config, journal, boards, security, log: world.log }),
     updater: targets.size === 0 ? undefined : wireUpdater({ ...deps, ...wired }),
   };
 }
@@ -96,21 +96,21 @@ export async function wireEngine(deps: EngineDeps): Promise<EngineWiring> {
 async function openJournal(config: Config, log: Log, security: SecurityLog): Promise<Journal> {
   const { state } = config.paths;
   return FileJournal.open(state, log, stateFs(config), {
-    admit: async () => admitStateDirectory(config),
-    onFloorsLost: async () => security.record('floor-lost', state),
+    admit: async () => ensureStateDirectory(config),
+    onFloorsLost: async () => security.record('minimum-version-lost', state),
   });
 }
 
 async function wireSlots(
   config: Config,
-  { log, boot }: World,
+  { log, boot }: Runtime,
   machine: Machine,
 ): Promise<{ readonly slots: readonly SlotsTarget[]; readonly bootloader: Bootloader | undefined }> {
   const settings = config.targets.filter((target) => target.kind === 'slots');
   const booting = settings.find(hasBootloader);
   if (booting === undefined) return { slots: [], bootloader: undefined };
   const mountedSlot = async (): ReturnType<typeof findMountedSlot> => findMountedSlot(booting.slots);
-  const onKept = async (): Promise<void> => tellSafetyNet(config.paths.run, machine, log);
+  const onKept = async (): Promise<void> => notifyTrialTimer(config.paths.run, machine, log);
   const bootloader = await createBootloader(booting, { ...boot, mountedSlot, log, onKept });
   const bootedSlot: Bootloader['bootedSlot'] = async (signal) => bootloader.bootedSlot(signal);
   const slots = settings.map((target) =>
@@ -119,7 +119,7 @@ async function wireSlots(
   return { slots, bootloader };
 }
 
-async function wireBoards({ targets, paths }: Config, world: World): Promise<ReadonlyMap<string, McuTargetDeps>> {
+async function wireBoards({ targets, paths }: Config, world: Runtime): Promise<ReadonlyMap<string, McuTargetDeps>> {
   const boards = new Map<string, McuTargetDeps>();
   for (const target of targets) {
     if (target.kind !== 'mcu') continue;
@@ -129,13 +129,13 @@ async function wireBoards({ targets, paths }: Config, world: World): Promise<Rea
   return boards;
 }
 
-function wirePackages(config: Config, { clock }: World): readonly PackageTarget[] {
+function wirePackages(config: Config, { clock }: Runtime): readonly PackageTarget[] {
   const settings = config.targets.filter((target) => target.kind === 'package');
   const around = {
     clock,
     run: runProgram,
     healthMs: longestHealthMs(config.update.health),
-    askGuard: guardOn(PACKAGE_GUARD),
+    askGuard: connectInstaller(PACKAGE_GUARD),
   };
   return settings.map((target) => createPackageTarget(target, packageFolder(config, target.name), around));
 }
@@ -182,22 +182,22 @@ function wireUpdater(deps: UpdaterWiringDeps): Updater {
     configTrouble,
     isVersionConfigured: config.device.factoryVersion !== undefined,
     newAttemptId: randomUUID,
-    onRefused: async (error: AgentError) => noteRefusal(security, error),
+    onRefused: async (error: AgentError) => recordRejection(security, error),
     settings: {
       defaultTarget: update.defaultTarget,
       bootingTarget: bootingTarget(config),
       trials: update.trialAttempts,
-      attempts: update.attempts,
+      attempts: update.maxAttempts,
       quarantineMs: update.quarantineMs,
       release: config.trust,
     },
   };
   const settings = {
     follow: followOf(update),
-    policy: update,
-    wholeImage: update.wholeImage,
+    policy: { ...update, attempts: update.maxAttempts },
+    wholeImage: update.fullImage,
     outcomeProperty: report.outcome,
-    wholeImageProperty: report.wholeImage,
+    wholeImageProperty: report.fullImage,
   };
   return new Updater({ ports, service, settings, hooks, minuteOfDay: () => minuteOfDay(clock) });
 }

@@ -1,9 +1,9 @@
 import { isDeepStrictEqual } from 'node:util';
 
 import { reportError } from '../../control/control-errors.ts';
-import type { PageServerDeps } from '../../page/page-server.ts';
-import type { PageSettings } from '../../page/settings.ts';
 import { describeError } from '../../system/errors.ts';
+import type { PageServerDeps } from '../../web/page-server.ts';
+import type { PageSettings } from '../../web/settings.ts';
 
 /** The page is tried again this often: its address may come up after the agent, and its port may become free. */
 const RETRY_MS = 15_000;
@@ -69,7 +69,7 @@ export class PageHost implements AsyncDisposable {
     const { place } = settings;
     if (place === undefined) return true;
     try {
-      const { startPage } = await import('../../page/page-server.ts');
+      const { startPage } = await import('../../web/page-server.ts');
       this.#served = await startPage({ ...this.#deps, settings }, place);
       this.#trouble = undefined;
       const where = place.kind === 'socket' ? place.path : `${place.host} ${place.port}`;

@@ -1,6 +1,6 @@
 import type { Config } from '../../config/config.ts';
-import type { Follow } from '../../update/choice/choose.ts';
 import type { HookPrograms } from '../../update/hooks/hooks.ts';
+import type { Follow } from '../../update/policy/choose.ts';
 import { hasBootloader } from './slot-settings.ts';
 import type { StagingSettings } from './staging-with-keys.ts';
 

@@ -1,5 +1,5 @@
 import type { Bootloader } from '../../update/ports.ts';
-import { noSlots } from '../doctor/obstacles.ts';
+import { noSlotsError } from '../doctor/preconditions.ts';
 
 /**
  * The bootloader of a gateway without slots: the running system is the only one. Its boards are updated nevertheless.
@@ -11,10 +11,10 @@ export const singleSystem: Bootloader = {
   canary: async () => {},
   commit: async () => {},
   markUnbootable: async () => {
-    throw noSlots();
+    throw noSlotsError();
   },
   tryOnce: async () => {
-    throw noSlots();
+    throw noSlotsError();
   },
   inspect: async () => {
     const only = { bootable: true, detail: 'the only system' };

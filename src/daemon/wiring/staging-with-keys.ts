@@ -1,9 +1,9 @@
 import { firmwareOpener } from '../../firmware/open-firmware.ts';
 import type { FirmwareSettings } from '../../firmware/open-firmware.ts';
 import type { OpenFirmware } from '../../update/ports/incoming.ts';
-import { noteKeys } from '../security/note-events.ts';
-import type { SecurityNotes } from '../security/security-log.ts';
-import { describeTakenList } from '../security/taken-list.ts';
+import { describeAppliedList } from '../security/applied-list.ts';
+import { recordKeys } from '../security/record-events.ts';
+import type { SecurityRecorder } from '../security/security-log.ts';
 import type { Trust } from './trust.ts';
 
 export interface StagingSettings extends Pick<FirmwareSettings, 'encoding' | 'deviceType'> {
@@ -17,15 +17,15 @@ export interface StagingSettings extends Pick<FirmwareSettings, 'encoding' | 'de
 export function stagingWithKeys(
   { allowUnsigned, ...settings }: StagingSettings,
   trust: Trust,
-  security: SecurityNotes,
+  security: SecurityRecorder,
 ): OpenFirmware {
   return async (request, signal) => {
     const keyring = await trust.keyring(signal);
     const takeList = async (bytes: Uint8Array, artifact: string, signedBy: string | undefined): Promise<void> => {
       const taken = await trust.takeList(bytes, artifact, keyring.keys);
-      const told = describeTakenList({ ...taken, signedBy, known: keyring.keys });
-      await security.recordOnce('trust-list-taken', artifact, told);
-      await noteKeys(security, trust, signal);
+      const told = describeAppliedList({ ...taken, signedBy, known: keyring.keys });
+      await security.recordOnce('trust-list-applied', artifact, told);
+      await recordKeys(security, trust, signal);
     };
     const trusted = { ...keyring, allowUnsigned, takeList };
     return firmwareOpener({ ...settings, trust: trusted })(request, signal);

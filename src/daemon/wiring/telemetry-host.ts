@@ -11,7 +11,7 @@ import type { SelfFacts } from '../../telemetry/self-report.ts';
 import { Telemetry } from '../../telemetry/telemetry.ts';
 import type { Journal } from '../../update/journal/journal.ts';
 import type { Machine } from '../../update/ports.ts';
-import type { Wiring, World } from './wiring.ts';
+import type { Wiring, Runtime } from './wiring.ts';
 
 const MAX_EVENTS_TOLD = 16;
 const TELLING_MS = 60_000;
@@ -36,7 +36,7 @@ export class TelemetryHost implements AsyncDisposable {
   }
 
   /** What telemetry shares with the rest of the daemon: serial ports, and what the service says about the time. */
-  around(world: World): World {
+  around(world: Runtime): Runtime {
     return {
       ...world,
       openPort: this.#ports.openForBoard,
@@ -83,9 +83,9 @@ export class TelemetryHost implements AsyncDisposable {
     const property = config?.report.security;
     if (property === undefined || security === undefined) return;
     try {
-      const { events, forgotten } = await security.report();
+      const { events, discarded } = await security.report();
       if (events.length === 0) return;
-      const value = { count: forgotten + events.length, events: events.slice(-MAX_EVENTS_TOLD) };
+      const value = { count: discarded + events.length, events: events.slice(-MAX_EVENTS_TOLD) };
       await this.#current?.setProperty(property, value, AbortSignal.timeout(TELLING_MS));
     } catch (error) {
       log.warn({ property, error: describeError(error) }, 'the security events could not be handed on');

@@ -1,6 +1,6 @@
 import type { Config } from '../../config/config.ts';
 import type { OperationOutcome } from '../../control/events.ts';
-import type { Distrust } from '../../control/gateway-state.ts';
+import type { TrustProblem } from '../../control/gateway-state.ts';
 import { keyStateOf, loadTrustedKeys } from '../../firmware/artifact/trust.ts';
 import type { TrustedKey } from '../../firmware/artifact/trust.ts';
 import type { KnownTime } from '../../firmware/trust/key-validity.ts';
@@ -16,10 +16,10 @@ import type { Clock } from '../../system/time/clock.ts';
 import { isPlausible } from '../../system/time/wall-clock.ts';
 import { probeSynchronization } from '../../telemetry/clock/clock.ts';
 import type { ProbeSynchronization } from '../../telemetry/clock/clock.ts';
-import type { StagedBefore } from '../../update/choice/order.ts';
+import type { StagedBefore } from '../../update/policy/install-request.ts';
 import { stateFs } from '../doctor/state-directory.ts';
-import type { TakenList } from '../security/taken-list.ts';
-import type { World } from './wiring.ts';
+import type { AppliedList } from '../security/applied-list.ts';
+import type { Runtime } from './wiring.ts';
 
 export interface TrustDeps {
   readonly config: {
@@ -36,9 +36,9 @@ export interface TrustDeps {
 }
 
 /** A concern as a sentence; `trouble` is its word for monitoring. */
-export interface Concern {
+export interface TrustWarning {
   readonly text: string;
-  readonly trouble?: Distrust | undefined;
+  readonly trouble?: TrustProblem | undefined;
 }
 
 /** What was installed; undefined: not known, and a slot of the factory has no digest. */
@@ -63,7 +63,7 @@ export class Trust {
    * Notes the time that the service's clock shows. It is forgotten with this process, so that one wrong answer cannot
    * end a key for ever.
    */
-  hear(atMs: number): void {
+  onServiceTime(atMs: number): void {
     if (isPlausible(atMs)) this.#heard = { atMs, monotonicMs: this.#deps.clock.monotonicMs() };
   }
 
@@ -80,12 +80,12 @@ export class Trust {
    * Takes a list. One that was taken before is told like a new one: the process that took it may have ended before it
    * could tell. `known` are the keys that were trusted before.
    */
-  async takeList(bytes: Uint8Array, artifact: string, known: readonly TrustedKey[]): Promise<TakenList> {
+  async takeList(bytes: Uint8Array, artifact: string, known: readonly TrustedKey[]): Promise<AppliedList> {
     const file = parseTrustListFile(bytes);
     const list = fromFile(file);
     const before = await this.#store.lastKnown().catch(whereNotKnown);
     const isNew = (await this.#store.take(file, artifact)) === 'taken';
-    if (isNew || this.#news?.number !== list.number) this.#news = newsOf(list, before, known);
+    if (isNew || this.#news?.number !== list.number) this.#news = diffTrustList(list, before, known);
     return { list, before: isNew ? before : undefined };
   }
 
@@ -93,7 +93,7 @@ export class Trust {
    * Judges a list without taking it, and returns what it would change. Throws `trust-list-old` and
    * `trust-list-malformed`.
    */
-  async judgeList(bytes: Uint8Array, artifact: string | undefined): Promise<TakenList> {
+  async judgeList(bytes: Uint8Array, artifact: string | undefined): Promise<AppliedList> {
     const file = parseTrustListFile(bytes);
     await this.#store.judge(file, artifact);
     return { list: fromFile(file), before: await this.#store.read().catch(whereNotKnown) };
@@ -147,11 +147,11 @@ export class Trust {
   }
 
   /** What a person should know, one sentence each. */
-  async concerns({ installed, previous }: WhatRan, signal: AbortSignal): Promise<readonly Concern[]> {
+  async concerns({ installed, previous }: WhatRan, signal: AbortSignal): Promise<readonly TrustWarning[]> {
     try {
       const keyring = await this.keyring(signal);
       const { damage } = keyring;
-      const found: Concern[] = [];
+      const found: TrustWarning[] = [];
       if (damage !== undefined) found.push({ text: damage.message, trouble: 'trust-list-damaged' });
       const usable = keyring.keys.filter((key) => isUsable(key, keyring));
       if (usable.length === 0) found.push(...this.#withoutKey(keyring.keys.length));
@@ -168,7 +168,7 @@ export class Trust {
     }
   }
 
-  #withoutKey(configured: number): readonly Concern[] {
+  #withoutKey(configured: number): readonly TrustWarning[] {
     const { allowUnsigned } = this.#deps.config.trust;
     const text = configured === 0 ? NO_KEY : NO_KEY_LEFT;
     if (!allowUnsigned) return [{ text, trouble: 'no-trusted-key' }];
@@ -210,9 +210,9 @@ function whereNotKnown(error: unknown): undefined {
 }
 
 type Installed = Extract<OperationOutcome, { readonly kind: 'installed' }>;
-type ListNews = NonNullable<Installed['list']>;
+type ListNews = NonNullable<Installed['trustList']>;
 
-function newsOf(
+function diffTrustList(
   { number, keys, revoked }: TrustList,
   before: TrustList | undefined,
   known: readonly TrustedKey[],
@@ -231,12 +231,12 @@ function newsOf(
   };
 }
 
-export function wireTrust(config: Config, { clock, boot }: World): Trust {
+export function wireTrust(config: Config, { clock, boot }: Runtime): Trust {
   return new Trust({ config, fs: stateFs(config), clock, probe: probeSynchronization(boot?.timesync) });
 }
 
 /** Runs an operation, and adds to its outcome the list of keys and revocations that it installed, if it did. */
-export async function tellingOfLists<T extends OperationOutcome>(
+export async function withAppliedLists<T extends OperationOutcome>(
   trust: Pick<Trust, 'collectNews'>,
   work: () => Promise<T>,
 ): Promise<T> {

@@ -12,7 +12,7 @@ import { RestTransport } from '../../service/rest/transport.ts';
 import type { ServiceMessagingSettings as ConfiguredMessaging } from '../../service/settings.ts';
 import { Throttle } from '../../service/throttle.ts';
 import type { Traffic } from '../../service/traffic.ts';
-import type { World } from './wiring.ts';
+import type { Runtime } from './wiring.ts';
 
 /** The service in the configured form or forms. */
 export interface ServiceWiring extends AsyncDisposable {
@@ -28,7 +28,7 @@ export interface ServiceWiring extends AsyncDisposable {
 /** Wires the service. The REST form always exists, since some operations exist only in it. */
 export async function wireService(
   config: Config,
-  world: World & { readonly traffic: Traffic },
+  world: Runtime & { readonly traffic: Traffic },
   serialNumber: string,
 ): Promise<ServiceWiring> {
   await using opened = new AsyncDisposableStack();
@@ -84,7 +84,7 @@ function messagingSettings(
       connectMs: service.deadlines.connectMs,
       requestMs: requestTimeoutMs,
       unheardMs: defaultUnheardMs,
-      wholeMs: Math.max(service.deadlines.wholeMs, requestTimeoutMs),
+      totalMs: Math.max(service.deadlines.totalMs, requestTimeoutMs),
       transferMs: service.deadlines.transferMs,
     },
     reconnect: defaultReconnect,

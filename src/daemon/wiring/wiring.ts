@@ -27,7 +27,7 @@ import type { Trust } from './trust.ts';
 import { wireService } from './wire-service.ts';
 import type { ServiceWiring } from './wire-service.ts';
 
-export interface World {
+export interface Runtime {
   readonly environment: Environment;
   readonly clock: Clock;
   /** 0 ≤ random() < 1 */
@@ -54,7 +54,7 @@ export interface World {
 /** Everything that one configuration brings to life; it is disposed as a whole. */
 export interface Wiring extends EngineWiring, AsyncDisposable {
   readonly config: Config;
-  readonly world: World;
+  readonly world: Runtime;
   readonly serialNumber: string;
   readonly identities: IdentityStore;
   readonly session: ServiceSession;
@@ -71,7 +71,7 @@ export interface Wiring extends EngineWiring, AsyncDisposable {
 }
 
 /** The parts that a reload keeps. */
-export type Before = Pick<Wiring, 'journal'> & Partial<Pick<Wiring, 'security' | 'history' | 'traffic'>>;
+export type ReusedParts = Pick<Wiring, 'journal'> & Partial<Pick<Wiring, 'security' | 'history' | 'traffic'>>;
 
 /**
  * Puts rooms and ports together, without asking the service or the bootloader anything yet. `before` is the wiring that
@@ -80,8 +80,8 @@ export type Before = Pick<Wiring, 'journal'> & Partial<Pick<Wiring, 'security' |
  */
 export async function wire(
   config: Config,
-  world: World,
-  before: Before | undefined,
+  world: Runtime,
+  before: ReusedParts | undefined,
   signal: AbortSignal,
 ): Promise<Wiring> {
   const { clock, random, log } = world;
@@ -94,7 +94,7 @@ export async function wire(
   const trust = wireTrust(config, world);
   const traffic = before?.traffic ?? new Traffic(clock);
   const onServiceTime = (atMs: number): void => {
-    trust.hear(atMs);
+    trust.onServiceTime(atMs);
     world.onServiceTime?.(atMs);
   };
   const heard = { ...world, traffic, onServiceTime };

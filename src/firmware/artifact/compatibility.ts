@@ -3,16 +3,16 @@ import type { ArtifactDescription, Depends, Provides } from './header.ts';
 import { quoted } from './refusal.ts';
 
 /** Why an artifact cannot be installed on this gateway. */
-export type Obstacle =
+export type Incompatibility =
   | { readonly kind: 'device-type'; readonly why: string }
   | { readonly kind: 'depends'; readonly why: string };
 
 /** Compares the device type and all `artifact_depends` with the gateway. */
-export function findObstacle(
+export function findIncompatibility(
   artifact: ArtifactDescription,
   deviceType: string,
   installed: Provides,
-): Obstacle | undefined {
+): Incompatibility | undefined {
   for (const depends of [artifact.depends, ...artifact.payloads.map((payload) => payload.depends)]) {
     const obstacle = unmet(depends, deviceType, installed);
     if (obstacle !== undefined) return obstacle;
@@ -67,7 +67,7 @@ export function matches(text: string, pattern: string): boolean {
   return text.length - at >= end.length && text.endsWith(end);
 }
 
-function unmet(depends: Depends, deviceType: string, installed: Provides): Obstacle | undefined {
+function unmet(depends: Depends, deviceType: string, installed: Provides): Incompatibility | undefined {
   for (const [key, wanted] of Object.entries(depends)) {
     const choice = wanted.map(quoted).join(' or ');
     if (key === 'device_type') {

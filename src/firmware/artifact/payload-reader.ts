@@ -6,18 +6,18 @@ import { ByteReader } from '../byte-reader.ts';
 import type { Checkpoints } from '../checkpoints.ts';
 import type { Compression } from '../compression/compression.ts';
 import { rebuild, wrongBase } from '../delta/rebuild.ts';
-import { WindowPlaces } from '../delta/window-places.ts';
+import { WindowOffsets } from '../delta/window-offsets.ts';
 import { staleCheckpoint, VerificationError } from '../errors.ts';
-import type { StreamPlace } from '../firmware-stream.ts';
-import { tellingOf } from '../incoming.ts';
+import type { ResumePoint } from '../firmware-stream.ts';
+import { withMappedErrors } from '../incoming.ts';
 import { unexpected } from './envelope.ts';
-import { requirePlausible } from './kept-place.ts';
-import type { ResumedAt } from './kept-place.ts';
+import { requirePlausible } from './header-checkpoint.ts';
+import type { ResumedAt } from './header-checkpoint.ts';
 import { compressionOf } from './manifest.ts';
 import { quoted, watchMember } from './refusal.ts';
 import { TarReader } from './tar/tar-reader.ts';
 import type { TarMember } from './tar/tar-reader.ts';
-import type { PromisedFile } from './targets.ts';
+import type { DeclaredFile } from './targets.ts';
 
 export type Decompress = (
   kind: Compression,
@@ -26,7 +26,7 @@ export type Decompress = (
 ) => AsyncIterable<Uint8Array>;
 
 export interface PayloadDeps {
-  readonly promised: readonly (readonly PromisedFile[])[];
+  readonly promised: readonly (readonly DeclaredFile[])[];
   readonly isSigned: boolean;
   /** The part before the payloads, as a checkpoint keeps it; undefined: it is too large to be kept. */
   readonly head: string | undefined;
@@ -66,7 +66,7 @@ interface FileMember {
 interface FoundFile {
   readonly data: DataMember;
   readonly member: FileMember;
-  readonly file: PromisedFile;
+  readonly file: DeclaredFile;
 }
 
 type Payloads = AsyncGenerator<IncomingPayload, void, undefined>;
@@ -105,7 +105,7 @@ export class PayloadReader {
     const left = { ...file, leftBytes: file.sizeBytes - (delta?.takenBytes ?? image.sizeBytes) };
     const inner = TarReader.within(unpacked, `artifact, ${name}`, left);
     const data = { number, outer, sizeBytes: member.sizeBytes, inner, unpacked, isCompressed: false };
-    yield* tellingOf(this.#files(data, { ...file, resumeAt: image, delta }), told);
+    yield* withMappedErrors(this.#files(data, { ...file, resumeAt: image, delta }), told);
     yield* this.#readFrom(number + 1, outer, signal);
   }
 
@@ -124,7 +124,7 @@ export class PayloadReader {
     const compression = compressionOf(member?.name ?? '', stem);
     if (member === undefined || compression === undefined) throw unexpected(member?.name, stem);
     const { content, told } = watchMember(member.name, outer.content());
-    yield* tellingOf(this.#unpack({ number, outer, member, compression }, content, signal), told);
+    yield* withMappedErrors(this.#unpack({ number, outer, member, compression }, content, signal), told);
   }
 
   async *#unpack(
@@ -179,7 +179,7 @@ export class PayloadReader {
     writer: PayloadWriter,
     signal: AbortSignal,
   ): Promise<StagedPayload> {
-    const describe = (place: StreamPlace | undefined) => this.#placeIn(data, member, place);
+    const describe = (place: ResumePoint | undefined) => this.#placeIn(data, member, place);
     await this.#deps.checkpoints.write(data.inner.content(), { writer, describe }, signal);
     return this.#judge(writer, file, file.fileDigest, signal);
   }
@@ -195,18 +195,18 @@ export class PayloadReader {
     assert(promise !== undefined, 'no delta');
     const { resumeAt, delta: from } = member;
     const resumed = from && { skipBytes: from.skipBytes, resultBytes: resumeAt?.sizeBytes ?? 0 };
-    const watch = new WindowPlaces(from?.takenBytes ?? 0, () => this.#placeIn(data, member, checkpoints.placeNow));
+    const watch = new WindowOffsets(from?.takenBytes ?? 0, () => this.#placeIn(data, member, checkpoints.placeNow));
     const content = watch.through(data.inner.content());
     const result = rebuild(content, { name, digest: file.fileDigest, promise, watch, resumed }, base, signal);
     await checkpoints.write(result, { writer, describe: () => withDelta(watch.last) }, signal);
     const staged = await this.#judge(writer, file, file.digest, signal);
     const fromBaseBytes = Math.max(0, promise.result.sizeBytes - member.sizeBytes);
-    return { ...staged, written: { ...staged.written, fromBaseBytes } };
+    return { ...staged, written: { ...staged.written, deltaBaseBytes: fromBaseBytes } };
   }
 
   async #judge(
     writer: PayloadWriter,
-    file: PromisedFile,
+    file: DeclaredFile,
     awaitedDigest: string,
     signal: AbortSignal,
   ): Promise<StagedPayload> {
@@ -250,7 +250,7 @@ export class PayloadReader {
     throw staleCheckpoint('the files before its place are not those of the artifact');
   }
 
-  #promised(number: number): readonly PromisedFile[] {
+  #promised(number: number): readonly DeclaredFile[] {
     return this.#deps.promised[number] ?? [];
   }
 
@@ -258,7 +258,7 @@ export class PayloadReader {
   #placeIn(
     { number, outer, sizeBytes, unpacked, isCompressed }: DataMember,
     { name, sizeBytes: fileBytes }: FileMember,
-    place: StreamPlace | undefined,
+    place: ResumePoint | undefined,
   ): PlaceInFile | undefined {
     const { head } = this.#deps;
     if (place === undefined || head === undefined || isCompressed || !unpacked.isDrained) return undefined;
@@ -268,9 +268,9 @@ export class PayloadReader {
   }
 }
 
-type PlaceInFile = StreamPlace & { readonly artifact: ArtifactPlace };
+type PlaceInFile = ResumePoint & { readonly artifact: ArtifactPlace };
 
-function withDelta(last: WindowPlaces<PlaceInFile>['last']): PlaceInFile | undefined {
+function withDelta(last: WindowOffsets<PlaceInFile>['last']): PlaceInFile | undefined {
   return last && { ...last.place, artifact: { ...last.place.artifact, delta: last.delta } };
 }
 

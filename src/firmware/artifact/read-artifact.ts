@@ -2,24 +2,24 @@ import type { FirmwareHeader } from '../../update/ports.ts';
 import { ByteReader } from '../byte-reader.ts';
 import type { Checkpoints } from '../checkpoints.ts';
 import { staleCheckpoint, VerificationError } from '../errors.ts';
-import { noPayloads, orTold } from '../incoming.ts';
+import { noPayloads, mapError } from '../incoming.ts';
 import type { ReadFirmware } from '../incoming.ts';
 import { ListWriter } from '../trust/list-writer.ts';
 import { TRUST_LIST_TYPE } from '../trust/trust-list.ts';
-import { findObstacle, providesAfter, securityVersionOf } from './compatibility.ts';
+import { findIncompatibility, providesAfter, securityVersionOf } from './compatibility.ts';
 import { readEnvelope } from './envelope.ts';
 import type { Envelope } from './envelope.ts';
+import { decodeHeader, encodeHeader } from './header-checkpoint.ts';
+import type { ResumedAt } from './header-checkpoint.ts';
 import { readDescription } from './header.ts';
 import type { ArtifactDescription } from './header.ts';
-import { headOf, keepHead } from './kept-place.ts';
-import type { ResumedAt } from './kept-place.ts';
-import { promisedList, requireKnownRevocations, requireList } from './list-artifact.ts';
 import { PayloadReader } from './payload-reader.ts';
 import type { Decompress } from './payload-reader.ts';
 import { quoted, watchMember } from './refusal.ts';
 import { TarReader } from './tar/tar-reader.ts';
 import { assignTargets } from './targets.ts';
-import type { PromisedFile } from './targets.ts';
+import type { DeclaredFile } from './targets.ts';
+import { declaredTrustList, requireKnownRevocations, requireList } from './trust-list-artifact.ts';
 import type { TrustSettings } from './trust.ts';
 
 export interface ArtifactDeps {
@@ -44,7 +44,7 @@ export async function readArtifact(bytes: ByteReader, deps: ArtifactDeps, signal
   const tar = new TarReader(bytes, 'artifact');
   bytes.startRecord();
   const envelope = await readEnvelope(tar, deps.trust);
-  const head = keepHead(bytes.endRecord());
+  const head = encodeHeader(bytes.endRecord());
   const described = await describe(envelope, deps, signal);
   const { header } = described;
   if (header.kind === 'trust-list') {
@@ -74,7 +74,7 @@ export async function resumeArtifact(
   signal: AbortSignal,
 ): Promise<ReadFirmware> {
   const { head } = resumed.place;
-  const kept = headOf(head);
+  const kept = decodeHeader(head);
   if (kept === undefined) throw staleCheckpoint('what it keeps of the artifact is damaged');
   await using before = new ByteReader(once(kept), 'checkpoint');
   const envelope = await readEnvelope(new TarReader(before, 'artifact'), deps.trust);
@@ -85,7 +85,7 @@ export async function resumeArtifact(
 interface Described {
   readonly header: FirmwareHeader;
   readonly digest: string;
-  readonly promised: readonly (readonly PromisedFile[])[];
+  readonly promised: readonly (readonly DeclaredFile[])[];
 }
 
 /** Reads the header, and refuses an artifact that is not permitted on this gateway. */
@@ -96,7 +96,7 @@ async function describe(envelope: Envelope, deps: ArtifactDeps, signal: AbortSig
   const isList = artifact.payloads.some(({ type }) => type === TRUST_LIST_TYPE);
   if (isList) requireList(artifact, envelope, trust);
   else requireKnownRevocations(envelope, artifact.name, trust);
-  const promised = isList ? promisedList(envelope.manifest) : assignTargets(artifact, envelope.manifest);
+  const promised = isList ? declaredTrustList(envelope.manifest) : assignTargets(artifact, envelope.manifest);
   const described = { ...headerOf(artifact, envelope, promised), provides: providesAfter(artifact, installedProvides) };
   const header: FirmwareHeader = isList ? { ...described, kind: 'trust-list', payloads: [] } : described;
   return { header, digest: envelope.digest, promised };
@@ -121,13 +121,13 @@ async function openHeader(
     await using unpacked = new ByteReader(decompress(compression, content, signal), memberName);
     return await readDescription(new TarReader(unpacked, `artifact, ${memberName}`));
   };
-  return orTold(read(), told);
+  return mapError(read(), told);
 }
 
 function requireCompatible(artifact: ArtifactDescription, deps: ArtifactDeps): void {
   const { deviceType, installedProvides } = deps;
   if (deviceType === undefined) return;
-  const obstacle = findObstacle(artifact, deviceType, installedProvides);
+  const obstacle = findIncompatibility(artifact, deviceType, installedProvides);
   if (obstacle === undefined) return;
   const code = obstacle.kind === 'device-type' ? 'device-type-mismatch' : 'depends-unmet';
   throw new VerificationError(code, `artifact ${quoted(artifact.name)} does not fit: ${obstacle.why}`);
@@ -136,7 +136,7 @@ function requireCompatible(artifact: ArtifactDescription, deps: ArtifactDeps): v
 function headerOf(
   artifact: ArtifactDescription,
   { provenance, digest }: Envelope,
-  promised: readonly (readonly PromisedFile[])[],
+  promised: readonly (readonly DeclaredFile[])[],
 ): FirmwareHeader {
   return {
     kind: 'artifact',

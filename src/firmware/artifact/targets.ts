@@ -8,7 +8,7 @@ import { quoted } from './refusal.ts';
 const ORDERED_PER_PAYLOAD = 1_000;
 
 /** A file of a payload that the manifest names. */
-export interface PromisedFile {
+export interface DeclaredFile {
   readonly header: PayloadHeader;
   /** What its target will hold: `sha256:` and the hex digest of the file, or of the result of a delta. */
   readonly digest: string;
@@ -23,7 +23,7 @@ export interface PromisedFile {
  * artifact. `"order": ["TARGET", …]` names boards that are flashed one after the other; boards that it does not name
  * are flashed in parallel.
  */
-export function assignTargets(artifact: ArtifactDescription, manifest: Manifest): readonly (readonly PromisedFile[])[] {
+export function assignTargets(artifact: ArtifactDescription, manifest: Manifest): readonly (readonly DeclaredFile[])[] {
   for (const number of manifest.payloads.keys()) {
     if (number >= artifact.payloads.length)
       throw malformed(`the manifest has files of payload ${number}, the header not`);
@@ -42,7 +42,7 @@ function assignPayload(
   payload: PayloadDescription,
   number: number,
   files: ReadonlyMap<string, string>,
-): readonly PromisedFile[] {
+): readonly DeclaredFile[] {
   if (payload.type === 'rootfs-image' && files.size !== 1) {
     throw malformed(`a payload of type rootfs-image has one file, this one has ${files.size}`);
   }
@@ -64,7 +64,7 @@ function requireDeltas({ targets, deltas }: PayloadDescription, files: ReadonlyM
   }
 }
 
-function promisedFile(payload: PayloadDescription, number: number, fileName: string, fileDigest: string): PromisedFile {
+function promisedFile(payload: PayloadDescription, number: number, fileName: string, fileDigest: string): DeclaredFile {
   const described = payload.deltas.get(fileName);
   const delta = described === undefined ? undefined : { base: described.base, result: described.result };
   const digest = delta?.result.digest ?? fileDigest;
@@ -103,7 +103,7 @@ function orderOf({ targets, order }: PayloadDescription, number: number, fileNam
   return place < 0 ? undefined : number * ORDERED_PER_PAYLOAD + place;
 }
 
-function requireDistinctTargets(files: readonly PromisedFile[]): void {
+function requireDistinctTargets(files: readonly DeclaredFile[]): void {
   const taken = new Set<string>();
   for (const { header } of files) {
     const target = typeof header.target === 'string' ? header.target : `target ${header.target.name}`;

@@ -5,7 +5,7 @@ import { PublicKeyError, readPublicKey } from '../../system/files/public-key.ts'
 import type { PublicKey } from '../../system/files/public-key.ts';
 import { FirmwareError } from '../errors.ts';
 import { validityOf } from '../trust/key-validity.ts';
-import type { KeyLife, KeyValidity, KnownTime } from '../trust/key-validity.ts';
+import type { KeyLifetime, KeyValidity, KnownTime } from '../trust/key-validity.ts';
 
 /** The trusted keys, and whether firmware without a signature may be installed: `[trust]` of the configuration. */
 export interface TrustSettings {
@@ -25,13 +25,13 @@ export interface TrustSettings {
   readonly inEffect?: string | undefined;
 }
 
-export interface TrustedKey extends PublicKey, KeyLife {
+export interface TrustedKey extends PublicKey, KeyLifetime {
   /** The name that people see. */
   readonly name: string;
 }
 
 /** A file with a public key, as `[trust]` names it. */
-export interface KeyFile extends KeyLife {
+export interface KeyFile extends KeyLifetime {
   readonly file: string;
   /** Undefined: the base name of the file. */
   readonly name?: string | undefined;

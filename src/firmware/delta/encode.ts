@@ -2,10 +2,10 @@ import { createHash } from 'node:crypto';
 import { promisify } from 'node:util';
 import { constants, crc32, zstdCompress, zstdDecompress } from 'node:zlib';
 
-import type { DeltaPromise } from '../../update/ports.ts';
+import type { DeltaClaims } from '../../update/ports.ts';
 import { encodeWindow, FRAME_WINDOW_LOG, MAGIC, MAX_BASE_BYTES, MAX_WINDOW_BYTES } from './container.ts';
 import type { DeltaWindow } from './container.ts';
-import { placedParts } from './find-places.ts';
+import { matchedParts } from './find-matches.ts';
 import { isZstdError } from './rebuild.ts';
 
 const compressFrame = promisify(zstdCompress);
@@ -35,12 +35,12 @@ export async function* encodeDelta(
   { windowBytes = MAX_WINDOW_BYTES }: DeltaSizes = {},
 ): AsyncGenerator<Buffer, void, undefined> {
   yield MAGIC;
-  for (const { bytes, places } of placedParts(base, result, windowBytes)) {
+  for (const { bytes, places } of matchedParts(base, result, windowBytes)) {
     yield* await encodeBest(base, bytes, places);
   }
 }
 
-export function promiseOf(base: Uint8Array, result: Uint8Array): DeltaPromise {
+export function claimsOf(base: Uint8Array, result: Uint8Array): DeltaClaims {
   const prefixOf = (image: Uint8Array) => ({ sizeBytes: image.byteLength, digest: `sha256:${sha256(image)}` });
   return { base: prefixOf(base), result: prefixOf(result) };
 }

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { constants, crc32, createZstdDecompress } from 'node:zlib';
 
 import { describeError, systemErrorCode } from '../../system/errors.ts';
-import type { BaseReader, DeltaPromise } from '../../update/ports.ts';
+import type { BaseReader, DeltaClaims } from '../../update/ports.ts';
 import { ByteReader } from '../byte-reader.ts';
 import { FirmwareError, VerificationError } from '../errors.ts';
 import { decodeWindow, FRAME_WINDOW_LOG, MAGIC, malformed, RECORD_BYTES } from './container.ts';
@@ -14,7 +14,7 @@ export interface DeltaFile {
   readonly name: string;
   /** The digest of the file itself as the manifest states it: `sha256:` and hex. */
   readonly digest: string;
-  readonly promise: DeltaPromise;
+  readonly promise: DeltaClaims;
   /** Is told where windows begin and end. */
   readonly watch?: WindowWatch | undefined;
   /** Where to continue; undefined: from the beginning. */
@@ -39,7 +39,7 @@ export interface ResumedDelta {
 
 /**
  * Promise `delta`: rebuilds the result of a delta, window by window. A chunk is valid until the next one is asked for.
- * Each part of the base is compared with its checksum when it is read (`delta-base`). Unless it was resumed, the file
+ * Each part of the base is compared with its checksum when it is read (`delta-base-mismatch`). Unless it was resumed, the file
  * itself is compared with the manifest, and a difference is a VerificationError at the end. The caller must verify the
  * result.
  */
@@ -149,5 +149,5 @@ async function* hashed(
  * fits.
  */
 export function wrongBase(why: string): FirmwareError {
-  return new FirmwareError('delta-base', `the delta does not fit what runs: ${why}`);
+  return new FirmwareError('delta-base-mismatch', `the delta does not fit what runs: ${why}`);
 }

@@ -3,11 +3,11 @@ import { mkdtemp, open, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 
 import { describeError, systemErrorCode } from '../../system/errors.ts';
-import { openRegularFile } from '../../system/files/outside-file.ts';
+import { openRegularFile } from '../../system/files/untrusted-file.ts';
 import { runProgram } from '../../system/processes/child-process.ts';
-import type { BaseReader, DeltaPromise } from '../../update/ports.ts';
+import type { BaseReader, DeltaClaims } from '../../update/ports.ts';
 import { FirmwareError } from '../errors.ts';
-import { encodeDelta, promiseOf } from './encode.ts';
+import { encodeDelta, claimsOf } from './encode.ts';
 import { rebuild } from './rebuild.ts';
 
 /** What a release engineer wants of a delta. Files are absolute paths. */
@@ -26,7 +26,7 @@ export interface DeltaOrder {
   readonly output: string;
 }
 
-export interface WrittenDelta extends DeltaPromise {
+export interface WrittenDelta extends DeltaClaims {
   readonly path: string;
   readonly deltaBytes: number;
 }
@@ -43,7 +43,7 @@ export async function writeDelta(order: DeltaOrder, signal: AbortSignal): Promis
   const folder = await makeFolderBeside(output);
   stack.defer(async () => rm(folder, { recursive: true, force: true }));
   const [base, result] = [await readImage(order.base), await readImage(order.result)];
-  const promise = promiseOf(base, result);
+  const promise = claimsOf(base, result);
   const file = join(folder, FILE_NAME);
   await writeFile(file, encodeDelta(base, result), { signal });
   await requireRebuilds(file, { base, promise }, signal);
@@ -98,7 +98,7 @@ function unreadable(path: string, error: unknown): FirmwareError {
 
 interface Made {
   readonly base: Buffer;
-  readonly promise: DeltaPromise;
+  readonly promise: DeltaClaims;
 }
 
 /** Rebuilds the result from the delta, as a gateway does. */

@@ -1,5 +1,5 @@
 /** The time during which a key is valid, in milliseconds since the epoch; undefined: no bound. */
-export interface KeyLife {
+export interface KeyLifetime {
   readonly notBeforeMs?: number | undefined;
   readonly notAfterMs?: number | undefined;
 }
@@ -19,7 +19,7 @@ export type KeyValidity = 'valid' | 'not-yet' | 'expired' | 'unknown';
  * Promise `revocation`: a key has expired only if its end has certainly passed, and is not yet valid only by a clock
  * that was set. A clock that nobody has set decides nothing, since it could keep a gateway from its updates for ever.
  */
-export function validityOf({ notBeforeMs, notAfterMs }: KeyLife, { atLeastMs, nowMs }: KnownTime): KeyValidity {
+export function validityOf({ notBeforeMs, notAfterMs }: KeyLifetime, { atLeastMs, nowMs }: KnownTime): KeyValidity {
   const known = [atLeastMs, nowMs].filter((time) => time !== undefined);
   const latestKnownMs = Math.max(...known);
   if (notAfterMs !== undefined && latestKnownMs >= notAfterMs) return 'expired';

@@ -1,7 +1,7 @@
 import { AgentError } from '../../system/errors.ts';
 import type { TrustedKey, TrustSettings } from '../artifact/trust.ts';
 import type { KnownTime } from './key-validity.ts';
-import type { KeptList, TrustStore } from './trust-store.ts';
+import type { StoredTrustList, TrustStore } from './trust-store.ts';
 
 export interface KeyringSources {
   /** The keys of the configuration. */
@@ -14,7 +14,7 @@ export interface KeyringSources {
 /** The keys of the configuration and of the last list, and what was revoked. */
 export interface Keyring extends Omit<TrustSettings, 'allowUnsigned' | 'takeList'> {
   readonly time: KnownTime;
-  readonly list: KeptList | undefined;
+  readonly list: StoredTrustList | undefined;
 }
 
 const nothingKnown: KnownTime = { atLeastMs: undefined, nowMs: undefined };

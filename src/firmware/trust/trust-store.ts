@@ -1,14 +1,14 @@
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 
-import { ownFs, readDurableTextFile, replaceFileDurably, StorageError } from '../../system/files/durable-file.ts';
+import { nodeFs, readDurableTextFile, replaceFileDurably, StorageError } from '../../system/files/durable-file.ts';
 import type { DurableFs } from '../../system/files/durable-file.ts';
 import { FirmwareError, VerificationError } from '../errors.ts';
 import { fromFile, joinRevoked, parseKeptListFile } from './trust-list.ts';
 import type { KeptListFile, TrustList, TrustListFile } from './trust-list.ts';
 
 /** The last list, and the artifact that brought it. */
-export interface KeptList extends TrustList {
+export interface StoredTrustList extends TrustList {
   readonly artifact: string | undefined;
 }
 
@@ -29,7 +29,7 @@ export class TrustStore {
   readonly #revokedPath: string;
   readonly #fs: DurableFs;
 
-  constructor(stateDirectory: string, fs: DurableFs = ownFs) {
+  constructor(stateDirectory: string, fs: DurableFs = nodeFs) {
     this.#path = join(stateDirectory, 'trust.json');
     this.#copyPath = join(stateDirectory, 'trust-copy.json');
     this.#revokedPath = join(stateDirectory, 'trust-revoked.json');
@@ -37,7 +37,7 @@ export class TrustStore {
   }
 
   /** The last list; undefined: none was ever taken. Throws `trust-list-damaged`, or StorageError. */
-  async read(): Promise<KeptList | undefined> {
+  async read(): Promise<StoredTrustList | undefined> {
     return keptListOf(await this.#readFile());
   }
 
@@ -45,7 +45,7 @@ export class TrustStore {
    * The last list as far as it is known, even if its file is damaged or cannot be read: new lists are compared with it.
    * It has no keys if the copy is lost, too. Throws StorageError if none of its files can be read.
    */
-  async lastKnown(): Promise<KeptList | undefined> {
+  async lastKnown(): Promise<StoredTrustList | undefined> {
     return keptListOf((await this.#readLastKnown()).file);
   }
 
@@ -116,7 +116,7 @@ export class TrustStore {
   }
 }
 
-function keptListOf(file: KeptListFile | undefined): KeptList | undefined {
+function keptListOf(file: KeptListFile | undefined): StoredTrustList | undefined {
   return file && { ...fromFile(file), artifact: file.artifact };
 }
 

@@ -6,7 +6,7 @@ import * as z from 'zod';
 
 import { systemErrorCode } from '../../system/errors.ts';
 import {
-  ownFs,
+  nodeFs,
   readTextFile,
   replaceFileDurably,
   StorageError,
@@ -96,7 +96,7 @@ export class BoardStore {
   readonly #writingPath: string;
   readonly #fs: BoardFs;
 
-  constructor(directory: string, fs: BoardFs = ownFs) {
+  constructor(directory: string, fs: BoardFs = nodeFs) {
     this.directory = directory;
     this.#fs = fs;
     this.payloadPath = join(directory, 'payload');
@@ -179,7 +179,7 @@ export class BoardStore {
 }
 
 /** Makes a folder and the missing ones above it, so that no power cut can remove them with their content. */
-export async function makeFolder(path: string, fs: BoardFs = ownFs): Promise<void> {
+export async function makeFolder(path: string, fs: BoardFs = nodeFs): Promise<void> {
   const first = await fs.mkdir(path, { recursive: true, mode: 0o700 });
   if (first === undefined) return;
   for (let made = path; made.length >= first.length; made = dirname(made)) await syncDirectory(dirname(made), fs);

@@ -3,7 +3,7 @@ import type { Connection } from '../connection.ts';
 import { hex, McuError } from '../errors.ts';
 import { endOf, isBlank, sliceOf } from '../images/image.ts';
 import type { Image } from '../images/image.ts';
-import { silently } from '../protocol.ts';
+import { withoutIo } from '../protocol.ts';
 import type { Conversation, MemorySession, Session } from '../protocol.ts';
 
 /** A part of the flash memory that is erased and compared as a whole, and the bytes that it is to hold. */
@@ -128,7 +128,7 @@ export class ChipMemory {
         const alone = start === region.start && end === region.end;
         const orderLost = session !== begun || (tries > 1 && alone);
         // a reset restarts the order, and a single block that is written twice would erase what follows
-        if (begun.writes === 'in-order' && orderLost) return silently(false);
+        if (begun.writes === 'in-order' && orderLost) return withoutIo(false);
         const looksFirst = begun.writes !== 'anywhere' && tries > 1;
         return looksFirst ? writeAgain(session, start, block) : writeOnce(session, start, block);
       }, signal);
@@ -144,7 +144,7 @@ export class ChipMemory {
       if (Buffer.compare(bytes, again) === 0) return bytes;
       bytes = again;
     }
-    throw new McuError('board-garbled', `the memory at ${hex(block.start)} reads differently each time`);
+    throw new McuError('board-bad-response', `the memory at ${hex(block.start)} reads differently each time`);
   }
 
   async #readBlock(block: Region, signal: AbortSignal): Promise<Uint8Array> {
@@ -178,7 +178,7 @@ function runOf(units: readonly Unit[]): Run {
 }
 
 function* readOrRefuse(session: MemorySession, address: number, length: number): Conversation<Uint8Array> {
-  if (session.read === undefined) throw new McuError('board-cannot', `${session.chip.name} cannot be read back`);
+  if (session.read === undefined) throw new McuError('board-unsupported', `${session.chip.name} cannot be read back`);
   return yield* session.read(address, length);
 }
 

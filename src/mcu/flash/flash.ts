@@ -10,7 +10,7 @@ import { enterBootloader, leaveBootloader } from '../reset.ts';
 import { ChipMemory } from './chip-memory.ts';
 import type { KnownBy } from './known-by.ts';
 import { MemoryJob } from './memory-job.ts';
-import type { Known } from './memory-job.ts';
+import type { KnownContents } from './memory-job.ts';
 import { standingOf, UploadJob } from './upload-job.ts';
 
 /** So many of the first bytes distinguish a parked board from one with an application. */
@@ -139,7 +139,7 @@ export async function resetBoard(board: Board, signal: AbortSignal): Promise<voi
   await using line = await board.openLine({ baud, parity: protocol.parity }, signal);
   const effect = await enterBootloader(line, board, clock, signal);
   if (effect === 'no-modem-lines') {
-    throw new McuError('board-cannot', `${board.name}: its port has no modem lines to reset it with`);
+    throw new McuError('board-unsupported', `${board.name}: its port has no modem lines to reset it with`);
   }
   if (effect === 'done') await leaveBootloader(line, board, clock, signal);
 }
@@ -194,7 +194,7 @@ async function connected<T>(
  */
 async function leaveUnchanged(connection: Connection): Promise<void> {
   const ending = new AbortController();
-  const timer = setTimeout(() => ending.abort(new McuError('board-silent', 'it was not left in time')), maxLeaveMs);
+  const timer = setTimeout(() => ending.abort(new McuError('board-timeout', 'it was not left in time')), maxLeaveMs);
   try {
     await connection.leave(ending.signal);
   } catch (error) {
@@ -218,7 +218,7 @@ async function flashMemory(
   const memory = new ChipMemory(connection);
   const plan = await planBoot(memory, connection, image, signal);
   const job = new MemoryJob(connection, memory, plan.image, report);
-  let known: Known = expected === undefined ? { kind: 'nothing' } : { kind: 'guess', image: expected };
+  let known: KnownContents = expected === undefined ? { kind: 'nothing' } : { kind: 'guess', image: expected };
   if (keep !== undefined && memory.canRead) {
     const { start } = memory.session.chip.application;
     const bytes = await readApplication(connection, report, signal);

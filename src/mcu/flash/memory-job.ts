@@ -7,7 +7,7 @@ import type { ChipMemory, Run, Unit } from './chip-memory.ts';
 import type { OnFlashProgress } from './flash.ts';
 
 /** What is known of the content of the chip. A wrong guess only costs time. */
-export type Known =
+export type KnownContents =
   | { readonly kind: 'nothing' }
   | { readonly kind: 'guess'; readonly image: Image }
   | { readonly kind: 'read'; readonly memory: Uint8Array; readonly start: number };
@@ -57,7 +57,7 @@ export class MemoryJob {
   }
 
   async bringUpToDate(
-    known: Known,
+    known: KnownContents,
     beforeWriting: (() => Promise<void>) | undefined,
     signal: AbortSignal,
   ): Promise<void> {
@@ -163,7 +163,7 @@ export class MemoryJob {
     return this.#compare(suspects, signal);
   }
 
-  async #different(known: Known, signal: AbortSignal): Promise<readonly Unit[]> {
+  async #different(known: KnownContents, signal: AbortSignal): Promise<readonly Unit[]> {
     if (!this.#memory.canCompare) return this.units;
     if (known.kind === 'read') {
       return this.units.filter(({ region, bytes }) => {

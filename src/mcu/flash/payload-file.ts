@@ -3,7 +3,14 @@ import type { FileHandle } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
 import { systemErrorCode } from '../../system/errors.ts';
-import { draftOf, openDraft, ownFs, StorageError, syncDirectory, writeWhole } from '../../system/files/durable-file.ts';
+import {
+  draftOf,
+  openDraft,
+  nodeFs,
+  StorageError,
+  syncDirectory,
+  writeWhole,
+} from '../../system/files/durable-file.ts';
 import type { ImageClaims, PayloadOpening, PayloadWriter, WrittenPayload, WrittenPrefix } from '../../update/ports.ts';
 import { McuError } from '../errors.ts';
 import { maxImageBytes } from '../images/image.ts';
@@ -24,7 +31,7 @@ export async function openPayloadFile(
   path: string,
   opening: PayloadOpening,
   check: CheckImage,
-  fs: BoardFs = ownFs,
+  fs: BoardFs = nodeFs,
 ): Promise<PayloadWriter> {
   const { sizeBytes, resumeAt } = opening;
   refuseTooLarge(sizeBytes ?? 0);

@@ -17,7 +17,7 @@ export interface Segment {
 }
 
 /** The chip for which a file says that it was made. HEX, S-record and raw files do not say. */
-export type MadeFor =
+export type IntendedChip =
   | { readonly kind: 'elf-machine'; readonly machine: number; readonly avrArchitecture?: number | undefined }
   | { readonly kind: 'uf2-family'; readonly family: number }
   | { readonly kind: 'esp-chip'; readonly chip: EspImageChip };
@@ -32,11 +32,11 @@ export interface Image {
   readonly sizeBytes: number;
   /** `sha256:` and the hex digest of addresses and bytes: two files that flash the same have the same digest. */
   readonly digest: string;
-  readonly madeFor: MadeFor | undefined;
+  readonly madeFor: IntendedChip | undefined;
 }
 
 /** Sorts and joins the pieces of a file. Refuses overlaps, addresses beyond 2³², and files without any byte. */
-export function makeImage(format: ImageFormat, pieces: readonly Segment[], madeFor?: MadeFor): Image {
+export function makeImage(format: ImageFormat, pieces: readonly Segment[], madeFor?: IntendedChip): Image {
   const segments = join(pieces.filter((piece) => piece.bytes.byteLength > 0));
   const sizeBytes = segments.reduce((sum, segment) => sum + segment.bytes.byteLength, 0);
   if (sizeBytes === 0) throw new McuError('image-empty', `the ${format} image holds no bytes`);

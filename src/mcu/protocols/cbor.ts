@@ -26,7 +26,7 @@ export function encodeCbor(value: Cbor): Uint8Array {
   ]);
 }
 
-/** Decodes one value and ignores what follows it. Throws `board-garbled`. */
+/** Decodes one value and ignores what follows it. Throws `board-bad-response`. */
 export function decodeCbor(bytes: Uint8Array): Cbor {
   return new Decoder(bytes).value(0);
 }
@@ -143,5 +143,5 @@ function simple(first: number): Cbor {
 }
 
 function malformed(): McuError {
-  return new McuError('board-garbled', 'the answer of the bootloader is no CBOR');
+  return new McuError('board-bad-response', 'the answer of the bootloader is no CBOR');
 }

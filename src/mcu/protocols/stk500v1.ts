@@ -52,7 +52,7 @@ function* connect(settings: AvrSettings): Conversation<MemorySession> {
   const isOptiboot = major >= optibootMajor;
   const chip = avrChip(answer.subarray(1, 4), { kind: isOptiboot ? 'optiboot' : 'atmegaboot' }, settings);
   if (chip.flash.end > addressableBytes) {
-    throw new McuError('board-cannot', `stk500v1 does not reach the whole flash memory of ${chip.name}`, {
+    throw new McuError('board-unsupported', `stk500v1 does not reach the whole flash memory of ${chip.name}`, {
       advice: 'use a bootloader with the protocol stk500v2',
     });
   }
@@ -107,7 +107,7 @@ function* findEndOfCommand(): Conversation<void> {
     };
     if (bytes.byteLength === 2 && bytes[0] === inSync && bytes[1] === ok) return;
   }
-  throw new McuError('board-silent', 'the bootloader does not find the end of a command any more');
+  throw new McuError('board-timeout', 'the bootloader does not find the end of a command any more');
 }
 
 /** AVR061, 5.12 and 5.18. The address counts words; one read receives the answers to both commands. */
@@ -163,5 +163,8 @@ function framed(bytes: number): Answer {
 
 function check(answer: Uint8Array): void {
   if (answer[0] === inSync && answer.at(-1) === ok) return;
-  throw new McuError('board-garbled', `the bootloader answers ${Buffer.from(answer.subarray(0, 8)).toString('hex')}`);
+  throw new McuError(
+    'board-bad-response',
+    `the bootloader answers ${Buffer.from(answer.subarray(0, 8)).toString('hex')}`,
+  );
 }

@@ -1,6 +1,6 @@
 import type { Region } from '../chip.ts';
 import { isBoardError, McuError } from '../errors.ts';
-import { discard, exchange, unanswered, unitAt } from '../protocol.ts';
+import { discard, exchange, noReply, unitAt } from '../protocol.ts';
 import type { Answer, Conversation, MemorySession, Protocol } from '../protocol.ts';
 import { avrChip, pageWorkMs, parkedPage } from './avr-chips.ts';
 import type { AvrChip, AvrSettings } from './avr-chips.ts';
@@ -109,7 +109,7 @@ class Stk500v2 {
   }
 
   *#resume(): Conversation<void> {
-    yield { kind: 'exchange', send: filler, answer: unanswered, workMs: 0, pipelined: false };
+    yield { kind: 'exchange', send: filler, answer: noReply, workMs: 0, pipelined: false };
     yield* this.#signOn();
   }
 
@@ -179,7 +179,7 @@ class Stk500v2 {
     const frame = yield* exchange(send, framed(answerBytes), workMs);
     const sum = frame.reduce((total, byte) => total ^ byte, 0);
     if (sum !== 0 || frame[1] !== this.#sequence || frame[5] !== body[0]) {
-      throw new McuError('board-garbled', 'the answer of the bootloader is damaged');
+      throw new McuError('board-bad-response', 'the answer of the bootloader is damaged');
     }
     this.#nextAddress = nextAddress;
     return frame.subarray(5, -1);

@@ -1,7 +1,7 @@
 import { crc16 } from '../crc16.ts';
 import { McuError } from '../errors.ts';
 import type { Image } from '../images/image.ts';
-import { discard, silently, unanswered } from '../protocol.ts';
+import { discard, withoutIo, noReply } from '../protocol.ts';
 import type { Answer, Conversation, Protocol, UploadSession } from '../protocol.ts';
 import { resetPulse } from './reset-pulse.ts';
 
@@ -63,7 +63,7 @@ function* connect(settings: XmodemSettings): Conversation<UploadSession> {
       flash: everything,
       application: everything,
     },
-    standing: () => silently('unknown'),
+    standing: () => withoutIo('unknown'),
     upload: (image, onProgress) => upload(image, settings, onProgress),
     resume: cancel,
     start: () => say(settings.startKeys ?? ''),
@@ -112,7 +112,10 @@ function* sendUntilAcknowledged(send: Uint8Array, what: string): Conversation<vo
     if (last === can) throw new McuError('board-refused', `the receiver cancels the transfer at ${what}`);
     if (!heard.whole) silences += 1;
   }
-  throw new McuError(silences > 0 ? 'board-silent' : 'board-garbled', `the receiver does not acknowledge ${what}`);
+  throw new McuError(
+    silences > 0 ? 'board-timeout' : 'board-bad-response',
+    `the receiver does not acknowledge ${what}`,
+  );
 }
 
 /** An acknowledgement before a refusal was that of an earlier block: some receivers refuse the first end. */
@@ -122,27 +125,27 @@ function* sendEnd(): Conversation<void> {
     const more = yield { kind: 'exchange', send: new Uint8Array(), answer: refusal, workMs: 0, pipelined: true };
     if (!more.whole) return;
   }
-  throw new McuError('board-garbled', 'the receiver refuses the end of the file');
+  throw new McuError('board-bad-response', 'the receiver refuses the end of the file');
 }
 
 function* awaitCall(): Conversation<void> {
   const { whole } = yield { kind: 'exchange', send: new Uint8Array(), answer: call, workMs: callMs, pipelined: true };
   if (whole) return;
-  throw new McuError('board-silent', 'no receiver calls for a transfer', {
+  throw new McuError('board-timeout', 'no receiver calls for a transfer', {
     advice: 'check that the bootloader waits for XMODEM with CRC, and its baud rate',
   });
 }
 
 /** Cancels a transfer, which cannot be continued: the receiver is asked again after a reset. */
 function* cancel(): Conversation<void> {
-  yield { kind: 'exchange', send: new Uint8Array(8).fill(can), answer: unanswered, workMs: 0, pipelined: false };
+  yield { kind: 'exchange', send: new Uint8Array(8).fill(can), answer: noReply, workMs: 0, pipelined: false };
   yield* discard(quietMs);
-  throw new McuError('board-silent', 'the transfer was cancelled');
+  throw new McuError('board-timeout', 'the transfer was cancelled');
 }
 
 function* say(keys: string): Conversation<void> {
   if (keys === '') return;
-  yield { kind: 'exchange', send: Buffer.from(keys, 'latin1'), answer: unanswered, workMs: 0, pipelined: false };
+  yield { kind: 'exchange', send: Buffer.from(keys, 'latin1'), answer: noReply, workMs: 0, pipelined: false };
 }
 
 /** YMODEM, chapter 5: name, zero, length in decimal. */
@@ -154,7 +157,7 @@ function onlyPiece({ segments }: Image): Uint8Array {
   const [only] = segments;
   if (only !== undefined && segments.length === 1) return only.bytes;
   throw new McuError(
-    'board-cannot',
+    'board-unsupported',
     `a file of ${segments.length} pieces cannot be sent over XMODEM, which knows no addresses`,
     {
       advice: 'make a binary image of it',

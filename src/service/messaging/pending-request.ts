@@ -48,14 +48,14 @@ export class PendingRequest {
   }
 
   /** Shortens the wait for the reply to at most this, from now on. */
-  limitPatience(patienceMs: number): void {
+  shortenTimeout(patienceMs: number): void {
     this.stop();
     this.#patienceMs = Math.min(this.#patienceMs, patienceMs);
     this.#timer = setTimeout(this.#onSilence, this.#patienceMs);
   }
 
   /** Something arrived that may be the beginning of the reply: the wait begins anew. */
-  hearten(): void {
+  restartTimeout(): void {
     this.#timer.refresh();
   }
 
@@ -70,9 +70,9 @@ export class PendingRequest {
   }
 
   /** Ends a request of which nobody can tell whether the service performed it. */
-  giveUp(reason: ServiceError): void {
+  cancel(reason: ServiceError): void {
     if (this.call.isRepeatable || this.delivery === 'unheard') this.fail(reason);
-    else this.fail(new ServiceError({ code: 'activation-unanswered', why: reason.message, cause: reason }));
+    else this.fail(new ServiceError({ code: 'activation-timeout', why: reason.message, cause: reason }));
   }
 
   stop(): void {

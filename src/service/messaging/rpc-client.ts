@@ -23,7 +23,7 @@ export interface RpcDeps extends BrokerDeps {
   readonly newId: () => string;
 }
 
-export interface Attendant {
+export interface MessagingHandlers {
   /** Called when a message arrived on the wake topic. */
   readonly onWake: () => void;
   /** Called when bytes of a large message arrived, which shows that the transfer goes on. */
@@ -41,7 +41,7 @@ export class RpcClient implements AsyncDisposable {
   readonly #settings: MessagingSettings;
   readonly #deps: RpcDeps;
   readonly #pending = new Map<string, PendingRequest>();
-  #attendant: Attendant | undefined;
+  #attendant: MessagingHandlers | undefined;
   /** The deadlines of the firmware transfers that run. */
   readonly #transfers = new Set<Deadline>();
   #calls = 0;
@@ -64,7 +64,7 @@ export class RpcClient implements AsyncDisposable {
    * From the first connection on, the attendant is woken, and the broker shows us as online. Call this before any
    * request.
    */
-  attend(attendant: Attendant): void {
+  start(attendant: MessagingHandlers): void {
     this.#attendant = attendant;
     this.broker.attend();
   }
@@ -77,9 +77,9 @@ export class RpcClient implements AsyncDisposable {
       throw new ServiceError({ code: 'too-many-requests', operation, why });
     }
     const late = (): ServiceError =>
-      new ServiceError({ code: 'silent-whole', operation, why: 'the reply took longer than its deadline' });
-    const { wholeMs, transferMs } = this.#settings.deadlines;
-    using deadline = new Deadline(call.isLarge ? transferMs : wholeMs, late, signal);
+      new ServiceError({ code: 'total-timeout', operation, why: 'the reply took longer than its deadline' });
+    const { totalMs, transferMs } = this.#settings.deadlines;
+    using deadline = new Deadline(call.isLarge ? transferMs : totalMs, late, signal);
     this.#calls += 1;
     if (call.isLarge) this.#transfers.add(deadline);
     try {
@@ -91,7 +91,7 @@ export class RpcClient implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const request of this.#pending.values()) request.giveUp(this.#lost('was left'));
+    for (const request of this.#pending.values()) request.cancel(this.#lost('was left'));
     await this.broker[Symbol.asyncDispose]();
   }
 
@@ -123,7 +123,7 @@ export class RpcClient implements AsyncDisposable {
     request.delivery = 'sent';
     try {
       request.delivery = await connection.publish({ topic: call.topic, text, request: details });
-      if (request.delivery === 'unheard' && this.#pending.has(id)) request.limitPatience(deadlines.unheardMs);
+      if (request.delivery === 'unheard' && this.#pending.has(id)) request.shortenTimeout(deadlines.unheardMs);
     } catch (error) {
       if (!(error instanceof ServiceError)) throw error;
       // the next connection decides about a request whose connection was lost
@@ -134,7 +134,7 @@ export class RpcClient implements AsyncDisposable {
   /** Goes on after a loss: either the broker remembers our messages and kept those for us, or it has forgotten both. */
   #resume(connection: BrokerConnection): void {
     for (const request of this.#pending.values()) {
-      if (!connection.isSessionPresent) request.giveUp(this.#lost('forgot our session, and replies with it'));
+      if (!connection.isSessionPresent) request.cancel(this.#lost('forgot our session, and replies with it'));
       else if (request.delivery === 'sent' && request.call.isRepeatable) void this.#send(request, connection);
     }
   }
@@ -144,10 +144,10 @@ export class RpcClient implements AsyncDisposable {
     const { topic } = request.call;
     const { problem } = this.broker;
     if (problem !== undefined) {
-      request.giveUp(problem);
+      request.cancel(problem);
     } else if (request.delivery === 'sent') {
       const silent = silentError(this.#brokerName, `did not take the request within ${deadlines.requestMs / 1000} s`);
-      request.giveUp(silent);
+      request.cancel(silent);
       // a packet that announced too many bytes may swallow the broker's replies
       this.broker.abandonConnection(silent);
     } else {
@@ -156,12 +156,12 @@ export class RpcClient implements AsyncDisposable {
           ? `within ${deadlines.requestMs / 1000} s`
           : 'and, by the broker’s account, nobody listens there';
       const why = `no reply to what was asked on ${topic} came on ${topics.reply ?? 'any topic'} ${heard}`;
-      request.giveUp(new ServiceError({ code: 'reply-missing', why }));
+      request.cancel(new ServiceError({ code: 'reply-timeout', why }));
     }
   }
 
   #progress(): void {
-    for (const request of this.#pending.values()) request.hearten();
+    for (const request of this.#pending.values()) request.restartTimeout();
     this.#attendant?.onProgress();
   }
 

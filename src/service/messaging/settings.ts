@@ -26,7 +26,7 @@ export interface MessagingDeadlines {
   /** The same where the broker said that nobody subscribes to the request's topic; a broker may be wrong about that. */
   readonly unheardMs: number;
   /** For a whole call, whatever else arrives meanwhile. */
-  readonly wholeMs: number;
+  readonly totalMs: number;
   /** For a whole firmware. */
   readonly transferMs: number;
 }
@@ -48,4 +48,4 @@ export const ENVELOPE_BYTES = 4096;
 export const MAX_REPLY_BYTES = 1024 * 1024;
 
 /** The time for saying goodbye to a broker, which may not listen. */
-export const GOODBYE_MS = 2_000;
+export const DISCONNECT_TIMEOUT_MS = 2_000;

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 
-import { giveBack } from '../../system/files/give-back.ts';
+import { releaseMemory } from '../../system/files/release-memory.ts';
 import type { FirmwarePosition, FirmwareText, OfVersion, ServiceTransport } from '../contract.ts';
 import type { ServiceError } from '../errors.ts';
 import { operations, paramsOf, textOf, titleOf } from '../operations.ts';
@@ -10,7 +10,7 @@ import type { BrokerDeps, BrokerState } from './broker/broker.ts';
 import type { IgnoredCounts } from './broker/ignored.ts';
 import type { RpcCall } from './pending-request.ts';
 import { RpcClient } from './rpc-client.ts';
-import type { Attendant } from './rpc-client.ts';
+import type { MessagingHandlers } from './rpc-client.ts';
 import type { MessagingSettings } from './settings.ts';
 
 export interface BrokerReport {
@@ -34,8 +34,8 @@ export class MessagingTransport implements ServiceTransport {
   /**
    * Publishes the status and subscribes to the wake topic, from the first connection on. Call this before any request.
    */
-  attend(attendant: Attendant): void {
-    this.#rpc.attend(attendant);
+  attend(attendant: MessagingHandlers): void {
+    this.#rpc.start(attendant);
   }
 
   /** Connects now and stays connected; otherwise the first request does that. */
@@ -99,7 +99,7 @@ function firmwareText(result: unknown, signal: AbortSignal): FirmwareText {
     validator: undefined,
     chunks: chunks(),
     // all of the message, which may be 64 MiB, and before the next garbage collection
-    [Symbol.asyncDispose]: async () => (isLong ? giveBack(new Uint8Array(text.buffer)) : undefined),
+    [Symbol.asyncDispose]: async () => (isLong ? releaseMemory(new Uint8Array(text.buffer)) : undefined),
   };
 }
 

@@ -1,7 +1,7 @@
 import type { Dispatcher } from 'undici';
 
 import { ServiceError } from '../errors.ts';
-import { Gathering } from './receiving/gathering.ts';
+import { ReceiveBuffers } from './receiving/receive-buffers.ts';
 import { headerOf } from './statuses.ts';
 import type { Headers } from './statuses.ts';
 
@@ -20,7 +20,7 @@ export class Exchange implements Dispatcher.DispatchHandler, AsyncDisposable {
   readonly #signal: AbortSignal;
   readonly #onAbort = (): void => this.abandon(this.#signal.reason);
   readonly #head = Promise.withResolvers<void>();
-  readonly #gathering = new Gathering();
+  readonly #gathering = new ReceiveBuffers();
   /** The end of this turn of the event loop tells of what has arrived. */
   #willTell = false;
   #status = 0;

@@ -7,10 +7,10 @@ import type { FirmwarePosition, FirmwareText } from '../contract.ts';
 import { ServiceError } from '../errors.ts';
 import type { ServiceErrorCode } from '../errors.ts';
 import type { Throttle } from '../throttle.ts';
-import { identityOf, judge } from './continuation.ts';
-import type { TextHead, TextIdentity, TextRange } from './continuation.ts';
-import { SeenText } from './seen-text.ts';
-import type { Replay } from './seen-text.ts';
+import { identityOf, classifyRangeResponse } from './range-response.ts';
+import type { TextHead, TextIdentity, TextRange } from './range-response.ts';
+import { BlockChecksums } from './replay-check.ts';
+import type { ReplayCheck } from './replay-check.ts';
 import { strongValidator } from './validators.ts';
 
 export interface TextReply extends TextHead, AsyncDisposable {
@@ -42,7 +42,7 @@ export class FirmwareDownload implements FirmwareText {
   readonly #deps: DownloadDeps;
   readonly #deadline: Deadline;
   readonly #identity: TextIdentity;
-  readonly #seen = new SeenText();
+  readonly #seen = new BlockChecksums();
   readonly #startOffset: number;
   #reply: TextReply | undefined;
   /** True until the service shows that it cannot serve ranges. */
@@ -63,7 +63,7 @@ export class FirmwareDownload implements FirmwareText {
     signal: AbortSignal,
   ): Promise<FirmwareDownload> {
     const why = 'the whole transfer took longer than its deadline';
-    const late = (): ServiceError => new ServiceError({ code: 'silent-whole', operation: deps.operation, why });
+    const late = (): ServiceError => new ServiceError({ code: 'total-timeout', operation: deps.operation, why });
     const deadline = new Deadline(deps.deadlineMs, late, signal);
     try {
       return new FirmwareDownload(deps, deadline, await openText(deps, from, deadline.signal));
@@ -163,7 +163,7 @@ export class FirmwareDownload implements FirmwareText {
     const { request, log, operation } = this.#deps;
     const range = this.#rangesWork ? this.#range() : undefined;
     this.#reply = await request(range, this.#deadline.signal);
-    const continuation = judge(this.#reply, this.#identity, this.#position);
+    const continuation = classifyRangeResponse(this.#reply, this.#identity, this.#position);
     switch (continuation.kind) {
       case 'onward':
         return { reply: this.#reply, replay: undefined };
@@ -185,7 +185,7 @@ export class FirmwareDownload implements FirmwareText {
     return validator === undefined || totalBytes === undefined ? undefined : { offset: this.#position, validator };
   }
 
-  #replay(): Replay {
+  #replay(): ReplayCheck {
     if (this.#startOffset === 0) return this.#seen.replay();
     throw this.#changed('the service begins it anew, and what was read in an earlier transfer cannot be compared');
   }
@@ -218,7 +218,7 @@ const notCuredByReadingOn: ReadonlySet<string> = new Set(['firmware-changed', 'k
 interface Continued {
   readonly reply: TextReply;
   /** Compares what is read again; undefined: the reply contains only what is new. */
-  readonly replay: Replay | undefined;
+  readonly replay: ReplayCheck | undefined;
 }
 
 interface Opened {
@@ -235,7 +235,7 @@ async function openText(deps: DownloadDeps, from: FirmwarePosition | undefined, 
   const { offset, validator, totalBytes } = from;
   const reply = await deps.request({ offset, validator }, signal);
   const identity = { totalBytes, etag: validator };
-  const continuation = judge(reply, identity, offset);
+  const continuation = classifyRangeResponse(reply, identity, offset);
   if (continuation.kind === 'onward') return { reply, identity, startOffset: offset };
   if (continuation.kind !== 'unusable') return { reply, identity: identityOf(reply), startOffset: 0 };
   await reply[Symbol.asyncDispose]();

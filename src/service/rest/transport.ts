@@ -160,8 +160,8 @@ export class RestTransport implements ServiceTransport {
 
   #wholeDeadline({ operation }: Call, signal: AbortSignal): Deadline {
     const why = 'the whole call took longer than its deadline';
-    const late = (): ServiceError => new ServiceError({ code: 'silent-whole', operation, why });
-    return new Deadline(this.#settings.deadlines.wholeMs, late, signal);
+    const late = (): ServiceError => new ServiceError({ code: 'total-timeout', operation, why });
+    return new Deadline(this.#settings.deadlines.totalMs, late, signal);
   }
 
   async #send(call: Call, signal: AbortSignal): Promise<Exchange> {
@@ -220,7 +220,7 @@ interface Beginning {
 
 /** The beginning of an unimportant body, as much as arrives soon. */
 async function readBeginning(exchange: Exchange): Promise<Beginning> {
-  const enough = new ServiceError({ code: 'silent-whole', why: 'the rest is not waited for' });
+  const enough = new ServiceError({ code: 'total-timeout', why: 'the rest is not waited for' });
   const timer = setTimeout(() => exchange.abandon(enough), maxBeginningMs);
   const chunks: Uint8Array[] = [];
   let room = maxBeginningBytes;
@@ -249,5 +249,5 @@ function toJson(value: unknown, operation: string): string {
     if (!(error instanceof TypeError)) throw error;
     why = `${why}: ${error.message}`;
   }
-  throw new ServiceError({ code: 'value-unusable', operation, why });
+  throw new ServiceError({ code: 'value-invalid', operation, why });
 }

@@ -12,7 +12,7 @@ export interface BootChange {
 }
 
 /** A BootState without `onTrial`, from which the rest follows. */
-export type SaidOfSlots = Omit<BootState, 'onTrial'>;
+export type SlotBootStates = Omit<BootState, 'onTrial'>;
 
 /**
  * The place where one bootloader keeps its choice; `State` is what it says now. EnvironmentBootloader makes a
@@ -26,11 +26,11 @@ export interface BootEnvironment<State> {
    * need further questions.
    */
   read(signal: AbortSignal, also?: 'last-words'): Promise<State>;
-  inspect(state: State): SaidOfSlots;
+  inspect(state: State): SlotBootStates;
   /** Whether the bootloader leaves this running slot at the next boot unless it is committed. */
   onTrial(state: State, booted: SlotName): boolean;
   /** Whether `mark-unbootable` or `try-once` is safe: the other slot is known to boot by itself. */
-  canSpare(state: State, change: BootChange): boolean;
+  canDisableSlot(state: State, change: BootChange): boolean;
   /**
    * Makes one change, so that a power cut at any place is safe. A write that has begun is not abandoned on abort.
    * Returns the state if it was read after the last write, so that nobody reads it twice.
@@ -39,7 +39,7 @@ export interface BootEnvironment<State> {
   /** Whether a state that was read after the change shows that change. */
   holds(state: State, change: BootChange): boolean;
   /** Changes something harmless, and reads it back. */
-  canary(signal: AbortSignal): Promise<void>;
+  testWrite(signal: AbortSignal): Promise<void>;
 }
 
 export function otherSlot(slot: SlotName): SlotName {

@@ -1,7 +1,7 @@
 import * as realFs from 'node:fs/promises';
 
 import type { DurableFs } from '../../system/files/durable-file.ts';
-import { OutsideFileError, readToBound } from '../../system/files/outside-file.ts';
+import { OutsideFileError, readToBound } from '../../system/files/untrusted-file.ts';
 import type { ReadFs } from './booted-slot.ts';
 import { BootloaderError } from './errors.ts';
 

@@ -5,7 +5,7 @@ import type { BootNames } from './boot-environment.ts';
 import { BootloaderError } from './errors.ts';
 
 /** What one source says about the running slot. */
-export type Clue =
+export type SlotHint =
   | { readonly source: string; readonly slot: SlotName }
   | {
       readonly source: string;
@@ -15,19 +15,19 @@ export type Clue =
       readonly broken?: BootloaderError | undefined;
     };
 
-export type AskForClue = (signal: AbortSignal) => Promise<Clue>;
+export type SlotDetector = (signal: AbortSignal) => Promise<SlotHint>;
 
 /** The running slot, on which all sources that know one must agree. A broken one is the cause where none knows. */
-export async function agreeOnSlot(sources: readonly AskForClue[], signal: AbortSignal): Promise<SlotName> {
+export async function resolveBootedSlot(sources: readonly SlotDetector[], signal: AbortSignal): Promise<SlotName> {
   const known: { source: string; slot: SlotName }[] = [];
-  const unknown: Extract<Clue, { slot: undefined }>[] = [];
+  const unknown: Extract<SlotHint, { slot: undefined }>[] = [];
   for (const ask of sources) {
     const clue = await ask(signal);
     if (clue.slot === undefined) unknown.push(clue);
     else known.push(clue);
   }
   const [first] = known;
-  if (first === undefined) throw nobodyKnows(unknown);
+  if (first === undefined) throw bootedSlotUnknown(unknown);
   const other = known.find(({ slot }) => slot !== first.slot);
   if (other === undefined) return first.slot;
   throw new BootloaderError(
@@ -37,7 +37,7 @@ export async function agreeOnSlot(sources: readonly AskForClue[], signal: AbortS
   );
 }
 
-function nobodyKnows(clues: readonly Extract<Clue, { slot: undefined }>[]): BootloaderError {
+function bootedSlotUnknown(clues: readonly Extract<SlotHint, { slot: undefined }>[]): BootloaderError {
   const broken = clues.find((clue) => clue.broken !== undefined);
   const others = clues.filter((clue) => clue !== broken).map(({ source, why }) => `${source}: ${why}`);
   const told = `cannot tell which slot runs (${others.join('; ')})`;
@@ -67,7 +67,7 @@ export interface CommandLineDeps {
  * The slot in `thing.slot=` or `rauc.slot=` on the kernel command line. A name that is no slot (a rescue system) is an
  * error.
  */
-export function slotNamedOnCommandLine(key: 'thing.slot' | 'rauc.slot', deps: CommandLineDeps): AskForClue {
+export function slotNamedOnCommandLine(key: 'thing.slot' | 'rauc.slot', deps: CommandLineDeps): SlotDetector {
   const source = `${key}= on the kernel command line`;
   return async (signal) => {
     signal.throwIfAborted();
@@ -85,7 +85,7 @@ export function slotNamedOnCommandLine(key: 'thing.slot' | 'rauc.slot', deps: Co
  * The slot whose device is `root=` on the kernel command line. `UUID=` and `LABEL=` prove nothing, since both slots may
  * hold the same image.
  */
-export function slotOfRootArgument(deps: CommandLineDeps): AskForClue {
+export function slotOfRootArgument(deps: CommandLineDeps): SlotDetector {
   const { slots, fs } = deps;
   const source = 'root= on the kernel command line';
   return async (signal) => {
@@ -113,7 +113,11 @@ function devicePath(root: string): string | undefined {
  * The slot by the boot partition in the device tree: `/chosen/bootloader/partition`, 32 bits, big-endian. Source:
  * Raspberry Pi documentation, "Device trees".
  */
-export function slotOfDeviceTree(path: string, partitions: Readonly<Record<SlotName, number>>, fs: ReadFs): AskForClue {
+export function slotOfDeviceTree(
+  path: string,
+  partitions: Readonly<Record<SlotName, number>>,
+  fs: ReadFs,
+): SlotDetector {
   const source = path;
   return async (signal) => {
     signal.throwIfAborted();
@@ -137,7 +141,7 @@ export function slotOfDeviceTree(path: string, partitions: Readonly<Record<SlotN
 }
 
 /** The slot that is really mounted. */
-export function slotMounted(mountedSlot: (signal: AbortSignal) => Promise<SlotName | undefined>): AskForClue {
+export function slotMounted(mountedSlot: (signal: AbortSignal) => Promise<SlotName | undefined>): SlotDetector {
   const source = 'the mounted root file system';
   return async (signal) => {
     const slot = await mountedSlot(signal);
@@ -149,7 +153,7 @@ export function slotMounted(mountedSlot: (signal: AbortSignal) => Promise<SlotNa
  * The slot by the handler. `get-current` is optional: a handler that fails is a source that does not know. One that
  * cannot be run is broken.
  */
-export function slotOfHandler(current: (signal: AbortSignal) => Promise<SlotName>): AskForClue {
+export function slotOfHandler(current: (signal: AbortSignal) => Promise<SlotName>): SlotDetector {
   const source = 'the handler';
   return async (signal) => {
     try {

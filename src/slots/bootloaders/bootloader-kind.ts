@@ -8,11 +8,11 @@ import type { Bootloader } from '../../update/ports.ts';
 import type { BootEnvironment } from './boot-environment.ts';
 import type { BootFs } from './boot-fs.ts';
 import type { BootPrograms, RunProgram } from './boot-programs.ts';
-import type { AskForClue } from './booted-slot.ts';
+import type { SlotDetector } from './booted-slot.ts';
 import type { GrubReaderDeps } from './grub/grub-reader.ts';
 
 /** Whether a bootloader can count a trial where it keeps its choice, and reads there what was written. */
-export interface BootPlace {
+export interface BootStorage {
   /** What was found; undefined: nothing can be seen from outside. */
   readonly detail?: string;
   /** What is allowed, but weakens a promise. */
@@ -29,11 +29,11 @@ export interface BootDeps {
    * Implements the Bootloader port with this environment. `clues` name the running slot, besides those of every
    * bootloader.
    */
-  readonly over: <State>(environment: BootEnvironment<State>, more?: MoreOfBoot) => Bootloader;
+  readonly over: <State>(environment: BootEnvironment<State>, more?: BootloaderExtras) => Bootloader;
 }
 
-export interface MoreOfBoot {
-  readonly clues?: readonly AskForClue[];
+export interface BootloaderExtras {
+  readonly clues?: readonly SlotDetector[];
   readonly trialRebootArgument?: string;
 }
 
@@ -53,7 +53,7 @@ export interface LoadedBootloader<Shape extends z.ZodRawShape> {
     settings: SettingsOf<z.ZodObject<Shape>>,
     deps: GrubReaderDeps,
     signal: AbortSignal,
-  ) => Promise<BootPlace>;
+  ) => Promise<BootStorage>;
 }
 
 /** A bootloader as it describes itself to the configuration and to createBootloader. It is listed in bootloaders.ts. */

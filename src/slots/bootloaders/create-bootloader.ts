@@ -7,8 +7,8 @@ import { bootFs } from './boot-fs.ts';
 import type { BootFs } from './boot-fs.ts';
 import { BootPrograms } from './boot-programs.ts';
 import type { RunProgram } from './boot-programs.ts';
-import { agreeOnSlot, slotMounted, slotOfRootArgument, slotNamedOnCommandLine } from './booted-slot.ts';
-import type { BootDeps, BootPlace } from './bootloader-kind.ts';
+import { resolveBootedSlot, slotMounted, slotOfRootArgument, slotNamedOnCommandLine } from './booted-slot.ts';
+import type { BootDeps, BootStorage } from './bootloader-kind.ts';
 import { bootloaders } from './bootloaders.ts';
 import { EnvironmentBootloader } from './environment-bootloader.ts';
 import type { GrubReaderDeps } from './grub/grub-reader.ts';
@@ -40,7 +40,7 @@ export async function createBootloader(
   ];
   const over: BootDeps['over'] = (environment, { clues = [], ...more } = {}) => {
     const sources = [...onCommandLine, ...clues, slotMounted(mountedSlot)];
-    const bootedSlot = async (signal: AbortSignal): Promise<SlotName> => agreeOnSlot(sources, signal);
+    const bootedSlot = async (signal: AbortSignal): Promise<SlotName> => resolveBootedSlot(sources, signal);
     return new EnvironmentBootloader({ environment, bootedSlot, onKept, ...more });
   };
   const bootDeps = { programs: new BootPrograms(run), fs, run, log, deviceTreePartition, over };
@@ -55,10 +55,10 @@ function namesOf(settings: BootloaderSettings): Readonly<Record<SlotName, string
  * Checks where the bootloader keeps its choice, without changing anything. Throws BootloaderError if no trial can be
  * counted there.
  */
-export async function lookAtPlace(
+export async function checkBootStorage(
   settings: BootloaderSettings,
   deps: GrubReaderDeps,
   signal: AbortSignal,
-): Promise<BootPlace> {
+): Promise<BootStorage> {
   return withName(bootloaders, settings.kind).lookAt(settings, deps, signal);
 }

@@ -1,12 +1,12 @@
 import type { SlotName } from '../../update/ports.ts';
 import { otherSlot, slotNamed } from './boot-environment.ts';
-import type { BootChange, BootEnvironment, BootNames, SaidOfSlots } from './boot-environment.ts';
+import type { BootChange, BootEnvironment, BootNames, SlotBootStates } from './boot-environment.ts';
 import type { BootPrograms } from './boot-programs.ts';
 import { slotOfHandler } from './booted-slot.ts';
 import type { LoadedBootloader } from './bootloader-kind.ts';
 import type { customSettings } from './bootloaders.ts';
 import { BootloaderError } from './errors.ts';
-import { isLastWord } from './variables/trial-mark.ts';
+import { isExitReason } from './variables/trial-mark.ts';
 
 /** The state that a handler tells. */
 export interface HandlerState {
@@ -51,7 +51,7 @@ export class Handler implements BootEnvironment<HandlerState> {
     return { primary, good, lastWords: { A: await word('A'), B: await word('B') } };
   }
 
-  inspect({ primary, good, lastWords }: HandlerState): SaidOfSlots {
+  inspect({ primary, good, lastWords }: HandlerState): SlotBootStates {
     const onlyGood = (['A', 'B'] as const).find((slot) => good[slot] && !good[otherSlot(slot)]);
     const first = primary ?? onlyGood;
     if (first === undefined) throw this.#failed('get-primary names no slot', 'boot-environment-invalid');
@@ -71,7 +71,7 @@ export class Handler implements BootEnvironment<HandlerState> {
     return !good[booted] && good[otherSlot(booted)];
   }
 
-  canSpare({ good }: HandlerState, { kind, slot }: BootChange): boolean {
+  canDisableSlot({ good }: HandlerState, { kind, slot }: BootChange): boolean {
     return good[otherSlot(slot)] || (kind === 'mark-unbootable' && !good[slot]);
   }
 
@@ -121,7 +121,7 @@ export class Handler implements BootEnvironment<HandlerState> {
    * `set-state bad` end one. Whether writing works is shown in time by the first change of an update, which marks the
    * staging slot.
    */
-  async canary(signal: AbortSignal): Promise<void> {
+  async testWrite(signal: AbortSignal): Promise<void> {
     this.inspect(await this.read(signal));
   }
 
@@ -140,7 +140,7 @@ export class Handler implements BootEnvironment<HandlerState> {
     const [command, ...args] = this.#call(['get-last-word', name]).command;
     const answer = (await this.#deps.programs.probe([command, ...args], signal)).trim();
     const word = answer.startsWith(`${name}:`) ? answer.slice(name.length + 1) : NO_WORD;
-    return word !== NO_WORD && isLastWord(word) ? word : undefined;
+    return word !== NO_WORD && isExitReason(word) ? word : undefined;
   }
 
   /** Calls the optional `set-last-word`. With a handler that lacks it, only the reason is lost. */

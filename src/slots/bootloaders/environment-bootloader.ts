@@ -41,7 +41,7 @@ export class EnvironmentBootloader<State> implements Bootloader {
   }
 
   canary(signal: AbortSignal): Promise<void> {
-    return this.#inTurn(() => this.#environment.canary(signal));
+    return this.#inTurn(() => this.#environment.testWrite(signal));
   }
 
   markUnbootable(slot: SlotName, signal: AbortSignal, lastWord?: string): Promise<void> {
@@ -83,7 +83,7 @@ export class EnvironmentBootloader<State> implements Bootloader {
   async #refuseUnsafe(state: State, change: BootChange, signal: AbortSignal): Promise<void> {
     const { kind, slot } = change;
     if (kind !== 'commit') {
-      if (this.#environment.canSpare(state, change)) return;
+      if (this.#environment.canDisableSlot(state, change)) return;
       const other = otherSlot(slot);
       throw new BootloaderError('no-fallback-slot', `${phrases[kind](slot)}: slot ${other} is not known to boot`, {
         advice: `install a version first (agent --update-now): it goes into slot ${other}`,

@@ -30,7 +30,7 @@ export async function readFromMedium(
   }
 }
 
-export function notOnMedium(title: string, path: string): BootloaderError {
+export function notPersistedError(title: string, path: string): BootloaderError {
   const why = `${title}: ${path} was written without an error, but its medium holds something else`;
   return new BootloaderError('boot-write-not-confirmed', why, { advice: 'the medium loses writes: replace it' });
 }

@@ -7,11 +7,11 @@ import type { Log } from '../../system/log/log.ts';
 import type { BootNames } from './boot-environment.ts';
 import { bootFs } from './boot-fs.ts';
 import type { BootPrograms } from './boot-programs.ts';
-import type { BootPlace, LoadedBootloader } from './bootloader-kind.ts';
+import type { BootStorage, LoadedBootloader } from './bootloader-kind.ts';
 import { DEFAULT_FW_ENV_CONFIG } from './bootloaders.ts';
 import type { ubootSettings } from './bootloaders.ts';
 import { BootloaderError } from './errors.ts';
-import { notOnMedium } from './on-medium.ts';
+import { notPersistedError } from './on-medium.ts';
 import { formatOrder } from './variables/boot-order.ts';
 import { formatTrialMark } from './variables/trial-mark.ts';
 import { parseVariables, VariableEnvironment, VariableReader } from './variables/variable-environment.ts';
@@ -115,7 +115,7 @@ export class FwTools implements VariableStore {
     for (const device of devicesIn((await readTextFile(configFile, fs)) ?? '')) {
       await programs.probe(['dd', `if=${device}`, 'iflag=nocache', 'count=0', 'status=none'], signal);
     }
-    if (!isDeepStrictEqual(await this.read(signal), kept)) throw notOnMedium(UBOOT_TITLE, configFile);
+    if (!isDeepStrictEqual(await this.read(signal), kept)) throw notPersistedError(UBOOT_TITLE, configFile);
     this.#confirmed = key;
   }
 
@@ -157,7 +157,7 @@ function devicesIn(config: string): readonly string[] {
   return [...config.matchAll(line)].map(([, device = '']) => device);
 }
 
-async function copiesOf(path: string): Promise<BootPlace> {
+async function copiesOf(path: string): Promise<BootStorage> {
   try {
     if (countCopies((await bootFs.readFile(path)).toString('utf8')) !== 1) return {};
     return { weakness: `${path} names one copy of the environment: a power cut while it is written loses it` };

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 
-import { valueUnlessMissing } from '../errors.ts';
+import { undefinedIfMissing } from '../errors.ts';
 
 /** The route is up, and does not reject packets. Source: linux/route.h. */
 const RTF_UP = 0x0001;
@@ -23,7 +23,7 @@ export async function defaultInterfaces(procNet = '/proc/net'): Promise<Readonly
 
 /** The text of a routing table; empty if the kernel lacks this address family and so this file. */
 async function readTable(path: string): Promise<string> {
-  return (await valueUnlessMissing(readFile(path, 'utf8'))) ?? '';
+  return (await undefinedIfMissing(readFile(path, 'utf8'))) ?? '';
 }
 
 /** Source: proc_net(5), /proc/net/route: numbers are hexadecimal except the metric. Pure. */

@@ -2,7 +2,7 @@ import { abortable } from '../abortable.ts';
 import type { AgentError } from '../errors.ts';
 import { systemErrorCode } from '../errors.ts';
 import { StorageError } from '../files/durable-file.ts';
-import { readOutsideFile } from '../files/outside-file.ts';
+import { readUntrustedFile } from '../files/untrusted-file.ts';
 import { SystemError } from '../system-errors.ts';
 
 export interface SerialNumberSettings {
@@ -20,7 +20,7 @@ export interface SerialNumberSources {
 const machineSources: SerialNumberSources = {
   readFile: async (path) => {
     try {
-      return (await readOutsideFile(path, { maxBytes: MAX_FILE_BYTES })).toString('utf8');
+      return (await readUntrustedFile(path, { maxBytes: MAX_FILE_BYTES })).toString('utf8');
     } catch (error) {
       if (systemErrorCode(error) === 'ENOENT') return undefined;
       throw new StorageError('read', path, error);

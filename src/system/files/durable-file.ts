@@ -5,7 +5,7 @@ import { dirname } from 'node:path';
 
 import { AgentError, describeError, systemErrorCode } from '../errors.ts';
 import { SystemError } from '../system-errors.ts';
-import { openOwn, OutsideFileError, readToBound } from './outside-file.ts';
+import { openOwn, OutsideFileError, readToBound } from './untrusted-file.ts';
 
 /**
  * The functions of node:fs/promises that a durable file needs. memfs and the crash sweep's file system have them, too.
@@ -27,7 +27,7 @@ const FOLDER_CODES: ReadonlySet<string | undefined> = new Set(['EISDIR', 'ERR_FS
  * File access for the agent's own files. A pipe, device or link in the place of one is refused unopened when it is
  * read, and removed when a new file is written: whoever planted it cannot make the agent read, write or wait.
  */
-export const ownFs = {
+export const nodeFs = {
   open: async (path: string, flags: string | number, mode?: number): Promise<FileHandle> => {
     if (flags === 'r') return openOwn(path, 'file or folder');
     if (flags !== 'w' && flags !== 'w+') return realFs.open(path, flags, mode);
@@ -58,7 +58,7 @@ export class StorageError extends SystemError {
 export class NoFileError extends StorageError {}
 
 /** The text of a file; undefined: there is none. */
-export async function readTextFile(path: string, fs: DurableFs = ownFs): Promise<string | undefined> {
+export async function readTextFile(path: string, fs: DurableFs = nodeFs): Promise<string | undefined> {
   try {
     return (await fs.readFile(path)).toString('utf8');
   } catch (error) {
@@ -72,7 +72,7 @@ export async function readTextFile(path: string, fs: DurableFs = ownFs): Promise
  * The text of a file after making it durable. A program that was killed between rename and fsync may have left a text
  * that every reader sees, and that a power cut could still take back. Undefined: there is no file.
  */
-export async function readDurableTextFile(path: string, fs: DurableFs = ownFs): Promise<string | undefined> {
+export async function readDurableTextFile(path: string, fs: DurableFs = nodeFs): Promise<string | undefined> {
   const text = await readTextFile(path, fs);
   if (text === undefined) return undefined;
   try {
@@ -101,7 +101,7 @@ interface DraftTerms {
 /** Opens an empty draft for a file. A folder in its place is not ours: it is moved aside with its content and kept. */
 export async function openDraft(
   path: string,
-  { fs = ownFs, flags = 'w', mode = 0o600 }: DraftTerms,
+  { fs = nodeFs, flags = 'w', mode = 0o600 }: DraftTerms,
 ): Promise<FileHandle> {
   const draft = draftOf(path);
   try {
@@ -109,7 +109,7 @@ export async function openDraft(
   } catch (error) {
     if (!FOLDER_CODES.has(systemErrorCode(error))) throw error;
   }
-  await fs.rename(draft, await nameAside(draft, fs));
+  await fs.rename(draft, await nextDamagedName(draft, fs));
   return fs.open(draft, flags, mode);
 }
 
@@ -117,7 +117,7 @@ export async function openDraft(
  * A free name for something that is not a file but stands in the place of one. Throws StorageError if too many such
  * names are taken.
  */
-export async function nameAside(path: string, fs: DurableFs): Promise<string> {
+export async function nextDamagedName(path: string, fs: DurableFs): Promise<string> {
   for (let number = 1; number <= MOST_ASIDE; number += 1) {
     const name = number === 1 ? firstNameAside(path) : `${firstNameAside(path)}-${number}`;
     if (!(await isThere(name, fs))) return name;
@@ -127,7 +127,7 @@ export async function nameAside(path: string, fs: DurableFs): Promise<string> {
 }
 
 /** Whether something that stood in the place of this file was set aside. */
-export async function wasSetAside(path: string, fs: DurableFs): Promise<boolean> {
+export async function isDamagedCopy(path: string, fs: DurableFs): Promise<boolean> {
   return isThere(firstNameAside(path), fs);
 }
 
@@ -145,7 +145,7 @@ async function isThere(path: string, fs: DurableFs): Promise<boolean> {
 }
 
 /** Writes a draft that is to replace a file, and makes it durable. Returns its path. */
-export async function writeDraft(path: string, text: string, fs: DurableFs = ownFs, mode = 0o600): Promise<string> {
+export async function writeDraft(path: string, text: string, fs: DurableFs = nodeFs, mode = 0o600): Promise<string> {
   try {
     await using file = await openDraft(path, { fs, mode });
     await file.writeFile(text);
@@ -163,14 +163,14 @@ export async function writeDraft(path: string, text: string, fs: DurableFs = own
 export async function replaceFileDurably(
   path: string,
   text: string,
-  fs: DurableFs = ownFs,
+  fs: DurableFs = nodeFs,
   mode = 0o600,
 ): Promise<void> {
-  await keepDraft(await writeDraft(path, text, fs, mode), path, fs);
+  await commitTempFile(await writeDraft(path, text, fs, mode), path, fs);
 }
 
 /** Renames a draft to the file that it replaces, and makes the rename durable. */
-export async function keepDraft(draft: string, path: string, fs: DurableFs = ownFs): Promise<void> {
+export async function commitTempFile(draft: string, path: string, fs: DurableFs = nodeFs): Promise<void> {
   try {
     await fs.rename(draft, path);
     await syncDirectory(dirname(path), fs);
@@ -210,7 +210,7 @@ export async function writeWhole(
 }
 
 /** Makes renames and new names in a directory durable. */
-export async function syncDirectory(path: string, fs: DurableFs = ownFs): Promise<void> {
+export async function syncDirectory(path: string, fs: DurableFs = nodeFs): Promise<void> {
   await using directory = await fs.open(path, 'r');
   await directory.sync();
 }

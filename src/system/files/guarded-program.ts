@@ -4,15 +4,15 @@ import { isAbsolute, join } from 'node:path';
 
 import { systemErrorCode } from '../errors.ts';
 import { SystemError } from '../system-errors.ts';
-import { describeExposures, findExposures } from './guarded-file.ts';
-import type { Exposure, LookFs } from './guarded-file.ts';
-import { OutsideFileError, readOutsideFile } from './outside-file.ts';
+import { describeExposures, findExposures } from './protected-file.ts';
+import type { Exposure, StatFs } from './protected-file.ts';
+import { OutsideFileError, readUntrustedFile } from './untrusted-file.ts';
 
 /** Linux reads so many bytes of a script to find its interpreter (BINPRM_BUF_SIZE). */
 const FIRST_BYTES = 256;
 const SEPARATOR = /[ \t]+/;
 /** Looks synchronously: threads would cost more than the looks, and execve(2) walks the same path and waits, too. */
-const atOnce: LookFs = { lstat: async (path) => lstatSync(path), readlink: async (path) => readlinkSync(path) };
+const atOnce: StatFs = { lstat: async (path) => lstatSync(path), readlink: async (path) => readlinkSync(path) };
 
 /**
  * Promise `guarded-files`: finds what lets others change what a program does: the file and, for a script, its
@@ -49,7 +49,7 @@ async function interpretersOf(path: string, searched: string): Promise<readonly 
 /** The words behind `#!`. Empty: the file is no script, or cannot be read, which starting it will report. */
 async function wordsOfFirstLine(path: string): Promise<readonly string[]> {
   try {
-    const bytes = await readOutsideFile(path, { maxBytes: FIRST_BYTES, longer: 'cut' });
+    const bytes = await readUntrustedFile(path, { maxBytes: FIRST_BYTES, longer: 'cut' });
     const [, line] = /^#!([^\n]*)/.exec(bytes.toString('latin1')) ?? [];
     return (line ?? '').split(SEPARATOR).filter((word) => word !== '');
   } catch (error) {

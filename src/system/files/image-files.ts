@@ -2,8 +2,8 @@ import { lstat, readlink, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import { valueOrUndefined } from '../errors.ts';
-import { findExposures, partsOf } from './guarded-file.ts';
-import type { Exposure, LookFs } from './guarded-file.ts';
+import { findExposures, partsOf } from './protected-file.ts';
+import type { Exposure, StatFs } from './protected-file.ts';
 
 const MAX_LINKS = 40;
 
@@ -13,7 +13,7 @@ const MAX_LINKS = 40;
  */
 export class ImageFiles {
   readonly root: string;
-  readonly #look: LookFs;
+  readonly #look: StatFs;
 
   constructor(root: string) {
     this.root = root;

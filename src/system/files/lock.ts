@@ -13,12 +13,12 @@ import type { Stats } from 'node:fs';
 import { readdir, readlink, realpath } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 
-import { describeError, systemErrorCode, valueUnlessMissing } from '../errors.ts';
+import { describeError, systemErrorCode, undefinedIfMissing } from '../errors.ts';
 import { runProgram } from '../processes/child-process.ts';
 import { SystemError } from '../system-errors.ts';
-import { quoted } from './guarded-file.ts';
 import { makeFolder } from './make-folder.ts';
-import { openOwn, OutsideFileError, readToBound } from './outside-file.ts';
+import { quoted } from './protected-file.ts';
+import { openOwn, OutsideFileError, readToBound } from './untrusted-file.ts';
 
 /** A lock that is held until it is disposed or this process ends, however it ends. */
 export type AgentLock = AsyncDisposable;
@@ -85,7 +85,7 @@ export async function acquireLock(path: string, purpose: string, signal: AbortSi
  * Who holds the lock; undefined: nobody. This does not take the lock, so it disturbs nobody who is locking. The name
  * that a killed holder left in the file counts only while a process with its id has the file open.
  */
-export async function whoHolds(path: string): Promise<LockHolder | undefined> {
+export async function findLockHolder(path: string): Promise<LockHolder | undefined> {
   try {
     const text = await readToBound(path, { maxBytes: MAX_HOLDER_BYTES, open: async (own) => openOwn(own, 'file') });
     const holder = parseHolder(text.toString('utf8'));
@@ -103,7 +103,7 @@ async function hasOpen(pid: number, path: string): Promise<boolean> {
   try {
     for (const name of await readdir(folder)) {
       // a file that was closed meanwhile has no link any more
-      if ((await valueUnlessMissing(readlink(join(folder, name)))) === file) return true;
+      if ((await undefinedIfMissing(readlink(join(folder, name)))) === file) return true;
     }
     return false;
   } catch (error) {
@@ -134,11 +134,11 @@ async function openLockFile(path: string): Promise<number> {
       return descriptor;
     }
     closeSync(descriptor);
-    if (!facts.isFile()) throw planted(path, 'it is not a regular file');
-    throw planted(path, 'it has another name, which may be that of a file of others');
+    if (!facts.isFile()) throw foreignFileError(path, 'it is not a regular file');
+    throw foreignFileError(path, 'it has another name, which may be that of a file of others');
   } catch (error) {
     if (error instanceof SystemError) throw error;
-    if (PLANTED_CODES.has(systemErrorCode(error))) throw planted(path, 'it is not a regular file', error);
+    if (PLANTED_CODES.has(systemErrorCode(error))) throw foreignFileError(path, 'it is not a regular file', error);
     throw unavailable(path, describeError(error), { cause: error });
   }
 }
@@ -196,7 +196,7 @@ function parseHolder(text: string): LockHolder | undefined {
 }
 
 /** Nothing that this program leaves there. Only a person removes it: what it is, and whose, is not known. */
-function planted(path: string, why: string, cause?: unknown): SystemError {
+function foreignFileError(path: string, why: string, cause?: unknown): SystemError {
   const advice = `somebody put it there; as root: systemctl stop thing-agent; rm -r ${quoted(path)}`;
   return unavailable(path, why, { cause, advice });
 }

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { link, lstat, open, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 
-import { systemErrorCode, valueUnlessMissing } from '../errors.ts';
+import { systemErrorCode, undefinedIfMissing } from '../errors.ts';
 import { syncDirectory } from './durable-file.ts';
 
 /** Why a file that a person named is not written. */
@@ -26,7 +26,7 @@ export async function writeNewFile(
   chunks: AsyncIterable<Uint8Array>,
   mayReplace: boolean,
 ): Promise<number> {
-  await refusePlace(path, mayReplace);
+  await rejectExisting(path, mayReplace);
   const draft = join(dirname(path), `.${randomUUID()}.new`);
   try {
     const sizeBytes = await writeDraft(draft, chunks);
@@ -50,7 +50,7 @@ async function writeDraft(draft: string, chunks: AsyncIterable<Uint8Array>): Pro
 }
 
 async function replaceFile(draft: string, path: string): Promise<void> {
-  await refusePlace(path, true);
+  await rejectExisting(path, true);
   await rename(draft, path);
 }
 
@@ -64,7 +64,7 @@ async function takeName(draft: string, path: string): Promise<void> {
   } catch (error) {
     if (systemErrorCode(error) === 'EEXIST') throw exists(path);
     if (!withoutLinks.has(systemErrorCode(error) ?? '')) throw error;
-    await refusePlace(path, false);
+    await rejectExisting(path, false);
     await rename(draft, path);
   }
 }
@@ -72,8 +72,8 @@ async function takeName(draft: string, path: string): Promise<void> {
 const withoutLinks: ReadonlySet<string> = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK']);
 
 /** Throws NewFileError if something stands there that may not be replaced. */
-export async function refusePlace(path: string, mayReplace: boolean): Promise<void> {
-  const facts = await valueUnlessMissing(lstat(path));
+export async function rejectExisting(path: string, mayReplace: boolean): Promise<void> {
+  const facts = await undefinedIfMissing(lstat(path));
   if (facts === undefined) return;
   if (!facts.isFile()) throw new NewFileError('no-file', `${path} is no regular file`);
   if (!mayReplace) throw exists(path);

@@ -3,7 +3,7 @@ import type { FileHandle } from 'node:fs/promises';
 
 import { describeError, systemErrorCode } from '../errors.ts';
 import { SystemError } from '../system-errors.ts';
-import { openRegularFile } from './outside-file.ts';
+import { openRegularFile } from './untrusted-file.ts';
 
 const READ_BYTES = 256 * 1024;
 

@@ -2,7 +2,7 @@ import { createHash, createPublicKey } from 'node:crypto';
 import type { KeyObject } from 'node:crypto';
 
 import { describeError } from '../errors.ts';
-import { readGuardedFile } from './guarded-file.ts';
+import { readProtectedFile } from './protected-file.ts';
 
 /** A key that verifies signatures. */
 export interface PublicKey {
@@ -28,7 +28,7 @@ export const MAX_KEY_BYTES = 16 * 1024;
 
 /** Reads a key in PEM form, one in the file. Throws PublicKeyError, an error of the system, or `writable-by-others`. */
 export async function readPublicKey(file: string, rsaMinimumBits = RSA_MINIMUM_BITS): Promise<PublicKey> {
-  const bytes = await readGuardedFile(file, { maxBytes: MAX_KEY_BYTES + 1, longer: 'cut' });
+  const bytes = await readProtectedFile(file, { maxBytes: MAX_KEY_BYTES + 1, longer: 'cut' });
   if (bytes.byteLength > MAX_KEY_BYTES) throw new PublicKeyError('it is larger than a key can be');
   return parsePublicKey(bytes.toString('latin1'), rsaMinimumBits);
 }

@@ -1,7 +1,7 @@
 import { lstat } from 'node:fs/promises';
 
 import { systemErrorCode } from '../errors.ts';
-import { draftOf, openDraft, ownFs, StorageError } from './durable-file.ts';
+import { draftOf, openDraft, nodeFs, StorageError } from './durable-file.ts';
 
 /**
  * Replaces a file that everybody may read; a reader sees the old text or the new one. The file is not flushed, which
@@ -15,7 +15,7 @@ export async function publishFile(path: string, text: string): Promise<void> {
     await file.chmod(0o644); // the umask may have removed rights
     await file.writeFile(text);
   }
-  await ownFs.rename(draftOf(path), path);
+  await nodeFs.rename(draftOf(path), path);
 }
 
 /**

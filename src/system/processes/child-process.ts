@@ -28,7 +28,7 @@ export interface ProgramTerms {
 /** A program could not be started, took too long, or printed too much. */
 export class ProgramError extends SystemError {
   constructor(
-    code: 'program-missing' | 'program-timeout' | 'program-too-loud',
+    code: 'program-missing' | 'program-timeout' | 'program-output-too-large',
     command: string,
     why: string,
     cause?: unknown,
@@ -68,7 +68,7 @@ export async function runProgram(
   const onAbort = (): void => running.fail(signal.reason);
   signal.addEventListener('abort', onAbort, { once: true });
   const tooLoud = (): void =>
-    running.fail(new ProgramError('program-too-loud', file, `more than ${limit} bytes of output`));
+    running.fail(new ProgramError('program-output-too-large', file, `more than ${limit} bytes of output`));
   try {
     return await running.result(options.input, (stream) => collect(stream, limit, tooLoud));
   } finally {

@@ -25,34 +25,38 @@ const CHANGE_USER =
   'user=$1; shift; group=$(id -g "$user") || exit 125; ' +
   'exec setpriv --reuid="$user" --regid="$group" --init-groups --inh-caps=-all --no-new-privs --reset-env -- "$@"';
 
-export function asUser(command: Command, user: string | undefined, us: Us = whoWeAre()): Command {
+export function asUser(command: Command, user: string | undefined, us: ProcessIdentity = whoWeAre()): Command {
   return user === undefined || user === us.name ? command : ['sh', '-c', CHANGE_USER, 'sh', user, ...command];
 }
 
 /**
- * Throws `writable-by-others` for a program that would run with the agent's rights, and `user-not-possible` if the
+ * Throws `writable-by-others` for a program that would run with the agent's rights, and `user-unavailable` if the
  * agent cannot take the rights of the user.
  */
-export async function refuseRights([program]: Command, user: string | undefined, us: Us = whoWeAre()): Promise<void> {
-  const why = user === undefined ? undefined : whyNotAs(user, us);
-  if (why !== undefined) throw new SystemError('user-not-possible', `${program} cannot run as ${user}: ${why}`);
+export async function refuseRights(
+  [program]: Command,
+  user: string | undefined,
+  us: ProcessIdentity = whoWeAre(),
+): Promise<void> {
+  const why = user === undefined ? undefined : whyCannotRunAs(user, us);
+  if (why !== undefined) throw new SystemError('user-unavailable', `${program} cannot run as ${user}: ${why}`);
   if ((user === undefined || user === us.name) && isAbsolute(program)) await refuseExposedProgram(program);
 }
 
 /** The identity of this process. */
-export interface Us {
+export interface ProcessIdentity {
   readonly isRoot: boolean;
   /** The name of the user; undefined: the user has none. */
   readonly name: string | undefined;
 }
 
 /** Why this process cannot run a program as that user; undefined: it can. */
-export function whyNotAs(user: string, us: Us = whoWeAre()): string | undefined {
+export function whyCannotRunAs(user: string, us: ProcessIdentity = whoWeAre()): string | undefined {
   if (us.isRoot || user === us.name) return undefined;
   return `the agent runs as ${us.name ?? 'a user without a name'}, and only root can take the rights of another user`;
 }
 
-function whoWeAre(): Us {
+function whoWeAre(): ProcessIdentity {
   const isRoot = process.getuid?.() === 0;
   try {
     return { isRoot, name: isRoot ? 'root' : userInfo().username };

@@ -39,7 +39,7 @@ export function settingsOf(schema: unknown, value: unknown): unknown {
 }
 
 function read(schema: unknown, value: unknown): unknown {
-  const type = innermost(schema);
+  const type = unwrapSchema(schema);
   if (typeof value === 'string') return type instanceof z.ZodType ? (unitOf(type)?.read(value) ?? value) : value;
   if (typeof value !== 'object' || value === null) return value;
   if (type instanceof z.ZodUnion) return read(type.options.find(accepts(value)), value);
@@ -58,13 +58,13 @@ function accepts(value: unknown): (option: unknown) => boolean {
 }
 
 function nameOf(key: string, schema: unknown): string {
-  const type = innermost(schema);
+  const type = unwrapSchema(schema);
   const name = key.replaceAll(/_(.)/g, (_, letter: string) => letter.toUpperCase());
   return `${name}${type instanceof z.ZodType ? (unitOf(type)?.suffix ?? '') : ''}`;
 }
 
 /** The schema without the wrappers that make it optional. */
-export function innermost(schema: unknown): unknown {
+export function unwrapSchema(schema: unknown): unknown {
   let type = schema;
   while (type instanceof z.ZodOptional || type instanceof z.ZodDefault || type instanceof z.ZodPrefault) {
     type = type.unwrap();

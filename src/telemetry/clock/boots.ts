@@ -1,4 +1,4 @@
-import type { BootRecord } from '../spool/database/records.ts';
+import type { BootRecord } from '../queue/database/records.ts';
 
 /** The least time between the end of a boot whose clock was never set and the start of the next one. */
 const REBOOT_MS = 1_000;

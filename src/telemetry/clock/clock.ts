@@ -75,7 +75,7 @@ export class WallClock {
   }
 
   /** Notes the time that the service's clock shows. It is believed until the machine knows better. */
-  hear(time: ServiceTime): void {
+  onServiceTime(time: ServiceTime): void {
     if (!isPlausible(time.atMs)) return;
     this.#heard = time;
     if (this.#wasProbed && this.#state !== 'set') this.#follow(time);
@@ -96,9 +96,9 @@ export class WallClock {
     const { clock, probe } = this.#deps;
     const found = isPlausible(clock.nowMs()) ? await probe(signal) : 'not-yet';
     this.#wasProbed = true;
-    if (found === 'synchronized') this.#believe('set', this.#startByMachine());
+    if (found === 'synchronized') this.#setState('set', this.#startByMachine());
     else if (this.#heard !== undefined) this.#follow(this.#heard);
-    else if (this.#state === 'unset' && this.#mayAssume(found)) this.#believe('assumed', this.#startByMachine());
+    else if (this.#state === 'unset' && this.#mayAssume(found)) this.#setState('assumed', this.#startByMachine());
   }
 
   #mayAssume(found: Synchronization): boolean {
@@ -118,7 +118,7 @@ export class WallClock {
     if (agrees && this.#state === 'assumed') return;
     const startedAtMs = agrees ? this.#startByMachine() : theirMs - sinceBootMs();
     if (this.#state === 'service' && Math.abs(startedAtMs - this.#startedAtMs) <= AGREES_MS) return;
-    this.#believe('service', startedAtMs);
+    this.#setState('service', startedAtMs);
   }
 
   #startByMachine(): number {
@@ -126,7 +126,7 @@ export class WallClock {
     return clock.nowMs() - sinceBootMs();
   }
 
-  #believe(state: 'assumed' | 'service' | 'set', startedAtMs: number): void {
+  #setState(state: 'assumed' | 'service' | 'set', startedAtMs: number): void {
     const { log, onSet } = this.#deps;
     this.#state = state;
     this.#startedAtMs = startedAtMs;

@@ -1,16 +1,16 @@
-import type { DeliveryFigures } from '../../control/telemetry-protocol.ts';
+import type { DeliveryStats } from '../../control/telemetry-protocol.ts';
 import type { Log } from '../../system/log/log.ts';
 import type { Clock } from '../../system/time/clock.ts';
 import type { ValueService } from '../ports.ts';
-import type { Batch } from '../spool/batch.ts';
-import type { Spool } from '../spool/spool.ts';
-import { Courier } from './courier.ts';
-import { Gate } from './gate.ts';
-import { Parking } from './parking.ts';
-import { PropertyCourier } from './property-courier.ts';
+import type { Batch } from '../queue/batch.ts';
+import type { DatapointQueue } from '../queue/spool.ts';
+import { CircuitBreaker } from './circuit-breaker.ts';
+import { DatapointSender } from './datapoint-sender.ts';
+import { PropertySender } from './property-sender.ts';
+import { Suspensions } from './suspension.ts';
 
 export interface DeliveryDeps {
-  readonly spool: Spool;
+  readonly spool: DatapointQueue;
   readonly service: ValueService;
   readonly clock: Clock;
   /** 0 ≤ random() < 1 */
@@ -32,10 +32,10 @@ const LONGEST_SLEEP_MS = 60_000;
 /** Delivers what the spool holds to the service: live points, the backlog and properties, each in a loop of its own. */
 export class Delivery {
   readonly #deps: DeliveryDeps;
-  readonly #gate: Gate;
-  readonly #parking = new Parking();
-  readonly #properties: PropertyCourier;
-  readonly #couriers: Readonly<Record<Batch['lane'], Courier>>;
+  readonly #gate: CircuitBreaker;
+  readonly #parking = new Suspensions();
+  readonly #properties: PropertySender;
+  readonly #couriers: Readonly<Record<Batch['lane'], DatapointSender>>;
   #delivered = 0;
   #requests = 0;
   #failedRequests = 0;
@@ -43,11 +43,11 @@ export class Delivery {
 
   constructor(deps: DeliveryDeps) {
     this.#deps = deps;
-    this.#gate = new Gate(deps);
-    this.#properties = new PropertyCourier({ ...deps, gate: this.#gate });
+    this.#gate = new CircuitBreaker(deps);
+    this.#properties = new PropertySender({ ...deps, gate: this.#gate });
     const onPost = (points: number, isAccepted: boolean): void => this.#note(points, isAccepted);
     const courierDeps = { ...deps, gate: this.#gate, onPost };
-    this.#couriers = { live: new Courier(courierDeps), backlog: new Courier(courierDeps) };
+    this.#couriers = { live: new DatapointSender(courierDeps), backlog: new DatapointSender(courierDeps) };
   }
 
   /** Delivers until the signal is aborted. */
@@ -58,11 +58,11 @@ export class Delivery {
   /** Tries at once what was parked, and what the gate keeps back. */
   tryAgain(): void {
     const { live, backlog } = this.#deps.spool.arrival;
-    this.#gate.opened();
+    this.#gate.recordSuccess();
     this.#parking.clear();
     this.#properties.tryAgain();
-    live.ring();
-    backlog.ring();
+    live.notify();
+    backlog.notify();
   }
 
   /** Delivers all live points. */
@@ -87,14 +87,14 @@ export class Delivery {
     await this.#properties.deliverAll(signal);
   }
 
-  figures(): DeliveryFigures {
+  figures(): DeliveryStats {
     return {
       delivered: this.#delivered,
       requests: this.#requests,
       failedRequests: this.#failedRequests,
       resent: this.#resent,
-      parkedEvents: [...this.#parking.parked(this.#deps.clock.monotonicMs())],
-      trouble: this.#gate.reason,
+      suspendedEvents: [...this.#parking.suspended(this.#deps.clock.monotonicMs())],
+      error: this.#gate.reason,
     };
   }
 
@@ -122,12 +122,12 @@ export class Delivery {
   /** Delivers the next batch. Returns the number of its points; 0: there is nothing to deliver. */
   async #deliverNext(lane: Batch['lane'], signal: AbortSignal): Promise<number> {
     const { spool, clock, batchPoints } = this.#deps;
-    const parked = this.#parking.parked(clock.monotonicMs());
+    const parked = this.#parking.suspended(clock.monotonicMs());
     const batch = lane === 'live' ? spool.takeLive(batchPoints, parked) : spool.takeBacklog(batchPoints, parked);
     if (batch === undefined) return 0;
     try {
       const end = await this.#couriers[lane].deliver(batch, signal);
-      if (end === 'parked') this.#parking.park(batch.event, clock.monotonicMs());
+      if (end === 'parked') this.#parking.suspend(batch.event, clock.monotonicMs());
       return batch.points.length;
     } finally {
       spool.release(batch);

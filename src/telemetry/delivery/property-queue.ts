@@ -1,5 +1,5 @@
 import { TelemetryError } from '../errors.ts';
-import type { SafePlace } from './receipt.ts';
+import type { AcknowledgedBy } from './acknowledgement.ts';
 
 const MAX_PROPERTIES = 10_000;
 
@@ -8,7 +8,7 @@ interface Waiting {
   readonly revision: number;
   isStored: boolean;
   /** Settled when the value is safe, for those who wait for that. */
-  readonly safe: PromiseWithResolvers<SafePlace>;
+  readonly safe: PromiseWithResolvers<AcknowledgedBy>;
 }
 
 export interface QueuedProperty {
@@ -46,7 +46,7 @@ export class PropertyQueue {
         text,
         revision: this.#revision,
         isStored: true,
-        safe: Promise.withResolvers<SafePlace>(),
+        safe: Promise.withResolvers<AcknowledgedBy>(),
       });
     }
   }
@@ -57,7 +57,7 @@ export class PropertyQueue {
     }
     this.#revision += 1;
     const revision = this.#revision;
-    const safe = this.#waiting.get(id)?.safe ?? Promise.withResolvers<SafePlace>();
+    const safe = this.#waiting.get(id)?.safe ?? Promise.withResolvers<AcknowledgedBy>();
     this.#waiting.delete(id);
     this.#waiting.set(id, { text, revision, isStored: false, safe });
     return { id, text, revision };
@@ -78,7 +78,7 @@ export class PropertyQueue {
   }
 
   /** Resolves when this value, or a newer one, is on disk or at the service. */
-  async safe({ id, revision }: QueuedProperty): Promise<SafePlace> {
+  async safe({ id, revision }: QueuedProperty): Promise<AcknowledgedBy> {
     const waiting = this.#waiting.get(id);
     if (waiting === undefined || waiting.revision < revision) return 'service';
     return waiting.isStored ? 'disk' : waiting.safe.promise;

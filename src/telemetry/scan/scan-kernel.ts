@@ -14,8 +14,8 @@ import { channelsOf, iioDevices, iioSource } from '../sources/kernel/iio.ts';
 import { listDirectory } from '../sources/kernel/kernel-file.ts';
 import { w1Source } from '../sources/kernel/w1.ts';
 import type { PolledSource, Reading } from '../sources/source.ts';
-import { EventNames, isPlainName, titleOf } from './found.ts';
-import type { Found, ScanResult } from './found.ts';
+import { EventNames, isPlainName, titleOf } from './scan-result.ts';
+import type { ScanCandidate, ScanResult } from './scan-result.ts';
 
 const MAX_DEVICES = 64;
 const MAX_FOUND = 256;
@@ -36,12 +36,16 @@ interface Candidate {
 export async function scanKernel(kind: KernelKind, signal: AbortSignal, root = '/'): Promise<ScanResult> {
   const candidates = kind === 'w1' ? await thermometers(root) : await candidatesIn(classes[kind], root, signal);
   const names = new EventNames();
-  const found: Found[] = [];
+  const found: ScanCandidate[] = [];
   for (const candidate of candidates.slice(0, MAX_FOUND)) found.push(await look(candidate, names, signal));
   return { found, isCut: candidates.length > MAX_FOUND };
 }
 
-async function look({ settings, source, isAlike }: Candidate, names: EventNames, signal: AbortSignal): Promise<Found> {
+async function look(
+  { settings, source, isAlike }: Candidate,
+  names: EventNames,
+  signal: AbortSignal,
+): Promise<ScanCandidate> {
   const { kind, ...place } = settings;
   const parts = Object.values(place);
   const unit = unitOf(settings);

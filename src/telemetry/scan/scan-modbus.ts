@@ -9,7 +9,7 @@ import { requestPdu } from '../sources/modbus/modbus-codec.ts';
 import type { ModbusRegister } from '../sources/modbus/modbus-codec.ts';
 import { askByRtu } from '../sources/modbus/rtu.ts';
 import { TcpDevice } from '../sources/modbus/tcp.ts';
-import type { Found, ModbusPlace, OnAsked, ScanResult } from './found.ts';
+import type { ScanCandidate, ModbusPlace, OnProbe, ScanResult } from './scan-result.ts';
 
 const FIRST_UNIT = 1;
 const LAST_UNIT = 247;
@@ -39,7 +39,7 @@ type Ask = (unit: number) => Promise<Uint8Array | undefined>;
 export async function scanModbus(
   place: ModbusPlace,
   openLine: OpenSerialLine,
-  onAsked: OnAsked,
+  onAsked: OnProbe,
   signal: AbortSignal,
 ): Promise<ScanResult> {
   const pdu = requestPdu(probe);
@@ -70,7 +70,7 @@ async function reach({ host, port }: Destination, signal: AbortSignal): Promise<
   }
 }
 
-async function askAll(ask: Ask, onAsked: OnAsked, signal: AbortSignal): Promise<readonly number[]> {
+async function askAll(ask: Ask, onAsked: OnProbe, signal: AbortSignal): Promise<readonly number[]> {
   const units: number[] = [];
   for (let unit = FIRST_UNIT; unit <= LAST_UNIT; unit += 1) {
     signal.throwIfAborted();
@@ -100,7 +100,7 @@ function answering(place: ModbusPlace, units: readonly number[]): ScanResult {
   };
 }
 
-function foundUnit(place: ModbusPlace, unit: number, problem: 'any-unit' | undefined): Found {
+function foundUnit(place: ModbusPlace, unit: number, problem: 'any-unit' | undefined): ScanCandidate {
   const { kind, ...line } = place;
   const source = { kind, ...line, unit, table: 'holding', address: 0 };
   const where = place.kind === 'modbus-tcp' ? `${place.host}:${place.port}` : place.port;

@@ -3,8 +3,8 @@ import { basename, join } from 'node:path';
 
 import { systemErrorCode } from '../../system/errors.ts';
 import { listDirectory, readKernelText } from '../sources/kernel/kernel-file.ts';
-import { EventNames, isPlainName, titleOf } from './found.ts';
-import type { Found, ScanResult } from './found.ts';
+import { EventNames, isPlainName, titleOf } from './scan-result.ts';
+import type { ScanCandidate, ScanResult } from './scan-result.ts';
 
 const MAX_PORTS = 64;
 const BAUD = 115_200;
@@ -19,7 +19,7 @@ export async function scanSerial(signal: AbortSignal, root = '/'): Promise<ScanR
   }
   const consoles = await consolesOf(root, signal);
   const names = new EventNames();
-  const found: Found[] = [];
+  const found: ScanCandidate[] = [];
   const ports = await portsOf(root, signal);
   for (const tty of ports.slice(0, MAX_PORTS)) {
     const id = lasting.get(tty);

@@ -1,8 +1,8 @@
-import type { SensorReport, SensorUnit, SourceFigures } from '../../control/telemetry-protocol.ts';
+import type { SensorReport, SensorUnit, SourceStats } from '../../control/telemetry-protocol.ts';
 import { maskAddresses } from '../../system/log/secrets.ts';
 import { withName } from '../../system/settings/described.ts';
+import { scaled } from '../downsampling.ts';
 import { readingText } from '../reading-text.ts';
-import { scaled } from '../reduction.ts';
 import type { MeasurementSettings, OutputSettings, SourceSettings } from '../settings.ts';
 import { atPointer } from '../sources/parse-reading.ts';
 import type { Reading } from '../sources/source.ts';
@@ -20,7 +20,7 @@ export interface RunnerDetails {
 /** The report of one source. Without figures, nobody reads the source. Pure. */
 export function sensorReport(
   { name, source, everyMs, outputs }: MeasurementSettings,
-  figures?: SourceFigures & RunnerDetails,
+  figures?: SourceStats & RunnerDetails,
 ): SensorReport {
   const mode = modeOf(source);
   return {

@@ -1,9 +1,9 @@
-import type { DropReason, SourceFigures, SourceState } from '../../control/telemetry-protocol.ts';
+import type { DropReason, SourceStats, SourceState } from '../../control/telemetry-protocol.ts';
 import { AgentError, describeError } from '../../system/errors.ts';
 import type { Clock } from '../../system/time/clock.ts';
 import { OPTIONAL_MS } from '../measurement.ts';
 import type { Reading } from '../sources/source.ts';
-import { ReadingPace } from './reading-pace.ts';
+import { ReadingRate } from './reading-rate.ts';
 import type { RunnerDetails } from './sensor-report.ts';
 
 /** A connection that lasted so long was no part of the failure before it. */
@@ -14,7 +14,7 @@ export class SourceProgress {
   readonly #name: string;
   readonly #clock: Clock;
   readonly #startedMs: number;
-  readonly #pace = new ReadingPace();
+  readonly #pace = new ReadingRate();
   readonly #droppedFor: Partial<Record<DropReason, number>> = {};
   #readings = 0;
   #failures = 0;
@@ -57,7 +57,7 @@ export class SourceProgress {
     return forMs === undefined || (this.#readMs !== undefined && forMs <= OPTIONAL_MS) ? 'parsing' : 'delivering';
   }
 
-  get figures(): SourceFigures {
+  get figures(): SourceStats {
     const nowMs = this.#clock.monotonicMs();
     const state = this.#state;
     const failingForMs = this.#lastError === undefined ? undefined : nowMs - (this.#failingSinceMs ?? nowMs);
@@ -77,7 +77,7 @@ export class SourceProgress {
   }
 
   /** What a person who asks about this source is told. */
-  get details(): SourceFigures & RunnerDetails {
+  get details(): SourceStats & RunnerDetails {
     return {
       ...this.figures,
       lastReading: this.#lastReading,

@@ -9,7 +9,7 @@ import { asUser, programEnvironment, refuseRights } from '../../system/processes
 import { LineSplitter } from './line-splitter.ts';
 import { parseReading } from './parse-reading.ts';
 import { sourceFailed } from './source.ts';
-import type { Intake, PolledSource, PushedSource } from './source.ts';
+import type { ReadingSink, PolledSource, PushedSource } from './source.ts';
 
 export interface Program {
   readonly command: readonly [string, ...string[]];
@@ -82,7 +82,7 @@ export function execStreamSource({ command, user }: Program): PushedSource {
 }
 
 /** Reads lines until the program ends. A program that prints too fast is blocked in its write. */
-async function readLines(output: Readable, intake: Intake): Promise<void> {
+async function readLines(output: Readable, intake: ReadingSink): Promise<void> {
   const lines = new LineSplitter(MAX_LINE_BYTES, (why) => intake.drop('too-long', why));
   for await (const chunk of output as AsyncIterable<Buffer>) {
     for (const line of lines.push(chunk)) intake.take(() => parseReading(line));

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 
 import type { ConnectionDeps, MqttConnection } from '../../mqtt/connection.ts';
-import { RefusedByBroker } from '../../mqtt/errors.ts';
+import { BrokerRefusedError } from '../../mqtt/errors.ts';
 import { dialBroker, openBroker } from '../../mqtt/open-broker.ts';
 import type { BrokerLogin } from '../../mqtt/open-broker.ts';
 import { LARGE_BYTES } from '../../mqtt/packet-guard.ts';
@@ -106,7 +106,7 @@ async function open(settings: MqttSettings, hearing: Hearing, signal: AbortSigna
 }
 
 function reasonOf(error: unknown): string {
-  if (!(error instanceof RefusedByBroker))
+  if (!(error instanceof BrokerRefusedError))
     return isUntrusted(error) ? `${describeError(error)}; ${caAdvice}` : describeError(error);
   const { message, reason } = error;
   return `the broker ${message}: ${refusals[reason] ?? `reason ${reason}`}`;

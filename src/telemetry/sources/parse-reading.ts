@@ -4,7 +4,7 @@ import type { Reading } from './source.ts';
 
 /**
  * Parses a text as JSON, else as a number if it begins with one; else the reading is the text itself. Undefined: it is
- * empty. Throws `value-unusable`.
+ * empty. Throws `value-invalid`.
  */
 export function parseReading(text: string): Reading {
   const trimmed = text.trim();
@@ -21,7 +21,7 @@ export function parseReading(text: string): Reading {
 
 function shallow(reading: Reading): Reading {
   if (nestedWithin(reading)) return reading;
-  throw new TelemetryError('value-unusable', `a reading is nested deeper than ${maxValueDepth} levels`);
+  throw new TelemetryError('value-invalid', `a reading is nested deeper than ${maxValueDepth} levels`);
 }
 
 /** Parses `a=1 b=2.5 c=on`, separated by blanks, commas or semicolons; undefined: the line has another form. */

@@ -16,7 +16,7 @@ export interface SerialSettings {
    */
   readonly pattern: RegExp | undefined;
   /** A line that is silent for longer counts as failed, and is opened again. */
-  readonly silenceMs: number;
+  readonly idleTimeoutMs: number;
 }
 
 const MAX_LINE_BYTES = 4_096;
@@ -26,7 +26,7 @@ const PATTERN_MS = 200;
 
 /** A board that prints lines. Throws when it is unplugged or silent; the caller begins again. */
 export function serialSource(settings: SerialSettings, openLine: OpenSerialLine): PushedSource {
-  const { path, baud, pattern, silenceMs } = settings;
+  const { path, baud, pattern, idleTimeoutMs } = settings;
   return {
     kind: 'pushed',
     run: async (intake, signal) => {
@@ -37,7 +37,8 @@ export function serialSource(settings: SerialSettings, openLine: OpenSerialLine)
       while (!signal.aborted) {
         const bytes = await line.read(READ_MS, signal);
         silentMs = bytes.byteLength === 0 ? silentMs + READ_MS : 0;
-        if (silentMs >= silenceMs) throw new TelemetryError('source-timeout', `${path}: no byte for ${silenceMs} ms`);
+        if (silentMs >= idleTimeoutMs)
+          throw new TelemetryError('source-timeout', `${path}: no byte for ${idleTimeoutMs} ms`);
         for (const text of lines.push(bytes)) intake.take(() => parseLine(text, pattern), text);
         await intake.rest(bytes.byteLength);
       }
@@ -47,7 +48,7 @@ export function serialSource(settings: SerialSettings, openLine: OpenSerialLine)
 
 /**
  * Returns the reading in a line, or undefined if the line is blank or the pattern does not match. Throws
- * `value-unusable` if there is no pattern and the line is neither JSON, pairs nor a number, and `source-failed` if the
+ * `value-invalid` if there is no pattern and the line is neither JSON, pairs nor a number, and `source-failed` if the
  * pattern takes too long.
  */
 export function parseLine(text: string, pattern: RegExp | undefined): Reading {
@@ -62,5 +63,5 @@ export function parseLine(text: string, pattern: RegExp | undefined): Reading {
 
 function requireData(reading: Reading): Reading {
   if (typeof reading !== 'string') return reading;
-  throw new TelemetryError('value-unusable', `neither JSON, pairs nor a number: ${sampleOf(reading)}`);
+  throw new TelemetryError('value-invalid', `neither JSON, pairs nor a number: ${sampleOf(reading)}`);
 }

@@ -21,7 +21,7 @@ export interface PolledSource {
 }
 
 /** Receives what a source that sends by itself hears. */
-export interface Intake {
+export interface ReadingSink {
   /** The source is connected, and may be silent from now on. */
   connected(): void;
   /**
@@ -45,7 +45,7 @@ export interface Intake {
  */
 export interface PushedSource {
   readonly kind: 'pushed';
-  run(intake: Intake, signal: AbortSignal): Promise<void>;
+  run(intake: ReadingSink, signal: AbortSignal): Promise<void>;
 }
 
 export type Source = PolledSource | PushedSource;

@@ -22,7 +22,7 @@ const exec = sourceKind({
     command: command(),
     user: user(),
     stream: flag().default(false).describe('It keeps running and prints a reading per line'),
-    silence: duration('1s', '7d').optional().describe('After this without a line it is started again'),
+    idle_timeout: duration('1s', '7d').optional().describe('After this without a line it is started again'),
   },
   create: async (program, { timeoutMs }) => {
     const { execSource, execStreamSource } = await import('./exec.ts');
@@ -39,7 +39,7 @@ const mqtt = sourceKind({
     url: address(['mqtt', 'mqtts']),
     ...brokerLogin,
     topic: topicFilter().describe('With + and #'),
-    silence: duration('1s', '7d').optional().describe('After this without a message it counts as failing'),
+    idle_timeout: duration('1s', '7d').optional().describe('After this without a message it counts as failing'),
   },
   create: async (settings) => (await import('./mqtt.ts')).mqttSource(settings),
   place: ({ url, topic }) => `${url} ${topic}`,
@@ -128,12 +128,12 @@ const serial = sourceKind({
     port: absolutePath('/dev/ttyUSB0'),
     baud: wholeNumber(50, 4_000_000).default(115_200),
     pattern: text().refine(isPattern, 'a regular expression').optional(),
-    silence: duration('1s', '1d').default('5m').describe('After this the port is opened again'),
+    idle_timeout: duration('1s', '1d').default('5m').describe('After this the port is opened again'),
   },
-  create: async ({ port: path, baud, pattern, silenceMs }, { openLine }) => {
+  create: async ({ port: path, baud, pattern, idleTimeoutMs }, { openLine }) => {
     const { serialSource } = await import('./serial.ts');
     const expression = pattern === undefined ? undefined : new RegExp(pattern);
-    return serialSource({ path, baud, pattern: expression, silenceMs }, openLine);
+    return serialSource({ path, baud, pattern: expression, idleTimeoutMs }, openLine);
   },
   place: ({ port }) => port,
   speaks: () => true,

@@ -1,8 +1,8 @@
 import { AgentError } from '../../system/errors.ts';
-import type { UpdatePorts } from '../choice/order.ts';
 import { UpdateError } from '../errors.ts';
 import { evidenceOfKept } from '../evidence.ts';
 import type { FirmwareRecord, PhaseOf } from '../journal/state.ts';
+import type { UpdatePorts } from '../policy/install-request.ts';
 import type { BoardPayload, InPlaceTarget, Verified } from '../ports.ts';
 
 /** A payload for a board, or a package, with its target. */
@@ -41,7 +41,7 @@ export async function flashBoards(phase: PhaseOf<'trial'>, ports: UpdatePorts, s
     const { name } = task.target;
     const verified = evidence.get(name);
     const isNew = phase.boards[name] !== 'flashed';
-    if (isNew) await journal.append({ type: 'board-touched', target: name });
+    if (isNew) await journal.append({ type: 'board-write-started', target: name });
     if (verified === undefined) await task.target.restore(payloadOf(task, ports), evidenceOfKept, signal);
     else await task.target.flash(payloadOf(task, ports), verified, signal);
     if (isNew) await journal.append({ type: 'board-flashed', target: name });
@@ -86,7 +86,7 @@ function isFinal({ code }: AgentError): boolean {
 }
 
 /** What a rollback is reported with that could not give back what this firmware had replaced. */
-export function codeOfLoss(firmware: FirmwareRecord): 'board-not-restored' | 'package-not-restored' {
+export function restoreFailureCode(firmware: FirmwareRecord): 'board-not-restored' | 'package-not-restored' {
   return boardPayloads(firmware).some(({ kind }) => kind === 'mcu') ? 'board-not-restored' : 'package-not-restored';
 }
 

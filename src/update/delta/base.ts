@@ -1,15 +1,15 @@
 import { AgentError } from '../../system/errors.ts';
-import type { UpdatePorts } from '../choice/order.ts';
 import { UpdateError } from '../errors.ts';
 import { checkpointOf } from '../journal/checkpoint.ts';
 import type { PartitionRecord } from '../journal/state.ts';
+import type { UpdatePorts } from '../policy/install-request.ts';
 import type { BaseReader, PayloadHeader, SlotName, SlotsTarget, Target, WrittenPrefix } from '../ports.ts';
 import { otherSlot } from '../slot.ts';
 
 /**
  * Promise `delta`: each delta must have been made from what the running partition holds. First the partition's record
  * is compared, if there is one (an image of the factory has none), and then the partition itself is read, since it may
- * have been written to. Throws `delta-base` before any payload byte is fetched or the other slot changes. A delta that
+ * have been written to. Throws `delta-base-mismatch` before any payload byte is fetched or the other slot changes. A delta that
  * continues behind a checkpoint passed this before, and has given up the other slot already; each of its windows is
  * compared nevertheless.
  */
@@ -60,5 +60,5 @@ export async function openBaseOf(target: Target | undefined, slot: SlotName, sig
 }
 
 function wrongBase(why: string): UpdateError {
-  return new UpdateError('delta-base', `the delta does not fit what runs: ${why}`);
+  return new UpdateError('delta-base-mismatch', `the delta does not fit what runs: ${why}`);
 }

@@ -1,29 +1,29 @@
 import { AgentError } from '../../system/errors.ts';
-import { isoTime } from '../choice/order.ts';
-import type { UpdatePorts } from '../choice/order.ts';
 import { UpdateError } from '../errors.ts';
 import type { Attempt } from '../journal/state.ts';
-import type { HeldBack } from '../outcome.ts';
+import type { Deferred } from '../outcome.ts';
+import { isoTime } from '../policy/install-request.ts';
+import type { UpdatePorts } from '../policy/install-request.ts';
 import type { SlotName } from '../ports.ts';
 import type { HookName } from './hook-input.ts';
 
 /**
  * Asks a hook for its consent. Undefined: it consents, or is not asked, since a person forced the update or goes back.
- * Throws `vetoed`.
+ * Throws `hook-rejected`.
  */
 export async function askConsent(
   hook: HookName,
   { attempt, slot }: { readonly attempt: Attempt; readonly slot: SlotName },
   { askHook, journal }: Pick<UpdatePorts, 'askHook' | 'journal'>,
   signal: AbortSignal,
-): Promise<HeldBack | undefined> {
+): Promise<Deferred | undefined> {
   if (attempt.forced === true || attempt.by === 'rollback') return undefined;
   try {
     await askHook?.(hook, { attempt, slot, installed: journal.state.installed }, signal);
     return undefined;
   } catch (error) {
-    if (!(error instanceof UpdateError) || error.code !== 'not-now') throw error;
-    return { kind: 'held-back', version: attempt.version.name, code: error.code, reason: error.message };
+    if (!(error instanceof UpdateError) || error.code !== 'hook-deferred') throw error;
+    return { kind: 'deferred', version: attempt.version.name, code: error.code, reason: error.message };
   }
 }
 
@@ -34,7 +34,7 @@ interface Beginning {
   readonly begin: () => Promise<unknown>;
 }
 
-/** Asks before anything is transferred. A vetoed version counts as an attempt, with its end. */
+/** Asks before anything is transferred. A hook-rejected version counts as an attempt, with its end. */
 export async function consentToInstall(
   { attempt, slot, begin }: Beginning,
   ports: Pick<UpdatePorts, 'askHook' | 'journal' | 'clock'>,

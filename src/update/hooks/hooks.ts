@@ -2,10 +2,10 @@ import { AgentError } from '../../system/errors.ts';
 import { cutText, maskAddresses } from '../../system/log/secrets.ts';
 import type { ProgramResult, runProgram } from '../../system/processes/child-process.ts';
 import type { Clock } from '../../system/time/clock.ts';
-import { keyOf } from '../choice/holds/tries.ts';
 import { UpdateError } from '../errors.ts';
-import type { OwedHook } from '../journal/parts/owed-hook.ts';
+import type { PendingHook } from '../journal/parts/owed-hook.ts';
 import type { UpdateState } from '../journal/state.ts';
+import { keyOf } from '../policy/holds/retry-backoff.ts';
 import { hookText } from './hook-input.ts';
 import type { HookName, HookSubject } from './hook-input.ts';
 
@@ -32,14 +32,14 @@ export interface HookPause {
 }
 
 /**
- * Resolves if the hook consents. Throws `vetoed` if it says no, and `not-now` if it wants to be asked later or cannot
+ * Resolves if the hook consents. Throws `hook-rejected` if it says no, and `hook-deferred` if it wants to be asked later or cannot
  * be asked.
  */
-export type AskHook = (hook: HookName, about: HookSubject, signal: AbortSignal) => Promise<void>;
+export type ConsentHook = (hook: HookName, about: HookSubject, signal: AbortSignal) => Promise<void>;
 
 /** Returns why the program failed, if it did; a failure has no consequences. */
-export type TellHook = (
-  owed: OwedHook,
+export type NotifyHook = (
+  owed: PendingHook,
   installed: HookSubject['installed'],
   signal: AbortSignal,
 ) => Promise<string | undefined>;
@@ -79,7 +79,7 @@ export class Hooks {
   }
 
   /** Asks at once, for a person who waits. */
-  readonly ask: AskHook = async (hook, about, signal) => {
+  readonly ask: ConsentHook = async (hook, about, signal) => {
     const program = this.#programs[hook];
     if (program === undefined) return;
     const version = keyOf(about.attempt.version);
@@ -88,24 +88,24 @@ export class Hooks {
     try {
       judge(hook, await this.#run(hook, program, about, signal));
     } catch (error) {
-      const reason = error instanceof AgentError ? whyLater(hook, error) : undefined;
+      const reason = error instanceof AgentError ? deferReason(hook, error) : undefined;
       if (reason === undefined) throw error;
       this.#refusals = { hook, version, count, reason, atMs: this.#ports.clock.monotonicMs() };
-      throw new UpdateError('not-now', reason, { cause: error });
+      throw new UpdateError('hook-deferred', reason, { cause: error });
     }
   };
 
   /** Asks for the schedule: after a "not now" only when its pause is over. */
-  readonly askInTurn: AskHook = async (hook, about, signal) => {
+  readonly askInTurn: ConsentHook = async (hook, about, signal) => {
     const { pause } = this;
     if (pause !== undefined && this.#isRefused(hook, keyOf(about.attempt.version)))
-      throw new UpdateError('not-now', pause.reason);
+      throw new UpdateError('hook-deferred', pause.reason);
     await this.ask(hook, about, signal);
   };
 
   readonly wants = (hook: HookName): boolean => this.#programs[hook] !== undefined;
 
-  readonly tell: TellHook = async (owed, installed, signal) => {
+  readonly tell: NotifyHook = async (owed, installed, signal) => {
     const { hook, attempt: id, by, version, slot, code, reason } = owed;
     const program = this.#programs[hook];
     if (program === undefined) return undefined;
@@ -157,19 +157,20 @@ export function standingPause(pause: HookPause | undefined, { phase }: UpdateSta
   return waits && keyOf(phase.attempt.version) === pause.version ? pause : undefined;
 }
 
-/** Throws `not-now` or `vetoed`. */
+/** Throws `hook-deferred` or `hook-rejected`. */
 function judge(hook: HookName, { exitCode, stderr }: ProgramResult): void {
   if (exitCode === 0) return;
   const words = wordsOf(stderr);
-  if (exitCode === NOT_NOW) throw new UpdateError('not-now', `${hook} says: not now${words}`);
-  if (exitCode === undefined) throw new UpdateError('not-now', `${hook} was ended ${describeEnd(exitCode)}${words}`);
-  throw new UpdateError('vetoed', `${hook} says no (${describeEnd(exitCode)})${words}`);
+  if (exitCode === NOT_NOW) throw new UpdateError('hook-deferred', `${hook} says: not now${words}`);
+  if (exitCode === undefined)
+    throw new UpdateError('hook-deferred', `${hook} was ended ${describeEnd(exitCode)}${words}`);
+  throw new UpdateError('hook-rejected', `${hook} says no (${describeEnd(exitCode)})${words}`);
 }
 
 /** Why the hook is to be asked later; undefined: it said no. */
-function whyLater(hook: HookName, error: AgentError): string | undefined {
+function deferReason(hook: HookName, error: AgentError): string | undefined {
   if (!(error instanceof UpdateError)) return `${hook} could not be asked: ${error.message}`;
-  return error.code === 'not-now' ? error.message : undefined;
+  return error.code === 'hook-deferred' ? error.message : undefined;
 }
 
 function describeEnd(exitCode: number | undefined): string {

@@ -24,6 +24,6 @@ export function withCheckpoint(
 }
 
 /** Whether this checkpoint is further in the text than any before in this attempt. */
-export function getsOn(staging: PhaseOf<'staging'>, checkpoint: Checkpoint | undefined): boolean {
+export function hasAdvanced(staging: PhaseOf<'staging'>, checkpoint: Checkpoint | undefined): boolean {
   return (checkpoint?.wire.offset ?? 0) > (checkpointOf(staging)?.wire.offset ?? 0);
 }

@@ -1,7 +1,7 @@
 import type { Checkpoint, SlotName } from '../ports.ts';
-import type { Complaint } from '../trial/blame.ts';
+import type { TrialFailure } from '../trial/failure-cause.ts';
 import type { Figures } from './parts/figures.ts';
-import type { Standstill } from './parts/standstill.ts';
+import type { ManualHold } from './parts/standstill.ts';
 import type { Attempt, FirmwareRecord, Installed, PartitionRecord, StateIn, UpdateState } from './state.ts';
 
 interface Costs {
@@ -52,21 +52,21 @@ interface EventData {
   readonly 'reboot-asked': object;
   /** Another reboot came first, so the trial was not used up. */
   readonly 'trial-missed': object;
-  readonly judging: object;
+  readonly 'health-check-started': object;
   /** The trial is healthy, or a person keeps it: it is to be committed. */
   readonly approved: object;
   /** `slot`: the running one. */
   readonly committed: { readonly at: string; readonly slot: SlotName } & Owing;
   /** The next step may change the board. */
-  readonly 'board-touched': { readonly target: string };
+  readonly 'board-write-started': { readonly target: string };
   readonly 'board-flashed': { readonly target: string };
-  readonly 'rollback-started': Complaint;
+  readonly 'rollback-started': TrialFailure;
   /** The boards that were touched are to get back what they held. */
   readonly restoring: object;
   readonly 'board-restored': { readonly target: string };
-  readonly 'rolled-back': Complaint & { readonly at: string } & Owing;
+  readonly 'rolled-back': TrialFailure & { readonly at: string } & Owing;
   /** A program of the gateway was told how this attempt ended. */
-  readonly 'hook-told': { readonly attemptId: string };
+  readonly 'hook-notified': { readonly attemptId: string };
   readonly failed: { readonly at: string; readonly failure: AttemptFailure } & Costs;
   /** A paused staging is not wanted any more. */
   readonly withdrawn: { readonly at: string; readonly code: string; readonly reason: string };
@@ -77,14 +77,14 @@ interface EventData {
   /** The wanted firmware already runs, perhaps under another name. */
   readonly 'found-installed': { readonly at: string } & Costs;
   /** `name`: the name that the list has of itself. */
-  readonly 'list-taken': {
+  readonly 'trust-list-applied': {
     readonly name: string;
     /** Undefined: the number is not known. */
     readonly number?: number | undefined;
     readonly at: string;
   } & Costs;
   /** A committed version was left. Its boards follow the slot, except those in `stay`, which cannot. */
-  readonly 'slot-left': {
+  readonly 'slot-abandoned': {
     readonly attempt: Attempt;
     readonly boards: FirmwareRecord['payloads'];
     readonly stay: string[];
@@ -99,7 +99,7 @@ interface EventData {
   /** The slot runs, was committed, and boots. */
   readonly 'slot-seen': { readonly slot: SlotName; readonly at: string };
   /** Partitions of the slot were read, and do not hold what was recorded. */
-  readonly 'records-refuted': { readonly slot: SlotName; readonly targets: readonly string[] };
+  readonly 'records-invalidated': { readonly slot: SlotName; readonly targets: readonly string[] };
   readonly 'factory-version': { readonly installed: Installed };
   readonly recovered: { readonly at: string };
   readonly switched: { readonly versionId: string };
@@ -107,21 +107,21 @@ interface EventData {
   readonly 'record-differs': { readonly versionId: string };
   readonly reconciled: { readonly versionId: string; readonly switchTo: boolean };
   /** The service's version of this name is another one than what a person installed. */
-  readonly 'told-apart': { readonly versionId: string };
+  readonly 'name-disambiguated': { readonly versionId: string };
   /** The service names another version than before, or none. */
-  readonly named: { readonly versionId: string | undefined };
+  readonly 'offer-changed': { readonly versionId: string | undefined };
   /** A firmware that waits has waited for one more look. */
-  readonly 'look-skipped': object;
+  readonly 'check-deferred': object;
   /** The clock was set: what was held back before counts from now on. */
-  readonly 'quarantine-dated': { readonly at: string };
+  readonly 'quarantine-started': { readonly at: string };
   /** A person begins a hold. */
-  readonly 'standstill-begun': { readonly standstill: Standstill };
-  readonly 'standstill-lifted': object;
+  readonly 'hold-started': { readonly standstill: ManualHold };
+  readonly 'hold-released': object;
   /** The id, name or digest of a version. */
-  readonly forgotten: { readonly version: string };
+  readonly unblocked: { readonly version: string };
   readonly reported: { readonly attemptId: string };
   /** The service was told which versions are wanted whole. */
-  readonly 'whole-wanted': object;
+  readonly 'full-image-requested': object;
 }
 
 export type EventType = keyof EventData;
@@ -140,12 +140,12 @@ interface PhaseAfter {
   readonly 'trial-missed': 'staged';
   readonly 'trial-armed': 'trial';
   readonly 'reboot-asked': 'trial';
-  readonly judging: 'trial';
+  readonly 'health-check-started': 'trial';
   readonly approved: 'trial';
-  readonly 'board-touched': 'trial';
+  readonly 'board-write-started': 'trial';
   readonly 'board-flashed': 'trial';
   readonly 'rollback-started': 'rolling-back';
-  readonly 'slot-left': 'rolling-back';
+  readonly 'slot-abandoned': 'rolling-back';
   readonly restoring: 'rolling-back';
   readonly 'board-restored': 'rolling-back';
 }

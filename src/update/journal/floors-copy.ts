@@ -13,9 +13,9 @@ import {
 import type { DurableFs } from '../../system/files/durable-file.ts';
 import { parsedJson } from '../../system/json-value.ts';
 import type { Log } from '../../system/log/log.ts';
-import { raiseBoardFloors, raiseFloor } from '../choice/release-rules.ts';
+import { raiseBoardFloors, raiseFloor } from '../policy/release-rules.ts';
+import { replaceForeignFile } from './damaged-journal.ts';
 import { floors } from './parts/floors.ts';
-import { takePlace } from './set-aside.ts';
 import type { UpdateState } from './state.ts';
 
 const FILE_NAME = 'floors.json';
@@ -96,7 +96,7 @@ export class FloorsCopy {
         if (!(error instanceof StorageError) || systemErrorCode(error.cause) !== 'EISDIR') throw error;
       }
     }
-    const aside = await takePlace(this.#path, text, this.#fs);
+    const aside = await replaceForeignFile(this.#path, text, this.#fs);
     this.#log.error(
       { path: this.#path, aside },
       'what is no file, in the place of the copy of the floors, was set aside',

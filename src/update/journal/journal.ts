@@ -3,21 +3,21 @@ import { join } from 'node:path';
 import { AgentError, systemErrorCode } from '../../system/errors.ts';
 import {
   NoFileError,
-  ownFs,
+  nodeFs,
   readDurableTextFile,
   readTextFile,
   replaceFileDurably,
   StorageError,
-  wasSetAside,
+  isDamagedCopy,
   writeDraft,
 } from '../../system/files/durable-file.ts';
 import type { DurableFs } from '../../system/files/durable-file.ts';
 import type { Log } from '../../system/log/log.ts';
+import { backUpDamaged, replaceForeignFile } from './damaged-journal.ts';
 import type { EventOf, EventType, StateAfter } from './events.ts';
 import { addFloorsCopy, FloorsCopy } from './floors-copy.ts';
 import { MemoryJournal } from './memory-journal.ts';
 import { readState } from './read-state.ts';
-import { copyAside, takePlace } from './set-aside.ts';
 import { initialState } from './state.ts';
 import type { UpdateState } from './state.ts';
 import { advance } from './transitions.ts';
@@ -84,7 +84,7 @@ export class FileJournal implements Journal {
   static async open(
     directory: string,
     log: Log,
-    fs: DurableFs = ownFs,
+    fs: DurableFs = nodeFs,
     { admit = async () => {}, onFloorsLost = async () => {} }: JournalPlace = {},
   ): Promise<FileJournal> {
     const journal = new FileJournal(directory, { fs, log, admit, onFloorsLost });
@@ -116,7 +116,7 @@ export class FileJournal implements Journal {
     const message =
       'the journal is damaged, or of a newer agent: what of it can be read is used, and a copy is set aside';
     this.#log.error({ path: this.#path, sizeBytes, why, copy: `${this.#path}.damaged` }, message);
-    await copyAside(this.#path, text, this.#log, this.#fs);
+    await backUpDamaged(this.#path, text, this.#log, this.#fs);
   }
 
   get missing(): AgentError | undefined {
@@ -217,7 +217,7 @@ export class FileJournal implements Journal {
   }
 
   async #takePlace(text: string, why: StorageError): Promise<void> {
-    const aside = await takePlace(this.#path, text, this.#fs);
+    const aside = await replaceForeignFile(this.#path, text, this.#fs);
     this.#log.error({ path: this.#path, aside, why: why.message }, 'what is no journal was set aside');
   }
 
@@ -233,7 +233,7 @@ export class FileJournal implements Journal {
 }
 
 /** The journal for a mere look: nothing is set aside, and what is appended is not kept. */
-export async function lookAtJournal(directory: string, fs: DurableFs = ownFs): Promise<Journal> {
+export async function lookAtJournal(directory: string, fs: DurableFs = nodeFs): Promise<Journal> {
   try {
     const path = join(directory, FILE_NAME);
     const { state } = await readFound(await readTextFile(path, fs), path, fs);
@@ -247,7 +247,7 @@ export async function lookAtJournal(directory: string, fs: DurableFs = ownFs): P
 /** The state in a text. Without a file nothing is under way, unless something was set aside in its place. */
 async function readFound(text: string | undefined, path: string, fs: DurableFs): Promise<ReturnType<typeof readState>> {
   if (text !== undefined) return readState(text);
-  return { state: (await wasSetAside(path, fs)) ? lostState : initialState, damage: [] };
+  return { state: (await isDamagedCopy(path, fs)) ? lostState : initialState, damage: [] };
 }
 
 function obstacle(path: string, { cause }: NoFileError): NoFileError {

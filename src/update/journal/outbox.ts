@@ -1,6 +1,6 @@
 import { AgentError } from '../../system/errors.ts';
 import type { Log } from '../../system/log/log.ts';
-import type { TellHook } from '../hooks/hooks.ts';
+import type { NotifyHook } from '../hooks/hooks.ts';
 import type { ProvisioningService } from '../ports.ts';
 import type { UpdateProgress } from '../progress.ts';
 import type { Journal } from './journal.ts';
@@ -15,7 +15,7 @@ export interface OutboxPorts {
   readonly wholeImageProperty?: string | undefined;
   readonly log: Log;
   /** Undefined: no program is to be told. */
-  readonly tellHook?: TellHook | undefined;
+  readonly tellHook?: NotifyHook | undefined;
   readonly onProgress: (event: UpdateProgress) => void;
 }
 
@@ -50,7 +50,7 @@ async function attempt(
 }
 
 /**
- * Promise `hook-told`: tells a program of the gateway. Its answer changes nothing; if this is cut off, it is told
+ * Promise `hook-notified`: tells a program of the gateway. Its answer changes nothing; if this is cut off, it is told
  * again.
  */
 async function deliverHook({ journal, tellHook, log }: OutboxPorts, signal: AbortSignal): Promise<void> {
@@ -58,7 +58,7 @@ async function deliverHook({ journal, tellHook, log }: OutboxPorts, signal: Abor
   if (owed === undefined) return;
   const trouble = await tellHook?.(owed, installed, signal);
   if (trouble !== undefined) log.warn({ hook: owed.hook }, trouble);
-  await journal.append({ type: 'hook-told', attemptId: owed.attempt });
+  await journal.append({ type: 'hook-notified', attemptId: owed.attempt });
 }
 
 async function deliverSwitch({ journal, service, onProgress }: OutboxPorts, signal: AbortSignal): Promise<void> {
@@ -83,5 +83,5 @@ async function deliverUnfit(ports: OutboxPorts, signal: AbortSignal): Promise<vo
   const { unfit } = journal.state;
   if (wholeImageProperty === undefined || unfit === undefined || unfit.told) return;
   await service.setProperty(wholeImageProperty, { versions: unfit.versions }, signal);
-  await journal.append({ type: 'whole-wanted' });
+  await journal.append({ type: 'full-image-requested' });
 }

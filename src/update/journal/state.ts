@@ -9,10 +9,10 @@ import { installed } from './parts/installed.ts';
 import { outcome } from './parts/outcome.ts';
 import { owedHook } from './parts/owed-hook.ts';
 import { phase } from './parts/phase.ts';
+import { unfitDeltas } from './parts/rejected-deltas.ts';
 import { slotKnowledge } from './parts/slot-record.ts';
 import type { partitionRecord } from './parts/slot-record.ts';
 import { standstill } from './parts/standstill.ts';
-import { unfitDeltas } from './parts/unfit-deltas.ts';
 
 /**
  * Invariant 4: everything that the update room remembers, in one record that is replaced as a whole. Times: ISO 8601.

@@ -1,34 +1,42 @@
 import assert from 'node:assert';
 
-import { beforeBoardsAfter, heldAfter, stageBoardsBack } from '../boards/boards-alone.ts';
-import { dateAnew, lift } from '../choice/holds/quarantine.ts';
-import { countBegin, countLook, countProgress, mapTries } from '../choice/holds/tries.ts';
-import { remember } from '../choice/holds/turns.ts';
-import { raiseBoardFloors, raiseFloor } from '../choice/release-rules.ts';
-import { takeList } from '../choice/take-list.ts';
-import { fellFromAfter, leaveSlot } from '../trial/follow-slot.ts';
-import { getsOn, withCheckpoint } from './checkpoint.ts';
+import { beforeBoardsAfter, installedAfterCommit, stageBoardsBack } from '../boards/boards-only.ts';
+import { applyTrustList } from '../policy/apply-trust-list.ts';
+import { recordInstall } from '../policy/holds/flap-damping.ts';
+import { restartDurations, unblock } from '../policy/holds/quarantine.ts';
+import { countBegin, countCheck, countProgress, mapTries } from '../policy/holds/retry-backoff.ts';
+import { raiseBoardFloors, raiseFloor } from '../policy/release-rules.ts';
+import { abandonedAfter, boardsOnlyRollback } from '../trial/sync-boards.ts';
+import { hasAdvanced, withCheckpoint } from './checkpoint.ts';
 import type { EventOf, EventType, StateAfter } from './events.ts';
 import type { Figures } from './parts/figures.ts';
-import { toldUnfit, withoutUnfit } from './parts/unfit-deltas.ts';
+import { toldUnfit, withoutUnfit } from './parts/rejected-deltas.ts';
 import type { Installed, Phase, PhaseOf, StateIn, UpdateState } from './state.ts';
-import { callOffOrRollBack, fail, failedTries, isCounted, owed, recover, withdraw } from './transitions/endings.ts';
+import {
+  cancelOrRollBack,
+  fail,
+  withFailedTry,
+  isCounted,
+  withPendingHook,
+  recover,
+  withdraw,
+} from './transitions/endings.ts';
 import { inPhase } from './transitions/in-phase.ts';
 import { nameVersion, overriddenBy, reconcile } from './transitions/naming.ts';
-import { howInstalled, wentBack, withOutcomes, withSuperseded } from './transitions/reports.ts';
-import { forgetPartitions, previousAfter, rememberPartitions, rememberSeen } from './transitions/slot-knowledge.ts';
+import { installReason, rollbackReason, withOutcomes, withSuperseded } from './transitions/reports.ts';
+import { forgetPartitions, previousAfter, rememberPartitions, recordBootable } from './transitions/slot-knowledge.ts';
 
 const transitions: { readonly [T in EventType]: (state: UpdateState, event: EventOf<T>) => StateAfter<T> } = {
   'staging-started': startStaging,
   checkpointed: (state, { checkpoint, figures }) => {
     const phase = withFigures(inPhase(state, 'staging'), figures);
-    const isProgress = isCounted(phase.attempt) && getsOn(phase, checkpoint);
+    const isProgress = isCounted(phase.attempt) && hasAdvanced(phase, checkpoint);
     const tries = isProgress ? countProgress(state.tries) : state.tries;
     return { ...state, phase: withCheckpoint(phase, checkpoint), tries };
   },
   'staging-paused': (state, { at, figures }) => {
     const phase = withFigures(inPhase(state, 'staging'), figures);
-    return { ...state, phase, tries: failedTries(state, phase.attempt, at, false) };
+    return { ...state, phase, tries: withFailedTry(state, phase.attempt, at, false) };
   },
   'slot-opened': (state, { target }) => {
     const phase = inPhase(state, 'staging');
@@ -54,7 +62,7 @@ const transitions: { readonly [T in EventType]: (state: UpdateState, event: Even
     const { attempt, slot, firmware, trialsLeft } = inPhase(state, 'trial');
     return { ...state, phase: { kind: 'staged', attempt, slot, firmware, trialsLeft: trialsLeft + 1 } };
   },
-  judging: (state) => ({ ...state, phase: countJudgement(state.phase) }),
+  'health-check-started': (state) => ({ ...state, phase: countJudgement(state.phase) }),
   approved: (state) => ({ ...state, phase: { ...inPhase(state, 'trial'), approved: true } }),
   committed: commit,
   'rollback-started': (state, { code, reason, fault }) => {
@@ -66,7 +74,7 @@ const transitions: { readonly [T in EventType]: (state: UpdateState, event: Even
       phase: { kind: 'rolling-back', attempt, slot, firmware, code, reason, fault, boards, restores: 0 },
     };
   },
-  'board-touched': (state, { target }) => ({ ...state, phase: markBoard(state, target, 'touched') }),
+  'board-write-started': (state, { target }) => ({ ...state, phase: markBoard(state, target, 'touched') }),
   'board-flashed': (state, { target }) => ({ ...state, phase: markBoard(state, target, 'flashed') }),
   restoring: (state) => {
     const phase = inPhase(state, 'rolling-back');
@@ -77,7 +85,7 @@ const transitions: { readonly [T in EventType]: (state: UpdateState, event: Even
     const boards = Object.fromEntries(Object.entries(phase.boards).filter(([name]) => name !== target));
     return { ...state, phase: { ...phase, boards } };
   },
-  'rolled-back': callOffOrRollBack,
+  'rolled-back': cancelOrRollBack,
   failed: fail,
   withdrawn: withdraw,
   cancelled: (state, { at }) => {
@@ -90,14 +98,17 @@ const transitions: { readonly [T in EventType]: (state: UpdateState, event: Even
   },
   'slots-swapped': swapSlots,
   'found-installed': findInstalled,
-  'list-taken': takeList,
-  'slot-left': (state, event) => {
-    const next = leaveSlot(state, event);
+  'trust-list-applied': applyTrustList,
+  'slot-abandoned': (state, event) => {
+    const next = boardsOnlyRollback(state, event);
     return state.phase.kind === 'staging' ? withSuperseded(next, state.phase.attempt, event.attempt) : next;
   },
   'boards-back-staged': (state, event) => ({ ...state, phase: stageBoardsBack(state, event) }),
-  'slot-seen': (state, { slot, at }) => ({ ...state, slots: rememberSeen(state.slots, slot, at) }),
-  'records-refuted': (state, { slot, targets }) => ({ ...state, slots: forgetPartitions(state.slots, slot, targets) }),
+  'slot-seen': (state, { slot, at }) => ({ ...state, slots: recordBootable(state.slots, slot, at) }),
+  'records-invalidated': (state, { slot, targets }) => ({
+    ...state,
+    slots: forgetPartitions(state.slots, slot, targets),
+  }),
   'factory-version': (state, { installed }) => ({ ...state, installed }),
   recovered: recover,
   switched: (state, { versionId }) =>
@@ -108,21 +119,21 @@ const transitions: { readonly [T in EventType]: (state: UpdateState, event: Even
     ...state,
     reports: state.reports.filter((report) => report.attempt !== attemptId),
   }),
-  'whole-wanted': (state) => ({ ...state, unfit: toldUnfit(state.unfit) }),
-  'hook-told': (state, { attemptId }) =>
+  'full-image-requested': (state) => ({ ...state, unfit: toldUnfit(state.unfit) }),
+  'hook-notified': (state, { attemptId }) =>
     state.owedHook?.attempt === attemptId ? { ...state, owedHook: undefined } : state,
-  'told-apart': (state, { versionId }) =>
+  'name-disambiguated': (state, { versionId }) =>
     state.installed === undefined ? state : { ...state, installed: { ...state.installed, namesake: versionId } },
-  named: nameVersion,
-  'look-skipped': (state) => ({
+  'offer-changed': nameVersion,
+  'check-deferred': (state) => ({
     ...state,
-    ...mapTries(state, countLook),
-    turns: state.turns && countLook(state.turns),
+    ...mapTries(state, countCheck),
+    turns: state.turns && countCheck(state.turns),
   }),
-  'quarantine-dated': (state, { at }) => dateAnew(state, at),
-  forgotten: (state, { version }) => lift(state, version),
-  'standstill-begun': (state, { standstill }) => ({ ...state, standstill }),
-  'standstill-lifted': (state) => ({ ...state, standstill: undefined }),
+  'quarantine-started': (state, { at }) => restartDurations(state, at),
+  unblocked: (state, { version }) => unblock(state, version),
+  'hold-started': (state, { standstill }) => ({ ...state, standstill }),
+  'hold-released': (state) => ({ ...state, standstill: undefined }),
 };
 
 /** The state after an event. Pure. */
@@ -193,24 +204,30 @@ function commit(state: UpdateState, { at, slot, owesHook }: EventOf<'committed'>
   const isByHand = attempt.by !== 'service';
   const none = { overrides: undefined, byHand: undefined, wentBack: isRollback ? true : undefined };
   const marks = { ...none, ...(isByHand && overriddenBy(state)) };
-  const installed: Installed = { ...heldAfter(state, trial, slot), version: attempt.version, slot, at, ...marks };
+  const installed: Installed = {
+    ...installedAfterCommit(state, trial, slot),
+    version: attempt.version,
+    slot,
+    at,
+    ...marks,
+  };
   const next: UpdateState = {
     ...state,
     phase: { kind: 'idle' },
-    owedHook: owesHook === true ? owed('after_commit', { attempt, slot }) : undefined,
+    owedHook: owesHook === true ? withPendingHook('after_commit', { attempt, slot }) : undefined,
     installed,
     previous: previousAfter(state, slot, firmware),
     beforeBoards: beforeBoardsAfter(state, firmware, isRollback),
-    slots: rememberSeen(state.slots, slot, at),
+    slots: recordBootable(state.slots, slot, at),
     pendingSwitch: attempt.version.id,
     ...(!isByHand && { tries: undefined, otherTries: undefined }),
-    turns: isByHand ? state.turns : remember(state.turns, attempt.version, at),
+    turns: isByHand ? state.turns : recordInstall(state.turns, attempt.version, at),
     unfit: isByHand ? state.unfit : withoutUnfit(state.unfit),
     floor: isRollback ? state.floor : raiseFloor(state.floor, firmware),
     ...(isRollback ? undefined : raiseBoardFloors(state, firmware)),
     quarantine: state.quarantine.filter((entry) => entry.digest !== firmware.digest),
   };
-  const reason = isRollback ? wentBack(attempt) : howInstalled(attempt);
+  const reason = isRollback ? rollbackReason(attempt) : installReason(attempt);
   return withOutcomes(next, [
     { attempt: attempt.id, version: attempt.version.name, outcome: 'installed', code: 'ok', reason, at },
   ]);
@@ -242,7 +259,7 @@ function findInstalled(state: UpdateState, { at }: EventOf<'found-installed'>): 
  */
 function swapSlots(state: UpdateState, { booted }: EventOf<'slots-swapped'>): UpdateState {
   const installed = state.previous?.slot === booted ? state.previous : undefined;
-  const fellFrom = fellFromAfter(state, booted);
+  const fellFrom = abandonedAfter(state, booted);
   const swapped = { installed, previous: state.installed, beforeBoards: undefined, fellFrom };
   return { ...state, ...swapped, pendingSwitch: installed?.version.id };
 }

@@ -13,11 +13,12 @@ export class Costs {
     return { ...this.#figures };
   }
 
-  countWritten({ sizeBytes, unchangedBytes, fromBaseBytes }: WrittenPayload): void {
-    const { writtenBytes = 0, savedBytes = 0 } = this.#figures;
-    if (fromBaseBytes !== undefined) this.#figures.fromBaseBytes = (this.#figures.fromBaseBytes ?? 0) + fromBaseBytes;
+  countWritten({ sizeBytes, unchangedBytes, deltaBaseBytes }: WrittenPayload): void {
+    const { writtenBytes = 0, reusedBytes = 0 } = this.#figures;
+    if (deltaBaseBytes !== undefined)
+      this.#figures.deltaBaseBytes = (this.#figures.deltaBaseBytes ?? 0) + deltaBaseBytes;
     this.#figures.writtenBytes = writtenBytes + sizeBytes - unchangedBytes;
-    this.#figures.savedBytes = savedBytes + unchangedBytes;
+    this.#figures.reusedBytes = reusedBytes + unchangedBytes;
   }
 
   /** The same source, counted. A file of this gateway counts as nothing fetched. */

@@ -1,22 +1,22 @@
 import { AgentError } from '../../system/errors.ts';
 import { retry } from '../../system/time/retry.ts';
 import type { RetryPolicy } from '../../system/time/retry.ts';
-import { sparingSource } from '../choice/holds/metered.ts';
-import { holdsFirmware, inForce, quarantinedError } from '../choice/holds/quarantine.ts';
-import { isoTime } from '../choice/order.ts';
-import type { InstallOrder, UpdatePorts } from '../choice/order.ts';
-import { findPresence } from '../choice/presence.ts';
-import { refuseOldBoards, refuseRelease } from '../choice/release-rules.ts';
 import { openBaseOf, requireBases } from '../delta/base.ts';
 import { UpdateError } from '../errors.ts';
 import type { SlotContents } from '../evidence.ts';
 import { checkpointOf } from '../journal/checkpoint.ts';
 import type { Figures } from '../journal/parts/figures.ts';
 import type { PartitionRecord } from '../journal/state.ts';
+import { meteredSource } from '../policy/holds/metered.ts';
+import { blocksFirmware, activeEntries, quarantinedError } from '../policy/holds/quarantine.ts';
+import { isoTime } from '../policy/install-request.ts';
+import type { InstallRequest, UpdatePorts } from '../policy/install-request.ts';
+import { findPresence } from '../policy/presence.ts';
+import { refuseOldBoards, refuseRelease } from '../policy/release-rules.ts';
 import type { Checkpoint, FirmwareHeader, PayloadHeader, SlotName, Target } from '../ports.ts';
 import type { FirmwareRequest, IncomingFirmware, StagedFirmware, StagedPayload } from '../ports/incoming.ts';
 import { copyPartition, openingOfCopy, planCompletion, slotsTargets } from '../whole-slot.ts';
-import type { Completion } from '../whole-slot.ts';
+import type { PartitionCopy } from '../whole-slot.ts';
 import { Costs } from './costs.ts';
 import { placesOf, recordOf, resolveTargets } from './targets.ts';
 
@@ -29,24 +29,24 @@ const STAGING_RETRIES: RetryPolicy = {
 };
 
 /** The errors after which a transfer that was continued from a checkpoint is begun again at its beginning. */
-const STALE_CODES: ReadonlySet<string> = new Set(['checkpoint-stale', 'payload-stale', 'delta-base']);
+const STALE_CODES: ReadonlySet<string> = new Set(['checkpoint-stale', 'payload-stale', 'delta-base-mismatch']);
 
 /**
  * Brings a firmware from its source into its places. If that fails, the attempt ends in the journal, or is paused there if it
  * may continue later.
  */
 export class Staging {
-  readonly #order: InstallOrder;
+  readonly #order: InstallRequest;
   readonly #slot: SlotName;
   readonly #ports: UpdatePorts;
   readonly #costs: Costs;
   #isUnbootable = false;
-  #completions: readonly Completion[] = [];
+  #completions: readonly PartitionCopy[] = [];
   targets: ReadonlyMap<PayloadHeader, Target> = new Map();
   /** Why the release is below the floor, if root allowed that. */
   downgrade: string | undefined;
 
-  constructor(order: InstallOrder, slot: SlotName, ports: UpdatePorts, before: Figures | undefined) {
+  constructor(order: InstallRequest, slot: SlotName, ports: UpdatePorts, before: Figures | undefined) {
     this.#order = order;
     this.#slot = slot;
     this.#ports = ports;
@@ -129,7 +129,7 @@ export class Staging {
   ): Promise<IncomingFirmware> {
     const { journal, onProgress, openFirmware } = this.#ports;
     const request: FirmwareRequest = {
-      source: this.#costs.counting(this.#isForced ? this.#order.source : sparingSource(this.#order, this.#ports)),
+      source: this.#costs.counting(this.#isForced ? this.#order.source : meteredSource(this.#order, this.#ports)),
       installedProvides: journal.state.installed?.provides ?? {},
       resume,
       expected,
@@ -215,7 +215,7 @@ export class Staging {
     const isPermitted = downgradeTo !== undefined && header.digest === downgradeTo;
     const allowDowngrade = isPermitted || this.#order.allowDowngrade;
     if (isList && header.kind !== 'trust-list')
-      throw new UpdateError('list-exchanged', `${version.name} is not the list that it was a moment ago`);
+      throw new UpdateError('trust-list-mismatch', `${version.name} is not the list that it was a moment ago`);
     const { floor } = this.#ports.journal.state;
     const settings = this.#ports.settings.release;
     const offeredName = by === 'service' ? version.name : undefined;
@@ -230,8 +230,8 @@ export class Staging {
   #refuseQuarantined(digest: string | undefined): void {
     const { journal, clock, settings } = this.#ports;
     if (digest === undefined || this.#isForced) return;
-    const quarantined = inForce(journal.state, clock.nowMs(), settings.quarantineMs);
-    const entry = quarantined.find((known) => holdsFirmware(known, digest, this.#order.version));
+    const quarantined = activeEntries(journal.state, clock.nowMs(), settings.quarantineMs);
+    const entry = quarantined.find((known) => blocksFirmware(known, digest, this.#order.version));
     if (entry === undefined) return;
     throw quarantinedError(entry);
   }
@@ -255,7 +255,7 @@ export class Staging {
         reason: error.message,
         // for example a login page of the network instead of the firmware, or a delta for which the service has the
         // whole image later
-        curable: error.exit === 'protocol' || error.code === 'delta-base',
+        curable: error.exit === 'protocol' || error.code === 'delta-base-mismatch',
       },
     });
   }

@@ -1,6 +1,6 @@
-import type { UpdateSettings } from '../choice/order.ts';
 import { UpdateError } from '../errors.ts';
 import type { FirmwareRecord } from '../journal/state.ts';
+import type { UpdateSettings } from '../policy/install-request.ts';
 import type { FirmwareHeader, PayloadHeader, SlotName, Target } from '../ports.ts';
 import type { StagedFirmware } from '../ports/incoming.ts';
 
@@ -16,7 +16,7 @@ export function resolveTargets<T extends Pick<Target, 'name'>>(
   const taken = new Set<string>();
   for (const payload of header.payloads) {
     const target = findTarget(payload, targets, settings);
-    if (taken.has(target.name)) throw refuse('target-taken', payload, `a second payload for target ${target.name}`);
+    if (taken.has(target.name)) throw refuse('duplicate-target', payload, `a second payload for target ${target.name}`);
     taken.add(target.name);
     resolved.set(payload, target);
   }
@@ -44,7 +44,7 @@ function nameOfTarget({ target }: PayloadHeader, settings: TargetChoice): string
 }
 
 function refuse(
-  code: 'target-taken' | 'no-payload' | 'target-unknown',
+  code: 'duplicate-target' | 'no-payload' | 'target-unknown',
   payload: PayloadHeader | undefined,
   why: string,
 ): UpdateError {

@@ -1,10 +1,10 @@
-import type { UpdatePorts } from '../choice/order.ts';
 import { hasSlotPayload } from '../journal/state.ts';
 import type { PhaseOf } from '../journal/state.ts';
-import type { GoingBack, TrialEnd } from '../outcome.ts';
+import type { RollbackReboot, TrialResult } from '../outcome.ts';
+import type { UpdatePorts } from '../policy/install-request.ts';
 import type { SlotName } from '../ports.ts';
-import { leaveWithoutJournal, troubleOnTrial } from './stateless-trial.ts';
-import { commitTrial, findRevocation, leaveTrial } from './trial.ts';
+import { abandonWithoutJournal, stateProblemOnTrial } from './stateless-trial.ts';
+import { commitTrial, findRevocation, abandonTrial } from './trial.ts';
 
 /**
  * Promise `revocation`: commits a trial that was approved before a restart, unless a list has forbidden it since. What
@@ -16,13 +16,13 @@ export async function commitApproved(
   booted: SlotName,
   ports: UpdatePorts,
   signal: AbortSignal,
-): Promise<TrialEnd | GoingBack> {
-  const trouble = await troubleOnTrial(ports, signal);
-  if (trouble !== undefined) return leaveWithoutJournal(trouble, booted, ports, signal);
+): Promise<TrialResult | RollbackReboot> {
+  const trouble = await stateProblemOnTrial(ports, signal);
+  if (trouble !== undefined) return abandonWithoutJournal(trouble, booted, ports, signal);
   const revocation = await findRevocation(phase, ports);
   if (revocation === undefined) return commitTrial(phase, ports, signal);
   const isDecided = hasSlotPayload(phase.firmware) && !(await ports.bootloader.onTrial(signal));
   return isDecided
     ? commitTrial(phase, ports, signal)
-    : leaveTrial({ ...revocation, fault: 'firmware' }, ports, signal);
+    : abandonTrial({ ...revocation, fault: 'firmware' }, ports, signal);
 }

@@ -1,5 +1,5 @@
 /** Who is to blame for the end of a trial: the firmware, the world around the gateway, or a person who wanted it. */
-export type Fault = 'firmware' | 'world' | 'person';
+export type Cause = 'firmware' | 'world' | 'person';
 
 export interface HealthComplaint {
   /**
@@ -22,7 +22,7 @@ export interface HealthGate {
 export function longestHealthMs(health: {
   readonly deadlineMs: number;
   readonly units: readonly string[];
-  readonly steadyMs: number;
+  readonly stableForMs: number;
 }): number {
-  return health.deadlineMs + (health.units.length === 0 ? 0 : health.steadyMs);
+  return health.deadlineMs + (health.units.length === 0 ? 0 : health.stableForMs);
 }

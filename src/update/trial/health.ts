@@ -13,7 +13,7 @@ export interface HealthSettings {
   /** Each must be active, and stay so. */
   readonly units: readonly string[];
   /** So long no unit may have been started again. */
-  readonly steadyMs: number;
+  readonly stableForMs: number;
   /** The service must answer. */
   readonly service: boolean;
 }
@@ -113,12 +113,12 @@ async function askUnits(
 
 /** A unit that crashes and is started again and again is active in between, so that one look at it says nothing. */
 async function complaintOfRestarts(
-  { units, steadyMs }: HealthSettings,
+  { units, stableForMs }: HealthSettings,
   running: Running,
 ): Promise<Finding | undefined> {
   if (units.length === 0) return undefined;
   const { ports, signal } = running;
-  const endMs = ports.clock.monotonicMs() + steadyMs;
+  const endMs = ports.clock.monotonicMs() + stableForMs;
   const first = await askUnits(units, MAX_COMMAND_MS, running);
   for (;;) {
     const leftMs = endMs - ports.clock.monotonicMs();
@@ -128,7 +128,7 @@ async function complaintOfRestarts(
     if (finding !== undefined) return finding;
     const restarted = units.find((_, index) => invocations[index] !== first.invocations[index]);
     if (restarted !== undefined)
-      return unhealthy({ reason: `${restarted} was active, and was started again within ${steadyMs / 1000} s` });
+      return unhealthy({ reason: `${restarted} was active, and was started again within ${stableForMs / 1000} s` });
   }
 }
 

@@ -1,15 +1,15 @@
 import { nextMinuteMs } from '../../system/time/daily-window.ts';
 import type { DailyWindow } from '../../system/time/daily-window.ts';
-import { waitOf } from '../choice/attempt.ts';
-import type { UpdatePorts } from '../choice/order.ts';
-import { rebootHold } from '../choice/plan.ts';
-import type { Circumstances, Hold } from '../choice/plan.ts';
 import { hasSlotPayload } from '../journal/state.ts';
 import type { Phase, PhaseOf, UpdateState } from '../journal/state.ts';
+import { waitOf } from '../policy/attempt.ts';
+import type { UpdatePorts } from '../policy/install-request.ts';
+import { rebootHold } from '../policy/plan.ts';
+import type { PlanInput, Deferral } from '../policy/plan.ts';
 import type { SlotName } from '../ports.ts';
 
 /** A staged firmware waits for the reboot window. */
-export interface RebootWait extends Hold {
+export interface RebootWait extends Deferral {
   /** Wall clock, milliseconds since the epoch; undefined: the clock is not set. */
   readonly untilMs: number | undefined;
 }
@@ -18,10 +18,10 @@ export interface RebootWait extends Hold {
  * Promise `not-armed`: why the agent does not reboot by itself into a staged firmware; undefined: it would, or none is
  * staged. Pure.
  */
-export function findRebootWait(
+export function findRebootDeferral(
   { phase }: UpdateState,
   window: DailyWindow | undefined,
-  { nowMs, minuteOfDay }: Pick<Circumstances, 'nowMs' | 'minuteOfDay'>,
+  { nowMs, minuteOfDay }: Pick<PlanInput, 'nowMs' | 'minuteOfDay'>,
 ): RebootWait | undefined {
   if (window === undefined || !waitsForBoot(phase) || phase.attempt.rebootByHand === true) return undefined;
   const hold = waitOf(phase.attempt, () => rebootHold(window, minuteOfDay));
@@ -30,7 +30,7 @@ export function findRebootWait(
 }
 
 /** A staged firmware that no reboot would boot, since it has yet to be armed, for the first time or again. */
-export interface Unarmed {
+export interface StagedUnarmed {
   readonly version: string;
   readonly slot: SlotName;
 }
@@ -38,7 +38,7 @@ export interface Unarmed {
 export async function findUnarmed(
   { journal, bootloader, machine }: Pick<UpdatePorts, 'journal' | 'bootloader' | 'machine'>,
   signal: AbortSignal,
-): Promise<Unarmed | undefined> {
+): Promise<StagedUnarmed | undefined> {
   const { phase } = journal.state;
   if (!waitsForBoot(phase) || (await bootloader.bootedSlot(signal)) === phase.slot) return undefined;
   if (phase.kind === 'trial' && phase.bootId === (await machine.bootId())) return undefined;

@@ -1,13 +1,13 @@
 import { AgentError } from '../../system/errors.ts';
 import { retry } from '../../system/time/retry.ts';
 import type { RetryPolicy } from '../../system/time/retry.ts';
-import type { UpdatePorts } from '../choice/order.ts';
-import type { GoingBack } from '../outcome.ts';
+import type { RollbackReboot } from '../outcome.ts';
+import type { UpdatePorts } from '../policy/install-request.ts';
 import type { SlotName } from '../ports.ts';
 import { otherSlot } from '../slot.ts';
 
 /** Why a trial without a usable journal is left: the code of an error, which the other slot will read. */
-export interface WhyLeft {
+export interface AbandonReason {
   readonly code: string;
   readonly reason: string;
 }
@@ -21,7 +21,7 @@ const STATE_PATIENCE: RetryPolicy = {
 };
 
 /** What is wrong with the state directory, if it stays so; undefined: it can be used. */
-export async function findStateTrouble(ports: UpdatePorts, signal: AbortSignal): Promise<WhyLeft | undefined> {
+export async function findStateTrouble(ports: UpdatePorts, signal: AbortSignal): Promise<AbandonReason | undefined> {
   const { journal, clock, random } = ports;
   try {
     await retry(() => journal.probe(), STATE_PATIENCE, { clock, random }, signal);
@@ -33,7 +33,7 @@ export async function findStateTrouble(ports: UpdatePorts, signal: AbortSignal):
 }
 
 /** The same, if this boot is a trial for the bootloader. */
-export async function troubleOnTrial(ports: UpdatePorts, signal: AbortSignal): Promise<WhyLeft | undefined> {
+export async function stateProblemOnTrial(ports: UpdatePorts, signal: AbortSignal): Promise<AbandonReason | undefined> {
   return (await ports.bootloader.onTrial(signal)) ? findStateTrouble(ports, signal) : undefined;
 }
 
@@ -43,12 +43,12 @@ export async function troubleOnTrial(ports: UpdatePorts, signal: AbortSignal): P
  * bootloader falls back by itself. The same if the trial is only a guess: the other slot may never have held anything,
  * and the bootloader then returns to this one.
  */
-export async function leaveWithoutJournal(
-  { code, reason }: WhyLeft,
+export async function abandonWithoutJournal(
+  { code, reason }: AbandonReason,
   booted: SlotName,
   ports: UpdatePorts,
   signal: AbortSignal,
-): Promise<GoingBack> {
+): Promise<RollbackReboot> {
   const { bootloader, machine, log, onProgress } = ports;
   log.error({ booted, code }, `this boot is a trial, and is left: ${reason}`);
   onProgress({ kind: 'phase', phase: 'rolling-back', detail: reason });

@@ -1,18 +1,18 @@
 import assert from 'node:assert';
 
 import { AgentError } from '../../system/errors.ts';
-import { codeOfLoss, flashBoards, hasBoards, restoreBoards } from '../boards/boards.ts';
-import { isoTime } from '../choice/order.ts';
-import type { UpdatePorts } from '../choice/order.ts';
+import { restoreFailureCode, flashBoards, hasBoards, restoreBoards } from '../boards/boards.ts';
 import { askConsent } from '../hooks/consent.ts';
 import { hasSlotPayload, hasTouchedBoards } from '../journal/state.ts';
 import type { PhaseOf } from '../journal/state.ts';
-import type { InstallOutcome, RolledBack, TrialEnd } from '../outcome.ts';
+import type { InstallOutcome, RolledBack, TrialResult } from '../outcome.ts';
+import { isoTime } from '../policy/install-request.ts';
+import type { UpdatePorts } from '../policy/install-request.ts';
 import type { Bootloader, SlotName, WholeSlot } from '../ports.ts';
+import { recordRunningVersion } from '../running-version.ts';
 import { otherSlot } from '../slot.ts';
-import { noteWhatRuns } from '../what-runs.ts';
-import { findFault, staysFallback } from './blame.ts';
-import type { Complaint } from './blame.ts';
+import { findCause, keepsFallback } from './failure-cause.ts';
+import type { TrialFailure } from './failure-cause.ts';
 
 /** Arms the staged slot for one boot, for the first time or again, and starts the reboot. */
 export async function startTrial(
@@ -26,7 +26,7 @@ export async function startTrial(
   try {
     await bootloader.tryOnce(slot, evidence, signal);
   } catch (error) {
-    if (error instanceof AgentError) await abandon(phase, error, ports, signal);
+    if (error instanceof AgentError) await abortAttempt(phase, error, ports, signal);
     throw error;
   }
   const armed = await journal.append({ type: 'trial-armed', bootId: await machine.bootId(), rebootByHand: !reboot });
@@ -48,7 +48,7 @@ export async function consentToReboot(
   try {
     return await askConsent('before_reboot', phase, ports, signal);
   } catch (error) {
-    if (error instanceof AgentError) await abandon(phase, error, ports, signal);
+    if (error instanceof AgentError) await abortAttempt(phase, error, ports, signal);
     throw error;
   }
 }
@@ -69,7 +69,7 @@ export async function rebootToTrial(
  * slot. If even that fails, the journal stays as it is, and settle() tries again. A trial that was cut may have touched
  * boards: they get back what they held.
  */
-export async function abandon(
+export async function abortAttempt(
   phase: PhaseOf<'staged' | 'trial'>,
   error: AgentError,
   ports: UpdatePorts,
@@ -91,20 +91,20 @@ export async function abandon(
  * Promise `trial`: judges the update on trial, which is a new slot, or new boards under the old one. Flashes the boards
  * once the slot is healthy, and keeps everything if it is healthy with them; else everything goes back.
  */
-export async function judgeTrial(ports: UpdatePorts, signal: AbortSignal): Promise<TrialEnd> {
+export async function evaluateTrial(ports: UpdatePorts, signal: AbortSignal): Promise<TrialResult> {
   const { journal } = ports;
-  const { phase } = await journal.append({ type: 'judging' });
+  const { phase } = await journal.append({ type: 'health-check-started' });
   const revocation = await findRevocation(phase, ports);
-  if (revocation !== undefined) return leaveTrial({ ...revocation, fault: 'firmware' }, ports, signal);
+  if (revocation !== undefined) return abandonTrial({ ...revocation, fault: 'firmware' }, ports, signal);
   const complaint = hasSlotPayload(phase.firmware)
     ? await checkHealth(ports, signal)
     : await keepRunning(ports, signal);
-  if (complaint !== undefined) return leaveTrial(complaint, ports, signal);
+  if (complaint !== undefined) return abandonTrial(complaint, ports, signal);
   if (!hasBoards(phase.firmware)) return commitTrial(phase, ports, signal);
   const failure = await tryBoards(phase, ports, signal);
-  if (failure !== undefined) return leaveTrial(failure, ports, signal);
+  if (failure !== undefined) return abandonTrial(failure, ports, signal);
   const second = await checkHealth(ports, signal);
-  return second === undefined ? commitTrial(phase, ports, signal) : leaveTrial(second, ports, signal);
+  return second === undefined ? commitTrial(phase, ports, signal) : abandonTrial(second, ports, signal);
 }
 
 /**
@@ -114,24 +114,26 @@ export async function judgeTrial(ports: UpdatePorts, signal: AbortSignal): Promi
 export async function findRevocation(
   { attempt, firmware }: PhaseOf<'staged' | 'trial'>,
   { revoked }: UpdatePorts,
-): Promise<{ readonly code: 'trust-withdrawn'; readonly reason: string } | undefined> {
+): Promise<{ readonly code: 'no-longer-trusted'; readonly reason: string } | undefined> {
   const isForcedBack = attempt.by === 'rollback' && attempt.forced === true;
   const why = isForcedBack ? undefined : await revoked?.(firmware);
-  return why === undefined ? undefined : { code: 'trust-withdrawn', reason: `version ${attempt.version.name} ${why}` };
+  return why === undefined
+    ? undefined
+    : { code: 'no-longer-trusted', reason: `version ${attempt.version.name} ${why}` };
 }
 
 /** Keeps the trial for a person: health does not count, but its boards are flashed. */
-export async function keepTrial(ports: UpdatePorts, signal: AbortSignal): Promise<TrialEnd> {
-  const { phase } = await ports.journal.append({ type: 'judging' });
+export async function commitWithoutHealthChecks(ports: UpdatePorts, signal: AbortSignal): Promise<TrialResult> {
+  const { phase } = await ports.journal.append({ type: 'health-check-started' });
   const failure = await tryBoards(phase, ports, signal);
-  return failure === undefined ? commitTrial(phase, ports, signal) : leaveTrial(failure, ports, signal);
+  return failure === undefined ? commitTrial(phase, ports, signal) : abandonTrial(failure, ports, signal);
 }
 
 async function tryBoards(
   phase: PhaseOf<'trial'>,
   ports: UpdatePorts,
   signal: AbortSignal,
-): Promise<Complaint | undefined> {
+): Promise<TrialFailure | undefined> {
   try {
     await flashBoards(phase, ports, signal);
     return undefined;
@@ -145,7 +147,7 @@ async function tryBoards(
  * Keeps the running slot while boards alone are on trial: it was committed before, and its boot counters are renewed as
  * at every start. Complains if the bootloader went back to another slot meanwhile, for which the boards were not meant.
  */
-async function keepRunning(ports: UpdatePorts, signal: AbortSignal): Promise<Complaint | undefined> {
+async function keepRunning(ports: UpdatePorts, signal: AbortSignal): Promise<TrialFailure | undefined> {
   const booted = await ports.bootloader.bootedSlot(signal);
   const committed = ports.journal.state.installed?.slot ?? booted;
   await keepSlot(booted, ports, signal);
@@ -168,10 +170,13 @@ export async function keepSlot(booted: SlotName, ports: UpdatePorts, signal: Abo
     await journal.append({ type: 'slots-swapped', booted });
   }
   await bootloader.commit(booted, signal);
-  await noteWhatRuns(booted, ports);
+  await recordRunningVersion(booted, ports);
 }
 
-async function checkHealth({ health, onProgress }: UpdatePorts, signal: AbortSignal): Promise<Complaint | undefined> {
+async function checkHealth(
+  { health, onProgress }: UpdatePorts,
+  signal: AbortSignal,
+): Promise<TrialFailure | undefined> {
   onProgress({ kind: 'phase', phase: 'health' });
   const complaint = await health.check(signal);
   return complaint && { ...complaint, fault: complaint.code === 'unhealthy' ? 'firmware' : 'world' };
@@ -181,7 +186,11 @@ async function checkHealth({ health, onProgress }: UpdatePorts, signal: AbortSig
  * Invariant 3: commits the trial. The verdict is made durable first, so that it is not made twice; then the
  * bootloader's write decides, and the journal follows. After a cut in between, settle() continues.
  */
-export async function commitTrial(phase: PhaseOf<'trial'>, ports: UpdatePorts, signal: AbortSignal): Promise<TrialEnd> {
+export async function commitTrial(
+  phase: PhaseOf<'trial'>,
+  ports: UpdatePorts,
+  signal: AbortSignal,
+): Promise<TrialResult> {
   const { journal, bootloader, clock } = ports;
   if (!phase.approved) await journal.append({ type: 'approved' });
   const slot = await bootloader.bootedSlot(signal);
@@ -194,7 +203,7 @@ export async function commitTrial(phase: PhaseOf<'trial'>, ports: UpdatePorts, s
   return { kind: 'installed', version: phase.attempt.version.name };
 }
 
-export async function leaveTrial(why: Complaint, ports: UpdatePorts, signal: AbortSignal): Promise<TrialEnd> {
+export async function abandonTrial(why: TrialFailure, ports: UpdatePorts, signal: AbortSignal): Promise<TrialResult> {
   const { phase } = await ports.journal.append({ type: 'rollback-started', ...why });
   return rollBack(phase, ports, signal);
 }
@@ -207,7 +216,7 @@ export async function rollBack(
   phase: PhaseOf<'rolling-back'>,
   ports: UpdatePorts,
   signal: AbortSignal,
-): Promise<TrialEnd> {
+): Promise<TrialResult> {
   const { bootloader, machine, log } = ports;
   ports.onProgress({ kind: 'phase', phase: 'rolling-back', detail: phase.reason });
   if (!hasSlotPayload(phase.firmware)) return finishRollback(phase, ports, signal);
@@ -217,7 +226,7 @@ export async function rollBack(
     if (!(error instanceof AgentError)) throw error;
     log.warn({ code: error.code }, 'a board is restored after the reboot');
   }
-  await giveUpSlot(phase, bootloader, signal);
+  await disableSlot(phase, bootloader, signal);
   const [version, slot] = [phase.attempt.version.name, otherSlot(phase.slot)];
   if (ports.rebootByHand === true) {
     const reason = `${phase.reason}; slot ${slot} starts with the next boot: agent reboot`;
@@ -228,12 +237,12 @@ export async function rollBack(
 }
 
 /** Makes the slot unbootable. A slot that a person wanted to go back to stays bootable, unless it was found bad. */
-export async function giveUpSlot(
+export async function disableSlot(
   { slot, attempt, fault }: PhaseOf<'rolling-back'>,
   bootloader: Bootloader,
   signal: AbortSignal,
 ): Promise<void> {
-  if (staysFallback(attempt, fault)) await bootloader.commit(otherSlot(slot), signal);
+  if (keepsFallback(attempt, fault)) await bootloader.commit(otherSlot(slot), signal);
   else await bootloader.markUnbootable(slot, signal);
 }
 
@@ -248,8 +257,8 @@ export async function finishRollback(
 ): Promise<RolledBack> {
   const { journal, clock } = ports;
   const given = await restoreBoards(phase, ports, signal);
-  const found = await findFault(phase, ports.health, signal);
-  const code = given === undefined ? found.code : codeOfLoss(phase.firmware);
+  const found = await findCause(phase, ports.health, signal);
+  const code = given === undefined ? found.code : restoreFailureCode(phase.firmware);
   const reason = given === undefined ? found.reason : `${found.reason}; then: ${given.message}`;
   const owesHook = ports.wantsHook?.('after_rollback') ?? false;
   await journal.append({ type: 'rolled-back', at: isoTime(clock), code, reason, fault: found.fault, owesHook });

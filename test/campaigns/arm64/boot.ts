@@ -1,11 +1,11 @@
 import { join } from 'node:path';
 
 import { buildDeb } from '../../../systemd/make/deb.ts';
-import type { GatewayMachine } from '../../stand-ins/machine/booting/gateway-machine.ts';
-import { qemuGateway } from '../../stand-ins/machine/booting/qemu-gateway.ts';
-import { fileContent } from '../../stand-ins/service/firmware-content.ts';
-import { startStandIn } from '../../stand-ins/service/stand-in.ts';
-import type { StandIn } from '../../stand-ins/service/stand-in.ts';
+import type { GatewayMachine } from '../../fakes/machine/booting/gateway-machine.ts';
+import { qemuGateway } from '../../fakes/machine/booting/qemu-gateway.ts';
+import { fileContent } from '../../fakes/service/firmware-content.ts';
+import { startStandIn } from '../../fakes/service/stand-in.ts';
+import type { StandIn } from '../../fakes/service/stand-in.ts';
 import { Waiting } from '../boots/waiting.ts';
 import { makeGateway } from './gateway-image.ts';
 import type { GatewayParts } from './gateway-image.ts';

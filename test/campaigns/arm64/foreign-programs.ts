@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 
-import { tool } from '../../stand-ins/machine/tool.ts';
+import { tool } from '../../fakes/machine/tool.ts';
 
 const FOLDER = '/proc/sys/fs/binfmt_misc';
 const ENTRY = `${FOLDER}/qemu-aarch64`;

@@ -1,13 +1,13 @@
 import { copyFile, mkdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 
-import { makeKeyPair } from '../../rooms/firmware/artifact/keys.ts';
-import { debianRootFileSystem } from '../../stand-ins/machine/booting/debian.ts';
-import { imageScripts, makeGrubDisk } from '../../stand-ins/machine/booting/disk-images.ts';
-import { files, gatewayPackages, slimming } from '../../stand-ins/machine/booting/gateway-root.ts';
-import { SlotImages } from '../../stand-ins/machine/booting/slot-images.ts';
-import { DEVICE_TYPE } from '../../stand-ins/machine/gateway-config.ts';
-import { tool } from '../../stand-ins/machine/tool.ts';
+import { debianRootFileSystem } from '../../fakes/machine/booting/debian.ts';
+import { imageScripts, makeGrubDisk } from '../../fakes/machine/booting/disk-images.ts';
+import { files, gatewayPackages, slimming } from '../../fakes/machine/booting/gateway-root.ts';
+import { SlotImages } from '../../fakes/machine/booting/slot-images.ts';
+import { DEVICE_TYPE } from '../../fakes/machine/gateway-config.ts';
+import { tool } from '../../fakes/machine/tool.ts';
+import { makeKeyPair } from '../../unit-and-integration/firmware/artifact/keys.ts';
 
 /** Programs of arm64 are emulated, one instruction after the other. */
 const EMULATED = { timeoutMs: 20 * 60_000 };

@@ -6,8 +6,8 @@ import process from 'node:process';
 
 import { runProgram } from '../../../src/system/processes/child-process.ts';
 import { buildDeb } from '../../../systemd/make/deb.ts';
+import { tool } from '../../fakes/machine/tool.ts';
 import { blockOf, readPage } from '../../page-examples.ts';
-import { tool } from '../../stand-ins/machine/tool.ts';
 import { runTool, WrongUse } from '../../tool.ts';
 import { bootOnce } from './boot.ts';
 import { startForeignPrograms } from './foreign-programs.ts';

@@ -1,7 +1,7 @@
 import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 
-import { FileGateway } from '../../stand-ins/machine/file-gateway.ts';
+import { FileGateway } from '../../fakes/machine/file-gateway.ts';
 import type { SmallerMachine } from './machine/smaller-machine.ts';
 import { measure } from './measure.ts';
 import type { Cost } from './measure.ts';

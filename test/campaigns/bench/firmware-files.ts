@@ -7,12 +7,12 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { promisify } from 'node:util';
 
-import { writeArtifact } from '../../rooms/firmware/artifact/build-artifact.ts';
-import type { ArtifactOptions } from '../../rooms/firmware/artifact/build-artifact.ts';
-import type { KeyPair } from '../../rooms/firmware/artifact/keys.ts';
-import { fileContent, randomContent } from '../../stand-ins/service/firmware-content.ts';
-import { FirmwareText } from '../../stand-ins/service/firmware-text.ts';
-import type { TextStyle } from '../../stand-ins/service/firmware-text.ts';
+import { fileContent, randomContent } from '../../fakes/service/firmware-content.ts';
+import { FirmwareText } from '../../fakes/service/firmware-text.ts';
+import type { TextStyle } from '../../fakes/service/firmware-text.ts';
+import { writeArtifact } from '../../unit-and-integration/firmware/artifact/build-artifact.ts';
+import type { ArtifactOptions } from '../../unit-and-integration/firmware/artifact/build-artifact.ts';
+import type { KeyPair } from '../../unit-and-integration/firmware/artifact/keys.ts';
 
 const run = promisify(execFile);
 const pieceBytes = 1024 * 1024;

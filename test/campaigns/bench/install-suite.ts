@@ -2,9 +2,9 @@ import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 
-import { makeKeyPair } from '../../rooms/firmware/artifact/keys.ts';
-import { Authority } from '../../rooms/service/rest/certificates.ts';
-import { LoopDevice } from '../../rooms/slots/loop-device.ts';
+import { makeKeyPair } from '../../unit-and-integration/firmware/artifact/keys.ts';
+import { Authority } from '../../unit-and-integration/service/rest/certificates.ts';
+import { LoopDevice } from '../../unit-and-integration/slots/loop-device.ts';
 import { installByAgent, installProbed } from './bench-agent.ts';
 import type { AgentRig } from './bench-agent.ts';
 import type { BenchContext } from './context.ts';

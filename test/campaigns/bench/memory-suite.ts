@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 
-import { LoopDevice } from '../../rooms/slots/loop-device.ts';
+import { LoopDevice } from '../../unit-and-integration/slots/loop-device.ts';
 import { installByAgent } from './bench-agent.ts';
 import type { BenchContext } from './context.ts';
 import { measurementsOf } from './figures.ts';

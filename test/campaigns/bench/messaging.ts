@@ -7,10 +7,10 @@ import { promisify } from 'node:util';
 
 import type { Activation, ServiceTransport } from '../../../src/service/contract.ts';
 import { operations } from '../../../src/service/operations.ts';
-import { messagingRig } from '../../rooms/service/messaging/messaging-rig.ts';
-import { Mosquitto } from '../../rooms/service/messaging/mosquitto.ts';
-import { restRig } from '../../rooms/service/rest/rest-rig.ts';
-import { FileGateway } from '../../stand-ins/machine/file-gateway.ts';
+import { FileGateway } from '../../fakes/machine/file-gateway.ts';
+import { messagingRig } from '../../unit-and-integration/service/messaging/messaging-rig.ts';
+import { Mosquitto } from '../../unit-and-integration/service/messaging/mosquitto.ts';
+import { restRig } from '../../unit-and-integration/service/rest/rest-rig.ts';
 import { agentEnvironment } from './bench-agent.ts';
 import type { BenchContext } from './context.ts';
 import type { Figure, SuiteResult } from './figures.ts';

@@ -5,10 +5,10 @@ import { join } from 'node:path';
 import process from 'node:process';
 import { createInterface } from 'node:readline';
 
-import type { Operation } from '../../stand-ins/service/faults.ts';
+import type { Operation } from '../../fakes/service/faults.ts';
 import { WebServer } from './machine/web-server.ts';
 
-const program = join(import.meta.dirname, '../../stand-ins/service/main.ts');
+const program = join(import.meta.dirname, '../../fakes/service/main.ts');
 
 export interface ServiceOptions {
   /** Version id → a file with what the service sends for it. */

@@ -2,11 +2,11 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import type { GatewayMachine } from '../../stand-ins/machine/booting/gateway-machine.ts';
-import { tool } from '../../stand-ins/machine/tool.ts';
-import { fileContent } from '../../stand-ins/service/firmware-content.ts';
-import { startStandIn } from '../../stand-ins/service/stand-in.ts';
-import type { StandIn } from '../../stand-ins/service/stand-in.ts';
+import type { GatewayMachine } from '../../fakes/machine/booting/gateway-machine.ts';
+import { tool } from '../../fakes/machine/tool.ts';
+import { fileContent } from '../../fakes/service/firmware-content.ts';
+import { startStandIn } from '../../fakes/service/stand-in.ts';
+import type { StandIn } from '../../fakes/service/stand-in.ts';
 import { Flushes, survivors } from './disk/cut.ts';
 import type { Cut } from './disk/cut.ts';
 import { partitionOf } from './disk/recording.ts';

@@ -1,4 +1,4 @@
-import { seededRandom } from '../../stand-ins/machine/power.ts';
+import { seededRandom } from '../../fakes/machine/power.ts';
 import { bootCut } from './boot-cut.ts';
 import type { BootedCut } from './boot-cut.ts';
 import { drawCut } from './disk/cut.ts';

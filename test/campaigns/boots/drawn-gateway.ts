@@ -3,7 +3,7 @@ import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSy
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { imageScripts } from '../../stand-ins/machine/booting/disk-images.ts';
+import { imageScripts } from '../../fakes/machine/booting/disk-images.ts';
 import { partitionOf } from './disk/recording.ts';
 import type { Happening, Recording } from './disk/recording.ts';
 import { SECTOR } from './disk/write-log.ts';

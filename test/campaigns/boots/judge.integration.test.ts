@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 
+import { testInFull } from '../../full-run.ts';
 import { howMuch } from '../../full.ts';
-import { testInFull } from '../../in-full.ts';
 import { judgeCuts } from './campaign.ts';
 import type { JudgedCuts } from './campaign.ts';
 import { SECTOR } from './disk/write-log.ts';

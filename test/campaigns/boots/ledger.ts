@@ -3,7 +3,7 @@ import { join } from 'node:path';
 
 import * as z from 'zod';
 
-import { cacheFolder } from '../../stand-ins/machine/booting/disk-images.ts';
+import { cacheFolder } from '../../fakes/machine/booting/disk-images.ts';
 
 const common = { scene: z.string(), machine: z.string(), bootType: z.string(), key: z.string(), seed: z.number() };
 const entrySchema = z.discriminatedUnion('kind', [

@@ -1,12 +1,12 @@
 import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import type { GatewayMachine } from '../../stand-ins/machine/booting/gateway-machine.ts';
-import { tool } from '../../stand-ins/machine/tool.ts';
-import { fileContent } from '../../stand-ins/service/firmware-content.ts';
-import { startStandIn } from '../../stand-ins/service/stand-in.ts';
-import type { StandIn } from '../../stand-ins/service/stand-in.ts';
-import type { Thing } from '../../stand-ins/service/world.ts';
+import type { GatewayMachine } from '../../fakes/machine/booting/gateway-machine.ts';
+import { tool } from '../../fakes/machine/tool.ts';
+import { fileContent } from '../../fakes/service/firmware-content.ts';
+import { startStandIn } from '../../fakes/service/stand-in.ts';
+import type { StandIn } from '../../fakes/service/stand-in.ts';
+import type { Thing } from '../../fakes/service/world.ts';
 import type { Happening, KnownThing, Partition, RecordingFacts } from './disk/recording.ts';
 import type { BoardWiring, GatewayBoard } from './gateways/gateway-board.ts';
 import type { Releases } from './gateways/releases.ts';

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 
-import type { Difference } from '../../stand-ins/machine/booting/slot-images.ts';
+import type { Difference } from '../../fakes/machine/booting/slot-images.ts';
 import type { RecordingStage } from './record.ts';
 
 const MINUTE_MS = 60_000;

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import { cacheFolder } from '../../stand-ins/machine/booting/disk-images.ts';
+import { cacheFolder } from '../../fakes/machine/booting/disk-images.ts';
 import { readRecording } from './disk/recording.ts';
 import type { Recording } from './disk/recording.ts';
 import { makeReleases } from './gateways/releases.ts';

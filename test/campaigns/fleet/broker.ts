@@ -1,4 +1,4 @@
-import { ReconnectPauses } from '../../../src/service/messaging/broker/reconnect.ts';
+import { ReconnectBackoff } from '../../../src/service/messaging/broker/reconnect.ts';
 import { defaultReconnect } from '../../../src/service/messaging/settings.ts';
 
 export interface BrokerFigures {
@@ -18,7 +18,7 @@ export function loseBroker(things: number, awayMs: number, random: () => number)
   const attempts = new Uint32Array(awayMs / 1000 + 600);
   let lastMs = 0;
   for (let thing = 0; thing < things; thing += 1) {
-    const pauses = new ReconnectPauses({ reconnect: defaultReconnect }, random);
+    const pauses = new ReconnectBackoff({ reconnect: defaultReconnect }, random);
     let atMs = pauses.nextMs({ code: 'broker-lost' }, LONG_MS);
     for (; atMs < awayMs; atMs += FAILED_AFTER_MS + pauses.nextMs({ code: 'broker-unreachable' }, FAILED_AFTER_MS)) {
       count(attempts, atMs);

@@ -1,6 +1,6 @@
-import { Agenda } from '../../../src/daemon/rounds/agenda.ts';
-import { Naps, splayOffsetMs, spreadSchedule, turnMs } from '../../../src/daemon/rounds/schedule.ts';
-import { defaultCallRetry, Patience } from '../../../src/service/patience.ts';
+import { SleepIntervals, splayOffsetMs, offsetSchedule, splayedStartMs } from '../../../src/daemon/cycles/schedule.ts';
+import { Scheduler } from '../../../src/daemon/cycles/scheduler.ts';
+import { defaultCallRetry, CallRetry } from '../../../src/service/call-retry.ts';
 import type { CronTimes } from '../../../src/system/time/cron.ts';
 import { CalendarQueue } from './calendar-queue.ts';
 import { Counts } from './counts.ts';
@@ -23,8 +23,8 @@ export class Fleet {
   readonly #scenario: Scenario;
   readonly #random: () => number;
   readonly #queue: CalendarQueue;
-  readonly #patience: Patience;
-  readonly #agendas: Agenda[] = [];
+  readonly #patience: CallRetry;
+  readonly #agendas: Scheduler[] = [];
   readonly #step: Uint8Array;
   readonly #tries: Uint8Array;
   readonly #version: Uint8Array;
@@ -48,7 +48,7 @@ export class Fleet {
     const { things, splayMs, endMs } = scenario;
     this.#scenario = scenario;
     this.#random = random;
-    this.#patience = new Patience(defaultCallRetry, random);
+    this.#patience = new CallRetry(defaultCallRetry, random);
     this.#queue = new CalendarQueue(things, endMs);
     this.#step = new Uint8Array(things);
     this.#tries = new Uint8Array(things);
@@ -81,12 +81,12 @@ export class Fleet {
     return START_MS + this.#nowMs + this.#setMs;
   }
 
-  #newAgenda(): Agenda {
+  #newAgenda(): Scheduler {
     const { splayMs } = this.#scenario;
-    const schedule = (nowMs: number): number => spreadSchedule(this.#times, this.#offsetsMs[this.#thing] ?? 0)(nowMs);
+    const schedule = (nowMs: number): number => offsetSchedule(this.#times, this.#offsetsMs[this.#thing] ?? 0)(nowMs);
     const turn = (nowMs: number): number =>
-      turnMs(nowMs, schedule, { serialNumber: serialNumber(this.#thing), splayMs });
-    return new Agenda(turn(this.#wallMs), { schedule, turn, wakeLimitMs: splayMs });
+      splayedStartMs(nowMs, schedule, { serialNumber: serialNumber(this.#thing), splayMs });
+    return new Scheduler(turn(this.#wallMs), { schedule, turn, wakeLimitMs: splayMs });
   }
 
   /** It has been in operation for long. */
@@ -99,7 +99,7 @@ export class Fleet {
     this.#sleep(thing);
   }
 
-  #agenda(thing: number): Agenda {
+  #agenda(thing: number): Scheduler {
     const agenda = this.#agendas[thing];
     if (agenda === undefined) throw new Error(`thing ${thing} has no agenda`);
     return agenda;
@@ -251,7 +251,7 @@ export class Fleet {
     let atMs = this.#sleptFromMs[thing] ?? 0;
     const wallMs = (): number => START_MS + atMs + this.#setMs + (atMs >= setAtMs ? byMs : 0);
     const instant = { nowMs: wallMs, monotonicMs: () => atMs };
-    const naps = new Naps(this.#agenda(thing).next.atMs, instant);
+    const naps = new SleepIntervals(this.#agenda(thing).next.atMs, instant);
     for (let ms = naps.nextMs(instant); ms > 0; ms = naps.nextMs(instant)) atMs += ms;
     return Math.max(atMs, setAtMs);
   }

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 
+import { seededRandom } from '../../fakes/machine/power.ts';
 import { howMuch } from '../../full.ts';
-import { seededRandom } from '../../stand-ins/machine/power.ts';
 import { loseBroker } from './broker.ts';
 import { defaultsOfConfig } from './defaults.ts';
 import { playScenarios } from './play.ts';

@@ -3,7 +3,7 @@ import { cpus, release } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
 
-import { seededRandom } from '../../stand-ins/machine/power.ts';
+import { seededRandom } from '../../fakes/machine/power.ts';
 import { countOption, runTool } from '../../tool.ts';
 import { loseBroker } from './broker.ts';
 import { isMissed } from './figures.ts';

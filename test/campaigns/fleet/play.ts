@@ -1,4 +1,4 @@
-import { seededRandom } from '../../stand-ins/machine/power.ts';
+import { seededRandom } from '../../fakes/machine/power.ts';
 import { WrongUse } from '../../tool.ts';
 import { defaultsOfConfig } from './defaults.ts';
 import { figuresOf } from './figures.ts';

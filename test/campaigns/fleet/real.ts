@@ -7,12 +7,12 @@ import process from 'node:process';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 import { buildTree } from '../../../systemd/make/build.ts';
-import { Authority } from '../../rooms/service/rest/certificates.ts';
-import { artifact, image, releaseKey } from '../../stand-ins/machine/demo-firmware.ts';
-import { FileGateway, stop } from '../../stand-ins/machine/file-gateway.ts';
-import { bufferContent } from '../../stand-ins/service/firmware-content.ts';
-import { startStandIn } from '../../stand-ins/service/stand-in.ts';
-import type { StandIn } from '../../stand-ins/service/stand-in.ts';
+import { artifact, image, releaseKey } from '../../fakes/machine/demo-firmware.ts';
+import { FileGateway, stop } from '../../fakes/machine/file-gateway.ts';
+import { bufferContent } from '../../fakes/service/firmware-content.ts';
+import { startStandIn } from '../../fakes/service/stand-in.ts';
+import type { StandIn } from '../../fakes/service/stand-in.ts';
+import { Authority } from '../../unit-and-integration/service/rest/certificates.ts';
 import { memoryOf, workOf } from '../bench/process-facts.ts';
 import { spreadOf } from '../bench/statistics.ts';
 

@@ -1,6 +1,6 @@
 import type { ServiceTransport } from '../../../src/service/contract.ts';
 import { operations } from '../../../src/service/operations.ts';
-import type { Operation } from '../../stand-ins/service/faults.ts';
+import type { Operation } from '../../fakes/service/faults.ts';
 
 export const thing = { thingId: 'thing-1', apiKey: 'key-of-the-thing' };
 export const MOST_TEXT_BYTES = 8 * 1024 * 1024;

@@ -1,4 +1,4 @@
-import { seededRandom } from '../../stand-ins/machine/power.ts';
+import { seededRandom } from '../../fakes/machine/power.ts';
 import { drawEpisode } from './draw.ts';
 import { playEpisode } from './episode.ts';
 import type { Episode } from './episode.ts';

@@ -1,4 +1,4 @@
-import type { StandIn } from '../../stand-ins/service/stand-in.ts';
+import type { StandIn } from '../../fakes/service/stand-in.ts';
 
 interface End {
   readonly attempt: string;

@@ -6,7 +6,7 @@ import { checkpointOf } from '../../../src/update/journal/checkpoint.ts';
 import { updateState } from '../../../src/update/journal/state.ts';
 import type { UpdateState } from '../../../src/update/journal/state.ts';
 import type { SlotName } from '../../../src/update/ports.ts';
-import type { FileGateway } from '../../stand-ins/machine/file-gateway.ts';
+import type { FileGateway } from '../../fakes/machine/file-gateway.ts';
 
 /** An image that a trusted key signed, or that the factory wrote. */
 export interface Image {
@@ -52,7 +52,7 @@ export class MachineView {
     return this.#gateway.booted;
   }
 
-  /** By the file of test/stand-ins/machine/boot-handler: with boots left, or counted anew where none has. */
+  /** By the file of test/fakes/machine/boot-handler: with boots left, or counted anew where none has. */
   get bootable(): readonly SlotName[] {
     const path = join(this.#gateway.directory, 'boot/environment');
     const text = existsSync(path) ? readFileSync(path, 'utf8') : 'ORDER="A B" A_LEFT=3 B_LEFT=0';

@@ -1,6 +1,6 @@
 import process from 'node:process';
 
-import { setup as buildAgent } from '../../stand-ins/machine/built-agent.ts';
+import { setup as buildAgent } from '../../fakes/machine/built-agent.ts';
 import { countOption, runTool } from '../../tool.ts';
 import { describeFailure, describeTally, runCampaign, tooSeldom } from './campaign.ts';
 

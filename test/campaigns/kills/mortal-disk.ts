@@ -2,7 +2,7 @@ import { copyFile, mkdtemp, open, readFile, rename, rm, symlink } from 'node:fs/
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { attachLoop, run } from '../../rooms/slots/loop-device.ts';
+import { attachLoop, run } from '../../unit-and-integration/slots/loop-device.ts';
 
 const FILE_SYSTEM_BYTES = 8 * 1024 * 1024;
 const COPIES_UNTIL_STILL = 50;

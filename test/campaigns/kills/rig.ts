@@ -4,15 +4,15 @@ import { join } from 'node:path';
 
 import * as z from 'zod';
 
-import { promiseOf } from '../../../src/firmware/delta/encode.ts';
-import { buildArtifact } from '../../rooms/firmware/artifact/build-artifact.ts';
-import type { PayloadOptions } from '../../rooms/firmware/artifact/build-artifact.ts';
-import { makeKeyPair } from '../../rooms/firmware/artifact/keys.ts';
-import { deltaOf } from '../../rooms/firmware/delta/delta-bench.ts';
-import { FileGateway } from '../../stand-ins/machine/file-gateway.ts';
-import { bufferContent, randomContent } from '../../stand-ins/service/firmware-content.ts';
-import { startStandIn } from '../../stand-ins/service/stand-in.ts';
-import type { StandIn } from '../../stand-ins/service/stand-in.ts';
+import { claimsOf } from '../../../src/firmware/delta/encode.ts';
+import { FileGateway } from '../../fakes/machine/file-gateway.ts';
+import { bufferContent, randomContent } from '../../fakes/service/firmware-content.ts';
+import { startStandIn } from '../../fakes/service/stand-in.ts';
+import type { StandIn } from '../../fakes/service/stand-in.ts';
+import { buildArtifact } from '../../unit-and-integration/firmware/artifact/build-artifact.ts';
+import type { PayloadOptions } from '../../unit-and-integration/firmware/artifact/build-artifact.ts';
+import { makeKeyPair } from '../../unit-and-integration/firmware/artifact/keys.ts';
+import { deltaOf } from '../../unit-and-integration/firmware/delta/delta-bench.ts';
 import { Ledger } from './ledger.ts';
 import { MachineView } from './machine-view.ts';
 import { MortalDisk } from './mortal-disk.ts';
@@ -86,7 +86,7 @@ export class Rig implements AsyncDisposable {
         healthDeadline: '5s',
         updateToml: 'schedule = "0 0 1 1 *"',
         reports: false,
-        extraToml: `[report]\noutcome = "update_outcome"\nwhole_image = "${WANTED_WHOLE}"\n`,
+        extraToml: `[report]\noutcome = "update_outcome"\nfull_image = "${WANTED_WHOLE}"\n`,
       }),
     );
     mkdirSync(join(gateway.directory, 'state'), { mode: 0o700 });
@@ -188,7 +188,7 @@ function changed(base: Buffer, random: Buffer): Buffer {
 
 async function deltaPayload(base: Buffer, result: Buffer): Promise<PayloadOptions> {
   const files = [{ name: 'root.delta', content: await deltaOf(base, result, WINDOW_BYTES) }];
-  return { files, deltas: { 'root.delta': promiseOf(base, result) } };
+  return { files, deltas: { 'root.delta': claimsOf(base, result) } };
 }
 
 function imageBytes(health: string, number: number): Buffer {

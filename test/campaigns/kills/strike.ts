@@ -4,7 +4,7 @@ import { watch } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-import type { FileGateway } from '../../stand-ins/machine/file-gateway.ts';
+import type { FileGateway } from '../../fakes/machine/file-gateway.ts';
 import { statOf } from './processes.ts';
 
 /** When the agent is struck down. */

@@ -1,7 +1,7 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import type { DebianMachine } from '../../promises/systemd/package/package-machine.ts';
+import type { DebianMachine } from '../../guarantees/systemd/package/package-machine.ts';
 import { drawCut, Flushes, survivors } from '../boots/disk/cut.ts';
 import type { Cut } from '../boots/disk/cut.ts';
 import { VirtualDisk } from '../boots/disk/virtual-disk.ts';
@@ -105,6 +105,6 @@ async function expectMemory(
     'cat /var/lib/thing-agent/agent/identity.json 2>/dev/null || cat /var/lib/thing-agent/identity.json',
   );
   if (!text.includes(thing.thingId)) throw new Error('its identity is another one');
-  const spool = await machine.tell('agent', 'spool', 'status', '--json');
+  const spool = await machine.tell('agent', 'queue', 'status', '--json');
   if (!/"pointsOnDisk": *1\b/.test(spool)) throw new Error(spool);
 }

@@ -1,5 +1,5 @@
-import type { DebianMachine } from '../../promises/systemd/package/package-machine.ts';
-import type { Lent } from '../../promises/systemd/package/package-rig.ts';
+import type { DebianMachine } from '../../guarantees/systemd/package/package-machine.ts';
+import type { Lent } from '../../guarantees/systemd/package/package-rig.ts';
 
 /** Machines of a kind, each with one disk in a file. */
 export interface DiskMachines {

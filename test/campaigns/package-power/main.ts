@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { setup as buildAgent } from '../../stand-ins/machine/built-agent.ts';
+import { setup as buildAgent } from '../../fakes/machine/built-agent.ts';
 import { countOption, runTool, WrongUse } from '../../tool.ts';
 import { liveOn } from './cut-life.ts';
 import type { DiskMachines } from './disk-machines.ts';

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { tool } from '../../stand-ins/machine/tool.ts';
+import { tool } from '../../fakes/machine/tool.ts';
 import { SECTOR } from '../boots/disk/write-log.ts';
 
 /** Enough for Debian, and for a package that is there twice. */

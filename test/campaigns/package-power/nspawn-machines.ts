@@ -1,4 +1,4 @@
-import { PackageMachine, unpackDebian } from '../../promises/systemd/package/package-machine.ts';
+import { PackageMachine, unpackDebian } from '../../guarantees/systemd/package/package-machine.ts';
 import { LoggedDisk } from '../boots/disk/logged-disk.ts';
 import type { DiskMachines } from './disk-machines.ts';
 import { makeFileSystem, MountedDisk } from './mounted-disk.ts';

@@ -7,11 +7,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 
-import { rootEnvironment, said } from '../../promises/systemd/package/package-machine.ts';
-import type { DebianMachine } from '../../promises/systemd/package/package-machine.ts';
-import { Console } from '../../stand-ins/machine/booting/console.ts';
-import type { Finished } from '../../stand-ins/machine/booting/nspawn-gateway.ts';
-import { startQemu } from '../../stand-ins/machine/booting/qemu.ts';
+import { Console } from '../../fakes/machine/booting/console.ts';
+import type { Finished } from '../../fakes/machine/booting/nspawn-gateway.ts';
+import { startQemu } from '../../fakes/machine/booting/qemu.ts';
+import { rootEnvironment, said } from '../../guarantees/systemd/package/package-machine.ts';
+import type { DebianMachine } from '../../guarantees/systemd/package/package-machine.ts';
 
 /** For a line of the console, or a command. An emulated machine beside other work: a start takes minutes. */
 const DEADLINE_MS = 30 * 60_000;

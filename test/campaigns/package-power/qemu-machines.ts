@@ -1,11 +1,11 @@
 import { mkdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 
-import { debianRootFileSystem } from '../../stand-ins/machine/booting/debian.ts';
-import type { DebianRecipe } from '../../stand-ins/machine/booting/debian.ts';
-import { makeGrubDisk } from '../../stand-ins/machine/booting/disk-images.ts';
-import { files, kernelAlone, kernelWhereItIsRead, unitsInUse } from '../../stand-ins/machine/booting/gateway-root.ts';
-import { tool } from '../../stand-ins/machine/tool.ts';
+import { debianRootFileSystem } from '../../fakes/machine/booting/debian.ts';
+import type { DebianRecipe } from '../../fakes/machine/booting/debian.ts';
+import { makeGrubDisk } from '../../fakes/machine/booting/disk-images.ts';
+import { files, kernelAlone, kernelWhereItIsRead, unitsInUse } from '../../fakes/machine/booting/gateway-root.ts';
+import { tool } from '../../fakes/machine/tool.ts';
 import { partitionsOf } from '../boots/record.ts';
 import type { DiskMachines } from './disk-machines.ts';
 import { makeFileSystem, MountedDisk } from './mounted-disk.ts';

@@ -2,9 +2,9 @@ import { statSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import type { DebianMachine } from '../../promises/systemd/package/package-machine.ts';
-import { PackageRig } from '../../promises/systemd/package/package-rig.ts';
-import type { Lent } from '../../promises/systemd/package/package-rig.ts';
+import type { DebianMachine } from '../../guarantees/systemd/package/package-machine.ts';
+import { PackageRig } from '../../guarantees/systemd/package/package-rig.ts';
+import type { Lent } from '../../guarantees/systemd/package/package-rig.ts';
 import type { History } from '../boots/disk/cut.ts';
 import { readWriteLog } from '../boots/disk/write-log.ts';
 import type { DiskMachines } from './disk-machines.ts';
@@ -74,7 +74,7 @@ async function setUp(rig: PackageRig<DebianMachine>): Promise<void> {
   await rig.machine.tell(
     'sh',
     '-c',
-    'until agent spool status --json | grep -q \'"pointsOnDisk": *1\'; do sleep 0.2; done',
+    'until agent queue status --json | grep -q \'"pointsOnDisk": *1\'; do sleep 0.2; done',
   );
   await rig.machine.tell('systemctl', 'stop', 'thing-agent.service');
   await rig.machine.tell('sync');

@@ -1,5 +1,5 @@
-import type { DebianMachine } from '../../promises/systemd/package/package-machine.ts';
-import type { PackageRig } from '../../promises/systemd/package/package-rig.ts';
+import type { DebianMachine } from '../../guarantees/systemd/package/package-machine.ts';
+import type { PackageRig } from '../../guarantees/systemd/package/package-rig.ts';
 
 type Rig = PackageRig<DebianMachine>;
 

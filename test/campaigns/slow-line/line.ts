@@ -1,7 +1,7 @@
 import { ServiceError } from '../../../src/service/errors.ts';
 import type { RequestText } from '../../../src/service/rest/firmware-download.ts';
 import type { Clock } from '../../../src/system/time/clock.ts';
-import type { ReadableText } from '../../stand-ins/service/firmware-text.ts';
+import type { ReadableText } from '../../fakes/service/firmware-text.ts';
 
 export interface LineOptions {
   readonly bytesPerSecond: number;

@@ -4,26 +4,26 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { firmwareOpener } from '../../../src/firmware/open-firmware.ts';
-import { defaultCallRetry } from '../../../src/service/patience.ts';
+import { defaultCallRetry } from '../../../src/service/call-retry.ts';
 import { FirmwareDownload } from '../../../src/service/rest/firmware-download.ts';
 import { defaultResume } from '../../../src/service/rest/settings.ts';
 import { createSlotsTarget } from '../../../src/slots/slots-target.ts';
 import { silentLog } from '../../../src/system/log/log.ts';
 import { retry } from '../../../src/system/time/retry.ts';
-import type { UpdatePorts } from '../../../src/update/choice/order.ts';
-import { planUpdate } from '../../../src/update/choice/plan.ts';
 import { FileJournal } from '../../../src/update/journal/journal.ts';
 import type { UpdateState } from '../../../src/update/journal/state.ts';
+import type { UpdatePorts } from '../../../src/update/policy/install-request.ts';
+import { planUpdate } from '../../../src/update/policy/plan.ts';
 import type { FirmwareSource, Target } from '../../../src/update/ports.ts';
 import type { FirmwareRequest } from '../../../src/update/ports/incoming.ts';
 import { update } from '../../../src/update/update.ts';
-import { writeArtifact } from '../../rooms/firmware/artifact/build-artifact.ts';
-import type { ArtifactOptions } from '../../rooms/firmware/artifact/build-artifact.ts';
-import { makeKeyPair } from '../../rooms/firmware/artifact/keys.ts';
-import { MemoryBootloader } from '../../stand-ins/machine/memory/memory-bootloader.ts';
-import { Power } from '../../stand-ins/machine/power.ts';
-import { fileContent, randomContent } from '../../stand-ins/service/firmware-content.ts';
-import { FirmwareText } from '../../stand-ins/service/firmware-text.ts';
+import { MemoryBootloader } from '../../fakes/machine/memory/memory-bootloader.ts';
+import { Power } from '../../fakes/machine/power.ts';
+import { fileContent, randomContent } from '../../fakes/service/firmware-content.ts';
+import { FirmwareText } from '../../fakes/service/firmware-text.ts';
+import { writeArtifact } from '../../unit-and-integration/firmware/artifact/build-artifact.ts';
+import type { ArtifactOptions } from '../../unit-and-integration/firmware/artifact/build-artifact.ts';
+import { makeKeyPair } from '../../unit-and-integration/firmware/artifact/keys.ts';
 import { Line, PowerCut } from './line.ts';
 import type { LineOptions } from './line.ts';
 
@@ -183,7 +183,7 @@ class FarGateway {
       onProgress: () => {},
       settings: {
         ...settings,
-        release: { names: 'match', downgrade: 'allow' },
+        release: { nameCheck: 'strict', downgrade: 'allow' },
         defaultTarget: 'gateway',
         bootingTarget: 'gateway',
         trials: 2,

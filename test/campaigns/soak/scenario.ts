@@ -1,6 +1,6 @@
 import { connectToDaemon } from '../../../src/control/client/control-client.ts';
 import { AgentError } from '../../../src/system/errors.ts';
-import type { FaultRule } from '../../stand-ins/service/faults.ts';
+import type { FaultRule } from '../../fakes/service/faults.ts';
 import type { Order } from './service-process.ts';
 import type { SoakService } from './service.ts';
 import type { SoakGateway } from './soak-gateway.ts';

@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import process from 'node:process';
 
-import { buildArtifact } from '../../rooms/firmware/artifact/build-artifact.ts';
-import { makeKeyPair } from '../../rooms/firmware/artifact/keys.ts';
-import type { FaultRule } from '../../stand-ins/service/faults.ts';
-import { bufferContent } from '../../stand-ins/service/firmware-content.ts';
-import { startStandIn } from '../../stand-ins/service/stand-in.ts';
+import type { FaultRule } from '../../fakes/service/faults.ts';
+import { bufferContent } from '../../fakes/service/firmware-content.ts';
+import { startStandIn } from '../../fakes/service/stand-in.ts';
+import { buildArtifact } from '../../unit-and-integration/firmware/artifact/build-artifact.ts';
+import { makeKeyPair } from '../../unit-and-integration/firmware/artifact/keys.ts';
 
 /** The stand-in of the service in a process of its own, so that what it keeps is not the agent's. */
 export type Order =

@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { mkdir, open, readFile, rm, writeFile } from 'node:fs/promises';
 
-import type { World } from '../../../src/daemon/wiring/wiring.ts';
+import type { Runtime } from '../../../src/daemon/wiring/wiring.ts';
 import { silentLog } from '../../../src/system/log/log.ts';
 import { FileJournal } from '../../../src/update/journal/journal.ts';
 import type { SlotName } from '../../../src/update/ports.ts';
-import { GatewayFolder } from '../../rooms/slots/bootloaders/gateway-folder.ts';
-import { chosenPartition, factoryAutoboot } from '../../rooms/slots/bootloaders/tryboot/tryboot-rig.ts';
+import { GatewayFolder } from '../../unit-and-integration/slots/bootloaders/gateway-folder.ts';
+import { chosenPartition, factoryAutoboot } from '../../unit-and-integration/slots/bootloaders/tryboot/tryboot-rig.ts';
 import { DEVICE_TYPE } from './service-process.ts';
 import type { SoakService } from './service.ts';
 
@@ -54,7 +54,7 @@ export class SoakGateway implements AsyncDisposable {
   }
 
   /** Where this machine's boot is told. */
-  get boot(): NonNullable<World['boot']> {
+  get boot(): NonNullable<Runtime['boot']> {
     const { path } = this.#folder;
     return { commandLine: `${path}/cmdline`, deviceTreePartition: `${path}/partition`, timesync: `${path}/timesync` };
   }

@@ -1,8 +1,8 @@
 import { loadConfig } from '../../../src/config/load-config.ts';
-import { runDaemon } from '../../../src/daemon/rounds/run-daemon.ts';
+import { runDaemon } from '../../../src/daemon/cycles/run-daemon.ts';
 import type { Log, LogFields } from '../../../src/system/log/log.ts';
 import type { ServiceManager } from '../../../src/system/processes/systemd-notify.ts';
-import { seededRandom } from '../../stand-ins/machine/power.ts';
+import { seededRandom } from '../../fakes/machine/power.ts';
 import { growthOf, longestLife, measure } from './measure.ts';
 import type { Growth, Sample } from './measure.ts';
 import { Scenario } from './scenario.ts';

@@ -42,8 +42,8 @@ export class VirtualTime implements Clock, Disposable {
   async sleep(ms: number, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const wholeMs = Math.max(1, Math.ceil(ms)); // as a timer's
-    const sleeper = { dueMs: this.#nowMs + wholeMs, wake: resolve };
+    const totalMs = Math.max(1, Math.ceil(ms)); // as a timer's
+    const sleeper = { dueMs: this.#nowMs + totalMs, wake: resolve };
     const onAbort = (): void => reject(signal.reason);
     signal.addEventListener('abort', onAbort, { once: true });
     this.#sleepers.push(sleeper);

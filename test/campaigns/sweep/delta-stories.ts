@@ -16,13 +16,13 @@ export const deltaStories: Readonly<Record<string, Story>> = {
     story: [target('d3')],
     wants: 'd3',
     mayRun: ['v1'],
-    ends: ['d3 refused delta-base', 'd3 installed'],
+    ends: ['d3 refused delta-base-mismatch', 'd3 installed'],
   },
   'delta-lie': {
     form: 'artifact',
     story: [target('d-lie')],
     wants: 'd-lie',
     mayRun: ['v1'],
-    ends: ['d-lie refused delta-base', 'd-lie installed'],
+    ends: ['d-lie refused delta-base-mismatch', 'd-lie installed'],
   },
 };

@@ -25,7 +25,7 @@ export const faultKinds = [
   'zone-changed',
   'reboot-refused',
   /** The board falls silent while it is being flashed. */
-  'board-silent',
+  'board-timeout',
   /** At a start: a bit of a slot that is being staged is another one. */
   'rot',
   /** At a start: the journal's file is garbage. */

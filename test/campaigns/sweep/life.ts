@@ -1,7 +1,7 @@
 import type { OperationOutcome } from '../../../src/control/events.ts';
 import { AgentError } from '../../../src/system/errors.ts';
 import type { UpdateState } from '../../../src/update/journal/state.ts';
-import { NO_FILE } from '../../stand-ins/machine/memory/forgetful-fs.ts';
+import { NO_FILE } from '../../fakes/machine/memory/forgetful-fs.ts';
 import { Faults } from './faults.ts';
 import type { Fault, FaultCounts } from './faults.ts';
 import type { Catalog } from './gateway/catalog.ts';

@@ -13,7 +13,7 @@ export const packageStories: Readonly<Record<string, Story>> = {
     ...common,
     story: [target('app-dead')],
     wants: 'v1',
-    ends: ['app-dead rolled-back package-put-back'],
+    ends: ['app-dead rolled-back package-restored'],
   },
   'package-refused': {
     ...common,

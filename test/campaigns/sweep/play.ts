@@ -61,7 +61,7 @@ function isStart(deed: Deed): deed is Start {
 }
 
 /** They end by themselves. */
-const passing: ReadonlySet<string> = new Set(['cooling-down', 'taking-turns', 'outside-reboot-window', 'not-now']);
+const passing: ReadonlySet<string> = new Set(['retry-backoff', 'flapping', 'outside-reboot-window', 'hook-deferred']);
 
 class Bookmarked extends Error {}
 
@@ -313,7 +313,7 @@ class History {
     while (looks < MAX_LOOKS && skipped < MAX_SKIPPED_LOOKS) {
       await this.#look();
       if (this.#rests()) return;
-      if (this.#last.kind === 'held-back') skipped += 1;
+      if (this.#last.kind === 'deferred') skipped += 1;
       else looks += 1;
     }
     throw new Violation(`it does not come to rest; the last look: ${describe(this.#last)}`);
@@ -322,7 +322,7 @@ class History {
   #rests(): boolean {
     const last = this.#last;
     if (last.kind === 'reboot-required') return true;
-    if (last.kind !== 'up-to-date' && (last.kind !== 'held-back' || passing.has(last.code))) return false;
+    if (last.kind !== 'up-to-date' && (last.kind !== 'deferred' || passing.has(last.code))) return false;
     const { state } = this.life;
     const isTold = state !== undefined && state.pendingSwitch === undefined && state.reports.length === 0;
     return isTold && state.unfit?.told !== false && isIdentityStored(this.life.gateway);
@@ -356,6 +356,6 @@ async function rebootForeign({ machine, signal }: Program): Promise<OperationOut
 
 function describe(ended: Ended): string {
   if (ended.kind === 'failed') return `${ended.error.code}: ${ended.error.message}`;
-  if (ended.kind === 'held-back') return `${ended.version} is held back (${ended.code}): ${ended.reason}`;
+  if (ended.kind === 'deferred') return `${ended.version} is held back (${ended.code}): ${ended.reason}`;
   return ended.kind === 'up-to-date' ? `${ended.version} is up to date` : ended.kind;
 }

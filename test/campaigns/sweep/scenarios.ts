@@ -1,5 +1,5 @@
-import { bootKinds } from '../../stand-ins/machine/boot-machines.ts';
-import type { BootKind } from '../../stand-ins/machine/boot-machines.ts';
+import { bootKinds } from '../../fakes/machine/boot-machines.ts';
+import type { BootKind } from '../../fakes/machine/boot-machines.ts';
 import { deltaStories } from './delta-stories.ts';
 import { packageStories } from './package-stories.ts';
 import { look, rest, target } from './story.ts';
@@ -100,7 +100,7 @@ const stories: Readonly<Record<string, Story>> = {
     ],
     wants: 'v3',
     mayRun: ['v1', 'v2'],
-    ends: ['v2 rolled-back trust-withdrawn', 'list installed', 'v3 installed'],
+    ends: ['v2 rolled-back no-longer-trusted', 'list installed', 'v3 installed'],
   },
   /** A list that a person brings revokes the key of what waits for its boot. */
   'key-revoked': {
@@ -114,7 +114,12 @@ const stories: Readonly<Record<string, Story>> = {
     ],
     wants: 'v3',
     mayRun: ['v1', 'v2'],
-    ends: ['v2 failed overruled', 'keys installed', ...Array<string>(3).fill('v2 refused key-revoked'), 'v3 installed'],
+    ends: [
+      'v2 failed overridden',
+      'keys installed',
+      ...Array<string>(3).fill('v2 refused key-revoked'),
+      'v3 installed',
+    ],
   },
   'rollback-revoked': {
     form: 'artifact',
@@ -210,11 +215,11 @@ const stories: Readonly<Record<string, Story>> = {
     ends: ['v2 installed', ...Array<string>(3).fill('lie refused digest-mismatch')],
   },
   /** A person reboots by hand, and goes back while it is on trial. */
-  'by-hand': {
+  manual: {
     story: [target('v2'), { do: 'update', reboot: false, force: false }, rest, { do: 'reboot' }, { do: 'rollback' }],
     wants: 'v1',
     mayMiss: ['v2'],
-    ends: ['v2 rolled-back by-hand'],
+    ends: ['v2 rolled-back manual'],
   },
   'commit-by-hand': {
     story: [target('v2'), { do: 'update', reboot: false, force: false }, rest, { do: 'reboot' }, { do: 'commit' }],
@@ -244,7 +249,7 @@ const stories: Readonly<Record<string, Story>> = {
     story: [target('both'), { do: 'update', reboot: false, force: false }, rest, { do: 'reboot' }, { do: 'rollback' }],
     wants: 'v1',
     mayMiss: ['both'],
-    ends: ['both rolled-back by-hand'],
+    ends: ['both rolled-back manual'],
   },
   'overruled-commit': {
     story: [
@@ -268,7 +273,7 @@ const stories: Readonly<Record<string, Story>> = {
     ],
     wants: 'v1',
     mayMiss: ['v2'],
-    ends: ['v2 rolled-back by-hand'],
+    ends: ['v2 rolled-back manual'],
   },
   'both-fall-back': {
     form: 'artifact',

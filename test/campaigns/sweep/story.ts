@@ -1,5 +1,5 @@
-import type { Follow } from '../../../src/update/choice/choose.ts';
-import type { BootKind, Delivery } from '../../stand-ins/machine/boot-machines.ts';
+import type { Follow } from '../../../src/update/policy/choose.ts';
+import type { BootKind, Delivery } from '../../fakes/machine/boot-machines.ts';
 import type { Form } from './gateway/catalog.ts';
 
 /** What the service's operator or a person at the gateway does. A deed that is cut is not done again. */

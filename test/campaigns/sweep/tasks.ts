@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 
-import { seededRandom } from '../../stand-ins/machine/power.ts';
+import { seededRandom } from '../../fakes/machine/power.ts';
 import { faultKinds } from './faults.ts';
 import type { Fault, FaultCounts, FaultKind } from './faults.ts';
 import type { Case, Cut } from './life.ts';

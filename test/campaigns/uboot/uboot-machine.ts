@@ -6,13 +6,13 @@ import { connect } from 'node:net';
 import { join, resolve } from 'node:path';
 
 import type { Bootloader, SlotName } from '../../../src/update/ports.ts';
-import type { BootRig } from '../../rooms/slots/bootloaders/bootloader-contract.ts';
-import { GatewayFolder, opened } from '../../rooms/slots/bootloaders/gateway-folder.ts';
-import type { SettingsOfBootloader } from '../../rooms/slots/bootloaders/gateway-folder.ts';
-import { poweredRun } from '../../rooms/slots/bootloaders/powered-edges.ts';
-import { settingsAt } from '../../rooms/slots/bootloaders/uboot-rig.ts';
-import { Power } from '../../stand-ins/machine/power.ts';
-import { tool } from '../../stand-ins/machine/tool.ts';
+import { Power } from '../../fakes/machine/power.ts';
+import { tool } from '../../fakes/machine/tool.ts';
+import type { BootRig } from '../../unit-and-integration/slots/bootloaders/bootloader-contract.ts';
+import { GatewayFolder, opened } from '../../unit-and-integration/slots/bootloaders/gateway-folder.ts';
+import type { SettingsOfBootloader } from '../../unit-and-integration/slots/bootloaders/gateway-folder.ts';
+import { poweredRun } from '../../unit-and-integration/slots/bootloaders/powered-edges.ts';
+import { settingsAt } from '../../unit-and-integration/slots/bootloaders/uboot-rig.ts';
 
 const project = resolve(import.meta.dirname, '../../..');
 const scripts = join(project, 'systemd/images');

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
-import { bootloaderContract, evidence } from '../../rooms/slots/bootloaders/bootloader-contract.ts';
+import { bootloaderContract, evidence } from '../../unit-and-integration/slots/bootloaders/bootloader-contract.ts';
 import { UbootMachine } from './uboot-machine.ts';
 import type { Kernel } from './uboot-machine.ts';
 

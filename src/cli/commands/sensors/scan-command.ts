@@ -1,10 +1,10 @@
 import { nearest } from '../../../system/nearest.ts';
-import type { ScanOrder } from '../../../telemetry/scan/found.ts';
-import { Misuse } from '../../arguments/command.ts';
-import type { Command, Typed } from '../../arguments/command.ts';
+import type { ScanOrder } from '../../../telemetry/scan/scan-result.ts';
+import { ArgumentError } from '../../arguments/command.ts';
+import type { Command, ParsedCommand } from '../../arguments/command.ts';
 import type { CliContext } from '../../context.ts';
 import { renderScan } from '../../screen/pages/render-scan.ts';
-import { tell } from '../tell.ts';
+import { printResult } from '../print.ts';
 
 const kinds = ['modbus', 'hwmon', 'thermal', 'iio', 'w1', 'serial'] as const;
 type Kind = (typeof kinds)[number];
@@ -23,7 +23,7 @@ export const scanCommand: Command = {
   run: scan,
 };
 
-async function scan(typed: Typed, context: CliContext): Promise<number> {
+async function scan(typed: ParsedCommand, context: CliContext): Promise<number> {
   const [word = ''] = typed.operands;
   const kind = kinds.find((known) => known === word);
   if (kind === undefined) throw unknownKind(word);
@@ -33,28 +33,29 @@ async function scan(typed: Typed, context: CliContext): Promise<number> {
   try {
     const report = await context.scan(order, onAsked, context.signal);
     context.err.pin(undefined);
-    return tell({ kind, ...report }, () => renderScan(kind, report), typed, context);
+    return printResult({ kind, ...report }, () => renderScan(kind, report), typed, context);
   } finally {
     context.err.pin(undefined);
   }
 }
 
-function unknownKind(word: string): Misuse {
+function unknownKind(word: string): ArgumentError {
   const meant = nearest(word, kinds);
   const hint = meant === undefined ? '' : `; did you mean ${meant}?`;
-  return new Misuse(`there is no kind ${word}, but ${kinds.join(', ')}${hint}`);
+  return new ArgumentError(`there is no kind ${word}, but ${kinds.join(', ')}${hint}`);
 }
 
-function orderOf(kind: Kind, { operands: [, place], values }: Typed): ScanOrder {
+function orderOf(kind: Kind, { operands: [, place], values }: ParsedCommand): ScanOrder {
   const option = (['baud', 'parity'] as const).find((name) => values.has(name));
   if (kind !== 'modbus') {
-    if (place !== undefined) throw new Misuse(`${place} is one word too many: only modbus has a PLACE`);
-    if (option !== undefined) throw new Misuse(`--${option} is said of a serial line that is asked for modbus`);
+    if (place !== undefined) throw new ArgumentError(`${place} is one word too many: only modbus has a PLACE`);
+    if (option !== undefined) throw new ArgumentError(`--${option} is said of a serial line that is asked for modbus`);
     return { kind };
   }
-  if (place === undefined) throw new Misuse('modbus needs a PLACE: a serial port such as /dev/ttyUSB0, or HOST[:PORT]');
+  if (place === undefined)
+    throw new ArgumentError('modbus needs a PLACE: a serial port such as /dev/ttyUSB0, or HOST[:PORT]');
   if (place.startsWith('/')) return { kind: 'modbus-rtu', port: place, ...lineOf(values) };
-  if (option !== undefined) throw new Misuse(`--${option} is said of a serial line, and ${place} is none`);
+  if (option !== undefined) throw new ArgumentError(`--${option} is said of a serial line, and ${place} is none`);
   return { kind: 'modbus-tcp', ...addressOf(place) };
 }
 
@@ -65,8 +66,9 @@ function addressOf(place: string): { readonly host: string; readonly port: numbe
   const [, bracketed, plain, digits] = /^(?:\[([\da-f:.]{2,64})\]|([\w.-]{1,253}))(?::(\d+))?$/i.exec(place) ?? [];
   const host = bracketed ?? plain;
   const port = Number(digits ?? MODBUS_PORT);
-  if (host === undefined) throw new Misuse(`${place} is neither a serial port such as /dev/ttyUSB0 nor HOST[:PORT]`);
-  if (port < 1 || port > MAX_PORT) throw new Misuse(`the port of ${place} is no number from 1 to ${MAX_PORT}`);
+  if (host === undefined)
+    throw new ArgumentError(`${place} is neither a serial port such as /dev/ttyUSB0 nor HOST[:PORT]`);
+  if (port < 1 || port > MAX_PORT) throw new ArgumentError(`the port of ${place} is no number from 1 to ${MAX_PORT}`);
   return { host, port };
 }
 
@@ -74,13 +76,13 @@ const baudPattern = /^\d{2,7}$/;
 const MIN_BAUD = 50;
 const MAX_BAUD = 4_000_000;
 
-function lineOf(values: Typed['values']): { readonly baud: number; readonly parity: 'none' | 'even' } {
+function lineOf(values: ParsedCommand['values']): { readonly baud: number; readonly parity: 'none' | 'even' } {
   const typedBaud = values.get('baud') ?? '9600';
   const baud = Number(typedBaud);
   if (!baudPattern.test(typedBaud) || baud < MIN_BAUD || baud > MAX_BAUD) {
-    throw new Misuse(`--baud ${typedBaud} is no whole number from ${MIN_BAUD} to ${MAX_BAUD}`);
+    throw new ArgumentError(`--baud ${typedBaud} is no whole number from ${MIN_BAUD} to ${MAX_BAUD}`);
   }
   const parity = values.get('parity') ?? 'even';
-  if (parity !== 'even' && parity !== 'none') throw new Misuse(`--parity ${parity} is neither even nor none`);
+  if (parity !== 'even' && parity !== 'none') throw new ArgumentError(`--parity ${parity} is neither even nor none`);
   return { baud, parity };
 }

@@ -1,21 +1,21 @@
 import type { OutputOf } from '../../../control/operations.ts';
+import { describeReading, describeWait } from '../../../control/presentation/rows/sensor-rows.ts';
 import type { SensorReport } from '../../../control/telemetry-protocol.ts';
-import { describeReading, describeWait } from '../../../control/words/rows/sensor-rows.ts';
 import { nearest } from '../../../system/nearest.ts';
-import { Misuse } from '../../arguments/command.ts';
-import type { Command, Typed } from '../../arguments/command.ts';
+import { ArgumentError } from '../../arguments/command.ts';
+import type { Command, ParsedCommand } from '../../arguments/command.ts';
 import type { CliContext } from '../../context.ts';
 import { CliError } from '../../errors.ts';
 import { renderSensor, renderSensors } from '../../screen/pages/render-rows.ts';
-import { sentence, tell } from '../tell.ts';
-import { withAgent, withLook } from '../with-agent.ts';
+import { singleParagraph, printResult } from '../print.ts';
+import { withAgent, withReadOnlyAgent } from '../with-agent.ts';
 
 export const sensorCommands: readonly Command[] = [
   {
     name: 'sensors',
     operands: ['[NAME]'],
     options: ['try'],
-    group: 'Look',
+    group: 'Inspect',
     summary: 'sensors: last readings, rates, errors',
     details: [
       'NAME shows one in detail: as agent sensors names it, or its event or property.',
@@ -26,26 +26,27 @@ export const sensorCommands: readonly Command[] = [
   },
 ];
 
-async function sensors(typed: Typed, context: CliContext): Promise<number> {
+async function sensors(typed: ParsedCommand, context: CliContext): Promise<number> {
   const [name] = typed.operands;
   if (typed.flags.has('try')) {
-    if (name === undefined) throw new Misuse('--try reads one: NAME is missing');
+    if (name === undefined) throw new ArgumentError('--try reads one: NAME is missing');
     return trySensor(name, typed, context);
   }
-  const report = await withLook(context, (agent) => agent.sensors({}, context.signal));
-  if (name === undefined) return tell(report, (page) => renderSensors(report, page), typed, context);
+  const report = await withReadOnlyAgent(context, (agent) => agent.sensors({}, context.signal));
+  if (name === undefined) return printResult(report, (page) => renderSensors(report, page), typed, context);
   const sensor = sensorNamed(name, report);
-  return tell(sensor, (page) => renderSensor(sensor, report.isRead, page), typed, context);
+  return printResult(sensor, (page) => renderSensor(sensor, report.isLive, page), typed, context);
 }
 
-async function trySensor(typedName: string, typed: Typed, context: CliContext): Promise<number> {
+async function trySensor(typedName: string, typed: ParsedCommand, context: CliContext): Promise<number> {
   return withAgent(context, async (agent) => {
     const sensor = sensorNamed(typedName, await agent.sensors({}, context.signal));
     const { name, kind, mode } = sensor;
-    if (mode === 'pushed') return tell({ name, kind, mode }, sentence(describeWait(sensor)), typed, context);
+    if (mode === 'pushed')
+      return printResult({ name, kind, mode }, singleParagraph(describeWait(sensor)), typed, context);
     const { reading, unit, outputs } = await agent.trySensor({ name }, context.signal);
     const said = `${name}: ${describeReading({ lastReading: reading, unit, outputs })}. Nothing was kept or sent.`;
-    return tell({ name, kind, mode, reading, unit, outputs }, sentence(said), typed, context);
+    return printResult({ name, kind, mode, reading, unit, outputs }, singleParagraph(said), typed, context);
   });
 }
 

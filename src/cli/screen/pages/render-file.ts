@@ -1,6 +1,6 @@
 import type { FileReport } from '../../../control/file-report.ts';
-import { bytes } from '../../../control/words/bytes.ts';
-import type { Row } from '../../../control/words/rows/row.ts';
+import { formatBytes } from '../../../control/presentation/bytes.ts';
+import type { Row } from '../../../control/presentation/rows/row.ts';
 import { shellWord } from '../../arguments/shell-word.ts';
 import { renderRows } from '../layout.ts';
 import type { Page } from '../page.ts';
@@ -46,15 +46,15 @@ function signedBy({ kind, signature, signedBy: key, unjudged }: FileReport): rea
   return [unjudged === undefined ? 'by a key that is not trusted here' : 'by a key that nobody here knows'];
 }
 
-function listLines({ list }: FileReport): readonly string[] {
-  if (list === undefined) return [];
-  const changes = list.changes.length === 0 ? ['changes nothing here'] : list.changes;
-  return [`number ${list.number}`, ...changes];
+function listLines({ trustList }: FileReport): readonly string[] {
+  if (trustList === undefined) return [];
+  const changes = trustList.changes.length === 0 ? ['changes nothing here'] : trustList.changes;
+  return [`number ${trustList.number}`, ...changes];
 }
 
 function payloadLine({ fileName, target, sizeBytes, digest, base }: FileReport['payloads'][number]): string {
   const facts = [
-    sizeBytes === undefined ? '' : bytes(sizeBytes),
+    sizeBytes === undefined ? '' : formatBytes(sizeBytes),
     target === undefined ? '' : `for ${target}`,
     digest ?? '',
     base === undefined ? '' : `a delta from ${base}`,

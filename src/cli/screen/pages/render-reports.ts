@@ -1,10 +1,10 @@
 import type { OperationOutcome, ReportedError } from '../../../control/events.ts';
+import { pluralize } from '../../../control/presentation/counted.ts';
+import { describeOutcome } from '../../../control/presentation/outcome.ts';
+import type { Row, Message } from '../../../control/presentation/rows/row.ts';
+import { describeInstalled } from '../../../control/presentation/rows/status-rows.ts';
+import { formatTime } from '../../../control/presentation/time.ts';
 import type { CheckReport, DoctorFinding } from '../../../control/reports.ts';
-import { counted } from '../../../control/words/counted.ts';
-import { describeOutcome } from '../../../control/words/outcome.ts';
-import type { Row, Said } from '../../../control/words/rows/row.ts';
-import { describeInstalled } from '../../../control/words/rows/status-rows.ts';
-import { moment } from '../../../control/words/time.ts';
 import { renderParagraph, renderRows, wrap } from '../layout.ts';
 import type { Page } from '../page.ts';
 
@@ -22,29 +22,29 @@ export function renderCheck(report: CheckReport, page: Page, advice?: string): s
   return renderRows(rows, page);
 }
 
-function describeTry({ lastTry }: CheckReport, page: Page, advice: string | undefined): readonly string[] {
-  if (lastTry === undefined) return [];
-  const { outcome, code, reason, at } = lastTry;
+function describeTry({ lastAttempt }: CheckReport, page: Page, advice: string | undefined): readonly string[] {
+  if (lastAttempt === undefined) return [];
+  const { outcome, code, reason, at } = lastAttempt;
   return [
-    `${outcome.replace('-', ' ')}, ${moment(at, page) ?? at}: ${reason} (${code})`,
+    `${outcome.replace('-', ' ')}, ${formatTime(at, page) ?? at}: ${reason} (${code})`,
     ...(advice === undefined ? [] : [`before it is tried again: ${advice}`]),
     'its steps: agent log last',
   ];
 }
 
-function describePlan({ plan, offered, list }: CheckReport): Said {
+function describePlan({ plan, offered, trustList }: CheckReport): Message {
   const name = offered?.name ?? 'the offered version';
   switch (plan) {
     case 'install':
       return {
         tone: 'strong',
-        text: `${name} would ${list === true ? 'take effect' : 'be installed'}: agent --update-now`,
+        text: `${name} would ${trustList === true ? 'take effect' : 'be installed'}: agent --update-now`,
       };
     case 'up-to-date':
-      return list === true
+      return trustList === true
         ? { tone: 'good', text: `Nothing to do: ${name} is in effect.` }
         : { tone: 'good', text: 'Nothing to do: what is installed is what the service names.' };
-    case 'held-back':
+    case 'deferred':
       return { tone: 'attention', text: `${name} is held back.` };
     case 'nothing-offered':
       return { tone: 'good', text: 'Nothing to do: the service offers nothing.' };
@@ -65,8 +65,8 @@ export function renderDoctor(findings: readonly DoctorFinding[], page: Page): st
   });
   const summary =
     failed === 0
-      ? `All ${counted(findings.length, 'test')} passed.`
-      : `${failed} of ${counted(findings.length, 'test')} failed.`;
+      ? `All ${pluralize(findings.length, 'test')} passed.`
+      : `${failed} of ${pluralize(findings.length, 'test')} failed.`;
   return `${renderRows(rows, page)}${renderParagraph(summary, page, failed === 0 ? 'good' : 'bad')}`;
 }
 

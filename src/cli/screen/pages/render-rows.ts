@@ -1,15 +1,15 @@
 import type { HistoryReport } from '../../../control/history.ts';
 import type { OutputOf } from '../../../control/operations.ts';
+import { boardRows } from '../../../control/presentation/rows/board-rows.ts';
+import type { HistoryEntry } from '../../../control/presentation/rows/history-rows.ts';
+import { attemptRows, describeAttempt, stepRows } from '../../../control/presentation/rows/history-rows.ts';
+import { securityRows } from '../../../control/presentation/rows/security-rows.ts';
+import { oneSensorRows, sensorRows } from '../../../control/presentation/rows/sensor-rows.ts';
+import { spoolRows } from '../../../control/presentation/rows/spool-rows.ts';
+import { statusRows } from '../../../control/presentation/rows/status-rows.ts';
 import type { BoardReport, StatusReport } from '../../../control/reports.ts';
 import type { SecurityReport } from '../../../control/security/security-events.ts';
 import type { SensorReport } from '../../../control/telemetry-protocol.ts';
-import { boardRows } from '../../../control/words/rows/board-rows.ts';
-import type { Told } from '../../../control/words/rows/history-rows.ts';
-import { attemptRows, describeAttempt, stepRows } from '../../../control/words/rows/history-rows.ts';
-import { securityRows } from '../../../control/words/rows/security-rows.ts';
-import { oneSensorRows, sensorRows } from '../../../control/words/rows/sensor-rows.ts';
-import { spoolRows } from '../../../control/words/rows/spool-rows.ts';
-import { statusRows } from '../../../control/words/rows/status-rows.ts';
 import { renderParagraph, renderRows } from '../layout.ts';
 import type { Page } from '../page.ts';
 
@@ -28,7 +28,7 @@ export function renderHistory(report: HistoryReport, page: Page): string {
 }
 
 /** Renders one attempt with its steps. */
-export function renderStory(told: Told, page: Page): string {
+export function renderStory(told: HistoryEntry, page: Page): string {
   const rows = stepRows(told, page);
   const head = renderRows([{ label: 'Attempt', paragraphs: [told.attempt, ...describeAttempt(told, page)] }], page);
   return rows.length === 0 ? head : `${head}${renderRows(rows, page)}`;
@@ -49,7 +49,7 @@ export function renderSensors(report: OutputOf<'sensors'>, page: Page): string {
       page,
     );
   }
-  const unread = report.isRead ? '' : renderParagraph(unreadText, page, 'attention');
+  const unread = report.isLive ? '' : renderParagraph(unreadText, page, 'attention');
   return `${unread}${renderRows(sensorRows(report), page)}`;
 }
 
@@ -60,11 +60,11 @@ export function renderSensor(sensor: SensorReport, isRead: boolean, page: Page):
   return renderRows(oneSensorRows(sensor, isRead), page);
 }
 
-/** Renders all that `agent spool status` shows. */
-export function renderSpool(status: OutputOf<'spool'>, page: Page): string {
+/** Renders all that `agent queue status` shows. */
+export function renderSpool(status: OutputOf<'queue'>, page: Page): string {
   return renderRows(spoolRows(status), page);
 }
 
-function renderForgotten({ forgotten }: HistoryReport | SecurityReport, page: Page): string {
-  return forgotten === 0 ? '' : renderParagraph(`${forgotten} before these are not kept any more.`, page);
+function renderForgotten({ discarded }: HistoryReport | SecurityReport, page: Page): string {
+  return discarded === 0 ? '' : renderParagraph(`${discarded} before these are not kept any more.`, page);
 }

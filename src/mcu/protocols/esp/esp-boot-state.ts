@@ -79,7 +79,7 @@ function* readTable(digest: ChipDigest): Conversation<Uint8Array> {
 /** Answers carry no checksum, so what was read is compared by a digest. */
 function* verified(address: number, bytes: Uint8Array, digest: ChipDigest): Conversation<Uint8Array> {
   if ((yield* digest.ofChip(address, bytes.byteLength)) === digest.ofBytes(bytes)) return bytes;
-  throw new McuError('board-garbled', 'flash memory reads differently from its digest');
+  throw new McuError('board-bad-response', 'flash memory reads differently from its digest');
 }
 
 /** READ_FLASH_SLOW, which only ROM loaders have. */

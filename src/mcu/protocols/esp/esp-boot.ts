@@ -150,7 +150,7 @@ function isReplaced(started: Partition | undefined, image: Image): boolean {
 function unselectable(written: readonly Partition[], started: Partition | undefined): McuError {
   const starts = started === undefined ? 'nothing' : nameOf(started);
   const names = written.map(nameOf).join(', ');
-  return new McuError('board-cannot', `the image is for ${names}, but the bootloader starts ${starts}`);
+  return new McuError('board-unsupported', `the image is for ${names}, but the bootloader starts ${starts}`);
 }
 
 /**

@@ -114,7 +114,7 @@ function spanOf(received: Uint8Array): { readonly start: number; readonly end: n
 
 /**
  * Sends one command and returns its response, whatever the status: the first response to this command, or one that says
- * that the loader lacks it. Throws `board-silent` if nothing came, `board-garbled` if nothing useful did.
+ * that the loader lacks it. Throws `board-timeout` if nothing came, `board-bad-response` if nothing useful did.
  */
 export function* ask(asked: EspCommand): Conversation<EspResponse> {
   const workMs = asked.workMs ?? 0;
@@ -124,8 +124,8 @@ export function* ask(asked: EspCommand): Conversation<EspResponse> {
     if (response?.command === asked.command || isLacking(response)) return response;
     reply = yield { kind: 'exchange', send: new Uint8Array(), answer: oneFrame, workMs: 0, pipelined: true };
   }
-  if (reply.bytes.byteLength === 0) throw new McuError('board-silent', 'the ROM loader does not answer');
-  throw new McuError('board-garbled', 'the answer of the ROM loader is damaged');
+  if (reply.bytes.byteLength === 0) throw new McuError('board-timeout', 'the ROM loader does not answer');
+  throw new McuError('board-bad-response', 'the answer of the ROM loader is damaged');
 }
 
 /** Ends a packet whose end may have been lost, and returns the response to it. */

@@ -1,6 +1,6 @@
 import { hex, isBoardError, McuError } from '../../errors.ts';
 import type { BoardError } from '../../errors.ts';
-import { discard, twiceTheSame } from '../../protocol.ts';
+import { discard, untilSameTwice } from '../../protocol.ts';
 import type { Conversation } from '../../protocol.ts';
 import { espFamilies } from './esp-chips.ts';
 import type { EspFamily } from './esp-chips.ts';
@@ -32,7 +32,7 @@ export interface EspIdentity {
  * believed.
  */
 export function* identify(): Conversation<EspIdentity> {
-  const found = yield* twiceTheSame(identifyOnce, isSameVerdict);
+  const found = yield* untilSameTwice(identifyOnce, isSameVerdict);
   if (isBoardError(found)) throw found;
   return found;
 }

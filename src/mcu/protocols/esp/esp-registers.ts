@@ -33,7 +33,8 @@ export function* demand(asked: EspCommand, dataBytes = 0): Conversation<EspRespo
   const response = yield* ask(asked);
   const error = errorIn(response, dataBytes);
   if (error !== undefined) throw refusal(asked.command, error);
-  if (response.data.byteLength < dataBytes) throw new McuError('board-garbled', 'the answer of the ROM loader is cut');
+  if (response.data.byteLength < dataBytes)
+    throw new McuError('board-bad-response', 'the answer of the ROM loader is cut');
   return response;
 }
 
@@ -73,7 +74,7 @@ export function* jedecId(spi: SpiRegisters): Conversation<number> {
   yield* writeRegister(at(spi.data), 0);
   yield* writeRegister(spi.base, run);
   for (let polls = 1; ((yield* readRegister(spi.base)) & run) !== 0; polls += 1) {
-    if (polls >= maxPolls) throw new McuError('board-garbled', 'the SPI controller does not finish');
+    if (polls >= maxPolls) throw new McuError('board-bad-response', 'the SPI controller does not finish');
   }
   const id = yield* readRegister(at(spi.data));
   yield* writeRegister(at(spi.user), user);

@@ -110,7 +110,7 @@ function* askOrBreak(packet: EspCommand): Conversation<EspResponse> {
   try {
     return yield* ask(packet);
   } catch (error) {
-    if (!isBoardError(error) || error.code !== 'board-silent') throw error;
+    if (!isBoardError(error) || error.code !== 'board-timeout') throw error;
     const late = yield* answerToBreak(packet.workMs ?? 0);
     if (late?.command !== packet.command) throw error;
     return late;

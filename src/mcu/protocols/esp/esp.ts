@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 
 import { isBoardError, McuError } from '../../errors.ts';
 import type { Image } from '../../images/image.ts';
-import { discard, equalUnits, silently, twiceTheSame, unanswered, unitAt } from '../../protocol.ts';
+import { discard, equalUnits, withoutIo, untilSameTwice, noReply, unitAt } from '../../protocol.ts';
 import type { BootPlan, ChipDigest, Conversation, MemorySession, ModemStep, Protocol } from '../../protocol.ts';
 import { bootedSlot, bootPlanFor } from './esp-boot-state.ts';
 import { espChip, espUnitBytes, flashBytesOf, sectorBytes } from './esp-chips.ts';
@@ -115,7 +115,7 @@ class EspLoader {
       // data carries a checksum, but its address does not
       checksFrames: false,
       resume,
-      start: () => (this.#settings.hasResetLine === false ? restart(family) : silently(undefined)),
+      start: () => (this.#settings.hasResetLine === false ? restart(family) : withoutIo(undefined)),
     };
   }
 
@@ -149,7 +149,7 @@ function* synchronise(): Conversation<void> {
       return;
     } catch (error) {
       if (!isBoardError(error) || tries < maxSyncs) continue;
-      throw new McuError('board-silent', 'the ROM loader does not answer', {
+      throw new McuError('board-timeout', 'the ROM loader does not answer', {
         advice: 'check power and cable, that GPIO0 (C3: GPIO9) is low at reset, and `reset = "dtr-rts"`',
         cause: error,
       });
@@ -167,7 +167,7 @@ function* attach(family: EspFamily): Conversation<void> {
 }
 
 function* flashSize({ name, spi }: EspFamily): Conversation<number> {
-  const id = yield* twiceTheSame(
+  const id = yield* untilSameTwice(
     () => jedecId(spi),
     (a, b) => a === b,
   );
@@ -199,7 +199,7 @@ function* probe(): Conversation<void> {
 
 /** Ends a packet that was cut, and drops the answer to it. */
 function* resume(): Conversation<void> {
-  yield { kind: 'exchange', send: frameBreak, answer: unanswered, workMs: 0, pipelined: false };
+  yield { kind: 'exchange', send: frameBreak, answer: noReply, workMs: 0, pipelined: false };
   yield* discard(quietMs);
   yield* probe();
 }
@@ -220,5 +220,5 @@ function* restart(family: EspFamily): Conversation<void> {
   const begin = family.fifthWord ? words(0, 0, packetBytes, 0, 0) : words(0, 0, packetBytes, 0);
   yield* demand({ command: espCommand.flashBegin, data: begin });
   const send = encodeCommand({ command: espCommand.flashEnd, data: words(0) });
-  yield { kind: 'exchange', send, answer: unanswered, workMs: 0, pipelined: false };
+  yield { kind: 'exchange', send, answer: noReply, workMs: 0, pipelined: false };
 }

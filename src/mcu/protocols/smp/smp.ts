@@ -113,7 +113,7 @@ class Smp {
    * told where the next one begins.
    */
   *#resume(): Conversation<void> {
-    if (this.#framing === rawFraming) throw new McuError('board-silent', 'a message was damaged');
+    if (this.#framing === rawFraming) throw new McuError('board-timeout', 'a message was damaged');
     yield* this.#greet();
   }
 
@@ -138,7 +138,7 @@ class Smp {
   /** Refuses a server on which an upload with this image number would reach another image. */
   *#requireImage(slots: readonly Slot[]): Conversation<void> {
     const cannot = (why: string): McuError =>
-      new McuError('board-cannot', `this SMP server ${why}`, { advice: 'check `smp.image` of this target' });
+      new McuError('board-unsupported', `this SMP server ${why}`, { advice: 'check `smp.image` of this target' });
     if (slots.length > 0 && slots.every((slot) => slot.image === undefined)) {
       throw cannot(`has only one image, and no image ${this.#image}`);
     }
@@ -218,7 +218,7 @@ class Smp {
         if (next === undefined) this.#window = 1;
         failures += 1;
         if (failures >= (done === 0 ? maxFirstTries : this.#maxTries))
-          throw new McuError('board-silent', `the chunk at ${done} is not taken`);
+          throw new McuError('board-timeout', `the chunk at ${done} is not taken`);
         yield* discard(quietMs);
         underWay.length = 0;
         sent = Math.min(next ?? done, file.byteLength);
@@ -260,8 +260,8 @@ class Smp {
       requireOk(answer);
       return answer;
     }
-    if (!heard) throw new McuError('board-silent', 'no SMP server answers');
-    throw new McuError('board-garbled', 'the answer of the SMP server is damaged');
+    if (!heard) throw new McuError('board-timeout', 'no SMP server answers');
+    throw new McuError('board-bad-response', 'the answer of the SMP server is damaged');
   }
 
   /** Sends something, and waits for the answer to one message. Late answers to others are skipped. */

@@ -29,7 +29,7 @@ export function* probeChecksum(address: number, there: Uint8Array): Conversation
     *ofChip(start, length) {
       const again = yield* compute(start, length, answer.byteLength);
       if (again.byteLength === answer.byteLength) return checksumIn(again);
-      throw new McuError('board-garbled', 'the checksum is cut');
+      throw new McuError('board-bad-response', 'the checksum is cut');
     },
     ofBytes: checksumOf,
   };
@@ -53,7 +53,7 @@ function* compute(address: number, length: number, answerBytes: number): Convers
 function checksumIn(answer: Uint8Array): string {
   const bytes = Buffer.from(answer.subarray(-checksumBytes - 1));
   if (bytes.byteLength <= checksumBytes || bytes.reduce((sum, byte) => sum ^ byte, 0) !== 0) {
-    throw new McuError('board-garbled', 'the checksum does not come whole');
+    throw new McuError('board-bad-response', 'the checksum does not come whole');
   }
   return bytes.toString('hex', 0, checksumBytes);
 }

@@ -14,7 +14,7 @@ export function* acknowledged(send: Uint8Array, workMs = 0): Conversation<void> 
 export function requireAck(byte: number | undefined): void {
   if (byte === ack) return;
   if (byte === nack) throw new McuError('board-refused', 'the bootloader refuses a command');
-  throw new McuError('board-garbled', `the bootloader answers ${hex(byte ?? 0)}`);
+  throw new McuError('board-bad-response', `the bootloader answers ${hex(byte ?? 0)}`);
 }
 
 /** A command with its complement. */

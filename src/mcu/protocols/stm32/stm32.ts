@@ -1,6 +1,6 @@
 import type { Region } from '../../chip.ts';
 import { hex, isBoardError, McuError } from '../../errors.ts';
-import { discard, exactly, exchange, twiceTheSame, unanswered, unitAt } from '../../protocol.ts';
+import { discard, exactly, exchange, untilSameTwice, noReply, unitAt } from '../../protocol.ts';
 import type { ChipDigest, Conversation, MemorySession, ModemStep, Protocol } from '../../protocol.ts';
 import { probeChecksum } from './stm32-checksum.ts';
 import { stm32Chip } from './stm32-chips.ts';
@@ -54,10 +54,10 @@ export function stm32(settings: Stm32Settings = {}): Protocol {
 
 function* connect(settings: Stm32Settings): Conversation<MemorySession> {
   yield* synchronise();
-  const commands = yield* twiceTheSame(get, (a, b) => Buffer.compare(a, b) === 0);
+  const commands = yield* untilSameTwice(get, (a, b) => Buffer.compare(a, b) === 0);
   const erase = [command.extendedErase, command.erase].find((code) => commands.includes(code));
-  if (erase === undefined) throw new McuError('board-cannot', 'this bootloader offers no erase command');
-  const chip = stm32Chip(yield* twiceTheSame(getId, (a, b) => a === b), settings);
+  if (erase === undefined) throw new McuError('board-unsupported', 'this bootloader offers no erase command');
+  const chip = stm32Chip(yield* untilSameTwice(getId, (a, b) => a === b), settings);
   const memory = new Stm32Memory();
   yield* refuseProtected(chip, memory);
   if (chip.hasTwoBanks) yield* refuseSecondBank(chip, memory);
@@ -118,7 +118,7 @@ function* synchronise(): Conversation<void> {
     };
     if (bytes[0] === ack || bytes[0] === nack) return;
     if (tries >= maxSyncs) {
-      throw new McuError('board-silent', 'the system bootloader does not answer', {
+      throw new McuError('board-timeout', 'the system bootloader does not answer', {
         advice: 'check that BOOT0 is high at reset, the UART is one the bootloader listens on, and power and cable',
       });
     }
@@ -174,17 +174,21 @@ const bootFromSecondBank = 1 << 20;
 
 function* refuseSecondBank(chip: Stm32Chip, memory: Stm32Memory): Conversation<void> {
   const read = (): Conversation<Uint8Array> => memory.read(optionBytes, 4);
-  const options = Buffer.from(yield* twiceTheSame(read, (a, b) => Buffer.compare(a, b) === 0)).readUInt32LE();
+  const options = Buffer.from(yield* untilSameTwice(read, (a, b) => Buffer.compare(a, b) === 0)).readUInt32LE();
   if ((options & bootFromSecondBank) === 0) return;
-  throw new McuError('board-cannot', `${chip.name} starts its second bank (option BFB2), and images go to the first`, {
-    advice: 'clear BFB2 with a debug probe, or update this board by its own firmware',
-  });
+  throw new McuError(
+    'board-unsupported',
+    `${chip.name} starts its second bank (option BFB2), and images go to the first`,
+    {
+      advice: 'clear BFB2 with a debug probe, or update this board by its own firmware',
+    },
+  );
 }
 
 /** AN3155, 3.7 and 3.8: erases one page, with the erase command that Get listed. */
 function* erasePage(chip: Stm32Chip, memory: Stm32Memory, code: number, unit: Region): Conversation<void> {
   const page = chip.pages.findIndex(({ start }) => start === unit.start);
-  if (page < 0) throw new McuError('board-cannot', `no page begins at ${hex(unit.start)}`);
+  if (page < 0) throw new McuError('board-unsupported', `no page begins at ${hex(unit.start)}`);
   const list = code === command.erase ? [0, page] : [0, 0, page >> 8, page & 0xff];
   yield* memory.say([commandBytes(code), checked(list)], exactly(1), chip.eraseMs(unit));
 }
@@ -199,7 +203,7 @@ function* start(chip: Stm32Chip): Conversation<void> {
  * Gets back in step: completes any cut command, and then sends Get until it is understood, with a byte more or less.
  */
 function* resume(): Conversation<void> {
-  yield { kind: 'exchange', send: filler, answer: unanswered, workMs: 0, pipelined: false };
+  yield { kind: 'exchange', send: filler, answer: noReply, workMs: 0, pipelined: false };
   for (let tries = 1; ; tries += 1) {
     yield* discard(quietMs);
     try {

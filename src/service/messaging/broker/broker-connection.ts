@@ -1,5 +1,11 @@
 import type { MqttConnection } from '../../../mqtt/connection.ts';
-import { BrokenPacket, ConnectionLost, PasswordError, RefusedByBroker, SilentBroker } from '../../../mqtt/errors.ts';
+import {
+  MalformedPacketError,
+  ConnectionLostError,
+  PasswordError,
+  BrokerRefusedError,
+  BrokerTimeoutError,
+} from '../../../mqtt/errors.ts';
 import { brokerName, dialBroker, openBroker } from '../../../mqtt/open-broker.ts';
 import { abortable } from '../../../system/abortable.ts';
 import type { Dialing } from '../../../system/dialing.ts';
@@ -9,7 +15,7 @@ import { ServiceError } from '../../errors.ts';
 import type { Throttle } from '../../throttle.ts';
 import type { Traffic } from '../../traffic.ts';
 import type { ConnectionEvents, Outbound } from '../messages.ts';
-import { GOODBYE_MS } from '../settings.ts';
+import { DISCONNECT_TIMEOUT_MS } from '../settings.ts';
 import type { MessagingSettings } from '../settings.ts';
 import { birthMessage, lastWill } from '../status-message.ts';
 import { brokenError, entryError, lostError, refusedError, silentError, socketError } from './broker-errors.ts';
@@ -88,9 +94,9 @@ export class BrokerConnection implements AsyncDisposable {
   /** Says goodbye to a broker that listens. */
   async [Symbol.asyncDispose](): Promise<void> {
     const late = new Error('the broker does not listen');
-    using deadline = new Deadline(GOODBYE_MS, () => late, new AbortController().signal);
+    using deadline = new Deadline(DISCONNECT_TIMEOUT_MS, () => late, new AbortController().signal);
     try {
-      if (!this.isClosed) await abortable(this.#sayGoodbye(), deadline.signal);
+      if (!this.isClosed) await abortable(this.#disconnect(), deadline.signal);
     } catch (error) {
       if (error !== late && !(error instanceof ServiceError)) throw error;
     } finally {
@@ -102,12 +108,12 @@ export class BrokerConnection implements AsyncDisposable {
   async #begin(): Promise<void> {
     const { reply, wake, status } = this.#deps.settings.topics;
     if (reply !== undefined) await this.#subscribe(reply);
-    if (wake !== undefined) await this.#doWithout(this.#subscribe(wake));
-    if (status !== undefined) await this.#doWithout(this.publish(birthMessage(status, this.#deps.settings)));
+    if (wake !== undefined) await this.#ignoreFailure(this.#subscribe(wake));
+    if (status !== undefined) await this.#ignoreFailure(this.publish(birthMessage(status, this.#deps.settings)));
   }
 
   /** Waits for a step that is useful but not necessary: where the broker does not permit it, the connection stays. */
-  async #doWithout(step: Promise<unknown>): Promise<void> {
+  async #ignoreFailure(step: Promise<unknown>): Promise<void> {
     try {
       await step;
     } catch (error) {
@@ -121,7 +127,7 @@ export class BrokerConnection implements AsyncDisposable {
     if (reason >= REFUSED) throw this.#refused(reason, `does not let us read ${topic}`);
   }
 
-  async #sayGoodbye(): Promise<void> {
+  async #disconnect(): Promise<void> {
     const { status } = this.#deps.settings.topics;
     if (status !== undefined) await this.publish(lastWill(status, this.#deps.settings));
     this.#mqtt.end();
@@ -154,7 +160,7 @@ async function enter(
   signal: AbortSignal,
 ): Promise<MqttConnection> {
   const { settings, throttle, dialing } = deps;
-  const rest = throttle && (async (bytes: number, ended: AbortSignal) => nap(bytes, throttle, events, ended));
+  const rest = throttle && (async (bytes: number, ended: AbortSignal) => pause(bytes, throttle, events, ended));
   try {
     const login = { ...settings.tls, ...settings };
     return await openBroker(login, { ...events, rest, dialing, connect: connectOptions(settings) }, signal);
@@ -165,7 +171,7 @@ async function enter(
 }
 
 /** Waits while the bytes exceed the rate. Nothing is read from the broker meanwhile. */
-async function nap(bytes: number, throttle: Throttle, events: ConnectionEvents, ended: AbortSignal): Promise<void> {
+async function pause(bytes: number, throttle: Throttle, events: ConnectionEvents, ended: AbortSignal): Promise<void> {
   const onNap = (ms: number): void => {
     events.onNap(ms);
     events.onProgress();
@@ -180,13 +186,13 @@ async function nap(bytes: number, throttle: Throttle, events: ConnectionEvents, 
 function translate(error: unknown, { settings, clock }: BrokerConnectionDeps): ServiceError {
   const broker = nameOf(settings);
   if (error instanceof ServiceError) return error;
-  if (error instanceof ConnectionLost) return lostError(broker);
-  if (error instanceof RefusedByBroker) return refusedError(error.reason, broker, error.message);
-  if (error instanceof SilentBroker) {
+  if (error instanceof ConnectionLostError) return lostError(broker);
+  if (error instanceof BrokerRefusedError) return refusedError(error.reason, broker, error.message);
+  if (error instanceof BrokerTimeoutError) {
     const seconds = settings.keepAliveMs / 1000;
     return silentError(broker, `did not answer for longer than its keep-alive time of ${seconds} s`);
   }
-  if (error instanceof BrokenPacket) return brokenError(error, broker);
+  if (error instanceof MalformedPacketError) return brokenError(error, broker);
   if (error instanceof PasswordError) {
     return new ServiceError({ code: 'broker-password', why: error.message, cause: error });
   }

@@ -34,11 +34,11 @@ export function entryError(error: unknown): unknown {
 
 export function brokenError(error: Error, broker: string): ServiceError {
   const why = `the broker ${broker} does not keep to MQTT: ${error.message}`;
-  return new ServiceError({ code: 'broker-unsuitable', why, cause: error });
+  return new ServiceError({ code: 'broker-unsupported', why, cause: error });
 }
 
 export function silentError(broker: string, why: string): ServiceError {
-  return new ServiceError({ code: 'broker-silent', why: `the broker ${broker} ${why}` });
+  return new ServiceError({ code: 'broker-timeout', why: `the broker ${broker} ${why}` });
 }
 
 /**
@@ -55,8 +55,8 @@ const socketCodes: ReadonlyMap<ServiceErrorCode, ServiceErrorCode> = new Map([
   ['connection-reset', 'broker-lost'],
   ['connection-failed', 'broker-unreachable'],
   ['name-unresolved', 'broker-unreachable'],
-  ['silent-connect', 'broker-silent'],
-  ['reply-malformed', 'broker-unsuitable'],
+  ['connect-timeout', 'broker-timeout'],
+  ['reply-malformed', 'broker-unsupported'],
 ]);
 
 const files = 'check ca_file, client_certificate_file and client_key_file in [service.messaging]';
@@ -71,7 +71,7 @@ const tlsAdvice: ReadonlyMap<ServiceErrorCode, string> = new Map([
   ['tls-expired', 'the broker’s operator must renew the certificate; check the clock of this gateway too'],
   ['tls-client-certificate', files],
   ['tls-failed', 'check that service.messaging.url names a TLS port'],
-  ['tls-files', files],
+  ['tls-files-invalid', files],
 ]);
 
 interface Meant {
@@ -81,8 +81,8 @@ interface Meant {
 
 const notAuthorized: Meant = { code: 'broker-not-authorized', phrase: 'not authorized' };
 const badLogin: Meant = { code: 'broker-not-authorized', phrase: 'the user name or password is wrong' };
-const badVersion: Meant = { code: 'broker-unsuitable', phrase: 'it does not speak this version of MQTT' };
-const badClientId: Meant = { code: 'broker-unsuitable', phrase: 'it does not accept our client id' };
+const badVersion: Meant = { code: 'broker-unsupported', phrase: 'it does not speak this version of MQTT' };
+const badClientId: Meant = { code: 'broker-unsupported', phrase: 'it does not accept our client id' };
 const unavailable: Meant = { code: 'broker-unavailable', phrase: 'it is unavailable' };
 
 const reasons: ReadonlyMap<number, Meant> = new Map([
@@ -92,8 +92,8 @@ const reasons: ReadonlyMap<number, Meant> = new Map([
   [4, badLogin],
   [5, notAuthorized],
   [0x80, { code: 'broker-not-authorized', phrase: 'refused, without a reason' }],
-  [0x81, { code: 'broker-unsuitable', phrase: 'a packet was malformed' }],
-  [0x82, { code: 'broker-unsuitable', phrase: 'the protocol was not kept' }],
+  [0x81, { code: 'broker-unsupported', phrase: 'a packet was malformed' }],
+  [0x82, { code: 'broker-unsupported', phrase: 'the protocol was not kept' }],
   [0x84, badVersion],
   [0x85, badClientId],
   [0x86, badLogin],
@@ -103,11 +103,11 @@ const reasons: ReadonlyMap<number, Meant> = new Map([
   [0x8a, { code: 'broker-not-authorized', phrase: 'this client is banned' }],
   [0x8b, { code: 'broker-unavailable', phrase: 'it is shutting down' }],
   [0x8c, { code: 'broker-not-authorized', phrase: 'it wants another way of authentication' }],
-  [0x8d, { code: 'broker-silent', phrase: 'it did not hear from us in time' }],
+  [0x8d, { code: 'broker-timeout', phrase: 'it did not hear from us in time' }],
   [0x8e, { code: 'broker-session-taken', phrase: 'another client connected with the same client id' }],
-  [0x8f, { code: 'broker-unsuitable', phrase: 'it does not accept this topic' }],
-  [0x90, { code: 'broker-unsuitable', phrase: 'it does not accept this topic' }],
-  [0x95, { code: 'broker-unsuitable', phrase: 'a packet was too large' }],
+  [0x8f, { code: 'broker-unsupported', phrase: 'it does not accept this topic' }],
+  [0x90, { code: 'broker-unsupported', phrase: 'it does not accept this topic' }],
+  [0x95, { code: 'broker-unsupported', phrase: 'a packet was too large' }],
   [0x96, { code: 'broker-unavailable', phrase: 'it wants fewer messages' }],
   [0x97, { code: 'broker-unavailable', phrase: 'a quota is used up' }],
   [0x98, { code: 'broker-unavailable', phrase: 'its operator ended the connection' }],

@@ -7,7 +7,7 @@ import type { Traffic } from '../../traffic.ts';
 import type { ConnectionEvents } from '../messages.ts';
 import type { MessagingSettings } from '../settings.ts';
 import { BrokerConnection } from './broker-connection.ts';
-import { ReconnectPauses } from './reconnect.ts';
+import { ReconnectBackoff } from './reconnect.ts';
 
 export interface BrokerDeps {
   readonly clock: Clock;
@@ -101,7 +101,7 @@ export class Broker implements AsyncDisposable {
 
   async #run(): Promise<void> {
     const { clock, random, log } = this.#deps;
-    const pauses = new ReconnectPauses(this.#settings, random);
+    const pauses = new ReconnectBackoff(this.#settings, random);
     while (!this.#life.signal.aborted) {
       const startedMs = clock.monotonicMs();
       const reason = await this.#connectOnce();

@@ -11,7 +11,7 @@ const LOST_GOOD_ONE = 6;
 /**
  * Computes the pauses before the broker is tried again, with full jitter, longer after each failure. It has no clock.
  */
-export class ReconnectPauses {
+export class ReconnectBackoff {
   readonly #settings: Pick<MessagingSettings, 'reconnect'>;
   readonly #random: () => number;
   #failures = 0;

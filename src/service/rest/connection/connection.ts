@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 
 import { Dialing } from '../../../system/dialing.ts';
-import { hostOf, occurrence, secured } from '../../../system/socket.ts';
+import { hostOf, waitForEvent, wrapInTls } from '../../../system/socket.ts';
 import type { Clock } from '../../../system/time/clock.ts';
 import { Deadline } from '../../../system/time/deadline.ts';
 import { readTlsFiles, TlsFilesError } from '../../../system/tls-files.ts';
@@ -96,7 +96,7 @@ export class Connector {
   async #passProxy(socket: Socket, proxy: URL, files: TlsMaterial, signal: AbortSignal): Promise<Socket> {
     const peer = proxyPeer(proxy);
     const { ca } = files;
-    const inner = proxy.protocol === 'https:' ? secured(socket, proxy, ca === undefined ? {} : { ca }) : socket;
+    const inner = proxy.protocol === 'https:' ? wrapInTls(socket, proxy, ca === undefined ? {} : { ca }) : socket;
     if (inner !== socket) await this.#established(inner, 'secureConnect', peer, signal);
     if (this.#service.protocol === 'http:') return inner;
     await this.#guarded(inner, openTunnel(inner, authorityOf(this.#service), proxy, signal), peer, signal);
@@ -105,7 +105,7 @@ export class Connector {
 
   async #secureService(socket: Socket, files: TlsMaterial, signal: AbortSignal): Promise<Socket> {
     const session = this.#session === undefined ? {} : { session: this.#session };
-    const tls = secured(socket, this.#service, { ...files, ...session, ALPNProtocols: ['http/1.1'] });
+    const tls = wrapInTls(socket, this.#service, { ...files, ...session, ALPNProtocols: ['http/1.1'] });
     tls.on('session', (renewed: Buffer) => {
       this.#session = renewed;
     });
@@ -114,7 +114,7 @@ export class Connector {
   }
 
   async #established(socket: Socket, event: string, peer: Peer, signal: AbortSignal): Promise<void> {
-    await this.#guarded(socket, occurrence(socket, event, signal), peer, signal);
+    await this.#guarded(socket, waitForEvent(socket, event, signal), peer, signal);
   }
 
   /** Runs one step of opening; destroys the socket if it fails. */
@@ -132,7 +132,7 @@ export class Connector {
 }
 
 function silent(peer: Peer, { answers }: Dialing): ServiceError {
-  const code = peer.kind === 'proxy' ? 'proxy-unreachable' : 'silent-connect';
+  const code = peer.kind === 'proxy' ? 'proxy-unreachable' : 'connect-timeout';
   return new ServiceError({ code, why: `${peer.name} did not let us connect within the deadline${answers}` });
 }
 

@@ -20,7 +20,8 @@ export interface Peer {
  */
 export function translateTransportError(error: unknown, peer: Peer, clock: Pick<Clock, 'nowMs'>): ServiceError {
   if (error instanceof ServiceError) return error;
-  if (error instanceof TlsFilesError) return new ServiceError({ code: 'tls-files', why: error.message, cause: error });
+  if (error instanceof TlsFilesError)
+    return new ServiceError({ code: 'tls-files-invalid', why: error.message, cause: error });
   const code = systemErrorCode(error) ?? nameOf(error);
   const answers = error instanceof ConnectFailure ? error.answers : '';
   const { code: ours, phrase } = tlsFailure(code, clock.nowMs()) ?? plainFailure(code);
@@ -42,7 +43,7 @@ const unreachableProxy: ReadonlySet<ServiceErrorCode> = new Set([
   'connection-reset',
   'connection-failed',
   'name-unresolved',
-  'silent-connect',
+  'connect-timeout',
 ]);
 
 /** The name of an error. undici's parser errors always have name and message, but a code only in some versions. */
@@ -68,7 +69,7 @@ const notHttp: Meant = { code: 'reply-malformed', phrase: 'does not answer in HT
 const reset: Meant = { code: 'connection-reset', phrase: 'cut the connection' };
 const unresolved: Meant = { code: 'name-unresolved', phrase: 'has a name that cannot be resolved' };
 const unroutable: Meant = { code: 'connection-failed', phrase: 'cannot be reached: there is no way to its network' };
-const silentConnect: Meant = { code: 'silent-connect', phrase: 'did not let us connect within the deadline' };
+const silentConnect: Meant = { code: 'connect-timeout', phrase: 'did not let us connect within the deadline' };
 
 const plain: ReadonlyMap<string, Meant> = new Map([
   ['ECONNREFUSED', { code: 'connection-refused', phrase: 'refused the connection' }],
@@ -84,8 +85,8 @@ const plain: ReadonlyMap<string, Meant> = new Map([
   ['ENETDOWN', unroutable],
   ['EADDRNOTAVAIL', unroutable],
   ['ETIMEDOUT', silentConnect],
-  ['UND_ERR_HEADERS_TIMEOUT', { code: 'silent-first-byte', phrase: 'did not begin to answer within the deadline' }],
-  ['UND_ERR_BODY_TIMEOUT', { code: 'silent-idle', phrase: 'fell silent in the middle of its answer' }],
+  ['UND_ERR_HEADERS_TIMEOUT', { code: 'first-byte-timeout', phrase: 'did not begin to answer within the deadline' }],
+  ['UND_ERR_BODY_TIMEOUT', { code: 'idle-timeout', phrase: 'fell silent in the middle of its answer' }],
   ['UND_ERR_RES_CONTENT_LENGTH_MISMATCH', { code: 'reply-truncated', phrase: 'sent another length than it announced' }],
   ['HPE_INVALID_EOF_STATE', { code: 'reply-truncated', phrase: 'closed the connection in the middle of its answer' }],
   ['UND_ERR_HEADERS_OVERFLOW', { code: 'reply-malformed', phrase: 'sent too many headers' }],

@@ -4,7 +4,7 @@ import { isDeepStrictEqual } from 'node:util';
 
 import { AgentError, describeError, systemErrorCode } from '../../../system/errors.ts';
 import { realSystem } from '../../device-identity.ts';
-import type { SystemView } from '../../device-identity.ts';
+import type { KernelPaths } from '../../device-identity.ts';
 import { coveringMount } from '../../mountinfo.ts';
 import type { Mount } from '../../mountinfo.ts';
 import { readMounts } from '../../mounts.ts';
@@ -20,14 +20,14 @@ const LIMITS = { timeoutMs: 10_000, maxOutputBytes: 64 * 1024 };
 
 export interface GrubReaderDeps {
   readonly run: RunProgram;
-  readonly system?: SystemView;
+  readonly system?: KernelPaths;
 }
 
 /**
  * Promise `grub-durable`: checks that GRUB reads what Linux writes to this file, by its file system and, if
  * `grub-fstest` is installed, by GRUB's own reader. Returns what was found, or throws.
  */
-export async function lookAsGrub(path: string, deps: GrubReaderDeps, signal: AbortSignal): Promise<string> {
+export async function readWithGrub(path: string, deps: GrubReaderDeps, signal: AbortSignal): Promise<string> {
   const { file, mount } = await mountOf(path, deps);
   if (mount === undefined) return 'the file system is not known';
   refuseUnfit(path, mount);

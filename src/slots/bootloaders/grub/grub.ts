@@ -8,13 +8,13 @@ import type { LoadedBootloader } from '../bootloader-kind.ts';
 import type { grubSettings } from '../bootloaders.ts';
 import { BootloaderError } from '../errors.ts';
 import type { BootloaderErrorCode } from '../errors.ts';
-import { notOnMedium, readFromMedium } from '../on-medium.ts';
+import { notPersistedError, readFromMedium } from '../on-medium.ts';
 import { formatOrder } from '../variables/boot-order.ts';
 import { formatTrialMark } from '../variables/trial-mark.ts';
 import { VariableEnvironment, VariableReader } from '../variables/variable-environment.ts';
 import type { OrderSpelling, Variables, VariableStore } from '../variables/variable-environment.ts';
 import { BLOCK_BYTES, changedSectors, parseBlock, SECTOR_BYTES, sectorOf, withVariables } from './grub-block.ts';
-import { compareWithGrub, lookAsGrub } from './grub-reader.ts';
+import { compareWithGrub, readWithGrub } from './grub-reader.ts';
 
 const GRUB_TITLE = 'GRUB environment';
 
@@ -127,7 +127,7 @@ export class GrubEnvironmentFile implements VariableStore {
     const block = await this.#block();
     if (this.#confirmed?.equals(block) === true) return;
     const onMedium = await this.#reading(() => readFromMedium(this.#path, BLOCK_BYTES, this.#fs));
-    if (onMedium !== undefined && !onMedium.equals(block)) throw notOnMedium(GRUB_TITLE, this.#path);
+    if (onMedium !== undefined && !onMedium.equals(block)) throw notPersistedError(GRUB_TITLE, this.#path);
     await compareWithGrub(this.#path, block, { run: this.#run }, signal);
     this.#confirmed = block;
   }
@@ -195,5 +195,5 @@ export const grub: LoadedBootloader<typeof grubSettings> = {
     const spelling = grubSpelling(attempts, names);
     return over(new VariableEnvironment({ title: GRUB_TITLE, store, spelling, attempts }));
   },
-  lookAt: async ({ environment }, deps, signal) => ({ detail: await lookAsGrub(environment, deps, signal) }),
+  lookAt: async ({ environment }, deps, signal) => ({ detail: await readWithGrub(environment, deps, signal) }),
 };

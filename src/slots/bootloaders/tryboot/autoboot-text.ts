@@ -61,7 +61,7 @@ export function withPartitions(text: string, partition: number, trialPartition: 
 }
 
 /** The last word of the agent in a slot that it left. The firmware takes its line for a comment. */
-export interface LastWord {
+export interface ExitReason {
   readonly slot: SlotName;
   /** The code of an error. */
   readonly code: string;
@@ -69,7 +69,7 @@ export interface LastWord {
 
 const LAST_WORD = /^#thing\.left=([AB]):([a-z][a-z0-9-]{0,39})\n/m;
 
-export function lastWordIn(text: string): LastWord | undefined {
+export function exitReasonIn(text: string): ExitReason | undefined {
   const [, slot, code] = LAST_WORD.exec(text) ?? [];
   return (slot === 'A' || slot === 'B') && code !== undefined ? { slot, code } : undefined;
 }
@@ -77,7 +77,7 @@ export function lastWordIn(text: string): LastWord | undefined {
 /**
  * The text with this last word; without it if it does not fit into `roomBytes`, since the file must not grow for it.
  */
-export function withLastWord(text: string, word: LastWord | undefined, roomBytes: number): string {
+export function withExitReason(text: string, word: ExitReason | undefined, roomBytes: number): string {
   const without = text.replace(LAST_WORD, '');
   if (word === undefined) return without;
   const said = `${without.trimEnd()}\n#thing.left=${word.slot}:${word.code}\n`;

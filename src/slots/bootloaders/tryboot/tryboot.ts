@@ -6,15 +6,15 @@ import { overwriteDurably, replaceFileDurably } from '../../../system/files/dura
 import type { DurableFs } from '../../../system/files/durable-file.ts';
 import type { SlotName } from '../../../update/ports.ts';
 import { otherSlot } from '../boot-environment.ts';
-import type { BootChange, BootEnvironment, SaidOfSlots } from '../boot-environment.ts';
+import type { BootChange, BootEnvironment, SlotBootStates } from '../boot-environment.ts';
 import { slotOfDeviceTree } from '../booted-slot.ts';
 import type { LoadedBootloader } from '../bootloader-kind.ts';
 import type { trybootSettings } from '../bootloaders.ts';
 import { BootloaderError } from '../errors.ts';
 import { mountOf, refuseReadOnly } from '../grub/grub-reader.ts';
-import { notOnMedium, readFromMedium } from '../on-medium.ts';
-import { lastWordIn, MAX_AUTOBOOT_BYTES, parseAutoboot, withLastWord, withPartitions } from './autoboot-text.ts';
-import type { LastWord } from './autoboot-text.ts';
+import { notPersistedError, readFromMedium } from '../on-medium.ts';
+import { exitReasonIn, MAX_AUTOBOOT_BYTES, parseAutoboot, withExitReason, withPartitions } from './autoboot-text.ts';
+import type { ExitReason } from './autoboot-text.ts';
 
 /** The content of autoboot.txt in terms of slots. */
 export interface TrybootState {
@@ -25,7 +25,7 @@ export interface TrybootState {
   readonly tried: SlotName;
   /** Whether a trial chooses a partition (`tryboot_a_b=1`). */
   readonly partitionsAreTried: boolean;
-  readonly lastWord: LastWord | undefined;
+  readonly lastWord: ExitReason | undefined;
 }
 
 export interface AutobootFileDeps {
@@ -57,11 +57,11 @@ export class AutobootFile implements BootEnvironment<TrybootState> {
     const text = await this.#text();
     const { partition, trialPartition, partitionsAreTried, unknownFilter } = parseAutoboot(text);
     if (unknownFilter !== undefined) throw this.#invalid(`names a partition under [${unknownFilter}]`);
-    const lastWord = lastWordIn(text);
+    const lastWord = exitReasonIn(text);
     return { text, standing: this.#slot(partition), tried: this.#slot(trialPartition), partitionsAreTried, lastWord };
   }
 
-  inspect({ standing, tried, lastWord }: TrybootState): SaidOfSlots {
+  inspect({ standing, tried, lastWord }: TrybootState): SlotBootStates {
     const describe = (slot: SlotName) => {
       if (slot === standing) return { bootable: true, detail: 'boots by itself' };
       if (slot === tried) return { bootable: true, detail: 'boots once when tried' };
@@ -75,7 +75,7 @@ export class AutobootFile implements BootEnvironment<TrybootState> {
   }
 
   /** A slot that boots only when tried is no fallback, since it may be the one on trial. */
-  canSpare(state: TrybootState, { slot }: BootChange): boolean {
+  canDisableSlot(state: TrybootState, { slot }: BootChange): boolean {
     return state.standing === otherSlot(slot);
   }
 
@@ -88,7 +88,7 @@ export class AutobootFile implements BootEnvironment<TrybootState> {
     const { standing, tried } = changed(state, change);
     const { partitions } = this.#deps;
     const text = withPartitions(state.text, partitions[standing], partitions[tried]);
-    await this.#write(state.text, withLastWord(text, changedWord(state, change), Buffer.byteLength(state.text)));
+    await this.#write(state.text, withExitReason(text, changedWord(state, change), Buffer.byteLength(state.text)));
     return undefined;
   }
 
@@ -98,7 +98,7 @@ export class AutobootFile implements BootEnvironment<TrybootState> {
   }
 
   /** Changes the last byte of the padding from line end to blank, or back. */
-  async canary(signal: AbortSignal): Promise<void> {
+  async testWrite(signal: AbortSignal): Promise<void> {
     const { text } = await this.read(signal);
     const padded = /\n[\n ]$/.test(text);
     const other = text.endsWith(' ') ? '\n' : ' ';
@@ -119,7 +119,7 @@ export class AutobootFile implements BootEnvironment<TrybootState> {
     const { fs, path } = this.#deps;
     const text = await this.#text();
     const onMedium = await this.#reading(() => readFromMedium(path, MAX_AUTOBOOT_BYTES, fs));
-    if (onMedium !== undefined && onMedium.toString() !== text) throw notOnMedium(this.title, path);
+    if (onMedium !== undefined && onMedium.toString() !== text) throw notPersistedError(this.title, path);
   }
 
   async #write(before: string, wanted: string): Promise<void> {
@@ -189,7 +189,7 @@ function changed(state: TrybootState, { kind, slot }: BootChange): { standing: S
   }
 }
 
-function changedWord({ lastWord: before }: TrybootState, { kind, slot, lastWord }: BootChange): LastWord | undefined {
+function changedWord({ lastWord: before }: TrybootState, { kind, slot, lastWord }: BootChange): ExitReason | undefined {
   if (kind === 'mark-unbootable' && lastWord !== undefined) return { slot, code: lastWord };
   return before?.slot === slot ? undefined : before;
 }

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 
 import type { SlotName } from '../../../update/ports.ts';
 import { otherSlot, slotNamed } from '../boot-environment.ts';
-import type { BootChange, BootNames, SaidOfSlots } from '../boot-environment.ts';
+import type { BootChange, BootNames, SlotBootStates } from '../boot-environment.ts';
 import { changeTrialMark } from './trial-mark.ts';
 import type { TrialMark } from './trial-mark.ts';
 
@@ -83,7 +83,7 @@ export function isOnTrial({ order, attemptsLeft, trial }: BootOrder, booted: Slo
   return attempts > 1 && order[0] === booted && attemptsLeft[booted] === 0 && attemptsLeft[other] > 0;
 }
 
-export function inspectOrder(state: BootOrder): SaidOfSlots {
+export function inspectOrder(state: BootOrder): SlotBootStates {
   const { order, attemptsLeft, trial } = state;
   const [first = 'A'] = order;
   const primary = order.find((slot) => attemptsLeft[slot] > 0) ?? first;

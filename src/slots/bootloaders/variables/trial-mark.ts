@@ -15,7 +15,7 @@ const NONE = 'none';
 const LAST_WORD = /^[a-z][a-z0-9-]{0,39}$/;
 
 /** Whether a text is the code of an error and short enough for every boot environment. */
-export function isLastWord(text: string): boolean {
+export function isExitReason(text: string): boolean {
   return LAST_WORD.test(text);
 }
 
@@ -27,7 +27,7 @@ export function parseTrialMark(text: string, names: BootNames): TrialMark | unde
   const colon = text.lastIndexOf(':');
   const slot = slotNamed(text.slice(0, colon), names);
   const lastWord = text.slice(colon + 1);
-  return slot !== undefined && isLastWord(lastWord) ? { kind: 'left', slot, lastWord } : undefined;
+  return slot !== undefined && isExitReason(lastWord) ? { kind: 'left', slot, lastWord } : undefined;
 }
 
 export function formatTrialMark(mark: TrialMark, names: BootNames): string {

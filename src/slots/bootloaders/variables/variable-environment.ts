@@ -1,6 +1,6 @@
 import type { SlotName } from '../../../update/ports.ts';
 import { uninterrupted } from '../boot-environment.ts';
-import type { BootChange, BootEnvironment, BootNames, SaidOfSlots } from '../boot-environment.ts';
+import type { BootChange, BootEnvironment, BootNames, SlotBootStates } from '../boot-environment.ts';
 import { BootloaderError } from '../errors.ts';
 import { canSpareInOrder, changeOrder, inspectOrder, isOnTrial, parseOrder, sameOrder } from './boot-order.ts';
 import type { BootOrder } from './boot-order.ts';
@@ -56,7 +56,7 @@ export class VariableEnvironment implements BootEnvironment<BootOrder> {
     return this.#spelling.parse(await this.#store.read(signal));
   }
 
-  inspect(state: BootOrder): SaidOfSlots {
+  inspect(state: BootOrder): SlotBootStates {
     return inspectOrder(state);
   }
 
@@ -64,7 +64,7 @@ export class VariableEnvironment implements BootEnvironment<BootOrder> {
     return isOnTrial(state, booted, this.#attempts);
   }
 
-  canSpare(state: BootOrder, { slot }: BootChange): boolean {
+  canDisableSlot(state: BootOrder, { slot }: BootChange): boolean {
     return canSpareInOrder(state, slot);
   }
 
@@ -79,7 +79,7 @@ export class VariableEnvironment implements BootEnvironment<BootOrder> {
     return sameOrder(changeOrder(state, change, this.#attempts), state);
   }
 
-  async canary(signal: AbortSignal): Promise<void> {
+  async testWrite(signal: AbortSignal): Promise<void> {
     const value = (await this.#store.read(signal)).get(CANARY) === '1' ? '2' : '1';
     await this.#store.set(new Map([[CANARY, value]]), signal);
     await this.#store.confirm(uninterrupted);

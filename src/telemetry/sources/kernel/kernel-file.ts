@@ -1,7 +1,7 @@
 import { readdir } from 'node:fs/promises';
 
 import { AgentError, describeError } from '../../../system/errors.ts';
-import { readOutsideFile } from '../../../system/files/outside-file.ts';
+import { readUntrustedFile } from '../../../system/files/untrusted-file.ts';
 import { sourceFailed } from '../source.ts';
 
 const MAX_BYTES = 64 * 1024;
@@ -10,7 +10,7 @@ const MAX_BYTES = 64 * 1024;
 export async function readKernelFile(path: string, signal: AbortSignal): Promise<string> {
   signal.throwIfAborted();
   try {
-    return (await readOutsideFile(path, { maxBytes: MAX_BYTES, longer: 'cut' }, signal)).toString('utf8');
+    return (await readUntrustedFile(path, { maxBytes: MAX_BYTES, longer: 'cut' }, signal)).toString('utf8');
   } catch (error) {
     signal.throwIfAborted();
     throw sourceFailed(path, describeError(error), error);

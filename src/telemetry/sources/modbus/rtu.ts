@@ -1,6 +1,6 @@
+import { SerialQueue } from '../../../system/serial-queue.ts';
 import type { Clock } from '../../../system/time/clock.ts';
 import { Deadline } from '../../../system/time/deadline.ts';
-import { Turns } from '../../../system/turns.ts';
 import { TelemetryError } from '../../errors.ts';
 import type { OpenSerialLine, SerialLine } from '../../ports.ts';
 import { sourceFailed } from '../source.ts';
@@ -45,8 +45,8 @@ export class RtuLine {
   isEchoing = false;
   readonly #openLine: OpenSerialLine;
   readonly #clock: Monotonic;
-  readonly #turns = new Turns(1);
-  readonly #units = new Map<number, Turns>();
+  readonly #turns = new SerialQueue(1);
+  readonly #units = new Map<number, SerialQueue>();
   /** The units that owe an answer, each to one request. */
   readonly #owing = new Map<number, Owed>();
 
@@ -58,7 +58,7 @@ export class RtuLine {
   /** Returns the PDU of the answer. Throws AgentError. */
   async ask(request: RtuRequest, signal: AbortSignal): Promise<Uint8Array> {
     const { unit } = request;
-    const turns = this.#units.get(unit) ?? new Turns(1);
+    const turns = this.#units.get(unit) ?? new SerialQueue(1);
     this.#units.set(unit, turns);
     const inTurn = async (): Promise<Uint8Array> => {
       try {
@@ -137,7 +137,7 @@ export async function askByRtu(
   const leftMs = (): number => Math.max(0, endMs - clock.monotonicMs());
   let before: Uint8Array = new Uint8Array();
   for (let isSilent = false; !isSilent && leftMs() > 0;) {
-    const bytes = await line.read(silenceMs(baud), signal);
+    const bytes = await line.read(idleTimeoutMs(baud), signal);
     before = joined(before, bytes);
     isSilent = bytes.byteLength === 0;
   }
@@ -147,7 +147,7 @@ export async function askByRtu(
   for (;;) {
     const heard = hear(bytes, unit, pdu);
     const isDamaged = heard.rest.byteLength >= SHORTEST_FRAME_BYTES;
-    const waitMs = isDamaged ? Math.min(leftMs(), Math.max(PAUSE_MS, silenceMs(baud))) : leftMs();
+    const waitMs = isDamaged ? Math.min(leftMs(), Math.max(PAUSE_MS, idleTimeoutMs(baud))) : leftMs();
     const isOver = heard.answer !== undefined || bytes.byteLength === MAX_HEARD_BYTES;
     const more = isOver ? new Uint8Array() : await line.read(waitMs, signal);
     if (more.byteLength === 0) return { ...heard, others: [...others, ...heard.others] };
@@ -156,7 +156,7 @@ export async function askByRtu(
 }
 
 /** Modbus over Serial Line V1.02, 2.5.1.1: 3.5 characters, and 1.75 ms above 19,200 bit/s. */
-function silenceMs(baud: number): number {
+function idleTimeoutMs(baud: number): number {
   return Math.ceil(baud > 19_200 ? 1.75 : (3.5 * 11_000) / baud);
 }
 

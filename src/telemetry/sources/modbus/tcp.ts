@@ -2,9 +2,9 @@ import type { Socket } from 'node:net';
 
 import { Dialing } from '../../../system/dialing.ts';
 import { AgentError, describeError } from '../../../system/errors.ts';
+import { SerialQueue } from '../../../system/serial-queue.ts';
 import type { Clock } from '../../../system/time/clock.ts';
 import { Deadline } from '../../../system/time/deadline.ts';
-import { Turns } from '../../../system/turns.ts';
 import { TelemetryError } from '../../errors.ts';
 import { sourceFailed } from '../source.ts';
 import { tcpFrame, tcpFrameLength, tcpPdu } from './modbus-codec.ts';
@@ -29,7 +29,7 @@ export class TcpDevice implements Disposable {
   readonly #host: string;
   readonly #port: number;
   readonly #clock: Pick<Clock, 'sleep'>;
-  readonly #turns = new Turns(1);
+  readonly #turns = new SerialQueue(1);
   /** While a connection is being opened. */
   #dialing: Dialing | undefined;
   #socket: Socket | undefined;

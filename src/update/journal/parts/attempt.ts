@@ -21,7 +21,7 @@ export const attempt = z.object({
   /** A person wants to reboot by hand. */
   rebootByHand: z.boolean().optional(),
   /** A person asked for what the service names. */
-  byPerson: z.boolean().optional(),
+  manual: z.boolean().optional(),
   figures: figures.optional(),
   /** Why the release is below the floor, if root allowed that. */
   downgrade: z.string().optional(),

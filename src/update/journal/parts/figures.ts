@@ -6,9 +6,9 @@ export const figures = z.object({
   fetchedBytes: z.number().optional(),
   writtenBytes: z.number().optional(),
   /** Bytes that were already there, and were not written again. */
-  savedBytes: z.number().optional(),
+  reusedBytes: z.number().optional(),
   /** Bytes that deltas took from the running slot instead of fetching them. */
-  fromBaseBytes: z.number().optional(),
+  deltaBaseBytes: z.number().optional(),
 });
 
 export type Figures = z.infer<typeof figures>;

@@ -9,12 +9,12 @@ const knownOutcome = z.object({
   reason: z.string(),
   at: z.string(),
   /** So many earlier attempts ended the same way, and are not reported separately. */
-  repeats: z.number().optional(),
+  count: z.number().optional(),
   /** So many earlier ends were dropped, because the service was away for too long. */
   dropped: z.number().optional(),
   by: z.enum(['service', 'file', 'rollback']).optional(),
   /** The number of the list of keys and revocations that took effect. */
-  list: z.number().optional(),
+  trustList: z.number().optional(),
 });
 
 export const outcome: z.ZodType<z.infer<typeof knownOutcome>> = knownOutcome.loose();

@@ -12,4 +12,4 @@ export const owedHook = z.object({
   reason: z.string().optional(),
 });
 
-export type OwedHook = z.infer<typeof owedHook>;
+export type PendingHook = z.infer<typeof owedHook>;

@@ -10,10 +10,10 @@ export const standstill = z.object({
   reason: z.string().optional(),
 });
 
-export type Standstill = z.infer<typeof standstill>;
+export type ManualHold = z.infer<typeof standstill>;
 
 /** The hold; undefined: it has ended. Without a clock it does not end by itself. */
-export function standsStill(held: Standstill | undefined, nowMs: number): Standstill | undefined {
+export function activeHold(held: ManualHold | undefined, nowMs: number): ManualHold | undefined {
   if (held?.until === undefined) return held;
   return isPlausible(nowMs) && nowMs >= Date.parse(held.until) ? undefined : held;
 }

@@ -1,12 +1,12 @@
 import assert from 'node:assert';
 
-import { withQuarantined } from '../../choice/holds/quarantine.ts';
-import { countFailure } from '../../choice/holds/tries.ts';
+import { withQuarantined } from '../../policy/holds/quarantine.ts';
+import { countFailure } from '../../policy/holds/retry-backoff.ts';
 import type { SlotName } from '../../ports.ts';
-import { CALLED_OFF, isHeldBack, isUnclear, staysFallback } from '../../trial/blame.ts';
+import { CANCELLED_BEFORE_BOOT, countsAgainstRelease, isAmbiguous, keepsFallback } from '../../trial/failure-cause.ts';
 import type { EventOf } from '../events.ts';
-import type { OwedHook } from '../parts/owed-hook.ts';
-import { withUnfit } from '../parts/unfit-deltas.ts';
+import type { PendingHook } from '../parts/owed-hook.ts';
+import { withUnfit } from '../parts/rejected-deltas.ts';
 import { hasSlotPayload } from '../state.ts';
 import type { Attempt, Quarantined, UpdateState } from '../state.ts';
 import { inPhase } from './in-phase.ts';
@@ -17,14 +17,14 @@ export function isCounted({ by }: Attempt): boolean {
   return by === 'service';
 }
 
-export function owed(
-  hook: OwedHook['hook'],
+export function withPendingHook(
+  hook: PendingHook['hook'],
   { attempt: { id, by, version }, slot }: { readonly attempt: Attempt; readonly slot: SlotName },
-): OwedHook {
+): PendingHook {
   return { hook, attempt: id, by, version, slot };
 }
 
-export function failedTries(state: UpdateState, attempt: Attempt, at: string, counts: boolean): UpdateState['tries'] {
+export function withFailedTry(state: UpdateState, attempt: Attempt, at: string, counts: boolean): UpdateState['tries'] {
   return isCounted(attempt) ? countFailure(state.tries, at, counts) : state.tries;
 }
 
@@ -41,20 +41,20 @@ function callOff(state: UpdateState, { code, reason, at }: EventOf<'rolled-back'
   return withOutcomes({ ...next, previous: undefined, cancelled }, [outcome], attempt.by);
 }
 
-export function callOffOrRollBack(state: UpdateState, event: EventOf<'rolled-back'>): UpdateState {
-  if (event.code === CALLED_OFF.code) return callOff(state, event);
+export function cancelOrRollBack(state: UpdateState, event: EventOf<'rolled-back'>): UpdateState {
+  if (event.code === CANCELLED_BEFORE_BOOT.code) return callOff(state, event);
   const { attempt, firmware, slot } = inPhase(state, 'rolling-back');
   const { code, reason, at, fault, owesHook } = event;
   const entry: Quarantined = { digest: firmware.digest, version: attempt.version, code, reason, at };
-  const isKept = !hasSlotPayload(firmware) || staysFallback(attempt, fault);
+  const isKept = !hasSlotPayload(firmware) || keepsFallback(attempt, fault);
   const next: UpdateState = {
     ...state,
     phase: { kind: 'idle' },
-    owedHook: owesHook === true ? { ...owed('after_rollback', { attempt, slot }), code, reason } : undefined,
+    owedHook: owesHook === true ? { ...withPendingHook('after_rollback', { attempt, slot }), code, reason } : undefined,
     previous: isKept ? state.previous : undefined,
-    tries: failedTries(state, attempt, at, fault !== 'world' || isUnclear(code)),
+    tries: withFailedTry(state, attempt, at, fault !== 'world' || isAmbiguous(code)),
   };
-  return withOutcomes(isHeldBack(attempt, fault) ? withQuarantined(next, entry) : next, [
+  return withOutcomes(countsAgainstRelease(attempt, fault) ? withQuarantined(next, entry) : next, [
     { attempt: attempt.id, version: attempt.version.name, outcome: 'rolled-back', code, reason, at },
   ]);
 }
@@ -64,9 +64,9 @@ export function fail(state: UpdateState, { at, failure }: EventOf<'failed'>): Up
   assert('attempt' in phase && phase.kind !== 'rolling-back', `no attempt can fail in phase ${phase.kind}`);
   const { version, id, by } = phase.attempt;
   const { outcome, code, reason, curable } = failure;
-  const tries = failedTries(state, phase.attempt, at, curable !== true);
+  const tries = withFailedTry(state, phase.attempt, at, curable !== true);
   const ended = { attempt: id, version: version.name, outcome, code, reason, at };
-  const unfitId = code === 'delta-base' && isCounted(phase.attempt) ? version.id : undefined;
+  const unfitId = code === 'delta-base-mismatch' && isCounted(phase.attempt) ? version.id : undefined;
   const unfit = unfitId === undefined ? state.unfit : withUnfit(state.unfit, unfitId);
   return withOutcomes({ ...state, phase: { kind: 'idle' }, tries, unfit }, [ended], by);
 }
@@ -90,5 +90,5 @@ export function recover(state: UpdateState, { at }: EventOf<'recovered'>): Updat
   const reason = 'the journal of this attempt cannot be understood: it is damaged, or of a newer agent';
   const { id: attempt, version, by } = interrupted;
   const outcome = { attempt, version: version.name, outcome: 'failed', code: 'interrupted', reason, at } as const;
-  return withOutcomes({ ...next, tries: failedTries(state, interrupted, at, true) }, [outcome], by);
+  return withOutcomes({ ...next, tries: withFailedTry(state, interrupted, at, true) }, [outcome], by);
 }

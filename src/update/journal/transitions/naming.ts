@@ -32,7 +32,7 @@ export function overriddenBy({ named, installed }: UpdateState): Pick<Installed,
   return named === undefined && overrides === undefined ? { byHand: true } : { overrides };
 }
 
-export function nameVersion(state: UpdateState, { versionId }: EventOf<'named'>): UpdateState {
+export function nameVersion(state: UpdateState, { versionId }: EventOf<'offer-changed'>): UpdateState {
   const { installed } = state;
   const isUnknown = installed?.byHand === true;
   const known = isUnknown ? { ...installed, byHand: undefined, overrides: versionId } : installed;

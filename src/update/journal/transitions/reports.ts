@@ -37,12 +37,12 @@ function isAlike(one: Outcome, other: Outcome): boolean {
   return one.version === other.version && one.outcome === other.outcome && one.code === other.code;
 }
 
-function repeating(outcome: Outcome, { repeats = 0, dropped = 0 }: Outcome): Outcome {
-  return { ...outcome, repeats: repeats + 1, ...(dropped > 0 && { dropped }) };
+function repeating(outcome: Outcome, { count = 0, dropped = 0 }: Outcome): Outcome {
+  return { ...outcome, count: count + 1, ...(dropped > 0 && { dropped }) };
 }
 
 function standingIn(outcome: Outcome, leaving: Outcome | undefined): Outcome {
-  return { ...outcome, dropped: 1 + (leaving?.repeats ?? 0) + (leaving?.dropped ?? 0) };
+  return { ...outcome, dropped: 1 + (leaving?.count ?? 0) + (leaving?.dropped ?? 0) };
 }
 
 /** The number of attempts of whose end the service will learn no more. */
@@ -50,12 +50,12 @@ export function countDropped(reports: readonly Outcome[]): number {
   return reports.reduce((sum, { dropped = 0 }) => sum + dropped, 0);
 }
 
-export function howInstalled({ downgrade }: Attempt): string {
+export function installReason({ downgrade }: Attempt): string {
   return downgrade === undefined ? 'installed' : `installed, as root said, although it ${downgrade}`;
 }
 
 /** The reason of a successful rollback. */
-export function wentBack({ unverified }: Attempt): string {
+export function rollbackReason({ unverified }: Attempt): string {
   const reason = 'went back to what was installed before';
   return unverified === undefined ? reason : `${reason}, which was not verified again: ${unverified.join(', ')}`;
 }

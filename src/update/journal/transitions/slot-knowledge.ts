@@ -20,7 +20,7 @@ export function rememberPartitions(
   return { ...slots, [slot]: { ...known, records: { ...known.records, ...records } } };
 }
 
-export function rememberSeen(slots: SlotsKnowledge, slot: SlotName, at: string): SlotsKnowledge {
+export function recordBootable(slots: SlotsKnowledge, slot: SlotName, at: string): SlotsKnowledge {
   return { ...slots, [slot]: { ...slots[slot], seen: { at } } };
 }
 

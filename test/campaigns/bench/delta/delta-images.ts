@@ -3,8 +3,8 @@ import { existsSync } from 'node:fs';
 import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import { codenameOfThisMachine, keptFolder, packageSources } from '../../../stand-ins/machine/booting/debian.ts';
-import { tool } from '../../../stand-ins/machine/tool.ts';
+import { codenameOfThisMachine, keptFolder, packageSources } from '../../../fakes/machine/booting/debian.ts';
+import { tool } from '../../../fakes/machine/tool.ts';
 
 /** What a gateway with a shell, a network and some services has; no kernel, which is the same in all of them. */
 const packages =

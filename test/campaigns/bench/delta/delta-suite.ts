@@ -2,10 +2,10 @@ import { createHash } from 'node:crypto';
 import { readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import { makeKeyPair } from '../../../rooms/firmware/artifact/keys.ts';
-import type { KeyPair } from '../../../rooms/firmware/artifact/keys.ts';
-import { FileGateway } from '../../../stand-ins/machine/file-gateway.ts';
-import { tool } from '../../../stand-ins/machine/tool.ts';
+import { FileGateway } from '../../../fakes/machine/file-gateway.ts';
+import { tool } from '../../../fakes/machine/tool.ts';
+import { makeKeyPair } from '../../../unit-and-integration/firmware/artifact/keys.ts';
+import type { KeyPair } from '../../../unit-and-integration/firmware/artifact/keys.ts';
 import type { BenchContext } from '../context.ts';
 import { measurementsOf } from '../figures.ts';
 import type { Figure, SuiteResult } from '../figures.ts';

@@ -8,7 +8,7 @@ import type { Interface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import { promisify } from 'node:util';
 
-import { FileGateway } from '../../../stand-ins/machine/file-gateway.ts';
+import { FileGateway } from '../../../fakes/machine/file-gateway.ts';
 import { agentEnvironment } from '../bench-agent.ts';
 import type { BenchContext } from '../context.ts';
 import { writeText } from '../firmware-files.ts';
@@ -46,7 +46,7 @@ export class IdleGateway implements AsyncDisposable {
     this.#gateway = gateway;
     this.#env = env;
     this.#notifySocket = join(gateway.directory, 'notify');
-    const script = join(import.meta.dirname, '../../../rooms/system/processes/notify-socket.pl');
+    const script = join(import.meta.dirname, '../../../unit-and-integration/system/processes/notify-socket.pl');
     this.#receiver = spawn('perl', [script, this.#notifySocket], { stdio: ['ignore', 'pipe', 'inherit'] });
     this.#messages = createInterface({ input: this.#receiver.stdout as Readable });
   }

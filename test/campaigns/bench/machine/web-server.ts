@@ -4,8 +4,8 @@ import { once } from 'node:events';
 import { chmod, mkdtemp, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import { freePort } from '../../../stand-ins/machine/free-port.ts';
-import { nginxListens } from '../../../stand-ins/machine/nginx.ts';
+import { freePort } from '../../../fakes/machine/free-port.ts';
+import { nginxListens } from '../../../fakes/machine/nginx.ts';
 
 export interface WebServerOptions {
   readonly folder: string;

@@ -9,7 +9,7 @@ import { stk500v2 } from '../../../../src/mcu/protocols/stk500v2.ts';
 import { silentLog } from '../../../../src/system/log/log.ts';
 import { runProgram } from '../../../../src/system/processes/child-process.ts';
 import { systemClock } from '../../../../src/system/time/clock.ts';
-import { SimulatedAvr } from '../../../stand-ins/boards/avr/simulated-avr.ts';
+import { SimulatedAvr } from '../../../fakes/boards/avr/simulated-avr.ts';
 
 /** One flash of the whole image, of another one, and what goes wrong meanwhile. */
 export interface BoardRun {

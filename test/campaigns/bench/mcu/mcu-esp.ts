@@ -11,10 +11,10 @@ import { openSerialLine } from '../../../../src/serial/serial-line.ts';
 import { silentLog } from '../../../../src/system/log/log.ts';
 import { runProgram } from '../../../../src/system/processes/child-process.ts';
 import { systemClock } from '../../../../src/system/time/clock.ts';
-import { EspModel } from '../../../stand-ins/boards/models/esp-model.ts';
-import { espTraits } from '../../../stand-ins/boards/models/esp-traits.ts';
-import { EmulatedPort } from '../../../stand-ins/boards/serial/emulated-port.ts';
-import { withBothLines } from '../../../stand-ins/boards/serial/modem-lines.ts';
+import { EspModel } from '../../../fakes/boards/models/esp-model.ts';
+import { espTraits } from '../../../fakes/boards/models/esp-traits.ts';
+import { EmulatedPort } from '../../../fakes/boards/serial/emulated-port.ts';
+import { withBothLines } from '../../../fakes/boards/serial/modem-lines.ts';
 import { contentsBefore } from './mcu-avr.ts';
 import type { BoardRun } from './mcu-avr.ts';
 import { toolSeconds } from './mcu-tool.ts';
@@ -39,7 +39,7 @@ const frameBytes = 2 + 24 + 14;
 /** Of the model: a block of 64 KiB is erased, a page of 256 bytes is programmed, a byte is digested. */
 const [eraseMs, programMs, digestMs] = [150, 0.4, 500 / (1024 * 1024)];
 const longestMs = 300_000;
-const stranger = join(import.meta.dirname, '../../../stand-ins/boards/serial/esptool-js.ts');
+const stranger = join(import.meta.dirname, '../../../fakes/boards/serial/esptool-js.ts');
 
 /** As firmware does, it deflates to a little more than half. */
 export function espContents(sizeBytes: number): Buffer {

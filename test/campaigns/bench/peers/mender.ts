@@ -3,7 +3,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 
-import type { KeyPair } from '../../../rooms/firmware/artifact/keys.ts';
+import type { KeyPair } from '../../../unit-and-integration/firmware/artifact/keys.ts';
 import type { ImageFile } from '../firmware-files.ts';
 import { shell } from '../measure.ts';
 import type { Command } from '../measure.ts';

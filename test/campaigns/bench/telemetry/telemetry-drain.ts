@@ -7,7 +7,7 @@ import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 
-import { FileGateway } from '../../../stand-ins/machine/file-gateway.ts';
+import { FileGateway } from '../../../fakes/machine/file-gateway.ts';
 import { agentEnvironment } from '../bench-agent.ts';
 import type { BenchContext } from '../context.ts';
 import { writeText } from '../firmware-files.ts';
@@ -62,7 +62,7 @@ export async function drainByDaemon(
     return Object.assign(daemon, { pid: daemon.pid ?? NaN });
   };
   const waiting = async (): Promise<number> => {
-    const { stdout } = await run(program, ['--config', gateway.configFile, 'spool', 'status', '--json'], { env });
+    const { stdout } = await run(program, ['--config', gateway.configFile, 'queue', 'status', '--json'], { env });
     const { spool: figures } = JSON.parse(stdout) as { spool: { pointsOnDisk: number; pointsInMemory: number } };
     return figures.pointsOnDisk + figures.pointsInMemory;
   };

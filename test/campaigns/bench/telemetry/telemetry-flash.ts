@@ -3,8 +3,8 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 
-import type { Spool } from '../../../../src/telemetry/spool/spool.ts';
-import { SpoolRig, noEvents, points } from '../../../rooms/telemetry/spool/spool-rig.ts';
+import type { DatapointQueue } from '../../../../src/telemetry/queue/spool.ts';
+import { SpoolRig, noEvents, points } from '../../../unit-and-integration/telemetry/queue/spool-rig.ts';
 
 const GROUPS_PER_DAY = 8_640;
 const SECTOR_BYTES = 512;
@@ -48,7 +48,7 @@ function bytesWritten(mount: string): number {
   return Number(readFileSync(`/sys/block/${device}/stat`, 'utf8').trim().split(/\s+/)[6]) * SECTOR_BYTES;
 }
 
-function acceptAll(spool: Spool): void {
+function acceptAll(spool: DatapointQueue): void {
   for (let batch = spool.takeLive(500, noEvents); batch !== undefined; batch = spool.takeLive(500, noEvents)) {
     spool.accepted(batch, batch.points.length);
     spool.release(batch);

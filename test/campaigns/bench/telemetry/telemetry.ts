@@ -7,8 +7,8 @@ import { ServiceSession } from '../../../../src/service/session.ts';
 import { silentLog } from '../../../../src/system/log/log.ts';
 import { systemClock } from '../../../../src/system/time/clock.ts';
 import { Delivery } from '../../../../src/telemetry/delivery/delivery.ts';
-import { restSettings } from '../../../rooms/service/rest/rest-rig.ts';
-import { SpoolRig, points } from '../../../rooms/telemetry/spool/spool-rig.ts';
+import { restSettings } from '../../../unit-and-integration/service/rest/rest-rig.ts';
+import { SpoolRig, points } from '../../../unit-and-integration/telemetry/queue/spool-rig.ts';
 import type { BenchContext } from '../context.ts';
 import type { Figure, SuiteResult } from '../figures.ts';
 import { writeRandomImage, writeText } from '../firmware-files.ts';
@@ -20,7 +20,7 @@ import { writtenPerDay } from './telemetry-flash.ts';
 const forever = new AbortController().signal;
 
 /** Nothing is written while it is measured how fast points go through. */
-const inMemory = { groupMs: 3_600_000, groupPoints: 1e9, maxMemoryPoints: 1e9, maxMemoryBytes: 1e12 };
+const inMemory = { writeIntervalMs: 3_600_000, writePoints: 1e9, maxMemoryPoints: 1e9, maxMemoryBytes: 1e12 };
 
 /** Issue 5: points from push to 204, what flash is spent on, and a spool that is full. Wants root for the loop device. */
 export async function telemetrySuite(context: BenchContext): Promise<SuiteResult> {
@@ -113,7 +113,7 @@ function flashFigures({ quick, tell }: BenchContext): readonly Figure[] {
 
 async function fullSpool(context: BenchContext, count: number): Promise<readonly Figure[]> {
   context.tell(`a spool of ${count} points`);
-  using rig = new SpoolRig({ ...inMemory, groupMs: 1e9 });
+  using rig = new SpoolRig({ ...inMemory, writeIntervalMs: 1e9 });
   for (let pushed = 0; pushed < count; pushed += 10_000) {
     rig.spool.push(points(10_000, `event-${(pushed / 10_000) % 5}`));
     rig.spool.flush();

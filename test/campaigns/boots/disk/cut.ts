@@ -1,4 +1,4 @@
-import { seededRandom } from '../../../stand-ins/machine/power.ts';
+import { seededRandom } from '../../../fakes/machine/power.ts';
 import type { Recording } from './recording.ts';
 import { SECTOR } from './write-log.ts';
 import type { DiskEvent } from './write-log.ts';

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 
-import { SimulatedAvr } from '../../../stand-ins/boards/avr/simulated-avr.ts';
-import type { AvrOptions } from '../../../stand-ins/boards/avr/simulated-avr.ts';
+import { SimulatedAvr } from '../../../fakes/boards/avr/simulated-avr.ts';
+import type { AvrOptions } from '../../../fakes/boards/avr/simulated-avr.ts';
 import type { Recording } from '../disk/recording.ts';
 
 /** A program has less. */

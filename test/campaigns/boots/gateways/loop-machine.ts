@@ -8,11 +8,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 
-import { GatewayMachine } from '../../../stand-ins/machine/booting/gateway-machine.ts';
-import type { PowerCycle, RunningMachine } from '../../../stand-ins/machine/booting/gateway-machine.ts';
-import { agentProgram } from '../../../stand-ins/machine/built-agent.ts';
-import { gatewayConfig } from '../../../stand-ins/machine/gateway-config.ts';
-import { tool } from '../../../stand-ins/machine/tool.ts';
+import { GatewayMachine } from '../../../fakes/machine/booting/gateway-machine.ts';
+import type { PowerCycle, RunningMachine } from '../../../fakes/machine/booting/gateway-machine.ts';
+import { agentProgram } from '../../../fakes/machine/built-agent.ts';
+import { gatewayConfig } from '../../../fakes/machine/gateway-config.ts';
+import { tool } from '../../../fakes/machine/tool.ts';
 import { LoggedDisk } from '../disk/logged-disk.ts';
 import { partitionsOf } from '../record.ts';
 import { GrubProgram } from './grub-choice.ts';

@@ -1,7 +1,7 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import { tool } from '../../../stand-ins/machine/tool.ts';
+import { tool } from '../../../fakes/machine/tool.ts';
 import { partitionOf } from '../disk/recording.ts';
 import type { Partition } from '../disk/recording.ts';
 import { SECTOR } from '../disk/write-log.ts';

@@ -3,12 +3,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { readImage } from '../../../../src/mcu/images/read-image.ts';
-import { buildHello } from '../../../stand-ins/boards/avr/simulated-avr.ts';
-import { writeIntelHex } from '../../../stand-ins/boards/write-intel-hex.ts';
-import type { GatewayImages } from '../../../stand-ins/machine/booting/disk-images.ts';
-import type { SlotImages } from '../../../stand-ins/machine/booting/slot-images.ts';
-import { gatewayConfig } from '../../../stand-ins/machine/gateway-config.ts';
-import { tool } from '../../../stand-ins/machine/tool.ts';
+import { buildHello } from '../../../fakes/boards/avr/simulated-avr.ts';
+import { writeIntelHex } from '../../../fakes/boards/write-intel-hex.ts';
+import type { GatewayImages } from '../../../fakes/machine/booting/disk-images.ts';
+import type { SlotImages } from '../../../fakes/machine/booting/slot-images.ts';
+import { gatewayConfig } from '../../../fakes/machine/gateway-config.ts';
+import { tool } from '../../../fakes/machine/tool.ts';
 import type { RecordingFacts } from '../disk/recording.ts';
 import type { Scene } from '../scenes.ts';
 import { boardToml, PROGRAM_BYTES } from './gateway-board.ts';

@@ -1,7 +1,7 @@
-import { makeGrubDisk, openGatewayImages, openSmallImages } from '../../../stand-ins/machine/booting/disk-images.ts';
-import type { BootType, DiskOptions, GatewayImages } from '../../../stand-ins/machine/booting/disk-images.ts';
-import type { GatewayMachine } from '../../../stand-ins/machine/booting/gateway-machine.ts';
-import { newUefi, qemuGateway } from '../../../stand-ins/machine/booting/qemu-gateway.ts';
+import { makeGrubDisk, openGatewayImages, openSmallImages } from '../../../fakes/machine/booting/disk-images.ts';
+import type { BootType, DiskOptions, GatewayImages } from '../../../fakes/machine/booting/disk-images.ts';
+import type { GatewayMachine } from '../../../fakes/machine/booting/gateway-machine.ts';
+import { newUefi, qemuGateway } from '../../../fakes/machine/booting/qemu-gateway.ts';
 import type { Machines } from '../record.ts';
 import { GatewayBoard } from './gateway-board.ts';
 import { loopGateway } from './loop-machine.ts';

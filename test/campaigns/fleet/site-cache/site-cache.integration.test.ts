@@ -3,12 +3,12 @@ import { join } from 'node:path';
 
 import { afterEach, beforeEach, expect, test } from 'vitest';
 
+import { artifact, image, releaseKey } from '../../../fakes/machine/demo-firmware.ts';
+import { FileGateway } from '../../../fakes/machine/file-gateway.ts';
+import { bufferContent } from '../../../fakes/service/firmware-content.ts';
+import { startStandIn } from '../../../fakes/service/stand-in.ts';
+import type { StandIn } from '../../../fakes/service/stand-in.ts';
 import { howMuch } from '../../../full.ts';
-import { artifact, image, releaseKey } from '../../../stand-ins/machine/demo-firmware.ts';
-import { FileGateway } from '../../../stand-ins/machine/file-gateway.ts';
-import { bufferContent } from '../../../stand-ins/service/firmware-content.ts';
-import { startStandIn } from '../../../stand-ins/service/stand-in.ts';
-import type { StandIn } from '../../../stand-ins/service/stand-in.ts';
 import { SiteCache } from './site-cache.ts';
 
 let stack: AsyncDisposableStack;

@@ -5,8 +5,8 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { freePort } from '../../../stand-ins/machine/free-port.ts';
-import { nginxListens } from '../../../stand-ins/machine/nginx.ts';
+import { freePort } from '../../../fakes/machine/free-port.ts';
+import { nginxListens } from '../../../fakes/machine/nginx.ts';
 
 /** nginx of Debian with site-cache.conf, in front of the stand-in. */
 export class SiteCache implements AsyncDisposable {

@@ -6,8 +6,8 @@ import type { RunProgram } from '../../../../src/slots/bootloaders/boot-programs
 import type { ProgramResult } from '../../../../src/system/processes/child-process.ts';
 import { evidenceOfHistory } from '../../../../src/update/evidence.ts';
 import type { Bootloader, SlotName } from '../../../../src/update/ports.ts';
-import { GatewayFolder, plainNames } from '../../../rooms/slots/bootloaders/gateway-folder.ts';
-import { chosenPartition } from '../../../rooms/slots/bootloaders/tryboot/tryboot-rig.ts';
+import { GatewayFolder, plainNames } from '../../../unit-and-integration/slots/bootloaders/gateway-folder.ts';
+import { chosenPartition } from '../../../unit-and-integration/slots/bootloaders/tryboot/tryboot-rig.ts';
 import { hostile, mutatedText } from '../mutation.ts';
 import { openTarget, outcomeOf } from '../target.ts';
 import type { CaseOf, FuzzTarget } from '../target.ts';

@@ -6,8 +6,8 @@ import { MessagingTransport } from '../../../../src/service/messaging/transport.
 import { operations } from '../../../../src/service/operations.ts';
 import { silentLog } from '../../../../src/system/log/log.ts';
 import { systemClock } from '../../../../src/system/time/clock.ts';
-import { correlationProperty, packet, publishPacket } from '../../../rooms/mqtt/packets.ts';
-import { messagingSettings } from '../../../rooms/service/messaging/messaging-rig.ts';
+import { correlationProperty, packet, publishPacket } from '../../../unit-and-integration/mqtt/packets.ts';
+import { messagingSettings } from '../../../unit-and-integration/service/messaging/messaging-rig.ts';
 import { callService, MOST_TEXT_BYTES, requireForm, thing } from '../call-service.ts';
 import { deliver, LocalServer } from '../local-server.ts';
 import { edited, editedText, edits } from '../mutation.ts';
@@ -15,7 +15,7 @@ import { openTarget, outcomeOf } from '../target.ts';
 import type { CaseOf, FuzzTarget } from '../target.ts';
 
 const signal = new AbortController().signal;
-const deadlines = { connectMs: 200, requestMs: 25, unheardMs: 25, wholeMs: 100, transferMs: 100 };
+const deadlines = { connectMs: 200, requestMs: 25, unheardMs: 25, totalMs: 100, transferMs: 100 };
 /** Of a machine that does something else, too: a call in time is not what is asked here. */
 const CALLS_UNTIL_RIGHT = 100;
 

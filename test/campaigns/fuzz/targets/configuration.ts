@@ -9,7 +9,7 @@ import { parseToml, writeToml } from '../../../../src/config/file/toml.ts';
 import { parseConfig, withLines } from '../../../../src/config/read-config.ts';
 import { resolveConfig } from '../../../../src/config/resolve.ts';
 import { configJsonSchema } from '../../../../src/config/schema/json-schema.ts';
-import { writtenToml } from '../../../rooms/config/toml-writer.ts';
+import { writtenToml } from '../../../unit-and-integration/config/toml-writer.ts';
 import { changedJson, hostile, jsonChanges } from '../mutation.ts';
 import { openTarget, outcomeOf } from '../target.ts';
 import type { FuzzTarget } from '../target.ts';

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import fc from 'fast-check';
 
 import type { AgentOperations } from '../../../../src/control/operations.ts';
-import { controlRig, forever, rawConnection, requestText } from '../../../rooms/control/control-rig.ts';
+import { controlRig, forever, rawConnection, requestText } from '../../../unit-and-integration/control/control-rig.ts';
 import { changedJson, hostile, jsonChanges } from '../mutation.ts';
 import { openTarget, outcomeOf } from '../target.ts';
 import type { CaseOf, FuzzTarget } from '../target.ts';

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 
-import { together } from '../../../promises/hostile/attack.ts';
-import { attacks } from '../../../promises/hostile/attacks.ts';
-import { HostileGateway } from '../../../promises/hostile/hostile-gateway.ts';
+import { together } from '../../../guarantees/hostile/attack.ts';
+import { attacks } from '../../../guarantees/hostile/attacks.ts';
+import { HostileGateway } from '../../../guarantees/hostile/hostile-gateway.ts';
 import { openTarget } from '../target.ts';
 import type { FuzzTarget } from '../target.ts';
 

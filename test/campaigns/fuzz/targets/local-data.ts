@@ -7,7 +7,7 @@ import { LineSplitter } from '../../../../src/telemetry/sources/line-splitter.ts
 import { parseReading } from '../../../../src/telemetry/sources/parse-reading.ts';
 import { parseLine } from '../../../../src/telemetry/sources/serial.ts';
 import { toText } from '../../../../src/telemetry/value-text.ts';
-import { compareVersions } from '../../../../src/update/choice/choose.ts';
+import { compareVersions } from '../../../../src/update/policy/choose.ts';
 import { hostile } from '../mutation.ts';
 import { openTarget, outcomeOf } from '../target.ts';
 import type { CaseOf, FuzzTarget } from '../target.ts';
@@ -72,7 +72,7 @@ function requireMean(reading: unknown, pointer: string): void {
   if (wrong.length > 0) throw new Error(`a mean is ${JSON.stringify(wrong)}`);
 }
 
-/** Of a second; what comes faster is dropped unread (telemetry/intake.ts). */
+/** Of a second; what comes faster is dropped unread (telemetry/bounded-sink.ts). */
 const MOST_LINES = 1_000;
 
 /** A source that failed, of a careless pattern for instance, reads no further: it is begun again after a pause. */

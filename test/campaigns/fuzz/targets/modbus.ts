@@ -5,10 +5,10 @@ import { requestPdu, rtuFrame } from '../../../../src/telemetry/sources/modbus/m
 import type { ModbusRegister } from '../../../../src/telemetry/sources/modbus/modbus-codec.ts';
 import { ModbusDevices } from '../../../../src/telemetry/sources/modbus/modbus.ts';
 import type { PolledSource } from '../../../../src/telemetry/sources/source.ts';
-import { RtuBus } from '../../../stand-ins/modbus/rtu-bus.ts';
-import type { Conduct } from '../../../stand-ins/modbus/rtu-bus.ts';
-import { ModbusTcpServer } from '../../../stand-ins/modbus/tcp-server.ts';
-import type { TcpConduct } from '../../../stand-ins/modbus/tcp-server.ts';
+import { RtuBus } from '../../../fakes/modbus/rtu-bus.ts';
+import type { Conduct } from '../../../fakes/modbus/rtu-bus.ts';
+import { ModbusTcpServer } from '../../../fakes/modbus/tcp-server.ts';
+import type { TcpConduct } from '../../../fakes/modbus/tcp-server.ts';
 import { edited, edits } from '../mutation.ts';
 import { openTarget, outcomeOf } from '../target.ts';
 import type { CaseOf, FuzzTarget } from '../target.ts';

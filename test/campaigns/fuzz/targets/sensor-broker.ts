@@ -8,9 +8,9 @@ import { systemClock } from '../../../../src/system/time/clock.ts';
 import { SourceRunner } from '../../../../src/telemetry/source-runner.ts';
 import { mqttSource } from '../../../../src/telemetry/sources/mqtt.ts';
 import { toText } from '../../../../src/telemetry/value-text.ts';
-import { noLogin } from '../../../rooms/mqtt/no-login.ts';
-import { packet, publishPacket } from '../../../rooms/mqtt/packets.ts';
-import { connack, first, suback } from '../../../rooms/mqtt/pretend-broker.ts';
+import { noLogin } from '../../../unit-and-integration/mqtt/no-login.ts';
+import { packet, publishPacket } from '../../../unit-and-integration/mqtt/packets.ts';
+import { connack, first, suback } from '../../../unit-and-integration/mqtt/pretend-broker.ts';
 import { edited, edits } from '../mutation.ts';
 import { openTarget } from '../target.ts';
 import type { CaseOf, FuzzTarget } from '../target.ts';
@@ -65,7 +65,7 @@ class Bench implements AsyncDisposable {
     const source = mqttSource({ ...noLogin, topic: '#', url: `mqtt://127.0.0.1:${port}` });
     const ways = { clock: systemClock, random: () => 0, log: silentLog };
     const onReading = (reading: unknown): boolean => toText(reading) !== '';
-    const options = { name: 'x', source, everyMs: 1, silenceMs: MOST_MS, rate, ...ways, onReading };
+    const options = { name: 'x', source, everyMs: 1, idleTimeoutMs: MOST_MS, rate, ...ways, onReading };
     await new SourceRunner(options).once(new AbortController().signal);
   }
 

@@ -4,8 +4,8 @@ import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 
 import { operations } from '../../../../src/service/operations.ts';
-import { restRig } from '../../../rooms/service/rest/rest-rig.ts';
-import { operations as names } from '../../../stand-ins/service/faults.ts';
+import { operations as names } from '../../../fakes/service/faults.ts';
+import { restRig } from '../../../unit-and-integration/service/rest/rest-rig.ts';
 import { callService, requireForm, thing } from '../call-service.ts';
 import { deliver, LocalServer } from '../local-server.ts';
 import { hostile } from '../mutation.ts';
@@ -111,7 +111,7 @@ export const serviceReplies: FuzzTarget = {
   open: async () => {
     const service = new HostileService();
     const url = await service.listen();
-    const deadlines = { connectMs: 2_000, firstByteMs: 60, idleMs: 60, wholeMs: 200, transferMs: 300 };
+    const deadlines = { connectMs: 2_000, firstByteMs: 60, idleMs: 60, totalMs: 200, transferMs: 300 };
     const rig = restRig(url, {
       deadlines,
       resume: { attempts: 2, firstDelayMs: 1, maxDelayMs: 1, maxRetryAfterMs: 1 },

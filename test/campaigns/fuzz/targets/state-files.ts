@@ -7,11 +7,11 @@ import { FileIdentityStore } from '../../../../src/service/identity.ts';
 import { silentLog } from '../../../../src/system/log/log.ts';
 import { FileJournal } from '../../../../src/update/journal/journal.ts';
 import { initialState } from '../../../../src/update/journal/state.ts';
-import { plainFirmware, openPlainFirmware } from '../../../rooms/update/plain-firmware.ts';
-import { ForgetfulFs } from '../../../stand-ins/machine/memory/forgetful-fs.ts';
-import { Gateway } from '../../../stand-ins/machine/memory/gateway.ts';
-import { MemoryService } from '../../../stand-ins/machine/memory/memory-service.ts';
-import { Power, seededRandom } from '../../../stand-ins/machine/power.ts';
+import { ForgetfulFs } from '../../../fakes/machine/memory/forgetful-fs.ts';
+import { Gateway } from '../../../fakes/machine/memory/gateway.ts';
+import { MemoryService } from '../../../fakes/machine/memory/memory-service.ts';
+import { Power, seededRandom } from '../../../fakes/machine/power.ts';
+import { plainFirmware, openPlainFirmware } from '../../../unit-and-integration/update/plain-firmware.ts';
 import { changedJson, hostile, jsonChanges } from '../mutation.ts';
 import { openTarget, outcomeOf } from '../target.ts';
 import type { FuzzTarget } from '../target.ts';
@@ -103,7 +103,7 @@ export const floorsFile: FuzzTarget = {
         const journal = await FileJournal.open('/state', silentLog, fs.api);
         const { floor, boardFloors = {} } = journal.state;
         if ((floor?.securityVersion ?? 0) < 2 || (boardFloors['meter'] ?? 0) < 7) throw new Error('a floor has fallen');
-        await journal.append({ type: 'look-skipped' });
+        await journal.append({ type: 'check-deferred' });
       }
     }),
 };

@@ -1,11 +1,11 @@
 import type { TrustSettings } from '../../../../src/firmware/artifact/trust.ts';
 import { parsePublicKey } from '../../../../src/system/files/public-key.ts';
-import { buildArtifact } from '../../../rooms/firmware/artifact/build-artifact.ts';
-import type { Edits, PayloadOptions } from '../../../rooms/firmware/artifact/build-artifact.ts';
-import { makeKeyPair } from '../../../rooms/firmware/artifact/keys.ts';
-import type { KeyPair } from '../../../rooms/firmware/artifact/keys.ts';
-import { listArtifact, listBytes } from '../../../rooms/firmware/trust/lists.ts';
-import { sha256 } from '../../../stand-ins/machine/memory/memory-slots.ts';
+import { sha256 } from '../../../fakes/machine/memory/memory-slots.ts';
+import { buildArtifact } from '../../../unit-and-integration/firmware/artifact/build-artifact.ts';
+import type { Edits, PayloadOptions } from '../../../unit-and-integration/firmware/artifact/build-artifact.ts';
+import { makeKeyPair } from '../../../unit-and-integration/firmware/artifact/keys.ts';
+import type { KeyPair } from '../../../unit-and-integration/firmware/artifact/keys.ts';
+import { listArtifact, listBytes } from '../../../unit-and-integration/firmware/trust/lists.ts';
 import { buildDelta } from './deltas.ts';
 import { APP, debOf } from './package-machine.ts';
 import { DEVICE_TYPE, digestOf, sent } from './sending.ts';

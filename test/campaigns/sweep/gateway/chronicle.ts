@@ -5,9 +5,9 @@ import { hasSlotPayload, initialState } from '../../../../src/update/journal/sta
 import type { UpdateState } from '../../../../src/update/journal/state.ts';
 import { advance } from '../../../../src/update/journal/transitions.ts';
 import type { Bootloader, BootState, Machine, SlotName, Verified } from '../../../../src/update/ports.ts';
-import { CALLED_OFF } from '../../../../src/update/trial/blame.ts';
-import { UNKNOWN_DIGEST } from '../../../../src/update/what-runs.ts';
-import { NO_FILE } from '../../../stand-ins/machine/memory/forgetful-fs.ts';
+import { UNKNOWN_DIGEST } from '../../../../src/update/running-version.ts';
+import { CANCELLED_BEFORE_BOOT } from '../../../../src/update/trial/failure-cause.ts';
+import { NO_FILE } from '../../../fakes/machine/memory/forgetful-fs.ts';
 import { Violation } from '../violation.ts';
 import { isDigestOf } from './catalog.ts';
 import type { Catalog, CatalogEntry } from './catalog.ts';
@@ -254,7 +254,7 @@ export class Chronicle {
 
   /** A rollback that a person called off before it ran is nobody's business. */
   #forgetCalledOff(event: { readonly type: EventType; readonly code?: unknown }, { phase }: UpdateState): void {
-    if (event.type !== 'rolled-back' || event.code !== CALLED_OFF.code) return;
+    if (event.type !== 'rolled-back' || event.code !== CANCELLED_BEFORE_BOOT.code) return;
     if ('attempt' in phase && phase.attempt.by === 'rollback') this.begun.delete(phase.attempt.id);
   }
 

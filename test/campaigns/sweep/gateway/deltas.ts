@@ -1,7 +1,7 @@
-import { promiseOf } from '../../../../src/firmware/delta/encode.ts';
-import { buildArtifact } from '../../../rooms/firmware/artifact/build-artifact.ts';
-import type { ArtifactOptions } from '../../../rooms/firmware/artifact/build-artifact.ts';
-import { deltaOf } from '../../../rooms/firmware/delta/delta-bench.ts';
+import { claimsOf } from '../../../../src/firmware/delta/encode.ts';
+import { buildArtifact } from '../../../unit-and-integration/firmware/artifact/build-artifact.ts';
+import type { ArtifactOptions } from '../../../unit-and-integration/firmware/artifact/build-artifact.ts';
+import { deltaOf } from '../../../unit-and-integration/firmware/delta/delta-bench.ts';
 
 export interface DeltaContents {
   readonly base: string;
@@ -20,6 +20,6 @@ export async function buildDelta(
   const [from, to] = [Buffer.from(base, 'latin1'), Buffer.from(image, 'latin1')];
   const result = Buffer.from(made.padEnd(image.length).slice(0, image.length), 'latin1');
   const file = await deltaOf(from, result);
-  const deltas = { 'root.delta': { target, ...promiseOf(from, to) } };
+  const deltas = { 'root.delta': { target, ...claimsOf(from, to) } };
   return { file, decoded: await buildArtifact({ ...options, files: [{ name: 'root.delta', content: file }], deltas }) };
 }

@@ -1,11 +1,11 @@
 import type { SlotName } from '../../../../src/update/ports.ts';
-import { BootMachine, deliveries } from '../../../stand-ins/machine/boot-machines.ts';
-import type { BootKind, BootMemory, Delivery } from '../../../stand-ins/machine/boot-machines.ts';
-import { ForgetfulFs, NO_FILE } from '../../../stand-ins/machine/memory/forgetful-fs.ts';
-import { MemoryBoard } from '../../../stand-ins/machine/memory/memory-board.ts';
-import type { BoardMemory } from '../../../stand-ins/machine/memory/memory-board.ts';
-import { MemorySlots } from '../../../stand-ins/machine/memory/memory-slots.ts';
-import { Power, seededRandom } from '../../../stand-ins/machine/power.ts';
+import { BootMachine, deliveries } from '../../../fakes/machine/boot-machines.ts';
+import type { BootKind, BootMemory, Delivery } from '../../../fakes/machine/boot-machines.ts';
+import { ForgetfulFs, NO_FILE } from '../../../fakes/machine/memory/forgetful-fs.ts';
+import { MemoryBoard } from '../../../fakes/machine/memory/memory-board.ts';
+import type { BoardMemory } from '../../../fakes/machine/memory/memory-board.ts';
+import { MemorySlots } from '../../../fakes/machine/memory/memory-slots.ts';
+import { Power, seededRandom } from '../../../fakes/machine/power.ts';
 import type { Faults } from '../faults.ts';
 import { BOARD, BOOT_TARGET, FACTORY_APP, TARGET } from './catalog.ts';
 import type { CatalogEntry } from './catalog.ts';
@@ -120,7 +120,7 @@ export class Hardware {
     this.boot.booted = state.booted;
     for (const pair of this.pairs) pair.booted = state.booted;
     this.board = new MemoryBoard(BOARD, state.board.running, power, state.board);
-    this.board.trouble = () => faults.strikes('board-silent');
+    this.board.trouble = () => faults.strikes('board-timeout');
     this.app = new PackageMachine(power, random, () => phaseIn(this.disk.read(JOURNAL)), state.app);
     this.boots = state.boots;
     this.attempts = state.attempts;

@@ -9,7 +9,7 @@ import { ServiceError } from '../../../../src/service/errors.ts';
 import { operations, textOf } from '../../../../src/service/operations.ts';
 import type { Input, Operation, Row } from '../../../../src/service/operations.ts';
 import type { Outcome } from '../../../../src/update/journal/state.ts';
-import type { Power } from '../../../stand-ins/machine/power.ts';
+import type { Power } from '../../../fakes/machine/power.ts';
 import type { Faults } from '../faults.ts';
 import type { Catalog } from './catalog.ts';
 

@@ -1,8 +1,8 @@
-import type { AskGuard } from '../../../../src/package/guard-socket.ts';
+import type { InstallerClient } from '../../../../src/package/installer-client.ts';
 import type { ProgramResult, runProgram } from '../../../../src/system/processes/child-process.ts';
-import { ForgetfulFs } from '../../../stand-ins/machine/memory/forgetful-fs.ts';
-import { sha256 } from '../../../stand-ins/machine/memory/memory-slots.ts';
-import type { Power } from '../../../stand-ins/machine/power.ts';
+import { ForgetfulFs } from '../../../fakes/machine/memory/forgetful-fs.ts';
+import { sha256 } from '../../../fakes/machine/memory/memory-slots.ts';
+import type { Power } from '../../../fakes/machine/power.ts';
 import { Violation } from '../violation.ts';
 
 /** The name of the target, and of its folder. */
@@ -131,7 +131,7 @@ export class PackageMachine {
     await this.#fallBack('put-back nobody judged it');
   }
 
-  readonly ask: AskGuard = async (question, _timeoutMs, signal) => {
+  readonly ask: InstallerClient = async (question, _timeoutMs, signal) => {
     signal.throwIfAborted();
     this.#power.need('ask the guard');
     if (question.startsWith('keep')) return this.#keep();

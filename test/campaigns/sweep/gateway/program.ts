@@ -11,12 +11,12 @@ import { ProgramError } from '../../../../src/system/processes/child-process.ts'
 import type { runProgram } from '../../../../src/system/processes/child-process.ts';
 import type { Clock } from '../../../../src/system/time/clock.ts';
 import type { DailyWindow } from '../../../../src/system/time/daily-window.ts';
-import type { Follow } from '../../../../src/update/choice/choose.ts';
-import type { StagedBefore } from '../../../../src/update/choice/order.ts';
 import { hookInput, hookNames } from '../../../../src/update/hooks/hook-input.ts';
 import { Hooks } from '../../../../src/update/hooks/hooks.ts';
 import { FileJournal } from '../../../../src/update/journal/journal.ts';
 import type { Journal } from '../../../../src/update/journal/journal.ts';
+import type { Follow } from '../../../../src/update/policy/choose.ts';
+import type { StagedBefore } from '../../../../src/update/policy/install-request.ts';
 import type { Bootloader, Machine, PackageTarget, Target } from '../../../../src/update/ports.ts';
 import type { OpenFirmware } from '../../../../src/update/ports/incoming.ts';
 import { createHealthGate } from '../../../../src/update/trial/health.ts';
@@ -36,7 +36,7 @@ export const MORNING: DailyWindow = { fromMinute: 6 * 60, toMinute: 12 * 60 };
 const SERIAL_NUMBER = 'GW-1';
 const ATTEMPTS = 3;
 const QUARANTINE_MS = 30 * 86_400_000;
-const HEALTH = { deadlineMs: 5_000, commands: [['healthy']], units: [], steadyMs: 0, service: true } as const;
+const HEALTH = { deadlineMs: 5_000, commands: [['healthy']], units: [], stableForMs: 0, service: true } as const;
 /** So that a short image has several. */
 const CHECKPOINT_DISTANCE = { bytes: 24, shortestMs: 0, longestMs: Infinity };
 
@@ -107,7 +107,7 @@ export class Program {
         trials: 2,
         attempts: ATTEMPTS,
         quarantineMs: QUARANTINE_MS,
-        release: { names: 'match', downgrade: 'allow' } as const,
+        release: { nameCheck: 'strict', downgrade: 'allow' } as const,
       },
     };
     const settings = {
@@ -180,7 +180,13 @@ function fakeClock(hardware: Hardware): Clock {
 
 /** The real one, with a guard and a dpkg of ours. */
 function packageOf({ app }: Hardware, clock: Clock): PackageTarget {
-  const settings = { kind: 'package', name: APP, package: APP, installDeadlineMs: 60_000, patienceMs: 60_000 } as const;
+  const settings = {
+    kind: 'package',
+    name: APP,
+    package: APP,
+    installDeadlineMs: 60_000,
+    gracePeriodMs: 60_000,
+  } as const;
   const around = { clock, run: app.run, healthMs: HEALTH.deadlineMs, askGuard: app.ask, fs: app.disk.api };
   return createPackageTarget(settings, FOLDER, around);
 }

@@ -1,8 +1,8 @@
 import type { TrustSettings } from '../../../../src/firmware/artifact/trust.ts';
 import { firmwareOpener } from '../../../../src/firmware/open-firmware.ts';
 import type { FirmwareSource, PayloadWriter } from '../../../../src/update/ports.ts';
-import { stageInto } from '../../../rooms/firmware/stage-into.ts';
-import { sha256 } from '../../../stand-ins/machine/memory/memory-slots.ts';
+import { sha256 } from '../../../fakes/machine/memory/memory-slots.ts';
+import { stageInto } from '../../../unit-and-integration/firmware/stage-into.ts';
 
 /** Compared with an artifact's. */
 export const DEVICE_TYPE = 'swept-gateway';

@@ -1,6 +1,6 @@
 import { stateFs } from '../../../../src/daemon/doctor/state-directory.ts';
 import type { DurableFs } from '../../../../src/system/files/durable-file.ts';
-import type { ForgetfulFs } from '../../../stand-ins/machine/memory/forgetful-fs.ts';
+import type { ForgetfulFs } from '../../../fakes/machine/memory/forgetful-fs.ts';
 
 export const STATE = '/state';
 

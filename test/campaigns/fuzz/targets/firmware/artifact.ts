@@ -1,14 +1,14 @@
 import fc from 'fast-check';
 
 import { firmwareOpener } from '../../../../../src/firmware/open-firmware.ts';
-import { buildArtifact } from '../../../../rooms/firmware/artifact/build-artifact.ts';
-import type { ArtifactOptions, Edits } from '../../../../rooms/firmware/artifact/build-artifact.ts';
-import { makeKeyPair } from '../../../../rooms/firmware/artifact/keys.ts';
-import { RecordingGateway } from '../../../../rooms/firmware/artifact/recording-gateway.ts';
-import type { TarMemberBytes } from '../../../../rooms/firmware/artifact/tar-blocks.ts';
-import { MemorySource } from '../../../../rooms/firmware/sources.ts';
-import { stageInto } from '../../../../rooms/firmware/stage-into.ts';
-import { encode, jsonString } from '../../../../rooms/firmware/text/wire-text.ts';
+import { buildArtifact } from '../../../../unit-and-integration/firmware/artifact/build-artifact.ts';
+import type { ArtifactOptions, Edits } from '../../../../unit-and-integration/firmware/artifact/build-artifact.ts';
+import { makeKeyPair } from '../../../../unit-and-integration/firmware/artifact/keys.ts';
+import { RecordingGateway } from '../../../../unit-and-integration/firmware/artifact/recording-gateway.ts';
+import type { TarMemberBytes } from '../../../../unit-and-integration/firmware/artifact/tar-blocks.ts';
+import { MemorySource } from '../../../../unit-and-integration/firmware/sources.ts';
+import { stageInto } from '../../../../unit-and-integration/firmware/stage-into.ts';
+import { encode, jsonString } from '../../../../unit-and-integration/firmware/text/wire-text.ts';
 import { changedJson, edited, editedText, edits, hostile, jsonChanges } from '../../mutation.ts';
 import type { Edit, JsonChange } from '../../mutation.ts';
 import { openTarget, outcomeOf } from '../../target.ts';

@@ -4,11 +4,11 @@ import fc from 'fast-check';
 
 import { encodeWindow, MAGIC, MAX_BASE_BYTES, RECORD_BYTES } from '../../../../../src/firmware/delta/container.ts';
 import type { DeltaWindow } from '../../../../../src/firmware/delta/container.ts';
-import { promiseOf } from '../../../../../src/firmware/delta/encode.ts';
+import { claimsOf } from '../../../../../src/firmware/delta/encode.ts';
 import { rebuild } from '../../../../../src/firmware/delta/rebuild.ts';
-import { WindowPlaces } from '../../../../../src/firmware/delta/window-places.ts';
-import { inChunks } from '../../../../rooms/firmware/chunks.ts';
-import { deltaOf, MemoryBase } from '../../../../rooms/firmware/delta/delta-bench.ts';
+import { WindowOffsets } from '../../../../../src/firmware/delta/window-offsets.ts';
+import { inChunks } from '../../../../unit-and-integration/firmware/chunks.ts';
+import { deltaOf, MemoryBase } from '../../../../unit-and-integration/firmware/delta/delta-bench.ts';
 import { hostile } from '../../mutation.ts';
 import { openTarget, outcomeOf } from '../../target.ts';
 import type { FuzzTarget } from '../../target.ts';
@@ -50,8 +50,8 @@ export const deltaFile: FuzzTarget = {
       const file = first === undefined ? bytes : withFirst(bytes, first);
       const digest = isSigned ? `sha256:${createHash('sha256').update(file).digest('hex')}` : 'sha256:another';
       const reader = new BoundedBase(base);
-      const watch = new WindowPlaces(0, () => true);
-      const delta = { name: 'root.delta', digest, promise: promiseOf(base, result), watch, resumed };
+      const watch = new WindowOffsets(0, () => true);
+      const delta = { name: 'root.delta', digest, promise: claimsOf(base, result), watch, resumed };
       let madeBytes = 0;
       const outcome = await outcomeOf(async () => {
         const content = watch.through(inChunks(file, [chunkBytes]));

@@ -10,7 +10,7 @@ import {
   jsonString,
   spellings,
   variants,
-} from '../../../../rooms/firmware/text/wire-text.ts';
+} from '../../../../unit-and-integration/firmware/text/wire-text.ts';
 import { hostile } from '../../mutation.ts';
 import { openTarget, requireReadable } from '../../target.ts';
 import type { FuzzTarget } from '../../target.ts';

@@ -5,6 +5,7 @@ import fc from 'fast-check';
 
 import type { Image } from '../../../../../src/mcu/images/image.ts';
 import { readImage } from '../../../../../src/mcu/images/read-image.ts';
+import { espImage } from '../../../../fakes/boards/models/esp-image.ts';
 import {
   elfFile,
   intelHex,
@@ -13,8 +14,7 @@ import {
   sRecords,
   text,
   uf2File,
-} from '../../../../rooms/mcu/images/build.ts';
-import { espImage } from '../../../../stand-ins/boards/models/esp-image.ts';
+} from '../../../../unit-and-integration/mcu/images/build.ts';
 import { hostile } from '../../mutation.ts';
 import { openTarget, outcomeOf } from '../../target.ts';
 import type { FuzzTarget } from '../../target.ts';

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 
 import { fromFile, parseTrustListFile } from '../../../../../src/firmware/trust/trust-list.ts';
-import { makeKeyPair } from '../../../../rooms/firmware/artifact/keys.ts';
+import { makeKeyPair } from '../../../../unit-and-integration/firmware/artifact/keys.ts';
 import { hostile } from '../../mutation.ts';
 import { openTarget, outcomeOf } from '../../target.ts';
 import type { FuzzTarget } from '../../target.ts';

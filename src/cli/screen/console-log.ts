@@ -1,0 +1,33 @@
+import type { Log, LogFields } from '../../system/log/log.ts';
+import { cutText, isSecretKey, MASK, maskAddresses } from '../../system/log/secrets.ts';
+import type { TextOutput } from '../context.ts';
+import { renderParagraph } from './layout.ts';
+import type { Page } from './page.ts';
+
+const MAX_TEXT_LENGTH = 600;
+
+/**
+ * Shows what goes wrong on the way to the person who typed a command: the log's sentences, followed by the fields that
+ * they do not mention.
+ */
+export function consoleLog(err: TextOutput, page: () => Page): Log {
+  const speak = (fields: LogFields, message: string): void => {
+    const sentence = shown(message);
+    const details = Object.entries(fields).flatMap((field) => describe(field, sentence));
+    const behind = details.length === 0 ? '' : ` (${details.join(', ')})`;
+    err.write(renderParagraph(`agent: ${sentence}${behind}`, page()));
+  };
+  return { debug: () => {}, info: () => {}, warn: speak, error: speak };
+}
+
+function shown(text: string): string {
+  return maskAddresses(cutText(text, MAX_TEXT_LENGTH));
+}
+
+/** Leaves out what the sentence contains already, and waiting times, which a person sees. */
+function describe([name, value]: readonly [string, LogFields[string]], sentence: string): readonly string[] {
+  if (value === undefined || name.endsWith('Ms')) return [];
+  const text = isSecretKey(name) ? MASK : shown(String(value));
+  if (sentence.includes(text)) return [];
+  return [name === 'code' ? text : `${name}: ${text}`];
+}

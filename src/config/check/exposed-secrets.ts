@@ -1,0 +1,41 @@
+import { valueOrUndefined } from '../../system/errors.ts';
+import { quoted, mayBeReadByAll } from '../../system/files/protected-file.ts';
+import type { Finding } from '../cross-check.ts';
+import { keyPath } from '../file/problems.ts';
+import type { ValidTables } from '../schema/schema.ts';
+import { secrets } from './referenced-file.ts';
+import { referencesOf } from './references.ts';
+
+/**
+ * Finds secrets that every user of this machine may read: in files that the tables name, and in the configuration file
+ * itself.
+ */
+export async function findExposedSecrets(tables: ValidTables, config: string): Promise<readonly Finding[]> {
+  const found: Finding[] = [];
+  const passwords = passwordsIn(tables, []);
+  if (passwords.length > 0 && (await isExposed(config))) {
+    const why = `has a password, and ${config} may be read by everybody on this machine; mend it with: chmod 600 ${quoted(config)}`;
+    found.push(...passwords.map((path) => ({ path, message: `${keyPath(path)}: ${why}` })));
+  }
+  for (const { path, file, need } of referencesOf(tables)) {
+    if (!secrets.has(need) || !(await isExposed(file))) continue;
+    const message = `${keyPath(path)}: ${file} may be read by everybody on this machine; mend it with: chmod 600 ${quoted(file)}`;
+    found.push({ path, message });
+  }
+  return found;
+}
+
+const WITH_PASSWORD = /^[a-z][a-z0-9+.-]*:\/\/[^/\s]*:[^/\s]+@/i;
+
+/** The places in the tables where an address contains a password. */
+function passwordsIn(value: unknown, path: readonly PropertyKey[]): readonly (readonly PropertyKey[])[] {
+  if (typeof value === 'string') return WITH_PASSWORD.test(value) ? [path] : [];
+  if (typeof value !== 'object' || value === null) return [];
+  if (Array.isArray(value)) return value.flatMap((member, index) => passwordsIn(member, [...path, index]));
+  return Object.entries(value).flatMap(([key, member]) => passwordsIn(member, [...path, key]));
+}
+
+/** Whether everybody may read the file. A file that is missing or hidden is reported by whoever reads it. */
+async function isExposed(file: string): Promise<boolean> {
+  return (await valueOrUndefined(mayBeReadByAll(file))) ?? false;
+}

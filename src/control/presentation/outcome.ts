@@ -1,0 +1,92 @@
+import type { OperationOutcome } from '../events.ts';
+import { pluralize } from './counted.ts';
+import { trialOfBoard } from './rows/board-rows.ts';
+import type { Message } from './rows/row.ts';
+
+type TakenList = NonNullable<Extract<OperationOutcome, { kind: 'installed' }>['trustList']>;
+
+/** The outcome of an operation in a sentence. With `forced`, the hint that `--force` would help is left out. */
+export function describeOutcome(outcome: OperationOutcome, forced: boolean): Message {
+  const { version } = outcome;
+  switch (outcome.kind) {
+    case 'up-to-date':
+      return {
+        tone: 'good',
+        text: `Nothing to do: ${version} is ${outcome.trustList === true ? 'in effect' : 'installed'}.`,
+      };
+    case 'installed':
+      return {
+        tone: 'good',
+        text: outcome.trustList === undefined ? `Done: ${version} is installed.` : describeList(outcome.trustList),
+      };
+    case 'reboot-required':
+      return {
+        tone: 'attention',
+        text: `${version} is staged in slot ${outcome.slot}. It starts with the next boot: agent reboot`,
+      };
+    case 'rebooting':
+      return describeReboot(outcome);
+    case 'deferred':
+      return { tone: 'attention', text: describeHeld(outcome, forced) };
+    case 'rolled-back':
+      return { tone: 'attention', text: `${version} was rolled back: ${outcome.reason}` };
+    case 'cancelled':
+      return { tone: 'good', text: `Cancelled: ${version}.` };
+    case 'nothing-to-cancel':
+      return { tone: 'good', text: 'Nothing to cancel.' };
+    case 'flashed':
+      return { tone: 'good', text: describeFlashed(outcome) };
+  }
+}
+
+function describeHeld(
+  { version, code, reason }: Extract<OperationOutcome, { kind: 'deferred' }>,
+  forced: boolean,
+): string {
+  if (code === 'outside-reboot-window') return `${version} is staged: ${reason} (${code}). Now: agent reboot`;
+  const force = forced ? '' : ' --force does not wait for that.';
+  return `${version} is held back: ${reason} (${code}).${force}`;
+}
+
+/** `list N of keys and revocations`, which an owner signs to change whom gateways trust. */
+export function listOf(number: number): string {
+  return `list ${number} of keys and revocations`;
+}
+
+function describeList({ number, keys, revokedKeys, unknownKeys, revokedReleases }: TakenList): string {
+  const revoked = [
+    ...(revokedKeys === 0 ? [] : [pluralize(revokedKeys, 'key')]),
+    ...(revokedReleases === 0 ? [] : [pluralize(revokedReleases, 'release')]),
+  ];
+  const news = [
+    ...keys.map((name) => `+${name}`),
+    ...(revoked.length === 0 ? [] : [`${revoked.join(' and ')} revoked`]),
+  ];
+  const said = news.length === 0 ? 'it changes nothing' : news.join(', ');
+  const unmatched = pluralize(unknownKeys, 'revoked key matches', 'revoked keys match');
+  const unknown = unknownKeys === 0 ? '' : ` Warning: ${unmatched} no known key.`;
+  return `Done: list ${number} is in effect: ${said}.${unknown}`;
+}
+
+function describeFlashed({ board, version, unchanged, known }: Extract<OperationOutcome, { kind: 'flashed' }>): string {
+  if (known === 'sent') {
+    const done = unchanged === true ? `Nothing to do: ${board} holds ${version}` : `Done: ${board} received ${version}`;
+    return `${done}; it cannot report what it runs.`;
+  }
+  if (unchanged === true) return `Nothing to do: ${board} runs ${version} already.`;
+  return `Done: ${board} runs ${version}${known === 'on-trial' ? `, ${trialOfBoard}` : ''}.`;
+}
+
+function describeReboot({
+  version,
+  slot,
+  reason,
+  goesBack,
+}: Extract<OperationOutcome, { kind: 'rebooting' }>): Message {
+  if (goesBack !== true) {
+    const text = `${version} is staged in slot ${slot}; the gateway reboots into it now. Afterwards: agent status`;
+    return { tone: 'strong', text };
+  }
+  const text = `${version} is left (${reason ?? 'unknown reason'}): the gateway reboots into slot ${slot} now. Afterwards: agent status`;
+  return { tone: 'attention', text };
+}

@@ -1,0 +1,79 @@
+import { partialFlashAdvice } from '../../partial-flash.ts';
+import type { BoardPlan, BoardProbe, BoardReport } from '../../reports.ts';
+import { localTime } from '../time.ts';
+import type { When } from '../time.ts';
+import type { Row } from './row.ts';
+
+export function boardRows(boards: readonly BoardReport[], when: When): readonly Row[] {
+  return boards.map((board) => ({
+    label: board.name,
+    paragraphs: [describePort(board), describeImage(board, when), ...describeWriting(board, when)],
+    tone: board.connected && board.writing === undefined ? undefined : 'attention',
+  }));
+}
+
+function describePort({ port, protocol, connected }: BoardReport): string {
+  return connected ? `${protocol} on ${port}` : `${protocol} on ${port}, where nothing is plugged in`;
+}
+
+/** A board in one paragraph. */
+export function describeBoard(board: BoardReport, when: When): string {
+  const port = board.connected ? '' : '; unplugged';
+  const writing = describeWriting(board, when).map((line) => `; ${line}`);
+  return `${board.name}: ${describeImage(board, when)}${port}${writing.join('')}`;
+}
+
+/**
+ * Describes a board that is being written, or whose writing was interrupted. It does not hold any more what was flashed
+ * last.
+ */
+function describeWriting(board: BoardReport, when: When): readonly string[] {
+  const { writing } = board;
+  if (writing === undefined) return [];
+  const since = writing.since === undefined ? '' : ` since ${localTime(writing.since, when.localOffset)}`;
+  return [`being written${since} (${writing.name}); if nobody is at it, it runs nothing: ${partialFlashAdvice(board)}`];
+}
+
+/** Describes what was flashed last, how, and when. */
+function describeImage(board: BoardReport, when: When): string {
+  const { chip, imageName, imageDigest, flashedAt, known, boots, attempts, roundTripMs } = board;
+  if (imageDigest === undefined) return 'never flashed by this agent';
+  const facts = [
+    `${chip ?? 'unknown chip'}, ${nameOf(imageName)} (${imageDigest.slice(0, 19)})`,
+    known === undefined ? '' : knownWords[known],
+    boots ?? '',
+    flashedAt === undefined ? '' : localTime(flashedAt, when.localOffset),
+    attempts === undefined || attempts === 1 ? '' : `${attempts} attempts`,
+    roundTripMs === undefined ? '' : `round trip ${roundTripMs.toFixed(1)} ms`,
+  ];
+  return facts.filter((fact) => fact !== '').join(', ');
+}
+
+export const trialOfBoard =
+  'on trial: it returns to the previous image at its next start unless its application confirms';
+
+const knownWords: Readonly<Record<NonNullable<BoardReport['known']>, string>> = {
+  'active-slot': 'runs: its slot is active',
+  'first-slot': 'in the slot that starts',
+  'on-trial': trialOfBoard,
+  otadata: 'runs: read back and selected in otadata',
+  'read-back': 'read back',
+  sent: 'sent: the board cannot report what it runs',
+};
+
+/** The name of an image; one that came with an update is named by its digest. */
+function nameOf(imageName: string | undefined): string {
+  if (imageName === undefined) return 'an image';
+  return imageName.startsWith('sha256:') ? `payload ${imageName.slice(0, 19)}` : imageName;
+}
+
+export function describeProbe({ name, chip, capabilities, boots, roundTripMs }: BoardProbe): string {
+  const starts = boots === undefined ? '' : `, and starts ${boots}`;
+  const round = roundTripMs === undefined ? '' : `, round trip ${roundTripMs.toFixed(1)} ms`;
+  return `${name}: ${chip}; its bootloader can ${capabilities.join(', ')}${starts}${round}.`;
+}
+
+export function describePlan({ name, chip, unitsTotal, unitsDifferent }: BoardPlan): string {
+  if (unitsDifferent === undefined) return `${name}: ${chip}; how much would change cannot be found out.`;
+  return `${name}: ${chip}; ${unitsDifferent} of ${unitsTotal} units of its memory would change.`;
+}

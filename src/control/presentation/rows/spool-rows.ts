@@ -1,0 +1,109 @@
+import type { OutputOf } from '../../operations.ts';
+import { formatBytes } from '../bytes.ts';
+import { pluralize } from '../counted.ts';
+import type { Row } from './row.ts';
+import { isTroubled } from './sensor-rows.ts';
+
+const MAX_FAILING_SHOWN = 5;
+
+/** All rows of the spool. */
+export function spoolRows(status: OutputOf<'queue'>): readonly Row[] {
+  const { spool, delivery, sources, watches, deadLetters } = status;
+  const failing = sources.filter(isTroubled);
+  return [
+    { label: 'Waiting', paragraphs: [describeSpool(status)] },
+    { label: 'Delivered', paragraphs: [describeDelivered(delivery)] },
+    { label: 'Sent again', paragraphs: delivery.resent === 0 ? [] : [pluralize(delivery.resent, 'point')] },
+    { label: 'Dropped', paragraphs: droppedByReason(status) },
+    { label: 'Service', paragraphs: delivery.error === undefined ? [] : [delivery.error], tone: 'attention' },
+    {
+      label: 'Parked',
+      paragraphs: delivery.suspendedEvents.map((event) => `${event}: the service does not take it now`),
+    },
+    { label: 'Disk', paragraphs: spool.error === undefined ? [] : [spool.error], tone: 'attention' },
+    {
+      label: 'Flash',
+      paragraphs: [`${formatBytes(spool.flashBytesPerDay)} a day; the file has ${formatBytes(spool.fileBytes)}`],
+    },
+    { label: 'Clock', paragraphs: [clock(status)] },
+    { label: 'Sources', paragraphs: [`${sources.length - failing.length} of ${sources.length} work`] },
+    { label: 'Failing', paragraphs: failingSources(status), tone: 'attention' },
+    {
+      label: 'Watches',
+      paragraphs: watches.map(({ id, lastError }) => `${id}: ${lastError ?? 'handed on when it changes'}`),
+    },
+    {
+      label: 'Refused',
+      paragraphs: deadLetters.map(({ event, at, value, reason }) => `${event} ${at} ${value}: ${reason}`),
+    },
+  ];
+}
+
+function describeDelivered({ delivered, requests, failedRequests }: OutputOf<'queue'>['delivery']): string {
+  const failed = failedRequests === 0 ? '' : `; ${pluralize(failedRequests, 'request')} failed`;
+  return `${pluralize(delivered, 'point')}, in ${pluralize(requests - failedRequests, 'request')}${failed}`;
+}
+
+function describeSpool({ spool }: OutputOf<'queue'>): string {
+  const { pointsInMemory, pointsOnDisk, properties, oldestAgeMs } = spool;
+  const parts = [`${pluralize(pointsInMemory, 'point')} in memory, ${pointsOnDisk} on disk`];
+  if (properties > 0) parts.push(pluralize(properties, 'property', 'properties'));
+  if (oldestAgeMs !== undefined) parts.push(`the oldest for ${age(oldestAgeMs)}`);
+  return parts.join('; ');
+}
+
+/** The spool in `agent status`: how much waits, what it costs, and what is wrong. */
+export function summarizeSpool(status: OutputOf<'queue'>): Pick<Row, 'paragraphs' | 'tone'> {
+  const { spool } = status;
+  const lost = droppedByReason(status);
+  const failing = failingSources(status);
+  const troubles = [
+    ...(spool.error === undefined ? [] : [spool.error]),
+    ...(lost.length === 0 ? [] : [`dropped: ${lost.join(', ')}`]),
+    ...failing.slice(0, MAX_FAILING_SHOWN),
+    ...(failing.length > MAX_FAILING_SHOWN ? [`and ${failing.length - MAX_FAILING_SHOWN} more sources that fail`] : []),
+  ];
+  const flash = `${formatBytes(spool.flashBytesPerDay)} a day to flash`;
+  return {
+    paragraphs: [`${describeSpool(status)}; ${flash}`, ...troubles],
+    tone: troubles.length === 0 ? undefined : 'attention',
+  };
+}
+
+function failingSources({ sources }: OutputOf<'queue'>): readonly string[] {
+  return sources.flatMap((source) => [
+    ...(source.lastError === undefined ? [] : [`${source.name}: ${source.lastError}`]),
+    ...(source.dropped === 0 ? [] : [`${source.name}: ${describeDrops(source)}`]),
+  ]);
+}
+
+function describeDrops(source: OutputOf<'queue'>['sources'][number]): string {
+  const reasons = Object.entries(source.droppedFor).map(([reason, count]) => `${count} ${reason}`);
+  const why = reasons.length === 0 ? '' : ` (${reasons.join(', ')})`;
+  const effect = isTroubled(source) ? 'nothing that it delivers can be used; ' : '';
+  return `${effect}${source.dropped} dropped${why}, the last: ${source.lastDrop ?? 'unknown'}`;
+}
+
+function droppedByReason({ spool }: OutputOf<'queue'>): readonly string[] {
+  return Object.entries(spool.dropped)
+    .filter(([, count]) => count > 0)
+    .map(([reason, count]) => `${count} ${reason}`);
+}
+
+function age(ms: number): string {
+  return ms < 120_000 ? `${Math.round(ms / 1_000)} s` : `${Math.round(ms / 60_000)} min`;
+}
+
+function clock({ clock: state, spool }: OutputOf<'queue'>): string {
+  const said = clockStates[state];
+  return spool.bootsWithEstimatedTime === 0
+    ? said
+    : `${said}; the times of ${spool.bootsWithEstimatedTime} boots are estimates`;
+}
+
+const clockStates = {
+  set: 'set',
+  service: 'not set by this machine; times are taken from the service',
+  assumed: 'taken as it is: nothing sets it',
+  unset: 'not set yet; points wait for it',
+} as const;

@@ -1,0 +1,246 @@
+import type { BrokerReport, InstalledReport, OutcomeReport, HoldReport, StatusReport } from '../../reports.ts';
+import { formatBytes } from '../bytes.ts';
+import { headlineOf } from '../headline.ts';
+import { installedNote } from '../installed-note.ts';
+import { listOf } from '../outcome.ts';
+import { formatRelativeTime, formatDuration, formatTime } from '../time.ts';
+import type { When } from '../time.ts';
+import { describeBoard } from './board-rows.ts';
+import { describePackage, isByHand } from './package-rows.ts';
+import type { Row, Message } from './row.ts';
+import { summarizeSpool } from './spool-rows.ts';
+
+const maxQuarantineShown = 5;
+
+/** The rows of a status. The first one tells a technician whether something is to be done. */
+export function statusRows(report: StatusReport, when: When): readonly Row[] {
+  const headline = headlineOf(report, when);
+  return [
+    { label: 'State', paragraphs: [sentenceOf(headline)], tone: headline.tone },
+    { label: 'Warning', paragraphs: report.warnings, tone: 'attention' },
+    {
+      label: 'Hold',
+      paragraphs: report.hold === undefined ? [] : [describeHoldEnd(report.hold, when)],
+      tone: 'attention',
+    },
+    { label: 'Reboot', paragraphs: rebootWait(report, when), tone: 'attention' },
+    { label: 'Consent', paragraphs: hookWait(report.hookDeferral, when), tone: 'attention' },
+    { label: 'Slowed', paragraphs: slowed(report.throttle, when) },
+    { label: 'Installed', paragraphs: installed(report, when) },
+    {
+      label: 'Keys',
+      paragraphs: report.trustList === undefined ? [] : [`${listOf(report.trustList.number)} is in effect`],
+    },
+    { label: 'Running', paragraphs: running(report) },
+    { label: 'Now', paragraphs: [report.idleReason] },
+    { label: 'Next look', paragraphs: [nextLook(report, when)] },
+    { label: 'Last update', ...lastUpdate(report, when) },
+    { label: 'Previous', paragraphs: previous(report.previous) },
+    { label: 'Packages', ...packages(report.packages) },
+    { label: 'Boards', paragraphs: report.boards.map((board) => describeBoard(board, when)) },
+    { label: 'Quarantine', paragraphs: quarantine(report, when) },
+    { label: 'To report', paragraphs: toReport(report) },
+    {
+      label: 'Service',
+      paragraphs: service(report, when),
+      tone: report.service.lastError === undefined ? undefined : 'attention',
+    },
+    {
+      label: 'Broker',
+      paragraphs: broker(report.service.broker),
+      tone: report.service.broker?.problem === undefined ? undefined : 'attention',
+    },
+    { label: 'Traffic', paragraphs: traffic(report.traffic) },
+    { label: 'Spool', ...(report.telemetry === undefined ? { paragraphs: [] } : summarizeSpool(report.telemetry)) },
+    { label: 'Device', paragraphs: [device(report)] },
+    { label: 'Agent', paragraphs: [agent(report)] },
+  ];
+}
+
+/** A sentence with what a person should type next. */
+function sentenceOf({ text, advice }: Message): string {
+  return advice === undefined ? text : `${text} ${advice}`;
+}
+
+function describeHoldEnd({ reason, until }: HoldReport, when: When): string {
+  const why = reason === undefined ? 'no reason was given' : reason;
+  const end = until === undefined ? '' : `, until ${formatTime(until, when) ?? until}`;
+  const early = until === undefined ? '' : ' before that';
+  return `${why}${end}; root and thing-operators lift it${early}: agent resume`;
+}
+
+function rebootWait({ rebootDeferral: wait, daemon }: StatusReport, when: When): readonly string[] {
+  if (wait === undefined) return [];
+  const until = formatTime(wait.until, when);
+  const end = until === undefined || !daemon ? '' : `; the agent waits until ${until}`;
+  return [`${wait.reason}: [update] reboot_window${end}`, 'root and thing-operators need not wait: agent reboot'];
+}
+
+function hookWait(wait: StatusReport['hookDeferral'], when: When): readonly string[] {
+  if (wait === undefined) return [];
+  const next = `asked again ${formatTime(wait.until, when) ?? wait.until}`;
+  return [`${wait.reason}; ${next}`, 'agent --update-now asks now; with --force nobody is asked'];
+}
+
+function slowed(throttle: StatusReport['throttle'], when: When): readonly string[] {
+  if (throttle === undefined) return [];
+  const until = formatTime(throttle.until, when);
+  const rate = `the download to at most ${formatBytes(throttle.bytesPerSecond)}/s`;
+  return [`${rate}${until === undefined ? '' : ` until ${until}`}: [service] max_rate`];
+}
+
+/** The record of updates could not be read, or not been asked for. */
+const UNKNOWN = ['not known'];
+
+function installed(report: StatusReport, when: When): readonly string[] {
+  return isUnknown(report) && report.installed === undefined ? UNKNOWN : describeInstalled(report.installed, when);
+}
+
+function isUnknown({ phase }: StatusReport): boolean {
+  return phase === 'lost';
+}
+
+/** Describes what is installed in a slot, since when, and who signed it. */
+export function describeInstalled(installed: InstalledReport | undefined, when: When): readonly string[] {
+  if (installed === undefined) return ['nothing by this agent yet'];
+  const { versionName, versionId, slot, signedBy, digest, at, factory } = installed;
+  const id = versionId === undefined || versionId === versionName ? '' : ` (id ${versionId})`;
+  const place = slot === undefined ? '' : ` in slot ${slot}`;
+  if (factory === true) return [`${versionName}${id}${place}`, `came with the image, seen ${formatTime(at, when)}`];
+  const trust =
+    signedBy === undefined
+      ? 'unsigned'
+      : `signed by ${signedBy.startsWith('sha256:') ? signedBy.slice('sha256:'.length).slice(0, 10) : signedBy}`;
+  return [`${versionName}${id}${place}, ${shortDigest(digest)}`, `${trust}, since ${formatTime(at, when)}`];
+}
+
+function shortDigest(digest: string): string {
+  return digest.slice(0, 'sha256:'.length + 12);
+}
+
+/** Describes the next look. While a look runs, the noted time of the next one has passed. */
+function nextLook(report: StatusReport, when: When): string {
+  const { daemon, nextCheckAt } = report;
+  if (!daemon) return `none: ${isSilent(report) ? 'the daemon does not answer' : 'no daemon runs'}`;
+  if (nextCheckAt !== undefined && Date.parse(nextCheckAt) <= when.nowMs) return 'now';
+  return formatTime(nextCheckAt, when) ?? 'none: there is no schedule';
+}
+
+function running({ booted, slots }: StatusReport): readonly string[] {
+  const details = Object.entries(slots ?? {}).map(([slot, detail]) => `${slot} is ${detail}`);
+  const all = booted === undefined ? details : [`slot ${booted}`, ...details];
+  return all.length === 0 ? [] : [all.join('; ')];
+}
+
+function lastUpdate(report: StatusReport, when: When): Pick<Row, 'paragraphs' | 'tone'> {
+  const { lastOutcome: last } = report;
+  if (last === undefined) return { paragraphs: isUnknown(report) ? UNKNOWN : ['none yet'] };
+  const at = formatTime(last.at, when);
+  if (last.trustList !== undefined) return { paragraphs: [`${listOf(last.trustList)}: in effect, ${at}`] };
+  if (last.outcome === 'installed')
+    return { paragraphs: [`${last.version} installed, ${at}`, ...installedNote(last.reason), ...fetched(last)] };
+  return {
+    paragraphs: [
+      `${last.version} ${last.outcome.replace('-', ' ')}, ${at}`,
+      `${last.reason} (${last.code})`,
+      ...fetched(last),
+    ],
+    tone: 'attention',
+  };
+}
+
+function fetched({ fetchedBytes }: OutcomeReport): readonly string[] {
+  return fetchedBytes === undefined ? [] : [`the service sent ${formatBytes(fetchedBytes)} for it`];
+}
+
+function previous(installed: InstalledReport | undefined): readonly string[] {
+  if (installed === undefined) return [];
+  const place = installed.slot === undefined ? '' : ` in slot ${installed.slot}`;
+  return [`${installed.versionName}${place}; to go back to it: agent rollback`];
+}
+
+function packages(told: StatusReport['packages'] = []): Pick<Row, 'paragraphs' | 'tone'> {
+  return { paragraphs: told.map(describePackage), tone: told.some(isByHand) ? 'attention' : undefined };
+}
+
+function quarantine({ quarantine: held }: StatusReport, when: When): readonly string[] {
+  const shown = held.slice(0, maxQuarantineShown).map(({ version, digest, reason, until }) => {
+    const end = until === undefined ? undefined : formatRelativeTime(until, when.nowMs);
+    const told = `${version} (${shortDigest(digest)}): ${reason}`;
+    return `${told}; ends ${end === undefined ? '' : `${end}, or `}by agent unblock`;
+  });
+  const rest = held.length - maxQuarantineShown;
+  return rest > 0 ? [...shown, `and ${rest} more`] : shown;
+}
+
+function toReport({ pendingSwitch, pendingReports, droppedReports, trustList }: StatusReport): readonly string[] {
+  const lines: string[] = [];
+  const isList = pendingSwitch === trustList?.versionId;
+  if (pendingSwitch !== undefined)
+    lines.push(
+      `the service was not told yet that ${isList ? `the list ${pendingSwitch} is in effect` : `version ${pendingSwitch} runs`}`,
+    );
+  if (pendingReports > 0)
+    lines.push(`${pendingReports === 1 ? '1 outcome waits' : `${pendingReports} outcomes wait`} for the service`);
+  if (droppedReports > 0)
+    lines.push(
+      `${droppedReports} older one${droppedReports === 1 ? ' was' : 's were'} dropped to make room; the service is told how many`,
+    );
+  return lines;
+}
+
+function service({ daemon, service: told }: StatusReport, when: When): readonly string[] {
+  const { url, lastError } = told;
+  const refused = formatTime(told.lastRefusalAt, when);
+  const never = daemon ? 'not reached since the start' : 'not asked by this command';
+  const contact = formatTime(told.lastContactAt, when);
+  const reached = contact === undefined ? never : `reached ${contact}`;
+  const found = refused === undefined ? reached : `reached ${refused}, but answered with an error`;
+  const before = refused === undefined || contact === undefined ? '' : `; without one ${contact}`;
+  return lastError === undefined ? [`${url}, ${found}`] : [lastError, `${url}, ${found}${before}`];
+}
+
+const HOUR_MS = 3_600_000;
+
+/** Describes the bytes sent to and received from the service; a firmware from a local file does not count. */
+function traffic(told: StatusReport['traffic']): readonly string[] {
+  if (told === undefined) return [];
+  const { measuredMs, lastHour, lastDay, sinceStart } = told;
+  const windows = [
+    { ms: HOUR_MS, words: `${carried(lastHour)} in the last hour` },
+    { ms: 24 * HOUR_MS, words: `${carried(lastDay)} in the last 24 h` },
+  ];
+  // A window that is longer than the daemon has run would be said to hold what was carried before its start.
+  const whole = windows.filter(({ ms }) => measuredMs === undefined || measuredMs >= ms).map(({ words }) => words);
+  const ran = measuredMs === undefined ? '' : `, ${formatDuration(measuredMs)} ago`;
+  return [[...whole, `${carried(sinceStart)} since the daemon began${ran}`].join('; ')];
+}
+
+function carried({ sentBytes, receivedBytes }: NonNullable<StatusReport['traffic']>['lastHour']): string {
+  return `${formatBytes(receivedBytes)} down and ${formatBytes(sentBytes)} up`;
+}
+
+function broker(status: BrokerReport | undefined): readonly string[] {
+  if (status === undefined) return [];
+  const { url, state, problem, ignored } = status;
+  const counted = Object.entries(ignored).filter(([, count]) => count > 0);
+  const details = counted.map(([kind, count]) => `${count} ${kind}`).join(', ');
+  const messages = counted.length === 0 ? '' : `; messages ignored: ${details}`;
+  const line = `${url}, ${state}${messages}`;
+  return problem === undefined ? [line] : [`${problem.message} (${problem.code})`, line];
+}
+
+function device({ serialNumber, thingId }: StatusReport): string {
+  const thing = thingId === undefined ? 'not activated: agent activate' : `thing ${thingId}`;
+  return `${serialNumber ?? 'no serial number'}, ${thing}`;
+}
+
+function agent(report: StatusReport): string {
+  const { agentVersion, daemon } = report;
+  if (isSilent(report)) return `${agentVersion}, the daemon does not answer: systemctl restart thing-agent`;
+  return daemon ? `${agentVersion}, the daemon runs` : `${agentVersion}, no daemon runs: systemctl start thing-agent`;
+}
+
+function isSilent({ problems }: StatusReport): boolean {
+  return problems?.includes('daemon-unresponsive') ?? false;
+}

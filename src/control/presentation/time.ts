@@ -1,0 +1,89 @@
+const withZone = /^(\d{4})-(\d\d)-(\d\d)T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/;
+
+/** A time in ISO 8601 with a zone, as UTC with milliseconds; undefined: the text is none. */
+export function parseTime(text: string): string | undefined {
+  const match = withZone.exec(text);
+  const atMs = Date.parse(text);
+  if (match === null || Number.isNaN(atMs)) return undefined;
+  const [year, month, day] = [Number(match[1]), Number(match[2]), Number(match[3])];
+  if (new Date(Date.UTC(year, month - 1, day)).getUTCDate() !== day) return undefined;
+  return new Date(atMs).toISOString();
+}
+
+/** Minutes that local time is ahead of UTC at that moment. */
+export type OffsetMinutes = (atMs: number) => number;
+
+/** The time and the time zone of the reader. */
+export interface When {
+  readonly nowMs: number;
+  readonly localOffset: OffsetMinutes;
+}
+
+export const systemOffset: OffsetMinutes = (atMs) => -new Date(atMs).getTimezoneOffset();
+
+/** `2026-03-01 14:05 +01:00`, or with seconds; a text that is no time is returned unchanged. */
+export function localTime(iso: string, offset: OffsetMinutes, to: 'minutes' | 'seconds' = 'minutes'): string {
+  const atMs = Date.parse(iso);
+  if (Number.isNaN(atMs)) return iso;
+  const minutes = offset(atMs);
+  const shifted = new Date(atMs + minutes * 60_000);
+  if (Number.isNaN(shifted.getTime())) return iso;
+  const text = shifted
+    .toISOString()
+    .replace('T', ' ')
+    .slice(0, to === 'minutes' ? -8 : -5);
+  const zone = `${two(Math.floor(Math.abs(minutes) / 60))}:${two(Math.abs(minutes) % 60)}`;
+  return `${text} ${minutes < 0 ? '-' : '+'}${zone}`;
+}
+
+function two(value: number): string {
+  return String(Math.trunc(value)).padStart(2, '0');
+}
+
+/** `in 12 min`, `3 days ago`, `now`. */
+export function formatRelativeTime(iso: string, nowMs: number): string | undefined {
+  const atMs = Date.parse(iso);
+  if (Number.isNaN(atMs)) return undefined;
+  const awayMs = atMs - nowMs;
+  if (formatDuration(Math.abs(awayMs)) === '0 s') return 'now';
+  return awayMs > 0 ? `in ${formatDuration(rounded(awayMs))}` : `${formatDuration(-awayMs)} ago`;
+}
+
+/** Rounds a duration, so that 30 days do not read as 29 a moment after they began. */
+function rounded(ms: number): number {
+  const unit = [dayMs, minuteMs].find((smallest) => ms >= leastOf(smallest)) ?? secondMs;
+  return Math.round(ms / unit) * unit;
+}
+
+/** The shortest duration that is told in this unit and not in a finer one. */
+function leastOf(unitMs: number): number {
+  return unitMs === dayMs ? 2 * dayMs : hourMs;
+}
+
+/** `2026-03-01 14:05 +01:00 (in 12 min)` */
+export function formatTime(iso: string | undefined, { nowMs, localOffset }: When): string | undefined {
+  if (iso === undefined) return undefined;
+  const away = formatRelativeTime(iso, nowMs);
+  return `${localTime(iso, localOffset)}${away === undefined ? '' : ` (${away})`}`;
+}
+
+const secondMs = 1_000;
+const minuteMs = 60 * secondMs;
+const hourMs = 60 * minuteMs;
+const dayMs = 24 * hourMs;
+
+/** At most two units: `9 s`, `3 min 20 s`, `2 h 5 min`, `3 days`. */
+export function formatDuration(ms: number): string {
+  if (ms < minuteMs) return `${Math.floor(ms / secondMs)} s`;
+  if (ms < hourMs) return twoUnits(ms, [minuteMs, 'min'], [secondMs, 's']);
+  if (ms < 2 * dayMs) return twoUnits(ms, [hourMs, 'h'], [minuteMs, 'min']);
+  return `${Math.floor(ms / dayMs)} days`;
+}
+
+type Unit = readonly [ms: number, name: string];
+
+function twoUnits(ms: number, [large, largeName]: Unit, [small, smallName]: Unit): string {
+  const rest = Math.floor((ms % large) / small);
+  const first = `${Math.floor(ms / large)} ${largeName}`;
+  return rest === 0 ? first : `${first} ${rest} ${smallName}`;
+}

@@ -1,0 +1,290 @@
+import { join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
+
+import type { LoadedConfig } from '../../config/load-config.ts';
+import type { OperationEvent } from '../../control/events.ts';
+import type { SecurityEventId } from '../../control/security/security-event-meanings.ts';
+import { OperationRunner } from '../../control/server/operation-runner.ts';
+import { AgentError, describeError } from '../../system/errors.ts';
+import { acquireLock, DAEMON } from '../../system/files/lock.ts';
+import type { ServiceManager } from '../../system/processes/systemd-notify.ts';
+import { longestHealthMs } from '../../update/trial/health-gate.ts';
+import { Agent } from '../agent.ts';
+import type { AgentDeps } from '../agent.ts';
+import { describeCheck } from '../check-report.ts';
+import { configProblem } from '../doctor/preconditions.ts';
+import type { ConfigStatus } from '../doctor/preconditions.ts';
+import { StateMonitor } from '../doctor/state-directory.ts';
+import { DaemonError } from '../errors.ts';
+import { recordTrustChanges } from '../security/record-events.ts';
+import { describeOutcome } from '../status-report.ts';
+import type { PageHost } from '../wiring/page-host.ts';
+import { TelemetryHost } from '../wiring/telemetry-host.ts';
+import { wire } from '../wiring/wiring.ts';
+import type { Wiring, Runtime } from '../wiring/wiring.ts';
+import { rejectEmptyRollback } from './empty-rollback.ts';
+import { Liveness } from './liveness.ts';
+import { runRecovery, runUpdateCycle } from './rounds.ts';
+import { rebootSpreadMs } from './schedule.ts';
+import type { CycleResult } from './scheduler.ts';
+import { startServers } from './servers.ts';
+import type { ServerDeps } from './servers.ts';
+import { TaskTimer } from './task-timer.ts';
+import { feedWatchdog } from './watchdog.ts';
+
+export interface DaemonDeps {
+  readonly loaded: LoadedConfig;
+  /** Reads the configuration again on SIGHUP. Throws ConfigError. */
+  readonly reload: () => Promise<LoadedConfig>;
+  readonly world: Runtime;
+  readonly manager: ServiceManager;
+  /** Calls the listener on each SIGHUP until it is disposed. */
+  readonly onReload: (listener: () => void) => Disposable;
+  /** Whether the files of this program are gone: another version is installed. Default: no. */
+  readonly isReplaced?: () => boolean;
+}
+
+/** Longer than any single wait within an operation, except for the health gate, whose deadline is added. */
+const LONGEST_SILENCE_MS = 20 * 60_000;
+
+/** Runs the daemon until the signal is aborted: it settles, follows the service, and answers on the control socket. */
+export async function runDaemon(deps: DaemonDeps, signal: AbortSignal): Promise<void> {
+  const daemon = new Daemon(deps, signal);
+  await daemon.run();
+}
+
+class Daemon {
+  readonly #deps: DaemonDeps;
+  readonly #signal: AbortSignal;
+  readonly #runner: OperationRunner;
+  readonly #liveness: Liveness;
+  readonly #alarmClock: TaskTimer;
+  readonly #telemetry: TelemetryHost;
+  #page: PageHost | undefined;
+  #loaded: LoadedConfig;
+  #wiring: Wiring | undefined;
+  #reloadProblem: string | undefined;
+  readonly #stateWatch: StateMonitor;
+  readonly #replaced = new AbortController();
+
+  constructor(deps: DaemonDeps, signal: AbortSignal) {
+    const { clock } = deps.world;
+    this.#deps = deps;
+    this.#signal = signal;
+    this.#loaded = deps.loaded;
+    this.#stateWatch = new StateMonitor(deps.world.log);
+    this.#runner = new OperationRunner(clock, signal, {
+      onEvent: (event) => this.#follow(event),
+      onEnd: (outcome) => deps.world.log.info({ outcome: outcome.kind }, describeOutcome(outcome)),
+      onFailure: (error) => this.#noteFailure(error),
+    });
+    this.#telemetry = new TelemetryHost(clock, () => this.#runner.running !== undefined);
+    this.#liveness = new Liveness(clock, LONGEST_SILENCE_MS + longestHealthMs(deps.loaded.config.update.health));
+    this.#alarmClock = new TaskTimer({ clock, log: deps.world.log, liveness: this.#liveness });
+  }
+
+  async run(): Promise<void> {
+    const { world, manager, onReload } = this.#deps;
+    const { paths } = this.#loaded.config;
+    await using opened = new AsyncDisposableStack();
+    opened.use(manager);
+    opened.use(await acquireLock(join(paths.run, 'agent.lock'), DAEMON, this.#signal));
+    opened.defer(async () => this.#wiring?.[Symbol.asyncDispose]());
+    opened.use(this.#telemetry);
+    await this.#wire(this.#loaded);
+    opened.use(this.#runner);
+    const agent = new Agent({
+      wiring: () => this.#currentWiring,
+      telemetry: () => this.#telemetry.current,
+      daemon: true,
+      looks: () => this.#alarmClock.agenda.looks,
+      warnings: () => this.#warnings,
+      readAgain: this.#readAgain,
+      activity: () => this.#runner.activity,
+      alone: this.#alone,
+    });
+    const runDirectory = paths.run;
+    const outside: ServerDeps = {
+      operations: agent,
+      runner: this.#runner,
+      refuse: async (request, ending) => {
+        if (this.#exitIfReplaced())
+          throw new DaemonError('agent-replaced', 'the program was replaced beneath this daemon');
+        await rejectEmptyRollback(request, this.#currentWiring, ending);
+      },
+      world,
+      loaded: () => this.#loaded,
+      record: this.#record,
+    };
+    this.#page = await startServers(outside, opened, this.#signal);
+    opened.use(onReload(() => this.#alarmClock.askForReload()));
+    opened.defer(() => manager.stopping());
+    for (const warning of this.#warnings) world.log.warn({}, warning);
+    manager.ready(); // waits here, since each message is sent by a program, one after the other
+    const isAlive = (): boolean => this.#liveness.isAlive;
+    const onTurn = (): void => void this.#exitIfReplaced();
+    opened.use(feedWatchdog({ manager, clock: world.clock, runDirectory, isAlive, onTurn }));
+    world.log.info({ version: world.agentVersion, serialNumber: this.#currentWiring.serialNumber }, 'the agent is up');
+    await this.#loop();
+  }
+
+  /** Does what is next when it is due. */
+  async #loop(): Promise<void> {
+    const ending = AbortSignal.any([this.#signal, this.#replaced.signal]);
+    for (;;) {
+      const what = await this.#alarmClock.due(ending);
+      if (what === undefined) return;
+      if (what === 'reload') await this.#reload();
+      else await this.#round(what);
+    }
+  }
+
+  /**
+   * Ends this daemon, between two operations, where its files are gone, so that the service manager starts the version that is
+   * installed; returns whether it ends. Seen: dpkg was killed before it restarted the daemon, which could not install anything from then on,
+   * since parts of it are loaded when they are first needed.
+   */
+  #exitIfReplaced(): boolean {
+    if (this.#replaced.signal.aborted) return true;
+    if (this.#runner.running !== undefined || this.#deps.isReplaced?.() !== true) return false;
+    this.#deps.world.log.warn(
+      {},
+      'the program was replaced beneath this daemon, which ends, so that the new one starts',
+    );
+    this.#replaced.abort();
+    return true;
+  }
+
+  async #round(what: 'settle' | 'look'): Promise<void> {
+    const { clock } = this.#deps.world;
+    const wiring = this.#currentWiring;
+    this.#alarmClock.agenda.beginRound(clock.nowMs());
+    const end = await this.#execute(what, wiring);
+    if (end === undefined) return;
+    if (end === 'looked' || end === 'failed') this.#notifyStatus(describeCheck(wiring.updater?.lastLook));
+    this.#alarmClock.agenda.endRound(end, clock.nowMs());
+    const { rebootWait, hookPause } = wiring.updater ?? {};
+    if (rebootWait?.untilMs !== undefined) this.#alarmClock.agenda.retryAt(rebootWait.untilMs + rebootSpreadMs(wiring));
+    else if (hookPause !== undefined) this.#alarmClock.agenda.retryAt(clock.nowMs() + hookPause.leftMs);
+  }
+
+  /** The end of a round; undefined: the daemon ends. */
+  async #execute(what: 'settle' | 'look', wiring: Wiring): Promise<CycleResult | undefined> {
+    try {
+      const outcome = await this.#runner.run(
+        { operation: 'update', reboot: true, force: false },
+        async (onEvent, signal) => {
+          await this.#stateWatch.look(wiring.config, wiring.journal);
+          if (what === 'look') return runUpdateCycle(wiring, onEvent, signal);
+          const settled = await runRecovery(wiring, onEvent, signal);
+          // Somebody who joined this round asked for a look.
+          const isEnough = settled.kind !== 'up-to-date' || !this.#runner.isFollowed;
+          return isEnough ? settled : runUpdateCycle(wiring, onEvent, signal);
+        },
+        () => {},
+        this.#signal,
+      );
+      if (outcome.kind === 'rebooting') return 'rebooting';
+      return what === 'settle' ? 'settled' : 'looked';
+    } catch (error) {
+      if (this.#signal.aborted) return undefined;
+      if (!(error instanceof AgentError)) throw error;
+      const { phase } = wiring.journal.state;
+      const isSettled = what === 'look' && (phase.kind === 'idle' || phase.kind === 'staging');
+      return isSettled ? 'failed' : 'unsettled';
+    }
+  }
+
+  /** Runs work alone. It counts as a forced update, so that it does not join a round that waits for a window. */
+  readonly #alone: NonNullable<AgentDeps['alone']> = async (work, signal) => {
+    const request = { operation: 'update', reboot: true, force: true } as const;
+    return this.#runner.run(
+      request,
+      async (_onEvent, inner) => work(inner),
+      () => {},
+      signal,
+    );
+  };
+
+  readonly #readAgain = async (): Promise<ConfigStatus> => {
+    const { path, digest, config } = await this.#deps.reload();
+    if (digest === this.#loaded.digest) return { path, change: 'none' };
+    const isSamePlace = isDeepStrictEqual(config.paths, this.#loaded.config.paths);
+    return { path, change: isSamePlace ? 'reload' : 'restart' };
+  };
+
+  readonly #record = (id: SecurityEventId, detail: string): void =>
+    void this.#currentWiring.security.record(id, detail);
+
+  #follow(event: OperationEvent): void {
+    this.#liveness.progress();
+    if (event.kind !== 'phase') return;
+    const { phase, detail } = event;
+    this.#deps.world.log.info({ phase }, detail === undefined ? phase : `${phase}: ${detail}`);
+    this.#notifyStatus(detail === undefined ? phase : `${phase}: ${detail}`);
+  }
+
+  /** Logs the failure of a round. A defect is not logged here: it ends the daemon, or the control socket reports it. */
+  #noteFailure(error: unknown): void {
+    if (this.#signal.aborted || !(error instanceof AgentError)) return;
+    this.#deps.world.log.warn({ code: error.code, advice: error.advice }, `the round failed: ${error.message}`);
+  }
+
+  #notifyStatus(text: string): void {
+    this.#deps.manager.status(text);
+  }
+
+  /** Reads the configuration again, between rounds, so that no operation loses its wiring. */
+  async #reload(): Promise<void> {
+    const { manager, reload, world } = this.#deps;
+    this.#alarmClock.agenda.beginReload();
+    manager.reloading();
+    try {
+      await this.#wire(await reload());
+      await this.#page?.serve(this.#loaded.config.page);
+      this.#reloadProblem = undefined;
+      world.log.info({ path: this.#loaded.path }, 'the configuration was read again');
+    } catch (error) {
+      if (!(error instanceof AgentError)) throw error;
+      this.#reloadProblem = `the configuration in use is an older one: ${describeError(error)}`;
+      world.log.error({ code: error.code }, this.#reloadProblem);
+    }
+    manager.ready();
+    if (this.#reloadProblem !== undefined) this.#notifyStatus(this.#reloadProblem);
+  }
+
+  async #wire(loaded: LoadedConfig): Promise<void> {
+    const { world } = this.#deps;
+    const { config } = loaded;
+    const old = this.#wiring;
+    const around = { ...this.#telemetry.around(world), configTrouble: async () => configProblem(this.#readAgain) };
+    const wiring = await wire(config, around, old, this.#signal);
+    wiring.messaging?.attend({ onWake: () => this.#alarmClock.wake(), onProgress: () => this.#liveness.progress() });
+    try {
+      await this.#alarmClock.follow(config, wiring);
+    } catch (error) {
+      await wiring[Symbol.asyncDispose]();
+      throw error;
+    }
+    this.#wiring = wiring;
+    this.#loaded = loaded;
+    await recordTrustChanges(wiring.security, loaded, wiring.trust, this.#signal);
+    await this.#telemetry.serve(wiring);
+    if (old !== undefined) {
+      await this.#runner.idle();
+      await old[Symbol.asyncDispose]();
+    }
+    wiring.messaging?.connect();
+  }
+
+  get #currentWiring(): Wiring {
+    if (this.#wiring === undefined) throw new Error('the wiring was asked for before the daemon was wired');
+    return this.#wiring;
+  }
+
+  get #warnings(): readonly string[] {
+    const warnings = this.#loaded.warnings.map(({ message }) => message);
+    const problems = this.#reloadProblem === undefined ? [] : [this.#reloadProblem];
+    return [...warnings, ...problems, ...(this.#page?.troubles ?? [])];
+  }
+}

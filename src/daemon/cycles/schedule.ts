@@ -1,0 +1,99 @@
+import { createHash } from 'node:crypto';
+
+import type { Clock } from '../../system/time/clock.ts';
+import type { CronTimes } from '../../system/time/cron.ts';
+import { minutesOf } from '../../system/time/daily-window.ts';
+import { DaemonError } from '../errors.ts';
+import type { Wiring } from '../wiring/wiring.ts';
+
+/** The time of the next look at the service: wall clock, milliseconds since the epoch. */
+export type Schedule = (nowMs: number) => number;
+
+const MINUTE_MS = 60_000;
+const LONGEST_LOOK_BACK_MS = 24 * 60 * MINUTE_MS;
+
+/**
+ * A schedule from a cron expression. Each gateway has a constant offset within the splay, which spreads a fleet evenly.
+ */
+export async function cronSchedule(expression: string, splayMs: number, serialNumber: string): Promise<Schedule> {
+  const { cronTimes, isCronExpression } = await import('../../system/time/cron.ts');
+  if (!isCronExpression(expression)) {
+    throw new DaemonError('schedule-invalid', `update.schedule: "${expression}" is not a cron expression`);
+  }
+  return offsetSchedule(cronTimes(expression), splayOffsetMs(serialNumber, splayMs));
+}
+
+/** The times of one gateway, which are those of its fleet plus its offset. */
+export function offsetSchedule(times: CronTimes, offsetMs: number): Schedule {
+  return (nowMs) => (passedTime(times, nowMs, offsetMs) ?? times.nextMs()) + offsetMs;
+}
+
+/** The first cron time in the past whose look is still ahead because of the offset; undefined: there is none. */
+function passedTime(times: CronTimes, nowMs: number, offsetMs: number): number | undefined {
+  const first = Math.floor((nowMs - Math.min(offsetMs, LONGEST_LOOK_BACK_MS)) / MINUTE_MS) + 1;
+  for (let timeMs = first * MINUTE_MS; timeMs <= nowMs; timeMs += MINUTE_MS) if (times.includes(timeMs)) return timeMs;
+  return undefined;
+}
+
+/** An offset with 0 ≤ offset < splay, derived from the serial number. */
+export function splayOffsetMs(serialNumber: string, splayMs: number): number {
+  const spread = createHash('sha256').update(serialNumber).digest().readUInt32BE(0);
+  return Math.floor((spread / 0x1_0000_0000) * splayMs);
+}
+
+/** What distinguishes the times of one gateway from those of its fleet. */
+export interface Splay {
+  readonly serialNumber: string;
+  readonly splayMs: number;
+}
+
+/**
+ * The first look after a start, or after the clock was set. A fleet then neither looks all at once after a blackout nor
+ * waits for a rare time of the schedule.
+ */
+export function splayedStartMs(nowMs: number, schedule: Schedule, { serialNumber, splayMs }: Splay): number {
+  const scheduledMs = schedule(nowMs);
+  return scheduledMs - nowMs <= splayMs ? scheduledMs : nowMs + splayOffsetMs(serialNumber, splayMs);
+}
+
+const MAX_FIRST_SPLAY_MS = 60_000;
+
+/** The first look of a gateway that has never looked. It is soon, since somebody may wait for it. */
+export function firstTurnMs(nowMs: number, { serialNumber, splayMs }: Splay): number {
+  return nowMs + splayOffsetMs(serialNumber, Math.min(splayMs, MAX_FIRST_SPLAY_MS));
+}
+
+const LONGEST_NAP_MS = 5 * 60_000;
+
+/** Sleeps until the wall clock shows the time. It sleeps in naps, so that it notices a clock that is set meanwhile. */
+export async function sleepUntil(timeMs: number, clock: Clock, signal: AbortSignal): Promise<void> {
+  const naps = new SleepIntervals(timeMs, clock);
+  for (let ms = naps.nextMs(clock); ms > 0; ms = naps.nextMs(clock)) await clock.sleep(ms, signal);
+}
+
+/** The lengths of the naps until a time. */
+export class SleepIntervals {
+  readonly #timeMs: number;
+  /** The end by the monotonic clock. */
+  readonly #endMs: number;
+
+  constructor(timeMs: number, clock: Instant) {
+    this.#timeMs = timeMs;
+    this.#endMs = clock.monotonicMs() + Math.max(0, timeMs - clock.nowMs());
+  }
+
+  /** The next nap; 0: the time has come. */
+  nextMs(clock: Instant): number {
+    const leftMs = Math.min(this.#timeMs - clock.nowMs(), this.#endMs - clock.monotonicMs());
+    return Math.max(0, Math.min(leftMs, LONGEST_NAP_MS));
+  }
+}
+
+type Instant = Pick<Clock, 'nowMs' | 'monotonicMs'>;
+
+/** Gateways of a fleet spread their reboots over the first half of their window. */
+export function rebootSpreadMs({ config, serialNumber }: Pick<Wiring, 'config' | 'serialNumber'>): number {
+  const { splayMs, rebootWindow } = config.update;
+  const windowMs = rebootWindow === undefined ? 0 : minutesOf(rebootWindow) * 60_000;
+  return splayOffsetMs(serialNumber, Math.min(splayMs, windowMs / 2));
+}

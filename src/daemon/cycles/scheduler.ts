@@ -1,0 +1,143 @@
+import { RecoveryBackoff } from './recovery-backoff.ts';
+import type { Schedule } from './schedule.ts';
+import { WakeRateLimit } from './wake-rate-limit.ts';
+
+/** The time after which another round is made if a reboot was asked for and the machine still runs. */
+const REBOOT_PATIENCE_MS = 5 * 60_000;
+const AT_ONCE_MS = Number.NEGATIVE_INFINITY;
+const NEVER_MS = Number.POSITIVE_INFINITY;
+/** If a sleep ends so much too late, the clock was set. */
+const CLOCK_SET_MS = 60_000;
+
+/**
+ * `settle`: finish or undo what was left half done; `look`: settle, and ask the service; `reload`: read the
+ * configuration.
+ */
+export interface NextTask {
+  readonly what: 'settle' | 'look' | 'reload';
+  /** Wall clock, milliseconds since the epoch. */
+  readonly atMs: number;
+}
+
+/**
+ * How a round ended: `settled` and `looked` are successes; `failed` left nothing half done, `unsettled` did;
+ * `rebooting` asked for a reboot.
+ */
+export type CycleResult = 'settled' | 'looked' | 'failed' | 'unsettled' | 'rebooting';
+
+/** The looks at the service. Times are of the wall clock, in milliseconds since the epoch. */
+export interface CheckStats {
+  readonly nextAtMs: number;
+  /** The last successful look; undefined: none since the start. */
+  readonly lastSuccessAtMs: number | undefined;
+  /** The number of looks that have failed since then, because of the service or of what it offered. */
+  readonly consecutiveFailures: number;
+}
+
+/** The times that the configuration sets. */
+export interface ScheduleSettings {
+  readonly schedule: Schedule;
+  /** The time of the first look after a start, and after the clock was set forward. */
+  readonly turn: Schedule;
+  /** The least time between looks that messages ask for. */
+  readonly wakeLimitMs: number;
+}
+
+/** Decides what the daemon does next, from what has happened. It has no clock and does not wait. */
+export class Scheduler {
+  readonly #wakes = new WakeRateLimit();
+  readonly #pauses = new RecoveryBackoff();
+  #times: ScheduleSettings;
+  #isBegun = false;
+  #isReloadDue = false;
+  #scheduledMs: number;
+  /** The time of the look that a message asked for. */
+  #wakeMs = NEVER_MS;
+  /** The time of a round for something that waits for a window or a hook. */
+  #againMs = NEVER_MS;
+  #lastLookMs: number | undefined;
+  #failedLooks = 0;
+  /** If set, the next round is at this time, whatever the schedule and messages say. */
+  #roundMs: number | undefined;
+
+  constructor(firstLookAtMs: number, times: ScheduleSettings) {
+    this.#scheduledMs = firstLookAtMs;
+    this.#times = times;
+  }
+
+  get next(): NextTask {
+    if (!this.#isBegun) return { what: 'settle', atMs: AT_ONCE_MS };
+    if (this.#isReloadDue) return { what: 'reload', atMs: AT_ONCE_MS };
+    return { what: 'look', atMs: this.#roundMs ?? Math.min(this.lookAtMs, this.#againMs) };
+  }
+
+  /** The time of the next look by the schedule or a message. */
+  get lookAtMs(): number {
+    return Math.min(this.#scheduledMs, this.#wakeMs);
+  }
+
+  /** Looks by the schedule and by messages. Looks that a person asked for do not count. */
+  get looks(): CheckStats {
+    return { nextAtMs: this.lookAtMs, lastSuccessAtMs: this.#lastLookMs, consecutiveFailures: this.#failedLooks };
+  }
+
+  askForReload(): void {
+    this.#isReloadDue = true;
+  }
+
+  /** Uses these times from now on. The next look keeps its time. */
+  follow(times: ScheduleSettings): void {
+    this.#times = times;
+  }
+
+  /** Notes that the configuration is being read. Whether it can be used or not, a look follows at once. */
+  beginReload(): void {
+    this.#isReloadDue = false;
+    this.#roundMs = AT_ONCE_MS;
+  }
+
+  /** A message asks for a look. Returns when the look is due; undefined: the same look was asked for before. */
+  wake(nowMs: number): number | undefined {
+    if (this.#wakeMs <= nowMs) return undefined;
+    const dueMs = this.#wakes.nextMs(nowMs, this.#times.wakeLimitMs);
+    if (dueMs === this.#wakeMs) return undefined;
+    this.#wakeMs = dueMs;
+    return dueMs;
+  }
+
+  /**
+   * Called when the sleep is over; returns whether to act now. False: the clock was set forward, perhaps on all
+   * gateways of a fleet, so the look of the schedule gets a new time.
+   */
+  wakeUp(nowMs: number): boolean {
+    if (nowMs - this.#scheduledMs < CLOCK_SET_MS || this.next.atMs !== this.#scheduledMs) return true;
+    this.#scheduledMs = this.#times.turn(nowMs);
+    return false;
+  }
+
+  /** A round begins. It also serves as the look that messages have asked for. */
+  beginRound(nowMs: number): void {
+    this.#isBegun = true;
+    if (this.#wakeMs <= nowMs) this.#wakeMs = NEVER_MS;
+    this.#againMs = NEVER_MS;
+  }
+
+  /** Asks for a round at this time, whatever the schedule says. Any earlier round cancels that. */
+  retryAt(atMs: number): void {
+    this.#againMs = atMs;
+  }
+
+  endRound(how: CycleResult, nowMs: number): void {
+    if (how === 'unsettled') {
+      this.#roundMs = nowMs + this.#pauses.nextMs();
+      return;
+    }
+    if (how !== 'failed') this.#pauses.end();
+    this.#roundMs = how === 'rebooting' ? nowMs + REBOOT_PATIENCE_MS : undefined;
+    if (how === 'looked' || how === 'failed') this.#scheduledMs = this.#times.schedule(nowMs);
+    if (how === 'failed') this.#failedLooks += 1;
+    if (how !== 'looked') return;
+    this.#lastLookMs = nowMs;
+    this.#failedLooks = 0;
+  }
+}

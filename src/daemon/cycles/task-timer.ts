@@ -1,0 +1,84 @@
+import type { Config } from '../../config/config.ts';
+import type { Log } from '../../system/log/log.ts';
+import type { Clock } from '../../system/time/clock.ts';
+import type { Wiring } from '../wiring/wiring.ts';
+import type { Liveness } from './liveness.ts';
+import { cronSchedule, firstTurnMs, sleepUntil, splayedStartMs } from './schedule.ts';
+import { Scheduler } from './scheduler.ts';
+import type { NextTask } from './scheduler.ts';
+
+interface AlarmClockDeps {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly liveness: Liveness;
+}
+
+/** Keeps to the agenda: sleeps until what is next is due, and wakes when something else has become next. */
+export class TaskTimer {
+  readonly #deps: AlarmClockDeps;
+  #agenda: Scheduler | undefined;
+  /** The bell, which is aborted when the agenda has changed: that ends a sleep. */
+  #bell = new AbortController();
+
+  constructor(deps: AlarmClockDeps) {
+    this.#deps = deps;
+  }
+
+  get agenda(): Scheduler {
+    if (this.#agenda === undefined) throw new Error('the agenda was asked for before the daemon was wired');
+    return this.#agenda;
+  }
+
+  /** Follows the schedule of a configuration from now on. */
+  async follow({ update }: Config, { serialNumber, journal }: Wiring): Promise<void> {
+    const { splayMs } = update;
+    const schedule = await cronSchedule(update.schedule, splayMs, serialNumber);
+    const spread = { serialNumber, splayMs };
+    const turn = (nowMs: number): number =>
+      journal.state.named === undefined ? firstTurnMs(nowMs, spread) : splayedStartMs(nowMs, schedule, spread);
+    const times = { schedule, turn, wakeLimitMs: splayMs };
+    this.#agenda ??= new Scheduler(turn(this.#deps.clock.nowMs()), times);
+    this.#agenda.follow(times);
+  }
+
+  /** What is next, once it is due; undefined: the signal was aborted. */
+  async due(signal: AbortSignal): Promise<NextTask['what'] | undefined> {
+    while (!signal.aborted) {
+      this.#bell = new AbortController();
+      const { what, atMs } = this.agenda.next;
+      if (await this.#sleepUntil(atMs, AbortSignal.any([signal, this.#bell.signal]))) return what;
+    }
+    return undefined;
+  }
+
+  /** A message asks for a look. */
+  wake(): void {
+    const { clock, log } = this.#deps;
+    const { atMs } = this.agenda.next;
+    const dueMs = this.agenda.wake(clock.nowMs());
+    if (dueMs === undefined) return; // the look was already asked for
+    log.info({ dueInMs: Math.round(dueMs - clock.nowMs()) }, 'a message asks for a look');
+    if (this.agenda.next.atMs < atMs) this.#bell.abort();
+  }
+
+  askForReload(): void {
+    this.agenda.askForReload();
+    this.#bell.abort();
+  }
+
+  /** Sleeps until a time. False: the bell rang, or something else is next by now. */
+  async #sleepUntil(untilMs: number, awake: AbortSignal): Promise<boolean> {
+    const { clock, liveness } = this.#deps;
+    const sleepMs = Math.max(0, untilMs - clock.nowMs());
+    liveness.expectIdle(sleepMs);
+    try {
+      await sleepUntil(untilMs, clock, awake);
+      return sleepMs === 0 || this.agenda.wakeUp(clock.nowMs());
+    } catch (error) {
+      if (!awake.aborted) throw error;
+      return false;
+    } finally {
+      liveness.progress();
+    }
+  }
+}

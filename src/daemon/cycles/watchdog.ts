@@ -1,0 +1,117 @@
+import { access } from 'node:fs/promises';
+import { join } from 'node:path';
+
+import { socketNames } from '../../control/access.ts';
+import { controlClient } from '../../control/client/control-client.ts';
+import { ReportedFailure } from '../../control/control-errors.ts';
+import type { AgentOperations } from '../../control/operations.ts';
+import { abortable } from '../../system/abortable.ts';
+import { AgentError, systemErrorCode } from '../../system/errors.ts';
+import type { ServiceManager } from '../../system/processes/systemd-notify.ts';
+import type { Clock } from '../../system/time/clock.ts';
+
+/**
+ * Shorter than the pause between two feeds with the unit that is shipped, so that the second one knows the answer to
+ * the first question.
+ */
+const MOST_SILENCE_MS = 50_000;
+const LONGEST_PAUSE_MS = 20_000;
+
+interface OwnSocketDeps {
+  readonly runDirectory: string;
+  readonly clock: Clock;
+  /** The pause after a question without an answer. */
+  readonly againMs: number;
+}
+
+export interface WatchdogDeps {
+  readonly manager: Pick<ServiceManager, 'watchdogMs' | 'watchdog'>;
+  readonly clock: Clock;
+  readonly runDirectory: string;
+  /** Whether the running operation makes progress. */
+  readonly isAlive: () => boolean;
+  /** Is called each time. */
+  readonly onTurn: () => void;
+}
+
+/** Feeds the watchdog of the service manager as long as the daemon makes progress and answers. */
+export function feedWatchdog({ manager, clock, runDirectory, isAlive, onTurn }: WatchdogDeps): AsyncDisposable {
+  if (manager.watchdogMs === undefined) return { [Symbol.asyncDispose]: async () => {} };
+  const everyMs = manager.watchdogMs / 3;
+  const own = new OwnSocket({ runDirectory, clock, againMs: Math.min(everyMs, LONGEST_PAUSE_MS) });
+  const feed = (): void => {
+    if (isAlive() && own.answers) manager.watchdog();
+    own.ask(); // asks in the same wake-up, for the next feed
+    onTurn();
+  };
+  feed();
+  const timer = setInterval(feed, everyMs);
+  return {
+    [Symbol.asyncDispose]: async () => {
+      clearInterval(timer);
+      await own[Symbol.asyncDispose]();
+    },
+  };
+}
+
+/**
+ * Tests whether the daemon answers. It asks itself through the control socket of root, as others do, and looks at a
+ * file, which needs a thread that hanging file systems could occupy. A refusal counts as an answer; a missing socket
+ * and silence do not.
+ */
+class OwnSocket implements AsyncDisposable {
+  readonly #deps: OwnSocketDeps;
+  readonly #client: AgentOperations;
+  readonly #stop = new AbortController();
+  readonly #asking: Promise<void>;
+  #wanted = Promise.withResolvers<void>();
+  /** The beginning of the present time without answers. */
+  #askedAtMs: number | undefined;
+
+  constructor(deps: OwnSocketDeps) {
+    this.#deps = deps;
+    this.#client = controlClient(join(deps.runDirectory, socketNames.root), { answerMs: MOST_SILENCE_MS });
+    this.#asking = this.#askAgain();
+  }
+
+  get answers(): boolean {
+    return this.#askedAtMs === undefined || this.#deps.clock.monotonicMs() - this.#askedAtMs < MOST_SILENCE_MS;
+  }
+
+  ask(): void {
+    this.#wanted.resolve();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#stop.abort(new Error('the daemon ends'));
+    await this.#asking;
+  }
+
+  async #askAgain(): Promise<void> {
+    const { clock, againMs } = this.#deps;
+    const { signal } = this.#stop;
+    try {
+      while (!signal.aborted) {
+        await abortable(this.#wanted.promise, signal);
+        this.#askedAtMs ??= clock.monotonicMs();
+        if (await this.#isAnswered(signal)) {
+          this.#askedAtMs = undefined;
+          this.#wanted = Promise.withResolvers();
+        } else await clock.sleep(againMs, signal);
+      }
+    } catch (error) {
+      if (!signal.aborted) throw error;
+    }
+  }
+
+  async #isAnswered(signal: AbortSignal): Promise<boolean> {
+    try {
+      await abortable(access(this.#deps.runDirectory), signal);
+      await this.#client.queue({}, signal);
+      return true;
+    } catch (error) {
+      if (!(error instanceof AgentError) && systemErrorCode(error) === undefined) throw error;
+      return error instanceof ReportedFailure;
+    }
+  }
+}

@@ -1,0 +1,57 @@
+import type { OutputOf } from '../../control/operations.ts';
+import { pluralize } from '../../control/presentation/counted.ts';
+import { formatDuration } from '../../control/presentation/time.ts';
+import type { DoctorFinding } from '../../control/reports.ts';
+
+type Measuring = Pick<OutputOf<'queue'>, 'spool' | 'watches'>;
+type Sensor = OutputOf<'sensors'>['sensors'][number];
+
+/**
+ * The findings about measurements, which only a daemon has. A service that cannot be reached has a finding of its own.
+ * Pure.
+ */
+export function telemetryFindings(
+  measuring: Measuring | undefined,
+  { sensors, isLive }: OutputOf<'sensors'>,
+): readonly DoctorFinding[] {
+  if (measuring === undefined || !isLive) return [];
+  const watches = measuring.watches.flatMap(({ id, lastError }) =>
+    lastError === undefined ? [] : [`${id}: ${lastError}`],
+  );
+  return [
+    ...sensors.map(findingOf),
+    ...watches.map((detail) => ({ name: 'watch', ok: false, detail, advice: 'see [[watch]] in the configuration' })),
+    spoolFinding(measuring.spool),
+  ];
+}
+
+function findingOf(sensor: Sensor): DoctorFinding {
+  const { name, mode, state, lastError, lastErrorCode, failingForMs, lastReadingAgeMs, dropped, lastDrop, notice } =
+    sensor;
+  const drops = dropped === 0 ? '' : `; ${dropped} dropped, the last: ${lastDrop ?? 'unknown'}`;
+  const since = failingForMs === undefined ? '' : `, for ${formatDuration(failingForMs)}`;
+  const advice = `agent sensors '${name}'`;
+  if (state === 'delivering') {
+    return { name, ok: false, detail: `nothing that it delivers can be used${since}${drops}`, advice };
+  }
+  if (lastError === undefined) {
+    const none = state === 'connected' ? 'connected, no reading yet' : 'no reading yet';
+    const age = lastReadingAgeMs === undefined ? none : `read ${formatDuration(lastReadingAgeMs)} ago`;
+    return { name, ok: true, detail: `${age}${drops}${notice === undefined ? '' : `; ${notice}`}` };
+  }
+  const code = lastErrorCode === undefined ? '' : ` (${lastErrorCode})`;
+  return {
+    name,
+    ok: false,
+    detail: `${lastError}${code}${since}${drops}`,
+    advice: mode === 'polled' ? `${advice} --try` : advice,
+  };
+}
+
+function spoolFinding({ error, pointsOnDisk, oldestAgeMs, dropped }: Measuring['spool']): DoctorFinding {
+  const lost = Object.values(dropped).reduce((sum, count) => sum + count, 0);
+  const oldest = oldestAgeMs === undefined ? '' : `, the oldest for ${formatDuration(oldestAgeMs)}`;
+  const detail = `${pluralize(pointsOnDisk, 'point')} on disk${oldest}; ${lost} dropped`;
+  if (error === undefined) return { name: 'spool', ok: true, detail };
+  return { name: 'spool', ok: false, detail: error, advice: 'agent queue status' };
+}

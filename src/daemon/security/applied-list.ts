@@ -1,0 +1,83 @@
+import type { TrustedKey } from '../../firmware/artifact/trust.ts';
+import type { TrustList } from '../../firmware/trust/trust-list.ts';
+
+export interface AppliedList {
+  readonly list: TrustList;
+  /** The list that was in effect before; undefined: none, or it is not known. */
+  readonly before: TrustList | undefined;
+}
+
+interface AppliedListInput extends AppliedList {
+  readonly signedBy: string | undefined;
+  /** The keys that were trusted before, for their names. */
+  readonly known: readonly Named[];
+}
+
+type Named = Pick<TrustedKey, 'name' | 'fingerprint'>;
+
+/** How many of each kind are named, so that the text fits into an event. */
+const MAX_KEYS = 2;
+const MAX_RELEASES = 4;
+const MAX_NAME_LENGTH = 16;
+const SHORT = 10;
+
+/** Describes for the security log what a list of keys and revocations changes. Pure. */
+export function describeAppliedList(circumstances: AppliedListInput): string {
+  const { list, signedBy } = circumstances;
+  const changes = describeChanges(circumstances);
+  const signer = signedBy === undefined ? '' : `, signed by ${namesOf(circumstances)(signedBy)}`;
+  return `list ${list.number}${signer}: ${changes.length === 0 ? 'changes nothing' : changes.join('; ')}`;
+}
+
+/** What a list revokes, adds and leaves out, in a few words each. Pure. */
+export function describeChanges(circumstances: Omit<AppliedListInput, 'signedBy'>): readonly string[] {
+  const { list, before, known } = circumstances;
+  const keyOf = namesOf(circumstances);
+  const fingerprints = new Set(known.map(({ fingerprint }) => fingerprint));
+  const [listed, listedBefore] = [fingerprintsOf(list), fingerprintsOf(before)];
+  const revokedKeys = newIn(list.revoked.keys, before?.revoked.keys);
+  return [
+    describeKeys('', revokedKeys.filter((key) => fingerprints.has(key)).map(keyOf)),
+    describeKeys('unknown ', revokedKeys.filter((key) => !fingerprints.has(key)).map(keyOf)),
+
+    describeReleases(newIn(list.revoked.releases, before?.revoked.releases)),
+    some('adds', newIn(listed, listedBefore).map(keyOf)),
+    some('leaves out', newIn(listedBefore, [...listed, ...revokedKeys]).map(keyOf)),
+  ].filter((change) => change !== '');
+}
+
+function namesOf({ list, before, known }: Omit<AppliedListInput, 'signedBy'>): (fingerprint: string) => string {
+  const names = new Map([...known, ...(before?.keys ?? []), ...list.keys].map((key) => [key.fingerprint, key.name]));
+  return (fingerprint) => {
+    const name = names.get(fingerprint)?.slice(0, MAX_NAME_LENGTH);
+    return `${name === undefined ? '' : `${name} `}${short(fingerprint)}`;
+  };
+}
+
+function describeKeys(kind: '' | 'unknown ', names: readonly string[]): string {
+  return some(`revokes the ${kind}${names.length === 1 ? 'key' : 'keys'}`, names);
+}
+
+function describeReleases(digests: readonly string[]): string {
+  return some(digests.length === 1 ? 'revokes the release' : 'revokes the releases', digests.map(short), MAX_RELEASES);
+}
+
+function some(what: string, items: readonly string[], most = MAX_KEYS): string {
+  if (items.length === 0) return '';
+  const rest = items.length - most;
+  return `${what} ${items.slice(0, most).join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`;
+}
+
+function newIn(now: readonly string[], then: readonly string[] = []): readonly string[] {
+  const known = new Set(then);
+  return now.filter((digest) => !known.has(digest));
+}
+
+function fingerprintsOf(list: TrustList | undefined): readonly string[] {
+  return list?.keys.map(({ fingerprint }) => fingerprint) ?? [];
+}
+
+/** The part of a digest that the status shows of a key. */
+function short(digest: string): string {
+  return digest.replace('sha256:', '').slice(0, SHORT);
+}

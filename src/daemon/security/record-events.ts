@@ -1,0 +1,96 @@
+import { createHash } from 'node:crypto';
+
+import type { LoadedConfig } from '../../config/load-config.ts';
+import type { SecurityEventId } from '../../control/security/security-event-meanings.ts';
+import { AgentError } from '../../system/errors.ts';
+import type { Trust } from '../wiring/trust.ts';
+import type { SecurityRecorder } from './security-log.ts';
+
+/** The security event of the code of a refusal. */
+const refusals: Readonly<Record<string, SecurityEventId>> = {
+  'signature-invalid': 'signature-refused',
+  'artifact-unsigned': 'signature-refused',
+  'image-unsigned': 'signature-refused',
+  'checksum-mismatch': 'signature-refused',
+  'digest-mismatch': 'signature-refused',
+  'manifest-mismatch': 'signature-refused',
+  'key-revoked': 'key-refused',
+  'key-expired': 'key-refused',
+  'key-not-yet-valid': 'key-refused',
+  'no-trusted-key': 'key-refused',
+  'release-revoked': 'release-refused',
+  downgrade: 'downgrade-refused',
+  'name-mismatch': 'name-refused',
+  'trust-list-malformed': 'trust-list-refused',
+  'trust-list-old': 'trust-list-refused',
+  'trust-no-keys': 'trust-list-refused',
+};
+
+/** Records a refusal; does nothing for an error that does not concern security. */
+export async function recordRejection(security: SecurityRecorder, { code, message }: AgentError): Promise<void> {
+  const id = refusals[code];
+  if (id !== undefined) await security.record(id, `${message} (${code})`);
+}
+
+/** Does the work; records a refusal in it, and throws it on. */
+export async function recordingRejections<T>(security: SecurityRecorder, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof AgentError) await recordRejection(security, error);
+    throw error;
+  }
+}
+
+interface Forced {
+  readonly force?: boolean | undefined;
+  readonly allowDowngrade?: boolean | undefined;
+}
+
+export async function recordForce(
+  security: SecurityRecorder,
+  what: string,
+  { force, allowDowngrade }: Forced,
+): Promise<void> {
+  if (force === true) await security.record('force-used', `${what} --force`);
+  if (allowDowngrade === true) await security.record('force-used', `${what} --allow-downgrade`);
+}
+
+/**
+ * Compares configuration and keys, which decide what is installed, with those seen before. Called at each start, and
+ * after each reading of the configuration.
+ */
+export async function recordTrustChanges(
+  security: SecurityRecorder,
+  { path, digest }: Pick<LoadedConfig, 'path' | 'digest'>,
+  trust: Pick<Trust, 'keyring'>,
+  signal: AbortSignal,
+): Promise<void> {
+  await security.compare('configuration-changed', digest, `${path}, now ${digest}`);
+  await recordKeys(security, trust, signal);
+}
+
+/**
+ * Compares the keys with those seen before. Also called when a list took effect, so that the next start does not take
+ * this for a change by somebody else.
+ */
+export async function recordKeys(
+  security: SecurityRecorder,
+  trust: Pick<Trust, 'keyring'>,
+  signal: AbortSignal,
+): Promise<void> {
+  try {
+    const { keys, revoked, list, damage } = await trust.keyring(signal);
+    const trusted = keys.filter(({ fingerprint }) => revoked?.keys.has(fingerprint) !== true);
+    const names = trusted.map(({ name, fingerprint }) => `${name} ${fingerprint}`);
+    // Has the form that earlier agents used, so that an update of the agent does not look like a change of keys.
+    const all = JSON.stringify([trusted.map(({ fingerprint }) => fingerprint).toSorted(), null, []]);
+    const state = createHash('sha256').update(all).digest('hex');
+    const doubt = damage !== undefined && list === undefined ? 'what was revoked is not known any more: ' : '';
+    const told = names.length === 0 ? 'no key is trusted' : names.join(', ');
+    await security.compare('keys-changed', state, `${doubt}${told}`);
+  } catch (error) {
+    if (!(error instanceof AgentError)) throw error;
+    await security.compare('keys-changed', error.code, `the keys cannot be read: ${error.message}`);
+  }
+}

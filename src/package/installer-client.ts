@@ -1,0 +1,55 @@
+import { access } from 'node:fs/promises';
+import { connect } from 'node:net';
+
+import { describeError, systemErrorCode } from '../system/errors.ts';
+import { waitForEvent } from '../system/socket.ts';
+import { Deadline } from '../system/time/deadline.ts';
+import { PackageError } from './errors.ts';
+
+/**
+ * Asks the guard, in one line. Resolves when what was kept is kept, or when the guard watches. Throws
+ * `package-installer-unavailable`.
+ */
+export type InstallerClient = (question: string, timeoutMs: number, signal: AbortSignal) => Promise<void>;
+
+/** Where systemd/thing-agent-package.socket listens. */
+export const PACKAGE_GUARD = '/run/thing-agent-package.sock';
+
+/** Throws `package-installer-unavailable` if nobody listens there. Starts no guard. */
+export async function requireInstaller(path: string): Promise<void> {
+  try {
+    await access(path);
+  } catch (error) {
+    if (systemErrorCode(error) === undefined) throw error;
+    throw new PackageError('package-installer-unavailable', `nobody listens on ${path}: no package can be installed`);
+  }
+}
+
+/** What the guard says at the end; without it, it was killed. */
+const DONE = 'done\n';
+
+/** The guard behind the socket of systemd/thing-agent-package.socket, which is for root alone. */
+export function connectInstaller(path: string): InstallerClient {
+  return async (question, timeoutMs, signal) => {
+    const late = (): Error => unavailable(`no answer within ${timeoutMs} ms`);
+    using deadline = new Deadline(timeoutMs, late, signal);
+    const socket = connect({ path });
+    try {
+      await waitForEvent(socket, 'connect', deadline.signal);
+      let answer = '';
+      socket.setEncoding('utf8').on('data', (text: string) => (answer = `${answer}${text}`.slice(0, DONE.length)));
+      socket.write(`${question}\n`);
+      await waitForEvent(socket, 'end', deadline.signal);
+      if (answer !== DONE) throw unavailable('it hung up');
+    } catch (error) {
+      signal.throwIfAborted();
+      throw error instanceof PackageError ? error : unavailable(describeError(error), error);
+    } finally {
+      socket.destroy();
+    }
+  };
+
+  function unavailable(why: string, cause?: unknown): PackageError {
+    return new PackageError('package-installer-unavailable', `the guard of packages, on ${path}: ${why}`, { cause });
+  }
+}

@@ -1,0 +1,19 @@
+import { PackageStore } from './package-store.ts';
+import type { PackageFs } from './package-store.ts';
+
+/**
+ * The version of each package that an update, or a way back, left installed last, by the name of its target. Where
+ * another one is installed, a person did that. A package that no update has installed is left out.
+ */
+export async function versionsFromUpdates(
+  names: readonly string[],
+  directoryOf: (name: string) => string,
+  fs?: PackageFs,
+): Promise<Readonly<Record<string, string>>> {
+  const left: Record<string, string> = {};
+  for (const name of names) {
+    const standing = await new PackageStore(directoryOf(name), fs).readInstalled();
+    if (standing !== undefined) left[name] = standing.version;
+  }
+  return left;
+}

@@ -1,0 +1,66 @@
+import { releaseMemory } from '../../../system/files/release-memory.ts';
+
+/** What is taken at a time, and the bound of what waits. */
+export const BUFFER_BYTES = 256 * 1024;
+
+/** A smaller piece gets no room if nothing else waits: it is most likely the whole reply. */
+const SMALL_BYTES = 16 * 1024;
+
+interface Part {
+  readonly bytes: Buffer;
+  filledBytes: number;
+}
+
+/**
+ * Gathers copies of received pieces, of 16 KiB each from TLS, so that who takes them is asked seldom. Two or three rooms
+ * are used in turn.
+ */
+export class ReceiveBuffers {
+  readonly #parts: Part[] = [];
+  readonly #rooms: Buffer[] = [];
+  /** Pieces that were copied. Their memory is given back later, since undici still looks at the last one. */
+  readonly #copied: Uint8Array[] = [];
+  #taken: Buffer | undefined;
+  #waitingBytes = 0;
+
+  /** Whether no more should be received for now. */
+  get isFull(): boolean {
+    return this.#waitingBytes >= BUFFER_BYTES;
+  }
+
+  put(piece: Uint8Array): void {
+    this.#waitingBytes += piece.byteLength;
+    this.#copied.push(piece);
+    for (let rest = piece; rest.byteLength > 0;) {
+      const part = this.#partFor(rest);
+      const fitting = rest.subarray(0, part.bytes.byteLength - part.filledBytes);
+      part.bytes.set(fitting, part.filledBytes);
+      part.filledBytes += fitting.byteLength;
+      rest = rest.subarray(fitting.byteLength);
+    }
+  }
+
+  /** What waits, at most a room full of it, valid until the next call; undefined: nothing. */
+  take(): Buffer | undefined {
+    for (const piece of this.#copied.splice(0)) releaseMemory(piece);
+    if (this.#taken?.byteLength === BUFFER_BYTES) this.#rooms.push(this.#taken);
+    const part = this.#parts.shift();
+    this.#taken = part?.bytes;
+    if (part === undefined) return undefined;
+    this.#waitingBytes -= part.filledBytes;
+    return part.bytes.subarray(0, part.filledBytes);
+  }
+
+  /** The last part, or a new one if that is full. */
+  #partFor(piece: Uint8Array): Part {
+    const last = this.#parts.at(-1);
+    if (last !== undefined && last.filledBytes < last.bytes.byteLength) return last;
+    const isSmall = last === undefined && piece.byteLength < SMALL_BYTES;
+    const bytes = isSmall
+      ? Buffer.allocUnsafe(piece.byteLength)
+      : (this.#rooms.pop() ?? Buffer.allocUnsafeSlow(BUFFER_BYTES));
+    const part = { bytes, filledBytes: 0 };
+    this.#parts.push(part);
+    return part;
+  }
+}

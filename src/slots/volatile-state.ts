@@ -1,0 +1,115 @@
+import { readlink, stat, statfs } from 'node:fs/promises';
+import { isAbsolute, join } from 'node:path';
+
+import { systemErrorCode } from '../system/errors.ts';
+import { SystemError } from '../system/system-errors.ts';
+import type { KernelPaths } from './device-identity.ts';
+import { identityAt, realSystem } from './device-identity.ts';
+import { slotError } from './errors.ts';
+import type { Mount } from './mountinfo.ts';
+import { coveringMount, upperLayer } from './mountinfo.ts';
+import { maxOverlayDepth, nearestExisting, readMounts } from './mounts.ts';
+
+/** Whether a directory is lost with the power. */
+export type Persistence =
+  | { readonly kind: 'lasts' }
+  | { readonly kind: 'memory' }
+  /** In a container it is written to a layer outside of it: only who started the container knows. */
+  | { readonly kind: 'unknown'; readonly layer: string };
+
+/**
+ * Promise `trial-without-state`: throws `state-unavailable` if the directory is lost with the power while a slot, being
+ * a device, is not. An update that is begun there would be forgotten at its own reboot. Slots that are files may be as
+ * short-lived as the directory.
+ */
+export async function rejectStateInMemory(
+  directory: string,
+  slots: readonly string[],
+  system: KernelPaths = realSystem,
+  isMemory: (path: string) => Promise<boolean> = liesInMemory,
+): Promise<void> {
+  if ((await findPersistence(directory, system, isMemory)).kind !== 'memory' || !(await anyIsDevice(slots))) return;
+  throw new SystemError('state-unavailable', `${directory} lies in memory: the state partition is not mounted there`, {
+    advice: `mount the state partition at ${directory}, in the image of both slots (systemctl status, /etc/fstab)`,
+  });
+}
+
+/** Where a directory lies, or will lie once it is made. */
+export async function findPersistence(
+  directory: string,
+  system: KernelPaths = realSystem,
+  isMemory: (path: string) => Promise<boolean> = liesInMemory,
+): Promise<Persistence> {
+  const place = await nearestExisting(directory);
+  if (await isMemory(place)) return { kind: 'memory' };
+  return keepingOf(place, { mounts: await readMounts(system), isContainer: await isInContainer(system) });
+}
+
+/**
+ * The types of tmpfs and ramfs. Source: statfs(2). The path itself is asked, since in the list of mounts one may hide
+ * another.
+ */
+const memoryTypes: ReadonlySet<number> = new Set([0x0102_1994, 0x8584_58f6]);
+
+async function liesInMemory(path: string): Promise<boolean> {
+  try {
+    return memoryTypes.has((await statfs(path)).type);
+  } catch (error) {
+    throw slotError(path, 'look at it', error);
+  }
+}
+
+/** The first namespace of processes, whose number is fixed. Source: Linux include/linux/proc_ns.h, PROC_PID_INIT_INO. */
+const FIRST_NAMESPACE = 'pid:[4026531836]';
+
+/** Where options of mounts may name paths that are not those of this process. */
+async function isInContainer({ proc }: KernelPaths): Promise<boolean> {
+  try {
+    return (await readlink(join(proc, 'self/ns/pid'))) !== FIRST_NAMESPACE;
+  } catch (error) {
+    if (systemErrorCode(error) === undefined) throw error;
+    return false;
+  }
+}
+
+/** Whether anything is there, which this process perhaps may not look at. */
+async function isThere(path: string): Promise<boolean> {
+  if (!isAbsolute(path)) return false;
+  try {
+    await stat(path);
+    return true;
+  } catch (error) {
+    const code = systemErrorCode(error);
+    if (code === undefined) throw error;
+    return code !== 'ENOENT' && code !== 'ENOTDIR';
+  }
+}
+
+const memoryFileSystems: ReadonlySet<string> = new Set(['tmpfs', 'ramfs', 'rootfs']);
+
+interface Mounts {
+  readonly mounts: readonly Mount[];
+  readonly isContainer: boolean;
+}
+
+/** That of an overlay is that of its layer that takes writes. */
+async function keepingOf(path: string, { mounts, isContainer }: Mounts, depth = 0): Promise<Persistence> {
+  const mount = coveringMount(path, mounts);
+  const upper = mount?.fileSystem === 'overlay' && depth < maxOverlayDepth ? upperLayer(mount) : undefined;
+  if (upper === undefined) return { kind: depth > 0 && isOfMemory(mount) ? 'memory' : 'lasts' };
+  if (isContainer && !(await isThere(upper))) return { kind: 'unknown', layer: upper };
+  return keepingOf(upper, { mounts: mounts.filter((other) => other !== mount), isContainer }, depth + 1);
+}
+
+function isOfMemory(mount: Mount | undefined): boolean {
+  return mount !== undefined && memoryFileSystems.has(mount.fileSystem);
+}
+
+/** Including one that has not appeared yet. */
+async function anyIsDevice(slots: readonly string[]): Promise<boolean> {
+  for (const slot of slots) {
+    const identity = await identityAt(slot);
+    if (identity === undefined ? slot.startsWith('/dev/') : identity.startsWith('block:')) return true;
+  }
+  return false;
+}

@@ -1,0 +1,79 @@
+import { doubleOf } from '../system/json-value.ts';
+import { sampleOf } from './reading-text.ts';
+import type { ReductionSettings } from './settings.ts';
+
+interface Period {
+  readonly startedMs: number;
+  values: number;
+  sum: number;
+  min: unknown;
+  max: unknown;
+  last: unknown;
+}
+
+/** Reduces readings. It depends only on the readings before. */
+export class Downsampler {
+  readonly #settings: ReductionSettings;
+  #sent: { readonly value: unknown; readonly atMs: number } | undefined;
+  #period: Period | undefined;
+
+  constructor(settings: ReductionSettings) {
+    this.#settings = settings;
+  }
+
+  /** Returns the value to send now, or undefined if there is none. Calls `onDrop` for a reading that it leaves out. */
+  push(reading: unknown, nowMs: number, onDrop: (why: string) => void): unknown {
+    const { over } = this.#settings;
+    const value = scaled(reading, this.#settings);
+    if (value === undefined) onDrop(`${sampleOf(reading)} is not a finite number`);
+    const reduced = over === undefined ? value : this.#gather(value, nowMs, over);
+    if (reduced === undefined || !this.#isSignificant(reduced, nowMs)) return undefined;
+    this.#sent = { value: reduced, atMs: nowMs };
+    return reduced;
+  }
+
+  /** Gathers the values of a period. The first reading after the period ends it, and a value begins the next one. */
+  #gather(value: unknown, nowMs: number, { periodMs, aggregate }: NonNullable<ReductionSettings['over']>): unknown {
+    const period = this.#period;
+    const isOver = period !== undefined && nowMs - period.startedMs >= periodMs;
+    if (isOver) this.#period = undefined;
+    if (value !== undefined) {
+      this.#period ??= { startedMs: nowMs, values: 0, sum: 0, min: value, max: value, last: value };
+      join(this.#period, value);
+    }
+    if (!isOver) return undefined;
+    return aggregate === 'mean' ? period.sum / period.values : period[aggregate];
+  }
+
+  #isSignificant(value: unknown, nowMs: number): boolean {
+    const { deadband, heartbeatMs } = this.#settings;
+    const sent = this.#sent;
+    if (deadband === undefined || sent === undefined) return true;
+    if (heartbeatMs !== undefined && nowMs - sent.atMs >= heartbeatMs) return true;
+    const [number, before] = [doubleOf(value), doubleOf(sent.value)];
+    if (!Number.isFinite(number) || !Number.isFinite(before)) {
+      return JSON.stringify(value) !== JSON.stringify(sent.value);
+    }
+    const band = deadband.kind === 'absolute' ? deadband.value : Math.abs(before) * deadband.value;
+    return Math.abs(number - before) > band;
+  }
+}
+
+/** Returns the scaled reading, or undefined if it is not a finite number where one is needed. */
+export function scaled(reading: unknown, { scale, offset, over }: ReductionSettings): unknown {
+  const isAsItIs = scale === 1 && offset === 0;
+  const number = doubleOf(reading);
+  if (Number.isFinite(number)) return isAsItIs ? reading : number * scale + offset;
+  const isNumber = typeof reading === 'number' || JSON.isRawJSON(reading);
+  const needsNumber = !isAsItIs || (over !== undefined && over.aggregate !== 'last');
+  return isNumber || needsNumber ? undefined : reading;
+}
+
+function join(period: Period, value: unknown): void {
+  const number = doubleOf(value);
+  period.values += 1;
+  period.sum += number;
+  if (number < doubleOf(period.min)) period.min = value;
+  if (number > doubleOf(period.max)) period.max = value;
+  period.last = value;
+}

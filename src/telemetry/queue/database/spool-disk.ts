@@ -1,0 +1,196 @@
+import { existsSync, renameSync, rmSync, statfsSync } from 'node:fs';
+import { dirname } from 'node:path';
+
+import { describeError } from '../../../system/errors.ts';
+import type { Log } from '../../../system/log/log.ts';
+import { TelemetryError } from '../../errors.ts';
+import type { FlashWear } from '../flash-wear.ts';
+import { attempt, salvage } from './salvage.ts';
+import type { InMemoryState } from './salvage.ts';
+import { SpoolDatabase } from './spool-database.ts';
+
+export interface SpoolDiskDeps {
+  readonly path: string;
+  /** The bytes that stay free on this file system, for the agent's own state. */
+  readonly minFreeBytes: number;
+  readonly flash: FlashWear;
+  readonly monotonicMs: () => number;
+  readonly log: Log;
+  readonly remembered: () => InMemoryState;
+  /** Called with each opened database, and with the number of points that a damaged one has lost. */
+  readonly onOpen: (db: SpoolDatabase, lostPoints: number) => void;
+  readonly open?: ((path: string) => SpoolDatabase) | undefined;
+}
+
+/** The pause between two attempts on a disk that failed. */
+const RETRY_MS = 30_000;
+
+/** The file of the spool, with everything that can happen to it. It may be missing; no method ever throws. */
+export class QueueFile implements Disposable {
+  readonly #deps: SpoolDiskDeps;
+  #db: SpoolDatabase | undefined;
+  #trouble: string | undefined;
+  #retryAtMs = Number.NEGATIVE_INFINITY;
+  #isDamaged = false;
+
+  constructor(deps: SpoolDiskDeps) {
+    this.#deps = deps;
+  }
+
+  /** Why nothing can be stored now; undefined: it can. */
+  get trouble(): string | undefined {
+    return this.#trouble;
+  }
+
+  [Symbol.dispose](): void {
+    this.#db?.[Symbol.dispose]();
+    this.#db = undefined;
+  }
+
+  /** Does work in one transaction; false: it did not happen. `grows`: it needs room. */
+  write(grows: boolean, work: (db: SpoolDatabase) => void): boolean {
+    const { flash, monotonicMs } = this.#deps;
+    return this.#use(
+      grows,
+      (db) => {
+        flash.measure(monotonicMs(), () => db.transaction(() => work(db)));
+        return true;
+      },
+      false,
+    );
+  }
+
+  read<T>(work: (db: SpoolDatabase) => T, otherwise: T): T {
+    return this.#use(false, work, otherwise);
+  }
+
+  #use<T>(grows: boolean, work: (db: SpoolDatabase) => T, otherwise: T): T {
+    for (const isLast of [false, true]) {
+      try {
+        const db = this.#ready(grows);
+        if (db === undefined) return otherwise;
+        const result = work(db);
+        if (grows) this.#well();
+        return result;
+      } catch (error) {
+        this.#failed(error);
+        if (isLast || !isDamage(error)) return otherwise;
+      }
+    }
+    return otherwise;
+  }
+
+  #ready(grows: boolean): SpoolDatabase | undefined {
+    const { path, minFreeBytes, monotonicMs } = this.#deps;
+    const waits = this.#trouble !== undefined && monotonicMs() < this.#retryAtMs;
+    if (waits && (grows || this.#db === undefined)) return undefined;
+    this.#db ??= this.#open();
+    if (grows && freeBytes(path) < minFreeBytes) {
+      throw new TelemetryError('queue-full', `less than ${minFreeBytes} bytes are free beside ${path}`);
+    }
+    return this.#db;
+  }
+
+  #open(): SpoolDatabase {
+    const { path, flash, monotonicMs, onOpen, open = openDatabase } = this.#deps;
+    if (!existsSync(path) && existsSync(savedOf(path))) exchange(path);
+    if (!this.#isDamaged) {
+      let db: SpoolDatabase | undefined;
+      try {
+        db = open(path);
+        onOpen(db, 0);
+        return db;
+      } catch (error) {
+        db?.[Symbol.dispose]();
+        if (!isDamage(error)) throw error;
+        this.#deps.log.error({ code: error.code }, `${error.message}; what can be read is saved`);
+      }
+    }
+    const [db, lost] = flash.measure(monotonicMs(), () => this.#renew());
+    this.#isDamaged = false;
+    onOpen(db, lost);
+    return db;
+  }
+
+  /**
+   * Saves what can be read beside the damaged file, which is set aside only then, in place of the one before. Promise
+   * `datapoints`: a salvage that is cut off, or finds no room, is begun again.
+   */
+  #renew(): [SpoolDatabase, number] {
+    const { path, log, open = openDatabase, remembered } = this.#deps;
+    remove(savedOf(path));
+    let lost = remembered().points;
+    try {
+      using fresh = open(savedOf(path));
+      const damaged = attempt(() => SpoolDatabase.openDamaged(path));
+      try {
+        if (damaged !== undefined) lost = salvage(damaged, fresh, remembered());
+      } finally {
+        attempt(() => damaged?.[Symbol.dispose]());
+      }
+    } catch (error) {
+      remove(savedOf(path));
+      throw error;
+    }
+    remove(asideOf(path));
+    exchange(path);
+    log.warn({ lost, aside: asideOf(path) }, 'the spool was damaged; what could be read was saved');
+    return [open(path), lost];
+  }
+
+  #well(): void {
+    if (this.#trouble !== undefined) this.#deps.log.info({}, 'the spool is on disk again');
+    this.#trouble = undefined;
+  }
+
+  #failed(error: unknown): void {
+    const { log, monotonicMs } = this.#deps;
+    const damage = isDamage(error);
+    if (!damage && !isTrouble(error)) throw error;
+    if (!isTrouble(error) || error.code !== 'queue-full') this[Symbol.dispose]();
+    if (this.#trouble === undefined) {
+      log.error({ error: describeError(error) }, 'the spool cannot be written; points are kept in memory');
+    }
+    this.#trouble = describeError(error);
+    this.#retryAtMs = damage ? Number.NEGATIVE_INFINITY : monotonicMs() + RETRY_MS;
+    this.#isDamaged ||= damage;
+  }
+}
+
+const suffixes = ['', '-wal', '-shm'];
+
+function asideOf(path: string): string {
+  return `${path}.damaged`;
+}
+
+/** What a salvage saves. It is complete when the damaged file is gone from its place. */
+function savedOf(path: string): string {
+  return `${path}.saved`;
+}
+
+function remove(path: string): void {
+  for (const suffix of suffixes) rmSync(`${path}${suffix}`, { force: true });
+}
+
+function exchange(path: string): void {
+  for (const suffix of suffixes) {
+    if (existsSync(`${path}${suffix}`)) renameSync(`${path}${suffix}`, `${asideOf(path)}${suffix}`);
+  }
+  renameSync(savedOf(path), path);
+}
+
+const openDatabase = (path: string): SpoolDatabase => SpoolDatabase.open(path);
+
+function isDamage(error: unknown): error is TelemetryError {
+  return error instanceof TelemetryError && error.code === 'queue-damaged';
+}
+
+/** Whether an error, of SQLite or of the file system, means that the disk cannot be used for now. */
+function isTrouble(error: unknown): error is Error & { readonly code: string } {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' && !error.code.startsWith('ERR_');
+}
+
+function freeBytes(path: string): number {
+  const { bavail, bsize } = statfsSync(dirname(path));
+  return bavail * bsize;
+}

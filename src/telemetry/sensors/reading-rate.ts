@@ -1,0 +1,22 @@
+const MAX_KEPT = 64;
+
+/** The rate of readings, computed from the last ones. For a source that has fallen silent it goes down. */
+export class ReadingRate {
+  #timesMs: number[] = [];
+
+  note(atMs: number): void {
+    this.#timesMs.push(atMs);
+    if (this.#timesMs.length > MAX_KEPT) this.#timesMs.shift();
+  }
+
+  /** Undefined: there were fewer than two readings. */
+  perMinute(nowMs: number): number | undefined {
+    const [firstMs] = this.#timesMs;
+    const lastMs = this.#timesMs.at(-1);
+    if (firstMs === undefined || lastMs === undefined || lastMs <= firstMs) return undefined;
+    const intervals = this.#timesMs.length - 1;
+    const usualMs = (lastMs - firstMs) / intervals;
+    const spanMs = Math.max(lastMs, nowMs - usualMs) - firstMs;
+    return Math.round((intervals * 6_000_000) / spanMs) / 100;
+  }
+}

@@ -1,0 +1,46 @@
+import type { FirmwareSource } from '../../ports.ts';
+import { withChunks } from '../../staging/costs.ts';
+import type { InstallRequest, UpdatePorts } from '../install-request.ts';
+import { meteredHold } from '../plan.ts';
+import type { Deferral } from '../plan.ts';
+
+const LOOK_EVERY_MS = 5_000;
+
+/** The link became metered during a transfer. The attempt remains, and continues through another link. */
+export class MeteredError extends Error {
+  readonly hold: Deferral;
+
+  constructor(hold: Deferral) {
+    super(hold.reason);
+    this.hold = hold;
+  }
+}
+
+/**
+ * Promise `metered`: the source of an order, which throws LinkMetered while the link is metered. What a person brings,
+ * and a list, is transferred nevertheless.
+ */
+export function meteredSource(
+  { source, by, isList }: Pick<InstallRequest, 'source' | 'by' | 'isList'>,
+  { meteredLink, clock }: Pick<UpdatePorts, 'meteredLink' | 'clock'>,
+): FirmwareSource {
+  if (meteredLink === undefined || by !== 'service' || isList === true) return source;
+  const look = async (): Promise<void> => {
+    const hold = meteredHold(await meteredLink());
+    if (hold !== undefined) throw new MeteredError(hold);
+  };
+  async function* spare(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void, undefined> {
+    let lookedMs = clock.monotonicMs();
+    for await (const chunk of chunks) {
+      yield chunk;
+      if (clock.monotonicMs() - lookedMs < LOOK_EVERY_MS) continue;
+      await look();
+      lookedMs = clock.monotonicMs();
+    }
+  }
+  const open: FirmwareSource['open'] = async (from, signal) => {
+    await look();
+    return source.open(from, signal);
+  };
+  return withChunks({ form: source.form, open }, spare);
+}

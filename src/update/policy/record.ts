@@ -1,0 +1,31 @@
+import { AgentError, valueOrError } from '../../system/errors.ts';
+import type { ProvisioningService } from '../ports.ts';
+import type { UpdatePorts } from './install-request.ts';
+import type { CheckResult } from './update-checker.ts';
+
+interface RecordDeps {
+  readonly ports: Pick<UpdatePorts, 'journal' | 'log'>;
+  readonly service: Pick<ProvisioningService, 'recordedVersion'>;
+}
+
+/**
+ * Promise `service-record`: true if the service has another current version than the committed one, which it is then
+ * to be told again. A backup of the service, or a switch that something else answered, can be the reason. What the
+ * service offers is an order, and no such difference.
+ */
+export async function recordDiffers(
+  { offered, plan }: CheckResult,
+  { ports, service }: RecordDeps,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const { journal, log } = ports;
+  const { installed, pendingSwitch } = journal.state;
+  const versionId = installed?.version.id;
+  if (versionId === undefined || pendingSwitch !== undefined || plan.kind === 'install') return false;
+  const recorded = await valueOrError(service.recordedVersion(signal));
+  if (recorded === undefined || recorded instanceof AgentError || recorded.id === versionId) return false;
+  if (recorded.id !== undefined && recorded.id === offered?.id) return false;
+  log.warn({ recorded: recorded.id, versionId }, 'the service has another current version than the one that runs');
+  await journal.append({ type: 'record-differs', versionId });
+  return true;
+}

@@ -1,0 +1,141 @@
+import type { DeferralCode } from '../../control/gateway-state.ts';
+import { AgentError } from '../../system/errors.ts';
+import { hasSlotPayload, hasTouchedBoards } from '../journal/state.ts';
+import type { Attempt, PhaseOf, UpdateState } from '../journal/state.ts';
+import { overriddenBy } from '../journal/transitions/naming.ts';
+import type { Version } from '../ports.ts';
+import { causeWithoutReport } from '../trial/failure-cause.ts';
+import { fellBack } from '../trial/plan-recovery.ts';
+import type { UpdatePorts } from './install-request.ts';
+import { isoTime } from './install-request.ts';
+import type { Plan } from './plan.ts';
+
+/** Holds that end by themselves, after which the staging continues. */
+const passing: ReadonlySet<DeferralCode> = new Set([
+  'retry-backoff',
+  'outside-window',
+  'outside-reboot-window',
+  'metered-connection',
+  'config-unusable',
+  'clock-unsynchronized',
+  'flapping',
+  'on-hold',
+]);
+
+const NAMED_SINCE = 'the service has named another version since it was installed';
+const NOT_NAMED = 'the service does not name it any more';
+
+type Ports = Pick<UpdatePorts, 'journal' | 'clock'>;
+type EndPorts = Pick<UpdatePorts, 'journal' | 'clock' | 'bootloader' | 'machine' | 'settings'>;
+type WaitPorts = EndPorts & Pick<UpdatePorts, 'log'>;
+
+/** Promise `one-report`: ends a paused staging that the plan does not continue, so that every attempt gets its end. */
+export async function endObsoleteStaging(plan: Plan, ports: Ports): Promise<void> {
+  if (ports.journal.state.phase.kind !== 'staging') return;
+  switch (plan.kind) {
+    case 'install':
+      return;
+    case 'deferred':
+      if (!passing.has(plan.code)) await withdraw(plan.code, plan.reason, ports);
+      return;
+    case 'up-to-date':
+    case 'nothing-offered':
+    case 'reconcile':
+      await withdraw('withdrawn', NOT_NAMED, ports);
+  }
+}
+
+/**
+ * Withdraws a firmware that waits for its boot, if the service now names another version or a list of keys. A version
+ * of the service is compared with the one that it names now, a file with the one that it named when the file was
+ * installed. If the service cannot be asked, its last word counts.
+ */
+export async function endUnwantedWait(look: () => Promise<Version | undefined>, ports: WaitPorts, signal: AbortSignal) {
+  const { journal, log } = ports;
+  const phase = await findWaiting(ports, signal);
+  if (phase === undefined) return;
+  let reason: string | undefined;
+  try {
+    reason = withdrawalReason(journal.state, phase.attempt, await look());
+  } catch (error) {
+    if (!(error instanceof AgentError)) throw error;
+    const { name } = phase.attempt.version;
+    log.warn({ code: error.code }, `whether ${name} is still wanted cannot be asked: ${error.message}`);
+  }
+  if (reason !== undefined) await endWait(phase, { code: 'withdrawn', reason }, ports, signal);
+}
+
+/**
+ * Withdraws a waiting firmware for a list of keys and revocations that a person brings. The list may forbid it; it can
+ * be installed again afterwards.
+ */
+export async function yieldToTrustList(ports: WaitPorts, signal: AbortSignal): Promise<void> {
+  const phase = await findWaiting(ports, signal);
+  if (phase === undefined) return;
+  const reason = 'a person installed a list of keys and revocations before it was booted';
+  ports.log.warn({}, `version ${phase.attempt.version.name} is given up (${reason}); it may be installed again`);
+  await endWait(phase, { code: 'overridden', reason }, ports, signal);
+}
+
+/**
+ * Ends the wait. A firmware that has not run ends here. One that was tried, now or before it was armed again, and fell
+ * back has failed: settling continues with that, and reads itself what the slot said when it was left.
+ */
+async function endWait(
+  phase: PhaseOf<'staged' | 'trial'>,
+  { code, reason }: { readonly code: string; readonly reason: string },
+  ports: EndPorts,
+  signal: AbortSignal,
+): Promise<void> {
+  const { journal, bootloader, settings } = ports;
+  if (phase.kind === 'trial' && (hasTouchedBoards(phase) || (await hasRun(phase, ports)))) {
+    const { slots } = await bootloader.inspect(signal);
+    if (slots[phase.slot].lastWord !== undefined) return;
+    const failure = fellBack(phase);
+    const fault = causeWithoutReport(journal.state, settings.attempts);
+    await journal.append({ type: 'rollback-started', ...failure, reason: `${failure.reason}; ${reason}`, fault });
+    return;
+  }
+  await bootloader.markUnbootable(phase.slot, signal);
+  await withdraw(code, reason, ports);
+}
+
+/**
+ * Whether the trial was booted: the machine has rebooted since it was armed and, if a trial needs a reboot argument,
+ * that reboot was the agent's.
+ */
+async function hasRun(phase: PhaseOf<'trial'>, { bootloader, machine }: EndPorts): Promise<boolean> {
+  const wasMissed = bootloader.trialRebootArgument !== undefined && phase.rebootAsked === false;
+  return !wasMissed && (await machine.bootId()) !== phase.bootId;
+}
+
+/** The firmware that was installed and has not booted yet; undefined: there is none. */
+async function findWaiting(
+  { journal, bootloader }: Pick<UpdatePorts, 'journal' | 'bootloader'>,
+  signal: AbortSignal,
+): Promise<PhaseOf<'staged' | 'trial'> | undefined> {
+  const { phase } = journal.state;
+  if ((phase.kind !== 'staged' && phase.kind !== 'trial') || phase.attempt.by === 'rollback') return undefined;
+  if (!hasSlotPayload(phase.firmware) || (await bootloader.bootedSlot(signal)) === phase.slot) return undefined;
+  return phase;
+}
+
+/**
+ * Why a waiting firmware is not wanted any more; undefined: it is. A person's file is overridden only by a new word of
+ * the service, not by its silence. Pure.
+ */
+function withdrawalReason(
+  state: UpdateState,
+  { by, version }: Attempt,
+  offered: Version | undefined,
+): string | undefined {
+  if (by !== 'file') return offered?.id === version.id ? undefined : NOT_NAMED;
+  const { overrides } = overriddenBy(state);
+  const isNew = overrides !== undefined && offered !== undefined && offered.id !== overrides;
+  return isNew ? NAMED_SINCE : undefined;
+}
+
+/** Ends the attempt in the journal. Its slot is unbootable, or the caller makes it so. */
+export async function withdraw(code: string, reason: string, { journal, clock }: Ports): Promise<void> {
+  await journal.append({ type: 'withdrawn', at: isoTime(clock), code, reason });
+}

@@ -1,0 +1,59 @@
+import { AgentError } from '../system/errors.ts';
+import type { FirmwareRecord } from './journal/state.ts';
+import { isoTime } from './policy/install-request.ts';
+import type { UpdatePorts } from './policy/install-request.ts';
+import type { SlotName } from './ports.ts';
+import { slotsTargets } from './whole-slot.ts';
+
+/** Stands for a digest where nobody could verify anything; no firmware has it. */
+export const UNKNOWN_DIGEST = 'unknown';
+
+/**
+ * Notes that the running slot was committed, and so is known to boot, which makes it possible to go back there. If no
+ * agent has installed anything yet, the version is what the image says of itself. If nothing can be written, the next
+ * start does this.
+ */
+export async function recordRunningVersion(slot: SlotName, ports: UpdatePorts): Promise<void> {
+  const { journal, targets, imageVersion, clock, log } = ports;
+  const isInSlots = slotsTargets(targets.values()).length > 0;
+  const packages = [...targets.values()].filter(({ kind }) => kind === 'package');
+  if (!isInSlots && packages.length === 0) return;
+  const at = isoTime(clock);
+  try {
+    if (isInSlots && journal.state.slots[slot].seen === undefined)
+      await journal.append({ type: 'slot-seen', slot, at });
+    if (journal.state.installed !== undefined || mayBeStale(ports)) return;
+    const name = (await imageVersion()) ?? unnamed(isInSlots, ports);
+    if (name === undefined) return;
+    const installed = { ...unverifiedFirmware(ports), version: { name }, slot, at, factory: true };
+    await journal.append({ type: 'factory-version', installed });
+    log.info({ version: name, slot }, 'the image that runs names its version');
+  } catch (error) {
+    if (!(error instanceof AgentError)) throw error;
+    log.warn({ code: error.code }, `what runs is not remembered: ${error.message}`);
+  }
+}
+
+/** A name for a system without slots, before its first package is exchanged, so that a person can go back to it. */
+function unnamed(isInSlots: boolean, { journal }: UpdatePorts): string | undefined {
+  return !isInSlots && journal.state.phase.kind === 'trial' ? 'factory' : undefined;
+}
+
+/**
+ * Whether the configured version must not be believed: after updates that nobody remembers, the running slot may hold
+ * any of them, whatever the configuration of both slots says.
+ */
+function mayBeStale({ journal, isVersionConfigured, log }: UpdatePorts): boolean {
+  const { phase, forgot } = journal.state;
+  if (isVersionConfigured !== true || (phase.kind !== 'lost' && forgot !== true)) return false;
+  log.warn({}, 'device.factory_version is not believed: the journal was lost, and what runs may be an update');
+  return true;
+}
+
+/** The record of an image that the factory, or somebody else, put into each partition of a slot. */
+export function unverifiedFirmware({ targets }: Pick<UpdatePorts, 'targets'>): FirmwareRecord {
+  const payloads = slotsTargets(targets.values()).map(({ name }) => {
+    return { target: name, kind: 'slots', digest: UNKNOWN_DIGEST, sizeBytes: 0 } as const;
+  });
+  return { digest: UNKNOWN_DIGEST, provides: {}, payloads };
+}

@@ -1,0 +1,135 @@
+import { hasSlotPayload } from '../journal/state.ts';
+import type { Phase, PhaseOf, UpdateState } from '../journal/state.ts';
+import type { SlotName } from '../ports.ts';
+import { isAmbiguous } from './failure-cause.ts';
+import type { Cause } from './health-gate.ts';
+
+/** What to do about the journal that is found at a start. */
+export type Recovery =
+  /** Keep what runs: renew its boot counters. */
+  | { readonly kind: 'keep' }
+  /**
+   * The running slot is on trial, and the journal does not know of it. If the slot is known, it is kept if healthy;
+   * else it is left, since the state directory is not that of the slot that armed it.
+   */
+  | { readonly kind: 'unknown-trial'; readonly isKnown: boolean }
+  /** An interrupted staging from a local file cannot continue by itself. */
+  | { readonly kind: 'give-up-staging' }
+  /** An interrupted staging continues with the next look at the service. */
+  | { readonly kind: 'resume-staging' }
+  /** The slot is written and verified, but perhaps not armed: verify it again by reading, arm it, reboot. */
+  | { readonly kind: 'arm'; readonly phase: PhaseOf<'staged' | 'trial'> }
+  /** It was armed in this very boot: only the reboot is missing. */
+  | { readonly kind: 'reboot'; readonly phase: PhaseOf<'trial'> }
+  /** The same, but a person wanted to make the reboot. */
+  | { readonly kind: 'await-reboot'; readonly phase: PhaseOf<'trial'> }
+  /** The trial slot runs and was approved: only the commit, or its record, is missing. */
+  | { readonly kind: 'commit'; readonly phase: PhaseOf<'trial'> }
+  /** The trial slot runs: judge it. */
+  | { readonly kind: 'judge' }
+  /** The trial slot runs and must not: end the trial and reboot. */
+  | { readonly kind: 'leave-trial'; readonly phase: PhaseOf<'trial' | 'rolling-back'> }
+  /** The old slot runs again. */
+  | {
+      readonly kind: 'rolled-back';
+      readonly code: string;
+      readonly reason: string;
+      /** After a silence, nobody can tell yet. */
+      readonly fault: Cause;
+    };
+
+/** What is found at a start beside the journal. */
+export interface Found {
+  readonly booted: SlotName;
+  readonly bootId: string;
+  /** The bootloader says that this boot falls back by itself unless it is committed. */
+  readonly onTrial: boolean;
+  /**
+   * The last word of the agent in the other slot, which left it and could not write its journal: the code of an error.
+   */
+  readonly lastWord: string | undefined;
+}
+
+/** A trial that was judged this often without an end has failed. */
+export const MAX_JUDGEMENTS = 3;
+
+/**
+ * Invariant 5: decides by the journal, the slot that really runs, and whether that slot is on trial. The boot
+ * environment and the journal cannot change in one step: `staged` may already be armed, and a trial whose boot never
+ * happened (power cut) looks like one that fell back, so it is tried again while trials are left. A trial is never kept
+ * unjudged against the bootloader's word, and a committed slot is never given up.
+ */
+export function planRecovery(state: UpdateState, found: Found, hasJournal = true): Recovery {
+  const { phase } = state;
+  if (found.onTrial && !isTrialOf(phase, found.booted)) {
+    return { kind: 'unknown-trial', isKnown: hasJournal && isKnownToRun(state, found.booted) };
+  }
+  switch (phase.kind) {
+    case 'idle':
+    case 'lost':
+      return { kind: 'keep' };
+    case 'staging':
+      return { kind: phase.attempt.by === 'service' ? 'resume-staging' : 'give-up-staging' };
+    case 'staged':
+      return recoverStaged(phase, found);
+    case 'trial':
+      return recoverTrial(phase, found);
+    case 'rolling-back':
+      return recoverRollback(phase, found);
+  }
+}
+
+function recoverStaged(phase: PhaseOf<'staged'>, { booted, lastWord }: Found): Recovery {
+  if (runsHere(phase, booted)) return { kind: 'judge' };
+  return lastWord === undefined ? { kind: 'arm', phase } : fellBackItself(lastWord);
+}
+
+function recoverRollback(phase: PhaseOf<'rolling-back'>, { booted }: Found): Recovery {
+  if (booted === phase.slot && hasSlotPayload(phase.firmware)) return { kind: 'leave-trial', phase };
+  const { code, reason, fault } = phase;
+  return { kind: 'rolled-back', code, reason, fault };
+}
+
+/** Whether the running trial is the one in the journal. */
+function isTrialOf(phase: Phase, booted: SlotName): boolean {
+  return 'firmware' in phase && hasSlotPayload(phase.firmware) && phase.slot === booted;
+}
+
+/**
+ * Whether the running slot is known: a person may have booted it without the agent, or the journal may have lost what
+ * it knew.
+ */
+function isKnownToRun({ phase, slots, installed, previous }: UpdateState, booted: SlotName): boolean {
+  if (phase.kind === 'lost') return true;
+  return slots[booted].seen !== undefined || installed?.slot === booted || previous?.slot === booted;
+}
+
+function recoverTrial(phase: PhaseOf<'trial'>, { booted, bootId, lastWord }: Found): Recovery {
+  if (runsHere(phase, booted)) {
+    if (phase.approved) return { kind: 'commit', phase };
+    return phase.judgements < MAX_JUDGEMENTS ? { kind: 'judge' } : { kind: 'leave-trial', phase };
+  }
+  if (bootId === phase.bootId) return { kind: phase.rebootByHand ? 'await-reboot' : 'reboot', phase };
+  if (lastWord !== undefined) return fellBackItself(lastWord);
+  if (phase.trialsLeft > 0) return { kind: 'arm', phase };
+  return { kind: 'rolled-back', ...fellBack(phase) };
+}
+
+function fellBackItself(lastWord: string): Recovery {
+  const reason = `the agent in the new slot left it, and could not write that into the journal: ${lastWord}`;
+  return { kind: 'rolled-back', code: lastWord, reason, fault: isAmbiguous(lastWord) ? 'world' : 'firmware' };
+}
+
+/** Whether the trial runs here. Without a payload for a slot, it is wherever the agent runs. */
+function runsHere(phase: PhaseOf<'staged'> | PhaseOf<'trial'>, bootedSlot: SlotName): boolean {
+  return bootedSlot === phase.slot || !hasSlotPayload(phase.firmware);
+}
+
+/** The bootloader went back from a trial. If that happens once, it may be the world's fault. */
+export function fellBack({ judgements }: Pick<PhaseOf<'trial'>, 'judgements'>) {
+  const reason =
+    judgements === 0
+      ? 'the bootloader fell back: in the new slot the agent did not start, or could not use its state directory'
+      : 'the bootloader fell back before the new slot was committed';
+  return { code: 'trial-fell-back', reason, fault: 'world' } as const;
+}

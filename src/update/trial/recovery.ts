@@ -1,0 +1,293 @@
+import { AgentError } from '../../system/errors.ts';
+import { evidenceFromReading, evidenceOfHistory, evidenceOfSlot } from '../evidence.ts';
+import { hasSlotPayload } from '../journal/state.ts';
+import type { PhaseOf, UpdateState } from '../journal/state.ts';
+import type { Outcome } from '../outcome.ts';
+import { heldBack } from '../policy/attempt.ts';
+import { isoTime } from '../policy/install-request.ts';
+import type { UpdatePorts } from '../policy/install-request.ts';
+import type { SlotName, WholeSlot } from '../ports.ts';
+import { otherSlot } from '../slot.ts';
+import { verifyPreviousSlot, readPartitions, slotsTargets } from '../whole-slot.ts';
+import { commitApproved } from './commit-approved.ts';
+import { discardUntrusted, discardStaged } from './discard-staged.ts';
+import { causeWithoutReport, isAmbiguous } from './failure-cause.ts';
+import { planRecovery } from './plan-recovery.ts';
+import type { Found, Recovery } from './plan-recovery.ts';
+import { findStateTrouble, isWithoutFallback, abandonWithoutJournal, stateProblemOnTrial } from './stateless-trial.ts';
+import type { AbandonReason } from './stateless-trial.ts';
+import { beginBoardSync } from './sync-boards.ts';
+import {
+  consentToReboot,
+  finishRollback,
+  disableSlot,
+  evaluateTrial,
+  keepSlot,
+  rollBack,
+  rebootToTrial,
+  startTrial,
+} from './trial.ts';
+
+/**
+ * Invariant 5, promise `power-cut`, promise `kill`: at a start, finishes or undoes what the journal says was left half
+ * done. May be repeated.
+ */
+export async function recoverUpdate(ports: UpdatePorts, signal: AbortSignal): Promise<Outcome> {
+  const { journal, bootloader, log } = ports;
+  await journal.refresh();
+  const booted = await bootloader.bootedSlot(signal);
+  const found = await readBootState(booted, ports, signal);
+  if (missedTrialBoot(journal.state, found, ports)) await journal.append({ type: 'trial-missed' });
+  const { phase } = journal.state;
+  const recovery = planRecovery(journal.state, found, journal.missing === undefined);
+  if (recovery.kind !== 'keep') log.info({ phase: phase.kind, booted, recovery: recovery.kind }, 'settling');
+  return apply(recovery, booted, ports, signal);
+}
+
+async function readBootState(
+  booted: SlotName,
+  { bootloader, machine }: UpdatePorts,
+  signal: AbortSignal,
+): Promise<Found> {
+  const { slots, onTrial } = await bootloader.inspect(signal);
+  const { lastWord } = slots[otherSlot(booted)];
+  return { booted, bootId: await machine.bootId(), onTrial: onTrial[booted], lastWord };
+}
+
+async function apply(recovery: Recovery, booted: SlotName, ports: UpdatePorts, signal: AbortSignal): Promise<Outcome> {
+  switch (recovery.kind) {
+    case 'keep':
+    case 'resume-staging':
+      return keepRunning(booted, ports, signal);
+    case 'unknown-trial':
+      return judgeUnknown(recovery.isKnown, booted, ports, signal);
+    case 'give-up-staging':
+      return giveUpStaging(booted, ports, signal);
+    case 'arm':
+    case 'reboot':
+    case 'await-reboot':
+      return resumeStaged(recovery, booted, ports, signal);
+    case 'commit':
+      return commitApproved(recovery.phase, booted, ports, signal);
+    case 'judge':
+      return judge(booted, ports, signal);
+    case 'leave-trial':
+      return leave(recovery.phase, booted, ports, signal);
+    case 'rolled-back':
+      return rolledBack(recovery, booted, ports, signal);
+  }
+}
+
+/** Continues with what was staged before this start, if it is still vouched for. */
+async function resumeStaged(
+  { kind, phase }: Extract<Recovery, { kind: 'arm' | 'reboot' | 'await-reboot' }>,
+  booted: SlotName,
+  ports: UpdatePorts,
+  signal: AbortSignal,
+): Promise<Outcome> {
+  if ((await discardUntrusted(phase, ports, signal)) !== undefined) return { kind: 'settled' };
+  if (kind === 'arm') return rearm(phase, booted, ports, signal);
+  if (kind === 'await-reboot' || ports.rebootByHand === true) return { kind: 'reboot-required', ...trialOf(phase) };
+  return heldBack(phase.attempt, ports.holdReboot) ?? rebootIntoTrial(phase, ports, signal);
+}
+
+const NEVER_JUDGED = { code: 'health-unknown', reason: 'the new firmware was never found healthy' };
+
+/**
+ * Leaves the trial. If no other slot boots, the running one stays, whatever was found of it, and the next version has
+ * to mend it.
+ */
+async function abandonOrStay(
+  phase: PhaseOf<'trial' | 'rolling-back'>,
+  booted: SlotName,
+  ports: UpdatePorts,
+  signal: AbortSignal,
+): Promise<Outcome> {
+  const { journal, clock, log } = ports;
+  const leaving = phase.kind === 'trial' ? await giveUpTrial(ports) : phase;
+  try {
+    return await rollBack(leaving, ports, signal);
+  } catch (error) {
+    if (!(error instanceof AgentError) || !isWithoutFallback(error)) throw error;
+    const reason = `${leaving.reason}; it stays all the same: ${error.message}`;
+    log.error({ booted, code: error.code }, reason);
+    await keepSlot(booted, ports, signal);
+    const { fault } = leaving;
+    await journal.append({ type: 'rolled-back', at: isoTime(clock), code: error.code, reason, fault });
+    return { kind: 'rolled-back', version: phase.attempt.version.name, reason };
+  }
+}
+
+async function giveUpTrial({ journal, settings }: UpdatePorts): Promise<PhaseOf<'rolling-back'>> {
+  const fault = causeWithoutReport(journal.state, settings.attempts);
+  return (await journal.append({ type: 'rollback-started', ...NEVER_JUDGED, fault })).phase;
+}
+
+/**
+ * Keeps the running slot by renewing its boot counters, which run down with every boot. If the phase could not be
+ * understood, what was under way has ended: according to the bootloader, the running slot was committed.
+ */
+export async function keepRunning(booted: SlotName, ports: UpdatePorts, signal: AbortSignal): Promise<Outcome> {
+  const { journal, clock } = ports;
+  await keepSlot(booted, ports, signal);
+  const following = await beginBoardSync(ports);
+  if (following !== undefined) return finishRollback(following, ports, signal);
+  const isReadable = journal.missing === undefined;
+  if (isReadable && journal.state.phase.kind === 'lost')
+    await journal.append({ type: 'recovered', at: isoTime(clock) });
+  return { kind: 'settled' };
+}
+
+/** Judges a trial that this journal did not arm. If it is not healthy, it is left, and the bootloader falls back. */
+async function judgeUnknown(
+  isKnown: boolean,
+  booted: SlotName,
+  ports: UpdatePorts,
+  signal: AbortSignal,
+): Promise<Outcome> {
+  const stateTrouble = isKnown ? await findStateTrouble(ports, signal) : unknownTrial(ports);
+  const complaint = stateTrouble ?? (await complaintOf(ports, signal));
+  if (complaint !== undefined) return abandonWithoutJournal(complaint, booted, ports, signal);
+  return keepRunning(booted, ports, signal);
+}
+
+async function complaintOf({ health }: UpdatePorts, signal: AbortSignal): Promise<AbandonReason | undefined> {
+  return health.check(signal);
+}
+
+function unknownTrial({ journal }: UpdatePorts): AbandonReason {
+  const { missing } = journal;
+  const reason = missing?.message ?? 'the journal knows nothing of what is on trial: it is not that of the old slot';
+  return { code: missing?.code ?? 'state-unavailable', reason };
+}
+
+/** Judges a trial. If nothing can be written, the trial is left, and the old slot reports why. */
+async function judge(booted: SlotName, ports: UpdatePorts, signal: AbortSignal): Promise<Outcome> {
+  const trouble = await stateProblemOnTrial(ports, signal);
+  if (trouble !== undefined) return abandonWithoutJournal(trouble, booted, ports, signal);
+  return evaluateTrial(ports, signal);
+}
+
+async function leave(
+  phase: PhaseOf<'trial' | 'rolling-back'>,
+  booted: SlotName,
+  ports: UpdatePorts,
+  signal: AbortSignal,
+): Promise<Outcome> {
+  const trouble = phase.kind === 'rolling-back' ? undefined : await stateProblemOnTrial(ports, signal);
+  if (trouble !== undefined) return abandonWithoutJournal(trouble, booted, ports, signal);
+  return abandonOrStay(phase, booted, ports, signal);
+}
+
+async function giveUpStaging(booted: SlotName, ports: UpdatePorts, signal: AbortSignal): Promise<Outcome> {
+  await keepSlot(booted, ports, signal);
+  const failure = {
+    outcome: 'failed',
+    code: 'interrupted',
+    reason: 'the installation from a file was interrupted',
+  } as const;
+  await ports.journal.append({ type: 'failed', at: isoTime(ports.clock), failure });
+  return { kind: 'settled' };
+}
+
+/**
+ * Arms a trial again, under the conditions of its order. The running slot is renewed first, since each fall back used
+ * up one of its boots, and the next one needs them. If the journal cannot be written, nothing more is written to the
+ * boot environment, so that the two do not change back and forth.
+ */
+async function rearm(
+  phase: PhaseOf<'staged' | 'trial'>,
+  booted: SlotName,
+  ports: UpdatePorts,
+  signal: AbortSignal,
+): Promise<Outcome> {
+  // also where the trial then has to wait: the trial guard learns from this commit that the running slot is kept, and what
+  // was armed before a kill is disarmed
+  await ports.bootloader.commit(booted, signal);
+  const wait = heldBack(phase.attempt, ports.hold) ?? (await consentToReboot(phase, ports, signal));
+  if (wait !== undefined) return wait;
+  await ports.journal.probe();
+  let evidence: WholeSlot;
+  try {
+    evidence = await readEvidence(phase, ports, signal);
+  } catch (error) {
+    if (!(error instanceof AgentError)) throw error;
+    await discardStaged(phase, error, ports, signal);
+    return { kind: 'settled' };
+  }
+  const reboot = ports.rebootByHand !== true && !waitsForPerson(phase);
+  return startTrial(phase, { evidence, reboot }, ports, signal);
+}
+
+/** Whether to wait for a person who wanted to reboot by hand. That is waited for once. */
+function waitsForPerson(phase: PhaseOf<'staged' | 'trial'>): boolean {
+  const wasAsked = phase.kind === 'trial' && phase.rebootAsked === true;
+  return phase.attempt.rebootByHand === true && !wasAsked;
+}
+
+/** Whether another reboot came first, where a trial boots only by the reboot that asks for it. */
+function missedTrialBoot({ phase }: UpdateState, { booted, bootId }: Found, { bootloader }: UpdatePorts): boolean {
+  if (bootloader.trialRebootArgument === undefined || phase.kind !== 'trial') return false;
+  return phase.rebootAsked === false && booted !== phase.slot && bootId !== phase.bootId;
+}
+
+/**
+ * Verifies by reading what was verified when it was written; in a slot that a person goes back to, as much as possible.
+ */
+async function readEvidence(
+  { attempt, firmware, slot }: PhaseOf<'staged' | 'trial'>,
+  ports: UpdatePorts,
+  signal: AbortSignal,
+): Promise<WholeSlot> {
+  if (attempt.by === 'rollback') {
+    const { journal } = ports;
+    const { read: before, unverified } = await verifyPreviousSlot(slot, ports, signal);
+    const said = new Set(attempt.unverified);
+    if (unverified.some((partition) => !said.has(partition)))
+      await journal.append({ type: 'found-unverified', unverified });
+    return evidenceOfHistory(firmware, slot, journal.state.slots[slot], before);
+  }
+  const kept = new Map<string, string>();
+  for (const { target, sizeBytes, kind, digest } of firmware.payloads) {
+    const found = ports.targets.get(target);
+    if (kind !== 'slots' && found !== undefined && found.kind !== 'slots')
+      kept.set(target, await found.digestOf(sizeBytes, signal, digest));
+  }
+  const payloads = firmware.payloads.filter(({ kind }) => kind !== 'slots');
+  const verified = evidenceFromReading({ ...firmware, payloads }, kept);
+  const targets = slotsTargets(ports.targets.values());
+  const read = await readPartitions(slot, targets, ports, signal);
+  return evidenceOfSlot(verified, { slot, configured: targets.map(({ name }) => name), staged: [], read });
+}
+
+async function rebootIntoTrial(phase: PhaseOf<'trial'>, ports: UpdatePorts, signal: AbortSignal): Promise<Outcome> {
+  await rebootToTrial(phase, ports, signal);
+  return { kind: 'rebooting', ...trialOf(phase) };
+}
+
+function trialOf({ attempt, slot }: PhaseOf<'trial'>): { readonly version: string; readonly slot: SlotName } {
+  return { version: attempt.version.name, slot };
+}
+
+async function rolledBack(
+  recovery: Extract<Recovery, { kind: 'rolled-back' }>,
+  booted: SlotName,
+  ports: UpdatePorts,
+  signal: AbortSignal,
+): Promise<Outcome> {
+  const phase = await rollingBack(recovery, ports);
+  if (hasSlotPayload(phase.firmware)) await disableSlot(phase, ports.bootloader, signal);
+  // boards alone were on trial: meanwhile the bootloader may have gone back to the other slot
+  await keepSlot(booted, ports, signal);
+  return finishRollback(phase, ports, signal);
+}
+
+async function rollingBack(
+  { code, reason, fault }: Extract<Recovery, { kind: 'rolled-back' }>,
+  { journal, settings }: UpdatePorts,
+): Promise<PhaseOf<'rolling-back'>> {
+  const { phase } = journal.state;
+  if (phase.kind === 'rolling-back') return phase;
+  const known = isAmbiguous(code) ? causeWithoutReport(journal.state, settings.attempts) : fault;
+  return (await journal.append({ type: 'rollback-started', code, reason, fault: known })).phase;
+}

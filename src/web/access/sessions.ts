@@ -1,0 +1,92 @@
+import { randomBytes, timingSafeEqual } from 'node:crypto';
+
+import type { Message } from '../../control/presentation/rows/row.ts';
+import type { Clock } from '../../system/time/clock.ts';
+
+/** The session of a person who may use the page. */
+export interface Session {
+  /** The token that our forms contain, and that another page cannot know. */
+  readonly token: string;
+  /** What the next page tells the person. */
+  said: Message | undefined;
+}
+
+interface KeptSession extends Session {
+  readonly sinceMs: number;
+  usedMs: number;
+}
+
+const MAX_SESSIONS = 64;
+const IDLE_MS = 60 * 60_000;
+const LONGEST_MS = 12 * 60 * 60_000;
+
+/**
+ * Sessions, kept in memory: they end with the daemon. A new session may replace the one that was used least recently.
+ */
+export class Sessions {
+  readonly #clock: Pick<Clock, 'monotonicMs'>;
+  readonly #kept = new Map<string, KeptSession>();
+
+  constructor(clock: Pick<Clock, 'monotonicMs'>) {
+    this.#clock = clock;
+  }
+
+  /** Begins a session and returns its name, which nobody can guess. */
+  begin(): string {
+    const name = random();
+    this.#touch(name, true);
+    return name;
+  }
+
+  find(name: string | undefined): Session | undefined {
+    return name === undefined ? undefined : this.#touch(name, false);
+  }
+
+  /** The session of a client certificate, named by its fingerprint: TLS has verified the owner. */
+  ofCertificate(fingerprint: string): Session {
+    return this.#touch(`certificate ${fingerprint}`, true);
+  }
+
+  /** Whether the session has not ended; this question does not prolong it. */
+  has(session: Session): boolean {
+    this.#endOld();
+    return this.#kept.values().some((kept) => kept === session);
+  }
+
+  end(name: string | undefined): void {
+    if (name !== undefined) this.#kept.delete(name);
+  }
+
+  #touch(name: string, mayBegin: true): Session;
+  #touch(name: string, mayBegin: boolean): Session | undefined;
+  #touch(name: string, mayBegin: boolean): Session | undefined {
+    const nowMs = this.#endOld();
+    const found = this.#kept.get(name);
+    if (found === undefined && !mayBegin) return undefined;
+    const session = found ?? { token: random(), said: undefined, sinceMs: nowMs, usedMs: nowMs };
+    session.usedMs = nowMs;
+    this.#kept.delete(name);
+    this.#kept.set(name, session);
+    const [oldest] = this.#kept.keys();
+    if (this.#kept.size > MAX_SESSIONS && oldest !== undefined) this.#kept.delete(oldest);
+    return session;
+  }
+
+  /** Ends sessions that are too old. Returns the present time. */
+  #endOld(): number {
+    const nowMs = this.#clock.monotonicMs();
+    for (const [name, { sinceMs, usedMs }] of this.#kept) {
+      if (nowMs - usedMs > IDLE_MS || nowMs - sinceMs > LONGEST_MS) this.#kept.delete(name);
+    }
+    return nowMs;
+  }
+}
+
+export function hasToken({ token }: Session, given: string | undefined): boolean {
+  const [ours, theirs] = [Buffer.from(token), Buffer.from(given ?? '')];
+  return ours.byteLength === theirs.byteLength && timingSafeEqual(ours, theirs);
+}
+
+function random(): string {
+  return randomBytes(32).toString('base64url');
+}

@@ -1,0 +1,102 @@
+import type { Message } from '../../control/presentation/rows/row.ts';
+import type { StatusReport } from '../../control/reports.ts';
+import { html } from '../show/html.ts';
+import type { Content, Html } from '../show/html.ts';
+import type { PageOperation } from './actions.ts';
+
+/** The operations that make sense now. Others are hidden, and refused if asked for. */
+export function availableOperations(status: StatusReport): readonly PageOperation[] {
+  const { activity, phase, hold } = status;
+  const isBusy = activity !== undefined;
+  const isOnTrial = phase === 'trial';
+  return [
+    ...(isBusy ? ([] as const) : (['update', 'install'] as const)),
+    ...(isBusy || phase === 'staging' || phase === 'staged' ? (['cancel'] as const) : []),
+    hold === undefined ? 'hold' : 'resume',
+    ...((hasWayBack(status) && phase !== 'rolling-back') || isOnTrial ? (['rollback'] as const) : []),
+  ];
+}
+
+/** Whether a rollback is possible: also to a slot that no agent installed, such as the factory's image. */
+function hasWayBack({ previous, slotStates, booted }: StatusReport): boolean {
+  const others = Object.entries(slotStates ?? {}).filter(([slot]) => slot !== booted);
+  return previous !== undefined || others.some(([, { bootable }]) => bootable);
+}
+
+/** The forms of an operator; `token` shows that they come from this page. */
+export function actionForms(status: StatusReport, token: string): Html {
+  const possible = availableOperations(status);
+  const back =
+    status.phase === 'trial' ? 'end the trial' : `go back to ${status.previous?.versionName ?? 'what ran before'}`;
+  const only = (name: PageOperation, content: Html): Html =>
+    html`<div data-can="${name}" ${possible.includes(name) ? undefined : hidden}>${content}</div>`;
+  return html`<section aria-labelledby="title-actions" priority="actions">
+    <h2 id="title-actions">What to do</h2>
+    <div priority="buttons">
+      ${only('update', form('update', token, html`<button class="main">Look now</button>`))}
+      ${only('cancel', form('cancel', token, html`<button>Cancel what is under way</button>`))}
+      ${only('resume', form('resume', token, html`<button>Let updates go on</button>`))}
+    </div>
+    ${only('hold', folded('hold', 'Hold updates', form('hold', token, holdFields)))}
+    ${only('install', folded('install', 'Install a file', installForm(token)))}
+    ${only('rollback', folded('rollback', 'Roll back', form('rollback', token, rollbackFields(back))))}
+  </section>`;
+}
+
+const hidden = html`hidden`;
+
+function form(operation: PageOperation, token: string, fields: Content): Html {
+  return html`<form method="post" action="do">
+    <input type="hidden" name="token" value="${token}" />
+    <input type="hidden" name="operation" value="${operation}" />
+    ${fields}
+  </form>`;
+}
+
+function folded(name: string, title: string, content: Html): Html {
+  return html`<details id="do-${name}">
+    <summary>${title}</summary>
+    ${content}
+  </details>`;
+}
+
+const holdFields = html`<p>Nothing is installed until then; a trial that runs is judged all the same.</p>
+  <label for="duration">For</label>
+  <select id="duration" name="duration">
+    <option value="1h">one hour</option>
+    <option value="4h" selected>four hours</option>
+    <option value="1d">one day</option>
+    <option value="7d">one week</option>
+    <option value="">until somebody lets them go on</option>
+  </select>
+  <label for="reason">Why, for those who see it</label>
+  <input id="reason" name="reason" maxlength="200" autocomplete="off" />
+  <button>Hold</button>`;
+
+function rollbackFields(back: string): Html {
+  return html`<p>The gateway starts anew to ${back}, and its boards go back with it.</p>
+    <label priority="check"><input type="checkbox" name="confirm" value="yes" required /> Yes, ${back}</label>
+    <button priority="grave">Roll back</button>`;
+}
+
+/**
+ * The form that installs a file. The script sends it, so that the server does not have to parse a form of several
+ * parts.
+ */
+function installForm(token: string): Html {
+  return html`<form data-install="${token}">
+    <p>An artifact or an image, verified as one that the service names.</p>
+    <label for="file">File, chosen or dropped here</label>
+    <input id="file" type="file" required />
+    <button>Install</button>
+    <progress max="100" value="0" aria-label="Sent to the gateway" hidden></progress>
+    <p role="status" data-sent></p>
+    <noscript><p>Without JavaScript: agent install FILE, on the gateway.</p></noscript>
+  </form>`;
+}
+
+/** The result of the person's last order. It gets the focus, so that a screen reader reads it out at once. */
+export function resultNotice({ tone, text, advice }: Message): Html {
+  const told = advice === undefined ? text : `${text} ${advice}`;
+  return html`<p priority="said ${tone}" role="status" tabindex="-1" autofocus>${told}</p>`;
+}

@@ -1,0 +1,118 @@
+import { permitted } from '../../control/access.ts';
+import { reportError } from '../../control/control-errors.ts';
+import { checkInput } from '../../control/find-operation.ts';
+import { operationTable } from '../../control/operations.ts';
+import { describeHold } from '../../control/presentation/headline.ts';
+import { describeOutcome } from '../../control/presentation/outcome.ts';
+import type { Message } from '../../control/presentation/rows/row.ts';
+import type { OffsetMinutes } from '../../control/presentation/time.ts';
+import { holdReport } from '../../control/reports.ts';
+import { answer, follow } from '../../control/server/perform.ts';
+import type { Performer } from '../../control/server/perform.ts';
+import { AgentError, describeError } from '../../system/errors.ts';
+import type { Log } from '../../system/log/log.ts';
+import type { Clock } from '../../system/time/clock.ts';
+import { parseDuration } from '../../system/time/duration.ts';
+import { Refusal } from '../page-errors.ts';
+import type { PageLimits } from '../page-limits.ts';
+
+/** What a person may ask for on the page. */
+export const pageOperations = ['update', 'cancel', 'hold', 'resume', 'rollback', 'install'] as const;
+export type PageOperation = (typeof pageOperations)[number];
+
+export interface OrdersDeps extends Performer {
+  readonly log: Log;
+  readonly clock: Clock;
+  readonly localOffset: OffsetMinutes;
+  readonly limits: PageLimits;
+}
+
+const begun: Readonly<Record<PageOperation, string>> = {
+  update: 'Begun: a look at the service. What comes of it is shown here.',
+  cancel: 'Begun: what is under way is cancelled.',
+  hold: 'Begun: updates are held.',
+  resume: 'Begun: updates go on.',
+  rollback: 'Begun: the gateway goes back.',
+  install: 'Begun: the file is verified and installed. What comes of it is shown here.',
+};
+
+const ANSWER_MS = 60_000;
+const never = new AbortController().signal;
+
+/** Performs operations with the rights of an operator, as the control socket does. */
+export class Actions {
+  readonly #deps: OrdersDeps;
+
+  constructor(deps: OrdersDeps) {
+    this.#deps = deps;
+  }
+
+  /**
+   * The answer if the operation ends soon, else that it has begun. The operation continues although the browser leaves.
+   */
+  async submit(name: PageOperation, input: object): Promise<Message> {
+    return this.resultOrStarted(name, this.perform(name, input));
+  }
+
+  async resultOrStarted(name: PageOperation, end: Promise<Message>): Promise<Message> {
+    const { clock, limits } = this.#deps;
+    const ended = new AbortController();
+    const pause = clock.sleep(limits.quickMs, ended.signal).catch(() => {});
+    try {
+      return await Promise.race([end, pause.then((): Message => ({ tone: 'strong', text: begun[name] }))]);
+    } finally {
+      ended.abort();
+    }
+  }
+
+  /** Runs an operation to its end. Never rejects: an error becomes an answer, too. */
+  async perform(name: PageOperation, input: object): Promise<Message> {
+    const entry = operationTable[name];
+    try {
+      const checked = permitted('operators', { name, entry, parameters: {} }, checkInput(entry, input), []);
+      const path = 'path' in checked ? String(checked.path) : undefined;
+      this.#deps.log.info({ caller: 'operators', page: true, operation: name, path }, 'asked through the page');
+      if (!('output' in entry)) {
+        return describeOutcome(await follow(this.#deps, { name, input: checked }, () => {}, never), false);
+      }
+      const deadline = AbortSignal.timeout(ANSWER_MS);
+      return this.#answered(name, await answer(this.#deps, { name, entry, input: checked }, deadline));
+    } catch (error) {
+      return this.#failed(error);
+    }
+  }
+
+  #answered(name: PageOperation, output: object): Message {
+    const { clock, localOffset } = this.#deps;
+    if (name === 'hold') {
+      const held = holdReport.parse(output);
+      return { tone: 'attention', text: describeHold(held, { nowMs: clock.nowMs(), localOffset }) };
+    }
+    const wasHeld = 'wasHeld' in output && output.wasHeld === true;
+    return { tone: 'good', text: wasHeld ? 'Updates go on with the next look.' : 'Nothing was held.' };
+  }
+
+  #failed(error: unknown): Message {
+    if (!(error instanceof AgentError)) {
+      this.#deps.log.error({ error: describeError(error) }, 'what the page asked for failed unexpectedly');
+    }
+    const { message, code, advice } = reportError(error);
+    return { tone: 'bad', text: `${message} (${code}).`, advice };
+  }
+}
+
+/** The operation and input of a form. Throws Refusal. */
+export function orderOf(form: URLSearchParams): { readonly name: PageOperation; readonly input: object } {
+  const name = pageOperations.find((known) => known === form.get('operation'));
+  if (name === undefined || name === 'install') throw new Refusal(400, 'This page does not know what was asked for.');
+  if (name === 'rollback' && form.get('confirm') !== 'yes') throw new Refusal(400, 'Going back has to be confirmed.');
+  return { name, input: name === 'hold' ? holdOf(form) : {} };
+}
+
+function holdOf(form: URLSearchParams): object {
+  const reason = (form.get('reason') ?? '').trim();
+  const duration = form.get('duration') ?? '';
+  const durationMs = parseDuration(duration);
+  if (duration !== '' && durationMs === undefined) throw new Refusal(400, 'That is no duration, such as 4h or 2d.');
+  return { ...(durationMs !== undefined && { durationMs }), ...(reason !== '' && { reason }) };
+}

@@ -1,0 +1,216 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+
+import type { OffsetMinutes } from '../control/presentation/time.ts';
+import { endResponse } from '../control/server/event-stream.ts';
+import type { Performer } from '../control/server/perform.ts';
+import { SelfHealingSocket } from '../control/server/self-healing-socket.ts';
+import { enforceRequestDeadlines, noServerTimeouts } from '../control/server/slow-requests.ts';
+import { describeError } from '../system/errors.ts';
+import { readProtectedFile } from '../system/files/protected-file.ts';
+import type { Log } from '../system/log/log.ts';
+import type { Clock } from '../system/time/clock.ts';
+import { AccessControl } from './access/access-control.ts';
+import { addressOf, Shares } from './access/shares.ts';
+import { Actions } from './act/actions.ts';
+import { Uploads } from './act/upload.ts';
+import { readAssets } from './assets.ts';
+import type { Assets } from './assets.ts';
+import { LiveUpdates } from './live/live-updates.ts';
+import { PageError } from './page-errors.ts';
+import { pageLimits } from './page-limits.ts';
+import type { PageLimits } from './page-limits.ts';
+import { Routes } from './routes.ts';
+import type { ListenAddress, PageSettings } from './settings.ts';
+
+export interface PageServerDeps extends Performer {
+  readonly settings: PageSettings;
+  readonly log: Log;
+  readonly clock: Clock;
+  readonly localOffset: OffsetMinutes;
+  readonly stateDirectory: string;
+  readonly onLoginRefused: (why: string) => void;
+  readonly limits?: Partial<PageLimits>;
+}
+
+/**
+ * The page is never stored, framed or composed of foreign content. Another page learns nothing of it, not even its
+ * address.
+ */
+const headers = {
+  'content-security-policy':
+    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; " +
+    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+  'x-frame-options': 'DENY',
+  'x-content-type-options': 'nosniff',
+  'referrer-policy': 'same-origin',
+  'cache-control': 'no-store',
+  'cross-origin-opener-policy': 'same-origin',
+  'cross-origin-resource-policy': 'same-origin',
+  'cross-origin-embedder-policy': 'require-corp',
+  'permissions-policy': 'camera=(), geolocation=(), microphone=(), usb=(), serial=()',
+} as const;
+
+const MAX_PEM_BYTES = 256 * 1024;
+const LOOK_MS = 60_000;
+
+/** Serves the page where the settings say, until it is disposed. Throws PageError. */
+export async function startPage(deps: PageServerDeps, place: ListenAddress): Promise<AsyncDisposable> {
+  const server = new PageServer(deps, {
+    place,
+    server: await openServer(deps.settings, deps.limits),
+    door: await AccessControl.open(deps),
+    assets: await readAssets(),
+  });
+  try {
+    await server.start();
+    return server;
+  } catch (error) {
+    await server[Symbol.asyncDispose]();
+    throw error;
+  }
+}
+
+async function openServer(settings: PageSettings, limits: Partial<PageLimits> = {}): Promise<Server> {
+  const { maxHeaderBytes, headersMs } = { ...pageLimits, ...limits };
+  const bounds = { maxHeaderSize: maxHeaderBytes, ...noServerTimeouts };
+  const [cert, key, ca] = await Promise.all([
+    readPem(settings.certificateFile),
+    readPem(settings.keyFile),
+    readPem(settings.clientCaFile),
+  ]);
+  if (cert === undefined) return createServer(bounds);
+  const { createServer: createTlsServer } = await import('node:https');
+  const asked = ca === undefined ? {} : { ca, requestCert: true, rejectUnauthorized: true };
+  try {
+    return createTlsServer({ ...bounds, cert, key, ...asked, minVersion: 'TLSv1.2', handshakeTimeout: headersMs });
+  } catch (error) {
+    throw new PageError('web-files-invalid', `the certificate cannot be used: ${describeError(error)}`, {
+      cause: error,
+    });
+  }
+}
+
+async function readPem(path: string | undefined): Promise<Buffer | undefined> {
+  if (path === undefined) return undefined;
+  try {
+    return await readProtectedFile(path, { maxBytes: MAX_PEM_BYTES });
+  } catch (error) {
+    throw new PageError('web-files-invalid', `cannot read ${path}: ${describeError(error)}`, { cause: error });
+  }
+}
+
+interface Opened {
+  readonly place: ListenAddress;
+  readonly server: Server;
+  readonly door: AccessControl;
+  readonly assets: Assets;
+}
+
+class PageServer implements AsyncDisposable {
+  readonly #deps: PageServerDeps;
+  readonly #place: ListenAddress;
+  readonly #limits: PageLimits;
+  readonly #server: Server;
+  readonly #news: LiveUpdates;
+  readonly #routes: Routes;
+  readonly #files: Uploads;
+  /** Connections by their peer. */
+  readonly #open = new Map<unknown, Socket>();
+  readonly #connections: Shares<unknown>;
+  /** Connections without a complete request yet. */
+  readonly #waiting: Shares<unknown>;
+  #socket: SelfHealingSocket | undefined;
+
+  constructor(deps: PageServerDeps, { place, server, door, assets }: Opened) {
+    this.#deps = deps;
+    this.#place = place;
+    this.#limits = { ...pageLimits, ...deps.limits };
+    this.#server = server;
+    this.#news = new LiveUpdates({ ...deps, limits: this.#limits });
+    const inner = { ...deps, limits: this.#limits };
+    this.#files = new Uploads(deps.stateDirectory, this.#limits);
+    const acting = { orders: new Actions(inner), files: this.#files };
+    this.#connections = new Shares(this.#limits.maxConnections, 'newest');
+    this.#waiting = new Shares(this.#limits.maxWaiting, 'oldest');
+    const asked = ({ socket }: IncomingMessage): void => this.#waiting.delete(addressOf(socket), this.#peerOf(socket));
+    this.#routes = new Routes({ ...inner, ...acting, place, door, assets, news: this.#news, asked });
+    server.maxRequestsPerSocket = 1;
+    const isTls = deps.settings.certificateFile !== undefined;
+    // behind TLS only its address identifies the connection of a request; a Unix socket has none
+    const admitted = isTls && place.kind === 'socket' ? 'secureConnection' : 'connection';
+    server.on(admitted, (socket: Socket) => this.#admit(socket));
+    // no deadline for the body here: a file takes its time, and a form has its own deadline
+    enforceRequestDeadlines(server, isTls ? 'secureConnection' : 'connection', { headersMs: this.#limits.headersMs });
+    server.on('request', (request, response) => void this.#serve(request, response));
+    server.on('clientError', (_error, socket) => void socket.destroy());
+  }
+
+  async start(): Promise<void> {
+    try {
+      await this.#files.clear();
+      await this.#listen();
+    } catch (error) {
+      throw new PageError('page-unavailable', `the page cannot listen: ${describeError(error)}`, { cause: error });
+    }
+    this.#server.on('error', (error) => this.#deps.log.error({ error: describeError(error) }, 'the page'));
+    this.#news.start();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#socket?.[Symbol.asyncDispose]();
+    await this.#news[Symbol.asyncDispose]();
+    if (!this.#server.listening) return;
+    const closed = Promise.withResolvers<void>();
+    this.#server.close(() => closed.resolve());
+    const timer = setTimeout(() => this.#server.closeAllConnections(), this.#limits.closingMs);
+    await closed.promise;
+    clearTimeout(timer);
+  }
+
+  async #listen(): Promise<void> {
+    const place = this.#place;
+    if (place.kind === 'socket') {
+      const { log } = this.#deps;
+      this.#socket = new SelfHealingSocket(this.#server, { path: place.path, caller: 'members', lookMs: LOOK_MS, log });
+      return this.#socket.listen();
+    }
+    const listening = once(this.#server, 'listening');
+    this.#server.listen({ host: place.host, port: place.port, ipv6Only: false });
+    await listening;
+  }
+
+  /** Bounds connections, and those without a complete request, so that idle or endless ones keep nobody out. */
+  #admit(socket: Socket): void {
+    const [address, peer] = [addressOf(socket), this.#peerOf(socket)];
+    this.#open.set(peer, socket);
+    socket.once('close', () => {
+      if (this.#open.get(peer) !== socket) return;
+      this.#open.delete(peer);
+      this.#connections.delete(address, peer);
+      this.#waiting.delete(address, peer);
+    });
+    for (const shares of [this.#connections, this.#waiting]) {
+      const givenUp = shares.add(address, peer);
+      if (givenUp !== undefined) this.#open.get(givenUp)?.destroy();
+    }
+  }
+
+  #peerOf(socket: Socket): unknown {
+    return this.#place.kind === 'tcp' ? `${socket.remoteAddress} ${socket.remotePort}` : socket;
+  }
+
+  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
+    response.setHeader('connection', 'close');
+    response.on('error', () => response.destroy()); // the client went away
+    const reply = await this.#routes.answer(request, response);
+    if (reply === undefined || response.destroyed) return;
+    const { status, type, body, more } = reply;
+    response.writeHead(status, { 'content-type': type, 'content-length': Buffer.byteLength(body), ...more });
+    response.write(body);
+    await endResponse(response, this.#limits.stalledMs);
+  }
+}

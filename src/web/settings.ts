@@ -1,0 +1,98 @@
+import { BlockList, isIP } from 'node:net';
+
+import * as z from 'zod';
+
+import { settingsOf } from '../system/settings/settings.ts';
+import { absolutePath, flag, text } from '../system/settings/values.ts';
+
+/** The address where the page is served. */
+export type ListenAddress =
+  | { readonly kind: 'tcp'; readonly host: string; readonly port: number; readonly isLoopback: boolean }
+  | { readonly kind: 'socket'; readonly path: string };
+
+const addressPattern = /^(?:\[([0-9a-fA-F:.]+)\]|([0-9.]+)):([1-9]\d{0,4})$/;
+const MAX_PORT = 65_535;
+
+const listenText = 'an address and a port such as "127.0.0.1:8077" or "[::1]:8077", or the path of a Unix socket';
+const portText = `an address whose port is a number from 1 to ${MAX_PORT}`;
+const hostText = 'a name such as "gateway.example.com", without a port';
+
+function isLoopback(host: string, family: 'ipv4' | 'ipv6'): boolean {
+  const loopback = new BlockList();
+  loopback.addSubnet('127.0.0.0', 8, 'ipv4');
+  loopback.addAddress('::1', 'ipv6');
+  return loopback.check(host, family);
+}
+
+/** Parses an address; undefined: it is none. */
+export function parseListenAddress(value: string): ListenAddress | undefined {
+  if (/^\/[^\0]*[^/\0]$/.test(value)) return { kind: 'socket', path: value };
+  const [, six, four, digits] = addressPattern.exec(value) ?? [];
+  const [host = '', port] = [six ?? four, Number(digits)];
+  if (isIP(host) !== (six === undefined ? 4 : 6) || port > MAX_PORT) return undefined;
+  return { kind: 'tcp', host, port, isLoopback: isLoopback(host, six === undefined ? 'ipv4' : 'ipv6') };
+}
+
+/** Whether it would be an address with another port. */
+function hasWrongPort(value: string): boolean {
+  return parseListenAddress(value.replace(/:\d+$/, ':1')) !== undefined;
+}
+
+export const MAX_PASSWORD_FILE_BYTES = 4_096;
+const FEWEST_CHARACTERS = 12;
+
+/** The password in a file: its first line. */
+export function passwordIn(text: string): string {
+  return text.split(/\r?\n/, 1)[0] ?? '';
+}
+
+/** Why the page accepts no such password, worded to follow the name of its file; undefined: it does. */
+export function passwordFault({ length }: string): string | undefined {
+  return length < FEWEST_CHARACTERS ? `has less than ${FEWEST_CHARACTERS} characters` : undefined;
+}
+
+export const pageSchema = z.strictObject({
+  listen: text(listenText, 107)
+    .refine((value) => parseListenAddress(value) !== undefined, {
+      error: ({ input }) => (typeof input === 'string' && hasWrongPort(input) ? portText : listenText),
+    })
+    .optional()
+    .meta({
+      description:
+        'An address and a port, or the path of a Unix socket such as "/run/thing-agent/page.sock". Without it there is no page',
+      examples: ['127.0.0.1:8077'],
+    }),
+  password_file: absolutePath('/etc/thing-agent/page-password')
+    .optional()
+    .describe('Asked before anything is shown; a file with twelve characters or more that nobody else may read'),
+  certificate_file: absolutePath('/etc/thing-agent/page.pem')
+    .optional()
+    .describe('For https, without which it listens on loopback alone; with key_file'),
+  key_file: absolutePath('/etc/thing-agent/page.key').optional(),
+  client_ca_file: absolutePath('/etc/thing-agent/page-clients.pem')
+    .optional()
+    .describe('Only those connect whose certificate is by it'),
+  hosts: z
+    .array(text(hostText, 253).regex(/^[A-Za-z0-9.-]+$/, hostText))
+    .max(32)
+    .default([])
+    .meta({
+      description: 'Names under which a browser asks for it, beside the address; any other is refused',
+      examples: [['gateway.example.com']],
+    }),
+  allow_operations: flag()
+    .default(false)
+    .describe(
+      'Whether it may install, hold and go back, too: with a password or a client certificate, as one of thing-operators',
+    ),
+});
+
+export type PageSettings = ReturnType<typeof pageSettings>;
+
+/** `[web]`; without a `place` there is no page. */
+export function pageSettings(written: z.output<typeof pageSchema>) {
+  const { listen, ...others } = settingsOf(pageSchema, written);
+  const place = listen === undefined ? undefined : parseListenAddress(listen);
+  const hosts: readonly string[] = others.hosts.map((name) => name.toLowerCase());
+  return { ...others, place, hosts };
+}

@@ -1,0 +1,104 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+
+import { afterEach, beforeEach, expect, test } from 'vitest';
+
+import { FileGateway } from '../../fakes/machine/file-gateway.ts';
+import { bufferContent } from '../../fakes/service/firmware-content.ts';
+import { startStandIn } from '../../fakes/service/stand-in.ts';
+import type { StandIn } from '../../fakes/service/stand-in.ts';
+import { buildArtifact } from '../../unit-and-integration/firmware/artifact/build-artifact.ts';
+import { makeKeyPair } from '../../unit-and-integration/firmware/artifact/keys.ts';
+
+const keys = makeKeyPair('ecdsa-p256', 'release.pem');
+const image = Buffer.alloc(100_000, 'healthy\n');
+const release = await buildArtifact({
+  name: 'v1',
+  devices: ['demo-gateway'],
+  files: [{ name: 'rootfs.ext4', content: image }],
+  key: keys.privateKey,
+});
+
+const portal = { kind: 'page' } as const;
+const PORTAL = 'a captive portal may be answering';
+
+let stack: AsyncDisposableStack;
+let service: StandIn;
+let gateway: FileGateway;
+
+beforeEach(async () => {
+  stack = new AsyncDisposableStack();
+  const versions = [{ id: 'v0' }, { id: 'v1', firmware: bufferContent(release) }];
+  service = stack.use(await startStandIn({ versions, currentVersionId: 'v0', targetVersionId: 'v1' }));
+  gateway = stack.use(
+    await FileGateway.create({
+      serviceUrl: service.url,
+      image,
+      slotBytes: 1024 * 1024,
+      trustedKey: keys.publicPem,
+    }),
+  );
+});
+
+afterEach(async () => {
+  await stack.disposeAsync();
+});
+
+function thing(): StandIn['world']['things'][number] | undefined {
+  return service.world.things[0];
+}
+
+test('a switch and a report that a captive portal answered are sent again', async () => {
+  await gateway.run('--update-now');
+  gateway.boot();
+  service.fail({ operation: 'switchTo', fault: portal, times: 'always' });
+  service.fail({ operation: 'setProperty', fault: portal, times: 'always' });
+  expect((await gateway.run('--update-now')).stdout).toContain('Done: v1 is installed.');
+  expect(thing()).toMatchObject({ currentVersionId: 'v0' });
+  service.clearFaults();
+  await gateway.run('--update-now');
+  expect(thing()).toMatchObject({ currentVersionId: 'v1' });
+  expect(thing()?.properties.get('update_outcome')).toMatchObject({ outcome: 'installed' });
+});
+
+test('a command fails behind a captive portal, and says so', async () => {
+  await gateway.run('activate');
+  service.fail({ fault: portal, times: 'always' });
+  for (const command of ['property get p', 'property set p 6', 'check', '--update-now']) {
+    const { exitCode, stdout, stderr } = await gateway.run(...command.split(' '));
+    expect([command, exitCode, `${stdout}${stderr}`]).toEqual([command, 69, expect.stringContaining(PORTAL)]);
+  }
+  expect((await gateway.run('doctor')).stdout).toContain(PORTAL);
+  service.clearFaults();
+  expect(thing()?.properties.has('p')).toBe(false);
+});
+
+test('each datapoint arrives once after a captive portal, and a watched property keeps its value', async () => {
+  const limits = join(gateway.directory, 'limits');
+  await gateway.configure({
+    serviceUrl: service.url,
+    image,
+    slotBytes: 1024 * 1024,
+    trustedKey: keys.publicPem,
+    updateToml: 'follow = "none"',
+    extraToml: `[[watch]]\nid = "limits"\nevery = "1s"\noutput = { kind = "file", path = "${limits}" }`,
+  });
+  await gateway.run('activate');
+  thing()?.properties.set('limits', { max: 80 });
+  await gateway.startDaemon();
+  await expect.poll(async () => readFile(limits, 'utf8').catch(() => '')).toBe('{"max":80}\n');
+
+  service.fail({ fault: portal, times: 'always' });
+  const met = [service.nextCall('property'), service.nextCall('postDatapoints'), service.nextCall('setProperty')];
+  for (const event of ['a', 'b', 'c']) await gateway.run('datapoint', 'send', event, '1');
+  await gateway.run('property', 'set', 'p', '6');
+  await Promise.all(met);
+  await expect.poll(async () => (await gateway.run('status')).stdout).toContain(PORTAL);
+  expect(await readFile(limits, 'utf8')).toBe('{"max":80}\n');
+
+  service.clearFaults();
+  const counts = (): unknown =>
+    Object.fromEntries([...(thing()?.datapoints ?? [])].map(([event, all]) => [event, all.length]));
+  await expect.poll(() => counts(), { timeout: 60_000 }).toEqual({ a: 1, b: 1, c: 1 });
+  await expect.poll(() => thing()?.properties.get('p'), { timeout: 60_000 }).toBe(6);
+});

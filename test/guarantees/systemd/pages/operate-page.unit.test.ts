@@ -1,0 +1,43 @@
+import { expect, test } from 'vitest';
+
+import { stateCodes } from '../../../../src/control/codes/state-codes.ts';
+import { idleCodes, stateExitCodes, problems } from '../../../../src/control/gateway-state.ts';
+import { explainCode } from '../../../../src/error-catalogue.ts';
+import { readPage } from '../../../page-examples.ts';
+import { rowsOf } from './page-tables.ts';
+
+const page = await readPage('operate.md');
+
+test('the page about operating has each state with its exit code', () => {
+  const states = rowsOf(page, '| state | means | exit code |').map(([state, , exit]) => [state, Number(exit)]);
+  expect(states).toEqual(Object.entries(stateExitCodes));
+});
+
+test('the page about operating says of each code why nothing is being installed', () => {
+  const held = rowsOf(page, '| code | because | ends by itself | ended by a person |');
+  const others = rowsOf(page, '| code | means |');
+  const codes = [...held, ...others].map(([code]) => code);
+  expect(codes).toHaveLength(idleCodes.length);
+  expect(new Set(codes)).toEqual(new Set(idleCodes));
+});
+
+test('the page about operating has each trouble, the worst first', () => {
+  expect(rowsOf(page, '| trouble | means | look at |').map(([trouble]) => trouble)).toEqual(problems);
+});
+
+// Seen: `agent explain no-daemon`, a word of this page: "there is no error code no-daemon".
+test('each word of the page is explained by the program, too', () => {
+  expect([...idleCodes, ...problems].filter((code) => explainCode(code) === undefined)).toEqual([]);
+});
+
+test('the page about operating says what the program says', () => {
+  const rows = [...rowsOf(page, '| code | means |'), ...rowsOf(page, '| trouble | means | look at |')];
+  const told = rows.flatMap(([code = '', means = '']) => {
+    const meaning = new Map(Object.entries(stateCodes)).get(code)?.means;
+    return meaning === undefined
+      ? []
+      : [{ code, means, meaning: meaning.charAt(0).toLowerCase() + meaning.slice(1, -1) }];
+  });
+  expect(told.length).toBeGreaterThan(Object.keys(stateCodes).length);
+  expect(told.filter(({ means, meaning }) => !means.startsWith(meaning))).toEqual([]);
+});

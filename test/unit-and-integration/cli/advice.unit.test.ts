@@ -1,0 +1,109 @@
+import { describe, expect, test } from 'vitest';
+
+import { ConfigError } from '../../../src/config/errors.ts';
+import { type } from './fake-context.ts';
+import { fakeAgent } from './fake-operations.ts';
+import type { FakeAgent } from './fake-operations.ts';
+
+describe('who mistypes', () => {
+  test.each(['tls-unknown-ca', '(TLS-unknown-ca)', ' tls-unknown-ca '])(
+    'an error code as %j gets its page',
+    async (code) => {
+      const { exitCode, out } = await type(['explain', code]);
+      expect(exitCode).toBe(0);
+      expect(out).toContain('The certificate of the service');
+    },
+  );
+
+  test('an error code is told the one that was meant', async () => {
+    const { exitCode, err } = await type(['explain', 'digest-mismach']);
+    expect(exitCode).toBe(64);
+    expect(err).toContain('did you mean digest-mismatch?');
+  });
+
+  test('a code that is like none is told where codes stand', async () => {
+    const { err } = await type(['explain', 'zzzz']);
+    expect(err).not.toContain('did you mean');
+    expect(err).toContain('at the end of a message');
+  });
+});
+
+// Seen: three ids began with b, and one of them was shown without a word.
+describe('the log of an attempt by the begin of its id', () => {
+  const attempts = ['b540abd5-1', 'b64b18f6-2', '0b1c2d3e-3'].map((attempt, n) => ({
+    attempt,
+    version: `1.${n}.0`,
+    steps: [],
+  }));
+  const daemon = (): FakeAgent => fakeAgent({ history: async () => ({ attempts, discarded: 0 }) });
+
+  test('that several have names them', async () => {
+    const { exitCode, err } = await type(['log', 'b'], { daemon: daemon() });
+    expect(exitCode).toBe(64);
+    expect(err).toContain('2 attempts begin with b: b540abd5-1 (1.0.0), b64b18f6-2 (1.1.0)');
+  });
+
+  test.each([
+    ['b6', '1.1.0'],
+    ['last', '1.2.0'],
+    ['b540abd5-1', '1.0.0'],
+  ])('such as %s shows the one that it is', async (word, version) => {
+    expect(await type(['log', word], { daemon: daemon() })).toMatchObject({
+      exitCode: 0,
+      out: expect.stringContaining(version) as unknown,
+    });
+  });
+});
+
+describe('help', () => {
+  test('of --update-now names what --force goes through', async () => {
+    const { out } = await type(['help', 'update-now']);
+    expect(out.replaceAll(/\s+/g, ' ')).toMatch(/metered links, agent hold, quarantine, attempts that are used up/);
+  });
+
+  test.each([['--json'], ['--json', '--help'], ['status', '--help', '--json']])('of %s is JSON', async (...args) => {
+    const { exitCode, out } = await type(args);
+    expect(exitCode).toBe(0);
+    const value = JSON.parse(out) as { usage: string; commands?: { name: string }[] };
+    expect(value.usage).toMatch(/^agent/);
+    expect(value.commands?.some(({ name }) => name === 'status') ?? args.includes('status')).toBe(true);
+  });
+
+  test('of a rollback says what --force does there', async () => {
+    const { out } = await type(['rollback', '--help']);
+    expect(out).toMatch(/--force +without boards that cannot; also to what was revoked/);
+    expect(out).not.toContain('maintenance window');
+  });
+
+  test('of a reboot does not contradict itself', async () => {
+    const { out } = await type(['reboot', '--help']);
+    expect(out).toContain('into the staged firmware if any');
+    expect(out.replaceAll(/\s+/g, ' ')).toContain('Refused while a firmware is being written.');
+  });
+});
+
+test('a list of keys that would say nothing is not written', async () => {
+  const { exitCode, err } = await type(['artifact', 'trust', 'list.json']);
+  expect(exitCode).toBe(64);
+  expect(err).toContain('a list names keys (--keys)');
+  expect((await type(['artifact', 'trust', 'list.json', '--keys', 'next.pem'])).exitCode).toBe(0);
+});
+
+test('config check says what to do where there is no configuration', async () => {
+  const path = '/etc/thing-agent/config.toml';
+  const problem = { line: undefined, message: 'there is no such configuration file' };
+  const check = async (): Promise<never> => {
+    throw new ConfigError(
+      'config-missing',
+      path,
+      [problem],
+      'make it with agent setup, or name another with --config FILE',
+    );
+  };
+  const show = async (): Promise<never> => check();
+  const { exitCode, out } = await type(['config', 'check'], { config: { check, show, schema: async () => ({}) } });
+  expect(exitCode).toBe(78);
+  expect(out.replaceAll(/\s+/g, ' ')).toContain(
+    'make it with agent setup, or name another with --config FILE (config-missing)',
+  );
+});

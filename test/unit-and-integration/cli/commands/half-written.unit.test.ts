@@ -1,0 +1,141 @@
+import { describe, expect, test } from 'vitest';
+
+import { InterruptedError, listenForInterruption } from '../../../../src/cli/interruption.ts';
+import { renderBoards, renderStatus } from '../../../../src/cli/screen/pages/render-rows.ts';
+import type { OnEvent } from '../../../../src/control/events.ts';
+import type { BoardReport, StatusReport } from '../../../../src/control/reports.ts';
+import { beside } from '../beside.ts';
+import { type } from '../fake-context.ts';
+import type { FakeWorld } from '../fake-context.ts';
+import { calmStatus, ConductedOperation, fakeAgent, troubledStatus } from '../fake-operations.ts';
+
+const page = { columns: 400, nowMs: Date.parse('2026-03-01T12:00:00.000Z'), localOffset: () => 60, paint: plain };
+
+function plain(_tone: unknown, text: string): string {
+  return text;
+}
+
+const [known] = troubledStatus.boards;
+if (known === undefined) throw new Error('no board');
+const half: BoardReport = {
+  ...known,
+  connected: true,
+  writing: { name: 'meter-3.hex', since: '2026-03-01T11:00:00.000Z', restorable: true },
+};
+
+describe('a board whose writing was cut', () => {
+  test('is what the status says first', () => {
+    const text = renderStatus({ ...calmStatus, boards: [half] }, page);
+    expect(beside('State', text)).toBe('Broken: meter is half written and runs nothing.');
+    expect(text).toContain('agent mcu flash meter FILE; or agent mcu restore meter');
+  });
+
+  test('is listed with what can be done about it', () => {
+    expect(renderBoards([half], page)).toMatch(
+      /being written since .*\(meter-3\.hex\).*agent mcu flash meter FILE; or agent mcu restore meter, for what stood/,
+    );
+  });
+
+  test('is not said to have anything to go back to where nothing is kept', () => {
+    const bare = { ...half, writing: { name: 'an image', since: undefined, restorable: false } };
+    expect(renderBoards([bare], page)).not.toContain('mcu restore');
+  });
+});
+
+describe('the first line of the status while somebody is at work', () => {
+  const flashing = { process: 'the daemon', operation: 'flash', board: 'meter', phase: 'flashing' } as const;
+
+  test.each<[Partial<StatusReport>, string]>([
+    [{ activity: { ...flashing, doneBytes: 1024, totalBytes: 4096 } }, 'Busy: flashing meter, 1.0 KiB of 4.0 KiB.'],
+    [
+      { activity: { process: 'agent mcu flash meter (process 7)' } },
+      'Busy: agent mcu flash meter (process 7) is at work.',
+    ],
+    [
+      { phase: 'staging', activity: { process: 'the daemon', operation: 'update', phase: 'staging' } },
+      'Busy: staging. Follow it: agent --update-now',
+    ],
+    [
+      { phase: 'trial', activity: { process: 'the daemon', operation: 'update', phase: 'health' } },
+      'A new firmware is on trial. It is kept when it is healthy, else undone.',
+    ],
+    [
+      { phase: 'staging', idleReason: 'it was interrupted', downloaded: { bytes: 2 << 20, totalBytes: 37 << 20 } },
+      'Interrupted: it was interrupted; 2.0 MiB of 37.0 MiB are there.',
+    ],
+  ])('with %j is: %s', (change, told) => {
+    expect(beside('State', renderStatus({ ...calmStatus, ...change }, page))).toBe(told);
+  });
+});
+
+/** A flash in this process, with what Ctrl-C would be answered. */
+class Flash {
+  readonly operation = new ConductedOperation();
+  readonly controller = new AbortController();
+  asksInstead: () => boolean = () => false;
+
+  begin(boards: readonly BoardReport[], line = 'mcu flash meter meter-3.hex'): ReturnType<typeof type> {
+    const run = (_: unknown, onEvent: OnEvent, signal: AbortSignal) => this.operation.run(onEvent, signal);
+    const alone = fakeAgent({ flash: run, update: run, boards: async () => ({ boards }) });
+    const guard: FakeWorld['guard'] = (asks) => {
+      this.asksInstead = asks;
+      return { [Symbol.dispose]: () => {} };
+    };
+    return type(line.split(' '), { alone, guard, signal: this.controller.signal });
+  }
+
+  async step(step: string): Promise<void> {
+    const tell = await this.operation.begun;
+    tell({ kind: 'board', board: 'meter', step, doneBytes: 0, totalBytes: 10 });
+  }
+}
+
+describe('Ctrl-C while this process writes a board', () => {
+  test('is asked about once, and ends it the second time', async () => {
+    const flash = new Flash();
+    const ending = flash.begin([half]);
+    await flash.step('keeping');
+    expect(flash.asksInstead()).toBe(false);
+    await flash.step('writing');
+    expect(flash.asksInstead()).toBe(true);
+    expect(flash.asksInstead()).toBe(false);
+    flash.controller.abort(new InterruptedError('SIGINT'));
+    const { exitCode, err } = await ending;
+    expect(exitCode).toBe(130);
+    expect(err).toContain('agent: meter is being written; Ctrl-C again leaves it half written');
+    expect(err).toContain(
+      'agent: interrupted; half written and without a program: meter\n       agent mcu flash meter FILE; or agent mcu restore',
+    );
+  });
+
+  test('tells a program which board was left', async () => {
+    const flash = new Flash();
+    const ending = flash.begin([half], '--update-now --json');
+    await flash.step('writing');
+    flash.controller.abort(new InterruptedError('SIGINT'));
+    expect((await ending).out.trim().split('\n').at(-1)).toBe(
+      '{"kind":"interrupted","goesOn":false,"halfWritten":["meter"]}',
+    );
+  });
+});
+
+test('who listens for interruptions asks first where a guard wants it, but not at SIGTERM', () => {
+  const listeners = new Map<string, () => void>();
+  const fake = {
+    on: (name: string, listener: () => void) => listeners.set(name, listener),
+    off: (name: string) => listeners.delete(name),
+    exit: () => {},
+  };
+  using interruption = listenForInterruption(fake);
+  {
+    using _guard = interruption.guard(() => true);
+    listeners.get('SIGINT')?.();
+    expect(interruption.signal.aborted).toBe(false);
+  }
+  listeners.get('SIGINT')?.();
+  expect(interruption.signal.aborted).toBe(true);
+  using second = listenForInterruption(fake);
+  using _guard = second.guard(() => true);
+  listeners.get('SIGTERM')?.();
+  expect(second.signal.aborted).toBe(true);
+});

@@ -1,0 +1,142 @@
+import { expect, test } from 'vitest';
+
+import type { ConfigSetup } from '../../../../src/cli/context.ts';
+import { ControlError } from '../../../../src/control/control-errors.ts';
+import type { DoctorFinding } from '../../../../src/control/reports.ts';
+import type { DetectedGateway } from '../../../../src/setup/detect-gateway.ts';
+import { Setup } from '../../../../src/setup/setup.ts';
+import { type as typeAt } from '../fake-context.ts';
+import { fakeAgent } from '../fake-operations.ts';
+
+async function setUp(): Promise<ConfigSetup> {
+  const path = '/etc/thing-agent/config.toml';
+  return {
+    path,
+    notes: [],
+    questionsLeft: () => [],
+    complaint: async () => undefined,
+    doubt: () => undefined,
+    text: () => '',
+    write: async () => ({ path, before: undefined, isOfUnit: true }),
+  };
+}
+
+// Seen: "FAIL two processes" of a configuration that the daemon had before.
+test('examines nothing if a daemon runs, and says how the daemon reloads its configuration', async () => {
+  const daemon = fakeAgent();
+  const { exitCode, out } = await typeAt(['setup', '--yes'], { daemon, setup: setUp });
+  expect(exitCode).toBe(0);
+  expect(out.replaceAll(/\s+/g, ' ')).toMatch(/takes this one with: systemctl reload thing-agent; then/);
+  expect(daemon.calls).toEqual([]);
+});
+
+test('what is to be known comes before the questions', async () => {
+  const setup = async (): Promise<ConfigSetup> => ({ ...(await setUp()), notes: ['/x lies in memory'] });
+  const { err } = await typeAt(['setup', '--yes'], { daemon: fakeAgent(), setup });
+  expect(err).toMatch(/^Note: \/x lies in memory\n/);
+});
+
+test('what is to be known of an answer comes behind it, and the answer is taken', async () => {
+  const question = {
+    name: 'serial-number',
+    key: 'device.serial_number',
+    text: 'Serial number',
+    found: undefined,
+  } as const;
+  const setup = async (): Promise<ConfigSetup> => ({
+    ...(await setUp()),
+    questionsLeft: (answers) => (answers['serial-number'] === undefined ? [question] : []),
+    doubt: (_question, answer) => `${answer} is odd`,
+  });
+  const typed = ['GW 1', 'y'];
+  const person = () => ({ ask: async () => typed.shift(), [Symbol.dispose]: () => {} });
+  const { err, exitCode } = await typeAt(['setup'], { daemon: fakeAgent(), setup, person });
+  expect([exitCode, err]).toEqual([0, expect.stringContaining('Note: GW 1 is odd\n')]);
+});
+
+test('a daemon that does not answer runs, too', async () => {
+  const connect = async (): Promise<never> => {
+    throw new ControlError('daemon-unresponsive', 'the daemon does not answer');
+  };
+  const { exitCode, out } = await typeAt(['setup', '--yes'], { connect, setup: setUp });
+  expect([exitCode, out.replaceAll(/\s+/g, ' ')]).toEqual([0, expect.stringContaining('systemctl reload thing-agent')]);
+});
+
+test('without a daemon setup does what doctor does, and says how one is started', async () => {
+  const alone = fakeAgent();
+  const { out } = await typeAt(['setup', '--yes'], { alone, setup: setUp });
+  expect(alone.calls).toEqual([['doctor', {}]]);
+  expect(out).toMatch(/What comes next: systemctl enable --now thing-agent$/m);
+});
+
+// Seen: of a file that --config named, "systemctl reload thing-agent", which reads another one.
+test.each([
+  ['a daemon', { daemon: fakeAgent() }],
+  ['no daemon', {}],
+] as const)('beside %s, of a file that the unit does not read, setup says so', async (_, world) => {
+  const setup = async (): Promise<ConfigSetup> => ({
+    ...(await setUp()),
+    write: async () => ({ path: '/srv/x.toml', before: undefined, isOfUnit: false }),
+  });
+  const { out } = await typeAt(['setup', '--yes'], { alone: fakeAgent(), ...world, setup });
+  expect(out).not.toContain('systemctl');
+  expect(out.replaceAll(/\s+/g, ' ')).toMatch(
+    /names another file; a daemon with this one: agent --config \/srv\/x\.toml run/,
+  );
+});
+
+// Seen: "FAIL safety net: nobody listens on /run/thing-agent-package.sock" right after the package was installed.
+test('a safety net that starts with the agent is missed only once the agent was started', async () => {
+  const safetyNet = { name: 'safety net', ok: false, detail: 'nobody listens' };
+  const key = { name: 'trusted keys', ok: false, detail: 'there are none' };
+  const told = async (findings: readonly DoctorFinding[]): Promise<readonly [string, string]> => {
+    const alone = fakeAgent({ doctor: async () => ({ findings: [...findings] }) });
+    const setup = setUp;
+    const { out } = await typeAt(['setup', '--yes'], { alone, setup });
+    return [out, (await typeAt(['setup', '--yes', '--json'], { alone, setup })).out];
+  };
+  const [text, json] = await told([safetyNet, key]);
+  expect(text).toMatch(/FAIL +trusted keys/);
+  expect(text).toMatch(/enable --now thing-agent\nIt starts the safety net, too, .*: agent doctor$/m);
+  expect(JSON.parse(json)).toMatchObject({ findings: [key] });
+  const [works] = await told([{ ...safetyNet, ok: true }]);
+  expect(works).toMatch(/ok +safety net/);
+  expect(works).not.toContain('It starts');
+});
+
+// Seen: "targets.gateway.slots.A was not found" on a Debian without slots, where a person was offered the package.
+test('where nobody is asked, the agent’s package is taken on a Debian without slots, and that is said', async () => {
+  const debian: DetectedGateway = {
+    partitions: [],
+    bootloaders: [{ kind: 'grub', environment: '/boot/grub/grubenv' }],
+    serialPorts: [],
+    deviceType: undefined,
+    releaseKeys: [],
+    serialNumber: 'SN-1',
+    imageVersion: undefined,
+    packages: new Set(['thing-agent']),
+  };
+  const given = { service: { url: 'https://x' }, device: { device_type: 'y' }, trust: { keys: ['/z.pem'] } };
+  const written: string[] = [];
+  const setup = async (): Promise<ConfigSetup> => {
+    const path = '/etc/thing-agent/config.toml';
+    const check = async (): Promise<void> => {};
+    const real = new Setup({ path, facts: debian, given, check });
+    const write: ConfigSetup['write'] = async (text) => {
+      written.push(text);
+      return { path, before: undefined, isOfUnit: true };
+    };
+    return {
+      ...(await setUp()),
+      questionsLeft: (a) => real.questionsLeft(a),
+      text: (a) => real.text(a),
+      write,
+    };
+  };
+  const { exitCode, err } = await typeAt(['setup', '--yes'], { daemon: fakeAgent(), setup });
+  expect([exitCode, err]).toEqual([
+    0,
+    expect.stringMatching(/^Note: no slots were found here; releases bring the package thing-agent$/m),
+  ]);
+  expect(written).toEqual([expect.stringContaining('[targets.agent]\nkind = "package"\npackage = "thing-agent"\n')]);
+});

@@ -1,0 +1,78 @@
+import { expect, test } from 'vitest';
+
+import type { DaemonAbsence } from '../../../../src/cli/context.ts';
+import { ControlError } from '../../../../src/control/control-errors.ts';
+import type { StatusReport } from '../../../../src/control/reports.ts';
+import { beside } from '../beside.ts';
+import { type } from '../fake-context.ts';
+import { calmStatus, fakeAgent } from '../fake-operations.ts';
+
+const silentStatus: StatusReport = {
+  ...calmStatus,
+  daemon: false,
+  state: 'attention',
+  problems: ['daemon-unresponsive'],
+  phase: 'trial',
+};
+
+/** A daemon that was stopped by a signal: it runs, and gives no answer. */
+async function typeBesideSilent(...args: readonly string[]) {
+  const looks: DaemonAbsence[] = [];
+  const local: string[] = [];
+  const alone = { ...fakeAgent(), status: async () => silentStatus };
+  const told = await type(args, {
+    connect: async () => {
+      throw new ControlError('daemon-unresponsive', 'the daemon does not answer');
+    },
+    look: async (daemon) => {
+      looks.push(daemon);
+      return { ...alone, [Symbol.asyncDispose]: async () => {} };
+    },
+    local: async () => {
+      local.push('opened');
+      return { ...alone, [Symbol.asyncDispose]: async () => {} };
+    },
+  });
+  return { ...told, looks, local };
+}
+
+// Seen: kill -STOP of the daemon; each of them showed nothing for 151 s, and then an error.
+test.each([['status'], ['history'], ['log', '--security'], ['mcu', 'list'], ['metrics'], ['info', 'firmware.tart']])(
+  'agent %s %s looks by itself where the daemon does not answer, and says so above',
+  async (...args) => {
+    const { exitCode, out, err, looks } = await typeBesideSilent(...args);
+    expect(exitCode).toBe(0);
+    expect(looks).toEqual(['silent']);
+    expect(out).not.toBe('');
+    expect(err).toBe(
+      'agent: the daemon does not answer, so this was read without it: systemctl restart thing-agent; journalctl -u thing-agent\n',
+    );
+  },
+);
+
+test('agent status shows a silent daemon as a trouble, whatever was under way', async () => {
+  const { out } = await typeBesideSilent('status');
+  expect(beside('State', out)).toBe('Attention: the daemon does not answer, so nobody follows the service.');
+  expect(beside('Next look', out)).toBe('none: the daemon does not answer');
+  expect(beside('Agent', out)).toBe('0.1.0, the daemon does not answer: systemctl restart thing-agent');
+  expect(await typeBesideSilent('status', '--exit-code')).toMatchObject({ exitCode: 1 });
+});
+
+test('agent doctor tests nothing beside a silent daemon, which may be at work at what would be tested', async () => {
+  const { exitCode, out, looks, local } = await typeBesideSilent('doctor', '--json');
+  expect(exitCode).toBe(70);
+  expect(JSON.parse(out)).toMatchObject({
+    findings: [{ ok: false, detail: 'the daemon does not answer (daemon-unresponsive)' }],
+  });
+  expect([looks, local]).toEqual([[], []]);
+});
+
+test.each([['hold', '4h'], ['--update-now'], ['queue', 'status'], ['check']])(
+  'agent %s %s fails where the daemon does not answer, and does nothing',
+  async (...args) => {
+    const { exitCode, err, looks, local } = await typeBesideSilent(...args);
+    expect(exitCode).toBe(75);
+    expect(err).toContain('systemctl restart thing-agent');
+    expect([looks, local]).toEqual([[], []]);
+  },
+);

@@ -1,0 +1,86 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+
+import type { Page } from '../../../../src/cli/screen/page.ts';
+import { renderHistory, renderStory } from '../../../../src/cli/screen/pages/render-rows.ts';
+import { anyText, steering } from '../any-text.ts';
+
+const page: Page = { columns: 80, paint: (_tone, text) => text, nowMs: 0, localOffset: () => 0 };
+const told = {
+  attempt: '0b1c2d3e-0000',
+  version: '1.5.0',
+  from: '1.4.0',
+  by: 'service',
+  startedAt: '2026-12-01T10:00:00.000Z',
+  endedAt: '2026-12-01T10:03:20.000Z',
+  durationSeconds: 200,
+  outcome: 'rolled-back',
+  code: 'health-failed',
+  reason: 'app.service is not active',
+  fetchedBytes: 5 * 1024 * 1024,
+  deltaBaseBytes: 2 * 1024 * 1024,
+  writtenBytes: 1024 * 1024,
+  reusedBytes: 3 * 1024 * 1024,
+  steps: [{ at: '2026-12-01T10:00:01.000Z', step: 'slot-opened', detail: 'gateway' }],
+};
+
+test('an attempt says when, from what to what, how it ended, why, how long it took, who asked and what it cost', () => {
+  const text = renderHistory({ attempts: [told], discarded: 2 }, page).replaceAll(/\s+/g, ' ');
+  expect(text).toBe(
+    '2 before these are not kept any more. 0b1c2d3e 2026-12-01 10:00 +00:00 1.4.0 to 1.5.0: rolled back after ' +
+      '3 min 20 s app.service is not active (health-failed) the service names it; fetched 5.0 MiB; made of what runs 2.0 MiB; ' +
+      'written 1.0 MiB; there already 3.0 MiB ',
+  );
+});
+
+// Seen: a person went back to a slot that had been changed, and only --json said that it was not verified again.
+test('what was not verified again, or was older, is told of an attempt that ended well, and nothing else', () => {
+  const doubt =
+    'went back to what was installed before, which was not verified again: gateway (it changed after it was verified)';
+  const ended = { ...told, by: 'rollback', outcome: 'installed', code: 'ok' };
+  for (const render of [
+    (reason: string) => renderHistory({ attempts: [{ ...ended, reason }], discarded: 0 }, page),
+    (reason: string) => renderStory({ ...ended, reason }, page),
+  ]) {
+    expect(render(doubt).replaceAll(/\s+/g, ' ')).toContain(`${doubt} a person went back`);
+    expect(render('went back to what was installed before')).not.toContain('what was installed');
+    expect(render('installed').match(/installed/g)).toHaveLength(1);
+  }
+});
+
+// Seen: seven steps of one attempt, all of the same minute.
+test('steps have seconds', () => {
+  expect(renderStory(told, page)).toContain('2026-12-01 10:00:01 +00:00  writing began: gateway');
+});
+
+// Seen: "1.5.0 to trust-1: installed", while 1.5.0 was what ran.
+test('a list of keys and revocations took effect, and nothing else was installed; one of before has no number', () => {
+  const reason = 'a list of keys and revocations took effect';
+  const steps = [{ at: told.startedAt, step: 'trust-list-applied' }];
+  const taken = { ...told, version: 'trust-1', outcome: 'installed', code: 'ok', reason, steps, reusedBytes: 0 };
+  const text = (attempt: typeof taken & { readonly trustList?: number }): string =>
+    renderHistory({ attempts: [attempt], discarded: 0 }, page).replaceAll(/\s+/g, ' ');
+  expect(text({ ...taken, trustList: 1 })).toContain(
+    '+00:00 list 1 of keys and revocations: in effect after 3 min 20 s the service names it;',
+  );
+  expect(text(taken)).toContain(
+    '+00:00 the list of keys and revocations trust-1: in effect after 3 min 20 s the service',
+  );
+});
+
+test('an attempt that goes on says so, and so does one whose end nobody knows', () => {
+  const { outcome: _outcome, durationSeconds: _took, ...open } = told;
+  const text = renderHistory({ attempts: [open, { ...open, inProgress: true }], discarded: 0 }, page);
+  expect(text).toMatch(/how it ended is not known[^]*under way, or interrupted/);
+});
+
+test('no attempt can steer the terminal', () => {
+  fc.assert(
+    fc.property(anyText, anyText, (one, other) => {
+      const attempt = { ...told, attempt: one, version: other, reason: one, by: other };
+      const step = { at: one, step: other, detail: one };
+      expect(steering(renderHistory({ attempts: [attempt], discarded: 0 }, page))).toEqual([]);
+      expect(steering(renderStory({ ...attempt, steps: [step] }, page))).toEqual([]);
+    }),
+  );
+});

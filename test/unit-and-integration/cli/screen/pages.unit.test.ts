@@ -1,0 +1,395 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+
+import type { Page } from '../../../../src/cli/screen/page.ts';
+import {
+  renderCheck,
+  renderDoctor,
+  renderError,
+  renderOutcome,
+} from '../../../../src/cli/screen/pages/render-reports.ts';
+import { renderStatus } from '../../../../src/cli/screen/pages/render-rows.ts';
+import { plain } from '../../../../src/cli/screen/style.ts';
+import type { OperationOutcome } from '../../../../src/control/events.ts';
+import type {
+  BrokerReport,
+  CheckReport,
+  InstalledReport,
+  OutcomeReport,
+  StatusReport,
+  BoardReport,
+} from '../../../../src/control/reports.ts';
+import { sourceStates } from '../../../../src/control/telemetry-protocol.ts';
+import type { TelemetryStatus } from '../../../../src/control/telemetry-protocol.ts';
+import { knownBy } from '../../../../src/mcu/flash/known-by.ts';
+import { displayWidth } from '../../../../src/system/log/printable.ts';
+import { anyText, steering } from '../any-text.ts';
+import { beside } from '../beside.ts';
+import { noon } from '../fake-context.ts';
+import { calmStatus, installCheck, troubledStatus } from '../fake-operations.ts';
+
+const page: Page = { columns: 80, paint: plain, nowMs: noon, localOffset: () => 60 };
+
+describe('the status of a gateway that is well', () => {
+  const text = renderStatus(calmStatus, page);
+
+  test.each([
+    ['State', 'All is well: gateway-1.4.2 is installed.'],
+    [
+      'Installed',
+      'gateway-1.4.2 (id v-142) in slot A, sha256:0123456789ab ' +
+        'signed by 0a1b2c3d4e, since 2026-02-26 11:00 +01:00 (3 days ago)',
+    ],
+    ['Running', 'slot A; A is bootable, primary; B is bootable'],
+    ['Now', 'what is installed is what the service names'],
+    ['Next look', '2026-03-01 13:15 +01:00 (in 15 min)'],
+    ['Last update', 'gateway-1.4.2 installed, 2026-02-26 11:04 +01:00 (3 days ago)'],
+    ['Previous', 'gateway-1.4.1 in slot B; to go back to it: agent rollback'],
+    ['Service', 'https://things.example.com, reached 2026-03-01 12:58 +01:00 (2 min ago)'],
+    ['Device', 'GW-0001, thing thing-1'],
+    ['Agent', '0.1.0, the daemon runs'],
+    ['Warning', ''],
+    ['Quarantine', ''],
+    ['To report', ''],
+  ])('says beside %s: %s', (label, told) => {
+    expect(beside(label, text)).toBe(told);
+  });
+});
+
+test('what came with the image is not called unsigned: nobody installed it', () => {
+  const image = { versionId: undefined, versionName: '1', slot: 'A', signedBy: undefined, digest: 'unknown' } as const;
+  const told = renderStatus({ ...calmStatus, installed: { ...image, at: '2026-02-26T10:00Z', factory: true } }, page);
+  expect(beside('Installed', told)).toBe('1 in slot A came with the image, seen 2026-02-26 11:00 +01:00 (3 days ago)');
+});
+
+describe('the status of a gateway in trouble', () => {
+  const text = renderStatus(troubledStatus, page);
+
+  test.each([
+    ['State', 'Attention: gateway-1.5.0 was rolled back; the last call to the service failed.'],
+    ['Warning', 'unsigned firmware may be installed: [trust] allow_unsigned = true'],
+    ['Now', 'gateway-1.5.0 is quarantined until the service names another version'],
+    [
+      'Last update',
+      'gateway-1.5.0 rolled back, 2026-03-01 10:30 +01:00 (2 h 30 min ago) ' +
+        'app.service did not become active within 5 min (health-failed)',
+    ],
+    [
+      'Boards',
+      'meter: ATmega328P, meter-2.hex (sha256:bbbbbbbbbbbb), read back, 2026-02-26 11:03 +01:00, 2 attempts, round trip 1.3 ms; unplugged',
+    ],
+    [
+      'Quarantine',
+      'gateway-1.5.0 (sha256:aaaaaaaaaaaa): app.service did not become active within 5 min; ends in 30 days, ' +
+        'or by agent unblock',
+    ],
+    ['To report', 'the service was not told yet that version v-142 runs 2 outcomes wait for the service'],
+  ])('says beside %s: %s', (label, told) => {
+    expect(beside(label, text)).toBe(told);
+  });
+
+  test('stands on one screen of a console', () => {
+    expect(text.split('\n').length).toBeLessThanOrEqual(24);
+  });
+});
+
+describe('the first line of the status', () => {
+  test.each<[Partial<StatusReport>, string]>([
+    [{ phase: 'staged' }, 'A new firmware is staged; it starts with the next boot: agent reboot'],
+    [
+      { phase: 'staged', booted: undefined },
+      'A new firmware is staged, and waits for its trial; the next look goes on with it.',
+    ],
+    [
+      {
+        phase: 'staged',
+        booted: 'A',
+        slotStates: { A: { bootable: true, bootsNext: true }, B: { bootable: false, bootsNext: false } },
+      },
+      'A new firmware is staged; to start it: agent reboot',
+    ],
+    [{ phase: 'trial' }, 'A new firmware is on trial. It is kept when it is healthy, else undone.'],
+    [{ phase: 'rolling-back' }, 'Busy: going back to the previous firmware.'],
+    [
+      { phase: 'rolling-back', daemon: false },
+      'Attention: going back to the previous firmware is not finished; agent --update-now goes on with it.',
+    ],
+    [{ phase: 'lost' }, 'Broken: the record of updates could not be read, and what was under way is not known.'],
+    [{ phase: 'dreaming' }, 'Busy: dreaming.'],
+    [{ thingId: undefined }, 'Attention: not activated yet.'],
+    [
+      { thingId: undefined, service: { ...calmStatus.service, lastError: 'activate: nobody listens' } },
+      'Attention: not activated yet: activate: nobody listens. What to do: agent doctor',
+    ],
+    [{ installed: undefined }, 'Ready. Nothing was installed by this agent yet.'],
+  ])('with %j is: %s', (change, told) => {
+    expect(beside('State', renderStatus({ ...calmStatus, ...change }, page))).toBe(told);
+  });
+
+  test.each<[OutcomeReport['outcome'], string]>([
+    ['failed', 'Attention: the update to gateway-1.5.0 failed.'],
+    ['refused', 'Attention: gateway-1.5.0 was refused.'],
+    ['rolled-back', 'Attention: gateway-1.5.0 was rolled back.'],
+  ])('after an update that was %s is: %s', (outcome, told) => {
+    const lastOutcome: OutcomeReport = {
+      attempt: '1',
+      version: 'gateway-1.5.0',
+      outcome,
+      code: 'x',
+      reason: 'y',
+      at: '2026-03-01T11:00:00Z',
+    };
+    expect(beside('State', renderStatus({ ...calmStatus, lastOutcome }, page))).toBe(told);
+  });
+});
+
+test('a status names the broker, why it is not connected, and what was ignored', () => {
+  const broker = { url: 'mqtts://b', state: 'connected', problem: undefined, ignored: { late: 0 } } as const;
+  const shown = (status: BrokerReport | undefined): string =>
+    beside('Broker', renderStatus({ ...calmStatus, service: { ...calmStatus.service, broker: status } }, page));
+  expect(shown(undefined)).toBe('');
+  expect(shown(broker)).toBe('mqtts://b, connected');
+  const problem = { code: 'broker-refused', message: 'b:8883 refused' };
+  expect(shown({ ...broker, state: 'waiting', problem })).toBe('b:8883 refused (broker-refused) mqtts://b, waiting');
+  const ignored = { late: 2, retained: 1, unknown: 0 };
+  expect(shown({ ...broker, ignored })).toBe('mqtts://b, connected; messages ignored: 2 late, 1 retained');
+});
+
+test('a gateway that never did anything has a status too', () => {
+  const text = renderStatus(
+    {
+      ...calmStatus,
+      daemon: false,
+      serialNumber: undefined,
+      thingId: undefined,
+      installed: undefined,
+      previous: undefined,
+      slots: undefined,
+      booted: undefined,
+      lastOutcome: undefined,
+      nextCheckAt: undefined,
+      service: { url: 'https://things.example.com', lastError: undefined, lastContactAt: undefined },
+    },
+    page,
+  );
+  expect(beside('Installed', text)).toBe('nothing by this agent yet');
+  expect(beside('Last update', text)).toBe('none yet');
+  expect(beside('Next look', text)).toBe('none: no daemon runs');
+  expect(beside('Service', text)).toBe('https://things.example.com, not asked by this command');
+  expect(beside('Device', text)).toBe('no serial number, not activated: agent activate');
+  expect(beside('Agent', text)).toBe('0.1.0, no daemon runs: systemctl start thing-agent');
+});
+
+test.each<[Partial<StatusReport['service']>, string]>([
+  [{}, 'not reached since the start'],
+  [{ lastContactAt: '2026-03-01T11:00:00.000Z' }, 'reached 2026-03-01 12:00 +01:00 (1 h ago)'],
+  [
+    { lastRefusalAt: '2026-03-01T11:00:00.000Z' },
+    'reached 2026-03-01 12:00 +01:00 (1 h ago), but answered with an error',
+  ],
+  [
+    { lastContactAt: '2026-03-01T10:00:00.000Z', lastRefusalAt: '2026-03-01T11:00:00.000Z' },
+    'reached 2026-03-01 12:00 +01:00 (1 h ago), but answered with an error; without one 2026-03-01 11:00 +01:00 (2 h ago)',
+  ],
+])('a service says whether it was reached: %j', (contact, told) => {
+  const service = { url: 'https://things.example.com', lastError: 'an error', lastContactAt: undefined, ...contact };
+  const text = renderStatus({ ...calmStatus, service }, { ...page, columns: 200 });
+  expect(text.replaceAll(/\s+/g, ' ')).toContain(`Service an error https://things.example.com, ${told}`);
+});
+
+test.each<[Partial<StatusReport>, string]>([
+  [{ nextCheckAt: '2026-03-01T12:15:00.000Z' }, '2026-03-01 13:15 +01:00 (in 15 min)'],
+  [{ nextCheckAt: '2026-03-01T11:59:59.000Z' }, 'now'],
+  [{ nextCheckAt: undefined }, 'none: there is no schedule'],
+])('with %j the next look is: %s', (change, told) => {
+  expect(beside('Next look', renderStatus({ ...calmStatus, ...change }, page))).toBe(told);
+});
+
+// Seen: "1 outcome wait for the service".
+test('one outcome waits', () => {
+  expect(beside('To report', renderStatus({ ...calmStatus, pendingReports: 1 }, page))).toBe(
+    '1 outcome waits for the service',
+  );
+});
+
+test.each([
+  [1, '3 outcomes wait for the service 1 older one was dropped to make room; the service is told how many'],
+  [2, '3 outcomes wait for the service 2 older ones were dropped to make room; the service is told how many'],
+])('%i dropped reports are told', (droppedReports, told) => {
+  expect(beside('To report', renderStatus({ ...calmStatus, pendingReports: 3, droppedReports }, page))).toBe(told);
+});
+
+test('a long quarantine is cut', () => {
+  const quarantine = Array.from({ length: 9 }, (_, n) => ({
+    version: `v${n}`,
+    versionId: undefined,
+    digest: 'sha256:00',
+    code: 'unhealthy',
+    reason: 'bad',
+    at: '',
+    until: undefined,
+  }));
+  expect(beside('Quarantine', renderStatus({ ...calmStatus, quarantine }, page))).toContain('and 4 more');
+});
+
+const installed: fc.Arbitrary<InstalledReport> = fc.record({
+  versionId: fc.option(anyText, { nil: undefined }),
+  versionName: anyText,
+  digest: anyText,
+  slot: fc.constantFrom('A', 'B', undefined),
+  signedBy: fc.option(anyText, { nil: undefined }),
+  at: anyText,
+});
+const anyBoard: fc.Arbitrary<BoardReport> = fc.record({
+  name: anyText,
+  port: anyText,
+  protocol: anyText,
+  connected: fc.boolean(),
+  chip: fc.option(anyText, { nil: undefined }),
+  imageDigest: fc.option(anyText, { nil: undefined }),
+  imageName: fc.option(anyText, { nil: undefined }),
+  flashedAt: fc.option(anyText, { nil: undefined }),
+  known: fc.constantFrom(undefined, ...knownBy),
+  boots: fc.option(anyText, { nil: undefined }),
+  attempts: fc.option(fc.nat(), { nil: undefined }),
+  roundTripMs: fc.option(fc.float({ noNaN: true }), { nil: undefined }),
+});
+const anyTelemetry: fc.Arbitrary<TelemetryStatus> = fc.record({
+  spool: fc.record({
+    pointsInMemory: fc.nat(),
+    pointsOnDisk: fc.nat(),
+    bytesOnDisk: fc.nat(),
+    fileBytes: fc.nat(),
+    oldestAgeMs: fc.option(fc.nat(), { nil: undefined }),
+    properties: fc.nat(),
+    dropped: fc.record({
+      'too-old': fc.nat(),
+      'queue-full': fc.nat(),
+      'memory-full': fc.nat(),
+      refused: fc.nat(),
+      damaged: fc.nat(),
+    }),
+    deadLetters: fc.nat(),
+    flashBytesPerDay: fc.nat(),
+    bootsWithEstimatedTime: fc.nat(),
+    error: fc.option(anyText, { nil: undefined }),
+  }),
+  delivery: fc.record({
+    delivered: fc.nat(),
+    requests: fc.nat(),
+    failedRequests: fc.nat(),
+    resent: fc.nat(),
+    suspendedEvents: fc.array(anyText, { maxLength: 3 }),
+    error: fc.option(anyText, { nil: undefined }),
+  }),
+  clock: fc.constantFrom('unset', 'assumed', 'service', 'set'),
+  sources: fc.array(
+    fc.record({
+      name: anyText,
+      state: fc.constantFrom(undefined, ...sourceStates),
+      readings: fc.nat(),
+      failures: fc.nat(),
+      dropped: fc.nat(),
+      droppedFor: fc.record({ malformed: fc.nat() }, { requiredKeys: [] }),
+      failingForMs: fc.option(fc.nat(), { nil: undefined }),
+      lastDrop: fc.option(anyText, { nil: undefined }),
+      lastError: fc.option(anyText, { nil: undefined }),
+    }),
+    { maxLength: 3 },
+  ),
+  watches: fc.array(fc.record({ id: anyText, lastError: fc.option(anyText, { nil: undefined }) }), { maxLength: 3 }),
+  deadLetters: fc.array(fc.record({ event: anyText, at: anyText, value: anyText, reason: anyText }), { maxLength: 3 }),
+});
+const anyStatus: fc.Arbitrary<StatusReport> = fc.record({
+  agentVersion: anyText,
+  daemon: fc.boolean(),
+  serialNumber: fc.option(anyText, { nil: undefined }),
+  thingId: fc.option(anyText, { nil: undefined }),
+  installed: fc.option(installed, { nil: undefined }),
+  previous: fc.option(installed, { nil: undefined }),
+  boards: fc.array(anyBoard, { maxLength: 3 }),
+  phase: fc.oneof(fc.constantFrom('idle', 'staging', 'trial'), anyText),
+  slots: fc.option(fc.dictionary(anyText, anyText, { maxKeys: 3 }), { nil: undefined }),
+  booted: fc.constantFrom('A', 'B', undefined),
+  lastOutcome: fc.option(
+    fc.record({
+      attempt: anyText,
+      version: anyText,
+      outcome: fc.constantFrom('installed', 'failed', 'refused', 'rolled-back'),
+      code: anyText,
+      reason: anyText,
+      at: fc.oneof(anyText, fc.constant('2026-03-01T11:00:00Z')),
+    }),
+    { nil: undefined },
+  ),
+  quarantine: fc.array(
+    fc.record({
+      version: anyText,
+      versionId: fc.option(anyText, { nil: undefined }),
+      digest: anyText,
+      code: anyText,
+      reason: anyText,
+      at: anyText,
+      until: fc.option(anyText, { nil: undefined }),
+    }),
+    { maxLength: 8 },
+  ),
+  idleReason: anyText,
+  nextCheckAt: fc.option(anyText, { nil: undefined }),
+  pendingSwitch: fc.option(anyText, { nil: undefined }),
+  pendingReports: fc.nat(),
+  droppedReports: fc.nat(),
+  warnings: fc.array(anyText, { maxLength: 3 }),
+  telemetry: fc.option(anyTelemetry, { nil: undefined }),
+  service: fc.record({
+    url: anyText,
+    lastError: fc.option(anyText, { nil: undefined }),
+    lastContactAt: fc.option(anyText, { nil: undefined }),
+    broker: fc.option(
+      fc.record({
+        url: anyText,
+        state: fc.constantFrom('unused', 'connecting', 'connected', 'waiting'),
+        problem: fc.option(fc.record({ code: anyText, message: anyText }), { nil: undefined }),
+        ignored: fc.dictionary(anyText, fc.nat(), { maxKeys: 4 }),
+      }),
+      { nil: undefined },
+    ),
+  }),
+});
+
+/** What steers a terminal, and lines that are too long. */
+function misbehaviour(text: string, columns: number): readonly string[] {
+  return [...steering(text), ...text.split('\n').filter((line) => displayWidth(line) > columns)];
+}
+
+describe('whatever the other side says, a page fits and steers no terminal:', () => {
+  const columns = fc.integer({ min: 40, max: 100 });
+
+  test('the status', () => {
+    fc.assert(
+      fc.property(anyStatus, columns, (status, width) => {
+        expect(misbehaviour(renderStatus(status, { ...page, columns: width }), width)).toEqual([]);
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  test('check, doctor, outcome and error', () => {
+    fc.assert(
+      fc.property(anyText, anyText, columns, (name, text, width) => {
+        const narrow = { ...page, columns: width };
+        const check: CheckReport = { ...installCheck, offered: { id: text, name, description: text }, reason: text };
+        expect(misbehaviour(renderCheck(check, narrow), width)).toEqual([]);
+        expect(misbehaviour(renderDoctor([{ name, ok: false, detail: text, advice: name }], narrow), width)).toEqual(
+          [],
+        );
+        const held: OperationOutcome = { kind: 'deferred', version: name, code: text, reason: text };
+        expect(misbehaviour(renderOutcome(held, false, narrow), width)).toEqual([]);
+        expect(
+          misbehaviour(renderError({ code: text, message: name, exit: 'failed', advice: text }, narrow), width),
+        ).toEqual([]);
+      }),
+      { numRuns: 300 },
+    );
+  });
+});

@@ -1,0 +1,104 @@
+import { expect, test } from 'vitest';
+
+import type { Page } from '../../../../src/cli/screen/page.ts';
+import {
+  renderCheck,
+  renderDoctor,
+  renderError,
+  renderOutcome,
+} from '../../../../src/cli/screen/pages/render-reports.ts';
+import { plain } from '../../../../src/cli/screen/style.ts';
+import type { OperationOutcome } from '../../../../src/control/events.ts';
+import type { CheckReport } from '../../../../src/control/reports.ts';
+import { beside } from '../beside.ts';
+import { noon } from '../fake-context.ts';
+import { installCheck } from '../fake-operations.ts';
+
+const page: Page = { columns: 80, paint: plain, nowMs: noon, localOffset: () => 60 };
+
+test.each<[CheckReport['plan'], string]>([
+  ['install', 'gateway-1.5.0 would be installed: agent --update-now'],
+  ['up-to-date', 'Nothing to do: what is installed is what the service names.'],
+  ['deferred', 'gateway-1.5.0 is held back.'],
+  ['nothing-offered', 'Nothing to do: the service offers nothing.'],
+])('check with plan %s says: %s', (plan, told) => {
+  const text = renderCheck({ ...installCheck, plan, reason: 'because of a reason' }, page);
+  expect(beside('Plan', text)).toBe(`${told} because of a reason`);
+  expect(beside('Offered', text)).toContain('gateway-1.5.0 (id v-150)');
+});
+
+// Seen: "would be installed", and nothing else, of a version that had been refused a minute before.
+test('check with a version that was refused last time says so, why, and what to do', () => {
+  const lastTry = {
+    attempt: '0192-4f5c-7a',
+    version: 'gateway-1.5.0',
+    outcome: 'refused',
+    code: 'not-signed',
+    reason: 'nobody signed it',
+    at: new Date(noon - 60_000).toISOString(),
+  } as const;
+  const text = renderCheck({ ...installCheck, lastAttempt: lastTry }, { ...page, columns: 200 }, 'sign it');
+  expect(beside('Plan', text)).toContain('gateway-1.5.0 would be installed');
+  expect(beside('Last try', text)).toMatch(
+    /^refused, .*: nobody signed it \(not-signed\) before it is tried again: sign it its steps: agent log last$/,
+  );
+  expect(renderCheck(installCheck, page)).not.toContain('Last try');
+});
+
+test('check with a list of keys and revocations says that it would take effect, not be installed', () => {
+  const text = renderCheck({ ...installCheck, trustList: true, reason: '' }, page);
+  expect(beside('Plan', text)).toBe('gateway-1.5.0 would take effect: agent --update-now');
+  const taken = renderCheck({ ...installCheck, plan: 'up-to-date', trustList: true, reason: '' }, page);
+  expect(beside('Plan', taken)).toBe('Nothing to do: gateway-1.5.0 is in effect.');
+});
+
+test.each<[OperationOutcome, string]>([
+  [{ kind: 'up-to-date', version: 'v1' }, 'Nothing to do: v1 is installed.'],
+  [{ kind: 'up-to-date', version: 'trust-1', trustList: true }, 'Nothing to do: trust-1 is in effect.'],
+  [{ kind: 'installed', version: 'v1' }, 'Done: v1 is installed.'],
+  [
+    { kind: 'reboot-required', version: 'v1', slot: 'B' },
+    'v1 is staged in slot B. It starts with the next boot: agent reboot',
+  ],
+  [
+    { kind: 'rebooting', version: 'v1', slot: 'B' },
+    'v1 is staged in slot B; the gateway reboots into it now. Afterwards: agent status',
+  ],
+  [
+    { kind: 'rebooting', version: 'v2', slot: 'A', reason: 'no answer', goesBack: true },
+    'v2 is left (no answer): the gateway reboots into slot A now. Afterwards: agent status',
+  ],
+  [
+    { kind: 'deferred', version: 'v1', code: 'outside-window', reason: 'the window opens at 02:00' },
+    'v1 is held back: the window opens at 02:00 (outside-window). --force does not wait for that.',
+  ],
+  [{ kind: 'rolled-back', version: 'v1', reason: 'not healthy' }, 'v1 was rolled back: not healthy'],
+])('the outcome %j is told so', (outcome, told) => {
+  expect(renderOutcome(outcome, false, { ...page, columns: 120 })).toBe(`${told}\n`);
+});
+
+test('who forced already is not told to force', () => {
+  const held: OperationOutcome = { kind: 'deferred', version: 'v1', code: 'clock-unsynchronized', reason: 'no time' };
+  expect(renderOutcome(held, true, page)).toBe('v1 is held back: no time (clock-unsynchronized).\n');
+});
+
+test('the doctor counts what failed and advises only there', () => {
+  const text = renderDoctor(
+    [
+      { name: 'clock', ok: true, detail: 'it is set', advice: 'unneeded' },
+      { name: 'boot environment', ok: false, detail: 'cannot be written', advice: 'check fw_env.config' },
+    ],
+    page,
+  );
+  expect(text).toBe(
+    'ok    clock             it is set\n' +
+      'FAIL  boot environment  cannot be written\n' +
+      '                        check fw_env.config\n' +
+      '1 of 2 tests failed.\n',
+  );
+});
+
+test('an error says what failed, its code, and what to do', () => {
+  const text = renderError({ code: 'disk-full', message: 'cannot write', exit: 'disk', advice: 'make room' }, page);
+  expect(text).toBe('agent: cannot write (disk-full)\n       make room\n');
+});

@@ -1,0 +1,79 @@
+import { describe, expect, test } from 'vitest';
+
+import type { Page } from '../../../../src/cli/screen/page.ts';
+import { renderSpool, renderStatus } from '../../../../src/cli/screen/pages/render-rows.ts';
+import { plain } from '../../../../src/cli/screen/style.ts';
+import type { TelemetryStatus } from '../../../../src/control/telemetry-protocol.ts';
+import { beside } from '../beside.ts';
+import { noon } from '../fake-context.ts';
+import { calmStatus, calmTelemetry } from '../fake-operations.ts';
+
+const page: Page = { columns: 80, paint: plain, nowMs: noon, localOffset: () => 60 };
+
+describe('a status with a spool', () => {
+  const spoolOf = (telemetry: TelemetryStatus): string =>
+    beside('Spool', renderStatus({ ...calmStatus, telemetry }, page));
+  const well = { ...calmTelemetry, sources: calmTelemetry.sources.slice(0, 1) };
+  const nothingDropped = { 'too-old': 0, 'queue-full': 0, 'memory-full': 0, refused: 0, damaged: 0 };
+
+  test('says what waits and what it costs', () => {
+    const spool = { ...calmTelemetry.spool, dropped: nothingDropped };
+    expect(spoolOf({ ...well, spool })).toBe(
+      '3 points in memory, 1200 on disk; 1 property; the oldest for 12 min; 4.0 MiB a day to flash',
+    );
+    expect(spoolOf({ ...well, spool: { ...spool, oldestAgeMs: 4_300 } })).toContain('the oldest for 4 s');
+  });
+
+  test('says what was dropped and why, and which sources fail with their last error', () => {
+    expect(spoolOf({ ...calmTelemetry, spool: { ...calmTelemetry.spool, error: 'the disk is full' } })).toMatch(
+      /to flash the disk is full dropped: 7 queue-full, 1 refused sensors\[1\] \(level\): \/dev\/ttyUSB0: is unplugged$/,
+    );
+  });
+
+  test('what of a source was dropped is said, with the reason', () => {
+    const flood = { name: 'level', state: 'parsing', readings: 9, failures: 0, lastError: undefined } as const;
+    const drops = { dropped: 7_000, droppedFor: { 'too-fast': 6_999, malformed: 1 }, failingForMs: undefined };
+    const source = { ...flood, ...drops, lastDrop: 'more than 200 a second' };
+    expect(spoolOf({ ...calmTelemetry, sources: [source] })).toContain(
+      'level: 7000 dropped (6999 too-fast, 1 malformed), the last: more than 200 a second',
+    );
+    const sources = [{ ...source, state: 'delivering' as const }];
+    expect(spoolOf({ ...calmTelemetry, sources })).toContain(
+      'level: nothing that it delivers can be used; 7000 dropped',
+    );
+  });
+
+  test('does not list a hundred of them', () => {
+    const sources = Array.from({ length: 100 }, (_, n) => ({
+      name: `s${n}`,
+      state: undefined,
+      readings: 0,
+      failures: 1,
+      dropped: 0,
+      droppedFor: {},
+      failingForMs: 1_000,
+      lastDrop: undefined,
+      lastError: 'x',
+    }));
+    expect(spoolOf({ ...calmTelemetry, sources })).toMatch(/s4: x and 95 more sources that fail$/);
+  });
+});
+
+describe('the page of the spool', () => {
+  test.each([
+    ['Dropped', '7 queue-full 1 refused'],
+    ['Delivered', '90 points, in 3 requests; 1 request failed'],
+    ['Flash', '4.0 MiB a day; the file has 64.0 KiB'],
+    ['Sources', '1 of 2 work'],
+    ['Failing', 'sensors[1] (level): /dev/ttyUSB0: is unplugged'],
+    ['Parked', 'level: the service does not take it now'],
+    ['Refused', 'level 2026-02-26T10:00:00.000Z -1: status 422'],
+  ])('says beside %s: %s', (label, told) => {
+    expect(beside(label, renderSpool(calmTelemetry, page))).toBe(told);
+  });
+
+  test('says where a clock that nobody set gets its time', () => {
+    const text = renderSpool({ ...calmTelemetry, clock: 'service' }, page);
+    expect(beside('Clock', text)).toBe('not set by this machine; times are taken from the service');
+  });
+});

@@ -1,0 +1,143 @@
+import { describe, expect, test } from 'vitest';
+
+import type { Page } from '../../../../src/cli/screen/page.ts';
+import { renderOutcome } from '../../../../src/cli/screen/pages/render-reports.ts';
+import { renderStatus } from '../../../../src/cli/screen/pages/render-rows.ts';
+import { plain } from '../../../../src/cli/screen/style.ts';
+import type { StatusReport } from '../../../../src/control/reports.ts';
+import { beside } from '../beside.ts';
+import { noon } from '../fake-context.ts';
+import { calmStatus } from '../fake-operations.ts';
+
+const page: Page = { columns: 80, paint: plain, nowMs: noon, localOffset: () => 60 };
+
+test('a staged firmware that waits for its window says until when, and who need not wait', () => {
+  const reason = 'the reboot into it may begin between 02:00 and 05:00';
+  const rebootWait = { reason, until: '2026-03-02T01:00:00.000Z' };
+  const told = renderStatus({ ...calmStatus, phase: 'staged', rebootDeferral: rebootWait }, page);
+  expect(beside('State', told)).toBe('A new firmware is staged. It starts in its reboot window, or with: agent reboot');
+  expect(beside('Reboot', told)).toBe(
+    'the reboot into it may begin between 02:00 and 05:00: [update] reboot_window; ' +
+      'the agent waits until 2026-03-02 02:00 +01:00 (in 13 h) root and thing-operators need not wait: agent reboot',
+  );
+  expect(beside('Reboot', renderStatus(calmStatus, page))).toBe('');
+  const alone = renderStatus(
+    { ...calmStatus, phase: 'staged', rebootDeferral: rebootWait, daemon: false },
+    page,
+  ).replaceAll(/\s+/g, ' ');
+  expect(alone).toContain('no daemon runs that would start it in its reboot window; to start it: agent reboot');
+  expect(alone).not.toContain('the agent waits');
+});
+
+test('a hook that wants to be asked later is told with its words, and with what goes past it', () => {
+  const hookWait = { reason: 'before_reboot says: not now: the press is running', until: '2026-03-01T12:04:00.000Z' };
+  expect(beside('Consent', renderStatus({ ...calmStatus, hookDeferral: hookWait }, page))).toBe(
+    'before_reboot says: not now: the press is running; asked again 2026-03-01 13:04 +01:00 (in 4 min) ' +
+      'agent --update-now asks now; with --force nobody is asked',
+  );
+});
+
+test('an update that ends with a wait for its reboot window says what ends that', () => {
+  const outcome = {
+    kind: 'deferred',
+    version: 'v1',
+    code: 'outside-reboot-window',
+    reason: 'it opens at 02:00',
+  } as const;
+  const told = 'v1 is staged: it opens at 02:00 (outside-reboot-window). Now: agent reboot\n';
+  expect(renderOutcome(outcome, false, page)).toBe(told);
+});
+
+test('a download that is slowed down says by what, and until when', () => {
+  const until = '2026-03-01T17:00:00.000Z';
+  const slowed = (throttle: StatusReport['throttle']): string =>
+    beside('Slowed', renderStatus({ ...calmStatus, throttle }, page));
+  expect(slowed({ bytesPerSecond: 204_800, until })).toBe(
+    'the download to at most 200.0 KiB/s until 2026-03-01 18:00 +01:00 (in 5 h): [service] max_rate',
+  );
+  expect(slowed({ bytesPerSecond: 2_097_152 })).toBe('the download to at most 2.0 MiB/s: [service] max_rate');
+  expect(slowed(undefined)).toBe('');
+});
+
+describe('what the line carried', () => {
+  const carried = (receivedBytes: number) => ({ sentBytes: 1024, receivedBytes });
+  const traffic = { lastHour: carried(2048), lastDay: carried(3 << 20), sinceStart: carried(5 << 20) };
+  const told = (countedMs?: number): string =>
+    beside('Traffic', renderStatus({ ...calmStatus, traffic: { ...traffic, measuredMs: countedMs } }, page)).replaceAll(
+      /\s+/g,
+      ' ',
+    );
+  const [hour, day, all] = [
+    '2.0 KiB down and 1.0 KiB up in the last hour; ',
+    '3.0 MiB down and 1.0 KiB up in the last 24 h; ',
+    '5.0 MiB down and 1.0 KiB up since the daemon began',
+  ];
+
+  // Seen: "842 B down in the last hour" of a gateway that had fetched 58 MiB before its daemon was restarted.
+  test.each([
+    {
+      why: 'after a restart, no window is named that is longer than what was counted',
+      minutes: 12,
+      says: `${all}, 12 min ago`,
+    },
+    { why: 'after an hour, the hour is named, too', minutes: 60, says: `${hour}${all}, 1 h ago` },
+    { why: 'after a day, the day is named, too', minutes: 25 * 60, says: `${hour}${day}${all}, 25 h ago` },
+  ])('is told in both directions: $why', ({ minutes, says }) => {
+    expect(told(minutes * 60_000)).toBe(says);
+  });
+
+  test('is told of an older daemon, too, and of none', () => {
+    expect(told()).toBe(`${hour}${day}${all}`);
+    expect(beside('Traffic', renderStatus(calmStatus, page))).toBe('');
+  });
+});
+
+test('what was not verified again stands beside the last update, though it ended well', () => {
+  const reason =
+    'went back to what was installed before, which was not verified again: gateway (it changed after it was verified)';
+  const lastOutcome = {
+    attempt: 'a',
+    version: '1.4.0',
+    outcome: 'installed',
+    code: 'ok',
+    reason,
+    at: '2026-03-02T11:00:00.000Z',
+  } as const;
+  const text = (why: string): string =>
+    renderStatus({ ...calmStatus, lastOutcome: { ...lastOutcome, reason: why } }, page).replaceAll(/\s+/g, ' ');
+  expect(text(reason)).toContain(reason);
+  expect(text('went back to what was installed before')).not.toContain('went back');
+});
+
+// Seen: `dpkg -i` of another agent, and "All is well: gateway-1.4.2 is installed."
+test('a package that a person exchanged is told with both versions, and first of all', () => {
+  const packages = [
+    { name: 'agent', package: 'thing-agent', version: '1.9', installedByUpdate: '1.1' },
+    { name: 'app', package: 'pump', version: '2.0', installedByUpdate: '2.0' },
+    { name: 'tools', package: 'tools', version: '7', installedByUpdate: undefined },
+    { name: 'gone', package: 'gone', version: undefined, installedByUpdate: '3.1' },
+  ];
+  const told = renderStatus({ ...calmStatus, packages }, { ...page, columns: 400 });
+  expect(beside('State', told)).toBe(
+    'gateway-1.4.2 is installed, but thing-agent and gone were exchanged by hand since: see Packages.',
+  );
+  expect(beside('Packages', told)).toBe(
+    'agent: thing-agent 1.9, installed by hand and not by an update, which left 1.1 ' +
+      'app: pump 2.0 tools: tools 7 gone: gone is not installed; an update had left 3.1',
+  );
+});
+
+test('packages as updates left them are no reason for more than their versions', () => {
+  const packages = [{ name: 'agent', package: 'thing-agent', version: '1.1', installedByUpdate: '1.1' }];
+  const told = renderStatus({ ...calmStatus, packages }, page);
+  expect(beside('State', told)).toBe('All is well: gateway-1.4.2 is installed.');
+  expect(beside('Packages', told)).toBe('agent: thing-agent 1.1');
+  expect(beside('Packages', renderStatus(calmStatus, page))).toBe('');
+});
+
+// Seen: without the record of updates, it said that nothing was installed.
+test('what is not known is not told as if there was nothing', () => {
+  const text = renderStatus({ ...calmStatus, phase: 'lost', installed: undefined, lastOutcome: undefined }, page);
+  expect(beside('Installed', text)).toBe('not known');
+  expect(beside('Last update', text)).toBe('not known');
+});

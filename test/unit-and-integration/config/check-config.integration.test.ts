@@ -1,0 +1,229 @@
+import { mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { basename, join } from 'node:path';
+
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+
+import { checkConfig } from '../../../src/config/check/check-config.ts';
+import { SystemError } from '../../../src/system/system-errors.ts';
+import { Authority } from '../service/rest/certificates.ts';
+import { leastConfig } from './config-texts.ts';
+
+let directory: string;
+let path: string;
+
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'check-config-'));
+  path = join(directory, 'config.toml');
+});
+afterEach(async () => rm(directory, { recursive: true }));
+
+describe('the check of a configuration', () => {
+  // Seen: a public key as ca_file was called valid, and the service's authority unknown.
+  test('takes no file for certificates that holds none, or one that cannot be read', async () => {
+    await using authority = await Authority.create();
+    const ca = await readFile(authority.caFile, 'utf8');
+    const told = async (text: string): Promise<readonly string[]> => {
+      await writeFile(join(directory, 'ca.pem'), text);
+      const tls = `ca_file = "${directory}/ca.pem"\n`;
+      await writeFile(path, leastConfig.replace('[service]\n', `[service]\n${tls}`));
+      return (await checkConfig(path, {})).problems.map(({ message }) => message);
+    };
+    const none = `service.ca_file: ${directory}/ca.pem holds no certificate in PEM form (-----BEGIN CERTIFICATE-----)`;
+    expect(await told(`An authority\n${ca}${ca}`)).toEqual([]);
+    for (const wrong of ['', 'ca', ca.replaceAll('CERTIFICATE', 'PUBLIC KEY')])
+      expect(await told(wrong)).toEqual([none]);
+    for (const cut of [ca.slice(0, 200), ca.replace('MII', 'MXX')])
+      expect(await told(`${ca}${cut}`)).toEqual([
+        expect.stringMatching(/a certificate that cannot be read, number 2: /),
+      ]);
+  });
+
+  test('warns of what the unit of the daemon does not see', async () => {
+    await writeFile(
+      path,
+      `${leastConfig}[update.health]\nuser = "root"\ncommands = [["/home/pi/healthy"], ["/usr/bin/true"]]\n`,
+    );
+    const { warnings } = await checkConfig(path, {}, { kind: 'none' });
+    const hidden = warnings.filter(({ message }) => message.includes('does not see'));
+    expect(hidden.map(({ message }) => message)).toEqual([
+      expect.stringMatching(
+        /^update\.health\.commands\[0\]: the unit thing-agent does not see \/home\/pi\/healthy: move it, or /,
+      ),
+    ]);
+  });
+
+  test('names a wrong schedule and missing files also beside wrong keys of their own table, each at its place', async () => {
+    const text = `${leastConfig}[update]
+atempts = 3
+schedule = "99 * * * *"
+[trust]
+keys = ["x", "/nowhere/a.pem", 7, "/nowhere/b.pem"]
+[system]
+reboot_command = ["true"]
+bootid = "/x"
+[targets.gateway]
+kind = "slots"
+slots = { A = "/nowhere/a", B = "/nowhere/b" }
+bootloader = { kind = "uboot", fw_env_config = "x" }
+[targets.meter]
+kind = "usb"
+[[watch]]
+id = "a"
+every = "never"
+output = { kind = "command", user = "no user!", command = ["/nowhere/handler"] }
+[[watch]]
+id = "b"
+every = "1m"
+output = { kind = "mqtt", url = "mqtt://b", topic = "t", password_file = "/nowhere/password" }
+`;
+    await writeFile(path, text);
+    const { problems } = await checkConfig(path, {});
+    expect(problems.map(({ line, message }) => `${line}: ${message.replace(/ (expected|found) .*/, '')}`)).toEqual([
+      '7: unknown key update.atempts (did you mean attempts?)',
+      '8: update.schedule:',
+      '10: trust.keys[0]:',
+      '10: trust.keys[2]:',
+      '10: trust.keys[1]: /nowhere/a.pem does not exist',
+      '10: trust.keys[3]: /nowhere/b.pem does not exist',
+      '13: unknown key system.bootid (did you mean boot_id_file?)',
+      '16: targets.gateway.slots.A: /nowhere/a does not exist',
+      '16: targets.gateway.slots.B: /nowhere/b does not exist',
+      '17: targets.gateway.bootloader.fw_env_config:',
+      '19: targets.meter.kind:',
+      '22: watch[0].every:',
+      '23: watch[0].into.user:',
+      '27: watch[1].into.password_file: /nowhere/password does not exist',
+    ]);
+  });
+
+  test('looks for the certificates of the brokers of sensors and watches', async () => {
+    const broker = 'url = "mqtts://b", topic = "t", ca_file = "/nowhere/ca.pem"';
+    const certificate = 'client_certificate_file = "/nowhere/client.pem", client_key_file = "/nowhere/client.key"';
+    const text = `${leastConfig}[[sensors]]
+event = "e"
+every = "1m"
+source = { kind = "mqtt", ${broker}, ${certificate} }
+[[watch]]
+id = "b"
+every = "1m"
+output = { kind = "mqtt", ${broker} }
+`;
+    await writeFile(path, text);
+    const { problems } = await checkConfig(path, {});
+    expect(problems.map(({ message }) => message)).toEqual([
+      'sensors[0].source.ca_file: /nowhere/ca.pem does not exist',
+      'sensors[0].source.client_certificate_file: /nowhere/client.pem does not exist',
+      'sensors[0].source.client_key_file: /nowhere/client.key does not exist',
+      'watch[0].into.ca_file: /nowhere/ca.pem does not exist',
+    ]);
+  });
+
+  // Seen: a hook whose program was missing was asked again for ever, and the check had called the configuration valid.
+  test('warns of a program that is not there, whoever it runs as, and of a board that is unplugged: both may come', async () => {
+    const text = `${leastConfig}[update.health]
+commands = [["true"], ["nowhere-to-be-found"]]
+[hooks]
+before_install = { command = ["/nowhere/may-install"], user = "root" }
+[targets.meter]
+kind = "mcu"
+port = "/dev/serial/by-id/unplugged"
+protocol = "stk500v1"
+`;
+    await writeFile(path, text);
+    const { problems, warnings } = await checkConfig(path, {});
+    expect(problems).toEqual([]);
+    expect(warnings.map(({ message }) => message)).toEqual(
+      expect.arrayContaining([
+        'update.health.commands[1]: nowhere-to-be-found does not exist',
+        'hooks.before_install.command: /nowhere/may-install does not exist',
+        'targets.meter.port: /dev/serial/by-id/unplugged does not exist',
+      ]),
+    );
+  });
+
+  // Seen: a password of five characters was called valid, and the daemon then served no page.
+  test.each([
+    ['short', ['9: page.password_file: PASSWORD has less than 12 characters']],
+    ['äöüäöü', ['9: page.password_file: PASSWORD has less than 12 characters']],
+    ['long enough to be one', []],
+  ])('judges the password of the page as the daemon does: %s', async (password, expected) => {
+    const file = join(directory, 'password');
+    await writeFile(file, `${password}\n`, { mode: 0o600 });
+    await writeFile(path, `${leastConfig}[web]\nlisten = "127.0.0.1:8077"\n\npassword_file = "${file}"\n`);
+    const { problems } = await checkConfig(path, {});
+    expect(problems.map(({ line, message }) => `${line}: ${message.replace(file, 'PASSWORD')}`)).toEqual(expected);
+  });
+
+  test('finds two names of one slot', async () => {
+    const link = join(directory, 'link');
+    await symlink(path, link);
+    for (const other of [link, `${directory}/./${basename(path)}`]) {
+      const slots = `kind = "slots"\nslots = { A = "${path}", B = "${other}" }\n`;
+      await writeFile(
+        path,
+        `${leastConfig}[targets.g]\n${slots}bootloader = { kind = "custom", handler = "/bin/true" }\n`,
+      );
+      expect((await checkConfig(path, {})).problems).toEqual([
+        { line: 8, message: `targets.g.slots: A and B are the same: ${path} and ${other} lead to one place` },
+      ]);
+    }
+  });
+
+  test('warns of a schedule that means something else than it seems to', async () => {
+    await writeFile(path, `${leastConfig}[update]\nschedule = "*/90 * * * *"\n`);
+    const { problems, warnings } = await checkConfig(path, {});
+    expect(problems).toEqual([]);
+    expect(warnings).toContainEqual({
+      line: 7,
+      message:
+        'update.schedule: */90 is a step beyond the 60 minutes that there are, so that only the first of them counts',
+    });
+  });
+
+  // Seen: the file was valid, and then everything ended with serial-number-unknown.
+  test.each([
+    ['', ['device.serial_number']],
+    ['serial_number = "GW-1"', []],
+  ])('tells a serial number that is missing, where the hardware tells none either (%j)', async (line, wrong) => {
+    await writeFile(path, `[service]\nurl = "https://service.example"\n[device]\ndevice_type = "gw"\n${line}\n`);
+    const none = async (): Promise<never> => {
+      throw new SystemError('serial-number-unknown', 'the hardware tells none');
+    };
+    const { problems } = await checkConfig(path, {}, { kind: 'gateway', findSerialNumber: none });
+    expect(problems.map(({ message }) => message.split(':')[0])).toEqual(wrong);
+    expect(problems.map(({ line: at }) => at)).toEqual(wrong.map(() => 3));
+    const some = await checkConfig(path, {}, { kind: 'gateway', findSerialNumber: async () => 'GW-2' });
+    expect(some.problems).toEqual([]);
+  });
+
+  // Seen: "GW 1/ü" went into addresses and topics, and nobody had said that it is odd.
+  test('warns of a serial number with a blank, a slash or a letter beyond ASCII, of the file and of the hardware', async () => {
+    const warned = async (line: string): Promise<readonly string[]> => {
+      await writeFile(path, `[service]\nurl = "https://service.example"\n[device]\ndevice_type = "gw"\n${line}\n`);
+      const around = { kind: 'gateway', findSerialNumber: async () => 'PC 1' } as const;
+      const { problems, warnings } = await checkConfig(path, {}, around);
+      expect(problems).toEqual([]);
+      return warnings.flatMap(({ line: at, message }) => (message.includes('serial') ? [`${at}: ${message}`] : []));
+    };
+    expect(await warned('serial_number = "GW-1"')).toEqual([]);
+    expect(await warned('serial_number = "GW 1/ü"')).toEqual([
+      expect.stringMatching(/^5: .*"GW 1\/ü" has a blank and/),
+    ]);
+    expect(await warned('')).toEqual([expect.stringMatching(/^3: .*what the hardware tells, "PC 1" has a blank in/)]);
+  });
+
+  // Seen: one typo beside a serial number, and the check said as well that nobody knows the serial number.
+  test.each([
+    ['devicetype = "gw"\nserial_number = "GW-1"', ['device.device_type is missing', 'unknown key device.devicetype']],
+    ['device_type = "gw"\nserial_number = 5', ['device.serial_number: expected a text']],
+  ])('blames no hardware for the serial number where the table itself is wrong (%j)', async (lines, wrong) => {
+    await writeFile(path, `[service]\nurl = "https://service.example"\n[device]\n${lines}\n`);
+    const none = async (): Promise<never> => {
+      throw new SystemError('serial-number-unknown', 'the hardware tells none');
+    };
+    const { problems } = await checkConfig(path, {}, { kind: 'gateway', findSerialNumber: none });
+    expect(problems).toHaveLength(wrong.length);
+    for (const [at, start] of wrong.entries()) expect(problems[at]?.message).toContain(start);
+  });
+});

@@ -1,0 +1,143 @@
+import { execFileSync } from 'node:child_process';
+import { chmod, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+
+import { checkConfig } from '../../../src/config/check/check-config.ts';
+import { ImageFiles } from '../../../src/system/files/image-files.ts';
+import { agentProgram } from '../../fakes/machine/built-agent.ts';
+import { makeKeyPair } from '../firmware/artifact/keys.ts';
+import { leastConfig } from './config-texts.ts';
+
+let root: string;
+const { publicPem, privatePem } = makeKeyPair('ed25519');
+
+beforeEach(async () => {
+  root = await mkdtemp(join(tmpdir(), 'image-'));
+});
+afterEach(async () => rm(root, { recursive: true }));
+
+async function place(file: string, text = ''): Promise<void> {
+  await mkdir(dirname(join(root, file)), { recursive: true });
+  await writeFile(join(root, file), text);
+}
+
+const text = `${leastConfig}[trust]
+keys = ["/etc/trust/release.pem"]
+[service.messaging]
+url = "mqtts://b"
+topic_id = "a"
+username = "gw"
+password_file = "/etc/mqtt-password"
+[update.health]
+user = "app"
+commands = [["/usr/lib/app/healthy"]]
+[targets.gateway]
+kind = "slots"
+slots = { A = "/dev/nowhere-a", B = "/dev/nowhere-b" }
+bootloader = { kind = "custom", handler = "/usr/lib/handler" }
+`;
+
+async function check(): Promise<readonly (readonly string[])[]> {
+  const path = join(root, 'etc/thing-agent/config.toml');
+  const { problems, warnings } = await checkConfig(path, {}, { kind: 'image', root });
+  const said = (findings: typeof problems): string[] =>
+    findings.map(({ message }) => message.replaceAll(root, 'ROOT')).filter((message) => !message.includes('insecure'));
+  return [said(problems), said(warnings)];
+}
+
+describe('the configuration of an image that is being built', () => {
+  beforeEach(async () => {
+    await place('etc/thing-agent/config.toml', text);
+    await place('usr/lib/handler', '#!/bin/sh\n');
+    await chmod(join(root, 'usr/lib/handler'), 0o755);
+    await place('usr/lib/app/healthy', '#!/bin/sh\n');
+    await chmod(join(root, 'usr/lib/app/healthy'), 0o755);
+    await place('etc/passwd', 'root:x:0:0::/:/bin/sh\napp:x:990:990::/:/bin/sh\n');
+    await place('etc/trust/release.pem', publicPem);
+    await place('etc/mqtt-password', 'secret');
+  });
+
+  test('is good where keys, programs and users are in the image: no device is asked for', async () => {
+    expect(await check()).toEqual([[], []]);
+  });
+
+  test('names what is missing; what each gateway gets is only doubtful', async () => {
+    await rm(join(root, 'etc/trust'), { recursive: true });
+    await rm(join(root, 'usr/lib/handler'));
+    await rm(join(root, 'usr/lib/app/healthy'));
+    await rm(join(root, 'etc/mqtt-password'));
+    await rm(join(root, 'etc/passwd'));
+    expect(await check()).toEqual([
+      [
+        'trust.keys[0]: /etc/trust/release.pem is not in the image',
+        'targets.gateway.bootloader.handler: /usr/lib/handler is not in the image',
+      ],
+      [
+        'service.messaging.password_file: /etc/mqtt-password is not in the image',
+        'update.health.user: the image has no user app',
+        'update.health.commands[0]: /usr/lib/app/healthy is not in the image',
+      ],
+    ]);
+  });
+
+  test('and a program that nobody may execute is wrong', async () => {
+    await chmod(join(root, 'usr/lib/app/healthy'), 0o644);
+    expect(await check()).toEqual([['update.health.commands[0]: /usr/lib/app/healthy may not be executed'], []]);
+  });
+
+  test('names a private key, and a folder that others may write', async () => {
+    await place('etc/trust/release.pem', privatePem);
+    await chmod(join(root, 'usr/lib'), 0o777);
+    const [problems = []] = await check();
+    expect(problems).toEqual([
+      expect.stringContaining('/etc/trust/release.pem is refused: it is a private key'),
+      expect.stringContaining('/usr/lib may be changed by everybody; mend it with: chmod go-w /usr/lib'),
+    ]);
+  });
+
+  test('follows its links within the image', async () => {
+    await rm(join(root, 'etc/trust'), { recursive: true });
+    await place('usr/share/trust/release.pem', publicPem);
+    await symlink('/usr/share/trust', join(root, 'etc/trust'));
+    expect(await check()).toEqual([[], []]);
+    await symlink('/etc/hostname', join(root, 'usr/share/leads-out'));
+    expect(await new ImageFiles(root).locate('/usr/share/leads-out')).toBe(join(root, 'etc/hostname'));
+    await symlink('../../../../etc/hostname', join(root, 'usr/share/climbs-out'));
+    expect(await new ImageFiles(root).locate('/usr/share/climbs-out')).toBe(join(root, 'etc/hostname'));
+  });
+
+  // Seen: of a chain of more links than are followed, the rest was followed outside of the image.
+  test('follows no more links than Linux does', async () => {
+    const key = join(root, 'etc/trust/release.pem');
+    await rm(key);
+    await symlink('round', join(root, 'etc/trust/round'));
+    for (let link = 0; link < 45; link += 1) await symlink(`link-${link + 1}`, join(root, `etc/trust/link-${link}`));
+    await place('release.pem', publicPem);
+    await symlink(join(root, 'release.pem'), join(root, 'etc/trust/link-45')); // as the machine that builds sees it
+    await symlink('link-0', key);
+    const [[problem] = []] = await check();
+    expect(problem).toMatch(/^trust\.keys\[0\]: \/etc\/trust\/release\.pem cannot be used: .*links/);
+    await expect(new ImageFiles(root).locate('/etc/trust/round')).rejects.toMatchObject({ code: 'ELOOP' });
+  });
+
+  test('is checked by agent config check --root, or by itself with --offline', async () => {
+    const run = (...options: string[]): string =>
+      execFileSync(agentProgram(), ['config', 'check', ...options], { encoding: 'utf8' });
+    const path = join(root, 'etc/thing-agent/config.toml');
+    expect(run('--root', root)).toContain(`${path} is valid.`);
+    await rm(join(root, 'etc/trust'), { recursive: true });
+    expect(() => run('--root', root)).toThrow(expect.objectContaining({ status: 78 }));
+    expect(run('--offline', '--config', path)).toContain(`${path} is valid.`);
+    expect(run('--offline', '--root', root)).toContain(`${path} is valid.`);
+    const nowhere = join(root, 'nowhere');
+    expect(() => run('--root', nowhere)).toThrow(
+      expect.objectContaining({
+        status: 78,
+        stdout: expect.stringContaining(`${nowhere}: it is not a folder`) as unknown,
+      }),
+    );
+  });
+});

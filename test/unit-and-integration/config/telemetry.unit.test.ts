@@ -1,0 +1,165 @@
+import { describe, expect, test } from 'vitest';
+
+import type { Config } from '../../../src/config/config.ts';
+import { parseConfig as parseFile } from '../../../src/config/read-config.ts';
+import { resolveConfig } from '../../../src/config/resolve.ts';
+import { leastConfig, problemsOf } from './config-texts.ts';
+
+function parseConfig(text: string): Config {
+  return resolveConfig(parseFile('config.toml', `${leastConfig}\n${text}`));
+}
+
+test('one source may feed several events and properties', () => {
+  const { measurements } = parseConfig(`
+[[sensors]]
+every = "5s"
+source = { kind = "modbus-tcp", host = "10.0.0.7", address = 30, type = "f32", word_order = "little" }
+ignore = [-1e4, 32768]
+outputs = [
+  { event = "power", priority = "urgent", pointer = "/p", scale = 0.1, deadband_percent = 5, heartbeat = "10m" },
+  { property = "power", aggregate_window = "1m", aggregate = "max" },
+]`);
+  expect(measurements).toEqual([
+    {
+      name: 'sensors[0]',
+      everyMs: 5_000,
+      timeoutMs: 10_000,
+      ignore: [-10_000, 32_768],
+      source: {
+        kind: 'modbus-tcp',
+        host: '10.0.0.7',
+        port: 502,
+        unit: 1,
+        table: 'holding',
+        address: 30,
+        type: 'f32',
+        byteOrder: 'big',
+        wordOrder: 'little',
+      },
+      outputs: [
+        {
+          to: { kind: 'event', event: 'power', class: 'urgent' },
+          pointer: '/p',
+          reduction: {
+            scale: 0.1,
+            offset: 0,
+            deadband: { kind: 'relative', value: 0.05 },
+            heartbeatMs: 600_000,
+            over: undefined,
+          },
+        },
+        {
+          to: { kind: 'property', id: 'power' },
+          pointer: '',
+          reduction: {
+            scale: 1,
+            offset: 0,
+            deadband: undefined,
+            heartbeatMs: undefined,
+            over: { periodMs: 60_000, aggregate: 'max' },
+          },
+        },
+      ],
+    },
+  ]);
+});
+
+test.each([
+  ['exec', 'command = ["/usr/bin/meter"], stream = true'],
+  ['mqtt', 'url = "mqtt://localhost", topic = "a/+/b"'],
+  ['modbus-rtu', 'port = "/dev/ttyUSB0", address = 0'],
+  ['thermal', 'zone = "cpu-thermal"'],
+  ['iio', 'device = "bme280", channel = "in_temp"'],
+  ['w1', 'device = "28-1"'],
+  ['serial', 'port = "/dev/ttyACM0", pattern = "t=(\\\\d+)"'],
+  ['gpio', 'chip = "gpiochip0", line = 4'],
+  ['file', 'path = "/run/level"'],
+  ['system', 'metric = "load1"'],
+])('knows the source %s', (kind, settings) => {
+  const text = `[[properties]]\nid = "p"\nevery = "1m"\nsource = { kind = "${kind}", ${settings} }`;
+  expect(parseConfig(text).measurements[0]?.source.kind).toBe(kind);
+});
+
+test.each([
+  ['exec', 'command = ["/usr/bin/meter"], stream = true, idle_timeout = "30s"', 30_000],
+  ['mqtt', 'url = "mqtt://localhost", topic = "a", idle_timeout = "1h"', 3_600_000],
+  ['mqtt', 'url = "mqtt://localhost", topic = "a"', undefined],
+])('a source %s with %s is given up after %s ms of silence', (kind, settings, idleTimeoutMs) => {
+  const text = `[[properties]]\nid = "p"\nevery = "1m"\nsource = { kind = "${kind}", ${settings} }`;
+  expect(parseConfig(text).measurements[0]?.source).toMatchObject({ idleTimeoutMs });
+});
+
+test.each([
+  [
+    '[[sensors]]\nevery = "1s"\nsource = { kind = "system", metric = "load1" }',
+    'sensors[0]: name an event, or outputs',
+  ],
+  [
+    '[[sensors]]\nevery = "1s"\noutputs = [{ event = "e", property = "p" }]\nsource = { kind = "system", metric = "load1" }',
+    'name an event or a property',
+  ],
+  [
+    '[[properties]]\nid = "p"\nevery = "1s"\ndeadband = 1\ndeadband_percent = 1\nsource = { kind = "system", metric = "load1" }',
+    'exclude each other',
+  ],
+  [
+    '[[properties]]\nid = "p"\nevery = "1s"\nsource = { kind = "serial", port = "/dev/x", pattern = "(" }',
+    'a regular expression',
+  ],
+  ['[telemetry]\nwrite_intrval = "1s"', 'write_interval'],
+])('refuses %j', (text, why) => {
+  expect(problemsOf(`${leastConfig}\n${text}`).join('\n')).toContain(why);
+});
+
+/** MQTT 3.1.1, section 4.7.1, has these filters as its examples. */
+test.each(['#', '+', '/+', '+/+', 'a/#', 'sport/+', 'sport/+/player1', '+/tennis/#', '$share/g/a/#', '$SYS/x'])(
+  'accepts the topic filter %s',
+  (topic) => {
+    const source = `source = { kind = "mqtt", url = "mqtt://b", topic = "${topic}" }`;
+    expect(parseConfig(`[[properties]]\nid = "p"\nevery = "1s"\n${source}`).measurements).toHaveLength(1);
+  },
+);
+
+// Regression: "sensors/+temp" passed the check and failed at run time.
+test.each(['sport/tennis#', 'sport/tennis/#/ranking', 'sport+', 'sensors/+temp', '#/a', 'a/+b', 'a\\u0000', ''])(
+  'refuses the topic filter %j',
+  (topic) => {
+    const source = `source = { kind = "mqtt", url = "mqtt://b", topic = "${topic}" }`;
+    expect(problemsOf(`${leastConfig}\n[[properties]]\nid = "p"\nevery = "1s"\n${source}`)).toEqual([
+      expect.stringContaining('source.topic: expected a topic whose levels are names or +'),
+    ]);
+  },
+);
+
+const brokers = [
+  ['source', (settings: string) => `[[sensors]]\nevent = "e"\nevery = "1s"\nsource = { kind = "mqtt", ${settings} }`],
+  ['into', (settings: string) => `[[watch]]\nid = "p"\nevery = "1s"\noutput = { kind = "mqtt", ${settings} }`],
+] as const;
+
+describe.each(brokers)('the broker of %s', (key, table) => {
+  test.each([
+    ['topic = "t", url = "mqtts://u:pw@b"', 'url has a user name: set username and password_file instead'],
+    ['topic = "t", url = "mqtts://b", password_file = "/p"', 'password_file needs username beside it'],
+    [
+      'topic = "t", url = "mqtts://b", client_key_file = "/k"',
+      'client_key_file needs client_certificate_file beside it',
+    ],
+  ])('refuses %s', (settings, why) => {
+    expect(problemsOf(`${leastConfig}\n${table(settings)}`)).toEqual([expect.stringContaining(`.${key}.${why}`)]);
+  });
+});
+
+test('refuses a topic with wildcards for publishing', () => {
+  const text = '[[watch]]\nid = "p"\nevery = "1s"\noutput = { kind = "mqtt", url = "mqtt://b", topic = "a/+" }';
+  expect(problemsOf(`${leastConfig}\n${text}`)).toEqual([expect.stringContaining('a topic without wildcards')]);
+});
+
+test('a watched property goes to a program, a file or a topic', () => {
+  const into = [
+    '{ kind = "command", command = ["/usr/bin/set"] }',
+    '{ kind = "file", path = "/run/set" }',
+    '{ kind = "mqtt", url = "mqtt://localhost", topic = "set" }',
+  ];
+  const { watches } = parseConfig(into.map((one) => `[[watch]]\nid = "p"\nevery = "1m"\noutput = ${one}`).join('\n'));
+  expect(watches.map(({ output: into }) => into.kind)).toEqual(['command', 'file', 'mqtt']);
+});

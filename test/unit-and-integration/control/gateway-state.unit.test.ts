@@ -1,0 +1,87 @@
+import { describe, expect, test } from 'vitest';
+
+import { stateExitCodes, stateOf, troublesOf } from '../../../src/control/gateway-state.ts';
+import type { GatewayState, Problem, ProblemInput } from '../../../src/control/gateway-state.ts';
+
+const calm: ProblemInput = {
+  phase: 'idle',
+  daemon: true,
+  thingId: 'thing-1',
+  boards: [{}],
+  lastOutcome: { outcome: 'installed' },
+  service: { lastError: undefined },
+  canUpdate: true,
+};
+
+type Case = readonly [
+  why: string,
+  facts: Partial<ProblemInput>,
+  troubles: readonly Problem[],
+  state: readonly [GatewayState, exitCode: number],
+];
+
+describe('the state of a gateway, in words that stay', () => {
+  test.each<Case>([
+    ['follows its service', {}, [], ['well', 0]],
+    ['has no daemon: nobody follows the service', { daemon: false }, ['no-daemon'], ['attention', 1]],
+    ['has a daemon that gives no answer', { daemon: 'silent' }, ['daemon-unresponsive'], ['attention', 1]],
+    [
+      'has a daemon that gives no answer while it judges',
+      { daemon: 'silent', phase: 'trial' },
+      ['daemon-unresponsive'],
+      ['attention', 1],
+    ],
+    ['is not activated', { thingId: undefined }, ['not-activated'], ['attention', 1]],
+    ['cannot reach its service', { service: { lastError: 'refused' } }, ['service-failing'], ['attention', 1]],
+    [
+      'has a sensor that fails for a moment',
+      { telemetry: { sources: [{ failingForMs: 599_000 }, {}] } },
+      [],
+      ['well', 0],
+    ],
+    [
+      'has a sensor that has been failing for ten minutes',
+      { telemetry: { sources: [{}, { failingForMs: 600_000 }] } },
+      ['sensor-failing'],
+      ['attention', 1],
+    ],
+    ['failed', { lastOutcome: { outcome: 'failed' } }, ['last-attempt-failed'], ['attention', 1]],
+    [
+      'refused what the service named',
+      { lastOutcome: { outcome: 'refused', by: 'service' } },
+      ['last-attempt-refused'],
+      ['attention', 1],
+    ],
+    ['refused a file: a person was told', { lastOutcome: { outcome: 'refused', by: 'file' } }, [], ['well', 0]],
+    ['was called off by a person', { lastOutcome: { outcome: 'failed', code: 'cancelled' } }, [], ['well', 0]],
+    ['could not take a file', { lastOutcome: { outcome: 'failed', by: 'file' } }, [], ['well', 0]],
+    [
+      'went back',
+      { lastOutcome: { outcome: 'rolled-back', by: 'file' } },
+      ['last-attempt-rolled-back'],
+      ['attention', 1],
+    ],
+    ['has a board that runs nothing', { boards: [{ writing: {} }] }, ['board-half-written'], ['broken', 2]],
+    ['cannot be updated', { canUpdate: false, phase: 'staging' }, ['update-impossible'], ['broken', 2]],
+    ['forgot what was revoked', { distrust: ['trust-list-damaged'] }, ['trust-list-damaged'], ['broken', 2]],
+    ['has no key left', { distrust: ['no-trusted-key'] }, ['no-trusted-key'], ['broken', 2]],
+    ['runs what was revoked', { distrust: ['release-revoked'] }, ['release-revoked'], ['attention', 1]],
+    ['lost its journal', { phase: 'lost' }, ['journal-lost'], ['broken', 2]],
+    ['was cut off', { phase: 'staging' }, [], ['interrupted', 1]],
+    ['waits for a reboot', { phase: 'staged' }, [], ['staged', 1]],
+    ['judges', { phase: 'trial' }, [], ['on-trial', 0]],
+    ['goes back', { phase: 'rolling-back' }, [], ['going-back', 1]],
+  ])('%s', (_why, facts, troubles, [state, exitCode]) => {
+    const whole = { ...calm, ...facts };
+    expect(troublesOf(whole)).toEqual(troubles);
+    expect(stateOf({ ...whole, problems: troubles })).toBe(state);
+    expect(stateExitCodes[state]).toBe(exitCode);
+  });
+
+  test('is busy while somebody is at work, whatever waits; a trial stays one', () => {
+    const activity = { who: 'the daemon' };
+    expect(stateOf({ phase: 'idle', activity, problems: ['board-half-written'] })).toBe('busy');
+    expect(stateOf({ phase: 'staging', activity, problems: [] })).toBe('busy');
+    expect(stateOf({ phase: 'trial', activity, problems: [] })).toBe('on-trial');
+  });
+});

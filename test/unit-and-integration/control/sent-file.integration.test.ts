@@ -1,0 +1,188 @@
+import { execFile } from 'node:child_process';
+import process from 'node:process';
+import { promisify } from 'node:util';
+
+import { describe, expect, test } from 'vitest';
+
+import { ControlError } from '../../../src/control/control-errors.ts';
+import type { AgentOperations } from '../../../src/control/operations.ts';
+import type { FileContent } from '../../../src/system/files/opened-file.ts';
+import { SystemError } from '../../../src/system/system-errors.ts';
+import { ConductedOperation, fakeAgent } from '../cli/fake-operations.ts';
+import { controlRig, forever, rawConnection } from './control-rig.ts';
+import type { ControlRig } from './control-rig.ts';
+
+const asUsual = { reboot: true, force: false };
+const installed = { kind: 'installed', version: 'v1' } as const;
+
+async function expectAlive(rig: ControlRig): Promise<void> {
+  expect((await rig.client.status({}, forever)).serialNumber).toBe('GW-0001');
+}
+
+const run = promisify(execFile);
+
+/** Sends large files, and prints the codes of the errors that it got. */
+function refusedClient(socket: string): string {
+  const module = new URL('../../../src/control/client/control-client.ts', import.meta.url).href;
+  return `
+    const { controlClient } = await import(${JSON.stringify(module)});
+    const client = controlClient(${JSON.stringify(socket)});
+    const piece = Buffer.alloc(65_536);
+    const file = { sizeBytes: 1_000 * 65_536, read: async function* () { for (let n = 0; n < 1_000; n += 1) yield piece; } };
+    const { signal } = new AbortController();
+    const codes = {};
+    for (let round = 0; round < 75; round += 1) {
+      const input = { path: '/a', file };
+      for (const send of [() => client.inspect(input, signal), () => client.install({ ...input, reboot: true, force: false }, () => {}, signal)]) {
+        const code = await send().then(() => 'none', (error) => error.code);
+        codes[code] = (codes[code] ?? 0) + 1;
+      }
+    }
+    console.log(JSON.stringify(codes));
+  `;
+}
+
+describe('a file that is sent', () => {
+  const megabyte = Buffer.alloc(1024 * 1024, 'a');
+
+  /** A file of this many megabytes, and how many of them were asked for. */
+  function large(megabytes: number): FileContent & { sent: number } {
+    const file = {
+      sent: 0,
+      sizeBytes: megabytes * megabyte.byteLength,
+      read: async function* (): AsyncGenerator<Uint8Array> {
+        for (; file.sent < megabytes; file.sent += 1) yield megabyte;
+      },
+    };
+    return file;
+  }
+
+  /** An agent whose installation is this, with the file that it gets. */
+  function installing(work: (file: FileContent, signal: AbortSignal) => Promise<void>) {
+    const install: AgentOperations['install'] = async ({ file }, _onEvent, signal) => {
+      await work(file, signal);
+      return installed;
+    };
+    return fakeAgent({ install });
+  }
+
+  const send = async (rig: ControlRig, file: FileContent, signal = forever) =>
+    rig.client.install({ path: '/release.mender', file, ...asUsual }, () => {}, signal);
+
+  test('comes no faster than it is read, and is not kept', async () => {
+    const file = large(256);
+    let most = 0;
+    let got = 0;
+    await using rig = await controlRig(
+      installing(async (sent, signal) => {
+        for await (const chunk of sent.read(signal)) {
+          got += chunk.byteLength;
+          most = Math.max(most, file.sent * megabyte.byteLength - got);
+        }
+        await expect(sent.read(signal)[Symbol.asyncIterator]().next()).rejects.toMatchObject({ code: 'file-not-sent' });
+      }),
+    );
+    expect(await send(rig, file)).toEqual(installed);
+    expect(got).toBe(file.sizeBytes);
+    expect(most).toBeLessThan(4 * megabyte.byteLength);
+  });
+
+  test('is not read if it is refused, and the client gets the answer', async () => {
+    const operation = new ConductedOperation();
+    await using rig = await controlRig(
+      fakeAgent({
+        update: (_options, onEvent, signal) => operation.run(onEvent, signal),
+        inspect: async () => Promise.reject(new ControlError('preempted', 'x')),
+      }),
+    );
+    const updating = rig.client.update(asUsual, () => {}, forever);
+    await operation.begun;
+    for (let round = 0; round < 20; round += 1) {
+      const file = large(64);
+      await expect(send(rig, file)).rejects.toMatchObject({ code: 'agent-busy' });
+      const inspecting = rig.client.inspect({ path: '/a', file: large(64) }, forever);
+      await expect(inspecting).rejects.toMatchObject({ code: 'preempted' });
+    }
+    await expectAlive(rig);
+    operation.end(installed);
+    expect(await updating).toEqual(installed);
+  });
+
+  // Seen: 23 of 600 clients lost the answer, since they could not write any more before they had read it.
+  test('is refused in the middle, and a client in another process gets the answer', async () => {
+    const refuse = async (file: FileContent, signal: AbortSignal): Promise<void> => {
+      let got = 0;
+      for await (const chunk of file.read(signal)) {
+        got += chunk.byteLength;
+        if (got > 3 * megabyte.byteLength) throw new ControlError('preempted', 'enough');
+      }
+    };
+    await using rig = await controlRig({
+      ...installing(refuse),
+      inspect: async ({ file, path }, signal) =>
+        refuse(file, signal).then(() => ({ file: path, payloads: [], obstacles: [] })),
+    });
+    const { stdout } = await run(process.execPath, ['--input-type=module', '-e', refusedClient(rig.socket)]);
+    expect(JSON.parse(stdout)).toEqual({ preempted: 150 });
+  });
+
+  test('ends the work that reads it if its client goes away', async () => {
+    const gone = new AbortController();
+    const ended = Promise.withResolvers<unknown>();
+    await using rig = await controlRig(
+      installing(async (file, signal) => {
+        try {
+          for await (const _ of file.read(signal)) gone.abort(new Error('Ctrl-C'));
+        } catch (error) {
+          ended.resolve(error);
+          throw error;
+        }
+      }),
+    );
+    await expect(send(rig, large(64), gone.signal)).rejects.toThrow('Ctrl-C');
+    expect(await ended.promise).toMatchObject({ code: 'file-not-sent', remedy: 'retry' });
+    await expectAlive(rig);
+  });
+
+  test('ends the work that reads it if its client falls silent', async () => {
+    await using rig = await controlRig(
+      installing(async (file, signal) => {
+        for await (const _ of file.read(signal));
+      }),
+      { stalledMs: 50 },
+    );
+    const head = 'POST /v1/install?path=/a HTTP/1.1\r\nhost: a\r\ncontent-length: 1000\r\n\r\nbegin';
+    expect(await rawConnection(rig.socket, head).ended).toContain('file-not-sent');
+    await expectAlive(rig);
+  });
+
+  test('fails with the error of its reader at the client', async () => {
+    const changed = new SystemError('file-changed', 'it is being written to');
+    const file: FileContent = {
+      sizeBytes: 2 * megabyte.byteLength,
+      read: async function* () {
+        yield megabyte;
+        throw changed;
+      },
+    };
+    await using rig = await controlRig(
+      installing(async (sent, signal) => {
+        for await (const _ of sent.read(signal));
+      }),
+    );
+    await expect(send(rig, file)).rejects.toBe(changed);
+    await expectAlive(rig);
+  });
+
+  test('comes from the body, whatever path the client names', async () => {
+    let got = '';
+    await using rig = await controlRig(
+      installing(async (file, signal) => {
+        for await (const chunk of file.read(signal)) got += String(chunk);
+      }),
+    );
+    const head = 'POST /v1/install?path=/etc/passwd&reboot=false HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\nhi';
+    expect(await rawConnection(rig.socket, head).ended).toContain('"installed"');
+    expect(got).toBe('hi');
+  });
+});

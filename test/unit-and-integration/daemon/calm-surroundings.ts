@@ -1,0 +1,31 @@
+import type { StatusInput } from '../../../src/daemon/status-report.ts';
+
+/** Of a daemon that has not looked yet, and of which nothing is to be told. */
+export const calmSurroundings: StatusInput = {
+  asItIs: {
+    agentVersion: '0.1.0',
+    serialNumber: 'GW-1',
+    thingId: 'thing-1',
+    boards: [],
+    warnings: [],
+    telemetry: undefined,
+  },
+  daemon: true,
+  booted: 'A',
+  boot: undefined,
+  lastLook: undefined,
+  listNumber: undefined,
+  nowMs: 0,
+  quarantineMs: 30 * 86_400_000,
+  activity: undefined,
+  throttle: undefined,
+  attempts: [],
+  rebootDeferral: undefined,
+  hookPause: undefined,
+  obstacle: undefined,
+  canUpdate: true,
+  distrust: [],
+  isConfigUnusable: false,
+  checks: undefined,
+  service: { url: 'https://things.example.com', lastError: undefined, lastContactAt: undefined },
+};

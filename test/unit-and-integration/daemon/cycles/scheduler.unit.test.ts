@@ -1,0 +1,170 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+
+import { Scheduler } from '../../../../src/daemon/cycles/scheduler.ts';
+import type { CycleResult } from '../../../../src/daemon/cycles/scheduler.ts';
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+const firstMs = 5 * MINUTE_MS;
+/** Each full hour; messages at most each ten minutes. */
+const hourly = {
+  schedule: (nowMs: number) => (Math.floor(nowMs / HOUR_MS) + 1) * HOUR_MS,
+  turn: (nowMs: number) => nowMs + 7 * MINUTE_MS,
+  wakeLimitMs: 10 * MINUTE_MS,
+};
+
+function newAgenda(): Scheduler {
+  return new Scheduler(firstMs, hourly);
+}
+
+/** One that has settled at midnight. */
+function settled(how: CycleResult = 'settled'): Scheduler {
+  const agenda = newAgenda();
+  agenda.beginRound(0);
+  agenda.endRound(how, 0);
+  return agenda;
+}
+
+describe('the agenda', () => {
+  test('begins with what was left half done, before anything else', () => {
+    const agenda = newAgenda();
+    agenda.askForReload();
+    agenda.wake(0);
+    expect(agenda.next.what).toBe('settle');
+    expect(agenda.next.atMs).toBeLessThan(0);
+  });
+
+  test('looks soon after that, and then as the schedule wants it, whether the look succeeds or fails', () => {
+    const agenda = settled();
+    expect(agenda.next).toEqual({ what: 'look', atMs: firstMs });
+    for (const [index, how] of (['looked', 'failed'] as const).entries()) {
+      const nowMs = agenda.next.atMs;
+      agenda.beginRound(nowMs);
+      agenda.endRound(how, nowMs + MINUTE_MS);
+      expect(agenda.next).toEqual({ what: 'look', atMs: (index + 1) * HOUR_MS });
+    }
+  });
+
+  test('comes again for what waits for a time of day, once, and before the schedule wants it', () => {
+    const agenda = settled('looked');
+    agenda.retryAt(30 * MINUTE_MS);
+    expect(agenda.next).toEqual({ what: 'look', atMs: 30 * MINUTE_MS });
+    expect(agenda.lookAtMs).toBe(HOUR_MS);
+    agenda.beginRound(30 * MINUTE_MS);
+    agenda.endRound('looked', 31 * MINUTE_MS);
+    expect(agenda.next).toEqual({ what: 'look', atMs: HOUR_MS });
+  });
+
+  /** Seen in a simulated fleet: all of it looked within five minutes after its clocks had been set forward. */
+  test('leaves the look in its turn when the clock was set forward past it', () => {
+    const agenda = settled('looked');
+    expect(agenda.wakeUp(HOUR_MS)).toBe(true);
+    expect(agenda.wakeUp(5 * HOUR_MS)).toBe(false);
+    expect(agenda.next).toEqual({ what: 'look', atMs: 5 * HOUR_MS + 7 * MINUTE_MS });
+    expect(agenda.wakeUp(agenda.next.atMs)).toBe(true);
+  });
+
+  test.each(['a message', 'a window', 'what did not settle'])('makes %s wait for no turn', (what) => {
+    const agenda = settled(what === 'what did not settle' ? 'unsettled' : 'looked');
+    if (what === 'a message') agenda.wake(0);
+    if (what === 'a window') agenda.retryAt(30 * MINUTE_MS);
+    expect(agenda.wakeUp(5 * HOUR_MS)).toBe(true);
+  });
+
+  test('counts the looks that failed since the last that ended well', () => {
+    const agenda = settled();
+    expect(agenda.looks).toEqual({ nextAtMs: firstMs, lastSuccessAtMs: undefined, consecutiveFailures: 0 });
+    for (const end of ['looked', 'failed', 'unsettled', 'failed'] as const) agenda.endRound(end, HOUR_MS);
+    expect(agenda.looks).toEqual({ nextAtMs: 2 * HOUR_MS, lastSuccessAtMs: HOUR_MS, consecutiveFailures: 2 });
+    agenda.endRound('looked', 2 * HOUR_MS);
+    expect(agenda.looks).toEqual({ nextAtMs: 3 * HOUR_MS, lastSuccessAtMs: 2 * HOUR_MS, consecutiveFailures: 0 });
+  });
+
+  test('does not look while the machine reboots, but again if it still runs later', () => {
+    const agenda = settled('rebooting');
+    agenda.wake(0);
+    expect(agenda.next).toEqual({ what: 'look', atMs: 5 * MINUTE_MS });
+  });
+
+  test('tries again what it could not settle, later and later, until it has settled', () => {
+    const agenda = settled('unsettled');
+    const pauses = Array.from({ length: 8 }, () => {
+      const { atMs } = agenda.next;
+      agenda.beginRound(atMs);
+      agenda.endRound('unsettled', atMs);
+      return agenda.next.atMs - atMs;
+    });
+    expect(pauses.map((ms) => ms / MINUTE_MS)).toEqual([2, 4, 8, 16, 32, 60, 60, 60]);
+    agenda.endRound('looked', 0);
+    agenda.endRound('unsettled', 0);
+    expect(agenda.next.atMs).toBe(MINUTE_MS);
+  });
+
+  test('a failed look ends no growing pause, for nothing was settled by it', () => {
+    const agenda = settled('unsettled');
+    agenda.endRound('failed', 0);
+    agenda.endRound('unsettled', 0);
+    expect(agenda.next.atMs).toBe(2 * MINUTE_MS);
+  });
+
+  test('reads the configuration between rounds, and looks at once afterwards', () => {
+    for (const agenda of [settled(), settled('unsettled'), settled('rebooting')]) {
+      agenda.askForReload();
+      expect(agenda.next.what).toBe('reload');
+      agenda.beginReload();
+      agenda.follow({ ...hourly, schedule: () => 7 * HOUR_MS });
+      expect(agenda.next.what).toBe('look');
+      expect(agenda.next.atMs).toBeLessThan(0);
+      agenda.endRound('looked', 0);
+      expect(agenda.next).toEqual({ what: 'look', atMs: 7 * HOUR_MS });
+    }
+  });
+
+  test('a request that comes while the configuration is read is not lost', () => {
+    const agenda = settled();
+    agenda.askForReload();
+    agenda.beginReload();
+    agenda.askForReload();
+    expect(agenda.next.what).toBe('reload');
+  });
+
+  test('a message brings the look forward, and however many ask get the same one', () => {
+    const agenda = settled();
+    expect(agenda.wake(MINUTE_MS)).toBe(MINUTE_MS);
+    expect(agenda.wake(MINUTE_MS)).toBeUndefined();
+    expect(agenda.next).toEqual({ what: 'look', atMs: MINUTE_MS });
+    expect(agenda.lookAtMs).toBe(MINUTE_MS);
+  });
+
+  test('no message is lost: after each, a round begins within the limit, or after the pause that is on', () => {
+    const steps = fc.array(
+      fc.record({
+        afterMs: fc.nat({ max: 20 * MINUTE_MS }),
+        end: fc.constantFrom<CycleResult>('looked', 'failed', 'unsettled', 'rebooting'),
+        isWoken: fc.boolean(),
+      }),
+      { maxLength: 40 },
+    );
+    fc.assert(
+      fc.property(steps, (story) => {
+        const agenda = settled();
+        const lateMs: number[] = [];
+        let nowMs = 0;
+        let pausedUntilMs = 0;
+        for (const { afterMs, end, isWoken } of story) {
+          nowMs += afterMs;
+          if (isWoken) {
+            agenda.wake(nowMs);
+            lateMs.push(agenda.next.atMs - Math.max(nowMs + hourly.wakeLimitMs, pausedUntilMs));
+          }
+          if (agenda.next.atMs > nowMs) continue;
+          agenda.beginRound(nowMs);
+          agenda.endRound(end, nowMs);
+          pausedUntilMs = end === 'unsettled' || end === 'rebooting' ? agenda.next.atMs : 0;
+        }
+        expect(lateMs.filter((ms) => ms > 0)).toEqual([]);
+      }),
+    );
+  });
+});

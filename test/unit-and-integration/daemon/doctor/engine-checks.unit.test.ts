@@ -1,0 +1,51 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+
+import { examineEngine } from '../../../../src/daemon/doctor/engine-checks.ts';
+
+const { signal } = new AbortController();
+const agent = {
+  kind: 'package',
+  name: 'agent',
+  package: 'thing-agent',
+  installDeadlineMs: 0,
+  gracePeriodMs: 0,
+} as const;
+
+let directory: string;
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'engine-checks-'));
+});
+afterEach(async () => {
+  await rm(directory, { recursive: true });
+});
+
+// Seen: "safety net: not needed: no slots are configured", of a gateway whose packages need a guard.
+describe('doctor on a gateway without slots', () => {
+  const packageGuard = (): string => join(directory, 'guard.sock');
+  const examine = async (): Promise<unknown> => {
+    const config = { targets: [agent] };
+    return examineEngine({ config, bootloader: undefined, packageGuard: packageGuard() }, signal);
+  };
+
+  test('finds the guard that puts a bad package back', async () => {
+    await writeFile(packageGuard(), '');
+    const detail = `the guard of packages is started by ${packageGuard()}`;
+    expect(await examine()).toEqual([{ name: 'safety net', ok: true, detail }]);
+  });
+
+  test('misses it, and says what to start', async () => {
+    const advice: unknown = expect.stringContaining('systemctl start thing-agent-package.socket');
+    expect(await examine()).toEqual([
+      {
+        name: 'safety net',
+        ok: false,
+        advice,
+        detail: `nobody listens on ${packageGuard()}: no package can be installed`,
+      },
+    ]);
+  });
+});

@@ -1,0 +1,96 @@
+import { beforeEach, describe, expect, test } from 'vitest';
+
+import type { OperationEvent } from '../../../src/control/events.ts';
+import { statusRows } from '../../../src/control/presentation/rows/status-rows.ts';
+import type { StatusReport } from '../../../src/control/reports.ts';
+import { statusReport } from '../../../src/daemon/status-report.ts';
+import { ServiceError } from '../../../src/service/errors.ts';
+import type { Updater } from '../../../src/update/updater.ts';
+import { calmSurroundings } from './calm-surroundings.ts';
+import { Technician } from './updates/technician.ts';
+
+const { signal } = new AbortController();
+const bySchedule = { reboot: true, force: false, manual: false };
+const when = { nowMs: 0, localOffset: () => 0 };
+
+let technician: Technician;
+let updater: Updater;
+let events: OperationEvent[];
+
+/** Version 1 runs. */
+beforeEach(async () => {
+  technician = new Technician();
+  await technician.update();
+  updater = await technician.updater();
+  events = [];
+});
+
+async function take(id = 'list'): Promise<unknown> {
+  technician.gateway.service.target = id;
+  return updater.updateNow(bySchedule, (event) => events.push(event), signal);
+}
+
+function status(): StatusReport {
+  const { listNumber } = technician;
+  return statusReport(updater.journal.state, { ...calmSurroundings, lastLook: updater.lastLook, listNumber });
+}
+
+function row(label: string): readonly string[] | undefined {
+  return statusRows(status(), when).find((found) => found.label === label)?.paragraphs;
+}
+
+// Seen: "Installed 1.5.0 (id trust-2)", "version trust-2 is to be installed", and "telling the service: 1.5.0".
+describe('a list of keys and revocations is no firmware: once it is in effect,', () => {
+  test('what is installed is told under its own name and id, and the list by its number', async () => {
+    await take();
+    expect(status()).toMatchObject({
+      installed: { versionName: 'version 1', versionId: '1' },
+      trustList: { number: 1, versionId: 'list' },
+    });
+    expect(row('Installed')?.[0]).toMatch(/^version 1 \(id 1\)/);
+    expect(row('Keys')).toEqual(['list 1 of keys and revocations is in effect']);
+    expect(row('Last update')?.[0]).toMatch(/^list 1 of keys and revocations: in effect, /);
+  });
+
+  test('it is up to date, and a person who asks hears that it is in effect', async () => {
+    await take();
+    expect(status()).toMatchObject({
+      idleCode: 'up-to-date',
+      idleReason: 'the list of keys and revocations version list is in effect, as the service wants',
+    });
+    expect(await take()).toEqual({ kind: 'up-to-date', version: 'version list', trustList: true });
+  });
+
+  test('the service is told of the list, by its name, and not of what runs', async () => {
+    await take();
+    expect(events).toContainEqual({ kind: 'phase', phase: 'switching', detail: 'version list' });
+  });
+
+  test('and while the service does not know it, status says of what it was not told', async () => {
+    technician.gateway.service.switchTo = async () =>
+      Promise.reject(new ServiceError({ code: 'connection-refused', why: 'nobody listens' }));
+    await take();
+    expect(row('To report')?.[0]).toBe('the service was not told yet that the list list is in effect');
+  });
+
+  test('one after another leaves what is installed its own id, also when it is the one before', async () => {
+    await take();
+    const { service } = technician.gateway;
+    const asNamed = service.targetVersion.bind(service);
+    service.targetVersion = async () => ({ id: 'next-list', name: 'version list' });
+    await take('next-list');
+    expect(status()).toMatchObject({ installed: { versionId: '1' }, trustList: { number: 2, versionId: 'next-list' } });
+    service.targetVersion = asNamed;
+    service.target = '2';
+    await technician.update();
+    updater = await technician.updater();
+    expect(status()).toMatchObject({ installed: { versionId: '2' }, previous: { versionId: '1' } });
+  });
+
+  test('a journal of before, which did not keep that id, has none rather than that of the list', () => {
+    const { state } = updater.journal;
+    const installed = state.installed && { ...state.installed, version: { id: 'trust-1', name: '1.5.0' } };
+    const told = statusReport({ ...state, installed, listVersion: 'trust-1' }, { ...calmSurroundings, listNumber: 1 });
+    expect(told.installed).toMatchObject({ versionName: '1.5.0', versionId: undefined });
+  });
+});

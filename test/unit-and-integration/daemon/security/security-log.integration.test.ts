@@ -1,0 +1,150 @@
+import { execFile } from 'node:child_process';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+
+import { afterEach, beforeEach, expect, test } from 'vitest';
+
+import { controlClient } from '../../../../src/control/client/control-client.ts';
+import type { SecurityReport } from '../../../../src/control/security/security-events.ts';
+import { FileGateway, stop } from '../../../fakes/machine/file-gateway.ts';
+import { bufferContent } from '../../../fakes/service/firmware-content.ts';
+import { startStandIn } from '../../../fakes/service/stand-in.ts';
+import type { StandIn } from '../../../fakes/service/stand-in.ts';
+import { buildArtifact } from '../../firmware/artifact/build-artifact.ts';
+import { makeKeyPair } from '../../firmware/artifact/keys.ts';
+import { listArtifact, listBytes } from '../../firmware/trust/lists.ts';
+
+const keys = makeKeyPair('ecdsa-p256', 'release.pem');
+const stranger = makeKeyPair('ecdsa-p256', 'stranger.pem');
+
+let stack: AsyncDisposableStack;
+let service: StandIn;
+let gateway: FileGateway;
+
+/** A release of this name, signed with this key. */
+async function signed(name: string, key = keys.privateKey): Promise<Buffer> {
+  const files = [{ name: 'rootfs.ext4', content: Buffer.alloc(100_000, `healthy ${name}\n`) }];
+  return buildArtifact({ name, devices: ['demo-gateway'], files, key });
+}
+
+beforeEach(async () => {
+  stack = new AsyncDisposableStack();
+  const firmware = {
+    good: await signed('good'),
+    forged: await signed('forged', stranger.privateKey),
+    renamed: await signed('of last year'),
+  };
+  const versions = Object.entries(firmware).map(([id, bytes]) => ({ id, name: id, firmware: bufferContent(bytes) }));
+  service = stack.use(await startStandIn({ versions: [{ id: 'v0' }, ...versions], targetVersionId: 'v0' }));
+  const image = Buffer.from('healthy 0\n');
+  const trustedKey = keys.publicPem;
+  gateway = stack.use(await FileGateway.create({ serviceUrl: service.url, image, slotBytes: 200_000, trustedKey }));
+});
+afterEach(async () => {
+  await stack.disposeAsync();
+});
+
+async function events(): Promise<readonly string[]> {
+  const report = (await gateway.json('log', '--security')) as SecurityReport;
+  return report.events.map(({ id, detail }) => `${id}: ${detail}`);
+}
+
+async function configure(change: (text: string) => string): Promise<void> {
+  await writeFile(gateway.configFile, change(await readFile(gateway.configFile, 'utf8')));
+}
+
+async function offer(id: string): Promise<void> {
+  service.world.targetVersionId = id;
+  await gateway.run('--update-now');
+}
+
+const matching = (pattern: RegExp): unknown => expect.stringMatching(pattern);
+
+test('what concerned security is told in order, also after an update', async () => {
+  expect((await gateway.run('log', '--security')).stdout).toContain('Nothing that concerned security has happened');
+  await offer('forged');
+  await offer('renamed');
+  await gateway.run('rollback', '--force');
+  await writeFile(join(gateway.directory, 'next.pem'), stranger.publicPem);
+  await configure((text) => text.replace('release.pem"', `release.pem", "${gateway.directory}/next.pem"`));
+  await offer('good');
+  expect(gateway.boot()).toBe('B');
+  await gateway.run('--update-now');
+  expect((await gateway.run('status')).stdout).toContain('good');
+  await gateway.run('activate');
+  expect(await events()).toEqual([
+    matching(/^activated: as thing /),
+    matching(/^signature-refused: .*\(signature-invalid\)$/),
+    matching(/^name-refused: .*of last year.*\(name-mismatch\)$/),
+    'force-used: rollback --force',
+    matching(/^configuration-changed: .*config\.toml, now sha256:/),
+    matching(/^keys-changed: release\.pem sha256:.*next\.pem sha256:/),
+    matching(/^reactivated: as thing /),
+  ]);
+});
+
+function short({ trusted }: typeof keys): string {
+  return trusted.fingerprint.slice('sha256:'.length, 'sha256:'.length + 10);
+}
+
+// Seen: that other keys are trusted was told at the next start, perhaps weeks after the list that brought them.
+test('a list of keys is told with its number, and the keys that are trusted from then on with it', async () => {
+  const revoked = { keys: [keys.trusted.fingerprint], releases: [] };
+  const key = { name: 'next.pem', pem: stranger.publicPem };
+  const artifact = await listArtifact(listBytes({ number: 7, keys: [key], revoked }), keys.privateKey, {
+    devices: ['demo-gateway'],
+    name: 'trust-7',
+  });
+  service.world.addVersion({ id: 'trust-7', firmware: bufferContent(artifact) });
+  await offer('trust-7');
+  const told = [
+    matching(/^activated: /),
+    `trust-list-applied: list 7, signed by release.pem ${short(keys)}: ` +
+      `revokes the key release.pem ${short(keys)}; adds next.pem ${short(stranger)}`,
+    `keys-changed: next.pem ${stranger.trusted.fingerprint}`,
+  ];
+  expect(await events()).toEqual(told);
+  await gateway.run('--update-now');
+  expect(await events()).toEqual(told);
+});
+
+// Seen: three unsigned and foreign files were refused while a release was staged, and nothing was told of them.
+test('a file that is refused while a release waits for its boot is told, too', async () => {
+  await offer('good');
+  const file = join(gateway.directory, 'forged.mender');
+  await writeFile(file, await signed('forged', stranger.privateKey));
+  expect(await gateway.run('install', file)).toMatchObject({ exitCode: 77 });
+  expect(await events()).toEqual([matching(/^activated: /), matching(/^signature-refused: .*\(signature-invalid\)$/)]);
+});
+
+test('a member who asks for what is not for members is noted, and the service gets the events as a property', async () => {
+  await configure((text) => text.replace('[report]\n', '[report]\nsecurity = "security_events"\n'));
+  await gateway.run('activate');
+  const daemon = await gateway.startDaemon();
+  const member = controlClient(join(gateway.directory, 'run/status.sock'));
+  const order = { force: true, reboot: true };
+  for (let turn = 0; turn < 3; turn += 1)
+    await expect(member.update(order, () => {}, AbortSignal.timeout(60_000))).rejects.toMatchObject({
+      code: 'control-not-permitted',
+    });
+  expect(await events()).toContain('access-denied: members asked for update');
+  const denied = { id: 'access-denied', detail: 'members asked for update' };
+  await expect
+    .poll(() => service.world.things[0]?.properties.get('security_events'), { timeout: 120_000 })
+    .toMatchObject({ count: 2, events: [{ id: 'activated' }, denied] });
+  expect(await stop(daemon)).toBe(0);
+});
+
+test('a log that cannot be read ends no daemon that is to hand it on', async () => {
+  await configure((text) => text.replace('[report]\n', '[report]\nsecurity = "security_events"\n'));
+  const path = join(gateway.directory, 'state/security.json');
+  await mkdir(join(gateway.directory, 'state'));
+  await promisify(execFile)('mkfifo', [path]);
+  const lines: string[] = [];
+  const daemon = await gateway.startDaemon((line) => lines.push(line));
+  expect(await gateway.run('status')).toMatchObject({ exitCode: 0 });
+  expect(lines.join('\n')).toContain('the security events could not be handed on');
+  expect(await gateway.run('log', '--security')).toMatchObject({ exitCode: 74, stderr: matching(/regular\s+file/) });
+  expect(await stop(daemon)).toBe(0);
+});

@@ -1,0 +1,188 @@
+import { describe, expect, test } from 'vitest';
+
+import { checkReport } from '../../../src/daemon/check-report.ts';
+import { statusReport } from '../../../src/daemon/status-report.ts';
+import type { StatusInput } from '../../../src/daemon/status-report.ts';
+import { initialState } from '../../../src/update/journal/state.ts';
+import type { Phase, PhaseOf } from '../../../src/update/journal/state.ts';
+import { calmSurroundings as around } from './calm-surroundings.ts';
+
+const trial: PhaseOf<'trial'> = {
+  kind: 'trial',
+  attempt: { id: '1', version: { id: 'v2', name: 'two' }, by: 'service', startedAt: '2026-03-01T12:00:00.000Z' },
+  slot: 'B',
+  firmware: {
+    digest: 'sha256:00',
+    provides: {},
+    payloads: [{ target: 'gateway', kind: 'slots', sizeBytes: 1, digest: 'sha256:00' }],
+  },
+  trialsLeft: 1,
+  bootId: 'this',
+  rebootByHand: false,
+  judgements: 0,
+  approved: false,
+  boards: {},
+};
+
+describe('a firmware that is armed', () => {
+  const state = { ...initialState, phase: trial };
+
+  // Seen: "B is not bootable (bad, primary)", and "to start it: agent reboot", of a slot that any reboot starts.
+  test('is next to boot, though its bootloader does not call it bootable before it is committed', () => {
+    const slots = { A: { bootable: true, detail: 'good' }, B: { bootable: false, detail: 'bad, primary' } };
+    const boot = { primary: 'B', onTrial: { A: false, B: true }, slots } as const;
+    expect(statusReport(state, { ...around, boot })).toMatchObject({
+      slots: { B: 'next to boot, once, on trial (bad, primary)' },
+      slotStates: { A: { bootsNext: false }, B: { bootable: false, bootsNext: true } },
+    });
+    const disarmed = statusReport(state, { ...around, boot: { ...boot, primary: 'A' } });
+    expect(disarmed.slotStates).toMatchObject({ A: { bootsNext: true }, B: { bootsNext: false } });
+    expect(statusReport(initialState, { ...around, boot }).slotStates).toMatchObject({ B: { bootsNext: false } });
+  });
+
+  test('is staged until its slot runs', () => {
+    expect(statusReport(state, around)).toMatchObject({
+      phase: 'staged',
+      idleReason: 'slot B waits for a reboot into version two',
+    });
+  });
+
+  // Seen: "the agent waits until 03:00" of what a person had armed, and the next power cut started.
+  test.each([
+    ['B', undefined],
+    ['A', { reason: 'it opens at 02:00' }],
+  ] as const)('waits for no window where slot %s boots next: %j', (primary, told) => {
+    const rebootWait = { code: 'outside-reboot-window', reason: 'it opens at 02:00', untilMs: undefined } as const;
+    const slot = { bootable: true, detail: '' };
+    const boot = { primary, slots: { A: slot, B: slot }, onTrial: { A: false, B: true } };
+    expect(statusReport(state, { ...around, boot, rebootDeferral: rebootWait }).rebootDeferral).toEqual(told);
+  });
+
+  test('is on trial when its slot runs', () => {
+    expect(statusReport(state, { ...around, booted: 'B' })).toMatchObject({
+      phase: 'trial',
+      idleReason: 'version two is on trial in slot B',
+    });
+  });
+
+  test('is on trial at once where boards alone are new', () => {
+    const firmware = { ...trial.firmware, payloads: [{ ...trial.firmware.payloads[0], kind: 'mcu' as const }] };
+    expect(statusReport({ ...state, phase: { ...trial, firmware } as typeof trial }, around).phase).toBe('trial');
+  });
+});
+
+// Seen: "v0 in slot A", "v1 is being staged into slot A", "v1 is on trial in slot A" of a system that is exchanged by packages.
+describe('a gateway without slots', () => {
+  const payload = { target: 'agent', kind: 'package', sizeBytes: 1, digest: 'sha256:00' } as const;
+  const firmware = { ...trial.firmware, payloads: [payload] };
+  const onTrial = { ...trial, slot: 'A', firmware } as const;
+  const installed = { ...firmware, version: trial.attempt.version, slot: 'A', at: '' } as const;
+  const alone = { ...around, booted: undefined };
+
+  test.each<[Phase, Partial<StatusInput>, string]>([
+    [onTrial, {}, 'version two is on trial'],
+    [{ ...onTrial, kind: 'staged' }, {}, 'version two is staged, and waits for its trial'],
+    [
+      { kind: 'staging', attempt: trial.attempt, slot: 'A' },
+      {},
+      'the staging of version two was interrupted; the next look goes on with it',
+    ],
+    [
+      { kind: 'staging', attempt: trial.attempt, slot: 'A' },
+      { activity: { process: 'the daemon' } },
+      'version two is being staged',
+    ],
+    [{ kind: 'lost' }, {}, 'what the journal says cannot be understood; what is installed stays'],
+  ])('is told of $kind without one', (phase, change, told) => {
+    const report = statusReport({ ...initialState, phase, installed, previous: installed }, { ...alone, ...change });
+    expect(report.idleReason).toBe(told);
+    expect(JSON.stringify(report)).not.toMatch(/slot/i);
+  });
+
+  test('has none in what a look says either', () => {
+    const look = { offered: undefined, plan: { kind: 'nothing-offered' } } as const;
+    expect(JSON.stringify(checkReport({ ...initialState, installed }, look))).not.toContain('slot');
+  });
+});
+
+test('how much of a signed artifact has arrived is told, as of an image', () => {
+  const wire = { offset: 700, validator: 'it', totalBytes: 1_000 };
+  const image = { sizeBytes: 500, digest: 'sha256:00' };
+  const artifact = {
+    head: '',
+    payload: 0,
+    member: { sizeBytes: 700, leftBytes: 200 },
+    file: { name: 'rootfs', sizeBytes: 650 },
+    whole: [],
+  };
+  const artifactCheckpoint = { wire, encoding: 'base64', carry: '', image, artifact } as const;
+  const phase = { kind: 'staging', attempt: trial.attempt, slot: 'B', artifactCheckpoint } as const;
+  expect(statusReport({ ...initialState, phase }, around).downloaded).toEqual({ bytes: 700, totalBytes: 1_000 });
+});
+
+test('an image that names itself is told as what came with the gateway', () => {
+  const { firmware, attempt } = trial;
+  const installed = { ...firmware, version: attempt.version, slot: 'A', at: '', factory: true } as const;
+  expect(statusReport({ ...initialState, installed }, around).installed).toMatchObject({ factory: true });
+});
+
+describe('why nothing is being installed', () => {
+  test.each<[string, Partial<StatusInput>, string]>([
+    ['before the first look', {}, 'the service was not asked for a version yet'],
+    [
+      'after a first look that failed',
+      { service: { ...around.service, lastError: 'refused' } },
+      'the service could not be asked yet',
+    ],
+    ['without a daemon', { daemon: false }, 'nobody asks the service: no daemon runs'],
+    ['of a silent daemon', { daemon: 'silent' }, 'nobody asks the service: the daemon does not answer'],
+    ['where nothing can be installed', { obstacle: 'no targets' }, 'no targets'],
+    [
+      'after a look',
+      { lastLook: { offered: undefined, plan: { kind: 'nothing-offered' } } },
+      'the service offers nothing to install',
+    ],
+  ])('%s', (_, change, told) => {
+    expect(statusReport(initialState, { ...around, ...change }).idleReason).toBe(told);
+  });
+});
+
+// Seen: "2.0.0 would be installed" while it was on trial.
+test('what is staged or on trial already would not be installed once more', () => {
+  const state = { ...initialState, phase: trial };
+  const look = (id: string) => {
+    const offered = { id, name: id };
+    return { offered, plan: { kind: 'install', version: offered } } as const;
+  };
+  expect(checkReport(state, look('v2'))).toMatchObject({
+    plan: 'deferred',
+    reason: 'it is staged or on trial already: agent status',
+  });
+  expect(checkReport(state, look('v3'))).toMatchObject({ plan: 'install' });
+});
+
+// Seen: "would be installed", and nothing else, of a version that had been refused a minute before.
+test('a version that the last attempt did not install is told with that, and no other one is', () => {
+  const last = { attempt: '1', version: 'v2', outcome: 'refused', code: 'not-signed', reason: 'so', at: '' } as const;
+  const check = (id: string, change: object = {}) => {
+    const offered = { id, name: id };
+    const look = { offered, plan: { kind: 'install', version: offered } } as const;
+    return checkReport({ ...initialState, lastOutcome: { ...last, ...change } }, look);
+  };
+  expect(check('v2')).toMatchObject({ plan: 'install', lastAttempt: last });
+  for (const report of [check('v3'), check('v2', { outcome: 'installed' }), check('v2', { by: 'file' })])
+    expect(report).not.toHaveProperty('lastAttempt');
+});
+
+// Seen: "Slowed the download to at most 2.0 MiB/s" of a gateway that downloads nothing.
+test.each([
+  [undefined, false],
+  [{ process: 'the daemon', operation: 'update', phase: 'staging' }, true],
+  [{ process: 'agent --update-now (process 7)' }, true],
+  [{ process: 'the daemon', operation: 'update', phase: 'health' }, false],
+  [{ process: 'the daemon', operation: 'flash', phase: 'flashing' }, false],
+] as const)('with %j a download that is slowed is told: %j', (activity, told) => {
+  const throttle = { bytesPerSecond: 1024, untilMs: undefined };
+  const report = statusReport(initialState, { ...around, activity, throttle });
+  expect(report.throttle).toEqual(told ? { bytesPerSecond: 1024 } : undefined);
+});

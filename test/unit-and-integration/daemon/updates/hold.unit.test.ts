@@ -1,0 +1,124 @@
+import { beforeEach, describe, expect, test } from 'vitest';
+
+import { activeHold } from '../../../../src/update/journal/parts/standstill.ts';
+import { otherSlot } from '../../../../src/update/slot.ts';
+import { Technician } from './technician.ts';
+
+const signal = new AbortController().signal;
+const byHand = { reboot: true, force: false, manual: true };
+const unattended = { ...byHand, manual: false };
+
+/** Version 1 is installed, 2 is named. */
+async function begin(): Promise<Technician> {
+  const technician = new Technician();
+  await technician.update();
+  technician.gateway.service.target = '2';
+  return technician;
+}
+
+describe('what a person holds', () => {
+  test('is not installed, after a restart neither, by nobody, until it is lifted', async () => {
+    const technician = await begin();
+    await (await technician.updater()).hold({ reason: 'harvest' });
+    technician.gateway.start();
+    const held = { kind: 'deferred', version: 'version 2', code: 'on-hold' };
+    expect(await technician.updateOnce(unattended)).toMatchObject(held);
+    expect(await technician.updateOnce(byHand)).toMatchObject({
+      ...held,
+      reason: 'a person holds updates (harvest); agent resume lifts that',
+    });
+    expect(await technician.install('image of a stick')).toMatchObject({ kind: 'deferred', code: 'on-hold' });
+    expect(await (await technician.updater()).resume()).toBe(true);
+    expect(await (await technician.updater()).resume()).toBe(false);
+    expect(await technician.update()).toEqual({ kind: 'installed', version: 'version 2' });
+  });
+
+  test('waits where it was cut off, and goes on afterwards', async () => {
+    const technician = await begin();
+    const { journal } = await technician.gateway.ports();
+    const attempt = { id: 'cut', version: { id: '2', name: 'version 2' }, by: 'service', startedAt: '' } as const;
+    const slot = otherSlot(technician.gateway.bootloader.booted);
+    await journal.append({ type: 'staging-started', attempt, slot, at: '' });
+    const updater = await technician.updater();
+    await updater.hold({});
+    expect(await updater.updateNow(unattended, () => {}, signal)).toMatchObject({ code: 'on-hold' });
+    expect(updater.journal.state.phase).toMatchObject({ kind: 'staging', attempt: { id: 'cut' } });
+    await updater.resume();
+    expect(await technician.update()).toEqual({ kind: 'installed', version: 'version 2' });
+    expect((await technician.updater()).journal.state.lastOutcome).toMatchObject({ attempt: 'cut' });
+  });
+
+  test('is installed all the same by force, for that order alone', async () => {
+    const technician = await begin();
+    await (await technician.updater()).hold({});
+    expect(await technician.updateOnce({ ...byHand, force: true })).toMatchObject({ kind: 'rebooting' });
+    technician.gateway.start();
+    expect(await technician.updateOnce(byHand)).toEqual({ kind: 'installed', version: 'version 2' });
+    technician.gateway.service.target = '3';
+    expect(await technician.updateOnce(byHand)).toMatchObject({ code: 'on-hold' });
+  });
+
+  test('keeps nobody from going back', async () => {
+    const technician = await begin();
+    await technician.update();
+    await (await technician.updater()).hold({});
+    expect(await technician.rollback()).toMatchObject({ kind: 'deferred', code: 'on-hold' });
+    expect((await technician.updater()).journal.state.installed?.version.name).toBe('version 1');
+  });
+
+  test('ends by itself at its end, but never by a clock that is not set', async () => {
+    const held = { since: '2026-12-01T10:00:00.000Z', until: '2026-12-01T14:00:00.000Z' };
+    expect(activeHold(held, Date.parse('2026-12-01T13:59:59Z'))).toBe(held);
+    expect(activeHold(held, Date.parse('2026-12-01T14:00:00Z'))).toBeUndefined();
+    expect(activeHold(held, Date.parse('1970-01-01T00:00:00Z'))).toBe(held);
+    expect(activeHold(held, Date.parse('2200-01-01T00:00:00Z'))).toBe(held);
+  });
+
+  test('has no end where the clock is not set', async () => {
+    const technician = await begin();
+    const order = (await technician.updater()).hold({ durationMs: 3_600_000 });
+    await expect(order).rejects.toMatchObject({ code: 'hold-needs-clock' });
+  });
+});
+
+// Seen: held until 2040, though a person said for an hour; what could have ended it, nobody knew.
+test('what was held for an hour by a clock that was years fast lasts an hour once it is right', async () => {
+  const technician = await begin();
+  technician.nowMs = Date.UTC(2040, 0, 1);
+  await (await technician.updater()).hold({ durationMs: 3_600_000 });
+  technician.nowMs = Date.UTC(2027, 0, 1);
+  technician.isClockSet = false;
+  expect(await technician.updateOnce(unattended)).toMatchObject({ code: 'on-hold', reason: /2040/ });
+  technician.isClockSet = true;
+  expect(await technician.updateOnce(unattended)).toMatchObject({ reason: /2027-01-01T01:00/ });
+  technician.nowMs += 3_600_000;
+  expect(await technician.updateOnce(unattended)).toMatchObject({ kind: 'rebooting' });
+});
+
+describe('a configuration file that the next start of the agent would refuse', () => {
+  const held = { kind: 'deferred', code: 'config-unusable', reason: 'line 3 of config.toml is no TOML' };
+  let technician: Technician;
+
+  beforeEach(async () => {
+    technician = await begin();
+    technician.configTrouble = held.reason;
+  });
+
+  test('nothing is begun that a trial would end badly for, and none counts as failed; with the file mended it is', async () => {
+    for (let look = 0; look < 5; look += 1) expect(await technician.updateOnce(unattended)).toMatchObject(held);
+    expect(await technician.updateOnce(byHand)).toMatchObject(held);
+    expect(await technician.install('image from a stick')).toMatchObject(held);
+    expect((await technician.updater()).journal.state).toMatchObject({ phase: { kind: 'idle' }, tries: undefined });
+    technician.configTrouble = undefined;
+    expect(await technician.update()).toEqual({ kind: 'installed', version: 'version 2' });
+  });
+
+  test('a person who forces it is not held up', async () => {
+    expect(await technician.updateOnce({ ...byHand, force: true })).toMatchObject({ kind: 'rebooting' });
+  });
+
+  test('a list of keys and revocations takes effect', async () => {
+    technician.gateway.service.target = 'list';
+    expect(await technician.updateOnce(unattended)).toEqual({ kind: 'installed', version: 'version list' });
+  });
+});

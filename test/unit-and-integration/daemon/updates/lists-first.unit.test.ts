@@ -1,0 +1,340 @@
+import { beforeEach, describe, expect, test } from 'vitest';
+
+import { checkReport } from '../../../../src/daemon/check-report.ts';
+import { UpdateError } from '../../../../src/update/errors.ts';
+import type { ConsentHook } from '../../../../src/update/hooks/hooks.ts';
+import type { FirmwareSource } from '../../../../src/update/ports.ts';
+import type { Updater } from '../../../../src/update/updater.ts';
+import { MemoryService } from '../../../fakes/machine/memory/memory-service.ts';
+import { Technician } from './technician.ts';
+
+const byHand = { reboot: true, force: false, manual: true };
+const bySchedule = { ...byHand, manual: false };
+const ignore = (): void => {};
+const { signal } = new AbortController();
+const taken = { kind: 'installed', version: 'version list' };
+
+let technician: Technician;
+/** The ids of what was opened at the service since version 1 was installed. */
+let opened: string[];
+
+/** Version 1 runs. */
+beforeEach(async () => {
+  technician = new Technician();
+  await technician.update();
+  opened = [];
+  const { service } = technician.gateway;
+  const firmware = service.firmware.bind(service);
+  service.firmware = (id) => {
+    opened.push(id);
+    return firmware(id);
+  };
+});
+
+async function state(): Promise<Updater['journal']['state']> {
+  return (await technician.updater()).journal.state;
+}
+
+/** The same agent goes on. */
+async function rounds(updater: Updater, count: number): Promise<unknown[]> {
+  const outcomes: unknown[] = [];
+  for (let round = 0; round < count; round += 1) outcomes.push(await updater.updateNow(bySchedule, ignore, signal));
+  return outcomes;
+}
+
+/** Every hook that is asked says this. */
+function refuse(code: 'hook-deferred' | 'hook-rejected'): void {
+  const ask: ConsentHook = async (hook) => {
+    throw new UpdateError(code, `${hook} was asked`);
+  };
+  technician.hooks = {
+    ask,
+    askInTurn: ask,
+    pause: undefined,
+    wants: (hook) => hook === 'before_install',
+    tell: async () => undefined,
+    trouble: undefined,
+  };
+}
+
+const obstacles: readonly (readonly [string, string, () => Promise<void>])[] = [
+  ['while a person holds updates', 'on-hold', async () => void (await (await technician.updater()).hold({}))],
+  [
+    'outside the maintenance window',
+    'outside-window',
+    async () => void (technician.window = { fromMinute: 60, toMinute: 120 }),
+  ],
+  [
+    'where the window cannot be known without a clock',
+    'clock-unsynchronized',
+    async () => {
+      technician.window = { fromMinute: 60, toMinute: 120 };
+      technician.minute = undefined;
+    },
+  ],
+  ['where a hook would not consent now', 'hook-deferred', async () => refuse('hook-deferred')],
+  ['where a hook would say no', 'hook-rejected', async () => refuse('hook-rejected')],
+];
+
+describe.each(obstacles)('a list of keys and revocations takes effect at once %s', (_, code, obstruct) => {
+  test('if the service names it', async () => {
+    await obstruct();
+    technician.gateway.service.target = 'list';
+    expect(await technician.updateOnce(bySchedule)).toEqual(taken);
+    expect(await state()).toMatchObject({ phase: { kind: 'idle' }, installed: { version: { id: 'list' } } });
+    expect(technician.gateway.service.current).toBe('list');
+  });
+
+  test('if a person brings it', async () => {
+    await obstruct();
+    expect(await technician.installList()).toEqual(taken);
+  });
+
+  // Seen: it said that the list was held back, and the update right after it took it.
+  test('and who only asks is told so, and changes nothing', async () => {
+    await obstruct();
+    technician.gateway.service.target = 'list';
+    const updater = await technician.updater();
+    const before = updater.journal.state;
+    for (let times = 0; times < 3; times += 1) {
+      const look = await updater.look({ manual: true, force: false }, signal);
+      expect(look).toMatchObject({ plan: { kind: 'install', version: { id: 'list' } }, isList: true });
+      expect(checkReport(updater.journal.state, look)).toMatchObject({ plan: 'install', list: true });
+    }
+    expect(updater.journal.state).toEqual(before);
+    expect(await rounds(updater, 1)).toEqual([taken]);
+  });
+
+  test('and what else the service names, or a person brings, waits or is refused as before', async () => {
+    await obstruct();
+    technician.gateway.service.target = '2';
+    const slots = [technician.gateway.slots.content('A'), technician.gateway.slots.content('B')];
+    const end = await technician.updateOnce(bySchedule).catch((error: unknown) => error);
+    expect(end).toMatchObject({ code });
+    expect([technician.gateway.slots.content('A'), technician.gateway.slots.content('B')]).toEqual(slots);
+    expect(technician.gateway.running).toBe('image of version 1');
+  });
+});
+
+// Seen: "version trust-1 is to be installed" in status, a minute after it was, until the next look.
+describe('status tells what the next look would do with what the service named last', () => {
+  test('once it was done', async () => {
+    const updater = await technician.updater();
+    technician.gateway.service.target = 'list';
+    await rounds(updater, 1);
+    expect(updater.lastLook?.plan).toEqual({ kind: 'up-to-date', version: 'version list' });
+  });
+
+  test('once it failed twice', async () => {
+    refuse('hook-rejected');
+    const updater = await technician.updater();
+    technician.gateway.service.target = '2';
+    await expect(rounds(updater, 1)).rejects.toMatchObject({ code: 'hook-rejected' });
+    await expect(rounds(updater, 1)).rejects.toMatchObject({ code: 'hook-rejected' });
+    expect(updater.lastLook?.plan).toMatchObject({ kind: 'deferred', code: 'retry-backoff' });
+  });
+
+  test('once a person holds it, and lets it go', async () => {
+    const updater = await technician.updater();
+    technician.gateway.service.target = '2';
+    await updater.look(bySchedule, signal);
+    await updater.hold({});
+    expect(updater.lastLook?.plan).toMatchObject({ code: 'on-hold' });
+    await updater.resume();
+    expect(updater.lastLook?.plan).toMatchObject({ kind: 'install' });
+  });
+});
+
+describe('what has to wait', () => {
+  beforeEach(async () => {
+    await (await technician.updater()).hold({});
+    technician.gateway.service.target = '2';
+  });
+
+  test('is read to its header once, not with each look', async () => {
+    const updater = await technician.updater();
+    const held = { kind: 'deferred', version: 'version 2', code: 'on-hold' };
+    expect(await rounds(updater, 5)).toMatchObject(Array.from({ length: 5 }, () => held));
+    expect(opened).toEqual(['2']);
+    technician.gateway.service.target = 'list';
+    expect(await rounds(updater, 1)).toEqual([taken]);
+  });
+
+  test('is looked at again where that failed', async () => {
+    const updater = await technician.updater();
+    technician.gateway.service.cutTransfersAfter = 0;
+    expect(await rounds(updater, 2)).toMatchObject([{ code: 'on-hold' }, { code: 'on-hold' }]);
+    technician.gateway.service.cutTransfersAfter = undefined;
+    await rounds(updater, 2);
+    expect(opened).toEqual(['2', '2', '2']);
+  });
+
+  test('and is a list when it is looked at, and a release when it is fetched, is not installed', async () => {
+    const { service } = technician.gateway;
+    const firmware = service.firmware.bind(service);
+    let isFirst = true;
+    service.firmware = (id) => {
+      const source = firmware(isFirst ? 'list' : id);
+      isFirst = false;
+      return source;
+    };
+    await expect(technician.updateOnce(bySchedule)).rejects.toMatchObject({ code: 'trust-list-mismatch' });
+    expect(technician.gateway.running).toBe('image of version 1');
+    expect(technician.gateway.bootloader.bootable).toEqual(['B', 'A']);
+    expect(await technician.updateOnce(bySchedule)).toMatchObject({ kind: 'deferred', code: 'on-hold' });
+  });
+});
+
+describe('a list that failed before', () => {
+  /** What is not verified, in place of what the service has; returns how to end that. */
+  function spoil(): () => void {
+    const { service } = technician.gateway;
+    const firmware = service.firmware.bind(service);
+    service.firmware = (id) => ({ ...firmware(id), open: garbage });
+    return () => {
+      service.firmware = firmware;
+    };
+  }
+  const garbage = async (): ReturnType<FirmwareSource['open']> =>
+    new MemoryService(new Map([['x', Buffer.from('a login page')]]), 'x').firmware('x').open(undefined, signal);
+
+  // Seen: three bad deliveries kept a list of revocations away for as long as a quarantine lasts.
+  test('takes effect as soon as it comes as it is, however often something else came in its place', async () => {
+    technician.gateway.service.target = 'list';
+    const updater = await technician.updater();
+    const mend = spoil();
+    for (let look = 0; look < 10; look += 1) await updater.updateNow(bySchedule, ignore, signal).catch(() => {});
+    expect(await rounds(updater, 1)).toMatchObject([{ kind: 'deferred', code: 'attempts-exhausted' }]);
+    const asked = opened.length;
+    technician.elapsedMs += 3_600_000;
+    mend();
+    expect(await rounds(updater, 1)).toEqual([taken]);
+    expect(asked).toBeLessThan(8);
+  });
+
+  test('takes effect though a person installed a file in its place', async () => {
+    technician.gateway.service.target = 'list';
+    await technician.install('image from a stick', true);
+    const updater = await technician.updater();
+    expect(updater.journal.state.installed?.version).toMatchObject({ name: 'manual', id: 'list' });
+  });
+});
+
+describe('while a new firmware is on trial', () => {
+  /** Version 2 was booted, and the service names this by now. */
+  async function onTrial(target: string): Promise<void> {
+    technician.gateway.service.target = '2';
+    await technician.updateOnce(byHand);
+    technician.gateway.start();
+    technician.gateway.service.target = target;
+    opened = [];
+  }
+
+  // Seen: the release that the list revoked was committed first, and warned about afterwards.
+  test('a list that the service names takes effect before the trial is judged', async () => {
+    await onTrial('list');
+    technician.onListTaken = () => (technician.revocation = 'was revoked by list 2');
+    expect(await technician.updateOnce(bySchedule)).toMatchObject({ kind: 'rebooting', goesBack: true });
+    technician.revocation = undefined;
+    technician.gateway.start();
+    expect(await technician.update()).toEqual(taken);
+    expect(technician.gateway.running).toBe('image of version 1');
+  });
+
+  // Found by a stranger: the trial was judged and kept first, and the list then revoked what ran.
+  test('so does one that a person brings', async () => {
+    await onTrial('2');
+    technician.onListTaken = () => (technician.revocation = 'was revoked by list 2');
+    expect(await technician.installList()).toMatchObject({ kind: 'rebooting', goesBack: true });
+    technician.gateway.start();
+    technician.gateway.service.target = '1';
+    technician.revocation = undefined;
+    await technician.update();
+    expect(technician.gateway.running).toBe('image of version 1');
+  });
+
+  // Found by a stranger: the same rollback, asked for a minute later, would have been refused.
+  test.each<readonly [boolean, string]>([
+    [false, 'image of version 2'],
+    [true, 'image of version 1'],
+  ])('what a person goes back to is kept, where a list revokes it, by force alone (%s)', async (force, runs) => {
+    technician.gateway.service.target = '2';
+    await technician.update();
+    await technician.rollbackUntilReboot({ ...byHand, force });
+    technician.gateway.start();
+    technician.revocation = 'was revoked by list 2';
+    expect(await technician.settle()).toMatchObject(force ? { kind: 'installed' } : { goesBack: true });
+    technician.gateway.start();
+    technician.revocation = undefined;
+    await technician.settle();
+    expect(technician.gateway.running).toBe(runs);
+  });
+
+  test('nor is it booted, where it waits for a reboot by hand', async () => {
+    technician.gateway.service.target = '2';
+    await technician.update();
+    await technician.rollbackUntilReboot({ ...byHand, reboot: false });
+    technician.revocation = 'was revoked by list 2';
+    const reboot = (await technician.updater()).reboot(undefined, signal);
+    await expect(reboot).rejects.toMatchObject({ code: 'no-longer-trusted' });
+    expect(technician.gateway.bootloader.bootable).toEqual(['A']);
+  });
+
+  // Found by a stranger: the staged release was given up for a list that was refused afterwards.
+  test.each(['staged', 'trial'])('one that is refused changes nothing (%s)', async (kind) => {
+    technician.gateway.service.target = '2';
+    await technician.updateOnce({ ...byHand, reboot: kind === 'trial' });
+    if (kind === 'trial') technician.gateway.start();
+    const before = technician.gateway.bootloader.bootable;
+    technician.onListTaken = () => {
+      throw new UpdateError('hook-rejected', 'list 1 is not newer than list 5');
+    };
+    await expect(technician.installList()).rejects.toThrow('not newer');
+    expect(technician.gateway.bootloader.bootable).toEqual(before);
+    if (kind === 'staged') await (await technician.updater()).reboot(undefined, signal);
+    if (kind === 'staged') technician.gateway.start();
+    expect(await technician.settle()).toMatchObject({ kind: 'installed', version: 'version 2' });
+  });
+
+  // Found by a stranger: the journal calls it staged, and it was kept before anybody looked for a list.
+  test('so does one after a power cut between the arming and the journal', async () => {
+    technician.gateway.service.target = '2';
+    const { journal } = await technician.updater();
+    const append = journal.append.bind(journal);
+    journal.append = async (event) => {
+      if (event.type === 'trial-armed') throw new Error('the power fails');
+      return append(event);
+    };
+    await expect(technician.updateOnce(byHand)).rejects.toThrow('the power fails');
+    technician.gateway.start();
+    expect(await state()).toMatchObject({ phase: { kind: 'staged' } });
+    technician.gateway.service.target = 'list';
+    technician.onListTaken = () => (technician.revocation = 'was revoked by list 2');
+    expect(await technician.updateOnce(bySchedule)).toMatchObject({ kind: 'rebooting', goesBack: true });
+  });
+
+  test('and one that does not concern it is acknowledged after it', async () => {
+    await onTrial('list');
+    expect(await technician.updateOnce(bySchedule)).toEqual(taken);
+    expect(technician.gateway.running).toBe('image of version 2');
+    expect(await state()).toMatchObject({ installed: { version: { id: 'list', name: 'version 2' } } });
+  });
+
+  test('another release is read no further than its header, and a service that is away delays no verdict', async () => {
+    await onTrial('3');
+    const updater = await technician.updater();
+    expect(await updater.settle(ignore, signal)).toMatchObject({ kind: 'installed', version: 'version 2' });
+    expect(opened).toEqual(['3']);
+    technician.gateway.service.target = 'bad';
+    await technician.updateOnce(byHand);
+    technician.gateway.start();
+    technician.gateway.service.failures = 1;
+    expect(await technician.settle()).toMatchObject({ kind: 'rebooting', version: 'version bad' });
+  });
+});
+
+test('without a hold, a window or a hook nothing is read twice', async () => {
+  technician.gateway.service.target = '2';
+  expect(await technician.update()).toMatchObject({ kind: 'installed', version: 'version 2' });
+  expect(opened).toEqual(['2']);
+});

@@ -1,0 +1,132 @@
+import type { ChildProcess } from 'node:child_process';
+
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+
+import { FileGateway, stop } from '../../../fakes/machine/file-gateway.ts';
+import type { FileGatewayOptions } from '../../../fakes/machine/file-gateway.ts';
+import { versionsOf } from '../../../fakes/service/firmware-content.ts';
+import { startStandIn } from '../../../fakes/service/stand-in.ts';
+import type { StandIn } from '../../../fakes/service/stand-in.ts';
+import { buildArtifact } from '../../firmware/artifact/build-artifact.ts';
+import { makeKeyPair } from '../../firmware/artifact/keys.ts';
+
+const keys = makeKeyPair('ecdsa-p256', 'release.pem');
+const OLD = Buffer.alloc(300_000, 'healthy 0\n', 'latin1');
+
+async function artifact(name: string, text: string): Promise<Buffer> {
+  const content = Buffer.alloc(300_000, `${text}\n`, 'latin1');
+  return buildArtifact({
+    name,
+    devices: ['demo-gateway'],
+    files: [{ name: 'rootfs.ext4', content }],
+    key: keys.privateKey,
+  });
+}
+
+/** Its health is asked for longer than any test waits. */
+const firmware = { v0: await artifact('zero', 'healthy 0'), unwell: await artifact('unwell', 'unhealthy') };
+
+const matching = (pattern: RegExp): unknown => expect.stringMatching(pattern);
+
+let stack: AsyncDisposableStack;
+let service: StandIn;
+let gateway: FileGateway;
+
+beforeEach(async () => {
+  stack = new AsyncDisposableStack();
+  const versions = versionsOf(firmware);
+  service = stack.use(await startStandIn({ versions, currentVersionId: 'v0', targetVersionId: 'unwell' }));
+  gateway = stack.use(await FileGateway.create(options()));
+});
+afterEach(async () => {
+  await stack.disposeAsync();
+});
+
+function options(): FileGatewayOptions {
+  const healthDeadline = '10m';
+  return { serviceUrl: service.url, image: OLD, slotBytes: 1_000_000, trustedKey: keys.publicPem, healthDeadline };
+}
+
+/** Resolves when the daemon's log says so. */
+async function daemonThatSays(text: string): Promise<ChildProcess> {
+  const said = Promise.withResolvers<void>();
+  const daemon = await gateway.startDaemon((line) => line.includes(text) && said.resolve());
+  await said.promise;
+  return daemon;
+}
+
+function lastOutcome(): unknown {
+  return service.world.things[0]?.properties.get('update_outcome');
+}
+
+describe('while the daemon judges a trial, a person', () => {
+  beforeEach(async () => {
+    await gateway.run('--update-now');
+    gateway.boot();
+    await daemonThatSays('phase=health');
+  });
+
+  test('commits it at once, and who followed the judging is told why that ended', async () => {
+    const follower = gateway.spawn(['--update-now', '--json']);
+    const lines = follower.stdout as AsyncIterable<Buffer>;
+    let told = '';
+    let commit: ReturnType<typeof gateway.run> | undefined;
+    for await (const chunk of lines) {
+      told += String(chunk);
+      if (told.includes('following')) commit ??= gateway.run('commit');
+    }
+    expect(await commit).toMatchObject({ exitCode: 0, stdout: matching(/Done: unwell is installed/) });
+    expect(told).toContain('"code":"preempted"');
+    expect(service.world.things[0]?.currentVersionId).toBe('unwell');
+    expect(await gateway.json('status')).toMatchObject({ phase: 'idle', installed: { versionName: 'unwell' } });
+    expect(gateway.boot()).toBe('B');
+  });
+
+  test('goes back at once', async () => {
+    expect(await gateway.run('rollback')).toMatchObject({ exitCode: 0, stdout: matching(/unwell was rolled back/) });
+    expect(gateway.rebootRequested).toBe(true);
+    expect(gateway.boot()).toBe('A');
+  });
+
+  test('reboots at once', async () => {
+    expect(await gateway.run('reboot')).toMatchObject({ exitCode: 0 });
+    expect(gateway.rebootRequested).toBe(true);
+  });
+
+  test('cannot cancel it, and is told what to decide instead', async () => {
+    expect(await gateway.run('cancel')).toMatchObject({
+      exitCode: 77,
+      stderr: matching(/agent commit keeps a trial, agent rollback\s+ends it/),
+    });
+  });
+});
+
+describe('agent cancel', () => {
+  test('ends a download for good, until a person asks for the version', async () => {
+    service.fail({ operation: 'firmware', fault: { kind: 'silence', afterBytes: 200_000 } });
+    const daemon = await daemonThatSays('phase=staging');
+    expect(await gateway.run('install', gateway.configFile)).toMatchObject({
+      exitCode: 75,
+      stderr: matching(/agent\s+cancel/),
+    });
+    expect(await gateway.run('cancel')).toMatchObject({ exitCode: 0, stdout: 'Cancelled: unwell.\n' });
+    expect(await gateway.json('status')).toMatchObject({ phase: 'idle', lastOutcome: { code: 'cancelled' } });
+    expect(lastOutcome()).toMatchObject({ outcome: 'failed', code: 'cancelled' });
+    await stop(daemon);
+    await daemonThatSays('held back: a person cancelled it');
+    expect(await gateway.run('--update-now', '--no-reboot')).toMatchObject({
+      exitCode: 0,
+      stdout: matching(/is staged/),
+    });
+  });
+
+  test('ends the wait for a reboot by hand', async () => {
+    await gateway.run('--update-now', '--no-reboot');
+    expect(await gateway.run('cancel')).toMatchObject({ exitCode: 0, stdout: 'Cancelled: unwell.\n' });
+    expect(gateway.boot()).toBe('A');
+  });
+
+  test('says that there is nothing to cancel', async () => {
+    expect(await gateway.run('cancel')).toMatchObject({ exitCode: 0, stdout: 'Nothing to cancel.\n' });
+  });
+});

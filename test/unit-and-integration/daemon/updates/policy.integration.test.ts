@@ -1,0 +1,170 @@
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+
+import { artifact, image, releaseKey } from '../../../fakes/machine/demo-firmware.ts';
+import { FileGateway } from '../../../fakes/machine/file-gateway.ts';
+import type { FileGatewayOptions } from '../../../fakes/machine/file-gateway.ts';
+import { bufferContent, versionsOf } from '../../../fakes/service/firmware-content.ts';
+import { startStandIn } from '../../../fakes/service/stand-in.ts';
+import type { StandIn } from '../../../fakes/service/stand-in.ts';
+import { makeKeyPair } from '../../firmware/artifact/keys.ts';
+
+const firmware = {
+  '1.0.0': await artifact('1.0.0', image('healthy 1')),
+  '1.9.0': await artifact('1.9.0', image('healthy 9')),
+  '1.10.0': await artifact('1.10.0', image('healthy 10')),
+  nightly: await artifact('nightly', image('healthy s')),
+  bad: await artifact('bad', image('unhealthy')),
+  foreign: await artifact('foreign', image('healthy f'), makeKeyPair('ecdsa-p256', 'stranger.pem').privateKey),
+};
+
+let stack: AsyncDisposableStack;
+let service: StandIn;
+let gateway: FileGateway;
+
+beforeEach(async () => {
+  stack = new AsyncDisposableStack();
+  const versions = versionsOf(firmware);
+  const updates = { '1.0.0': ['1.9.0', '1.10.0', 'nightly'] };
+  service = stack.use(await startStandIn({ versions, updates, currentVersionId: '1.0.0' }));
+  gateway = stack.use(await FileGateway.create(options()));
+});
+afterEach(async () => {
+  await stack.disposeAsync();
+});
+
+function options(updateToml = ''): FileGatewayOptions {
+  const { url: serviceUrl } = service;
+  return { serviceUrl, image: image('healthy 0'), slotBytes: 2_000_000, trustedKey: releaseKey.publicPem, updateToml };
+}
+
+async function update(...more: readonly string[]): Promise<unknown> {
+  const first = await gateway.json('--update-now', ...more);
+  if (!gateway.rebootRequested) return first;
+  gateway.boot();
+  return update(...more);
+}
+
+const installed = (version: string): object => ({ kind: 'result', outcome: { kind: 'installed', version } });
+const held = (code: string): object => ({
+  kind: 'result',
+  outcome: expect.objectContaining({ kind: 'deferred', code }) as unknown,
+});
+
+describe('follow = "updates"', () => {
+  test('installs the current version first, then the one that is chosen of those that follow it', async () => {
+    await gateway.configure(options('follow = "updates"\nselect = "/none/"'));
+    expect(await update()).toEqual(installed('1.0.0'));
+    expect(service.callsOf('updates')).toHaveLength(1);
+    const chosen: unknown[] = [];
+    for (const choose of ['last', 'first', '/^1\\\\.9/', '/^night/', '/none/', 'newest']) {
+      await gateway.configure(options(`follow = "updates"\nselect = "${choose}"`));
+      const { plan, offered } = (await gateway.json('check')) as { plan: string; offered?: { id: string } };
+      chosen.push(offered?.id ?? plan);
+    }
+    expect(chosen).toEqual(['nightly', '1.9.0', '1.9.0', 'nightly', 'nothing-offered', '1.10.0']);
+    expect(await update()).toEqual(installed('1.10.0'));
+    expect(service.world.things[0]?.currentVersionId).toBe('1.10.0');
+  });
+});
+
+test('follow = "none" asks for no version, and installs what a person names', async () => {
+  await gateway.configure(options('follow = "none"'));
+  service.world.targetVersionId = '1.9.0';
+  expect(await update()).toMatchObject({ outcome: { kind: 'up-to-date' } });
+  expect(service.calls).toEqual([]);
+});
+
+/** The full hour that is so far away. */
+const hour = (away: number): string => `${String((new Date().getHours() + 24 + away) % 24).padStart(2, '0')}:00`;
+
+test('the reboot window holds the daemon back until a person reboots', async () => {
+  await gateway.configure(options(`reboot_window = "${hour(2)}-${hour(4)}"`));
+  await gateway.startDaemon();
+  await expect
+    .poll(async () => gateway.json('status'), { timeout: 60_000, interval: 100 })
+    .toMatchObject({
+      state: 'staged',
+      idleCode: 'staged',
+      rebootDeferral: { reason: expect.stringContaining('the reboot into it may begin between') as unknown },
+    });
+  const page = (await gateway.run('status')).stdout.replaceAll(/\s+/g, ' ');
+  expect(page).toContain('A new firmware is staged. It starts in its reboot window, or with: agent reboot');
+  expect(page).toContain('root and thing-operators need not wait: agent reboot');
+  expect(gateway.boot()).toBe('A');
+  expect(await gateway.run('reboot')).toMatchObject({ exitCode: 0 });
+  expect(gateway.rebootRequested).toBe(true);
+  expect(gateway.boot()).toBe('B');
+});
+
+describe('the maintenance window', () => {
+  test('holds back outside, and not a person who forces', async () => {
+    await gateway.configure(options(`window = "${hour(2)}-${hour(4)}"`));
+    expect(await update()).toEqual(held('outside-window'));
+    expect(await gateway.run('check')).toMatchObject({
+      exitCode: 0,
+      stdout: expect.stringContaining('held back') as unknown,
+    });
+    expect(service.callsOf('firmware')).toHaveLength(2); // its header, by which a list of keys is known: of each that asked
+    expect(gateway.rebootRequested).toBe(false);
+    expect(await update('--force')).toEqual(installed('1.0.0'));
+  });
+
+  test('lets through inside', async () => {
+    await gateway.configure(options(`window = "${hour(-2)}-${hour(2)}"`));
+    expect(await update()).toEqual(installed('1.0.0'));
+  });
+});
+
+test('a firmware that is refused is tried as often as the configuration says, and once more for a person', async () => {
+  await gateway.configure(options('attempts = 2'));
+  service.world.targetVersionId = 'foreign';
+  expect(await update()).toMatchObject({ kind: 'error', error: { exit: 'refused' } });
+  expect(await update()).toMatchObject({ kind: 'error', error: { exit: 'refused' } });
+  expect(await update()).toEqual(held('attempts-exhausted'));
+  expect(service.callsOf('firmware')).toHaveLength(3); // it might have been a list of keys
+  expect(await update('--force')).toMatchObject({ kind: 'error', error: { exit: 'refused' } });
+  expect(service.callsOf('firmware')).toHaveLength(4);
+  service.world.targetVersionId = '1.9.0';
+  expect(await update()).toEqual(installed('1.9.0'));
+});
+
+test('a firmware that ended badly is tried once under each id, until a person lets it be tried or another is named', async () => {
+  await update();
+  service.world.targetVersionId = 'bad';
+  expect(await update()).toEqual(held('quarantined'));
+  service.world.addVersion({
+    id: 'bad-again',
+    firmware: bufferContent(await artifact('bad-again', image('unhealthy'))),
+  });
+  service.world.targetVersionId = 'bad-again';
+  expect(await update()).toEqual(held('quarantined'));
+  expect(await gateway.json('status')).toMatchObject({ quarantine: [{ version: 'bad' }, { version: 'bad-again' }] });
+  expect(await gateway.json('unblock', 'bad')).toEqual({ forgotten: ['bad'] });
+  expect(await gateway.json('status')).toMatchObject({ quarantine: [{ version: 'bad-again' }] });
+  expect(await gateway.run('unblock', 'bad')).toMatchObject({ exitCode: 77 });
+  service.world.targetVersionId = '1.9.0';
+  expect(await update()).toEqual(installed('1.9.0'));
+});
+
+test('each attempt ends in one report, with these members and no other', async () => {
+  await update();
+  service.world.targetVersionId = 'foreign';
+  await update();
+  const reports = service.callsOf('setProperty').map(({ body }) => JSON.parse(body) as Record<string, unknown>);
+  expect(reports.map((report) => Object.keys(report).sort())).toEqual(
+    Array.from({ length: 2 }, () => ['at', 'attempt', 'code', 'outcome', 'reason', 'version']),
+  );
+  expect(reports).toMatchObject([
+    { version: '1.0.0', outcome: 'installed', code: 'ok' },
+    { version: 'foreign', outcome: 'refused', code: 'signature-invalid' },
+  ]);
+  expect(new Set(reports.map(({ attempt }) => attempt)).size).toBe(2);
+});
+
+test('a gateway with a splay waits for its turn, and a person does not', async () => {
+  await gateway.configure({ ...options(), splay: '1h' });
+  await gateway.startDaemon();
+  expect(await gateway.json('status')).toMatchObject({ idleReason: 'the service was not asked for a version yet' });
+  expect(service.calls).toEqual([]);
+  expect(await gateway.json('--update-now')).toMatchObject({ outcome: { kind: 'rebooting', version: '1.0.0' } });
+});

@@ -1,0 +1,136 @@
+import type { OperationOutcome } from '../../../../src/control/events.ts';
+import type { InstallFlags } from '../../../../src/control/operations.ts';
+import type { DailyWindow } from '../../../../src/system/time/daily-window.ts';
+import type { Outcome } from '../../../../src/update/outcome.ts';
+import { Updater } from '../../../../src/update/updater.ts';
+import type { UpdaterDeps } from '../../../../src/update/updater.ts';
+import { Gateway } from '../../../fakes/machine/memory/gateway.ts';
+import { MemoryService } from '../../../fakes/machine/memory/memory-service.ts';
+import { LIST, openPlainFirmware, plainFirmware, plainFirmwareOpener } from '../../update/plain-firmware.ts';
+
+const signal = new AbortController().signal;
+const byHand = { reboot: true, force: false, manual: true };
+
+/** A gateway whose agent is started anew with each boot, and who works at it. */
+export class Technician {
+  readonly gateway: Gateway;
+  window: DailyWindow | undefined;
+  rebootWindow: DailyWindow | undefined;
+  /** It is midnight; undefined: the clock is not set. */
+  minute: number | undefined = 0;
+  hooks: UpdaterDeps['hooks'];
+  outcomeProperty: string | undefined;
+  /** The interface through which downloads cost, if that is the way to the service. */
+  meteredLink: string | undefined;
+  /** Why the next start of the agent would refuse its configuration. */
+  configTrouble: string | undefined;
+  /** Told that a list took effect. */
+  onListTaken: () => void = () => {};
+  /** The number of the last list that took effect; each has the next one. */
+  listNumber: number | undefined;
+  /** Since it was switched on. */
+  elapsedMs = 0;
+  /** Milliseconds since the epoch, of the wall clock, and whether something has set it. */
+  nowMs = 0;
+  isClockSet = true;
+  /** How often one was asked for; none is made. */
+  reboots = 0;
+  /** Why nothing would be vouched for any more. */
+  doubt: string | undefined;
+  /** Why a list would forbid everything. */
+  revocation: string | undefined;
+
+  constructor() {
+    const firmware = new Map(['1', '2', '3'].map((id) => [id, plainFirmware(`image of version ${id}`)]));
+    firmware.set('bad', plainFirmware('bad image'));
+    firmware.set('long', plainFirmware(`image of version long ${'.'.repeat(80)}`));
+    for (const id of ['list', 'next-list']) firmware.set(id, plainFirmware('', LIST));
+    const service = new MemoryService(firmware, '1');
+    const complaint = (content: string): string | undefined => (content.startsWith('bad') ? 'not well' : undefined);
+    const slots = { A: 'factory image', B: '' };
+    this.gateway = new Gateway({ service, openFirmware: openPlainFirmware, slots, complaint });
+    this.gateway.start();
+  }
+
+  async updater(): Promise<Updater> {
+    const ports = await this.gateway.ports();
+    const reboot = async (): Promise<void> => {
+      this.reboots += 1;
+    };
+    const machine = { ...ports.machine, reboot };
+    const clock = { ...ports.clock, monotonicMs: () => this.elapsedMs, nowMs: () => this.nowMs };
+    const distrusted = async (): Promise<string | undefined> => this.doubt;
+    const revoked = async (): Promise<string | undefined> => this.revocation;
+    const onList = (): void => {
+      this.listNumber = (this.listNumber ?? 0) + 1;
+      this.onListTaken();
+    };
+    const openFirmware = plainFirmwareOpener(onList);
+    const settings = {
+      follow: { kind: 'target' },
+      policy: { attempts: 3, window: this.window, rebootWindow: this.rebootWindow, quarantineMs: 30 * 86_400_000 },
+      outcomeProperty: this.outcomeProperty,
+    } as const;
+    return new Updater({
+      ports: {
+        ...ports,
+        openFirmware,
+        clock,
+        isClockSet: async () => this.isClockSet,
+        machine,
+        distrusted,
+        revoked,
+        listInEffect: async () => this.listNumber,
+        meteredLink: async () => this.meteredLink,
+        configTrouble: async () => this.configTrouble,
+      },
+      service: this.gateway.service,
+      settings,
+      minuteOfDay: () => this.minute,
+      hooks: this.hooks,
+    });
+  }
+
+  async updateOnce(flags: InstallFlags & { readonly manual: boolean }): Promise<OperationOutcome> {
+    return (await this.updater()).updateNow(flags, () => {}, signal);
+  }
+
+  async settle(): Promise<Outcome> {
+    return (await this.updater()).settle(() => {}, signal);
+  }
+
+  /** Updates, with every reboot that this takes; returns the last outcome. */
+  async update(): Promise<unknown> {
+    for (;;) {
+      const outcome = await this.updateOnce(byHand);
+      if (outcome.kind !== 'rebooting') return outcome;
+      this.gateway.start();
+    }
+  }
+
+  /** The machine has not rebooted yet. */
+  async rollbackUntilReboot(flags: InstallFlags): Promise<OperationOutcome> {
+    return (await this.updater()).rollback(flags, () => {}, signal);
+  }
+
+  async rollback(): Promise<unknown> {
+    await this.rollbackUntilReboot(byHand);
+    this.gateway.start();
+    return this.update();
+  }
+
+  /** From a stick. */
+  async installList(): Promise<OperationOutcome> {
+    const source = this.gateway.service.firmware('list');
+    return (await this.updater()).installFile(source, 'list', byHand, { onEvent: () => {}, signal });
+  }
+
+  async install(text: string, force = false, name = 'manual', { reboot } = { reboot: true }): Promise<unknown> {
+    const source = new MemoryService(new Map([['file', plainFirmware(text)]]), 'file').firmware('file');
+    const flags = { ...byHand, force, reboot };
+    await (await this.updater()).installFile(source, name, flags, { onEvent: () => {}, signal });
+    if (!reboot) return undefined;
+    this.gateway.start();
+    return this.update();
+  }
+}

@@ -1,0 +1,323 @@
+import { describe, expect, test } from 'vitest';
+
+import { ServiceError } from '../../../../src/service/errors.ts';
+import { Technician } from './technician.ts';
+
+const signal = new AbortController().signal;
+const byHand = { reboot: true, force: false, manual: true };
+const bySchedule = { ...byHand, manual: false };
+const ignore = (): void => {};
+
+/** Version 1 runs in slot B, and version 2 waits for its boot in slot A. */
+async function waiting(options = byHand): Promise<Technician> {
+  const technician = new Technician();
+  await technician.update();
+  technician.gateway.service.target = '2';
+  await technician.updateOnce(options);
+  return technician;
+}
+
+/** The same, and nobody vouches for version 2 any more; `again`: its trial was cut, and it is to be armed once more. */
+async function waitingInDoubt(when: 'at once' | 'again'): Promise<Technician> {
+  const technician = await waiting({ ...byHand, reboot: false });
+  if (when === 'again') {
+    technician.gateway.reboot();
+    technician.gateway.reboot();
+  }
+  technician.doubt = 'was revoked';
+  return technician;
+}
+
+describe('a firmware that waits for its boot', () => {
+  // Seen: the flag was heard at the staging alone, and the gateway went down.
+  test('is not booted by a person who wants to reboot by hand', async () => {
+    const technician = await waiting();
+    technician.reboots = 0;
+    const outcome = { kind: 'reboot-required', version: 'version 2' };
+    expect(await technician.updateOnce({ ...byHand, reboot: false })).toMatchObject(outcome);
+    technician.gateway.reboot();
+    technician.gateway.reboot();
+    expect(await technician.updateOnce({ ...byHand, reboot: false })).toMatchObject(outcome);
+    expect(technician.reboots).toBe(0);
+    expect(await technician.update()).toEqual({ kind: 'installed', version: 'version 2' });
+  });
+
+  test('is not booted for a file that is refused for its sake', async () => {
+    const technician = await waiting();
+    technician.reboots = 0;
+    await expect(technician.install('image from a stick')).rejects.toMatchObject({ code: 'update-pending' });
+    expect(technician.reboots).toBe(0);
+  });
+
+  // Seen: the service was not asked, and the release that it had withdrawn was booted.
+  test.each([byHand, bySchedule, { ...byHand, reboot: false }])(
+    'is given up where the service names another one by now (%o)',
+    async (options) => {
+      const technician = await waiting({ ...byHand, reboot: false });
+      technician.gateway.service.target = '1';
+      expect(await technician.updateOnce(options)).toMatchObject({ kind: 'up-to-date', version: 'version 1' });
+      const { state } = (await technician.updater()).journal;
+      expect(state).toMatchObject({ lastOutcome: { code: 'withdrawn' }, quarantine: [] });
+      expect(technician.gateway.bootloader.bootable).toEqual(['B']);
+      technician.gateway.service.target = '2';
+      expect(await technician.update()).toEqual({ kind: 'installed', version: 'version 2' });
+    },
+  );
+
+  // Seen: withdrawn, and not counted: two that took turns at each look rebooted the gateway without a pause.
+  test.each([byHand, bySchedule])(
+    'and fell back meanwhile has failed, whatever the service names then (%o)',
+    async (options) => {
+      const technician = await waiting();
+      technician.gateway.reboot();
+      technician.gateway.reboot();
+      technician.gateway.service.target = '1';
+      expect(await technician.updateOnce(options)).toMatchObject({ kind: 'up-to-date', version: 'version 1' });
+      const { state } = (await technician.updater()).journal;
+      const reason = /^the bootloader fell back: .*; the service does not name it any more$/;
+      expect(state.lastOutcome).toMatchObject({ outcome: 'rolled-back', code: 'trial-fell-back' });
+      expect(state.lastOutcome?.reason).toMatch(reason);
+      expect(state.tries).toMatchObject({ versionId: '2', failed: 1, gaveUp: 1 });
+      expect(technician.gateway.bootloader.bootable).toEqual(['B']);
+    },
+  );
+
+  test('and that fall back by turns are held back after as many tries as one that is named all the time', async () => {
+    const technician = new Technician();
+    await technician.update();
+    const begun: string[] = [];
+    for (let looks = 0; looks < 40; looks += 1) {
+      technician.gateway.service.target = looks % 2 === 0 ? '2' : '3';
+      const outcome = await technician.updateOnce(bySchedule);
+      if (outcome.kind !== 'rebooting') continue;
+      begun.push(outcome.version);
+      technician.gateway.reboot();
+      technician.gateway.reboot();
+    }
+    for (const id of ['2', '3']) expect(begun.filter((version) => version === `version ${id}`)).toHaveLength(3);
+    const { quarantine } = (await technician.updater()).journal.state;
+    expect(new Set(quarantine.map(({ version }) => version.id))).toEqual(new Set(['2', '3']));
+  });
+
+  test('and left itself without a journal is told as that', async () => {
+    const technician = await waiting();
+    technician.gateway.reboot();
+    await technician.gateway.bootloader.markUnbootable('A', signal, 'disk-full');
+    technician.gateway.reboot();
+    technician.gateway.service.target = '1';
+    await technician.updateOnce(bySchedule);
+    const { lastOutcome } = (await technician.updater()).journal.state;
+    expect(lastOutcome).toMatchObject({ outcome: 'rolled-back', code: 'disk-full' });
+  });
+
+  test('is booted where the service cannot be asked', async () => {
+    const technician = await waiting({ ...byHand, reboot: false });
+    technician.gateway.service.targetVersion = async () => {
+      throw new ServiceError({ code: 'connection-refused', why: 'nobody listens' });
+    };
+    expect(await technician.updateOnce(byHand)).toMatchObject({ kind: 'rebooting', version: 'version 2' });
+  });
+
+  // Seen: unsigned, armed again after its trial was cut, though [trust] had been changed meanwhile.
+  test.each(['at once', 'again'] as const)('is not booted %s where nobody vouches for it any more', async (when) => {
+    const technician = await waitingInDoubt(when);
+    expect(await technician.settle()).toEqual({ kind: 'settled' });
+    const { lastOutcome } = (await technician.updater()).journal.state;
+    expect(lastOutcome).toMatchObject({ code: 'no-longer-trusted', reason: 'version version 2 was revoked' });
+    expect(technician.gateway.bootloader.bootable).toEqual(['B']);
+  });
+
+  // Seen: a list that revoked it was known, and the person's reboot booted it.
+  test.each(['at once', 'again'] as const)('is not booted by the reboot of a person %s either', async (when) => {
+    const technician = await waitingInDoubt(when);
+    technician.reboots = 0;
+    await expect((await technician.updater()).reboot(undefined, signal)).rejects.toMatchObject({
+      code: 'no-longer-trusted',
+    });
+    expect(technician.reboots).toBe(0);
+    expect(technician.gateway.bootloader.bootable).toEqual(['B']);
+    await (await technician.updater()).reboot(undefined, signal);
+    expect(technician.reboots).toBe(1);
+  });
+
+  // Seen: the service named a list that revoked it, which was not even fetched before it was booted.
+  test('from a file is given up where the service names another one than when it was installed', async () => {
+    const technician = new Technician();
+    await technician.update();
+    await technician.install('image from a stick', false, 'stick', { reboot: false });
+    expect(await technician.updateOnce({ ...byHand, reboot: false })).toMatchObject({ version: 'stick' });
+    technician.gateway.service.target = '2';
+    expect(await technician.updateOnce({ ...byHand, reboot: false })).toMatchObject({ version: 'version 2' });
+    expect((await technician.updater()).journal.state.lastOutcome).toMatchObject({
+      version: 'stick',
+      code: 'withdrawn',
+    });
+  });
+
+  // Seen: refused, with the advice to reboot into what the list revoked.
+  test('gives way to a list of keys and revocations that a person brings, and is fetched again', async () => {
+    const technician = await waiting({ ...byHand, reboot: false });
+    expect(await technician.installList()).toEqual({ kind: 'installed', version: 'version list' });
+    expect(technician.gateway.bootloader.bootable).toEqual(['B']);
+    expect(await technician.update()).toEqual({ kind: 'installed', version: 'version 2' });
+  });
+
+  test('is cancelled before it ran: nothing is rolled back, and nothing held against it', async () => {
+    const technician = await waiting({ ...byHand, reboot: false });
+    const updater = await technician.updater();
+    expect(await updater.cancel(ignore, signal)).toEqual({ kind: 'cancelled', version: 'version 2' });
+    const reason = 'a person cancelled it before it ran';
+    expect(updater.journal.state).toMatchObject({
+      lastOutcome: { outcome: 'failed', code: 'cancelled', reason },
+      quarantine: [],
+    });
+    expect(technician.gateway.bootloader.bootable).toEqual(['B']);
+    expect(await technician.updateOnce(bySchedule)).toMatchObject({ kind: 'deferred', code: 'cancelled' });
+    expect(await technician.update()).toEqual({ kind: 'installed', version: 'version 2' });
+  });
+});
+
+describe('a rollback by hand', () => {
+  async function running2(): Promise<Technician> {
+    const technician = await waiting();
+    technician.gateway.start();
+    await technician.update();
+    return technician;
+  }
+
+  // Seen: told as a rollback of what ran all along.
+  test('that is called off is reported to nobody', async () => {
+    const technician = await running2();
+    await technician.rollbackUntilReboot({ ...byHand, reboot: false });
+    const updater = await technician.updater();
+    const { lastOutcome, reports } = updater.journal.state;
+    expect(await updater.cancel(ignore, signal)).toEqual({ kind: 'cancelled', version: 'version 1' });
+    expect(updater.journal.state).toMatchObject({ phase: { kind: 'idle' }, lastOutcome, reports });
+  });
+
+  test('says that nobody vouches any more for what it goes back to', async () => {
+    const technician = await running2();
+    technician.doubt = 'is signed by nobody';
+    await technician.rollback();
+    const { lastOutcome } = (await technician.updater()).journal.state;
+    expect(lastOutcome?.reason).toContain('not verified again: the release (it is signed by nobody)');
+  });
+
+  // Seen: the paused update had ended, as if somebody had gone back.
+  test('that is refused leaves a paused update alone', async () => {
+    const technician = await running2();
+    const { journal } = await technician.gateway.ports();
+    const version = { id: '3', name: 'version 3' };
+    const attempt = { id: 'cut', version, by: 'service', startedAt: '' } as const;
+    await journal.append({ type: 'staging-started', attempt, slot: 'B', at: '' });
+    await journal.append({ type: 'slot-opened', target: 'gateway' });
+    await expect(technician.rollbackUntilReboot(byHand)).rejects.toMatchObject({ code: 'no-previous-version' });
+    expect((await technician.updater()).journal.state).toMatchObject({ phase: { kind: 'staging' }, reports: [] });
+  });
+
+  test('that ends a trial leaves the reboot to the person, if asked to, and may be repeated', async () => {
+    const technician = await waiting();
+    technician.gateway.start();
+    technician.reboots = 0;
+    const left = {
+      kind: 'rolled-back',
+      version: 'version 2',
+      reason: 'a person rolled it back; slot B starts with the next boot: agent reboot',
+    };
+    expect(await technician.rollbackUntilReboot({ ...byHand, reboot: false })).toEqual(left);
+    expect(await technician.rollbackUntilReboot({ ...byHand, reboot: false })).toEqual(left);
+    expect(technician.reboots).toBe(0);
+    expect(await technician.rollbackUntilReboot(byHand)).toMatchObject({ kind: 'rolled-back' });
+    expect(technician.reboots).toBe(1);
+  });
+});
+
+describe('a trial whose journal was damaged', () => {
+  async function damaged(): Promise<Technician> {
+    const technician = await waiting();
+    technician.gateway.fs.put('/state/journal.json', 'not a journal');
+    technician.gateway.start();
+    return technician;
+  }
+
+  // Seen: "there is no trial to commit", and "an update is under way (lost)".
+  test('is kept by a person', async () => {
+    const technician = await damaged();
+    expect(await (await technician.updater()).commit(ignore, signal)).toMatchObject({ kind: 'installed' });
+    technician.gateway.start();
+    expect(technician.gateway.running).toBe('image of version 2');
+    expect((await technician.updater()).journal.state.phase.kind).toBe('idle');
+  });
+
+  test('is ended by a person', async () => {
+    const technician = await damaged();
+    const reason = 'a person rolled it back';
+    expect(await technician.rollbackUntilReboot(byHand)).toMatchObject({ kind: 'rolled-back', reason });
+    technician.gateway.start();
+    expect(technician.gateway.running).toBe('image of version 1');
+  });
+});
+
+describe('a trial that a list revoked meanwhile', () => {
+  async function onTrial(): Promise<Technician> {
+    const technician = await waiting();
+    technician.gateway.start();
+    technician.revocation = 'was revoked by list 2';
+    return technician;
+  }
+
+  // Seen: it was kept, beside a warning that it was revoked.
+  test('goes back, and is held back from then on', async () => {
+    const technician = await onTrial();
+    expect(await technician.settle()).toMatchObject({ kind: 'rebooting', goesBack: true });
+    technician.gateway.start();
+    await technician.settle();
+    const { state } = (await technician.updater()).journal;
+    expect(state).toMatchObject({ lastOutcome: { code: 'no-longer-trusted' }, installed: { version: { id: '1' } } });
+    expect(state.quarantine).toHaveLength(1);
+  });
+
+  test('is not kept by a person either', async () => {
+    const technician = await onTrial();
+    const refused = (await technician.updater()).commit(ignore, signal);
+    await expect(refused).rejects.toMatchObject({ code: 'no-longer-trusted' });
+    expect((await technician.updater()).journal.state.phase.kind).toBe('trial');
+  });
+});
+
+describe('a firmware that runs on trial, and is not well', () => {
+  /** A person makes the reboots. */
+  async function sick(): Promise<Technician> {
+    const technician = new Technician();
+    await technician.update();
+    technician.gateway.service.target = 'bad';
+    await technician.updateOnce(byHand);
+    technician.gateway.start();
+    technician.reboots = 0;
+    return technician;
+  }
+  const left = { kind: 'rolled-back', version: 'version bad' };
+  const why = expect.stringContaining('slot B starts with the next boot: agent reboot') as string;
+
+  // Seen: "an update is under way (rolling-back)", and nobody said that the old slot waits for a reboot.
+  test('is left where a person looks who wants to reboot by hand, who is told that a reboot is needed', async () => {
+    const technician = await sick();
+    const options = { ...byHand, reboot: false };
+    expect(await technician.updateOnce(options)).toMatchObject({ ...left, reason: why });
+    expect(await technician.updateOnce(options)).toMatchObject({ ...left, reason: why });
+    expect(technician.reboots).toBe(0);
+    technician.gateway.start();
+    expect(technician.gateway.running).toBe('image of version 1');
+  });
+
+  test('is left where a person brings a file, who is told the same', async () => {
+    const technician = await sick();
+    const source = technician.gateway.service.firmware('3');
+    const install = async () =>
+      (await technician.updater()).installFile(source, 'stick', byHand, { onEvent: ignore, signal });
+    expect(await install()).toMatchObject({ ...left, reason: why });
+    expect(technician.reboots).toBe(0);
+    technician.gateway.start();
+    expect(await install()).toMatchObject({ kind: 'rebooting', version: 'stick' });
+  });
+});

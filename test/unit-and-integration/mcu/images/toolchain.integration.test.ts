@@ -1,0 +1,73 @@
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+
+import { checkFits } from '../../../../src/mcu/chip.ts';
+import { readImage } from '../../../../src/mcu/images/read-image.ts';
+import { avrChip } from '../../../../src/mcu/protocols/avr-chips.ts';
+import { runProgram } from '../../../../src/system/processes/child-process.ts';
+import { buildHello } from '../../../fakes/boards/avr/simulated-avr.ts';
+import type { Bootloader } from '../../../fakes/boards/avr/simulated-avr.ts';
+import { codeOf } from './build.ts';
+
+let folder: string;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'toolchain-'));
+});
+afterAll(async () => {
+  await rm(folder, { recursive: true });
+});
+
+async function helloElf(bootloader: Bootloader): Promise<string> {
+  return buildHello({ version: 1, fillBytes: 600, bootloader });
+}
+
+/** What avr-objcopy makes of the program. */
+async function converted(...options: readonly string[]): Promise<Buffer> {
+  const file = join(folder, 'converted');
+  const signal = AbortSignal.timeout(30_000);
+  const done = await runProgram(
+    ['avr-objcopy', ...options, await helloElf('optiboot'), file],
+    { timeoutMs: 30_000 },
+    signal,
+  );
+  expect(done.exitCode).toBe(0);
+  return readFile(file);
+}
+
+describe('a program of avr-gcc', () => {
+  test.each([
+    ['intel-hex', ['-O', 'ihex']],
+    ['s-record', ['-O', 'srec']],
+    ['s-record', ['-O', 'srec', '--srec-forceS3', '--srec-len', '20']],
+  ])('is the same as %s by avr-objcopy %j', async (format, options) => {
+    const { digest } = readImage(await readFile(await helloElf('optiboot')));
+    expect(readImage(await converted(...options))).toMatchObject({ format, digest });
+  });
+
+  test.each([
+    [['-O', 'verilog'], 'TI-TXT or Verilog hex'],
+    [['-O', 'symbolsrec'], 'a text'],
+    [['-O', 'binary'], 'in no known format'],
+  ])('is refused as made by avr-objcopy %j', async (options, kind) => {
+    const file = await converted(...options);
+    expect(() => readImage(file, { address: 0 })).toThrow(`the file is ${kind}`);
+  });
+
+  test('is for chips of its architecture alone', async () => {
+    const small = avrChip(Uint8Array.of(0x1e, 0x95, 0x0f), { kind: 'optiboot' }, {});
+    const large = avrChip(Uint8Array.of(0x1e, 0x98, 0x01), { kind: 'wiring' }, {});
+    const codes = [];
+    for (const bootloader of ['optiboot', 'stk500v2'] as const) {
+      const image = readImage(await readFile(await helloElf(bootloader)));
+      codes.push([small, large].map((chip) => codeOf(() => checkFits(image, chip))));
+    }
+    expect(codes).toEqual([
+      ['accepted', 'image-wrong-chip'],
+      ['image-wrong-chip', 'accepted'],
+    ]);
+  });
+});

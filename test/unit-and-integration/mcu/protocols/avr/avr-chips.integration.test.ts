@@ -1,0 +1,118 @@
+import { readFile } from 'node:fs/promises';
+
+import { describe, expect, test } from 'vitest';
+
+import type { Board } from '../../../../../src/mcu/connection.ts';
+import { flash, probe } from '../../../../../src/mcu/flash/flash.ts';
+import { endOf, makeImage } from '../../../../../src/mcu/images/image.ts';
+import type { Image } from '../../../../../src/mcu/images/image.ts';
+import { avrChip } from '../../../../../src/mcu/protocols/avr-chips.ts';
+import type { AvrBootloader } from '../../../../../src/mcu/protocols/avr-chips.ts';
+import { stk500v1 } from '../../../../../src/mcu/protocols/stk500v1.ts';
+import { stk500v2 } from '../../../../../src/mcu/protocols/stk500v2.ts';
+import { silentLog } from '../../../../../src/system/log/log.ts';
+import { systemClock } from '../../../../../src/system/time/clock.ts';
+import { SimulatedAvr } from '../../../../fakes/boards/avr/simulated-avr.ts';
+
+const signal = new AbortController().signal;
+const boardsFile = '/usr/share/arduino/hardware/arduino/avr/boards.txt';
+const signatures: Readonly<Record<string, string>> = {
+  atmega8: '1e9307',
+  atmega168: '1e9406',
+  atmega328p: '1e950f',
+  atmega1280: '1e9703',
+  atmega2560: '1e9801',
+};
+
+/** Boards whose fuses make the boot section larger than their bootloader needs: they need `bootloader_bytes`. */
+const unusual = new Set([
+  'nano.menu.cpu.atmega328',
+  'mini.menu.cpu.atmega328',
+  'bt.menu.cpu.atmega328',
+  'bt.menu.cpu.atmega168',
+]);
+
+interface ListedBoard {
+  readonly board: string;
+  readonly mcu: string;
+  readonly kind: AvrBootloader['kind'];
+  readonly maximumBytes: number;
+}
+
+/** The boards with these protocols in boards.txt of arduino-core-avr; a menu entry overrides its board. */
+async function listedBoards(): Promise<readonly ListedBoard[]> {
+  const settings = new Map<string, string>();
+  for (const line of (await readFile(boardsFile, 'utf8')).split('\n')) {
+    const [key = '', value] = line.trim().split('=', 2);
+    if (value !== undefined && !key.startsWith('#')) settings.set(key, value);
+  }
+  const boards = [...settings.keys()].filter((key) => key.endsWith('.build.mcu')).map((key) => key.slice(0, -10));
+  return boards.flatMap((board) => {
+    const of = (name: string): string =>
+      settings.get(`${board}.${name}`) ?? settings.get(`${board.split('.')[0]}.${name}`) ?? '';
+    const mcu = of('build.mcu');
+    if (!['arduino', 'wiring'].includes(of('upload.protocol')) || signatures[mcu] === undefined) return [];
+    const kind =
+      of('upload.protocol') === 'wiring'
+        ? 'wiring'
+        : /optiboot/.test(of('bootloader.file'))
+          ? 'optiboot'
+          : 'atmegaboot';
+    return [{ board, mcu, kind, maximumBytes: Number(of('upload.maximum_size')) }];
+  });
+}
+
+function boardOf(avr: SimulatedAvr, protocol: Board['protocol']): Board {
+  const { baud, openLine } = avr;
+  return { name: 'board', protocol, baud, reset: 'dtr', openLine, clock: systemClock, log: silentLog };
+}
+
+test('an image may be as large as boards.txt of arduino-core-avr permits', async () => {
+  const boards = await listedBoards();
+  expect(boards.length).toBeGreaterThan(15);
+  const wrong = boards.filter(({ mcu, kind, maximumBytes }) => {
+    const chip = avrChip(Buffer.from(signatures[mcu] ?? '', 'hex'), { kind }, {});
+    return chip.application.end !== maximumBytes;
+  });
+  expect(wrong.map(({ board }) => board).filter((board) => !unusual.has(board))).toEqual([]);
+});
+
+describe('a real bootloader', () => {
+  test.each([
+    ['optiboot-644p', stk500v1(), 'ATmega644P', 0xfc00],
+    ['atmegaboot-1280', stk500v1(), 'ATmega1280', 0x1_f000],
+    ['stk500v2', stk500v2(), 'ATmega2560', 0x3_e000],
+  ] as const)(
+    '%s: its boot section is known, and no image reaches into it',
+    async (bootloader, protocol, name, end) => {
+      await using avr = await SimulatedAvr.start({ bootloader });
+      const board = boardOf(avr, protocol);
+      expect((await probe(board, signal)).chip).toMatchObject({ name, application: { start: 0, end } });
+      const before = await avr.flashMemory();
+      const image = makeImage('raw', [{ address: end - 2, bytes: Uint8Array.of(1, 2, 3) }]);
+      await expect(flash({ image }, board, signal)).rejects.toMatchObject({ code: 'image-overwrites-bootloader' });
+      expect((await avr.flashMemory()).equals(before)).toBe(true);
+    },
+  );
+
+  test('of an ATmega2560 tells its size by the fuses', async () => {
+    await using avr = await SimulatedAvr.start({ bootloader: 'stk500v2', highFuse: 0xda });
+    const { chip } = await probe(boardOf(avr, stk500v2()), signal);
+    expect(chip.application.end).toBe(0x3_f000);
+  });
+
+  test('is neither kept nor put back', async () => {
+    await using avr = await SimulatedAvr.start({ bootloader: 'optiboot-644p', pageMs: 1 });
+    const board = boardOf(avr, stk500v1());
+    const bootloader = (await avr.flashMemory()).subarray(0xfc00);
+    const kept: (Image | undefined)[] = [];
+    const keep = async (previous: Image | undefined): Promise<void> => void kept.push(previous);
+    const image = makeImage('raw', [{ address: 0xfbff, bytes: Uint8Array.of(7) }]);
+    await flash({ image }, board, signal);
+    await flash({ image: makeImage('raw', [{ address: 0, bytes: Uint8Array.of(8) }]), keep }, board, signal);
+    expect(kept[0]?.segments.map((segment) => [segment.address, endOf(segment)])).toEqual([[0xfbc0, 0xfc00]]);
+    await flash({ image: kept[0] ?? image }, board, signal);
+    const memory = await avr.flashMemory();
+    expect([memory[0xfbff], memory.subarray(0xfc00).equals(bootloader)]).toEqual([7, true]);
+  });
+});

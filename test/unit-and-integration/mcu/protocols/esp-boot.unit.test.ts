@@ -1,0 +1,209 @@
+import { describe, expect, test } from 'vitest';
+
+import { flash, planFlash, probe } from '../../../../src/mcu/flash/flash.ts';
+import type { FlashReport, FlashRequest } from '../../../../src/mcu/flash/flash.ts';
+import { makeImage } from '../../../../src/mcu/images/image.ts';
+import type { Image } from '../../../../src/mcu/images/image.ts';
+import { readImage } from '../../../../src/mcu/images/read-image.ts';
+import { esp } from '../../../../src/mcu/protocols/esp/esp.ts';
+import { otaEntry, partitionTable, twoSlots } from '../../../fakes/boards/models/esp-bootloader.ts';
+import type { PartitionEntry } from '../../../fakes/boards/models/esp-bootloader.ts';
+import { espImage } from '../../../fakes/boards/models/esp-image.ts';
+import { EspModel } from '../../../fakes/boards/models/esp-model.ts';
+import { espTraits } from '../../../fakes/boards/models/esp-traits.ts';
+import { noisyProgram, rigOf } from './fault-matrix.ts';
+
+const signal = new AbortController().signal;
+const programs = { old: espImage(noisyProgram(9_000, 1)), new: espImage(noisyProgram(9_000, 2)) };
+const stale = espImage(noisyProgram(9_000, 3));
+const [first, second, factory, otadata] = [0x10000, 0x20000, 0x30000, 0xd000];
+
+interface Layout {
+  readonly table?: readonly PartitionEntry[];
+  /** By address. */
+  readonly holds?: Readonly<Record<number, Uint8Array>>;
+  readonly entries?: readonly (Uint8Array | undefined)[];
+  readonly rollback?: boolean;
+}
+
+interface Bench {
+  readonly model: EspModel;
+  readonly board: ReturnType<typeof rigOf>['board'];
+  readonly flash: (image: Image, more?: Partial<FlashRequest>) => Promise<FlashReport>;
+  readonly restart: () => void;
+}
+
+/** A chip whose second slot runs the old program, unless the layout says otherwise. */
+function bench({ table = twoSlots(), holds = { [second]: programs.old }, ...layout }: Layout = {}): Bench {
+  const { entries = [otaEntry(1), otaEntry(2)], rollback = false } = layout;
+  const model = new EspModel({ traits: espTraits('esp32'), programs, start: first, rollback });
+  model.flash.bytes.set(stale, first);
+  model.flash.bytes.set(partitionTable(table), 0x8000);
+  for (const [address, bytes] of Object.entries(holds)) model.flash.bytes.set(bytes, Number(address));
+  for (const [index, entry] of entries.entries()) {
+    if (entry !== undefined) model.flash.bytes.set(entry, otadata + index * 4096);
+  }
+  const { board, port } = rigOf({
+    protocol: () => esp(),
+    model: () => model,
+    programs,
+    start: first,
+    baud: 115_200,
+    mayBlankStart: true,
+    obeysNoise: false,
+  });
+  const bring = async (image: Image, more?: Partial<FlashRequest>): Promise<FlashReport> =>
+    flash({ image, ...more }, board, signal);
+  const restart = (): void => {
+    expect(model.ran).toBeDefined();
+    model.power(port.clock.monotonicMs());
+  };
+  return { model, board, flash: bring, restart };
+}
+
+const imageAt = (address: number, program = programs.new): Image => readImage(program, { address });
+
+test('writes in the model the entry that is found on chips', () => {
+  const dumped = `01000000${'ff'.repeat(20)}${'ff'.repeat(4)}9a984347`;
+  expect(Buffer.from(otaEntry(1)).toString('hex')).toBe(dumped);
+});
+
+describe('an application for the slot that does not start', () => {
+  test.each([
+    ['two valid entries', [otaEntry(1), otaEntry(2)]],
+    ['high sequence numbers', [otaEntry(41), otaEntry(42)]],
+    ['an entry with a wrong CRC', [undefined, otaEntry(2)]],
+    ['one that failed', [otaEntry(2, 'valid'), otaEntry(3, 'aborted')]],
+    ['one that was declared invalid', [otaEntry(3, 'invalid'), otaEntry(2)]],
+  ] as const)('is selected: %s', async (_, entries) => {
+    const { model, flash: bring, restart } = bench({ entries });
+    restart();
+    expect(model.ran.at(-1)).toBe('old');
+    expect(await bring(imageAt(first))).toMatchObject({ known: 'otadata', boots: 'ota_0' });
+    expect(model.ran.at(-1)).toBe('new');
+    restart();
+    expect(model.ran.at(-1)).toBe('new');
+    expect([model.violations, model.rejected]).toEqual([[], []]);
+  });
+
+  test('stays selected with a bootloader that rolls back', async () => {
+    const { model, flash: bring, restart } = bench({ rollback: true });
+    await bring(imageAt(first));
+    restart();
+    restart();
+    expect(model.ran.slice(-3)).toEqual(['new', 'new', 'new']);
+  });
+
+  test.each([true, false])(
+    'is selected while another one waits for its confirmation, rollback: %s',
+    async (rollback) => {
+      const holds = { [first]: programs.old, [second]: stale };
+      const {
+        model,
+        flash: bring,
+        restart,
+      } = bench({ rollback, holds, entries: [otaEntry(1), otaEntry(2, 'pending')] });
+      await bring(imageAt(first));
+      restart();
+      expect(model.ran.slice(-2)).toEqual(['new', 'new']);
+    },
+  );
+
+  test('is selected where a factory application starts, and the other way round', async () => {
+    const table = twoSlots(true);
+    const { model, flash: bring } = bench({ table, holds: { [factory]: programs.old }, entries: [] });
+    expect(await bring(imageAt(second))).toMatchObject({ boots: 'ota_1' });
+    expect(model.ran.at(-1)).toBe('new');
+    expect(await bring(imageAt(factory, programs.old))).toMatchObject({ boots: 'factory' });
+    expect(model.ran.at(-1)).toBe('old');
+  });
+
+  test('leaves what ran before to be started again, without its file', async () => {
+    const { model, flash: bring } = bench();
+    const kept: (Image | undefined)[] = [];
+    await bring(imageAt(first), { keep: async (image) => void kept.push(image) });
+    expect(kept).toHaveLength(1);
+    expect(await bring(kept[0] ?? imageAt(first), { toStay: true })).toMatchObject({ boots: 'ota_1' });
+    expect(model.ran.at(-1)).toBe('old');
+  });
+
+  test('never makes the chip start half of it, wherever power is lost', async () => {
+    for (let writes = 0; ; writes += 1) {
+      const { model, flash: bring, restart } = bench();
+      model.dieAtWrite(writes, true);
+      const ended = await bring(imageAt(first)).then(
+        () => true,
+        () => false,
+      );
+      if (ended) break;
+      restart();
+      expect(model.ran.at(-1)).toBe('old');
+      await bring(imageAt(first));
+      expect(model.ran.at(-1)).toBe('new');
+      expect(writes).toBeLessThan(50);
+    }
+  });
+});
+
+describe('an application for the slot that starts', () => {
+  test('changes nothing in otadata, and leaves nothing to go back to', async () => {
+    const { model, flash: bring } = bench();
+    const before = Buffer.from(model.flash.bytes.subarray(otadata, otadata + 0x2000));
+    const kept: (Image | undefined)[] = [];
+    const report = await bring(imageAt(second), { keep: async (image) => void kept.push(image) });
+    expect(report).toMatchObject({ known: 'otadata', boots: 'ota_1' });
+    expect(before.equals(model.flash.bytes.subarray(otadata, otadata + 0x2000))).toBe(true);
+    expect([kept, model.ran.at(-1)]).toEqual([[], 'new']);
+  });
+
+  test('counts as held if it is the same', async () => {
+    const { board, flash: bring } = bench();
+    expect(await bring(imageAt(second, programs.old))).toMatchObject({ unitsWritten: 0 });
+    expect(await planFlash(imageAt(second, programs.old), board, signal)).toMatchObject({ unitsDifferent: 0 });
+  });
+});
+
+test('counts an application in a slot that does not start as different', async () => {
+  const { board } = bench({ holds: { [first]: programs.new, [second]: programs.old } });
+  expect(await planFlash(imageAt(first), board, signal)).toMatchObject({ unitsDifferent: 1 });
+});
+
+test('reports in a probe which slot starts', async () => {
+  expect(await probe(bench().board, signal)).toMatchObject({ boots: 'ota_1' });
+  expect(await probe(bench({ entries: [] }).board, signal)).toMatchObject({ boots: 'ota_0' });
+  expect(await probe(bench({ table: twoSlots(true), entries: [] }).board, signal)).toMatchObject({ boots: 'factory' });
+});
+
+test('starts the only application of a table without otadata', async () => {
+  const table = twoSlots(true).filter(({ name }) => name !== 'otadata');
+  const { model, flash: bring } = bench({ table, holds: { [factory]: programs.old } });
+  expect(await bring(imageAt(factory))).toMatchObject({ known: 'read-back', boots: 'factory' });
+  expect(model.ran.at(-1)).toBe('new');
+  await expect(bring(imageAt(first))).rejects.toMatchObject({ code: 'board-unsupported' });
+  expect(model.ran.at(-1)).toBe('new');
+});
+
+test('selects nothing for an image that is no application', async () => {
+  const { model, flash: bring } = bench();
+  const before = Buffer.from(model.flash.bytes.subarray(otadata, otadata + 0x2000));
+  const data = makeImage('raw', [{ address: 0x9000, bytes: new Uint8Array(4096).fill(1) }]);
+  expect(await bring(data)).toMatchObject({ boots: 'ota_1' });
+  expect(before.equals(model.flash.bytes.subarray(otadata, otadata + 0x2000))).toBe(true);
+});
+
+test('starts what a file for the whole chip selects with its own otadata', async () => {
+  const { model, flash: bring } = bench();
+  const whole = Buffer.alloc(0x28000, 0xff);
+  whole.set(partitionTable(twoSlots()), 0x8000);
+  whole.set(programs.new, first);
+  expect(await bring(makeImage('raw', [{ address: 0x8000, bytes: whole.subarray(0x8000) }]))).toMatchObject({
+    boots: 'ota_0',
+  });
+  expect(model.ran.at(-1)).toBe('new');
+});
+
+test('claims nothing about slots without a partition table', async () => {
+  const { model, flash: bring } = bench();
+  model.flash.bytes.fill(0xff, 0x8000, 0x8c00);
+  expect(await bring(imageAt(first))).toMatchObject({ known: 'sent', boots: undefined });
+});

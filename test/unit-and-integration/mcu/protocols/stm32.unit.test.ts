@@ -1,0 +1,132 @@
+import { describe, expect, test } from 'vitest';
+
+import type { Board } from '../../../../src/mcu/connection.ts';
+import { flash, probe } from '../../../../src/mcu/flash/flash.ts';
+import { makeImage } from '../../../../src/mcu/images/image.ts';
+import type { Image } from '../../../../src/mcu/images/image.ts';
+import { stm32 } from '../../../../src/mcu/protocols/stm32/stm32.ts';
+import { silentLog } from '../../../../src/system/log/log.ts';
+import { Stm32Model } from '../../../fakes/boards/models/stm32-model.ts';
+import type { Stm32ModelOptions } from '../../../fakes/boards/models/stm32-model.ts';
+import { VirtualPort } from '../../../fakes/boards/models/virtual-line.ts';
+import { program } from './fault-matrix.ts';
+
+const signal = new AbortController().signal;
+const pageBytes = 1024;
+const pages = 48;
+const start = 0x0800_0000;
+const old = program(pages * pageBytes, 1);
+const other = program(pages * pageBytes, 2);
+const changed = Uint8Array.from(old);
+changed[30 * pageBytes + 3] = 0x42;
+
+interface Rig {
+  readonly model: Stm32Model;
+  readonly port: VirtualPort;
+  readonly board: Board;
+}
+
+type Bootloader = Partial<Omit<Stm32ModelOptions, 'programs'>>;
+
+function rig(bootloader: Bootloader, next: Uint8Array, latencyMs = 0): Rig {
+  const model = new Stm32Model({ programs: { old, new: next }, pageBytes, productId: 0x410, ...bootloader });
+  const port = new VirtualPort(model, latencyMs);
+  const board: Board = {
+    name: 'board',
+    protocol: stm32(),
+    baud: 115_200,
+    reset: 'dtr',
+    openLine: port.open,
+    clock: port.clock,
+    log: silentLog,
+  };
+  return { model, port, board };
+}
+
+function imageOf(bytes: Uint8Array): Image {
+  return makeImage('raw', [{ address: start, bytes }]);
+}
+
+describe.each([1, 2] as const)('an STM32 that computes checksums, and acknowledges them %i times', (acks) => {
+  test('is compared and verified by them: nothing is read back', async () => {
+    const plain = rig({}, other);
+    await flash({ image: imageOf(other) }, plain.board, signal);
+    const { model, port, board } = rig({ checksumAcks: acks }, other);
+    const report = await flash({ image: imageOf(other) }, board, signal);
+    expect(report).toMatchObject({ unitsWritten: pages, known: 'read-back', repeated: 0 });
+    expect(model.ran).toEqual(['new']);
+    expect(model.violations).toEqual([]);
+    expect(port.counts['to-host']).toBeLessThan(plain.port.counts['to-host'] / 5);
+    expect(port.clock.monotonicMs()).toBeLessThan(plain.port.clock.monotonicMs() * 0.7);
+  });
+
+  test('says that it holds an image by one of them, after a sample', async () => {
+    const { model, board } = rig({ checksumAcks: acks }, old);
+    expect(await flash({ image: imageOf(old) }, board, signal)).toMatchObject({ unitsWritten: 0, known: 'read-back' });
+    const [comparedWithWhatIsRead, sample, whole] = [2, 8, 1];
+    expect(model.checksums).toBe(comparedWithWhatIsRead + sample + whole);
+  });
+
+  test('gets the pages that differ, and the first one, which was parked', async () => {
+    const { model, board } = rig({ checksumAcks: acks }, changed);
+    const report = await flash({ image: imageOf(changed) }, board, signal);
+    expect(report).toMatchObject({ unitsWritten: 2, known: 'read-back' });
+    expect(model.ran).toEqual(['new']);
+  });
+});
+
+test.each([
+  ['parts of a command in one burst', {}, 0.75],
+  ['checksums', { checksumAcks: 1, isSlow: true }, 0.66],
+  ['both', { checksumAcks: 1 }, 0.55],
+] as const)('at 16 ms %s save a good part of the time', async (_, bootloader, ratio) => {
+  const plain = rig({ isSlow: true }, other, 16);
+  await flash({ image: imageOf(other) }, plain.board, signal);
+  const quick = rig(bootloader, other, 16);
+  await flash({ image: imageOf(other) }, quick.board, signal);
+  expect(quick.port.clock.monotonicMs()).toBeLessThan(plain.port.clock.monotonicMs() * ratio);
+});
+
+test('a bootloader that does not follow a burst is told part by part', async () => {
+  const tried = rig({ isSlow: true }, other);
+  await probe(tried.board, signal);
+  expect(tried.model.overruns).toBeGreaterThan(0);
+  const { model, board } = rig({ isSlow: true }, other);
+  expect(await flash({ image: imageOf(other) }, board, signal)).toMatchObject({ known: 'read-back', repeated: 0 });
+  expect(model.overruns).toBe(tried.model.overruns);
+  expect(model.ran).toEqual(['new']);
+  expect(model.violations).toEqual([]);
+});
+
+test('checksums that do not agree with what is read are not used', async () => {
+  const { model, board } = rig({ checksumAcks: 0 }, other);
+  expect(await probe(board, signal)).toMatchObject({ can: ['read', 'erase', 'park', 'write'] });
+  expect(await flash({ image: imageOf(other) }, board, signal)).toMatchObject({ known: 'read-back' });
+  expect(model.ran.at(-1)).toBe('new');
+});
+
+test('an acknowledgement that gets lost while checksums are tried does not deceive', async () => {
+  // The answers to the first of them begin about here.
+  for (let at = 275; at < 320; at += 1) {
+    const { model, port, board } = rig({ checksumAcks: 2 }, changed);
+    port.inject({ kind: 'drop', direction: 'to-host', at });
+    await flash({ image: imageOf(changed) }, board, signal);
+    expect(model.ran.at(-1)).toBe('new');
+  }
+});
+
+describe('a chip with two banks', () => {
+  const twoBanks = { productId: 0x415, pageBytes: 2 * pageBytes };
+
+  test('takes an image into the bank that starts', async () => {
+    const { model, board } = rig(twoBanks, other);
+    expect(await flash({ image: imageOf(other) }, board, signal)).toMatchObject({ known: 'read-back' });
+    expect(model.ran.at(-1)).toBe('new');
+  });
+
+  test('is refused, untouched, if its second bank starts', async () => {
+    const { model, board } = rig({ ...twoBanks, optionBytes: 0xff7f_f8aa }, other);
+    await expect(flash({ image: imageOf(other) }, board, signal)).rejects.toMatchObject({ code: 'board-unsupported' });
+    expect(Buffer.compare(model.memory, old)).toBe(0);
+  });
+});

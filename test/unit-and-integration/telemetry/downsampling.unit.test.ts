@@ -1,0 +1,89 @@
+import { expect, test } from 'vitest';
+
+import { Downsampler } from '../../../src/telemetry/downsampling.ts';
+import type { ReductionSettings } from '../../../src/telemetry/settings.ts';
+
+const plain: ReductionSettings = { scale: 1, offset: 0, deadband: undefined, heartbeatMs: undefined, over: undefined };
+
+function reduced(settings: Partial<ReductionSettings>, readings: readonly unknown[], everyMs = 1_000) {
+  const reduction = new Downsampler({ ...plain, ...settings });
+  const drops: string[] = [];
+  const values = readings
+    .map((reading, index) => reduction.push(reading, index * everyMs, (why) => drops.push(why)))
+    .filter((value) => value !== undefined);
+  return { values, drops };
+}
+
+function sent(...given: Parameters<typeof reduced>): unknown[] {
+  return reduced(...given).values;
+}
+
+test('everything is sent when nothing is asked for, in its unit', () => {
+  expect(sent({ scale: 0.5, offset: -1 }, [2, 4, 4])).toEqual([0, 1, 1]);
+  expect(sent({}, [2, 'text', null])).toEqual([2, 'text', null]);
+});
+
+test('drops text that would be scaled, such as a number with a comma', () => {
+  expect(sent({ scale: 0.5 }, ['21,5', 4, null])).toEqual([2]);
+});
+
+test('a change inside the deadband is not sent, measured from what was sent', () => {
+  const deadband = { kind: 'absolute', value: 1 } as const;
+  expect(sent({ deadband }, [10, 10.9, 11, 11.1, 10.2, 10])).toEqual([10, 11.1, 10]);
+  expect(sent({ deadband: { kind: 'relative', value: 0.1 } }, [100, 109, 111, 99])).toEqual([100, 111, 99]);
+  expect(sent({ deadband }, ['on', 'on', 'off', { a: 1 }, { a: 1 }])).toEqual(['on', 'off', { a: 1 }]);
+});
+
+test('the heartbeat sends what has not changed', () => {
+  const deadband = { kind: 'absolute', value: 1 } as const;
+  expect(sent({ deadband, heartbeatMs: 3_000 }, [5, 5, 5, 5, 5])).toEqual([5, 5]);
+});
+
+test.each([
+  ['mean', [2, 11]],
+  ['min', [1, 10]],
+  ['max', [3, 12]],
+  ['last', [3, 12]],
+] as const)('a period becomes one value: %s', (aggregate, values) => {
+  expect(sent({ over: { periodMs: 3_000, aggregate } }, [1, 2, 3, 10, 11, 12, 99])).toEqual(values);
+});
+
+test.each([
+  ['mean', 3],
+  ['min', 1],
+  ['max', 5],
+] as const)('drops what is not a number from the %s of a period, and counts it', (aggregate, value) => {
+  const readings = ['nan', 1, Number.NaN, 'on', 3, null, 5, { t: 1 }, Number.POSITIVE_INFINITY, true, 99];
+  const { values, drops } = reduced({ over: { periodMs: 10_000, aggregate } }, readings, 1_200);
+  expect(values).toEqual([value]);
+  expect(drops).toEqual(
+    ['"nan"', 'NaN', '"on"', 'null', '{"t":1}', 'Infinity', 'true'].map((text) => `${text} is not a finite number`),
+  );
+});
+
+test('ends a period also with a reading that is not a number, and sends nothing for a period without one', () => {
+  const over = { periodMs: 3_000, aggregate: 'mean' } as const;
+  expect(sent({ over }, [1, 3, 'nan', 'nan', 'nan', 'nan', 'nan', 10, 20, 30, 'nan'])).toEqual([2, 20]);
+});
+
+test('takes the last text of a period, and never NaN', () => {
+  const over = { periodMs: 3_000, aggregate: 'last' } as const;
+  expect(sent({ over }, ['on', 'off', Number.NaN, 'on'])).toEqual(['off']);
+});
+
+test('drops NaN and Infinity without a period, too', () => {
+  const { values, drops } = reduced({}, [Number.NaN, 1, -Infinity, JSON.rawJSON('1e400')]);
+  expect(values).toEqual([1]);
+  expect(drops).toEqual(['NaN', '-Infinity', '1e400'].map((text) => `${text} is not a finite number`));
+});
+
+test('passes on exact numbers, and computes with them as doubles', () => {
+  const big = JSON.rawJSON('18446744073709551615');
+  const less = JSON.rawJSON('18446744073709541000');
+  const over = { periodMs: 2_000, aggregate: 'max' } as const;
+  expect(JSON.stringify(sent({}, [big]))).toBe('[18446744073709551615]');
+  expect(JSON.stringify(sent({ over }, [less, big, 1]))).toBe('[18446744073709551615]');
+  expect(sent({ over: { ...over, aggregate: 'mean' } }, [big, 0, 1])).toEqual([2 ** 63]);
+  expect(sent({ scale: 0.5 }, [big])).toEqual([2 ** 63]);
+  expect(sent({ deadband: { kind: 'absolute', value: 20_000 } }, [big, less, 5])).toEqual([big, 5]);
+});

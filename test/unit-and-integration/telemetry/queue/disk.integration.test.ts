@@ -1,0 +1,197 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import {
+  copyFileSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  closeSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { basename, join, resolve } from 'node:path';
+import process from 'node:process';
+
+import { afterEach, beforeEach, expect, test } from 'vitest';
+
+import { SpoolRig, drain, points, values } from './spool-rig.ts';
+
+const databaseModule = resolve(import.meta.dirname, '../../../../src/telemetry/queue/database/spool-database.ts');
+/** Longer than the spool leaves a disk alone that has failed. */
+const AGAIN_MS = 31_000;
+
+let stack: DisposableStack;
+let directory: string;
+let mount: string;
+
+beforeEach(() => {
+  stack = new DisposableStack();
+  directory = mkdtempSync(join(tmpdir(), 'disk-'));
+  stack.defer(() => rmSync(directory, { recursive: true }));
+  mount = join(directory, 'mount');
+  mkdirSync(mount);
+});
+afterEach(() => {
+  stack.dispose();
+});
+
+function run(program: string, ...args: readonly string[]): string {
+  return execFileSync(program, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
+}
+
+/** The device: it outlives the mount, so that nothing of it is cached twice. */
+function mountExt4(options: string): string {
+  const image = join(directory, 'image');
+  run('truncate', '-s', '16M', image);
+  run('mkfs.ext4', '-q', image);
+  const device = run('losetup', '--find', '--show', image).trim();
+  stack.defer(() => run('losetup', '--detach', device));
+  run('mount', '-o', options, device, mount);
+  stack.defer(() => run('umount', mount));
+  return device;
+}
+
+function rigThere(): SpoolRig {
+  return stack.use(new SpoolRig({ path: join(mount, 'spool.db'), maxMemoryPoints: 100_000 }));
+}
+
+/** All that is there, in the order of each event. */
+function delivered(rig: SpoolRig): unknown[] {
+  return drain(rig.spool).flatMap(values);
+}
+
+const numbers = (count: number): number[] => Array.from({ length: count }, (_, index) => index);
+
+test('a file system that is full: points stay in memory, that is said, and they are written when there is room', () => {
+  run('mount', '-t', 'tmpfs', '-o', 'size=2m', 'tmpfs', mount);
+  stack.defer(() => run('umount', mount));
+  const rig = rigThere();
+  rig.spool.push(points(500, 'before'));
+  expect(rig.spool.flush()).toBe(true);
+  const filler = join(mount, 'filler');
+  fill(filler);
+  rig.spool.push(points(20_000, 'during'));
+  expect(rig.spool.flush()).toBe(false);
+  expect(rig.spool.figures()).toMatchObject({
+    pointsInMemory: 20_000,
+    pointsOnDisk: 500,
+    trouble: expect.stringContaining('full') as unknown,
+  });
+  rmSync(filler);
+  rig.clock.advance(AGAIN_MS);
+  expect(rig.spool.flush()).toBe(true);
+  expect(rig.spool.figures()).toMatchObject({ pointsInMemory: 0, pointsOnDisk: 20_500, trouble: undefined });
+  expect(delivered(rig)).toEqual([...numbers(500), ...numbers(20_000)]);
+});
+
+test('of a file system that is nearly full the rest is left to the agent itself', () => {
+  run('mount', '-t', 'tmpfs', '-o', 'size=8m', 'tmpfs', mount);
+  stack.defer(() => run('umount', mount));
+  const minFreeBytes = 4 * 1024 * 1024;
+  const rig = stack.use(new SpoolRig({ path: join(mount, 'spool.db'), minFreeBytes }));
+  rig.spool.push(points(10, 'before'));
+  expect(rig.spool.flush()).toBe(true);
+  writeFileSync(join(mount, 'filler'), Buffer.alloc(5 * 1024 * 1024));
+  rig.spool.push(points(10, 'during'));
+  expect(rig.spool.flush()).toBe(false);
+  expect(rig.spool.figures().error).toContain(`less than ${minFreeBytes} bytes are free`);
+  expect(delivered(rig)).toEqual([...numbers(10), ...numbers(10)]);
+  expect(rig.spool.flush()).toBe(true); // what was delivered is taken off the disk all the same
+});
+
+test('a file system that is mounted read-only, and writable later', () => {
+  mountExt4('rw');
+  run('mount', '-o', 'remount,ro', mount);
+  const rig = rigThere();
+  rig.spool.push(points(10));
+  expect(rig.spool.flush()).toBe(false);
+  expect(rig.spool.figures()).toMatchObject({ pointsInMemory: 10, trouble: expect.any(String) as unknown });
+  run('mount', '-o', 'remount,rw', mount);
+  rig.clock.advance(AGAIN_MS);
+  expect(rig.spool.flush()).toBe(true);
+  expect(rig.spool.figures()).toMatchObject({ pointsOnDisk: 10, trouble: undefined });
+  expect(delivered(rig)).toEqual(numbers(10));
+});
+
+// Seen: SIGBUS at each start of the agent on a small state partition that was full, by a file of SQLite that is mapped into memory.
+test('a full file system whose blocks are smaller than a page of memory kills nobody who opens the spool', () => {
+  mountExt4('rw');
+  const path = join(mount, 'spool.db');
+  const rig = rigThere();
+  rig.spool.push(points(500));
+  expect(rig.spool.flush()).toBe(true);
+  const aside = join(directory, 'as-after-a-cut');
+  for (const suffix of ['', '-wal']) copyFileSync(`${path}${suffix}`, `${aside}${suffix}`);
+  rig.spool[Symbol.dispose]();
+  for (const suffix of ['', '-wal']) copyFileSync(`${aside}${suffix}`, `${path}${suffix}`);
+  for (const filler of ['filler', 'rest']) {
+    fill(join(mount, filler));
+    run('sync', '--file-system', mount);
+  }
+  const open = `import { SpoolDatabase } from '${databaseModule}'; console.log(SpoolDatabase.open('${path}').lastSeq());`;
+  const { signal, stdout, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', open], {
+    encoding: 'utf8',
+  });
+  expect({ signal, stdout, stderr }).toMatchObject({ signal: null, stdout: '500\n' });
+});
+
+/** What a kernel does when a medium begins to fail. */
+test('a file system that turns read-only under the open spool, and is mounted anew after it was checked', () => {
+  const device = mountExt4('errors=remount-ro');
+  const rig = rigThere();
+  rig.spool.push(points(500, 'before'));
+  expect(rig.spool.flush()).toBe(true);
+  writeFileSync(`/sys/fs/ext4/${basename(device)}/trigger_fs_error`, 'a test');
+  rig.spool.push(points(10, 'during'));
+  expect(rig.spool.flush()).toBe(false);
+  expect(rig.spool.figures()).toMatchObject({ pointsInMemory: 10, trouble: expect.any(String) as unknown });
+  run('umount', mount);
+  repair(device);
+  run('mount', device, mount);
+  rig.clock.advance(AGAIN_MS);
+  expect(rig.spool.flush()).toBe(true);
+  expect(rig.spool.figures().error).toBeUndefined();
+  expect(delivered(rig)).toEqual([...numbers(500), ...numbers(10)]);
+});
+
+test('a file that is damaged while it is open: what can be read is saved, the rest is counted, and it goes on', () => {
+  const rig = stack.use(new SpoolRig({ maxMemoryPoints: 1_000_000, writePoints: 1_000_000 }));
+  rig.spool.push(points(200_000));
+  expect(rig.spool.flush()).toBe(true);
+  const pages = Math.floor(statSync(rig.path).size / 4096);
+  const file = openSync(rig.path, 'r+');
+  writeSync(file, Buffer.alloc(40 * 4096, 0xa5), 0, 40 * 4096, Math.floor(pages / 2) * 4096);
+  closeSync(file);
+  const before = new Set(delivered(rig));
+  const { dropped } = rig.spool.figures();
+  expect(dropped.damaged).toBeGreaterThan(0);
+  expect(before.size + dropped.damaged).toBe(200_000);
+  expect(before.size).toBeGreaterThan(150_000);
+  rig.spool.push(points(10, 'after'));
+  expect(rig.spool.flush()).toBe(true);
+  expect(delivered(rig)).toEqual(numbers(10));
+  expect(readFileSync(`${rig.path}.damaged`).byteLength).toBeGreaterThan(0);
+});
+
+function fill(path: string): void {
+  const file = openSync(path, 'w');
+  try {
+    for (;;) writeSync(file, Buffer.alloc(64 * 1024));
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'ENOSPC')) throw error;
+  } finally {
+    closeSync(file);
+  }
+}
+
+/** e2fsck(8): 1 means that errors were corrected. */
+function repair(image: string): void {
+  try {
+    run('e2fsck', '-fy', image);
+  } catch (error) {
+    if (!(error instanceof Error && 'status' in error && error.status === 1)) throw error;
+  }
+}

@@ -1,0 +1,259 @@
+import assert from 'node:assert/strict';
+import { existsSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
+
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+
+import type { PointClass } from '../../../../src/telemetry/point.ts';
+import type { Batch, SpooledPoint } from '../../../../src/telemetry/queue/batch.ts';
+import { SpoolRig, ampleBounds, noEvents } from './spool-rig.ts';
+import type { RigOptions } from './spool-rig.ts';
+
+const classes = ['urgent', 'normal', 'bulk'] as const;
+
+type Outcome = 'accept' | 'accept-half' | 'refuse-one' | 'fail';
+
+type Step =
+  | {
+      readonly kind: 'push';
+      readonly event: number;
+      readonly class: PointClass;
+      readonly count: number;
+      readonly isTimed: boolean;
+    }
+  | {
+      readonly kind: 'deliver';
+      readonly lane: 'live' | 'backlog';
+      readonly limit: number;
+      readonly outcome: Outcome;
+      readonly late: boolean;
+    }
+  | { readonly kind: 'flush' | 'crash' | 'restart' | 'reboot' | 'learn-clock' }
+  | { readonly kind: 'disk'; readonly fails: boolean }
+  | { readonly kind: 'wait'; readonly ms: number }
+  | { readonly kind: 'corrupt'; readonly at: number; readonly how: 'page' | 'wal' | 'tail' };
+
+const plainSteps: fc.Arbitrary<Step>[] = [
+  fc.record({
+    kind: fc.constant('push' as const),
+    event: fc.nat(2),
+    class: fc.constantFrom(...classes),
+    count: fc.integer({ min: 1, max: 30 }),
+    isTimed: fc.boolean(),
+  }),
+  fc.record({
+    kind: fc.constant('deliver' as const),
+    lane: fc.constantFrom('live' as const, 'backlog' as const),
+    limit: fc.integer({ min: 1, max: 40 }),
+    outcome: fc.constantFrom('accept' as const, 'accept-half' as const, 'refuse-one' as const, 'fail' as const),
+    late: fc.boolean(),
+  }),
+  fc.record({ kind: fc.constantFrom('flush', 'crash', 'restart', 'reboot', 'learn-clock') }),
+  fc.record({ kind: fc.constant('disk' as const), fails: fc.boolean() }),
+  fc.record({ kind: fc.constant('wait' as const), ms: fc.integer({ min: 0, max: 40_000 }) }),
+];
+const corrupt: fc.Arbitrary<Step> = fc.record({
+  kind: fc.constant('corrupt' as const),
+  at: fc.nat(1_000_000),
+  how: fc.constantFrom('page' as const, 'wal' as const, 'tail' as const),
+});
+
+/** What was promised, what arrived, and what was counted as lost. */
+class Oracle implements Disposable {
+  readonly rig: SpoolRig;
+  readonly pushed = new Map<number, string>();
+  readonly promised = new Set<number>();
+  readonly arrived = new Map<number, number>();
+  readonly refused = new Set<number>();
+  counted = 0;
+  isTimed = false;
+  #next = 0;
+  #order = new Map<string, number>();
+
+  constructor(options: RigOptions) {
+    this.rig = new SpoolRig(options);
+  }
+
+  [Symbol.dispose](): void {
+    this.rig[Symbol.dispose]();
+  }
+
+  run(step: Step): void {
+    const { rig } = this;
+    switch (step.kind) {
+      case 'push':
+        return this.#push(step);
+      case 'deliver':
+        return this.#deliver(step);
+      case 'flush':
+        return this.#flush();
+      case 'learn-clock':
+        return this.#learnClock();
+      case 'disk':
+        rig.failure = step.fails ? 'queue-full' : undefined;
+        return;
+      case 'wait':
+        return rig.clock.advance(step.ms);
+      case 'crash':
+        return this.#newLife(() => rig.crash());
+      case 'restart':
+        this.#flush();
+        return this.#newLife(() => rig.restart());
+      case 'reboot':
+        this.isTimed = false;
+        return this.#newLife(() => rig.reboot());
+      case 'corrupt':
+        return this.#newLife(() => rig.crash((path) => spoil(path, step.at, step.how)));
+    }
+  }
+
+  /** Everything is well again; whatever is there arrives. */
+  finish(): void {
+    this.rig.failure = undefined;
+    this.rig.clock.advance(60_000);
+    this.#learnClock();
+    this.#flush();
+    for (let rounds = 0; rounds < 10_000; rounds += 1) {
+      const batch = this.rig.spool.takeLive(50, noEvents) ?? this.rig.spool.takeBacklog(50, noEvents);
+      if (batch === undefined) break;
+      this.#accept(batch, batch.points);
+      this.rig.spool.release(batch);
+    }
+    assert.equal(this.rig.spool.waiting, 0);
+    this.#count();
+  }
+
+  get missing(): number[] {
+    return [...this.promised].filter((value) => !this.arrived.has(value) && !this.refused.has(value));
+  }
+
+  #push({ event, class: pointClass, count, isTimed }: Extract<Step, { kind: 'push' }>): void {
+    const name = `event-${event}`;
+    const points = Array.from({ length: count }, () => {
+      this.pushed.set(this.#next, name);
+      const time =
+        isTimed && this.isTimed
+          ? ({ kind: 'known', atMs: this.rig.clock.nowMs() } as const)
+          : ({ kind: 'since-boot' } as const);
+      return { event: name, class: pointClass, value: this.#next++, time };
+    });
+    this.rig.spool.push(points);
+  }
+
+  #deliver({ lane, limit, outcome, late }: Extract<Step, { kind: 'deliver' }>): void {
+    const { spool } = this.rig;
+    const batch = lane === 'live' ? spool.takeLive(limit, noEvents) : spool.takeBacklog(limit, noEvents);
+    if (batch === undefined) return;
+    if (late) this.#flush();
+    const [first] = batch.points;
+    if (outcome === 'refuse-one' && first !== undefined) {
+      spool.refused(batch, 'no');
+      this.refused.add(Number(first.text));
+    }
+    if (outcome === 'accept') this.#accept(batch, batch.points);
+    if (outcome === 'accept-half') this.#accept(batch, batch.points.slice(0, Math.ceil(limit / 2)));
+    spool.release(batch);
+  }
+
+  #accept(batch: Batch, points: readonly SpooledPoint[]): void {
+    for (const { text, atMs } of points) {
+      const value = Number(text);
+      assert.equal(this.pushed.get(value), batch.event);
+      assert.equal(this.arrived.get(value) ?? atMs, atMs, 'a point keeps its time');
+      assert(atMs > 0, 'no point goes without its time');
+      this.arrived.set(value, atMs);
+      this.promised.add(value);
+    }
+    this.#expectOrder(batch, points);
+    this.rig.spool.accepted(batch, points.length);
+  }
+
+  /** Within one life of the agent, a lane of an event goes forward only. */
+  #expectOrder(batch: Batch, points: readonly SpooledPoint[]): void {
+    const stream = `${batch.lane} ${batch.event} ${batch.class}`;
+    for (const { text } of points) {
+      assert(Number(text) > (this.#order.get(stream) ?? -1), `${stream} goes forward only`);
+      this.#order.set(stream, Number(text));
+    }
+  }
+
+  #flush(): void {
+    const dropped = Object.values(this.rig.spool.figures().dropped).reduce((sum, count) => sum + count, 0);
+    if (!this.rig.spool.flush() || dropped > 0) return;
+    for (const value of this.pushed.keys()) if (!this.#lost.has(value)) this.promised.add(value);
+  }
+
+  readonly #lost = new Set<number>();
+
+  #newLife(begin: () => void): void {
+    this.#count();
+    for (const value of this.pushed.keys()) if (!this.promised.has(value)) this.#lost.add(value);
+    this.#order = new Map();
+    begin();
+  }
+
+  #learnClock(): void {
+    this.isTimed = true;
+    this.rig.spool.learnClock(this.rig.clock.nowMs() - this.rig.sinceBootMs);
+  }
+
+  #count(): void {
+    const { dropped } = this.rig.spool.figures();
+    this.counted += Object.values(dropped).reduce((sum, count) => sum + count, 0) - dropped.refused;
+  }
+}
+
+function spoil(path: string, at: number, how: 'page' | 'wal' | 'tail'): void {
+  const file = how === 'wal' && existsSync(`${path}-wal`) ? `${path}-wal` : path;
+  const bytes = readFileSync(file);
+  if (how === 'tail') return truncateSync(file, at % Math.max(1, bytes.byteLength));
+  const start = (at % Math.max(1, Math.ceil(bytes.byteLength / 512))) * 512;
+  bytes.fill(0x5a, Math.min(start, bytes.byteLength), Math.min(start + 512, bytes.byteLength));
+  writeFileSync(file, bytes);
+}
+
+test('what was promised is delivered, in order, with one time for ever, whatever the disk and the service do', () => {
+  fc.assert(
+    fc.property(fc.array(fc.oneof(...plainSteps), { maxLength: 40 }), (steps) => {
+      using oracle = new Oracle({ maxMemoryPoints: 100_000 });
+      for (const step of steps) oracle.run(step);
+      oracle.finish();
+      expect(oracle.missing).toEqual([]);
+      expect(oracle.counted).toBe(0);
+      const times = [...oracle.arrived].map(([value, atMs]) => `${oracle.pushed.get(value)} ${atMs}`);
+      expect(new Set(times).size).toBe(times.length);
+    }),
+    { numRuns: 25 },
+  );
+});
+
+test('what the bounds cost is counted to the point', () => {
+  const tight = { ...ampleBounds, maxBytes: 1_500, bulk: { maxBytes: 800, maxAgeMs: 30_000 } };
+  fc.assert(
+    fc.property(fc.array(fc.oneof(...plainSteps), { maxLength: 40 }), (steps) => {
+      using oracle = new Oracle({ maxMemoryPoints: 50, bounds: tight });
+      for (const step of steps) oracle.run(step);
+      oracle.finish();
+      expect(oracle.missing.length).toBeLessThanOrEqual(oracle.counted);
+    }),
+    { numRuns: 25 },
+  );
+});
+
+test('no damage to the file stops the agent, and what comes after it is delivered', () => {
+  fc.assert(
+    fc.property(fc.array(fc.oneof(...plainSteps, corrupt, corrupt), { maxLength: 25 }), (steps) => {
+      using oracle = new Oracle({});
+      for (const step of steps) oracle.run(step);
+      oracle.rig.failure = undefined;
+      oracle.rig.clock.advance(60_000);
+      oracle.rig.spool.flush();
+      const before = new Set(oracle.arrived.keys());
+      oracle.run({ kind: 'push', event: 1, class: 'normal', count: 5, isTimed: false });
+      oracle.finish();
+      const after = [...oracle.arrived.keys()].filter((value) => !before.has(value));
+      expect(after).toEqual(expect.arrayContaining([...oracle.pushed.keys()].slice(-5)));
+    }),
+    { numRuns: 25 },
+  );
+});

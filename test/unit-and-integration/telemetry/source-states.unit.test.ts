@@ -1,0 +1,276 @@
+import { describe, expect, test } from 'vitest';
+
+import { silentLog } from '../../../src/system/log/log.ts';
+import { TelemetryError } from '../../../src/telemetry/errors.ts';
+import { Measurement } from '../../../src/telemetry/measurement.ts';
+import type { MeasurementSettings } from '../../../src/telemetry/settings.ts';
+import { SourceRunner } from '../../../src/telemetry/source-runner.ts';
+import { parseReading } from '../../../src/telemetry/sources/parse-reading.ts';
+import { parseLine } from '../../../src/telemetry/sources/serial.ts';
+import { sourceFailed } from '../../../src/telemetry/sources/source.ts';
+import type { ReadingSink, Source } from '../../../src/telemetry/sources/source.ts';
+import { ManualClock } from '../service/manual-clock.ts';
+
+const forever = new AbortController().signal;
+const MINUTE_MS = 60_000;
+const asItIs = { scale: 1, offset: 0, deadband: undefined, heartbeatMs: undefined, over: undefined };
+
+const output = (pointer: string, reduction = asItIs): MeasurementSettings['outputs'][number] => ({
+  to: { kind: 'event', event: pointer, class: 'normal' },
+  pointer,
+  reduction,
+});
+
+/** A source with its outputs, as telemetry joins them. */
+function sensor(source: Source, settings: Partial<Pick<MeasurementSettings, 'outputs' | 'ignore'>> = {}) {
+  const clock = new ManualClock();
+  const sent: unknown[] = [];
+  const measurement = new Measurement({ outputs: [output('')], ignore: [], ...settings });
+  const rate = { pointsPerSecond: 1_000, bytesPerSecond: 100_000 };
+  const runner = new SourceRunner({
+    name: 'probe',
+    rate,
+    source,
+    everyMs: 1_000,
+    clock,
+    random: () => 0,
+    log: silentLog,
+    onReading: (reading, onDrop) =>
+      measurement.push(reading, clock.monotonicMs(), (_, value) => void sent.push(value), onDrop),
+  });
+  return { runner, clock, sent };
+}
+
+/** A program that prints these texts, one at each interval. */
+function prints(...texts: readonly string[]): Source {
+  const left = [...texts];
+  return { kind: 'polled', read: async () => parseReading(left.shift() ?? texts.at(-1) ?? '') };
+}
+
+/** A source that sends by itself as the test says. */
+function speaks(): {
+  readonly source: Source;
+  readonly say: (what: (intake: ReadingSink) => void) => Promise<void>;
+  fail: (why: Error) => Promise<void>;
+} {
+  let heard: ReadingSink | undefined;
+  let end = Promise.withResolvers<never>();
+  const run = async (intake: ReadingSink): Promise<void> => {
+    heard = intake;
+    end = Promise.withResolvers<never>();
+    await end.promise;
+  };
+  const turn = async (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));
+  return {
+    source: { kind: 'pushed', run },
+    say: async (what) => {
+      await turn();
+      if (heard !== undefined) what(heard);
+    },
+    fail: async (why) => {
+      await turn();
+      end.reject(why);
+      await turn();
+    },
+  };
+}
+
+describe('a reading that cannot be used', () => {
+  test.each([
+    [
+      'Python prints NaN',
+      '{"t": 21.5, "h": NaN}',
+      'malformed',
+      'not JSON, so it has no /t: "{\\"t\\": 21.5, \\"h\\": NaN}"',
+    ],
+    ['Python prints a dictionary', "{'t': 4}", 'malformed', 'not JSON, so it has no /t: "{\'t\': 4}"'],
+    ['two lines of JSON', '{"t": 4}\n{"t": 5}', 'malformed', 'not JSON, so it has no /t'],
+    ['a mistyped pointer', '{"temp": 4}', 'no-match', 'nothing at /t in {"temp":4}'],
+    ['a number', '21.5', 'malformed', 'not an object, so it has no /t: 21.5'],
+  ])('is dropped with its reason and a sample: %s', async (_, text, reason, why) => {
+    const { runner, sent } = sensor(prints(text), {
+      outputs: reason === 'malformed' ? [output('/t'), output('/h')] : [output('/t')],
+    });
+    await runner.once(forever);
+    expect(runner.figures).toMatchObject({ state: 'delivering', readings: 0, dropped: 1, droppedFor: { [reason]: 1 } });
+    expect(runner.figures.lastDrop).toContain(why);
+    expect(sent).toEqual([]);
+  });
+
+  test('is one that the configuration ignores, before scale and offset', async () => {
+    const halved = { ...asItIs, scale: 0.5 };
+    const { runner, sent } = sensor(prints('32768', '16384', '-1'), {
+      outputs: [output('', halved)],
+      ignore: [32_768, -1],
+    });
+    for (let count = 0; count < 3; count += 1) await runner.once(forever);
+    expect(sent).toEqual([8_192]);
+    expect(runner.figures).toMatchObject({
+      readings: 1,
+      droppedFor: { ignored: 2 },
+      lastDrop: 'the configuration ignores -1',
+    });
+  });
+
+  test('is text that would be scaled', async () => {
+    const { runner, sent } = sensor(prints('21,5', '21.5'), { outputs: [output('', { ...asItIs, scale: 2 })] });
+    for (let count = 0; count < 2; count += 1) await runner.once(forever);
+    expect(sent).toEqual([43]);
+    expect(runner.figures).toMatchObject({
+      droppedFor: { 'not-a-number': 1 },
+      lastDrop: '"21,5" is not a finite number',
+    });
+  });
+
+  test('does not cost the other outputs their values, and is told while it lasts', async () => {
+    const { runner, sent, clock } = sensor(prints('{"t": 4}'), { outputs: [output('/t'), output('/x')] });
+    await runner.once(forever);
+    clock.advance(11 * MINUTE_MS);
+    await runner.once(forever);
+    expect(sent).toEqual([4, 4]);
+    expect(runner.figures).toMatchObject({ readings: 2, dropped: 2, lastDrop: 'nothing at /x in {"t":4}' });
+    expect(runner.figures).toMatchObject({ state: 'delivering', failingForMs: 11 * MINUTE_MS });
+  });
+
+  test('is no message without a part that was there a little before', async () => {
+    const outputs = [output('/t'), output('/battery')];
+    const texts = ['{"t": 1, "battery": 99}', '{"t": 2}', '{"battery": 98}', '{"link": 7}'];
+    const { runner, sent, clock } = sensor(prints(...texts), { outputs });
+    for (let count = 0; count < 4; count += 1) {
+      await runner.once(forever);
+      clock.advance(MINUTE_MS);
+    }
+    expect(sent).toEqual([1, 99, 2, 98]);
+    expect(runner.figures).toMatchObject({ state: 'parsing', dropped: 0 });
+    clock.advance(11 * MINUTE_MS);
+    await runner.once(forever);
+    expect(runner.figures).toMatchObject({ dropped: 2 });
+  });
+});
+
+/** Passes on lines as boards print them, of a serial port without a pattern. */
+async function hear(line: string) {
+  const { source, say } = speaks();
+  const { runner, sent } = sensor(source);
+  void runner.once(forever);
+  await say((intake) => intake.take(() => parseLine(line, undefined), line));
+  return { figures: runner.figures, sent };
+}
+
+test.each([
+  '21,5',
+  'T=21,5 H=40',
+  'temp: 21.5',
+  '{"t": NaN}',
+  '\0\0t=21.5',
+  '21.5\u001B[0m',
+  '$GPGGA,123519,4807.038,N*47',
+  '12:30:05',
+  'boot: ready',
+])('drops a line without a reading, and keeps a sample: %j', async (line) => {
+  const { figures } = await hear(line);
+  expect(figures).toMatchObject({ state: 'delivering', dropped: 1, droppedFor: { malformed: 1 } });
+  expect(figures.lastDrop).toContain(JSON.stringify(line));
+});
+
+test.each([
+  ['21.5 C', 21.5],
+  ['+21.5', 21.5],
+  ['t=21.5;h=40', { t: 21.5, h: 40 }],
+])('takes a line with a reading: %j', async (line, reading) => {
+  const { figures, sent } = await hear(line);
+  expect(sent).toEqual([reading]);
+  expect(figures).toMatchObject({ state: 'parsing', dropped: 0 });
+});
+
+test('a pattern picks lines: others count only while it matches none', async () => {
+  const { source, say } = speaks();
+  const { runner, sent, clock } = sensor(source);
+  void runner.once(forever);
+  const line = async (text: string): Promise<void> =>
+    say((intake) => intake.take(() => parseLine(text, /^t=(\S+)/), text));
+  await line('boot');
+  expect(runner.figures).toMatchObject({ state: 'delivering', droppedFor: { 'no-match': 1 } });
+  expect(runner.figures.lastDrop).toBe('the pattern matches nothing in "boot"');
+  await line('t=4');
+  await line('debug');
+  expect(sent).toEqual([4]);
+  expect(runner.figures).toMatchObject({ state: 'parsing', dropped: 1 });
+  clock.advance(11 * MINUTE_MS);
+  await line('debug');
+  expect(runner.figures).toMatchObject({ dropped: 2 });
+});
+
+describe('a source that sends by itself', () => {
+  test('is connected, delivering, parsing', async () => {
+    const { source, say } = speaks();
+    const { runner } = sensor(source);
+    void runner.once(forever);
+    expect(runner.figures.state).toBeUndefined();
+    await say((intake) => intake.connected());
+    expect(runner.figures.state).toBe('connected');
+    await say((intake) => intake.take(() => parseLine('boot', undefined), 'boot'));
+    expect(runner.figures.state).toBe('delivering');
+    await say((intake) => intake.take(() => parseLine('4', undefined), '4'));
+    expect(runner.figures.state).toBe('parsing');
+  });
+
+  test('does not fail any more when it is connected again, though nothing has come', async () => {
+    const { source, say, fail } = speaks();
+    const { runner } = sensor(source);
+    const first = runner.once(forever);
+    await fail(sourceFailed('broker', 'ECONNREFUSED'));
+    await first;
+    expect(runner.figures).toMatchObject({ state: undefined, lastError: 'broker: ECONNREFUSED', failures: 1 });
+    void runner.once(forever);
+    await say((intake) => intake.connected());
+    expect(runner.figures).toMatchObject({ state: 'connected', lastError: undefined, failingForMs: undefined });
+  });
+
+  test('that was silent too long fails until something comes', async () => {
+    const { source, say, fail } = speaks();
+    const { runner, clock } = sensor(source);
+    const first = runner.once(forever);
+    await fail(new TelemetryError('source-timeout', 'no byte for 300000 ms'));
+    await first;
+    void runner.once(forever);
+    clock.advance(MINUTE_MS);
+    await say((intake) => intake.connected());
+    expect(runner.figures).toMatchObject({ lastError: 'no byte for 300000 ms', failingForMs: MINUTE_MS });
+    await say((intake) => intake.drop('too-long', 'a line longer than 4096 bytes'));
+    expect(runner.figures).toMatchObject({ state: 'delivering', lastError: undefined });
+  });
+
+  test('that connects and fails again and again has failed since the first time', async () => {
+    const { source, say, fail } = speaks();
+    const { runner, clock } = sensor(source);
+    for (let count = 0; count < 12; count += 1) {
+      const once = runner.once(forever);
+      await say((intake) => intake.connected());
+      await fail(sourceFailed('program', 'ended with 1'));
+      await once;
+      clock.advance(MINUTE_MS);
+    }
+    expect(runner.figures).toMatchObject({ failures: 12, failingForMs: 12 * MINUTE_MS });
+    const steady = runner.once(forever);
+    await say((intake) => intake.connected());
+    clock.advance(MINUTE_MS);
+    await fail(sourceFailed('program', 'ended with 1'));
+    await steady;
+    expect(runner.figures).toMatchObject({ failures: 13, failingForMs: 0 });
+  });
+});
+
+test('how long a source has been silent is known from the start on', async () => {
+  const { runner, clock } = sensor({
+    kind: 'polled',
+    read: async () => Promise.reject(sourceFailed('x', 'is missing')),
+  });
+  await runner.once(forever);
+  clock.advance(MINUTE_MS);
+  expect(runner.figures).toMatchObject({
+    lastReadingAgeMs: undefined,
+    silentForMs: MINUTE_MS,
+    failingForMs: MINUTE_MS,
+  });
+});

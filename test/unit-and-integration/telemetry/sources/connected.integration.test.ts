@@ -1,0 +1,72 @@
+import type { Socket } from 'node:net';
+
+import { expect, test } from 'vitest';
+
+import { execStreamSource } from '../../../../src/telemetry/sources/exec.ts';
+import { mqttSource } from '../../../../src/telemetry/sources/mqtt.ts';
+import { serialSource } from '../../../../src/telemetry/sources/serial.ts';
+import type { PushedSource } from '../../../../src/telemetry/sources/source.ts';
+import { noLogin } from '../../mqtt/no-login.ts';
+import { connack, first, PretendBroker, suback } from '../../mqtt/pretend-broker.ts';
+
+const deadline = (): AbortSignal => AbortSignal.timeout(20_000);
+
+/** Runs a source until it is connected, or ends without. */
+async function connects(source: PushedSource): Promise<unknown> {
+  const enough = new AbortController();
+  const signal = AbortSignal.any([enough.signal, deadline()]);
+  const connected = Promise.withResolvers<object>();
+  const intake = {
+    connected: () => connected.resolve({ isConnected: true }),
+    take: () => {},
+    drop: () => {},
+    rest: () => undefined,
+  };
+  const ended = source.run(intake, signal).catch((error: unknown) => error);
+  const what = await Promise.race([connected.promise, ended]);
+  enough.abort(new Error('enough'));
+  await ended;
+  return what;
+}
+
+const emptyLine = {
+  read: async () => Buffer.alloc(0),
+  write: async () => {},
+  [Symbol.asyncDispose]: async () => {},
+};
+const port = { path: '/dev/ttyX', baud: 9_600, pattern: undefined, idleTimeoutMs: 3_000 };
+
+test('a program that runs is connected, though it prints nothing', async () => {
+  expect(await connects(execStreamSource({ command: ['/bin/sleep', '1000'] }))).toEqual({ isConnected: true });
+});
+
+test('a program that ends at once is not', async () => {
+  expect(await connects(execStreamSource({ command: ['/bin/false'] }))).toMatchObject({ code: 'source-failed' });
+});
+
+test.each([
+  [1, { isConnected: true }],
+  [0x80, { code: 'source-failed' }],
+])('a broker that answers a subscription with %i: %j', async (granted, expected) => {
+  await using broker = await PretendBroker.start((socket: Socket) => {
+    socket.write(connack[4]);
+    socket.on('data', ([type, , ...identifier]: Buffer) => {
+      if (type === first.subscribe) socket.write(suback(4, identifier, granted));
+    });
+  });
+  const source = mqttSource({ ...noLogin, url: broker.url, topic: 'alarm' });
+  expect(await connects(source)).toMatchObject(expected);
+});
+
+test('a serial port that opens is connected, and fails by its silence', async () => {
+  const line = { ...emptyLine };
+  expect(await connects(serialSource(port, async () => line))).toEqual({ isConnected: true });
+  const intake = { connected: () => {}, take: () => {}, drop: () => {}, rest: () => undefined };
+  const silent = serialSource(port, async () => line).run(intake, deadline());
+  await expect(silent).rejects.toMatchObject({ code: 'source-timeout', message: '/dev/ttyX: no byte for 3000 ms' });
+});
+
+test('a serial port that does not open is not', async () => {
+  const refuse = async (): Promise<never> => Promise.reject(new Error('no such port'));
+  expect(await connects(serialSource(port, refuse))).toMatchObject({ message: 'no such port' });
+});

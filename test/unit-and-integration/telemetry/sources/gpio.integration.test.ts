@@ -1,0 +1,74 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+
+import { gpioSource } from '../../../../src/telemetry/sources/gpio.ts';
+import { built } from '../../../fakes/boards/build.ts';
+
+const timeoutMs = 20_000;
+const deadline = (): AbortSignal => AbortSignal.timeout(timeoutMs);
+
+afterEach(() => {
+  vi.unstubAllEnvs();
+});
+
+/** The real program, on a chip that stands where the kernel's character device would. */
+describe('gpioget of libgpiod 1', () => {
+  let programs: string;
+
+  /** A child has nothing of our environment: the program is put behind one that knows where its chip stands. */
+  beforeEach(async () => {
+    const source = join(import.meta.dirname, 'gpiochip.c');
+    const chip = await built('gpiochip.so', [source], `gcc -O2 -Wall -shared -fPIC ${source} -ldl -o`);
+    programs = mkdtempSync(join(tmpdir(), 'gpiochip-'));
+    const script = `#!/bin/sh\nLD_PRELOAD=${chip} GPIOCHIP=0010 PATH="\${PATH#*:}" exec gpioget "$@"\n`;
+    writeFileSync(join(programs, 'gpioget'), script, { mode: 0o755 });
+    vi.stubEnv('PATH', `${programs}:${process.env['PATH']}`);
+  });
+  afterEach(() => {
+    rmSync(programs, { recursive: true });
+  });
+
+  test.each([
+    ['gpiochip0', 2, 1],
+    ['gpiochip0', 3, 0],
+    ['/dev/gpiochip0', 2, 1],
+    ['0', 2, 1],
+  ])('reads of chip %s line %d: %d', async (chip, line, value) => {
+    expect(await gpioSource(chip, line, 1, timeoutMs).read(deadline())).toBe(value);
+  });
+
+  test('says why there is no reading: no such line, no such chip', async () => {
+    await expect(gpioSource('gpiochip0', 4, 1, timeoutMs).read(deadline())).rejects.toMatchObject({
+      code: 'source-failed',
+      message: expect.stringContaining('Invalid argument') as unknown,
+    });
+    await expect(gpioSource('gpiochip7', 0, 1, timeoutMs).read(deadline())).rejects.toThrow(
+      'No such file or directory',
+    );
+  });
+});
+
+/** Debian 12 has no libgpiod 2: what its gpioget(1) describes, by a script. */
+describe('gpioget of libgpiod 2', () => {
+  let folder: string;
+
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'gpiod-'));
+    const script = `#!/bin/sh
+[ "$#" = 4 ] && [ "$1 $2 $3 $4" = "--numeric --chip gpiochip0 2" ] || { echo "gpioget: $*" >&2; exit 1; }
+echo 1
+`;
+    writeFileSync(join(folder, 'gpioget'), script, { mode: 0o755 });
+    vi.stubEnv('PATH', `${folder}:${process.env['PATH']}`);
+  });
+  afterEach(() => {
+    rmSync(folder, { recursive: true });
+  });
+
+  test('is asked for a number', async () => {
+    expect(await gpioSource('gpiochip0', 2, 2, timeoutMs).read(deadline())).toBe(1);
+  });
+});

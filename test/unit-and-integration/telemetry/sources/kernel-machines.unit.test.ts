@@ -1,0 +1,197 @@
+import { describe, expect, test } from 'vitest';
+
+import { scanKernel } from '../../../../src/telemetry/scan/scan-kernel.ts';
+import { hwmonSource, thermalSource } from '../../../../src/telemetry/sources/kernel/hwmon.ts';
+import { iioSource } from '../../../../src/telemetry/sources/kernel/iio.ts';
+import type { PolledSource } from '../../../../src/telemetry/sources/source.ts';
+import type { SystemMetric } from '../../../../src/telemetry/sources/sources.ts';
+import { systemSource } from '../../../../src/telemetry/sources/system.ts';
+import * as machines from '../../../fakes/sysfs/machines.ts';
+import { SysfsTree } from '../../../fakes/sysfs/sysfs-tree.ts';
+import type { Machine } from '../../../fakes/sysfs/sysfs-tree.ts';
+
+const forever = new AbortController().signal;
+const system = (metric: SystemMetric, root: string): PolledSource =>
+  systemSource(metric, { root, diskPath: root, agentFigures: () => ({}) });
+
+async function read(machine: Machine, source: (root: string) => PolledSource): Promise<unknown> {
+  using tree = new SysfsTree(machine);
+  return await source(tree.root).read(forever);
+}
+
+describe('a name that several devices have', () => {
+  test('is refused with the names that tell them apart', async () => {
+    const tried = read(machines.twoNvme([2, 3]), (root) => hwmonSource('nvme', 'temp1', root));
+    await expect(tried).rejects.toThrow('2 devices are called nvme: nvme@0000:02:00.0, nvme@0000:55:00.0');
+  });
+
+  test.each<[number, number]>([
+    [2, 3],
+    [9, 10],
+    [3, 2],
+  ])('is read by its address, whatever numbers the kernel gives: %i, %i', async (...numbers) => {
+    const machine = machines.twoNvme(numbers);
+    expect(await read(machine, (root) => hwmonSource('nvme@0000:02:00.0', 'temp1', root))).toBe(30.85);
+    expect(await read(machine, (root) => hwmonSource('nvme@0000:55:00.0', 'temp1', root))).toBe(70.85);
+  });
+
+  test.each(['nvme@nvme0', 'nvme@hwmon2', 'nvme@0000:03:00.0', 'nvme@', 'sata@0000:02:00.0'])(
+    'is not found by a number of this boot, or by another address: %s',
+    async (name) => {
+      const tried = read(machines.twoNvme([2, 3]), (root) => hwmonSource(name, 'temp1', root));
+      await expect(tried).rejects.toThrow(`there is no chip ${name}; there is nvme, nvme`);
+    },
+  );
+
+  test('is refused where an address belongs to both', async () => {
+    const tried = read(machines.twoNvme([2, 3]), (root) => hwmonSource('nvme@pci0000:00', 'temp1', root));
+    await expect(tried).rejects.toThrow('2 devices are called nvme@pci0000:00');
+  });
+
+  test('is refused without a proposal where nothing tells the devices apart', async () => {
+    const files = (n: number) => ({
+      [`sys/class/hwmon/hwmon${n}/name`]: 'nvme',
+      [`sys/class/hwmon/hwmon${n}/temp1_input`]: '1',
+    });
+    const tried = read({ source: '', files: { ...files(2), ...files(3) } }, (root) =>
+      hwmonSource('nvme', 'temp1', root),
+    );
+    await expect(tried).rejects.toThrow('2 devices are called nvme: hwmon2 (has no address), hwmon3 (has no address)');
+  });
+
+  test.each<[string, Machine, (root: string) => PolledSource, unknown]>([
+    ['processors', machines.twoSockets, (root) => hwmonSource('coretemp@coretemp.1', 'temp1', root), 61],
+    [
+      'disks by their own identifier',
+      machines.twoDisks,
+      (root) => hwmonSource('drivetemp@naa.50014ee2b2ab', 'temp1', root),
+      32,
+    ],
+    ['thermal zones by what ACPI calls them', machines.miniPc, (root) => thermalSource('acpitz@LNXTHERM:01', root), 20],
+    [
+      'converters by their I2C address',
+      machines.iioBoard,
+      (root) => iioSource('ads1115@1-0049', 'in_voltage0', root),
+      250,
+    ],
+  ])('tells %s apart', async (_, machine, source, value) => {
+    expect(await read(machine, source)).toBe(value);
+  });
+
+  test('is told apart by its label first', async () => {
+    using tree = new SysfsTree(machines.twoSockets);
+    tree.write({ 'sys/devices/platform/coretemp.1/hwmon/hwmon1/label': 'lower socket\n' });
+    expect(await hwmonSource('coretemp@lower socket', 'temp1', tree.root).read(forever)).toBe(61);
+    const { found } = await scanKernel('hwmon', forever, tree.root);
+    expect(found.map(({ title }) => title)).toContain('coretemp@lower socket temp1');
+  });
+});
+
+test.each([
+  ['twoNvme', 'hwmon', ['nvme@0000:02:00.0 temp1: 30.85 °C', 'nvme@0000:55:00.0 temp1: 70.85 °C']],
+  ['twoDisks', 'hwmon', ['drivetemp@naa.50014ee2b1ab temp1: 31 °C', 'drivetemp@naa.50014ee2b2ab temp1: 32 °C']],
+  ['rk3588', 'thermal', expect.arrayContaining(['bigcore1-thermal: 41.6 °C', 'npu-thermal: 36.1 °C'])],
+  ['miniPc', 'thermal', ['acpitz@LNXTHERM:00: 16.8 °C', 'acpitz@LNXTHERM:01: 20 °C', 'iwlwifi_1: 40 °C']],
+  ['beagleBone', 'iio', ['TI-am335x-adc in_voltage0_raw: 1713', 'TI-am335x-adc in_voltage1_raw: 4001']],
+] as const)('of %s a scan of %s proposes what stays from boot to boot', async (name, kind, expected) => {
+  using tree = new SysfsTree(machines.machines[name] ?? machines.faulty);
+  const { found } = await scanKernel(kind, forever, tree.root);
+  expect(
+    found.map(({ title, reading, unit }) => `${title}: ${reading}${unit === undefined ? '' : ` ${unit}`}`),
+  ).toEqual(expected);
+  expect(found.every(({ sensor }) => sensor !== undefined)).toBe(true);
+});
+
+describe('an IIO channel', () => {
+  const { iioBoard } = machines;
+  test.each([
+    ['xadc', 'in_temp0', 68_410.67],
+    ['xadc', 'in_voltage4_vccpaux', 1_798.83],
+    ['ads1115@1-0048', 'in_voltage0-voltage1', 1_500],
+    ['ads1115@1-0048', 'in_voltage0', 500],
+    ['scl3300', 'in_accel_z', 9.798],
+    ['scl3300', 'in_accel_x_peak', 1],
+    ['scl3300', 'in_incli_x', 1.099],
+    ['si7020', 'in_temp', 25_268.33],
+    ['si7020', 'in_humidityrelative', 30_944.82],
+    ['itg3200', 'in_anglvel_x', 0.1],
+    ['itg3200', 'in_voltage0_mean', 20],
+    ['itg3200', 'in_proximity', 0.077],
+    ['ads1115@1-0048', 'in_voltage0_raw', 4_000],
+  ])('%s %s has its own or its shared scale', async (device, channel, value) => {
+    expect(await read(iioBoard, (root) => iioSource(device, channel, root))).toBeCloseTo(value, 2);
+  });
+
+  test('that is a count without a scale is refused, and read where the count is wanted', async () => {
+    const tried = read(machines.beagleBone, (root) => iioSource('TI-am335x-adc', 'in_voltage0', root));
+    await expect(tried).rejects.toThrow(
+      'count without a unit; to send the count itself, name the channel in_voltage0_raw',
+    );
+    expect(await read(machines.beagleBone, (root) => iioSource('TI-am335x-adc', 'in_voltage0_raw', root))).toBe(1_713);
+  });
+
+  test('with several numbers is not read as its first', async () => {
+    const tried = read(iioBoard, (root) => iioSource('itg3200', 'in_rot_quaternion', root));
+    await expect(tried).rejects.toThrow('“12 -3 40 1000” is not a number');
+  });
+});
+
+describe('what an input shows without measuring', () => {
+  test.each([
+    ['kraken', 'temp1', 'temp1_fault: the chip reports a fault'],
+    ['nct6793', 'temp2', '-128 °C is not a measurement'],
+    ['nct6793', 'temp3', '3892313.987 °C is not a measurement'],
+    ['nct6793', 'fan1', '4294967295 rpm is not a measurement'],
+    ['nct6793', 'humidity1', '330.2 % is not a measurement'],
+    ['nct6793', 'in0', 'in0_enable: this input is switched off'],
+  ])('is refused: %s %s', async (chip, input, why) => {
+    await expect(read(machines.faulty, (root) => hwmonSource(chip, input, root))).rejects.toThrow(why);
+  });
+
+  test.each([
+    ['kraken', 'fan1', 834],
+    ['nct6793', 'temp1', 45],
+    ['nct6793', 'energy1', 65_261],
+  ])('does not keep another input from being read: %s %s', async (chip, input, value) => {
+    expect(await read(machines.faulty, (root) => hwmonSource(chip, input, root))).toBe(value);
+  });
+
+  test('is said by a scan', async () => {
+    using tree = new SysfsTree(machines.faulty);
+    const { found } = await scanKernel('hwmon', forever, tree.root);
+    const fault = found.find(({ title }) => title === 'kraken temp1');
+    expect(fault).toMatchObject({
+      problem: 'unreadable',
+      reading: undefined,
+      why: expect.stringContaining('fault') as string,
+    });
+  });
+});
+
+describe('the temperature of the processor', () => {
+  test.each<[string, Machine, number]>([
+    ['by the type of its zone', machines.laptop, 65],
+    ['by its chip where no zone is its own', machines.miniPc, 40.4],
+    ['as the highest of several zones', machines.rk3588, 41.6],
+    ['as the highest of several processors', machines.twoSockets, 61],
+  ])('is found %s', async (_, machine, value) => {
+    expect(await read(machine, (root) => system('cpu_temperature', root))).toBe(value);
+  });
+
+  test('is the only zone of a machine, if that is not known to be something else', async () => {
+    const only = (type: string) => ({
+      source: '',
+      files: { 'sys/class/thermal/thermal_zone0/type': type, 'sys/class/thermal/thermal_zone0/temp': '50000' },
+    });
+    expect(await read(only('bcm2835_thermal'), (root) => system('cpu_temperature', root))).toBe(50);
+    await expect(read(only('acpitz'), (root) => system('cpu_temperature', root))).rejects.toThrow('(acpitz)');
+  });
+});
+
+test.each<[string, Machine, number, number]>([
+  ['hardware, without what runs above it', machines.bridged, 15_200, 1_630],
+  ['the interfaces of a container, without its bridge', machines.container, 200, 30],
+])('bytes are counted once: %s', async (_, machine, received, sent) => {
+  expect(await read(machine, (root) => system('network_received_bytes', root))).toBe(received);
+  expect(await read(machine, (root) => system('network_sent_bytes', root))).toBe(sent);
+});

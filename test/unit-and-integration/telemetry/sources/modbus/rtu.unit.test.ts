@@ -1,0 +1,203 @@
+import { describe, expect, test } from 'vitest';
+
+import { SerialError } from '../../../../../src/serial/errors.ts';
+import { requestPdu, rtuFrame } from '../../../../../src/telemetry/sources/modbus/modbus-codec.ts';
+import { RtuLine } from '../../../../../src/telemetry/sources/modbus/rtu.ts';
+import type { RtuRequest } from '../../../../../src/telemetry/sources/modbus/rtu.ts';
+import { RtuBus } from '../../../../fakes/modbus/rtu-bus.ts';
+import type { Conduct } from '../../../../fakes/modbus/rtu-bus.ts';
+
+const forever = new AbortController().signal;
+const register = { table: 'holding', type: 'u16', byteOrder: 'big', wordOrder: 'big' } as const;
+
+function request(address: number, unit = 1, timeoutMs = 500): RtuRequest {
+  const pdu = requestPdu({ ...register, unit, address });
+  return { port: '/dev/ttyUSB0', baud: 9_600, parity: 'even', unit, pdu, timeoutMs };
+}
+
+/** Register N of unit U holds 1000 U + N. */
+function bench(conduct?: (request: number) => Conduct, units: readonly number[] = [1, 2]) {
+  const bus = new RtuBus(
+    new Map(units.map((unit) => [unit, { holding: (address) => 1_000 * unit + address }])),
+    conduct,
+  );
+  const line = new RtuLine(bus.open, bus.clock);
+  const read = async (address: number, unit = 1, timeoutMs = 500): Promise<number> => {
+    const pdu = await line.ask(request(address, unit, timeoutMs), forever);
+    return Buffer.from(pdu).readUInt16BE(2);
+  };
+  return { bus, line, read };
+}
+
+type Bench = Pick<ReturnType<typeof bench>, 'bus' | 'read'>;
+
+/** Reads some registers of a unit at an interval, as that many sensors do; returns what each of them yielded. */
+async function poll({ bus, read }: Bench, registers: number, rounds: number, unit = 1): Promise<(number | string)[][]> {
+  const poller = async (address: number): Promise<(number | string)[]> => {
+    const yielded: (number | string)[] = [];
+    await bus.clock.sleep(address * 300, forever);
+    for (let round = 0; round < rounds; round += 1) {
+      yielded.push(await read(address, unit).catch((error: unknown) => String(error)));
+      await bus.clock.sleep(700, forever);
+    }
+    return yielded;
+  };
+  return Promise.all(Array.from({ length: registers }, async (_, address) => poller(address)));
+}
+
+const late = expect.stringContaining('no answer within 500 ms') as string;
+
+describe('an answer that comes after its timeout', () => {
+  test.each([510, 600, 900, 1_200, 2_500, 4_900])('is never taken for another one: %i ms', async (delayMs) => {
+    const { bus, read } = bench(() => ({ delayMs }));
+    const came = expect.stringMatching(/no answer within 500 ms; it came later$/) as string;
+    for (const yielded of await poll({ bus, read }, 3, 8)) expect(yielded).toEqual(Array(8).fill(came));
+  });
+
+  test('costs the one request alone', async () => {
+    const { bus, read } = bench((index) => ({ delayMs: index % 7 === 6 ? 600 : 30 }));
+    const yielded = await poll({ bus, read }, 3, 20);
+    for (const [address, values] of yielded.entries()) {
+      expect(new Set(values)).toEqual(new Set([1_000 + address, expect.stringContaining('no answer') as string]));
+    }
+    const failures = yielded.flat().filter((value) => typeof value === 'string');
+    expect(failures).toHaveLength(Math.floor(60 / 7));
+  });
+
+  test('is left out while another unit is asked, which does not wait for it', async () => {
+    const { bus, read } = bench((index) => ({ delayMs: index === 0 ? 700 : 300 }));
+    const first = read(0).catch(() => bus.clock.monotonicMs());
+    await bus.clock.sleep(100, forever);
+    expect(await read(5, 2)).toBe(2_005);
+    expect(await first).toBeLessThan(900);
+    expect(await read(1)).toBe(1_001);
+  });
+});
+
+// Regression: found by the fuzz target modbus-line.
+test('an answer of the unit to another master is not taken for the one that it owes', async () => {
+  const foreign = { afterMs: 1_000, bytes: rtuFrame(1, Uint8Array.of(3, 4, 0, 7, 0, 8)) };
+  const { bus, read } = bench(() => ({ delayMs: 1_300, stray: [foreign] }));
+  for (const yielded of await poll({ bus, read }, 2, 4)) expect(yielded).toEqual(Array(4).fill(late));
+});
+
+describe('a unit that does not answer', () => {
+  test('is asked every five seconds and holds no other unit back', async () => {
+    const { bus, read } = bench(undefined, [1]);
+    const [dead, alive] = await Promise.all([poll({ bus, read }, 3, 2, 9), poll({ bus, read }, 2, 20)]);
+    for (const yielded of dead) expect(yielded).toEqual([late, late]);
+    expect(alive.map((values) => new Set(values))).toEqual([new Set([1_000]), new Set([1_001])]);
+    const times = bus.asked.filter(({ unit }) => unit === 9).map(({ atMs }) => atMs);
+    for (const [index, atMs] of times.slice(1).entries()) expect(atMs - (times[index] ?? 0)).toBeGreaterThan(4_900);
+  });
+
+  test('is told from an adapter that only hears itself', async () => {
+    const { line, read } = bench(() => ({ isEchoed: true, isLost: true }));
+    await expect(read(0)).rejects.toMatchObject({
+      code: 'source-timeout',
+      message: 'modbus unit 1: no answer within 500 ms; the adapter echoes the request',
+    });
+    expect(line.isEchoing).toBe(true);
+  });
+});
+
+test('the timeout of a request begins when it has the line', async () => {
+  const { read } = bench(() => ({ delayMs: 450 }));
+  expect(await Promise.all([0, 1, 2, 3, 4].map(async (address) => read(address)))).toEqual([
+    1_000, 1_001, 1_002, 1_003, 1_004,
+  ]);
+});
+
+describe('an answer is found', () => {
+  const other = rtuFrame(2, Uint8Array.of(3, 2, 0, 7));
+  const otherLength = rtuFrame(1, Uint8Array.of(3, 4, 0, 7, 0, 8));
+  const otherFunction = rtuFrame(1, Uint8Array.of(4, 2, 0, 7));
+  const question = rtuFrame(7, requestPdu({ ...register, unit: 7, address: 3 }));
+  const conducts: readonly (readonly [string, Conduct])[] = [
+    ['after an echo of the request', { isEchoed: true }],
+    ['after a stray byte', { lead: Uint8Array.of(0) }],
+    ['after an echo and a stray byte', { isEchoed: true, lead: Uint8Array.of(0xff) }],
+    ['after a stray byte like its unit', { lead: Uint8Array.of(1, 3) }],
+    ['in pieces', { pieceBytes: 1 }],
+    ['after the answer of another unit', { stray: [{ afterMs: 10, bytes: other }] }],
+    ['right after the answer of another unit', { lead: other }],
+    ['after an answer of another length', { stray: [{ afterMs: 10, bytes: otherLength }] }],
+    ['after the answer to another function', { lead: otherFunction }],
+    [
+      'after a conversation of another master',
+      { lead: Buffer.concat([question, rtuFrame(7, Uint8Array.of(3, 2, 0, 9))]) },
+    ],
+  ];
+  test.each(conducts)('%s', async (_, conduct) => {
+    const { line, read } = bench(() => conduct);
+    expect([await read(3), await read(4)]).toEqual([1_003, 1_004]);
+    expect(line.isEchoing).toBe(conduct.isEchoed === true);
+  });
+
+  test('but not of another unit, function or length', async () => {
+    for (const bytes of [other, otherLength, otherFunction]) {
+      const { read } = bench(() => ({ isLost: true, stray: [{ afterMs: 10, bytes }] }));
+      const hex = Buffer.from(bytes).toString('hex');
+      await expect(read(3)).rejects.toThrow(`no answer within 500 ms, but ${hex}`);
+    }
+  });
+});
+
+describe('a damaged answer', () => {
+  const flipped = (frame: Buffer): Buffer => {
+    frame[4] = (frame[4] ?? 0) ^ 1;
+    return frame;
+  };
+
+  test('is reported soon, and the next request does not wait', async () => {
+    const { bus, read } = bench((index) => (index === 0 ? { spoil: flipped } : {}));
+    await expect(read(0, 1, 10_000)).rejects.toMatchObject({
+      code: 'source-failed',
+      message: /a damaged answer: 010302/,
+    });
+    expect(await read(1)).toBe(1_001);
+    expect(bus.clock.monotonicMs()).toBeLessThan(200);
+  });
+
+  test('or noise may come before the answer, which is then not taken for the next one', async () => {
+    const noise = { afterMs: 10, bytes: Buffer.alloc(12, 0xa5) };
+    const { bus, read } = bench((index) => (index === 0 ? { stray: [noise], delayMs: 300 } : {}));
+    const values = await poll({ bus, read }, 2, 3);
+    expect(values.map(([, ...later]) => later)).toEqual([
+      [1_000, 1_000],
+      [1_001, 1_001],
+    ]);
+  });
+});
+
+test('a request waits for the silence between frames', async () => {
+  const { bus, read } = bench(() => ({ delayMs: 20 }));
+  await read(0);
+  const answeredMs = bus.clock.monotonicMs();
+  await read(1);
+  expect((bus.asked[1]?.atMs ?? 0) - answeredMs).toBeGreaterThanOrEqual(3.5 * (11_000 / 9_600));
+});
+
+test('a line that is never silent fails a request in its time', async () => {
+  const babble = Array.from({ length: 2_000 }, (_, index) => ({ afterMs: index, bytes: Uint8Array.of(1, 3, 250) }));
+  const { bus, read } = bench((index) => ({ isLost: true, stray: index === 0 ? babble : [] }));
+  await expect(read(0)).rejects.toThrow('a damaged answer');
+  expect(bus.clock.monotonicMs()).toBeLessThan(12_000);
+});
+
+test('a port that a board takes is given back immediately, and the unit is not asked before its answer is due', async () => {
+  const { bus, read } = bench(() => ({ delayMs: 300 }));
+  const busy = new SerialError('port-busy', '/dev/ttyUSB0 is needed for its board');
+  const line = new RtuLine(async (...port) => {
+    const opened = await bus.open(...port);
+    const isFirst = bus.asked.length === 0;
+    return {
+      write: async (...args) => opened.write(...args),
+      read: async (...args) => (isFirst && bus.asked.length === 1 ? Promise.reject(busy) : opened.read(...args)),
+      [Symbol.asyncDispose]: async () => {},
+    };
+  }, bus.clock);
+  await expect(line.ask(request(0), forever)).rejects.toBe(busy);
+  expect(bus.clock.monotonicMs()).toBeGreaterThan(4_900);
+  expect(await read(1)).toBe(1_001);
+});

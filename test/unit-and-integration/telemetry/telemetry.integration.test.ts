@@ -1,0 +1,205 @@
+import { existsSync, lstatSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { expect, test } from 'vitest';
+
+import { silentLog } from '../../../src/system/log/log.ts';
+import { systemClock } from '../../../src/system/time/clock.ts';
+import type { MeasurementSettings, SourceSettings } from '../../../src/telemetry/settings.ts';
+import { Telemetry } from '../../../src/telemetry/telemetry.ts';
+import type { TelemetryDeps } from '../../../src/telemetry/telemetry.ts';
+import { FakeValues, serviceError } from './fake-values.ts';
+import { ampleBounds } from './queue/spool-rig.ts';
+
+const deadline = (): AbortSignal => AbortSignal.timeout(20_000);
+const noReduction = { scale: 1, offset: 0, deadband: undefined, heartbeatMs: undefined, over: undefined };
+
+function measurement(event: string, source: SourceSettings, everyMs = 100, timeoutMs = 60_000): MeasurementSettings {
+  const to = { kind: 'event', event, class: 'normal' } as const;
+  return {
+    name: event,
+    everyMs,
+    timeoutMs,
+    source,
+    ignore: [],
+    outputs: [{ to, pointer: '', reduction: noReduction }],
+  };
+}
+
+class Rig implements AsyncDisposable {
+  readonly directory = mkdtempSync(join(tmpdir(), 'telemetry-'));
+  readonly service = new FakeValues();
+  telemetry: Telemetry;
+  readonly #options: Partial<TelemetryDeps>;
+
+  constructor(options: Partial<TelemetryDeps> = {}) {
+    this.#options = options;
+    this.telemetry = this.#start();
+  }
+
+  async restart(): Promise<void> {
+    await this.telemetry[Symbol.asyncDispose]();
+    this.telemetry = this.#start();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.telemetry[Symbol.asyncDispose]();
+    rmSync(this.directory, { recursive: true });
+  }
+
+  #start(): Telemetry {
+    const ids = { installed: 'installed', slot: undefined, outcome: undefined, reason: undefined };
+    return new Telemetry({
+      settings: {
+        writeIntervalMs: 10_000,
+        writePoints: 500,
+        memoryPoints: 10_000,
+        bounds: ampleBounds,
+        minFreeBytes: 0,
+        flashBytesPerDay: Number.POSITIVE_INFINITY,
+        batchPoints: 500,
+        gatherMs: 10,
+        backlogPointsPerSecond: 100_000,
+        rate: { pointsPerSecond: 1_000, bytesPerSecond: 1_000_000 },
+        report: { everyMs: 60_000, ...ids, uptime: 'uptime', figures: 'figures' },
+      },
+      measurements: [],
+      watches: [],
+      stateDirectory: this.directory,
+      service: this.service,
+      clock: systemClock,
+      random: () => 0,
+      log: silentLog,
+      boot: { name: 'boot', sinceBootMs: () => performance.now() },
+      probe: async () => 'synchronized',
+      openLine: async () => {
+        throw new Error('there is no serial line here');
+      },
+      isLineTaken: () => false,
+      facts: () => ({ installed: '1.2.3', slot: undefined, outcome: undefined, reason: undefined, uptimeSeconds: 77 }),
+      ...this.#options,
+    });
+  }
+}
+
+async function until(condition: () => boolean): Promise<void> {
+  const signal = deadline();
+  while (!condition()) await systemClock.sleep(10, signal);
+}
+
+test('what a sensor measures arrives, and a source that fails harms no other', async () => {
+  await using rig = new Rig({
+    measurements: [
+      measurement('load', { kind: 'system', metric: 'load1' }),
+      measurement('broken', {
+        kind: 'exec',
+        command: ['/bin/false'],
+        user: undefined,
+        stream: false,
+        idleTimeoutMs: undefined,
+      }),
+      measurement(
+        'hangs',
+        {
+          kind: 'exec',
+          command: ['/bin/sleep', '60'],
+          user: undefined,
+          stream: false,
+          idleTimeoutMs: undefined,
+        },
+        100,
+        500,
+      ),
+      measurement('stream', {
+        kind: 'exec',
+        command: ['/bin/sh', '-c', 'echo {\\"a\\":1}; sleep 60'],
+        user: undefined,
+        stream: true,
+        idleTimeoutMs: undefined,
+      }),
+    ],
+  });
+  await until(() => rig.service.valuesOf('load').length >= 3 && rig.service.valuesOf('stream').length === 1);
+  expect(rig.service.valuesOf('stream')).toEqual([{ a: 1 }]);
+  const failed = (): boolean =>
+    rig.telemetry.status().sources.filter(({ lastError }) => lastError !== undefined).length === 2;
+  await until(failed);
+  const errors = rig.telemetry.status().sources.map(({ lastError }) => lastError);
+  expect(errors[0]).toBeUndefined();
+  expect(errors[1]).toContain('ended with 1');
+  expect(errors[2]).toMatch(/500 ms|still waits/);
+});
+
+test('the service goes away and comes back: everything that was acknowledged arrives, over a restart too', async () => {
+  await using rig = new Rig();
+  rig.service.answer = () => serviceError('connection-refused');
+  for (let value = 0; value < 20; value += 1) {
+    await rig.telemetry.sendDatapoints([{ event: 'e', value }], deadline());
+  }
+  await rig.restart();
+  expect(rig.telemetry.status().spool.pointsOnDisk).toBe(20);
+  rig.service.answer = () => undefined;
+  await until(() => rig.service.valuesOf('e').length === 20);
+  expect(rig.service.valuesOf('e')).toEqual(Array.from({ length: 20 }, (_, index) => index));
+  await until(() => rig.telemetry.flush() && rig.telemetry.status().spool.pointsOnDisk === 0);
+});
+
+test('a property is durable when it is acknowledged, and the agent tells about itself', async () => {
+  await using rig = new Rig();
+  rig.service.answerProperty = () => serviceError('connection-refused');
+  await rig.telemetry.setProperty('limit', { high: 30 }, deadline());
+  await rig.restart();
+  rig.service.answerProperty = () => undefined;
+  await until(() => rig.service.properties.has('limit') && rig.service.properties.has('figures'));
+  expect(rig.service.properties.get('limit')).toEqual({ high: 30 });
+  expect([rig.service.properties.get('installed'), rig.service.properties.get('uptime')]).toEqual(['1.2.3', 77]);
+  expect(rig.service.properties.get('figures')).toMatchObject({
+    waiting: expect.any(Number) as unknown,
+    flashBytesPerDay: expect.any(Number) as unknown,
+    dropped: 0,
+    droppedBecause: { 'too-old': 0, 'queue-full': 0, 'memory-full': 0, refused: 0, damaged: 0 },
+  });
+});
+
+test('a watched property is handed to a program and a file when it changes', async () => {
+  const directory = mkdtempSync(join(tmpdir(), 'watch-'));
+  const log = join(directory, 'log');
+  const read = (path: string): string => (existsSync(path) ? readFileSync(path, 'utf8') : '');
+  await using rig = new Rig({
+    watches: [
+      {
+        id: 'limit',
+        everyMs: 20,
+        output: { kind: 'command', command: ['/bin/sh', '-c', `cat >> ${log}`], user: undefined, timeoutMs: 5_000 },
+      },
+      { id: 'limit', everyMs: 20, output: { kind: 'file', path: join(directory, 'file') } },
+    ],
+  });
+  rig.service.properties.set('limit', 1);
+  await until(() => read(log).endsWith('1\n'));
+  rig.service.properties.set('limit', { high: 2 });
+  await until(() => read(log).endsWith('{"high":2}\n') && read(join(directory, 'file')) === '{"high":2}\n');
+  expect(read(log).match(/1\n/g)).toHaveLength(1);
+  rmSync(directory, { recursive: true });
+});
+
+test('a time that cannot be right is refused', async () => {
+  await using rig = new Rig();
+  const send = rig.telemetry.sendDatapoints([{ event: 'e', value: 1, at: '1970-01-01T00:00:00Z' }], deadline());
+  await expect(send).rejects.toThrow(expect.objectContaining({ code: 'time-invalid' }));
+});
+
+test('a watched property follows no link that somebody has put where its file is drafted', async () => {
+  const directory = mkdtempSync(join(tmpdir(), 'watch-'));
+  const victim = join(directory, 'victim');
+  const path = join(directory, 'limits.json');
+  writeFileSync(victim, 'mine');
+  symlinkSync(victim, `${path}.new`);
+  await using rig = new Rig({ watches: [{ id: 'limit', everyMs: 20, output: { kind: 'file', path } }] });
+  rig.service.properties.set('limit', 'owned');
+  await until(() => existsSync(path) && readFileSync(path, 'utf8') === '"owned"\n');
+  expect(readFileSync(victim, 'utf8')).toBe('mine');
+  expect(lstatSync(path).isSymbolicLink()).toBe(false);
+  rmSync(directory, { recursive: true });
+});

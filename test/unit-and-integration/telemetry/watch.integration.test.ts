@@ -1,0 +1,91 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { afterEach, beforeEach, expect, test } from 'vitest';
+
+import type { BrokerLogin } from '../../../src/mqtt/open-broker.ts';
+import { silentLog } from '../../../src/system/log/log.ts';
+import { systemClock } from '../../../src/system/time/clock.ts';
+import { mqttSource } from '../../../src/telemetry/sources/mqtt.ts';
+import { Watch } from '../../../src/telemetry/watch.ts';
+import { noLogin } from '../mqtt/no-login.ts';
+import { Mosquitto } from '../service/messaging/mosquitto.ts';
+import { FakeValues } from './fake-values.ts';
+
+const deadline = (): AbortSignal => AbortSignal.timeout(60_000);
+const topic = 'gateway/limit';
+
+let stack: AsyncDisposableStack;
+let broker: Mosquitto;
+let login: Required<BrokerLogin>;
+let service: FakeValues;
+let watch: Watch;
+
+beforeEach(async () => {
+  stack = new AsyncDisposableStack();
+  const directory = mkdtempSync(join(tmpdir(), 'watch-'));
+  stack.defer(() => rmSync(directory, { recursive: true }));
+  broker = stack.use(await Mosquitto.start({ users: { agent: 's3cret' } }));
+  service = new FakeValues();
+  const passwordFile = join(directory, 'password');
+  writeFileSync(passwordFile, 's3cret\n');
+  login = { ...noLogin, url: broker.url, username: 'agent', passwordFile };
+  const into = { ...login, kind: 'mqtt', topic } as const;
+  watch = new Watch({
+    watch: { id: 'limit', everyMs: 1_000, output: into },
+    service,
+    clock: systemClock,
+    log: silentLog,
+  });
+});
+afterEach(async () => {
+  await stack.disposeAsync();
+});
+
+/** What somebody gets who subscribes only now. */
+async function retained(): Promise<unknown> {
+  const end = new AbortController();
+  const { promise, resolve } = Promise.withResolvers<unknown>();
+  const source = mqttSource({ ...login, topic });
+  const take = (read: () => unknown): void => resolve(read());
+  const intake = { connected: () => {}, take, drop: () => {}, rest: () => undefined };
+  const run = source.run(intake, AbortSignal.any([end.signal, deadline()]));
+  const value = await Promise.race([promise, run]);
+  end.abort(new Error('the test has it'));
+  await run.catch(() => {});
+  return value;
+}
+
+test('a watched property lies on the topic of mosquitto, also for whoever asks later, and follows its changes', async () => {
+  service.properties.set('limit', { high: 30 });
+  await watch.look(deadline());
+  expect(await retained()).toEqual({ high: 30 });
+  service.properties.set('limit', 'off');
+  await watch.look(deadline());
+  expect(await retained()).toBe('off');
+});
+
+test('a broker that has fallen silent holds nobody up who is to end', async () => {
+  service.properties.set('limit', 30);
+  broker.freeze();
+  const end = new AbortController();
+  const look = watch.look(end.signal);
+  setImmediate(() => end.abort(new Error('the agent ends')));
+  await expect(look).rejects.toThrow('the agent ends');
+  broker.thaw();
+  await watch.look(deadline());
+  expect(await retained()).toBe(30);
+});
+
+test('a value that mosquitto could not take is handed on with the next look', async () => {
+  await watch.look(deadline());
+  service.properties.set('limit', 30);
+  await broker.stop();
+  await watch.look(deadline());
+  expect(watch.figures.lastError).toContain('127.0.0.1');
+  await broker.start();
+  await watch.look(deadline());
+  expect(watch.figures.lastError).toBeUndefined();
+  expect(await retained()).toBe(30);
+});

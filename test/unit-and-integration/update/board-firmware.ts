@@ -1,0 +1,45 @@
+import type { FirmwareHeader, PayloadHeader } from '../../../src/update/ports.ts';
+import type { IncomingPayload, OpenFirmware } from '../../../src/update/ports/incoming.ts';
+import { sha256 } from '../../fakes/machine/memory/memory-slots.ts';
+
+/** What an update brings, by target. */
+export type Contents = Readonly<Record<string, string>>;
+
+/** Stands for the firmware room: the text is the version's id. */
+export function openContents(firmware: Readonly<Record<string, Contents>>): OpenFirmware {
+  return async (request, signal) => {
+    await using transfer = await request.source.open(undefined, signal);
+    let id = '';
+    for await (const chunk of transfer.chunks) id += Buffer.from(chunk).toString('latin1');
+    const contents = Object.entries(firmware[id] ?? {});
+    const headers = contents.map(([name], index): PayloadHeader => ({
+      fileName: name,
+      target: { name },
+      order: index,
+    }));
+    const header: FirmwareHeader = {
+      kind: 'artifact',
+      digest: sha256(Buffer.from(id)),
+      name: `version ${id}`,
+      signedBy: 'release',
+      payloads: headers,
+    };
+    const payloads = incoming(headers, Object.values(firmware[id] ?? {}));
+    return { header, payloads, [Symbol.asyncDispose]: async () => {} };
+  };
+}
+
+async function* incoming(
+  headers: readonly PayloadHeader[],
+  contents: readonly string[],
+): AsyncGenerator<IncomingPayload, void, undefined> {
+  for (const [index, payload] of headers.entries()) {
+    const content = contents[index] ?? '';
+    const write: IncomingPayload['write'] = async ({ writer }, signal) => {
+      await writer.write(Buffer.from(content, 'latin1'));
+      const written = await writer.finish(signal);
+      return { header: payload, written, promise: { kind: 'manifest', digest: written.digest } };
+    };
+    yield { payload, sizeBytes: content.length, resumeAt: undefined, isRebuilt: false, write };
+  }
+}

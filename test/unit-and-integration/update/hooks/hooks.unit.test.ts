@@ -1,0 +1,166 @@
+import { describe, expect, test } from 'vitest';
+
+import { ProgramError } from '../../../../src/system/processes/child-process.ts';
+import type { ProgramTerms, ProgramResult } from '../../../../src/system/processes/child-process.ts';
+import { hookInput } from '../../../../src/update/hooks/hook-input.ts';
+import type { HookSubject } from '../../../../src/update/hooks/hook-input.ts';
+import { Hooks } from '../../../../src/update/hooks/hooks.ts';
+import { ManualClock } from '../../service/manual-clock.ts';
+
+const { signal } = new AbortController();
+const attempt = { id: 'attempt-1', by: 'service', version: { id: '2', name: 'two' } } as const;
+const about: HookSubject = { attempt, slot: 'B', installed: undefined };
+
+/** A hook whose answers are given. */
+class Rig {
+  readonly clock = new ManualClock();
+  readonly asked: ProgramTerms[] = [];
+  answer: ProgramResult | Error = { exitCode: 0, stdout: '', stderr: '' };
+  readonly hooks = new Hooks(
+    {
+      before_install: { command: ['ask'], user: 'app', timeoutMs: 5_000 },
+      after_rollback: { command: ['tell'], user: undefined, timeoutMs: 5_000 },
+    },
+    {
+      clock: this.clock,
+      run: async (_command, options) => {
+        this.asked.push(options);
+        if (this.answer instanceof Error) throw this.answer;
+        return this.answer;
+      },
+    },
+  );
+
+  says(exitCode: number | undefined, stderr = ''): void {
+    this.answer = { exitCode, stdout: 'not heard', stderr };
+  }
+
+  /** What is thrown. */
+  async ask(how: 'ask' | 'askInTurn' = 'ask', asking = about): Promise<unknown> {
+    return this.hooks[how]('before_install', asking, signal).then(
+      () => undefined,
+      (error: unknown) => error,
+    );
+  }
+}
+
+describe('a hook', () => {
+  test('is told as JSON on one line what it is about', async () => {
+    const rig = new Rig();
+    await rig.ask();
+    const [{ input = '', user, timeoutMs } = {}] = rig.asked;
+    expect({ user, timeoutMs }).toEqual({ user: 'app', timeoutMs: 5_000 });
+    expect(input).toMatch(/^[^\n]*\n$/);
+    expect(hookInput.parse(JSON.parse(input))).toEqual({
+      format: 1,
+      hook: 'before_install',
+      attempt: 'attempt-1',
+      by: 'service',
+      version: { id: '2', name: 'two' },
+      slot: 'B',
+    });
+  });
+
+  test.each([
+    [1, 'the press\n is  running\n', 'hook-rejected', 'before_install says no (exit code 1): the press is running'],
+    [75, '', 'hook-deferred', 'before_install says: not now'],
+    [
+      75,
+      'see http://me:word@app/?k=1',
+      'hook-deferred',
+      'before_install says: not now: see http://********@app/?********',
+    ],
+    [undefined, '', 'hook-deferred', 'before_install was ended by a signal'],
+  ])('that ends with %s and %j is told as %s: %s', async (exitCode, stderr, code, message) => {
+    const rig = new Rig();
+    rig.says(exitCode, stderr);
+    expect(await rig.ask()).toMatchObject({ code, message });
+  });
+
+  test('that cannot be asked is asked later', async () => {
+    const rig = new Rig();
+    rig.answer = new ProgramError('program-timeout', 'ask', 'no end within 5000 ms');
+    expect(await rig.ask()).toMatchObject({
+      code: 'hook-deferred',
+      message: expect.stringContaining('no end') as unknown,
+    });
+  });
+
+  test('that says a lot is cut', async () => {
+    const rig = new Rig();
+    rig.says(1, 'x'.repeat(60_000));
+    expect(String(await rig.ask()).length).toBeLessThan(500);
+  });
+
+  test('that is not configured consents', async () => {
+    const rig = new Rig();
+    rig.says(1);
+    await rig.hooks.ask('before_reboot', about, signal);
+    expect(rig.asked).toEqual([]);
+  });
+});
+
+describe('a hook that is told', () => {
+  const owed = { hook: 'after_rollback', attempt: 'attempt-1', by: 'service', slot: 'B' } as const;
+  const left = { ...owed, version: { name: 'two' }, code: 'unhealthy', reason: 'app.service is dead' };
+
+  test('reads why the version was left; how it fails is told until the next one does well', async () => {
+    const rig = new Rig();
+    expect(rig.hooks.wants('after_commit')).toBe(false);
+    rig.says(75, 'no disk');
+    const trouble = 'after_rollback of two failed (exit code 75): no disk';
+    expect(await rig.hooks.tell(left, undefined, signal)).toBe(trouble);
+    expect(rig.hooks.trouble).toBe(trouble);
+    expect(rig.hooks.pause).toBeUndefined();
+    rig.says(0);
+    expect(await rig.hooks.tell({ ...left, attempt: 'attempt-2' }, undefined, signal)).toBeUndefined();
+    expect(rig.hooks.trouble).toBeUndefined();
+    expect(JSON.parse(rig.asked[0]?.input ?? '')).toEqual({ format: 1, ...left });
+  });
+});
+
+test('a hook is told once of an attempt, though the journal may not take that', async () => {
+  const rig = new Rig();
+  const owed = { hook: 'after_rollback', attempt: '1', by: 'service', version: { name: 'two' }, slot: 'B' } as const;
+  for (let round = 0; round < 3; round += 1) await rig.hooks.tell(owed, undefined, signal);
+  expect(rig.asked).toHaveLength(1);
+});
+
+describe('after "not now"', () => {
+  test('the schedule asks again after pauses that grow up to an hour, and says the same words meanwhile', async () => {
+    const rig = new Rig();
+    rig.says(75, 'busy');
+    const pausesMs: (number | undefined)[] = [];
+    for (let refusals = 0; refusals < 8; refusals += 1) {
+      const before = rig.asked.length;
+      expect(await rig.ask('askInTurn')).toMatchObject({
+        code: 'hook-deferred',
+        message: 'before_install says: not now: busy',
+      });
+      expect(rig.asked).toHaveLength(before + 1);
+      const { leftMs = 0 } = rig.hooks.pause ?? {};
+      pausesMs.push(leftMs / 60_000);
+      rig.clock.advance(leftMs - 1);
+      expect(await rig.ask('askInTurn')).toMatchObject({
+        code: 'hook-deferred',
+        message: 'before_install says: not now: busy',
+      });
+      expect(rig.asked).toHaveLength(before + 1);
+      rig.clock.advance(1);
+    }
+    expect(pausesMs).toEqual([1, 2, 4, 8, 16, 32, 60, 60]);
+  });
+
+  test('a person, and another version, are asked for at once; consent ends the pause', async () => {
+    const rig = new Rig();
+    rig.says(75);
+    await rig.ask('askInTurn');
+    await rig.ask('ask');
+    await rig.ask('askInTurn', { ...about, attempt: { ...attempt, version: { id: '3', name: 'three' } } });
+    expect(rig.asked).toHaveLength(3);
+    expect(rig.hooks.pause?.leftMs).toBe(60_000);
+    rig.says(0);
+    await rig.ask();
+    expect(rig.hooks.pause).toBeUndefined();
+  });
+});

@@ -1,0 +1,106 @@
+import { describe, expect, test } from 'vitest';
+
+import type { UpdateEvent } from '../../../../src/update/journal/events.ts';
+import { initialState, updateState } from '../../../../src/update/journal/state.ts';
+import type { UpdateState } from '../../../../src/update/journal/state.ts';
+import { advance } from '../../../../src/update/journal/transitions.ts';
+
+const attempt = { id: 'a1', version: { id: '2', name: 'two' }, by: 'service', startedAt: 'monday' } as const;
+const boot = { digest: 'sha256:b0', sizeBytes: 5 };
+const root = { digest: 'sha256:00', sizeBytes: 9 };
+const firmware = {
+  digest: 'sha256:f2',
+  signedBy: 'release.pem',
+  provides: {},
+  payloads: [
+    { target: 'boot', kind: 'slots' as const, ...boot },
+    { target: 'root', kind: 'slots' as const, ...root },
+    { target: 'meter', kind: 'mcu' as const, digest: 'sha256:33', sizeBytes: 1 },
+  ],
+};
+const records = {
+  boot: { ...boot, version: 'two', signedBy: 'release.pem', at: 'monday' },
+  root: { ...root, version: 'two', signedBy: 'release.pem', at: 'monday' },
+};
+
+const staging: UpdateEvent = { type: 'staging-started', attempt, slot: 'B', at: '' };
+const staged: UpdateEvent = { type: 'staged', firmware, slot: 'B', trials: 2, name: undefined, records };
+const toCommitted: readonly UpdateEvent[] = [
+  staging,
+  { type: 'slot-opened', target: 'boot' },
+  { type: 'slot-opened', target: 'root' },
+  staged,
+  { type: 'trial-armed', bootId: 'one', rebootByHand: false },
+  { type: 'health-check-started' },
+  { type: 'approved' },
+  { type: 'committed', at: 'tuesday', slot: 'B' },
+];
+
+function after(events: readonly UpdateEvent[], from: UpdateState = initialState): UpdateState {
+  return events.reduce((state, event) => advance(state, event), from);
+}
+
+describe('what is known of a slot', () => {
+  test('is what its partitions were verified to hold, once a firmware was accepted as a whole', () => {
+    const written = after(toCommitted.slice(0, 3));
+    expect(written.slots.B).toEqual({ records: {} });
+    expect(advance(written, staged).slots.B).toEqual({ records });
+  });
+
+  test('is that it was seen to run, once it was committed', () => {
+    expect(after(toCommitted).slots).toEqual({ A: { records: {} }, B: { records, seen: { at: 'tuesday' } } });
+    expect(after([{ type: 'slot-seen', slot: 'A', at: 'monday' }]).slots.A.seen).toEqual({ at: 'monday' });
+  });
+
+  test('goes with the partition that is opened for writing, and so does that the slot was seen to run', () => {
+    const state = after(toCommitted);
+    const next = after(
+      [
+        { ...staging, attempt: { ...attempt, id: 'a2' } },
+        { type: 'slot-opened', target: 'boot' },
+      ],
+      state,
+    );
+    expect(next.slots.B).toEqual({ records: { root: records.root } });
+    expect(next.previous).toBeUndefined();
+  });
+
+  test('goes with a partition that reads otherwise', () => {
+    const next = advance(after(toCommitted), { type: 'records-invalidated', slot: 'B', targets: ['root'] });
+    expect(next.slots.B).toEqual({ records: { boot: records.boot } });
+  });
+});
+
+describe('a journal of the time before slots were remembered', () => {
+  const stored = (events: readonly UpdateEvent[], from?: UpdateState): object => {
+    const { slots: _forgotten, ...rest } = after(events, from);
+    return rest;
+  };
+
+  test('says nothing of a new gateway', () => {
+    expect(updateState.parse(stored([])).slots).toEqual(initialState.slots);
+  });
+
+  test('says of a committed version what its slot holds, and that it ran', () => {
+    const { slots } = updateState.parse(stored(toCommitted));
+    const at = 'tuesday';
+    const expected = { boot: { ...records.boot, at }, root: { ...records.root, at } };
+    expect(slots).toEqual({ A: { records: {} }, B: { records: expected, seen: { at } } });
+  });
+
+  test('says of a trial what its slot holds, and of the slot before that it ran', () => {
+    const next = { ...attempt, id: 'a2', version: { name: 'three' } };
+    const begun: readonly UpdateEvent[] = [
+      { ...staging, attempt: next, slot: 'A' },
+      { ...staged, slot: 'A' },
+    ];
+    const { slots } = updateState.parse(stored(begun, after(toCommitted)));
+    expect(slots.A.seen).toBeUndefined();
+    expect(slots.A.records['root']).toMatchObject({ ...root, version: 'three' });
+    expect(slots.B.seen).toEqual({ at: 'tuesday' });
+  });
+
+  test('says nothing of a slot that is being written', () => {
+    expect(updateState.parse(stored(toCommitted.slice(0, 2))).slots).toEqual(initialState.slots);
+  });
+});

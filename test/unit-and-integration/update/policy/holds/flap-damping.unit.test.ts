@@ -1,0 +1,53 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+
+import { recordInstall, flapDelayMs } from '../../../../../src/update/policy/holds/flap-damping.ts';
+import { countCheck, LONGEST_PAUSE_LOOKS } from '../../../../../src/update/policy/holds/retry-backoff.ts';
+
+const UNSET_CLOCK_MS = 0;
+const at = new Date(UNSET_CLOCK_MS).toISOString();
+
+/** Installs in so many looks, where the service names one of these by turns. */
+function installsIn(looks: number, ids: readonly string[]): number {
+  let turns: Parameters<typeof flapDelayMs>[0];
+  let installs = 0;
+  for (let look = 0; look < looks; look += 1) {
+    const version = { id: ids[installs % ids.length] ?? '', name: '' };
+    if (flapDelayMs(turns, version, UNSET_CLOCK_MS) === 0) {
+      turns = recordInstall(turns, version, at);
+      installs += 1;
+    } else if (turns !== undefined) turns = countCheck(turns);
+  }
+  return installs;
+}
+
+describe('versions that take turns', () => {
+  const looksADay = 96;
+
+  test('are installed once a day in the end, whatever the service names', () => {
+    expect(installsIn(30 * looksADay, ['a', 'b'])).toBeLessThan(2 * 30);
+    expect(installsIn(60 * looksADay, ['a', 'b']) - installsIn(59 * looksADay, ['a', 'b'])).toBeLessThanOrEqual(2);
+  });
+
+  test('wait the longer the more often they came back, and never longer than a day', () => {
+    fc.assert(
+      fc.property(fc.array(fc.constantFrom('a', 'b', 'c'), { maxLength: 30 }), (history) => {
+        let turns: Parameters<typeof flapDelayMs>[0];
+        for (const id of history) turns = recordInstall(turns, { id, name: '' }, at);
+        expect(flapDelayMs(turns, { id: 'a', name: '' }, UNSET_CLOCK_MS)).toBeLessThanOrEqual(LONGEST_PAUSE_LOOKS);
+      }),
+    );
+  });
+
+  test('do not wait for going back once, or for what was never installed', () => {
+    const turns = recordInstall(recordInstall(undefined, { id: 'a', name: '' }, at), { id: 'b', name: '' }, at);
+    expect(flapDelayMs(turns, { id: 'a', name: '' }, UNSET_CLOCK_MS)).toBe(0);
+    expect(flapDelayMs(turns, { id: 'c', name: '' }, UNSET_CLOCK_MS)).toBe(0);
+  });
+
+  test('are forgotten behind newer ones', () => {
+    let turns = recordInstall(undefined, { id: 'a', name: '' }, at);
+    for (let n = 0; n < 20; n += 1) turns = recordInstall(turns, { id: `v${n}`, name: '' }, at);
+    expect(turns.installed).toHaveLength(8);
+  });
+});

@@ -1,0 +1,153 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+
+import {
+  countBegin,
+  countFailure,
+  countCheck,
+  countProgress,
+  LONGEST_PAUSE_LOOKS,
+  LOOK_MS,
+  pauseLeft,
+} from '../../../../../src/update/policy/holds/retry-backoff.ts';
+import type { RetryCounts } from '../../../../../src/update/policy/holds/retry-backoff.ts';
+import { Gateway } from '../../../../fakes/machine/memory/gateway.ts';
+import { MemoryService } from '../../../../fakes/machine/memory/memory-service.ts';
+import { plainFirmware, openPlainFirmware } from '../../plain-firmware.ts';
+
+const version = { id: '2', name: 'two' };
+const START_MS = Date.UTC(2027, 0, 1);
+const DAY_MS = 86_400_000;
+const UNSET_CLOCK_MS = 3_600_000;
+
+type Tries = ReturnType<typeof countBegin>['tries'];
+
+function failedTimes(failures: number, atMs: number): Tries {
+  const at = new Date(atMs).toISOString();
+  let { tries } = countBegin({}, version, at);
+  for (let failure = 0; failure < failures; failure += 1) tries = countFailure(tries, at, false) ?? tries;
+  return tries;
+}
+
+/** What one gateway is like: how long it is on each day, how often it looks then, and whether it has a clock. */
+const life = fc.record({
+  failures: fc.nat(200),
+  looksADay: fc.integer({ min: 1, max: 96 }),
+  hasClock: fc.boolean(),
+});
+
+/** Days until the version is tried again; the process starts anew each day. */
+function daysUntilTried({
+  failures,
+  looksADay,
+  hasClock,
+}: typeof life extends fc.Arbitrary<infer T> ? T : never): number {
+  const clock = (day: number, look: number): number =>
+    hasClock ? START_MS + day * DAY_MS + look * LOOK_MS : UNSET_CLOCK_MS + look * LOOK_MS;
+  let tries = failedTimes(failures, clock(0, 0));
+  for (let day = 0; day <= LONGEST_PAUSE_LOOKS; day += 1) {
+    const restored: unknown = JSON.parse(JSON.stringify(tries));
+    expect(restored).toEqual(tries);
+    for (let look = 0; look < looksADay; look += 1) {
+      if (pauseLeft(tries, clock(day, look)) === 0) return day;
+      tries = countCheck(tries);
+    }
+  }
+  throw new Error('it is never tried again');
+}
+
+describe('a pause after failures', () => {
+  // Seen: a gateway that runs for eight hours a day, 32 looks, never tried again after eight cut transfers.
+  test.each([
+    [{ failures: 8, looksADay: 32, hasClock: true }, 1],
+    [{ failures: 8, looksADay: 32, hasClock: false }, 2],
+  ])('ends on a gateway that is switched off each night (%j)', (gateway, days) => {
+    expect(daysUntilTried(gateway)).toBeLessThanOrEqual(days);
+  });
+
+  test('ends whatever the gateway is like: by its looks, and with a clock within a day of time', () => {
+    fc.assert(
+      fc.property(life, (gateway) => {
+        const days = daysUntilTried(gateway);
+        expect(days).toBeLessThanOrEqual(Math.ceil(LONGEST_PAUSE_LOOKS / gateway.looksADay));
+        expect(days).toBeLessThanOrEqual(gateway.hasClock ? 1 : LONGEST_PAUSE_LOOKS);
+      }),
+    );
+  });
+
+  test('never shrinks with another failure, and never lasts longer than the longest', () => {
+    fc.assert(
+      fc.property(fc.nat(100), fc.boolean(), (failures, hasClock) => {
+        const atMs = hasClock ? START_MS : UNSET_CLOCK_MS;
+        const left = pauseLeft(failedTimes(failures, atMs), atMs);
+        expect(left).toBeGreaterThanOrEqual(pauseLeft(failedTimes(Math.max(0, failures - 1), atMs), atMs));
+        expect(left).toBeLessThanOrEqual(LONGEST_PAUSE_LOOKS);
+      }),
+    );
+  });
+
+  test.each([
+    ['was not set then', UNSET_CLOCK_MS, START_MS],
+    ['is not set now', START_MS, UNSET_CLOCK_MS],
+    ['was set back', START_MS + DAY_MS, START_MS],
+  ])('is not ended by a clock that %s', (_, thenMs, nowMs) => {
+    const tries = failedTimes(4, thenMs);
+    expect(pauseLeft(tries, nowMs)).toBe(7);
+    expect(pauseLeft(countCheck(tries), nowMs)).toBe(6);
+  });
+});
+
+describe('what is begun and cut off', () => {
+  test('counts as a failure only from the fifth time on', () => {
+    const at = new Date(UNSET_CLOCK_MS).toISOString();
+    let tries: Tries | undefined;
+    const lefts = Array.from({ length: 8 }, () => {
+      ({ tries } = countBegin({ tries }, version, at));
+      return pauseLeft(tries, UNSET_CLOCK_MS);
+    });
+    expect(lefts).toEqual([0, 0, 0, 0, 0, 1, 3, 7]);
+  });
+
+  test('counts for nothing as long as it gets further each time', () => {
+    let tries = failedTimes(0, UNSET_CLOCK_MS);
+    for (let cut = 0; cut < 50; cut += 1) {
+      tries = countProgress(countBegin({ tries }, version, '').tries) ?? tries;
+      expect(pauseLeft(tries, UNSET_CLOCK_MS)).toBe(0);
+    }
+  });
+
+  test('counts for one version: another one starts from nothing', () => {
+    const other = countBegin({ tries: failedTimes(9, START_MS) }, { id: '3', name: 'three' }, '');
+    expect(other.tries).toMatchObject({ versionId: '3', begun: 1, failed: 0 });
+  });
+
+  test('is kept of a version while others are tried, of the last eight', () => {
+    let all: RetryCounts = { tries: failedTimes(9, START_MS) };
+    for (let id = 10; id < 18; id += 1) all = countBegin(all, { id: String(id), name: '' }, '');
+    expect(countBegin(all, version, '').tries).toMatchObject({ versionId: '2', begun: 2, failed: 9 });
+    all = countBegin(all, { id: '18', name: '' }, '');
+    expect(countBegin(all, version, '').tries).toMatchObject({ versionId: '2', begun: 1, failed: 0 });
+  });
+});
+
+// Seen: each of the two started from nothing, 200 looks were 200 reboots, and neither was ever held back.
+test('versions that do not come up, and are named by turns, are held back in the end', async () => {
+  const firmware = new Map(['1', '2'].map((id) => [id, plainFirmware(`dead version ${id}`)]));
+  const service = new MemoryService(firmware, '1');
+  const complaint = (content: string): string | undefined => (content.startsWith('dead') ? 'hang' : undefined);
+  const slots = { A: 'factory image', B: '' };
+  const gateway = new Gateway({ service, openFirmware: openPlainFirmware, slots, complaint });
+  gateway.start();
+  let reboots = 0;
+  for (let look = 0; look < 50; look += 1) {
+    const { kind } = await gateway.look();
+    const { phase } = (await gateway.journal()).state;
+    if (phase.kind === 'trial' && phase.trialsLeft === 0) service.target = service.target === '1' ? '2' : '1';
+    if (kind !== 'rebooting') continue;
+    reboots += 1;
+    gateway.start();
+  }
+  expect(reboots).toBe(12);
+  const { quarantine } = (await gateway.journal()).state;
+  expect(new Set(quarantine.map(({ version }) => version.id))).toEqual(new Set(['1', '2']));
+});

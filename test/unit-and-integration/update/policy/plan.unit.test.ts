@@ -1,0 +1,142 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+
+import { isWithin } from '../../../../src/system/time/daily-window.ts';
+import { initialState } from '../../../../src/update/journal/state.ts';
+import type { Installed, UpdateState } from '../../../../src/update/journal/state.ts';
+import { planUpdate } from '../../../../src/update/policy/plan.ts';
+import type { PlanInput } from '../../../../src/update/policy/plan.ts';
+
+const DAY_MS = 86_400_000;
+const offered = { id: '2', name: 'two' };
+const calm: PlanInput = {
+  policy: { attempts: 3, window: undefined, quarantineMs: 30 * DAY_MS },
+  minuteOfDay: 720,
+  nowMs: 0,
+  manual: false,
+  force: false,
+};
+
+function installed(overrides: Partial<Installed> = {}): Installed {
+  return { version: { id: '1', name: 'one' }, digest: 'sha256:1', provides: {}, payloads: [], at: '', ...overrides };
+}
+
+function failedTimes(failed: number, gaveUp = 0, looks = 0): UpdateState {
+  return { ...initialState, tries: { versionId: '2', begun: failed, failed, gaveUp, looks } };
+}
+
+describe('a plan', () => {
+  test('installs what is offered where nothing is installed', () => {
+    expect(planUpdate(initialState, offered, calm)).toEqual({ kind: 'install', version: offered });
+  });
+
+  test('says that nothing is offered', () => {
+    expect(planUpdate(initialState, undefined, calm)).toEqual({ kind: 'nothing-offered' });
+  });
+
+  test('is up to date by the id of the version, whatever its name', () => {
+    const state = { ...initialState, installed: installed({ version: { id: '2', name: 'renamed' } }) };
+    expect(planUpdate(state, offered, calm)).toEqual({ kind: 'up-to-date', version: 'two' });
+  });
+
+  test('recognises a file that was installed by hand by the name of the version', () => {
+    const state = { ...initialState, installed: installed({ version: { name: 'two' } }) };
+    expect(planUpdate(state, offered, calm)).toEqual({ kind: 'reconcile', version: offered });
+  });
+
+  test('keeps what was installed by hand until the service names another version', () => {
+    const state = { ...initialState, installed: installed({ version: { name: 'mine' }, overrides: '2' }) };
+    expect(planUpdate(state, offered, calm)).toMatchObject({ kind: 'deferred', code: 'manual-override' });
+    expect(planUpdate(state, { id: '3', name: 'three' }, calm)).toMatchObject({ kind: 'install' });
+  });
+
+  test('holds back a quarantined version, unless a person says otherwise', () => {
+    const bad = { digest: 'sha256:2', version: offered, code: 'unhealthy', reason: 'it was not healthy', at: '' };
+    const state = { ...initialState, quarantine: [bad] };
+    expect(planUpdate(state, offered, calm)).toMatchObject({ code: 'quarantined', reason: /it was not healthy/ });
+    expect(planUpdate(state, offered, { ...calm, force: true })).toMatchObject({ kind: 'install' });
+    expect(planUpdate(state, { id: '3', name: 'three' }, calm)).toMatchObject({ kind: 'install' });
+  });
+
+  test('gives a version up after so many failures that waiting cannot cure', () => {
+    expect(planUpdate(failedTimes(2, 2), offered, { ...calm, manual: true })).toMatchObject({ kind: 'install' });
+    expect(planUpdate(failedTimes(3, 3), offered, { ...calm, manual: true })).toMatchObject({
+      code: 'attempts-exhausted',
+    });
+  });
+
+  // Seen: fifteen power cuts in downloads held a version for good.
+  test('tries a version again, later and later, that is begun and cut off again and again', () => {
+    const begun = (times: number, looks: number): UpdateState => ({
+      ...initialState,
+      tries: { versionId: '2', begun: times, failed: 0, gaveUp: 0, looks },
+    });
+    expect(planUpdate(begun(4, 0), offered, calm)).toMatchObject({ kind: 'install' });
+    expect(planUpdate(begun(6, 0), offered, calm)).toMatchObject({
+      code: 'retry-backoff',
+      reason: /was cut off 6 times/,
+    });
+    expect(planUpdate(begun(100, 94), offered, calm)).toMatchObject({ code: 'retry-backoff' });
+    expect(planUpdate(begun(100, 95), offered, calm)).toMatchObject({ kind: 'install' });
+  });
+
+  test('tries a version once more where what held it back has lasted for as long as is set', () => {
+    const since = '2027-01-01T00:00:00.000Z';
+    const endsMs = Date.parse(since) + calm.policy.quarantineMs;
+    const bad = { digest: 'sha256:2', version: offered, code: 'unhealthy', reason: 'it was not healthy', at: since };
+    const usedUp = { versionId: '2', begun: 3, failed: 3, gaveUp: 3, since };
+    for (const state of [
+      { ...initialState, quarantine: [bad] },
+      { ...initialState, tries: usedUp },
+    ]) {
+      expect(planUpdate(state, offered, { ...calm, nowMs: endsMs - 1 })).toMatchObject({ kind: 'deferred' });
+      expect(planUpdate(state, offered, { ...calm, nowMs: endsMs })).toMatchObject({ kind: 'install' });
+    }
+  });
+
+  test('goes on with what a person forced, and with nothing else', () => {
+    const bad = { digest: 'sha256:2', version: offered, code: 'unhealthy', reason: 'it was not healthy', at: '' };
+    const attempt = { id: 'a1', version: offered, by: 'service', startedAt: '', forced: true } as const;
+    const state: UpdateState = {
+      ...initialState,
+      quarantine: [bad, { ...bad, version: { id: '3', name: 'three' } }],
+      phase: { kind: 'staging', attempt, slot: 'B' },
+    };
+    expect(planUpdate(state, offered, calm)).toMatchObject({ kind: 'install' });
+    expect(planUpdate(state, { id: '3', name: 'three' }, calm)).toMatchObject({ code: 'quarantined' });
+  });
+
+  test.each([
+    [1, 0],
+    [2, 1],
+    [3, 3],
+    [4, 7],
+    [50, 95],
+  ])('after %i failures in a row skips %i looks, but never a person', (failures, looks) => {
+    const failed = (skipped: number): UpdateState => failedTimes(failures, 0, skipped);
+    expect(planUpdate(failed(looks), offered, calm).kind).toBe('install');
+    const before = planUpdate(failed(Math.max(0, looks - 1)), offered, calm);
+    expect(before.kind).toBe(looks > 0 ? 'deferred' : 'install');
+    expect(planUpdate(failed(0), offered, { ...calm, manual: true }).kind).toBe('install');
+  });
+
+  test('waits for the maintenance window, and for a clock that can tell it', () => {
+    const policy = { ...calm.policy, window: { fromMinute: 120, toMinute: 300 } };
+    const at = (minuteOfDay: number | undefined): unknown =>
+      planUpdate(initialState, offered, { ...calm, policy, minuteOfDay });
+    expect(at(120)).toMatchObject({ kind: 'install' });
+    expect(at(300)).toMatchObject({ code: 'outside-window', reason: /02:00 and 05:00/ });
+    expect(at(undefined)).toMatchObject({ code: 'clock-unsynchronized' });
+  });
+});
+
+test('a window and its complement divide the day', () => {
+  const minute = fc.integer({ min: 0, max: 1439 });
+  fc.assert(
+    fc.property(minute, minute, minute, (fromMinute, toMinute, now) => {
+      fc.pre(fromMinute !== toMinute);
+      const inside = isWithin({ fromMinute, toMinute }, now);
+      expect(isWithin({ fromMinute: toMinute, toMinute: fromMinute }, now)).toBe(!inside);
+    }),
+  );
+});

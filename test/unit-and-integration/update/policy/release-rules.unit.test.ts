@@ -1,0 +1,175 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+
+import { AgentError } from '../../../../src/system/errors.ts';
+import type { Floor } from '../../../../src/update/journal/parts/floors.ts';
+import { compareSemanticNames } from '../../../../src/update/policy/choose.ts';
+import {
+  belowFloor,
+  raiseBoardFloors,
+  raiseFloor,
+  refuseOldBoards,
+  refuseRelease,
+} from '../../../../src/update/policy/release-rules.ts';
+import type { BoardFloors, ReleaseClaims } from '../../../../src/update/policy/release-rules.ts';
+import type { FirmwareHeader } from '../../../../src/update/ports.ts';
+
+const settings = { nameCheck: 'strict', downgrade: 'allow' } as const;
+
+function signed(name: string, securityVersion?: number): FirmwareHeader {
+  return { kind: 'artifact', digest: 'sha256:00', name, signedBy: 'release.pem', securityVersion, payloads: [] };
+}
+
+function codeOf(work: () => unknown): string | undefined {
+  try {
+    work();
+    return undefined;
+  } catch (error) {
+    return error instanceof AgentError ? error.code : String(error);
+  }
+}
+
+const release = fc.record({
+  signedBy: fc.constantFrom('release.pem', undefined),
+  name: fc.constantFrom('1.0.0', '1.0.1', '2.0.0-rc.1', '2.0.0', 'nightly', undefined),
+  securityVersion: fc.option(fc.nat(5), { nil: undefined }),
+}) satisfies fc.Arbitrary<ReleaseClaims>;
+
+describe('a signed release', () => {
+  const ordinary = { settings, offeredName: '1.0.0', floor: undefined, allowDowngrade: false };
+
+  test('is refused under another name than its own', () => {
+    expect(() => refuseRelease(signed('1.0.0'), { ...ordinary, offeredName: '9.9.9' })).toThrow(
+      expect.objectContaining({ code: 'name-mismatch', exit: 'refused' }),
+    );
+    expect(refuseRelease(signed('1.0.0'), ordinary)).toBeUndefined();
+  });
+
+  test('may have any name where the operator wrote so, and where a person brings the file', () => {
+    const free = { ...ordinary, offeredName: '9.9.9', settings: { ...settings, nameCheck: 'off' } as const };
+    expect(refuseRelease(signed('1.0.0'), free)).toBeUndefined();
+    expect(refuseRelease(signed('1.0.0'), { ...ordinary, offeredName: undefined })).toBeUndefined();
+  });
+
+  test('is refused below the security version that was installed before, also where it has none', () => {
+    const floor: Floor = { securityVersion: 4 };
+    for (const old of [signed('1.0.0', 3), signed('1.0.0')]) {
+      expect(() => refuseRelease(old, { ...ordinary, floor })).toThrow(
+        expect.objectContaining({ code: 'downgrade', exit: 'refused' }),
+      );
+    }
+    expect(refuseRelease(signed('1.0.0', 4), { ...ordinary, floor })).toBeUndefined();
+  });
+
+  test('below the floor is installed where root says so, and it is said why it would not be', () => {
+    const why = refuseRelease(signed('1.0.0', 3), { ...ordinary, floor: { securityVersion: 4 }, allowDowngrade: true });
+    expect(why).toBe('has security version 3, and 4 was installed before');
+  });
+
+  test('without a security version may be an older one, unless the operator refuses that', () => {
+    const floor: Floor = { name: '1.4.0' };
+    expect(belowFloor(signed('1.3.9'), floor, { downgrade: 'allow' })).toBeUndefined();
+    expect(belowFloor(signed('1.3.9'), floor, { downgrade: 'refuse' })).toBe(
+      'is older than 1.4.0, which was installed before',
+    );
+    expect(belowFloor(signed('nightly'), floor, { downgrade: 'refuse' })).toBe('has no semantic version as its name');
+    expect(belowFloor(signed('1.10.0'), floor, { downgrade: 'refuse' })).toBeUndefined();
+  });
+
+  test.each([
+    [undefined, false, 'downgrade'],
+    [undefined, undefined, undefined],
+    ['allow', false, undefined],
+    ['refuse', undefined, 'downgrade'],
+  ] as const)(
+    'that is older, with downgrade %s and allowDowngrade %s, ends with %s',
+    (downgrade, allowDowngrade, code) => {
+      const circumstances = {
+        ...ordinary,
+        settings: { ...settings, downgrade },
+        floor: { name: '1.4.0' },
+        allowDowngrade,
+      };
+      const payloads = [{ target: 'meter', kind: 'mcu', imageVersion: '1.0.0' }] as const;
+      const floors = { boardVersions: { meter: '1.4.0' } };
+      expect(codeOf(() => refuseRelease(signed('1.0.0'), circumstances))).toBe(code);
+      expect(codeOf(() => refuseOldBoards({ payloads }, floors, { downgrade }, { allowDowngrade }))).toBe(code);
+    },
+  );
+});
+
+test('firmware that nobody signed makes no claims: it is neither refused by them nor does it raise the floor', () => {
+  const unsigned = { ...signed('1.0.0', 7), signedBy: undefined };
+  const floor: Floor = { securityVersion: 9, name: '9.0.0' };
+  expect(refuseRelease(unsigned, { settings, offeredName: 'x', floor, allowDowngrade: false })).toBeUndefined();
+  expect(raiseFloor(floor, unsigned)).toBe(floor);
+});
+
+test('whatever is installed in whatever order, the floor never falls, and what was installed at its height is not below it', () => {
+  fc.assert(
+    fc.property(fc.array(release, { maxLength: 8 }), (releases) => {
+      const floors: (Floor | undefined)[] = [undefined];
+      for (const one of releases) floors.push(raiseFloor(floors.at(-1), one));
+      const last = floors.at(-1) ?? {};
+      const fallen = floors.filter((floor) => belowFloor(last, floor ?? {}, { downgrade: 'refuse' }) !== undefined);
+      expect(fallen.filter((floor) => floor?.name !== undefined || floor?.securityVersion !== undefined)).toEqual([]);
+    }),
+  );
+});
+
+describe('the floor of a board', () => {
+  const image = fc.record({
+    target: fc.constantFrom('meter', 'relay', 'gateway'),
+    kind: fc.constantFrom('mcu', 'slots'),
+    securityCounter: fc.option(fc.nat(5), { nil: undefined }),
+    imageVersion: fc.option(
+      fc.tuple(fc.nat(2), fc.nat(2)).map(([major, minor]) => `${major}.${minor}.0+7`),
+      {
+        nil: undefined,
+      },
+    ),
+  });
+  const images = fc.record({
+    signedBy: fc.constantFrom('release.pem', undefined),
+    payloads: fc.uniqueArray(image, { selector: ({ target }) => target }),
+  });
+
+  test('never falls, is raised by what a trusted key signed alone, and refuses whatever is below it', () => {
+    fc.assert(
+      fc.property(fc.array(images), images, (before, next) => {
+        const floors = before.reduce<BoardFloors>(raiseBoardFloors, {});
+        const raised = raiseBoardFloors(floors, next);
+        const { boardFloors = {}, boardVersions = {} } = floors;
+        for (const [board, counter] of Object.entries(boardFloors))
+          expect(raised.boardFloors?.[board]).toBeGreaterThanOrEqual(counter);
+        for (const [board, version] of Object.entries(boardVersions))
+          expect(compareSemanticNames(raised.boardVersions?.[board] ?? '', version)).toBeGreaterThanOrEqual(0);
+        expect(next.signedBy === undefined ? raised : floors).toEqual(floors);
+        const boards = next.payloads.filter(({ kind }) => kind === 'mcu');
+        const byCounter = boards.some(
+          ({ target, securityCounter }) => (securityCounter ?? 0) < (boardFloors[target] ?? 0),
+        );
+        const byVersion = boards.some(
+          ({ target, imageVersion }) =>
+            target in boardVersions && compareSemanticNames(imageVersion ?? '', boardVersions[target] ?? '') < 0,
+        );
+        const why = (downgrade: 'allow' | 'refuse') =>
+          refuseOldBoards(next, floors, { downgrade }, { allowDowngrade: true });
+        expect(why('allow') !== undefined).toBe(byCounter);
+        expect(why('refuse') !== undefined).toBe(byCounter || byVersion);
+      }),
+    );
+  });
+
+  test('is said with the board and both numbers', () => {
+    const payloads = [{ target: 'meter', kind: 'mcu', securityCounter: 3, imageVersion: '1.9.0' }] as const;
+    const refuse = (floors: BoardFloors) => () =>
+      refuseOldBoards({ name: '1.0.0', payloads }, floors, { downgrade: 'refuse' });
+    expect(refuse({ boardFloors: { meter: 4 } })).toThrow(
+      'release "1.0.0" has security counter 3 for meter, and 4 was installed before',
+    );
+    expect(refuse({ boardVersions: { meter: '1.10.0' } })).toThrow(
+      'release "1.0.0" has version 1.9.0 for meter, which is older than 1.10.0, which was installed before',
+    );
+  });
+});

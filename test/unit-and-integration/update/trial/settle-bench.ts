@@ -1,0 +1,172 @@
+import type { AgentError } from '../../../../src/system/errors.ts';
+import { StorageError } from '../../../../src/system/files/durable-file.ts';
+import { silentLog } from '../../../../src/system/log/log.ts';
+import type { EventOf, EventType, StateAfter } from '../../../../src/update/journal/events.ts';
+import { MemoryJournal } from '../../../../src/update/journal/memory-journal.ts';
+import { initialState, updateState } from '../../../../src/update/journal/state.ts';
+import type { FirmwareRecord, Installed, UpdateState } from '../../../../src/update/journal/state.ts';
+import { commitManually } from '../../../../src/update/manual.ts';
+import type { UpdatePorts } from '../../../../src/update/policy/install-request.ts';
+import type { Deferral } from '../../../../src/update/policy/plan.ts';
+import type { SlotName, SlotsTarget, Target } from '../../../../src/update/ports.ts';
+import { recoverUpdate } from '../../../../src/update/trial/recovery.ts';
+import { MemoryBoard } from '../../../fakes/machine/memory/memory-board.ts';
+import { Power } from '../../../fakes/machine/power.ts';
+import { evidence } from '../../slots/bootloaders/bootloader-contract.ts';
+import { FakeBootloader } from '../../slots/bootloaders/fake-bootloader.ts';
+import type { FakeStyle } from '../../slots/bootloaders/fake-bootloader.ts';
+
+const signal = new AbortController().signal;
+export const attempt = { id: 'a1', version: { id: '2', name: 'two' }, by: 'service', startedAt: '' } as const;
+export const rootfs = { target: 'gateway', kind: 'slots', sizeBytes: 1, digest: 'sha256:r' } as const;
+export const firmware: FirmwareRecord = { digest: 'sha256:2', provides: {}, payloads: [rootfs] };
+export const trial = {
+  kind: 'trial',
+  attempt,
+  slot: 'B',
+  firmware,
+  trialsLeft: 1,
+  bootId: 'before',
+  rebootByHand: false,
+  judgements: 1,
+  approved: false,
+  boards: {},
+} as const;
+
+export function installed(id: string, slot: SlotName): Installed {
+  return { ...firmware, version: { id, name: `version ${id}` }, slot, at: '' };
+}
+
+const release = { nameCheck: 'strict', downgrade: 'allow' } as const;
+
+/** A journal whose disk can be made to fail. */
+class TroubledJournal extends MemoryJournal {
+  /** Of a disk that takes nothing. */
+  broken: AgentError | undefined;
+  /** Why there is no journal. */
+  absence: AgentError | undefined;
+  probes = 0;
+
+  override get missing(): AgentError | undefined {
+    return this.absence;
+  }
+
+  override async probe(): Promise<void> {
+    this.probes += 1;
+    if (this.broken !== undefined) throw this.broken;
+  }
+
+  override async append<T extends EventType>(event: EventOf<T>): Promise<StateAfter<T>> {
+    if (this.broken !== undefined) throw this.broken;
+    return super.append(event);
+  }
+}
+
+export function stateTrouble(code: 'disk-full' | 'state-unavailable'): AgentError {
+  const errno = code === 'disk-full' ? 'ENOSPC' : 'EROFS';
+  return new StorageError('write', '/state/journal.json', Object.assign(new Error(errno), { code: errno }));
+}
+
+/** A gateway that has just started, as far as settle() sees it. */
+export class Bench {
+  readonly bootloader: FakeBootloader;
+  journal: TroubledJournal;
+  checks = 0;
+  readonly board = new MemoryBoard('meter', 'old meter', new Power());
+  /** What is read from slot B. */
+  staged: string = rootfs.digest;
+  complaint: string | undefined;
+  reachesService = true;
+  /** Why a list forbids the firmware on trial. */
+  revocation: string | undefined;
+  /** The power fails while the health is checked. */
+  cut = false;
+  reboots = 0;
+  boots = 1;
+  /** Why nothing goes on by itself now. */
+  hold: Deferral | undefined;
+  /** The configuration names the board. */
+  hasBoard = true;
+
+  constructor(state: Partial<UpdateState>, style: FakeStyle = 'counters') {
+    this.bootloader = new FakeBootloader(new Power(), () => 0, style);
+    this.bootloader.boot();
+    this.journal = new TroubledJournal(updateState.parse({ ...initialState, slots: undefined, ...state }));
+  }
+
+  /** The program starts anew, with what was durable of the journal. */
+  restart(): void {
+    const { broken, absence, state } = this.journal;
+    this.journal = Object.assign(new TroubledJournal(state), { broken, absence });
+  }
+
+  /** Slot B runs on trial. */
+  async startTrial(): Promise<void> {
+    await this.bootloader.tryOnce('B', evidence, signal);
+    this.bootloader.boot(this.bootloader.trialRebootArgument);
+  }
+
+  async settle(): ReturnType<typeof recoverUpdate> {
+    return recoverUpdate(this.ports, signal);
+  }
+
+  /** As a person does. */
+  async commit(): ReturnType<typeof commitManually> {
+    const deliver = async (): Promise<undefined> => undefined;
+    return commitManually({ ports: this.ports, settle: async () => this.settle(), deliver }, signal);
+  }
+
+  get ports(): UpdatePorts {
+    return {
+      journal: this.journal,
+      bootloader: this.bootloader,
+      targets: new Map<string, Target>([
+        ['gateway', this.#slots],
+        ...(this.hasBoard ? [['meter', this.board] as const] : []),
+      ]),
+      openFirmware: () => Promise.reject(new Error('nothing is staged')),
+      health: {
+        check: async () => {
+          this.checks += 1;
+          if (this.cut) throw new Error('cut');
+          return this.complaint === undefined ? undefined : { code: 'unhealthy', reason: this.complaint };
+        },
+        reachesService: async () => this.reachesService,
+      },
+      machine: {
+        bootId: async () => `boot ${this.boots}`,
+        reboot: async () => {
+          this.reboots += 1;
+        },
+      },
+      clock: { nowMs: () => 0, monotonicMs: () => 0, sleep: async () => {} },
+      random: () => 0.5,
+      log: silentLog,
+      imageVersion: async () => undefined,
+      revoked: async () => this.revocation,
+      newAttemptId: () => 'none',
+      onProgress: () => {},
+      hold: () => this.hold,
+      settings: {
+        defaultTarget: 'gateway',
+        bootingTarget: 'gateway',
+        trials: 2,
+        attempts: 3,
+        quarantineMs: 86_400_000,
+        release,
+      },
+    };
+  }
+
+  get #slots(): SlotsTarget {
+    return {
+      kind: 'slots',
+      name: 'gateway',
+      openSlot: () => Promise.reject(new Error('nothing is staged')),
+      digestOf: async (slot) => (slot === 'B' ? this.staged : 'sha256:other'),
+      openBase: () => Promise.reject(new Error('nothing is rebuilt')),
+      isReadOnly: async () => true,
+      copyInto: () => Promise.reject(new Error('nothing is copied')),
+    };
+  }
+}

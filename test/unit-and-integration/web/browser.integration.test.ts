@@ -1,0 +1,225 @@
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import { createRequire } from 'node:module';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import process from 'node:process';
+
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+
+import { testInFull } from '../../full-run.ts';
+import { howMuch } from '../../full.ts';
+import { Browser } from './browser.ts';
+import type { Tab } from './browser.ts';
+import { pageGateway, PASSWORD, release } from './page-gateway.ts';
+import type { PageGateway } from './page-gateway.ts';
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+/** Slow enough for a bar to be seen on its way. */
+const slowly = { kind: 'drip', bytes: 128 * 1024, everyMs: 20 } as const;
+
+let stack: AsyncDisposableStack;
+let browser: Browser;
+let site: PageGateway;
+let attacker: string;
+let evilPage = '';
+
+beforeAll(async () => {
+  stack = new AsyncDisposableStack();
+  browser = stack.use(await Browser.start());
+  site = stack.use(await pageGateway({ operate: true }));
+  await site.gateway.startDaemon();
+  const server = createServer(
+    (_request, response) => void response.setHeader('content-type', 'text/html').end(evilPage),
+  );
+  stack.defer(() => void server.close());
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  attacker = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+});
+afterAll(async () => {
+  await stack.disposeAsync();
+});
+
+/** For whoever wants to look at the page: PAGE_SHOTS=DIR. */
+async function shoot(tab: Tab, name: string): Promise<void> {
+  const folder = process.env['PAGE_SHOTS'];
+  if (folder !== undefined) await writeFile(join(folder, `${name}.png`), await tab.screenshot());
+}
+
+/** What a tool for accessibility finds wrong. */
+async function findings(tab: Tab): Promise<readonly string[]> {
+  await tab.evaluate(`${axe}; 0`);
+  return tab.evaluate(
+    `axe.run().then(({ violations }) => violations.map(({ id, nodes }) => id + ': ' + nodes[0].html))`,
+  );
+}
+
+async function loggedIn(): Promise<Tab> {
+  const tab = await browser.open();
+  await tab.screen(1280, 800);
+  await tab.visit(site.url);
+  await tab.type('#password', PASSWORD);
+  await tab.loaded(async () => tab.press('Enter', 'Enter', '\r'));
+  await tab.until(`document.querySelector('[data-note]')?.textContent.startsWith('Live')`);
+  return tab;
+}
+
+/** Goes on with the key Tab until it stands there. */
+async function tabTo(tab: Tab, text: string): Promise<void> {
+  for (let step = 0; step < 40; step += 1) {
+    await tab.press('Tab');
+    if ((await tab.evaluate<string>(`document.activeElement.textContent.trim()`)) === text) return;
+  }
+  throw new Error(`no way to ${text}`);
+}
+
+const textOf = async (tab: Tab, selector: string): Promise<string> =>
+  tab.evaluate(`document.querySelector(${JSON.stringify(selector)}).textContent.trim()`);
+
+describe('the page', () => {
+  test('asks for the password, and says nothing before; a wrong one is a security event', async () => {
+    await using tab = await browser.open();
+    await tab.screen(360, 740);
+    await tab.visit(site.url);
+    expect(await tab.evaluate(`document.body.innerText`)).not.toContain('GW-0001');
+    expect(await findings(tab)).toEqual([]);
+    await shoot(tab, 'login');
+    await tab.type('#password', 'not the password');
+    await tab.loaded(async () => tab.press('Enter', 'Enter', '\r'));
+    expect(await textOf(tab, '[role=alert]')).toBe('That is not the password.');
+    const { events } = (await site.gateway.json('log', '--security')) as {
+      events: readonly { id: string; detail: string }[];
+    };
+    expect(events.filter(({ id }) => id === 'login-refused').map(({ detail }) => detail)).toEqual([
+      'the page was given a wrong password, from 127.0.0.1',
+    ]);
+  });
+
+  const windows = [
+    [360, 740, 'light'],
+    [1280, 800, 'dark'],
+    [360, 740, 'dark'],
+    [1280, 800, 'light'],
+  ] as const;
+
+  test.each(windows.slice(0, howMuch(windows.length, 2)))(
+    'reads well on %i × %i, %s',
+    async (width, height, scheme) => {
+      await using tab = await loggedIn();
+      await tab.screen(width, height, scheme);
+      await tab.evaluate(`document.querySelectorAll('details').forEach((it) => { it.open = true })`);
+      expect(await findings(tab)).toEqual([]);
+      expect(
+        await tab.evaluate(
+          `[...document.querySelectorAll('body *')].filter((it) => it.getBoundingClientRect().right > ${width}).map((it) => it.outerHTML.slice(0, 120))`,
+        ),
+      ).toEqual([]);
+      const titles = await tab.evaluate(`[...document.querySelectorAll('h2')].map((it) => it.textContent)`);
+      expect(titles).toEqual(['What to do', 'Facts', 'Slots', 'Boards', 'Sensors', 'History', 'Security log']);
+      expect(await textOf(tab, '.sensors li:last-child h3')).toContain('door <b>');
+      await shoot(tab, `${width}-${scheme}`);
+    },
+  );
+
+  test('is read without JavaScript', async () => {
+    await using tab = await loggedIn();
+    await tab.send('Emulation.setScriptExecutionDisabled', { value: true });
+    await tab.visit(site.url);
+    await tab.send('Emulation.setScriptExecutionDisabled', { value: false });
+    expect(await textOf(tab, 'h1')).toMatch(/\.$/);
+    expect(await textOf(tab, '[data-note]')).toMatch(/^As of \d{4}-/);
+    expect(await tab.evaluate(`document.querySelector('noscript meta, meta[http-equiv=refresh]').content`)).toBe('30');
+  });
+
+  test('is worked with by the keyboard: look now, hold, let go on', async () => {
+    await using tab = await loggedIn();
+    await tabTo(tab, 'Look now');
+    await tab.loaded(async () => tab.press('Enter', 'Enter', '\r'));
+    expect(await textOf(tab, '.said')).toMatch(/^(Nothing to do: v1 is installed|Begun: )/);
+    await tab.until(`!document.querySelector('[data-can=update]').hidden`);
+    await tabTo(tab, 'Hold updates');
+    await tab.press('Enter', 'Enter', '\r');
+    await tabTo(tab, 'Hold');
+    await tab.loaded(async () => tab.press('Enter', 'Enter', '\r'));
+    expect(await textOf(tab, '.said')).toMatch(/^Held: nothing is installed until .* \(in (4 h|3 h 59 min)\)\.$/);
+    expect(await textOf(tab, 'h1')).toMatch(/^Held: /);
+    await shoot(tab, 'held');
+    await tabTo(tab, 'Let updates go on');
+    await tab.loaded(async () => tab.press('Enter', 'Enter', '\r'));
+    expect(await textOf(tab, '.said')).toBe('Updates go on with the next look.');
+  });
+
+  test('takes a file that is dropped, and installs it; its bar moves with an update', async () => {
+    await using tab = await loggedIn();
+    const bytes = (await release('v3 <b>', 100_000)).toString('base64');
+    await tab.evaluate(`{
+      const bytes = Uint8Array.from(atob('${bytes}'), (letter) => letter.charCodeAt(0));
+      const dropped = new DataTransfer();
+      dropped.items.add(new File([bytes], 'v3.artifact'));
+      document.body.dispatchEvent(new DragEvent('drop', { dataTransfer: dropped, bubbles: true, cancelable: true }));
+    }`);
+    await tab.until(`document.activeElement.textContent === 'Install'`);
+    await shoot(tab, 'dropped');
+    await tab.loaded(async () => tab.press('Enter', 'Enter', '\r'));
+    await tab.until(`document.querySelector('h1').textContent.includes('staged')`);
+    await tab.until(`document.querySelector('.history li')?.textContent.includes('v3 <b>')`);
+    expect(await textOf(tab, '.history li')).toContain('v3 <b>');
+    await shoot(tab, 'installed');
+  });
+
+  testInFull('shows an update while it goes on', async () => {
+    site.service.world.targetVersionId = '2';
+    site.service.fail({ operation: 'firmware', fault: slowly });
+    await using tab = await loggedIn();
+    await tab.evaluate(`{
+      window.seen = new Set();
+      new MutationObserver(() => seen.add(document.querySelector('[data-part=progress] progress')?.value))
+        .observe(document.querySelector('[data-part=progress]'), { childList: true });
+    }`);
+    const updating = site.gateway.json('--update-now', '--force');
+    await tab.until(`seen.size > 4`);
+    await shoot(tab, 'busy');
+    await updating;
+    expect(await tab.evaluate(`[...seen].filter((value) => value > 0 && value < 100).length`)).toBeGreaterThan(1);
+  });
+
+  test('says where it is seen that what it shows is old', async () => {
+    await using tab = await loggedIn();
+    const seen = `(() => {
+      const { top, bottom } = document.querySelector('[data-note]').getBoundingClientRect();
+      return top >= 0 && bottom <= window.innerHeight;
+    })()`;
+    expect(await tab.evaluate(seen)).toBe(false);
+    await tab.evaluate(
+      `fetch('logout', { method: 'POST', body: new URLSearchParams(new FormData(document.forms[0])) })`,
+    );
+    await tab.until(`document.querySelector('[data-note]').textContent.startsWith('Not live')`);
+    expect(await tab.evaluate(seen)).toBe(true);
+    await shoot(tab, 'stale');
+  });
+});
+
+describe('another page in the same browser', () => {
+  test('cannot send its forms, show it in a frame, or ask for it under another name', async () => {
+    await using tab = await loggedIn();
+    const asked = `<form method="post" action="${site.url}do"><input name="operation" value="hold"></form>`;
+    evilPage = `${asked}<iframe src="${site.url}"></iframe>`;
+    await tab.visit(attacker);
+    expect(tab.complaints.join('\n')).toContain('frame-ancestors');
+    await tab.loaded(async () => tab.evaluate(`document.forms[0].submit()`));
+    expect(await textOf(tab, 'h1')).toBe('This was asked by another page than ours.');
+    expect(await site.gateway.json('status')).not.toHaveProperty('hold');
+    await tab.visit(site.url.replace('127.0.0.1', 'gateway.localhost'));
+    expect(await textOf(tab, 'body')).toMatch(/^This page is not served under that name/);
+  });
+});
+
+test('whatever was done, nobody else was asked for anything, and nothing was wrong in the console', () => {
+  const own = (url: string): boolean =>
+    [site.url, attacker, 'about:', 'data:'].some((start) => url.startsWith(start)) || url.includes('gateway.localhost');
+  expect(browser.tabs.flatMap(({ requests }) => requests).filter((url) => !own(url))).toEqual([]);
+  const expected = /frame-ancestors|status of (403|421)|^Autofocus/;
+  expect(browser.tabs.flatMap(({ complaints }) => complaints).filter((text) => !expected.test(text))).toEqual([]);
+});
