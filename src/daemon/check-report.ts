@@ -24,8 +24,8 @@ export function checkReport(state: UpdateState, look: CheckResult): CheckReport 
   if (underWay !== undefined && plan.kind === 'install')
     return { installed, offered, plan: 'deferred', reason: underWay };
   const planned = plan.kind === 'reconcile' ? 'up-to-date' : plan.kind;
-  const lastTry = planned === 'install' ? lastFailure(state.lastOutcome, offered?.name) : undefined;
-  const known = { ...(isList && { list: true }), ...(lastTry && { lastTry }) };
+  const lastAttempt = planned === 'install' ? lastFailure(state.lastOutcome, offered?.name) : undefined;
+  const known = { ...(isList && { trustList: true }), ...(lastAttempt && { lastAttempt }) };
   return { installed, offered, plan: planned, reason: describeCheck(look), ...known };
 }
 

@@ -22,6 +22,10 @@ export class DaemonError extends defineErrors('DaemonError', {
     'The configuration has no such source of datapoints.',
     'agent sensors shows those that there are',
   ),
+  'sensor-failing': transient.unreachable(
+    'A sensor has been failing for 10 minutes or more, or its readings cannot be used.',
+    'agent sensors shows the reason for each sensor',
+  ),
   'no-trusted-key': permanent.configuration(
     'There is no trusted key, so no firmware can be installed.',
     'name the public key of your releases in [trust] keys',

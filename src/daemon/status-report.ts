@@ -70,18 +70,18 @@ function derivedFields(state: UpdateState, around: RuntimeState) {
     daemon: around.daemon === true,
     installed: installedReport(state.installed, state),
     previous: installedReport(state.beforeBoards ?? state.previous, state),
-    list: listReport(state, around),
+    trustList: listReport(state, around),
     phase: awaitsReboot ? 'staged' : state.phase.kind,
     activity: around.activity,
     throttle: isFetching(around) ? describeRate(around.throttle) : undefined,
-    arrived: arrived(state.phase),
+    downloaded: downloaded(state.phase),
     ...describeSlots(around.boot, awaitsReboot ? slotOf(state.phase) : undefined),
     booted: around.booted,
     lastOutcome: describeLast(state.lastOutcome, around),
     quarantine: activeEntries(state, around.nowMs, around.quarantineMs).map((entry) => describeHeld(entry, around)),
     ...idleness(state.phase, awaitsReboot, around),
     rebootDeferral: isAlreadyArmed(state.phase, around) ? undefined : describeWait(around.rebootDeferral),
-    hookWait: describePause(around.hookPause, around.nowMs),
+    hookDeferral: describePause(around.hookPause, around.nowMs),
     hold: activeHold(state.standstill, around.nowMs),
     ...describeLookTimes(around.checks),
     pendingSwitch: state.pendingSwitch,
@@ -246,7 +246,7 @@ function describeStaging(phase: PhaseOf<'staging'>, { activity, daemon, booted }
   return `the staging of version ${version.name}${place} was interrupted; ${goesOn}`;
 }
 
-function arrived(phase: Phase): StatusReport['downloaded'] {
+function downloaded(phase: Phase): StatusReport['downloaded'] {
   const checkpoint = phase.kind === 'staging' ? checkpointOf(phase) : undefined;
   if (checkpoint === undefined) return undefined;
   const { offset, totalBytes } = checkpoint.wire;

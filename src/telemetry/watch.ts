@@ -82,7 +82,7 @@ async function writeOutput(output: WatchSettings['output'], text: string, signal
       return replaceFileDurably(output.path, `${text}\n`);
     case 'mqtt': {
       const { publish } = await import('./sources/mqtt.ts'); // a package that few gateways need
-      return publish(into, text, signal);
+      return publish(output, text, signal);
     }
   }
 }

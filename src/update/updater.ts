@@ -142,7 +142,7 @@ export class Updater {
       const source = this.#deps.service.firmware(version.id);
       const reboot = flags.reboot && (flags.manual || !this.#isRebootedByHand(version));
       const { force, manual: byPerson } = flags;
-      const order = { version, by: 'service', source, force, reboot, byPerson, isList } as const;
+      const order = { version, by: 'service', source, force, reboot, manual: byPerson, isList } as const;
       return this.#install(order, byPerson ? 'person' : 'schedule', onEvent, signal);
     }
     if (plan.kind === 'deferred') {

@@ -29,7 +29,6 @@ export const sheaves: readonly Sheaf[] = [
       'config/show-config.ts',
       'control/client/control-client.ts',
       'control/make-operations.ts',
-      'control/presentation/printable.ts',
       'system/log/pino-log.ts',
     ],
   },

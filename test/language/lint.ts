@@ -11,7 +11,8 @@ const countsPath = join(import.meta.dirname, 'counts.json');
 /** The hits that each module still may have, by pattern. They only fall. */
 export type Counts = Readonly<Record<string, Readonly<Record<string, number>>>>;
 
-export interface Hit extends Text {
+export interface Hit {
+  readonly text: Text;
   readonly pattern: string;
   readonly instead: string;
 }
@@ -23,14 +24,17 @@ export function findHits(texts: readonly Text[]): readonly Hit[] {
         id === 'commit-opens' ? text.kind === 'commit' : id !== 'comment-opens' || text.kind === 'comment',
       )
       .flatMap(({ id, expression, instead }) =>
-        [...text.text.matchAll(expression)].map((): Hit => ({ ...text, pattern: id, instead })),
+        [...text.text.matchAll(expression)].map((): Hit => ({ text, pattern: id, instead })),
       ),
   );
 }
 
 export function countHits(hits: readonly Hit[]): Counts {
   const counts: Record<string, Record<string, number>> = {};
-  for (const { module, pattern } of hits) {
+  for (const {
+    text: { module },
+    pattern,
+  } of hits) {
     const ofModule = (counts[module] ??= {});
     ofModule[pattern] = (ofModule[pattern] ?? 0) + 1;
   }
@@ -57,9 +61,9 @@ function main(words: readonly string[]): void {
     writeFileSync(countsPath, `${JSON.stringify(sorted, null, 2)}\n`);
     return;
   }
-  const wanted = hits.filter(({ path }) => words.length === 0 || words.some((word) => path.startsWith(word)));
-  for (const { path, line, kind, pattern, instead, text } of wanted)
-    console.log(`${path}:${line}: ${kind}, ${pattern} → ${instead}: ${text}`);
+  const wanted = hits.filter(({ text: { path } }) => words.length === 0 || words.some((word) => path.startsWith(word)));
+  for (const { text, pattern, instead } of wanted)
+    console.log(`${text.path}:${text.line}: ${text.kind}, ${pattern} → ${instead}: ${text.text}`);
   console.log(`${wanted.length} hits`);
 }
 

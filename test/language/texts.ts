@@ -36,12 +36,13 @@ function git(...words: readonly string[]): readonly string[] {
 
 function textsOf(path: string, content: string): readonly Text[] {
   const module = moduleOf(path);
-  if (path.endsWith('.md')) return markdownTexts(content).map((text) => ({ ...text, kind: 'markdown', module, path }));
+  if (path.endsWith('.md'))
+    return markdownTexts(content).map(({ line, text }) => ({ kind: 'markdown', module, path, line, text }));
   if (path.endsWith('.ts')) {
     const texts = sourceTexts(content);
     return texts
       .filter(({ kind }) => kind !== 'message' || path.startsWith('src/'))
-      .map((text) => ({ ...text, module, path }));
+      .map(({ kind, line, text }) => ({ kind, module, path, line, text }));
   }
   return [];
 }

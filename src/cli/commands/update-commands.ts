@@ -172,7 +172,7 @@ async function forget(typed: ParsedCommand, context: CliContext): Promise<number
   const [version = ''] = typed.operands;
   const { versions } = await withAgent(context, (agent) => agent.unblock({ version }, context.signal));
   const text = `${versions.join(', ')} may be tried again: agent --update-now`;
-  return printResult({ forgotten: versions }, singleParagraph(text), typed, context);
+  return printResult({ unblocked: versions }, singleParagraph(text), typed, context);
 }
 
 async function hold(typed: ParsedCommand, context: CliContext): Promise<number> {

@@ -14,14 +14,14 @@ interface Broker extends TlsFiles {
 }
 
 type Path = readonly PropertyKey[];
-type Place = ConfigFile['sensors'][number]['source'] | ConfigFile['watch'][number]['into'];
+type Place = ConfigFile['sensors'][number]['source'] | ConfigFile['watch'][number]['output'];
 
 /** Checks the brokers of sensors, properties and watches. */
 export function measuringContradictions({ sensors, properties, watch }: ValidTables): readonly Finding[] {
   const places: readonly (readonly [Path, Place])[] = [
     ...(sensors ?? []).map(({ source }, index) => [['sensors', index, 'source'], source] as const),
     ...(properties ?? []).map(({ source }, index) => [['properties', index, 'source'], source] as const),
-    ...(watch ?? []).map(({ output: into }, index) => [['watch', index, 'into'], into] as const),
+    ...(watch ?? []).map(({ output }, index) => [['watch', index, 'output'], output] as const),
   ];
   return places.flatMap(([path, place]) => (place.kind === 'mqtt' ? brokerContradictions(path, place) : []));
 }

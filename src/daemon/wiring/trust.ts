@@ -243,7 +243,7 @@ export async function withAppliedLists<T extends OperationOutcome>(
   trust.collectNews();
   const outcome = await work();
   const list = trust.collectNews();
-  return outcome.kind === 'installed' && list !== undefined ? { ...outcome, list } : outcome;
+  return outcome.kind === 'installed' && list !== undefined ? { ...outcome, trustList: list } : outcome;
 }
 
 /** Allows for the way of the request, and for whole seconds in the header. */

@@ -40,7 +40,9 @@ export function applyTrustList(
   const { reports, lastOutcome } = withOutcomes(state, [ended]);
   // A list is no firmware, and does not make up for one that was rolled back.
   const last =
-    state.lastOutcome?.outcome === 'rolled-back' ? state.lastOutcome : lastOutcome && { ...lastOutcome, list };
+    state.lastOutcome?.outcome === 'rolled-back'
+      ? state.lastOutcome
+      : lastOutcome && { ...lastOutcome, trustList: list };
   const next: UpdateState = { ...state, phase: { kind: 'idle' }, reports, lastOutcome: last };
   if (by !== 'service' || version.id === undefined) return next;
   const { id } = version;

@@ -5,6 +5,7 @@ import { packageStories } from './package-stories.ts';
 import { look, rest, target } from './story.ts';
 import type { Deed, Scenario, Story } from './story.ts';
 
+const refusedThreeTimes = Array<string>(3).fill('v2 refused key-revoked');
 const stories: Readonly<Record<string, Story>> = {
   /** Activation, and the version that the service expects. */
   first: { prologue: [], story: [], wants: 'v1', ends: ['v1 installed'] },
@@ -114,12 +115,7 @@ const stories: Readonly<Record<string, Story>> = {
     ],
     wants: 'v3',
     mayRun: ['v1', 'v2'],
-    ends: [
-      'v2 failed overridden',
-      'keys installed',
-      ...Array<string>(3).fill('v2 refused key-revoked'),
-      'v3 installed',
-    ],
+    ends: ['v2 failed overridden', 'keys installed', ...refusedThreeTimes, 'v3 installed'],
   },
   'rollback-revoked': {
     form: 'artifact',
@@ -399,7 +395,6 @@ export const scenarios: readonly Scenario[] = bootKinds.flatMap(scenariosOf);
 
 export function scenarioNamed(name: string): Scenario {
   const found = scenarios.find((scenario) => scenario.name === name);
-  if (found === undefined)
-    throw new Error(`no scenario ${name}; there are ${scenarios.map((each) => each.name).join(', ')}`);
-  return found;
+  if (found !== undefined) return found;
+  throw new Error(`no scenario ${name}; there are ${scenarios.map((each) => each.name).join(', ')}`);
 }

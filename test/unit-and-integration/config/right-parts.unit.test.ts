@@ -49,7 +49,7 @@ describe('what is right of a configuration', () => {
   test('is found whatever else is there, and never fails', () => {
     fc.assert(
       fc.property(fc.object({ maxDepth: 4 }), fc.object({ maxDepth: 4 }), (other, trust) => {
-        const { tables } = validSubset({ ...other, ...least, trust, update: { attempts: 4, odd: other } });
+        const { tables } = validSubset({ ...other, ...least, trust, update: { max_attempts: 4, odd: other } });
         expect(tables.update?.max_attempts).toBe(4);
       }),
     );

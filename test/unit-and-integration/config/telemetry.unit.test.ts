@@ -133,7 +133,7 @@ test.each(['sport/tennis#', 'sport/tennis/#/ranking', 'sport+', 'sensors/+temp',
 
 const brokers = [
   ['source', (settings: string) => `[[sensors]]\nevent = "e"\nevery = "1s"\nsource = { kind = "mqtt", ${settings} }`],
-  ['into', (settings: string) => `[[watch]]\nid = "p"\nevery = "1s"\noutput = { kind = "mqtt", ${settings} }`],
+  ['output', (settings: string) => `[[watch]]\nid = "p"\nevery = "1s"\noutput = { kind = "mqtt", ${settings} }`],
 ] as const;
 
 describe.each(brokers)('the broker of %s', (key, table) => {

@@ -45,6 +45,6 @@ test('lists how it is known what a board runs, and which slot starts', () => {
 });
 
 test('reports in a probe which slot starts', () => {
-  const probe = { name: 'meter', chip: 'ESP32', can: ['write'], roundTripMs: undefined };
+  const probe = { name: 'meter', chip: 'ESP32', capabilities: ['write'], roundTripMs: undefined };
   expect(describeProbe({ ...probe, boots: 'ota_1' })).toBe('meter: ESP32; its bootloader can write, and starts ota_1.');
 });

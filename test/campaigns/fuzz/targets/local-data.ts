@@ -56,7 +56,7 @@ function checkCase({ bytes: stream, cut, pattern, pointer }: CaseOf<typeof cases
 
 /** Throws if the mean of a reading and 5 is anything but a number. */
 function requireMean(reading: unknown, pointer: string): void {
-  const over = { periodMs: 1_000, keep: 'mean' } as const;
+  const over = { periodMs: 1_000, aggregate: 'mean' } as const;
   const output = { to: { kind: 'property', id: 'p' } as const, pointer, reduction: { ...reduction, over } };
   const means: unknown[] = [];
   const measurement = new Measurement({ outputs: [output], ignore: [] });

@@ -92,6 +92,6 @@ describe('the configuration that is installed', () => {
   });
 
   test('has other forms', () => {
-    expect(others.map(([key]) => key)).toEqual(['max_rate', 'keys', 'source', 'into', 'into']);
+    expect(others.map(([key]) => key)).toEqual(['max_rate', 'keys', 'source', 'output', 'output']);
   });
 });

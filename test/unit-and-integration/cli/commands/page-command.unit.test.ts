@@ -8,7 +8,7 @@ import { calmStatus, fakeAgent } from '../fake-operations.ts';
 const unserved = 'the page is not served: the page cannot listen: EADDRINUSE';
 
 test.each([
-  ['nothing', {}, {}, 0, /^No page is served\. It is turned on by \[page\] listen = "127\.0\.0\.1:8077"/],
+  ['nothing', {}, {}, 0, /^No page is served\. It is turned on by \[web\] listen = "127\.0\.0\.1:8077"/],
   [
     'an address',
     { listen: '127.0.0.1:8077' },

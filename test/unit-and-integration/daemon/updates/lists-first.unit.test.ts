@@ -99,7 +99,7 @@ describe.each(obstacles)('a list of keys and revocations takes effect at once %s
     for (let times = 0; times < 3; times += 1) {
       const look = await updater.look({ manual: true, force: false }, signal);
       expect(look).toMatchObject({ plan: { kind: 'install', version: { id: 'list' } }, isList: true });
-      expect(checkReport(updater.journal.state, look)).toMatchObject({ plan: 'install', list: true });
+      expect(checkReport(updater.journal.state, look)).toMatchObject({ plan: 'install', trustList: true });
     }
     expect(updater.journal.state).toEqual(before);
     expect(await rounds(updater, 1)).toEqual([taken]);

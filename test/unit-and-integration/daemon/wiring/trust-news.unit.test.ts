@@ -41,12 +41,12 @@ test('an outcome says what a list brings beyond the one before it', async () => 
   const first = listBytes({ keys: keys.slice(0, 1), revoked: { keys: [], releases: [fingerprint('b')] } });
   expect(await take(trust, first)).toEqual({
     ...installed,
-    list: { number: 1, keys: ['0.pem'], revokedKeys: 0, unknownKeys: 0, revokedReleases: 1 },
+    trustList: { number: 1, keys: ['0.pem'], revokedKeys: 0, unknownKeys: 0, revokedReleases: 1 },
   });
   const revoked = { keys: [fingerprint('c')], releases: [fingerprint('b')] };
   expect(await take(trust, listBytes({ number: 2, keys, revoked }))).toEqual({
     ...installed,
-    list: { number: 2, keys: ['1.pem'], revokedKeys: 1, unknownKeys: 1, revokedReleases: 0 },
+    trustList: { number: 2, keys: ['1.pem'], revokedKeys: 1, unknownKeys: 1, revokedReleases: 0 },
   });
 });
 
@@ -59,8 +59,8 @@ test('an outcome says what a list brought, though it was taken once more on the 
     await trust.takeList(list, fingerprint('a'), []);
     return installed;
   });
-  expect(outcome).toMatchObject({ list: { number: 1, keys: ['0.pem', '1.pem'] } });
-  expect(await take(trust, list)).toMatchObject({ list: { number: 1, keys: [] } });
+  expect(outcome).toMatchObject({ trustList: { number: 1, keys: ['0.pem', '1.pem'] } });
+  expect(await take(trust, list)).toMatchObject({ trustList: { number: 1, keys: [] } });
 });
 
 test('an outcome counts the revoked keys that the gateway did not know', async () => {
@@ -71,7 +71,7 @@ test('an outcome counts the revoked keys that the gateway did not know', async (
     await trust.takeList(list, fingerprint('a'), [trusted]);
     return installed;
   });
-  expect(outcome).toMatchObject({ list: { revokedKeys: 2, unknownKeys: 1 } });
+  expect(outcome).toMatchObject({ trustList: { revokedKeys: 2, unknownKeys: 1 } });
 });
 
 test('an outcome without a list says nothing of one, whatever was taken before', async () => {
@@ -82,5 +82,5 @@ test('an outcome without a list says nothing of one, whatever was taken before',
 
 test('where what was in effect is not known, everything that the list says is new', async () => {
   writeFileSync(join(state, 'trust.json'), '{');
-  expect(await take(trustHere(), listBytes({ keys }))).toMatchObject({ list: { keys: ['0.pem', '1.pem'] } });
+  expect(await take(trustHere(), listBytes({ keys }))).toMatchObject({ trustList: { keys: ['0.pem', '1.pem'] } });
 });
