@@ -88,7 +88,7 @@ async function fillTree(out: string, { main, arch, node, strip, say }: Filling):
   say('bundling the program');
   const { outputs } = await bundle(join(out, 'lib'), main, arch);
   for (const asset of ['page.css', 'page.js']) {
-    await copyFile(join(project, 'src/page', asset), join(out, 'lib', asset));
+    await copyFile(join(project, 'src/web', asset), join(out, 'lib', asset));
   }
   // said, or Node looks for it in the folders above
   await writeFile(join(out, 'lib/package.json'), '{ "type": "commonjs" }\n');
