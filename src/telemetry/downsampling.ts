@@ -60,13 +60,21 @@ export class Downsampler {
 }
 
 /** Returns the scaled reading, or undefined if it is not a finite number where one is needed. */
-export function scaled(reading: unknown, { scale, offset, over }: ReductionSettings): unknown {
+export function scaled(
+  reading: unknown,
+  { scale, offset, over }: Pick<ReductionSettings, 'scale' | 'offset' | 'over'>,
+): unknown {
   const isAsItIs = scale === 1 && offset === 0;
   const number = doubleOf(reading);
-  if (Number.isFinite(number)) return isAsItIs ? reading : number * scale + offset;
+  if (Number.isFinite(number)) return isAsItIs ? reading : withoutNoise(number * scale + offset);
   const isNumber = typeof reading === 'number' || JSON.isRawJSON(reading);
   const needsNumber = !isAsItIs || (over !== undefined && over.aggregate !== 'last');
   return isNumber || needsNumber ? undefined : reading;
+}
+
+/** Returns a fraction with 15 digits, all that a double keeps: 13 × 0.001 is 0.013, and not 0.013000000000000001. */
+function withoutNoise(number: number): number {
+  return Number.isInteger(number) ? number : Number(number.toPrecision(15));
 }
 
 function join(period: Period, value: unknown): void {

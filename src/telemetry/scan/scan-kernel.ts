@@ -3,15 +3,16 @@ import { join } from 'node:path';
 import { abortable } from '../../system/abortable.ts';
 import { AgentError } from '../../system/errors.ts';
 import { Deadline } from '../../system/time/deadline.ts';
+import { scaled } from '../downsampling.ts';
 import { TelemetryError } from '../errors.ts';
 import { readingText } from '../reading-text.ts';
 import { unitOf, wholeUnit } from '../sensors/unit.ts';
 import type { SourceSettings } from '../settings.ts';
 import { distinctNames, listDevices } from '../sources/kernel/devices.ts';
 import type { DeviceClass } from '../sources/kernel/devices.ts';
-import { hwmonChips, hwmonSource, thermalSource, thermalZones } from '../sources/kernel/hwmon.ts';
+import { hwmonChips, hwmonSource, inputsOf, thermalSource, thermalZones } from '../sources/kernel/hwmon.ts';
 import { channelsOf, iioDevices, iioSource } from '../sources/kernel/iio.ts';
-import { listDirectory } from '../sources/kernel/kernel-file.ts';
+import { listDirectory, readKernelText } from '../sources/kernel/kernel-file.ts';
 import { w1Source } from '../sources/kernel/w1.ts';
 import type { PolledSource, Reading } from '../sources/source.ts';
 import { EventNames, isPlainName, titleOf } from './scan-result.ts';
@@ -28,6 +29,8 @@ type KernelSettings = Extract<SourceSettings, { readonly kind: KernelKind }>;
 interface Candidate {
   readonly settings: KernelSettings;
   readonly source: PolledSource;
+  /** What the board's designer or the driver calls this input; empty: nothing. */
+  readonly label: string;
   /** True if other devices have its name, and nothing lasting tells it apart. */
   readonly isAlike: boolean;
 }
@@ -41,24 +44,23 @@ export async function scanKernel(kind: KernelKind, signal: AbortSignal, root = '
   return { found, isCut: candidates.length > MAX_FOUND };
 }
 
-async function look(
-  { settings, source, isAlike }: Candidate,
-  names: EventNames,
-  signal: AbortSignal,
-): Promise<ScanCandidate> {
+async function look(candidate: Candidate, names: EventNames, signal: AbortSignal): Promise<ScanCandidate> {
+  const { settings, source, label, isAlike } = candidate;
   const { kind, ...place } = settings;
   const parts = Object.values(place);
   const unit = unitOf(settings);
   const whole = wholeUnit(unit);
-  const nothing = { title: titleOf(...parts), sensor: undefined, reading: undefined, unit: whole ?? unit };
+  const title = titleOf(...parts, ...(label === '' ? [] : [`(${label})`]));
+  const nothing = { title, sensor: undefined, reading: undefined, unit: whole ?? unit };
   if (isAlike) return { ...nothing, problem: 'same-name' };
   if (!parts.every(isPlainName)) return { ...nothing, problem: 'odd-name' };
-  const scaled = whole === undefined ? {} : { scale: 0.001 };
-  const sensor = { event: names.of(...parts), every: '10s', ...scaled, source: { kind, ...place } };
+  const scale = whole === undefined ? {} : { scale: 0.001 };
+  const sensor = { event: names.of(...parts), every: '10s', ...scale, source: { kind, ...place } };
   const { value, why } = await readOnce(source, signal);
   if (why !== undefined) return { ...nothing, sensor, problem: 'unreadable', why };
   const read = readingText(value);
-  const sent = whole === undefined ? {} : { reading: readingText(Number(value) * 0.001), raw: `${read} ${unit}` };
+  const thousandth = scaled(value, { scale: 0.001, offset: 0, over: undefined });
+  const sent = whole === undefined ? {} : { reading: readingText(thousandth), raw: `${read} ${unit}` };
   return { ...nothing, sensor, reading: read, ...sent, problem: undefined };
 }
 
@@ -84,8 +86,7 @@ interface KernelClass {
 const classes: Readonly<Record<Exclude<KernelKind, 'w1'>, KernelClass>> = {
   hwmon: {
     devices: hwmonChips,
-    inputs: (files) =>
-      files.flatMap((file) => /^((?:temp|in|curr|power|energy|fan|humidity)\d{1,4})_input$/.exec(file)?.[1] ?? []),
+    inputs: inputsOf,
     settings: (chip, input) => ({ kind: 'hwmon', chip, input }),
     source: hwmonSource,
   },
@@ -113,14 +114,13 @@ async function candidatesIn(
   const names = await distinctNames(all, signal);
   const found: Candidate[] = [];
   for (const [index, { directory, name: shared }] of all.entries()) {
-    const name = names[index];
-    for (const input of inputs(await listDirectory(directory))) {
-      const device = name ?? shared;
-      found.push({
-        settings: settings(device, input),
-        source: source(device, input, root),
-        isAlike: name === undefined,
-      });
+    const device = names[index] ?? shared;
+    const files = await listDirectory(directory);
+    for (const input of inputs(files)) {
+      const file = `${input}_label`;
+      const label = files.includes(file) ? await readKernelText(join(directory, file), signal) : undefined;
+      const of = { settings: settings(device, input), source: source(device, input, root) };
+      found.push({ ...of, label: label ?? '', isAlike: names[index] === undefined });
     }
   }
   return found;
@@ -132,7 +132,7 @@ async function thermometers(root: string): Promise<readonly Candidate[]> {
   for (const device of (await listDirectory(base)).slice(0, MAX_DEVICES)) {
     const files = await listDirectory(join(base, device));
     if (!files.includes('temperature')) continue;
-    found.push({ settings: { kind: 'w1', device }, source: w1Source(device, root), isAlike: false });
+    found.push({ settings: { kind: 'w1', device }, source: w1Source(device, root), label: '', isAlike: false });
   }
   return found;
 }

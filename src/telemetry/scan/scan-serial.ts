@@ -1,7 +1,7 @@
 import { realpath } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 
-import { systemErrorCode } from '../../system/errors.ts';
+import { valueOrUndefined } from '../../system/errors.ts';
 import { listDirectory, readKernelText } from '../sources/kernel/kernel-file.ts';
 import { EventNames, isPlainName, titleOf } from './scan-result.ts';
 import type { ScanCandidate, ScanResult } from './scan-result.ts';
@@ -11,23 +11,21 @@ const BAUD = 115_200;
 
 /** Lists serial ports below `root` without opening any, each by a name that stays with the plug if it has one. */
 export async function scanSerial(signal: AbortSignal, root = '/'): Promise<ScanResult> {
-  const byId = join(root, 'dev/serial/by-id');
-  const lasting = new Map<string, string>();
-  for (const name of (await listDirectory(byId)).slice(0, MAX_PORTS)) {
-    const device = await deviceAt(join(byId, name));
-    if (device !== undefined) lasting.set(device, name);
-  }
+  const byId = await linksIn('/dev/serial/by-id', root);
+  const byPath = await linksIn('/dev/serial/by-path', root);
+  const usb = [...byPath.values()].filter((path) => path.includes('-usb'));
+  // adapters without a serial number have one name in by-id, which leads to any of them
+  const lasting = new Map([...byPath, ...(byId.size < usb.length ? [] : byId)]);
   const consoles = await consolesOf(root, signal);
   const names = new EventNames();
   const found: ScanCandidate[] = [];
   const ports = await portsOf(root, signal);
   for (const tty of ports.slice(0, MAX_PORTS)) {
-    const id = lasting.get(tty);
-    const port = id === undefined ? `/dev/${tty}` : `/dev/serial/by-id/${id}`;
+    const port = lasting.get(tty) ?? `/dev/${tty}`;
     const isConsole = consoles.has(tty);
     const problem = isConsole ? 'console' : isPlainName(port) ? undefined : 'odd-name';
     const source = { kind: 'serial', port, baud: BAUD };
-    const sensor = problem === undefined ? { event: names.of(id ?? tty), source } : undefined;
+    const sensor = problem === undefined ? { event: names.of(basename(port)), source } : undefined;
     found.push({ title: titleOf(port), sensor, reading: undefined, unit: undefined, problem });
   }
   return { found, isCut: ports.length > MAX_PORTS };
@@ -51,11 +49,12 @@ async function consolesOf(root: string, signal: AbortSignal): Promise<ReadonlySe
   return new Set((text ?? '').split(/\s+/));
 }
 
-async function deviceAt(path: string): Promise<string | undefined> {
-  try {
-    return basename(await realpath(path));
-  } catch (error) {
-    if (systemErrorCode(error) === undefined) throw error;
-    return undefined;
+/** The links in a directory by the device that they lead to. */
+async function linksIn(directory: string, root: string): Promise<ReadonlyMap<string, string>> {
+  const found = new Map<string, string>();
+  for (const name of (await listDirectory(join(root, directory))).slice(0, MAX_PORTS)) {
+    const device = await valueOrUndefined(realpath(join(root, directory, name)));
+    if (device !== undefined) found.set(basename(device), join(directory, name));
   }
+  return found;
 }

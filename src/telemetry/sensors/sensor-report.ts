@@ -1,4 +1,5 @@
 import type { SensorReport, SensorUnit, SourceStats } from '../../control/telemetry-protocol.ts';
+import { doubleOf } from '../../system/json-value.ts';
 import { maskAddresses } from '../../system/log/secrets.ts';
 import { withName } from '../../system/settings/described.ts';
 import { scaled } from '../downsampling.ts';
@@ -19,7 +20,7 @@ export interface RunnerDetails {
 
 /** The report of one source. Without figures, nobody reads the source. Pure. */
 export function sensorReport(
-  { name, source, everyMs, outputs }: MeasurementSettings,
+  { name, source, everyMs, ignore, outputs }: MeasurementSettings,
   figures?: SourceStats & RunnerDetails,
 ): SensorReport {
   const mode = modeOf(source);
@@ -31,7 +32,7 @@ export function sensorReport(
     mode,
     place: maskAddresses(withName(sources, source.kind).place(source)),
     everyMs: mode === 'polled' ? everyMs : undefined,
-    outputs: outputReports({ source, outputs }, figures?.lastReading),
+    outputs: outputReports({ source, ignore, outputs }, figures?.lastReading),
     lastReading: readingText(figures?.lastReading),
     unit: unitOf(source),
   };
@@ -58,20 +59,22 @@ export function modeOf(source: SourceSettings): 'polled' | 'pushed' {
 
 /** What the outputs of a source make of a reading. Pure. */
 export function outputReports(
-  { source, outputs }: Pick<MeasurementSettings, 'source' | 'outputs'>,
+  { source, ignore, outputs }: Pick<MeasurementSettings, 'source' | 'ignore' | 'outputs'>,
   reading: Reading,
 ): SensorReport['outputs'] {
-  return outputs.map((output) => outputOf(output, unitOf(source), reading));
+  return outputs.map((output) => {
+    const part = atPointer(reading, output.pointer);
+    const isSent = part !== undefined && !ignore.includes(doubleOf(part));
+    return outputOf(output, unitOf(source), isSent ? scaled(part, output.reduction) : undefined);
+  });
 }
 
 function outputOf(
   { to, pointer, reduction }: OutputSettings,
   unit: SensorUnit | undefined,
-  reading: Reading,
+  value: unknown,
 ): SensorReport['outputs'][number] {
   const { scale, offset } = reduction;
-  const part = atPointer(reading, pointer);
-  const value = part === undefined ? undefined : readingText(scaled(part, reduction));
   const units = new Map([
     [1, unit],
     [0.001, wholeUnit(unit)],
@@ -82,7 +85,7 @@ function outputOf(
     pointer,
     scale,
     offset,
-    value,
+    value: readingText(value),
     unit: pointer === '' ? units.get(scale) : undefined,
   };
 }

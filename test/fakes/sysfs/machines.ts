@@ -97,6 +97,23 @@ export const miniPc = machine(
   hwmon('pci0000:00/0000:00:18.3/hwmon', 1, { name: 'k10temp', temp1_input: '40400', temp1_label: 'Tctl' }),
 );
 
+/** Labels, an average without an input, negative values. Sources: Documentation/hwmon/{pmbus,jc42}.rst, amdgpu_pm.c, sfp.c. */
+export const labelled = machine(
+  'Documentation/hwmon/pmbus.rst and jc42.rst, drivers/gpu/drm/amd/pm/amdgpu_pm.c, drivers/net/phy/sfp.c of Linux',
+  hwmon('platform/soc/fe804000.i2c/i2c-1/1-0058/hwmon', 1, {
+    name: 'pmbus',
+    in1_input: '230500',
+    in1_label: 'vin',
+    curr1_input: '1250',
+  }),
+  hwmon('pci0000:00/0000:00:08.1/0000:05:00.0/hwmon', 3, {
+    name: 'amdgpu',
+    power1_average: '6000000',
+    power1_label: 'slowPPT',
+  }),
+  hwmon('platform/sfp-eth2/hwmon', 2, { name: 'sfp_eth2', temp1_input: '-5375', temp1_fault: '0', power2_input: '2' }),
+);
+
 /** Several zones of the processor. Source: htop-dev/htop#1404. */
 export const rk3588 = machine(
   'htop-dev/htop#1404',
@@ -218,6 +235,7 @@ export const machines: Readonly<Record<string, Machine>> = {
   faulty,
   laptop,
   miniPc,
+  labelled,
   rk3588,
   beagleBone,
   iioBoard,

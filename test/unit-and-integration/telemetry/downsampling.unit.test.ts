@@ -23,6 +23,10 @@ test('everything is sent when nothing is asked for, in its unit', () => {
   expect(sent({}, [2, 'text', null])).toEqual([2, 'text', null]);
 });
 
+test('scales without the noise of binary fractions', () => {
+  expect(sent({ scale: 0.001 }, [13, 9, 26, 2 ** 52])).toEqual([0.013, 0.009, 0.026, 4_503_599_627_370.5]);
+});
+
 test('drops text that would be scaled, such as a number with a comma', () => {
   expect(sent({ scale: 0.5 }, ['21,5', 4, null])).toEqual([2]);
 });

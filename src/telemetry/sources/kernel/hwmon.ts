@@ -5,7 +5,7 @@ import { sourceFailed } from '../source.ts';
 import type { PolledSource } from '../source.ts';
 import { findDevice } from './devices.ts';
 import type { DeviceClass } from './devices.ts';
-import { readKernelNumber, readKernelText } from './kernel-file.ts';
+import { listDirectory, readKernelNumber, readKernelText } from './kernel-file.ts';
 
 export function hwmonChips(root: string): DeviceClass {
   return { base: join(root, 'sys/class/hwmon'), prefix: 'hwmon', file: 'name', title: 'chip' };
@@ -27,13 +27,22 @@ export function hwmonSource(chip: string, input: string, root = '/'): PolledSour
 
 /** Returns the value of an input of the chip in this directory. Throws TelemetryError. */
 export async function readInput(directory: string, input: string, signal: AbortSignal): Promise<number> {
+  const files = await listDirectory(directory);
   for (const { file, is, why } of invalid) {
     const path = join(directory, `${input}_${file}`);
     if ((await readKernelText(path, signal)) === is) throw sourceFailed(path, why);
   }
-  const path = join(directory, `${input}_input`);
+  const average = `${input}_average`;
+  const isAverage = files.includes(average) && !files.includes(`${input}_input`);
+  const path = join(directory, isAverage ? average : `${input}_input`);
   const value = (await readKernelNumber(path, signal)) / divisorOf(input);
   return requirePossible(path, value, unitOf({ kind: 'hwmon', chip: '', input }));
+}
+
+/** The inputs among the files of a chip. Some meters of power show only the average. */
+export function inputsOf(files: readonly string[]): readonly string[] {
+  const input = /^((?:temp|in|curr|power|energy|fan|humidity)\d{1,4})_(?:input|average)$/;
+  return [...new Set(files.flatMap((file) => input.exec(file)?.[1] ?? []))];
 }
 
 /** Files that say whether an input measures; some drivers show the last or any value otherwise. */

@@ -59,6 +59,16 @@ describe('a status with a spool', () => {
   });
 });
 
+test('the first line of a status names a sensor that has been failing for long', () => {
+  const sources = calmTelemetry.sources.map((source) => Object.assign({}, source, { failingForMs: 600_000 }));
+  const { state: _, problems: __, ...rest } = calmStatus;
+  const state = (telemetry: TelemetryStatus): string => beside('State', renderStatus({ ...rest, telemetry }, page));
+  expect(state({ ...calmTelemetry, sources })).toBe(
+    'Attention: sensors[0] (temperature) and 1 other sensor delivered no reading for 10 min or more (agent sensors).',
+  );
+  expect(state(calmTelemetry)).not.toContain('sensor');
+});
+
 describe('the page of the spool', () => {
   test.each([
     ['Dropped', '7 queue-full 1 refused'],

@@ -125,6 +125,20 @@ test('serial ports are those with hardware, by the name that stays; the console 
   ]);
 });
 
+test('proposes serial ports by the place of their plug where adapters share a name', async () => {
+  for (const [index, tty] of ['ttyUSB0', 'ttyUSB1'].entries()) {
+    write({ [`sys/class/tty/${tty}/device/uevent`]: '', [`dev/${tty}`]: '' });
+    mkdirSync(join(root, 'dev/serial/by-path'), { recursive: true });
+    symlinkSync(`../../${tty}`, join(root, `dev/serial/by-path/pci-0000:00:14.0-usb-0:${index + 1}:1.0-port0`));
+  }
+  mkdirSync(join(root, 'dev/serial/by-id'), { recursive: true });
+  symlinkSync('../../ttyUSB1', join(root, 'dev/serial/by-id/usb-1a86_USB_Serial-if00-port0'));
+  expect((await scan('serial')).found.map(({ title }) => title)).toEqual([
+    '/dev/serial/by-path/pci-0000:00:14.0-usb-0:1:1.0-port0',
+    '/dev/serial/by-path/pci-0000:00:14.0-usb-0:2:1.0-port0',
+  ]);
+});
+
 describe('names from outside', () => {
   test('are not proposed where one could not see what they are, and bounded', async () => {
     const names = ['\u001B[31mred', 'a\u202Eb', 'x'.repeat(50_000), '', 'a"b\\c'];

@@ -4,7 +4,7 @@ import { sensorUnits } from '../../../../src/control/telemetry-protocol.ts';
 import type { SensorReport } from '../../../../src/control/telemetry-protocol.ts';
 import { readingText } from '../../../../src/telemetry/reading-text.ts';
 import { ReadingRate } from '../../../../src/telemetry/sensors/reading-rate.ts';
-import { sensorReport } from '../../../../src/telemetry/sensors/sensor-report.ts';
+import { outputReports, sensorReport } from '../../../../src/telemetry/sensors/sensor-report.ts';
 import { trySource } from '../../../../src/telemetry/sensors/try-sensor.ts';
 import { unitOf } from '../../../../src/telemetry/sensors/unit.ts';
 import type { MeasurementSettings, SourceSettings } from '../../../../src/telemetry/settings.ts';
@@ -80,6 +80,23 @@ describe('what is said of a source', () => {
     const report = sensorReport(settings(source));
     expect(report).toMatchObject(expected);
     expect(JSON.stringify(report)).not.toMatch(/s3cret|pw/);
+  });
+
+  test('has what is sent of a reading: a part, scaled, with its unit, and nothing of what is ignored', () => {
+    const asItIs = { scale: 1, offset: 0, deadband: undefined, heartbeatMs: undefined, over: undefined };
+    const to = { kind: 'event', event: 'e', class: 'normal' } as const;
+    const made = (source: SourceSettings, pointer: string, scale: number, reading: unknown) => {
+      const outputs = [{ to, pointer, reduction: { ...asItIs, scale } }];
+      const [output] = outputReports({ source, ignore: [32_768], outputs }, reading);
+      return [output?.value, output?.unit];
+    };
+    expect(made(iio('in_temp'), '', 1, 21_450)).toEqual(['21450', 'm°C']);
+    expect(made(iio('in_temp'), '', 0.001, 21_450)).toEqual(['21.45', '°C']);
+    expect(made(iio('in_temp'), '', 0.5, 21_450)).toEqual(['10725', undefined]);
+    expect(made(modbus, '/a/0', 0.1, { a: [5] })).toEqual(['0.5', undefined]);
+    expect(made(modbus, '/b', 1, { a: [5] })).toEqual([undefined, undefined]);
+    expect(made(modbus, '', 0.1, 32_768)).toEqual([undefined, undefined]);
+    expect(made(modbus, '', 0.1, '21,5')).toEqual([undefined, undefined]);
   });
 
   test('is bounded, whatever was read', () => {

@@ -83,13 +83,28 @@ describe('a name that several devices have', () => {
     tree.write({ 'sys/devices/platform/coretemp.1/hwmon/hwmon1/label': 'lower socket\n' });
     expect(await hwmonSource('coretemp@lower socket', 'temp1', tree.root).read(forever)).toBe(61);
     const { found } = await scanKernel('hwmon', forever, tree.root);
-    expect(found.map(({ title }) => title)).toContain('coretemp@lower socket temp1');
+    expect(found.map(({ title }) => title)).toContain('coretemp@lower socket temp1 (Physical id 1)');
   });
 });
 
 test.each([
-  ['twoNvme', 'hwmon', ['nvme@0000:02:00.0 temp1: 30.85 °C', 'nvme@0000:55:00.0 temp1: 70.85 °C']],
+  [
+    'twoNvme',
+    'hwmon',
+    ['nvme@0000:02:00.0 temp1 (Composite): 30.85 °C', 'nvme@0000:55:00.0 temp1 (Composite): 70.85 °C'],
+  ],
   ['twoDisks', 'hwmon', ['drivetemp@naa.50014ee2b1ab temp1: 31 °C', 'drivetemp@naa.50014ee2b2ab temp1: 32 °C']],
+  [
+    'labelled',
+    'hwmon',
+    [
+      'pmbus curr1: 1.25 A',
+      'pmbus in1 (vin): 230.5 V',
+      'sfp_eth2 power2: 0.000002 W',
+      'sfp_eth2 temp1: -5.375 °C',
+      'amdgpu power1 (slowPPT): 6 W',
+    ],
+  ],
   ['rk3588', 'thermal', expect.arrayContaining(['bigcore1-thermal: 41.6 °C', 'npu-thermal: 36.1 °C'])],
   ['miniPc', 'thermal', ['acpitz@LNXTHERM:00: 16.8 °C', 'acpitz@LNXTHERM:01: 20 °C', 'iwlwifi_1: 40 °C']],
   ['beagleBone', 'iio', ['TI-am335x-adc in_voltage0_raw: 1713', 'TI-am335x-adc in_voltage1_raw: 4001']],
