@@ -17,8 +17,8 @@ interface Output {
 }
 
 /**
- * A part that was there so recently is optional: messages that differ, such as one with a temperature and one with a
- * battery, are no drops. A part that was never there, or not for longer, is missing.
+ * A part that a pointer found so recently is optional: a device may send temperature and battery in turns. A part that
+ * its pointer never found, or not for longer, is missing.
  */
 export const OPTIONAL_MS = 10 * 60_000;
 

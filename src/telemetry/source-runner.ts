@@ -66,7 +66,7 @@ export class SourceRunner {
     return this.#deps.source;
   }
 
-  /** What a person who asks about this source is told. */
+  /** The figures for `agent sensors`. */
   get details(): SourceStats & RunnerDetails {
     const { source } = this.#deps;
     return { ...this.#progress.details, notice: source.kind === 'polled' ? source.notice : undefined };

@@ -29,7 +29,7 @@ type KernelSettings = Extract<SourceSettings, { readonly kind: KernelKind }>;
 interface Candidate {
   readonly settings: KernelSettings;
   readonly source: PolledSource;
-  /** What the board's designer or the driver calls this input; empty: nothing. */
+  /** The name that the designer of the board or the driver gives this input, or an empty text. */
   readonly label: string;
   /** True if other devices have its name, and nothing lasting tells it apart. */
   readonly isAlike: boolean;

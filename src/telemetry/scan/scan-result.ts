@@ -27,13 +27,13 @@ export interface ScanCandidate {
   readonly title: string;
   /** The table for `[[sensors]]`; undefined: it cannot be configured. */
   readonly sensor: ProposedSensor | undefined;
-  /** What would be sent now. */
+  /** The value that would be sent now. */
   readonly reading: string | undefined;
-  /** What the source reads for it, with its unit; absent: the same. */
+  /** The reading of the source with its unit, if it differs. */
   readonly raw?: string | undefined;
   readonly unit: SensorUnit | undefined;
   readonly problem: ScanProblem | undefined;
-  /** Why it cannot be read; absent: it can, or was not tried. */
+  /** The reason why the source cannot be read. */
   readonly why?: string | undefined;
 }
 

@@ -57,7 +57,7 @@ export function modeOf(source: SourceSettings): 'polled' | 'pushed' {
   return withName(sources, source.kind).speaks(source) ? 'pushed' : 'polled';
 }
 
-/** What the outputs of a source make of a reading. Pure. */
+/** Returns the values that the outputs of a source send of a reading. Pure. */
 export function outputReports(
   { source, ignore, outputs }: Pick<MeasurementSettings, 'source' | 'ignore' | 'outputs'>,
   reading: Reading,

@@ -6,10 +6,10 @@ import type { Reading } from '../sources/source.ts';
 import { ReadingRate } from './reading-rate.ts';
 import type { RunnerDetails } from './sensor-report.ts';
 
-/** A connection that lasted so long was no part of the failure before it. */
+/** A connection that lasts this long ends the failure before it. */
 const STEADY_MS = 60_000;
 
-/** How far one source has come: connected, delivering, parsing; and what became of what it delivered. */
+/** The state of one source (connected, delivering, parsing), with counts of its readings, drops and failures. */
 export class SourceProgress {
   readonly #name: string;
   readonly #clock: Clock;
@@ -25,10 +25,10 @@ export class SourceProgress {
   #lastError: AgentError | Error | undefined;
   #failingSinceMs: number | undefined;
   #connectedMs: number | undefined;
-  /** When something came last on this connection. */
+  /** The time of the last arrival on this connection. */
   #cameMs: number | undefined;
   #readMs: number | undefined;
-  /** When the first thing was dropped of those that came since a reading that was used entirely. */
+  /** The time of the first drop after the last reading without one. */
   #unusedSinceMs: number | undefined;
 
   constructor(name: string, clock: Clock) {
@@ -76,7 +76,7 @@ export class SourceProgress {
     };
   }
 
-  /** What a person who asks about this source is told. */
+  /** The figures for `agent sensors`. */
   get details(): SourceStats & RunnerDetails {
     return {
       ...this.figures,
@@ -86,12 +86,12 @@ export class SourceProgress {
     };
   }
 
-  /** True if the source has read something lately, so that what holds no reading is no drop. */
+  /** True if the source has read something lately, so that a line without a reading does not count as a drop. */
   get isReading(): boolean {
     return this.#readMs !== undefined && this.#clock.monotonicMs() - this.#readMs <= OPTIONAL_MS;
   }
 
-  /** A failure by silence ends with what comes, any other one with the connection. */
+  /** Ends a failure, except one by silence, which ends when something arrives. */
   connected(): void {
     this.#connectedMs = this.#clock.monotonicMs();
     if (this.#lastError !== undefined && codeOf(this.#lastError) !== 'source-timeout') this.#lastError = undefined;

@@ -2,7 +2,7 @@ import type { SensorUnit } from '../../control/telemetry-protocol.ts';
 import type { SourceSettings } from '../settings.ts';
 import { sourceFailed } from '../sources/source.ts';
 
-/** The unit of a source; undefined: only whoever made the source knows it. Pure. */
+/** Returns the unit of a source, or undefined if only the operator knows it. Pure. */
 export function unitOf(source: SourceSettings): SensorUnit | undefined {
   const { kind } = source;
   if (kind === 'hwmon') return hwmonUnits.get(/^[a-z]+(?=\d)/.exec(source.input)?.[0] ?? '');
@@ -60,8 +60,8 @@ export function wholeUnit(unit: SensorUnit | undefined): SensorUnit | undefined 
 }
 
 /**
- * What no sensor measures: drivers show such values for an input that is open, or after an overflow. A chip stays between
- * -100 and 300 °C; of IIO there are thermocouples.
+ * The limits of measurements. Drivers show values beyond them for an open input, or after an overflow. A chip stays between
+ * -100 and 300 °C; thermocouples are IIO devices.
  */
 const possible: ReadonlyMap<SensorUnit, readonly [number, number]> = new Map([
   ['°C', [-100, 300]],

@@ -30,7 +30,7 @@ export interface ReadingSink {
    * `read`.
    */
   take(read: () => Reading, text?: string): void;
-  /** Something arrived that is no reading. `why` may end with a sample of it. */
+  /** Counts an arrival without a reading. `why` may end with a sample of it. */
   drop(reason: DropReason, why: string): void;
   /**
    * So many bytes arrived. If it returns a promise, the source must wait for it before it reads more; it never rejects.

@@ -60,7 +60,7 @@ async function memory(root: string, name: string, signal: AbortSignal): Promise<
 }
 
 /**
- * Types of thermal zones that measure the processor, the best first. The number of a zone says nothing: zone 0 of a PC is
+ * Types of thermal zones that measure the processor, the best first. The number of a zone is arbitrary: zone 0 of a PC is
  * often `acpitz`, which measures the board, or shows a constant.
  */
 const cpuZones = [/^x86_pkg_temp$/, /cpu|core/i, /^(?:soc|package)[-_]thermal|^B0D4$/i];

@@ -19,7 +19,7 @@ const nvmePaths = [
   'pci0000:00/0000:00:1d.0/0000:55:00.0/nvme/nvme1',
 ];
 
-/** Two drives with one name; `numbers` are those of this boot. Source: vmatare/thinkfan#157. */
+/** Two drives with one name; this boot gives them these `numbers`. Source: vmatare/thinkfan#157. */
 export function twoNvme(numbers: readonly [number, number]): Machine {
   const [first = '', second = ''] = nvmePaths;
   return machine(

@@ -2,9 +2,9 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { dirname, join, relative } from 'node:path';
 
-/** What the kernel of a machine shows below `/`. */
+/** The files that the kernel of a machine shows below `/`. */
 export interface Machine {
-  /** Where this machine was published. */
+  /** The publication of this machine. */
   readonly source: string;
   /** Files with their text. */
   readonly files: Readonly<Record<string, string>>;

@@ -47,7 +47,7 @@ function prints(...texts: readonly string[]): Source {
   return { kind: 'polled', read: async () => parseReading(left.shift() ?? texts.at(-1) ?? '') };
 }
 
-/** A source that sends by itself as the test says. */
+/** A push source that sends when the test does. */
 function speaks(): {
   readonly source: Source;
   readonly say: (what: (intake: ReadingSink) => void) => Promise<void>;
@@ -122,7 +122,7 @@ describe('a reading that cannot be used', () => {
     });
   });
 
-  test('does not cost the other outputs their values, and is told while it lasts', async () => {
+  test('leaves the other outputs their values, and counts as failing while it lasts', async () => {
     const { runner, sent, clock } = sensor(prints('{"t": 4}'), { outputs: [output('/t'), output('/x')] });
     await runner.once(forever);
     clock.advance(11 * MINUTE_MS);
@@ -132,7 +132,7 @@ describe('a reading that cannot be used', () => {
     expect(runner.figures).toMatchObject({ state: 'delivering', failingForMs: 11 * MINUTE_MS });
   });
 
-  test('is no message without a part that was there a little before', async () => {
+  test('excludes a message without a part that the pointer found a little before', async () => {
     const outputs = [output('/t'), output('/battery')];
     const texts = ['{"t": 1, "battery": 99}', '{"t": 2}', '{"battery": 98}', '{"link": 7}'];
     const { runner, sent, clock } = sensor(prints(...texts), { outputs });
@@ -201,7 +201,7 @@ test('a pattern picks lines: others count only while it matches none', async () 
   expect(runner.figures).toMatchObject({ dropped: 2 });
 });
 
-describe('a source that sends by itself', () => {
+describe('a push source', () => {
   test('is connected, delivering, parsing', async () => {
     const { source, say } = speaks();
     const { runner } = sensor(source);
@@ -215,7 +215,7 @@ describe('a source that sends by itself', () => {
     expect(runner.figures.state).toBe('parsing');
   });
 
-  test('does not fail any more when it is connected again, though nothing has come', async () => {
+  test('stops failing when it is connected again, though nothing has arrived', async () => {
     const { source, say, fail } = speaks();
     const { runner } = sensor(source);
     const first = runner.once(forever);

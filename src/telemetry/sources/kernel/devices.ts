@@ -5,7 +5,7 @@ import { AgentError, valueOrUndefined } from '../../../system/errors.ts';
 import { sourceFailed } from '../source.ts';
 import { listDirectory, readKernelFile, readKernelText } from './kernel-file.ts';
 
-/** Where the kernel shows the devices of one kind. */
+/** The directories in which the kernel shows the devices of one kind. */
 export interface DeviceClass {
   /** The directory with the directories of all devices. */
   readonly base: string;

@@ -40,7 +40,7 @@ test('a program that runs is connected, though it prints nothing', async () => {
   expect(await connects(execStreamSource({ command: ['/bin/sleep', '1000'] }))).toEqual({ isConnected: true });
 });
 
-test('a program that ends at once is not', async () => {
+test('a program that ends immediately is not', async () => {
   expect(await connects(execStreamSource({ command: ['/bin/false'] }))).toMatchObject({ code: 'source-failed' });
 });
 

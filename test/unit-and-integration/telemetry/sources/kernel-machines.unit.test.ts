@@ -78,7 +78,7 @@ describe('a name that several devices have', () => {
     expect(await read(machine, source)).toBe(value);
   });
 
-  test('is told apart by its label first', async () => {
+  test('is distinguished by its label first', async () => {
     using tree = new SysfsTree(machines.twoSockets);
     tree.write({ 'sys/devices/platform/coretemp.1/hwmon/hwmon1/label': 'lower socket\n' });
     expect(await hwmonSource('coretemp@lower socket', 'temp1', tree.root).read(forever)).toBe(61);
@@ -171,7 +171,7 @@ describe('what an input shows without measuring', () => {
     expect(await read(machines.faulty, (root) => hwmonSource(chip, input, root))).toBe(value);
   });
 
-  test('is said by a scan', async () => {
+  test('is shown by a scan', async () => {
     using tree = new SysfsTree(machines.faulty);
     const { found } = await scanKernel('hwmon', forever, tree.root);
     const fault = found.find(({ title }) => title === 'kraken temp1');
@@ -193,7 +193,7 @@ describe('the temperature of the processor', () => {
     expect(await read(machine, (root) => system('cpu_temperature', root))).toBe(value);
   });
 
-  test('is the only zone of a machine, if that is not known to be something else', async () => {
+  test('is the only zone of a machine, unless its type is known to be another one', async () => {
     const only = (type: string) => ({
       source: '',
       files: { 'sys/class/thermal/thermal_zone0/type': type, 'sys/class/thermal/thermal_zone0/temp': '50000' },
