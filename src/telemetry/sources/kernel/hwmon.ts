@@ -29,8 +29,9 @@ export function hwmonSource(chip: string, input: string, root = '/'): PolledSour
 export async function readInput(directory: string, input: string, signal: AbortSignal): Promise<number> {
   const files = await listDirectory(directory);
   for (const { file, is, why } of invalid) {
-    const path = join(directory, `${input}_${file}`);
-    if ((await readKernelText(path, signal)) === is) throw sourceFailed(path, why);
+    const name = `${input}_${file}`;
+    const path = join(directory, name);
+    if (files.includes(name) && (await readKernelText(path, signal)) === is) throw sourceFailed(path, why);
   }
   const average = `${input}_average`;
   const isAverage = files.includes(average) && !files.includes(`${input}_input`);
