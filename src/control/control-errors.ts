@@ -85,8 +85,8 @@ export function isUnresponsive(error: unknown): boolean {
 
 /** An error that the other side of a socket reported; its code comes from a table of that side. */
 export class ReportedFailure extends AgentError {
-  constructor(error: ReportedError & Partial<Pick<AgentError, 'remedy' | 'retryAfterMs'>>) {
-    super({ ...error, remedy: error.remedy ?? (error.exit === 'tryAgain' ? 'retry' : 'give-up') });
+  constructor(error: ReportedError) {
+    super({ ...error, remedy: error.exit === 'tryAgain' ? 'retry' : 'give-up' });
   }
 }
 

@@ -3,6 +3,8 @@ import { once } from 'node:events';
 import fc from 'fast-check';
 
 import type { AgentOperations } from '../../../../src/control/operations.ts';
+import type { FileContent } from '../../../../src/system/files/opened-file.ts';
+import { fakeAgent } from '../../../unit-and-integration/cli/fake-operations.ts';
 import { controlRig, forever, rawConnection, requestText } from '../../../unit-and-integration/control/control-rig.ts';
 import { changedJson, hostile, jsonChanges } from '../mutation.ts';
 import { openTarget, outcomeOf } from '../target.ts';
@@ -16,6 +18,9 @@ const paths = [
   'reboot',
   'update',
   'install',
+  'install?path=/x&reboot=false',
+  'inspect?path=/x',
+  'boards/m/plan?path=%00&path=/x&board=m',
   'commit',
   'rollback',
   'properties/a',
@@ -52,11 +57,27 @@ const cases = fc.record({
   isImpatient: fc.boolean(),
 });
 
+async function readAll(file: FileContent, signal: AbortSignal): Promise<number> {
+  let sizeBytes = 0;
+  for await (const chunk of file.read(signal)) sizeBytes += chunk.byteLength;
+  return sizeBytes;
+}
+
+/** An agent that reads the files that it gets. */
+const reader = fakeAgent({
+  install: async ({ file }, _onEvent, signal) => ({ kind: 'installed', version: `${await readAll(file, signal)}` }),
+  inspect: async ({ file, path }, signal) => ({
+    file: path,
+    payloads: [{ fileName: 'x', sizeBytes: await readAll(file, signal) }],
+    obstacles: [],
+  }),
+});
+
 /** Anything on the socket: an answer that a program can read, or none; afterwards the daemon answers as before. */
 export const controlSocket: FuzzTarget = {
   name: 'control-socket',
   open: async () => {
-    const rig = await controlRig(undefined, { headersMs: 40, requestMs: 60, stalledMs: 500, answerMs: 2_000 });
+    const rig = await controlRig(reader, { headersMs: 40, requestMs: 60, stalledMs: 100, answerMs: 2_000 });
     const check = async ({ bytes, pieces, isImpatient }: CaseOf<typeof cases>): Promise<void> => {
       const connection = rawConnection(rig.socket);
       const size = Math.ceil(bytes.byteLength / pieces);
