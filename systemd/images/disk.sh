@@ -33,6 +33,14 @@ must_be_said() {
   [ "$2" != '' ] || fail "$1 is missing (try --help)" 64
 }
 
+# The scripts make a file: in place of a disk they would remove its device node, and their tables count sectors of 512 bytes.
+must_be_file_out() {
+  must_be_said --out "$out"
+  if [ -e "$out" ] && [ ! -f "$out" ]; then
+    fail "--out $out is not a regular file: make a file, and copy it to a disk with sectors of 512 bytes (blockdev --getss)" 64
+  fi
+}
+
 # Where the integrator's page is: beside the scripts in what was built, and with the bootloaders in the source.
 find_page() {
   for candidate in "$here/bootloaders.md" "$here/../../src/slots/bootloaders/README.md"; do
@@ -46,6 +54,20 @@ must_be_disk_id() {
   [0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f]) ;;
   *) fail "--disk-id is eight hexadecimal digits" 64 ;;
   esac
+}
+
+# The ext4 features of all file systems that the scripts make: those that the repair unit of the page names. GRUB 2.06 and an older e2fsck
+# do not know all defaults of the build host.
+page_features() {
+  from_page 'ini state-repair' | sed -n 's/^Environment=FEATURES=//p'
+}
+
+# FILE LABEL MIB [OPTION...]: an ext4 file system in a file.
+make_ext4() {
+  part=$1 label=$2 mib=$3
+  shift 3
+  truncate -s "${mib}M" "$part"
+  mkfs.ext4 -q -F -O "$(page_features)" -L "$label" -E root_owner=0:0 "$@" "$part"
 }
 
 # LABEL: what stands in this block of the page.

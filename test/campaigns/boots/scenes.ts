@@ -123,7 +123,7 @@ function inTurn(...versions: readonly string[]): Scene['play'] {
   };
 }
 
-const bootPartition = 'PARTLABEL=boot /boot auto noatime 0 2\n';
+const bootPartition = 'PARTLABEL=boot /boot auto nofail,noatime 0 0\n';
 
 export const scenes: Readonly<Record<string, Scene>> = {
   update: {

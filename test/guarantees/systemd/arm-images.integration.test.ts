@@ -209,6 +209,27 @@ describe('a disk for a Raspberry Pi', () => {
     expect((await tool(['mdir', '-b', '-i', inPartition(1)])).trim()).toBe('::/autoboot.txt');
   });
 
+  test('starts its slots with Ubuntu’s config.txt, which names a command line of its own', async () => {
+    // As ubuntu-24.04-preinstalled-server-arm64+raspi has it.
+    const config =
+      '[all]\nkernel=vmlinuz\ncmdline=cmdline.txt\ninitramfs initrd.img followkernel\n\n[pi4]\nmax_framebuffers=2\n';
+    const out = await piFrom({ 'config.txt': config });
+    expect(out).toMatchObject({ exitCode: 0 });
+    const made = await tool(['mtype', '-i', join(folder, 'ubuntu.vfat'), '::/config.txt']);
+    expect([chosenCommandLine(made, 2), chosenCommandLine(made, 3)]).toEqual(['cmdline-a.txt', 'cmdline-b.txt']);
+    expect(made).toContain('kernel=vmlinuz\ninitramfs initrd.img followkernel\n\n[pi4]\nmax_framebuffers=2');
+  });
+
+  test.each([
+    [{ 'config.txt': 'kernel=vmlinuz\nos_prefix=current/\n' }, 'config.txt'],
+    [{ 'config.txt': 'include syscfg.txt\n', 'syscfg.txt': 'cmdline=nobtcmd.txt\n' }, './syscfg.txt'],
+  ])('refuses %j, with which neither slot starts', async (files, name) => {
+    expect(await piFrom(files)).toEqual({
+      exitCode: 64,
+      output: expect.stringContaining(`${name} chooses another command line`) as unknown,
+    });
+  });
+
   test.each([
     [{ boot: 'root' }, [], 66, 'config.txt is missing'],
     [{ boot: 'boot' }, ['--disk-id', 'coffee'], 64, '--disk-id is eight hexadecimal digits'],
@@ -219,6 +240,14 @@ describe('a disk for a Raspberry Pi', () => {
     expect([exitCode, output]).toEqual([code, expect.stringContaining(message) as unknown]);
   });
 });
+
+/** Makes a disk with these files in its boot partition. */
+async function piFrom(files: Readonly<Record<string, string>>): Promise<{ exitCode: number; output: string }> {
+  const boot = await mkdtemp(join(folder, 'pi-boot-'));
+  for (const [name, text] of Object.entries(files)) await writeFile(join(boot, name), text);
+  const out = ['--out', join(folder, 'other-pi.img'), '--boot-out', join(folder, 'ubuntu.vfat'), '--boot-size', '40'];
+  return run(join(scripts, 'raspberrypi'), '--boot', boot, '--slot', slot, ...out);
+}
 
 /** As the firmware reads config.txt: a section that names another boot partition is passed over, the last line wins. */
 function chosenCommandLine(config: string, partition: number): string | undefined {

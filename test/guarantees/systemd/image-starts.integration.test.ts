@@ -26,6 +26,8 @@ beforeAll(async () => {
   const binary = ['-Ttext=0', '--oformat', 'binary', '-o', join(root, 'vmlinuz')] as const;
   await tool(['ld', ...binary, join(folder, 'kernel.o')]);
   for (const part of ['initrd.img', 'usr/lib/thing-agent/agent']) await writeFile(join(root, part), part);
+  await mkdir(join(root, 'etc'));
+  await writeFile(join(root, 'etc/fstab'), 'PARTLABEL=boot /boot auto noatime 0 0\n');
   slot = join(folder, 'rootfs.ext4');
   await tool([join(imageScripts, 'slot'), '--root', root, '--out', slot]);
 });

@@ -18,7 +18,7 @@ beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'images-'));
   for (const part of ['usr/lib/thing-agent/agent', 'vmlinuz', 'initrd.img', 'etc/fstab']) {
     await mkdir(dirname(join(folder, 'root', part)), { recursive: true });
-    await writeFile(join(folder, 'root', part), part === 'etc/fstab' ? '/dev/mine /boot xfs ro 0 0\n' : part);
+    await writeFile(join(folder, 'root', part), part === 'etc/fstab' ? '/dev/mine /boot xfs ro,nofail 0 0\n' : part);
   }
   await tool(['cp', '-r', join(folder, 'root'), join(folder, 'pristine')]);
   await tool([join(scripts, 'slot'), '--root', join(folder, 'root'), '--out', join(folder, 'rootfs.ext4')]);
@@ -47,21 +47,23 @@ describe('what a slot holds', () => {
     await tool(['e2fsck', '-fn', image]);
     const fstab = await tool(['debugfs', '-R', 'cat /etc/fstab', image]);
     expect(fstab).toContain(
-      '/dev/mine /boot xfs ro 0 0\n/dev/disk/by-partlabel/state /var/lib/thing-agent ext4 nofail,',
+      '/dev/mine /boot xfs ro,nofail 0 0\ntmpfs /tmp tmpfs mode=1777,nosuid,nodev 0 0\ntmpfs /var/tmp tmpfs ',
     );
     expect(fstab.match(/\/boot/g)).toHaveLength(1);
-    expect(fstab).toContain(await pageBlock('fstab'));
+    expect(fstab).toContain(await pageBlock('fstab state'));
     expect(await tool(['debugfs', '-R', 'cat /vmlinuz', image])).toContain('vmlinuz');
-    expect(await tool(['dumpe2fs', '-h', image])).not.toContain('has_journal');
+    expect(await tool(['dumpe2fs', '-h', image])).not.toMatch(/has_journal|orphan_file|metadata_csum_seed/);
   });
 
   test('mends its state before it mounts it, as the page says, unless the mount is the integrator’s own', async () => {
-    expect(await repairOf(join(folder, 'rootfs.ext4'))).toBe(await pageBlock('ini state-repair'));
+    expect(await repairOf(join(folder, 'rootfs.ext4'), 'state')).toBe(await pageBlock('ini state-repair'));
     const link = '/etc/systemd/system/var-lib-thing\\x2dagent.mount.requires/thing-state-repair.service';
     expect(await tool(['debugfs', '-R', `stat "${link}"`, join(folder, 'rootfs.ext4')])).toContain('Type: symlink');
     const own = await slotFor('own');
     expect(await tool(['debugfs', '-R', 'cat /etc/fstab', own])).not.toContain('by-partlabel/state');
-    expect(await repairOf(own)).toBe('');
+    expect(await repairOf(own, 'state')).toBe('');
+    expect(await repairOf(own, 'boot')).toBe(await pageBlock('ini boot-repair'));
+    expect(await tool(['debugfs', '-R', 'cat /etc/fstab', own])).toContain(await pageBlock('fstab boot'));
   });
 
   test('has its kernel in a file of its own, too, where that is wanted', async () => {
@@ -100,6 +102,7 @@ describe('what a slot holds for another bootloader', () => {
     const fstab = await tool(['debugfs', '-R', 'cat /etc/fstab', image]);
     expect(fstab).toContain('/dev/disk/by-partlabel/state /var/lib/thing-agent ext4');
     expect(fstab).not.toContain(' /boot');
+    expect(await repairOf(image, 'boot')).toBe('');
     expect(await tool(['debugfs', '-R', 'cat /etc/fw_env.config', image])).toContain(
       '/dev/disk/by-partlabel/environment 0x0 0x4000\n/dev/disk/by-partlabel/environment 0x80000 0x4000',
     );
@@ -108,13 +111,44 @@ describe('what a slot holds for another bootloader', () => {
   test('mounts autoboot.txt and the state of a Raspberry Pi by the numbers of their partitions', async () => {
     const image = await slotFor('raspberrypi', '--disk-id', '00c0ffee');
     const fstab = await tool(['debugfs', '-R', 'cat /etc/fstab', image]);
-    const repair = await repairOf(image);
+    const [repair, boot] = [await repairOf(image, 'state'), await repairOf(image, 'boot')];
     expect(repair).toContain('STATE=/dev/disk/by-partuuid/00c0ffee-07\n');
     expect(repair).toContain('After=dev-disk-by\\x2dpartuuid-00c0ffee\\x2d07.device\n');
     expect(repair).not.toContain('partlabel');
-    expect(fstab).toContain('PARTUUID=00c0ffee-01 /boot/default vfat noatime 0 2');
+    expect(boot).toContain('BOOT=/dev/disk/by-partuuid/00c0ffee-01\n');
+    expect(boot).toContain('BindsTo=dev-disk-by\\x2dpartuuid-00c0ffee\\x2d01.device\n');
+    expect(boot.match(/\S+\.mount/g)).toEqual(['Before=boot-default.mount', 'RequiredBy=boot-default.mount']);
+    const link = '/etc/systemd/system/boot-default.mount.requires/thing-boot-repair.service';
+    expect(await tool(['debugfs', '-R', `stat "${link}"`, image])).toContain('Type: symlink');
+    expect(fstab).toContain('/dev/disk/by-partuuid/00c0ffee-01 /boot/default vfat nofail,');
     expect(fstab).toContain('/dev/disk/by-partuuid/00c0ffee-07 /var/lib/thing-agent ext4 nofail,');
     expect(fstab).toContain(String.raw`,x-systemd.wanted-by=dev-disk-by\x2dpartuuid-00c0ffee\x2d07.device,`);
+  });
+
+  test.each([
+    ['grub', 'UUID=5a7e-0001 / ext4 errors=remount-ro 0 1', 'UUID=5a7e-0001 at /,'],
+    ['grub', 'PARTUUID=4e639091-01 /boot/firmware vfat defaults 0 2', 'PARTUUID=4e639091-01 at /boot/firmware,'],
+    ['grub', 'PARTLABEL=boot /boot ext4 ro 0 2\nPARTLABEL=data /srv ext4 defaults 0 2', 'PARTLABEL=data at /srv,'],
+    ['uboot', '/dev/mmcblk0p9 /srv ext4 defaults 0 2', '/dev/mmcblk0p9 at /srv,'],
+    ['raspberrypi', 'PARTUUID=4e639091-02 / ext4 defaults,noatime 0 1', 'PARTUUID=4e639091-02 at /,'],
+  ])('for %s refuses a mount of a device that its disk does not have: %s', async (bootloader, line, seen) => {
+    const root = await rootWith(line);
+    const given = ['--root', root, '--out', join(folder, 'x'), '--bootloader', bootloader];
+    const { exitCode, output } = await run(join(scripts, 'slot'), ...given);
+    expect([exitCode, output]).toEqual([64, expect.stringContaining(`mounts ${seen}`) as unknown]);
+  });
+
+  test.each([
+    ['grub', 'PARTLABEL=state /srv ext4 ro 0 2\n# UUID=0 / ext4 ro 0 1\n/dev/sr0 /media/cdrom0 udf user,noauto 0 0'],
+    [
+      'grub',
+      '/dev/root / auto defaults 1 1\nUUID=5a7e-0001 /srv ext4 defaults,nofail 0 2\nproc /proc proc defaults 0 0',
+    ],
+    ['raspberrypi', 'PARTUUID=7a6d0001-02 /boot/firmware vfat ro 0 0'],
+  ])('for %s keeps other lines: %j', async (bootloader, lines) => {
+    const root = await rootWith(lines);
+    await tool([join(scripts, 'slot'), '--root', root, '--out', `${root}.ext4`, '--bootloader', bootloader]);
+    expect(readFileSync(join(root, 'etc/fstab'), 'utf8')).toContain(lines);
   });
 
   test('must be one that is known', async () => {
@@ -124,8 +158,9 @@ describe('what a slot holds for another bootloader', () => {
   });
 });
 
-async function repairOf(image: string): Promise<string> {
-  return tool(['sh', '-c', `debugfs -R 'cat /etc/systemd/system/thing-state-repair.service' '${image}' 2>/dev/null`]);
+async function repairOf(image: string, partition: 'state' | 'boot'): Promise<string> {
+  const unit = `/etc/systemd/system/thing-${partition}-repair.service`;
+  return tool(['sh', '-c', `debugfs -R 'cat ${unit}' '${image}' 2>/dev/null`]);
 }
 
 async function pageBlock(label: string): Promise<string> {
@@ -133,11 +168,21 @@ async function pageBlock(label: string): Promise<string> {
   return page.split(`\`\`\`${label}\n`)[1]?.split('```')[0]?.trim() ?? '';
 }
 
+async function rootWith(fstab: string): Promise<string> {
+  const root = await mkdtemp(join(folder, 'root-fstab-'));
+  await tool(['cp', '-rT', join(folder, 'pristine'), root]);
+  await writeFile(join(root, 'etc/fstab'), `${fstab}\n`);
+  return root;
+}
+
 /** `own`: for GRUB, with an entry of the integrator's for the state. */
 async function slotFor(bootloader: string, ...given: readonly string[]): Promise<string> {
   const root = join(folder, `root-${bootloader}`);
   await tool(['cp', '-r', join(folder, 'pristine'), root]);
-  await writeFile(join(root, 'etc/fstab'), bootloader === 'own' ? '/dev/sdb1 /var/lib/thing-agent ext4 ro 0 0\n' : '');
+  await writeFile(
+    join(root, 'etc/fstab'),
+    bootloader === 'own' ? '/dev/sdb1 /var/lib/thing-agent ext4 ro,nofail 0 0\n' : '',
+  );
   await tool([
     join(scripts, 'slot'),
     '--root',
@@ -220,6 +265,16 @@ describe('a disk for GRUB', () => {
     expect(statSync(disk).size % MIB).toBe(0);
   });
 
+  test('refuses a slot that mounts its boot partition as another file system', async () => {
+    const slot = await slotFor('grub');
+    const given = ['--slot', slot, '--out', join(folder, 'refused.img'), '--firmware', 'efi'];
+    const { exitCode, output } = await run(join(scripts, 'grub'), ...given);
+    expect([exitCode, output]).toEqual([
+      64,
+      expect.stringContaining('mounts /boot as ext4, and this disk has vfat there') as unknown,
+    ]);
+  });
+
   test.each([
     [['--firmware', 'coreboot'], 64, '--firmware is bios or efi'],
     [['--arch', 'riscv64', '--firmware', 'efi'], 64, '--arch is amd64, or arm64 with --firmware efi'],
@@ -227,6 +282,11 @@ describe('a disk for GRUB', () => {
     [['--modules', '/nowhere'], 69, '/nowhere is missing'],
     [['--boot-type', 'btrfs'], 64, '--boot-type is ext4 or vfat'],
     [['--slot-size', '1'], 64, 'does not fit into a slot of 1 MiB'],
+    [
+      ['--out', '/dev/null'],
+      64,
+      '--out /dev/null is not a regular file: make a file, and copy it to a disk with sectors of 512 bytes',
+    ],
     [['--nonsense'], 64, 'unknown argument --nonsense'],
     [['--page', '/nowhere'], 66, 'the page with the bootloader'],
   ])('with %j is refused', async (given, code, message) => {

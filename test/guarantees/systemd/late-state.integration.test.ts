@@ -47,7 +47,7 @@ describe('a gateway whose /var is in memory, and whose state partition is mounte
 describe('the mount of the page for integrators', () => {
   test('is tried at boot, and again when its device appears later', async () => {
     const page = await readFile(new URL('../../../src/slots/bootloaders/README.md', import.meta.url), 'utf8');
-    const line = /^```fstab\n(.*?)^```/ms.exec(page)?.[1] ?? '';
+    const line = /^```fstab state\n(.*?)^```/ms.exec(page)?.[1] ?? '';
     const directory = await newDirectory();
     try {
       const places = ['normal', 'early', 'late'].map((name) => join(directory, name));

@@ -58,6 +58,7 @@ describe('thing-agent.service', () => {
     const unit = await readFile(unitFile, 'utf8');
     expect(unit).not.toMatch(/^(StateDirectory|RequiresMountsFor|Requires|BindsTo)=/m);
     expect(unit).toMatch(/^After=var-lib-thing\\x2dagent\.mount$/m);
+    expect(unit).toMatch(/^After=boot\.mount boot-default\.mount$/m);
     expect(unit).toMatch(/^ReadWritePaths=-\/var\/lib\/thing-agent$/m);
   });
 

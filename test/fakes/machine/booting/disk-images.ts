@@ -70,6 +70,7 @@ const smallFiles: Readonly<Record<string, string>> = {
   '/opt/application': 'x'.repeat(2 * 1024 * 1024),
   '/vmlinuz': 'a kernel '.repeat(100_000),
   '/initrd.img': 'an initrd',
+  '/etc/fstab': 'PARTLABEL=boot /boot auto noatime 0 0\n',
 };
 
 type Recipe = (keys: SlotImagesOptions['keys']) => SlotImagesOptions;
