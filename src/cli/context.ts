@@ -79,7 +79,7 @@ export interface Support {
   /** The configuration as TOML, without what may be secret. Throws ConfigError. */
   configuration(): Promise<string>;
   /** The boot environment as the agent and the bootloader read it. Throws AgentError. */
-  bootEnvironment(signal: AbortSignal): Promise<string>;
+  bootEnvironment(signal: AbortSignal): Promise<unknown>;
   /** The slot whose device holds this file, or is this file; undefined: none. */
   slotUnder(file: string): Promise<string | undefined>;
 }

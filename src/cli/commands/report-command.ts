@@ -10,7 +10,7 @@ import type { Command, ParsedCommand } from '../arguments/command.ts';
 import type { CliContext, Support } from '../context.ts';
 import { CliError } from '../errors.ts';
 import { renderParagraph } from '../screen/layout.ts';
-import type { CollectedFiles } from '../support-bundle/gather.ts';
+import type { CollectedFiles } from '../support-bundle/collect.ts';
 import { wholePath } from './named-file.ts';
 import { printResult } from './print.ts';
 import { withReadOnlyAgent } from './with-agent.ts';
@@ -32,8 +32,8 @@ export const reportCommand: Command = {
 /** The place where the report is written. */
 interface Output {
   readonly path: string;
-  /** The name of the folder in the archive that holds all files. */
-  readonly folder: string;
+  /** The name of the directory in the archive that holds all files. */
+  readonly directory: string;
   readonly mayReplace: boolean;
 }
 
@@ -52,32 +52,22 @@ function outputOf({ operands, flags }: ParsedCommand, context: CliContext): Outp
   const ending = /\.(?:tar\.gz|tgz)$/.exec(named)?.[0];
   if (ending === undefined) throw new ArgumentError(`${named} does not end with .tar.gz`);
   const path = wholePath(named, context);
-  return { path, folder: basename(path, ending), mayReplace: flags.has('overwrite') };
+  return { path, directory: basename(path, ending), mayReplace: flags.has('overwrite') };
 }
 
+/** Asks the daemon, or an agent in this process; if neither is available, the sections that need one say why. */
 async function gatherAll(support: Support, context: CliContext): Promise<CollectedFiles> {
-  const { collect } = await import('../support-bundle/gather.ts');
-  const { parts } = await import('../support-bundle/parts.ts');
+  const { collect } = await import('../support-bundle/collect.ts');
+  const { sections } = await import('../support-bundle/sections.ts');
   const { Redactor } = await import('../../system/log/redactor.ts');
   const redactor = new Redactor(support.secrets);
-  return withAgentOrReason(context, async (agent) =>
-    collect(parts, { agent, support, context }, redactor, context.signal),
-  );
-}
-
-/**
- * Runs the work with the daemon, or with an agent in this process; if neither can be had, with the error that says why.
- */
-async function withAgentOrReason<T>(
-  context: CliContext,
-  work: (agent: AgentOperations | AgentError) => Promise<T>,
-): Promise<T> {
   let begun = false;
+  const work = async (agent: AgentOperations | AgentError): Promise<CollectedFiles> => {
+    begun = true;
+    return collect(sections, { agent, support, context }, redactor, context.signal);
+  };
   try {
-    return await withReadOnlyAgent(context, async (agent) => {
-      begun = true;
-      return work(agent);
-    });
+    return await withReadOnlyAgent(context, work);
   } catch (error) {
     if (begun || !(error instanceof AgentError)) throw error;
     return work(error);
@@ -85,15 +75,15 @@ async function withAgentOrReason<T>(
 }
 
 async function write(
-  { path, folder, mayReplace }: Output,
+  { path, directory, mayReplace }: Output,
   gathered: CollectedFiles,
   { version, clock }: CliContext,
 ): Promise<number> {
-  const { writeArchive, readme } = await import('../support-bundle/pack.ts');
+  const { writeArchive, readme } = await import('../support-bundle/archive.ts');
   const at = new Date(clock.nowMs());
   const text = readme({ ...gathered, version, at: at.toISOString() });
   const files = [{ file: 'README.txt', bytes: Buffer.from(text) }, ...gathered.files];
-  return writeArchive(folder, files, at, async (chunks) => writeNewFile(path, chunks, mayReplace));
+  return writeArchive(directory, files, at, async (chunks) => writeNewFile(path, chunks, mayReplace));
 }
 
 /** Throws `output-refused`, before anything is gathered, if the report cannot be written there. */

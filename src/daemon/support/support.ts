@@ -12,12 +12,10 @@ import { configSchema } from '../../config/schema/schema.ts';
 import { createBootloader, checkBootStorage } from '../../slots/bootloaders/create-bootloader.ts';
 import { identityAt } from '../../slots/device-identity.ts';
 import { findMountedSlot, refuseStateOnSlot } from '../../slots/mounts.ts';
-import type { BootingSlotsSettings } from '../../slots/settings.ts';
 import { AgentError, systemErrorCode, valueOrError } from '../../system/errors.ts';
 import { silentLog } from '../../system/log/log.ts';
 import { runProgram } from '../../system/processes/child-process.ts';
 import type { Environment } from '../../system/processes/environment.ts';
-import type { BootState } from '../../update/ports.ts';
 import { noSlotsError } from '../doctor/preconditions.ts';
 import { hasBootloader } from '../wiring/slot-settings.ts';
 import { redactedConfig } from './config-part.ts';
@@ -61,44 +59,23 @@ function likelyStateDirectory(configText: string | undefined, environment: Envir
   }
 }
 
-/** What the bootloader decides by: as the agent reads it and, if that can be asked, as the bootloader itself does. */
-async function bootEnvironmentOf({ targets }: Config, signal: AbortSignal): Promise<string> {
+/** The boot environment as the agent reads it and, if possible, the state of its storage. An error takes the place of a value. */
+async function bootEnvironmentOf({ targets }: Config, signal: AbortSignal): Promise<unknown> {
   const target = targets.find(hasBootloader);
   if (target === undefined) throw noSlotsError();
-  const { slots, bootloader: settings } = target;
-  const mountedSlot = async (): ReturnType<typeof findMountedSlot> => findMountedSlot(slots);
+  const mountedSlot = async (): ReturnType<typeof findMountedSlot> => findMountedSlot(target.slots);
   const bootloader = await createBootloader(target, { mountedSlot, log: silentLog });
-  const lines = [
-    `bootloader: ${settings.kind}`,
-    `runs: ${await told(async () => bootloader.bootedSlot(signal))}`,
-    await told(async () => stateLines(await bootloader.inspect(signal))),
-    `the bootloader itself: ${await told(async () => placeLine(target, signal))}`,
-  ];
-  return `${lines.join('\n')}\n`;
+  return {
+    bootloader: target.bootloader.kind,
+    booted: await valueOrReason(bootloader.bootedSlot(signal)),
+    state: await valueOrReason(bootloader.inspect(signal)),
+    storage: await valueOrReason(checkBootStorage(target.bootloader, { run: runProgram }, signal)),
+  };
 }
 
-function stateLines({ primary, slots, trialIsGuessed = false }: BootState): string {
-  const lines = (['A', 'B'] as const).map((name) => {
-    const { bootable, detail, lastWord } = slots[name];
-    const said = lastWord === undefined ? '' : `; its last word: ${lastWord}`;
-    return `slot ${name}: ${bootable ? 'bootable' : 'not bootable'}; ${detail}${said}`;
-  });
-  return [`boots next: ${primary}`, ...lines, ...(trialIsGuessed ? ['trials are guessed by counters'] : [])].join('\n');
-}
-
-async function placeLine({ bootloader }: BootingSlotsSettings, signal: AbortSignal): Promise<string> {
-  const { detail, weakness } = await checkBootStorage(bootloader, { run: runProgram }, signal);
-  return [detail, weakness].filter((text) => text !== undefined).join('; ') || 'nothing can be seen from outside';
-}
-
-/** The text of one look. An error becomes its text, so that it does not cost the others. */
-async function told(look: () => Promise<string>): Promise<string> {
-  try {
-    return await look();
-  } catch (error) {
-    if (error instanceof AgentError) return `unknown: ${error.message} (${error.code})`;
-    throw error;
-  }
+async function valueOrReason<T>(reading: Promise<T>): Promise<T | { readonly error: string }> {
+  const value = await valueOrError(reading);
+  return value instanceof AgentError ? { error: `${value.message} (${value.code})` } : value;
 }
 
 /** The slot that is this file, or that holds the folder into which the file would be written. */

@@ -98,7 +98,7 @@ export const fakeSupport: Support = {
   secrets: [],
   kernelNames: async () => [],
   configuration: async () => '[service]\nurl = "https://things.example.com"\n',
-  bootEnvironment: async () => 'runs: A\n',
+  bootEnvironment: async () => ({ booted: 'A' }),
   slotUnder: async () => undefined,
 };
 

@@ -73,8 +73,19 @@ test('a report says in a line each where it is, its size, what it holds, what no
   expect(Object.keys(files)[0]).toBe('README.txt');
   expect(JSON.parse(files['status.json'] ?? '')).toMatchObject({ serialNumber: 'GW-0001' });
   expect(files['README.txt']).toMatch(/^ {2}journal +ENOENT: .*journal\.json' \(part-unavailable\)$/m);
-  expect(files['boot-environment.txt']).toMatch(/^runs: A\n.*boots next: A\n/ms);
+  expect(JSON.parse(files['boot-environment.json'] ?? '')).toMatchObject({ booted: 'A', state: { primary: 'A' } });
   expect(files['versions.txt']).toMatch(/^agent: .*\nnode: v.*\nkernel: /);
+});
+
+test('is an archive that tar reads, whatever the name of the file', async () => {
+  const long = join(folder, `${'ü'.repeat(120)}.tgz`);
+  expect((await report([long])).exitCode).toBe(0);
+  const { stdout } = await run('tar', ['--list', '--verbose', '--file', long]);
+  expect(stdout).toMatch(/^-rw------- 0\/0 +\d+ 20\d\d-.* \S{30,}\/README\.txt$/m);
+  await run('tar', ['--extract', '--file', long, '--directory', folder]);
+  const [directory = ''] = (await readdir(folder)).filter((name) => !name.endsWith('.tgz'));
+  expect(directory).toBe('ü'.repeat(77));
+  expect(JSON.parse(await readFile(join(folder, directory, 'status.json'), 'utf8'))).toMatchObject({ booted: 'A' });
 });
 
 test('with --json it tells the same as a closed set of words', async () => {
@@ -110,7 +121,7 @@ test(
     expect(JSON.parse(files['status.json'] ?? '')).toMatchObject({
       troubles: ['daemon-unresponsive', 'not-activated'],
     });
-    expect(files['doctor.txt']).toContain('daemon-unresponsive');
+    expect(files['doctor.json']).toContain('daemon-unresponsive');
   },
 );
 

@@ -1,15 +1,15 @@
 import { describe, expect, test } from 'vitest';
 
-import { collect } from '../../../../src/cli/support-bundle/gather.ts';
-import type { Section, SectionFile } from '../../../../src/cli/support-bundle/part.ts';
+import { collect } from '../../../../src/cli/support-bundle/collect.ts';
+import type { Section } from '../../../../src/cli/support-bundle/collect.ts';
 import { Redactor } from '../../../../src/system/log/redactor.ts';
 import { fakeContext, fakeSupport } from '../fake-context.ts';
 import { fakeAgent } from '../fake-operations.ts';
 
 const forever = new AbortController().signal;
 
-function part(look: () => Promise<readonly SectionFile[]>, timeoutMs = 10_000): Section {
-  return { name: 'unit', timeoutMs, gather: look };
+function part(read: () => Promise<unknown>, more: Partial<Section> = {}): Section {
+  return { name: 'unit', file: 'unit.txt', meaning: 'a unit', timeoutMs: 10_000, read, ...more };
 }
 
 async function gathered(parts: readonly Section[], secrets: readonly string[] = [], signal = forever) {
@@ -22,8 +22,8 @@ async function gathered(parts: readonly Section[], secrets: readonly string[] = 
   };
 }
 
-const fine = part(async () => [{ file: 'fine.txt', content: 'fine\n' }]);
-const never = part(async () => new Promise(() => {}), 1);
+const fine = part(async () => 'fine\n', { file: 'fine.txt' });
+const never = part(async () => new Promise(() => {}), { timeoutMs: 1 });
 
 describe('a part of a report', () => {
   test('that never ends, and hears no signal, is given up in its time, and costs no other', async () => {
@@ -44,10 +44,8 @@ describe('a part of a report', () => {
   test('is cut at its bound: a log at its begin, anything else at its end', async () => {
     const lines = Array.from({ length: 400_000 }, (_, index) => `${index}`).join('\n');
     const { files } = await gathered([
-      part(async () => [
-        { file: 'log.txt', content: lines, keep: 'end' },
-        { file: 'head.txt', content: lines },
-      ]),
+      part(async () => lines, { file: 'log.txt', keep: 'end' }),
+      part(async () => lines, { file: 'head.txt' }),
     ]);
     const [log, head] = files;
     expect([log?.isCut, head?.isCut]).toEqual([true, true]);
@@ -57,7 +55,7 @@ describe('a part of a report', () => {
   });
 
   test('steers no terminal, and hides nothing by it', async () => {
-    const { files } = await gathered([part(async () => [{ file: 'a', content: 'a\u001B[2Jb\tc\u202Ed\n' }])]);
+    const { files } = await gathered([part(async () => 'a\u001B[2Jb\tc\u202Ed\n')]);
     expect(files).toMatchObject([{ text: 'a\\x1b[2Jb\tc\\u{202e}d\n' }]);
   });
 
@@ -65,7 +63,7 @@ describe('a part of a report', () => {
     const ending = new AbortController();
     const interrupting = part(async () => {
       ending.abort(new Error('enough'));
-      return [];
+      return undefined;
     });
     await expect(gathered([interrupting, never], [], ending.signal)).rejects.toThrow('enough');
   });
