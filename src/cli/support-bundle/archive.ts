@@ -21,7 +21,7 @@ export async function writeArchive<T>(
   return pipeline(Readable.from([...entries, Buffer.alloc(2 * BLOCK_BYTES)]), createGzip(), take);
 }
 
-/** POSIX.1-1988 ustar. A directory name of more than 155 bytes is cut. */
+/** POSIX.1-1988 ustar. Shortens a directory name of more than 155 bytes. */
 function tarHeader(directory: string, file: string, sizeBytes: number, at: Date): Buffer {
   const octal = (value: number, digits: number): string => `${value.toString(8).padStart(digits, '0')}\0`;
   const header = Buffer.alloc(BLOCK_BYTES);

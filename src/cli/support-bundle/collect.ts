@@ -28,7 +28,7 @@ export interface Section {
   readonly timeoutMs?: number;
   /** The part of a long text that is kept; the beginning by default. */
   readonly keep?: 'end';
-  /** A string is written unchanged, anything else as JSON; undefined: no file. Throws if the content is unavailable. */
+  /** A string is written unchanged, anything else as JSON, and no file if there is no value. Throws if the content is unavailable. */
   readonly read: (sources: Sources, signal: AbortSignal) => Promise<unknown>;
 }
 
@@ -36,7 +36,7 @@ export interface Section {
 export interface PackedFile extends Pick<Section, 'file' | 'meaning'> {
   readonly part: string;
   readonly bytes: Uint8Array;
-  /** True if the file was longer and was cut. */
+  /** True if the file was longer. */
   readonly isCut: boolean;
 }
 

@@ -104,7 +104,7 @@ export const sections: readonly Section[] = [
   },
 ];
 
-/** All problems of the configuration; undefined: it is valid. */
+/** Returns all problems of the configuration, or nothing if it is valid. */
 async function configProblems({ support }: Sources): Promise<string | undefined> {
   try {
     await support.configuration();

@@ -86,6 +86,7 @@ export class Day implements AsyncDisposable {
     const proxy = stack.use(await startProxy({ credentials: `agent:${PROXY_PASSWORD}` }));
     const broker = stack.use(await Mosquitto.start({ users: { gateway: BROKER_PASSWORD } }));
     const password = await authority.write('broker-password', `${BROKER_PASSWORD}\n`);
+    const sensorPassword = await authority.write('sensor-password', `${SENSOR_PASSWORD}\n`);
     const printing = await mkdtemp(join(tmpdir(), 'printing-'));
     stack.defer(async () => rm(printing, { recursive: true, force: true }));
     const settings: FileGatewayOptions = {
@@ -97,17 +98,17 @@ export class Day implements AsyncDisposable {
         `ca_file = "${authority.caFile}"`,
         `client_certificate_file = "${client.certFile}"`,
         `client_key_file = "${client.keyFile}"`,
-        'deadlines = { first_byte = "1s", idle = "1s", total = "3s" }',
+        'timeouts = { first_byte = "1s", idle = "1s", total = "3s" }',
         `messaging = { url = "${broker.url}", username = "gateway", password_file = "${password}", topic_id = "a1", wake_topic = "wake" }`,
       ].join('\n'),
       extraToml: [
         '[log]\nlevel = "debug"',
         `[web]\nlisten = "${join(printing, 'page.sock')}"`,
-        `[[sensors]]\nevent = "e"\nevery = "1s"\nsource = { kind = "mqtt", url = "mqtt://x:${SENSOR_PASSWORD}@127.0.0.1:9", topic = "t" }`,
+        `[[sensors]]\nevent = "e"\nevery = "1s"\nsource = { kind = "mqtt", url = "mqtt://127.0.0.1:9", username = "x", password_file = "${sensorPassword}", topic = "t" }`,
       ].join('\n'),
     };
     const gateway = stack.use(await FileGateway.create(settings));
-    const secretFiles = [join(gateway.directory, 'state/identity.json'), client.keyFile, password];
+    const secretFiles = [join(gateway.directory, 'state/identity.json'), client.keyFile, password, sensorPassword];
     const around = { service, proxy, broker, authority, settings, printing, secretFiles };
     const day = new Day(gateway, around, stack.move());
     day.ear.keep('the password of the proxy', PROXY_PASSWORD);
@@ -139,7 +140,7 @@ export class Day implements AsyncDisposable {
     }
     const file = join(this.#printing, 'report.tar.gz');
     const path = `${this.#printing}:${process.env['PATH'] ?? ''}`;
-    await this.type(`report ${file} --overwrite`, { PATH: path });
+    await this.type(`support-bundle ${file} --overwrite`, { PATH: path });
     for (const [name, text] of Object.entries(await openReport(file))) this.ear.hear(`${name} of the report`, text);
   }
 

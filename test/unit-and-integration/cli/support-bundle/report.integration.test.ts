@@ -83,7 +83,7 @@ test('is an archive that tar reads, whatever the name of the file', async () => 
   const { stdout } = await run('tar', ['--list', '--verbose', '--file', long]);
   expect(stdout).toMatch(/^-rw------- 0\/0 +\d+ 20\d\d-.* \S{30,}\/README\.txt$/m);
   await run('tar', ['--extract', '--file', long, '--directory', folder]);
-  const [directory = ''] = (await readdir(folder)).filter((name) => !name.endsWith('.tgz'));
+  const directory = (await readdir(folder)).find((name) => !name.endsWith('.tgz')) ?? '';
   expect(directory).toBe('ü'.repeat(77));
   expect(JSON.parse(await readFile(join(folder, directory, 'status.json'), 'utf8'))).toMatchObject({ booted: 'A' });
 });
@@ -119,7 +119,7 @@ test(
     expect(err).toContain('the daemon does not answer');
     const files = await openReport(file);
     expect(JSON.parse(files['status.json'] ?? '')).toMatchObject({
-      troubles: ['daemon-unresponsive', 'not-activated'],
+      problems: ['daemon-unresponsive', 'not-activated'],
     });
     expect(files['doctor.json']).toContain('daemon-unresponsive');
   },
