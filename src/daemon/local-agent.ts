@@ -9,6 +9,7 @@ import { acquireLock, DAEMON, findLockHolder } from '../system/files/lock.ts';
 import { lookAtJournal } from '../update/journal/journal.ts';
 import { Agent } from './agent.ts';
 import type { AgentDeps } from './agent.ts';
+import { timeZoneTrouble } from './doctor/local-time.ts';
 import { DaemonError } from './errors.ts';
 import { recordTrustChanges } from './security/record-events.ts';
 import { wire } from './wiring/wiring.ts';
@@ -24,7 +25,8 @@ export async function openLocalAgent(
   await refuseStranger(loaded.config.paths.state);
   await using opened = new AsyncDisposableStack();
   opened.use(await acquireLock(lockPath(loaded), purpose, signal));
-  const wiring = opened.use(await wire(loaded.config, world, undefined, signal));
+  const configTrouble = async (): Promise<string | undefined> => timeZoneTrouble(world, signal);
+  const wiring = opened.use(await wire(loaded.config, { ...world, configTrouble }, undefined, signal));
   await recordTrustChanges(wiring.security, loaded, wiring.trust, signal);
   return new Agent({ ...surroundings(loaded, false), wiring: () => wiring, resources: opened.move() });
 }

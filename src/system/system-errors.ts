@@ -24,6 +24,10 @@ export class SystemError extends defineErrors('SystemError', {
     'A regular expression of the configuration does not come to an end in its time.',
     'write it without a repetition within a repetition, such as (a+)+',
   ),
+  'time-zone-unsupported': permanent.configuration(
+    'The runtime does not know the time zone of the system, so windows and schedules would be at other times.',
+    'name a time zone, such as Europe/Berlin: in TZ, where the environment has that, or by timedatectl set-timezone',
+  ),
   'reboot-failed': transient.failed(
     'The command that reboots the machine failed.',
     'see who holds it back: systemd-inhibit --list; or what is run: [system] reboot_command. For a staged firmware the agent tries again, after 1, 2, 4 and at most 60 minutes, or with the next look where a person had asked for it; at once: agent reboot',

@@ -12,6 +12,7 @@ import { longestHealthMs } from '../../update/trial/health-gate.ts';
 import { Agent } from '../agent.ts';
 import type { AgentDeps } from '../agent.ts';
 import { describeCheck } from '../check-report.ts';
+import { refuseTimeZone } from '../doctor/local-time.ts';
 import { configProblem } from '../doctor/preconditions.ts';
 import type { ConfigStatus } from '../doctor/preconditions.ts';
 import { StateMonitor } from '../doctor/state-directory.ts';
@@ -88,6 +89,7 @@ class Daemon {
     const { paths } = this.#loaded.config;
     await using opened = new AsyncDisposableStack();
     opened.use(manager);
+    await refuseTimeZone(world, this.#signal);
     opened.use(await acquireLock(join(paths.run, 'agent.lock'), DAEMON, this.#signal));
     opened.defer(async () => this.#wiring?.[Symbol.asyncDispose]());
     opened.use(this.#telemetry);

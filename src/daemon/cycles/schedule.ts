@@ -1,16 +1,14 @@
 import { createHash } from 'node:crypto';
 
 import type { Clock } from '../../system/time/clock.ts';
-import type { CronTimes } from '../../system/time/cron.ts';
+import type { NextTime } from '../../system/time/cron.ts';
 import { minutesOf } from '../../system/time/daily-window.ts';
+import { followTimeZone } from '../../system/time/time-zone.ts';
 import { DaemonError } from '../errors.ts';
 import type { Wiring } from '../wiring/wiring.ts';
 
 /** The time of the next look at the service: wall clock, milliseconds since the epoch. */
 export type Schedule = (nowMs: number) => number;
-
-const MINUTE_MS = 60_000;
-const LONGEST_LOOK_BACK_MS = 24 * 60 * MINUTE_MS;
 
 /**
  * A schedule from a cron expression. Each gateway has a constant offset within the splay, which spreads a fleet evenly.
@@ -24,15 +22,8 @@ export async function cronSchedule(expression: string, splayMs: number, serialNu
 }
 
 /** The times of one gateway, which are those of its fleet plus its offset. */
-export function offsetSchedule(times: CronTimes, offsetMs: number): Schedule {
-  return (nowMs) => (passedTime(times, nowMs, offsetMs) ?? times.nextMs()) + offsetMs;
-}
-
-/** The first cron time in the past whose look is still ahead because of the offset; undefined: there is none. */
-function passedTime(times: CronTimes, nowMs: number, offsetMs: number): number | undefined {
-  const first = Math.floor((nowMs - Math.min(offsetMs, LONGEST_LOOK_BACK_MS)) / MINUTE_MS) + 1;
-  for (let timeMs = first * MINUTE_MS; timeMs <= nowMs; timeMs += MINUTE_MS) if (times.includes(timeMs)) return timeMs;
-  return undefined;
+export function offsetSchedule(next: NextTime, offsetMs: number): Schedule {
+  return (nowMs) => next(nowMs - offsetMs) + offsetMs;
 }
 
 /** An offset with 0 ≤ offset < splay, derived from the serial number. */
@@ -65,10 +56,19 @@ export function firstTurnMs(nowMs: number, { serialNumber, splayMs }: Splay): nu
 
 const LONGEST_NAP_MS = 5 * 60_000;
 
-/** Sleeps until the wall clock shows the time. It sleeps in naps, so that it notices a clock that is set meanwhile. */
-export async function sleepUntil(timeMs: number, clock: Clock, signal: AbortSignal): Promise<void> {
+/**
+ * Sleeps until the wall clock shows the time, or until the time zone changes, by which the time may have been computed.
+ * It sleeps in naps, so that it notices either.
+ */
+export async function sleepUntil(
+  timeMs: number,
+  clock: Clock,
+  signal: AbortSignal,
+  zone: () => number = followTimeZone,
+): Promise<void> {
   const naps = new SleepIntervals(timeMs, clock);
-  for (let ms = naps.nextMs(clock); ms > 0; ms = naps.nextMs(clock)) await clock.sleep(ms, signal);
+  const before = zone();
+  for (let ms = naps.nextMs(clock); ms > 0 && zone() === before; ms = naps.nextMs(clock)) await clock.sleep(ms, signal);
 }
 
 /** The lengths of the naps until a time. */

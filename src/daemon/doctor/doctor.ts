@@ -21,6 +21,7 @@ import { describeKey, isUsable, NO_KEY, NO_KEY_LEFT } from '../wiring/trust.ts';
 import type { Wiring } from '../wiring/wiring.ts';
 import { finding } from './finding.ts';
 import { lookAtHealthUnits } from './health-units.ts';
+import { examineLocalTime } from './local-time.ts';
 import { tryUsers } from './program-users.ts';
 import { refuseExposedState, refuseMisplacedState, stateWarning } from './state-directory.ts';
 import { describeFreeSpace } from './state-space.ts';
@@ -49,6 +50,7 @@ const checksBefore: readonly Check[] = [
   { name: 'trusted keys', look: lookAtKeys },
   { name: 'service', look: lookAtService },
   { name: 'clock', look: lookAtClock },
+  { name: 'local time', look: async ({ world }, signal) => examineLocalTime(world, signal) },
   { name: 'broker', look: lookAtBroker },
 ];
 

@@ -11,10 +11,12 @@ import { findPersistence } from '../../slots/volatile-state.ts';
 import { findSerialNumber } from '../../system/device/serial-number.ts';
 import { valueOrError, valueOrUndefined } from '../../system/errors.ts';
 import type { Environment } from '../../system/processes/environment.ts';
+import { systemClock } from '../../system/time/clock.ts';
 import { DaemonError } from '../errors.ts';
 import { hasBootloader } from '../wiring/slot-settings.ts';
 import { checkBootEnvironment } from './boot-check.ts';
 import { lookAtHealthUnits } from './health-units.ts';
+import { examineLocalTime } from './local-time.ts';
 import { refuseExposedState, refuseMisplacedState, stateWarning } from './state-directory.ts';
 
 export interface GatewayCheck {
@@ -39,6 +41,7 @@ export async function checkOnGateway(
   const { problems, warnings } = await checkConfig(path, environment, { kind: 'gateway', findSerialNumber, isRoots });
   if (problems.length > 0) throw new ConfigError('config-invalid', path, problems);
   const { config } = await loadConfig(path, environment);
+  await examineLocalTime({ clock: systemClock }, signal);
   await refuseMisplacedState(config);
   await refuseExposedState(config);
   const doubt = await stateWarning(config);

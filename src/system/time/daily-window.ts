@@ -1,4 +1,5 @@
 import type { Clock } from './clock.ts';
+import { followTimeZone } from './time-zone.ts';
 import { isPlausible } from './wall-clock.ts';
 
 /** A part of the day in minutes of local time. It crosses midnight if `fromMinute` is the larger one. */
@@ -27,6 +28,7 @@ export function timeOfDay(minute: number): string {
 export function minuteOfDay(clock: Pick<Clock, 'nowMs'>): number | undefined {
   const nowMs = clock.nowMs();
   if (!isPlausible(nowMs)) return undefined;
+  followTimeZone();
   const now = new Date(nowMs);
   return now.getHours() * 60 + now.getMinutes();
 }

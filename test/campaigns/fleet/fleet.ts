@@ -1,7 +1,7 @@
 import { SleepIntervals, splayOffsetMs, offsetSchedule, splayedStartMs } from '../../../src/daemon/cycles/schedule.ts';
 import { Scheduler } from '../../../src/daemon/cycles/scheduler.ts';
 import { defaultCallRetry, CallRetry } from '../../../src/service/call-retry.ts';
-import type { CronTimes } from '../../../src/system/time/cron.ts';
+import type { NextTime } from '../../../src/system/time/cron.ts';
 import { CalendarQueue } from './calendar-queue.ts';
 import { Counts } from './counts.ts';
 import type { Scenario } from './scenarios.ts';
@@ -11,7 +11,6 @@ const MINUTE_MS = 60_000;
 const START_MS = Date.UTC(2027, 0, 4);
 
 /** Around the start. */
-const KNOWN_MINUTES = 10_000;
 
 /** What a thing is about to do. */
 const steps = { target: 0, firmware: 1, reboot: 2, tell: 3, tellFirst: 4, off: 5 } as const;
@@ -36,7 +35,7 @@ export class Fleet {
   readonly #isAsleep: Uint8Array;
   readonly #offsetsMs: Float64Array;
   readonly #sleptFromMs: Float64Array;
-  readonly #times: CronTimes;
+  readonly #times: NextTime;
   #nowMs = 0;
   #setMs = 0;
   /** Whose turn it is. */
@@ -58,7 +57,7 @@ export class Fleet {
     this.#isAsleep = new Uint8Array(things);
     this.#sleptFromMs = new Float64Array(things);
     this.#offsetsMs = Float64Array.from({ length: things }, (_, thing) => splayOffsetMs(serialNumber(thing), splayMs));
-    this.#times = scenarioTimes(scenario.cron, () => this.#wallMs);
+    this.#times = scenarioTimes(scenario.cron);
     this.counts = new Counts(scenario);
     for (let thing = 0; thing < things; thing += 1) this.#begin(thing);
   }
@@ -261,19 +260,13 @@ function serialNumber(thing: number): string {
   return `GW-${String(thing).padStart(7, '0')}`;
 }
 
-/** Of the agent's own reading of a cron expression, with the simulated clock; each minute is asked about once. */
-function scenarioTimes({ includes }: Pick<CronTimes, 'includes'>, nowMs: () => number): CronTimes {
-  const known = new Int8Array(KNOWN_MINUTES).fill(-1);
-  const isDue = (timeMs: number): boolean => {
-    const minute = (timeMs - START_MS) / MINUTE_MS + KNOWN_MINUTES / 2;
-    const answer = known[minute];
-    if (answer === undefined) return includes(timeMs);
-    return (answer === -1 ? (known[minute] = includes(timeMs) ? 1 : 0) : answer) === 1;
+/** The agent's own reading of a cron expression; of each minute it is asked once. */
+function scenarioTimes(next: NextTime): NextTime {
+  const known = new Map<number, number>();
+  return (afterMs) => {
+    const minute = Math.floor(afterMs / MINUTE_MS);
+    const nextMs = known.get(minute) ?? next(minute * MINUTE_MS);
+    known.set(minute, nextMs);
+    return nextMs;
   };
-  const nextMs = (): number => {
-    let minuteMs = (Math.floor(nowMs() / MINUTE_MS) + 1) * MINUTE_MS;
-    while (!isDue(minuteMs)) minuteMs += MINUTE_MS;
-    return minuteMs;
-  };
-  return { includes: isDue, nextMs };
 }

@@ -1,5 +1,5 @@
 import { cronTimes } from '../../../src/system/time/cron.ts';
-import type { CronTimes } from '../../../src/system/time/cron.ts';
+import type { NextTime } from '../../../src/system/time/cron.ts';
 import { downService, limitedService, maintainedService, slowService, wellService } from './services.ts';
 import type { Service } from './services.ts';
 
@@ -7,7 +7,7 @@ export interface Scenario {
   readonly name: string;
   readonly what: string;
   readonly things: number;
-  readonly cron: Pick<CronTimes, 'includes'>;
+  readonly cron: NextTime;
   readonly intervalMs: number;
   readonly splayMs: number;
   readonly service: Service;

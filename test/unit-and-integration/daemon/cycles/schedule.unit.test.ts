@@ -142,6 +142,14 @@ describe('a sleep until some time', () => {
     expect(clock.slept).toEqual([300_000]);
   });
 
+  test('ends early when the time zone has changed', async () => {
+    const clock = new ManualClock();
+    let zone = 0;
+    const untilMs = clock.nowMs() + 86_400_000;
+    await sleepUntil(untilMs, clock, signal, () => (clock.slept.length > 1 ? (zone = 1) : zone));
+    expect(clock.slept).toEqual([300_000, 300_000]);
+  });
+
   test('lasts no longer than it would have when the clock was set back', async () => {
     const clock = new ManualClock();
     await sleepUntil(clock.nowMs() + 3_600_000, setDuringSleep(clock, -40 * 365 * 86_400_000), signal);
