@@ -26,7 +26,7 @@ export interface DialingDeps {
   readonly resolve?: (host: string) => Promise<readonly LookupAddress[]>;
 }
 
-/** No address of a host accepted a connection. `code` is that of the answer that says most. */
+/** No address of a host accepted a connection. `code` is the code of the most specific answer. */
 export class ConnectFailure extends Error {
   readonly code: string;
   readonly answers: string;
@@ -46,7 +46,7 @@ export class ConnectFailure extends Error {
 export class Dialing {
   readonly #destination: Destination;
   readonly #deps: DialingDeps;
-  /** What each address answered; undefined: nothing yet. */
+  /** The answer of each address, or undefined if there is none yet. */
   readonly #answers = new Map<string, unknown>();
 
   constructor(destination: Destination, deps: DialingDeps = {}) {

@@ -21,7 +21,7 @@ export async function cronSchedule(expression: string, splayMs: number, serialNu
   return offsetSchedule(cronTimes(expression), splayOffsetMs(serialNumber, splayMs));
 }
 
-/** The times of one gateway, which are those of its fleet plus its offset. */
+/** The times of one gateway: the times of its fleet plus its offset. */
 export function offsetSchedule(next: NextTime, offsetMs: number): Schedule {
   return (nowMs) => next(nowMs - offsetMs) + offsetMs;
 }

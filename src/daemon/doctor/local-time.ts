@@ -12,8 +12,8 @@ const QUARTER_MS = 91 * 86_400_000;
 const OFFSETS = 'for at; do date -d "@$at" +%z || exit; done';
 
 /**
- * Compares local time, now and in each quarter of a year, with that of date(1), by which an operator writes windows and
- * schedules. The runtime takes a zone that it does not know for UTC: daylight saving time as a POSIX rule, or a zone
+ * Compares local time, now and in each quarter of a year, with the time of date(1), by which an operator writes windows
+ * and schedules. The runtime takes a zone that it does not know for UTC: daylight saving time as a POSIX rule, or a zone
  * with an unusual name. Throws `time-zone-unsupported`.
  */
 export async function examineLocalTime({ clock }: Surroundings, signal: AbortSignal): Promise<string> {
@@ -23,7 +23,7 @@ export async function examineLocalTime({ clock }: Surroundings, signal: AbortSig
   const shown = `${timeOf(clock.nowMs())} ${ours[0]}`;
   const seconds = times.map((ms) => String(Math.floor(ms / 1000)));
   const asked = await valueOrError(runProgram(['sh', '-c', OFFSETS, 'sh', ...seconds], { timeoutMs: DATE_MS }, signal));
-  if (!('stdout' in asked) || asked.exitCode !== 0) return `${shown}, not compared: date(1) does not answer`;
+  if (!('stdout' in asked) || asked.exitCode !== 0) return `${shown}, not compared, since date(1) failed`;
   const theirs = asked.stdout.trim().split('\n');
   const other = theirs.findIndex((offset, index) => offset !== ours[index]);
   if (other === -1) return `${shown}, as the system's`;
@@ -42,7 +42,7 @@ export async function refuseTimeZone(
   if ((world.environment['TZ'] ?? '') !== '') await examineLocalTime(world, signal);
 }
 
-/** What `refuseTimeZone` throws, in one line; undefined: nothing. */
+/** Returns the error of `refuseTimeZone` in one line, or undefined if there is none. */
 export async function timeZoneTrouble(
   world: Surroundings & Pick<Runtime, 'environment'>,
   signal: AbortSignal,

@@ -13,7 +13,7 @@ const DAY_MS = 86_400_000;
 const MAX_DAYS = 41 * 366;
 
 /**
- * The times of a cron expression in local time. Where clocks are set forward, a time that is left out is due at once;
+ * The times of a cron expression in local time. Where clocks are set forward, a time that is left out is due immediately;
  * where they are set back, a time that comes twice is due twice. So no day is skipped, and no gap is longer than the
  * interval. node-cron, which reads the expression, does neither, and needs the formats of Intl to find a time.
  */

@@ -9,9 +9,9 @@ interface RecordDeps {
 }
 
 /**
- * Promise `service-record`: true if the service has another current version than the committed one, which it is then
- * to be told again. A backup of the service, or a switch that something else answered, can be the reason. What the
- * service offers is an order, and no such difference.
+ * Promise `service-record`: true if the service has another current version than the committed one, so that
+ * the switch must be sent again. A backup of the service, or a switch that something else answered, can be the reason.
+ * An offered version is an order, not such a difference.
  */
 export async function recordDiffers(
   { offered, plan }: CheckResult,
@@ -25,7 +25,7 @@ export async function recordDiffers(
   const recorded = await valueOrError(service.recordedVersion(signal));
   if (recorded === undefined || recorded instanceof AgentError || recorded.id === versionId) return false;
   if (recorded.id !== undefined && recorded.id === offered?.id) return false;
-  log.warn({ recorded: recorded.id, versionId }, 'the service has another current version than the one that runs');
+  log.warn({ recorded: recorded.id, versionId }, 'the current version of the service differs from the running version');
   await journal.append({ type: 'record-differs', versionId });
   return true;
 }

@@ -28,7 +28,7 @@ function timesOf(expression: string, from: string, count: number): readonly stri
 describe('where clocks are set forward', () => {
   // node-cron#509, kelektiv/node-cron#563: the day, or the whole week, was skipped.
   test.each(['30 2 * * *', '30 2 * * 0', '30 2 28 3 *', '*/7 2 * * *'])(
-    'a time that is left out is due at once: %s',
+    'a time that is left out is due immediately: %s',
     (expression) => {
       process.env['TZ'] = 'Europe/Berlin';
       expect(timesOf(expression, '2027-03-27T12:00Z', 1)).toEqual(['2027-03-28T01:00Z']);
@@ -86,7 +86,7 @@ function modelOf(expression: string): (afterMs: number) => number {
   };
 }
 
-test('the next time is that of a model that looks at each minute', () => {
+test('finds the same times as a model that tries each minute', () => {
   const minutes = fc.constantFrom('*', '*/15', '0', '30', '59', '5,50', '10-20');
   const hours = fc.constantFrom('*', '*/2', '0', '1', '2', '3', '1-3', '23');
   const start = fc.integer({ min: 0, max: 2 * 24 * 60 });
@@ -102,7 +102,7 @@ test('the next time is that of a model that looks at each minute', () => {
   );
 }, 60_000);
 
-test('days are those of node-cron', () => {
+test('finds the same days as node-cron', () => {
   const dates = fc.constantFrom('*', '1', '31', '29,30', 'L', 'L-3', 'LW', '1W', '15W', '31W', '10-12,L');
   const months = fc.constantFrom('*', '2', 'jan-mar', '*/3');
   const weekdays = fc.constantFrom('*', '0', '7', 'mon-fri', '1#2', '5L', '0#5', '3,5L');
@@ -125,7 +125,7 @@ test('an expression may have seconds, and rare days', () => {
 });
 
 test.each(['', '99 * * * *', '0 0 30 2 *', '0 0 L-30 2 *', '0 0 31W 2 *', '0 0 1 1 1 * *'])(
-  'what is no expression, or is never due, is refused: "%s"',
+  'refuses an invalid expression, and an expression that is never due: "%s"',
   (text) => {
     expect(isCronExpression(text)).toBe(false);
   },
