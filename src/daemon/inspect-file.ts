@@ -12,7 +12,7 @@ import { AgentError } from '../system/errors.ts';
 import { requireBases } from '../update/delta/base.ts';
 import { UpdateError } from '../update/errors.ts';
 import { headerOf } from '../update/policy/detect-trust-list.ts';
-import { blocksFirmware, activeEntries, quarantinedError } from '../update/policy/holds/quarantine.ts';
+import { activeEntries, quarantinedError } from '../update/policy/holds/versions.ts';
 import { holdOfStandstill } from '../update/policy/plan.ts';
 import { refuseRelease } from '../update/policy/release-rules.ts';
 import type { FirmwareHeader, FirmwareSource, PayloadHeader } from '../update/ports.ts';
@@ -130,7 +130,7 @@ function refuseByPolicy(
   if (header === undefined || digest === undefined) return;
   const { floor, phase } = journal.state;
   const quarantined = activeEntries(journal.state, world.clock.nowMs(), config.update.quarantineMs);
-  const entry = quarantined.find((known) => blocksFirmware(known, digest, { name: header.name ?? '' }));
+  const entry = quarantined.find((known) => known.digest === digest);
   if (entry !== undefined) throw quarantinedError(entry);
   if (phase.kind !== 'idle' && phase.kind !== 'staging') {
     throw new UpdateError('update-in-progress', `an update is under way (${phase.kind})`);

@@ -12,9 +12,9 @@ import type { HookPause } from '../update/hooks/hooks.ts';
 import { checkpointOf } from '../update/journal/checkpoint.ts';
 import { activeHold } from '../update/journal/parts/standstill.ts';
 import { hasSlotPayload } from '../update/journal/state.ts';
-import type { Phase, PhaseOf, Quarantined, UpdateState } from '../update/journal/state.ts';
+import type { Phase, PhaseOf, UpdateState } from '../update/journal/state.ts';
 import { countDropped } from '../update/journal/transitions/reports.ts';
-import { activeEntries } from '../update/policy/holds/quarantine.ts';
+import { activeEntries, type Blocked } from '../update/policy/holds/versions.ts';
 import type { CheckResult } from '../update/policy/update-checker.ts';
 import type { BootState, SlotName } from '../update/ports.ts';
 import type { RebootWait } from '../update/trial/reboot-wait.ts';
@@ -171,7 +171,7 @@ function codeOfLooks({ lastLook, daemon, service }: RuntimeState): IdleCode {
 
 /** A version that is held back. The end is known only if it began while the clock was set. */
 function describeHeld(
-  { version, digest, code, reason, at }: Quarantined,
+  { version, digest, bad: { code, reason, at } }: Blocked,
   { quarantineMs }: RuntimeState,
 ): StatusReport['quarantine'][number] {
   const sinceMs = Date.parse(at);

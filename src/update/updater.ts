@@ -12,10 +12,9 @@ import { cancelManually, commitManually, rollBackManually } from './manual.ts';
 import type { ManualActionDeps } from './manual.ts';
 import type { InstallOutcome, Outcome } from './outcome.ts';
 import { startHold, holdOfAttempt, releaseHold } from './policy/holds/manual-hold.ts';
-import { MeteredError } from './policy/holds/metered.ts';
-import { heldVersions } from './policy/holds/quarantine.ts';
+import { heldVersions } from './policy/holds/versions.ts';
 import type { InstallRequest, UpdatePorts } from './policy/install-request.ts';
-import { configHold, countsChecks, holdOfStandstill, rebootHold, windowHold } from './policy/plan.ts';
+import { AttemptDeferred, configHold, countsChecks, holdOfStandstill, rebootHold, windowHold } from './policy/plan.ts';
 import type { Deferral, Plan } from './policy/plan.ts';
 import { recordDiffers } from './policy/record.ts';
 import { UpdateChecker } from './policy/update-checker.ts';
@@ -269,7 +268,7 @@ export class Updater {
       if (outcome.kind === 'installed' || outcome.kind === 'rolled-back') await this.deliver(onEvent, signal);
       return outcome;
     } catch (error) {
-      if (error instanceof MeteredError) return { kind: 'deferred', version: order.version.name, ...error.hold };
+      if (error instanceof AttemptDeferred) return { kind: 'deferred', version: order.version.name, ...error.hold };
       if (error instanceof AgentError) await this.deliver(onEvent, signal);
       throw error;
     }

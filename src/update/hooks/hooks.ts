@@ -4,8 +4,7 @@ import type { ProgramResult, runProgram } from '../../system/processes/child-pro
 import type { Clock } from '../../system/time/clock.ts';
 import { UpdateError } from '../errors.ts';
 import type { PendingHook } from '../journal/parts/owed-hook.ts';
-import type { UpdateState } from '../journal/state.ts';
-import { keyOf } from '../policy/holds/retry-backoff.ts';
+import type { UpdateState, VersionRef } from '../journal/state.ts';
 import { hookText } from './hook-input.ts';
 import type { HookName, HookSubject } from './hook-input.ts';
 
@@ -181,4 +180,8 @@ function describeEnd(exitCode: number | undefined): string {
 function wordsOf(text: string): string {
   const words = cutText(maskAddresses(text.replaceAll(/\s+/g, ' ').trim()), MAX_WORDS);
   return words === '' ? '' : `: ${words}`;
+}
+
+function keyOf({ id, name }: VersionRef): string {
+  return id ?? name;
 }

@@ -20,6 +20,8 @@ interface Owing {
  */
 interface EventData {
   readonly 'staging-started': { readonly attempt: Attempt; readonly slot: SlotName; readonly at: string };
+  /** The header of the attempt was read: its digest is not the one that is known of the version. */
+  readonly identified: { readonly digest: string };
   /** Undefined: the previous checkpoint is of no use. */
   readonly checkpointed: { readonly checkpoint: Checkpoint | undefined } & Costs;
   /** The staging continues with the next look; the attempt has not ended. */
@@ -131,6 +133,7 @@ export type UpdateEvent = EventOf<EventType>;
 /** The phase that an event leads to. Other events leave the phase as it is, or end it. */
 interface PhaseAfter {
   readonly 'staging-started': 'staging';
+  readonly identified: 'staging';
   readonly checkpointed: 'staging';
   readonly 'staging-paused': 'staging';
   readonly 'slot-opened': 'staging';

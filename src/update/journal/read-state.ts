@@ -1,6 +1,7 @@
 import * as z from 'zod';
 
 import { attempt } from './parts/attempt.ts';
+import { versionEntry } from './parts/versions.ts';
 import { initialState, storedState, updateState } from './state.ts';
 import type { UpdateState } from './state.ts';
 
@@ -61,7 +62,7 @@ function stateOf(found: Readonly<Record<string, unknown>>): FoundState {
 /** What replaces a part that cannot be understood. Parts without a replacement are left out. */
 const substitutes: Readonly<Record<string, (found: unknown) => unknown>> = {
   phase: lostPhase,
-  quarantine: (found) => itemsOf(found, storedState.shape.quarantine.element),
+  versions: (found) => itemsOf(found, versionEntry),
   reports: (found) => itemsOf(found, storedState.shape.reports.element),
 };
 

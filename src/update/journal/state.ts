@@ -2,7 +2,6 @@ import * as z from 'zod';
 
 import type { SlotName } from '../ports.ts';
 import type { attempt, versionRef } from './parts/attempt.ts';
-import { quarantined, tries, waiting } from './parts/failures.ts';
 import type { firmwareRecord } from './parts/firmware-record.ts';
 import { floors } from './parts/floors.ts';
 import { installed } from './parts/installed.ts';
@@ -13,6 +12,7 @@ import { unfitDeltas } from './parts/rejected-deltas.ts';
 import { slotKnowledge } from './parts/slot-record.ts';
 import type { partitionRecord } from './parts/slot-record.ts';
 import { standstill } from './parts/standstill.ts';
+import { versionEntry, waiting } from './parts/versions.ts';
 
 /**
  * Invariant 4: everything that the update room remembers, in one record that is replaced as a whole. Times: ISO 8601.
@@ -29,17 +29,12 @@ export const storedState = z.object({
   beforeBoards: installed.optional(),
   /** A committed version that the bootloader has left: its boards have not followed, and the service was not told. */
   fellFrom: installed.optional(),
-  quarantine: z.array(quarantined),
-  /** How often the last version was begun, failed, and failed in a way that waiting cannot cure. */
-  tries: tries.optional(),
-  /** The same for the versions tried before it, the last one at the end. Removed by an update that ended well. */
-  otherTries: z.array(tries).optional(),
-  /** What the service had installed lately, oldest first. Versions that take turns wait longer each time. */
+  /** What was tried, the last one at the end: by digest, so that the same content under a new id is no new version. */
+  versions: z.array(versionEntry).default([]),
+  /** The digests of what the service had installed lately, oldest first. Versions that take turns wait longer each time. */
   turns: z.object({ installed: z.array(z.string()), ...waiting }).optional(),
   /** What the service named at the last look: the id of a version, or nothing. */
   named: z.object({ id: z.string().optional() }).optional(),
-  /** The id of the version whose staging a person ended: it is begun again only when a person asks for it. */
-  cancelled: z.string().optional(),
   /** A hold by a person. */
   standstill: standstill.optional(),
   owedHook: owedHook.optional(),
@@ -69,7 +64,7 @@ export type Attempt = z.infer<typeof attempt>;
 export type FirmwareRecord = z.infer<typeof firmwareRecord>;
 export type Installed = z.infer<typeof installed>;
 export type Outcome = z.infer<typeof outcome>;
-export type Quarantined = z.infer<typeof quarantined>;
+export type VersionEntry = z.infer<typeof versionEntry>;
 export type VersionRef = z.infer<typeof versionRef>;
 export type PartitionRecord = z.infer<typeof partitionRecord>;
 export type SlotKnowledge = z.infer<typeof slotKnowledge>;
@@ -90,7 +85,7 @@ const nothingKnown: SlotsKnowledge = { A: { records: {} }, B: { records: {} } };
 export const initialState: UpdateState = {
   format: 1,
   phase: { kind: 'idle' },
-  quarantine: [],
+  versions: [],
   reports: [],
   slots: nothingKnown,
 };

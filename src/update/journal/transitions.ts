@@ -3,8 +3,8 @@ import assert from 'node:assert';
 import { beforeBoardsAfter, installedAfterCommit, stageBoardsBack } from '../boards/boards-only.ts';
 import { applyTrustList } from '../policy/apply-trust-list.ts';
 import { recordInstall } from '../policy/holds/flap-damping.ts';
-import { restartDurations, unblock } from '../policy/holds/quarantine.ts';
-import { countBegin, countCheck, countProgress, mapTries } from '../policy/holds/retry-backoff.ts';
+import { countCheck } from '../policy/holds/pauses.ts';
+import * as ledger from '../policy/holds/versions.ts';
 import { raiseBoardFloors, raiseFloor } from '../policy/release-rules.ts';
 import { abandonedAfter, boardsOnlyRollback } from '../trial/sync-boards.ts';
 import { hasAdvanced, withCheckpoint } from './checkpoint.ts';
@@ -15,7 +15,7 @@ import type { Installed, Phase, PhaseOf, StateIn, UpdateState } from './state.ts
 import {
   cancelOrRollBack,
   fail,
-  withFailedTry,
+  failedVersion,
   isCounted,
   withPendingHook,
   recover,
@@ -28,15 +28,19 @@ import { forgetPartitions, previousAfter, rememberPartitions, recordBootable } f
 
 const transitions: { readonly [T in EventType]: (state: UpdateState, event: EventOf<T>) => StateAfter<T> } = {
   'staging-started': startStaging,
+  identified: (state, { digest }) => {
+    const phase = inPhase(state, 'staging');
+    return { ...state, ...ledger.identify(state, phase.attempt, digest), phase };
+  },
   checkpointed: (state, { checkpoint, figures }) => {
     const phase = withFigures(inPhase(state, 'staging'), figures);
     const isProgress = isCounted(phase.attempt) && hasAdvanced(phase, checkpoint);
-    const tries = isProgress ? countProgress(state.tries) : state.tries;
-    return { ...state, phase: withCheckpoint(phase, checkpoint), tries };
+    const counted = isProgress ? ledger.countProgress(state, phase.attempt.version) : undefined;
+    return { ...state, ...counted, phase: withCheckpoint(phase, checkpoint) };
   },
   'staging-paused': (state, { at, figures }) => {
     const phase = withFigures(inPhase(state, 'staging'), figures);
-    return { ...state, phase, tries: withFailedTry(state, phase.attempt, at, false) };
+    return { ...state, ...failedVersion(state, phase, at, false), phase };
   },
   'slot-opened': (state, { target }) => {
     const phase = inPhase(state, 'staging');
@@ -93,7 +97,7 @@ const transitions: { readonly [T in EventType]: (state: UpdateState, event: Even
     const reason = 'a person cancelled it';
     return {
       ...withdraw(state, { type: 'withdrawn', at, code: 'cancelled', reason }),
-      cancelled: version.id ?? state.cancelled,
+      ...ledger.noteCancelled(state, { version }),
     };
   },
   'slots-swapped': swapSlots,
@@ -127,11 +131,11 @@ const transitions: { readonly [T in EventType]: (state: UpdateState, event: Even
   'offer-changed': nameVersion,
   'check-deferred': (state) => ({
     ...state,
-    ...mapTries(state, countCheck),
+    versions: state.versions.map(countCheck),
     turns: state.turns && countCheck(state.turns),
   }),
-  'quarantine-started': (state, { at }) => restartDurations(state, at),
-  unblocked: (state, { version }) => unblock(state, version),
+  'quarantine-started': (state, { at }) => ledger.restartDurations(state, at),
+  unblocked: (state, { version }) => ({ ...state, ...ledger.unblock(state, version) }),
   'hold-started': (state, { standstill }) => ({ ...state, standstill }),
   'hold-released': (state) => ({ ...state, standstill: undefined }),
 };
@@ -149,8 +153,7 @@ function markBoard(state: UpdateState, target: string, mark: 'touched' | 'flashe
 function startStaging(state: UpdateState, { attempt, slot, at }: EventOf<'staging-started'>): StateIn<'staging'> {
   const { phase } = state;
   assert(phase.kind === 'idle' || phase.kind === 'staging', `no staging in phase ${phase.kind}`);
-  const ofService = { cancelled: undefined, ...countBegin(state, attempt.version, at) };
-  const next = isCounted(attempt) ? { ...state, ...ofService } : state;
+  const next = isCounted(attempt) ? { ...state, ...ledger.countBegin(state, attempt.version, at) } : state;
   if (phase.kind === 'staging' && phase.attempt.id === attempt.id)
     return { ...next, phase: { ...phase, slot, attempt } };
   const begun: StateIn<'staging'> = { ...next, phase: { kind: 'staging', attempt, slot } };
@@ -220,12 +223,14 @@ function commit(state: UpdateState, { at, slot, owesHook }: EventOf<'committed'>
     beforeBoards: beforeBoardsAfter(state, firmware, isRollback),
     slots: recordBootable(state.slots, slot, at),
     pendingSwitch: attempt.version.id,
-    ...(!isByHand && { tries: undefined, otherTries: undefined }),
-    turns: isByHand ? state.turns : recordInstall(state.turns, attempt.version, at),
+    ...ledger.clear(
+      { versions: isByHand ? state.versions : ledger.clearOthers(state) },
+      { version: attempt.version, digest: firmware.digest },
+    ),
+    turns: isByHand ? state.turns : recordInstall(state.turns, firmware.digest, at),
     unfit: isByHand ? state.unfit : withoutUnfit(state.unfit),
     floor: isRollback ? state.floor : raiseFloor(state.floor, firmware),
     ...(isRollback ? undefined : raiseBoardFloors(state, firmware)),
-    quarantine: state.quarantine.filter((entry) => entry.digest !== firmware.digest),
   };
   const reason = isRollback ? rollbackReason(attempt) : installReason(attempt);
   return withOutcomes(next, [
@@ -246,9 +251,9 @@ function findInstalled(state: UpdateState, { at }: EventOf<'found-installed'>): 
   const named = { version: { id, name }, overrides: undefined, byHand: undefined, namesake: undefined };
   const installed = { ...state.installed, wentBack: undefined, ...(isNamed ? named : overriddenBy(state)) };
   const pendingSwitch = isNamed ? id : state.pendingSwitch;
-  const tries = isNamed ? undefined : state.tries;
+  const cleared = isNamed ? ledger.clear(state, attempt) : undefined;
   const unfit = isNamed ? withoutUnfit(state.unfit) : state.unfit;
-  const next: UpdateState = { ...state, phase: { kind: 'idle' }, installed, pendingSwitch, tries, unfit };
+  const next: UpdateState = { ...state, ...cleared, phase: { kind: 'idle' }, installed, pendingSwitch, unfit };
   const outcome = { outcome: 'installed', code: 'ok', reason: 'it was installed already', at } as const;
   return withOutcomes(next, [{ attempt: attempt.id, version: installed.version.name, ...outcome }]);
 }

@@ -7,6 +7,7 @@ import { ownVersion } from '../journal/transitions/naming.ts';
 import { withOutcomes } from '../journal/transitions/reports.ts';
 import type { InstallOutcome } from '../outcome.ts';
 import type { StagedFirmware } from '../ports/incoming.ts';
+import { clear } from './holds/versions.ts';
 import { isoTime } from './install-request.ts';
 import type { InstallRequest, UpdatePorts } from './install-request.ts';
 
@@ -49,5 +50,5 @@ export function applyTrustList(
   const marks = { overrides: undefined, byHand: undefined, namesake: undefined };
   const underList = installed && { id, name, ownId: ownVersion(installed, state).id };
   const known = installed && { ...installed, version: { id, name: installed.version.name }, ...marks, underList };
-  return { ...next, installed: known, listVersion: id, pendingSwitch: id, tries: undefined };
+  return { ...next, installed: known, listVersion: id, pendingSwitch: id, ...clear(state, { version }) };
 }

@@ -4,7 +4,7 @@ import { findFullImage } from '../delta/full-image.ts';
 import type { FullImage } from '../delta/full-image.ts';
 import type { Installed, UpdateState, VersionRef } from '../journal/state.ts';
 import type { ProvisioningService, Version } from '../ports.ts';
-import { triesOf } from './holds/retry-backoff.ts';
+import { entryOf } from './holds/versions.ts';
 
 /** Which of the versions that the service offers is to be installed. */
 export type Choice =
@@ -104,7 +104,7 @@ function newestList(
   state: UpdateState,
   { number: known = 0, attempts }: KnownLists = { number: undefined, attempts: 1 },
 ): Version | undefined {
-  const isRefused = ({ id }: Version): boolean => (triesOf(state, id)?.gaveUp ?? 0) >= attempts;
+  const isRefused = (version: Version): boolean => (entryOf(state.versions, { version })?.gaveUp ?? 0) >= attempts;
   const lists = versions.filter((version) => (listNumber(version.name) ?? 0) > known && !isRefused(version));
   return lists.sort((a, b) => (listNumber(b.name) ?? 0) - (listNumber(a.name) ?? 0))[0];
 }

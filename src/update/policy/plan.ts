@@ -2,11 +2,12 @@ import type { DeferralCode } from '../../control/gateway-state.ts';
 import { isWithin, timeOfDay } from '../../system/time/daily-window.ts';
 import type { DailyWindow } from '../../system/time/daily-window.ts';
 import { activeHold } from '../journal/parts/standstill.ts';
-import type { UpdateState } from '../journal/state.ts';
+import type { UpdateState, VersionEntry, VersionRef } from '../journal/state.ts';
 import type { Version } from '../ports.ts';
 import { flapDelayMs } from './holds/flap-damping.ts';
-import { hasEnded, activeEntries } from './holds/quarantine.ts';
-import { pauseLeft, triesOf } from './holds/retry-backoff.ts';
+import { hasEnded, pauseLeft } from './holds/pauses.ts';
+import { entryOf, activeEntries, isFull } from './holds/versions.ts';
+import type { Firmware } from './holds/versions.ts';
 
 export interface Policy {
   /** A version is held back after so many failures that waiting cannot cure. */
@@ -31,6 +32,16 @@ export type Plan =
 export interface Deferral {
   readonly code: DeferralCode;
   readonly reason: string;
+}
+
+/** An attempt has to wait. It remains, and continues later. */
+export class AttemptDeferred extends Error {
+  readonly hold: Deferral;
+
+  constructor(hold: Deferral) {
+    super(hold.reason);
+    this.hold = hold;
+  }
 }
 
 export interface PlanInput {
@@ -80,84 +91,96 @@ function isForcedAttempt({ phase }: UpdateState, offered: Version): boolean {
 
 type HeldBack = Extract<Plan, { kind: 'deferred' }>;
 
+/** The first reason to wait, in this order. */
 function reasonToHold(state: UpdateState, offered: Version, circumstances: PlanInput): HeldBack | undefined {
-  const { nowMs, policy } = circumstances;
-  const held: Held = (code, reason) => ({ kind: 'deferred', version: offered.name, code, reason });
-  const still = holdOfStandstill(state, nowMs);
-  if (still !== undefined) return held(still.code, still.reason);
-  if (state.installed?.overrides === offered.id) {
-    const { version, wentBack } = state.installed;
-    const how =
-      wentBack === true
-        ? `a person went back to ${version.name}`
-        : `${version.name} was installed by hand instead of it`;
-    return held('manual-override', how);
-  }
-  if (state.cancelled === offered.id && !circumstances.manual) return held('cancelled', 'a person cancelled it');
-  const bad = activeEntries(state, nowMs, policy.quarantineMs).find(({ version }) => version.id === offered.id);
-  if (bad !== undefined) return held('quarantined', `it ended badly before: ${bad.reason}`);
-  return (
-    holdForConfig(circumstances, held) ??
-    holdForTries(state, offered, circumstances, held) ??
-    holdForTurns(state, offered, circumstances, held) ??
-    holdForWindow(circumstances, held) ??
-    holdForLink(circumstances, held)
-  );
+  const { nowMs, minuteOfDay, policy, configTrouble, meteredLink } = circumstances;
+  const hold =
+    holdOfStandstill(state, nowMs) ??
+    overriddenHold(state, offered) ??
+    quarantineHold(state, offered, circumstances) ??
+    configHold(configTrouble) ??
+    holdOfVersion(state, { version: offered }, circumstances) ??
+    windowHold(policy.window, minuteOfDay) ??
+    meteredHold(meteredLink);
+  return hold && { kind: 'deferred', version: offered.name, ...hold };
 }
 
-type Held = (code: DeferralCode, reason: string) => HeldBack;
+/** The hold of a version that a person replaced; undefined: nobody did. */
+function overriddenHold({ installed }: UpdateState, offered: Version): Deferral | undefined {
+  if (installed?.overrides !== offered.id) return undefined;
+  const { name } = installed.version;
+  const how =
+    installed.wentBack === true ? `a person went back to ${name}` : `${name} was installed by hand instead of it`;
+  return { code: 'manual-override', reason: how };
+}
 
-function holdForTries(
+function quarantineHold(
   state: UpdateState,
   offered: Version,
-  { policy, nowMs, manual }: PlanInput,
-  held: Held,
-): HeldBack | undefined {
-  const tries = triesOf(state, offered.id);
-  if (tries === undefined) return undefined;
-  if (tries.gaveUp >= policy.attempts && !hasEnded(tries.since, nowMs, policy.quarantineMs)) {
-    return held('attempts-exhausted', `it failed ${tries.gaveUp} times${lastReason(state, offered)}`);
-  }
-  const left = pauseLeft(tries, nowMs);
-  if (manual || left === 0) return undefined;
-  const { begun, failed } = tries;
+  { nowMs, policy: { quarantineMs } }: VersionCircumstances,
+): Deferral | undefined {
+  const entry = entryOf(state.versions, { version: offered });
+  const bad = activeEntries(state, nowMs, quarantineMs).find((known) => known === entry)?.bad;
+  if (bad !== undefined) return { code: 'quarantined', reason: `it ended badly before: ${bad.reason}` };
+  if (!isFull(state, entry, nowMs, quarantineMs)) return undefined;
+  return {
+    code: 'quarantined',
+    reason: 'as many versions as can be remembered are held back; agent unblock makes room',
+  };
+}
+
+type VersionCircumstances = Pick<PlanInput, 'nowMs' | 'manual'> & {
+  readonly policy: Pick<Policy, 'attempts' | 'quarantineMs'>;
+};
+
+/**
+ * Why a firmware has to wait because of how it and others ended before; undefined: it need not. The service cannot
+ * evade this by a new id: it is asked again when the header was read, and the digest is known.
+ */
+export function holdOfVersion(
+  state: UpdateState,
+  firmware: Firmware,
+  { policy, nowMs, manual }: VersionCircumstances,
+): Deferral | undefined {
+  const entry = entryOf(state.versions, firmware);
+  const last = lastReason(state, firmware.version);
+  const usedUp = attemptsHold(entry, policy, nowMs, last);
+  if (manual) return usedUp;
+  if (entry?.cancelled === true) return { code: 'cancelled', reason: 'a person cancelled it' };
+  return usedUp ?? pauseHold(entry, nowMs, last) ?? turnsHold(state, entry?.digest ?? firmware.digest, nowMs);
+}
+
+function attemptsHold(
+  entry: VersionEntry | undefined,
+  { attempts, quarantineMs }: VersionCircumstances['policy'],
+  nowMs: number,
+  last: string,
+): Deferral | undefined {
+  if (entry === undefined || entry.gaveUp < attempts || hasEnded(entry.since, nowMs, quarantineMs)) return undefined;
+  return { code: 'attempts-exhausted', reason: `it failed ${entry.gaveUp} times${last}` };
+}
+
+function pauseHold(entry: VersionEntry | undefined, nowMs: number, last: string): Deferral | undefined {
+  const left = entry === undefined ? 0 : pauseLeft(entry, nowMs);
+  if (entry === undefined || left === 0) return undefined;
+  const { begun, failed } = entry;
   const how = failed === 0 ? `was cut off ${begun} times` : `failed ${failed} times`;
-  return held('retry-backoff', `it ${how}; ${moreLooks(left)}${lastReason(state, offered)}`);
+  return { code: 'retry-backoff', reason: `it ${how}; ${moreLooks(left)}${last}` };
 }
 
 /**
  * Holds back versions that replace each other again and again, whoever is to blame: that would wear out the gateway.
  */
-function holdForTurns(
-  { turns, installed }: UpdateState,
-  offered: Version,
-  { nowMs, manual }: PlanInput,
-  held: Held,
-): HeldBack | undefined {
-  const left = flapDelayMs(turns, offered, nowMs);
-  if (manual || left === 0) return undefined;
+function turnsHold({ turns, installed }: UpdateState, digest: string | undefined, nowMs: number): Deferral | undefined {
+  const left = flapDelayMs(turns, digest, nowMs);
+  if (left === 0) return undefined;
   const other = installed?.version.name ?? 'another version';
-  return held('flapping', `it and ${other} were installed by turns; ${moreLooks(left)}`);
+  return { code: 'flapping', reason: `it and ${other} were installed by turns; ${moreLooks(left)}` };
 }
 
 /** A look is one of the schedule or, if the clock is set, a quarter of an hour. */
 function moreLooks(left: number): string {
   return left === 1 ? 'one more look is skipped' : `${left} more looks are skipped`;
-}
-
-function holdForWindow({ policy, minuteOfDay }: PlanInput, held: Held): HeldBack | undefined {
-  const hold = windowHold(policy.window, minuteOfDay);
-  return hold && held(hold.code, hold.reason);
-}
-
-function holdForConfig({ configTrouble }: PlanInput, held: Held): HeldBack | undefined {
-  const hold = configHold(configTrouble);
-  return hold && held(hold.code, hold.reason);
-}
-
-function holdForLink({ meteredLink }: PlanInput, held: Held): HeldBack | undefined {
-  const hold = meteredHold(meteredLink);
-  return hold && held(hold.code, hold.reason);
 }
 
 /** The hold by a person; undefined: there is none. */
@@ -218,6 +241,6 @@ function outsideOf(
 }
 
 /** The reason of the last outcome, if it was that of this version. */
-function lastReason({ lastOutcome }: UpdateState, { name }: Version): string {
+function lastReason({ lastOutcome }: UpdateState, { name }: VersionRef): string {
   return lastOutcome?.version === name ? `, last: ${lastOutcome.reason}` : '';
 }

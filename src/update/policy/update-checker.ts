@@ -11,7 +11,7 @@ import { findCandidate } from './choose.ts';
 import type { Follow } from './choose.ts';
 import { TrustListDetector, applyIfTrustList } from './detect-trust-list.ts';
 import type { DetectionOptions } from './detect-trust-list.ts';
-import { needsDate } from './holds/quarantine.ts';
+import { needsDate } from './holds/versions.ts';
 import { isoTime } from './install-request.ts';
 import type { UpdatePorts } from './install-request.ts';
 import { planUpdate } from './plan.ts';

@@ -8,9 +8,11 @@ import { checkpointOf } from '../journal/checkpoint.ts';
 import type { Figures } from '../journal/parts/figures.ts';
 import type { PartitionRecord } from '../journal/state.ts';
 import { meteredSource } from '../policy/holds/metered.ts';
-import { blocksFirmware, activeEntries, quarantinedError } from '../policy/holds/quarantine.ts';
+import { entryOf, activeEntries, quarantinedError } from '../policy/holds/versions.ts';
 import { isoTime } from '../policy/install-request.ts';
 import type { InstallRequest, UpdatePorts } from '../policy/install-request.ts';
+import { AttemptDeferred, holdOfVersion } from '../policy/plan.ts';
+import type { Deferral } from '../policy/plan.ts';
 import { findPresence } from '../policy/presence.ts';
 import { refuseOldBoards, refuseRelease } from '../policy/release-rules.ts';
 import type { Checkpoint, FirmwareHeader, PayloadHeader, SlotName, Target } from '../ports.ts';
@@ -41,6 +43,8 @@ export class Staging {
   readonly #ports: UpdatePorts;
   readonly #costs: Costs;
   #isUnbootable = false;
+  /** Why the content has to wait, as was found when it became known. */
+  #hold: Deferral | undefined;
   #completions: readonly PartitionCopy[] = [];
   targets: ReadonlyMap<PayloadHeader, Target> = new Map();
   /** Why the release is below the floor, if root allowed that. */
@@ -94,7 +98,8 @@ export class Staging {
     const { journal, settings } = this.#ports;
     const firmware = await this.#transfer(signal);
     if (firmware === undefined) return undefined;
-    this.#refuseQuarantined(firmware.digest);
+    if (firmware.header.digest === undefined) await this.#identify(firmware.digest);
+    this.#defer();
     const record = recordOf(firmware, this.targets);
     this.downgrade ??= refuseOldBoards(record, journal.state, settings.release, this.#order);
     await this.#complete(signal);
@@ -149,11 +154,13 @@ export class Staging {
    * being read. Undefined: it runs already.
    */
   async #take({ header, payloads }: IncomingFirmware, signal: AbortSignal): Promise<StagedFirmware | undefined> {
-    this.#refuseQuarantined(header.digest);
+    if (header.kind !== 'trust-list') await this.#identify(header.digest);
     this.#refuseRelease(header);
     if (header.kind !== 'trust-list') {
       const presence = await this.#plan(header, signal);
-      if (presence !== undefined) return presence.kind === 'in-slot' ? presence.firmware : undefined;
+      if (presence?.kind === 'installed') return undefined;
+      this.#defer();
+      if (presence !== undefined) return presence.firmware;
       await requireBases(this.targets, this.#slot, this.#ports, signal);
     }
     const staged: StagedPayload[] = [];
@@ -227,13 +234,27 @@ export class Staging {
     return 'attempt' in phase && phase.attempt.forced === true;
   }
 
-  #refuseQuarantined(digest: string | undefined): void {
-    const { journal, clock, settings } = this.#ports;
-    if (digest === undefined || this.#isForced) return;
-    const quarantined = activeEntries(journal.state, clock.nowMs(), settings.quarantineMs);
-    const entry = quarantined.find((known) => blocksFirmware(known, digest, this.#order.version));
-    if (entry === undefined) return;
-    throw quarantinedError(entry);
+  /**
+   * Notes the content of the version once it is known, and refuses it if it is quarantined. Under whatever id the service
+   * names it, its digest tells what happened to it before.
+   */
+  async #identify(digest: string | undefined): Promise<void> {
+    if (digest === undefined) return;
+    const { journal, clock, settings: policy } = this.#ports;
+    const { version, by, manual: manual = false } = this.#order;
+    const nowMs = clock.nowMs();
+    if (by === 'service' && entryOf(journal.state.versions, { version })?.digest !== digest) {
+      const firmware = { version: { name: version.name }, digest };
+      this.#hold = this.#isForced ? undefined : holdOfVersion(journal.state, firmware, { policy, nowMs, manual });
+      await journal.append({ type: 'identified', digest });
+    }
+    const quarantined = activeEntries(journal.state, nowMs, policy.quarantineMs);
+    const entry = this.#isForced ? undefined : quarantined.find((known) => known.digest === digest);
+    if (entry !== undefined) throw quarantinedError(entry);
+  }
+
+  #defer(): void {
+    if (this.#hold !== undefined) throw new AttemptDeferred(this.#hold);
   }
 
   async #recordFailure(error: AgentError): Promise<void> {

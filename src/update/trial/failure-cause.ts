@@ -1,4 +1,5 @@
 import type { Attempt, PhaseOf, UpdateState } from '../journal/state.ts';
+import { entryOf } from '../policy/holds/versions.ts';
 import type { Cause, HealthGate } from './health-gate.ts';
 
 /**
@@ -46,9 +47,10 @@ export function keepsFallback({ by }: Attempt, fault: Cause): boolean {
  * The fault of a trial that ended in silence: once, it may be the power; as often as a version may fail, it is the
  * firmware.
  */
-export function causeWithoutReport({ tries, phase }: UpdateState, attempts: number): Cause {
-  const isOrder = 'attempt' in phase && phase.attempt.by === 'service';
-  return isOrder && (tries?.gaveUp ?? 0) + 1 >= attempts ? 'firmware' : 'world';
+export function causeWithoutReport({ versions, phase }: UpdateState, attempts: number): Cause {
+  if (!('firmware' in phase) || phase.attempt.by !== 'service') return 'world';
+  const entry = entryOf(versions, { version: phase.attempt.version, digest: phase.firmware.digest });
+  return (entry?.gaveUp ?? 0) + 1 >= attempts ? 'firmware' : 'world';
 }
 
 /**

@@ -114,6 +114,17 @@ export function judgeRest(gateway: Gateway, state: UpdateState): void {
   demand(isIdentityStored(gateway), 'the identity on the disk is not the valid one');
 }
 
+/** What was found unhealthy is not tried again, whatever the service calls it. */
+export function judgeTrials({ chronicle, transport }: Gateway): void {
+  const unhealthy = transport.reports.filter(({ outcome, code }) => outcome === 'rolled-back' && code === 'unhealthy');
+  const attempts = new Map(unhealthy.map(({ attempt, version }) => [attempt, version]));
+  const isOnce = new Set(attempts.values()).size === attempts.size;
+  demand(
+    isOnce || chronicle.journalWasLost,
+    `tried again after it was unhealthy: ${[...attempts.values()].join(', ')}`,
+  );
+}
+
 /** The service knows which versions are wanted whole, and none that runs is. */
 function judgeWanted({ hardware, chronicle, transport }: Gateway, { unfit }: UpdateState): void {
   if (chronicle.journalWasLost) return;

@@ -5,7 +5,7 @@ import type { Catalog } from './gateway/catalog.ts';
 import { ignoreEvents, MORNING } from './gateway/program.ts';
 import type { Program } from './gateway/program.ts';
 import { sourceOf } from './gateway/sending.ts';
-import { demand, isIdentityStored, judgePackage, judgeRest, judgeTold } from './invariants.ts';
+import { demand, isIdentityStored, judgePackage, judgeRest, judgeTold, judgeTrials } from './invariants.ts';
 import { Life } from './life.ts';
 import type { Case, Ended, Remains, Script } from './life.ts';
 import type { Deed, Scenario } from './story.ts';
@@ -168,6 +168,7 @@ class History {
     demand(state !== undefined, 'there is no journal at the end');
     judgeRest(gateway, state);
     judgePackage(gateway, state);
+    if (!this.#scenario.story.some((deed) => deed.do === 'update' && deed.force)) judgeTrials(gateway);
     if (this.#scenario.waitsFor === 'window and hooks') judgeTold(gateway);
     const runs = gateway.chronicle.imageIn(gateway.hardware.boot.booted)?.id ?? 'nothing';
     const { wants, ends } = this.#scenario;

@@ -1,6 +1,7 @@
 import { bootKinds } from '../../fakes/machine/boot-machines.ts';
 import type { BootKind } from '../../fakes/machine/boot-machines.ts';
 import { deltaStories } from './delta-stories.ts';
+import { hostileStories } from './hostile-stories.ts';
 import { packageStories } from './package-stories.ts';
 import { look, rest, target } from './story.ts';
 import type { Deed, Scenario, Story } from './story.ts';
@@ -21,21 +22,6 @@ const stories: Readonly<Record<string, Story>> = {
   frozen: { story: [target('frozen')], wants: 'v1', ends: ['frozen rolled-back state-unavailable'] },
   stuffed: { story: [target('stuffed')], wants: 'v1', ends: [`stuffed rolled-back disk-full`] },
   flap: { story: [target('flap')], wants: 'flap', mayMiss: ['v1'], ends: ['flap installed'] },
-  /** Three times, as a signature may be repaired at the service. */
-  evil: {
-    form: 'artifact',
-    story: [target('evil'), rest, target('v2')],
-    wants: 'v2',
-    mayRun: ['v1'],
-    ends: [...Array<string>(3).fill('evil refused signature-invalid'), 'v2 installed'],
-  },
-  lie: {
-    form: 'artifact',
-    story: [target('lie'), rest, target('v2')],
-    wants: 'v2',
-    mayRun: ['v1'],
-    ends: [...Array<string>(3).fill('lie refused digest-mismatch'), 'v2 installed'],
-  },
   two: {
     story: [target('v2'), rest, target('v3')],
     wants: 'v3',
@@ -293,6 +279,7 @@ const stories: Readonly<Record<string, Story>> = {
     ends: ['board-bad rolled-back unhealthy'],
   },
   ...deltaStories,
+  ...hostileStories,
   ...packageStories,
   /** Two pairs of slots: what a release of the boot partition alone comes beside. */
   pairs: {

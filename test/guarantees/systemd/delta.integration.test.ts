@@ -6,6 +6,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { slotDevices } from '../../fakes/machine/booting/nspawn-gateway.ts';
 import type { NspawnGateway } from '../../fakes/machine/booting/nspawn-gateway.ts';
 import { testInFull } from '../../full-run.ts';
+import { blockedIn } from '../../unit-and-integration/update/version-entries.ts';
 import { FACTORY, GatewayRig } from './gateway-rig.ts';
 import { ReleaseDesk } from './release-desk.ts';
 
@@ -68,5 +69,5 @@ testInFull('a root that was mounted for writing once takes no delta, and keeps i
   expect([exitCode, stderr]).toEqual([77, matching(/delta-base-mismatch/)]);
   expect(rig.reports.at(-1)).toMatchObject({ version: 'v3', outcome: 'refused', code: 'delta-base-mismatch' });
   expect(await gateway.tell('agent', 'status')).toMatch(/v1 in slot B; to go back to it: agent rollback/);
-  expect((await gateway.updateState()).quarantine).toEqual([]);
+  expect(blockedIn(await gateway.updateState())).toEqual([]);
 });

@@ -6,6 +6,7 @@ import { Gateway } from '../../fakes/machine/memory/gateway.ts';
 import { MemoryService } from '../../fakes/machine/memory/memory-service.ts';
 import { openContents } from './board-firmware.ts';
 import type { Contents } from './board-firmware.ts';
+import { blockedIn } from './version-entries.ts';
 
 const FACTORY = { gateway: 'factory image', meter: 'factory meter', relay: 'factory relay' };
 
@@ -85,7 +86,7 @@ describe('where the bootloader falls back after a commit', () => {
     expect(await outcomes(gateway)).toEqual(['version v2 rolled-back fell-back']);
     const { state } = await gateway.journal();
     expect(state).toMatchObject({ installed: { version: { id: 'v1' } }, pendingSwitch: 'v1', phase: { kind: 'idle' } });
-    expect(state.quarantine).toEqual([]);
+    expect(blockedIn(state)).toEqual([]);
   });
 
   test('they follow it forth again, too', async () => {

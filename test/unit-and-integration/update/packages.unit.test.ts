@@ -69,7 +69,7 @@ test('a package that is not well is put back, and its version is held back', asy
   expect(running()).toBe(OLD);
   expect((await gateway.journal()).state).toMatchObject({
     phase: { kind: 'idle' },
-    quarantine: [{ version: { id: 'bad' } }],
+    versions: [{ version: { id: 'bad' }, bad: {} }],
   });
 });
 

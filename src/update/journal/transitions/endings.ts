@@ -1,14 +1,14 @@
 import assert from 'node:assert';
 
-import { withQuarantined } from '../../policy/holds/quarantine.ts';
-import { countFailure } from '../../policy/holds/retry-backoff.ts';
+import { block, countFailure, noteCancelled } from '../../policy/holds/versions.ts';
+import type { Firmware } from '../../policy/holds/versions.ts';
 import type { SlotName } from '../../ports.ts';
 import { CANCELLED_BEFORE_BOOT, countsAgainstRelease, isAmbiguous, keepsFallback } from '../../trial/failure-cause.ts';
 import type { EventOf } from '../events.ts';
 import type { PendingHook } from '../parts/owed-hook.ts';
 import { withUnfit } from '../parts/rejected-deltas.ts';
 import { hasSlotPayload } from '../state.ts';
-import type { Attempt, Quarantined, UpdateState } from '../state.ts';
+import type { Attempt, Phase, UpdateState } from '../state.ts';
 import { inPhase } from './in-phase.ts';
 import { withOutcomes } from './reports.ts';
 
@@ -24,8 +24,21 @@ export function withPendingHook(
   return { hook, attempt: id, by, version, slot };
 }
 
-export function withFailedTry(state: UpdateState, attempt: Attempt, at: string, counts: boolean): UpdateState['tries'] {
-  return isCounted(attempt) ? countFailure(state.tries, at, counts) : state.tries;
+type WithAttempt = Extract<Phase, { readonly attempt: Attempt }>;
+
+/** What an attempt brings, as far as it is known. */
+function firmwareOf(phase: WithAttempt): Firmware {
+  return { version: phase.attempt.version, digest: 'firmware' in phase ? phase.firmware.digest : undefined };
+}
+
+/** Counts a failure of an attempt against its version. */
+export function failedVersion(
+  state: UpdateState,
+  phase: WithAttempt,
+  at: string,
+  counts: boolean,
+): Pick<UpdateState, 'versions'> {
+  return isCounted(phase.attempt) ? countFailure(state, firmwareOf(phase), at, counts) : { versions: state.versions };
 }
 
 /**
@@ -33,28 +46,35 @@ export function withFailedTry(state: UpdateState, attempt: Attempt, at: string, 
  * is.
  */
 function callOff(state: UpdateState, { code, reason, at }: EventOf<'rolled-back'>): UpdateState {
-  const { attempt } = inPhase(state, 'rolling-back');
+  const phase = inPhase(state, 'rolling-back');
+  const { attempt } = phase;
   const next = { ...state, phase: { kind: 'idle' } } as const;
   if (attempt.by === 'rollback') return next;
   const outcome = { attempt: attempt.id, version: attempt.version.name, outcome: 'failed', code, reason, at } as const;
-  const cancelled = attempt.version.id ?? state.cancelled;
-  return withOutcomes({ ...next, previous: undefined, cancelled }, [outcome], attempt.by);
+  return withOutcomes(
+    { ...next, previous: undefined, ...noteCancelled(state, firmwareOf(phase)) },
+    [outcome],
+    attempt.by,
+  );
 }
 
 export function cancelOrRollBack(state: UpdateState, event: EventOf<'rolled-back'>): UpdateState {
   if (event.code === CANCELLED_BEFORE_BOOT.code) return callOff(state, event);
-  const { attempt, firmware, slot } = inPhase(state, 'rolling-back');
+  const phase = inPhase(state, 'rolling-back');
+  const { attempt, firmware, slot } = phase;
   const { code, reason, at, fault, owesHook } = event;
-  const entry: Quarantined = { digest: firmware.digest, version: attempt.version, code, reason, at };
   const isKept = !hasSlotPayload(firmware) || keepsFallback(attempt, fault);
   const next: UpdateState = {
     ...state,
     phase: { kind: 'idle' },
     owedHook: owesHook === true ? { ...withPendingHook('after_rollback', { attempt, slot }), code, reason } : undefined,
     previous: isKept ? state.previous : undefined,
-    tries: withFailedTry(state, attempt, at, fault !== 'world' || isAmbiguous(code)),
+    ...failedVersion(state, phase, at, fault !== 'world' || isAmbiguous(code)),
   };
-  return withOutcomes(countsAgainstRelease(attempt, fault) ? withQuarantined(next, entry) : next, [
+  const blocked = countsAgainstRelease(attempt, fault)
+    ? block(next, firmwareOf(phase), { code, reason, at })
+    : undefined;
+  return withOutcomes({ ...next, ...blocked }, [
     { attempt: attempt.id, version: attempt.version.name, outcome: 'rolled-back', code, reason, at },
   ]);
 }
@@ -64,11 +84,11 @@ export function fail(state: UpdateState, { at, failure }: EventOf<'failed'>): Up
   assert('attempt' in phase && phase.kind !== 'rolling-back', `no attempt can fail in phase ${phase.kind}`);
   const { version, id, by } = phase.attempt;
   const { outcome, code, reason, curable } = failure;
-  const tries = withFailedTry(state, phase.attempt, at, curable !== true);
+  const counted = failedVersion(state, phase, at, curable !== true);
   const ended = { attempt: id, version: version.name, outcome, code, reason, at };
   const unfitId = code === 'delta-base-mismatch' && isCounted(phase.attempt) ? version.id : undefined;
   const unfit = unfitId === undefined ? state.unfit : withUnfit(state.unfit, unfitId);
-  return withOutcomes({ ...state, phase: { kind: 'idle' }, tries, unfit }, [ended], by);
+  return withOutcomes({ ...state, ...counted, phase: { kind: 'idle' }, unfit }, [ended], by);
 }
 
 export function withdraw(state: UpdateState, { at, code, reason }: EventOf<'withdrawn'>): UpdateState {
@@ -90,5 +110,6 @@ export function recover(state: UpdateState, { at }: EventOf<'recovered'>): Updat
   const reason = 'the journal of this attempt cannot be understood: it is damaged, or of a newer agent';
   const { id: attempt, version, by } = interrupted;
   const outcome = { attempt, version: version.name, outcome: 'failed', code: 'interrupted', reason, at } as const;
-  return withOutcomes({ ...next, tries: withFailedTry(state, interrupted, at, true) }, [outcome], by);
+  const counted = isCounted(interrupted) ? countFailure(state, interrupted, at, true) : undefined;
+  return withOutcomes({ ...next, ...counted }, [outcome], by);
 }

@@ -1,23 +1,12 @@
 import type { FirmwareSource } from '../../ports.ts';
 import { withChunks } from '../../staging/costs.ts';
 import type { InstallRequest, UpdatePorts } from '../install-request.ts';
-import { meteredHold } from '../plan.ts';
-import type { Deferral } from '../plan.ts';
+import { AttemptDeferred, meteredHold } from '../plan.ts';
 
 const LOOK_EVERY_MS = 5_000;
 
-/** The link became metered during a transfer. The attempt remains, and continues through another link. */
-export class MeteredError extends Error {
-  readonly hold: Deferral;
-
-  constructor(hold: Deferral) {
-    super(hold.reason);
-    this.hold = hold;
-  }
-}
-
 /**
- * Promise `metered`: the source of an order, which throws LinkMetered while the link is metered. What a person brings,
+ * Promise `metered`: the source of an order, which throws AttemptDeferred while the link is metered. What a person brings,
  * and a list, is transferred nevertheless.
  */
 export function meteredSource(
@@ -27,7 +16,7 @@ export function meteredSource(
   if (meteredLink === undefined || by !== 'service' || isList === true) return source;
   const look = async (): Promise<void> => {
     const hold = meteredHold(await meteredLink());
-    if (hold !== undefined) throw new MeteredError(hold);
+    if (hold !== undefined) throw new AttemptDeferred(hold);
   };
   async function* spare(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void, undefined> {
     let lookedMs = clock.monotonicMs();

@@ -63,7 +63,7 @@ export class Catalog {
   }
 
   entry(id: string): CatalogEntry {
-    const found = this.list.find((entry) => entry.id === id);
+    const found = this.list.find((entry) => entry.id === contentOf(id));
     if (found === undefined) throw new Error(`no version ${id}`);
     return found;
   }
@@ -74,6 +74,11 @@ export class Catalog {
       (entry) => entry.image === '' && entry.boot === '' && entry.digest !== undefined && entry.digest === digest,
     );
   }
+}
+
+/** The service may give the same content any id: `bad#2` is what `bad` is. */
+export function contentOf(id: string): string {
+  return id.replace(/#.*/, '');
 }
 
 /** The names of the targets. */

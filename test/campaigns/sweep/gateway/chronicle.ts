@@ -9,7 +9,7 @@ import { UNKNOWN_DIGEST } from '../../../../src/update/running-version.ts';
 import { CANCELLED_BEFORE_BOOT } from '../../../../src/update/trial/failure-cause.ts';
 import { NO_FILE } from '../../../fakes/machine/memory/forgetful-fs.ts';
 import { Violation } from '../violation.ts';
-import { isDigestOf } from './catalog.ts';
+import { contentOf, isDigestOf } from './catalog.ts';
 import type { Catalog, CatalogEntry } from './catalog.ts';
 import { JOURNAL } from './hardware.ts';
 import type { Hardware } from './hardware.ts';
@@ -137,7 +137,7 @@ export class Chronicle {
 
   /** Else the journal has made up a name for what nobody named. */
   knows(id: string): boolean {
-    return this.#catalog.list.some((entry) => entry.id === id);
+    return this.#catalog.list.some((entry) => entry.id === contentOf(id));
   }
 
   /** What the service and the journal call by this id. */

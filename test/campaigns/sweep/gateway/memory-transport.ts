@@ -11,6 +11,7 @@ import type { Input, Operation, Row } from '../../../../src/service/operations.t
 import type { Outcome } from '../../../../src/update/journal/state.ts';
 import type { Power } from '../../../fakes/machine/power.ts';
 import type { Faults } from '../faults.ts';
+import { contentOf } from './catalog.ts';
 import type { Catalog } from './catalog.ts';
 
 const THING_ID = 'thing-1';
@@ -172,7 +173,7 @@ export class MemoryTransport implements ServiceTransport {
 }
 
 export function versionOf(id: string): Version {
-  return { id, name: id };
+  return { id, name: contentOf(id) };
 }
 
 function lost(why: string): ServiceError {

@@ -51,7 +51,7 @@ export class MemoryService implements ProvisioningService {
   }
 
   firmware(versionId: string): FirmwareSource {
-    const bytes = this.#firmware.get(versionId);
+    const bytes = this.#firmware.get(contentOf(versionId));
     if (bytes === undefined) throw new Error(`no version ${versionId}`);
     return {
       form: 'json-string',
@@ -79,9 +79,8 @@ export class MemoryService implements ProvisioningService {
 
   #version(id: string): Version {
     this.#maybeFail();
-    const version = this.versions.find((known) => known.id === id);
-    if (version === undefined) throw new Error(`no version ${id}`);
-    return version;
+    if (!this.#firmware.has(contentOf(id))) throw new Error(`no version ${id}`);
+    return this.versions.find((known) => known.id === id) ?? { id, name: `version ${id}` };
   }
 
   #maybeFail(): void {
@@ -89,6 +88,11 @@ export class MemoryService implements ProvisioningService {
     this.failures -= 1;
     throw lost('no answer');
   }
+}
+
+/** A service may give the same content any id: `2#7` is what `2` is. */
+function contentOf(id: string): string {
+  return id.replace(/#.*/, '');
 }
 
 function lost(message: string): AgentError {

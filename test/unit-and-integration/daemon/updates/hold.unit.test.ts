@@ -108,7 +108,10 @@ describe('a configuration file that the next start of the agent would refuse', (
     for (let look = 0; look < 5; look += 1) expect(await technician.updateOnce(unattended)).toMatchObject(held);
     expect(await technician.updateOnce(byHand)).toMatchObject(held);
     expect(await technician.install('image from a stick')).toMatchObject(held);
-    expect((await technician.updater()).journal.state).toMatchObject({ phase: { kind: 'idle' }, tries: undefined });
+    expect((await technician.updater()).journal.state).toMatchObject({
+      phase: { kind: 'idle' },
+      versions: [{ version: { id: '1' }, begun: 0 }],
+    });
     technician.configTrouble = undefined;
     expect(await technician.update()).toEqual({ kind: 'installed', version: 'version 2' });
   });

@@ -4,6 +4,7 @@ import { UpdateError } from '../../../../src/update/errors.ts';
 import { Hooks } from '../../../../src/update/hooks/hooks.ts';
 import type { ConsentHook, NotifyHook } from '../../../../src/update/hooks/hooks.ts';
 import type { PendingHook } from '../../../../src/update/journal/parts/owed-hook.ts';
+import { blockedIn } from '../../update/version-entries.ts';
 import { Technician } from './technician.ts';
 
 const byHand = { reboot: true, force: false, manual: true };
@@ -61,8 +62,8 @@ describe('before a firmware is transferred', () => {
     expect(await state()).toMatchObject({
       phase: { kind: 'idle' },
       lastOutcome: { version: 'version 2', outcome: 'refused', code: 'hook-rejected', reason: words },
-      quarantine: [],
     });
+    expect(blockedIn(await state())).toEqual([]);
     await expect(technician.updateOnce(bySchedule)).rejects.toMatchObject({ code: 'hook-rejected' });
     expect(await technician.updateOnce(bySchedule)).toMatchObject({ kind: 'deferred', code: 'retry-backoff' });
     await expect(technician.updateOnce(byHand)).rejects.toMatchObject({ code: 'hook-rejected' });
@@ -103,8 +104,8 @@ describe('before what is staged is booted', () => {
     expect(await state()).toMatchObject({
       phase: { kind: 'idle' },
       lastOutcome: { version: 'version 2', outcome: 'failed', code: 'hook-rejected', reason: words },
-      quarantine: [],
     });
+    expect(blockedIn(await state())).toEqual([]);
   });
 
   // Seen: "The gateway reboots now", into the old firmware, while the application worked.

@@ -23,7 +23,10 @@ describe('while the way to the service is metered', () => {
   test('no download begins, and none counts as failed; through another link it does', async () => {
     for (let look = 0; look < 5; look += 1) expect(await technician.updateOnce(bySchedule)).toMatchObject(held);
     expect(await technician.updateOnce(byHand)).toMatchObject(held);
-    expect((await technician.updater()).journal.state).toMatchObject({ phase: { kind: 'idle' }, tries: undefined });
+    expect((await technician.updater()).journal.state).toMatchObject({
+      phase: { kind: 'idle' },
+      versions: [{ version: { id: '1' }, begun: 0 }],
+    });
     technician.meteredLink = undefined;
     expect(await technician.update()).toEqual({ kind: 'installed', version: 'version 2' });
   });

@@ -4,6 +4,7 @@ import { windowHold } from '../../../../src/update/policy/plan.ts';
 import { otherSlot } from '../../../../src/update/slot.ts';
 import { MemoryService } from '../../../fakes/machine/memory/memory-service.ts';
 import { PowerCut } from '../../../fakes/machine/power.ts';
+import { blockedIn } from '../../update/version-entries.ts';
 import { Technician } from './technician.ts';
 
 const byHand = { reboot: true, force: false, manual: true };
@@ -38,8 +39,8 @@ describe('a rollback by hand', () => {
       await technician.settle();
     }
     expect(await technician.settle()).toMatchObject({ kind: 'settled' });
-    const { previous, quarantine } = (await technician.updater()).journal.state;
-    expect({ version: previous?.version.id, quarantine }).toEqual({ version: '1', quarantine: [] });
+    const { state } = (await technician.updater()).journal;
+    expect([state.previous?.version.id, blockedIn(state)]).toEqual(['1', []]);
     expect(await technician.rollback()).toMatchObject({ code: 'manual-override' });
     expect(technician.gateway.running).toBe('image of version 1');
   });
@@ -51,12 +52,9 @@ describe('a rollback by hand', () => {
     await technician.rollbackUntilReboot({ ...byHand, reboot: false });
     await technician.rollbackUntilReboot(byHand);
     const { journal } = await technician.updater();
-    const { installed, previous, quarantine } = journal.state;
-    expect({ installed, previous, quarantine }).toEqual({
-      installed: before.installed,
-      previous: before.previous,
-      quarantine: [],
-    });
+    const { installed, previous } = journal.state;
+    expect({ installed, previous }).toEqual({ installed: before.installed, previous: before.previous });
+    expect(blockedIn(journal.state)).toEqual([]);
     expect(technician.gateway.bootloader.bootable).toEqual(bootable);
     expect(await technician.update()).toMatchObject({ kind: 'up-to-date', version: 'version 2' });
   });

@@ -43,6 +43,7 @@ export class Technician {
   constructor() {
     const firmware = new Map(['1', '2', '3'].map((id) => [id, plainFirmware(`image of version ${id}`)]));
     firmware.set('bad', plainFirmware('bad image'));
+    firmware.set('evil', plainFirmware('an image of somebody', 'forged: '));
     firmware.set('long', plainFirmware(`image of version long ${'.'.repeat(80)}`));
     for (const id of ['list', 'next-list']) firmware.set(id, plainFirmware('', LIST));
     const service = new MemoryService(firmware, '1');

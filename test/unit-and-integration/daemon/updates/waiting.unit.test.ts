@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 
 import { ServiceError } from '../../../../src/service/errors.ts';
+import { blockedIn } from '../../update/version-entries.ts';
 import { Technician } from './technician.ts';
 
 const signal = new AbortController().signal;
@@ -57,7 +58,8 @@ describe('a firmware that waits for its boot', () => {
       technician.gateway.service.target = '1';
       expect(await technician.updateOnce(options)).toMatchObject({ kind: 'up-to-date', version: 'version 1' });
       const { state } = (await technician.updater()).journal;
-      expect(state).toMatchObject({ lastOutcome: { code: 'withdrawn' }, quarantine: [] });
+      expect(state).toMatchObject({ lastOutcome: { code: 'withdrawn' } });
+      expect(blockedIn(state)).toEqual([]);
       expect(technician.gateway.bootloader.bootable).toEqual(['B']);
       technician.gateway.service.target = '2';
       expect(await technician.update()).toEqual({ kind: 'installed', version: 'version 2' });
@@ -77,7 +79,7 @@ describe('a firmware that waits for its boot', () => {
       const reason = /^the bootloader fell back: .*; the service does not name it any more$/;
       expect(state.lastOutcome).toMatchObject({ outcome: 'rolled-back', code: 'trial-fell-back' });
       expect(state.lastOutcome?.reason).toMatch(reason);
-      expect(state.tries).toMatchObject({ versionId: '2', failed: 1, gaveUp: 1 });
+      expect(state.versions.at(-1)).toMatchObject({ version: { id: '2' }, failed: 1, gaveUp: 1 });
       expect(technician.gateway.bootloader.bootable).toEqual(['B']);
     },
   );
@@ -95,8 +97,8 @@ describe('a firmware that waits for its boot', () => {
       technician.gateway.reboot();
     }
     for (const id of ['2', '3']) expect(begun.filter((version) => version === `version ${id}`)).toHaveLength(3);
-    const { quarantine } = (await technician.updater()).journal.state;
-    expect(new Set(quarantine.map(({ version }) => version.id))).toEqual(new Set(['2', '3']));
+    const blocked = blockedIn((await technician.updater()).journal.state);
+    expect(new Set(blocked.map(({ version }) => version.id))).toEqual(new Set(['2', '3']));
   });
 
   test('and left itself without a journal is told as that', async () => {
@@ -169,8 +171,8 @@ describe('a firmware that waits for its boot', () => {
     const reason = 'a person cancelled it before it ran';
     expect(updater.journal.state).toMatchObject({
       lastOutcome: { outcome: 'failed', code: 'cancelled', reason },
-      quarantine: [],
     });
+    expect(blockedIn(updater.journal.state)).toEqual([]);
     expect(technician.gateway.bootloader.bootable).toEqual(['B']);
     expect(await technician.updateOnce(bySchedule)).toMatchObject({ kind: 'deferred', code: 'cancelled' });
     expect(await technician.update()).toEqual({ kind: 'installed', version: 'version 2' });
@@ -274,7 +276,7 @@ describe('a trial that a list revoked meanwhile', () => {
     await technician.settle();
     const { state } = (await technician.updater()).journal;
     expect(state).toMatchObject({ lastOutcome: { code: 'no-longer-trusted' }, installed: { version: { id: '1' } } });
-    expect(state.quarantine).toHaveLength(1);
+    expect(blockedIn(state)).toHaveLength(1);
   });
 
   test('is not kept by a person either', async () => {

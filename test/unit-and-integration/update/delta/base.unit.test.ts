@@ -12,6 +12,7 @@ import { makeKeyPair } from '../../firmware/artifact/keys.ts';
 import { deltaOf } from '../../firmware/delta/delta-bench.ts';
 import { bring } from '../bring.ts';
 import { digestOfPlain } from '../plain-firmware.ts';
+import { blockedIn } from '../version-entries.ts';
 
 const key = makeKeyPair('ed25519');
 const matching = (pattern: RegExp): unknown => expect.stringMatching(pattern);
@@ -137,7 +138,7 @@ describe('a delta', () => {
     expect(fetched.bytes()).toBeLessThanOrEqual(64 * 1024); // as the text is decoded
     expect(gateway.slots.content(gateway.bootloader.booted === 'A' ? 'B' : 'A')).toBe(before);
     const { state } = await gateway.journal();
-    expect(state.quarantine).toEqual([]);
+    expect(blockedIn(state)).toEqual([]);
     await bring(gateway, '1', '1 to 2');
     expect(gateway.service.reports).toContainEqual(
       expect.objectContaining({ code: 'delta-base-mismatch', outcome: 'refused' }),

@@ -9,6 +9,7 @@ import { advance } from '../../../../src/update/journal/transitions.ts';
 import { findCandidate } from '../../../../src/update/policy/choose.ts';
 import type { Follow } from '../../../../src/update/policy/choose.ts';
 import type { ProvisioningService, Version } from '../../../../src/update/ports.ts';
+import { blockedIn } from '../version-entries.ts';
 
 const signal = new AbortController().signal;
 const at = '2026-11-23T00:00:00Z';
@@ -109,8 +110,8 @@ describe('after a delta that did not fit what runs', () => {
   test('waiting may cure it: it is asked for again and again, and never held back', () => {
     let state: UpdateState = initialState;
     for (let times = 0; times < 10; times += 1) state = refusing(state, 'delta');
-    expect(state.tries).toMatchObject({ failed: 10, gaveUp: 0 });
-    expect(state.quarantine).toEqual([]);
+    expect(state.versions).toMatchObject([{ failed: 10, gaveUp: 0 }]);
+    expect(blockedIn(state)).toEqual([]);
   });
 });
 

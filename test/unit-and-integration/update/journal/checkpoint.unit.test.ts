@@ -40,7 +40,6 @@ function kept({ phase }: UpdateState): Checkpoint | undefined {
   const { phase: read } = updateState.parse({
     ...JSON.parse(JSON.stringify({ phase })),
     format: 1,
-    quarantine: [],
     reports: [],
   });
   return read.kind === 'staging' ? checkpointOf(read) : undefined;

@@ -5,13 +5,15 @@ import { describe, expect, test } from 'vitest';
 
 import { readState } from '../../../../src/update/journal/read-state.ts';
 import { initialState } from '../../../../src/update/journal/state.ts';
-import type { Outcome, Quarantined, UpdateState } from '../../../../src/update/journal/state.ts';
+import type { Outcome, UpdateState } from '../../../../src/update/journal/state.ts';
 import { advance } from '../../../../src/update/journal/transitions.ts';
+import { blockedIn, entryWith } from '../version-entries.ts';
 
 /** As an agent writes it that does not exist yet: another phase, and more in every part. */
 const ofNextVersion = readFileSync(new URL('journal-of-the-next-version.json', import.meta.url), 'utf8');
 
-const banned: Quarantined = { digest: 'sha256:bad', version: { name: 'bad' }, code: 'unhealthy', reason: 'r', at: 'a' };
+const bad = { code: 'unhealthy', reason: 'r', at: 'a' };
+const banned = entryWith({ digest: 'sha256:bad', version: { name: 'bad' }, bad });
 const report: Outcome = {
   attempt: 'a1',
   version: 'bad',
@@ -20,7 +22,7 @@ const report: Outcome = {
   reason: 'r',
   at: 'a',
 };
-const state: UpdateState = { ...initialState, quarantine: [banned], reports: [report], lastOutcome: report };
+const state: UpdateState = { ...initialState, versions: [banned], reports: [report], lastOutcome: report };
 
 describe('a journal is read part by part', () => {
   test('and is the same again, with nothing amiss', () => {
@@ -31,12 +33,11 @@ describe('a journal is read part by part', () => {
     ['phase', { kind: 'dreaming' }, { phase: { kind: 'lost', was: { kind: 'dreaming' } } }],
     ['phase', undefined, { phase: { kind: 'lost' } }],
     ['installed', 7, {}],
-    ['tries', { versionId: 7 }, {}],
     ['lastOutcome', [], { lastOutcome: undefined }],
     ['slots', { C: {} }, {}],
-    ['quarantine', [{}, banned, 7], {}],
+    ['versions', [{}, banned, 7], {}],
     ['reports', [null, report], {}],
-    ['quarantine', 'all of it', { quarantine: [] }],
+    ['versions', 'all of it', { versions: [] }],
   ])('%s that cannot be understood (%j) costs nothing else', (name, part, expected) => {
     const found = readState(JSON.stringify({ ...state, [name]: part }));
     expect(found.state).toEqual({ ...state, ...expected });
@@ -53,7 +54,7 @@ describe('a journal is read part by part', () => {
       {
         format: fc.constantFrom(1, 2),
         phase: fc.oneof(fc.constant({ kind: 'idle' }), fc.jsonValue()),
-        quarantine: fc.oneof(fc.constant([banned]), fc.jsonValue()),
+        versions: fc.oneof(fc.constant([banned]), fc.jsonValue()),
         reports: fc.jsonValue(),
         slots: fc.jsonValue(),
         more: fc.jsonValue(),
@@ -77,7 +78,7 @@ describe('the journal of the next version', () => {
     expect(found.phase).toMatchObject({ kind: 'lost', interrupted: { id: 'attempt-9' } });
     expect(damage).toEqual([expect.stringMatching('^phase: ') as string]);
     expect(found.installed).toMatchObject({ version: { name: '1.4.0' }, slot: 'A' });
-    expect(found.quarantine).toMatchObject([{ digest: 'sha256:bad' }]);
+    expect(blockedIn(found)).toMatchObject([{ digest: 'sha256:bad' }]);
     expect(found.reports).toMatchObject([{ attempt: 'attempt-8' }]);
     expect(found.slots.A.seen).toBeDefined();
   });
@@ -92,7 +93,7 @@ describe('the journal of the next version', () => {
     const next = advance(found, { type: 'recovered', at: 'now' });
     expect(next.phase).toEqual({ kind: 'idle' });
     expect(next.lastOutcome).toMatchObject({ attempt: 'attempt-9', outcome: 'failed', code: 'interrupted' });
-    expect(next.tries?.gaveUp).toBe((found.tries?.gaveUp ?? 0) + 1);
+    expect(next.versions.at(-1)?.gaveUp).toBe((found.versions.at(-1)?.gaveUp ?? 0) + 1);
   });
 
   test('goes on where the other agent reads again what this one did not understand', () => {

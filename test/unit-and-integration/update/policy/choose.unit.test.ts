@@ -6,6 +6,7 @@ import type { UpdateState, VersionRef } from '../../../../src/update/journal/sta
 import { chooseVersion, compareVersions, findCandidate } from '../../../../src/update/policy/choose.ts';
 import type { ProvisioningService } from '../../../../src/update/ports.ts';
 import { howMuch } from '../../../full.ts';
+import { entryWith } from '../version-entries.ts';
 
 function named(...names: readonly string[]): readonly { readonly id: string; readonly name: string }[] {
   return names.map((name) => ({ id: `id of ${name}`, name }));
@@ -171,6 +172,8 @@ describe('among the versions to which it can switch, a gateway', () => {
     return one?.name;
   }
 
+  const refused = (id: string) => entryWith({ version: { id, name: id }, begun: 3, failed: 3, gaveUp: 3 });
+
   // Seen: trust-1, the name that the agent itself proposes, is older than 1.4.0, and was never looked at.
   test('finds the newest list of keys by its name before any release, whatever it chooses by', async () => {
     expect(await found(['trust-1'])).toBe('trust-1');
@@ -184,21 +187,13 @@ describe('among the versions to which it can switch, a gateway', () => {
   });
 
   test('goes on to releases where a list was refused again and again', async () => {
-    const tries = {
-      versionId: 'trust-3',
-      begun: 3,
-      failed: 3,
-      gaveUp: 3,
-      skip: 0,
-      since: '',
-    } as unknown as UpdateState['tries'];
-    expect(await found(['1.6.0', 'trust-3'], { state: { ...state, tries } })).toBe('1.6.0');
+    const versions = [refused('trust-3')];
+    expect(await found(['1.6.0', 'trust-3'], { state: { ...state, versions } })).toBe('1.6.0');
   });
 
   // Seen: of two that were refused, each was forgotten while the other one was tried, and no release came any more.
   test('goes on to releases where two lists were', async () => {
-    const refused = (versionId: string) => ({ versionId, begun: 3, failed: 3, gaveUp: 3 });
-    const both = { ...state, tries: refused('trust-2'), otherTries: [refused('trust-3')] };
+    const both = { ...state, versions: [refused('trust-2'), refused('trust-3')] };
     expect(await found(['1.6.0', 'trust-2', 'trust-3'], { state: both })).toBe('1.6.0');
   });
 });

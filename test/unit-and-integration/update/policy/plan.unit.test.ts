@@ -3,9 +3,10 @@ import { describe, expect, test } from 'vitest';
 
 import { isWithin } from '../../../../src/system/time/daily-window.ts';
 import { initialState } from '../../../../src/update/journal/state.ts';
-import type { Installed, UpdateState } from '../../../../src/update/journal/state.ts';
+import type { Installed, UpdateState, VersionEntry, VersionRef } from '../../../../src/update/journal/state.ts';
 import { planUpdate } from '../../../../src/update/policy/plan.ts';
 import type { PlanInput } from '../../../../src/update/policy/plan.ts';
+import { entryWith } from '../version-entries.ts';
 
 const DAY_MS = 86_400_000;
 const offered = { id: '2', name: 'two' };
@@ -22,7 +23,12 @@ function installed(overrides: Partial<Installed> = {}): Installed {
 }
 
 function failedTimes(failed: number, gaveUp = 0, looks = 0): UpdateState {
-  return { ...initialState, tries: { versionId: '2', begun: failed, failed, gaveUp, looks } };
+  return { ...initialState, versions: [{ version: offered, begun: failed, failed, gaveUp, looks }] };
+}
+
+function blocked(version: VersionRef, at = ''): VersionEntry {
+  const bad = { code: 'unhealthy', reason: 'it was not healthy', at };
+  return entryWith({ version, digest: `sha256:${version.id}`, bad });
 }
 
 describe('a plan', () => {
@@ -51,8 +57,7 @@ describe('a plan', () => {
   });
 
   test('holds back a quarantined version, unless a person says otherwise', () => {
-    const bad = { digest: 'sha256:2', version: offered, code: 'unhealthy', reason: 'it was not healthy', at: '' };
-    const state = { ...initialState, quarantine: [bad] };
+    const state = { ...initialState, versions: [blocked(offered)] };
     expect(planUpdate(state, offered, calm)).toMatchObject({ code: 'quarantined', reason: /it was not healthy/ });
     expect(planUpdate(state, offered, { ...calm, force: true })).toMatchObject({ kind: 'install' });
     expect(planUpdate(state, { id: '3', name: 'three' }, calm)).toMatchObject({ kind: 'install' });
@@ -69,7 +74,7 @@ describe('a plan', () => {
   test('tries a version again, later and later, that is begun and cut off again and again', () => {
     const begun = (times: number, looks: number): UpdateState => ({
       ...initialState,
-      tries: { versionId: '2', begun: times, failed: 0, gaveUp: 0, looks },
+      versions: [{ version: offered, begun: times, failed: 0, gaveUp: 0, looks }],
     });
     expect(planUpdate(begun(4, 0), offered, calm)).toMatchObject({ kind: 'install' });
     expect(planUpdate(begun(6, 0), offered, calm)).toMatchObject({
@@ -83,23 +88,19 @@ describe('a plan', () => {
   test('tries a version once more where what held it back has lasted for as long as is set', () => {
     const since = '2027-01-01T00:00:00.000Z';
     const endsMs = Date.parse(since) + calm.policy.quarantineMs;
-    const bad = { digest: 'sha256:2', version: offered, code: 'unhealthy', reason: 'it was not healthy', at: since };
-    const usedUp = { versionId: '2', begun: 3, failed: 3, gaveUp: 3, since };
-    for (const state of [
-      { ...initialState, quarantine: [bad] },
-      { ...initialState, tries: usedUp },
-    ]) {
+    const usedUp = entryWith({ version: offered, begun: 3, failed: 3, gaveUp: 3, since });
+    for (const entry of [blocked(offered, since), usedUp]) {
+      const state = { ...initialState, versions: [entry] };
       expect(planUpdate(state, offered, { ...calm, nowMs: endsMs - 1 })).toMatchObject({ kind: 'deferred' });
       expect(planUpdate(state, offered, { ...calm, nowMs: endsMs })).toMatchObject({ kind: 'install' });
     }
   });
 
   test('goes on with what a person forced, and with nothing else', () => {
-    const bad = { digest: 'sha256:2', version: offered, code: 'unhealthy', reason: 'it was not healthy', at: '' };
     const attempt = { id: 'a1', version: offered, by: 'service', startedAt: '', forced: true } as const;
     const state: UpdateState = {
       ...initialState,
-      quarantine: [bad, { ...bad, version: { id: '3', name: 'three' } }],
+      versions: [blocked(offered), blocked({ id: '3', name: 'three' })],
       phase: { kind: 'staging', attempt, slot: 'B' },
     };
     expect(planUpdate(state, offered, calm)).toMatchObject({ kind: 'install' });

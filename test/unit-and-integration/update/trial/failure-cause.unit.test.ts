@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { Gateway } from '../../../fakes/machine/memory/gateway.ts';
 import { MemoryService } from '../../../fakes/machine/memory/memory-service.ts';
 import { plainFirmware, openPlainFirmware } from '../plain-firmware.ts';
+import { blockedIn } from '../version-entries.ts';
 
 const OLD = 'the old image';
 const NEW = 'the new image';
@@ -38,7 +39,7 @@ class Trial {
   }
 
   async quarantine(): Promise<readonly string[]> {
-    return (await this.gateway.journal()).state.quarantine.map(({ code }) => code);
+    return blockedIn((await this.gateway.journal()).state).map(({ code }) => code);
   }
 }
 
@@ -73,12 +74,14 @@ describe('a trial that could not reach the service', () => {
     expect(trial.gateway.running).toBe(OLD);
   });
 
-  test('is tried once more where the owner gives the same firmware a new id', async () => {
+  test('is tried once more when an operator lifts the quarantine, and not under a new id', async () => {
     const trial = new Trial();
     trial.away = [NEW];
     await trial.fail();
     trial.away = [];
     trial.gateway.service.target = '2 again';
+    await expect(trial.gateway.run()).rejects.toMatchObject({ code: 'quarantined' });
+    await (await trial.gateway.journal()).append({ type: 'unblocked', version: '2 again' });
     expect(await trial.gateway.run()).toEqual({ kind: 'up-to-date', version: 'version 2 again' });
     expect(await trial.quarantine()).toEqual([]);
   });

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 
 import { rebootManually } from '../../../../src/update/trial/manual-reboot.ts';
+import { blockedIn } from '../version-entries.ts';
 import { Bench, firmware, installed, trial } from './settle-bench.ts';
 
 const waiting = { ...trial, attempt: { ...trial.attempt, rebootByHand: true }, rebootByHand: true, rebootAsked: false };
@@ -16,7 +17,7 @@ describe('a trial that waits for a reboot by hand', () => {
       bench.boots += 1;
     }
     expect(bench.reboots).toBe(0);
-    expect(bench.journal.state.quarantine).toEqual([]);
+    expect(blockedIn(bench.journal.state)).toEqual([]);
   });
 
   test('is used up by any reboot, where the next boot is the trial', async () => {

@@ -1,8 +1,9 @@
 import { describe, expect, test } from 'vitest';
 
 import { BootloaderError } from '../../../../src/slots/bootloaders/errors.ts';
-import type { Phase, UpdateState } from '../../../../src/update/journal/state.ts';
+import type { Phase } from '../../../../src/update/journal/state.ts';
 import type { FakeStyle } from '../../slots/bootloaders/fake-bootloader.ts';
+import { blockedIn, entryWith } from '../version-entries.ts';
 import { attempt, Bench, firmware, installed, stateTrouble, trial } from './settle-bench.ts';
 
 const signal = new AbortController().signal;
@@ -122,8 +123,11 @@ describe.each<FakeStyle>(styles)('a trial (%s)', (style) => {
 });
 
 describe.each<FakeStyle>(styles)('the old slot (%s)', (style) => {
-  async function leftBy(phase: Phase, code: string, tries?: UpdateState['tries']): Promise<Bench> {
-    const bench = new Bench({ phase, installed: installed('1', 'A'), tries }, style);
+  async function leftBy(phase: Phase, code: string, gaveUp = 0): Promise<Bench> {
+    const bench = new Bench(
+      { phase, installed: installed('1', 'A'), versions: [entryWith({ ...attempt, gaveUp })] },
+      style,
+    );
     await bench.startTrial();
     await bench.bootloader.markUnbootable('B', signal, code);
     expect(bench.bootloader.boot()).toBe('A');
@@ -139,8 +143,8 @@ describe.each<FakeStyle>(styles)('the old slot (%s)', (style) => {
     expect(bench.journal.state).toMatchObject({
       phase: { kind: 'idle' },
       lastOutcome: { outcome: 'rolled-back', code: 'unhealthy' },
-      quarantine: [{ digest: firmware.digest }],
     });
+    expect(blockedIn(bench.journal.state)).toMatchObject([{ digest: firmware.digest }]);
     expect(bench.bootloader.bootable).toEqual(['A']);
   });
 
@@ -150,10 +154,10 @@ describe.each<FakeStyle>(styles)('the old slot (%s)', (style) => {
     async (code) => {
       const blamed = [];
       for (const gaveUp of [0, 1, 2]) {
-        const bench = await leftBy(trial, code, { versionId: attempt.version.id, begun: 0, failed: 0, gaveUp });
+        const bench = await leftBy(trial, code, gaveUp);
         await bench.settle();
         expect(bench.journal.state).toMatchObject({ lastOutcome: { code } });
-        blamed.push(bench.journal.state.quarantine.length);
+        blamed.push(blockedIn(bench.journal.state).length);
       }
       expect(blamed).toEqual([0, 0, 1]);
     },

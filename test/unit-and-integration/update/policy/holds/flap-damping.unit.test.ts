@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
 import { recordInstall, flapDelayMs } from '../../../../../src/update/policy/holds/flap-damping.ts';
-import { countCheck, LONGEST_PAUSE_LOOKS } from '../../../../../src/update/policy/holds/retry-backoff.ts';
+import { countCheck, LONGEST_PAUSE_LOOKS } from '../../../../../src/update/policy/holds/pauses.ts';
 
 const UNSET_CLOCK_MS = 0;
 const at = new Date(UNSET_CLOCK_MS).toISOString();
@@ -12,7 +12,7 @@ function installsIn(looks: number, ids: readonly string[]): number {
   let turns: Parameters<typeof flapDelayMs>[0];
   let installs = 0;
   for (let look = 0; look < looks; look += 1) {
-    const version = { id: ids[installs % ids.length] ?? '', name: '' };
+    const version = ids[installs % ids.length] ?? '';
     if (flapDelayMs(turns, version, UNSET_CLOCK_MS) === 0) {
       turns = recordInstall(turns, version, at);
       installs += 1;
@@ -33,21 +33,21 @@ describe('versions that take turns', () => {
     fc.assert(
       fc.property(fc.array(fc.constantFrom('a', 'b', 'c'), { maxLength: 30 }), (history) => {
         let turns: Parameters<typeof flapDelayMs>[0];
-        for (const id of history) turns = recordInstall(turns, { id, name: '' }, at);
-        expect(flapDelayMs(turns, { id: 'a', name: '' }, UNSET_CLOCK_MS)).toBeLessThanOrEqual(LONGEST_PAUSE_LOOKS);
+        for (const id of history) turns = recordInstall(turns, id, at);
+        expect(flapDelayMs(turns, 'a', UNSET_CLOCK_MS)).toBeLessThanOrEqual(LONGEST_PAUSE_LOOKS);
       }),
     );
   });
 
   test('do not wait for going back once, or for what was never installed', () => {
-    const turns = recordInstall(recordInstall(undefined, { id: 'a', name: '' }, at), { id: 'b', name: '' }, at);
-    expect(flapDelayMs(turns, { id: 'a', name: '' }, UNSET_CLOCK_MS)).toBe(0);
-    expect(flapDelayMs(turns, { id: 'c', name: '' }, UNSET_CLOCK_MS)).toBe(0);
+    const turns = recordInstall(recordInstall(undefined, 'a', at), 'b', at);
+    expect(flapDelayMs(turns, 'a', UNSET_CLOCK_MS)).toBe(0);
+    expect(flapDelayMs(turns, 'c', UNSET_CLOCK_MS)).toBe(0);
   });
 
   test('are forgotten behind newer ones', () => {
-    let turns = recordInstall(undefined, { id: 'a', name: '' }, at);
-    for (let n = 0; n < 20; n += 1) turns = recordInstall(turns, { id: `v${n}`, name: '' }, at);
+    let turns = recordInstall(undefined, 'a', at);
+    for (let n = 0; n < 20; n += 1) turns = recordInstall(turns, `v${n}`, at);
     expect(turns.installed).toHaveLength(8);
   });
 });

@@ -1,32 +1,46 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
-import {
-  countBegin,
-  countFailure,
-  countCheck,
-  countProgress,
-  LONGEST_PAUSE_LOOKS,
-  LOOK_MS,
-  pauseLeft,
-} from '../../../../../src/update/policy/holds/retry-backoff.ts';
-import type { RetryCounts } from '../../../../../src/update/policy/holds/retry-backoff.ts';
+import { initialState } from '../../../../../src/update/journal/state.ts';
+import type { UpdateState, VersionEntry } from '../../../../../src/update/journal/state.ts';
+import { countCheck, LONGEST_PAUSE_LOOKS, LOOK_MS, pauseLeft } from '../../../../../src/update/policy/holds/pauses.ts';
+import { countBegin, countFailure, countProgress, entryOf } from '../../../../../src/update/policy/holds/versions.ts';
 import { Gateway } from '../../../../fakes/machine/memory/gateway.ts';
 import { MemoryService } from '../../../../fakes/machine/memory/memory-service.ts';
 import { plainFirmware, openPlainFirmware } from '../../plain-firmware.ts';
+import { blockedIn } from '../../version-entries.ts';
 
 const version = { id: '2', name: 'two' };
 const START_MS = Date.UTC(2027, 0, 1);
 const DAY_MS = 86_400_000;
 const UNSET_CLOCK_MS = 3_600_000;
 
-type Tries = ReturnType<typeof countBegin>['tries'];
+type Ledger = Pick<UpdateState, 'versions'>;
 
-function failedTimes(failures: number, atMs: number): Tries {
+/** What is remembered after these events, each of the version. */
+function after(ledger: Ledger, ...counts: readonly ((ledger: Ledger) => Ledger)[]): Ledger {
+  return counts.reduce((before, count) => count(before), ledger);
+}
+
+const begin =
+  (of = version, at = '') =>
+  (ledger: Ledger) =>
+    countBegin(ledger, of, at);
+
+function lastOf({ versions }: Ledger): VersionEntry {
+  const entry = versions.at(-1);
+  if (entry === undefined) throw new Error('nothing was begun');
+  return entry;
+}
+
+function ledgerOf(failures: number, atMs: number): Ledger {
   const at = new Date(atMs).toISOString();
-  let { tries } = countBegin({}, version, at);
-  for (let failure = 0; failure < failures; failure += 1) tries = countFailure(tries, at, false) ?? tries;
-  return tries;
+  const fail = (ledger: Ledger) => countFailure(ledger, { version }, at, false);
+  return after(initialState, begin(version, at), ...Array.from({ length: failures }, () => fail));
+}
+
+function failedTimes(failures: number, atMs: number): VersionEntry {
+  return lastOf(ledgerOf(failures, atMs));
 }
 
 /** What one gateway is like: how long it is on each day, how often it looks then, and whether it has a clock. */
@@ -100,33 +114,33 @@ describe('a pause after failures', () => {
 describe('what is begun and cut off', () => {
   test('counts as a failure only from the fifth time on', () => {
     const at = new Date(UNSET_CLOCK_MS).toISOString();
-    let tries: Tries | undefined;
+    let ledger: Ledger = initialState;
     const lefts = Array.from({ length: 8 }, () => {
-      ({ tries } = countBegin({ tries }, version, at));
-      return pauseLeft(tries, UNSET_CLOCK_MS);
+      ledger = after(ledger, begin(version, at));
+      return pauseLeft(lastOf(ledger), UNSET_CLOCK_MS);
     });
     expect(lefts).toEqual([0, 0, 0, 0, 0, 1, 3, 7]);
   });
 
   test('counts for nothing as long as it gets further each time', () => {
-    let tries = failedTimes(0, UNSET_CLOCK_MS);
+    let state = ledgerOf(0, UNSET_CLOCK_MS);
     for (let cut = 0; cut < 50; cut += 1) {
-      tries = countProgress(countBegin({ tries }, version, '').tries) ?? tries;
-      expect(pauseLeft(tries, UNSET_CLOCK_MS)).toBe(0);
+      state = after(state, begin(), (then) => countProgress(then, version));
+      expect(pauseLeft(lastOf(state), UNSET_CLOCK_MS)).toBe(0);
     }
   });
 
   test('counts for one version: another one starts from nothing', () => {
-    const other = countBegin({ tries: failedTimes(9, START_MS) }, { id: '3', name: 'three' }, '');
-    expect(other.tries).toMatchObject({ versionId: '3', begun: 1, failed: 0 });
+    const state = after(ledgerOf(9, START_MS), begin({ id: '3', name: 'three' }));
+    expect(lastOf(state)).toMatchObject({ version: { id: '3' }, begun: 1, failed: 0 });
   });
 
   test('is kept of a version while others are tried, of the last eight', () => {
-    let all: RetryCounts = { tries: failedTimes(9, START_MS) };
-    for (let id = 10; id < 18; id += 1) all = countBegin(all, { id: String(id), name: '' }, '');
-    expect(countBegin(all, version, '').tries).toMatchObject({ versionId: '2', begun: 2, failed: 9 });
-    all = countBegin(all, { id: '18', name: '' }, '');
-    expect(countBegin(all, version, '').tries).toMatchObject({ versionId: '2', begun: 1, failed: 0 });
+    const ids = (count: number) =>
+      Array.from({ length: count }, (_, index) => begin({ id: `${10 + index}`, name: '' }));
+    const kept = after(ledgerOf(9, START_MS), ...ids(8));
+    expect(entryOf(kept.versions, { version })).toMatchObject({ begun: 1, failed: 9 });
+    expect(entryOf(after(ledgerOf(9, START_MS), ...ids(9)).versions, { version })).toBeUndefined();
   });
 });
 
@@ -148,6 +162,6 @@ test('versions that do not come up, and are named by turns, are held back in the
     gateway.start();
   }
   expect(reboots).toBe(12);
-  const { quarantine } = (await gateway.journal()).state;
-  expect(new Set(quarantine.map(({ version }) => version.id))).toEqual(new Set(['1', '2']));
+  const blocked = blockedIn((await gateway.journal()).state);
+  expect(new Set(blocked.map(({ version }) => version.id))).toEqual(new Set(['1', '2']));
 });

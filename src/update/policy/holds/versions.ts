@@ -1,0 +1,204 @@
+import { isPlausible } from '../../../system/time/wall-clock.ts';
+import { UpdateError } from '../../errors.ts';
+import type { ManualHold } from '../../journal/parts/standstill.ts';
+import type { Attempt, UpdateState, VersionEntry, VersionRef } from '../../journal/state.ts';
+import { hasEnded, pauseLeft } from './pauses.ts';
+
+/** How many versions are remembered that nothing holds back. */
+const MAX_FREE = 9;
+/** So many versions may be held back. Then no other one is begun, since it could push one of them out. */
+const MAX_HELD = 64;
+/** What a person forces comes on top. */
+const MAX_HELD_AT_ALL = 2 * MAX_HELD;
+/** The least part of a digest that a person must type to name one firmware. */
+const MIN_DIGEST_CHARACTERS = 12;
+
+type Versions = UpdateState['versions'];
+type Ledger = Pick<UpdateState, 'versions'>;
+export type Blocked = VersionEntry & { readonly bad: NonNullable<VersionEntry['bad']> };
+
+/** A firmware as far as it is known: by its digest, or by the service's id before its header was read. */
+export interface Firmware {
+  readonly version: VersionRef;
+  readonly digest?: string | undefined;
+}
+
+const untried = { begun: 0, failed: 0, gaveUp: 0 };
+
+/** What is remembered of a firmware. The digest counts, since the service may give the same content any id. */
+export function entryOf(versions: Versions, { version: { id }, digest }: Firmware): VersionEntry | undefined {
+  const same = digest === undefined ? undefined : versions.find((entry) => entry.digest === digest);
+  if (same !== undefined || id === undefined) return same;
+  return versions.find((entry) => entry.version.id === id && (digest === undefined || entry.digest === undefined));
+}
+
+/** Changes what is remembered of a firmware, and makes it the last one. */
+function changed(versions: Versions, firmware: Firmware, change: (entry: VersionEntry) => VersionEntry): Ledger {
+  const known = entryOf(versions, firmware) ?? { ...untried, version: firmware.version };
+  const entry = change({ ...known, digest: known.digest ?? firmware.digest });
+  return { versions: bounded([...versions.filter((other) => other !== known), entry]) };
+}
+
+function bounded(versions: Versions): Versions {
+  const [held, free] = [versions.filter(isHeld), versions.filter((entry) => !isHeld(entry))];
+  const kept = new Set([...held.slice(-MAX_HELD_AT_ALL), ...free.slice(-MAX_FREE)]);
+  return versions.filter((entry) => kept.has(entry));
+}
+
+/** Whether the service could otherwise have it tried again by naming others. What has no digest was never accepted. */
+function isHeld({ bad, cancelled, digest, gaveUp }: VersionEntry): boolean {
+  return bad !== undefined || cancelled === true || (digest !== undefined && gaveUp > 0);
+}
+
+/** Counts the beginning of an attempt. */
+export function countBegin({ versions }: Ledger, version: VersionRef, at: string) {
+  const begin = (entry: VersionEntry): VersionEntry => ({
+    ...entry,
+    version,
+    cancelled: undefined,
+    begun: entry.begun + 1,
+    since: at,
+    looks: 0,
+  });
+  return changed(versions, { version }, begin);
+}
+
+/**
+ * Notes the content of an attempt, whose header was read. The same content under another id keeps what is remembered of
+ * it; other content under the same id starts anew.
+ */
+export function identify({ versions }: Ledger, { version, manual }: Attempt, digest: string) {
+  const begun = entryOf(versions, { version });
+  if (begun === undefined || begun.digest === digest) return { versions };
+  const known = versions.find((entry) => entry.digest === digest);
+  const { digest: other, ...counts } = begun;
+  const former = { ...begun, version: { name: begun.version.name }, begun: begun.begun - 1 };
+  const own = other === undefined ? counts : { ...counts, ...untried, begun: 1, bad: undefined };
+  const merged: VersionEntry = { ...own, ...known, version, digest, begun: own.begun + (known?.begun ?? 0) };
+  const others = versions.filter((entry) => entry !== begun && entry !== known);
+  const entry = { ...merged, cancelled: manual === true ? undefined : merged.cancelled };
+  return { versions: bounded([...others, ...(other === undefined ? [] : [former]), entry]) };
+}
+
+/** The attempt got further than before, so the interruptions before were not in vain. */
+export function countProgress({ versions }: Ledger, version: VersionRef) {
+  return changed(versions, { version }, (entry) => ({ ...entry, begun: entry.failed + 1 }));
+}
+
+/** Counts a failure. `counts`: waiting does not cure it. */
+export function countFailure({ versions }: Ledger, firmware: Firmware, at: string, counts: boolean) {
+  const fail = ({ failed, gaveUp, ...entry }: VersionEntry): VersionEntry => ({
+    ...entry,
+    failed: failed + 1,
+    gaveUp: gaveUp + Number(counts),
+    since: at,
+    looks: 0,
+  });
+  return changed(versions, firmware, fail);
+}
+
+export function block({ versions }: Ledger, firmware: Firmware, bad: Blocked['bad']) {
+  return changed(versions, firmware, (entry) => ({ ...entry, bad }));
+}
+
+export function noteCancelled({ versions }: Ledger, firmware: Firmware) {
+  return firmware.version.id === undefined
+    ? { versions }
+    : changed(versions, firmware, (entry) => ({ ...entry, cancelled: true }));
+}
+
+/** The firmware runs: nothing is held against it any more. */
+export function clear({ versions }: Ledger, firmware: Firmware) {
+  return changed(versions, firmware, ({ digest, version }) => ({ ...untried, digest, version }));
+}
+
+/** Failures of others count no more once an update ended well, unless one of them is to be held back. */
+export function clearOthers({ versions }: Ledger): Versions {
+  const isKept = (entry: VersionEntry): boolean => isHeld({ ...entry, cancelled: undefined });
+  return versions.map((entry) =>
+    isKept(entry) ? entry : { ...untried, digest: entry.digest, version: entry.version },
+  );
+}
+
+/** The entries whose quarantine has not ended. */
+export function activeEntries({ versions }: Ledger, nowMs: number, lastsMs: number): readonly Blocked[] {
+  return versions.filter((entry): entry is Blocked => isBlocked(entry) && !hasEnded(entry.bad.at, nowMs, lastsMs));
+}
+
+function isBlocked(entry: VersionEntry): entry is Blocked {
+  return entry.bad !== undefined;
+}
+
+/** Whether as many other versions are held back as can be remembered. */
+export function isFull(
+  { versions }: Ledger,
+  offered: VersionEntry | undefined,
+  nowMs: number,
+  lastsMs: number,
+): boolean {
+  const stands = ({ bad, cancelled, since }: VersionEntry): boolean =>
+    cancelled === true || !hasEnded(bad?.at ?? since, nowMs, lastsMs);
+  return versions.filter((entry) => entry !== offered && isHeld(entry) && stands(entry)).length >= MAX_HELD;
+}
+
+/** Why what is held back is not installed, and how a person names it to have it tried again. */
+export function quarantinedError({ version: { id, name }, bad: { reason } }: Blocked): UpdateError {
+  const word = [name, id].find((text) => /^\w[\w.+-]*$/.test(text ?? '')) ?? 'VERSION';
+  const advice = `install another version, lift it with agent unblock ${word}, or repeat with --force`;
+  return new UpdateError('quarantined', `it ended badly before (${name}: ${reason})`, { advice });
+}
+
+/** Restarts the time of everything that was held back while the clock was not set, or showed a time in the future. */
+export function restartDurations(state: UpdateState, at: string): UpdateState {
+  const nowMs = Date.parse(at);
+  const redated = <T extends string | undefined>(then: T) => (isMisdated(then, nowMs) ? at : then);
+  const redate = ({ since, bad, ...entry }: VersionEntry): VersionEntry => ({
+    ...entry,
+    since: redated(since),
+    bad: bad && { ...bad, at: redated(bad.at) },
+  });
+  return {
+    ...state,
+    versions: state.versions.map(redate),
+    standstill: state.standstill && holdAnew(state.standstill, nowMs),
+  };
+}
+
+/** Whether something has to be dated again. `nowMs` must come from a clock that is set. */
+export function needsDate({ versions, standstill }: UpdateState, nowMs: number): boolean {
+  const dates = [standstill?.since, ...versions.flatMap(({ since, bad }) => [since, bad?.at])];
+  return isPlausible(nowMs) && dates.some((at) => isMisdated(at, nowMs));
+}
+
+/** A hold that begins now, with its former duration. */
+function holdAnew(held: ManualHold, nowMs: number): ManualHold {
+  if (!isMisdated(held.since, nowMs)) return held;
+  const lastsMs = held.until === undefined ? undefined : Date.parse(held.until) - Date.parse(held.since);
+  const until = lastsMs === undefined ? undefined : new Date(nowMs + lastsMs).toISOString();
+  return { ...held, since: new Date(nowMs).toISOString(), until };
+}
+
+function isMisdated(at: string | undefined, nowMs: number): boolean {
+  if (at === undefined) return false;
+  const atMs = Date.parse(at);
+  return !isPlausible(atMs) || atMs > nowMs;
+}
+
+/** Whether a word names this firmware: by id or name of its version, or the beginning of its digest. */
+function matchesName({ version, digest }: Firmware, word: string): boolean {
+  const [hex, given] = [digest?.replace('sha256:', ''), word.replace('sha256:', '')];
+  const isDigest = given.length >= MIN_DIGEST_CHARACTERS && hex?.startsWith(given) === true;
+  return version.id === word || version.name === word || isDigest;
+}
+
+/** The versions that a person's word names and that are held back. A version that was only begun is not. */
+export function heldVersions({ versions }: Ledger, word: string, nowMs: number): readonly string[] {
+  const called = versions.filter((entry) => matchesName(entry, word));
+  const held = called.filter((entry) => isBlocked(entry) || entry.failed > 0 || pauseLeft(entry, nowMs) > 0);
+  return [...new Set(held.map(({ version }) => version.name))];
+}
+
+/** Forgets what a person's word names: the service's version, or the file, may be installed again. */
+export function unblock({ versions }: Ledger, word: string): Ledger {
+  return { versions: versions.filter((entry) => !matchesName(entry, word)) };
+}

@@ -1,0 +1,30 @@
+import { rest, target } from './story.ts';
+import type { Story } from './story.ts';
+
+const again = (times: number): readonly string[] => Array<string>(times).fill('bad refused quarantined');
+
+/** A service that does what none should. */
+export const hostileStories: Readonly<Record<string, Story>> = {
+  /** Three times, as a signature may be repaired at the service. */
+  evil: {
+    form: 'artifact',
+    story: [target('evil'), rest, target('v2')],
+    wants: 'v2',
+    mayRun: ['v1'],
+    ends: [...Array<string>(3).fill('evil refused signature-invalid'), 'v2 installed'],
+  },
+  lie: {
+    form: 'artifact',
+    story: [target('lie'), rest, target('v2')],
+    wants: 'v2',
+    mayRun: ['v1'],
+    ends: [...Array<string>(3).fill('lie refused digest-mismatch'), 'v2 installed'],
+  },
+  /** It offers what ended badly again, under new ids: the gateway knows it by its content. */
+  renamed: {
+    story: [target('bad'), rest, target('bad#1'), rest, target('v2'), rest, target('bad#2'), rest, target('bad')],
+    wants: 'v2',
+    mayRun: ['v1'],
+    ends: ['bad rolled-back unhealthy', ...again(1), 'v2 installed', ...again(2)],
+  },
+};

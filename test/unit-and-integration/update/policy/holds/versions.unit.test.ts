@@ -1,0 +1,185 @@
+import { describe, expect, test } from 'vitest';
+
+import { initialState } from '../../../../../src/update/journal/state.ts';
+import type { UpdateState, VersionEntry } from '../../../../../src/update/journal/state.ts';
+import { advance } from '../../../../../src/update/journal/transitions.ts';
+import { hasEnded } from '../../../../../src/update/policy/holds/pauses.ts';
+import {
+  block,
+  countFailure,
+  restartDurations,
+  entryOf,
+  heldVersions,
+  activeEntries,
+  isFull,
+  unblock,
+  needsDate,
+  quarantinedError,
+} from '../../../../../src/update/policy/holds/versions.ts';
+import type { Blocked } from '../../../../../src/update/policy/holds/versions.ts';
+import { entryWith } from '../../version-entries.ts';
+
+const DAY_MS = 86_400_000;
+const START_MS = Date.UTC(2027, 0, 1);
+const NOW = new Date(START_MS).toISOString();
+
+function held(id: string | undefined, change: Partial<VersionEntry> = {}, at = NOW): Blocked {
+  const version = { id, name: `version ${id ?? 'of a file'}` };
+  const digest = `sha256:${'0123456789abcdef'.repeat(4)}`;
+  const bad = { code: 'unhealthy', reason: 'bad', at };
+  return { ...entryWith({ digest, version, ...change }), bad };
+}
+
+function holding(...entries: readonly VersionEntry[]): UpdateState {
+  return { ...initialState, versions: [...entries] };
+}
+
+describe('a quarantine', () => {
+  // Seen: "lift it with agent unblock", which wants a VERSION, after a digest of which no command takes the whole.
+  test.each([
+    [{ id: '7', name: '1.4.0' }, '1.4.0'],
+    [{ id: '7', name: 'of a file' }, '7'],
+    [{ id: undefined, name: '--force' }, 'VERSION'],
+  ])('of %j is told with what lifts it: %s', (version, word) => {
+    const { message, advice } = quarantinedError(held('1', { version }));
+    expect(message).toBe(`it ended badly before (${version.name}: bad)`);
+    expect(advice).toContain(`agent unblock ${word}, or repeat with --force`);
+  });
+
+  test('ends by the clock, after as long as is set', () => {
+    const state = holding(held('1'));
+    expect(activeEntries(state, START_MS + 30 * DAY_MS - 1, 30 * DAY_MS)).toHaveLength(1);
+    expect(activeEntries(state, START_MS + 30 * DAY_MS, 30 * DAY_MS)).toEqual([]);
+  });
+
+  test('does not end by a clock that is not set, or was set back', () => {
+    expect(hasEnded(NOW, 0, 1)).toBe(false);
+    expect(hasEnded(NOW, START_MS - 1, 1)).toBe(false);
+  });
+
+  // A gateway without a battery starts in 1970, and is told the time a minute later.
+  test('that began before the clock was set counts from when it was', () => {
+    const state = holding(held('1', {}, '1970-01-01T00:01:00.000Z'), held('2'));
+    expect(needsDate(state, 0)).toBe(false);
+    expect(needsDate(state, START_MS)).toBe(true);
+    expect(activeEntries(state, START_MS, DAY_MS)).toHaveLength(2);
+    const dated = restartDurations(state, new Date(START_MS).toISOString());
+    expect(needsDate(dated, START_MS)).toBe(false);
+    expect(activeEntries(dated, START_MS + DAY_MS, DAY_MS)).toEqual([]);
+  });
+
+  // Seen: what failed while the clock showed 2040 was held back until 2040, and so was what was held for an hour.
+  test.each(['2040-01-01T00:00:00.000Z', '1970-01-01T00:01:00.000Z'])(
+    'like a pause or a hold, that began at %s by a clock that was wrong, counts from when it was set right',
+    (at) => {
+      const wrong = Date.parse(at);
+      const tries = { begun: 3, failed: 3, gaveUp: 3, since: at };
+      const standstill = { since: at, until: new Date(wrong + DAY_MS).toISOString(), reason: 'harvest' };
+      const state = { ...holding(held('2', {}, at), { ...tries, version: { id: '1', name: '' } }), standstill };
+      expect(needsDate(state, START_MS)).toBe(true);
+      const now = new Date(START_MS).toISOString();
+      const dated = restartDurations(state, now);
+      expect(needsDate(dated, START_MS)).toBe(false);
+      expect(dated.versions).toMatchObject([{ bad: { at: now } }, { since: now, gaveUp: 3 }]);
+      expect(activeEntries(dated, START_MS + DAY_MS, DAY_MS)).toEqual([]);
+      const until = new Date(START_MS + DAY_MS).toISOString();
+      expect(dated.standstill).toEqual({ since: now, until, reason: 'harvest' });
+    },
+  );
+
+  test('that needs no other date keeps its own, and so do a pause and a hold', () => {
+    const since = new Date(START_MS - 1).toISOString();
+    const tried = entryWith({ version: { id: '1', name: '' }, begun: 1, failed: 1, gaveUp: 1, since });
+    const state = { ...holding(held('2', {}, since), tried), standstill: { since } };
+    expect(needsDate(state, START_MS)).toBe(false);
+    expect(restartDurations(state, new Date(START_MS).toISOString())).toEqual(state);
+  });
+
+  test.each(['1', 'version 1', 'sha256:0123456789ab', '0123456789ab'])('is lifted by %s', (word) => {
+    const state = holding(held('1', { begun: 1, failed: 1, gaveUp: 1 }));
+    expect(unblock(state, word)).toEqual({ versions: [] });
+  });
+
+  test.each(['0123', '2', 'version', ''])('is not lifted by %j', (word) => {
+    const entry = held('1');
+    expect(unblock(holding(entry), word).versions).toEqual([entry]);
+  });
+
+  test('of one version leaves the others', () => {
+    const other = held('2', { digest: 'sha256:other' });
+    expect(unblock(holding(held('1'), other), '1').versions).toEqual([other]);
+  });
+
+  // Seen: seventeen ids in turn pushed out what was quarantined for 30 days, and it was tried again.
+  test('is never pushed out by others, of which no more are begun when there is no room for them', () => {
+    let ledger: Pick<UpdateState, 'versions'> = { versions: [] };
+    for (let id = 0; id < 64; id += 1) {
+      expect(isFull(ledger, undefined, START_MS, DAY_MS)).toBe(false);
+      ledger = block(ledger, { version: { id: `${id}`, name: '' }, digest: `sha256:${id}` }, held('').bad);
+    }
+    for (let id = 0; id < 100; id += 1)
+      ledger = countFailure(ledger, { version: { id: `garbage ${id}`, name: '' } }, NOW, true);
+    expect(isFull(ledger, undefined, START_MS, DAY_MS)).toBe(true);
+    expect(isFull(ledger, ledger.versions[0], START_MS, DAY_MS)).toBe(false);
+    expect(isFull(ledger, undefined, START_MS + DAY_MS, DAY_MS)).toBe(false);
+    expect(activeEntries(ledger, START_MS, DAY_MS)).toHaveLength(64);
+    expect(ledger.versions.length).toBeLessThan(80);
+  });
+});
+
+describe('a version', () => {
+  const attempt = (id: string, more: object = {}) =>
+    ({ id: 'a', version: { id, name: 'x' }, by: 'service', startedAt: NOW, ...more }) as const;
+
+  /** Begins an attempt, and reads the header. */
+  function begun(state: UpdateState, id: string, digest: string, more: object = {}): UpdateState {
+    const staging = advance(state, { type: 'staging-started', attempt: attempt(id, more), slot: 'B', at: NOW });
+    return advance(staging, { type: 'identified', digest });
+  }
+
+  test('with the same content under another id inherits what is remembered of it', () => {
+    const first = held('1', { digest: 'sha256:d', begun: 3, failed: 2, gaveUp: 1, since: 'then', looks: 1 });
+    const { versions } = begun(holding(first), '2', 'sha256:d');
+    expect(versions).toEqual([{ ...first, version: { id: '2', name: 'x' }, begun: 4 }]);
+    expect(entryOf(versions, { version: { id: '1', name: '' } })).toBeUndefined();
+  });
+
+  test('with other content under the same id starts anew, and the former content is remembered', () => {
+    const first = entryWith({ digest: 'sha256:d', version: { id: '1', name: 'x' }, begun: 2, failed: 2, gaveUp: 2 });
+    const { versions } = begun(holding(first), '1', 'sha256:e');
+    expect(entryOf(versions, { version: { name: '' }, digest: 'sha256:d' })).toMatchObject({ failed: 2, begun: 2 });
+    expect(entryOf(versions, { version: { id: '1', name: '' } })).toMatchObject({
+      digest: 'sha256:e',
+      begun: 1,
+      failed: 0,
+    });
+  });
+
+  test('that was cancelled stays cancelled under another id, until a person asks for it', () => {
+    const cancelled = entryWith({ digest: 'sha256:d', version: { id: '1', name: 'x' }, cancelled: true });
+    expect(begun(holding(cancelled), '2', 'sha256:d').versions).toMatchObject([{ cancelled: true }]);
+    expect(begun(holding(cancelled), '2', 'sha256:d', { manual: true }).versions).toMatchObject([
+      { cancelled: undefined },
+    ]);
+  });
+
+  test('is remembered by whichever of its names is known', () => {
+    const known = entryWith({ digest: 'sha256:d', version: { id: '1', name: 'x' } });
+    const fresh = entryWith({ version: { id: '2', name: 'y' } });
+    const of = (id: string | undefined, digest?: string) =>
+      entryOf([known, fresh], { version: { id, name: '' }, digest });
+    expect([of('1'), of(undefined, 'sha256:d'), of('9', 'sha256:d')]).toEqual([known, known, known]);
+    expect([of('2'), of('2', 'sha256:new')]).toEqual([fresh, fresh]);
+    expect([of('1', 'sha256:other'), of('3'), of(undefined)]).toEqual([undefined, undefined, undefined]);
+  });
+});
+
+test.each([
+  ['begun once', { begun: 1, failed: 0, gaveUp: 0 }, []],
+  ['cut off until it pauses', { begun: 6, failed: 0, gaveUp: 0 }, ['one']],
+  ['begun, and failed', { begun: 1, failed: 1, gaveUp: 0 }, ['one']],
+])('a version that was %s is held back, or not', (_, tries, names) => {
+  const since = new Date(START_MS).toISOString();
+  const state = holding({ version: { id: '1', name: 'one' }, since, ...tries });
+  expect(heldVersions(state, '1', START_MS)).toEqual(names);
+});
