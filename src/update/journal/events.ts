@@ -20,7 +20,7 @@ interface Owing {
  */
 interface EventData {
   readonly 'staging-started': { readonly attempt: Attempt; readonly slot: SlotName; readonly at: string };
-  /** The header of the attempt was read: its digest is not the one that is known of the version. */
+  /** The header of the attempt was read, and its digest was not known yet. */
   readonly identified: { readonly digest: string };
   /** Undefined: the previous checkpoint is of no use. */
   readonly checkpointed: { readonly checkpoint: Checkpoint | undefined } & Costs;

@@ -4,11 +4,11 @@ import type { ManualHold } from '../../journal/parts/standstill.ts';
 import type { Attempt, UpdateState, VersionEntry, VersionRef } from '../../journal/state.ts';
 import { hasEnded, pauseLeft } from './pauses.ts';
 
-/** How many versions are remembered that nothing holds back. */
+/** The number of versions that are remembered although nothing defers them. */
 const MAX_FREE = 9;
-/** So many versions may be held back. Then no other one is begun, since it could push one of them out. */
+/** The number of deferred versions at which no other one starts, since it could replace one of them. */
 const MAX_HELD = 64;
-/** What a person forces comes on top. */
+/** Leaves room for what an operator forces. */
 const MAX_HELD_AT_ALL = 2 * MAX_HELD;
 /** The least part of a digest that a person must type to name one firmware. */
 const MIN_DIGEST_CHARACTERS = 12;
@@ -17,7 +17,7 @@ type Versions = UpdateState['versions'];
 type Ledger = Pick<UpdateState, 'versions'>;
 export type Blocked = VersionEntry & { readonly bad: NonNullable<VersionEntry['bad']> };
 
-/** A firmware as far as it is known: by its digest, or by the service's id before its header was read. */
+/** Names a release: by its digest, or by the service's id until its header was read. */
 export interface Firmware {
   readonly version: VersionRef;
   readonly digest?: string | undefined;
@@ -25,14 +25,14 @@ export interface Firmware {
 
 const untried = { begun: 0, failed: 0, gaveUp: 0 };
 
-/** What is remembered of a firmware. The digest counts, since the service may give the same content any id. */
+/** Finds the entry of a release. The digest decides, since the service may offer the same content under any id. */
 export function entryOf(versions: Versions, { version: { id }, digest }: Firmware): VersionEntry | undefined {
   const same = digest === undefined ? undefined : versions.find((entry) => entry.digest === digest);
   if (same !== undefined || id === undefined) return same;
   return versions.find((entry) => entry.version.id === id && (digest === undefined || entry.digest === undefined));
 }
 
-/** Changes what is remembered of a firmware, and makes it the last one. */
+/** Changes the entry of a release, and makes it the last one. */
 function changed(versions: Versions, firmware: Firmware, change: (entry: VersionEntry) => VersionEntry): Ledger {
   const known = entryOf(versions, firmware) ?? { ...untried, version: firmware.version };
   const entry = change({ ...known, digest: known.digest ?? firmware.digest });
@@ -45,7 +45,7 @@ function bounded(versions: Versions): Versions {
   return versions.filter((entry) => kept.has(entry));
 }
 
-/** Whether the service could otherwise have it tried again by naming others. What has no digest was never accepted. */
+/** True if the entry must not be evicted. An entry without a digest was never accepted. */
 function isHeld({ bad, cancelled, digest, gaveUp }: VersionEntry): boolean {
   return bad !== undefined || cancelled === true || (digest !== undefined && gaveUp > 0);
 }
@@ -64,8 +64,8 @@ export function countBegin({ versions }: Ledger, version: VersionRef, at: string
 }
 
 /**
- * Notes the content of an attempt, whose header was read. The same content under another id keeps what is remembered of
- * it; other content under the same id starts anew.
+ * Records the content of an attempt, whose header was read. The same content under another id keeps its entry; other
+ * content under the same id gets a new one.
  */
 export function identify({ versions }: Ledger, { version, manual }: Attempt, digest: string) {
   const begun = entryOf(versions, { version });
@@ -107,12 +107,12 @@ export function noteCancelled({ versions }: Ledger, firmware: Firmware) {
     : changed(versions, firmware, (entry) => ({ ...entry, cancelled: true }));
 }
 
-/** The firmware runs: nothing is held against it any more. */
+/** Resets the entry of a release that runs. */
 export function clear({ versions }: Ledger, firmware: Firmware) {
   return changed(versions, firmware, ({ digest, version }) => ({ ...untried, digest, version }));
 }
 
-/** Failures of others count no more once an update ended well, unless one of them is to be held back. */
+/** Resets all entries that may be evicted, since an update succeeded. */
 export function clearOthers({ versions }: Ledger): Versions {
   const isKept = (entry: VersionEntry): boolean => isHeld({ ...entry, cancelled: undefined });
   return versions.map((entry) =>
@@ -129,7 +129,7 @@ function isBlocked(entry: VersionEntry): entry is Blocked {
   return entry.bad !== undefined;
 }
 
-/** Whether as many other versions are held back as can be remembered. */
+/** True if as many other versions are deferred as can be remembered. */
 export function isFull(
   { versions }: Ledger,
   offered: VersionEntry | undefined,
