@@ -241,7 +241,7 @@ export class Staging {
   async #identify(digest: string | undefined): Promise<void> {
     if (digest === undefined) return;
     const { journal, clock, settings: policy } = this.#ports;
-    const { version, by, manual: manual = false } = this.#order;
+    const { version, by, manual = false } = this.#order;
     const nowMs = clock.nowMs();
     if (by === 'service' && entryOf(journal.state.versions, { version })?.digest !== digest) {
       const firmware = { version: { name: version.name }, digest };
