@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import { agentProgram } from './fakes/machine/built-agent.ts';
 import type { FileGateway } from './fakes/machine/file-gateway.ts';
 
-const pages = join(import.meta.dirname, '../systemd/doc');
+const pages = join(import.meta.dirname, '../docs');
 
 /** Commands of a page, and what it says that they print. */
 export interface Example {

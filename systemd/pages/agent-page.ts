@@ -23,7 +23,7 @@ const files: Readonly<Record<string, string>> = {
   '/var/lib/thing-agent': 'Identity, journal of updates, spool of measurements. Both slots mount it.',
   '/run/thing-agent': `Sockets: ${socketNames.members} for members of thing-agent, ${socketNames.operators} for members of thing-operators, ${socketNames.root} for root.`,
   '/usr/share/doc/thing-agent':
-    'Pages: README.md lists them, such as operate.md, repair.md (from what is seen to what is typed) and ERRORS.md; the bill of materials.',
+    'Pages: README.md lists them, such as operations.md, troubleshooting.md (from what is seen to what is typed) and ERRORS.md; the bill of materials.',
 };
 
 /** agent(8), from the table of commands. */

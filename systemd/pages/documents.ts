@@ -2,21 +2,19 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
 const project = join(import.meta.dirname, '../..');
-const pages = 'systemd/doc';
+const pages = 'docs';
 
 /** What a document of the source tree calls by its path there, and where that lies on a gateway. */
 const installedAs: Readonly<Record<string, string>> = {
-  '[systemd/config.toml](systemd/config.toml)': '`/etc/thing-agent/config.example.toml`',
-  '([what to put on the gateway](src/slots/bootloaders/README.md))': '(bootloaders.md)',
-  '([all of them](src/ERRORS.md))': '(all of them: ERRORS.md)',
+  '[config.toml](systemd/config.toml)': '`/etc/thing-agent/config.example.toml`',
   '[its page](slots/bootloaders/README.md)': 'bootloaders.md',
   '[SECURITY.md](SECURITY.md)': 'SECURITY.md',
   '("Guarantees" of `src/README.md`)': '(guarantees.md)',
-  '](systemd/doc/': '](',
-  '](../../src/slots/bootloaders/README.md)': '](bootloaders.md)',
-  '](../../src/ERRORS.md)': '](ERRORS.md)',
-  '](../../src/README.md#guarantees)': '](guarantees.md#each-promise)',
-  '](../../SECURITY.md)': '](SECURITY.md)',
+  '](docs/': '](',
+  '](../src/slots/bootloaders/README.md)': '](bootloaders.md)',
+  '](../src/ERRORS.md)': '](ERRORS.md)',
+  '](../src/README.md#guarantees)': '](guarantees.md#each-promise)',
+  '](../SECURITY.md)': '](SECURITY.md)',
   ' In the source tree all of it works as well, after `npm ci` and\n`PATH=$PWD:$PATH`, by which `agent` is the one there.':
     '',
   '`systemd/thing-agent.service`': '`/usr/lib/systemd/system/thing-agent.service`',
@@ -68,7 +66,7 @@ async function source(path: string): Promise<string> {
 async function readme(): Promise<string> {
   const text = await source('README.md');
   const index = (await source(join(pages, 'README.md'))).replace(/^# .*\n\n/, '');
-  const parts = ['Configure', 'Measure', 'Operate', 'When something is wrong'].map((title) => sectionOf(text, title));
+  const parts = ['Configure', 'Everyday commands', 'When something goes wrong'].map((title) => sectionOf(text, title));
   return `# Thing Agent on this gateway\n\nSee also agent(8) and thing-agent.toml(5).\n\n${index}\n${parts.join('\n')}`;
 }
 

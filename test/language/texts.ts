@@ -19,7 +19,7 @@ const SUBJECTS = 50;
 
 /** Returns every text of the project that the language guide covers, except lines with `language-ok: reason`. */
 export function projectTexts(): readonly Text[] {
-  const paths = git('ls-files').filter((path) => !path.startsWith('test/language/') && !path.startsWith('LICENSE'));
+  const paths = git('ls-files').filter((path) => /\.(?:md|ts)$/.test(path) && !path.startsWith('test/language/'));
   const files = paths.flatMap((path) => textsOf(path, readFileSync(join(project, path), 'utf8')));
   const subjects = git('log', `-${SUBJECTS}`, '--format=%s');
   return [

@@ -87,7 +87,7 @@ export const configSchema = z.strictObject({
     })
     .prefault({})
     .describe('Members of the group thing-agent look and send datapoints, those of thing-operators ask for everything'),
-  web: pageSchema.prefault({}).describe('A page about this gateway for a browser (page.md of the documentation)'),
+  web: pageSchema.prefault({}).describe('A page about this gateway for a browser (web-ui.md of the documentation)'),
   log: z
     .strictObject({
       level: z.enum(['debug', 'info', 'warn', 'error']).default('info'),

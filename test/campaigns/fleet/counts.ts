@@ -1,7 +1,7 @@
 import type { Scenario } from './scenarios.ts';
 
 const MINUTE_MS = 60_000;
-/** A call is tried so often (systemd/doc/service.md). */
+/** A call is tried so often (docs/service-protocol.md). */
 const MOST_TRIES = 4;
 
 /** What a scenario is judged by. */

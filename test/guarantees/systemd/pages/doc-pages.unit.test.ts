@@ -9,7 +9,7 @@ import { configOf, settingsOf } from './page-config.ts';
 import { usageErrorOf, typedIn, wordsOf } from './typed-commands.ts';
 
 const project = resolve(import.meta.dirname, '../../../..');
-const doc = 'systemd/doc';
+const doc = 'docs';
 const names = (await readdir(join(project, doc))).filter((name) => name.endsWith('.md')).map((name) => join(doc, name));
 const paths = [...names, 'README.md', 'SECURITY.md', 'src/ERRORS.md', 'src/slots/bootloaders/README.md'];
 

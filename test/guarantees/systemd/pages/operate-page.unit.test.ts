@@ -6,7 +6,7 @@ import { explainCode } from '../../../../src/error-catalogue.ts';
 import { readPage } from '../../../page-examples.ts';
 import { rowsOf } from './page-tables.ts';
 
-const page = await readPage('operate.md');
+const page = await readPage('operations.md');
 
 test('the page about operating has each state with its exit code', () => {
   const states = rowsOf(page, '| state | means | exit code |').map(([state, , exit]) => [state, Number(exit)]);

@@ -7,7 +7,7 @@ import { serviceSchema } from '../../../../src/service/settings.ts';
 import { readPage } from '../../../page-examples.ts';
 import { rowsOf } from './page-tables.ts';
 
-const page = await readPage('service.md');
+const page = await readPage('service-protocol.md');
 const keys = { none: 'never', provisioning: 'if there is one', always: 'always' } as const;
 
 test('the page about the service has the operations that the agent speaks, and no other', () => {

@@ -27,18 +27,18 @@ async function typeAll(page: string): Promise<string> {
 }
 
 test('what the page about operating says to type can be typed', async () => {
-  const said = await typeAll('operate.md');
+  const said = await typeAll('operations.md');
   expect(said).toContain('a person should look');
   expect(said).toMatch(/Hold\s+.*the line is being repaired/);
 });
 
 test('what the page about repairs says to type can be typed, and packs a report', async () => {
-  expect(await typeAll('repair.md')).toContain('The artifact’s signature is not by a trusted key');
+  expect(await typeAll('troubleshooting.md')).toContain('The artifact’s signature is not by a trusted key');
   expect((await stat(join(gateway.directory, 'gateway.tar.gz'))).size).toBeGreaterThan(1000);
 });
 
 test('what the page for integrators says to type makes releases and lists', async () => {
-  const examples = examplesOf(await readPage('integrate.md'));
+  const examples = examplesOf(await readPage('image-requirements.md'));
   expect(examples).toHaveLength(5);
   for (const example of examples) expect(await runExample(example, gateway)).toMatch(patternOf(example));
   const made = ['1.4.0.mender', '1.5.0.mender', '1.5.0.delta.mender', 'firmware.json', 'trust-2.json'];

@@ -105,10 +105,7 @@ describe('the OpenAPI document', () => {
 });
 
 test('the page for programs names the limits that are kept', () => {
-  const page = readFileSync(join(import.meta.dirname, '../../../../systemd/doc/socket-api.md'), 'utf8').replaceAll(
-    /\s+/g,
-    ' ',
-  );
+  const page = readFileSync(join(import.meta.dirname, '../../../../docs/api.md'), 'utf8').replaceAll(/\s+/g, ' ');
   const { maxBodyBytes, maxHeaderBytes, requestMs, maxAtOnce, answerMs, stalledMs, aliveMs } = controlLimits;
   expect(page).toContain(
     `of ${maxBodyBytes / 1024} KiB at most (headers ${maxHeaderBytes / 1024} KiB), complete within ${requestMs / 1000} s`,

@@ -37,7 +37,7 @@ afterEach(async () => {
 });
 
 test('the examples of the page do what stands there', async () => {
-  const examples = examplesOf(await readPage('socket-api.md'));
+  const examples = examplesOf(await readPage('api.md'));
   expect(examples.length).toBeGreaterThan(5);
   await writeFile(join(gateway.directory, '1.4.0.mender'), 'no artifact');
   for (const example of examples) expect(await runExample(example, gateway)).toMatch(patternOf(example));
