@@ -15,9 +15,12 @@ export function parseReading(text: string): Reading {
     if (!(error instanceof SyntaxError)) throw error;
   }
   const number = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?(?=$|\s)/.exec(trimmed);
-  if (number === null) return trimmed;
+  if (number === null || grouped.test(trimmed)) return trimmed;
   return /^[+-]?\d+$/.test(number[0]) ? parseExactly(String(BigInt(number[0]))) : Number(number[0]);
 }
+
+/** `1 234.5`: one number in groups of three digits, or two numbers. It must not become 1. */
+const grouped = /^[+-]?\d{1,3}(?:[ \u00A0\u202F]\d{3})+(?:[.,]\d+)?$/;
 
 function shallow(reading: Reading): Reading {
   if (nestedWithin(reading)) return reading;

@@ -13,6 +13,10 @@ test.each([
   ['"text"', 'text'],
   ['on', 'on'],
   ['12abc', '12abc'],
+  ['1 234.5', '1 234.5'],
+  ['12\u202F345', '12\u202F345'],
+  ['0.52 0.58 0.59 1/389', 0.52],
+  ['100\n200', 100],
   [' \n', undefined],
 ])('%j is read as %j', (text, value) => {
   expect(parseReading(text)).toEqual(value);
