@@ -66,6 +66,11 @@ const exceptions: readonly (string | undefined)[] = [
   'the device failed',
   'the device takes longer',
   'the device is busy',
+  undefined,
+  'the device has a memory error',
+  undefined,
+  'the gateway has no way to the unit',
+  'the unit behind the gateway is not responding',
 ];
 
 function decode(data: Buffer, { type, byteOrder, wordOrder }: ModbusRegister): Reading {

@@ -60,39 +60,40 @@ export class RtuLine {
     const { unit } = request;
     const turns = this.#units.get(unit) ?? new SerialQueue(1);
     this.#units.set(unit, turns);
-    const inTurn = async (): Promise<Uint8Array> => {
+    const answered = new AbortController();
+    const inTurn = async (): Promise<Heard> => {
       try {
-        return await this.#turns.run(async () => this.#exchange(request, signal), signal);
+        return await this.#turns.run(async () => this.#exchange(request, answered, signal), signal);
       } finally {
         await this.#settle(unit, signal);
       }
     };
-    return turns.run(inTurn, signal);
+    const heard = await turns.run(inTurn, signal);
+    if (heard.answer !== undefined) return heard.answer;
+    throw unanswered(request, heard, answered.signal.aborted);
   }
 
-  async #exchange(request: RtuRequest, signal: AbortSignal): Promise<Uint8Array> {
+  async #exchange(request: RtuRequest, answered: AbortController, signal: AbortSignal): Promise<Heard> {
     const { port, unit, timeoutMs } = request;
     using opening = new Deadline(timeoutMs, () => late(request), signal);
     await using line = await this.#openLine(port, request, opening.signal);
     const untilMs = this.#clock.monotonicMs() + Math.max(LATE_MS, timeoutMs + 1_000);
-    this.#owing.set(unit, { request, untilMs, answered: new AbortController() });
+    this.#owing.set(unit, { request, untilMs, answered });
     const heard = await askByRtu(line, request, this.#clock, signal);
     this.#note(heard, request);
-    if (heard.answer !== undefined) return heard.answer;
-    throw unanswered(request, heard, await this.#listen(line, request, signal));
+    await this.#listen(line, request, signal);
+    return heard;
   }
 
-  /** Listens for the answer that a unit owes, unless another unit is to be asked. True if it came. */
-  async #listen(line: SerialLine, request: RtuRequest, signal: AbortSignal): Promise<boolean> {
+  /** Listens for the answer that a unit owes, unless another unit is to be asked. */
+  async #listen(line: SerialLine, request: RtuRequest, signal: AbortSignal): Promise<void> {
     let bytes: Uint8Array = new Uint8Array();
     while (this.#turns.waiting === 0) {
       const leftMs = (this.#owing.get(request.unit)?.untilMs ?? 0) - this.#clock.monotonicMs();
-      if (leftMs <= 0) return false;
+      if (leftMs <= 0) return;
       bytes = joined(bytes, await line.read(Math.min(leftMs, LISTEN_MS), signal));
       this.#note(hear(bytes, request.unit, request.pdu), request);
-      if (!this.#owing.has(request.unit)) return true;
     }
-    return false;
   }
 
   /** Waits until a unit owes nothing. */

@@ -68,7 +68,8 @@ test('a coil is 0 or 1', () => {
 
 test.each([
   ['8302', 'has no such address'],
-  ['830b', 'exception 11'],
+  ['830b', 'the unit behind the gateway is not responding'],
+  ['8307', 'exception 7'],
   ['0402ff38', 'an answer that is none'],
   ['0304ff38ff38', 'an answer that is none'],
   ['0302ff', 'an answer that is none'],
