@@ -14,7 +14,7 @@ export interface IntakeDeps {
   readonly signal: AbortSignal;
   readonly onConnected: () => void;
   /** Takes a reading that is within the bounds; must not throw. */
-  readonly onReading: (reading: Reading) => void;
+  readonly onReading: (reading: Reading, series: string) => void;
   /** Called when something arrived from which no reading was picked. */
   readonly onUnmatched: (text: string) => void;
   /** Called when something arrived that is not used. */
@@ -42,7 +42,7 @@ export class BoundedSink implements ReadingSink {
     this.#deps.onConnected();
   }
 
-  take(read: () => Reading, text = ''): void {
+  take(read: () => Reading, text = '', series = ''): void {
     const { rate, onReading, onUnmatched } = this.#deps;
     if (!this.#points.admits()) {
       this.drop('too-fast', `more than ${rate.pointsPerSecond} a second`);
@@ -50,7 +50,7 @@ export class BoundedSink implements ReadingSink {
     }
     try {
       const reading = read();
-      if (reading !== undefined) onReading(reading);
+      if (reading !== undefined) onReading(reading, series);
       else if (text.trim() !== '') onUnmatched(text);
     } catch (error) {
       if (!(error instanceof TelemetryError) || error.code !== 'value-invalid') throw error;

@@ -31,9 +31,9 @@ export interface SourceRunnerDeps {
 
 /**
  * Takes a reading, and calls `onDrop` for each part that is not used. Returns true if something of it is used. An error
- * that it throws concerns this reading only.
+ * that it throws concerns this reading only. `series`: empty, or the topic of a message.
  */
-export type OnReading = (reading: Reading, onDrop: OnDrop) => boolean;
+export type OnReading = (reading: Reading, onDrop: OnDrop, series: string) => boolean;
 
 const restart: RetryPolicy = {
   attempts: Number.POSITIVE_INFINITY,
@@ -107,9 +107,9 @@ export class SourceRunner {
     const ending = AbortSignal.any([signal, silent.signal]);
     const heard = {
       onConnected: (): void => this.#progress.connected(),
-      onReading: (reading: Reading): void => {
+      onReading: (reading: Reading, series: string): void => {
         timer?.refresh();
-        this.#take(reading);
+        this.#take(reading, series);
       },
       onUnmatched: (text: string): void => {
         timer?.refresh();
@@ -128,13 +128,13 @@ export class SourceRunner {
     }
   }
 
-  #take(reading: Reading): void {
+  #take(reading: Reading, series = ''): void {
     const { log, name, onReading } = this.#deps;
     const progress = this.#progress;
     const { dropped } = progress;
     let isUsed = false;
     try {
-      isUsed = onReading(reading, (reason, why) => this.#drop(reason, why));
+      isUsed = onReading(reading, (reason, why) => this.#drop(reason, why), series);
     } catch (error) {
       this.#drop('unusable', describeError(error));
     }

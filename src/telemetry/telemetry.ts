@@ -16,6 +16,7 @@ import type { NewPoint, PointClass, PointTime } from './point.ts';
 import type { OpenSerialLine, ValueService } from './ports.ts';
 import { DatapointQueue } from './queue/spool.ts';
 import type { BootTime } from './queue/spool.ts';
+import { RecentMap } from './recent-map.ts';
 import { SelfReport } from './self-report.ts';
 import type { SelfFacts } from './self-report.ts';
 import { sensorReport } from './sensors/sensor-report.ts';
@@ -61,6 +62,8 @@ export interface LocalPoint {
   readonly class?: PointClass | undefined;
 }
 
+/** Topics of a source whose readings are reduced separately. */
+const MAX_SERIES = 1_000;
 const MAX_DEAD_LETTERS = 1_000;
 /** The memory for each point that may wait there. */
 const BYTES_PER_POINT = 1_024;
@@ -208,8 +211,11 @@ export class Telemetry implements AsyncDisposable {
     const { measurements, settings: telemetry } = this.#deps;
     const { rate } = telemetry;
     return measurements.map((settings) => {
-      const measurement = new Measurement(settings);
-      const onReading: OnReading = (reading, onDrop) => this.#take(measurement, reading, onDrop);
+      const measurements = new RecentMap(MAX_SERIES, () => new Measurement(settings));
+      const onReading: OnReading = (reading, onDrop, series) => {
+        const onValue = (to: OutputSettings['to'], value: unknown): void => this.#keep(to, value, onDrop, series);
+        return measurements.get(series).push(reading, this.#deps.clock.monotonicMs(), onValue, onDrop);
+      };
       const idleTimeoutMs = silenceOf(settings.source);
       return new SourceRunner({
         ...this.#deps,
@@ -222,16 +228,14 @@ export class Telemetry implements AsyncDisposable {
     });
   }
 
-  #take(measurement: Measurement, reading: Reading, onDrop: OnDrop): boolean {
-    const keep = (to: OutputSettings['to'], value: unknown): void => {
-      try {
-        if (to.kind === 'property') this.#spool.setProperty(to.id, value);
-        else this.#spool.push([{ event: to.event, class: to.class, value, time: this.#wallClock.now() }]);
-      } catch (error) {
-        onDrop('unusable', describeError(error)); // the other outputs get their values
-      }
-    };
-    return measurement.push(reading, this.#deps.clock.monotonicMs(), keep, onDrop);
+  #keep(to: OutputSettings['to'], value: unknown, onDrop: OnDrop, series: string): void {
+    const named = (name: string): string => name.replaceAll('{topic}', () => series);
+    try {
+      if (to.kind === 'property') this.#spool.setProperty(named(to.id), value);
+      else this.#spool.push([{ event: named(to.event), class: to.class, value, time: this.#wallClock.now() }]);
+    } catch (error) {
+      onDrop('unusable', describeError(error)); // the other outputs get their values
+    }
   }
 
   #newPoint({ event, value, at, class: pointClass = 'normal' }: LocalPoint): NewPoint {

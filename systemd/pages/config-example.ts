@@ -60,6 +60,7 @@ const sensorExamples = `## \`agent sensors scan hwmon\` (thermal, iio, w1, seria
 #heartbeat = "10m"
 #source = { kind = "hwmon", chip = "cpu_thermal", input = "temp1" }
 ## Or: source = { kind = "mqtt", url = "mqtts://127.0.0.1", ca_file = "/etc/thing-agent/broker-ca.pem", topic = "room/+/temperature" }
+## Each topic has its own deadband and period. {topic} in event stands for it: event = "temperature/{topic}".
 
 ## Example. One source for several events and properties; one value for each minute:
 #[[sensors]]

@@ -1,11 +1,12 @@
 import type { Finding } from '../cross-check.ts';
+import { keyPath } from '../file/problems.ts';
 import type { ConfigFile } from '../schema/schema.ts';
 
 export function sensorContradictions(
   sensors: ConfigFile['sensors'],
   properties: ConfigFile['properties'],
 ): readonly Finding[] {
-  const findings: Finding[] = [];
+  const findings: Finding[] = [...topicContradictions(sensors, properties)];
   for (const [index, { event, outputs }] of sensors.entries()) {
     const path = ['sensors', index];
     if (event === undefined && outputs.length === 0) {
@@ -27,4 +28,18 @@ export function sensorContradictions(
     }
   }
   return findings;
+}
+
+function topicContradictions(sensors: ConfigFile['sensors'], properties: ConfigFile['properties']): readonly Finding[] {
+  const named = [
+    ...sensors.map(({ event, outputs, source }, index) => {
+      const names = [event, ...outputs.flatMap((output) => [output.event, output.property])];
+      return { path: ['sensors', index], source, names };
+    }),
+    ...properties.map(({ id, source }, index) => ({ path: ['properties', index], source, names: [id] })),
+  ];
+  return named.flatMap(({ path, source, names }) => {
+    if (source.kind === 'mqtt' || !names.some((name) => name?.includes('{topic}') === true)) return [];
+    return [{ path, message: `${keyPath(path)}: only a source of kind "mqtt" has a {topic}` }];
+  });
 }

@@ -1,6 +1,6 @@
-import { randomBytes } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 
-import type { ConnectionDeps, MqttConnection } from '../../mqtt/connection.ts';
+import type { ConnectionDeps, Message, MqttConnection } from '../../mqtt/connection.ts';
 import { BrokerRefusedError } from '../../mqtt/errors.ts';
 import { dialBroker, openBroker } from '../../mqtt/open-broker.ts';
 import type { BrokerLogin } from '../../mqtt/open-broker.ts';
@@ -8,9 +8,10 @@ import { LARGE_BYTES } from '../../mqtt/packet-guard.ts';
 import { abortable } from '../../system/abortable.ts';
 import { AgentError, describeError, systemErrorCode } from '../../system/errors.ts';
 import { Deadline } from '../../system/time/deadline.ts';
+import { RecentMap } from '../recent-map.ts';
 import { parseReading } from './parse-reading.ts';
 import { sourceFailed } from './source.ts';
-import type { PushedSource } from './source.ts';
+import type { PushedSource, Reading } from './source.ts';
 
 const CONNECT_MS = 10_000;
 /** The deadline for the broker's answer to a subscription. */
@@ -21,9 +22,18 @@ const KEEP_ALIVE_SECONDS = 60;
 /** Return codes: MQTT 3.1.1, section 3.2.2.3. */
 const refusals = ['', 'version of MQTT', 'client id', 'it is unavailable', 'user name or password', 'not authorized'];
 
-export interface MqttSettings extends BrokerLogin {
+interface Topic extends BrokerLogin {
   readonly topic: string;
 }
+
+export interface MqttSettings extends Topic {
+  /** How retained messages are used. */
+  readonly retained: 'once' | 'skip';
+}
+
+/** Topics whose last message is remembered, by its hash. */
+const MAX_TOPICS = 10_000;
+const MAX_TOPIC_LENGTH = 1_024;
 
 type Hearing = Pick<ConnectionDeps, 'admits' | 'onMessage' | 'rest'>;
 
@@ -33,20 +43,36 @@ type Hearing = Pick<ConnectionDeps, 'admits' | 'onMessage' | 'rest'>;
  */
 export function mqttSource(settings: MqttSettings): PushedSource {
   const { url, topic } = settings;
+  // outlives connections: the broker sends what it kept after each subscription
+  const last = new RecentMap(MAX_TOPICS, () => ({ hash: '' }));
   return {
     kind: 'pushed',
     run: async (intake, signal) => {
       const unusable = Promise.withResolvers<never>();
       unusable.promise.catch(() => {}); // nobody may be waiting any more
+      const take = ({ topic: from, content, isRetained }: Message): void => {
+        if (from.length > MAX_TOPIC_LENGTH) {
+          intake.drop('too-long', `a topic longer than ${MAX_TOPIC_LENGTH} characters`);
+          return;
+        }
+        const known = last.get(from);
+        const digest = hash('sha256', content, 'base64');
+        if (isRetained && (settings.retained === 'skip' || known.hash === digest)) return;
+        const read = (): Reading => {
+          known.hash = digest; // only now: a message that comes too fast is not taken
+          return parseReading(content.toString('utf8'));
+        };
+        intake.take(read, undefined, from);
+      };
       const hearing: Hearing = {
         // reported when it starts: it may take hours
         admits: () => {
           intake.drop('too-long', `a message longer than ${LARGE_BYTES} bytes`);
           return false;
         },
-        onMessage: ({ content }) => {
+        onMessage: (message) => {
           try {
-            intake.take(() => parseReading(content.toString('utf8')));
+            take(message);
           } catch (error) {
             unusable.reject(error);
           }
@@ -64,7 +90,7 @@ export function mqttSource(settings: MqttSettings): PushedSource {
 }
 
 /** Publishes once, for `[[watch]]`. Throws TelemetryError. */
-export async function publish(settings: MqttSettings, payload: string, signal: AbortSignal): Promise<void> {
+export async function publish(settings: Topic, payload: string, signal: AbortSignal): Promise<void> {
   const late = (): Error => sourceFailed(settings.url, `the broker has not taken a message within ${PUBLISH_MS} ms`);
   using deadline = new Deadline(PUBLISH_MS, late, signal);
   const { topic } = settings;
@@ -76,7 +102,7 @@ export async function publish(settings: MqttSettings, payload: string, signal: A
 
 /** Runs the work on a connection; the signal ends it. Throws the signal's reason, or AgentErrors. */
 async function connected(
-  settings: MqttSettings,
+  settings: BrokerLogin,
   hearing: Hearing,
   signal: AbortSignal,
   work: (connection: MqttConnection) => Promise<unknown>,
@@ -96,7 +122,7 @@ async function subscribe(connection: MqttConnection, topic: string, signal: Abor
   return await abortable(connection.subscribe(topic), deadline.signal);
 }
 
-async function open(settings: MqttSettings, hearing: Hearing, signal: AbortSignal): Promise<MqttConnection> {
+async function open(settings: BrokerLogin, hearing: Hearing, signal: AbortSignal): Promise<MqttConnection> {
   const dialing = dialBroker(settings.url);
   const late = (): Error => new Error(`no answer within ${CONNECT_MS} ms${dialing.answers}`);
   using deadline = new Deadline(CONNECT_MS, late, signal);

@@ -26,10 +26,10 @@ export interface ReadingSink {
   connected(): void;
   /**
    * Takes one more reading. `read` makes it; it is not called if readings come too fast. What is unusable is dropped; an
-   * undefined reading means that the source was to pick readings, and that `text` holds none. Throws any other error of
-   * `read`.
+   * undefined reading means that the source was to pick readings, and that `text` holds none. `series`: readings of
+   * another one are reduced separately. Throws any other error of `read`.
    */
-  take(read: () => Reading, text?: string): void;
+  take(read: () => Reading, text?: string, series?: string): void;
   /** Counts an arrival without a reading. `why` may end with a sample of it. */
   drop(reason: DropReason, why: string): void;
   /**

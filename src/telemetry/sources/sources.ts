@@ -38,7 +38,13 @@ const mqtt = sourceKind({
   settings: {
     url: address(['mqtt', 'mqtts']),
     ...brokerLogin,
-    topic: topicFilter().describe('With + and #'),
+    topic: topicFilter().describe(
+      'With + and #. Each topic has its own deadband and period; {topic} in event, property or id stands for it',
+    ),
+    retained: z
+      .enum(['once', 'skip'])
+      .default('once')
+      .describe('"once" uses a retained message unless it equals the last message of its topic'),
     idle_timeout: duration('1s', '7d').optional().describe('After this without a message it counts as failing'),
   },
   create: async (settings) => (await import('./mqtt.ts')).mqttSource(settings),

@@ -106,6 +106,14 @@ test.each([
     '[[properties]]\nid = "p"\nevery = "1s"\nsource = { kind = "serial", port = "/dev/x", pattern = "(" }',
     'a regular expression',
   ],
+  [
+    '[[sensors]]\nevery = "1s"\nevent = "e/{topic}"\nsource = { kind = "system", metric = "load1" }',
+    'sensors[0]: only a source of kind "mqtt" has a {topic}',
+  ],
+  [
+    '[[properties]]\nid = "{topic}"\nevery = "1s"\nsource = { kind = "system", metric = "load1" }',
+    'properties[0]: only a source of kind "mqtt" has a {topic}',
+  ],
   ['[telemetry]\nwrite_intrval = "1s"', 'write_interval'],
 ])('refuses %j', (text, why) => {
   expect(problemsOf(`${leastConfig}\n${text}`).join('\n')).toContain(why);

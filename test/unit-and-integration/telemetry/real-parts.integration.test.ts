@@ -144,7 +144,7 @@ test('messages of mosquitto arrive, through wildcards, and again after it was re
   writeFileSync(config, `listener ${port} 127.0.0.1\nallow_anonymous true\n`);
   const login = { ...noLogin, url };
   const broker = start('mosquitto', '-c', config);
-  const probe = running(mqttSource({ ...login, topic: 'plant/+/temperature' }));
+  const probe = running(mqttSource({ ...login, retained: 'once', topic: 'plant/+/temperature' }));
   const send = async (value: string): Promise<void> => {
     await until(async () => answers(port));
     await publish({ ...login, topic: 'plant/7/temperature' }, value, deadline());

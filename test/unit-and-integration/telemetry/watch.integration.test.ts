@@ -47,7 +47,7 @@ afterEach(async () => {
 async function retained(): Promise<unknown> {
   const end = new AbortController();
   const { promise, resolve } = Promise.withResolvers<unknown>();
-  const source = mqttSource({ ...login, topic });
+  const source = mqttSource({ ...login, topic, retained: 'once' });
   const take = (read: () => unknown): void => resolve(read());
   const intake = { connected: () => {}, take, drop: () => {}, rest: () => undefined };
   const run = source.run(intake, AbortSignal.any([end.signal, deadline()]));

@@ -58,6 +58,7 @@ describe('what is said of a source', () => {
         ...noLogin,
         url: 'mqtt://u:pw@b',
         topic: 't/#',
+        retained: 'once',
         idleTimeoutMs: undefined,
       },
       { mode: 'pushed', place: 'mqtt://********@b t/#', everyMs: undefined },

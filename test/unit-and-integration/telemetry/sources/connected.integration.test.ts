@@ -54,7 +54,7 @@ test.each([
       if (type === first.subscribe) socket.write(suback(4, identifier, granted));
     });
   });
-  const source = mqttSource({ ...noLogin, url: broker.url, topic: 'alarm' });
+  const source = mqttSource({ ...noLogin, url: broker.url, topic: 'alarm', retained: 'once' });
   expect(await connects(source)).toMatchObject(expected);
 });
 

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 
-import { expect, test, vi } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 
 import { mqttSource } from '../../../../src/telemetry/sources/mqtt.ts';
 import { noLogin } from '../../mqtt/no-login.ts';
@@ -13,17 +13,19 @@ interface Heard {
   readonly failure: unknown;
 }
 
-/** Until the source ends, which it does at the latest with its broker. */
-async function listen(url: string, topic = 'a'): Promise<Heard> {
+/** Until the source ends, which it does at the latest with its broker. `isAdmitted`: false if readings come too fast. */
+async function listen(
+  url: string,
+  { topic = 'a', source = mqttSource({ ...noLogin, url, topic, retained: 'once' }), isAdmitted = true } = {},
+): Promise<Heard> {
   const readings: unknown[] = [];
   const dropped: string[] = [];
   const intake = {
-    take: (read: () => unknown) => void readings.push(read()),
+    take: (read: () => unknown) => void (isAdmitted && readings.push(read())),
     connected: () => {},
     drop: (_: string, why: string) => void dropped.push(why),
     rest: () => undefined,
   };
-  const source = mqttSource({ ...noLogin, url, topic });
   const failure = await source.run(intake, AbortSignal.timeout(60_000)).catch((error: unknown) => error);
   return { readings, dropped, failure };
 }
@@ -80,7 +82,60 @@ test('a large message is dropped as it is announced, and those around it are rea
   await using pretended = await PretendBroker.start(
     broker(1, message('1'), message(Buffer.alloc(3_000_000)), message('2')),
   );
-  const { readings, dropped } = await listen(pretended.url, 'a/+/#');
+  const { readings, dropped } = await listen(pretended.url, { topic: 'a/+/#' });
   expect(readings).toEqual([1, 2]);
   expect(dropped).toEqual(['a message longer than 65536 bytes']);
+});
+
+describe('of messages that the broker kept', () => {
+  const kept = (content: string, topic = 'a'): Buffer =>
+    publishPacket({ protocolVersion: 4, topic, content: Buffer.from(content), retain: true });
+
+  /** Connects as often as the broker has something to send, and returns the readings of each connection. */
+  async function connect(
+    retained: 'once' | 'skip',
+    sent: readonly (readonly Uint8Array[])[],
+    admitted: readonly boolean[] = [],
+  ): Promise<unknown> {
+    let connections = 0;
+    await using pretended = await PretendBroker.start((socket) => {
+      broker(1, ...(sent[connections] ?? []))(socket);
+      connections += 1;
+    });
+    const source = mqttSource({ ...noLogin, url: pretended.url, topic: '#', retained });
+    const readings: unknown[] = [];
+    for (const index of sent.keys()) {
+      readings.push((await listen(pretended.url, { source, isAdmitted: admitted[index] ?? true })).readings);
+    }
+    return readings;
+  }
+
+  test('takes each once', async () => {
+    expect(await connect('once', [[kept('1')], [kept('1')], [kept('1'), message('1')]])).toEqual([[1], [], [1]]);
+  });
+
+  test('takes a new one published during an outage', async () => {
+    expect(await connect('once', [[kept('1'), message('2')], [kept('2')], [kept('3')]])).toEqual([[1, 2], [], [3]]);
+  });
+
+  test('tells topics apart', async () => {
+    const both = [kept('1'), kept('1', 'b')];
+    expect(await connect('once', [both, both])).toEqual([[1, 1], []]);
+  });
+
+  test('takes those later that came too fast', async () => {
+    expect(await connect('once', [[kept('1')], [kept('1')]], [false, true])).toEqual([[], [1]]);
+  });
+
+  test('takes none if it is to skip them', async () => {
+    expect(await connect('skip', [[kept('1'), message('2')], [kept('3')]])).toEqual([[2], []]);
+  });
+});
+
+test('drops a message whose topic is longer than any that can be configured', async () => {
+  const long = publishPacket({ protocolVersion: 4, topic: 't'.repeat(2_000), content: Buffer.from('1') });
+  await using pretended = await PretendBroker.start(broker(1, long, message('2')));
+  const { readings, dropped } = await listen(pretended.url, { topic: '#' });
+  expect(readings).toEqual([2]);
+  expect(dropped).toEqual([expect.stringContaining('a topic longer than 1024 characters')]);
 });

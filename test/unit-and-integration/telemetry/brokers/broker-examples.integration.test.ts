@@ -2,21 +2,21 @@ import { readFileSync } from 'node:fs';
 
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
-import type { Config } from '../../../src/config/config.ts';
-import { parseConfig } from '../../../src/config/read-config.ts';
-import { resolveConfig } from '../../../src/config/resolve.ts';
-import { silentLog } from '../../../src/system/log/log.ts';
-import { systemClock } from '../../../src/system/time/clock.ts';
-import type { SourceSettings } from '../../../src/telemetry/settings.ts';
-import { mqttSource, publish } from '../../../src/telemetry/sources/mqtt.ts';
-import type { MqttSettings } from '../../../src/telemetry/sources/mqtt.ts';
-import { Watch } from '../../../src/telemetry/watch.ts';
-import { configExamplePath } from '../../../systemd/pages/config-example.ts';
-import { noLogin } from '../mqtt/no-login.ts';
-import { Mosquitto } from '../service/messaging/mosquitto.ts';
-import type { Certificate } from '../service/rest/certificates.ts';
-import { Authority } from '../service/rest/certificates.ts';
-import { FakeValues } from './fake-values.ts';
+import type { Config } from '../../../../src/config/config.ts';
+import { parseConfig } from '../../../../src/config/read-config.ts';
+import { resolveConfig } from '../../../../src/config/resolve.ts';
+import { silentLog } from '../../../../src/system/log/log.ts';
+import { systemClock } from '../../../../src/system/time/clock.ts';
+import type { SourceSettings } from '../../../../src/telemetry/settings.ts';
+import { mqttSource, publish } from '../../../../src/telemetry/sources/mqtt.ts';
+import type { MqttSettings } from '../../../../src/telemetry/sources/mqtt.ts';
+import { Watch } from '../../../../src/telemetry/watch.ts';
+import { configExamplePath } from '../../../../systemd/pages/config-example.ts';
+import { noLogin } from '../../mqtt/no-login.ts';
+import { Mosquitto } from '../../service/messaging/mosquitto.ts';
+import type { Certificate } from '../../service/rest/certificates.ts';
+import { Authority } from '../../service/rest/certificates.ts';
+import { FakeValues } from '../fake-values.ts';
 
 const example = readFileSync(configExamplePath, 'utf8');
 const deadline = (): AbortSignal => AbortSignal.timeout(60_000);
@@ -53,13 +53,16 @@ function sensorSource(broker: Mosquitto, login = ''): SourceSettings & { readonl
 }
 
 /** Returns the first reading that comes after `onConnected`. */
-async function firstReading(settings: MqttSettings, onConnected = async (): Promise<void> => {}): Promise<unknown> {
+async function firstReading(
+  settings: Omit<MqttSettings, 'retained'>,
+  onConnected = async (): Promise<void> => {},
+): Promise<unknown> {
   const end = new AbortController();
   const { promise, resolve, reject } = Promise.withResolvers<unknown>();
   const take = (read: () => unknown): void => resolve(read());
   const connected = (): void => void onConnected().catch(reject);
   const intake = { connected, take, drop: () => {}, rest: () => undefined };
-  const run = mqttSource(settings).run(intake, AbortSignal.any([end.signal, deadline()]));
+  const run = mqttSource({ ...settings, retained: 'once' }).run(intake, AbortSignal.any([end.signal, deadline()]));
   const reading = await Promise.race([promise, run]);
   end.abort(new Error('the test has it'));
   await run.catch(() => {});
@@ -90,7 +93,7 @@ test('the example of a watch publishes to a broker that wants a password', async
     tls: { caFile: authority.caFile, ...certificate },
     users: { gw: 'sesame' },
   });
-  const [settings] = withExample('[[watch]]\nid = "limits"', 'into', broker).watches;
+  const [settings] = withExample('[[watch]]\nid = "limits"', 'output', broker).watches;
   if (settings?.output.kind !== 'mqtt') throw new Error('the example is gone');
   const service = new FakeValues();
   service.properties.set('limits', { high: 30 });
