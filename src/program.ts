@@ -23,6 +23,7 @@ const DEFAULT_RUN_DIRECTORY = '/run/thing-agent';
 
 /** Arguments in, exit code out. What a command does not need is not loaded: a start on a small board takes long. */
 export async function program(args: readonly string[]): Promise<number> {
+  refuseWritesOfOthers();
   const parsed = parseArguments(args);
   using interruption = listenForInterruption(process);
   const { signal } = interruption;
@@ -73,12 +74,19 @@ export async function program(args: readonly string[]): Promise<number> {
   return await runCommand(parsed, context);
 }
 
-/** Undefined: it was removed while somebody stood in it. */
+/** Files of the agent are never writable by others, whatever umask it was started with. */
+function refuseWritesOfOthers(): void {
+  const before = process.umask(0o022);
+  process.umask(before | 0o022);
+}
+
+/** Returns undefined if the directory was removed. Another one is entered then, since no worker starts in a removed one. */
 function workingDirectory(): string | undefined {
   try {
     return process.cwd();
   } catch (error) {
     if (systemErrorCode(error) !== 'ENOENT') throw error;
+    process.chdir('/');
     return undefined;
   }
 }
@@ -134,6 +142,7 @@ function around(log: Log): Runtime {
 }
 
 async function runDaemon(load: () => Promise<LoadedConfig>, signal: AbortSignal): Promise<number> {
+  process.umask(0o022); // a stricter one hides what other programs are meant to read
   const loaded = await load();
   const { createLog } = await import('./system/log/pino-log.ts');
   const world = around(createLog(loaded.config.log, process.env));

@@ -71,7 +71,7 @@ const MAX_PASSWORD_BYTES = 4_096;
 async function readPassword(path: string, signal: AbortSignal): Promise<string | undefined> {
   try {
     const bytes = await readProtectedFile(path, { maxBytes: MAX_PASSWORD_BYTES }, signal);
-    return bytes.toString('utf8').split(/\r?\n/, 1)[0];
+    return new TextDecoder().decode(bytes).split(/\r?\n/, 1)[0];
   } catch (error) {
     signal.throwIfAborted();
     throw new PasswordError(`cannot read ${path}: ${describeError(error)}`, { cause: error });

@@ -41,7 +41,7 @@ async function readPem(path: string | undefined, signal: AbortSignal): Promise<s
     signal.throwIfAborted();
     throw new TlsFilesError(`cannot read ${path}: ${describeError(error)}`, { cause: error });
   });
-  const text = bytes.toString('utf8');
+  const text = new TextDecoder().decode(bytes); // without a byte order mark
   // node:tls ignores an authority that it cannot parse, which would look like an unknown authority
   if (text.includes('-----BEGIN ')) return text;
   throw new TlsFilesError(`${path} is not a PEM file`);

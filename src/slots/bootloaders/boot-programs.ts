@@ -16,6 +16,8 @@ export interface ToolCall {
   /** The error of a failure. */
   readonly code: BootloaderErrorCode;
   readonly advice: string;
+  /** The advice if the program does not end in time. Default: `advice`. */
+  readonly lateAdvice?: string;
 }
 
 const READ_TIMEOUT_MS = 10_000;
@@ -53,14 +55,14 @@ export class BootPrograms {
   }
 
   async #call(
-    { command, input, code, advice }: ToolCall,
+    { command, input, code, advice, lateAdvice = advice }: ToolCall,
     timeoutMs: number,
     signal: AbortSignal,
   ): Promise<ProgramResult> {
     const options = { timeoutMs, maxOutputBytes: MAX_OUTPUT_BYTES, ...(input === undefined ? {} : { input }) };
     const result = await this.#run(command, options, signal).catch((error: unknown) => {
       if (!(error instanceof AgentError)) throw error;
-      const [message, mend] = describeUnrun(error, command, advice);
+      const [message, mend] = describeUnrun(error, command, error.code === 'program-timeout' ? lateAdvice : advice);
       throw new BootloaderError(code, message, { advice: mend, cause: error });
     });
     if (result.exitCode === 0) return result;

@@ -19,6 +19,8 @@ import type { OrderSpelling, Variables, VariableStore } from './variables/variab
 
 const UBOOT_TITLE = 'U-Boot environment';
 
+/** libubootenv, `src/uboot_env.c`: LOCKFILE, for which both tools wait without end. */
+const ADVICE_LOCK = 'find the program that holds the lock of the environment: fuser -v /var/lock/fw_printenv.lock';
 const ADVICE_TOOLS = 'check fw_env.config, the device that it names, and that libubootenv-tool is installed';
 const ADVICE_VALUES =
   'put the boot script of src/slots/bootloaders/README.md on the gateway and boot once, or repair with fw_setenv';
@@ -87,7 +89,10 @@ export class FwTools implements VariableStore {
   async read(signal: AbortSignal): Promise<Variables> {
     const command = this.#command('fw_printenv');
     const code = 'boot-environment-unreadable';
-    const { stdout, stderr } = await this.#deps.programs.read({ command, code, advice: ADVICE_TOOLS }, signal);
+    const { stdout, stderr } = await this.#deps.programs.read(
+      { command, code, advice: ADVICE_TOOLS, lateAdvice: ADVICE_LOCK },
+      signal,
+    );
     // if the checksum is wrong, both tools use a built-in environment or a file, and end with exit code 0
     if (/using default/i.test(stderr)) {
       throw new BootloaderError(code, `${UBOOT_TITLE}: no copy of it has a valid checksum`, {
@@ -103,7 +108,10 @@ export class FwTools implements VariableStore {
     const input = [...variables].map(([name, value]) => `${name}${separator}${value}\n`).join('');
     const command = this.#command('fw_setenv', '-s', '-');
     const advice = 'check that the device in fw_env.config can be written';
-    await this.#deps.programs.write({ command, input, code: 'boot-environment-unwritable', advice }, signal);
+    await this.#deps.programs.write(
+      { command, input, code: 'boot-environment-unwritable', advice, lateAdvice: ADVICE_LOCK },
+      signal,
+    );
   }
 
   /** Runs `fw_printenv` again, after Linux has dropped its cache of the devices. */

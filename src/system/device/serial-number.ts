@@ -83,47 +83,69 @@ function unknownSerialNumber(why: string, remedy: 'retry' | 'give-up'): AgentErr
 }
 
 const MAX_LENGTH = 128;
+const MIN_ROW = 5;
 
-/** Texts that vendors leave in place of a serial number. They are compared without case, spaces and punctuation. */
+/**
+ * Texts that vendors leave in place of a serial number. They are compared without case, spaces and punctuation. Sources:
+ * fwts, src/dmi/dmicheck/dmicheck.c (serial numbers and asset tags); lf-edge/eve PR#6381; systems seen in reports.
+ */
 const placeholders = new Set([
   '',
+  'abcdefghijklm',
+  'baseboardserialnumber',
+  'chassisserial',
   'chassisserialnumber',
+  'cutout',
   'default',
   'defaultstring',
   'empty',
+  'fillbyoem',
   'invalid',
   'na',
+  'noassetinformation',
+  'noassettag',
   'none',
   'notapplicable',
   'notavailable',
   'notprovided',
   'notset',
   'notspecified',
+  'notsupport',
+  'notsupported',
+  'notsupportedbycpu',
   'null',
   'oem',
+  'oemchassisserialnumber',
+  'productserial',
+  'productserialnumber',
   'serial',
   'serialnumber',
   'sn',
   'sysserialnumber',
+  'systemserial',
   'systemserialnumber',
   'tbd',
+  'tbdbyodm',
+  'tobedefinedbyoem',
   'tobefilledbyoem',
   'undefined',
+  'unknow',
   'unknown',
-  '0123456789',
-  '123456789',
-  '1234567890',
 ]);
+const numberedPlaceholder = /^(?:none|oemdefine|sernum|assettagnum|a1assettagnum)\d{1,2}$/;
+/** `123456`, `0123456789`, `9876543210`: five digits in a row, or more. */
+const rows = ['012345678901234567890', '9876543210'];
 
 /**
- * A serial number without surrounding white space and NUL. Undefined: a placeholder, one character repeated, or
- * garbage.
+ * A serial number without surrounding white space and NUL. Undefined: a placeholder, one character repeated, digits in
+ * a row, or garbage.
  */
 export function usableSerialNumber(text: string | undefined): string | undefined {
   const trimmed = (text ?? '').replaceAll(/^[\s\0]+|[\s\0]+$/g, '');
   if (trimmed.length > MAX_LENGTH || !/^[\x20-\x7e]+$/.test(trimmed)) return undefined;
   const bare = trimmed.toLowerCase().replaceAll(/[^a-z0-9]/g, '');
-  if (placeholders.has(bare) || /^(.)\1*$/.test(bare)) return undefined;
+  const isRow = bare.length >= MIN_ROW && rows.some((row) => row.includes(bare));
+  if (isRow || placeholders.has(bare) || numberedPlaceholder.test(bare) || /^(.)\1*$/.test(bare)) return undefined;
   return trimmed;
 }
 

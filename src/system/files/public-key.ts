@@ -30,7 +30,7 @@ export const MAX_KEY_BYTES = 16 * 1024;
 export async function readPublicKey(file: string, rsaMinimumBits = RSA_MINIMUM_BITS): Promise<PublicKey> {
   const bytes = await readProtectedFile(file, { maxBytes: MAX_KEY_BYTES + 1, longer: 'cut' });
   if (bytes.byteLength > MAX_KEY_BYTES) throw new PublicKeyError('it is larger than a key can be');
-  return parsePublicKey(bytes.toString('latin1'), rsaMinimumBits);
+  return parsePublicKey(new TextDecoder().decode(bytes), rsaMinimumBits);
 }
 
 /** Throws PublicKeyError. */

@@ -63,7 +63,7 @@ export class Password {
 
 async function readFile(path: string): Promise<string> {
   try {
-    return (await readProtectedFile(path, { maxBytes: MAX_PASSWORD_FILE_BYTES })).toString('utf8');
+    return new TextDecoder().decode(await readProtectedFile(path, { maxBytes: MAX_PASSWORD_FILE_BYTES }));
   } catch (error) {
     throw new PageError('web-files-invalid', `cannot read ${path}: ${describeError(error)}`, { cause: error });
   }

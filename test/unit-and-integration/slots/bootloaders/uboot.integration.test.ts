@@ -172,6 +172,16 @@ describe('the U-Boot environment', () => {
     });
   });
 
+  test('whose lock another program holds is an error that names the lock', async () => {
+    await using rig = await UbootRig.open(2);
+    const waiting: RunProgram = async (_command, options, given) =>
+      runProgram(['sleep', '60'], { ...options, timeoutMs: 1 }, given);
+    await expect((await rig.folder.bootloader(rig.settings, { run: waiting })).inspect(signal)).rejects.toMatchObject({
+      code: 'boot-environment-unreadable',
+      advice: expect.stringContaining('/var/lock/fw_printenv.lock') as unknown,
+    });
+  });
+
   test('that cannot be written is an error with the tool’s last word', async () => {
     await using rig = await UbootRig.open(2);
     const failing: RunProgram = ([tool, ...args], options, given) =>

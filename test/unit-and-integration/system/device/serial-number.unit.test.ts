@@ -90,9 +90,12 @@ describe('a serial number that is permitted', () => {
 });
 
 describe('usableSerialNumber', () => {
-  test.each(['GW-0001', '10000000abcdef01', 'PF2XYZ', 'VMware-56 4d 1a', '2024-0017'])('accepts %s', (text) => {
-    expect(usableSerialNumber(text)).toBe(text);
-  });
+  test.each(['GW-0001', '1234', '12346', 'SerNum0117', '10000000abcdef01', 'PF2XYZ', 'VMware-56 4d 1a', '2024-0017'])(
+    'accepts %s',
+    (text) => {
+      expect(usableSerialNumber(text)).toBe(text);
+    },
+  );
 
   test.each([
     '',
@@ -111,6 +114,18 @@ describe('usableSerialNumber', () => {
     'System Serial Number',
     'Not Specified',
     '123456789',
+    '123456',
+    '12345678',
+    '9876543210',
+    'Chassis Serial',
+    'No Asset Information',
+    '[Empty]',
+    '<cut out>',
+    'Not Supported by CPU',
+    'OEM_Define1',
+    'SerNum01',
+    'TBD by ODM',
+    'Unknow',
     '\u0001\u0002',
     'a\nb',
     'é',

@@ -1,0 +1,55 @@
+import { execFile } from 'node:child_process';
+import { mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import process from 'node:process';
+import { promisify } from 'node:util';
+
+import { afterEach, beforeEach, expect, test } from 'vitest';
+
+import { agentProgram } from '../../fakes/machine/built-agent.ts';
+import { FileGateway } from '../../fakes/machine/file-gateway.ts';
+import { buildArtifact } from '../../unit-and-integration/firmware/artifact/build-artifact.ts';
+import { makeKeyPair } from '../../unit-and-integration/firmware/artifact/keys.ts';
+
+const run = promisify(execFile);
+const keys = makeKeyPair('ecdsa-p256', 'release.pem');
+const image = Buffer.alloc(100_000, 'healthy\n');
+const files = [{ name: 'rootfs.ext4', content: image }];
+const release = await buildArtifact({ name: 'v1', devices: ['demo-gateway'], files, key: keys.privateKey });
+
+let gateway: FileGateway;
+let artifact: string;
+
+beforeEach(async () => {
+  const options = { serviceUrl: 'http://127.0.0.1:1', image, slotBytes: 1024 * 1024, reports: false };
+  gateway = await FileGateway.create({ ...options, trustedKey: `\ufeff${keys.publicPem}`, healthService: false });
+  artifact = join(gateway.directory, 'v1.mender');
+  await writeFile(artifact, release);
+});
+
+afterEach(async () => {
+  await gateway[Symbol.asyncDispose]();
+});
+
+/** Runs the agent by a shell, after these commands. */
+async function startAfter(commands: string, ...typed: readonly string[]): Promise<string> {
+  const args = ['-c', `${commands} && exec "$@" 2>&1`, 'sh', agentProgram(), '--config', gateway.configFile, ...typed];
+  const env = { ...process.env, RUNTIME_DIRECTORY: join(gateway.directory, 'run') };
+  return (await run('sh', args, { env })).stdout;
+}
+
+test('installs a file signed with a key whose file has a byte order mark, from a removed working directory', async () => {
+  const gone = join(gateway.directory, 'gone');
+  await mkdir(gone);
+  expect(await startAfter(`cd '${gone}' && rmdir '${gone}'`, 'install', artifact)).toContain('v1 is staged in slot B');
+  await rm(gone, { recursive: true, force: true });
+});
+
+test('lets no umask make its files writable by others', async () => {
+  await startAfter('umask 0', 'install', artifact);
+  gateway.boot();
+  expect(await startAfter('umask 0', 'commit')).toContain('v1');
+  const written = ['run/committed', 'state/journal.json', 'state', 'run'].map((name) => join(gateway.directory, name));
+  for (const path of written) expect([path, (await stat(path)).mode & 0o022]).toEqual([path, 0]);
+  expect(await readFile(join(gateway.directory, 'run/committed'), 'utf8')).not.toBe('');
+});
