@@ -55,7 +55,7 @@ export function doubleOf(value: unknown): number {
   return JSON.isRawJSON(value) ? Number(value.rawJSON) : Number.NaN;
 }
 
-/** Whether arrays and objects are nested at most `maxDepth` deep. Does not recurse. */
+/** True if arrays and objects are nested at most `maxDepth` deep. Does not recurse. */
 export function nestedWithin(value: unknown, maxDepth: number = maxValueDepth): boolean {
   let level = [value].filter(isNest);
   for (let depth = 0; depth < maxDepth; depth += 1) {

@@ -35,7 +35,7 @@ const probe: ModbusRegister = {
 
 type Ask = (unit: number) => Promise<Uint8Array | undefined>;
 
-/** Asks each unit address once. Throws AgentError if no unit can be asked at all. */
+/** Sends one request to each unit address. Throws AgentError if the line or host is unreachable. */
 export async function scanModbus(
   place: ModbusPlace,
   openLine: OpenSerialLine,
@@ -55,7 +55,7 @@ export async function scanModbus(
   return answering(place, await askAll(ask, onAsked, signal));
 }
 
-/** Throws TelemetryError if nobody listens. */
+/** Throws TelemetryError if no server listens. */
 async function reach({ host, port }: Destination, signal: AbortSignal): Promise<void> {
   const dialing = new Dialing({ host, port });
   const late = (): Error =>
@@ -80,7 +80,7 @@ async function askAll(ask: Ask, onAsked: OnProbe, signal: AbortSignal): Promise<
   return units;
 }
 
-/** Whether a unit answers. A port that has gone is an error. */
+/** True if a unit answers. Throws SerialError if the port has gone. */
 async function answers(ask: Ask, unit: number, signal: AbortSignal): Promise<boolean> {
   try {
     const [code, exception = 0] = (await ask(unit)) ?? [];

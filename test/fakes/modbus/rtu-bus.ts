@@ -4,7 +4,7 @@ import { answerPdu } from './modbus-model.ts';
 import type { UnitModel } from './modbus-model.ts';
 import { SteppedClock } from './stepped-clock.ts';
 
-/** What happens on the line with one request, beside the answer. */
+/** Events on the line during one request, besides the answer. */
 export interface Conduct {
   /** Until the answer comes; default 20 ms. */
   readonly delayMs?: number;
@@ -14,11 +14,11 @@ export interface Conduct {
   readonly isEchoed?: boolean;
   /** Bytes directly before the answer. */
   readonly lead?: Uint8Array;
-  /** Bytes that come alone, after so many milliseconds. */
+  /** Bytes that come alone, each after a time. */
   readonly stray?: readonly { readonly afterMs: number; readonly bytes: Uint8Array }[];
-  /** What becomes of the bytes of the answer. */
+  /** Changes the bytes of the answer. */
   readonly spoil?: (frame: Buffer) => Uint8Array;
-  /** The answer comes in pieces of so many bytes, 2 ms apart. */
+  /** The answer comes in pieces of this size, 2 ms apart. */
   readonly pieceBytes?: number;
 }
 
@@ -30,12 +30,12 @@ interface Arrival {
 const DELAY_MS = 20;
 
 /**
- * A line with units, in virtual time, after Modbus over Serial Line V1.02: a unit is silent to damaged frames, to those
- * of other units and to broadcasts, and answers one request after the other.
+ * A line with units, in virtual time, after Modbus over Serial Line V1.02: a unit is silent to damaged frames,
+ * to requests for other units and to broadcasts, and answers one request after the other.
  */
 export class RtuBus {
   readonly clock = new SteppedClock();
-  /** Units and addresses in the order in which they were asked. */
+  /** The requests, in order. */
   readonly asked: { readonly unit: number; readonly address: number; readonly atMs: number }[] = [];
   readonly #units: ReadonlyMap<number, UnitModel>;
   readonly #conduct: (request: number) => Conduct;
@@ -50,7 +50,7 @@ export class RtuBus {
 
   readonly open: OpenSerialLine = async (_, __, signal) => {
     signal.throwIfAborted();
-    this.#take(); // the system forgets what came to a closed port
+    this.#take(); // the system drops bytes that came to a closed port
     const line: SerialLine = {
       write: async (bytes) => this.#hear(Buffer.from(bytes)),
       read: async (timeoutMs, reading) => this.#read(timeoutMs, reading),

@@ -5,14 +5,14 @@ import type { AddressInfo, Socket } from 'node:net';
 import { answerPdu } from './modbus-model.ts';
 import type { UnitModel } from './modbus-model.ts';
 
-/** What happens with one request. */
+/** How the device treats one request. */
 export interface TcpConduct {
   /** Until the answer comes. */
   readonly delayMs?: number;
   readonly isLost?: boolean;
   /** Instead of the answer, or `stay` for the answer alone. */
   readonly end?: 'stay' | 'close' | 'reset';
-  /** What becomes of the bytes of the answer. */
+  /** Changes the bytes of the answer. */
   readonly spoil?: (frame: Buffer) => Uint8Array;
 }
 
@@ -21,7 +21,7 @@ export interface TcpConduct {
  * refuse further connections with a reset, as many inverters and meters do.
  */
 export class ModbusTcpServer implements AsyncDisposable {
-  /** The addresses that were asked for. */
+  /** The requested addresses. */
   readonly asked: number[] = [];
   connections = 0;
   refused = 0;

@@ -18,7 +18,7 @@ export interface ModbusRegister {
   readonly address: number;
   /** The type of registers; a coil or a discrete input is 0 or 1. */
   readonly type: ModbusType;
-  /** `big`: most significant byte first, as the protocol says. */
+  /** `big`: most significant byte first, as in the specification. */
   readonly byteOrder: 'big' | 'little';
   /** The order of several registers; `big`: the most significant one first. */
   readonly wordOrder: 'big' | 'little';
@@ -52,7 +52,7 @@ export function parsePdu(pdu: Uint8Array, register: ModbusRegister): Reading {
   if (code === (wanted | 0x80)) throw modbusFailed(register, exceptions[count] ?? `exception ${count}`);
   const size = isBit(register.table) ? 1 : wordsOf(register.type) * 2;
   if (code !== wanted || count !== size || bytes.byteLength !== size + 2) {
-    throw modbusFailed(register, `an answer that is none: ${bytes.subarray(0, 16).toString('hex')}`);
+    throw modbusFailed(register, `an invalid answer: ${bytes.subarray(0, 16).toString('hex')}`);
   }
   const data = bytes.subarray(2);
   return isBit(register.table) ? (data[0] ?? 0) & 1 : decode(data, register);
@@ -97,7 +97,7 @@ export function tcpFrame(transaction: number, unit: number, pdu: Uint8Array): Ui
   return frame;
 }
 
-/** The length of the whole frame, as far as it can be told. Throws TelemetryError for a stream that is not Modbus. */
+/** Returns the length of the frame, or of its header until that is complete. Throws TelemetryError for a stream that is not Modbus. */
 export function tcpFrameLength(bytes: Uint8Array): number {
   if (bytes.byteLength < TCP_HEADER_BYTES) return TCP_HEADER_BYTES;
   const view = Buffer.from(bytes);
@@ -108,9 +108,9 @@ export function tcpFrameLength(bytes: Uint8Array): number {
   return 6 + length;
 }
 
-/** Returns the PDU of a frame. Throws TelemetryError for that of another unit. */
+/** Returns the PDU of a frame. Throws TelemetryError for a frame of another unit. */
 export function tcpPdu(frame: Uint8Array, unit: number): Uint8Array {
-  if (frame[6] !== unit) throw sourceFailed('modbus', `unit ${frame[6]} answers where unit ${unit} was asked`);
+  if (frame[6] !== unit) throw sourceFailed('modbus', `unit ${frame[6]} answered a request to unit ${unit}`);
   return frame.subarray(TCP_HEADER_BYTES);
 }
 
@@ -133,7 +133,7 @@ export function rtuFrame(unit: number, pdu: Uint8Array): Uint8Array {
   return Buffer.concat([body, check]);
 }
 
-/** What came on a line after a request. */
+/** The bytes that arrived on a line after a request, taken apart. */
 export interface Heard {
   /** The PDU of the answer. */
   readonly answer: Uint8Array | undefined;
@@ -182,7 +182,7 @@ function wholeAnswer(bytes: Uint8Array): Uint8Array | undefined {
   return isReading && frame.byteLength === length && crc16(frame) === 0 ? frame : undefined;
 }
 
-/** True if unit, function and length of a frame are those of the answer to a request, or it is an exception. */
+/** True if a frame has the unit, function and length of the answer to a request, or is an exception to it. */
 export function isAnswer([unit, code, count]: Uint8Array, wanted: number, request: Uint8Array): boolean {
   const asked = request[0] ?? 0;
   return unit === wanted && (code === (asked | 0x80) || (code === asked && count === answerBytes(request)));

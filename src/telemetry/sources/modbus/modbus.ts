@@ -60,7 +60,7 @@ export class ModbusDevices implements Disposable {
 
   /** The line of a port, which may have several names. */
   async #line(port: string): Promise<RtuLine> {
-    const device = await realpath(port).catch(() => port); // opening it says what is wrong
+    const device = await realpath(port).catch(() => port); // opening it reports the problem
     const line = this.#lines.get(device) ?? new RtuLine(this.#openLine, this.#clock);
     this.#lines.set(device, line);
     return line;

@@ -26,9 +26,9 @@ interface Owed {
 
 type Monotonic = Pick<Clock, 'monotonicMs' | 'sleep'>;
 
-/** A unit may still answer a request so long after it was sent, or a second after its timeout. */
+/** A unit may still answer a request within this time, or until a second after the timeout if that is longer. */
 const LATE_MS = 5_000;
-/** How often a line on which nobody else waits is checked for somebody who does. */
+/** The interval at which a listener checks if another unit needs the line. */
 const LISTEN_MS = 50;
 /** After this silence a damaged answer is not continued: USB adapters pass bytes on with pauses. */
 const PAUSE_MS = 50;
@@ -38,7 +38,7 @@ const MAX_HEARD_BYTES = 512;
 
 /**
  * A serial line with Modbus units. It carries one request at a time. An answer has no number that ties it to its request,
- * so a unit that owes one is not asked again until the answer came or cannot come any more.
+ * so a unit that owes one gets no other request until the answer came or is too late to come.
  */
 export class RtuLine {
   /** True once a request came back, as from an adapter that hears itself. */
@@ -85,7 +85,7 @@ export class RtuLine {
     return heard;
   }
 
-  /** Listens for the answer that a unit owes, unless another unit is to be asked. */
+  /** Listens for the answer that a unit owes, until another unit needs the line. */
   async #listen(line: SerialLine, request: RtuRequest, signal: AbortSignal): Promise<void> {
     let bytes: Uint8Array = new Uint8Array();
     while (this.#turns.waiting === 0) {
@@ -127,7 +127,7 @@ export class RtuLine {
   }
 }
 
-/** Makes one request on a line that nobody else uses, after the silence between frames. Throws SerialError. */
+/** Makes one request on a line that has no other user, after the silence between frames. Throws SerialError. */
 export async function askByRtu(
   line: SerialLine,
   { baud, unit, pdu, timeoutMs }: RtuRequest,

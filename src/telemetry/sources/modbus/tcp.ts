@@ -78,7 +78,7 @@ export class TcpDevice implements Disposable {
     return socket;
   }
 
-  /** Makes the request, and once more on another connection: the device may have closed one that was not used. */
+  /** Makes the request, and once more on another connection: the device may have closed an unused connection. */
   async #patiently(request: TcpRequest, signal: AbortSignal): Promise<Uint8Array> {
     for (let isLast = false; ; isLast = true) {
       try {

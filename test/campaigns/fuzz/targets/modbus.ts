@@ -24,7 +24,7 @@ const unit = (number: number) => ({ holding: (address: number): number => 1_000 
 
 type Sourced = (register: ModbusRegister) => PolledSource;
 
-/** Reads each register some times, all of them together. A value that is not that of its register is an error. */
+/** Reads each register some times, all of them together. Throws if one yields the value of another register. */
 async function readAll(
   from: readonly ModbusRegister[],
   source: Sourced,
@@ -56,7 +56,7 @@ function valueOf({ unit: number, address, type }: ModbusRegister): string {
 }
 
 const delays = fc.oneof(fc.nat(100), fc.integer({ min: 300, max: 700 }), fc.integer({ min: 700, max: 4_800 }));
-/** Of other units, of other requests, of another master. A forged answer to the same request is like the right one. */
+/** Frames of other units, other requests and another master. A forged answer to the same request is like the right one. */
 const foreign = fc.oneof(
   fc.constantFrom<Uint8Array>(
     rtuFrame(7, Uint8Array.of(3, 2, 0, 9)),
@@ -66,7 +66,7 @@ const foreign = fc.oneof(
   ),
   fc.uint8Array({ maxLength: 12 }),
 );
-/** What a CRC always detects. */
+/** Damage that a CRC always detects. */
 const damage = fc.record({ flips: fc.array(fc.nat(), { minLength: 1, maxLength: 3 }), cut: fc.nat(3) });
 const rtuConducts = fc.array(
   fc.record(
@@ -84,7 +84,7 @@ const rtuConducts = fc.array(
   { minLength: 1, maxLength: 12 },
 );
 
-/** Late, echoed, interleaved, foreign and damaged answers on a serial line: no value is that of another register. */
+/** Late, echoed, interleaved, foreign and damaged answers on a serial line: no register yields the value of another one. */
 export const modbusLine: FuzzTarget = {
   name: 'modbus-line',
   open: async () =>

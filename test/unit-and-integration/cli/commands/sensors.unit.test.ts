@@ -71,6 +71,16 @@ describe('agent sensors', () => {
     );
   });
 
+  test('shows the notice of a sensor that works', async () => {
+    const [first] = calmSensors.sensors;
+    const sensors =
+      first === undefined ? [] : [{ ...first, notice: 'the adapter at /dev/ttyUSB0 echoes what is sent' }];
+    const { out } = await type('sensors temperature', {
+      daemon: fakeAgent({ sensors: async () => ({ isLive: true, sensors }) }),
+    });
+    expect(out).toMatch(/^Notice +the adapter at \/dev\/ttyUSB0 echoes what is sent$/m);
+  });
+
   test.each(['temperature', 'sensors[0]', 'sensors[0] (temperature)'])('knows one as %s', async (name) => {
     const { out } = await typeAt(['sensors', name, '--json'], { daemon: fakeAgent() });
     expect(JSON.parse(out)).toMatchObject({ name: 'sensors[0] (temperature)' });

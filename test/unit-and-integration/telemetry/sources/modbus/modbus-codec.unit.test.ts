@@ -29,7 +29,7 @@ const answer = (text: string, function_ = 3): Buffer => {
   return Buffer.concat([Buffer.of(function_, data.byteLength), data]);
 };
 
-test('requests are those of the specification', () => {
+test('builds requests as in the specification', () => {
   expect(hex(requestPdu({ ...register, type: 'f32' }))).toBe('03006b0002');
   expect(hex(requestPdu({ ...register, table: 'coil' }))).toBe('01006b0001');
   expect(hex(rtuFrame(0x11, Buffer.from('03006b0003', 'hex')))).toBe('1103006b00037687');
@@ -59,7 +59,7 @@ test.each([
   expect(JSON.stringify(parsePdu(answer(text), { ...register, type }))).toBe(digits);
 });
 
-test('a coil is 0 or 1', () => {
+test('reads a coil as 0 or 1', () => {
   expect([
     parsePdu(answer('cd', 1), { ...register, table: 'coil' }),
     parsePdu(answer('cc', 1), { ...register, table: 'coil' }),
@@ -70,10 +70,10 @@ test.each([
   ['8302', 'has no such address'],
   ['830b', 'the unit behind the gateway is not responding'],
   ['8307', 'exception 7'],
-  ['0402ff38', 'an answer that is none'],
-  ['0304ff38ff38', 'an answer that is none'],
-  ['0302ff', 'an answer that is none'],
-])('the answer %s is refused: %s', (text, why) => {
+  ['0402ff38', 'an invalid answer'],
+  ['0304ff38ff38', 'an invalid answer'],
+  ['0302ff', 'an invalid answer'],
+])('refuses the answer %s: %s', (text, why) => {
   expect(() => parsePdu(Buffer.from(text, 'hex'), register)).toThrow(why);
 });
 
@@ -88,7 +88,7 @@ test('leaves out damaged frames and the answers of other units and requests', ()
     expect(hear(damaged, 17, request)).toMatchObject({ answer: undefined, others: [], rest: new Uint8Array(damaged) });
     expect(isDamagedAnswer(damaged, 17, request)).toBe(bit >= 24);
   }
-  expect(() => tcpPdu(tcpFrame(1, 17, answer('ff38')), 18)).toThrow('unit 17 answers where unit 18 was asked');
+  expect(() => tcpPdu(tcpFrame(1, 17, answer('ff38')), 18)).toThrow('unit 17 answered a request to unit 18');
   expect(() => tcpFrameLength(Buffer.from('HTTP/1.1 400 Bad Request'))).toThrow('does not speak Modbus');
 });
 
@@ -101,7 +101,7 @@ const others = fc.oneof(
   fc.constant(Buffer.from(rtuFrame(17, requestPdu(register)))),
 );
 
-test('finds the answer behind whatever came before it, as soon as it is whole and not before', () => {
+test('finds a whole answer after any other bytes, and no partial one', () => {
   fc.assert(
     fc.property(
       fc.array(others, { maxLength: 4 }),
@@ -116,7 +116,7 @@ test('finds the answer behind whatever came before it, as soon as it is whole an
   );
 });
 
-test('a frame of TCP is complete at its length and not before', () => {
+test('takes a frame of TCP for complete at its length and not before', () => {
   fc.assert(
     fc.property(fc.uint8Array({ minLength: 1, maxLength: 125 }), (data) => {
       const frame = tcpFrame(7, 17, Buffer.concat([Buffer.of(3, data.byteLength), data]));

@@ -72,14 +72,14 @@ async function differences(ask: Ask, codes: readonly number[], runs: number): Pr
 
 const forever = new AbortController().signal;
 
-test('the model of a unit answers as pymodbus does', async () => {
+test('answers as pymodbus does', async () => {
   const port = await freePort();
   using device = new TcpDevice('127.0.0.1', port, systemClock);
   const ask: Ask = async (pdu) => device.ask({ unit: 7, pdu, timeoutMs: 10_000 }, forever);
   await running(['tcp', String(port)], async () => expect(await differences(ask, [1, 2, 3, 4, 0x41], 200)).toEqual([]));
 });
 
-test('the model of a unit answers as pymodbus does on a serial line', async () => {
+test('answers as pymodbus does on a serial line', async () => {
   const directory = mkdtempSync(join(tmpdir(), 'modbus-'));
   const [near, far] = [join(directory, 'near'), join(directory, 'far')];
   const cable = spawn('socat', [`pty,raw,echo=0,link=${near}`, `pty,raw,echo=0,link=${far}`], { stdio: 'ignore' });

@@ -1,7 +1,12 @@
+import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
 import { describe, expect, test } from 'vitest';
 
 import { SerialError } from '../../../../../src/serial/errors.ts';
 import { requestPdu, rtuFrame } from '../../../../../src/telemetry/sources/modbus/modbus-codec.ts';
+import { ModbusDevices } from '../../../../../src/telemetry/sources/modbus/modbus.ts';
 import { RtuLine } from '../../../../../src/telemetry/sources/modbus/rtu.ts';
 import type { RtuRequest } from '../../../../../src/telemetry/sources/modbus/rtu.ts';
 import { RtuBus } from '../../../../fakes/modbus/rtu-bus.ts';
@@ -64,7 +69,7 @@ describe('an answer that comes after its timeout', () => {
     expect(failures).toHaveLength(Math.floor(60 / 7));
   });
 
-  test('is left out while another unit is asked, which does not wait for it', async () => {
+  test('is left out during a request to another unit, which does not wait for it', async () => {
     const { bus, read } = bench((index) => ({ delayMs: index === 0 ? 700 : 300 }));
     const first = read(0).catch((error: unknown) => [String(error), bus.clock.monotonicMs()]);
     await bus.clock.sleep(100, forever);
@@ -81,8 +86,8 @@ test('an answer of the unit to another master is not taken for the one that it o
   for (const yielded of await poll({ bus, read }, 2, 4)) expect(yielded).toEqual(Array(4).fill(late));
 });
 
-describe('a unit that does not answer', () => {
-  test('is asked every five seconds and holds no other unit back', async () => {
+describe('a silent unit', () => {
+  test('gets a request every five seconds and delays no other unit', async () => {
     const { bus, read } = bench(undefined, [1]);
     const [dead, alive] = await Promise.all([poll({ bus, read }, 3, 2, 9), poll({ bus, read }, 2, 20)]);
     for (const yielded of dead) expect(yielded).toEqual([late, late]);
@@ -91,7 +96,7 @@ describe('a unit that does not answer', () => {
     for (const [index, atMs] of times.slice(1).entries()) expect(atMs - (times[index] ?? 0)).toBeGreaterThan(4_900);
   });
 
-  test('is told from an adapter that only hears itself', async () => {
+  test('differs from an adapter that only hears itself', async () => {
     const { line, read } = bench(() => ({ isEchoed: true, isLost: true }));
     await expect(read(0)).rejects.toMatchObject({
       code: 'source-timeout',
@@ -200,4 +205,26 @@ test('a port that a board takes is given back immediately, and the unit is not a
   await expect(line.ask(request(0), forever)).rejects.toBe(busy);
   expect(bus.clock.monotonicMs()).toBeGreaterThan(4_900);
   expect(await read(1)).toBe(1_001);
+});
+
+test('registers share a line by any name of its port, and tell of its echo', async () => {
+  const directory = mkdtempSync(join(tmpdir(), 'modbus-'));
+  const [port, other] = [join(directory, 'ttyUSB0'), join(directory, 'by-id')];
+  writeFileSync(port, '');
+  symlinkSync(port, other);
+  const { bus } = bench(() => ({ delayMs: 400, isEchoed: true }));
+  let open = 0;
+  const openLine: typeof bus.open = async (...args) => {
+    open += 1;
+    expect(open).toBe(1);
+    return { ...(await bus.open(...args)), [Symbol.asyncDispose]: async () => void (open -= 1) };
+  };
+  using devices = new ModbusDevices(openLine, bus.clock);
+  const sources = [port, other].map((name, address) =>
+    devices.rtuSource({ port: name, baud: 9_600, parity: 'none', timeoutMs: 500 }, { ...register, unit: 1, address }),
+  );
+  expect(sources[0]?.notice).toBeUndefined();
+  expect(await Promise.all(sources.map(async (source) => source.read(forever)))).toEqual([1_000, 1_001]);
+  expect(sources[1]?.notice).toBe(`the adapter at ${other} echoes what is sent`);
+  rmSync(directory, { recursive: true });
 });

@@ -99,8 +99,8 @@ describe('an answer that comes after its timeout', () => {
 });
 
 test.each([
-  ['another unit', (frame: Buffer) => (frame.writeUInt8(9, 6), frame), 'unit 9 answers where unit 1 was asked'],
-  ['another function', (frame: Buffer) => (frame.writeUInt8(4, 7), frame), 'an answer that is none'],
+  ['another unit', (frame: Buffer) => (frame.writeUInt8(9, 6), frame), 'unit 9 answered a request to unit 1'],
+  ['another function', (frame: Buffer) => (frame.writeUInt8(4, 7), frame), 'an invalid answer'],
   ['no Modbus', () => Buffer.from('HTTP/1.1 400 Bad Request\r\n\r\n'), 'does not speak Modbus'],
 ])('refuses the answer of %s, and reads the next one', async (_, spoil, why) => {
   const { read } = await bench((index) => (index === 0 ? { spoil } : {}));
@@ -115,7 +115,7 @@ test('starts the timeout of a request with its turn', async () => {
   ]);
 });
 
-test('reports a device that is not there, and one that does not answer', async () => {
+test('reports a missing device and a silent device', async () => {
   const { devices, read } = await bench(() => ({ isLost: true }));
   await expect(read(1, 50)).rejects.toMatchObject({ code: 'source-timeout' });
   const nobody = { host: '127.0.0.1', port: await freePort(), timeoutMs: 5_000 };
