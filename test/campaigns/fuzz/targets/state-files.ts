@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 
 import { SecurityLog } from '../../../../src/daemon/security/security-log.ts';
-import type { TrustListFile } from '../../../../src/firmware/trust/trust-list.ts';
+import { fromFile, parseKeptListFile, type TrustListFile } from '../../../../src/firmware/trust/trust-list.ts';
 import { TrustStore } from '../../../../src/firmware/trust/trust-store.ts';
 import { FileIdentityStore } from '../../../../src/service/identity.ts';
 import { silentLog } from '../../../../src/system/log/log.ts';
@@ -144,8 +144,24 @@ export const trustFile: FuzzTarget = {
       if (known !== undefined && now.number < known.number) throw new Error('an older list was taken');
       const forgotten = known?.revoked.keys.filter((key) => !now.revoked.keys.includes(key)) ?? [];
       if (forgotten.length > 0) throw new Error('a revoked key is believed again');
+      for (const intact of LIST_FILES) await loseAllBut(intact, text);
     }),
 };
+
+const LIST_FILES = ['trust.json', 'trust-copy.json', 'trust-revoked.json'] as const;
+
+/** Whatever two of its three files hold, a list is not forgotten, unless they hold another list. */
+async function loseAllBut(intact: (typeof LIST_FILES)[number], text: string): Promise<void> {
+  const other = await outcomeOf(async () => fromFile(parseKeptListFile(Buffer.from(text))));
+  if ('value' in other) return;
+  const fs = new ForgetfulFs(new Power(), seededRandom(1));
+  const store = new TrustStore('/state', fs.api);
+  await store.take(trustListFile(2));
+  for (const name of LIST_FILES) if (name !== intact) await write(fs, `/state/${name}`, text);
+  const older = await outcomeOf(async () => store.take(trustListFile(1)));
+  if ('value' in older) throw new Error(`an older list was taken, though ${intact} was intact`);
+  if ((await store.lastKnown())?.number !== 2) throw new Error(`${intact} was forgotten`);
+}
 
 function newGateway(): Gateway {
   const images = { 1: OLD, 2: 'new image, which is longer than the old', bad: 'bad image', dead: 'dead image' };
