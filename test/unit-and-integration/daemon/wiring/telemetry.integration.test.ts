@@ -38,7 +38,7 @@ test('a sensor, and what a person or a program sends while the service is away, 
   const points = [4, 5].map((value) => ({ event: 'level', value }));
   expect(await pushByCurl(join(gateway.directory, 'run/root.sock'), JSON.stringify({ points }))).toBe(200);
   expect(await gateway.json('queue', 'status')).toMatchObject({
-    delivery: { trouble: expect.stringContaining('503') as unknown },
+    delivery: { error: expect.stringContaining('503') as unknown },
   });
   await stop(daemon, 'SIGKILL');
   service.clearFaults();

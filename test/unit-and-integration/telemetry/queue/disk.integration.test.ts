@@ -78,12 +78,12 @@ test('a file system that is full: points stay in memory, that is said, and they 
   expect(rig.spool.figures()).toMatchObject({
     pointsInMemory: 20_000,
     pointsOnDisk: 500,
-    trouble: expect.stringContaining('full') as unknown,
+    error: expect.stringContaining('full') as unknown,
   });
   rmSync(filler);
   rig.clock.advance(AGAIN_MS);
   expect(rig.spool.flush()).toBe(true);
-  expect(rig.spool.figures()).toMatchObject({ pointsInMemory: 0, pointsOnDisk: 20_500, trouble: undefined });
+  expect(rig.spool.figures()).toMatchObject({ pointsInMemory: 0, pointsOnDisk: 20_500, error: undefined });
   expect(delivered(rig)).toEqual([...numbers(500), ...numbers(20_000)]);
 });
 
@@ -108,11 +108,11 @@ test('a file system that is mounted read-only, and writable later', () => {
   const rig = rigThere();
   rig.spool.push(points(10));
   expect(rig.spool.flush()).toBe(false);
-  expect(rig.spool.figures()).toMatchObject({ pointsInMemory: 10, trouble: expect.any(String) as unknown });
+  expect(rig.spool.figures()).toMatchObject({ pointsInMemory: 10, error: expect.any(String) as unknown });
   run('mount', '-o', 'remount,rw', mount);
   rig.clock.advance(AGAIN_MS);
   expect(rig.spool.flush()).toBe(true);
-  expect(rig.spool.figures()).toMatchObject({ pointsOnDisk: 10, trouble: undefined });
+  expect(rig.spool.figures()).toMatchObject({ pointsOnDisk: 10, error: undefined });
   expect(delivered(rig)).toEqual(numbers(10));
 });
 
@@ -147,7 +147,7 @@ test('a file system that turns read-only under the open spool, and is mounted an
   writeFileSync(`/sys/fs/ext4/${basename(device)}/trigger_fs_error`, 'a test');
   rig.spool.push(points(10, 'during'));
   expect(rig.spool.flush()).toBe(false);
-  expect(rig.spool.figures()).toMatchObject({ pointsInMemory: 10, trouble: expect.any(String) as unknown });
+  expect(rig.spool.figures()).toMatchObject({ pointsInMemory: 10, error: expect.any(String) as unknown });
   run('umount', mount);
   repair(device);
   run('mount', device, mount);
