@@ -15,6 +15,10 @@ const ConfigErrors = defineErrors('ConfigError', {
     'make it with agent setup, or name another with --config FILE',
   ),
   'config-unreadable': permanent.configuration('The configuration file cannot be read.'),
+  'config-unwritable': permanent.configuration(
+    'The configuration cannot be written, as its file system is read-only.',
+    'write it below /run (agent --config /run/config.toml setup), and build it into the image as /etc/thing-agent/config.toml',
+  ),
   'config-syntax': permanent.configuration('The configuration file is no TOML.'),
   'config-invalid': permanent.configuration('The configuration has a key or a value that is not accepted.'),
   'writable-by-others': sharedErrors['writable-by-others'],

@@ -33,6 +33,8 @@ export const problems = [
   /** No key is trusted: nothing can be installed. */
   'no-trusted-key',
   'no-daemon',
+  /** systemd starts the daemon. */
+  'daemon-starting',
   /** The daemon runs, but does not answer. */
   'daemon-unresponsive',
   /** The release that runs was revoked, or the key that signed it. */
@@ -85,8 +87,8 @@ export const idleCodes = [
 ] as const;
 export type IdleCode = (typeof idleCodes)[number];
 
-/** Whether a daemon runs; `silent`: it runs, but does not answer. */
-export type DaemonStatus = boolean | 'silent';
+/** True if a daemon runs; `starting`: systemd starts it; `silent`: it runs, but does not answer. */
+export type DaemonStatus = boolean | 'starting' | 'silent';
 
 /** The facts from which the state follows. */
 export interface StateInput {
@@ -114,6 +116,7 @@ export function stateOf({ phase, activity, problems, hold }: StateInput): Gatewa
   if (activity !== undefined) return ofPhase === 'on-trial' || ofPhase === 'going-back' ? ofPhase : 'busy';
   if (problems.some((code) => breaking.has(code))) return 'broken';
   if (problems.includes('daemon-unresponsive')) return 'attention'; // no daemon continues what the phase says
+  if (problems.includes('daemon-starting')) return 'busy';
   if (phase !== 'idle') return ofPhase ?? 'busy';
   if (problems.length > 0) return 'attention';
   return hold === undefined ? 'well' : 'held';
@@ -180,6 +183,12 @@ export function failsForLong({ failingForMs = 0 }: FailingSource): boolean {
 /** What is wrong with the trusted keys, or with what they signed. */
 export type TrustProblem = Extract<Problem, 'trust-list-damaged' | 'no-trusted-key' | 'release-revoked'>;
 
+const problemOfDaemon: ReadonlyMap<DaemonStatus, Problem> = new Map<DaemonStatus, Problem>([
+  [false, 'no-daemon'],
+  ['starting', 'daemon-starting'],
+  ['silent', 'daemon-unresponsive'],
+]);
+
 /**
  * The troubles, the worst first. A file that a person brought and that was not installed is no trouble, since the
  * person was told. Pure.
@@ -192,8 +201,7 @@ export function troublesOf(facts: ProblemInput): readonly Problem[] {
     canUpdate === false && 'update-impossible',
     isConfigUnusable === true && 'config-unusable',
     phase === 'lost' && 'journal-lost',
-    daemon === false && 'no-daemon',
-    daemon === 'silent' && 'daemon-unresponsive',
+    problemOfDaemon.get(daemon) ?? false,
     thingId === undefined && 'not-activated',
     troubleOfAttempt(lastOutcome) ?? false,
     service.lastError !== undefined && 'service-failing',

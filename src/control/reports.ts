@@ -277,7 +277,8 @@ export type CheckReport = Infer<typeof checkReport>;
 
 export const doctorFinding = z.object({
   name: z.string().describe('Two or three words, e.g. `boot environment`.'),
-  ok: z.boolean(),
+  ok: z.boolean().describe('False: an update may fail.'),
+  isWarning: z.boolean().optional().describe('True: an update works, but the gateway may not recover from a failure.'),
   detail: z.string().describe('One line: what was found.'),
   advice: z.string().optional().describe('One line: what to do about it.'),
 });

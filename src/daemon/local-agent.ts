@@ -6,6 +6,7 @@ import type { LoadedConfig } from '../config/load-config.ts';
 import type { DaemonStatus } from '../control/gateway-state.ts';
 import { systemErrorCode } from '../system/errors.ts';
 import { acquireLock, DAEMON, findLockHolder } from '../system/files/lock.ts';
+import { isUnitStarting } from '../system/processes/unit-state.ts';
 import { lookAtJournal } from '../update/journal/journal.ts';
 import { Agent } from './agent.ts';
 import type { AgentDeps } from './agent.ts';
@@ -43,10 +44,13 @@ export async function openReadOnlyAgent(
   const holder = await findLockHolder(lockPath(loaded));
   const journal = await lookAtJournal(loaded.config.paths.state);
   const wiring = opened.use(await wire(loaded.config, world, { journal }, signal));
-  // The daemon holds the lock but does not answer, or its sockets are gone: nobody can tell what it is doing.
-  const seen = holder?.purpose === DAEMON ? 'silent' : daemon;
+  // The daemon holds the lock but does not answer: it starts, it hangs, or its sockets are gone.
+  const absence = holder?.purpose === DAEMON ? 'silent' : daemon;
+  const seen = absence !== true && (await isUnitStarting(signal)) ? 'starting' : absence;
   const activity =
-    holder === undefined || seen === 'silent' ? undefined : { process: `${holder.purpose} (process ${holder.pid})` };
+    holder === undefined || holder.purpose === DAEMON
+      ? undefined
+      : { process: `${holder.purpose} (process ${holder.pid})` };
   return new Agent({
     ...surroundings(loaded, seen),
     wiring: () => wiring,

@@ -1,4 +1,4 @@
-import { rm } from 'node:fs/promises';
+import { access, constants, rm } from 'node:fs/promises';
 import { dirname, join, normalize } from 'node:path';
 
 import { examine } from '../config/check/check-config.ts';
@@ -9,6 +9,7 @@ import { writeToml } from '../config/file/toml.ts';
 import { DEFAULT_CONFIG_PATH, examineConfig, readConfigText } from '../config/read-config.ts';
 import { boardProtocols } from '../config/schema/schema.ts';
 import { serialNumberDoubt } from '../system/device/serial-number.ts';
+import { systemErrorCode } from '../system/errors.ts';
 import { commitTempFile, nodeFs, readTextFile, StorageError, writeDraft } from '../system/files/durable-file.ts';
 import { makeFolder } from '../system/files/make-folder.ts';
 import { backUpConfig } from './config-backups.ts';
@@ -150,6 +151,7 @@ export async function beginSetup(
   from: string | undefined,
   signal: AbortSignal,
 ): Promise<Setup> {
+  await refuseReadOnly(path, dirname(path));
   const given = from === undefined ? {} : examineConfig(from, await readPart(from)).input;
   const facts = await detectGateway(signal);
   const { tables } = validSubset(given);
@@ -162,6 +164,18 @@ export async function beginSetup(
   }));
   const notes = await checkState(stateIn(given), named.length > 0 ? named : found);
   return new Setup({ path, check, given, facts, notes: [...notes, ...serialNotes(facts, given)] });
+}
+
+/** Throws `config-unwritable` before any question if the file system of the configuration is read-only, as in an image. */
+async function refuseReadOnly(path: string, folder: string): Promise<void> {
+  try {
+    await access(folder, constants.W_OK);
+  } catch (error) {
+    const code = systemErrorCode(error);
+    if (code === 'ENOENT' && folder !== dirname(folder)) return refuseReadOnly(path, dirname(folder));
+    if (code !== 'EROFS') return;
+    throw new ConfigError('config-unwritable', path, [{ line: undefined, message: 'its file system is read-only' }]);
+  }
 }
 
 /** What is to be known of a serial number that nobody is asked for. */

@@ -46,7 +46,7 @@ export const inspectCommands: readonly Command[] = [
     group: 'Inspect',
     summary: 'test everything that an update needs',
     details: [
-      'Changes nothing. Ends with 70 if a test failed.',
+      'Changes nothing. Exits with 70 if a test fails, and with 1 if there are only warnings: an update works, but the gateway may not recover from a failure.',
       'A daemon that does not answer is all that it finds: it may be at work at what would be tested.',
     ],
     run: doctor,
@@ -117,10 +117,14 @@ async function check(typed: ParsedCommand, context: CliContext): Promise<number>
   return printResult(report, (page) => renderCheck(report, page, meaning?.advice), typed, context);
 }
 
+/** The exit code of `agent doctor` if no test fails but some warn, as 1 of `agent status --exit-code`. */
+const ONLY_WARNINGS = 1;
+
 async function doctor(typed: ParsedCommand, context: CliContext): Promise<number> {
   const findings = await examine(context);
   printResult({ findings }, (page) => renderDoctor(findings, page), typed, context);
-  return findings.every(({ ok }) => ok) ? exitCodes.done : exitCodes.failed;
+  if (!findings.every(({ ok }) => ok)) return exitCodes.failed;
+  return findings.some(({ isWarning }) => isWarning === true) ? ONLY_WARNINGS : exitCodes.done;
 }
 
 async function info(typed: ParsedCommand, context: CliContext): Promise<number> {

@@ -17,6 +17,10 @@ export const stateCodes = {
   trial: { means: 'A new firmware is being judged.', advice: 'wait; or agent commit keeps it, agent rollback ends it' },
   'rolling-back': { means: 'The gateway goes back.' },
   'no-daemon': { means: 'No daemon runs.', advice: 'systemctl start thing-agent' },
+  'daemon-starting': {
+    means: 'systemd starts the daemon.',
+    advice: 'wait; if it takes minutes: journalctl -u thing-agent',
+  },
   'service-failing': { means: 'The last question to the service failed.', advice: 'agent doctor says where it fails' },
   lost: unreadable,
   impossible: { means: 'Bootloader, slots or state directory fail.', advice: 'agent doctor says which, and why' },

@@ -15,6 +15,8 @@ export function headlineOf(report: StatusReport, when: When): Message {
   const troubles = report.problems ?? troublesOf(report);
   const state = report.state ?? stateOf({ ...report, problems: troubles });
   if (report.activity !== undefined) return headlineOfActivity(report.activity, report);
+  if (troubles.includes('daemon-starting') && state === 'busy')
+    return { tone: 'attention', text: 'Starting: the daemon does not answer yet.' };
   if (report.phase !== 'idle' && state !== 'broken' && state !== 'attention') return headlineOfPhase(report);
   if (troubles.length > 0) {
     return headlineOfTroubles(troubles, state === 'broken', report);
@@ -55,6 +57,7 @@ const troubleTexts: Readonly<Record<Problem, DescribeTrouble>> = {
   'trust-list-damaged': () => 'what was revoked is not known any more, so nothing is installed',
   'no-trusted-key': () => 'no trusted key can be used, so nothing can be installed',
   'no-daemon': () => 'no daemon runs, so nobody follows the service',
+  'daemon-starting': () => 'the daemon is starting',
   'daemon-unresponsive': () => 'the daemon does not answer, so nobody follows the service',
   'release-revoked': () => 'what is installed was revoked',
   'not-activated': ({ service: { lastError } }) =>

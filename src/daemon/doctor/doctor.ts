@@ -12,7 +12,6 @@ import type { AgentError } from '../../system/errors.ts';
 import { replaceFileDurably, StorageError } from '../../system/files/durable-file.ts';
 import { maskAddresses } from '../../system/log/secrets.ts';
 import { isPlausible } from '../../system/time/wall-clock.ts';
-import { readKernelText } from '../../telemetry/sources/kernel/kernel-file.ts';
 import { UpdateError } from '../../update/errors.ts';
 import { listBoards } from '../boards.ts';
 import { DaemonError } from '../errors.ts';
@@ -20,14 +19,13 @@ import { listPackages } from '../packages.ts';
 import { describeKey, isUsable, NO_KEY, NO_KEY_LEFT } from '../wiring/trust.ts';
 import type { Wiring } from '../wiring/wiring.ts';
 import { finding } from './finding.ts';
+import type { Warning } from './finding.ts';
+import { examineWatchdog, readWatchdog } from './hardware-watchdog.ts';
 import { lookAtHealthUnits } from './health-units.ts';
 import { examineLocalTime } from './local-time.ts';
 import { tryUsers } from './program-users.ts';
 import { refuseExposedState, refuseMisplacedState, stateWarning } from './state-directory.ts';
 import { describeFreeSpace } from './state-space.ts';
-
-/** Source: Linux Documentation/ABI/testing/sysfs-class-watchdog. */
-const WATCHDOG_STATE = '/sys/class/watchdog/watchdog0/state';
 
 /** The gateway, and the operation that runs meanwhile. */
 interface Examined extends Wiring {
@@ -40,7 +38,7 @@ interface Examined extends Wiring {
  */
 interface Check {
   readonly name: string;
-  readonly look: (examined: Examined, signal: AbortSignal) => Promise<string | undefined>;
+  readonly look: (examined: Examined, signal: AbortSignal) => Promise<string | Warning | undefined>;
 }
 
 const checksBefore: readonly Check[] = [
@@ -107,15 +105,9 @@ async function lookAtJournal({ journal, config }: Wiring): Promise<string | unde
   throw journal.missing ?? new StorageError('read', join(config.paths.state, 'journal.json'), 'what it said was lost');
 }
 
-/** Checks whether somebody feeds the watchdog, if there is one. It ends a slot that hangs before the agent starts. */
-async function lookAtWatchdog({ bootloader }: Wiring, signal: AbortSignal): Promise<string | undefined> {
-  if (bootloader === undefined) return undefined;
-  const state = await readKernelText(WATCHDOG_STATE, signal);
-  if (state === undefined)
-    return 'this machine has none that tells of itself: a slot that hangs before the agent starts stays';
-  return state === 'active'
-    ? 'it is fed'
-    : `nobody feeds it (${state}): RuntimeWatchdogSec=30s in /etc/systemd/system.conf`;
+/** Checks the watchdog, which ends a slot that hangs before the agent starts. */
+async function lookAtWatchdog({ bootloader }: Wiring, signal: AbortSignal): Promise<string | Warning | undefined> {
+  return bootloader === undefined ? undefined : examineWatchdog(await readWatchdog(signal));
 }
 
 async function lookAtStateDirectory({ config }: Wiring): Promise<string> {

@@ -13,6 +13,7 @@ import type { Bootloader } from '../../update/ports.ts';
 import { otherSlot } from '../../update/slot.ts';
 import { hasBootloader, otherSlots } from '../wiring/slot-settings.ts';
 import { finding } from './finding.ts';
+import type { Warning } from './finding.ts';
 import { noTargetsError } from './preconditions.ts';
 import { testTrialTimer } from './trial-timer.ts';
 
@@ -30,12 +31,13 @@ type Targets = Pick<Config, 'targets'>;
 
 interface Check {
   readonly name: string;
-  readonly look: (engine: ExaminedEngine, signal: AbortSignal) => Promise<string | undefined>;
+  readonly look: (engine: ExaminedEngine, signal: AbortSignal) => Promise<string | Warning | undefined>;
 }
 
 const checks: readonly Check[] = [
   { name: 'boot environment', look: lookAtBootEnvironment },
   { name: 'staging slot', look: lookAtStagingSlot },
+  { name: 'fallback slot', look: lookAtFallbackSlot },
   { name: 'safety net', look: lookAtSafetyNet },
 ];
 
@@ -108,11 +110,27 @@ async function lookAtStagingSlot(
   return found.join('; ');
 }
 
+/** Checks that the gateway can fall back to the other slot. */
+async function lookAtFallbackSlot(
+  { bootloader }: ExaminedEngine,
+  signal: AbortSignal,
+): Promise<string | Warning | undefined> {
+  if (bootloader === undefined) return undefined;
+  const booted = await bootloader.bootedSlot(signal);
+  const fallback = otherSlot(booted);
+  const { slots } = await bootloader.inspect(signal);
+  if (slots[fallback].bootable) return `slot ${fallback}`;
+  return {
+    detail: `none: slot ${fallback} is not bootable, so the gateway does not boot if slot ${booted} fails`,
+    advice: 'install a release: it goes into the other slot, and this one becomes the fallback',
+  };
+}
+
 /** Checks that what ends a trial nobody judges can be started, which only root may do. */
 async function lookAtSafetyNet(
   { bootloader, config, packageGuard = PACKAGE_GUARD }: ExaminedEngine,
   signal: AbortSignal,
-): Promise<string> {
+): Promise<string | Warning> {
   if (bootloader !== undefined) return testTrialTimer(signal);
   if (!hasPackages(config)) return NO_SLOTS;
   await requireInstaller(packageGuard);

@@ -6,14 +6,14 @@ import { AgentError, describeError, systemErrorCode } from '../../system/errors.
 import { makeFolder } from '../../system/files/make-folder.ts';
 import type { Log } from '../../system/log/log.ts';
 import { runProgram } from '../../system/processes/child-process.ts';
+import { isSystemdRunning } from '../../system/processes/unit-state.ts';
 import type { Machine } from '../../update/ports.ts';
 import { DaemonError } from '../errors.ts';
+import type { Warning } from './finding.ts';
 
 const TIMER = 'thing-agent-trial.timer';
 const SERVICE = 'thing-agent-trial.service';
 const PROGRAM = '/usr/lib/thing-agent/trial-guard';
-/** The directory by which sd_booted(3) recognizes systemd. */
-const SYSTEMD_RUNS = '/run/systemd/system';
 const LOOK_MS = 10_000;
 const START_MS = 60_000;
 /** The exit code of `trial-guard --look` while a trial is open. */
@@ -40,8 +40,14 @@ export async function notifyTrialTimer(
 }
 
 /** Starts the safety net once, as its timer would: it does nothing unless a trial is open. */
-export async function testTrialTimer(signal: AbortSignal): Promise<string> {
-  if (!existsSync(SYSTEMD_RUNS)) return 'none: systemd does not run here';
+export async function testTrialTimer(signal: AbortSignal): Promise<string | Warning> {
+  if (!isSystemdRunning()) {
+    const advice = 'run the agent under systemd, or end such a trial by a program of your own';
+    return {
+      detail: 'none, as systemd does not run here: a new slot in which the agent cannot start would stay',
+      advice,
+    };
+  }
   const timer = await runProgram(['systemctl', 'is-active', TIMER], { timeoutMs: LOOK_MS }, signal);
   if (timer.stdout.trim() !== 'active') {
     throw missing(`${TIMER} is not active`, `systemctl enable --now ${TIMER}, in the image too`);

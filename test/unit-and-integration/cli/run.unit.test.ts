@@ -286,6 +286,14 @@ describe('doctor', () => {
     expect(out).toContain('ok    daemon  it runs and answers');
   });
 
+  test('exits with 1 when there are only warnings', async () => {
+    const warning = { name: 'watchdog', ok: true, isWarning: true, detail: 'none', advice: 'load its driver' };
+    const daemon = fakeAgent({ doctor: async () => ({ findings: [warning] }) });
+    const { exitCode, out } = await type('doctor', { daemon });
+    expect(exitCode).toBe(1);
+    expect(out).toContain('WARN  watchdog');
+  });
+
   test('finds that no daemon runs, and examines by itself', async () => {
     const { exitCode, out } = await type('doctor');
     expect(exitCode).toBe(70);

@@ -24,6 +24,7 @@ describe('the state of a gateway, in words that stay', () => {
   test.each<Case>([
     ['follows its service', {}, [], ['well', 0]],
     ['has no daemon: nobody follows the service', { daemon: false }, ['no-daemon'], ['attention', 1]],
+    ['has a daemon that systemd starts', { daemon: 'starting' }, ['daemon-starting'], ['busy', 0]],
     ['has a daemon that gives no answer', { daemon: 'silent' }, ['daemon-unresponsive'], ['attention', 1]],
     [
       'has a daemon that gives no answer while it judges',

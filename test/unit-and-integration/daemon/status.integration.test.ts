@@ -75,7 +75,7 @@ test('nobody at work keeps anybody from looking; what was cut off says how much 
   expect(await gateway.run('history')).toMatchObject({ exitCode: 0 });
   await untilStatus(({ downloaded }) => (downloaded?.bytes ?? 0) > 0);
   await stop(updating, 'SIGKILL');
-  expect(await status()).toMatchObject({ state: 'interrupted', idleCode: 'interrupted', troubles: ['no-daemon'] });
+  expect(await status()).toMatchObject({ state: 'interrupted', idleCode: 'interrupted', problems: ['no-daemon'] });
   const page = (await gateway.run('status')).stdout.replaceAll(/\s+/g, ' ');
   expect(page).toMatch(/Interrupted: .* agent --update-now goes on with it; \d+\.\d MiB of 32\.\d MiB are there\./);
   expect(page).not.toContain('Busy');
@@ -86,17 +86,17 @@ test('all is well only while somebody follows the service; a refused file is an 
   await gateway.run('--update-now');
   gateway.boot();
   await gateway.run('--update-now');
-  expect(await status()).toMatchObject({ state: 'attention', troubles: ['no-daemon'], idleCode: 'no-daemon' });
+  expect(await status()).toMatchObject({ state: 'attention', problems: ['no-daemon'], idleCode: 'no-daemon' });
   expect((await gateway.run('status')).stdout).toContain('no daemon runs, so nobody follows the service');
   const file = join(gateway.directory, 'foreign.img');
   await writeFile(file, 'an image of somebody');
   expect(await gateway.run('install', file)).toMatchObject({ exitCode: 77 });
   const after = await status();
-  expect(after).toMatchObject({ troubles: ['no-daemon'], lastOutcome: { outcome: 'refused', by: 'file' } });
+  expect(after).toMatchObject({ problems: ['no-daemon'], lastOutcome: { outcome: 'refused', by: 'file' } });
   expect(after.slotStates).toEqual({ A: { bootable: true, next: false }, B: { bootable: true, next: true } });
   await gateway.startDaemon();
   const well = await untilStatus(({ state, activity }) => state !== 'busy' && activity === undefined);
-  expect(well).toMatchObject({ state: 'well', troubles: [] });
+  expect(well).toMatchObject({ state: 'well', problems: [] });
   expect(await gateway.run('status', '--exit-code')).toMatchObject({ exitCode: 0 });
   expect((await gateway.run('status')).stdout).toMatch(/All is well|Ready/);
 }, 120_000);
@@ -116,7 +116,7 @@ test('a daemon that gives no answer is looked past, is a trouble, and does not d
     expect(JSON.parse(told.stdout)).toMatchObject({
       state: 'attention',
       daemon: false,
-      troubles: ['daemon-unresponsive'],
+      problems: ['daemon-unresponsive'],
     });
     expect(told.stderr).toContain('the daemon does not answer');
     expect(history.exitCode).toBe(0);
@@ -140,7 +140,7 @@ test('a daemon whose sockets are gone is one that gives no answer, not none, and
   expect(JSON.parse(told.stdout)).toMatchObject({
     state: 'attention',
     daemon: false,
-    troubles: ['daemon-unresponsive'],
+    problems: ['daemon-unresponsive'],
   });
   expect((await gateway.run('status')).stdout).toContain('the daemon does not answer');
   expect((await gateway.run('doctor')).stdout.replaceAll(/\s+/g, ' ')).toContain(

@@ -72,6 +72,24 @@ test('the state directory is checked before anything is asked, beside the slots 
   await expect(begin(async () => Promise.reject(wrong))).rejects.toBe(wrong);
 });
 
+// Seen on an image with a read-only /etc, after all questions: state-unavailable, "check that the state partition is mounted".
+test('refuses a read-only file system before it asks, and says where to write', async () => {
+  const etc = join(directory, 'etc');
+  await mkdir(etc);
+  execFileSync('mount', ['-t', 'tmpfs', '-o', 'ro', 'none', etc]);
+  try {
+    const path = join(etc, 'thing-agent/config.toml');
+    const begun = beginSetup({ path, check: async () => {}, checkState: async () => [] }, undefined, never);
+    await expect(begun).rejects.toMatchObject({
+      code: 'config-unwritable',
+      message: `${path}: its file system is read-only`,
+      advice: expect.stringContaining('agent --config /run/config.toml setup') as unknown,
+    });
+  } finally {
+    execFileSync('umount', [etc]);
+  }
+});
+
 describe('agent setup', () => {
   let part: string;
   let answers: readonly string[];

@@ -58,16 +58,33 @@ export function renderOutcome(outcome: OperationOutcome, forced: boolean, page: 
 
 export function renderDoctor(findings: readonly DoctorFinding[], page: Page): string {
   const width = Math.max(0, ...findings.map(({ name }) => name.length));
-  const failed = findings.filter(({ ok }) => !ok).length;
-  const rows = findings.map(({ name, ok, detail, advice }): Row => {
-    const paragraphs = ok || advice === undefined ? [detail] : [detail, advice];
-    return { label: `${ok ? 'ok  ' : 'FAIL'}  ${name.padEnd(width)}`, paragraphs, tone: ok ? undefined : 'bad' };
+  const rows = findings.map((found): Row => {
+    const { name, detail, advice } = found;
+    const level = levelOf(found);
+    const { label, tone } = levels[level];
+    const paragraphs = level === 'ok' || advice === undefined ? [detail] : [detail, advice];
+    return { label: `${label}  ${name.padEnd(width)}`, paragraphs, tone };
   });
-  const summary =
-    failed === 0
-      ? `All ${pluralize(findings.length, 'test')} passed.`
-      : `${failed} of ${pluralize(findings.length, 'test')} failed.`;
-  return `${renderRows(rows, page)}${renderParagraph(summary, page, failed === 0 ? 'good' : 'bad')}`;
+  const count = (level: DoctorLevel): number => findings.filter((found) => levelOf(found) === level).length;
+  const [failed, warned] = [count('failure'), count('warning')];
+  const warnings = warned === 0 ? '' : `, ${pluralize(warned, 'warning')}`;
+  const tests = pluralize(findings.length, 'test');
+  const summary = failed === 0 ? `All ${tests} passed${warnings}.` : `${failed} of ${tests} failed${warnings}.`;
+  const worst = failed > 0 ? 'bad' : warned > 0 ? 'attention' : 'good';
+  return `${renderRows(rows, page)}${renderParagraph(summary, page, worst)}`;
+}
+
+type DoctorLevel = 'ok' | 'warning' | 'failure';
+
+const levels: Readonly<Record<DoctorLevel, { readonly label: string; readonly tone: Row['tone'] }>> = {
+  ok: { label: 'ok  ', tone: undefined },
+  warning: { label: 'WARN', tone: 'attention' },
+  failure: { label: 'FAIL', tone: 'bad' },
+};
+
+function levelOf({ ok, isWarning }: DoctorFinding): DoctorLevel {
+  if (!ok) return 'failure';
+  return isWarning === true ? 'warning' : 'ok';
 }
 
 /** Renders an error for stderr: what failed, and what to do. */

@@ -121,7 +121,7 @@ function shortDigest(digest: string): string {
 /** Describes the next look. While a look runs, the noted time of the next one has passed. */
 function nextLook(report: StatusReport, when: When): string {
   const { daemon, nextCheckAt } = report;
-  if (!daemon) return `none: ${isSilent(report) ? 'the daemon does not answer' : 'no daemon runs'}`;
+  if (!daemon) return `none: ${describeAbsence(report)}`;
   if (nextCheckAt !== undefined && Date.parse(nextCheckAt) <= when.nowMs) return 'now';
   return formatTime(nextCheckAt, when) ?? 'none: there is no schedule';
 }
@@ -237,10 +237,21 @@ function device({ serialNumber, thingId }: StatusReport): string {
 
 function agent(report: StatusReport): string {
   const { agentVersion, daemon } = report;
-  if (isSilent(report)) return `${agentVersion}, the daemon does not answer: systemctl restart thing-agent`;
-  return daemon ? `${agentVersion}, the daemon runs` : `${agentVersion}, no daemon runs: systemctl start thing-agent`;
+  if (daemon) return `${agentVersion}, the daemon runs`;
+  const absence = describeAbsence(report);
+  const advice = adviceFor[absence];
+  return `${agentVersion}, ${absence}${advice === undefined ? '' : `: ${advice}`}`;
 }
 
-function isSilent({ problems }: StatusReport): boolean {
-  return problems?.includes('daemon-unresponsive') ?? false;
+type Absence = 'the daemon is starting' | 'the daemon does not answer' | 'no daemon runs';
+
+const adviceFor: Readonly<Record<Absence, string | undefined>> = {
+  'the daemon is starting': undefined,
+  'the daemon does not answer': 'systemctl restart thing-agent',
+  'no daemon runs': 'systemctl start thing-agent',
+};
+
+function describeAbsence({ problems }: StatusReport): Absence {
+  if (problems?.includes('daemon-starting') === true) return 'the daemon is starting';
+  return problems?.includes('daemon-unresponsive') === true ? 'the daemon does not answer' : 'no daemon runs';
 }

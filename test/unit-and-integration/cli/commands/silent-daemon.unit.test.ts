@@ -58,6 +58,18 @@ test('agent status shows a silent daemon as a trouble, whatever was under way', 
   expect(await typeBesideSilent('status', '--exit-code')).toMatchObject({ exitCode: 1 });
 });
 
+// Seen: for 20 to 30 s after power-on the status advised "systemctl restart thing-agent", which starts it from the beginning.
+test('agent status reports that the daemon is starting, and advises no restart', async () => {
+  const starting: StatusReport = { ...silentStatus, state: 'busy', problems: ['daemon-starting'], phase: 'idle' };
+  const alone = { ...fakeAgent(), status: async () => starting };
+  const look = async () => ({ ...alone, [Symbol.asyncDispose]: async () => {} });
+  const { out, exitCode } = await type(['status', '--exit-code'], { connect: async () => undefined, look });
+  expect(exitCode).toBe(0);
+  expect(beside('State', out)).toBe('Starting: the daemon does not answer yet.');
+  expect(beside('Next look', out)).toBe('none: the daemon is starting');
+  expect(beside('Agent', out)).toBe('0.1.0, the daemon is starting');
+});
+
 test('agent doctor tests nothing beside a silent daemon, which may be at work at what would be tested', async () => {
   const { exitCode, out, looks, local } = await typeBesideSilent('doctor', '--json');
   expect(exitCode).toBe(70);

@@ -98,6 +98,14 @@ test('the doctor counts what failed and advises only there', () => {
   );
 });
 
+test('the doctor counts warnings in its summary', () => {
+  const warning = { name: 'watchdog', ok: true, isWarning: true, detail: 'none', advice: 'load its driver' };
+  const failure = { name: 'clock', ok: false, detail: 'it is not set' };
+  const text = 'WARN  watchdog  none\n                load its driver\n';
+  expect(renderDoctor([warning], page)).toBe(`${text}All 1 test passed, 1 warning.\n`);
+  expect(renderDoctor([warning, failure], page)).toMatch(/1 of 2 tests failed, 1 warning\.\n$/);
+});
+
 test('an error says what failed, its code, and what to do', () => {
   const text = renderError({ code: 'disk-full', message: 'cannot write', exit: 'disk', advice: 'make room' }, page);
   expect(text).toBe('agent: cannot write (disk-full)\n       make room\n');
