@@ -68,7 +68,7 @@ test('nobody at work keeps anybody from looking; what was cut off says how much 
   const busy = await untilStatus(({ activity }) => activity !== undefined);
   expect(busy).toMatchObject({
     state: 'busy',
-    activity: { who: expect.stringContaining('agent --update-now') as unknown },
+    activity: { process: expect.stringContaining('agent --update-now') as unknown },
   });
   expect(await gateway.run('status', '--exit-code')).toMatchObject({ exitCode: 0 });
   expect(await gateway.run('mcu', 'list')).toMatchObject({ exitCode: 0 });
@@ -93,7 +93,7 @@ test('all is well only while somebody follows the service; a refused file is an 
   expect(await gateway.run('install', file)).toMatchObject({ exitCode: 77 });
   const after = await status();
   expect(after).toMatchObject({ problems: ['no-daemon'], lastOutcome: { outcome: 'refused', by: 'file' } });
-  expect(after.slotStates).toEqual({ A: { bootable: true, next: false }, B: { bootable: true, next: true } });
+  expect(after.slotStates).toEqual({ A: { bootable: true, bootsNext: false }, B: { bootable: true, bootsNext: true } });
   await gateway.startDaemon();
   const well = await untilStatus(({ state, activity }) => state !== 'busy' && activity === undefined);
   expect(well).toMatchObject({ state: 'well', problems: [] });
