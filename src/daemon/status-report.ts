@@ -9,9 +9,7 @@ import type { CurrentRate } from '../service/throttle.ts';
 import { describeError } from '../system/errors.ts';
 import { isPlausible } from '../system/time/wall-clock.ts';
 import type { HookPause } from '../update/hooks/hooks.ts';
-import { checkpointOf } from '../update/journal/checkpoint.ts';
-import { activeHold } from '../update/journal/parts/standstill.ts';
-import { hasSlotPayload } from '../update/journal/state.ts';
+import { activeHold, hasSlotPayload } from '../update/journal/state.ts';
 import type { Phase, PhaseOf, UpdateState } from '../update/journal/state.ts';
 import { countDropped } from '../update/journal/transitions/reports.ts';
 import { activeEntries, type Blocked } from '../update/policy/holds/versions.ts';
@@ -247,7 +245,7 @@ function describeStaging(phase: PhaseOf<'staging'>, { activity, daemon, booted }
 }
 
 function downloaded(phase: Phase): StatusReport['downloaded'] {
-  const checkpoint = phase.kind === 'staging' ? checkpointOf(phase) : undefined;
+  const checkpoint = phase.kind === 'staging' ? phase.checkpoint : undefined;
   if (checkpoint === undefined) return undefined;
   const { offset, totalBytes } = checkpoint.wire;
   return { bytes: offset, totalBytes };

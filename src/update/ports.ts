@@ -1,9 +1,9 @@
 // What an update needs of the other rooms. A room that implements a port imports its type from here; daemon/ passes the
 // implementations to update(). This file has types only.
 
-import type { WirePosition, WrittenPrefix } from './journal/parts/checkpoint.ts';
+import type { WirePosition, WrittenPrefix } from './journal/state.ts';
 
-export type { ArtifactPlace, Checkpoint, WirePosition, WrittenPrefix } from './journal/parts/checkpoint.ts';
+export type { ArtifactPlace, Checkpoint, WirePosition, WrittenPrefix } from './journal/state.ts';
 
 /** The service's name for a firmware. */
 export interface Version {

@@ -1,8 +1,7 @@
 import { UpdateError } from './errors.ts';
 import { evidenceOf, evidenceOfSlot } from './evidence.ts';
 import { consentToInstall } from './hooks/consent.ts';
-import { STAGING_ROOM_BYTES } from './journal/checkpoint.ts';
-import { hasSlotPayload, recordsOf } from './journal/state.ts';
+import { STAGING_ROOM_BYTES, hasSlotPayload, recordsOf } from './journal/state.ts';
 import type { InstallOutcome } from './outcome.ts';
 import { endAppliedList } from './policy/apply-trust-list.ts';
 import { attemptFor, heldBack, signedName } from './policy/attempt.ts';

@@ -7,7 +7,7 @@ import { standingPause } from './hooks/hooks.ts';
 import type { HookPause, HookPort } from './hooks/hooks.ts';
 import type { Journal } from './journal/journal.ts';
 import { deliverOutbox } from './journal/outbox.ts';
-import type { ManualHold } from './journal/parts/standstill.ts';
+import type { ManualHold } from './journal/state.ts';
 import { cancelManually, commitManually, rollBackManually } from './manual.ts';
 import type { ManualActionDeps } from './manual.ts';
 import type { InstallOutcome, Outcome } from './outcome.ts';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { Config } from '../../config/config.ts';
 import { formatBytes } from '../../control/presentation/bytes.ts';
 import { valueOrUndefined } from '../../system/errors.ts';
-import { STAGING_ROOM_BYTES } from '../../update/journal/checkpoint.ts';
+import { STAGING_ROOM_BYTES } from '../../update/journal/state.ts';
 import { DaemonError } from '../errors.ts';
 
 /** The part of a configuration that says what has to find room in the state directory. */

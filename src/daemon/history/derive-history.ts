@@ -2,7 +2,7 @@ import type { HistoryAttempt, HistoryReport, HistoryStep } from '../../control/h
 import { describeError } from '../../system/errors.ts';
 import { isPlausible } from '../../system/time/wall-clock.ts';
 import type { EventType } from '../../update/journal/events.ts';
-import { figures } from '../../update/journal/parts/figures.ts';
+import { figures } from '../../update/journal/schema.ts';
 import type { Attempt, Outcome, UpdateState } from '../../update/journal/state.ts';
 import { CANCELLED_BEFORE_BOOT } from '../../update/trial/failure-cause.ts';
 

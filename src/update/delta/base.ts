@@ -1,6 +1,5 @@
 import { AgentError } from '../../system/errors.ts';
 import { UpdateError } from '../errors.ts';
-import { checkpointOf } from '../journal/checkpoint.ts';
 import type { PartitionRecord } from '../journal/state.ts';
 import type { UpdatePorts } from '../policy/install-request.ts';
 import type { BaseReader, PayloadHeader, SlotName, SlotsTarget, Target, WrittenPrefix } from '../ports.ts';
@@ -22,7 +21,7 @@ export async function requireBases(
   const running = otherSlot(slot);
   const { slots, phase } = journal.state;
   const { records } = slots[running];
-  const goesOn = phase.kind === 'staging' && checkpointOf(phase) !== undefined;
+  const goesOn = phase.kind === 'staging' && phase.checkpoint !== undefined;
   for (const [{ delta, fileName }, target] of targets) {
     if (delta === undefined) continue;
     const { name } = target;

@@ -3,8 +3,7 @@ import { cutText, maskAddresses } from '../../system/log/secrets.ts';
 import type { ProgramResult, runProgram } from '../../system/processes/child-process.ts';
 import type { Clock } from '../../system/time/clock.ts';
 import { UpdateError } from '../errors.ts';
-import type { PendingHook } from '../journal/parts/owed-hook.ts';
-import type { UpdateState, VersionRef } from '../journal/state.ts';
+import type { PendingHook, UpdateState, VersionRef } from '../journal/state.ts';
 import { hookText } from './hook-input.ts';
 import type { HookName, HookSubject } from './hook-input.ts';
 

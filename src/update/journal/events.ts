@@ -1,8 +1,15 @@
 import type { Checkpoint, SlotName } from '../ports.ts';
 import type { TrialFailure } from '../trial/failure-cause.ts';
-import type { Figures } from './parts/figures.ts';
-import type { ManualHold } from './parts/standstill.ts';
-import type { Attempt, FirmwareRecord, Installed, PartitionRecord, StateIn, UpdateState } from './state.ts';
+import type {
+  Attempt,
+  Figures,
+  FirmwareRecord,
+  Installed,
+  ManualHold,
+  PartitionRecord,
+  StateIn,
+  UpdateState,
+} from './state.ts';
 
 interface Costs {
   /** The figures of the attempt as a whole; undefined: unchanged. */

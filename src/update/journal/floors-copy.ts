@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 
-import * as z from 'zod';
+import type * as z from 'zod';
 
 import { AgentError, systemErrorCode } from '../../system/errors.ts';
 import {
@@ -15,13 +15,12 @@ import { parsedJson } from '../../system/json-value.ts';
 import type { Log } from '../../system/log/log.ts';
 import { raiseBoardFloors, raiseFloor } from '../policy/release-rules.ts';
 import { replaceForeignFile } from './damaged-journal.ts';
-import { floors } from './parts/floors.ts';
+import { floors } from './schema.ts';
 import type { UpdateState } from './state.ts';
 
 const FILE_NAME = 'floors.json';
 
-const floorsFile = z.object(floors);
-type Floors = z.infer<typeof floorsFile>;
+type Floors = z.infer<typeof floors>;
 
 /**
  * Promise `floors`: a second copy of the floors in a file of its own, so that a lost or damaged journal lets no older
@@ -124,7 +123,7 @@ export async function addFloorsCopy(state: UpdateState, directory: string, fs: D
 
 /** The floors in a text; undefined: it cannot be understood. */
 function parseFloors(text = '{}'): Floors | undefined {
-  return floorsFile.safeParse(parsedJson(text)).data;
+  return floors.safeParse(parsedJson(text)).data;
 }
 
 function withHigher(state: UpdateState, { floor, boardFloors = {}, boardVersions = {} }: Floors): UpdateState {

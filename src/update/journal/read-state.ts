@@ -1,8 +1,7 @@
 import * as z from 'zod';
 
-import { attempt } from './parts/attempt.ts';
-import { versionEntry } from './parts/versions.ts';
-import { initialState, storedState, updateState } from './state.ts';
+import { attempt, versionEntry } from './schema.ts';
+import { initialState, updateState } from './state.ts';
 import type { UpdateState } from './state.ts';
 
 /** The state in a text, as far as it can be understood. */
@@ -44,7 +43,7 @@ const lostState: UpdateState = { ...initialState, phase: { kind: 'lost' } };
 function stateOf(found: Readonly<Record<string, unknown>>): FoundState {
   const damage: string[] = [];
   const known = new Map<string, unknown>();
-  for (const [name, schema] of Object.entries(storedState.shape)) {
+  for (const [name, schema] of Object.entries(updateState.shape)) {
     const part = schema.safeParse(found[name]);
     if (part.success) known.set(name, part.data);
     else {
@@ -52,7 +51,7 @@ function stateOf(found: Readonly<Record<string, unknown>>): FoundState {
       known.set(name, substitutes[name]?.(found[name]));
     }
   }
-  const isOurs = storedState.shape.format.safeParse(found['format']).success;
+  const isOurs = updateState.shape.format.safeParse(found['format']).success;
   const phase = isOurs ? phaseOfOlderAgent(known.get('phase')) : lostPhase(found['phase']);
   const state = updateState.parse({ ...Object.fromEntries(known), format: 1, phase });
   const unknown = Object.entries(found).filter(([name]) => !known.has(name) && PART_NAME.test(name));
@@ -62,8 +61,9 @@ function stateOf(found: Readonly<Record<string, unknown>>): FoundState {
 /** What replaces a part that cannot be understood. Parts without a replacement are left out. */
 const substitutes: Readonly<Record<string, (found: unknown) => unknown>> = {
   phase: lostPhase,
+  slots: () => initialState.slots,
   versions: (found) => itemsOf(found, versionEntry),
-  reports: (found) => itemsOf(found, storedState.shape.reports.element),
+  reports: (found) => itemsOf(found, updateState.shape.reports.element),
 };
 
 function itemsOf<T>(found: unknown, schema: z.ZodType<T>): readonly T[] {
@@ -84,8 +84,8 @@ function lostPhase(was: unknown): object {
 
 /** The phase that an older agent in the other slot did not understand, and kept. */
 function phaseOfOlderAgent(found: unknown): unknown {
-  const lost = storedState.shape.phase.safeParse(found).data;
+  const lost = updateState.shape.phase.safeParse(found).data;
   if (lost?.kind !== 'lost') return found;
-  const was = storedState.shape.phase.safeParse(lost.was);
+  const was = updateState.shape.phase.safeParse(lost.was);
   return was.success ? was.data : found;
 }

@@ -1,23 +1,22 @@
 import * as z from 'zod';
 
+import { isPlausible } from '../../system/time/wall-clock.ts';
 import type { SlotName } from '../ports.ts';
-import type { attempt, versionRef } from './parts/attempt.ts';
-import type { firmwareRecord } from './parts/firmware-record.ts';
-import { floors } from './parts/floors.ts';
-import { installed } from './parts/installed.ts';
-import { outcome } from './parts/outcome.ts';
-import { owedHook } from './parts/owed-hook.ts';
-import { phase } from './parts/phase.ts';
-import { unfitDeltas } from './parts/rejected-deltas.ts';
-import { slotKnowledge } from './parts/slot-record.ts';
-import type { partitionRecord } from './parts/slot-record.ts';
-import { standstill } from './parts/standstill.ts';
-import { versionEntry, waiting } from './parts/versions.ts';
+import {
+  floors,
+  installed,
+  outcome,
+  owedHook,
+  phase,
+  slotKnowledge,
+  standstill,
+  unfitDeltas,
+  versionEntry,
+  waiting,
+} from './schema.ts';
 
-/**
- * Invariant 4: everything that the update room remembers, in one record that is replaced as a whole. Times: ISO 8601.
- */
-export const storedState = z.object({
+/** Invariant 4: everything that the update room remembers, in one record that is replaced as a whole. */
+export const updateState = z.object({
   format: z.literal(1),
   phase,
   installed: installed.optional(),
@@ -35,7 +34,6 @@ export const storedState = z.object({
   turns: z.object({ installed: z.array(z.string()), ...waiting }).optional(),
   /** What the service named at the last look: the id of a version, or nothing. */
   named: z.object({ id: z.string().optional() }).optional(),
-  /** A hold by a person. */
   standstill: standstill.optional(),
   owedHook: owedHook.optional(),
   /** The id of the version of which the service does not know yet that it runs. */
@@ -43,32 +41,46 @@ export const storedState = z.object({
   /** Outcomes that the service has not accepted yet, oldest first. */
   reports: z.array(outcome),
   lastOutcome: outcome.optional(),
-  ...floors,
+  ...floors.shape,
   /** The id of the version under which a list was last taken. It counts where nothing is known to be installed. */
   listVersion: z.string().optional(),
   unfit: unfitDeltas.optional(),
-  slots: z.object({ A: slotKnowledge, B: slotKnowledge }).optional(),
+  slots: z.object({ A: slotKnowledge, B: slotKnowledge }),
 });
-
-/** A journal from before slots were remembered says the same in other words. */
-export const updateState = storedState.transform(({ slots, ...parts }) => ({
-  ...parts,
-  slots: slots ?? knowledgeFrom(parts),
-}));
 
 export type UpdateState = z.infer<typeof updateState>;
 export type Phase = UpdateState['phase'];
 export type PhaseOf<K extends Phase['kind']> = Extract<Phase, { kind: K }>;
 export type StateIn<K extends Phase['kind']> = UpdateState & { readonly phase: PhaseOf<K> };
-export type Attempt = z.infer<typeof attempt>;
-export type FirmwareRecord = z.infer<typeof firmwareRecord>;
-export type Installed = z.infer<typeof installed>;
-export type Outcome = z.infer<typeof outcome>;
-export type VersionEntry = z.infer<typeof versionEntry>;
-export type VersionRef = z.infer<typeof versionRef>;
-export type PartitionRecord = z.infer<typeof partitionRecord>;
-export type SlotKnowledge = z.infer<typeof slotKnowledge>;
+export type Attempt = PhaseOf<'staging'>['attempt'];
+export type VersionRef = Attempt['version'];
+export type Figures = NonNullable<Attempt['figures']>;
+export type Checkpoint = NonNullable<PhaseOf<'staging'>['checkpoint']>;
+export type ArtifactPlace = NonNullable<Checkpoint['artifact']>;
+export type WirePosition = Checkpoint['wire'];
+export type WrittenPrefix = Checkpoint['image'];
+export type FirmwareRecord = PhaseOf<'staged'>['firmware'];
+export type Installed = NonNullable<UpdateState['installed']>;
+export type Outcome = UpdateState['reports'][number];
+export type VersionEntry = UpdateState['versions'][number];
+export type ManualHold = NonNullable<UpdateState['standstill']>;
+export type PendingHook = NonNullable<UpdateState['owedHook']>;
+export type Floor = NonNullable<UpdateState['floor']>;
+export type SlotKnowledge = UpdateState['slots']['A'];
 export type SlotsKnowledge = Readonly<Record<SlotName, SlotKnowledge>>;
+export type PartitionRecord = SlotKnowledge['records'][string];
+
+/**
+ * The room that a staging needs for its checkpoints, with the head of an artifact, history and outbox. Without it, each
+ * look would transfer anew up to the point where the room ends.
+ */
+export const STAGING_ROOM_BYTES = 256 * 1024;
+
+/** The hold; undefined: it has ended. Without a clock it does not end by itself. */
+export function activeHold(held: ManualHold | undefined, nowMs: number): ManualHold | undefined {
+  if (held?.until === undefined) return held;
+  return isPlausible(nowMs) && nowMs >= Date.parse(held.until) ? undefined : held;
+}
 
 /** Whether the update has a payload for a slot. One without goes the same way, but without the reboot. */
 export function hasSlotPayload(firmware: FirmwareRecord): boolean {
@@ -80,31 +92,13 @@ export function hasTouchedBoards(phase: PhaseOf<'staged' | 'trial'>): boolean {
   return phase.kind === 'trial' && Object.keys(phase.boards).length > 0;
 }
 
-const nothingKnown: SlotsKnowledge = { A: { records: {} }, B: { records: {} } };
-
 export const initialState: UpdateState = {
   format: 1,
   phase: { kind: 'idle' },
   versions: [],
   reports: [],
-  slots: nothingKnown,
+  slots: { A: { records: {} }, B: { records: {} } },
 };
-
-/** An older journal. */
-type WithoutSlots = Omit<z.infer<typeof storedState>, 'slots'>;
-
-/** The knowledge about slots in an older journal: what was staged was verified, and what was committed also ran. */
-function knowledgeFrom({ installed: runs, previous, phase: now }: WithoutSlots): SlotsKnowledge {
-  const knowledge = { ...nothingKnown };
-  if ('firmware' in now) {
-    const { firmware: staged, attempt: begun, slot } = now;
-    knowledge[slot] = { records: recordsOf(staged, { version: begun.version, at: begun.startedAt }) };
-  }
-  for (const known of [previous, runs]) {
-    if (known?.slot !== undefined) knowledge[known.slot] = { records: recordsOf(known, known), seen: { at: known.at } };
-  }
-  return knowledge;
-}
 
 /** The records of the partitions that a firmware was verified to fill, by target. */
 export function recordsOf(

@@ -1,17 +1,15 @@
 import assert from 'node:assert';
 
 import { beforeBoardsAfter, installedAfterCommit, stageBoardsBack } from '../boards/boards-only.ts';
+import { toldUnfit, withoutUnfit } from '../delta/full-image.ts';
 import { applyTrustList } from '../policy/apply-trust-list.ts';
 import { recordInstall } from '../policy/holds/flap-damping.ts';
 import { countCheck } from '../policy/holds/pauses.ts';
 import * as ledger from '../policy/holds/versions.ts';
 import { raiseBoardFloors, raiseFloor } from '../policy/release-rules.ts';
 import { abandonedAfter, boardsOnlyRollback } from '../trial/sync-boards.ts';
-import { hasAdvanced, withCheckpoint } from './checkpoint.ts';
 import type { EventOf, EventType, StateAfter } from './events.ts';
-import type { Figures } from './parts/figures.ts';
-import { toldUnfit, withoutUnfit } from './parts/rejected-deltas.ts';
-import type { Installed, Phase, PhaseOf, StateIn, UpdateState } from './state.ts';
+import type { Figures, Installed, Phase, PhaseOf, StateIn, UpdateState } from './state.ts';
 import {
   cancelOrRollBack,
   fail,
@@ -34,9 +32,10 @@ const transitions: { readonly [T in EventType]: (state: UpdateState, event: Even
   },
   checkpointed: (state, { checkpoint, figures }) => {
     const phase = withFigures(inPhase(state, 'staging'), figures);
-    const isProgress = isCounted(phase.attempt) && hasAdvanced(phase, checkpoint);
+    const hasAdvanced = (checkpoint?.wire.offset ?? 0) > (phase.checkpoint?.wire.offset ?? 0);
+    const isProgress = isCounted(phase.attempt) && hasAdvanced;
     const counted = isProgress ? ledger.countProgress(state, phase.attempt.version) : undefined;
-    return { ...state, ...counted, phase: withCheckpoint(phase, checkpoint) };
+    return { ...state, ...counted, phase: { ...phase, checkpoint } };
   },
   'staging-paused': (state, { at, figures }) => {
     const phase = withFigures(inPhase(state, 'staging'), figures);

@@ -1,8 +1,7 @@
 import assert from 'node:assert';
 
 import type { EventOf } from '../journal/events.ts';
-import type { Figures } from '../journal/parts/figures.ts';
-import type { UpdateState } from '../journal/state.ts';
+import type { Figures, UpdateState } from '../journal/state.ts';
 import { ownVersion } from '../journal/transitions/naming.ts';
 import { withOutcomes } from '../journal/transitions/reports.ts';
 import type { InstallOutcome } from '../outcome.ts';

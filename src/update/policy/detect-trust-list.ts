@@ -1,5 +1,4 @@
 import { AgentError } from '../../system/errors.ts';
-import { checkpointOf } from '../journal/checkpoint.ts';
 import type { PhaseOf, UpdateState } from '../journal/state.ts';
 import type { FirmwareHeader, FirmwareSource, ProvisioningService, Version } from '../ports.ts';
 import type { IncomingFirmware } from '../ports/incoming.ts';
@@ -111,7 +110,7 @@ export class TrustListDetector {
 
 /** Whether a version is partly staged. It is then no list, since a list leaves no checkpoint. */
 function isPartlyStaged(id: string, { phase }: UpdateState): boolean {
-  return phase.kind === 'staging' && phase.attempt.version.id === id && checkpointOf(phase) !== undefined;
+  return phase.kind === 'staging' && phase.attempt.version.id === id && phase.checkpoint !== undefined;
 }
 
 /** `list`: a list of keys and revocations, which goes into no slot. */

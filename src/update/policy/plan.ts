@@ -1,7 +1,7 @@
 import type { DeferralCode } from '../../control/gateway-state.ts';
 import { isWithin, timeOfDay } from '../../system/time/daily-window.ts';
 import type { DailyWindow } from '../../system/time/daily-window.ts';
-import { activeHold } from '../journal/parts/standstill.ts';
+import { activeHold } from '../journal/state.ts';
 import type { UpdateState, VersionEntry, VersionRef } from '../journal/state.ts';
 import type { Version } from '../ports.ts';
 import { flapDelayMs } from './holds/flap-damping.ts';

@@ -1,7 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 
-import type { Figures } from '../journal/parts/figures.ts';
-import type { UpdateState } from '../journal/state.ts';
+import type { Figures, UpdateState } from '../journal/state.ts';
 import type { InstallOutcome } from '../outcome.ts';
 import type { FirmwareHeader, FirmwareSource, PayloadHeader, SlotName, Target } from '../ports.ts';
 import type { StagedFirmware, StagedPayload } from '../ports/incoming.ts';

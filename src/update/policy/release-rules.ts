@@ -1,5 +1,5 @@
 import { UpdateError } from '../errors.ts';
-import type { Floor } from '../journal/parts/floors.ts';
+import type { Floor } from '../journal/state.ts';
 import type { FirmwareHeader, ImageClaims } from '../ports.ts';
 import { compareSemanticNames, isSemanticName } from './choose.ts';
 

@@ -1,4 +1,4 @@
-import type { Figures } from '../journal/parts/figures.ts';
+import type { Figures } from '../journal/state.ts';
 import type { FirmwareSource, WrittenPayload } from '../ports.ts';
 
 /** Counts what one attempt costs, continuing from its costs before this start. */

@@ -4,9 +4,7 @@ import type { RetryPolicy } from '../../system/time/retry.ts';
 import { openBaseOf, requireBases } from '../delta/base.ts';
 import { UpdateError } from '../errors.ts';
 import type { SlotContents } from '../evidence.ts';
-import { checkpointOf } from '../journal/checkpoint.ts';
-import type { Figures } from '../journal/parts/figures.ts';
-import type { PartitionRecord } from '../journal/state.ts';
+import type { Figures, PartitionRecord } from '../journal/state.ts';
 import { meteredSource } from '../policy/holds/metered.ts';
 import { entryOf, activeEntries, quarantinedError } from '../policy/holds/versions.ts';
 import { isoTime } from '../policy/install-request.ts';
@@ -110,7 +108,7 @@ export class Staging {
   /** Transfers the firmware, from a checkpoint on if there is one that is of use. Undefined: it runs already. */
   async #transfer(signal: AbortSignal): Promise<StagedFirmware | undefined> {
     const { phase } = this.#ports.journal.state;
-    const resume = phase.kind === 'staging' ? checkpointOf(phase) : undefined;
+    const resume = phase.kind === 'staging' ? phase.checkpoint : undefined;
     let expected: FirmwareHeader | undefined;
     const begin = async (from: Checkpoint | undefined): Promise<StagedFirmware | undefined> => {
       await using firmware = await this.#open(from, expected, signal);

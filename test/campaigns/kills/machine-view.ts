@@ -2,7 +2,6 @@ import { createHash } from 'node:crypto';
 import { closeSync, existsSync, openSync, readdirSync, readFileSync, readSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { checkpointOf } from '../../../src/update/journal/checkpoint.ts';
 import { updateState } from '../../../src/update/journal/state.ts';
 import type { UpdateState } from '../../../src/update/journal/state.ts';
 import type { SlotName } from '../../../src/update/ports.ts';
@@ -72,7 +71,7 @@ export class MachineView {
   /** Of a firmware that is being staged, up to its last checkpoint. */
   get arrivedBytes(): number | undefined {
     const phase = this.journal?.phase;
-    return phase?.kind === 'staging' ? checkpointOf(phase)?.wire.offset : undefined;
+    return phase?.kind === 'staging' ? phase.checkpoint?.wire.offset : undefined;
   }
 
   get identity(): Identity | undefined {

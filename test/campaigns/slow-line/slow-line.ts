@@ -211,7 +211,7 @@ class FarGateway {
 }
 
 function prefixOf({ phase }: UpdateState): number {
-  return phase.kind === 'staging' ? ((phase.artifactCheckpoint ?? phase.checkpoint)?.image.sizeBytes ?? 0) : 0;
+  return phase.kind === 'staging' ? (phase.checkpoint?.image.sizeBytes ?? 0) : 0;
 }
 
 async function prepareFirmware(directory: string, { imageBytes, compression }: SlowLineOptions) {

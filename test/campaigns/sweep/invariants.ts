@@ -209,7 +209,7 @@ export function judgeSwitch({ hardware, chronicle }: Gateway, versionId: string)
 export function judgeTransfer(hardware: Hardware, versionId: string, from: FirmwarePosition | undefined): void {
   const phase = storedState(hardware)?.phase;
   if (phase?.kind !== 'staging' || phase.attempt.version.id !== versionId) return;
-  const wire = (phase.artifactCheckpoint ?? phase.checkpoint)?.wire;
+  const wire = phase.checkpoint?.wire;
   demand(from?.offset === wire?.offset, `${versionId} comes from byte ${from?.offset}, not from ${wire?.offset} on`);
 }
 

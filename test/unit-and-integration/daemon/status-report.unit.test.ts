@@ -115,8 +115,8 @@ test('how much of a signed artifact has arrived is told, as of an image', () => 
     file: { name: 'rootfs', sizeBytes: 650 },
     whole: [],
   };
-  const artifactCheckpoint = { wire, encoding: 'base64', carry: '', image, artifact } as const;
-  const phase = { kind: 'staging', attempt: trial.attempt, slot: 'B', artifactCheckpoint } as const;
+  const checkpoint = { wire, encoding: 'base64', carry: '', image, artifact } as const;
+  const phase = { kind: 'staging', attempt: trial.attempt, slot: 'B', checkpoint } as const;
   expect(statusReport({ ...initialState, phase }, around).downloaded).toEqual({ bytes: 700, totalBytes: 1_000 });
 });
 

@@ -1,14 +1,13 @@
 import assert from 'node:assert';
 
+import { withUnfit } from '../../delta/full-image.ts';
 import { block, countFailure, noteCancelled } from '../../policy/holds/versions.ts';
 import type { Firmware } from '../../policy/holds/versions.ts';
 import type { SlotName } from '../../ports.ts';
 import { CANCELLED_BEFORE_BOOT, countsAgainstRelease, isAmbiguous, keepsFallback } from '../../trial/failure-cause.ts';
 import type { EventOf } from '../events.ts';
-import type { PendingHook } from '../parts/owed-hook.ts';
-import { withUnfit } from '../parts/rejected-deltas.ts';
 import { hasSlotPayload } from '../state.ts';
-import type { Attempt, Phase, UpdateState } from '../state.ts';
+import type { Attempt, PendingHook, Phase, UpdateState } from '../state.ts';
 import { inPhase } from './in-phase.ts';
 import { withOutcomes } from './reports.ts';
 

@@ -1,7 +1,7 @@
 import { isPlausible } from '../../../system/time/wall-clock.ts';
 import { UpdateError } from '../../errors.ts';
-import { activeHold } from '../../journal/parts/standstill.ts';
-import type { ManualHold } from '../../journal/parts/standstill.ts';
+import { activeHold } from '../../journal/state.ts';
+import type { ManualHold } from '../../journal/state.ts';
 import { isoTime } from '../install-request.ts';
 import type { UpdatePorts } from '../install-request.ts';
 import { holdOfStandstill } from '../plan.ts';

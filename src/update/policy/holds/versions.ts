@@ -1,7 +1,6 @@
 import { isPlausible } from '../../../system/time/wall-clock.ts';
 import { UpdateError } from '../../errors.ts';
-import type { ManualHold } from '../../journal/parts/standstill.ts';
-import type { Attempt, UpdateState, VersionEntry, VersionRef } from '../../journal/state.ts';
+import type { Attempt, ManualHold, UpdateState, VersionEntry, VersionRef } from '../../journal/state.ts';
 import { hasEnded, pauseLeft } from './pauses.ts';
 
 /** The number of versions that are remembered although nothing defers them. */

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from 'vitest';
 
-import { activeHold } from '../../../../src/update/journal/parts/standstill.ts';
+import { activeHold } from '../../../../src/update/journal/state.ts';
 import { otherSlot } from '../../../../src/update/slot.ts';
 import { Technician } from './technician.ts';
 

@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, test } from 'vitest';
 import { UpdateError } from '../../../../src/update/errors.ts';
 import { Hooks } from '../../../../src/update/hooks/hooks.ts';
 import type { ConsentHook, NotifyHook } from '../../../../src/update/hooks/hooks.ts';
-import type { PendingHook } from '../../../../src/update/journal/parts/owed-hook.ts';
+import type { PendingHook } from '../../../../src/update/journal/state.ts';
 import { blockedIn } from '../../update/version-entries.ts';
 import { Technician } from './technician.ts';
 

@@ -50,7 +50,7 @@ function nextCheckpoint(state: string): Promise<void> {
   const journal = join(state, 'journal.json');
   const made = Promise.withResolvers<void>();
   const watcher = watch(state, () => {
-    if (!existsSync(journal) || !readFileSync(journal, 'utf8').includes('"artifactCheckpoint"')) return;
+    if (!existsSync(journal) || !readFileSync(journal, 'utf8').includes('"artifact"')) return;
     watcher.close();
     made.resolve();
   });

@@ -2,7 +2,6 @@ import { describe, expect, test } from 'vitest';
 
 import { claimsOf } from '../../../../src/firmware/delta/encode.ts';
 import { firmwareOpener } from '../../../../src/firmware/open-firmware.ts';
-import { checkpointOf } from '../../../../src/update/journal/checkpoint.ts';
 import type { DeltaClaims } from '../../../../src/update/ports.ts';
 import { Gateway } from '../../../fakes/machine/memory/gateway.ts';
 import { MemoryService } from '../../../fakes/machine/memory/memory-service.ts';
@@ -257,7 +256,7 @@ test('a delta of one window, whose line is lost anywhere, is fetched again from 
     await expect(gateway.look(true)).rejects.toMatchObject({ code: 'service-silent' });
     const { phase } = (await gateway.journal()).state;
     expect(phase).toMatchObject({ kind: 'staging' });
-    expect(phase.kind === 'staging' && checkpointOf(phase)).toBe(undefined);
+    expect(phase.kind === 'staging' && phase.checkpoint).toBe(undefined);
   }
   gateway.service.cutTransfersAfter = undefined;
   await bring(gateway, '1 to 2');

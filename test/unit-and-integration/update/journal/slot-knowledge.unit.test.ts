@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 
 import type { UpdateEvent } from '../../../../src/update/journal/events.ts';
-import { initialState, updateState } from '../../../../src/update/journal/state.ts';
+import { initialState } from '../../../../src/update/journal/state.ts';
 import type { UpdateState } from '../../../../src/update/journal/state.ts';
 import { advance } from '../../../../src/update/journal/transitions.ts';
 
@@ -68,39 +68,5 @@ describe('what is known of a slot', () => {
   test('goes with a partition that reads otherwise', () => {
     const next = advance(after(toCommitted), { type: 'records-invalidated', slot: 'B', targets: ['root'] });
     expect(next.slots.B).toEqual({ records: { boot: records.boot } });
-  });
-});
-
-describe('a journal of the time before slots were remembered', () => {
-  const stored = (events: readonly UpdateEvent[], from?: UpdateState): object => {
-    const { slots: _forgotten, ...rest } = after(events, from);
-    return rest;
-  };
-
-  test('says nothing of a new gateway', () => {
-    expect(updateState.parse(stored([])).slots).toEqual(initialState.slots);
-  });
-
-  test('says of a committed version what its slot holds, and that it ran', () => {
-    const { slots } = updateState.parse(stored(toCommitted));
-    const at = 'tuesday';
-    const expected = { boot: { ...records.boot, at }, root: { ...records.root, at } };
-    expect(slots).toEqual({ A: { records: {} }, B: { records: expected, seen: { at } } });
-  });
-
-  test('says of a trial what its slot holds, and of the slot before that it ran', () => {
-    const next = { ...attempt, id: 'a2', version: { name: 'three' } };
-    const begun: readonly UpdateEvent[] = [
-      { ...staging, attempt: next, slot: 'A' },
-      { ...staged, slot: 'A' },
-    ];
-    const { slots } = updateState.parse(stored(begun, after(toCommitted)));
-    expect(slots.A.seen).toBeUndefined();
-    expect(slots.A.records['root']).toMatchObject({ ...root, version: 'three' });
-    expect(slots.B.seen).toEqual({ at: 'tuesday' });
-  });
-
-  test('says nothing of a slot that is being written', () => {
-    expect(updateState.parse(stored(toCommitted.slice(0, 2))).slots).toEqual(initialState.slots);
   });
 });

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
 import { AgentError } from '../../../../src/system/errors.ts';
-import type { Floor } from '../../../../src/update/journal/parts/floors.ts';
+import type { Floor } from '../../../../src/update/journal/state.ts';
 import { compareSemanticNames } from '../../../../src/update/policy/choose.ts';
 import {
   belowFloor,

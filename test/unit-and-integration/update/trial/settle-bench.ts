@@ -3,8 +3,8 @@ import { StorageError } from '../../../../src/system/files/durable-file.ts';
 import { silentLog } from '../../../../src/system/log/log.ts';
 import type { EventOf, EventType, StateAfter } from '../../../../src/update/journal/events.ts';
 import { MemoryJournal } from '../../../../src/update/journal/memory-journal.ts';
-import { initialState, updateState } from '../../../../src/update/journal/state.ts';
-import type { FirmwareRecord, Installed, UpdateState } from '../../../../src/update/journal/state.ts';
+import { initialState, recordsOf } from '../../../../src/update/journal/state.ts';
+import type { FirmwareRecord, Installed, SlotsKnowledge, UpdateState } from '../../../../src/update/journal/state.ts';
 import { commitManually } from '../../../../src/update/manual.ts';
 import type { UpdatePorts } from '../../../../src/update/policy/install-request.ts';
 import type { Deferral } from '../../../../src/update/policy/plan.ts';
@@ -91,7 +91,7 @@ export class Bench {
   constructor(state: Partial<UpdateState>, style: FakeStyle = 'counters') {
     this.bootloader = new FakeBootloader(new Power(), () => 0, style);
     this.bootloader.boot();
-    this.journal = new TroubledJournal(updateState.parse({ ...initialState, slots: undefined, ...state }));
+    this.journal = new TroubledJournal({ ...initialState, slots: knownSlots({ ...initialState, ...state }), ...state });
   }
 
   /** The program starts anew, with what was durable of the journal. */
@@ -169,4 +169,17 @@ export class Bench {
       copyInto: () => Promise.reject(new Error('nothing is copied')),
     };
   }
+}
+
+/** Returns the records that these phases and versions imply: a staged slot was verified, an installed one was seen to run. */
+function knownSlots({ installed, previous, phase }: UpdateState): SlotsKnowledge {
+  const known = { ...initialState.slots };
+  if ('firmware' in phase) {
+    const { firmware, attempt, slot } = phase;
+    known[slot] = { records: recordsOf(firmware, { version: attempt.version, at: attempt.startedAt }) };
+  }
+  for (const one of [previous, installed]) {
+    if (one?.slot !== undefined) known[one.slot] = { records: recordsOf(one, one), seen: { at: one.at } };
+  }
+  return known;
 }

@@ -1,0 +1,277 @@
+import * as z from 'zod';
+
+// The format of the journal. Times: ISO 8601.
+
+/** A record that keeps members of a newer agent, though their meaning is unknown. */
+function open<S extends z.ZodRawShape>(shape: S): z.ZodType<z.infer<z.ZodObject<S>>> {
+  return z.looseObject(shape);
+}
+
+const slotName = z.enum(['A', 'B']);
+
+const requester = z.enum(['service', 'file', 'rollback']);
+
+const versionRef = z.object({
+  /** Undefined: from a local file, so the service has no name for it. */
+  id: z.string().optional(),
+  name: z.string(),
+});
+
+/** What an attempt cost so far, across restarts. Anything since the last durable write may be missing. */
+export const figures = z.object({
+  /** Bytes of the service's text. */
+  fetchedBytes: z.number().optional(),
+  writtenBytes: z.number().optional(),
+  /** Bytes that were already there, and were not written again. */
+  reusedBytes: z.number().optional(),
+  /** Bytes that deltas took from the running slot instead of fetching them. */
+  deltaBaseBytes: z.number().optional(),
+});
+
+export const attempt = z.object({
+  /** Unique; names the attempt in reports. */
+  id: z.string(),
+  version: versionRef,
+  by: requester,
+  startedAt: z.string(),
+  /** With a rollback: partitions that could not be verified before they were booted again, and why. */
+  unverified: z.array(z.string()).optional(),
+  /** A person said that nothing may hold this attempt back. */
+  forced: z.boolean().optional(),
+  /** A person wants to reboot by hand. */
+  rebootByHand: z.boolean().optional(),
+  /** A person asked for what the service names. */
+  manual: z.boolean().optional(),
+  figures: figures.optional(),
+  /** Why the release is below the floor, if root allowed that. */
+  downgrade: z.string().optional(),
+});
+
+const digestedPart = z.object({ sizeBytes: z.number(), digest: z.string() });
+
+/** A place in the wire text where a transfer may continue, and how to recognize the same text. */
+const wirePosition = z.object({
+  offset: z.number(),
+  /** A strong validator (ETag) of the text. Without one, a transfer cannot continue after a restart. */
+  validator: z.string(),
+  /** The length of the whole text in bytes. */
+  totalBytes: z.number(),
+});
+
+/**
+ * Promise `resume`: a place in the content of a payload's file. It is not trusted: if something in it is wrong, the
+ * transfer starts over.
+ */
+const artifactPlace = z.object({
+  /** The part before the payloads, as it was signed. It is verified each time it is read. */
+  head: z.string(),
+  /** NNNN of `data/NNNN.tar`. */
+  payload: z.number(),
+  /** The size of that member, and how much of it is still to come. */
+  member: z.object({ sizeBytes: z.number(), leftBytes: z.number() }),
+  file: z.object({ name: z.string(), sizeBytes: z.number() }),
+  /**
+   * If the file is a delta: the bytes of it before this place, and the distance from here to the end of the last
+   * rebuilt window.
+   */
+  delta: z.object({ takenBytes: z.number(), skipBytes: z.number() }).optional(),
+  /** The files that were staged completely, in their order. */
+  whole: z.array(z.object({ payload: z.number(), name: z.string(), sizeBytes: z.number() })).readonly(),
+});
+
+/** Where a transfer may continue after a restart. It is made durable only after the data that it describes. */
+const checkpoint = z.object({
+  wire: wirePosition,
+  /** The state of the text decoder at that place. */
+  encoding: z.enum(['base64', 'base64url', 'hex']),
+  carry: z.string(),
+  /** What the target of the current payload holds up to that place. */
+  image: digestedPart,
+  /** Undefined: a raw image. */
+  artifact: artifactPlace.optional(),
+});
+
+/** What was verified of a firmware when it was staged. */
+const firmware = z.object({
+  digest: z.string(),
+  signedBy: z.string().optional(),
+  /** The name of the release itself. */
+  name: z.string().optional(),
+  /** The `security_version` that the release itself provides. */
+  securityVersion: z.number().optional(),
+  provides: z.record(z.string(), z.string()),
+  /** What the slots and the kept files hold, by target: enough to verify them again by reading. */
+  payloads: z.array(
+    digestedPart.extend({
+      target: z.string(),
+      kind: z.enum(['slots', 'mcu', 'package']),
+      order: z.number().optional(),
+      securityCounter: z.number().optional(),
+      imageVersion: z.string().optional(),
+      /** In a rollback by a person: the board gets back what it held before this payload. */
+      back: z.boolean().optional(),
+      /** Of an installed payload: the digest of the one that the board had before; `none`: no update had brought it one. */
+      over: z.string().optional(),
+    }),
+  ),
+});
+
+/** The state of the boards of an update, by target. A board that is not named is untouched. */
+const boards = z.record(z.string(), z.enum(['touched', 'flashed']));
+
+/** Where an update stands. */
+export const phase = z.discriminatedUnion('kind', [
+  z.object({ kind: z.literal('idle') }),
+  /** The phase could not be understood: it is damaged, or of a newer agent, for which `was` keeps it as found. */
+  z.object({ kind: z.literal('lost'), was: z.unknown().optional(), interrupted: attempt.optional() }),
+  /** Nothing that boots has changed. From its first byte on, the slot is unbootable. */
+  z.object({ kind: z.literal('staging'), attempt, slot: slotName, checkpoint: checkpoint.optional() }),
+  /** The slot is written, read back and verified; it may already be armed. */
+  z.object({ kind: z.literal('staged'), attempt, slot: slotName, firmware, trialsLeft: z.number() }),
+  /** The slot is armed; `bootId` is the boot in which that happened. */
+  z.object({
+    kind: z.literal('trial'),
+    attempt,
+    slot: slotName,
+    firmware,
+    trialsLeft: z.number(),
+    bootId: z.string(),
+    /** A person wants to reboot by hand. */
+    rebootByHand: z.boolean(),
+    judgements: z.number(),
+    /** The trial was found healthy, or is kept by a person: only the commit is missing. */
+    approved: z.boolean(),
+    boards,
+    /** False: this agent has not asked for the reboot into the trial, so another reboot may have come first. */
+    rebootAsked: z.boolean().optional(),
+  }),
+  z.object({
+    kind: z.literal('rolling-back'),
+    attempt,
+    slot: slotName,
+    firmware,
+    code: z.string(),
+    reason: z.string(),
+    fault: z.enum(['firmware', 'world', 'person']),
+    /** The boards that must get back what they held. */
+    boards,
+    /** How often the restoring was begun. */
+    restores: z.number(),
+  }),
+]);
+
+export const installed = open({
+  ...firmware.shape,
+  version: versionRef,
+  slot: slotName.optional(),
+  at: z.string(),
+  /** No agent has installed it: the version is the image's own word, and nothing of it was verified. */
+  factory: z.boolean().optional(),
+  /** A person installed it while the service named this version: it stays until the service names another one. */
+  overrides: z.string().optional(),
+  /** A person installed it, and what the service named then is not known yet: the next look will tell. */
+  byHand: z.boolean().optional(),
+  /** A person went back to it: what `overrides` names was left, or comes later. */
+  wentBack: z.boolean().optional(),
+  /** A version of the service that has the same name, but is another one. */
+  namesake: z.string().optional(),
+  /** A list of keys was taken later: the service knows the firmware by the list's id, and knew it by `ownId` before. */
+  underList: z.object({ id: z.string(), name: z.string(), ownId: z.string().optional() }).optional(),
+});
+
+/** The end of an attempt, as the service is told of it. */
+export const outcome = open({
+  attempt: z.string(),
+  version: z.string(),
+  outcome: z.enum(['installed', 'failed', 'refused', 'rolled-back']),
+  code: z.string(),
+  reason: z.string(),
+  at: z.string(),
+  /** So many earlier attempts ended the same way, and are not reported separately. */
+  count: z.number().optional(),
+  /** So many earlier ends were dropped, because the service was away for too long. */
+  dropped: z.number().optional(),
+  by: requester.optional(),
+  /** The number of the list of keys and revocations that took effect. */
+  trustList: z.number().optional(),
+});
+
+/** Since when something waits, and for how many update checks already. */
+export const waiting = { since: z.string().optional(), looks: z.number().optional() };
+
+/** The history of a release that the service offered or an operator installed. */
+export const versionEntry = open({
+  /** Undefined: its header was never read. */
+  digest: z.string().optional(),
+  /** The last id that the service offered it under. */
+  version: versionRef,
+  /** How often it was begun, failed, and failed in a way that waiting cannot cure. */
+  begun: z.number(),
+  failed: z.number(),
+  gaveUp: z.number(),
+  ...waiting,
+  /** An operator cancelled it: only an operator starts it again. */
+  cancelled: z.boolean().optional(),
+  /** Why it is quarantined. */
+  bad: open({ code: z.string(), reason: z.string(), at: z.string() }).optional(),
+});
+
+/** A hold by a person. It is in the journal, so that it survives restarts and both slots know it. */
+export const standstill = z.object({
+  since: z.string(),
+  /** ISO 8601; undefined: until it is lifted. */
+  until: z.string().optional(),
+  reason: z.string().optional(),
+});
+
+/** A program of the gateway that has still to be told how an attempt ended. */
+export const owedHook = z.object({
+  hook: z.enum(['after_commit', 'after_rollback']),
+  attempt: z.string(),
+  by: requester,
+  version: versionRef,
+  slot: slotName,
+  /** Why the version was left. */
+  code: z.string().optional(),
+  reason: z.string().optional(),
+});
+
+/** Versions whose delta did not fit what runs, by id, the oldest first: they are wanted whole. */
+export const unfitDeltas = z.object({
+  versions: z.array(z.string()),
+  /** The service knows, if a property is configured to tell it. */
+  told: z.boolean(),
+});
+
+/** Invariant 2: what a partition was last verified to hold. Gone, durably, before its first byte is written. */
+const partitionRecord = open({
+  ...digestedPart.shape,
+  /** The name of the version. */
+  version: z.string(),
+  signedBy: z.string().optional(),
+  /** Nothing writes to the image while it runs: if it reads differently, somebody has tampered with it. */
+  readOnly: z.boolean().optional(),
+  at: z.string(),
+});
+
+export const slotKnowledge = z.object({
+  /** What each partition of the slot holds, by the name of its target. */
+  records: z.record(z.string(), partitionRecord),
+  /** The slot was seen to run with what it holds now. This is removed with the first record. */
+  seen: z.object({ at: z.string() }).optional(),
+});
+
+/** Promise `floors`: the lowest values that a signed release must have. A commit raises them, nothing lowers them. */
+export const floors = z.object({
+  floor: z
+    .object({
+      securityVersion: z.number().optional(),
+      /** The highest semantic version among the names of signed releases. */
+      name: z.string().optional(),
+    })
+    .optional(),
+  /** The highest security counter of images for MCUboot, by board. */
+  boardFloors: z.record(z.string(), z.number()).optional(),
+  /** The highest version of images for MCUboot, by board. */
+  boardVersions: z.record(z.string(), z.string()).optional(),
+});
