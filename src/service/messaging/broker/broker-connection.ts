@@ -107,9 +107,12 @@ export class BrokerConnection implements AsyncDisposable {
 
   async #begin(): Promise<void> {
     const { reply, wake, status } = this.#deps.settings.topics;
-    if (reply !== undefined) await this.#subscribe(reply);
-    if (wake !== undefined) await this.#ignoreFailure(this.#subscribe(wake));
-    if (status !== undefined) await this.#ignoreFailure(this.publish(birthMessage(status, this.#deps.settings)));
+    // all in one round trip, of which few fit into the deadline on a slow link
+    await Promise.all([
+      reply === undefined ? undefined : this.#subscribe(reply),
+      wake === undefined ? undefined : this.#ignoreFailure(this.#subscribe(wake)),
+      status === undefined ? undefined : this.#ignoreFailure(this.publish(birthMessage(status, this.#deps.settings))),
+    ]);
   }
 
   /** Waits for a step that is useful but not necessary: where the broker does not permit it, the connection stays. */

@@ -222,8 +222,8 @@ describe('the daemon', () => {
       await expect.poll(asked, patience).toHaveLength(2);
       await expect.poll(() => lines.some((line) => line.includes('the round failed')), patience).toBe(true);
       expect(side.requestsOf('targetVersion').length + service.callsOf('targetVersion').length).toBe(1);
-      const status = (await gateway.json('status')) as { readonly nextLookAt: string };
-      const dueInMs = Date.parse(status.nextLookAt) - Date.now();
+      const status = (await gateway.json('status')) as { readonly nextCheckAt: string };
+      const dueInMs = Date.parse(status.nextCheckAt) - Date.now();
       expect(dueInMs).toBeGreaterThan(3_000_000);
       expect(dueInMs).toBeLessThanOrEqual(3_600_000);
       await stop(daemon);
