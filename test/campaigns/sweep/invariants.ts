@@ -114,7 +114,7 @@ export function judgeRest(gateway: Gateway, state: UpdateState): void {
   demand(isIdentityStored(gateway), 'the identity on the disk is not the valid one');
 }
 
-/** What was found unhealthy is not tried again, whatever the service calls it. */
+/** A release that was found unhealthy is not tried again, under any id. */
 export function judgeTrials({ chronicle, transport }: Gateway): void {
   const unhealthy = transport.reports.filter(({ outcome, code }) => outcome === 'rolled-back' && code === 'unhealthy');
   const attempts = new Map(unhealthy.map(({ attempt, version }) => [attempt, version]));

@@ -1,8 +1,8 @@
 import { bootKinds } from '../../fakes/machine/boot-machines.ts';
 import type { BootKind } from '../../fakes/machine/boot-machines.ts';
-import { deltaStories } from './delta-stories.ts';
-import { hostileStories } from './hostile-stories.ts';
-import { packageStories } from './package-stories.ts';
+import { deltaStories } from './stories/delta-stories.ts';
+import { hostileStories } from './stories/hostile-stories.ts';
+import { packageStories } from './stories/package-stories.ts';
 import { look, rest, target } from './story.ts';
 import type { Deed, Scenario, Story } from './story.ts';
 

@@ -150,7 +150,7 @@ export const trustFile: FuzzTarget = {
 
 const LIST_FILES = ['trust.json', 'trust-copy.json', 'trust-revoked.json'] as const;
 
-/** Whatever two of its three files hold, a list is not forgotten, unless they hold another list. */
+/** A list survives the loss of any two of its three files, unless they hold another list. */
 async function loseAllBut(intact: (typeof LIST_FILES)[number], text: string): Promise<void> {
   const other = await outcomeOf(async () => fromFile(parseKeptListFile(Buffer.from(text))));
   if ('value' in other) return;

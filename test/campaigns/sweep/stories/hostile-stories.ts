@@ -1,5 +1,5 @@
-import { rest, target } from './story.ts';
-import type { Story } from './story.ts';
+import { rest, target } from '../story.ts';
+import type { Story } from '../story.ts';
 
 const again = (times: number): readonly string[] => Array<string>(times).fill('bad refused quarantined');
 

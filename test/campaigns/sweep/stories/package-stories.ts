@@ -1,5 +1,5 @@
-import { rest, target } from './story.ts';
-import type { Story } from './story.ts';
+import { rest, target } from '../story.ts';
+import type { Story } from '../story.ts';
 
 /** The bootloader has no part in them. */
 const never = ['grub', 'tryboot', 'handler'] as const;

@@ -1,5 +1,5 @@
-import { rest, target } from './story.ts';
-import type { Story } from './story.ts';
+import { rest, target } from '../story.ts';
+import type { Story } from '../story.ts';
 
 /** Releases that come as deltas. */
 export const deltaStories: Readonly<Record<string, Story>> = {
