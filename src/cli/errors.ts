@@ -1,22 +1,16 @@
 import { defineErrors, permanent, transient } from '../system/define-errors.ts';
 
 export class CliError extends defineErrors('CliError', {
-  usage: permanent.usage('The command line cannot be understood.'),
+  usage: permanent.usage('The command line is invalid.'),
   'output-unwritable': transient.disk(
-    'The file that a command was to write cannot be written.',
-    'check the folder, its permissions and its space',
+    'The output file cannot be written.',
+    'check the directory, its permissions and its free space',
   ),
-  'output-exists': permanent.refused(
-    'The file that a command was to write exists already.',
-    'name another, or say --overwrite',
-  ),
+  'output-exists': permanent.refused('The output file already exists.', 'choose another name, or use --overwrite'),
   'output-refused': permanent.refused(
-    'What was named as a file to write is a slot or a device, lies on a slot, or is no regular file.',
-    'name a file elsewhere, such as in /run',
+    'The output file is a slot or a device, is on a slot, or is not a regular file.',
+    'choose a file elsewhere, such as in /run',
   ),
-  'part-unavailable': transient.failed('A part of a report for a supporter could not be had.'),
-  'internal-error': permanent.failed(
-    'The agent has a defect.',
-    'see its log (journalctl -u thing-agent), and report it',
-  ),
+  'part-unavailable': transient.failed('A part of a support bundle is not available.'),
+  'internal-error': permanent.failed('The agent has a defect.', 'report it, with its log (journalctl -u thing-agent)'),
 }) {}

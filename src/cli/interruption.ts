@@ -1,6 +1,6 @@
-/** A person or the system asked the program to end. This is the reason of the aborted signal. */
+/** A user or the system interrupted the program. This is the reason of the aborted signal. */
 export class InterruptedError extends Error {
-  override readonly name = 'Interruption';
+  override readonly name = 'InterruptedError';
   /** 128 plus the number of the signal, as in a shell. */
   readonly exitCode: number;
 
@@ -10,19 +10,19 @@ export class InterruptedError extends Error {
   }
 }
 
-/** The program ends, while the operation that it followed goes on in the daemon. */
+/** The program ends, while the operation that it followed continues in the daemon. */
 export class DetachedError extends Error {
-  override readonly name = 'Detached';
+  override readonly name = 'DetachedError';
 }
 
-/** This process ends and leaves a board half written, which may have no program to run. */
+/** This process ends and leaves a board partially flashed, which may have no program to run. */
 export class PartialFlashError extends Error {
-  override readonly name = 'LeftHalfWritten';
+  override readonly name = 'PartialFlashError';
   readonly boards: readonly string[];
   readonly advice: string;
 
   constructor(boards: readonly string[], advice: string) {
-    super(`${boards.join(', ')} half written`);
+    super(`${boards.join(', ')} partially flashed`);
     this.boards = boards;
     this.advice = advice;
   }
@@ -38,15 +38,15 @@ export interface InterruptibleProcess {
 export interface Interruptible extends Disposable {
   readonly signal: AbortSignal;
   /**
-   * Until it is disposed, `asksInstead` is called at Ctrl-C. It returns true if it asked the person to press again, and
-   * the signal is then not aborted.
+   * Until it is disposed, `asksInstead` is called at Ctrl-C. It returns true if it asked the user to press again; the
+   * signal is then not aborted.
    */
   guard(asksInstead: () => boolean): Disposable;
 }
 
 /**
- * Turns the first SIGINT or SIGTERM into an aborted signal, so that the work ends in order; the second one ends the
- * program at once. `agent run` has its own handling of signals.
+ * Turns the first SIGINT or SIGTERM into an aborted signal, so that the work ends cleanly; the second one ends the
+ * program immediately. `agent run` has its own signal handling.
  */
 export function listenForInterruption(process: InterruptibleProcess): Interruptible {
   const controller = new AbortController();

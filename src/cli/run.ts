@@ -7,10 +7,7 @@ import type { CliContext } from './context.ts';
 import { CliError } from './errors.ts';
 import { DetachedError, InterruptedError, PartialFlashError } from './interruption.ts';
 
-/**
- * Performs what was typed and resolves with the exit code. Never rejects: an error is printed and has its own exit
- * code.
- */
+/** Runs the command and resolves with the exit code. Never rejects: an error is printed and has its own exit code. */
 export async function runCommand({ wanted, json }: ParsedArguments, context: CliContext): Promise<number> {
   try {
     return await perform(wanted, json, context);
@@ -83,10 +80,10 @@ function printInterruption(error: unknown, json: boolean, { out, err }: CliConte
   const told = half === undefined ? { goesOn } : { goesOn, halfWritten: half.boards };
   if (json) out.write(`${JSON.stringify({ kind: 'interrupted', ...told })}\n`);
   else if (goesOn)
-    err.write('agent: interrupted; the daemon goes on with it\n       see where it stands: agent status\n');
+    err.write('agent: interrupted; the operation continues in the daemon\n       to see its progress: agent status\n');
   else if (half !== undefined)
     err.write(
-      `agent: interrupted; half written and without a program: ${half.boards.join(', ')}\n       ${half.advice}\n`,
+      `agent: interrupted; partially flashed and without a program: ${half.boards.join(', ')}\n       ${half.advice}\n`,
     );
   else err.write('agent: interrupted\n');
 }

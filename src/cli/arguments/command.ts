@@ -2,42 +2,42 @@ import type { CliContext } from '../context.ts';
 
 /** Every option of the command line; `value` names the operand that follows the option. */
 export const optionTable = {
-  config: { value: 'FILE', summary: 'instead of /etc/thing-agent/config.toml' },
-  json: { value: undefined, summary: 'answer in JSON, for programs' },
-  help: { value: undefined, summary: 'show this' },
+  config: { value: 'FILE', summary: 'read FILE instead of /etc/thing-agent/config.toml' },
+  json: { value: undefined, summary: 'print JSON, for programs' },
+  help: { value: undefined, summary: 'show help' },
   version: { value: undefined, summary: 'show the version of the agent' },
   'update-now': { value: undefined, summary: 'check, install and report now' },
-  'no-reboot': { value: undefined, summary: 'stop before the reboot and say that it is needed' },
-  plan: { value: undefined, summary: 'only say how much would change' },
-  force: { value: undefined, summary: 'what holds updates back does not count this once' },
-  'allow-downgrade': { value: undefined, summary: 'an older release, this once (root)' },
-  'no-keep': { value: undefined, summary: 'do not copy out first what the board holds' },
-  'exit-code': { value: undefined, summary: 'end with 0 if all is well, 1 for attention, 2 if it is broken' },
-  reason: { value: 'TEXT', summary: 'why, for whoever looks at it later' },
-  security: { value: undefined, summary: 'of what concerned security' },
-  textfile: { value: 'FILE', summary: 'write them there, for the textfile collector of node_exporter' },
-  overwrite: { value: undefined, summary: 'FILE may exist: it is replaced' },
-  text: { value: undefined, summary: 'VALUE is a text, even where it reads as JSON' },
-  try: { value: undefined, summary: 'read it once now; nothing is kept or sent' },
-  baud: { value: 'NUMBER', summary: 'of the serial line (default: 9600)' },
-  parity: { value: 'PARITY', summary: 'of the serial line: even (default) or none' },
-  at: { value: 'TIME', summary: 'when it was measured (default: now)' },
-  root: { value: 'DIR', summary: 'as part of the root file system in DIR, of an image' },
-  offline: { value: undefined, summary: 'look only at the file, and at nothing that it names' },
-  yes: { value: undefined, summary: 'ask nothing: take what was found' },
-  from: { value: 'FILE', summary: 'the list before this one' },
-  number: { value: 'NUMBER', summary: 'of the list (default: one more than --from)' },
-  keys: { value: 'LIST', summary: 'public keys that are trusted from now on' },
-  'not-before': { value: 'TIME', summary: 'when --keys begin to be trusted, e.g. 2026-12-01' },
-  'not-after': { value: 'TIME', summary: 'when --keys end to be trusted' },
-  'revoke-keys': { value: 'LIST', summary: 'keys that are trusted no more' },
-  'revoke-releases': { value: 'LIST', summary: 'releases that are installed no more' },
-  name: { value: 'NAME', summary: 'of the release, as the service names it' },
-  'device-type': { value: 'TYPE', summary: 'of the gateways that may install it' },
-  target: { value: 'TARGET', summary: 'of [targets] (default: the one of kind slots)' },
-  'security-version': { value: 'NUMBER', summary: 'of a release that closes a hole' },
-  key: { value: 'FILE', summary: 'private key (default: it is signed later)' },
-  output: { value: 'FILE', summary: 'the artifact (default: NAME.delta.mender)' },
+  'no-reboot': { value: undefined, summary: 'stop before the reboot and report that it is needed' },
+  plan: { value: undefined, summary: 'only report how much would change' },
+  force: { value: undefined, summary: 'install now, ignoring holds, windows, hooks and quarantine' },
+  'allow-downgrade': { value: undefined, summary: 'allow an older release, this time only (root)' },
+  'no-keep': { value: undefined, summary: 'do not back up the board first' },
+  'exit-code': { value: undefined, summary: 'exit with 0 if ok, 1 if it needs attention, 2 if it is broken' },
+  reason: { value: 'TEXT', summary: 'reason, shown in agent status' },
+  security: { value: undefined, summary: 'show security events' },
+  textfile: { value: 'FILE', summary: 'write to FILE, for the textfile collector of node_exporter' },
+  overwrite: { value: undefined, summary: 'replace FILE if it exists' },
+  text: { value: undefined, summary: 'treat VALUE as text, even if it is valid JSON' },
+  try: { value: undefined, summary: 'read the sensor once now; store and send nothing' },
+  baud: { value: 'NUMBER', summary: 'baud rate of the serial line (default: 9600)' },
+  parity: { value: 'PARITY', summary: 'parity of the serial line: even (default) or none' },
+  at: { value: 'TIME', summary: 'time of the measurement (default: now)' },
+  root: { value: 'DIR', summary: 'check as part of the root file system of an image in DIR' },
+  offline: { value: undefined, summary: 'check only the file, and nothing that it refers to' },
+  yes: { value: undefined, summary: 'use the detected values without asking' },
+  from: { value: 'FILE', summary: 'previous trust list' },
+  number: { value: 'NUMBER', summary: 'number of the trust list (default: one more than --from)' },
+  keys: { value: 'LIST', summary: 'public keys to trust' },
+  'not-before': { value: 'TIME', summary: 'start of the validity of --keys, for example 2026-12-01' },
+  'not-after': { value: 'TIME', summary: 'end of the validity of --keys' },
+  'revoke-keys': { value: 'LIST', summary: 'keys to revoke' },
+  'revoke-releases': { value: 'LIST', summary: 'releases to revoke' },
+  name: { value: 'NAME', summary: 'name of the release in the service' },
+  'device-type': { value: 'TYPE', summary: 'device type of the gateways that may install it' },
+  target: { value: 'TARGET', summary: 'name in [targets] (default: the target of kind slots)' },
+  'security-version': { value: 'NUMBER', summary: 'security version of the release' },
+  key: { value: 'FILE', summary: 'private key (default: leave the artifact unsigned)' },
+  output: { value: 'FILE', summary: 'output artifact (default: NAME.delta.mender)' },
 } as const;
 
 export type OptionName = keyof typeof optionTable;
@@ -45,7 +45,7 @@ export type OptionName = keyof typeof optionTable;
 /** Every command takes these options. */
 export const commonOptions: readonly OptionName[] = ['config', 'json', 'help'];
 
-/** Every command takes this one, too; only some say so. */
+/** Every command accepts these options; only the general help lists `--version`. */
 export const generalOptions: readonly OptionName[] = [...commonOptions, 'version'];
 
 /** Headings of `agent --help`, in this order. */
@@ -61,16 +61,14 @@ export const commandGroups = [
 
 export type CommandGroup = (typeof commandGroups)[number];
 
-/** A paragraph for the details of most commands: how they are done. */
-export const throughDaemon = 'The running daemon does it; without one, this program does it by itself.';
+export const throughDaemon = 'Runs in the daemon, or in this process if no daemon is running.';
 
-/** One command: how it is typed, how `--help` describes it, and the function that performs it. */
 export interface Command {
-  /** What a person types, e.g. `config check`. */
+  /** The words on the command line, for example `config check`. */
   readonly name: string;
-  /** The operands in their order. All are needed, except one that stands in brackets. */
+  /** The operands in their order. An operand in brackets is optional. */
   readonly operands: readonly string[];
-  /** The options that this command takes beside the common ones. */
+  /** The options that this command accepts in addition to the common ones. */
   readonly options: readonly OptionName[];
   /** The options that must be given. */
   readonly needed?: readonly OptionName[];
@@ -81,13 +79,13 @@ export interface Command {
   /** The paragraphs of `--help`. */
   readonly details: readonly string[];
   /**
-   * Resolves with the exit code; throws Misuse. It imports packages only when it needs them, since a start on a small
-   * board takes long.
+   * Resolves with the exit code; throws ArgumentError. Imports packages only when it needs them, since loading is slow
+   * on small gateways.
    */
   readonly run: (typed: ParsedCommand, context: CliContext) => Promise<number>;
 }
 
-/** What a person typed with a command: as many operands as the command names, and its options. */
+/** The operands and options that were given with a command. The number of operands fits the command. */
 export interface ParsedCommand {
   readonly operands: readonly string[];
   readonly flags: ReadonlySet<OptionName>;
@@ -95,12 +93,11 @@ export interface ParsedCommand {
   readonly json: boolean;
 }
 
-/** What a person typed has the form of the command, but its values do not fit together. */
+/** The arguments have the form of the command, but their values are invalid or do not fit together. */
 export class ArgumentError extends Error {
-  override readonly name = 'Misuse';
+  override readonly name = 'ArgumentError';
 }
 
-/** The arguments of one start of the program. */
 export interface ParsedArguments {
   readonly configFile: string | undefined;
   readonly json: boolean;
@@ -116,11 +113,11 @@ export type Invocation =
 export interface UsageError {
   readonly kind: 'usage-error';
   readonly message: string;
-  /** The command that was probably meant, or how the command is written. */
+  /** The most similar command, or the usage line. */
   readonly advice: string;
 }
 
-/** The text that follows `usage:`. */
+/** Returns the text that follows `usage:`. */
 export function usageLine(command: Command | undefined): string {
   if (command === undefined) return 'agent [--config FILE] [COMMAND]';
   const options = [...command.options, ...commonOptions.filter((name) => name !== 'help')].map((name) => {

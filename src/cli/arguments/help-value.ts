@@ -2,7 +2,7 @@ import { commandTable } from '../commands/command-table.ts';
 import { commonOptions, optionTable, usageLine } from './command.ts';
 import type { Command, OptionName } from './command.ts';
 
-/** The content of `--help` as JSON, for programs. */
+/** Returns the content of `--help` as JSON, for programs. */
 export function helpValue(command: Command | undefined, group: readonly Command[] = commandTable): object {
   if (command !== undefined) return commandValue(command);
   return { usage: usageLine(undefined), commands: group.map((one) => commandValue(one)) };

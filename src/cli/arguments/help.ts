@@ -5,13 +5,13 @@ import type { Command, OptionName } from './command.ts';
 
 const pageColumns = 78;
 
-/** The text of `agent --help`, or the help of one command or of a group of commands. */
+/** Returns the text of `agent --help`, or the help of one command or of a group of commands. */
 export function helpText(command: Command | undefined, group?: readonly Command[]): string {
   if (command !== undefined) return commandHelp(command);
   return group === undefined ? generalHelp() : groupHelp(group);
 }
 
-/** The help of commands that begin with the same word, or that stand under the same heading. */
+/** Returns the help of commands with the same first word, or under the same heading. */
 function groupHelp(group: readonly Command[]): string {
   const first = group[0]?.name.split(' ')[0] ?? '';
   const word = group.every(({ name }) => name.startsWith(`${first} `)) ? `${first} ` : '';
@@ -19,7 +19,7 @@ function groupHelp(group: readonly Command[]): string {
   return [
     `usage: agent ${word}COMMAND\n`,
     section(title, pairsOf(group), 28),
-    paragraph(`agent help ${word}COMMAND says more of one of them.`),
+    paragraph(`agent help ${word}COMMAND describes one command.`),
   ].join('\n');
 }
 
@@ -35,17 +35,17 @@ function generalHelp(): string {
   });
   return [
     `usage: ${usageLine(undefined)}\n`,
-    'Keeps this gateway on the firmware that its service names.\n',
+    'Keeps this gateway on the firmware version that the service assigns.\n',
     ...sections,
     section('Options', optionPairs(generalOptions), width),
     paragraph(
-      'agent help COMMAND says more of one of them; so does agent COMMAND --help. Where --config is not given, the environment ' +
-        'variable THING_AGENT_CONFIG names the file.',
+      'For help on one command, run agent help COMMAND or agent COMMAND --help. Without --config, the environment ' +
+        'variable THING_AGENT_CONFIG names the configuration file.',
     ),
     paragraph(
       'Results go to stdout, progress and errors to stderr. Exit codes: 0 done or nothing to do, 64 usage, ' +
-        '69 service unreachable, 70 failed, 74 disk or device, 75 try again later, 76 the other side broke the ' +
-        'protocol, 77 refused, 78 configuration, 130 interrupted.',
+        '69 service unreachable, 70 failed, 74 disk or device, 75 try again later, 76 protocol ' +
+        'error, 77 refused, 78 configuration, 130 interrupted.',
     ),
   ].join('\n');
 }
@@ -72,6 +72,9 @@ function optionPairs(names: readonly OptionName[], command?: Command): readonly 
 
 function section(title: string, pairs: readonly (readonly [string, string])[], least = 16): string {
   const width = Math.max(least, ...pairs.map(([left]) => left.length + 2));
-  const lines = pairs.map(([left, right]) => `  ${left.padEnd(width)}${right}`);
+  const lines = pairs.map(([left, right]) => {
+    const indent = `\n${' '.repeat(width + 2)}`;
+    return `  ${left.padEnd(width)}${wrap(right, pageColumns - width).join(indent)}`;
+  });
   return `${title}\n${lines.join('\n')}\n`;
 }

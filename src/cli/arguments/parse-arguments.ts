@@ -4,7 +4,7 @@ import type { Command, OptionName, ParsedArguments, UsageError, Invocation } fro
 import { readOptions, type TypedArguments } from './read-options.ts';
 import { misplacedOption, unknownCommand, usageError } from './usage-error.ts';
 
-/** Turns the arguments into a command. Never throws: wrong arguments yield a `usage-error`. */
+/** Parses the arguments into a command. Never throws: invalid arguments yield a `usage-error`. */
 export function parseArguments(args: readonly string[]): ParsedArguments {
   const typed = readOptions(args);
   if (typed.kind === 'usage-error') return { configFile: undefined, json: args.includes('--json'), wanted: typed };
@@ -27,7 +27,7 @@ function commandOf(words: readonly string[]): Command | undefined {
   return commandTable.find(({ name }) => name.split(' ').every((word, index) => word === words[index]));
 }
 
-/** Help for a command, for a group such as `mcu`, or for everything. */
+/** Returns help for a command, for a group such as `mcu`, or the general help. */
 function helpFor(words: readonly string[]): Invocation {
   const [first, second] = words;
   const command = commandOf(words) ?? commandOf(words.map((word) => word.replace(/^update-now$/, '--update-now')));
@@ -43,7 +43,7 @@ function helpFor(words: readonly string[]): Invocation {
 function withoutCommand(typed: TypedArguments): Invocation {
   const stray = findMisplacedOption(typed, []);
   if (stray !== undefined) return misplacedOption(stray, undefined);
-  if (typed.values.has('config')) return usageError('--config goes with a command, such as status, and there is none');
+  if (typed.values.has('config')) return usageError('--config needs a command, such as status');
   return { kind: 'help', command: undefined };
 }
 
@@ -63,9 +63,9 @@ function findMisplacedOption({ flags, values }: TypedArguments, own: readonly Op
 function findArgumentMismatch(command: Command, operands: readonly string[]): UsageError | undefined {
   const missing = command.operands[operands.length];
   if (missing !== undefined && !missing.startsWith('['))
-    return usageError(`${command.name}: ${missing} is missing`, command);
+    return usageError(`${command.name}: missing operand ${missing}`, command);
   const surplus = operands[command.operands.length];
-  if (surplus !== undefined) return usageError(`${command.name}: ${surplus} is one word too many`, command);
+  if (surplus !== undefined) return usageError(`${command.name}: unexpected operand "${surplus}"`, command);
   const [first] = operands;
   return first === '' ? usageError(`${command.name}: ${command.operands[0] ?? ''} is empty`, command) : undefined;
 }

@@ -6,7 +6,7 @@ import { unknownOption, usageError } from './usage-error.ts';
 
 export interface TypedArguments {
   readonly kind: 'typed';
-  /** Arguments that are no options, in their order. */
+  /** The arguments that are not options, in their order. */
   readonly words: readonly string[];
   readonly flags: ReadonlySet<OptionName>;
   readonly values: ReadonlyMap<OptionName, string>;
@@ -19,7 +19,7 @@ const parseOptions = Object.fromEntries(
   ]),
 );
 
-/** Separates options, which may stand anywhere, from words. A negative number is a word. */
+/** Separates options, which may be anywhere, from words. A negative number is a word. */
 export function readOptions(args: readonly string[]): TypedArguments | UsageError {
   const { tokens } = parseArgs({
     args: args.map(protectNegativeNumber),
@@ -35,18 +35,18 @@ export function readOptions(args: readonly string[]): TypedArguments | UsageErro
     if (token.kind !== 'option') continue;
     if (!isOption(token.name)) return unknownOption(token.rawName);
     if (optionTable[token.name].value === undefined) {
-      if (token.value !== undefined) return usageError(`${token.rawName} takes no value`);
+      if (token.value !== undefined) return usageError(`${token.rawName} does not take a value`);
       flags.add(token.name);
       continue;
     }
     const value = token.inlineValue === true ? token.value : nextWord(args, token.index);
-    if (value === undefined || value === '') return usageError(`${token.rawName} takes a value`);
+    if (value === undefined || value === '') return usageError(`${token.rawName} needs a value`);
     values.set(token.name, value);
   }
   return { kind: 'typed', words, flags, values };
 }
 
-/** The argument behind an option, unless it is an option itself. */
+/** Returns the argument that follows an option, unless it is an option itself. */
 function nextWord(args: readonly string[], index: number): string | undefined {
   const next = args[index + 1];
   return next === undefined || next.startsWith('--') ? undefined : next;

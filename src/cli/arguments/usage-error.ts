@@ -3,7 +3,7 @@ import { commandTable } from '../commands/command-table.ts';
 import { optionTable, usageLine } from './command.ts';
 import type { Command, OptionName, UsageError } from './command.ts';
 
-/** A usage error: what is wrong, and how the command is written. `meant` is the most similar command. */
+/** Returns a usage error with the usage line as advice. `meant` is the most similar command. */
 export function usageError(message: string, command?: Command, meant?: string): UsageError {
   const how = command === undefined ? 'all commands: agent --help' : `usage: ${usageLine(command)}`;
   return { kind: 'usage-error', message, advice: meant === undefined ? how : `did you mean ${meant}? ${how}` };
@@ -11,13 +11,13 @@ export function usageError(message: string, command?: Command, meant?: string): 
 
 export function unknownOption(rawName: string): UsageError {
   const meant = nearest(rawName, Object.keys(optionTable));
-  return usageError(`there is no option ${rawName}`, undefined, meant === undefined ? undefined : `--${meant}`);
+  return usageError(`unknown option ${rawName}`, undefined, meant === undefined ? undefined : `--${meant}`);
 }
 
-/** The option exists, but belongs to other commands. */
+/** Returns the error of an option that belongs to other commands. */
 export function misplacedOption(name: OptionName, command: Command | undefined): UsageError {
   const owners = commandTable.filter(({ options }) => options.includes(name)).map((owner) => owner.name);
-  return usageError(`--${name} goes with ${owners.join(', ')}`, command);
+  return usageError(`--${name} is an option of ${owners.join(', ')}`, command);
 }
 
 export function unknownCommand(words: readonly string[]): UsageError {
@@ -26,12 +26,17 @@ export function unknownCommand(words: readonly string[]): UsageError {
   const group = names.filter((name) => name.startsWith(`${first} `));
   if (group.length > 0) return unknownInGroup(first, second, group);
   const meant = nearest(words.slice(0, 2).join(' '), names) ?? nearest(first, names);
-  return usageError(`there is no command ${first}`, undefined, meant);
+  return usageError(`unknown command "${first}"`, undefined, meant);
 }
 
-/** A group without its second word (`config`), or with an unknown one (`config chek`). */
+/** Returns the error of a group without a subcommand (`config`), or with an unknown one (`config chek`). */
 function unknownInGroup(first: string, second: string | undefined, group: readonly string[]): UsageError {
-  if (second === undefined) return usageError(`${first} is one word short: ${group.join(', ')}`);
+  const expected = alternatives(group.map((name) => name.slice(first.length + 1)));
+  if (second === undefined) return usageError(`missing subcommand for "${first}": expected ${expected}`);
   const meant = nearest(`${first} ${second}`, group);
-  return usageError(`there is no command ${first} ${second}, but ${group.join(', ')}`, undefined, meant);
+  return usageError(`unknown command "${first} ${second}": expected ${first} ${expected}`, undefined, meant);
+}
+/** Returns `a`, `a or b`, or `a, b or c`. */ function alternatives(words: readonly string[]): string {
+  const others = words.slice(0, -1);
+  return [others.join(', '), words.at(-1) ?? ''].filter((text) => text !== '').join(' or ');
 }

@@ -17,14 +17,13 @@ export const artifactCommands: readonly Command[] = [
     operands: ['FILE'],
     options: ['from', 'number', 'keys', 'not-before', 'not-after', 'revoke-keys', 'revoke-releases'],
     group: 'Release tools',
-    summary: 'write a list of keys and revocations',
+    summary: 'write a trust list',
     details: [
-      'Continues the list that was released before (--from). LIST is separated by commas: keys are files with public keys, ' +
-        'or, to be revoked, their fingerprints; releases are artifacts, or their digests. What was revoked once stays ' +
-        'revoked on a gateway, whatever comes later.',
+      'Continues the previously released trust list (--from). LIST is separated by commas. Keys are files with public keys; keys to revoke can also be fingerprints. ' +
+        'Releases are artifacts or their digests. A revocation is permanent: later trust lists cannot undo it on a gateway.',
       'TIME is in UTC: a day, such as 2026-12-01, or with a time, such as 2026-12-01T06:00:00Z.',
-      'mender-artifact signs it: the command is shown. The key must be one that the gateways trust now; to replace a key, ' +
-        'sign the list that names the new one with the old one.',
+      'Prints the mender-artifact command that signs the list. Use a key that the gateways already trust. To replace a key, ' +
+        'sign the list that adds the new key with the old key.',
     ],
     run: writeTrustList,
   },
@@ -34,28 +33,30 @@ export const artifactCommands: readonly Command[] = [
     options: ['name', 'device-type', 'key', 'target', 'security-version', 'output'],
     needed: ['name', 'device-type'],
     group: 'Release tools',
-    summary: 'make a small artifact for gateways that run OLD',
+    summary: 'create a delta artifact for gateways that run OLD',
     details: [
-      'OLD and NEW are images, as they are in the artifacts of the whole releases. A gateway on which the partition holds ' +
-        'exactly OLD rebuilds NEW from it; every other one refuses it (delta-base-mismatch) before it fetches more than the header, ' +
-        'and needs the whole release. Partitions that are written to while they run take no deltas: ' +
-        'the root must be read-only.',
-      'Both images are read into memory; mender-artifact writes the artifact. Without --key: mender-artifact sign FILE --key PRIVATE_KEY.',
+      'OLD and NEW are the images in the artifacts of the full releases. A gateway whose partition contains ' +
+        'exactly OLD rebuilds NEW from it. Every other gateway rejects the delta (delta-base-mismatch) after the header, ' +
+        'and needs the full release. Deltas need a read-only root: a partition that is written while it is mounted no longer matches OLD.',
+      'Reads both images into memory; mender-artifact writes the artifact. Without --key, sign it later: mender-artifact sign FILE --key PRIVATE_KEY.',
     ],
     run: writeDelta,
   },
 ];
 
-/** A list needs at least one of these options. With `--number` alone it says that the date is at least today. */
-const sayings: readonly OptionName[] = ['from', 'number', 'keys', 'revoke-keys', 'revoke-releases'];
+/**
+ * A trust list needs at least one of these options. With `--number` alone it only states that the date is at least
+ * today.
+ */
+const contentOptions: readonly OptionName[] = ['from', 'number', 'keys', 'revoke-keys', 'revoke-releases'];
 
 async function writeTrustList(typed: ParsedCommand, context: CliContext): Promise<number> {
   const { operands, values } = typed;
   const [file = ''] = operands;
   const path = wholePath(file, context);
   const many = (name: OptionName): string[] => (values.get(name) ?? '').split(',').filter((part) => part !== '');
-  if (!sayings.some((name) => values.has(name)))
-    throw new ArgumentError('a list names keys (--keys), or what is revoked (--revoke-keys, --revoke-releases)');
+  if (!contentOptions.some((name) => values.has(name)))
+    throw new ArgumentError('a trust list needs --keys, --revoke-keys or --revoke-releases');
   refuseUnusableTimes(values);
   const list = await context.writeTrustList(path, {
     from: values.get('from'),
@@ -83,7 +84,7 @@ async function writeTrustList(typed: ParsedCommand, context: CliContext): Promis
 }
 
 const leavesNoKey =
-  'this list revokes keys and names none: a gateway that trusts no other key by its configuration installs nothing any more';
+  'this trust list revokes keys and adds none: a gateway whose configuration names no other key can no longer install updates';
 
 function refuseUnusableTimes(values: ParsedCommand['values']): void {
   const [notBefore, notAfter] = (['not-before', 'not-after'] as const).map((name) => {
@@ -91,8 +92,8 @@ function refuseUnusableTimes(values: ParsedCommand['values']): void {
     if (text === undefined) return undefined;
     const time = parseUtcTime(text);
     if (time === undefined)
-      throw new ArgumentError(`--${name} ${text} is no time in UTC, such as 2026-12-01 or 2026-12-01T06:00:00Z`);
-    if (!values.has('keys')) throw new ArgumentError(`--${name} is said of the keys of --keys, which is missing`);
+      throw new ArgumentError(`--${name} ${text} is not a time in UTC, such as 2026-12-01 or 2026-12-01T06:00:00Z`);
+    if (!values.has('keys')) throw new ArgumentError(`--${name} needs --keys`);
     return time;
   });
   if (notBefore !== undefined && notAfter !== undefined && notBefore >= notAfter)
@@ -102,7 +103,7 @@ function refuseUnusableTimes(values: ParsedCommand['values']): void {
 function numberOf(text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
   if (/^[1-9]\d{0,12}$/.test(text)) return Number(text);
-  throw new ArgumentError(`${text} is no number of a list`);
+  throw new ArgumentError(`${text} is not the number of a trust list`);
 }
 
 async function writeDelta(typed: ParsedCommand, context: CliContext): Promise<number> {
@@ -112,7 +113,7 @@ async function writeDelta(typed: ParsedCommand, context: CliContext): Promise<nu
   const deviceType = needed('device-type', values);
   const securityVersion = values.get('security-version');
   if (securityVersion !== undefined && !/^\d{1,15}$/.test(securityVersion))
-    throw new ArgumentError(`--security-version ${securityVersion} is no whole number`);
+    throw new ArgumentError(`--security-version ${securityVersion} is not a whole number`);
   const output = wholePath(values.get('output') ?? `${name.replaceAll('/', '-')}.delta.mender`, context);
   const typedKey = values.get('key');
   const key = typedKey === undefined ? undefined : wholePath(typedKey, context);
@@ -121,7 +122,7 @@ async function writeDelta(typed: ParsedCommand, context: CliContext): Promise<nu
   const delta = await context.writeDelta(order, context.signal);
   const share = ((100 * delta.deltaBytes) / delta.result.sizeBytes).toFixed(1);
   const size = `${formatBytes(delta.deltaBytes)}, ${share} % of the image's ${formatBytes(delta.result.sizeBytes)}`;
-  const lines = [`${delta.path}: ${size}.`, `It fits gateways that run ${delta.base.digest}.`];
+  const lines = [`${delta.path}: ${size}.`, `For gateways that run ${delta.base.digest}.`];
   if (key === undefined) lines.push(`Sign it: mender-artifact sign ${delta.path} --key PRIVATE_KEY`);
   return printResult(delta, () => lines.map((line) => `${printable(line)}\n`).join(''), typed, context);
 }

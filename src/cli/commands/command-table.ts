@@ -17,8 +17,8 @@ const daemonCommands: readonly Command[] = [
     operands: [],
     options: [],
     group: 'Daemon',
-    summary: 'be the daemon; systemd starts this',
-    details: ['SIGHUP reads the configuration again, SIGTERM stops in order. The log goes to stderr.'],
+    summary: 'run the daemon; started by systemd',
+    details: ['SIGHUP reloads the configuration, SIGTERM stops the daemon cleanly. The log goes to stderr.'],
     run: (_typed, context) => context.runDaemon(),
   },
 ];
@@ -29,7 +29,7 @@ export const commandTable: readonly Command[] = [
   reportCommand,
   ...programCommands,
   ...boardCommands,
-  scanCommand, // stands before `agent sensors NAME`, which would take `scan` for the name of a sensor
+  scanCommand, // before `agent sensors NAME`, which would take `scan` for the name of a sensor
   ...sensorCommands,
   ...valueCommands,
   setupCommand,

@@ -16,12 +16,12 @@ export const configCommands: readonly Command[] = [
     operands: [],
     options: ['root', 'offline'],
     group: 'Configuration',
-    summary: 'what is wrong with the configuration',
+    summary: 'check the configuration',
     details: [
-      'Names every line that is wrong. Ends with 78 if there is one.',
-      'On a machine that builds images: --root DIR looks in DIR for the configuration, unless --config names it, and for the keys, ' +
-        'programs and users that it names; devices, and what lies on other partitions, are left to the gateway. With --offline, too, ' +
-        'only the file itself is looked at.',
+      'Reports every invalid line. The exit code is 78 if there is one.',
+      'On a machine that builds images, --root DIR reads the configuration in DIR (unless --config names it) and checks the keys, ' +
+        'programs and users that it refers to. Devices and files on other partitions can only be checked on the gateway. With --offline, ' +
+        'only the file itself is checked.',
     ],
     run: checkConfig,
   },
@@ -30,7 +30,7 @@ export const configCommands: readonly Command[] = [
     operands: [],
     options: [],
     group: 'Configuration',
-    summary: 'the configuration with its defaults',
+    summary: 'show the configuration with its defaults',
     details: ['Secrets are hidden.'],
     run: showConfig,
   },
@@ -48,8 +48,8 @@ export const configCommands: readonly Command[] = [
     operands: [],
     options: [],
     group: 'Inspect',
-    summary: 'where the page for a browser is served',
-    details: ['Ends with 70 where the configuration wants one, and nobody serves it.'],
+    summary: 'show the address of the web UI',
+    details: ['The exit code is 70 if the web UI is configured, but not served.'],
     run: describeWebUi,
   },
 ];
@@ -101,16 +101,16 @@ function paragraphs(lines: readonly string[]): (page: Page) => string {
   return (page) => lines.map((line) => renderParagraph(line, page)).join('');
 }
 
-/** The settings of `[web]` as they stand in the file. */
-interface PageTable {
+/** The settings of `[web]` in the configuration. */
+interface WebTable {
   readonly listen?: string | undefined;
   readonly isTls: boolean;
   readonly operate: boolean;
-  /** The names by which others may ask for it. */
+  /** The host names that clients may use. */
   readonly hosts: readonly string[];
 }
 
-/** Tells where the page is, and whether a daemon serves it. */
+/** Prints the address of the web UI, and whether the daemon serves it. */
 async function describeWebUi(typed: ParsedCommand, context: CliContext): Promise<number> {
   const table = tableOf((await context.config.show()).value);
   const { listen, operate } = table;
@@ -119,15 +119,20 @@ async function describeWebUi(typed: ParsedCommand, context: CliContext): Promise
   const [url] = urls;
   const status = await withReadOnlyAgent(context, (agent) => agent.status({}, context.signal));
   const problem = problemOf(status);
-  const where = `The page: ${url === undefined ? `HTTP on the Unix socket ${listen}` : urls.join(', ')}`;
-  const may = operate ? 'It shows this gateway, and operates it.' : 'It shows this gateway; it operates nothing.';
+  const where = `Web UI: ${url === undefined ? `HTTP on the Unix socket ${listen}` : urls.join(', ')}`;
+  const may = operate
+    ? 'You can view and operate this gateway there.'
+    : 'You can view this gateway there, but not operate it.';
   const lines = problem === undefined ? [where, may] : [where, problem];
   const exitCode = answer(typed, context, { served: problem === undefined, listen, url, operate, problem }, lines);
   return problem === undefined ? exitCode : exitCodes.failed;
 }
 
-/** What a browser may be given: where the page listens on all addresses, those of this gateway, or its names. */
-async function urlsOf(listen: string, { isTls, hosts }: PageTable): Promise<readonly string[]> {
+/**
+ * Returns the URLs for a browser. If the web UI listens on all addresses, these are the addresses or the host names of
+ * this gateway.
+ */
+async function urlsOf(listen: string, { isTls, hosts }: WebTable): Promise<readonly string[]> {
   const scheme = isTls ? 'https' : 'http';
   const [, port] = /^(?:0\.0\.0\.0|\[[0:]+\]):(\d+)$/.exec(listen) ?? [];
   if (port === undefined) return [`${scheme}://${listen}/`];
@@ -136,10 +141,10 @@ async function urlsOf(listen: string, { isTls, hosts }: PageTable): Promise<read
 }
 
 const off =
-  'No page is served. It is turned on by [web] listen = "127.0.0.1:8077" in the configuration, and systemctl reload thing-agent.';
+  'The web UI is off. To turn it on, set [web] listen = "127.0.0.1:8077" in the configuration and run systemctl reload thing-agent.';
 
 function problemOf({ daemon, warnings }: StatusReport): string | undefined {
-  if (!daemon) return 'No daemon answers, so nobody serves it: systemctl start thing-agent';
+  if (!daemon) return 'The web UI is not served, since the daemon is not running: systemctl start thing-agent';
   return warnings.find((warning) => warning.startsWith('the page is not served'));
 }
 
@@ -147,14 +152,14 @@ function answer(typed: ParsedCommand, context: CliContext, value: object, lines:
   return printResult(value, paragraphs(lines), typed, context);
 }
 
-function tableOf(config: unknown): PageTable {
-  const page = memberOf(config, 'page');
-  const listen = memberOf(page, 'listen');
-  const hosts = memberOf(page, 'hosts');
+function tableOf(config: unknown): WebTable {
+  const web = memberOf(config, 'web');
+  const listen = memberOf(web, 'listen');
+  const hosts = memberOf(web, 'hosts');
   return {
     listen: typeof listen === 'string' ? listen : undefined,
-    isTls: memberOf(page, 'certificate_file') !== undefined,
-    operate: memberOf(page, 'operate') === true,
+    isTls: memberOf(web, 'certificate_file') !== undefined,
+    operate: memberOf(web, 'operate') === true,
     hosts: Array.isArray(hosts) ? hosts.filter((host) => typeof host === 'string') : [],
   };
 }

@@ -14,18 +14,18 @@ import { printResult } from './print.ts';
 import { followAcrossUpgrade } from './self-update.ts';
 import { withAgent } from './with-agent.ts';
 
-/** A long operation that is shown while it runs. */
+/** A long operation and what an interruption of it means. */
 export interface FollowedOperation {
   readonly begin: (agent: AgentOperations, onEvent: OnEvent) => Promise<OperationOutcome>;
-  /** True if only a person finishes a board that an interruption leaves half written. */
+  /** True if you must finish a partially flashed board manually after an interruption. */
   readonly isByHand?: boolean;
-  /** The file that the daemon gets. It goes on by itself only if it has all of it. */
+  /** The file that is sent to the daemon. The daemon can only continue on its own once it has the complete file. */
   readonly file?: OpenedFile;
-  /** True if the person asked for a rollback, which is then a success. A rollback that ends an update is a failure. */
+  /** True if a rollback was requested, which is then a success. A rollback that ends an update is a failure. */
   readonly isRollback?: boolean;
 }
 
-/** Runs a long operation, shows it, and tells how it ended; resolves with the exit code. */
+/** Runs a long operation, shows its progress and prints its result. Resolves with the exit code. */
 export async function follow(work: FollowedOperation, typed: ParsedCommand, context: CliContext): Promise<number> {
   const outcome = await run(work, typed.json, context);
   const value = { kind: 'result', outcome };
@@ -65,20 +65,21 @@ async function run(
   });
 }
 
-/** Says what a person waits for, and that nobody has to. */
 function printWaitHint(json: boolean, context: CliContext): void {
-  const text = 'the agent itself is exchanged; this waits for the new one';
+  const text = 'the agent itself is being upgraded; waiting for the new version';
   if (!json) context.err.write(renderParagraph(text, pageFor(context.err, context)));
 }
 
-/** Makes Ctrl-C ask first while a board is being written: no daemon would finish the board. */
+/** Asks for confirmation of Ctrl-C while a board is being flashed, since no daemon would finish the board. */
 function confirmInterrupt(context: CliContext): Disposable & { readonly note: OnEvent } {
   let board: string | undefined;
   let isAsked = false;
   const guard = context.guard(() => {
     if (board === undefined || isAsked) return false;
     isAsked = true;
-    context.err.write(`agent: ${board} is being written; Ctrl-C again leaves it half written, without a program\n`);
+    context.err.write(
+      `agent: ${board} is being flashed; press Ctrl-C again to leave it partially flashed, without a program\n`,
+    );
     return true;
   });
   return {
@@ -89,16 +90,16 @@ function confirmInterrupt(context: CliContext): Disposable & { readonly note: On
   };
 }
 
-/** Deadline for looking at the boards after an interruption, while a person waits for the prompt. */
-const maxLookMs = 5_000;
+/** Deadline for reading the boards' state after an interruption, before the prompt returns. */
+const BOARDS_TIMEOUT_MS = 5_000;
 
-/** The error that tells of half-written boards; undefined: there are none, and the interruption itself is told. */
+/** Returns the error that names the partially flashed boards, or undefined if there are none. */
 async function partialFlashError(agent: AgentOperations, isByHand: boolean): Promise<PartialFlashError | undefined> {
-  const { boards } = await agent.boards({}, AbortSignal.timeout(maxLookMs));
+  const { boards } = await agent.boards({}, AbortSignal.timeout(BOARDS_TIMEOUT_MS));
   const half = boards.filter(({ writing }) => writing !== undefined);
   const [first] = half;
   if (first === undefined) return undefined;
-  const advice = isByHand ? partialFlashAdvice(first) : 'agent --update-now goes on with it';
+  const advice = isByHand ? partialFlashAdvice(first) : 'to finish it: agent --update-now';
   return new PartialFlashError(
     half.map(({ name }) => name),
     advice,

@@ -23,8 +23,8 @@ export const inspectCommands: readonly Command[] = [
     operands: [],
     options: [],
     group: 'Update',
-    summary: 'what an update would do; installs nothing',
-    details: ['Asks the service: a gateway that is not activated yet is activated by that.', throughDaemon],
+    summary: 'show what an update would install',
+    details: ['Queries the service, and activates the gateway if it is not activated yet.', throughDaemon],
     run: check,
   },
   {
@@ -32,10 +32,10 @@ export const inspectCommands: readonly Command[] = [
     operands: [],
     options: ['exit-code'],
     group: 'Inspect',
-    summary: 'what is installed, what goes on, what comes next',
+    summary: 'show what is running, and whether you need to act',
     details: [
-      'Never refused, whoever is at work; beside a daemon that has not answered for 5 s it says so, and looks by itself. A program reads state, troubles and idleCode of --json, whose words stay.',
-      'With --exit-code, for monitoring: 0 well, or at work by itself; 1 a person should look; 2 it cannot be updated, or a board runs nothing. 64 and more: it could not be asked.',
+      'Always available. If the daemon does not respond within 5 s, reads the state directly and warns you. Programs can rely on state, problems and idleCode of --json.',
+      'With --exit-code, for monitoring: 0 ok or busy; 1 needs attention; 2 broken, the gateway cannot be updated or a board has no program; 64 or more: status unavailable.',
     ],
     run: status,
   },
@@ -44,10 +44,10 @@ export const inspectCommands: readonly Command[] = [
     operands: [],
     options: [],
     group: 'Inspect',
-    summary: 'test everything that an update needs',
+    summary: 'diagnose everything that an update needs',
     details: [
-      'Changes nothing. Exits with 70 if a test fails, and with 1 if there are only warnings: an update works, but the gateway may not recover from a failure.',
-      'A daemon that does not answer is all that it finds: it may be at work at what would be tested.',
+      'Changes nothing. The exit code is 70 if a test fails, and 1 if there are only warnings: an update works, but the gateway may not recover from a failure.',
+      'If the daemon is not responding, this is the only finding: the daemon may be using what the tests would check.',
     ],
     run: doctor,
   },
@@ -56,10 +56,10 @@ export const inspectCommands: readonly Command[] = [
     operands: ['FILE'],
     options: [],
     group: 'Inspect',
-    summary: 'what a file is, and whether it would be installed',
+    summary: 'inspect a file, and show whether it would be installed',
     details: [
-      'For whom it is, which key signed it, what it holds, and everything that stands in the way here. FILE is read to its end; nothing is changed.',
-      'Without a configuration it says what the file says of itself. Ends with 77 where it would not be installed.',
+      'Shows device types, signing key, contents, and every reason that prevents its installation on this gateway. Reads FILE completely; changes nothing.',
+      'Without a configuration, shows only the contents of the file. The exit code is 77 if the file would not be installed.',
     ],
     run: info,
   },
@@ -68,10 +68,10 @@ export const inspectCommands: readonly Command[] = [
     operands: [],
     options: [],
     group: 'Inspect',
-    summary: 'attempts to install: how each ended, and why',
+    summary: 'list update attempts and their results',
     details: [
-      'The last 50, kept across updates: from what to what, who asked for it, how long it took, and what was fetched and written.',
-      'agent log ATTEMPT shows the steps of one.',
+      'Shows the last 50 attempts, also from before an update: versions, trigger, duration, and the bytes downloaded and written.',
+      'To see the steps of one attempt, run agent log ATTEMPT.',
     ],
     run: history,
   },
@@ -80,11 +80,11 @@ export const inspectCommands: readonly Command[] = [
     operands: ['[ATTEMPT]'],
     options: ['security'],
     group: 'Inspect',
-    summary: 'the story of one attempt, or --security',
+    summary: 'show the steps of an attempt, or security events',
     details: [
-      'ATTEMPT is the begin of its id, as agent history shows it, or last.',
-      'With --security: the last events, kept across updates. What happens again within an hour is counted.',
-      'Everything else that the agent does is in journalctl -u thing-agent.',
+      'ATTEMPT is the start of an id in agent history, or last.',
+      'With --security, shows the last security events, also from before an update. Events that repeat within an hour are counted.',
+      'For the log of the agent, run journalctl -u thing-agent.',
     ],
     run: showLog,
   },
@@ -93,15 +93,15 @@ export const inspectCommands: readonly Command[] = [
     operands: ['CODE'],
     options: [],
     group: 'Inspect',
-    summary: 'what a code means, and what to do',
+    summary: 'explain a code, and what to do',
     details: [
-      'CODE is that of an error, or a word of agent status --json. Asks nobody: it works without a daemon, a configuration and a network.',
+      'CODE is an error code, or a code in agent status --json. Works without daemon, configuration and network.',
     ],
     run: explain,
   },
 ];
 
-/** How many attempts are listed where the typed id fits several. */
+/** The maximum number of listed attempts if an id is ambiguous. */
 const MAX_CANDIDATES = 5;
 
 async function status(typed: ParsedCommand, context: CliContext): Promise<number> {
@@ -134,7 +134,7 @@ async function info(typed: ParsedCommand, context: CliContext): Promise<number> 
   return report.obstacles.length === 0 ? exitCodes.done : exitCodes.refused;
 }
 
-/** Inspects a file with the agent; on a machine that is no gateway, without a configuration. */
+/** Inspects a file with the agent, or without a configuration on a machine that is not a gateway. */
 async function inspect(path: string, context: CliContext): Promise<FileReport> {
   await using file = await context.openFile(path);
   try {
@@ -155,7 +155,7 @@ async function showLog(typed: ParsedCommand, context: CliContext): Promise<numbe
   const isOfSecurity = typed.flags.has('security');
   if (attempt !== undefined && !isOfSecurity) return showAttempt(attempt, typed, context);
   if (!isOfSecurity || attempt !== undefined) {
-    throw new ArgumentError('say of what: ATTEMPT is one of agent history, --security shows the security events');
+    throw new ArgumentError('ATTEMPT or --security is missing; agent history lists the attempts');
   }
   const report = await withReadOnlyAgent(context, (agent) => agent.securityLog({}, context.signal));
   return printResult(report, (page) => renderSecurityLog(report, page), typed, context);
@@ -165,12 +165,12 @@ async function showAttempt(word: string, typed: ParsedCommand, context: CliConte
   const { attempts } = await withReadOnlyAgent(context, (agent) => agent.history({}, context.signal));
   const found = word === 'last' ? attempts.at(-1) : findUniqueAttempt(attempts, word);
   if (found === undefined) {
-    throw new CliError('usage', `there is no attempt ${word}`, { advice: 'agent history shows those that are kept' });
+    throw new CliError('usage', `there is no attempt ${word}`, { advice: 'to list the attempts: agent history' });
   }
   return printResult(found, (page) => renderStory(found, page), typed, context);
 }
 
-/** The attempt with this id, or the only one whose id begins like this. */
+/** Returns the attempt with this id, or the only attempt whose id starts with it. */
 function findUniqueAttempt(
   attempts: HistoryReport['attempts'],
   word: string,
@@ -180,13 +180,13 @@ function findUniqueAttempt(
   const ids = [...new Set(begins.map(({ attempt }) => attempt))];
   if (exact !== undefined || ids.length < 2) return exact ?? begins.at(-1);
   const named = begins.slice(-MAX_CANDIDATES).map(({ attempt, version }) => `${attempt.slice(0, 13)} (${version})`);
-  const rest = begins.length > MAX_CANDIDATES ? ` and ${begins.length - MAX_CANDIDATES} before them` : '';
-  throw new CliError('usage', `${ids.length} attempts begin with ${word}: ${named.join(', ')}${rest}`, {
-    advice: 'type more of its id, or last',
+  const rest = begins.length > MAX_CANDIDATES ? ` and ${begins.length - MAX_CANDIDATES} earlier attempts` : '';
+  throw new CliError('usage', `${ids.length} attempts start with ${word}: ${named.join(', ')}${rest}`, {
+    advice: 'give more characters of the id, or last',
   });
 }
 
-/** The findings of `doctor`. An error that keeps the agent from being examined becomes a finding, too. */
+/** Returns the findings of `doctor`. If the agent cannot be examined, the error becomes a finding. */
 export async function examine(context: CliContext): Promise<readonly DoctorFinding[]> {
   try {
     return await withAgent(context, async (agent, worker) => {
@@ -200,16 +200,16 @@ export async function examine(context: CliContext): Promise<readonly DoctorFindi
 }
 
 const daemonFindings = {
-  daemon: { name: 'daemon', ok: true, detail: 'it runs and answers' },
+  daemon: { name: 'daemon', ok: true, detail: 'running and responding' },
   'this process': {
     name: 'daemon',
     ok: false,
-    detail: 'no daemon answers on the control socket',
-    advice: 'systemctl start thing-agent; see why it ended: journalctl -u thing-agent',
+    detail: 'the daemon is not running',
+    advice: 'start it with systemctl start thing-agent; its log: journalctl -u thing-agent',
   },
 } as const;
 
-/** `agent explain CODE`: shows what the catalogue says about one code, offline. */
+/** `agent explain CODE`: prints the catalog entry of a code, offline. */
 async function explain(typed: ParsedCommand, context: CliContext): Promise<number> {
   const [asked = ''] = typed.operands;
   const code = asked
@@ -219,10 +219,10 @@ async function explain(typed: ParsedCommand, context: CliContext): Promise<numbe
   const meaning = await context.explain(code);
   if (meaning === undefined) {
     const meant = nearest(code, await context.errorCodes());
-    throw new CliError('usage', `there is no code ${code}`, {
+    throw new CliError('usage', `unknown code ${code}`, {
       advice:
         (meant === undefined ? '' : `did you mean ${meant}? `) +
-        'a code is what stands in brackets at the end of a message, such as tls-unknown-ca',
+        'a code is the word in parentheses at the end of a message, such as tls-unknown-ca',
     });
   }
   const exitCode = 'exit' in meaning ? exitCodes[meaning.exit] : undefined;
@@ -239,7 +239,7 @@ function explanation(meaning: ErrorMeaning | CodeMeaning): readonly string[] {
   const lines = [meaning.means];
   if (meaning.advice !== undefined) lines.push(`What to do: ${meaning.advice}.`);
   if ('remedy' in meaning) {
-    const waiting = meaning.remedy === 'retry' ? 'may cure it: the agent tries again' : 'does not cure it';
+    const waiting = meaning.remedy === 'retry' ? 'may fix it: the agent retries' : 'does not fix it';
     lines.push(`Waiting ${waiting}.`);
     lines.push(`A command that fails so ends with exit code ${exitCodes[meaning.exit]}.`);
   }

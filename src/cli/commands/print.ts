@@ -6,7 +6,7 @@ import { renderParagraph } from '../screen/layout.ts';
 import { pageFor } from '../screen/page.ts';
 import type { Page } from '../screen/page.ts';
 
-/** Prints an answer: the value as JSON for a program, or a page for a person. Returns the exit code. */
+/** Prints a result: as JSON with `--json`, else as text. Returns the exit code. */
 export function printResult(
   value: unknown,
   page: (page: Page) => string,
@@ -17,7 +17,6 @@ export function printResult(
   return exitCodes.done;
 }
 
-/** A page that consists of one paragraph. */
 export function singleParagraph(text: string): (page: Page) => string {
   return (page) => renderParagraph(text, page);
 }

@@ -15,10 +15,10 @@ export const programCommands: readonly Command[] = [
     operands: [],
     options: ['textfile'],
     group: 'Inspect',
-    summary: 'status and history in numbers, for monitoring',
+    summary: 'print metrics for monitoring',
     details: [
-      'As OpenMetrics 1.0.0, which the running daemon also answers at /metrics of its sockets. Never refused, whoever is at work.',
-      'With --textfile, in the text format of Prometheus: FILE, which ends with .prom, is replaced as a whole, and everybody may read it.',
+      'Prints OpenMetrics 1.0.0, which the daemon also serves at /metrics of its sockets. Always available.',
+      'With --textfile, writes the Prometheus text format. FILE must end with .prom; it is replaced atomically and is readable by all users.',
     ],
     run: metrics,
   },
@@ -27,9 +27,9 @@ export const programCommands: readonly Command[] = [
     operands: [],
     options: [],
     group: 'Configuration',
-    summary: 'the interface of the sockets, as OpenAPI',
+    summary: 'print the API of the sockets as OpenAPI',
     details: [
-      'OpenAPI 3.1 with JSON Schemas of all requests, replies and events; x-sockets names the sockets that serve an operation.',
+      'Prints OpenAPI 3.1 with JSON Schemas of all requests, replies and events; x-sockets names the sockets that serve an operation.',
     ],
     run: api,
   },
@@ -44,7 +44,7 @@ async function api(typed: ParsedCommand, context: CliContext): Promise<number> {
 async function metrics(typed: ParsedCommand, context: CliContext): Promise<number> {
   const file = typed.values.get('textfile');
   if (file !== undefined && !file.endsWith('.prom')) {
-    throw new ArgumentError(`--textfile ${file}: node_exporter reads only what ends with .prom`);
+    throw new ArgumentError(`--textfile ${file}: node_exporter reads only files that end with .prom`);
   }
   const { agentMetrics } = await import('../../control/metrics/agent-metrics.ts');
   const { openMetrics, prometheusText } = await import('../../control/metrics/render-metrics.ts');

@@ -20,16 +20,16 @@ export const reportCommand: Command = {
   operands: ['FILE'],
   options: ['overwrite'],
   group: 'Inspect',
-  summary: 'pack what a supporter needs, without secrets',
+  summary: 'collect diagnostics for support, without secrets',
   details: [
-    'FILE ends with .tar.gz. In it: status, doctor, configuration, journal, history, logs, versions, mounts, boot environment, and ' +
-      'what the kernel said of the devices. README.txt in it says what could not be had, and why.',
-    'Keys, passwords and arguments of programs are taken out. Works without a daemon, and with a configuration that is wrong.',
+    'FILE must end with .tar.gz. The bundle contains status, doctor, configuration, journal, history, logs, versions, mounts, boot environment, and ' +
+      'kernel messages about the devices. Its README.txt lists the missing parts with the reasons.',
+    'Removes keys, passwords and arguments of programs. Works without a daemon and with an invalid configuration.',
   ],
   run: report,
 };
 
-/** The place where the report is written. */
+/** The file that the support bundle is written to. */
 interface Output {
   readonly path: string;
   /** The name of the directory in the archive that holds all files. */
@@ -55,7 +55,9 @@ function outputOf({ operands, flags }: ParsedCommand, context: CliContext): Outp
   return { path, directory: basename(path, ending), mayReplace: flags.has('overwrite') };
 }
 
-/** Asks the daemon, or an agent in this process; if neither is available, the sections that need one say why. */
+/**
+ * Uses the daemon, or an agent in this process. If neither is available, the sections that need one report the reason.
+ */
 async function gatherAll(support: Support, context: CliContext): Promise<CollectedFiles> {
   const { collect } = await import('../support-bundle/collect.ts');
   const { sections } = await import('../support-bundle/sections.ts');
@@ -86,12 +88,12 @@ async function write(
   return writeArchive(directory, files, at, async (chunks) => writeNewFile(path, chunks, mayReplace));
 }
 
-/** Throws `output-refused`, before anything is gathered, if the report cannot be written there. */
+/** Throws `output-refused`, before anything is collected, if the support bundle cannot be written there. */
 async function refuseOutput({ path, mayReplace }: Output, support: Support): Promise<void> {
   const refused = (why: string): CliError => new CliError('output-refused', `${path} ${why}`);
-  if (/^\/(?:dev|proc|sys)\//.test(path)) throw refused('would be among devices, not files');
+  if (/^\/(?:dev|proc|sys)\//.test(path)) throw refused('is in a directory for devices, not files');
   const slot = await support.slotUnder(path);
-  if (slot !== undefined) throw refused(`is, or lies on, the slot ${slot}`);
+  if (slot !== undefined) throw refused(`is on slot ${slot}`);
   await rejectExisting(path, mayReplace);
   await stat(dirname(path));
 }
@@ -118,12 +120,12 @@ function describe(path: string, sizeBytes: number, { files, missing, hidden }: C
   };
   const lines = [
     `Written: ${path}`,
-    `Size: ${formatBytes(sizeBytes)}; only its owner may read it`,
-    `It holds: ${[...new Set(files.map(({ part }) => part))].join(', ')}`,
+    `Size: ${formatBytes(sizeBytes)}; readable only by its owner`,
+    `Contents: ${[...new Set(files.map(({ part }) => part))].join(', ')}`,
     ...(missing.length === 0
       ? []
-      : [`Not in it, as its README.txt says: ${missing.map(({ part }) => part).join(', ')}`]),
-    'It contains no keys and no passwords: those that this gateway has were looked for in every part, and taken out.',
+      : [`Missing (reasons in its README.txt): ${missing.map(({ part }) => part).join(', ')}`]),
+    'The keys and passwords of this gateway were removed from every part.',
   ];
   return { value, lines };
 }

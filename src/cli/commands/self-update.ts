@@ -5,24 +5,26 @@ import type { AgentOperations } from '../../control/operations.ts';
 import { AgentError } from '../../system/errors.ts';
 import type { CliContext } from '../context.ts';
 
-/** The agent's own package is exchanged like any other: its scripts end the daemon that a command follows. */
+/** The agent's own package is replaced like any other: its scripts stop the daemon that a command follows. */
 
-/** The steps of a package in which its scripts run; a board has none of these names. */
+/** The steps of a package in which its scripts run. The steps of boards have other names. */
 export const packageSteps: ReadonlySet<string> = new Set(['installing', 'restoring']);
 
-/** The codes of a command whose daemon goes away. */
+/** The error codes of a command whose daemon stops. */
 const goneCodes: ReadonlySet<string> = new Set(['agent-stopping', 'daemon-lost', 'daemon-unresponsive']);
 
-/** Between two questions. */
 const PAUSE_MS = 2_000;
-/** By default the guard puts back a package, in which no agent comes up, after ten minutes and what dpkg takes twice. */
+/**
+ * By default the package installer restores the previous package if the agent does not start within 10 minutes. dpkg
+ * runs twice in addition.
+ */
 const MAX_WAIT_MS = 60 * 60_000;
 
 type Attempt = HistoryReport['attempts'][number];
 
 /**
- * Begins an operation of the daemon. Where that goes away while it exchanges a package, the next daemon is asked how the
- * attempt ended. Throws the error of the daemon that went away if no other one knows that in time.
+ * Runs an operation of the daemon. If the daemon stops while it replaces a package, the next daemon is queried for the
+ * result of the attempt. Throws the error of the first daemon if no result is available in time.
  */
 export async function followAcrossUpgrade(
   begin: (onEvent: OnEvent) => Promise<OperationOutcome>,
@@ -45,11 +47,11 @@ export async function followAcrossUpgrade(
   }
 }
 
-/** Whether a package is being exchanged, and by which attempt. */
+/** Tracks whether a package is being replaced, and by which attempt. */
 class UpgradeWatcher {
   readonly #daemon: AgentOperations;
   readonly #signal: AbortSignal;
-  /** Its id; undefined: it is not known. */
+  /** The id of the attempt, or undefined if it is unknown. */
   attempt: Promise<string | undefined> | undefined;
   isOn = false;
 
@@ -70,7 +72,7 @@ class UpgradeWatcher {
   }
 }
 
-/** Asks again and again; undefined: nobody says how the attempt ended. */
+/** Polls until the attempt has a result. Returns undefined if there is none in time. */
 async function awaitEnd(known: string | undefined, context: CliContext): Promise<Attempt | undefined> {
   const { clock, signal } = context;
   const connect = async (ending: AbortSignal): ReturnType<CliContext['connect']> => context.connect(ending);
@@ -87,8 +89,8 @@ async function awaitEnd(known: string | undefined, context: CliContext): Promise
 }
 
 /**
- * The attempts in the history, since that of another version can be understood, too. Undefined: no agent answers, or not
- * so that it can be understood.
+ * Returns the attempts in the history, whose format is stable across versions, or undefined if no agent responds with a
+ * valid history.
  */
 async function attemptsOf(
   connect: CliContext['connect'],
@@ -103,8 +105,8 @@ async function attemptsOf(
   }
 }
 
-/** Throws for an attempt that failed: also for a way back that a person asked for, and that was not kept. */
-function outcomeOf({ version, by, outcome, code, reason = 'nobody said why' }: Attempt): OperationOutcome {
+/** Throws for a failed attempt, also for a requested rollback that was not committed. */
+function outcomeOf({ version, by, outcome, code, reason = 'unknown reason' }: Attempt): OperationOutcome {
   if (outcome === 'installed') return { kind: 'installed', version };
   if (outcome === 'rolled-back' && by !== 'rollback') return { kind: 'rolled-back', version, reason };
   throw new ReportedFailure({

@@ -20,18 +20,18 @@ export const setupCommand: Command = {
   name: 'setup',
   operands: [],
   options: ['yes', 'from'],
-  meanings: { from: 'a configuration, or a part of one: what it says is not asked' },
+  meanings: { from: 'a complete or partial configuration; setup does not ask for its settings' },
   group: 'Configuration',
-  summary: 'make the configuration of this gateway',
+  summary: 'create the configuration of this gateway',
   details: [
-    'Looks for slots, bootloader and serial ports, asks for the rest, checks what follows on this gateway, and writes it. What was ' +
-      'there before is kept beside it (.before, then .before.2 and so on). Then it does what agent doctor does; or, where a daemon runs, which still has the ' +
-      'configuration from before, it says how that takes the new one.',
-    'Before it asks anything, it looks whether the state directory outlasts the power and the slots.',
-    'With --yes nobody is asked: what cannot be found must stand in --from, which is how a factory does it. Where the agent came as a ' +
-      'package and nothing here was made for slots, releases bring that package.',
-    'Ends with 78 if the configuration cannot be used here: nothing is written then. What doctor says changes nothing, since a ' +
-      'service may not be reached yet.',
+    'Detects slots, bootloader and serial ports, asks for the rest, checks the result on this gateway and writes it. The previous configuration ' +
+      'is kept as .before, .before.2 and so on. Then runs the diagnostics of agent doctor. If a daemon is running, prints how to ' +
+      'apply the new configuration instead.',
+    'First checks that the state directory survives power loss and slot changes.',
+    'With --yes, setup asks nothing: --from must contain every setting that setup cannot detect, for example at the factory. If the agent was installed as a ' +
+      'package and the gateway has no slots, updates replace that package.',
+    'The exit code is 78, and nothing is written, if the configuration cannot be used on this gateway. Findings of doctor do not change the exit code, since the ' +
+      'service may not be reachable yet.',
   ],
   run: setUp,
 };
@@ -57,8 +57,8 @@ async function makeConfig(typed: ParsedCommand, context: CliContext): Promise<nu
     return exitCodes.failed;
   }
   if (!typed.json) {
-    const kept = written.before === undefined ? '' : `; what was there before is ${printable(written.before)} now`;
-    context.err.write(`${printable(written.path)} is written${kept}.\n\n`);
+    const kept = written.before === undefined ? '' : `; the previous configuration is now ${printable(written.before)}`;
+    context.err.write(`${printable(written.path)} was written${kept}.\n\n`);
   }
   const { isOfUnit, ...told } = written;
   if (await isDaemonRunning(context)) {
@@ -67,19 +67,19 @@ async function makeConfig(typed: ParsedCommand, context: CliContext): Promise<nu
   }
   const examined = await examine(context);
   const isLater = (finding: DoctorFinding): boolean => isOfUnit && startsWithAgent(finding);
-  // `daemon` is left out: whether a daemon runs says nothing about the configuration.
+  // `daemon` is left out: it does not depend on the configuration.
   const findings = examined.filter((finding) => finding.name !== 'daemon' && !isLater(finding));
-  const ofUnit = examined.some(isLater) ? NEXT + SAFETY_NET : NEXT;
+  const ofUnit = examined.some(isLater) ? NEXT + TRIAL_TIMER : NEXT;
   const next = isOfUnit ? ofUnit : `${elsewhere(written)}\n`;
   return printResult({ ...told, findings }, (page) => `${renderDoctor(findings, page)}\n${next}`, typed, context);
 }
 
-/** The unit of the agent starts its safety net; before that, its absence says nothing about the configuration. */
+/** True if the finding is about the trial timer, which the unit of the agent starts later. */
 function startsWithAgent({ name, ok }: DoctorFinding): boolean {
   return name === 'safety net' && !ok;
 }
 
-/** Its findings would be those of the configuration that it has. */
+/** True if a daemon is running. Its findings would be about its current configuration. */
 async function isDaemonRunning(context: CliContext): Promise<boolean> {
   try {
     return (await context.connect(context.signal)) !== undefined;
@@ -90,43 +90,40 @@ async function isDaemonRunning(context: CliContext): Promise<boolean> {
 }
 
 const TAKEN_BY_RELOAD =
-  'The daemon runs with the configuration from before. It takes this one with: systemctl reload thing-agent; then see how all is: agent doctor';
+  'The daemon is still using the previous configuration. To apply the new one, run systemctl reload thing-agent, then agent doctor.';
 
-const NEXT = `What comes next: systemctl enable --now thing-agent
+const NEXT = `Next step: systemctl enable --now thing-agent
 `;
-const SAFETY_NET = `It starts the safety net, too, which is not there yet; see how all is then: agent doctor
+const TRIAL_TIMER = `This also starts the trial timer. Afterwards, run agent doctor.
 `;
 
-/** What systemd starts or reloads would be a daemon with another file. */
+/** Returns a note for a configuration that the systemd unit does not use. */
 function elsewhere({ path }: WrittenConfig): string {
-  return `The unit thing-agent reads /etc/thing-agent/config.toml, unless a drop-in names another file; a daemon with this one: agent --config ${printable(shellWord(path))} run`;
+  return `The unit thing-agent reads /etc/thing-agent/config.toml, unless a drop-in names another file. To run a daemon with this file: agent --config ${printable(shellWord(path))} run`;
 }
 
-const NO_SLOTS = ', which names a board or a package in [targets] where this gateway has no slots';
+const NO_SLOTS = ' (with a board or a package in [targets] if this gateway has no slots)';
 
-/** A configuration of what setup found by itself. Throws a ConfigError that names what it did not find. */
+/** Returns a configuration of the detected values. Throws a ConfigError that names the missing values. */
 function nonInteractiveConfig(setup: ConfigSetup, context: CliContext): string {
   const answers = withoutAsking(setup, {}, context);
   const left = setup.questionsLeft(answers);
   const orNoSlots = left.some(({ otherwise }) => otherwise !== undefined) ? NO_SLOTS : '';
   const missing = left.map(({ key, text }) => ({
     line: undefined,
-    message: `${key} was not found: ${text}`,
+    message: `${key} could not be detected: ${text}`,
   }));
   if (missing.length > 0)
     throw new ConfigError(
       'config-invalid',
       setup.path,
       missing,
-      `say it in a file${orNoSlots}: agent setup --yes --from FILE`,
+      `set it in a file${orNoSlots}: agent setup --yes --from FILE`,
     );
   return setup.text(answers);
 }
 
-/**
- * Answers each question with what setup found, until none is left that it can answer. An answer may lead to further
- * questions.
- */
+/** Answers each question with the detected value, as long as there is one. An answer may lead to further questions. */
 function withoutAsking(setup: ConfigSetup, answers: Answers, context: CliContext): Answers {
   for (const { name, found, unasked: taken } of setup.questionsLeft(answers)) {
     const answer = found ?? taken?.answer;
@@ -138,8 +135,8 @@ function withoutAsking(setup: ConfigSetup, answers: Answers, context: CliContext
 }
 
 /**
- * Asks, and writes the configuration. If it cannot be used here, asks again and offers the previous answers. Undefined:
- * the person does not want it.
+ * Asks the questions and writes the configuration. If it cannot be used here, asks again and offers the previous
+ * answers. Returns undefined if you decline.
  */
 async function writeAsked(setup: ConfigSetup, context: CliContext): Promise<WrittenConfig | undefined> {
   using person = context.person();
@@ -157,12 +154,12 @@ async function writeAsked(setup: ConfigSetup, context: CliContext): Promise<Writ
       before = round.answers;
       const { paint } = pageFor(context.err, context);
       for (const { message } of error.problems) context.err.write(`${paint('bad', printable(message))}\n`);
-      context.err.write('Nothing was written. The same again, with what was answered in brackets:\n\n');
+      context.err.write('Nothing was written. Correct your answers, which are shown in brackets:\n\n');
     }
   }
 }
 
-/** The configuration that the person agreed to; undefined: the person does not want it. */
+/** Returns the configuration that you confirmed, or undefined if you decline. */
 async function askAll(round: Asking): Promise<string | undefined> {
   const { setup, answers, person, context } = round;
   for (;;) {
@@ -173,7 +170,7 @@ async function askAll(round: Asking): Promise<string | undefined> {
   }
   const text = setup.text(answers);
   context.err.write(`\n${text.split('\n').map(printable).join('\n')}\n`);
-  const word = await person.ask(`Check this, and write it to ${printable(setup.path)}? [Y/n]`, context.signal);
+  const word = await person.ask(`Check this and write it to ${printable(setup.path)}? [Y/n]`, context.signal);
   if (word === undefined) throw noTerminalError();
   return /^(y|yes|)$/i.test(word) ? text : undefined;
 }
@@ -214,6 +211,6 @@ async function ask(question: Question, { setup, answers, person, context }: Aski
 
 function noTerminalError(): ArgumentError {
   return new ArgumentError(
-    'nobody answers at standard input; --yes asks nothing, and --from FILE says what cannot be found',
+    'standard input has ended; to run without questions, use --yes, and --from FILE for settings that cannot be detected',
   );
 }

@@ -19,11 +19,11 @@ export const updateCommands: readonly Command[] = [
     group: 'Update',
     summary: 'check, install and report now',
     details: [
-      'Asks the service which version this gateway should run, installs it, and reboots into it where that is needed.',
-      'Does not wait for [update] reboot_window. With --force nothing that holds a version back counts, this once: windows, metered links, ' +
-        'agent hold, quarantine, attempts that are used up, a file that a person installed, hooks. Whom the gateway trusts always counts.',
-      `${throughDaemon} If an update is under way already, its progress is shown. Ctrl-C leaves a daemon's update running.`,
-      'Where the agent itself is exchanged as a package, the new one is waited for, an hour at most, and says how the update ended.',
+      'Queries the service for the assigned version, installs it, and reboots into it if needed.',
+      'Does not wait for [update] reboot_window. With --force, ignores windows, metered connections, agent hold, quarantine, ' +
+        'exhausted attempts, manually installed files and hooks, this time only. Signatures are always checked.',
+      `${throughDaemon} If an update is already running, shows its progress. Ctrl-C does not stop an update in the daemon.`,
+      'If the update replaces the package of the agent itself, waits up to one hour for the new agent and prints the result.',
     ],
     run: updateNow,
   },
@@ -32,8 +32,8 @@ export const updateCommands: readonly Command[] = [
     operands: ['FILE'],
     options: ['no-reboot', 'force', 'allow-downgrade'],
     group: 'Update',
-    summary: 'install a file, under the same rules',
-    details: ['FILE is an artifact or an image itself, not encoded, as on a USB stick.', throughDaemon],
+    summary: 'install a file, with the same checks',
+    details: ['FILE is an artifact or an image, for example on a USB stick. It must not be encoded.', throughDaemon],
     run: install,
   },
   {
@@ -41,9 +41,9 @@ export const updateCommands: readonly Command[] = [
     operands: [],
     options: [],
     group: 'Update',
-    summary: 'keep the firmware on trial without waiting',
+    summary: 'commit the trial without waiting',
     details: [
-      'The health gate is not waited for, and a daemon that waits for it gives way; boards of the update are flashed first.',
+      'Skips the remaining health checks, also if the daemon is running them. Flashes the boards of the update first.',
       throughDaemon,
     ],
     run: commit,
@@ -52,10 +52,13 @@ export const updateCommands: readonly Command[] = [
     name: 'rollback',
     operands: [],
     options: ['no-reboot', 'force'],
-    meanings: { force: 'without boards that cannot; also to what was revoked' },
+    meanings: { force: 'also to a revoked release, and without boards that cannot roll back' },
     group: 'Update',
-    summary: 'end a trial, or go back to what was before',
-    details: ['Boards go back with the gateway; where one cannot, nothing goes back, but with --force.', throughDaemon],
+    summary: 'roll back to the previous version, or end a trial',
+    details: [
+      'Rolls back the boards together with the gateway. If a board cannot, nothing is rolled back, unless you use --force.',
+      throughDaemon,
+    ],
     run: rollback,
   },
   {
@@ -63,10 +66,10 @@ export const updateCommands: readonly Command[] = [
     operands: [],
     options: [],
     group: 'Update',
-    summary: 'end a download, or a wait for a reboot',
+    summary: 'cancel a download or a pending reboot',
     details: [
-      'What is cancelled is not begun again by itself: agent --update-now does that. A trial that runs already is ended by agent rollback, or kept by agent commit.',
-      'Through the daemon, if one runs. A download in another terminal is ended there, with Ctrl-C.',
+      'A cancelled update does not restart automatically; to restart it, run agent --update-now. To end a running trial, run agent rollback or agent commit.',
+      'Runs in the daemon, if there is one. Without a daemon, cancel a download in another terminal there, with Ctrl-C.',
     ],
     run: cancel,
   },
@@ -75,10 +78,10 @@ export const updateCommands: readonly Command[] = [
     operands: [],
     options: [],
     group: 'Update',
-    summary: 'reboot, into the staged firmware if any',
+    summary: 'reboot, into the staged update if there is one',
     details: [
-      'A trial that is being judged is judged after the boot, if it runs then. Refused while a firmware is being written.',
-      'What waits for [update] reboot_window is read, armed and booted now; [hooks] before_reboot is asked, and where it does not consent nothing reboots.',
+      'If a trial is running, its health checks run again after the reboot. Refused while an update is being written.',
+      'Boots a staged update now, without waiting for [update] reboot_window. The hook [hooks] before_reboot is called and can prevent the reboot.',
     ],
     run: reboot,
   },
@@ -87,11 +90,11 @@ export const updateCommands: readonly Command[] = [
     operands: ['[DURATION]'],
     options: ['reason'],
     group: 'Update',
-    summary: 'install nothing, for 4h, 2d, or until resume',
+    summary: 'pause updates, for example for 4h or 2d, or until agent resume',
     details: [
-      'A look or a download under way ends, and goes on afterwards; a trial that runs is judged all the same. agent rollback is always possible.',
-      'What a person staged with --no-reboot is armed, and any reboot starts it all the same: agent cancel ends that.',
-      'It lasts across restarts and updates, and agent status shows it. --force of --update-now and install goes through for that order.',
+      'Pauses checks and downloads; they resume when the hold ends. A running trial is not affected. agent rollback is always possible.',
+      'An update you staged with --no-reboot still starts at the next reboot; to prevent that, run agent cancel.',
+      'The hold survives restarts and updates, and agent status shows it. To install anyway, use --force with --update-now or install.',
       throughDaemon,
     ],
     run: hold,
@@ -101,8 +104,11 @@ export const updateCommands: readonly Command[] = [
     operands: [],
     options: [],
     group: 'Update',
-    summary: 'lift what agent hold did',
-    details: ['The next look installs what the service names, or agent --update-now.', throughDaemon],
+    summary: 'resume updates after agent hold',
+    details: [
+      'The next check installs the assigned version. To install it now, run agent --update-now.',
+      throughDaemon,
+    ],
     run: resume,
   },
   {
@@ -110,14 +116,14 @@ export const updateCommands: readonly Command[] = [
     operands: ['VERSION'],
     options: [],
     group: 'Update',
-    summary: 'let a version be tried again that ended badly',
+    summary: 'allow a failed version to be installed again',
     details: [
-      'VERSION is a name, an id, or the begin of a digest, as agent status lists it under Quarantine.',
-      'Nothing is installed by this: the next look may do it, or agent --update-now.',
-      'Where no such version is held back (any more), nothing is changed, and the exit code is 77.',
+      'VERSION is a name, an id, or the start of a digest, as agent status lists it under Quarantine.',
+      'Installs nothing. The next check may install the version; to install it now, run agent --update-now.',
+      'The exit code is 77 if no such version is blocked.',
       throughDaemon,
     ],
-    run: forget,
+    run: unblock,
   },
 ];
 
@@ -165,13 +171,13 @@ async function cancel(typed: ParsedCommand, context: CliContext): Promise<number
 
 async function reboot(typed: ParsedCommand, context: CliContext): Promise<number> {
   await withAgent(context, (agent) => agent.reboot({}, context.signal));
-  return printResult({ rebooting: true }, singleParagraph('The gateway reboots now.'), typed, context);
+  return printResult({ rebooting: true }, singleParagraph('The gateway is rebooting.'), typed, context);
 }
 
-async function forget(typed: ParsedCommand, context: CliContext): Promise<number> {
+async function unblock(typed: ParsedCommand, context: CliContext): Promise<number> {
   const [version = ''] = typed.operands;
   const { versions } = await withAgent(context, (agent) => agent.unblock({ version }, context.signal));
-  const text = `${versions.join(', ')} may be tried again: agent --update-now`;
+  const text = `${versions.join(', ')} can be installed again: agent --update-now`;
   return printResult({ unblocked: versions }, singleParagraph(text), typed, context);
 }
 
@@ -179,11 +185,11 @@ async function hold(typed: ParsedCommand, context: CliContext): Promise<number> 
   const [duration] = typed.operands;
   const durationMs = duration === undefined ? undefined : parseDuration(duration);
   if (duration !== undefined && (durationMs === undefined || durationMs === 0)) {
-    throw new ArgumentError(`${duration} is no duration such as 30m, 4h or 2d`);
+    throw new ArgumentError(`${duration} is not a duration such as 30m, 4h or 2d`);
   }
   if (durationMs !== undefined && durationMs > MAX_HOLD_MS) {
     throw new ArgumentError(
-      `${duration} is too long: ${MAX_HOLD_DAYS}d at most, or no duration, which lasts until agent resume`,
+      `${duration} is too long: at most ${MAX_HOLD_DAYS}d, or no duration to hold until agent resume`,
     );
   }
   const reason = typed.values.get('reason');
@@ -194,7 +200,9 @@ async function hold(typed: ParsedCommand, context: CliContext): Promise<number> 
 
 async function resume(typed: ParsedCommand, context: CliContext): Promise<number> {
   const { wasHeld } = await withAgent(context, (agent) => agent.resume({}, context.signal));
-  const text = wasHeld ? 'Updates go on with the next look, or now: agent --update-now' : 'Nothing was held.';
+  const text = wasHeld
+    ? 'Updates resume at the next check. To check now: agent --update-now'
+    : 'Updates were not on hold.';
   return printResult({ wasHeld }, singleParagraph(text), typed, context);
 }
 

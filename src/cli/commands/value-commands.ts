@@ -4,19 +4,19 @@ import { printable, printableJson } from '../../system/log/printable.ts';
 import { ArgumentError, throughDaemon } from '../arguments/command.ts';
 import type { Command, ParsedCommand } from '../arguments/command.ts';
 import type { CliContext } from '../context.ts';
-import { renderSpool } from '../screen/pages/render-rows.ts';
+import { renderQueue } from '../screen/pages/render-rows.ts';
 import { singleParagraph, printResult } from './print.ts';
 import { withAgent } from './with-agent.ts';
 
-/** Commands for what goes to the service through the daemon's spool: the identity, property values and datapoints. */
+/** Commands for data that goes to the service: the identity, property values and datapoints. */
 export const valueCommands: readonly Command[] = [
   {
     name: 'activate',
     operands: [],
     options: [],
     group: 'Service and measurements',
-    summary: 'introduce this gateway to the service',
-    details: ['A new key replaces the old one.', throughDaemon],
+    summary: 'activate this gateway at the service',
+    details: ['A new API key replaces the previous one.', throughDaemon],
     run: activate,
   },
   {
@@ -25,7 +25,7 @@ export const valueCommands: readonly Command[] = [
     options: [],
     group: 'Service and measurements',
     summary: 'read a property',
-    details: ['A text is shown as it is, everything else as JSON.'],
+    details: ['Prints a text unchanged, and everything else as JSON.'],
     run: getProperty,
   },
   {
@@ -34,7 +34,7 @@ export const valueCommands: readonly Command[] = [
     options: ['text'],
     group: 'Service and measurements',
     summary: 'write a property',
-    details: ['VALUE is JSON, e.g. 21.5, true or {"low":1}; what is not JSON is a text.'],
+    details: ['VALUE is JSON, for example 21.5, true or {"low":1}. Anything else is sent as text.'],
     run: setProperty,
   },
   {
@@ -42,8 +42,11 @@ export const valueCommands: readonly Command[] = [
     operands: ['EVENT', 'VALUE'],
     options: ['at', 'text'],
     group: 'Service and measurements',
-    summary: 'post one datapoint to an event',
-    details: ['TIME has its zone, e.g. 2026-03-01T14:05:09Z.', 'VALUE is JSON, e.g. 21.5; what is not JSON is a text.'],
+    summary: 'send a datapoint to an event',
+    details: [
+      'TIME needs a time zone, for example 2026-03-01T14:05:09Z.',
+      'VALUE is JSON, for example 21.5. Anything else is sent as text.',
+    ],
     run: sendDatapoint,
   },
   {
@@ -51,25 +54,30 @@ export const valueCommands: readonly Command[] = [
     operands: [],
     options: [],
     group: 'Service and measurements',
-    summary: 'what was measured and waits for the service',
-    details: ['The daemon has to run.'],
-    run: spoolStatus,
+    summary: 'show the queue of datapoints for the service',
+    details: ['The daemon must be running.'],
+    run: queueStatus,
   },
   {
     name: 'queue sync',
     operands: [],
     options: [],
     group: 'Service and measurements',
-    summary: 'write what waits in memory to the disk',
-    details: ['Before the power is cut, for instance. The daemon has to run.'],
-    run: flushSpool,
+    summary: 'write queued datapoints from memory to disk',
+    details: ['Use it before you switch off the power, for example. The daemon must be running.'],
+    run: syncQueue,
   },
 ];
 
 async function activate(typed: ParsedCommand, context: CliContext): Promise<number> {
   const identity = await withAgent(context, (agent) => agent.activate({}, context.signal));
   const { serialNumber, thingId } = identity;
-  return printResult(identity, singleParagraph(`Activated: ${serialNumber} is thing ${thingId}.`), typed, context);
+  return printResult(
+    identity,
+    singleParagraph(`Activated: serial number ${serialNumber} has Thing ID ${thingId}.`),
+    typed,
+    context,
+  );
 }
 
 async function getProperty(typed: ParsedCommand, context: CliContext): Promise<number> {
@@ -83,7 +91,7 @@ async function setProperty(typed: ParsedCommand, context: CliContext): Promise<n
   const [id = '', text = ''] = typed.operands;
   const value = parseValue(text, typed.flags);
   const { safeAt } = await withAgent(context, (agent) => agent.setProperty({ id, value }, context.signal));
-  const said = safeAt === 'disk' ? `Kept on disk; ${id} goes to the service as soon as that takes it.` : `Set: ${id}.`;
+  const said = safeAt === 'disk' ? `Queued on disk; ${id} is sent as soon as the service accepts it.` : `Set: ${id}.`;
   return printResult({ id, value, safeAt }, singleParagraph(said), typed, context);
 }
 
@@ -92,37 +100,37 @@ async function sendDatapoint(typed: ParsedCommand, context: CliContext): Promise
   const point = { event, value: parseValue(text, typed.flags), at: typedTime(typed) };
   const { safeAt } = await withAgent(context, (agent) => agent.sendDatapoint(point, context.signal));
   const said =
-    safeAt === 'disk' ? `Kept on disk; it goes to ${event} as soon as the service takes it.` : `Sent to ${event}.`;
+    safeAt === 'disk' ? `Queued on disk; sent to ${event} as soon as the service accepts it.` : `Sent to ${event}.`;
   return printResult({ ...point, safeAt }, singleParagraph(said), typed, context);
 }
 
-async function spoolStatus(typed: ParsedCommand, context: CliContext): Promise<number> {
+async function queueStatus(typed: ParsedCommand, context: CliContext): Promise<number> {
   const queue = await withAgent(context, (agent) => agent.queue({}, context.signal));
-  return printResult(queue, (page) => renderSpool(queue, page), typed, context);
+  return printResult(queue, (page) => renderQueue(queue, page), typed, context);
 }
 
-async function flushSpool(typed: ParsedCommand, context: CliContext): Promise<number> {
+async function syncQueue(typed: ParsedCommand, context: CliContext): Promise<number> {
   const { onDisk } = await withAgent(context, (agent) => agent.syncQueue({}, context.signal));
-  const said = onDisk ? 'Everything is on disk.' : 'The disk cannot be written; see: agent queue status.';
+  const said = onDisk ? 'Everything is on disk.' : 'The disk cannot be written. For details: agent queue status';
   return printResult({ onDisk }, singleParagraph(said), typed, context);
 }
 
-/** The value of `--at` (ISO 8601), in UTC. */
+/** Returns the value of `--at` (ISO 8601) in UTC. */
 function typedTime({ values }: ParsedCommand): string | undefined {
   const text = values.get('at');
   const at = text === undefined ? undefined : parseTime(text);
   if (text !== undefined && at === undefined) {
-    throw new ArgumentError(`--at ${text} is not a time with its zone, such as 2026-03-01T14:05:09Z`);
+    throw new ArgumentError(`--at ${text} is not a time with a time zone, such as 2026-03-01T14:05:09Z`);
   }
   return at;
 }
 
-/** The typed text as JSON; a text that is no JSON is taken as a string. */
+/** Parses a text as JSON. Returns the text itself if it is not JSON. */
 function parseValue(text: string, flags: ParsedCommand['flags']): unknown {
   if (flags.has('text')) return text;
   try {
     const value = parseExactly(text);
-    if (!nestedWithin(value)) throw new ArgumentError('VALUE is nested too deep');
+    if (!nestedWithin(value)) throw new ArgumentError('VALUE is nested too deeply');
     return value;
   } catch (error) {
     if (error instanceof SyntaxError) return text;

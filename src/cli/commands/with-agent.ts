@@ -4,24 +4,23 @@ import type { DaemonAbsence, CliContext } from '../context.ts';
 import { renderParagraph } from '../screen/layout.ts';
 import { pageFor } from '../screen/page.ts';
 
-/** The process that does the work: the running daemon, or this one. */
 export type Executor = 'daemon' | 'this process';
 
 /**
- * Runs a look, which is never refused: by the daemon if it answers, else in this process, beside whatever else is at
- * work.
+ * Runs a read-only operation, which is never refused: in the daemon if it responds, else in this process without a
+ * lock.
  */
 export async function withReadOnlyAgent<T>(
   context: CliContext,
-  look: (agent: AgentOperations) => Promise<T>,
+  read: (agent: AgentOperations) => Promise<T>,
 ): Promise<T> {
-  const daemon = await daemonForLook(context);
-  if (typeof daemon === 'object') return look(daemon);
+  const daemon = await daemonForReading(context);
+  if (typeof daemon === 'object') return read(daemon);
   await using agent = await context.look(daemon, context.signal);
-  return await look(await checked(agent));
+  return await read(await checked(agent));
 }
 
-async function daemonForLook(context: CliContext): Promise<AgentOperations | DaemonAbsence> {
+async function daemonForReading(context: CliContext): Promise<AgentOperations | DaemonAbsence> {
   try {
     return (await context.connect(context.signal)) ?? false;
   } catch (error) {
@@ -33,10 +32,11 @@ async function daemonForLook(context: CliContext): Promise<AgentOperations | Dae
 }
 
 const withoutAnswer =
-  'agent: the daemon does not answer, so this was read without it: systemctl restart thing-agent; journalctl -u thing-agent';
+  'agent: the daemon is not responding; this was read without it. See journalctl -u thing-agent; to restart it, run systemctl restart thing-agent';
 
 /**
- * Runs work that may change something: by the daemon if it answers, else in this process, which then holds the lock.
+ * Runs an operation that may change something: in the daemon if it responds, else in this process, which then holds the
+ * lock.
  */
 export async function withAgent<T>(
   context: CliContext,

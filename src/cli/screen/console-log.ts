@@ -6,10 +6,7 @@ import type { Page } from './page.ts';
 
 const MAX_TEXT_LENGTH = 600;
 
-/**
- * Shows what goes wrong on the way to the person who typed a command: the log's sentences, followed by the fields that
- * they do not mention.
- */
+/** Prints warnings and errors of the log to the terminal, followed by the fields that the message does not contain. */
 export function consoleLog(err: TextOutput, page: () => Page): Log {
   const speak = (fields: LogFields, message: string): void => {
     const sentence = shown(message);
@@ -24,7 +21,7 @@ function shown(text: string): string {
   return maskAddresses(cutText(text, MAX_TEXT_LENGTH));
 }
 
-/** Leaves out what the sentence contains already, and waiting times, which a person sees. */
+/** Omits fields that the message already contains, and waiting times. */
 function describe([name, value]: readonly [string, LogFields[string]], sentence: string): readonly string[] {
   if (value === undefined || name.endsWith('Ms')) return [];
   const text = isSecretKey(name) ? MASK : shown(String(value));

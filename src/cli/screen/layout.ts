@@ -2,7 +2,7 @@ import type { Row, Tone } from '../../control/presentation/rows/row.ts';
 import { displayWidth, fitting, printable } from '../../system/log/printable.ts';
 import type { Page } from './page.ts';
 
-/** Longer texts from outside are cut to so many characters. */
+/** The maximum length of a text; longer texts are truncated. */
 const maxParagraph = 600;
 
 /** Renders rows with their labels in one column. Unprintable characters are escaped here. */
@@ -14,12 +14,12 @@ export function renderRows(rows: readonly Row[], { columns, paint }: Pick<Page, 
     const label = labels[row] ?? '';
     return paragraphs
       .flatMap((paragraph) => wrap(paragraph, columns - indent))
-      .map((line, index) => `${besides(index === 0 ? label : '', indent)}${paint(tone, line)}`);
+      .map((line, index) => `${padded(index === 0 ? label : '', indent)}${paint(tone, line)}`);
   });
   return lines.map((line) => `${line.trimEnd()}\n`).join('');
 }
 
-function besides(label: string, indent: number): string {
+function padded(label: string, indent: number): string {
   return label + ' '.repeat(indent - displayWidth(label));
 }
 
@@ -34,7 +34,9 @@ export function renderParagraph(
     .join('');
 }
 
-/** Breaks a text into lines of at most so many columns (two or more): at spaces, and within words that are too long. */
+/**
+ * Breaks a text into lines of at most `columns` (at least 2) columns: at spaces, and within words that are too long.
+ */
 export function wrap(text: string, columns: number): readonly string[] {
   const lines: string[] = [];
   let line = '';

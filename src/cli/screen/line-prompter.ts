@@ -4,7 +4,7 @@ import type { Interface } from 'node:readline';
 import { abortable } from '../../system/abortable.ts';
 import type { Prompter, TextOutput } from '../context.ts';
 
-/** Reads answers line by line from standard input, which may be a person at a terminal or a pipe. */
+/** Reads answers line by line from standard input, a terminal or a pipe. */
 export class LinePrompter implements Prompter {
   readonly #output: TextOutput;
   readonly #reader: Interface;

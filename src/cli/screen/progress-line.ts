@@ -4,7 +4,7 @@ import { formatDuration } from '../../control/presentation/time.ts';
 import { displayWidth, fitting, printable } from '../../system/log/printable.ts';
 import { type ProgressState, rateOf, timeLeftMs } from './progress-state.ts';
 
-/** The running phase on one line. The narrower the terminal, the less the line tells. */
+/** Returns the running phase on one line. The narrower the terminal, the fewer details. */
 export function liveLine(state: ProgressState, nowMs: number, columns: number): string {
   const room = Math.max(1, columns - 3); // room at the end: some terminals wrap a full line, and Ctrl-C echoes `^C`
   const title = state.phase === 'flashing' ? withDetail(state) : phaseTitles[state.phase];
@@ -30,7 +30,7 @@ export function liveLine(state: ProgressState, nowMs: number, columns: number): 
   return firstFitting([`${title}${percent}${bar}${shown}`, `${title}${percent}`, percent.trim()], room);
 }
 
-/** The bar with its leading space, `  [####----]`; empty where there is no room. */
+/** Returns the bar with its leading space, `  [####----]`, or an empty string if there is no room. */
 function barOf(part: number, room: number): string {
   const inner = Math.min(30, room - 4);
   if (inner < 6) return '';
@@ -40,12 +40,12 @@ function barOf(part: number, room: number): string {
 
 const minBar = 14;
 
-/** The line that announces a phase in a log, or on a terminal without a live line. */
+/** Returns the line that announces a phase in a log, or on a terminal without a live line. */
 export function phaseLine(state: ProgressState): string {
   return withDetail(state);
 }
 
-/** The line that ends a phase, with the bytes it moved and how long it took. */
+/** Returns the line that ends a phase, with the transferred bytes and the duration. */
 export function finishedLine(state: ProgressState, nowMs: number): string {
   const tookMs = nowMs - state.sinceMs;
   const moved = state.transfer === undefined ? [] : [formatBytes(state.transfer.receivedBytes)];

@@ -1,7 +1,7 @@
 import type { OperationEvent, TransferProgress } from '../../control/events.ts';
 import type { ProgressPhase } from '../../control/reports.ts';
 
-/** What is known of a running operation at one moment of the monotonic clock. */
+/** The state of a running operation at one moment of the monotonic clock. */
 export interface ProgressState {
   readonly phase: ProgressPhase;
   readonly detail: string | undefined;
@@ -16,7 +16,7 @@ interface Sample {
   readonly receivedBytes: number;
 }
 
-/** The rate is computed from the samples of the last so many milliseconds. */
+/** The period over which the rate is computed. */
 const rateWindowMs = 8_000;
 const maxSamples = 64;
 
@@ -50,7 +50,10 @@ function countBytes(state: ProgressState, transfer: TransferProgress, nowMs: num
   return { ...state, transfer: { receivedBytes, totalBytes }, samples: [...kept, { atMs: nowMs, receivedBytes }] };
 }
 
-/** Bytes per second of late; undefined: too little is known. The rate of a stalled transfer falls to nothing. */
+/**
+ * Returns the recent bytes per second, or undefined if there are too few samples. The rate of a stalled transfer falls
+ * to 0.
+ */
 export function rateOf({ samples, transfer }: ProgressState, nowMs: number): number | undefined {
   const first = samples.find(({ atMs }) => nowMs - atMs <= rateWindowMs) ?? samples.at(-1);
   if (first === undefined || transfer === undefined) return undefined;
@@ -58,7 +61,7 @@ export function rateOf({ samples, transfer }: ProgressState, nowMs: number): num
   return seconds < 0.5 ? undefined : (transfer.receivedBytes - first.receivedBytes) / seconds;
 }
 
-/** Milliseconds to the end of the transfer at this rate; undefined: unknown. */
+/** Returns the remaining milliseconds of the transfer at this rate, or undefined if unknown. */
 export function timeLeftMs(state: ProgressState, nowMs: number): number | undefined {
   const rate = rateOf(state, nowMs);
   const total = state.transfer?.totalBytes;

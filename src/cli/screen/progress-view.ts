@@ -15,7 +15,8 @@ export interface ProgressView extends AsyncDisposable {
 }
 
 /**
- * The live line is drawn this often though nothing happened, since its times go on and the terminal's size may change.
+ * The interval at which the live line is redrawn without an event, since its times change and the terminal may be
+ * resized.
  */
 const redrawMs = 500;
 
@@ -70,7 +71,7 @@ class LiveView implements ProgressView {
 
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#context.signal.aborted) {
-      this.#state = undefined; // the phase has not ended; the error that follows says who goes on with it
+      this.#state = undefined; // the phase has not ended; the error message explains who continues it
       this.#context.err.pin(undefined);
     } else {
       this.#pace.flush();
@@ -119,10 +120,13 @@ class LiveView implements ProgressView {
 
 const ended = new Error('the operation ended');
 
-/** Who asks for another file or board is refused: `the flashing of a board` is that of this one. */
+/**
+ * Returns the line for an operation that is already running. A request for another file or board is refused, so the
+ * running operation is for this one.
+ */
 function followingLine(operation: LongOperationName): string {
   const title = operationWords[operation].title.replace(' of a ', ' of this ');
-  return `${title} is under way already; this is its progress`;
+  return `${title} is already running; this is its progress`;
 }
 
 function printLine(context: CliContext, text: string): void {

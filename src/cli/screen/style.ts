@@ -6,14 +6,14 @@ const codes: Readonly<Record<Tone, number>> = { good: 32, attention: 33, bad: 31
 
 export const plain: Style = (_tone, text) => text;
 
-export const coloured: Style = (tone, text) =>
+export const colored: Style = (tone, text) =>
   tone === undefined || text === '' ? text : `\u001B[${codes[tone]}m${text}\u001B[0m`;
 
-/** Uses colours on a terminal that knows them, unless `NO_COLOR` is set and not empty (no-color.org). */
+/** Uses colors on a terminal that supports them, unless `NO_COLOR` is set and not empty (no-color.org). */
 export function styleFor(
   screen: { readonly isTTY: boolean },
   env: Readonly<Record<string, string | undefined>>,
 ): Style {
   const wanted = (env['NO_COLOR'] ?? '') === '';
-  return screen.isTTY && wanted && env['TERM'] !== 'dumb' ? coloured : plain;
+  return screen.isTTY && wanted && env['TERM'] !== 'dumb' ? colored : plain;
 }

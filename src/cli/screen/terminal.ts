@@ -10,8 +10,8 @@ export interface OutputStream {
 }
 
 /**
- * Standard output or standard error as a place for text. When the reader goes away (`agent … | head -1`), further text
- * is dropped and the work goes on: an update does not end because nobody watches.
+ * Standard output or standard error. When the reader closes the stream (`agent … | head -1`), further text is dropped
+ * and the work continues: an update does not depend on its viewer.
  */
 export class Terminal implements TextOutput {
   readonly #stream: OutputStream;

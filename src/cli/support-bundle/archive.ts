@@ -44,18 +44,18 @@ export interface ReadmeFacts extends CollectedFiles {
 export function readme({ version, at, files, missing, hidden }: ReadmeFacts): string {
   const cut = files.filter(({ isCut }) => isCut);
   return [
-    `A report of Thing Agent ${version}, made at ${at} by: agent support-bundle`,
+    `Support bundle of Thing Agent ${version}, created at ${at} by agent support-bundle`,
     '',
-    'It holds:',
+    'Contents:',
     ...files.map(({ file, meaning }) => `  ${file.padEnd(22)}${meaning}`),
-    ...(missing.length === 0 ? [] : ['', 'Not here:']),
+    ...(missing.length === 0 ? [] : ['', 'Missing:']),
     ...missing.map(({ part, why, code }) => `  ${part.padEnd(22)}${why} (${code})`),
-    ...(cut.length === 0 ? [] : ['', 'Cut, because they are long:']),
+    ...(cut.length === 0 ? [] : ['', 'Truncated:']),
     ...cut.map(({ file }) => `  ${file}`),
     '',
-    'No key, password or other secret is meant to be in it: what this gateway knows of them was looked for in every part',
-    `and replaced by ********, in ${hidden} places. Arguments of configured programs are left out, too.`,
-    'It does hold serial number, addresses, names of files and devices, and versions.',
+    `The keys, passwords and other secrets of this gateway were replaced by ******** in ${hidden} places.`,
+    'Arguments of configured programs were removed.',
+    'The bundle contains the serial number, addresses, names of files and devices, and versions.',
     '',
   ].join('\n');
 }

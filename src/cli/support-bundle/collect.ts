@@ -60,7 +60,7 @@ export async function collect(
   let hidden = 0;
   for (const section of sections) {
     const { name: part, file, meaning } = section;
-    sources.context.err.pin(`Gathering: ${part} ...`);
+    sources.context.err.pin(`Collecting: ${part} ...`);
     try {
       const content = await withTimeout(section, sources, signal);
       if (content === undefined) continue;
@@ -78,7 +78,7 @@ export async function collect(
 
 /** A section that ignores its signal keeps running. */
 async function withTimeout({ name, timeoutMs = TIMEOUT_MS, read }: Section, sources: Sources, signal: AbortSignal) {
-  const late = (): Error => new CliError('part-unavailable', `${name} was not had within ${timeoutMs / 1_000} s`);
+  const late = (): Error => new CliError('part-unavailable', `${name} was not available within ${timeoutMs / 1_000} s`);
   using deadline = new Deadline(timeoutMs, late, signal);
   return await abortable(read(sources, deadline.signal), deadline.signal);
 }

@@ -15,7 +15,7 @@ const MAX_FILE_BYTES = 1024 * 1024;
 const MAX_PRINTED_BYTES = 4 * 1024 * 1024;
 const MAX_LOG_LINES = 5_000;
 const MAX_KERNEL_LINES = 20_000;
-const MAX_TOLD_LINES = 1_000;
+const MAX_SHOWN_LINES = 1_000;
 const PROGRAM_MS = 8_000;
 /** `doctor` asks the service and runs the trial timer's checks. */
 const DOCTOR_MS = 120_000;
@@ -45,26 +45,26 @@ export const sections: readonly Section[] = [
   {
     name: 'config-problems',
     file: 'config-problems.txt',
-    meaning: 'what is wrong with the configuration',
+    meaning: 'problems of the configuration',
     read: configProblems,
   },
   {
     name: 'journal',
     file: 'journal.json',
-    meaning: 'where the running update stands',
+    meaning: 'the state of the running update',
     read: async ({ support }, signal) => stateFile(support, 'journal.json', signal),
   },
   {
     name: 'history',
     file: 'history.json',
-    meaning: 'the last attempts to install',
+    meaning: 'the last update attempts',
     read: async ({ agent, support }, signal) =>
       agent instanceof AgentError ? stateFile(support, 'history.json', signal) : agent.history({}, signal),
   },
   {
     name: 'security',
     file: 'security.json',
-    meaning: 'what concerned security',
+    meaning: 'security events',
     read: async ({ agent, support }, signal) =>
       agent instanceof AgentError ? stateFile(support, 'security.json', signal) : agent.securityLog({}, signal),
   },
@@ -74,11 +74,11 @@ export const sections: readonly Section[] = [
     meaning: 'agent sensors, with the last readings',
     read: async ({ agent }, signal) => available(agent).sensors({}, signal),
   },
-  { name: 'log', file: 'log.txt', meaning: 'what the agent logged (journalctl)', keep: 'end', read: log },
+  { name: 'log', file: 'log.txt', meaning: 'the log of the agent (journalctl)', keep: 'end', read: log },
   {
     name: 'unit',
     file: 'unit.txt',
-    meaning: 'how systemd sees the agent',
+    meaning: 'the state of the systemd units',
     read: async (_sources, signal) =>
       printed(['systemctl', 'show', '--no-pager', `--property=${unitProperties}`, ...UNITS, TRIAL_TIMER], signal),
   },
@@ -86,19 +86,19 @@ export const sections: readonly Section[] = [
   {
     name: 'mounts',
     file: 'mounts.txt',
-    meaning: 'what is mounted',
+    meaning: 'mounted file systems',
     read: async (_sources, signal) => fileText('/proc/self/mounts', signal),
   },
   {
     name: 'boot-environment',
     file: 'boot-environment.json',
-    meaning: 'what the bootloader chooses from',
+    meaning: 'the environment of the bootloader',
     read: async ({ support }, signal) => support.bootEnvironment(signal),
   },
   {
     name: 'kernel',
     file: 'kernel.txt',
-    meaning: 'what the kernel said of the configured devices',
+    meaning: 'kernel messages about the configured devices',
     keep: 'end',
     read: kernel,
   },
@@ -125,7 +125,7 @@ async function log(_sources: Sources, signal: AbortSignal): Promise<string> {
     ['journalctl', ...quiet, '--output=short-iso', `--lines=${MAX_LOG_LINES}`, ...units],
     signal,
   );
-  if (text === '') throw missingFrom('the journal of this machine has nothing of the agent');
+  if (text === '') throw missingFrom('the systemd journal contains no messages of the agent');
   return text;
 }
 
@@ -146,17 +146,17 @@ async function versions({ context }: Sources, signal: AbortSignal): Promise<stri
   return lines.join('\n');
 }
 
-/** The kernel's messages of this boot about the configured devices, and no others. */
+/** Returns only the kernel messages of this boot about the configured devices. */
 async function kernel({ support }: Sources, signal: AbortSignal): Promise<string> {
   const names = await support.kernelNames();
-  if (names.length === 0) throw missingFrom('no device is configured of which the kernel would tell');
+  if (names.length === 0) throw missingFrom('no configured device appears in kernel messages');
   const text = await kernelLines(signal);
   const lines = text.split('\n').filter((line) => names.some((name) => line.includes(name)));
-  const head = `# what the kernel said in this boot of: ${names.join(', ')}`;
-  return `${[head, ...lines.slice(-MAX_TOLD_LINES)].join('\n')}\n`;
+  const head = `# kernel messages of this boot about: ${names.join(', ')}`;
+  return `${[head, ...lines.slice(-MAX_SHOWN_LINES)].join('\n')}\n`;
 }
 
-/** The kernel's own log if systemd's journal is missing or may not be read. */
+/** Returns the kernel's own log if the systemd journal is missing or not readable. */
 async function kernelLines(signal: AbortSignal): Promise<string> {
   const kept = ['--dmesg', '--boot', '--output=short-monotonic', `--lines=${MAX_KERNEL_LINES}`] as const;
   const text = await valueOrError(printed(['journalctl', ...quiet, ...kept], signal));
@@ -168,7 +168,7 @@ function available(agent: Sources['agent']): AgentOperations {
   return agent;
 }
 
-/** A state file as a JSON value, so that redacting keeps it well formed; a damaged file as text. */
+/** Returns a state file as a JSON value, so that redacting keeps it well formed, or a damaged file as text. */
 async function stateFile({ stateDirectory }: Sources['support'], name: string, signal: AbortSignal): Promise<unknown> {
   const text = await fileText(join(stateDirectory, name), signal, async (path) => openOwn(path, 'file'));
   try {

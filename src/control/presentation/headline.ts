@@ -22,7 +22,7 @@ export function headlineOf(report: StatusReport, when: When): Message {
     return headlineOfTroubles(troubles, state === 'broken', report);
   }
   if (report.hold !== undefined) return { tone: 'attention', text: describeHold(report.hold, when) };
-  if (report.installed === undefined) return { tone: 'good', text: 'Ready. Nothing was installed by this agent yet.' };
+  if (report.installed === undefined) return { tone: 'good', text: 'Ready. No update attempts yet.' };
   return headlineOfInstalled(report.installed.versionName, report.packages);
 }
 
@@ -49,7 +49,7 @@ type DescribeTrouble = (report: StatusReport) => string;
 const troubleTexts: Readonly<Record<Problem, DescribeTrouble>> = {
   'board-half-written': ({ boards }) => {
     const half = boards.filter(({ writing }) => writing !== undefined).map(({ name }) => name);
-    return `${half.join(', ')} is half written and runs nothing`;
+    return `${half.join(', ')} is partially flashed and runs nothing`;
   },
   'update-impossible': ({ idleReason }) => `no update is possible (${idleReason})`,
   'config-unusable': () => 'the configuration file cannot be used, so the next start of the agent would fail',

@@ -40,7 +40,7 @@ describe('the log of an attempt by the begin of its id', () => {
   test('that several have names them', async () => {
     const { exitCode, err } = await type(['log', 'b'], { daemon: daemon() });
     expect(exitCode).toBe(64);
-    expect(err).toContain('2 attempts begin with b: b540abd5-1 (1.0.0), b64b18f6-2 (1.1.0)');
+    expect(err).toContain('2 attempts start with b: b540abd5-1 (1.0.0), b64b18f6-2 (1.1.0)');
   });
 
   test.each([
@@ -58,7 +58,7 @@ describe('the log of an attempt by the begin of its id', () => {
 describe('help', () => {
   test('of --update-now names what --force goes through', async () => {
     const { out } = await type(['help', 'update-now']);
-    expect(out.replaceAll(/\s+/g, ' ')).toMatch(/metered links, agent hold, quarantine, attempts that are used up/);
+    expect(out.replaceAll(/\s+/g, ' ')).toMatch(/metered connections, agent hold, quarantine, exhausted attempts/);
   });
 
   test.each([['--json'], ['--json', '--help'], ['status', '--help', '--json']])('of %s is JSON', async (...args) => {
@@ -71,21 +71,23 @@ describe('help', () => {
 
   test('of a rollback says what --force does there', async () => {
     const { out } = await type(['rollback', '--help']);
-    expect(out).toMatch(/--force +without boards that cannot; also to what was revoked/);
+    expect(out.replaceAll(/\s+/g, ' ')).toMatch(
+      /--force also to a revoked release, and without boards that cannot roll back/,
+    );
     expect(out).not.toContain('maintenance window');
   });
 
   test('of a reboot does not contradict itself', async () => {
     const { out } = await type(['reboot', '--help']);
-    expect(out).toContain('into the staged firmware if any');
-    expect(out.replaceAll(/\s+/g, ' ')).toContain('Refused while a firmware is being written.');
+    expect(out).toContain('into the staged update if there is one');
+    expect(out.replaceAll(/\s+/g, ' ')).toContain('Refused while an update is being written.');
   });
 });
 
 test('a list of keys that would say nothing is not written', async () => {
   const { exitCode, err } = await type(['artifact', 'trust', 'list.json']);
   expect(exitCode).toBe(64);
-  expect(err).toContain('a list names keys (--keys)');
+  expect(err).toContain('a trust list needs --keys');
   expect((await type(['artifact', 'trust', 'list.json', '--keys', 'next.pem'])).exitCode).toBe(0);
 });
 

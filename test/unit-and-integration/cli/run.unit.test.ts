@@ -159,8 +159,8 @@ describe('a person reads', () => {
       { daemon: taking({ number: 3, keys: [], revokedKeys: 2, unknownKeys: 1, revokedReleases: 0 }) },
       'Done: list 3 is in effect: 2 keys revoked. Warning: 1 revoked key matches no known key.',
     ],
-    ['activate', {}, 'Activated: GW-0001 is thing thing-1.'],
-    ['reboot', {}, 'The gateway reboots now.'],
+    ['activate', {}, 'Activated: serial number GW-0001 has Thing ID thing-1.'],
+    ['reboot', {}, 'The gateway is rebooting.'],
     ['property get level', {}, '21.5\n'],
     ['property get note', { alone: fakeAgent({ property: async () => ({ value: 'two\nlines' }) }) }, 'two\\nlines\n'],
     ['property set level 5', {}, 'Set: level.'],
@@ -168,12 +168,12 @@ describe('a person reads', () => {
     [
       'datapoint send level 5',
       { daemon: fakeAgent({ sendDatapoint: async () => ({ safeAt: 'disk' }) }) },
-      'Kept on disk; it goes to level as soon as the service takes it.',
+      'Queued on disk; sent to level as soon as the service accepts it.',
     ],
     [
       'property set level 5',
       { daemon: fakeAgent({ setProperty: async () => ({ safeAt: 'disk' }) }) },
-      'Kept on disk; level goes to the service as soon as that takes it.',
+      'Queued on disk; level is sent as soon as the service accepts it.',
     ],
     ['config check', {}, '/etc/thing-agent/config.toml is valid.'],
     ['config show', {}, '[service]\nurl = "https://things.example.com"\n'],
@@ -188,7 +188,7 @@ describe('a person reads', () => {
   test('a usage error on stderr, with what was meant', async () => {
     const { out, err } = await type('stauts');
     expect(out).toBe('');
-    expect(err).toBe('agent: there is no command stauts\n       did you mean status? all commands: agent --help\n');
+    expect(err).toBe('agent: unknown command "stauts"\n       did you mean status? all commands: agent --help\n');
   });
 
   test('a defect as one line without a stack', async () => {
@@ -220,7 +220,7 @@ describe('a program reads one object per line:', () => {
           kind: 'error',
           error: {
             code: 'usage',
-            message: 'there is no command stauts',
+            message: 'unknown command "stauts"',
             exit: 'usage',
             advice: 'did you mean status? all commands: agent --help',
           },
@@ -283,7 +283,7 @@ describe('doctor', () => {
     const { exitCode, out } = await type('doctor', { daemon });
     expect(exitCode).toBe(70);
     expect(out).toContain('FAIL  clock   it is not set');
-    expect(out).toContain('ok    daemon  it runs and answers');
+    expect(out).toContain('ok    daemon  running and responding');
   });
 
   test('exits with 1 when there are only warnings', async () => {
@@ -297,7 +297,7 @@ describe('doctor', () => {
   test('finds that no daemon runs, and examines by itself', async () => {
     const { exitCode, out } = await type('doctor');
     expect(exitCode).toBe(70);
-    expect(out).toContain('FAIL  daemon  no daemon answers');
+    expect(out).toContain('FAIL  daemon  the daemon is not running');
     expect(out).toContain('ok    clock');
   });
 
@@ -324,7 +324,9 @@ describe('Ctrl-C', () => {
   test('leaves the daemon at work and says so', async () => {
     const { exitCode, err } = await interrupted('--update-now', 'daemon');
     expect(exitCode).toBe(130);
-    expect(err).toBe('agent: interrupted; the daemon goes on with it\n       see where it stands: agent status\n');
+    expect(err).toBe(
+      'agent: interrupted; the operation continues in the daemon\n       to see its progress: agent status\n',
+    );
   });
 
   test('does not say that the daemon goes on with a file that it has only in part', async () => {

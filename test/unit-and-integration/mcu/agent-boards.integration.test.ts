@@ -219,7 +219,7 @@ describe('agent mcu flash that is interrupted', () => {
     };
     lines.on('line', onLine);
     expect(await ended).toEqual([130, null]);
-    expect(said.join(' ')).toMatch(/meter is being written; Ctrl-C again leaves it half written/);
+    expect(said.join(' ')).toMatch(/meter is being flashed; press Ctrl-C again to leave it partially flashed/);
     expect(await programOf(meter)).toBe('neither');
     expect(await rig.views()).toMatchObject(halfWritten);
     await gateway.startDaemon();
@@ -228,7 +228,7 @@ describe('agent mcu flash that is interrupted', () => {
     expect(await meter.applicationSays(3_000)).toBe('hello 2');
     const status = async (): Promise<string> => (await gateway.run('status')).stdout;
     await expect.poll(status, { timeout: 60_000 }).not.toContain('Busy');
-    expect(await status()).not.toMatch(/half written/);
+    expect(await status()).not.toMatch(/partially flashed/);
     expect(await gateway.run('mcu', 'restore', 'meter')).toMatchObject({ exitCode: 0 });
     expect(await programOf(meter)).toBe('old');
   });

@@ -14,10 +14,10 @@ export const scanCommand: Command = {
   operands: ['KIND', '[PLACE]'],
   options: ['baud', 'parity'],
   group: 'Configuration',
-  summary: 'look for sensors, and propose [[sensors]]',
+  summary: 'find sensors and propose [[sensors]]',
   details: [
     'KIND is hwmon, thermal, iio, w1 (what the kernel shows), serial (ports; none is opened) or modbus, which needs a PLACE: a serial port, or ' +
-      'HOST[:PORT]. There each unit from 1 to 247 is asked for holding register 0, which takes two minutes where nobody answers.',
+      'HOST[:PORT]. For modbus, reads holding register 0 of each unit from 1 to 247, which takes two minutes if no unit responds.',
     'Prints TOML that agent config check accepts, and writes nothing.',
   ],
   run: scan,
@@ -29,7 +29,7 @@ async function scan(typed: ParsedCommand, context: CliContext): Promise<number> 
   if (kind === undefined) throw unknownKind(word);
   const order = orderOf(kind, typed);
   const onAsked = (unit: number, answering: number): void =>
-    context.err.pin(`Asked unit ${unit} of 247; ${answering} answered. Ctrl-C ends it`);
+    context.err.pin(`Probed unit ${unit} of 247; ${answering} responded. Ctrl-C stops the scan`);
   try {
     const report = await context.scan(order, onAsked, context.signal);
     context.err.pin(undefined);
@@ -42,20 +42,21 @@ async function scan(typed: ParsedCommand, context: CliContext): Promise<number> 
 function unknownKind(word: string): ArgumentError {
   const meant = nearest(word, kinds);
   const hint = meant === undefined ? '' : `; did you mean ${meant}?`;
-  return new ArgumentError(`there is no kind ${word}, but ${kinds.join(', ')}${hint}`);
+  return new ArgumentError(`unknown kind "${word}": expected ${kinds.join(', ')}${hint}`);
 }
 
 function orderOf(kind: Kind, { operands: [, place], values }: ParsedCommand): ScanOrder {
   const option = (['baud', 'parity'] as const).find((name) => values.has(name));
   if (kind !== 'modbus') {
-    if (place !== undefined) throw new ArgumentError(`${place} is one word too many: only modbus has a PLACE`);
-    if (option !== undefined) throw new ArgumentError(`--${option} is said of a serial line that is asked for modbus`);
+    if (place !== undefined) throw new ArgumentError(`${place} is unexpected: only modbus has a PLACE`);
+    if (option !== undefined) throw new ArgumentError(`--${option} is an option of a modbus scan of a serial port`);
     return { kind };
   }
   if (place === undefined)
     throw new ArgumentError('modbus needs a PLACE: a serial port such as /dev/ttyUSB0, or HOST[:PORT]');
   if (place.startsWith('/')) return { kind: 'modbus-rtu', port: place, ...lineOf(values) };
-  if (option !== undefined) throw new ArgumentError(`--${option} is said of a serial line, and ${place} is none`);
+  if (option !== undefined)
+    throw new ArgumentError(`--${option} is an option of a serial port, and ${place} is not one`);
   return { kind: 'modbus-tcp', ...addressOf(place) };
 }
 
@@ -68,7 +69,8 @@ function addressOf(place: string): { readonly host: string; readonly port: numbe
   const port = Number(digits ?? MODBUS_PORT);
   if (host === undefined)
     throw new ArgumentError(`${place} is neither a serial port such as /dev/ttyUSB0 nor HOST[:PORT]`);
-  if (port < 1 || port > MAX_PORT) throw new ArgumentError(`the port of ${place} is no number from 1 to ${MAX_PORT}`);
+  if (port < 1 || port > MAX_PORT)
+    throw new ArgumentError(`the port of ${place} is not a number from 1 to ${MAX_PORT}`);
   return { host, port };
 }
 
@@ -80,7 +82,7 @@ function lineOf(values: ParsedCommand['values']): { readonly baud: number; reado
   const typedBaud = values.get('baud') ?? '9600';
   const baud = Number(typedBaud);
   if (!baudPattern.test(typedBaud) || baud < MIN_BAUD || baud > MAX_BAUD) {
-    throw new ArgumentError(`--baud ${typedBaud} is no whole number from ${MIN_BAUD} to ${MAX_BAUD}`);
+    throw new ArgumentError(`--baud ${typedBaud} is not a whole number from ${MIN_BAUD} to ${MAX_BAUD}`);
   }
   const parity = values.get('parity') ?? 'even';
   if (parity !== 'even' && parity !== 'none') throw new ArgumentError(`--parity ${parity} is neither even nor none`);

@@ -16,11 +16,11 @@ export const sensorCommands: readonly Command[] = [
     operands: ['[NAME]'],
     options: ['try'],
     group: 'Inspect',
-    summary: 'sensors: last readings, rates, errors',
+    summary: 'show sensors: last readings, rates, errors',
     details: [
-      'NAME shows one in detail: as agent sensors names it, or its event or property.',
-      'With --try it is read once now, by the daemon if one runs, and nothing is kept or sent. One that speaks by itself cannot be asked.',
-      'Without a daemon nothing is read: the list is what is configured.',
+      'NAME shows one sensor in detail. It is a name in the output of agent sensors, or the event or property of a sensor.',
+      'With --try, reads the sensor once now, and stores and sends nothing. A push source cannot be read this way.',
+      'Without a daemon, only lists the configured sensors.',
     ],
     run: sensors,
   },
@@ -29,7 +29,7 @@ export const sensorCommands: readonly Command[] = [
 async function sensors(typed: ParsedCommand, context: CliContext): Promise<number> {
   const [name] = typed.operands;
   if (typed.flags.has('try')) {
-    if (name === undefined) throw new ArgumentError('--try reads one: NAME is missing');
+    if (name === undefined) throw new ArgumentError('--try needs NAME');
     return trySensor(name, typed, context);
   }
   const report = await withReadOnlyAgent(context, (agent) => agent.sensors({}, context.signal));
@@ -45,13 +45,14 @@ async function trySensor(typedName: string, typed: ParsedCommand, context: CliCo
     if (mode === 'pushed')
       return printResult({ name, kind, mode }, singleParagraph(describeWait(sensor)), typed, context);
     const { reading, unit, outputs } = await agent.trySensor({ name }, context.signal);
-    const said = `${name}: ${describeReading({ lastReading: reading, unit, outputs })}. Nothing was kept or sent.`;
+    const said = `${name}: ${describeReading({ lastReading: reading, unit, outputs })}. Nothing was stored or sent.`;
     return printResult({ name, kind, mode, reading, unit, outputs }, singleParagraph(said), typed, context);
   });
 }
 
 /**
- * The sensor with this name, with a name that begins so (`sensors[0]`), or with an output of this id. Throws `usage`.
+ * Returns the sensor with this name, with a name that starts with it (`sensors[0]`), or with an output of this id.
+ * Throws `usage`.
  */
 function sensorNamed(typed: string, { sensors: all }: OutputOf<'sensors'>): SensorReport {
   const exact = all.filter(({ name }) => name === typed || name.startsWith(`${typed} (`));
@@ -60,12 +61,12 @@ function sensorNamed(typed: string, { sensors: all }: OutputOf<'sensors'>): Sens
   if (first === undefined) throw unknown(typed, all);
   if (second === undefined) return first;
   const names = found.map(({ name }) => name).join(', ');
-  throw new CliError('usage', `${typed} is the name of several`, { advice: `say which: ${names}` });
+  throw new CliError('usage', `${typed} is the name of several sensors`, { advice: `use one of: ${names}` });
 }
 
 function unknown(typed: string, all: readonly SensorReport[]): CliError {
   const ids = all.flatMap(({ outputs }) => outputs.map(({ id }) => id));
   const meant = nearest(typed, [...ids, ...all.map(({ name }) => name)]);
-  const advice = `${meant === undefined ? '' : `did you mean ${meant}? `}agent sensors shows those that there are`;
+  const advice = `${meant === undefined ? '' : `did you mean ${meant}? `}to list the sensors: agent sensors`;
   return new CliError('usage', `there is no sensor ${typed}`, { advice });
 }

@@ -10,14 +10,14 @@ export function renderFile(report: FileReport, page: Page): string {
   const rows: readonly Row[] = [
     { label: 'File', paragraphs: [whatItIs(report)] },
     { label: 'Digest', paragraphs: digest === undefined ? [] : [digest] },
-    { label: 'For', paragraphs: deviceTypes === undefined ? [] : [deviceTypes.join(', ')] },
-    { label: 'Signed', paragraphs: signedBy(report) },
+    { label: 'Device types', paragraphs: deviceTypes === undefined ? [] : [deviceTypes.join(', ')] },
+    { label: 'Signature', paragraphs: signedBy(report) },
     { label: 'Security', paragraphs: securityVersion === undefined ? [] : [`version ${securityVersion}`] },
-    { label: 'List', paragraphs: listLines(report) },
-    { label: 'Holds', paragraphs: payloads.map(payloadLine) },
+    { label: 'Trust list', paragraphs: listLines(report) },
+    { label: 'Contents', paragraphs: payloads.map(payloadLine) },
     verdict(report),
     {
-      label: 'Why not',
+      label: 'Reasons',
       paragraphs: obstacles
         .flatMap(({ code, message, advice = '' }) => [`${message} (${code})`, advice])
         .filter((text) => text !== ''),
@@ -33,39 +33,39 @@ function whatItIs({ kind, name, file }: FileReport): string {
     case 'image':
       return `${file}, an image without a signature`;
     case 'trust-list':
-      return `${name ?? file}, a list of keys and revocations`;
+      return `${name ?? file}, a trust list`;
     case undefined:
-      return `${file}, which cannot be read as a firmware`;
+      return `${file}, which is neither an artifact nor an image`;
   }
 }
 
 function signedBy({ kind, signature, signedBy: key, unjudged }: FileReport): readonly string[] {
   if (kind === 'image' || signature === undefined) return [];
-  if (signature === 'none') return ['by nobody'];
+  if (signature === 'none') return ['not signed'];
   if (key !== undefined) return [`by ${key.name ?? 'a trusted key'}, ${key.fingerprint}`];
-  return [unjudged === undefined ? 'by a key that is not trusted here' : 'by a key that nobody here knows'];
+  return [unjudged === undefined ? 'by a key that is not trusted here' : 'by an unknown key'];
 }
 
 function listLines({ trustList }: FileReport): readonly string[] {
   if (trustList === undefined) return [];
-  const changes = trustList.changes.length === 0 ? ['changes nothing here'] : trustList.changes;
+  const changes = trustList.changes.length === 0 ? ['no changes on this gateway'] : trustList.changes;
   return [`number ${trustList.number}`, ...changes];
 }
 
 function payloadLine({ fileName, target, sizeBytes, digest, base }: FileReport['payloads'][number]): string {
-  const facts = [
+  const details = [
     sizeBytes === undefined ? '' : formatBytes(sizeBytes),
     target === undefined ? '' : `for ${target}`,
     digest ?? '',
     base === undefined ? '' : `a delta from ${base}`,
   ].filter((fact) => fact !== '');
-  return [fileName, ...facts].join(', ');
+  return [fileName, ...details].join(', ');
 }
 
 function verdict({ file, obstacles, unjudged, isInstalled }: FileReport): Row {
-  const label = 'Here';
+  const label = 'Result';
   if (obstacles.length > 0) return { label, paragraphs: ['It would not be installed.'], tone: 'bad' };
-  if (unjudged !== undefined) return { label, paragraphs: [`Nobody can say: ${unjudged}`], tone: 'attention' };
-  if (isInstalled === true) return { label, paragraphs: ['It is what runs.'], tone: 'good' };
+  if (unjudged !== undefined) return { label, paragraphs: [`Unknown: ${unjudged}`], tone: 'attention' };
+  if (isInstalled === true) return { label, paragraphs: ['It is already running.'], tone: 'good' };
   return { label, paragraphs: [`It would be installed: agent install ${shellWord(file)}`], tone: 'good' };
 }

@@ -8,13 +8,13 @@ import type { CheckReport, DoctorFinding } from '../../../control/reports.ts';
 import { renderParagraph, renderRows, wrap } from '../layout.ts';
 import type { Page } from '../page.ts';
 
-/** `advice`: what to do about the end of the last attempt of this version. */
+/** Renders the result of a check. `advice` is the remedy for the last failed attempt of this version. */
 export function renderCheck(report: CheckReport, page: Page, advice?: string): string {
   const { offered } = report;
   const plan = describePlan(report);
   const rows: readonly Row[] = [
     { label: 'Plan', paragraphs: [plan.text, report.reason].filter((text) => text !== ''), tone: plan.tone },
-    { label: 'Last try', paragraphs: describeTry(report, page, advice), tone: 'attention' },
+    { label: 'Last attempt', paragraphs: describeLastAttempt(report, page, advice), tone: 'attention' },
     { label: 'Offered', paragraphs: offered === undefined ? ['nothing'] : [`${offered.name} (id ${offered.id})`] },
     { label: '', paragraphs: offered?.description === undefined ? [] : [offered.description] },
     { label: 'Installed', paragraphs: describeInstalled(report.installed, page) },
@@ -22,13 +22,13 @@ export function renderCheck(report: CheckReport, page: Page, advice?: string): s
   return renderRows(rows, page);
 }
 
-function describeTry({ lastAttempt }: CheckReport, page: Page, advice: string | undefined): readonly string[] {
+function describeLastAttempt({ lastAttempt }: CheckReport, page: Page, advice: string | undefined): readonly string[] {
   if (lastAttempt === undefined) return [];
   const { outcome, code, reason, at } = lastAttempt;
   return [
     `${outcome.replace('-', ' ')}, ${formatTime(at, page) ?? at}: ${reason} (${code})`,
-    ...(advice === undefined ? [] : [`before it is tried again: ${advice}`]),
-    'its steps: agent log last',
+    ...(advice === undefined ? [] : [`before you try again: ${advice}`]),
+    'for its steps: agent log last',
   ];
 }
 
@@ -43,11 +43,11 @@ function describePlan({ plan, offered, trustList }: CheckReport): Message {
     case 'up-to-date':
       return trustList === true
         ? { tone: 'good', text: `Nothing to do: ${name} is in effect.` }
-        : { tone: 'good', text: 'Nothing to do: what is installed is what the service names.' };
+        : { tone: 'good', text: 'Nothing to do: the offered version is running.' };
     case 'deferred':
-      return { tone: 'attention', text: `${name} is held back.` };
+      return { tone: 'attention', text: `${name} is deferred.` };
     case 'nothing-offered':
-      return { tone: 'good', text: 'Nothing to do: the service offers nothing.' };
+      return { tone: 'good', text: 'Nothing to do: the service offers no update.' };
   }
 }
 
@@ -87,7 +87,7 @@ function levelOf({ ok, isWarning }: DoctorFinding): DoctorLevel {
   return isWarning === true ? 'warning' : 'ok';
 }
 
-/** Renders an error for stderr: what failed, and what to do. */
+/** Renders an error for stderr: the failure and its remedy. */
 export function renderError({ code, message, advice }: ReportedError, { columns, paint }: Page): string {
   const prefix = 'agent: ';
   const told = wrap(code === 'usage' ? message : `${message} (${code})`, columns - prefix.length);

@@ -18,13 +18,13 @@ export function renderStatus(report: StatusReport, page: Page): string {
 }
 
 export function renderBoards(boards: readonly BoardReport[], page: Page): string {
-  if (boards.length === 0) return renderParagraph('No board is configured.', page);
+  if (boards.length === 0) return renderParagraph('No boards are configured.', page);
   return renderRows(boardRows(boards, page), page);
 }
 
 export function renderHistory(report: HistoryReport, page: Page): string {
-  if (report.attempts.length === 0) return renderParagraph('Nothing was installed by this agent yet.', page);
-  return renderForgotten(report, page) + renderRows(attemptRows(report, page), page);
+  if (report.attempts.length === 0) return renderParagraph('No update attempts yet.', page);
+  return renderDiscarded(report, page) + renderRows(attemptRows(report, page), page);
 }
 
 /** Renders one attempt with its steps. */
@@ -36,35 +36,31 @@ export function renderStory(told: HistoryEntry, page: Page): string {
 
 export function renderSecurityLog(report: SecurityReport, page: Page): string {
   if (report.events.length === 0) {
-    return renderParagraph('Nothing that concerned security has happened.', page, 'good');
+    return renderParagraph('No security events.', page, 'good');
   }
-  return renderForgotten(report, page) + renderRows(securityRows(report, page), page);
+  return renderDiscarded(report, page) + renderRows(securityRows(report, page), page);
 }
 
 /** Renders one line for each sensor: `agent sensors`. */
 export function renderSensors(report: OutputOf<'sensors'>, page: Page): string {
   if (report.sensors.length === 0) {
-    return renderParagraph(
-      'No source of datapoints is configured. What there is to configure: agent sensors scan KIND',
-      page,
-    );
+    return renderParagraph('No sensors are configured. To find sensors: agent sensors scan KIND', page);
   }
   const unread = report.isLive ? '' : renderParagraph(unreadText, page, 'attention');
   return `${unread}${renderRows(sensorRows(report), page)}`;
 }
 
-const unreadText = 'No daemon runs, so nothing is read. This is what is configured:';
+const unreadText = 'The daemon is not running, so no values are shown. Configured sensors:';
 
 /** Renders one sensor in detail: `agent sensors NAME`. */
 export function renderSensor(sensor: SensorReport, isRead: boolean, page: Page): string {
   return renderRows(oneSensorRows(sensor, isRead), page);
 }
 
-/** Renders all that `agent queue status` shows. */
-export function renderSpool(status: OutputOf<'queue'>, page: Page): string {
+export function renderQueue(status: OutputOf<'queue'>, page: Page): string {
   return renderRows(spoolRows(status), page);
 }
 
-function renderForgotten({ discarded }: HistoryReport | SecurityReport, page: Page): string {
-  return discarded === 0 ? '' : renderParagraph(`${discarded} before these are not kept any more.`, page);
+function renderDiscarded({ discarded }: HistoryReport | SecurityReport, page: Page): string {
+  return discarded === 0 ? '' : renderParagraph(`${discarded} older entries were discarded.`, page);
 }

@@ -57,7 +57,7 @@ test('a newer package of the agent is installed from a signed artifact, judged b
   const report = rig.nextReport();
   const { exitCode, stdout, stderr } = await rig.waitFor('--update-now');
   expect([exitCode, stdout]).toEqual([0, 'Done: v1 is installed.\n']);
-  expect(stderr).toContain('the agent itself is exchanged; this waits for the new one');
+  expect(stderr).toContain('the agent itself is being upgraded; waiting for the new version');
   expect(await report).toMatchObject({ version: 'v1', outcome: 'installed' });
   await expectRest('1.1');
   expect(rig.service.world.things).toMatchObject([{ currentVersionId: 'v1', activations: 1 }]);

@@ -38,10 +38,10 @@ describe('manual pages', () => {
     expect(await run('sh', ...man)).toEqual({ exitCode: 0, output: '' });
   });
 
-  // Seen: of `agent setup`, "--from FILE: the list before this one.", and no word about 130.
+  // Seen: of `agent setup`, "--from FILE: previous trust list.", and no word about 130.
   test('agent(8) says what an option means with each command, and how an interrupted one ends', () => {
     const page = pages['agent.8'].replaceAll('\\', '');
-    expect(page).toContain('--from FILE: a configuration, or a part of one: what it says is not asked.');
+    expect(page).toContain('--from FILE: a complete or partial configuration; setup does not ask for its settings.');
     expect(page.slice(page.search(/\.SH "?Exit/i))).toMatch(/\b130\b[^]*agent status --exit-code/i);
   });
 

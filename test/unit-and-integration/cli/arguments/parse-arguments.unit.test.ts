@@ -90,38 +90,38 @@ test('a broken command line with --json is still answered in JSON', () => {
 });
 
 test.each([
-  ['stauts', 'there is no command stauts', 'did you mean status?'],
-  ['update', 'there is no command update', 'did you mean --update-now?'],
-  ['update-now', 'there is no command update-now', 'did you mean --update-now?'],
-  ['chekc', 'there is no command chekc', 'did you mean check?'],
-  ['zzzzzz', 'there is no command zzzzzz', 'all commands: agent --help'],
-  ['stauts --help', 'there is no command stauts', 'did you mean status?'],
-  ['help stauts', 'there is no command stauts', 'did you mean status?'],
-  ['mcu lst --help', 'there is no command mcu lst, but', 'did you mean mcu list?'],
-  ['mcu lst', 'there is no command mcu lst', 'did you mean mcu list? all commands: agent --help'],
-  ['propertry get a', 'there is no command propertry', 'did you mean property get?'],
-  ['config', 'config is one word short: config check, config show, config schema', 'agent --help'],
-  ['config chek', 'there is no command config chek', 'did you mean config check?'],
-  ['--updatenow', 'there is no option --updatenow', 'did you mean --update-now?'],
-  ['status --jsn', 'there is no option --jsn', 'did you mean --json?'],
-  ['-x', 'there is no option -x', 'agent --help'],
-  ['status --force', '--force goes with --update-now, install, rollback', 'usage: agent status'],
-  ['--no-reboot', '--no-reboot goes with --update-now, install, rollback', 'agent --help'],
-  ['check --at 2026-03-01T14:05:09Z', '--at goes with datapoint send', 'usage: agent check'],
+  ['stauts', 'unknown command "stauts"', 'did you mean status?'],
+  ['update', 'unknown command "update"', 'did you mean --update-now?'],
+  ['update-now', 'unknown command "update-now"', 'did you mean --update-now?'],
+  ['chekc', 'unknown command "chekc"', 'did you mean check?'],
+  ['zzzzzz', 'unknown command "zzzzzz"', 'all commands: agent --help'],
+  ['stauts --help', 'unknown command "stauts"', 'did you mean status?'],
+  ['help stauts', 'unknown command "stauts"', 'did you mean status?'],
+  ['mcu lst --help', 'unknown command "mcu lst": expected', 'did you mean mcu list?'],
+  ['mcu lst', 'unknown command "mcu lst"', 'did you mean mcu list? all commands: agent --help'],
+  ['propertry get a', 'unknown command "propertry"', 'did you mean property get?'],
+  ['config', 'missing subcommand for "config": expected check, show or schema', 'agent --help'],
+  ['config chek', 'unknown command "config chek"', 'did you mean config check?'],
+  ['--updatenow', 'unknown option --updatenow', 'did you mean --update-now?'],
+  ['status --jsn', 'unknown option --jsn', 'did you mean --json?'],
+  ['-x', 'unknown option -x', 'agent --help'],
+  ['status --force', '--force is an option of --update-now, install, rollback', 'usage: agent status'],
+  ['--no-reboot', '--no-reboot is an option of --update-now, install, rollback', 'agent --help'],
+  ['check --at 2026-03-01T14:05:09Z', '--at is an option of datapoint send', 'usage: agent check'],
   // seen: three screens of help, and nothing about what is missing
-  ['--single status', 'there is no option --single', 'agent --help'],
-  ['--config a.toml', '--config goes with a command, such as status, and there is none', 'agent --help'],
-  ['install', 'install: FILE is missing', 'usage: agent install FILE'],
-  ['property set level', 'property set: VALUE is missing', 'usage: agent property set ID VALUE'],
-  ['install a b', 'install: b is one word too many', 'usage: agent install FILE'],
-  ['--update-now status', '--update-now: status is one word too many', 'usage: agent --update-now'],
-  ['status --config', '--config takes a value', 'agent --help'],
-  ['--config --json status', '--config takes a value', 'agent --help'],
-  ['--config= status', '--config takes a value', 'agent --help'],
-  ['status --json=yes', '--json takes no value', 'agent --help'],
-  ['datapoint send t 1 --at yesterday', '--at yesterday is not a time with its zone', 'usage: agent datapoint send'],
-  ['datapoint send t 1 --at 2026-03-01T14:05:09', 'is not a time with its zone', 'usage: agent datapoint send'],
-  ['datapoint send t 1 --at 2026-02-30T14:05:09Z', 'is not a time with its zone', 'usage: agent datapoint send'],
+  ['--single status', 'unknown option --single', 'agent --help'],
+  ['--config a.toml', '--config needs a command, such as status', 'agent --help'],
+  ['install', 'install: missing operand FILE', 'usage: agent install FILE'],
+  ['property set level', 'property set: missing operand VALUE', 'usage: agent property set ID VALUE'],
+  ['install a b', 'install: unexpected operand "b"', 'usage: agent install FILE'],
+  ['--update-now status', '--update-now: unexpected operand "status"', 'usage: agent --update-now'],
+  ['status --config', '--config needs a value', 'agent --help'],
+  ['--config --json status', '--config needs a value', 'agent --help'],
+  ['--config= status', '--config needs a value', 'agent --help'],
+  ['status --json=yes', '--json does not take a value', 'agent --help'],
+  ['datapoint send t 1 --at yesterday', '--at yesterday is not a time with a time zone', 'usage: agent datapoint send'],
+  ['datapoint send t 1 --at 2026-03-01T14:05:09', 'is not a time with a time zone', 'usage: agent datapoint send'],
+  ['datapoint send t 1 --at 2026-02-30T14:05:09Z', 'is not a time with a time zone', 'usage: agent datapoint send'],
 ])('«agent %s» is refused: %s', async (line, message, advice) => {
   const { exitCode, out, err } = await type(words(line), { daemon: fakeAgent(), columns: 200 });
   const told = `${out}${err}`.replaceAll(/\s+/g, ' ');
@@ -134,7 +134,7 @@ test('a value nested without end is refused', async () => {
   const deep = '['.repeat(5_000) + ']'.repeat(5_000);
   const { exitCode, err } = await type(['property', 'set', 'level', deep], { daemon: fakeAgent() });
   expect(exitCode).toBe(64);
-  expect(err).toContain('property set: VALUE is nested too deep');
+  expect(err).toContain('property set: VALUE is nested too deeply');
 });
 
 test('an empty operand is refused', () => {
@@ -186,13 +186,13 @@ describe('help', () => {
     }
   });
 
-  // Seen: "there is no command help", and "there is no command update", which is a heading of --help.
+  // Regression: `agent help help` and `agent help update` (a heading of --help) were unknown commands.
   test('of help is that of all, and of a heading that of its commands', () => {
     expect(parseArguments(['help', 'help']).wanted).toEqual({ kind: 'help', command: undefined });
     const { wanted } = parseArguments(['help', 'update']);
     const text = wanted.kind === 'help' ? helpText(wanted.command, wanted.group) : '';
     expect(text).toMatch(
-      /^usage: agent COMMAND\n[^]*Update\n +--update-now[^]*rollback[^]*agent help COMMAND says more/,
+      /^usage: agent COMMAND\n[^]*Update\n +--update-now[^]*rollback[^]*agent help COMMAND describes one/,
     );
     expect(text).not.toContain('status');
   });

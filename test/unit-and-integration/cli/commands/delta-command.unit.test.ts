@@ -21,7 +21,7 @@ describe('agent artifact delta', () => {
   test.each([
     ['--device-type my-board', '--name is missing'],
     ['--name 1.5.0', '--device-type is missing'],
-    [`${NEEDED} --security-version two`, '--security-version two is no whole number'],
+    [`${NEEDED} --security-version two`, '--security-version two is not a whole number'],
   ])('refuses «%s» as an error of usage that names the option', async (line, told) => {
     const { exitCode, err, orders } = await type(line);
     expect(exitCode).toBe(64);

@@ -26,7 +26,7 @@ const half: BoardReport = {
 describe('a board whose writing was cut', () => {
   test('is what the status says first', () => {
     const text = renderStatus({ ...calmStatus, boards: [half] }, page);
-    expect(beside('State', text)).toBe('Broken: meter is half written and runs nothing.');
+    expect(beside('State', text)).toBe('Broken: meter is partially flashed and runs nothing.');
     expect(text).toContain('agent mcu flash meter FILE; or agent mcu restore meter');
   });
 
@@ -102,9 +102,9 @@ describe('Ctrl-C while this process writes a board', () => {
     flash.controller.abort(new InterruptedError('SIGINT'));
     const { exitCode, err } = await ending;
     expect(exitCode).toBe(130);
-    expect(err).toContain('agent: meter is being written; Ctrl-C again leaves it half written');
+    expect(err).toContain('agent: meter is being flashed; press Ctrl-C again to leave it partially flashed');
     expect(err).toContain(
-      'agent: interrupted; half written and without a program: meter\n       agent mcu flash meter FILE; or agent mcu restore',
+      'agent: interrupted; partially flashed and without a program: meter\n       agent mcu flash meter FILE; or agent mcu restore',
     );
   });
 

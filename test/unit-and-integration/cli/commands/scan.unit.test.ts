@@ -54,16 +54,16 @@ describe('agent sensors scan', () => {
   });
 
   test.each([
-    ['modbs', 'there is no kind modbs, but modbus, hwmon, thermal, iio, w1, serial; did you mean modbus?'],
-    ['hwmon /dev/x', '/dev/x is one word too many: only modbus has a PLACE'],
-    ['iio --baud 9600', '--baud is said of a serial line'],
+    ['modbs', 'unknown kind "modbs": expected modbus, hwmon, thermal, iio, w1, serial; did you mean modbus?'],
+    ['hwmon /dev/x', '/dev/x is unexpected: only modbus has a PLACE'],
+    ['iio --baud 9600', '--baud is an option of'],
     ['modbus', 'modbus needs a PLACE'],
-    ['modbus h:0', 'the port of h:0 is no number from 1 to 65535'],
-    ['modbus h:187777', 'the port of h:187777 is no number from 1 to 65535'],
+    ['modbus h:0', 'the port of h:0 is not a number from 1 to 65535'],
+    ['modbus h:187777', 'the port of h:187777 is not a number from 1 to 65535'],
     ['modbus http://h', 'http://h is neither a serial port'],
-    ['modbus h --parity none', '--parity is said of a serial line, and h is none'],
-    ['modbus /dev/t --baud 9.6', '--baud 9.6 is no whole number from 50 to 4000000'],
-    ['modbus /dev/t --baud 1', '--baud 1 is no whole number'],
+    ['modbus h --parity none', '--parity is an option of a serial port, and h is not one'],
+    ['modbus /dev/t --baud 9.6', '--baud 9.6 is not a whole number from 50 to 4000000'],
+    ['modbus /dev/t --baud 1', '--baud 1 is not a whole number'],
     ['modbus /dev/t --parity odd', '--parity odd is neither even nor none'],
   ])('%s is an error of usage', async (line, told) => {
     const { exitCode, err, orders } = await scan(line);
@@ -78,7 +78,7 @@ describe('agent sensors scan', () => {
     expect(out).toBe(
       [
         '# iio: 3 found.',
-        '# Nothing was written: put what you want into the configuration, and try it with: agent config check',
+        '# Nothing was written. Copy the tables you need into the configuration and run: agent config check',
         '',
         '# bme280 in_temp: 21.45 °C (read 21450 m°C)',
         '[[sensors]]',
@@ -94,9 +94,7 @@ describe('agent sensors scan', () => {
   });
 
   test('of nothing says where it would be', async () => {
-    expect((await scan('w1', { found: [], isCut: false })).out).toMatch(
-      /^# w1: nothing was found\. Thermometers are in/,
-    );
+    expect((await scan('w1', { found: [], isCut: false })).out).toMatch(/^# w1: nothing found\. Thermometers are in/);
   });
 
   test('tells a program the same in a closed set of words', async () => {
@@ -109,9 +107,9 @@ describe('agent sensors scan', () => {
 
   test('shows at a terminal how far it is, until it is done', async () => {
     const { context } = await scan('modbus h', { found, isCut: true }, 60);
-    expect(context.err.pinned[0]).toBe('Asked unit 17 of 247; 2 answered. Ctrl-C ends it');
+    expect(context.err.pinned[0]).toBe('Probed unit 17 of 247; 2 responded. Ctrl-C stops the scan');
     expect(context.err.pinned.at(-1)).toBeUndefined();
-    expect(context.out.text).toContain('# There is more');
+    expect(context.out.text).toContain('# More were found');
   });
 
   test('fails as the place does, and leaves no line behind', async () => {

@@ -107,7 +107,7 @@ describe('a command that exchanges the agent beneath it', () => {
       const { exitCode, out, err } = await play({ command, meets });
       expect(out).toBe('Done: v2 is installed.\n');
       expect(exitCode).toBe(0);
-      expect(err).toContain('the agent itself is exchanged; this waits for the new one\n');
+      expect(err).toContain('the agent itself is being upgraded; waiting for the new version\n');
     },
   );
 
@@ -179,7 +179,7 @@ describe('a command that exchanges the agent beneath it', () => {
   test('ends with Ctrl-C, and the agent goes on', async () => {
     const { exitCode, err } = await play({ interrupts: true });
     expect(exitCode).toBe(130);
-    expect(err).toContain('agent: interrupted; the daemon goes on with it');
+    expect(err).toContain('agent: interrupted; the operation continues in the daemon');
   });
 });
 

@@ -43,7 +43,7 @@ describe('agent sensors', () => {
   test('without a daemon says so above what is configured', async () => {
     const alone = fakeAgent({ sensors: async () => ({ ...calmSensors, isLive: false }) });
     const { out } = await typeAt(['sensors'], { alone });
-    expect(out).toMatch(/^No daemon runs, .*\nsensors\[0\] \(temperature\) {2}hwmon; cpu_thermal temp1\n/);
+    expect(out).toMatch(/^The daemon is not running, .*\nsensors\[0\] \(temperature\) {2}hwmon; cpu_thermal temp1\n/);
     expect(out).not.toContain('reading');
   });
 
@@ -99,7 +99,7 @@ describe('agent sensors', () => {
     const daemon = fakeAgent({ sensors: async () => twice });
     const { exitCode, err } = await type('sensors level', { daemon });
     expect(exitCode).toBe(64);
-    expect(err).toContain('say which: sensors[0] (temperature), sensors[1] (level)');
+    expect(err).toContain('use one of: sensors[0] (temperature), sensors[1] (level)');
   });
 });
 
@@ -107,7 +107,7 @@ describe('agent sensors NAME --try', () => {
   test('shows what was read', async () => {
     const { exitCode, out } = await type('sensors temperature --try');
     expect(exitCode).toBe(0);
-    expect(out).toBe('sensors[0] (temperature): 48.3 °C. Nothing was kept or sent.\n');
+    expect(out).toBe('sensors[0] (temperature): 48.3 °C. Nothing was stored or sent.\n');
     const inJson = JSON.parse((await type('sensors temperature --try --json')).out) as unknown;
     expect(inJson).toEqual({
       name: 'sensors[0] (temperature)',
@@ -127,7 +127,7 @@ describe('agent sensors NAME --try', () => {
   ])('shows what would be sent, and what was read for it', async (outputs, told) => {
     const daemon = fakeAgent({ trySensor: async () => ({ reading: '21500', unit: 'm°C', outputs }) });
     const { out } = await type('sensors temperature --try', { daemon });
-    expect(out).toBe(`sensors[0] (temperature): ${told}. Nothing was kept or sent.\n`);
+    expect(out).toBe(`sensors[0] (temperature): ${told}. Nothing was stored or sent.\n`);
   });
 
   test('shows why it failed and what to do, and fails', async () => {
@@ -163,6 +163,6 @@ describe('agent sensors NAME --try', () => {
   test('needs a name', async () => {
     const { exitCode, err } = await type('sensors --try');
     expect(exitCode).toBe(64);
-    expect(err).toContain('NAME is missing');
+    expect(err).toContain('--try needs NAME');
   });
 });

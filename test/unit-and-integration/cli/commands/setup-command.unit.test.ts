@@ -26,7 +26,7 @@ test('examines nothing if a daemon runs, and says how the daemon reloads its con
   const daemon = fakeAgent();
   const { exitCode, out } = await typeAt(['setup', '--yes'], { daemon, setup: setUp });
   expect(exitCode).toBe(0);
-  expect(out.replaceAll(/\s+/g, ' ')).toMatch(/takes this one with: systemctl reload thing-agent; then/);
+  expect(out.replaceAll(/\s+/g, ' ')).toMatch(/To apply the new one, run systemctl reload thing-agent, then/);
   expect(daemon.calls).toEqual([]);
 });
 
@@ -66,7 +66,7 @@ test('without a daemon setup does what doctor does, and says how one is started'
   const alone = fakeAgent();
   const { out } = await typeAt(['setup', '--yes'], { alone, setup: setUp });
   expect(alone.calls).toEqual([['doctor', {}]]);
-  expect(out).toMatch(/What comes next: systemctl enable --now thing-agent$/m);
+  expect(out).toMatch(/Next step: systemctl enable --now thing-agent$/m);
 });
 
 // Seen: of a file that --config named, "systemctl reload thing-agent", which reads another one.
@@ -81,7 +81,7 @@ test.each([
   const { out } = await typeAt(['setup', '--yes'], { alone: fakeAgent(), ...world, setup });
   expect(out).not.toContain('systemctl');
   expect(out.replaceAll(/\s+/g, ' ')).toMatch(
-    /names another file; a daemon with this one: agent --config \/srv\/x\.toml run/,
+    /names another file. To run a daemon with this file: agent --config \/srv\/x\.toml run/,
   );
 });
 
@@ -97,7 +97,7 @@ test('a safety net that starts with the agent is missed only once the agent was 
   };
   const [text, json] = await told([safetyNet, key]);
   expect(text).toMatch(/FAIL +trusted keys/);
-  expect(text).toMatch(/enable --now thing-agent\nIt starts the safety net, too, .*: agent doctor$/m);
+  expect(text).toMatch(/enable --now thing-agent\nThis also starts the trial timer\. Afterwards, run agent doctor\.$/m);
   expect(JSON.parse(json)).toMatchObject({ findings: [key] });
   const [works] = await told([{ ...safetyNet, ok: true }]);
   expect(works).toMatch(/ok +safety net/);

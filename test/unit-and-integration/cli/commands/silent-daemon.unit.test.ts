@@ -45,7 +45,7 @@ test.each([['status'], ['history'], ['log', '--security'], ['mcu', 'list'], ['me
     expect(looks).toEqual(['silent']);
     expect(out).not.toBe('');
     expect(err).toBe(
-      'agent: the daemon does not answer, so this was read without it: systemctl restart thing-agent; journalctl -u thing-agent\n',
+      'agent: the daemon is not responding; this was read without it. See journalctl -u thing-agent; to restart it, run systemctl restart thing-agent\n',
     );
   },
 );

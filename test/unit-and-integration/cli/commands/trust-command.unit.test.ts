@@ -12,9 +12,9 @@ function type(line: string, list: Partial<WrittenTrustList> = {}) {
 
 describe('agent artifact trust', () => {
   test.each([
-    ['--keys a.pem --not-before tomorrow', '--not-before tomorrow is no time in UTC, such as 2026-12-01'],
-    ['--keys a.pem --not-after 2026-13-01', '--not-after 2026-13-01 is no time in UTC'],
-    ['--revoke-keys a.pem --not-after 2026-12-01', '--not-after is said of the keys of --keys'],
+    ['--keys a.pem --not-before tomorrow', '--not-before tomorrow is not a time in UTC, such as 2026-12-01'],
+    ['--keys a.pem --not-after 2026-13-01', '--not-after 2026-13-01 is not a time in UTC'],
+    ['--revoke-keys a.pem --not-after 2026-12-01', '--not-after needs --keys'],
     ['--keys a.pem --not-before 2027-01-01 --not-after 2026-12-01', '--not-after is not later than --not-before'],
     ['--keys a.pem --not-before 2027-01-01 --not-after 2027-01-01', '--not-after is not later than --not-before'],
   ])('refuses «%s» as an error of usage that names the option', async (line, told) => {
@@ -27,11 +27,11 @@ describe('agent artifact trust', () => {
     const revoked = { keys: [digest], releases: [] };
     const { exitCode, out, err } = await type('--revoke-keys a.pem', { revoked });
     expect(exitCode).toBe(0);
-    expect(err).toContain('this list revokes keys and names none');
+    expect(err).toContain('this trust list revokes keys and adds none');
     expect(out).toContain('0 keys, 1 revoked key, 0 revoked releases.');
     const inJson = await type('--revoke-keys a.pem --json', { revoked });
     expect(inJson.err).toBe('');
-    expect(JSON.parse(inJson.out)).toMatchObject({ warnings: [expect.stringContaining('names none')] });
+    expect(JSON.parse(inJson.out)).toMatchObject({ warnings: [expect.stringContaining('adds none')] });
   });
 
   test('warns of nothing else', async () => {

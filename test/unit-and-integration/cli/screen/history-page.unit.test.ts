@@ -27,7 +27,7 @@ const told = {
 test('an attempt says when, from what to what, how it ended, why, how long it took, who asked and what it cost', () => {
   const text = renderHistory({ attempts: [told], discarded: 2 }, page).replaceAll(/\s+/g, ' ');
   expect(text).toBe(
-    '2 before these are not kept any more. 0b1c2d3e 2026-12-01 10:00 +00:00 1.4.0 to 1.5.0: rolled back after ' +
+    '2 older entries were discarded. 0b1c2d3e 2026-12-01 10:00 +00:00 1.4.0 to 1.5.0: rolled back after ' +
       '3 min 20 s app.service is not active (health-failed) the service names it; fetched 5.0 MiB; made of what runs 2.0 MiB; ' +
       'written 1.0 MiB; there already 3.0 MiB ',
   );

@@ -121,7 +121,7 @@ describe('the first line of the status', () => {
       { thingId: undefined, service: { ...calmStatus.service, lastError: 'activate: nobody listens' } },
       'Attention: not activated yet: activate: nobody listens. What to do: agent doctor',
     ],
-    [{ installed: undefined }, 'Ready. Nothing was installed by this agent yet.'],
+    [{ installed: undefined }, 'Ready. No update attempts yet.'],
   ])('with %j is: %s', (change, told) => {
     expect(beside('State', renderStatus({ ...calmStatus, ...change }, page))).toBe(told);
   });

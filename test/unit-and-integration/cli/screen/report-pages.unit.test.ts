@@ -18,9 +18,9 @@ const page: Page = { columns: 80, paint: plain, nowMs: noon, localOffset: () => 
 
 test.each<[CheckReport['plan'], string]>([
   ['install', 'gateway-1.5.0 would be installed: agent --update-now'],
-  ['up-to-date', 'Nothing to do: what is installed is what the service names.'],
-  ['deferred', 'gateway-1.5.0 is held back.'],
-  ['nothing-offered', 'Nothing to do: the service offers nothing.'],
+  ['up-to-date', 'Nothing to do: the offered version is running.'],
+  ['deferred', 'gateway-1.5.0 is deferred.'],
+  ['nothing-offered', 'Nothing to do: the service offers no update.'],
 ])('check with plan %s says: %s', (plan, told) => {
   const text = renderCheck({ ...installCheck, plan, reason: 'because of a reason' }, page);
   expect(beside('Plan', text)).toBe(`${told} because of a reason`);
@@ -39,8 +39,8 @@ test('check with a version that was refused last time says so, why, and what to 
   } as const;
   const text = renderCheck({ ...installCheck, lastAttempt: lastTry }, { ...page, columns: 200 }, 'sign it');
   expect(beside('Plan', text)).toContain('gateway-1.5.0 would be installed');
-  expect(beside('Last try', text)).toMatch(
-    /^refused, .*: nobody signed it \(not-signed\) before it is tried again: sign it its steps: agent log last$/,
+  expect(beside('Last attempt', text)).toMatch(
+    /^refused, .*: nobody signed it \(not-signed\) before you try again: sign it for its steps: agent log last$/,
   );
   expect(renderCheck(installCheck, page)).not.toContain('Last try');
 });

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 
 import type { Page } from '../../../../src/cli/screen/page.ts';
-import { renderSpool, renderStatus } from '../../../../src/cli/screen/pages/render-rows.ts';
+import { renderQueue, renderStatus } from '../../../../src/cli/screen/pages/render-rows.ts';
 import { plain } from '../../../../src/cli/screen/style.ts';
 import type { TelemetryStatus } from '../../../../src/control/telemetry-protocol.ts';
 import { beside } from '../beside.ts';
@@ -79,11 +79,11 @@ describe('the page of the spool', () => {
     ['Parked', 'level: the service does not take it now'],
     ['Refused', 'level 2026-02-26T10:00:00.000Z -1: status 422'],
   ])('says beside %s: %s', (label, told) => {
-    expect(beside(label, renderSpool(calmTelemetry, page))).toBe(told);
+    expect(beside(label, renderQueue(calmTelemetry, page))).toBe(told);
   });
 
   test('says where a clock that nobody set gets its time', () => {
-    const text = renderSpool({ ...calmTelemetry, clock: 'service' }, page);
+    const text = renderQueue({ ...calmTelemetry, clock: 'service' }, page);
     expect(beside('Clock', text)).toBe('not set by this machine; times are taken from the service');
   });
 });

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
 import { renderRows, wrap } from '../../../../src/cli/screen/layout.ts';
-import { coloured, styleFor, plain } from '../../../../src/cli/screen/style.ts';
+import { colored, styleFor, plain } from '../../../../src/cli/screen/style.ts';
 import { formatBytes } from '../../../../src/control/presentation/bytes.ts';
 import { formatRelativeTime, formatDuration, localTime, parseTime } from '../../../../src/control/presentation/time.ts';
 import { displayWidth, fitting, printable, printableJson } from '../../../../src/system/log/printable.ts';
@@ -86,14 +86,14 @@ describe('rows', () => {
   });
 
   test('colour what their tone says and nothing else', () => {
-    const text = renderRows([{ label: 'One', paragraphs: ['first'], tone: 'bad' }], { columns: 40, paint: coloured });
+    const text = renderRows([{ label: 'One', paragraphs: ['first'], tone: 'bad' }], { columns: 40, paint: colored });
     expect(text).toBe('One  \u001B[31mfirst\u001B[0m\n');
   });
 });
 
 test.each([
-  [true, {}, coloured],
-  [true, { TERM: 'xterm', NO_COLOR: '' }, coloured],
+  [true, {}, colored],
+  [true, { TERM: 'xterm', NO_COLOR: '' }, colored],
   [true, { NO_COLOR: '1' }, plain],
   [true, { TERM: 'dumb' }, plain],
   [false, {}, plain],

@@ -29,7 +29,7 @@ describe('a part of a report', () => {
   test('that never ends, and hears no signal, is given up in its time, and costs no other', async () => {
     const { files, missing } = await gathered([never, fine]);
     expect(files).toMatchObject([{ file: 'fine.txt', text: 'fine\n', isCut: false }]);
-    expect(missing).toEqual([{ part: 'unit', code: 'part-unavailable', why: 'unit was not had within 0.001 s' }]);
+    expect(missing).toEqual([{ part: 'unit', code: 'part-unavailable', why: 'unit was not available within 0.001 s' }]);
   });
 
   test('that has a defect is missing, and says no secret', async () => {

@@ -63,7 +63,7 @@ test('a report says in a line each where it is, its size, what it holds, what no
   expect(err).toBe('');
   const lines = out.trimEnd().split('\n');
   expect(lines[0]).toBe(`Written: ${file}`);
-  expect(lines[1]).toMatch(/^Size: \d+\.\d KiB; only its owner may read it$/);
+  expect(lines[1]).toMatch(/^Size: \d+\.\d KiB; readable only by its owner$/);
   expect(lines[2]).toBe(`It holds: ${always.join(', ')}`);
   expect(lines[3]).toMatch(/^Not in it, as its README.txt says: journal, log,/);
   expect(lines[4]).toMatch(/^It contains no keys and no passwords/);
@@ -224,7 +224,7 @@ test('what a program prints is bounded, and one that does not end is given up', 
   expect(exitCode).toBe(0);
   const files = await openReport(file);
   expect(files['log.txt']?.length).toBeLessThanOrEqual(2 * 1024 * 1024);
-  expect(files['README.txt']).toMatch(/Cut, because they are long:\n {2}log\.txt\n/);
+  expect(files['README.txt']).toMatch(/Truncated:\n {2}log\.txt\n/);
   expect(files['README.txt']).toMatch(/^ {2}unit +.*no end within 8000 ms \(program-timeout\)$/m);
 });
 

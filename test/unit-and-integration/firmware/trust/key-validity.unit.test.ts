@@ -51,7 +51,7 @@ test('a key whose end is over by anybody who knows is expired, and stays so as t
 });
 
 test.each(['2026-02-30', '2026-13-01', '2026-01-01T25:00Z', '2026-01-01T10:00:00', '1/2/2026', 'x'])(
-  '%s is no time in UTC',
+  '%s is not a time in UTC',
   (text) => {
     expect(parseUtcTime(text)).toBeUndefined();
   },
