@@ -1,0 +1,191 @@
+import { execFile } from 'node:child_process';
+
+import { describe, expect, test } from 'vitest';
+
+import type { FaultRule, Operation } from '../../fakes/service/faults.ts';
+import { randomContent } from '../../fakes/service/firmware-content.ts';
+import { startStandIn } from '../../fakes/service/stand-in.ts';
+import type { StandIn } from '../../fakes/service/stand-in.ts';
+import { conform, rules } from './conform.ts';
+import type { Result } from './conform.ts';
+
+async function startService(): Promise<StandIn> {
+  const firmware = randomContent(200_000);
+  const versions = ['1', '2'].map((id) => ({ id, name: `release ${id}`, firmware }));
+  return startStandIn({ versions, updates: { '1': ['2'] }, targetVersionId: '2' });
+}
+
+async function resultsOf(url: string, apiKey?: string): Promise<readonly Result[]> {
+  const ids = { serialNumber: 'GW-1', propertyId: 'p', eventId: 'e' };
+  return Array.fromAsync(conform({ url, apiKey, ...ids, timeoutMs: 20_000 }));
+}
+
+function found(results: readonly Result[]): readonly string[] {
+  return results.filter(({ verdict }) => verdict !== 'pass').map(({ rule, verdict }) => `${verdict} ${rule}`);
+}
+
+type Break = (service: StandIn) => void;
+
+function strike(operation: Operation, fault: FaultRule['fault'], others: Partial<FaultRule> = {}): Break {
+  return (service) => service.fail({ operation, fault, ...others });
+}
+
+const always = { times: 'always' } as const;
+const json = (value: unknown) => ({ kind: 'body', text: JSON.stringify(value) }) as const;
+const status = (code: number) => ({ kind: 'status', status: code }) as const;
+const version = { id: '1', name: 'one' };
+
+/** Ways to break each rule, each with the first finding. */
+const breaks: readonly (readonly [string, string, Break])[] = [
+  ['failure activation', 'has no key', strike('activate', json({ thingId: 'thing-1' }), always)],
+  ['failure activation', 'is refused', strike('activate', status(403), always)],
+  [
+    'warning activation',
+    'is answered 201',
+    strike('activate', { ...json({ thingId: 'thing-1', apiKey: 'k' }), status: 201 }),
+  ],
+  [
+    'failure activation-repeated',
+    'makes another thing',
+    strike('activate', json({ thingId: 'thing-2', apiKey: 'k' }), { skip: 1 }),
+  ],
+  [
+    'failure activation-repeated',
+    'returns the same key',
+    strike('activate', json({ thingId: 'thing-1', apiKey: 'k' }), always),
+  ],
+  ['failure current', 'is an array', strike('currentVersion', json([version]), always)],
+  ['failure current', 'has no name', strike('currentVersion', json({ id: '1' }), always)],
+  ['failure target', 'is a web page', strike('targetVersion', { kind: 'page' }, always)],
+  ['failure target', 'has a number for an ID', strike('targetVersion', json({ id: 1, name: 'one' }), always)],
+  ['failure updates', 'are one object', strike('updates', json(version), always)],
+  ['failure updates', 'are null', strike('updates', json(null), always)],
+  ['failure switch', 'is refused', strike('switchTo', status(400))],
+  ['warning switch', 'is answered 200', strike('switchTo', status(200))],
+  ['failure switch-repeated', 'is a conflict', strike('switchTo', status(409), { skip: 2 })],
+  ['failure switch-kept', 'has no effect', strike('currentVersion', json({ id: '2', name: 'two' }), { skip: 1 })],
+  ['failure firmware-text', 'is an object', strike('firmware', json({ firmware: 'AAAA' }), always)],
+  ['failure firmware-text', 'is no encoding', strike('firmware', json('<firmware>'), always)],
+  ['failure firmware-text', 'has something behind it', strike('firmware', { kind: 'body', text: '"AAAA" "' }, always)],
+  ['failure firmware-text', 'is cut', strike('firmware', { kind: 'truncate', afterBytes: 1000 })],
+  ['failure firmware-text', 'is longer than announced', strike('firmware', { kind: 'wrong-length', by: -10 })],
+  ['warning firmware-length', 'is missing', (service) => service.behave({ contentLength: false })],
+  ['warning firmware-etag', 'is weak', (service) => service.behave({ etag: 'weak' })],
+  ['warning firmware-etag', 'is missing', (service) => service.behave({ etag: 'none' })],
+  ['warning firmware-range', 'is ignored', (service) => service.behave({ ranges: false })],
+  [
+    'failure firmware-range',
+    'begins elsewhere',
+    strike('firmware', { kind: 'wrong-range', firstBy: 1 }, { ranged: true }),
+  ],
+  [
+    'failure firmware-range',
+    'is of another text',
+    strike('firmware', { kind: 'change-firmware', at: 199_999, keepEtag: true }, { ranged: true }),
+  ],
+  ['failure firmware-range', 'is refused', strike('firmware', status(400), { ranged: true })],
+  [
+    'failure firmware-if-range',
+    'is ignored',
+    strike('firmware', { ...json('AAAA'), status: 206 }, { ranged: true, skip: 1 }),
+  ],
+  ['failure unknown-thing', 'has a version', strike('currentVersion', json(version), { skip: 2 })],
+  ['failure unknown-thing', 'is an error of the service', strike('currentVersion', status(500), { skip: 2 })],
+  ['failure unknown-version', 'has a firmware', strike('firmware', json('AAAA'), { skip: 3 })],
+  ['warning unknown-version', 'looks like an invalid key', strike('firmware', status(401), { skip: 3 })],
+  ['failure unknown-version-switch', 'is accepted', strike('switchTo', status(204), { skip: 3 })],
+  ['failure property-json', 'is refused', strike('setProperty', status(415))],
+  ['failure property-json', 'comes back as text', strike('property', json('{"conform":true}'))],
+  ['failure property-number', 'comes back as text', strike('property', json('23.5'), { skip: 1 })],
+  ['failure property-text', 'is refused', strike('setProperty', status(400), { skip: 2 })],
+  ['warning property-text', 'needs a property that does not exist', strike('setProperty', status(404), { skip: 2 })],
+  ['failure datapoints', 'are refused', strike('postDatapoints', status(422))],
+  ['warning datapoints', 'are answered 202', strike('postDatapoints', status(202))],
+  ['warning key-required', 'is not', strike('property', json('open'), { skip: 3 })],
+  ['failure key-dropped', 'is still valid', strike('property', json('open'), { skip: 4 })],
+  ['failure key-dropped', 'is answered 404', strike('property', status(404), { skip: 4 })],
+];
+
+describe('a service', () => {
+  test('passes all rules if it is the simulator', async () => {
+    await using service = await startService();
+    const results = await resultsOf(service.url);
+    expect(found(results)).toEqual([]);
+    expect(results.map(({ rule }) => rule)).toEqual(rules.map(({ id }) => id));
+    expect(service.world.things).toHaveLength(1);
+    expect(service.world.things[0]?.currentVersionId).toBe('1');
+  });
+
+  test.each(breaks)('gets a %s if it %s', async (expected, _how, spoil) => {
+    await using service = await startService();
+    spoil(service);
+    const results = await resultsOf(service.url);
+    expect(found(results)[0]).toBe(expected);
+    const first = results.find(({ verdict }) => verdict !== 'pass');
+    expect(first?.why).not.toBe('');
+    expect(JSON.stringify(results)).not.toMatch(/key-[0-9a-f]{8}/);
+  });
+
+  test('can break each rule', () => {
+    const broken = new Set(breaks.map(([expected]) => expected.split(' ')[1]));
+    expect(rules.map(({ id }) => id).filter((id) => !broken.has(id))).toEqual([]);
+  });
+
+  test('fails if an API key of an earlier run is still valid', async () => {
+    await using service = await startService();
+    const { apiKey } = service.world.activate('GW-1');
+    service.fail({ operation: 'property', fault: json('open'), skip: 4 });
+    const results = await resultsOf(service.url, apiKey);
+    expect(found(results)).toEqual(['failure key-dropped']);
+    expect(JSON.stringify(results)).not.toContain(apiKey);
+  });
+
+  test('fails if it cannot be reached', async () => {
+    const service = await startService();
+    await service[Symbol.asyncDispose]();
+    const [first, second] = await resultsOf(service.url);
+    expect(first).toMatchObject({ verdict: 'failure', why: expect.stringContaining('ECONNREFUSED') as string });
+    expect(second).toMatchObject({ verdict: 'warning', why: 'not tested: activation did not pass' });
+  });
+});
+
+describe('npm run conform', () => {
+  const run = async (...words: readonly string[]) =>
+    new Promise<{ code: unknown; stdout: string; stderr: string }>((resolve) => {
+      const main = 'test/campaigns/conform/main.ts';
+      execFile(process.execPath, [main, ...words], (error, stdout, stderr) => {
+        resolve({ code: error?.code ?? 0, stdout, stderr });
+      });
+    });
+
+  test('exits 0 if all rules pass, and prints them as JSON', async () => {
+    await using service = await startService();
+    const { code, stdout } = await run('--url', service.url, '--serial', 'GW-1', '--json');
+    expect(code).toBe(0);
+    expect(JSON.parse(stdout)).toMatchObject({ passed: rules.length, warnings: 0, failures: 0 });
+  });
+
+  test('exits 1 if a rule fails, and shows request and response', async () => {
+    await using service = await startService();
+    service.fail({ operation: 'switchTo', fault: { kind: 'status', status: 400, body: 'no such switch' } });
+    const { code, stdout } = await run('--url', service.url, '--serial', 'GW-1');
+    expect(code).toBe(1);
+    expect(stdout).toContain('failure  switch ');
+    expect(stdout).toContain('> PUT http://127.0.0.1:');
+    expect(stdout).toContain('> x-apikey: <key 2>');
+    expect(stdout).toContain('< 400');
+    expect(stdout).toContain('< no such switch');
+    expect(stdout).toContain(`${rules.length - 1} passed, 0 warnings, 1 failures`);
+  });
+
+  test.each([
+    [['--serial', 'GW-1'], '--url'],
+    [['--url', 'ftp://x', '--serial', 'GW-1'], '--url'],
+    [['--url', 'http://x'], '--serial'],
+    [['--nonsense'], '--nonsense'],
+  ])('refuses %j with the exit code for wrong use', async (words, named) => {
+    const { code, stderr } = await run(...words);
+    expect(code).toBe(64);
+    expect(stderr).toContain(named);
+  });
+});
