@@ -2,7 +2,7 @@
 
 export const gatewayStates = [
   /** The gateway does what the service wants; nothing is to be done. */
-  'well',
+  'ok',
   /** An operation runs. */
   'busy',
   /** A new firmware runs and is being judged. */
@@ -11,11 +11,11 @@ export const gatewayStates = [
   'staged',
   /** An operation was cut off and continues later. */
   'interrupted',
-  'going-back',
+  'rolling-back',
   /** A person has stopped installing: see `hold`. */
-  'held',
+  'on-hold',
   /** A person should look at the gateway: see `problems`. */
-  'attention',
+  'needs-attention',
   /** The gateway cannot be updated, or a board runs nothing: see `problems`. */
   'broken',
 ] as const;
@@ -69,8 +69,8 @@ export type DeferralCode = (typeof deferralCodes)[number];
 
 /** Why nothing is being installed. */
 export const idleCodes = [
-  'impossible',
-  'lost',
+  'update-impossible',
+  'journal-lost',
   'staging',
   'interrupted',
   'staged',
@@ -80,7 +80,7 @@ export const idleCodes = [
   'daemon-unresponsive',
   'service-failing',
   'not-asked',
-  'install',
+  'update-available',
   'up-to-date',
   'nothing-offered',
   ...deferralCodes,
@@ -113,20 +113,20 @@ const breaking: ReadonlySet<Problem> = new Set<Problem>([
  */
 export function stateOf({ phase, activity, problems, hold }: StateInput): GatewayState {
   const ofPhase = phases[phase];
-  if (activity !== undefined) return ofPhase === 'on-trial' || ofPhase === 'going-back' ? ofPhase : 'busy';
+  if (activity !== undefined) return ofPhase === 'on-trial' || ofPhase === 'rolling-back' ? ofPhase : 'busy';
   if (problems.some((code) => breaking.has(code))) return 'broken';
-  if (problems.includes('daemon-unresponsive')) return 'attention'; // no daemon continues what the phase says
+  if (problems.includes('daemon-unresponsive')) return 'needs-attention'; // no daemon continues what the phase says
   if (problems.includes('daemon-starting')) return 'busy';
   if (phase !== 'idle') return ofPhase ?? 'busy';
-  if (problems.length > 0) return 'attention';
-  return hold === undefined ? 'well' : 'held';
+  if (problems.length > 0) return 'needs-attention';
+  return hold === undefined ? 'ok' : 'on-hold';
 }
 
 const phases: Readonly<Record<string, GatewayState>> = {
   staging: 'interrupted',
   staged: 'staged',
   trial: 'on-trial',
-  'rolling-back': 'going-back',
+  'rolling-back': 'rolling-back',
   lost: 'broken',
 };
 
@@ -135,14 +135,14 @@ const phases: Readonly<Record<string, GatewayState>> = {
  * ends by itself counts as well.
  */
 export const stateExitCodes: Readonly<Record<GatewayState, number>> = {
-  well: 0,
+  ok: 0,
   busy: 0,
   'on-trial': 0,
   staged: 1,
   interrupted: 1,
-  'going-back': 1,
-  held: 1,
-  attention: 1,
+  'rolling-back': 1,
+  'on-hold': 1,
+  'needs-attention': 1,
   broken: 2,
 };
 

@@ -147,13 +147,14 @@ function idleness(
   awaitsReboot: boolean,
   around: RuntimeState,
 ): Required<Pick<StatusReport, 'idleReason' | 'idleCode'>> {
-  if (around.obstacle !== undefined) return { idleReason: around.obstacle, idleCode: 'impossible' };
+  if (around.obstacle !== undefined) return { idleReason: around.obstacle, idleCode: 'update-impossible' };
   const ofPhase = describePhase(phase, awaitsReboot, around);
   if (ofPhase === undefined || phase.kind === 'idle')
     return { idleReason: describeLooks(around), idleCode: codeOfLooks(around) };
   if (awaitsReboot) return { idleReason: ofPhase, idleCode: 'staged' };
   const isCut = phase.kind === 'staging' && around.activity === undefined;
-  return { idleReason: ofPhase, idleCode: isCut ? 'interrupted' : phase.kind };
+  const ofKind = phase.kind === 'lost' ? 'journal-lost' : phase.kind;
+  return { idleReason: ofPhase, idleCode: isCut ? 'interrupted' : ofKind };
 }
 
 function codeOfLooks({ lastLook, daemon, service }: RuntimeState): IdleCode {
@@ -164,6 +165,7 @@ function codeOfLooks({ lastLook, daemon, service }: RuntimeState): IdleCode {
   }
   const { plan } = lastLook;
   if (plan.kind === 'deferred') return plan.code;
+  if (plan.kind === 'install') return 'update-available';
   return plan.kind === 'reconcile' ? 'up-to-date' : plan.kind;
 }
 

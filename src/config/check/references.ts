@@ -60,7 +60,7 @@ export function referencedUsers({ update, hooks, sensors, properties, watch }: V
     ...Object.entries(hooks ?? {}).map(([name, place]) => ({ path: ['hooks', name, 'user'], place: place ?? {} })),
     ...sources('sensors', sensors),
     ...sources('properties', properties),
-    ...(watch ?? []).map(({ output: into }, index) => ({ path: ['watch', index, 'into', 'user'], place: into })),
+    ...(watch ?? []).map(({ output: into }, index) => ({ path: ['watch', index, 'output', 'user'], place: into })),
   ];
   return places.flatMap(({ path, place }) =>
     'user' in place && typeof place.user === 'string' ? [{ path, user: place.user }] : [],
@@ -128,7 +128,7 @@ function brokerReferences(
 
 function telemetryReferences({ sensors, properties, watch }: ValidTables): readonly MaybeReference[] {
   const sources = [...(sensors ?? []).map(sourceIn('sensors')), ...(properties ?? []).map(sourceIn('properties'))];
-  const watched = (watch ?? []).map(({ output: into }, index) => runOrAsk(['watch', index, 'into'], into));
+  const watched = (watch ?? []).map(({ output: into }, index) => runOrAsk(['watch', index, 'output'], into));
   return [...sources, ...watched].flat();
 }
 

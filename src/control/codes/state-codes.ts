@@ -9,7 +9,10 @@ const unreadable: CodeMeaning = {
 /** What each word of a status (`idleCode`, `problems`) means that is not the code of an error. */
 export const stateCodes = {
   'up-to-date': { means: 'What the service names is installed.' },
-  install: { means: 'A version would be installed now.', advice: 'agent --update-now, or wait for the next look' },
+  'update-available': {
+    means: 'A version would be installed now.',
+    advice: 'agent --update-now, or wait for the next look',
+  },
   'nothing-offered': { means: 'The service names no version.' },
   'not-asked': { means: 'The service was not asked for a version yet.', advice: 'agent check asks it' },
   staging: { means: 'A firmware is being written.', advice: 'follow it: agent --update-now' },
@@ -22,8 +25,6 @@ export const stateCodes = {
     advice: 'wait; if it takes minutes: journalctl -u thing-agent',
   },
   'service-failing': { means: 'The last question to the service failed.', advice: 'agent doctor says where it fails' },
-  lost: unreadable,
-  impossible: { means: 'Bootloader, slots or state directory fail.', advice: 'agent doctor says which, and why' },
   'update-impossible': {
     means: 'Bootloader, slots or state directory fail.',
     advice: 'agent doctor says which, and why',

@@ -17,7 +17,7 @@ export function headlineOf(report: StatusReport, when: When): Message {
   if (report.activity !== undefined) return headlineOfActivity(report.activity, report);
   if (troubles.includes('daemon-starting') && state === 'busy')
     return { tone: 'attention', text: 'Starting: the daemon does not answer yet.' };
-  if (report.phase !== 'idle' && state !== 'broken' && state !== 'attention') return headlineOfPhase(report);
+  if (report.phase !== 'idle' && state !== 'broken' && state !== 'needs-attention') return headlineOfPhase(report);
   if (troubles.length > 0) {
     return headlineOfTroubles(troubles, state === 'broken', report);
   }

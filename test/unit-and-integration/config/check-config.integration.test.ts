@@ -55,7 +55,7 @@ describe('the check of a configuration', () => {
 
   test('names a wrong schedule and missing files also beside wrong keys of their own table, each at its place', async () => {
     const text = `${leastConfig}[update]
-atempts = 3
+max_atempts = 3
 schedule = "99 * * * *"
 [trust]
 keys = ["x", "/nowhere/a.pem", 7, "/nowhere/b.pem"]
@@ -80,7 +80,7 @@ output = { kind = "mqtt", url = "mqtt://b", topic = "t", password_file = "/nowhe
     await writeFile(path, text);
     const { problems } = await checkConfig(path, {});
     expect(problems.map(({ line, message }) => `${line}: ${message.replace(/ (expected|found) .*/, '')}`)).toEqual([
-      '7: unknown key update.atempts (did you mean attempts?)',
+      '7: unknown key update.max_atempts (did you mean max_attempts?)',
       '8: update.schedule:',
       '10: trust.keys[0]:',
       '10: trust.keys[2]:',
@@ -92,8 +92,8 @@ output = { kind = "mqtt", url = "mqtt://b", topic = "t", password_file = "/nowhe
       '17: targets.gateway.bootloader.fw_env_config:',
       '19: targets.meter.kind:',
       '22: watch[0].every:',
-      '23: watch[0].into.user:',
-      '27: watch[1].into.password_file: /nowhere/password does not exist',
+      '23: watch[0].output.user:',
+      '27: watch[1].output.password_file: /nowhere/password does not exist',
     ]);
   });
 
@@ -115,7 +115,7 @@ output = { kind = "mqtt", ${broker} }
       'sensors[0].source.ca_file: /nowhere/ca.pem does not exist',
       'sensors[0].source.client_certificate_file: /nowhere/client.pem does not exist',
       'sensors[0].source.client_key_file: /nowhere/client.key does not exist',
-      'watch[0].into.ca_file: /nowhere/ca.pem does not exist',
+      'watch[0].output.ca_file: /nowhere/ca.pem does not exist',
     ]);
   });
 
@@ -144,8 +144,8 @@ protocol = "stk500v1"
 
   // Seen: a password of five characters was called valid, and the daemon then served no page.
   test.each([
-    ['short', ['9: page.password_file: PASSWORD has less than 12 characters']],
-    ['äöüäöü', ['9: page.password_file: PASSWORD has less than 12 characters']],
+    ['short', ['9: web.password_file: PASSWORD has less than 12 characters']],
+    ['äöüäöü', ['9: web.password_file: PASSWORD has less than 12 characters']],
     ['long enough to be one', []],
   ])('judges the password of the page as the daemon does: %s', async (password, expected) => {
     const file = join(directory, 'password');

@@ -240,7 +240,7 @@ before_reboot = { user = "nobody-here", ${program} }
     expect(said).toEqual([
       `update.health.user: ${why}`,
       `properties[0].source.user: ${why}`,
-      `watch[0].into.user: ${why}`,
+      `watch[0].output.user: ${why}`,
       `hooks.before_reboot.user: ${why}`,
     ]);
   });
@@ -298,8 +298,8 @@ after_commit = { user = "nobody", command = ["${exposed}"] }
       '15 update.health.commands[1]',
       '19 targets.g.bootloader.handler',
       '23 sensors[0].source.command',
-      '31 watch[0].into.command',
-      '35 watch[1].into.password_file',
+      '31 watch[0].output.command',
+      '35 watch[1].output.password_file',
       '37 hooks.before_install.command',
     ]);
   });

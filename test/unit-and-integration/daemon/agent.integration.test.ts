@@ -345,7 +345,7 @@ describe('agent run', () => {
     await gateway.configure(options());
     expect((await gateway.run('doctor')).stdout).toMatch(/ok\s+configuration .*config\.toml can be used\n/);
     // Seen: an update was refused for a target that `config show` listed, and nothing said why.
-    await gateway.configure(options({ updateToml: 'attempts = 4' }));
+    await gateway.configure(options({ updateToml: 'max_attempts = 4' }));
     const changed = /has changed since the daemon read it: systemctl reload thing-agent/;
     for (const words of ['doctor', 'status'])
       expect((await gateway.run(words)).stdout.replaceAll(/\s+/g, ' ')).toMatch(changed);

@@ -79,7 +79,7 @@ test('says what a file is, for whom, by which key, what it holds and that it wou
   expect(page.stdout).toMatch(/release\.pem,\s+sha256:[^]*rootfs\.ext4, 97\.7 KiB[^]*It would be installed/);
   expect([await readFile(gateway.slots.A), await readFile(gateway.slots.B)]).toEqual([before, slot]);
   expect(await gateway.json('status')).toMatchObject({ phase: 'idle' });
-  expect(await gateway.json('history')).toEqual({ attempts: [], forgotten: 0 });
+  expect(await gateway.json('history')).toEqual({ attempts: [], discarded: 0 });
 });
 
 test('names everything that stands in the way at once, with its code and what to do', async () => {
@@ -126,7 +126,7 @@ test('tells the number of a list, what it changes, that it is too old, and that 
   await list(2, { keys: [{ name: 'next', pem: next.publicPem }] });
   expect(await info()).toMatchObject({
     kind: 'trust-list',
-    list: { number: 2, changes: [`adds next ${added}`] },
+    trustList: { number: 2, changes: [`adds next ${added}`] },
     obstacles: [],
   });
   expect((await gateway.run('install', file)).exitCode).toBe(0);

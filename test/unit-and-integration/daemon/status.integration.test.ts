@@ -86,7 +86,7 @@ test('all is well only while somebody follows the service; a refused file is an 
   await gateway.run('--update-now');
   gateway.boot();
   await gateway.run('--update-now');
-  expect(await status()).toMatchObject({ state: 'attention', problems: ['no-daemon'], idleCode: 'no-daemon' });
+  expect(await status()).toMatchObject({ state: 'needs-attention', problems: ['no-daemon'], idleCode: 'no-daemon' });
   expect((await gateway.run('status')).stdout).toContain('no daemon runs, so nobody follows the service');
   const file = join(gateway.directory, 'foreign.img');
   await writeFile(file, 'an image of somebody');
@@ -96,7 +96,7 @@ test('all is well only while somebody follows the service; a refused file is an 
   expect(after.slotStates).toEqual({ A: { bootable: true, bootsNext: false }, B: { bootable: true, bootsNext: true } });
   await gateway.startDaemon();
   const well = await untilStatus(({ state, activity }) => state !== 'busy' && activity === undefined);
-  expect(well).toMatchObject({ state: 'well', problems: [] });
+  expect(well).toMatchObject({ state: 'ok', problems: [] });
   expect(await gateway.run('status', '--exit-code')).toMatchObject({ exitCode: 0 });
   expect((await gateway.run('status')).stdout).toMatch(/All is well|Ready/);
 }, 120_000);
@@ -114,7 +114,7 @@ test('a daemon that gives no answer is looked past, is a trouble, and does not d
     ]);
     expect(told.exitCode).toBe(1);
     expect(JSON.parse(told.stdout)).toMatchObject({
-      state: 'attention',
+      state: 'needs-attention',
       daemon: false,
       problems: ['daemon-unresponsive'],
     });
@@ -138,7 +138,7 @@ test('a daemon whose sockets are gone is one that gives no answer, not none, and
   }
   const told = await gateway.run('status', '--json');
   expect(JSON.parse(told.stdout)).toMatchObject({
-    state: 'attention',
+    state: 'needs-attention',
     daemon: false,
     problems: ['daemon-unresponsive'],
   });

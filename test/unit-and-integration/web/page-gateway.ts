@@ -53,7 +53,7 @@ export async function pageGateway(
   const extraToml = `
 [web]
 listen = "127.0.0.1:${port}"
-${operate ? `operate = true\npassword_file = "${passwordFile}"` : ''}
+${operate ? `allow_operations = true\npassword_file = "${passwordFile}"` : ''}
 ${pageToml}
 
 [[sensors]]

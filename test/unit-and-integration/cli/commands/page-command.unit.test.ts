@@ -18,7 +18,7 @@ test.each([
   ],
   [
     'https',
-    { listen: '[::2]:1', certificate_file: '/c', operate: true },
+    { listen: '[::2]:1', certificate_file: '/c', allow_operations: true },
     {},
     0,
     /^Web UI: https:\/\/\[::2\]:1\/\n.*You can view and operate this gateway there\.\n$/,

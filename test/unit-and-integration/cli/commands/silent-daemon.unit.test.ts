@@ -10,7 +10,7 @@ import { calmStatus, fakeAgent } from '../fake-operations.ts';
 const silentStatus: StatusReport = {
   ...calmStatus,
   daemon: false,
-  state: 'attention',
+  state: 'needs-attention',
   problems: ['daemon-unresponsive'],
   phase: 'trial',
 };

@@ -29,7 +29,7 @@ beforeEach(async () => {
   await gateway.run('--update-now');
   gateway.boot();
   await gateway.startDaemon();
-  while (((await gateway.json('status')) as StatusReport).state !== 'well');
+  while (((await gateway.json('status')) as StatusReport).state !== 'ok');
   service.world.targetVersionId = '1';
 });
 afterEach(async () => {
@@ -92,7 +92,7 @@ test('the schemas are JSON Schema, and what a daemon replies is as they say', as
   const orders: readonly (readonly [string, string, string])[] = [
     ['SendDatapoint', '/v1/events/level/datapoints', '{"value":3}'],
     ['SendDatapoints', '/v1/datapoints', '{"points":[]}'],
-    ['FlushSpool', '/v1/queue/sync', '{}'],
+    ['SyncQueue', '/v1/queue/sync', '{}'],
     ['Hold', '/v1/hold', '{"durationMs":60000,"reason":"a repair"}'],
     ['Resume', '/v1/resume', '{}'],
     ['Activate', '/v1/activate', '{}'],

@@ -62,7 +62,7 @@ async function watchedDaemon({ answers = false } = {}): Promise<AsyncDisposable 
     return service.nextCall('targetVersion');
   };
   const image = Buffer.from('healthy');
-  const serviceToml = 'deadlines = { first_byte = "1h", total = "1h" }';
+  const serviceToml = 'timeouts = { first_byte = "1h", total = "1h" }';
   const options = { serviceUrl: service.url, image, slotBytes: 4_096, serviceToml };
   const gateway = stack.use(await FileGateway.create(options));
   const loaded = await loadConfig(gateway.configFile, {});

@@ -58,7 +58,7 @@ test('tells of attempts across restarts, with what was fetched, written and ther
     'slot-opened',
     'staged',
     'trial-armed',
-    'judging',
+    'health-check-started',
     'rollback-started',
     'rolled-back',
   ]);
@@ -85,5 +85,5 @@ test('a member of the group may read it, and a history that cannot be read ends 
   await writeFile(file, 'no history');
   const member = controlClient(join(gateway.directory, 'run/status.sock'));
   const { attempts } = await member.history({}, AbortSignal.timeout(10_000));
-  expect(attempts).toMatchObject([{ version: 'healthy 1', underWay: true }]);
+  expect(attempts).toMatchObject([{ version: 'healthy 1', inProgress: true }]);
 }, 120_000);

@@ -116,7 +116,7 @@ describe('the maintenance window', () => {
 });
 
 test('a firmware that is refused is tried as often as the configuration says, and once more for a person', async () => {
-  await gateway.configure(options('attempts = 2'));
+  await gateway.configure(options('max_attempts = 2'));
   service.world.targetVersionId = 'foreign';
   expect(await update()).toMatchObject({ kind: 'error', error: { exit: 'refused' } });
   expect(await update()).toMatchObject({ kind: 'error', error: { exit: 'refused' } });
@@ -139,7 +139,7 @@ test('a firmware that ended badly is tried once under each id, until a person le
   service.world.targetVersionId = 'bad-again';
   expect(await update()).toEqual(held('quarantined'));
   expect(await gateway.json('status')).toMatchObject({ quarantine: [{ version: 'bad' }, { version: 'bad-again' }] });
-  expect(await gateway.json('unblock', 'bad')).toEqual({ forgotten: ['bad'] });
+  expect(await gateway.json('unblock', 'bad')).toEqual({ unblocked: ['bad'] });
   expect(await gateway.json('status')).toMatchObject({ quarantine: [{ version: 'bad-again' }] });
   expect(await gateway.run('unblock', 'bad')).toMatchObject({ exitCode: 77 });
   service.world.targetVersionId = '1.9.0';

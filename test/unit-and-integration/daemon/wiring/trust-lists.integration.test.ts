@@ -237,7 +237,7 @@ test(
     expect(page).not.toContain('release.pem');
     const told = {
       state: 'broken',
-      troubles: expect.arrayContaining(['no-trusted-key', 'release-revoked']) as unknown,
+      problems: expect.arrayContaining(['no-trusted-key', 'release-revoked']) as unknown,
     };
     expect(await gateway.json('status')).toMatchObject(told);
     expect(await gateway.run('status', '--exit-code')).toMatchObject({ exitCode: 2 });
