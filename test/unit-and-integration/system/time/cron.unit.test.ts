@@ -114,6 +114,7 @@ test('finds the same days as node-cron', () => {
       const task = createTask(expression, () => {}, { timezone: 'Etc/UTC' });
       const isNow = cronTimes(expression)(afterMs) === afterMs + 1;
       expect([expression, afterMs, isNow]).toEqual([expression, afterMs, task.match(new Date(afterMs + 1))]);
+      void task.destroy();
     }),
     { numRuns: 2_000 },
   );

@@ -1,11 +1,11 @@
 import { beforeEach, describe, expect, test } from 'vitest';
 
-import { UpdateError } from '../../../../src/update/errors.ts';
-import { Hooks } from '../../../../src/update/hooks/hooks.ts';
-import type { ConsentHook, NotifyHook } from '../../../../src/update/hooks/hooks.ts';
-import type { PendingHook } from '../../../../src/update/journal/state.ts';
-import { blockedIn } from '../../update/version-entries.ts';
-import { Technician } from './technician.ts';
+import { UpdateError } from '../../../../../src/update/errors.ts';
+import { Hooks } from '../../../../../src/update/hooks/hooks.ts';
+import type { ConsentHook, NotifyHook } from '../../../../../src/update/hooks/hooks.ts';
+import type { PendingHook } from '../../../../../src/update/journal/state.ts';
+import { blockedIn } from '../../../update/version-entries.ts';
+import { Technician } from '../technician.ts';
 
 const byHand = { reboot: true, force: false, manual: true };
 const bySchedule = { ...byHand, manual: false };

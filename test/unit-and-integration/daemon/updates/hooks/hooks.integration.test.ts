@@ -3,11 +3,11 @@ import { join } from 'node:path';
 
 import { afterEach, beforeEach, expect, test } from 'vitest';
 
-import { artifact, image, releaseKey } from '../../../fakes/machine/demo-firmware.ts';
-import { FileGateway } from '../../../fakes/machine/file-gateway.ts';
-import { bufferContent } from '../../../fakes/service/firmware-content.ts';
-import { startStandIn } from '../../../fakes/service/stand-in.ts';
-import type { StandIn } from '../../../fakes/service/stand-in.ts';
+import { artifact, image, releaseKey } from '../../../../fakes/machine/demo-firmware.ts';
+import { FileGateway } from '../../../../fakes/machine/file-gateway.ts';
+import { bufferContent } from '../../../../fakes/service/firmware-content.ts';
+import { startStandIn } from '../../../../fakes/service/stand-in.ts';
+import type { StandIn } from '../../../../fakes/service/stand-in.ts';
 
 let stack: AsyncDisposableStack;
 let service: StandIn;
