@@ -152,14 +152,14 @@ function answer(typed: ParsedCommand, context: CliContext, value: object, lines:
   return printResult(value, paragraphs(lines), typed, context);
 }
 
-function tableOf(config: unknown): PageTable {
-  const page = memberOf(config, 'web');
-  const listen = memberOf(page, 'listen');
-  const hosts = memberOf(page, 'hosts');
+function tableOf(config: unknown): WebTable {
+  const web = memberOf(config, 'web');
+  const listen = memberOf(web, 'listen');
+  const hosts = memberOf(web, 'hosts');
   return {
     listen: typeof listen === 'string' ? listen : undefined,
-    isTls: memberOf(page, 'certificate_file') !== undefined,
-    operate: memberOf(page, 'allow_operations') === true,
+    isTls: memberOf(web, 'certificate_file') !== undefined,
+    operate: memberOf(web, 'allow_operations') === true,
     hosts: Array.isArray(hosts) ? hosts.filter((host) => typeof host === 'string') : [],
   };
 }
