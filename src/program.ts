@@ -147,7 +147,7 @@ async function runDaemon(load: () => Promise<LoadedConfig>, signal: AbortSignal)
   const { createLog } = await import('./system/log/pino-log.ts');
   const world = around(createLog(loaded.config.log, process.env));
   const { connectServiceManager } = await import('./system/processes/systemd-notify.ts');
-  const daemon = await import('./daemon/cycles/run-daemon.ts');
+  const { Daemon } = await import('./daemon/cycles/run-daemon.ts');
   const options = {
     loaded,
     reload: load,
@@ -157,7 +157,7 @@ async function runDaemon(load: () => Promise<LoadedConfig>, signal: AbortSignal)
     isReplaced: () => isGone(process.argv[1] ?? ''),
   };
   try {
-    await daemon.runDaemon(options, signal);
+    await new Daemon(options, signal).run();
   } catch (error) {
     if (!signal.aborted) throw error;
   }

@@ -1,7 +1,7 @@
 import type { ReportedError } from '../control/events.ts';
 import { AgentError, describeError, exitCodes } from '../system/errors.ts';
 import { ArgumentError } from './arguments/command.ts';
-import type { Command, ParsedArguments, ParsedCommand, Invocation } from './arguments/command.ts';
+import type { ParsedArguments, Invocation } from './arguments/command.ts';
 import { usageError } from './arguments/usage-error.ts';
 import type { CliContext } from './context.ts';
 import { CliError } from './errors.ts';
@@ -10,33 +10,26 @@ import { DetachedError, InterruptedError, PartialFlashError } from './interrupti
 /** Runs the command and resolves with the exit code. Never rejects: an error is printed and has its own exit code. */
 export async function runCommand({ wanted, json }: ParsedArguments, context: CliContext): Promise<number> {
   try {
-    return await perform(wanted, json, context);
+    switch (wanted.kind) {
+      case 'usage-error':
+        throw new CliError('usage', wanted.message, { advice: wanted.advice });
+      case 'help':
+        return await help(wanted, json, context);
+      case 'version':
+        return version(json, context);
+      case 'command':
+        return await wanted.command.run(wanted.typed, context);
+    }
   } catch (error) {
-    return printError(error, json, context);
+    return printError(asUsageError(error, wanted), json, context);
   }
 }
 
-async function perform(wanted: Invocation, json: boolean, context: CliContext): Promise<number> {
-  switch (wanted.kind) {
-    case 'usage-error':
-      throw new CliError('usage', wanted.message, { advice: wanted.advice });
-    case 'help':
-      return help(wanted, json, context);
-    case 'version':
-      return version(json, context);
-    case 'command':
-      return runTyped(wanted.command, wanted.typed, context);
-  }
-}
-
-async function runTyped(command: Command, typed: ParsedCommand, context: CliContext): Promise<number> {
-  try {
-    return await command.run(typed, context);
-  } catch (error) {
-    if (!(error instanceof ArgumentError)) throw error;
-    const { message, advice } = usageError(`${command.name}: ${error.message}`, command);
-    throw new CliError('usage', message, { advice });
-  }
+/** The error for an argument that only the command itself can judge. */
+function asUsageError(error: unknown, wanted: Invocation): unknown {
+  if (!(error instanceof ArgumentError) || wanted.kind !== 'command') return error;
+  const { message, advice } = usageError(`${wanted.command.name}: ${error.message}`, wanted.command);
+  return new CliError('usage', message, { advice });
 }
 
 async function help(

@@ -27,8 +27,9 @@ const TAG_BYTES = 6;
 const IV_BYTES = 12;
 
 /**
- * CRC-32 of zlib takes no instructions for it. GMAC (NIST SP 800-38D) is two to four times as fast where the processor
- * has some for its multiplication (PCLMUL, PMULL), and up to ten times slower elsewhere, as on a Raspberry Pi 4.
+ * GMAC (NIST SP 800-38D) serves as a checksum where the processor has instructions for it (PCLMUL, PMULL); elsewhere,
+ * as on a Raspberry Pi 4, CRC-32 of zlib is faster and is chosen. Against CRC-32 it saves 11 % of an installation. To
+ * remove it, keep only `crc32` and delete `fastestKind` with its measurement.
  */
 export const checksums = {
   crc32: (): Checksum => {

@@ -48,13 +48,8 @@ export interface DaemonDeps {
 /** Longer than any single wait within an operation, except for the health gate, whose deadline is added. */
 const LONGEST_SILENCE_MS = 20 * 60_000;
 
-/** Runs the daemon until the signal is aborted: it settles, follows the service, and answers on the control socket. */
-export async function runDaemon(deps: DaemonDeps, signal: AbortSignal): Promise<void> {
-  const daemon = new Daemon(deps, signal);
-  await daemon.run();
-}
-
-class Daemon {
+/** Settles, follows the service, and answers on the control socket until the signal is aborted. */
+export class Daemon {
   readonly #deps: DaemonDeps;
   readonly #signal: AbortSignal;
   readonly #runner: OperationRunner;

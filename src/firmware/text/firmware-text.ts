@@ -97,7 +97,7 @@ export class FirmwareTextDecoder {
   }
 
   #decoder(encoding: TextEncoding | undefined, carry?: string): EncodingDecoder {
-    if (encoding === 'hex') return new HexDecoder(this.#kernel, this.#locate, carry);
+    if (encoding === 'hex') return new HexDecoder(this.#locate, carry);
     return new Base64Decoder(this.#locate, encoding, carry);
   }
 }

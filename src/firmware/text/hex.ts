@@ -1,18 +1,15 @@
 import type { EncodingDecoder, EncodingState, Locate } from './encoding.ts';
 import { describeByte, textError } from './text-errors.ts';
-import type { TextKernel } from './text-kernel.ts';
 import { SLICE_BYTES } from './text-kernel.ts';
 
 /** Decodes hexadecimal digits in either case, two for each byte (RFC 4648, section 8). */
 export class HexDecoder implements EncodingDecoder {
-  readonly #kernel: TextKernel;
   readonly #locate: Locate;
   readonly #decoded = Buffer.allocUnsafe(SLICE_BYTES);
   #decodedBytes = 0;
   #digit: string;
 
-  constructor(kernel: TextKernel, locate: Locate, carry = '') {
-    this.#kernel = kernel;
+  constructor(locate: Locate, carry = '') {
     this.#locate = locate;
     this.#digit = carry;
   }
@@ -35,12 +32,12 @@ export class HexDecoder implements EncodingDecoder {
     throw textError('text-odd-hex', endOffset, 'the hexadecimal text has an odd number of digits');
   }
 
-  /** Decodes what the kernel takes at once. Returns the index where it ended. */
+  /** Decodes the pairs before the first character that is not a digit. Returns the index where it ended. */
   #takePairs(text: Buffer, from: number): number {
-    const bytes = this.#kernel.unhex(text.subarray(from));
-    this.#decoded.set(bytes, this.#decodedBytes);
-    this.#decodedBytes += bytes.length;
-    return from + 2 * bytes.length;
+    const digits = text.toString('latin1', from, text.length - ((text.length - from) & 1));
+    const bytes = this.#decoded.write(digits, this.#decodedBytes, 'hex');
+    this.#decodedBytes += bytes;
+    return from + 2 * bytes;
   }
 
   #takeEach(text: Buffer, from: number, to: number): void {

@@ -3,8 +3,6 @@ import type { TextKernel, Unescaped } from './text-kernel.ts';
 const QUOTE = 0x22;
 const SPACE = 0x20;
 const BACKSLASH = 0x5c;
-/** `unhex` takes blocks of sixteen digits. */
-const BLOCK_BYTES = 8;
 const shortEscapes: Readonly<Record<string, number>> = { '/': 0x2f, n: SPACE, r: SPACE, t: SPACE };
 
 interface Escape {
@@ -30,12 +28,6 @@ export class PlainTextKernel implements TextKernel {
       written += 1;
     }
     return { text: text.subarray(0, written), input, stoppedAt: at };
-  }
-
-  unhex(text: Uint8Array): Buffer {
-    const digits = Buffer.from(text.buffer, text.byteOffset, text.length).toString('latin1');
-    const bytes = Buffer.from(digits.slice(0, digits.length & ~1), 'hex');
-    return bytes.subarray(0, Math.floor(bytes.length / BLOCK_BYTES) * BLOCK_BYTES);
   }
 }
 

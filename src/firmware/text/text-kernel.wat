@@ -1,8 +1,8 @@
-;; The two inner loops of the text decoder, sixteen characters at a time (WebAssembly 2.0, 128-bit SIMD).
-;; text-kernel.ts holds the compiled module; test/firmware/text-kernel.integration.test.ts compares the two.
+;; The inner loop of the text decoder, sixteen characters at a time (WebAssembly 2.0, 128-bit SIMD).
+;; text-kernel.ts holds the compiled module; test/unit-and-integration/firmware/text/text-kernel.integration.test.ts compares the two.
 ;; Addresses are bytes in memory; `end` is the first one that is not input. Callers keep the ranges apart.
 (module
-  (memory (export "memory") 6)
+  (memory (export "memory") 3)
   ;; How many bytes the last call wrote.
   (global $written (export "written") (mut i32) (i32.const 0))
 
@@ -74,31 +74,4 @@
     (local.set $value (i32.sub (local.get $character) (i32.const 0x30)))
     (if (i32.lt_u (local.get $value) (i32.const 10)) (then (return (local.get $value))))
     (local.set $value (i32.sub (i32.or (local.get $character) (i32.const 0x20)) (i32.const 0x61)))
-    (select (i32.add (local.get $value) (i32.const 10)) (i32.const 255) (i32.lt_u (local.get $value) (i32.const 6))))
-
-  ;; Decodes pairs of hexadecimal digits. Returns where it stopped: before sixteen characters that are not all digits, or
-  ;; fewer than sixteen before the end.
-  (func (export "unhex") (param $at i32) (param $end i32) (param $out i32) (result i32)
-    (local $start i32) (local $text v128) (local $decimal v128) (local $letter v128) (local $isDecimal v128) (local $value v128)
-    (local.set $start (local.get $out))
-    (block $stop
-      (loop $next
-        (br_if $stop (i32.gt_u (i32.add (local.get $at) (i32.const 16)) (local.get $end)))
-        (local.set $text (v128.load align=1 (local.get $at)))
-        (local.set $decimal (i8x16.sub (local.get $text) (i8x16.splat (i32.const 0x30))))
-        (local.set $isDecimal (i8x16.lt_u (local.get $decimal) (i8x16.splat (i32.const 10))))
-        (local.set $letter
-          (i8x16.sub (v128.or (local.get $text) (i8x16.splat (i32.const 0x20))) (i8x16.splat (i32.const 0x61))))
-        (br_if $stop (i32.eqz (i8x16.all_true
-          (v128.or (local.get $isDecimal) (i8x16.lt_u (local.get $letter) (i8x16.splat (i32.const 6)))))))
-        (local.set $value (v128.bitselect
-          (local.get $decimal) (i8x16.add (local.get $letter) (i8x16.splat (i32.const 10))) (local.get $isDecimal)))
-        ;; Each pair is a little-endian 16-bit lane with the high digit in its low byte.
-        (local.set $value (v128.and (i16x8.splat (i32.const 0x00ff)) (v128.or
-          (i16x8.shl (local.get $value) (i32.const 4)) (i16x8.shr_u (local.get $value) (i32.const 8)))))
-        (v128.store64_lane align=1 0 (local.get $out) (i8x16.narrow_i16x8_u (local.get $value) (local.get $value)))
-        (local.set $at (i32.add (local.get $at) (i32.const 16)))
-        (local.set $out (i32.add (local.get $out) (i32.const 8)))
-        (br $next)))
-    (global.set $written (i32.sub (local.get $out) (local.get $start)))
-    (local.get $at)))
+    (select (i32.add (local.get $value) (i32.const 10)) (i32.const 255) (i32.lt_u (local.get $value) (i32.const 6)))))

@@ -1,5 +1,5 @@
 import { loadConfig } from '../../../src/config/load-config.ts';
-import { runDaemon } from '../../../src/daemon/cycles/run-daemon.ts';
+import { Daemon } from '../../../src/daemon/cycles/run-daemon.ts';
 import type { Log, LogFields } from '../../../src/system/log/log.ts';
 import type { ServiceManager } from '../../../src/system/processes/systemd-notify.ts';
 import { seededRandom } from '../../fakes/machine/power.ts';
@@ -116,7 +116,7 @@ async function live({ gateway, time, random, log, scenario }: LifeParts, life: A
         return { [Symbol.dispose]: () => void (hangUp = () => {}) };
       },
     };
-    await runDaemon(options, life.signal);
+    await new Daemon(options, life.signal).run();
   } catch (error) {
     if (!life.signal.aborted) throw error;
   } finally {

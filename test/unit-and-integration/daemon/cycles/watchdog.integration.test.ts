@@ -9,7 +9,7 @@ import { loadConfig } from '../../../../src/config/load-config.ts';
 import { socketNames } from '../../../../src/control/access.ts';
 import { controlClient } from '../../../../src/control/client/control-client.ts';
 import { Liveness } from '../../../../src/daemon/cycles/liveness.ts';
-import { runDaemon } from '../../../../src/daemon/cycles/run-daemon.ts';
+import { Daemon } from '../../../../src/daemon/cycles/run-daemon.ts';
 import { silentLog } from '../../../../src/system/log/log.ts';
 import { systemClock } from '../../../../src/system/time/clock.ts';
 import { FileGateway } from '../../../fakes/machine/file-gateway.ts';
@@ -93,7 +93,7 @@ async function watchedDaemon({ answers = false } = {}): Promise<AsyncDisposable 
   const controller = new AbortController();
   const asked = answers ? service.nextCall('targetVersion') : silence();
   const deps = { loaded, reload: async () => loaded, world, manager, onReload, isReplaced: () => isReplaced };
-  const daemon = runDaemon(deps, controller.signal);
+  const daemon = new Daemon(deps, controller.signal).run();
   stack.defer(async () => {
     controller.abort();
     await daemon;

@@ -39,17 +39,6 @@ describe('the text kernel', () => {
     );
   });
 
-  test('finds the same bytes in hexadecimal text with vectors and without', () => {
-    const digits = fc.string({ unit: fc.constantFrom(...'0123456789abcdefABCDEF'.split('')), maxLength: 200 });
-    fc.assert(
-      fc.property(digits, fc.constantFrom('', 'g', ' ', '"'), digits, (before, between, after) => {
-        const text = Buffer.from(`${before}${between}${after}`);
-        expect(plain.unhex(text).toString('hex')).toBe(vector.unhex(text).toString('hex'));
-      }),
-      { numRuns: 500 },
-    );
-  });
-
   test('does without vectors where the processor has none', () => {
     expect(openTextKernel(false)).toBeInstanceOf(PlainTextKernel);
     expect(openTextKernel(true)).toBeInstanceOf(VectorTextKernel);
