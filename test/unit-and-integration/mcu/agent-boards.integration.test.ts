@@ -140,7 +140,7 @@ describe.each(howMuch<readonly (typeof ways)[number][]>(ways, [ways[0]]))('agent
   });
 
   test('probes, plans, flashes, puts back and resets', async () => {
-    expect(await gateway.json('mcu', 'probe', 'meter')).toMatchObject({ chip: 'ATmega328P', can: matchingAll('read') });
+    expect(await gateway.json('mcu', 'probe', 'meter')).toMatchObject({ chip: 'ATmega328P', capabilities: matchingAll('read') });
     expect(await gateway.json('mcu', 'flash', 'meter', file, '--plan')).toMatchObject({ unitsTotal: 7, name: 'meter' });
     expect(await programOf(meter)).toBe('old');
     const flashed = await gateway.json('mcu', 'flash', 'meter', file);
@@ -209,7 +209,7 @@ describe('agent mcu flash that is interrupted', () => {
     const said: string[] = [];
     createInterface({ input: child.stderr as Readable }).on('line', (line) => {
       said.push(line);
-      if (line.includes('is being written')) child.kill('SIGINT');
+      if (line.includes('is being flashed')) child.kill('SIGINT');
     });
     const lines = createInterface({ input: child.stdout as Readable });
     const onLine = (line: string): void => {
