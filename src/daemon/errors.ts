@@ -18,6 +18,10 @@ export class DaemonError extends defineErrors('DaemonError', {
     'This user may not see what the agent keeps, and no daemon runs that could be asked.',
     'the same with sudo, or start the daemon: systemctl start thing-agent',
   ),
+  'serial-number-changed': permanent.configuration(
+    'The serial number cannot change while the daemon runs.',
+    'systemctl restart thing-agent',
+  ),
   'sensor-unknown': permanent.usage(
     'The configuration has no such source of datapoints.',
     'agent sensors shows those that there are',

@@ -18,6 +18,10 @@ export const ServiceErrors = defineErrors('ServiceError', {
     'The service wants a key on a call that was made without one.',
     'set service.key_on_provisioning = true',
   ),
+  'identity-foreign': permanent.disk(
+    'The state directory belongs to another serial number, and what belongs to it was not set aside.',
+    'make the state directory writable, and restart the agent: systemctl restart thing-agent',
+  ),
   'activation-refused': transient.refused(
     'The service refuses to activate this gateway.',
     'check device.serial_number, and that the service knows and permits it',

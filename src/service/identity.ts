@@ -5,6 +5,7 @@ import * as z from 'zod';
 import { nodeFs, StorageError, readTextFile, replaceFileDurably } from '../system/files/durable-file.ts';
 import type { DurableFs } from '../system/files/durable-file.ts';
 import type { Log } from '../system/log/log.ts';
+import { ServiceError } from './errors.ts';
 import { activationShape } from './replies.ts';
 
 /** What makes this gateway a thing: its serial number, and what activation returned. */
@@ -30,7 +31,8 @@ const identitySchema = z.object({
 
 /**
  * Invariant 7: keeps the identity in `identity.json` in the state directory, mode 0600. A file that cannot be
- * understood, or that belongs to another serial number, is renamed; activation then yields a new identity.
+ * understood is renamed; activation then yields a new identity. With one of another serial number nothing is delivered
+ * until it is set aside (`identity-foreign`), with what belongs to it.
  */
 export class FileIdentityStore implements IdentityStore {
   readonly #path: string;
@@ -50,8 +52,20 @@ export class FileIdentityStore implements IdentityStore {
     if (text === undefined) return undefined;
     const identity = parse(text);
     if (identity === undefined) return this.#setAside('damaged');
-    if (identity.serialNumber !== this.#serialNumber) return this.#setAside('other-serial-number');
-    return identity;
+    if (identity.serialNumber === this.#serialNumber) return identity;
+    const why = `${this.#path} belongs to serial number ${identity.serialNumber}, and this is ${this.#serialNumber}`;
+    throw new ServiceError({ code: 'identity-foreign', why });
+  }
+
+  /** Returns the serial number of the identity that is kept if it is not this gateway's. */
+  async foreignOwner(): Promise<string | undefined> {
+    const identity = parse((await readTextFile(this.#path, this.#fs)) ?? '');
+    return identity?.serialNumber === this.#serialNumber ? undefined : identity?.serialNumber;
+  }
+
+  /** Renames the identity of another serial number, after what belongs to it was set aside. */
+  async setAsideForeign(): Promise<void> {
+    await this.#setAside('other-serial-number');
   }
 
   async save(identity: Identity): Promise<void> {

@@ -258,6 +258,7 @@ export class Daemon {
     const wiring = await wire(config, around, old, this.#signal);
     wiring.messaging?.attend({ onWake: () => this.#alarmClock.wake(), onProgress: () => this.#liveness.progress() });
     try {
+      refuseOtherSerialNumber(old, wiring);
       await this.#alarmClock.follow(config, wiring);
     } catch (error) {
       await wiring[Symbol.asyncDispose]();
@@ -284,4 +285,11 @@ export class Daemon {
     const problems = this.#reloadProblem === undefined ? [] : [this.#reloadProblem];
     return [...warnings, ...problems, ...(this.#page?.troubles ?? [])];
   }
+}
+
+/** What an identity owns is set aside at a start, before it is opened. */
+function refuseOtherSerialNumber(old: Wiring | undefined, { serialNumber }: Wiring): void {
+  if (old === undefined || old.serialNumber === serialNumber) return;
+  const message = `the serial number was ${old.serialNumber}, and would be ${serialNumber}`;
+  throw new DaemonError('serial-number-changed', message);
 }

@@ -18,6 +18,7 @@ import { createHealthGate } from '../../update/trial/health.ts';
 import { prepareStateDirectory, stateFs } from '../doctor/state-directory.ts';
 import { History } from '../history/history.ts';
 import { SecurityLog } from '../security/security-log.ts';
+import { claimState } from './claim-state.ts';
 import { wireEngine } from './engine.ts';
 import type { EngineWiring } from './engine.ts';
 import { hookPrograms } from './settings.ts';
@@ -100,6 +101,8 @@ export async function wire(
   const heard = { ...world, traffic, onServiceTime };
   const { transport, reach, messaging, throttle } = opened.use(await wireService(config, heard, serialNumber));
   const identities = new FileIdentityStore(config.paths.state, serialNumber, log, place.fs);
+  const owned = { stateDirectory: config.paths.state, identities, log };
+  const claimed = before === undefined ? await claimState(owned) : undefined;
   const session = new ServiceSession({
     transport,
     identities,
@@ -113,9 +116,7 @@ export async function wire(
     },
     onShared: () => void security.record('serial-number-shared', serialNumber),
   });
-  const reachService = async (ending: AbortSignal): Promise<void> => {
-    await session.currentVersion(ending);
-  };
+  const reachService = async (ending: AbortSignal): Promise<unknown> => session.currentVersion(ending);
   const engine = await wireEngine({
     config,
     world,
@@ -129,6 +130,7 @@ export async function wire(
     meteredLink: async () => findMeteredLink(config.update.metered),
     configTrouble: async () => world.configTrouble?.(),
   });
+  await claimed?.(engine.journal);
   const resources = opened.move();
   const dispose = async (): Promise<void> => resources.disposeAsync();
   const parts = { identities, session, reach, messaging, throttle, traffic, trust, security, history };

@@ -26,6 +26,8 @@ interface Owing {
  * not allow is a defect, and asserts.
  */
 interface EventData {
+  /** The state directory is another gateway's: what was tried, and what its service was to be told, is not this one's. */
+  readonly 'identity-changed': object;
   readonly 'staging-started': { readonly attempt: Attempt; readonly slot: SlotName; readonly at: string };
   /** The header of the attempt was read, and its digest was not known yet. */
   readonly identified: { readonly digest: string };

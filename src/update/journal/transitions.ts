@@ -26,6 +26,15 @@ import { forgetPartitions, previousAfter, rememberPartitions, recordBootable } f
 
 const transitions: { readonly [T in EventType]: (state: UpdateState, event: EventOf<T>) => StateAfter<T> } = {
   'staging-started': startStaging,
+  'identity-changed': (state) => ({
+    ...state,
+    versions: [],
+    turns: undefined,
+    named: undefined,
+    pendingSwitch: undefined,
+    reports: [],
+    lastOutcome: undefined,
+  }),
   identified: (state, { digest }) => {
     const phase = inPhase(state, 'staging');
     return { ...state, ...ledger.identify(state, phase.attempt, digest), phase };

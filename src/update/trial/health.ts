@@ -21,7 +21,7 @@ export interface HealthSettings {
 export interface HealthPorts {
   readonly clock: Clock;
   readonly run: typeof runProgram;
-  readonly reachService: (signal: AbortSignal) => Promise<void>;
+  readonly reachService: (signal: AbortSignal) => Promise<unknown>;
 }
 
 /** `isCut`: found only because the deadline ended it; an earlier finding says more. */

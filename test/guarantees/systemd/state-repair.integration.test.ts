@@ -66,7 +66,7 @@ async function addUnknownFeature(): Promise<void> {
   await writeFile(image, bytes);
 }
 
-test.each(['state-repair', 'boot-repair'])('%s is a unit that systemd understands', async (label) => {
+test.each(['state-repair', 'boot-repair', 'machine-id'])('%s is a unit that systemd understands', async (label) => {
   const file = join(directory, `thing-${label}.service`);
   await writeFile(file, unitOf(label));
   expect(await run('systemd-analyze', 'verify', file)).toEqual({ exitCode: 0, output: '' });
@@ -125,6 +125,18 @@ describe('the repair of the state partition', () => {
     expect(output).toContain('has_journal');
     expect(output).not.toMatch(/orphan_file|metadata_csum_seed/);
   });
+});
+
+test('the machine id of the first boot is that of later boots', async () => {
+  const command = /^ExecStart=\/bin\/sh -c '(.*)'$/m.exec(unitOf('machine-id'))?.[1] ?? 'exit 99';
+  const now = join(directory, 'now');
+  const boot = async (made: string): Promise<string> => {
+    await writeFile(now, made);
+    const set = [`KEPT=${join(directory, 'kept')}`, `NOW=${now}`];
+    expect(await run('env', ...set, 'sh', '-c', command)).toMatchObject({ exitCode: 0 });
+    return readFile(now, 'utf8');
+  };
+  expect([await boot('first\n'), await boot('other\n')]).toEqual(['first\n', 'first\n']);
 });
 
 describe('the repair of a boot partition', () => {

@@ -33,15 +33,18 @@ describe('the identity', () => {
     expect(await store.load()).toEqual(identity);
   });
 
-  test('of another serial number is set aside, with a line in the log that does not tell the key', async () => {
+  test('of another serial number is not used, and set aside with a log line without its key', async () => {
     const { fs, log, store } = rig('GW-2');
     await store.save(identity);
-    expect(await store.load()).toBeUndefined();
+    await expect(store.load()).rejects.toMatchObject({ code: 'identity-foreign' });
+    expect(fs.read('/state/identity.json')).toContain('GW-1');
+    expect(await store.foreignOwner()).toBe('GW-1');
+    await store.setAsideForeign();
     expect(fs.read('/state/identity.json')).toBeUndefined();
     expect(fs.read('/state/identity.json.other-serial-number')).toContain('GW-1');
     expect(log.lines).toMatchObject([{ level: 'warn', fields: { reason: 'other-serial-number' } }]);
     expect(JSON.stringify(log.lines)).not.toContain('secret-key');
-    expect(await store.load()).toBeUndefined();
+    expect([await store.load(), await store.foreignOwner()]).toEqual([undefined, undefined]);
   });
 
   test.each(['', '{', 'null', '{"serialNumber":"GW-1"}', JSON.stringify({ ...identity, apiKey: 'a\nb' })])(

@@ -1,0 +1,73 @@
+import { copyFile, constants } from 'node:fs/promises';
+import { join } from 'node:path';
+
+import type { FileIdentityStore } from '../../service/identity.ts';
+import { AgentError, systemErrorCode } from '../../system/errors.ts';
+import { nodeFs, StorageError } from '../../system/files/durable-file.ts';
+import { makeFolder } from '../../system/files/make-folder.ts';
+import type { Log } from '../../system/log/log.ts';
+import type { Journal } from '../../update/journal/journal.ts';
+
+/**
+ * What belongs to the thing that a gateway is, and not to its slots and boards. The write-ahead log of a database moves
+ * before it, so that no later database is opened with it.
+ */
+const OWNED = ['spool.db-shm', 'spool.db-wal', 'spool.db', 'history.json', 'machine-id'];
+
+export interface ClaimedState {
+  readonly stateDirectory: string;
+  readonly identities: Pick<FileIdentityStore, 'foreignOwner' | 'setAsideForeign'>;
+  readonly log: Log;
+}
+
+/**
+ * Promise `other-hardware`: sets aside what an identity of another serial number left in the state directory, before
+ * anything of it is opened: after a cloned card or a replaced board, nothing of it is delivered as this gateway's.
+ * Returns what remains to be done once the journal is open. The identity moves last: after a power cut all is repeated.
+ */
+export async function claimState(claimed: ClaimedState): Promise<(journal: Journal) => Promise<void>> {
+  const { stateDirectory, identities, log } = claimed;
+  const owner = await valueOrLogged(async () => identities.foreignOwner(), log);
+  if (owner === undefined) return async () => {};
+  const aside = join(stateDirectory, `of-${owner.replaceAll(/[^\w-]/g, '_').slice(0, 64)}`);
+  log.warn({ owner, aside }, 'the state directory belongs to another serial number: what belongs to it is set aside');
+  const isMoved = await valueOrLogged(async () => moveOwned(stateDirectory, aside), log);
+  return async (journal) => {
+    if (isMoved !== true) return;
+    await valueOrLogged(async () => {
+      await journal.append({ type: 'identity-changed' });
+      await identities.setAsideForeign();
+    }, log);
+  };
+}
+
+async function moveOwned(stateDirectory: string, aside: string): Promise<true> {
+  await makeFolder(aside, 0o700);
+  for (const name of OWNED) {
+    await unlessMissing(aside, async () => nodeFs.rename(join(stateDirectory, name), join(aside, name)));
+  }
+  const [journal, copy] = [join(stateDirectory, 'journal.json'), join(aside, 'journal.json')];
+  await unlessMissing(aside, async () => copyFile(journal, copy, constants.COPYFILE_EXCL));
+  return true;
+}
+
+async function unlessMissing(aside: string, step: () => Promise<void>): Promise<void> {
+  try {
+    await step();
+  } catch (error) {
+    const code = systemErrorCode(error);
+    if (code !== 'ENOENT' && code !== 'EEXIST') throw new StorageError('set aside into', aside, error);
+  }
+}
+
+/** A state directory that fails stops no agent: a trial without it has to be judged. `identity-foreign` stops delivery. */
+async function valueOrLogged<T>(step: () => Promise<T>, log: Log): Promise<T | undefined> {
+  try {
+    return await step();
+  } catch (error) {
+    if (!(error instanceof AgentError) && systemErrorCode(error) === undefined) throw error;
+    const { code, message } = error instanceof AgentError ? error : new StorageError('set aside', 'the state', error);
+    log.error({ code }, `the state of another serial number cannot be set aside: ${message}`);
+    return undefined;
+  }
+}
