@@ -140,7 +140,10 @@ describe.each(howMuch<readonly (typeof ways)[number][]>(ways, [ways[0]]))('agent
   });
 
   test('probes, plans, flashes, puts back and resets', async () => {
-    expect(await gateway.json('mcu', 'probe', 'meter')).toMatchObject({ chip: 'ATmega328P', capabilities: matchingAll('read') });
+    expect(await gateway.json('mcu', 'probe', 'meter')).toMatchObject({
+      chip: 'ATmega328P',
+      capabilities: matchingAll('read'),
+    });
     expect(await gateway.json('mcu', 'flash', 'meter', file, '--plan')).toMatchObject({ unitsTotal: 7, name: 'meter' });
     expect(await programOf(meter)).toBe('old');
     const flashed = await gateway.json('mcu', 'flash', 'meter', file);
