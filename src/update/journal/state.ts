@@ -29,7 +29,7 @@ export const updateState = z.object({
   /** A committed version that the bootloader has left: its boards have not followed, and the service was not told. */
   fellFrom: installed.optional(),
   /** What was tried, by digest, so that the same content under a new id keeps its history; the last one at the end. */
-  versions: z.array(versionEntry).default([]),
+  versions: z.array(versionEntry),
   /** The digests of what the service had installed lately, oldest first. Versions that take turns wait longer each time. */
   turns: z.object({ installed: z.array(z.string()), ...waiting }).optional(),
   /** What the service named at the last look: the id of a version, or nothing. */

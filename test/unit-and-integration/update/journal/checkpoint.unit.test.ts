@@ -37,10 +37,8 @@ async function journalWith(...checkpoints: readonly (Checkpoint | undefined)[]):
 /** As a start finds it. */
 function kept({ phase }: UpdateState): Checkpoint | undefined {
   const { phase: read } = updateState.parse({
+    ...initialState,
     ...JSON.parse(JSON.stringify({ phase })),
-    format: 1,
-    reports: [],
-    slots: initialState.slots,
   });
   return read.kind === 'staging' ? read.checkpoint : undefined;
 }

@@ -24,6 +24,11 @@ const report: Outcome = {
 };
 const state: UpdateState = { ...initialState, versions: [banned], reports: [report], lastOutcome: report };
 
+test('reads each member of a journal of version 0.1', () => {
+  const text = readFileSync(new URL('journal-of-0.1.json', import.meta.url), 'utf8');
+  expect(readState(text)).toEqual({ state: JSON.parse(text) as unknown, damage: [] });
+});
+
 describe('a journal is read part by part', () => {
   test('and is the same again, with nothing amiss', () => {
     expect(readState(JSON.stringify(state))).toEqual({ state, damage: [] });
