@@ -36,16 +36,16 @@ export class BlockSource {
     return this.#returned === undefined;
   }
 
-  /** Closes the chunks, at once or as soon as the pending one has arrived. */
+  /** Closes the chunks, immediately or as soon as the pending one has arrived. */
   close(): void {
-    this.#blocks.return().catch(() => {}); // nobody waits for the result any more
+    this.#blocks.return().catch(() => {}); // the caller no longer waits for the result
   }
 
   async #nextGathered(): Promise<Uint8Array | undefined> {
     const { done, value } = await (this.#ahead ?? this.#blocks.next());
     if (done === true) return undefined;
     this.#ahead = this.#blocks.next();
-    this.#ahead.catch(() => {}); // the error is thrown when the block is asked for
+    this.#ahead.catch(() => {}); // the error is thrown when the block is requested
     return value;
   }
 }

@@ -5,8 +5,8 @@ const READ_LIMIT_BYTES = 4 * 1024 * 1024;
 
 /**
  * Reads bytes that arrive in chunks of any size, in portions that the caller chooses. Only one call at a time. A chunk
- * of the source is valid until the next one is asked for, and so is what `stream` and `rest` yield; `peek` and `read`
- * copy.
+ * of the source is valid until the next one is requested, and so are the chunks of `stream` and `rest`; `peek` and
+ * `read` copy.
  */
 export class ByteReader implements AsyncDisposable {
   readonly #source: AsyncIterator<Uint8Array>;
@@ -48,7 +48,7 @@ export class ByteReader implements AsyncDisposable {
     return recorded;
   }
 
-  /** Whether everything that has arrived was consumed. */
+  /** True if everything that has arrived was consumed. */
   get isDrained(): boolean {
     return this.#chunk.length === 0;
   }
@@ -59,7 +59,7 @@ export class ByteReader implements AsyncDisposable {
     return copyOf(this.#chunk.subarray(0, sizeBytes));
   }
 
-  /** Exactly so many bytes. Throws `firmware-truncated` if there are fewer. */
+  /** Returns exactly `sizeBytes` bytes. Throws `firmware-truncated` if there are fewer. */
   async read(sizeBytes: number): Promise<Uint8Array> {
     const bytes = await this.peek(sizeBytes);
     if (bytes.length < sizeBytes) throw this.#truncated(this.#end, sizeBytes - bytes.length);
@@ -68,7 +68,7 @@ export class ByteReader implements AsyncDisposable {
     return bytes;
   }
 
-  /** Exactly so many bytes, as they arrive. What the caller does not take remains for the next call. */
+  /** Yields exactly `sizeBytes` bytes, as they arrive. Bytes that the caller does not take remain for the next call. */
   async *stream(sizeBytes: number): AsyncGenerator<Uint8Array, void, undefined> {
     let left = sizeBytes;
     while (left > 0) {
@@ -79,7 +79,7 @@ export class ByteReader implements AsyncDisposable {
     }
   }
 
-  /** Everything to the end. */
+  /** Yields all remaining bytes. */
   async *rest(): AsyncGenerator<Uint8Array, void, undefined> {
     while (await this.#fill()) yield this.#take(this.#chunk.length);
   }
@@ -113,7 +113,7 @@ export class ByteReader implements AsyncDisposable {
   }
 
   async #gather(sizeBytes: number): Promise<Uint8Array> {
-    if (sizeBytes > READ_LIMIT_BYTES) throw new RangeError(`${sizeBytes} bytes at once; stream them`);
+    if (sizeBytes > READ_LIMIT_BYTES) throw new RangeError(`${sizeBytes} bytes in one read; stream them`);
     const parts = [copyOf(this.#chunk)];
     let gathered = this.#chunk.length;
     this.#chunk = new Uint8Array();
@@ -141,7 +141,7 @@ export class ByteReader implements AsyncDisposable {
       'firmware-truncated',
       this.#where,
       end,
-      `ends too early, ${missingBytes} bytes are missing`,
+      `is truncated, ${missingBytes} bytes are missing`,
     );
   }
 }

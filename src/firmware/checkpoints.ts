@@ -10,7 +10,7 @@ import type { ResumePoint } from './firmware-stream.ts';
  * checkpoint.
  */
 export interface CheckpointDistance {
-  /** A checkpoint is due after so many bytes of payload … */
+  /** A checkpoint is due after this number of payload bytes … */
   readonly bytes: number;
   /** … if at least so much time has passed, so that fast lines hardly notice … */
   readonly shortestMs: number;
@@ -22,16 +22,19 @@ const defaultDistance: CheckpointDistance = { bytes: 16 * 1024 * 1024, shortestM
 
 export interface CheckpointDeps {
   readonly onCheckpoint: FirmwareRequest['onCheckpoint'];
-  /** The present place in the firmware; undefined: no transfer could continue there. */
+  /** Returns the present place in the encoded firmware, or undefined if no transfer could continue there. */
   readonly placeNow: () => ResumePoint | undefined;
   readonly distance?: CheckpointDistance | undefined;
   readonly clock?: Pick<Clock, 'monotonicMs'> | undefined;
 }
 
-/** A payload that is being written, and what a checkpoint says of it besides the written prefix. */
+/** A payload that is being written, and the content of its checkpoint besides the written prefix. */
 export interface Resumable {
   readonly writer: PayloadWriter;
-  /** The checkpoint for the present place in the firmware; undefined: no transfer could continue here. */
+  /**
+   * Returns the checkpoint for the present place in the encoded firmware, or undefined if no transfer could continue
+   * here.
+   */
   readonly describe: (place: ResumePoint | undefined) => Omit<Checkpoint, 'image'> | undefined;
 }
 
@@ -73,7 +76,7 @@ export class Checkpoints {
     }
   }
 
-  /** The present place in the firmware; undefined: no transfer could continue there. */
+  /** The present place in the encoded firmware, or undefined if no transfer could continue there. */
   get placeNow(): ResumePoint | undefined {
     return this.#placeNow();
   }

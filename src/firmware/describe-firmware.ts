@@ -5,21 +5,20 @@ import type { FirmwareHeader, FirmwareSource, PayloadWriter, WrittenPayload } fr
 import type { TrustedKey } from './artifact/trust.ts';
 import { firmwareOpener } from './open-firmware.ts';
 
-/** What a firmware says of itself, as far as it could be read. */
+/** The description of a firmware image, as far as it could be read. */
 export interface FirmwareDescription {
   readonly header: FirmwareHeader | undefined;
   readonly digest: string | undefined;
-  /** The size of each payload file that was read to its end, by its name. */
+  /** The size of each payload file that was read completely, by its name. */
   readonly sizes: ReadonlyMap<string, number>;
-  /** The list of keys and revocations that it holds, not judged yet. */
+  /** The trust list that it holds, not verified yet. */
   readonly list: Uint8Array | undefined;
-  /** Why it cannot be read: it is damaged, or no firmware. */
+  /** The reason why it cannot be read: it is damaged or not a firmware image. */
   readonly damage: AgentError | undefined;
 }
 
 /**
- * Reads a firmware to its end, whoever signed it and whatever device it is for. Nothing is written, and no list of keys
- * is taken.
+ * Reads a firmware image completely, for any signer and any device. Nothing is written, and no trust list is accepted.
  */
 export async function describeFirmware(
   source: FirmwareSource,

@@ -3,29 +3,29 @@ import type { CodeOf } from '../system/define-errors.ts';
 import { sharedErrors } from '../system/shared-errors.ts';
 
 const FormatErrors = defineErrors('FirmwareFormatError', {
-  'text-truncated': transient.protocol('The text of a firmware ends too early.'),
-  'text-not-a-string': permanent.protocol('The answer for a firmware is no JSON string.'),
-  'text-bad-escape': permanent.protocol('The JSON string of a firmware has an escape that does not exist.'),
+  'text-truncated': transient.protocol('The encoded firmware is truncated.'),
+  'text-not-a-string': permanent.protocol('The response with the encoded firmware is not a JSON string.'),
+  'text-bad-escape': permanent.protocol('The JSON string with the encoded firmware has an escape that does not exist.'),
   'text-illegal-character': permanent.protocol(
-    'The text of a firmware has a character that its encoding does not know.',
+    'The encoded firmware has a character that is not part of its encoding.',
   ),
-  'text-trailing': permanent.protocol('Something follows the text of a firmware.'),
-  'text-odd-hex': permanent.protocol('The hexadecimal text of a firmware has half a byte at its end.'),
-  'text-bad-padding': permanent.protocol('The base64 text of a firmware is not filled up as it should be.'),
-  'text-empty': permanent.protocol('The text of a firmware is empty.'),
-  'compression-truncated': transient.protocol('Compressed data ends too early.'),
+  'text-trailing': permanent.protocol('The encoded firmware is followed by other data.'),
+  'text-odd-hex': permanent.protocol('The hexadecimal encoding of the firmware has an odd number of digits.'),
+  'text-bad-padding': permanent.protocol('The base64 encoding of the firmware is not padded correctly.'),
+  'text-empty': permanent.protocol('The encoded firmware is empty.'),
+  'compression-truncated': transient.protocol('Compressed data is truncated.'),
   'compression-corrupt': permanent.protocol('Compressed data is damaged.'),
   'compression-trailing': permanent.protocol('Something follows the compressed data.'),
   'compression-memory': permanent.protocol('Decompression would need more memory than is allowed.'),
-  'firmware-truncated': transient.protocol('The firmware ends too early.'),
+  'firmware-truncated': transient.protocol('The firmware image is truncated.'),
   'image-empty': sharedErrors['image-empty'],
 });
 
 export type FormatErrorCode = CodeOf<typeof FormatErrors>;
 
 /**
- * The text, or a container around the payload, is malformed. `offset` counts bytes of the stream that `where` names. If
- * it ends too early (`*-truncated`), it may have been cut on the way, so that another try may help.
+ * The encoded text, or a container around the payload, is malformed. `offset` counts bytes of the stream that `where`
+ * names. If it is truncated (`*-truncated`), the transfer may have been interrupted, so that another attempt may help.
  */
 export class FirmwareFormatError extends FormatErrors {
   constructor(code: FormatErrorCode, where: string, offset: number, why: string) {
@@ -35,15 +35,15 @@ export class FirmwareFormatError extends FormatErrors {
 
 const VerificationErrors = defineErrors('VerificationError', {
   'artifact-version': permanent.refused('The artifact is of a format version that is not supported.'),
-  'artifact-malformed': permanent.refused('The artifact is not built as its format says.'),
+  'artifact-malformed': permanent.refused('The artifact does not follow its format.'),
   'artifact-augmented': permanent.refused('The artifact has unsigned parts, which are not supported.'),
   'artifact-scripts': permanent.refused('The artifact carries state scripts, which this agent does not run.'),
-  'artifact-corrupt': permanent.refused('A part of the artifact cannot be decompressed or ends too early.'),
+  'artifact-corrupt': permanent.refused('A part of the artifact cannot be decompressed or is truncated.'),
   'manifest-mismatch': permanent.refused('The artifact has other payloads than its manifest lists.'),
   'checksum-mismatch': permanent.refused('A part of the artifact is not what its manifest promises.'),
   'digest-mismatch': permanent.refused('A payload is not what the manifest of its artifact promises.'),
   'delta-malformed': permanent.refused(
-    'A delta is not built as its format says, or contradicts the sizes that were signed.',
+    'A delta does not follow its format, or contradicts the signed sizes.',
     'make it again with agent artifact delta',
   ),
   'tar-malformed': permanent.refused('A tar archive inside the artifact is malformed.'),
@@ -67,21 +67,18 @@ const VerificationErrors = defineErrors('VerificationError', {
     'sign it with the key that is in use now, and see that the clock of the gateway is right',
   ),
   'release-revoked': sharedErrors['release-revoked'],
-  'trust-list-malformed': permanent.refused(
-    'A list of keys and revocations cannot be understood.',
-    'write it with agent artifact trust',
-  ),
+  'trust-list-malformed': permanent.refused('A trust list is malformed.', 'write it with agent artifact trust'),
   'trust-list-old': permanent.refused(
-    'A list of keys and revocations is older than the one that was taken last.',
+    'A trust list is older than the last accepted one.',
     'give the next list a higher number',
   ),
   'trust-no-keys': permanent.refused('No trusted key is configured, so nothing can be verified.'),
   'device-type-mismatch': permanent.refused(
     'The artifact is for other devices.',
-    'take the release for this device; what it is stands in [device] device_type',
+    'use the release for this device; its type is in [device] device_type',
   ),
   'depends-unmet': permanent.refused('The artifact needs something else to be installed before.'),
-  'payload-type': permanent.refused('It is not known where the payload of the artifact goes.'),
+  'payload-type': permanent.refused('The target for the payload of the artifact is unknown.'),
 });
 
 export type VerificationErrorCode = CodeOf<typeof VerificationErrors>;
@@ -93,15 +90,15 @@ export class VerificationError extends VerificationErrors {
   }
 }
 
-/** The source of a firmware, or something that is needed to read it, failed. */
+/** The source of a firmware image, or something that is needed to read it, failed. */
 export class FirmwareError extends defineErrors('FirmwareError', {
   'firmware-changed': sharedErrors['firmware-changed'],
   'checkpoint-stale': sharedErrors['checkpoint-stale'],
   'delta-base-mismatch': sharedErrors['delta-base-mismatch'],
   'file-changed': sharedErrors['file-changed'],
   'file-truncated': permanent.refused(
-    'A file is not whole: it ends before what it holds does.',
-    'copy it again, and compare its size with that of the original',
+    'A file is truncated: it ends before its content does.',
+    'copy it again, and compare its size with the original',
   ),
   'file-unreadable': sharedErrors['file-unreadable'],
   'xz-missing': permanent.failed(
@@ -114,12 +111,12 @@ export class FirmwareError extends defineErrors('FirmwareError', {
   ),
   'decompression-stalled': transient.failed('Decompression made no progress.'),
   'trust-list-exists': permanent.usage(
-    'A new list of keys and revocations would replace a file, and what that file revokes would be forgotten.',
+    'A new trust list would replace a file, and the revocations of that file would be lost.',
     'continue it (--from), or name a file that does not exist',
   ),
   'trust-list-damaged': permanent.refused(
-    'It is not known any more which keys and releases were revoked: the file trust.json in the state directory is damaged or missing.',
-    'release a list of keys and revocations with a higher number; it replaces the file',
+    'The revoked keys and releases are unknown: the file trust.json in the state directory is damaged or missing.',
+    'release a trust list with a higher number; it replaces the file',
   ),
   'trust-key-unreadable': permanent.configuration(
     'The file of a trusted key cannot be read.',

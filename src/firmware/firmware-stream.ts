@@ -7,23 +7,23 @@ import { ByteReader } from './byte-reader.ts';
 import type { EncodingSetting } from './text/encoding.ts';
 import { FirmwareTextDecoder } from './text/firmware-text.ts';
 
-/** After at most so many bytes of text, other work gets its turn and progress is told. */
+/** After at most this number of bytes of text, other work gets its turn and progress is reported. */
 const TURN_BYTES = 256 * 1024;
 
-/** A place in a firmware where another transfer could continue. */
+/** A place in the encoded firmware where another transfer could continue. */
 export type ResumePoint = Pick<Checkpoint, 'wire' | 'encoding' | 'carry'>;
 
 export interface StreamSettings extends Pick<FirmwareRequest, 'source' | 'onProgress'> {
   readonly encoding: EncodingSetting;
 }
 
-/** One transfer of a firmware, decoded while it arrives. */
+/** One transfer of a firmware image, decoded while it arrives. */
 export interface FirmwareStream extends AsyncDisposable {
   /** The bytes of the firmware. They end only after the end of the text was checked. */
   readonly bytes: ByteReader;
-  /** True: the bytes continue at the place that was asked for. False: they begin at the beginning. */
+  /** True if the bytes continue at the requested place. False if they start at the beginning. */
   readonly isContinued: boolean;
-  /** The place up to which `bytes` were read; undefined: another transfer could not continue there. */
+  /** Returns the place up to which `bytes` were read, or undefined if another transfer could not continue there. */
   readonly placeNow: () => ResumePoint | undefined;
 }
 

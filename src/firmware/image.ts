@@ -53,7 +53,7 @@ function requireUnsignedPermitted({ allowUnsigned }: TrustSettings): void {
   if (allowUnsigned) return;
   throw new VerificationError(
     'image-unsigned',
-    'it is no artifact: a raw image, which has no signature, or no firmware at all',
+    'it is not an artifact: a raw image, which has no signature, or not a firmware image at all',
     'see whether it is the right file, and whole; an image is made a signed artifact with mender-artifact, or permitted by allow_unsigned = true in [trust]',
   );
 }

@@ -1,13 +1,13 @@
 import type { FirmwareHeader } from '../update/ports.ts';
 import type { IncomingPayload } from '../update/ports/incoming.ts';
 
-/** A firmware as its container yields it. The reader keeps the bytes open. */
+/** A firmware image as read from its container. The reader keeps the bytes open. */
 export interface ReadFirmware {
   readonly header: FirmwareHeader;
   readonly payloads: AsyncIterable<IncomingPayload>;
 }
 
-/** The same payloads. `told` translates an error that occurs while they are read or written. */
+/** Yields the same payloads. Translates each error that occurs while they are read or written. */
 export async function* withMappedErrors(
   payloads: AsyncIterable<IncomingPayload>,
   told: (error: unknown) => unknown,

@@ -22,7 +22,7 @@ export interface FirmwareSettings {
   readonly encoding: EncodingSetting;
   readonly trust: TrustSettings;
   /**
-   * Compared with the `device_type` of the artifact; undefined: the artifact is only described, so any device type
+   * Compared with the `device_type` of the artifact. If omitted, the artifact is only described, so any device type
    * fits.
    */
   readonly deviceType: string | undefined;
@@ -33,8 +33,8 @@ export interface FirmwareSettings {
 const TAR_BLOCK_BYTES = 512;
 
 /**
- * Turns the encoded text into verified payloads. Throws FirmwareFormatError (exit 76) for what cannot be read,
- * VerificationError (exit 77) for what must not be installed, and the errors of the source.
+ * Turns the encoded text into verified payloads. Throws FirmwareFormatError (exit 76) for unreadable input,
+ * VerificationError (exit 77) for a release that must not be installed, and the errors of the source.
  */
 export function firmwareOpener(settings: FirmwareSettings): OpenFirmware {
   return async (request, signal) => {
@@ -45,7 +45,7 @@ export function firmwareOpener(settings: FirmwareSettings): OpenFirmware {
   };
 }
 
-/** Whether a checkpoint can be continued. One with another encoding is older than the operator's setting. */
+/** True if a checkpoint can be continued. A checkpoint with another encoding is older than the operator's setting. */
 function usableCheckpoint({ source, resume }: FirmwareRequest, { encoding }: FirmwareSettings): Checkpoint | undefined {
   if (source.form !== 'json-string') return undefined;
   return encoding === 'auto' || encoding === resume?.encoding ? resume : undefined;
@@ -57,8 +57,8 @@ function tellerOf({ source }: FirmwareRequest, checkpoint: Checkpoint | undefine
 }
 
 /**
- * The error for a file. A text that ends too early may have been cut on its way, but a file stays the same however
- * often it is read.
+ * Returns the error for a file. A truncated transfer may have been interrupted, but a file stays the same however often
+ * it is read.
  */
 function asOfFile(error: unknown): unknown {
   if (!(error instanceof FirmwareFormatError) || error.remedy !== 'retry') return error;
@@ -66,8 +66,8 @@ function asOfFile(error: unknown): unknown {
 }
 
 /**
- * The error for a firmware that is continued from a checkpoint. The fault may lie in what was kept between the two
- * transfers, so only a firmware that was read from its beginning is judged.
+ * Returns the error for a firmware image that is continued from a checkpoint. The fault may be in the data kept between
+ * the two transfers, so only an image that was read from its beginning is refused.
  */
 function asOfCheckpoint(error: unknown): unknown {
   const isVerdict = error instanceof VerificationError || error instanceof FirmwareFormatError;
@@ -138,13 +138,13 @@ async function readContent(content: ByteReader, deps: ArtifactDeps, signal: Abor
 function toEnd(content: ByteReader, { header, payloads }: ReadFirmware): ReadFirmware {
   async function* whole(): AsyncGenerator<IncomingPayload, void, undefined> {
     yield* payloads;
-    assert(await content.atEnd(), 'staged, but not read to the end');
+    assert(await content.atEnd(), 'staged, but not read completely');
   }
   return { header, payloads: whole() };
 }
 
 /**
- * Whether this is an archive. An artifact is a tar archive whose first member is `version` (Mender Artifact format
+ * True if this is an archive. An artifact is a tar archive whose first member is `version` (Mender Artifact format
  * version 3); any other archive counts as a broken artifact, since it cannot be an image. POSIX.1-1988 ustar: name at
  * 0, magic at 257.
  */

@@ -10,13 +10,13 @@ const SILENCE_MS = 60_000;
 
 /** Something outside of this thread that transforms bytes, such as a decompressor. */
 export interface Transformer {
-  /** Its name for a person. */
+  /** Its name in messages. */
   readonly name: string;
   readonly input: Writable;
   readonly output: AsyncIterable<Uint8Array>;
-  /** How much of its input it has used so far, if it may end before it has used all. */
+  /** Returns the number of input bytes used so far, if it may end before it has used all. */
   readonly takenBytes?: () => number;
-  /** Ends the machine at once. May be repeated. */
+  /** Ends the machine immediately. May be repeated. */
   readonly stop: () => void;
 }
 
@@ -74,7 +74,7 @@ async function feed(machine: Transformer, source: BlockSource, watch: SilenceWat
   watch.inputEnded();
 }
 
-/** Resolves when the block is used, or cannot be used any more. */
+/** Resolves when the block is used, or can no longer be used. */
 function written(input: Writable, block: Uint8Array): Promise<void> {
   return new Promise((resolve) => {
     const done = (): void => {

@@ -43,9 +43,9 @@ export const trustSchema = z.strictObject({
     .optional()
     .meta({
       description:
-        '"refuse": no release is older, by its signed name, than what was committed; it holds where a release has no' +
-        ' security_version. "allow": it may be. Without this setting, the service and root may install an older' +
-        ' release, and operators may not',
+        '"refuse": never install a release whose signed name is older than the committed version; this also covers' +
+        ' releases without security_version. "allow": permit it. Without this setting, the service and root may' +
+        ' install an older release, operators may not',
       examples: ['refuse'],
     }),
 });

@@ -1,7 +1,7 @@
 import { defineErrors, permanent, transient } from '../system/define-errors.ts';
 import type { CodeOf } from '../system/define-errors.ts';
 
-/** Errors of a serial port, whoever uses it. */
+/** Errors of a serial port, for all its users. */
 export class SerialError extends defineErrors('SerialError', {
   'port-missing': transient.disk(
     'Nothing is plugged in where a board should be.',

@@ -21,12 +21,12 @@ export interface Line extends AsyncDisposable {
   write(bytes: Uint8Array, signal: AbortSignal): Promise<void>;
   /** The bytes that have arrived, as soon as there is one; empty at the deadline. */
   read(timeoutMs: number, signal: AbortSignal): Promise<Uint8Array>;
-  /** Sets both modem lines at once. False: the port has none. */
+  /** Sets both modem lines in one call. Returns false if the port has none. */
   setModem(lines: ModemLines, signal: AbortSignal): Promise<boolean>;
   setBaud(baud: number, signal: AbortSignal): Promise<void>;
 }
 
-/** The part of a line that is lent to somebody who only listens and asks. */
+/** The part of a line that is lent to a data source, which only listens and polls. */
 export type LeasedLine = Pick<Line, 'write' | 'read' | typeof Symbol.asyncDispose>;
 
 export type OpenLine = (settings: LineSettings, signal: AbortSignal) => Promise<Line>;

@@ -6,12 +6,12 @@ import { systemErrorCode } from '../system/errors.ts';
 
 const maxHolders = 4;
 
-/** Whether something is plugged in at this path. */
+/** True if a device is plugged in at this path. */
 export async function isPortPresent(path: string): Promise<boolean> {
   return (await orUndefined(realpath(path))) !== undefined;
 }
 
-/** Whether this user may not open what is plugged in at this path. */
+/** True if this user may not open the device at this path. */
 export async function isPortDenied(path: string): Promise<boolean> {
   try {
     await access(path, constants.R_OK | constants.W_OK);
@@ -45,7 +45,7 @@ async function textOf(path: string): Promise<string | undefined> {
   return (await orUndefined(readFile(path, 'utf8')))?.trim();
 }
 
-/** Ports and programs may disappear meanwhile: what cannot be read counts as missing. */
+/** Ports and programs may disappear at any time: an unreadable entry counts as missing. */
 async function orUndefined<T>(attempt: Promise<T>): Promise<T | undefined> {
   try {
     return await attempt;

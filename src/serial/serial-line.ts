@@ -8,9 +8,9 @@ import type { SerialCode } from './errors.ts';
 import type { Line, LineSettings, ModemLines } from './line.ts';
 import { holdersOf } from './port-holders.ts';
 
-/** The bytes that are kept while nobody reads, more than any bootloader sends. The oldest ones are dropped. */
+/** The number of bytes kept without a reader, more than any bootloader sends. The oldest ones are dropped. */
 const maxWaitingBytes = 1024 * 1024;
-/** Invariant 6: a driver that does not answer for so long is stuck. */
+/** Invariant 6: a driver that is not responding for this time is stuck. */
 const driverTimeoutMs = 10_000;
 const closeTimeoutMs = 2_000;
 const chunkBytes = 4096;
@@ -179,7 +179,7 @@ class SerialLine implements Line {
   async #driver(action: (done: Done) => void, signal: AbortSignal): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const stop = (): void => reject(toError(signal.reason));
-    const late = (): void => reject(new SerialError('port-failed', `the driver of ${this.name} does not answer`));
+    const late = (): void => reject(new SerialError('port-failed', `the driver of ${this.name} is not responding`));
     const timer = setTimeout(late, driverTimeoutMs);
     signal.addEventListener('abort', stop, { once: true });
     this.#pending.add(reject);
@@ -206,7 +206,7 @@ function toError(reason: unknown): Error {
   return reason instanceof Error ? reason : new Error(String(reason));
 }
 
-/** Whether the error is ENOTTY, as of a pty or a driver without modem lines. The binding only passes on the text. */
+/** True if the error is ENOTTY, as for a pty or a driver without modem lines. The binding only passes on the text. */
 function hasNoModemLines(error: unknown): boolean {
   return /inappropriate ioctl|invalid argument|not supported/i.test(describeError(error));
 }

@@ -6,7 +6,9 @@ import type { LeasedLine, Line, LineSettings, ModemLines, OpenPort } from './lin
 
 export interface SharedPortsDeps {
   readonly clock: Clock;
-  /** Whether an operation runs. A port that it has taken stays taken until it ends, however often it opens the port. */
+  /**
+   * True while an operation runs. A port that it has taken stays taken until it ends, however often it opens the port.
+   */
   readonly isBusy: () => boolean;
   readonly open?: OpenPort;
 }
@@ -18,9 +20,11 @@ interface Lent {
   readonly released: PromiseWithResolvers<void>;
 }
 
-/** How often a source checks whether its port is free again. */
+/** The interval at which a source checks whether its port is free again. */
 const LOOK_MS = 1_000;
-/** A source lets go at once. After this time the port is opened anyway, and the error names whoever holds it. */
+/**
+ * A source releases the port immediately. After this time the port is opened anyway, and the error names its holder.
+ */
 const RECALL_MS = 10_000;
 const AGAIN_MS = 100;
 
@@ -87,7 +91,7 @@ export class SharedPorts {
     return lent;
   }
 
-  /** Opens the port repeatedly for a while, since a driver may take its time to close one that was returned. */
+  /** Opens the port repeatedly for a while, since a driver may take some time to close a returned port. */
   async #patiently(open: () => Promise<Line>, lent: readonly Lent[], signal: AbortSignal): Promise<Line> {
     await this.#released(lent, signal);
     const endMs = this.#clock.monotonicMs() + RECALL_MS;

@@ -14,9 +14,9 @@ export interface ActivationDeps {
   readonly store: IdentityStore;
   readonly serialNumber: string;
   readonly limit: ReactivationLimit;
-  /** Limits activations for a rejected key that the service refuses, or does not answer. */
+  /** Limits activations for a rejected key that the service refuses, or leaves without response. */
   readonly refusals: ReactivationLimit;
-  /** Limits activations for a thing that the service does not know any more. */
+  /** Limits activations for a thing ID that the service no longer knows. */
   readonly remakes: ReactivationLimit;
   /**
    * Called after an activation. The thing may be a new one, so that what the service refused to the old one may be
@@ -40,14 +40,17 @@ export class ActivatedIdentity {
   /** The key that was last seen in the store. A different one there comes from the activation of another process. */
   #storedKey: string | undefined;
   #lastTurn: Promise<void> = Promise.resolve();
-  /** What the service last said of an activation for a rejected key; undefined: it has granted one since. */
+  /** The service's last refusal of an activation for a rejected key. Undefined after a granted one. */
   #lastRefusal: ServiceError | undefined;
 
   constructor(deps: ActivationDeps) {
     this.#deps = deps;
   }
 
-  /** The identity as far as it is known without asking the service; undefined: this gateway is not activated. */
+  /**
+   * Returns the identity as far as it is known without a request to the service, or undefined if this gateway is not
+   * activated.
+   */
   async known(): Promise<Identity | undefined> {
     return this.#identity ?? (await this.#load());
   }
@@ -60,8 +63,8 @@ export class ActivatedIdentity {
   }
 
   /**
-   * A new identity after the service has rejected the key of this one. Throws `serial-number-shared` if new keys are
-   * rejected too often, and what the service said of the last activation if it refused too many.
+   * Returns a new identity after the service has rejected this one's key. Throws `serial-number-shared` if new keys are
+   * rejected too often, and the error of the last activation if too many were refused.
    */
   async renew(rejected: Identity, signal: AbortSignal): Promise<Identity> {
     return this.#inTurn(signal, async () => {
@@ -71,18 +74,15 @@ export class ActivatedIdentity {
   }
 
   /**
-   * A new identity after the service has said that it does not know this thing: activation creates the thing again.
-   * Undefined: that was tried a while ago and did not help.
+   * Returns a new identity after the service has reported this thing ID as unknown: activation creates the thing again.
+   * Returns undefined if that was tried recently and did not help.
    */
   async reactivate(lost: Identity, signal: AbortSignal): Promise<Identity | undefined> {
     const { remakes, clock, serialNumber, log } = this.#deps;
     if (remakes.waitMs(clock.monotonicMs()) > 0) return undefined;
     return this.#inTurn(signal, async () => {
       if (this.#identity !== undefined && this.#identity.apiKey !== lost.apiKey) return this.#identity;
-      log.warn(
-        { serialNumber, thingId: lost.thingId },
-        'the service does not know this thing any more; the gateway activates again',
-      );
+      log.warn({ serialNumber, thingId: lost.thingId }, 'the service no longer knows this thing ID; activating again');
       remakes.note(clock.monotonicMs());
       return this.#activate(signal);
     });
@@ -102,13 +102,13 @@ export class ActivatedIdentity {
     }
     if (this.#lastRefusal !== undefined && refusals.waitMs(clock.monotonicMs()) > 0)
       throw notRetried(this.#lastRefusal);
-    log.warn({ serialNumber }, 'the service does not accept the API key any more; the gateway activates again');
+    log.warn({ serialNumber }, 'the service no longer accepts the API key; activating again');
     const identity = await this.#activateUnlessRefused(signal);
     limit.note(clock.monotonicMs());
     return identity;
   }
 
-  /** Activates, and notes when the service was asked for that and did not grant it. */
+  /** Activates, and records a refused or failed request. */
   async #activateUnlessRefused(signal: AbortSignal): Promise<Identity> {
     try {
       return await this.#activate(signal);
@@ -133,7 +133,7 @@ export class ActivatedIdentity {
     return identity;
   }
 
-  /** The identity in the store if it is not the one that was last seen there; undefined: there is no other one. */
+  /** Returns the identity in the store if it differs from the one last seen there. */
   async #adoptStored(): Promise<Identity | undefined> {
     const stored = await this.#load();
     if (stored === undefined || stored.apiKey === this.#storedKey) return undefined;
@@ -143,8 +143,8 @@ export class ActivatedIdentity {
   }
 
   /**
-   * The identity in the store; undefined: none that can be read. The gateway then activates again, and keeps the
-   * identity in memory.
+   * Returns the identity in the store, or undefined if none is readable. The gateway then activates again, and keeps
+   * the identity in memory.
    */
   async #load(): Promise<Identity | undefined> {
     try {
@@ -184,16 +184,19 @@ export class ActivatedIdentity {
   }
 }
 
-/** Only a person at the service ends the one; the other may have been granted, with a key that is still on its way. */
+/**
+ * The first ends only by an operator's action at the service; the second may have been granted, with a key that is
+ * still on its way.
+ */
 const refusalCodes: ReadonlySet<string> = new Set<ServiceErrorCode>(['activation-refused', 'activation-timeout']);
 
 /**
- * What the service said of the last activation, once more. It names no time for the caller to wait, since the service
- * may accept the old key again at any time.
+ * Returns the error of the last activation once more. It names no time for the caller to wait, since the service may
+ * accept the old key again at any time.
  */
 function notRetried(refusal: ServiceError): ServiceError {
   const { code, message, isAnswer } = refusal;
-  const why = `${message}; the agent asks again within the hour, or at once with \`agent activate\``;
+  const why = `${message}; the agent retries within the hour; to retry now: \`agent activate\``;
   return new ServiceError({ code, why, isAnswer, cause: refusal });
 }
 

@@ -25,7 +25,7 @@ export class CallRetry {
     return this.#policy.attempts;
   }
 
-  /** The pause after this failure of a call, the last of so many; undefined: the call has failed. */
+  /** Returns the pause after this number of failures of a call, or undefined if the call has failed. */
   pauseMs(error: unknown, failures: number): number | undefined {
     if (!isRetryable(error, this.#policy)) return undefined;
     return retryPauseMs(error, failures, this.#policy, this.#random);
@@ -33,7 +33,7 @@ export class CallRetry {
 }
 
 /**
- * Whether waiting here makes sense. It does not if only a person or another device can end the failure, or if the
+ * True if waiting here makes sense. It does not if only an operator or another device can end the failure, or if the
  * service wants a longer pause than the policy allows.
  */
 function isRetryable(error: unknown, policy: RetryPolicy): boolean {

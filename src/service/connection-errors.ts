@@ -7,7 +7,10 @@ export const connectionErrors = {
     'Nothing listens at the address of the service.',
     'check service.url and that the service runs',
   ),
-  'connection-reset': transient.unreachable('The connection to the service was cut.', 'the link was cut; try again'),
+  'connection-reset': transient.unreachable(
+    'The connection to the service was interrupted.',
+    'the connection was interrupted; try again',
+  ),
   'connection-failed': transient.unreachable(
     'The connection to the service failed.',
     'check the network of this gateway',
@@ -56,7 +59,7 @@ export const connectionErrors = {
     'check service.client_certificate_file and service.client_key_file',
   ),
   'tls-failed': transient.unreachable(
-    'A protected connection to the service did not come about.',
+    'A TLS connection to the service could not be established.',
     'check that service.url names a TLS server',
   ),
   'tls-files-invalid': permanent.configuration(
@@ -93,14 +96,14 @@ export const connectionErrors = {
   ),
   'broker-lost': transient.unreachable(
     'The connection to the broker ended.',
-    'the agent connects again by itself; if this stays, look at the link and at the broker’s log',
+    'the agent reconnects automatically; if this persists, check the connection and the broker’s log',
   ),
   'broker-timeout': transient.unreachable(
-    'The broker does not answer.',
-    'the link or the broker hangs; the agent connects again by itself',
+    'The broker is not responding.',
+    'the connection or the broker hangs; the agent reconnects automatically',
   ),
   'broker-unavailable': transient.tryAgain(
-    'The broker says that it is down or busy.',
+    'The broker reports that it is down or busy.',
     'wait; the broker is down or busy for a while',
   ),
   'broker-not-authorized': transient.refused(

@@ -28,7 +28,7 @@ export interface FirmwareText extends AsyncDisposable {
   readonly startOffset: number;
   readonly totalBytes: number | undefined;
   readonly validator: string | undefined;
-  /** The bytes of the text in order, without gaps. A chunk is valid until the next one is asked for. */
+  /** The bytes of the text in order, without gaps. A chunk is valid until the next one is requested. */
   readonly chunks: AsyncIterable<Uint8Array>;
 }
 
@@ -41,6 +41,6 @@ export type OfVersion = Activation & { readonly versionId: string };
 export interface ServiceTransport extends AsyncDisposable {
   /** Makes one attempt at a call. */
   call<I extends Input, O>(operation: Operation<I, O>, input: I, signal: AbortSignal): Promise<O>;
-  /** Opens a firmware. A transfer that is cut is continued within this call. */
+  /** Opens the encoded firmware. An interrupted transfer is continued within this call. */
   firmware(input: OfVersion, from: FirmwarePosition | undefined, signal: AbortSignal): Promise<FirmwareText>;
 }

@@ -4,15 +4,15 @@ import { sharedErrors } from '../system/shared-errors.ts';
 import { connectionErrors } from './connection-errors.ts';
 
 /**
- * The meaning of each code for a caller. A code has `give-up` only if the service judged this very request, or if
- * something on this gateway is wrong; everything that the network, the certificates or the service may cure by
- * themselves is `retry`.
+ * The meaning of each code for a caller. A code has `give-up` only if the service refused this very request, or if
+ * something on this gateway is wrong; everything that the network, the certificates or the service may fix without this
+ * gateway is `retry`.
  */
 export const ServiceErrors = defineErrors('ServiceError', {
   // the key
   'key-rejected': transient.refused(
     'The service does not accept this gateway’s key.',
-    'the agent activates again by itself; if this stays, look at the thing and its rights at the service',
+    'the agent activates again automatically; if this persists, check the thing and its rights at the service',
   ),
   'key-required': permanent.refused(
     'The service wants a key on a call that was made without one.',
@@ -33,28 +33,28 @@ export const ServiceErrors = defineErrors('ServiceError', {
 
   // statuses
   'service-not-found': permanent.failed(
-    'The service does not know what was asked for.',
+    'The service does not know the requested resource.',
     'check service.url and the id; if the thing was deleted at the service, `agent activate` makes it again',
   ),
   'service-conflict': transient.tryAgain(
     'The request contradicts the state of the thing at the service.',
     'look at the state of the thing at the service',
   ),
-  'service-too-large': permanent.failed('The service finds the request too large.', 'send less at once'),
+  'service-too-large': permanent.failed('The service finds the request too large.', 'send less in one request'),
   'service-rate-limited': transient.tryAgain(
     'The service asks for fewer calls.',
     'wait; the service asks for fewer calls',
   ),
   'service-request-timeout': transient.tryAgain(
-    'The service gave up waiting for the end of the request.',
+    'The service timed out waiting for the end of the request.',
     'the link is slow; try again',
   ),
   'service-rejected': permanent.failed(
     'The service does not accept the request, and would not accept it again.',
-    'compare the request with what the service accepts',
+    'compare the request with the service’s interface',
   ),
   'service-unavailable': transient.tryAgain(
-    'The service says that it is down for a while.',
+    'The service reports that it is temporarily down.',
     'wait; the service is down for a while',
   ),
   'service-failed': transient.tryAgain(
@@ -75,32 +75,35 @@ export const ServiceErrors = defineErrors('ServiceError', {
   ),
   'activation-timeout': transient.unreachable(
     'The service did not reply to the message that asks for activation.',
-    'check the topics of [service.messaging]; it is not asked again at once, as a second activation drops the first one’s key',
+    'check the topics of [service.messaging]; the request is not repeated immediately, as a second activation drops the first one’s key',
   ),
   'too-many-requests': transient.tryAgain(
     'Too many messages wait for a reply of the service.',
     'wait until the service has answered others',
   ),
   'message-too-large': permanent.refused(
-    'A firmware, or a request, is larger than one message may be.',
+    'An encoded firmware image, or a request, exceeds the size of one message.',
     'set service.messaging.firmware_transport = "rest", or raise service.messaging.max_message',
   ),
 
-  // what the service says
+  // errors of the service
   'reply-malformed': transient.protocol(
-    'The answer of the service cannot be understood.',
+    'The response of the service is malformed.',
     'check that service.url names the right service',
   ),
   'reply-web-page': transient.unreachable(
-    'A web page answered in the place of the service.',
+    'A web page answered instead of the service.',
     'a captive portal may be answering: log in to this network, or let it pass the gateway; otherwise check service.url' +
-      ' and what stands in front of the service, such as a maintenance page',
+      ' and any proxy in front of the service, such as a maintenance page',
   ),
   'reply-too-large': transient.protocol(
     'The answer of the service is larger than any such answer may be.',
     'check that service.url names the right service',
   ),
-  'reply-truncated': transient.protocol('The answer of the service ended too early.', 'the reply was cut; try again'),
+  'reply-truncated': transient.protocol(
+    'The answer of the service ended too early.',
+    'the reply was interrupted; try again',
+  ),
   'firmware-changed': sharedErrors['firmware-changed'],
   'id-invalid': permanent.usage(
     'An id is empty, or made of dots alone, and cannot be part of an address.',

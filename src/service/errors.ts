@@ -5,7 +5,7 @@ export type { ServiceErrorCode };
 
 export interface ServiceFailure {
   readonly code: ServiceErrorCode;
-  /** What happened, without the operation: "things.example.com:443 refused the connection". */
+  /** The cause, without the operation: "things.example.com:443 refused the connection". */
   readonly why: string;
   /** The name of the operation: "target version". */
   readonly operation?: string | undefined;
@@ -13,7 +13,7 @@ export interface ServiceFailure {
   /** Replaces the advice of the code. */
   readonly advice?: string | undefined;
   readonly cause?: unknown;
-  /** The service was reached, and said so. */
+  /** True if the service was reached and reported this. */
   readonly isAnswer?: boolean | undefined;
 }
 
@@ -27,7 +27,7 @@ export class ServiceError extends ServiceErrors {
     this.#failure = failure;
   }
 
-  /** Whether the service was reached, and said this itself. */
+  /** True if the service was reached and reported this itself. */
   get isAnswer(): boolean {
     return this.#failure.isAnswer === true;
   }

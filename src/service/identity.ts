@@ -8,7 +8,7 @@ import type { Log } from '../system/log/log.ts';
 import { ServiceError } from './errors.ts';
 import { activationShape } from './replies.ts';
 
-/** What makes this gateway a thing: its serial number, and what activation returned. */
+/** The identity of this gateway at the service: its serial number, and the result of activation. */
 export interface Identity {
   readonly serialNumber: string;
   readonly thingId: string;
@@ -18,7 +18,7 @@ export interface Identity {
 }
 
 export interface IdentityStore {
-  /** The identity; undefined: there is none that can be used, so the gateway activates. */
+  /** Returns the identity, or undefined if none is usable, so that the gateway activates. */
   load(): Promise<Identity | undefined>;
   save(identity: Identity): Promise<void>;
 }
@@ -30,9 +30,9 @@ const identitySchema = z.object({
 });
 
 /**
- * Invariant 7: keeps the identity in `identity.json` in the state directory, mode 0600. A file that cannot be
- * understood is renamed; activation then yields a new identity. With one of another serial number nothing is delivered
- * until it is set aside (`identity-foreign`), with what belongs to it.
+ * Invariant 7: keeps the identity in `identity.json` in the state directory, mode 0600. A malformed file is renamed;
+ * activation then yields a new identity. If the file belongs to another serial number, nothing is delivered until the
+ * identity is set aside (`identity-foreign`), together with its data.
  */
 export class FileIdentityStore implements IdentityStore {
   readonly #path: string;

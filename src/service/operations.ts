@@ -11,11 +11,11 @@ export interface Row {
   readonly title: string;
   readonly method: 'GET' | 'PUT' | 'POST';
   readonly path: string;
-  /** The name of the method in the messaging form; undefined: the operation exists in REST form only. */
+  /** The name of the method in the messaging form. Omitted if the operation exists in REST form only. */
   readonly rpc?: string;
-  /** Whether REST sends a key: never, since there is none yet; as `service.key_on_provisioning` says; or always. */
+  /** The key that REST sends: none, since there is none yet; as `service.key_on_provisioning` sets; or always. */
   readonly key: 'none' | 'provisioning' | 'always';
-  /** How the `value` of the input is sent: as JSON, or a string as plain text where `service.property_text` says so. */
+  /** The form of the input's `value`: JSON, or a string as plain text if `service.property_text` demands it. */
   readonly body?: Body<unknown>;
   readonly reply: Reply<unknown>;
   /** True if repeating the call has no further effect. */
@@ -37,7 +37,7 @@ export interface Body<T> {
 export interface Reply<O> {
   /** `consent`: only the success of the call counts; `stream`: a text of any length. */
   readonly form: 'json' | 'json-or-text' | 'consent' | 'stream';
-  /** Reads a reply whose form is not known yet; `operation` is for error messages. */
+  /** Reads a reply of unknown form; `operation` is for error messages. */
   readonly read: (value: unknown, operation: string) => O;
 }
 
@@ -165,7 +165,7 @@ export function pathOf({ path }: Row, input: Input): string {
   return filled(path, input, segment);
 }
 
-/** The parameters of a call in messaging form, which are those of the path. */
+/** Returns the parameters of a call in messaging form, the same as in the path. */
 export function paramsOf({ path }: Row, input: Input): Readonly<Record<string, string>> {
   return Object.fromEntries(placesIn(path).map((name) => [name, textOf(input, name)]));
 }

@@ -7,7 +7,7 @@ export function isKeyRejected(error: unknown): boolean {
 
 type Reopen = (position: WirePosition | undefined) => Promise<FirmwareTransfer>;
 
-/** A transfer that continues with a new key if its first one is rejected meanwhile. */
+/** A transfer that continues with a new key if its first one is rejected while it runs. */
 export class RekeyedTransfer implements FirmwareTransfer {
   readonly startOffset: number;
   readonly totalBytes: number | undefined;
@@ -53,7 +53,7 @@ export class RekeyedTransfer implements FirmwareTransfer {
     await this.#transfer[Symbol.asyncDispose]();
     this.#transfer = await this.#reopen({ offset, totalBytes, validator });
     if (this.#transfer.startOffset === offset) return;
-    const why = 'the firmware changed while it was read: the service begins it anew';
+    const why = 'the encoded firmware changed while it was read: the service restarts it';
     throw new ServiceError({ code: 'firmware-changed', why });
   }
 }

@@ -5,23 +5,23 @@ import type { Activation, Version } from './contract.ts';
 import { ServiceError } from './errors.ts';
 
 /**
- * Parses the replies of the service. Their shapes are those of interface.md ("Resources and their fields"), the same in
- * both forms. Unknown members are ignored, and an absent or null description counts as none. Everything else that
+ * Parses the replies of the service. Their shapes are defined in interface.md ("Resources and their fields"), the same
+ * in both forms. Unknown members are ignored, and an absent or null description counts as none. Everything else that
  * differs is `reply-malformed`, with the operation and the wrong part.
  */
 
-/** Real names are shorter. A name stands in log lines, in the journal, and in the addresses of requests. */
+/** Real names are shorter. A name is part of log lines, of the journal, and of the addresses of requests. */
 const MAX_NAME_LENGTH = 512;
 const MAX_DESCRIPTION_LENGTH = 4_096;
 const MAX_KEY_LENGTH = 4_096;
 const MAX_VERSIONS = 10_000;
 
-/** Whether an id can be a segment of an address (operations.ts). These texts would name another resource. */
+/** True if an id can be a segment of an address (operations.ts). These texts would name another resource. */
 const isSegment = (text: string): boolean => text !== '.' && text !== '..' && text.isWellFormed();
 
 const id = z.string().min(1).max(MAX_NAME_LENGTH).refine(isSegment, 'cannot be used in an address');
 const name = z.string().max(MAX_NAME_LENGTH);
-/** A description is cut, since only people read it. */
+/** A description is truncated, since only people read it. */
 const description = z
   .string()
   .nullish()

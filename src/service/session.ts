@@ -40,11 +40,11 @@ const REMAKE_PAUSE_MS = 6 * 3_600_000;
 const RECORD_PAUSE_MS = 24 * 3_600_000;
 
 export interface ServiceStatus {
-  /** The last error since the last success, as one line for a person. */
+  /** The last error since the last success, as one line. */
   readonly lastError: string | undefined;
   /** ISO 8601, by the gateway's clock. */
   readonly lastContactAt: string | undefined;
-  /** When the service last answered with an error; undefined: not since the last success. */
+  /** The time of the service's last error response. Omitted if none came since the last success. */
   readonly lastRefusalAt?: string | undefined;
 }
 
@@ -87,18 +87,18 @@ export class ServiceSession implements ProvisioningService {
     return this.#contact;
   }
 
-  /** The error of `contact`, with its advice; undefined: there was none since the last success. */
+  /** The error of `contact`, with its advice. Undefined if there was none since the last success. */
   get lastFailure(): AgentError | undefined {
     return this.#lastFailure;
   }
 
-  /** The thing that this gateway is. Activates only if it is none yet. */
+  /** Returns the thing ID of this gateway. Activates only if it has none yet. */
   async thing(signal: AbortSignal): Promise<{ readonly serialNumber: string; readonly thingId: string }> {
     const { serialNumber, thingId } = await this.#attempts(async () => this.#identity.obtain(signal), signal);
     return { serialNumber, thingId };
   }
 
-  /** Activates even if there is an identity, since a person asked for it. */
+  /** Activates even if there is an identity, at an operator's request. */
   async activate(signal: AbortSignal): Promise<{ readonly serialNumber: string; readonly thingId: string }> {
     const activate = async (): Promise<Identity> => this.#heard(this.#identity.activate(signal));
     const { serialNumber, thingId } = await this.#attempts(activate, signal);
@@ -109,7 +109,10 @@ export class ServiceSession implements ProvisioningService {
     return this.#ofThing(operations.currentVersion, signal);
   }
 
-  /** The current version for a caller that only looks: never activates. Undefined: this gateway is not activated. */
+  /**
+   * Returns the current version for a read-only caller: never activates. Returns undefined if this gateway is not
+   * activated.
+   */
   async look(signal: AbortSignal): Promise<{ readonly thingId: string; readonly version: Version } | undefined> {
     const identity = await this.#identity.known();
     if (identity === undefined) return undefined;
@@ -160,9 +163,7 @@ export class ServiceSession implements ProvisioningService {
     await this.#ask(operations.setProperty, { propertyId, value }, signal);
   }
 
-  /**
-   * Posts datapoints in one attempt: a second one could duplicate them, and whoever keeps them decides about repeating.
-   */
+  /** Posts datapoints in one attempt: a second one could duplicate them, and the queue decides about repeating. */
   async postDatapoints(eventId: string, value: readonly Datapoint[], signal: AbortSignal): Promise<void> {
     await this.#noted(this.#once(operations.postDatapoints, { eventId, value }, signal));
   }
@@ -191,8 +192,8 @@ export class ServiceSession implements ProvisioningService {
   }
 
   /**
-   * Makes a call that names only the thing. If the service does not know the thing, somebody deleted it there, and it
-   * is created again.
+   * Makes a call that names only the thing ID. If the service does not know it, the thing was deleted there, and is
+   * created again.
    */
   async #ofThing<O>(operation: Operation<Activation, O>, signal: AbortSignal): Promise<O> {
     try {

@@ -11,7 +11,7 @@ const messagingSchema = z.strictObject({
   client_id: text()
     .optional()
     .meta({
-      description: 'Who it is for the broker; made from the serial number if left out',
+      description: 'The client id at the broker; made from the serial number if left out',
       examples: ['gateway-0001'],
     }),
   ...brokerLogin,
@@ -36,7 +36,7 @@ const messagingSchema = z.strictObject({
   status_topic: topic()
     .optional()
     .meta({
-      description: 'Where the agent says that it is online, and the broker that it is not',
+      description: 'Topic on which the agent reports that it is online, and the broker that it is offline',
       examples: ['gateways/{topic_id}/status'],
     }),
   wake_topic: topic()
@@ -49,7 +49,9 @@ const messagingSchema = z.strictObject({
     }),
   keep_alive: duration('5s', '12h').default('1m').describe('A broker that is silent for longer counts as gone'),
   session_expiry: duration('0s').default('1h').describe('How long the broker keeps replies for an agent that is away'),
-  request_timeout: duration('1s', '10m').default('1m').describe('Until the reply, or the beginning of a firmware'),
+  request_timeout: duration('1s', '10m')
+    .default('1m')
+    .describe('Until the reply, or the beginning of a firmware transfer'),
   max_message: byteSize('64KiB', '256MiB')
     .default('64MiB')
     .describe('A text of firmware that is larger needs transport "rest"'),
@@ -69,7 +71,7 @@ const maxRates = z.union([rate(), z.array(z.strictObject({ window: dailyWindow()
 export const serviceSchema = z.strictObject({
   url: address(['https', 'http']).meta({
     description:
-      '{base_url} of the provisioning service. A proxy is no setting: the daemon’s environment names it (HTTPS_PROXY, HTTP_PROXY, NO_PROXY), by' +
+      '{base_url} of the provisioning service. There is no proxy setting: the daemon’s environment names the proxy (HTTPS_PROXY, HTTP_PROXY, NO_PROXY), by' +
       ' systemctl edit thing-agent; brokers are spoken to without it',
     examples: ['https://things.example.com'],
   }),
@@ -87,7 +89,7 @@ export const serviceSchema = z.strictObject({
     .describe('A property value that is a text is sent as it is ("plain") or as a JSON string ("json")'),
   max_rate: maxRates.optional().meta({
     description:
-      'The most that downloads of firmware take, all together and whoever asked for them; a change holds from the next one on.' +
+      'The limit for all firmware downloads together, also those that an operator starts; a change applies from the next one on.' +
       ' Or by the time of day, local: the first that fits. A row without a window is of the rest of the day; without such a' +
       ' row nothing bounds it then. While the clock is not set, the least of them',
     examples: ['200KiB/s', [{ window: '08:00-18:00', rate: '50KiB/s' }, { rate: '1MiB/s' }]],
@@ -99,7 +101,7 @@ export const serviceSchema = z.strictObject({
       first_byte: duration('1s').default('1m').describe('Until a reply begins'),
       idle: duration('1s').default('1m').describe('Between two chunks of a reply'),
       total: duration('1s').default('2m').describe('Of a call with its reply'),
-      transfer: duration('1s').default('1d').describe('Of a firmware'),
+      transfer: duration('1s').default('1d').describe('For a firmware image'),
     })
     .prefault({}),
   messaging: messagingSchema
@@ -110,7 +112,7 @@ export const serviceSchema = z.strictObject({
 export type ServiceSettings = ReturnType<typeof serviceSettings>;
 
 export interface MaxRate {
-  /** Undefined: at any time. */
+  /** If omitted, at any time. */
   readonly window: DailyWindow | undefined;
   readonly bytesPerSecond: number;
 }
@@ -177,7 +179,7 @@ function messagingSettings(written: z.output<typeof messagingSchema>, transport:
     topics: {
       activate: topic(activateTopic),
       request: topic(requestTopic),
-      /** Undefined: nothing is asked in this form. */
+      /** Without topic, no requests are made in this form. */
       reply: isAsked ? topic(replyTopic) : undefined,
       status: statusTopic === undefined ? undefined : topic(statusTopic),
       wake: wakeTopic === undefined ? undefined : topic(wakeTopic),

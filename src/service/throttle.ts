@@ -6,23 +6,23 @@ import type { MaxRate } from './settings.ts';
 /** The bound on downloads at present. */
 export interface CurrentRate {
   readonly bytesPerSecond: number;
-  /** The time when the bound changes (wall clock, milliseconds since the epoch); undefined: never. */
+  /** The time when the bound changes (wall clock, milliseconds since the epoch). Omitted if it never does. */
   readonly untilMs: number | undefined;
 }
 
 /** A burst is at most what the rate allows in this time. */
 const BURST_SECONDS = 1;
 /**
- * Shorter than any deadline. After each wait the rate is chosen anew, since the time of day or the clock may have
+ * Shorter than any deadline. After each wait the rate is chosen again, since the time of day or the clock may have
  * changed.
  */
 const LONGEST_NAP_MS = 500;
-/** A download counts as slowed down for so long after its last wait. */
+/** A download counts as slowed down for this time after its last wait. */
 const MEMORY_MS = 10_000;
 const MINUTES_OF_DAY = 24 * 60;
 
 /**
- * Promise `max-rate`: bounds all downloads together to `[service] max_rate`. Only the choice of the rate uses the wall
+ * Guarantee `max-rate`: bounds all downloads together to `[service] max_rate`. Only the choice of the rate uses the wall
  * clock.
  */
 export class Throttle {
@@ -36,7 +36,7 @@ export class Throttle {
     this.#clock = clock;
   }
 
-  /** The bound that slows down a download now; undefined: none does. */
+  /** The bound that slows down a download now, if any. */
   get inForce(): CurrentRate | undefined {
     if (this.#clock.monotonicMs() - this.#nappedMs > MEMORY_MS) return undefined;
     const minute = minuteOfDay(this.#clock);
@@ -78,8 +78,8 @@ export class Throttle {
 }
 
 /**
- * The rate at this minute of the day; undefined: no bound. If the time of day is not known, the lowest rate applies.
- * Pure.
+ * Returns the rate at this minute of the day, or undefined without bound. If the time of day is unknown, the lowest
+ * rate applies. Pure.
  */
 export function rateAt(rates: readonly MaxRate[], minute: number | undefined): number | undefined {
   if (minute !== undefined) {

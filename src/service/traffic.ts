@@ -6,7 +6,7 @@ export interface ByteCounts {
 }
 
 export interface TrafficReport {
-  /** How long has been counted; the hour and the day begin no earlier. */
+  /** The duration of the measurement; the hour and the day begin no earlier. */
   readonly measuredMs: number;
   readonly lastHour: ByteCounts;
   readonly lastDay: ByteCounts;
@@ -35,7 +35,7 @@ export class Traffic {
   readonly #clock: Pick<Clock, 'monotonicMs'>;
   /** The finished counts, by the number of the part. */
   readonly #parts = new Map<number, ByteCounts>();
-  /** What was already counted of each open socket. */
+  /** The bytes already counted of each open socket. */
   readonly #open = new Map<CountedSocket, ByteCounts>();
   #sinceStart: ByteCounts = none;
   readonly #beganMs: number;
@@ -68,7 +68,7 @@ export class Traffic {
     };
   }
 
-  /** Counts what came since the last time, spread evenly over the time between. No timer wakes up to count. */
+  /** Counts the bytes received since the last time, spread evenly over the time between. No timer wakes up to count. */
   #count(): void {
     const nowMs = this.#clock.monotonicMs();
     const [first, last] = [partAt(this.#measuredMs), partAt(nowMs)];

@@ -33,7 +33,9 @@ export function deviceNumber(rdev: bigint): string {
   return `${major}:${minor}`;
 }
 
-/** The identity of what a path leads to, through symbolic links; undefined: no such thing can be seen there. */
+/**
+ * Returns the identity of the file or device at a path, through symbolic links, or undefined if none is visible there.
+ */
 export async function identityAt(path: string): Promise<DeviceIdentity | undefined> {
   try {
     return identityOf(await stat(path, { bigint: true }));
@@ -64,7 +66,7 @@ export function sysFolder(identity: DeviceIdentity, system: KernelPaths): string
   return number === undefined ? undefined : join(system.sys, 'dev/block', number);
 }
 
-/** The only line of a kernel's file; undefined: there is none. */
+/** Returns the only line of a kernel's file, or undefined if there is none. */
 export async function kernelText(path: string): Promise<string | undefined> {
   try {
     return (await readFile(path, 'utf8')).replace(/\n$/u, '');
@@ -96,7 +98,7 @@ async function directlyBelow(folder: string): Promise<readonly DeviceIdentity[]>
 }
 
 /**
- * Whether an error means that there is nothing to see: devices come and go meanwhile, and not every process may see
+ * True if the error means that there is nothing to see: devices come and go at any time, and not every process may see
  * everything.
  */
 function isAbsence(error: unknown): boolean {

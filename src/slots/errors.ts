@@ -3,10 +3,10 @@ import type { CodeOf } from '../system/define-errors.ts';
 import { describeError, systemErrorCode } from '../system/errors.ts';
 import { sharedErrors } from '../system/shared-errors.ts';
 
-/** A slot cannot be used or written, or does not hold what was written. */
+/** A slot cannot be used or written, or does not hold the written data. */
 const SlotErrors = defineErrors('SlotError', {
   'state-on-slot': permanent.configuration(
-    'The state directory lies on a slot, so that an update would overwrite it, or not find it.',
+    'The state directory is on a slot, so that an update would overwrite it, or not find it.',
     'mount a third partition at paths.state, in the image of both slots',
   ),
   'slot-missing': permanent.disk(
@@ -14,7 +14,7 @@ const SlotErrors = defineErrors('SlotError', {
     'check the slot’s path in [targets] and the partition labels',
   ),
   'slot-wrong-kind': permanent.disk(
-    'What stands at the path of a slot is neither a block device nor a regular file.',
+    'The path of a slot is neither a block device nor a regular file.',
     'a slot is a block device or a regular file',
   ),
   'slots-identical': permanent.disk(
@@ -22,16 +22,16 @@ const SlotErrors = defineErrors('SlotError', {
     'give slot A and slot B different partitions in [targets]',
   ),
   'slot-booted': permanent.disk(
-    'The slot that was to be written is the one that runs.',
-    'the running system is never overwritten: check which slot the bootloader says is booted',
+    'The slot to be written is the running one.',
+    'the running system is never overwritten: check which slot the bootloader reports as booted',
   ),
   'slot-mounted': permanent.disk('The slot that was to be written is mounted.', 'unmount it'),
   'slot-busy': transient.disk(
     'Something else holds the slot: swap, a volume, another program.',
-    'find out what holds it (swapon --show, lsblk, fuser) and let it go',
+    'find the user of the device (swapon --show, lsblk, fuser) and release it',
   ),
   'slot-read-only': permanent.disk(
-    'The slot cannot be written: the device, or what holds it, is read-only.',
+    'The slot cannot be written: the device or its parent is read-only.',
     'check the write protection (blockdev --getro, the card’s switch, the mount options)',
   ),
   'slot-denied': permanent.disk(
@@ -52,11 +52,11 @@ const SlotErrors = defineErrors('SlotError', {
     'see the kernel’s log; the medium may be worn out',
   ),
   'slot-stalled': transient.disk(
-    'The device of the slot did not answer in time.',
-    'see the kernel’s log; the medium does not answer',
+    'The device of the slot did not respond in time.',
+    'see the kernel’s log; the medium is not responding',
   ),
   'readback-mismatch': transient.disk(
-    'What was read back from the slot is not what was written.',
+    'The slot reads back differently from the written data.',
     'if it happens again, replace the medium',
   ),
   'checkpoint-stale': sharedErrors['checkpoint-stale'],
@@ -70,7 +70,7 @@ const SlotErrors = defineErrors('SlotError', {
 export type SlotErrorCode = CodeOf<typeof SlotErrors>;
 
 export class SlotError extends SlotErrors {
-  /** `where` names the slot for a person: `slot B (/dev/…)`. */
+  /** `where` names the slot in messages: `slot B (/dev/…)`. */
   constructor(code: SlotErrorCode, where: string, why: string, cause?: unknown) {
     super(code, `${where}: ${why}`, { cause });
   }

@@ -1,5 +1,5 @@
 /**
- * Computes SHA-256 beside the main thread. Every message is answered in order: bytes with '', 'digest' with the hex
+ * Computes SHA-256 in a separate thread. Every message is answered in order: bytes with '', 'digest' with the hex
  * digest so far.
  */
 import { createHash } from 'node:crypto';

@@ -9,7 +9,7 @@ export interface Mount {
   /** The part of the file system that is seen there; `/`: all of it. */
   readonly root: string;
   readonly fileSystem: string;
-  /** What was mounted: often the path of a device, sometimes a word. */
+  /** The mounted source: often the path of a device, sometimes a word. */
   readonly source: string;
   /** The options of the file system, as `name` or `name=value`. */
   readonly options: readonly string[];
@@ -69,7 +69,8 @@ export function upperLayer({ options }: Mount): string | undefined {
 }
 
 /**
- * The read-only layers of an overlay (`lowerdir=a:b`, `lowerdir+=a`), in which an image lies; empty for other mounts.
+ * Returns the read-only layers of an overlay (`lowerdir=a:b`, `lowerdir+=a`), which contain an image; empty for other
+ * mounts.
  */
 export function lowerLayers(mount: Mount): readonly string[] {
   if (mount.fileSystem !== 'overlay') return [];

@@ -12,15 +12,15 @@ import { coveringMount, lowerLayers, parseMountinfo, parseSwaps, upperLayer } fr
 /** An overlay may lie on another overlay. */
 export const maxOverlayDepth = 8;
 
-/** Who else uses a device or file. */
+/** Another user of a device or file. */
 export type DeviceUse =
   | { readonly kind: 'mounted'; readonly at: string }
   | { readonly kind: 'swap' }
   | { readonly kind: 'held'; readonly by: string };
 
 /**
- * The slot from which `/` is mounted, through overlays, device mappers and loop devices. Undefined: that cannot be
- * told, as with a network root, an initramfs, or layers that are not visible any more.
+ * Returns the slot from which `/` is mounted, through overlays, device mappers and loop devices. Returns undefined if
+ * that is not visible, as with a network root, an initramfs, or layers that are no longer there.
  */
 export async function findMountedSlot(
   slots: Readonly<Record<SlotName, string>>,
@@ -51,7 +51,7 @@ export async function refuseStateOnSlot(
   for (const slot of slots) {
     const identity = await identityAt(slot);
     if (identity === undefined || !written.has(identity)) continue;
-    throw new SlotError('state-on-slot', directory, `lies on the slot ${slot}`);
+    throw new SlotError('state-on-slot', directory, `is on the slot ${slot}`);
   }
 }
 
@@ -82,8 +82,8 @@ async function devicesWrittenTo(
 }
 
 /**
- * The use of a device by a mount that this process can see, as swap, or by another device (dm, md, bcache); undefined:
- * there is none.
+ * Returns the use of a device by a mount that this process can see, as swap, or by another device (dm, md, bcache), or
+ * undefined if there is none.
  */
 export async function findUse(
   identity: DeviceIdentity,

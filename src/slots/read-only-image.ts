@@ -10,7 +10,7 @@ const magics = [
   { at: 0, bytes: Buffer.from('-rom1fs-', 'latin1') }, // romfs
 ] as const;
 
-/** Whether the image has a format that is never written to, however it is mounted. */
+/** True if the image has a format that is never written to, however it is mounted. */
 export function isReadOnlyFormat(head: Uint8Array): boolean {
   return magics.some(({ at, bytes }) => bytes.equals(head.subarray(at, at + bytes.byteLength)));
 }

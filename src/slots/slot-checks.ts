@@ -27,7 +27,7 @@ export interface SlotCheckInput {
   readonly booted: SlotName;
   /** The slots of other targets, which must be other devices. */
   readonly others: readonly string[];
-  /** Undefined: not known before the end. */
+  /** Omitted if unknown before the end. */
   readonly sizeBytes: number | undefined;
 }
 
@@ -38,7 +38,8 @@ export async function locateSlot(slot: SlotName, path: string, system: KernelPat
     const realPath = await realpath(path);
     const stats = await stat(realPath, { bigint: true });
     const identity = identityOf(stats);
-    if (identity === undefined) throw new SlotError('slot-wrong-kind', where, 'is no block device and no regular file');
+    if (identity === undefined)
+      throw new SlotError('slot-wrong-kind', where, 'is neither a block device nor a regular file');
     const place = { where, path: realPath, identity, isBlockDevice: stats.isBlockDevice() };
     if (!place.isBlockDevice) return { ...place, capacityBytes: Number(stats.size), readOnly: false };
     return { ...place, ...(await blockDeviceFacts(where, identity, system)) };
@@ -48,7 +49,7 @@ export async function locateSlot(slot: SlotName, path: string, system: KernelPat
 }
 
 /**
- * Promise `running-slot`: throws unless this slot may be overwritten and the image fits. Nothing has been opened yet.
+ * Guarantee `running-slot`: throws unless this slot may be overwritten and the image fits. Nothing has been opened yet.
  */
 export async function checkSlot(admission: SlotCheckInput, system: KernelPaths): Promise<SlotPlace> {
   const { slot, slots, booted, others, sizeBytes } = admission;

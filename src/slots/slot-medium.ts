@@ -8,17 +8,16 @@ import { SlotError, slotError } from './errors.ts';
 /** Longer than the kernel itself tries before it reports an error (SCSI: five times 30 s). */
 const operationDeadlineMs = 300_000;
 
-/** How much may wait in the page cache if that cannot be bypassed. */
+/** The number of bytes that may wait in the page cache if it cannot be bypassed. */
 const unsyncedBytes = 32 * 1024 * 1024;
 
 /**
- * Ends a deadline that is not needed any more. It is shared, since an error for each read would cost more than the
- * read.
+ * Ends a deadline that is no longer needed. It is shared, since an error for each read would cost more than the read.
  */
 const inTime = new Error('answered in time');
 
 export interface MediumPlace {
-  /** The name of the slot for a person: `slot B (/dev/…)`. */
+  /** The name of the slot in messages: `slot B (/dev/…)`. */
   readonly where: string;
   readonly path: string;
   readonly isBlockDevice: boolean;
@@ -96,7 +95,7 @@ export class SlotMedium implements AsyncDisposable {
     await this.#guarded('flush it', async () => this.#buffered.sync());
   }
 
-  /** Waits for pending accesses, starts no more, and closes. A medium that does not answer is abandoned. */
+  /** Waits for pending accesses, starts no more, and closes. A medium that is not responding is abandoned. */
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
@@ -173,7 +172,7 @@ async function unlessMisaligned(operation: Promise<number>): Promise<number | un
   }
 }
 
-/** Whether a file system refuses O_DIRECT or its alignment, which it does with EINVAL (open(2)). */
+/** True if a file system refuses O_DIRECT or its alignment, which it does with EINVAL (open(2)). */
 function isRefusalOfDirect(error: unknown): boolean {
   return ['EINVAL', 'EOPNOTSUPP'].includes(systemErrorCode(error) ?? '');
 }

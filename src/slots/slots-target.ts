@@ -30,7 +30,7 @@ export interface SlotsSettings {
   readonly readOnly?: boolean | undefined;
 }
 
-/** What the slots need: which slot runs, and the machine. All except the first two have defaults. */
+/** The needs of the slots: the running slot, and the machine. All except the first two have defaults. */
 export interface SlotsDeps {
   readonly bootedSlot: (signal: AbortSignal) => Promise<SlotName>;
   readonly log: Log;
@@ -74,7 +74,7 @@ async function openSlot(
   const { where, capacityBytes } = place;
   const prefix = opening.resumeAt;
   if (prefix !== undefined && prefix.sizeBytes > capacityBytes) {
-    throw new SlotError('checkpoint-stale', where, 'is smaller than the checkpoint says');
+    throw new SlotError('checkpoint-stale', where, 'is smaller than in the checkpoint');
   }
   await using opened = new AsyncDisposableStack();
   const medium = opened.use(await SlotMedium.open(place, 'write', deps));

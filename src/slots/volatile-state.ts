@@ -10,7 +10,7 @@ import type { Mount } from './mountinfo.ts';
 import { coveringMount, upperLayer } from './mountinfo.ts';
 import { maxOverlayDepth, nearestExisting, readMounts } from './mounts.ts';
 
-/** Whether a directory is lost with the power. */
+/** The result of checking whether a directory is lost with the power. */
 export type Persistence =
   | { readonly kind: 'lasts' }
   | { readonly kind: 'memory' }
@@ -18,7 +18,7 @@ export type Persistence =
   | { readonly kind: 'unknown'; readonly layer: string };
 
 /**
- * Promise `trial-without-state`: throws `state-unavailable` if the directory is lost with the power while a slot, being
+ * Guarantee `trial-without-state`: throws `state-unavailable` if the directory is lost with the power while a slot, being
  * a device, is not. An update that is begun there would be forgotten at its own reboot. Slots that are files may be as
  * short-lived as the directory.
  */
@@ -29,12 +29,12 @@ export async function rejectStateInMemory(
   isMemory: (path: string) => Promise<boolean> = liesInMemory,
 ): Promise<void> {
   if ((await findPersistence(directory, system, isMemory)).kind !== 'memory' || !(await anyIsDevice(slots))) return;
-  throw new SystemError('state-unavailable', `${directory} lies in memory: the state partition is not mounted there`, {
+  throw new SystemError('state-unavailable', `${directory} is in memory: the state partition is not mounted there`, {
     advice: `mount the state partition at ${directory}, in the image of both slots (systemctl status, /etc/fstab)`,
   });
 }
 
-/** Where a directory lies, or will lie once it is made. */
+/** Finds out where a directory is stored, or will be once it is made. */
 export async function findPersistence(
   directory: string,
   system: KernelPaths = realSystem,
@@ -46,7 +46,7 @@ export async function findPersistence(
 }
 
 /**
- * The types of tmpfs and ramfs. Source: statfs(2). The path itself is asked, since in the list of mounts one may hide
+ * The types of tmpfs and ramfs. Source: statfs(2). The path itself is checked, since in the list of mounts one may hide
  * another.
  */
 const memoryTypes: ReadonlySet<number> = new Set([0x0102_1994, 0x8584_58f6]);
@@ -62,7 +62,7 @@ async function liesInMemory(path: string): Promise<boolean> {
 /** The first namespace of processes, whose number is fixed. Source: Linux include/linux/proc_ns.h, PROC_PID_INIT_INO. */
 const FIRST_NAMESPACE = 'pid:[4026531836]';
 
-/** Where options of mounts may name paths that are not those of this process. */
+/** True if options of mounts may name paths outside of this process's view. */
 async function isInContainer({ proc }: KernelPaths): Promise<boolean> {
   try {
     return (await readlink(join(proc, 'self/ns/pid'))) !== FIRST_NAMESPACE;
@@ -72,7 +72,7 @@ async function isInContainer({ proc }: KernelPaths): Promise<boolean> {
   }
 }
 
-/** Whether anything is there, which this process perhaps may not look at. */
+/** True if anything is there, even if this process may not read it. */
 async function isThere(path: string): Promise<boolean> {
   if (!isAbsolute(path)) return false;
   try {
@@ -92,7 +92,7 @@ interface Mounts {
   readonly isContainer: boolean;
 }
 
-/** That of an overlay is that of its layer that takes writes. */
+/** An overlay has the persistence of its writable layer. */
 async function keepingOf(path: string, { mounts, isContainer }: Mounts, depth = 0): Promise<Persistence> {
   const mount = coveringMount(path, mounts);
   const upper = mount?.fileSystem === 'overlay' && depth < maxOverlayDepth ? upperLayer(mount) : undefined;
@@ -105,7 +105,7 @@ function isOfMemory(mount: Mount | undefined): boolean {
   return mount !== undefined && memoryFileSystems.has(mount.fileSystem);
 }
 
-/** Including one that has not appeared yet. */
+/** Including a device that has not appeared yet. */
 async function anyIsDevice(slots: readonly string[]): Promise<boolean> {
   for (const slot of slots) {
     const identity = await identityAt(slot);

@@ -1,13 +1,13 @@
 import { AgentError } from './errors.ts';
 import type { ExitKind, Retryability } from './errors.ts';
 
-/** Everything that is said about one error code; it is said nowhere else. */
+/** Everything about one error code, stated only here. */
 export interface ErrorMeaning {
   readonly remedy: Retryability;
   readonly exit: ExitKind;
   /** For the catalogue: what has happened, in a sentence that needs no context. */
   readonly means: string;
-  /** What a person can do. Absent: nothing, or only the place that throws can tell. */
+  /** The remedy for the user. Omitted if there is none, or if only the code that throws knows it. */
   readonly advice?: string | undefined;
 }
 
@@ -17,7 +17,9 @@ export interface CodeMeaning {
   readonly advice?: string;
 }
 
-/** The rows of a table: `giveUp.disk(means, advice)` says the remedy, the exit, what has happened, and what can be done. */
+/**
+ * The rows of a table: `giveUp.disk(means, advice)` gives the retryability, the exit code, the meaning and the remedy.
+ */
 export const permanent = rowsWith('give-up');
 export const transient = rowsWith('retry');
 
@@ -57,7 +59,10 @@ export interface DefinedErrors<Code extends string> {
 
 export type CodeOf<E extends { readonly meanings: object }> = Extract<keyof E['meanings'], string>;
 
-/** Makes the error class of a room from its table. Whoever throws names the code; the table says the rest. */
+/**
+ * Returns a module's error class, made from its table. The code that throws names an error code; the table has the
+ * rest.
+ */
 export function defineErrors<Code extends string>(
   name: string,
   meanings: Readonly<Record<Code, ErrorMeaning>>,

@@ -39,7 +39,7 @@ export class ConnectFailure extends Error {
 }
 
 /**
- * Promise `any-address`: one TCP connection to a host that may have several addresses, after RFC 8305. An address that
+ * Guarantee `any-address`: one TCP connection to a host that may have several addresses, after RFC 8305. An address that
  * has not answered yet stays in the race while the next one is tried. node:net drops each address but the last one after
  * 250 ms, which no connection over a slow link survives.
  */
@@ -54,7 +54,7 @@ export class Dialing {
     this.#deps = deps;
   }
 
-  /** The addresses and what each one answered, in parentheses; empty if there is nothing to add to the host. */
+  /** The addresses with the result of each, in parentheses; empty if there is nothing to add to the host. */
   get answers(): string {
     const { host } = this.#destination;
     if (isIP(host) !== 0) return '';

@@ -1,6 +1,6 @@
 import { cutText, maskAddresses } from './log/secrets.ts';
 
-/** What can cure a failure: with `retry`, waiting may; `give-up` needs another input or a person. */
+/** `retry`: waiting may fix the failure. `give-up`: it needs another input or an operator. */
 export type Retryability = 'retry' | 'give-up';
 
 /** Exit codes of the program, after sysexits.h. */
@@ -21,13 +21,13 @@ export type ExitKind = Exclude<keyof typeof exitCodes, 'done'>;
 export interface Failure {
   /** The code: stable, kebab-case, listed in src/ERRORS.md, never reworded. */
   readonly code: string;
-  /** One line for a person: what failed, on what, why. It holds no secret and no stack. */
+  /** One line for people: the failed operation, its object and the reason. It contains no secret and no stack. */
   readonly message: string;
   readonly remedy: Retryability;
   readonly exit: ExitKind;
-  /** One line: what the person can do. */
+  /** One line: the remedy. */
   readonly advice?: string | undefined;
-  /** How long the other side asked not to be called. */
+  /** The pause that the server requested. */
   readonly retryAfterMs?: number | undefined;
   readonly cause?: unknown;
 }
@@ -51,7 +51,7 @@ export class AgentError extends Error {
   }
 }
 
-/** The value, or the AgentError in its place. Any other error is thrown. */
+/** Returns the value, or the AgentError that was thrown instead. Any other error is thrown. */
 export async function valueOrError<T>(value: Promise<T>): Promise<T | AgentError> {
   try {
     return await value;
@@ -89,7 +89,7 @@ export function systemErrorCode(error: unknown): string | undefined {
 
 const MAX_DESCRIPTION_LENGTH = 1_000;
 
-/** Describes any error for a person: one line, without a stack, and without the secrets of an address. */
+/** Describes any error for people: one line, without a stack, and without the secrets of an address. */
 export function describeError(error: unknown): string {
   const text = cutText(error instanceof Error ? error.message : String(error), MAX_DESCRIPTION_LENGTH);
   const line = maskAddresses(text.split('\n', 1)[0] ?? '');

@@ -1,7 +1,7 @@
-/** Longer words are not compared, since no name is so long and the work grows with the length. */
+/** Longer words are not compared, since no name is that long and the work grows with the length. */
 const MAX_TYPED = 64;
 
-/** The candidate that a person most likely meant; undefined: none is similar. */
+/** Returns the candidate most similar to a typed word, or undefined if none is similar. */
 export function nearest(word: string, candidates: readonly string[]): string | undefined {
   if (word.length > MAX_TYPED) return undefined;
   const typed = simplify(word);

@@ -19,8 +19,8 @@ function makeSearcher(): NonNullable<typeof searcher> {
 }
 
 /**
- * Searches each text with an operator's regular expression. Undefined: it took longer than `timeoutMs` for all texts,
- * as nested repetitions can. A script in a context of its own is used since only the engine can interrupt an
+ * Searches each text with an operator's regular expression. Returns undefined if it took longer than `timeoutMs` for
+ * all texts, as nested repetitions can. Runs the script in a separate context, since only the engine can interrupt an
  * expression.
  */
 export function searchWithin(

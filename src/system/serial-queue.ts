@@ -1,6 +1,6 @@
 import { abortable } from './abortable.ts';
 
-/** Runs a bounded number of works at once; the others wait in order. */
+/** Runs a bounded number of tasks concurrently; the others wait in order. */
 export class SerialQueue {
   readonly #most: number;
   readonly #waiting: PromiseWithResolvers<void>[] = [];
@@ -15,7 +15,7 @@ export class SerialQueue {
     return this.#waiting.length;
   }
 
-  /** Runs the work when its turn comes. The turn ends with the work, even if nobody waits for it any more. */
+  /** Runs the task when its turn comes. The turn ends with the task, even if the caller no longer waits for it. */
   async run<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
     signal.throwIfAborted();
     const turn = Promise.withResolvers<void>();
@@ -33,7 +33,7 @@ export class SerialQueue {
     );
   }
 
-  /** Gives up a turn that waits, or one that has begun in the same moment. */
+  /** Releases a turn that waits or has just started. */
   #leave(turn: PromiseWithResolvers<void>): void {
     const at = this.#waiting.indexOf(turn);
     if (at === -1) this.#end();

@@ -1,16 +1,16 @@
 import { permanent, transient } from './define-errors.ts';
 
-/** Codes that more than one room can throw; they stand here since rooms do not import each other. */
+/** Codes that more than one module can throw; they are here since modules do not import each other. */
 export const sharedErrors = {
   'firmware-changed': transient.tryAgain(
     'The firmware changed while it was read.',
     'nothing: it is read again from the start',
   ),
   'checkpoint-stale': transient.disk(
-    'What an interrupted download had left is not there any more, or of no use; it starts anew.',
+    'The rest of an interrupted download is missing or unusable; the download starts again.',
   ),
   'delta-base-mismatch': permanent.refused(
-    'A delta was made from another image than the one that runs, or that changed since: nothing can be rebuilt from it.',
+    'A delta was made from an image other than the running one, or the running image was modified: nothing can be rebuilt from it.',
     'install the whole image of the version; a slot that is written to while it runs takes no deltas',
   ),
   'release-revoked': permanent.refused(
@@ -21,11 +21,11 @@ export const sharedErrors = {
   'file-unreadable': permanent.usage('A file cannot be read.', 'check the path: a regular file that you may read'),
   'image-empty': permanent.protocol('The image is empty.'),
   'writable-by-others': permanent.configuration(
-    'A key, a password, a program, the configuration or the state directory could be changed by others than root: the file, or a folder on the way to it, belongs to somebody else, or others may write there.',
+    'A key, a password, a program, the configuration or the state directory could be changed by others than root: the file, or a directory on the way to it, belongs to another user, or others may write there.',
     'type the line that the message names, as root, after a look at who wrote there',
   ),
   'value-invalid': permanent.usage(
-    'The value cannot be said in JSON, is nested too deeply, or is too long.',
+    'The value has no JSON form, is nested too deeply, or is too long.',
     'give a value that JSON can express, and a shorter one if it is long',
   ),
 };

@@ -13,7 +13,7 @@ export class SystemError extends defineErrors('SystemError', {
     'wait until it is done; one agent works at a time',
   ),
   'lock-unavailable': permanent.failed(
-    'The lock that keeps two agents from working at once cannot be had.',
+    'The lock that prevents two agents from working simultaneously is not available.',
     'run as root, and check that the program flock (util-linux) is installed',
   ),
   'boot-id-unknown': permanent.failed(
@@ -21,7 +21,7 @@ export class SystemError extends defineErrors('SystemError', {
     'check that /proc is mounted',
   ),
   'pattern-too-slow': permanent.configuration(
-    'A regular expression of the configuration does not come to an end in its time.',
+    'A regular expression of the configuration did not finish in time.',
     'write it without a repetition within a repetition, such as (a+)+',
   ),
   'time-zone-unsupported': permanent.configuration(
@@ -30,7 +30,7 @@ export class SystemError extends defineErrors('SystemError', {
   ),
   'reboot-failed': transient.failed(
     'The command that reboots the machine failed.',
-    'see who holds it back: systemd-inhibit --list; or what is run: [system] reboot_command. For a staged firmware the agent tries again, after 1, 2, 4 and at most 60 minutes, or with the next look where a person had asked for it; at once: agent reboot',
+    'list programs that block it: systemd-inhibit --list; check the command: [system] reboot_command. For a staged update the agent tries again after 1, 2, 4 and at most 60 minutes, or with the next update check if you started the update; to reboot now: agent reboot',
   ),
   'file-changed': sharedErrors['file-changed'],
   'file-unreadable': sharedErrors['file-unreadable'],
@@ -42,9 +42,9 @@ export class SystemError extends defineErrors('SystemError', {
   'program-missing': transient.failed('A program cannot be started.'),
   'program-timeout': transient.failed('A program did not end in time.'),
   'program-output-too-large': transient.failed('A program printed more than it may.'),
-  'notify-failed': transient.failed('systemd could not be told how the agent is.'),
+  'notify-failed': transient.failed("systemd could not be notified of the agent's state."),
   'serial-number-unknown': permanent.configuration(
-    'The serial number of this gateway is not known.',
+    'The serial number of this gateway is unknown.',
     'let agent setup ask for it, or set [device] serial_number or serial_number_file',
   ),
 }) {}

@@ -14,12 +14,12 @@ export async function findExposedSecrets(tables: ValidTables, config: string): P
   const found: Finding[] = [];
   const passwords = passwordsIn(tables, []);
   if (passwords.length > 0 && (await isExposed(config))) {
-    const why = `has a password, and ${config} may be read by everybody on this machine; mend it with: chmod 600 ${quoted(config)}`;
+    const why = `has a password, and ${config} may be read by everybody on this machine; fix it with: chmod 600 ${quoted(config)}`;
     found.push(...passwords.map((path) => ({ path, message: `${keyPath(path)}: ${why}` })));
   }
   for (const { path, file, need } of referencesOf(tables)) {
     if (!secrets.has(need) || !(await isExposed(file))) continue;
-    const message = `${keyPath(path)}: ${file} may be read by everybody on this machine; mend it with: chmod 600 ${quoted(file)}`;
+    const message = `${keyPath(path)}: ${file} may be read by everybody on this machine; fix it with: chmod 600 ${quoted(file)}`;
     found.push({ path, message });
   }
   return found;

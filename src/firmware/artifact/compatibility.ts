@@ -2,7 +2,7 @@ import { VerificationError } from '../errors.ts';
 import type { ArtifactDescription, Depends, Provides } from './header.ts';
 import { quoted } from './refusal.ts';
 
-/** Why an artifact cannot be installed on this gateway. */
+/** The reason why an artifact cannot be installed on this gateway. */
 export type Incompatibility =
   | { readonly kind: 'device-type'; readonly why: string }
   | { readonly kind: 'depends'; readonly why: string };
@@ -21,8 +21,9 @@ export function findIncompatibility(
 }
 
 /**
- * What the gateway provides after the artifact was installed: what it provided before, minus what the payloads clear,
- * plus what artifact and payloads provide. Source: Mender Artifact format version 3, "clears_artifact_provides".
+ * Returns the provides of the gateway after the artifact was installed: the previous ones, minus those that the
+ * payloads clear, plus the ones in artifact and payloads. Source: Mender Artifact format version 3,
+ * "clears_artifact_provides".
  */
 export function providesAfter(artifact: ArtifactDescription, installed: Provides): Provides {
   const patterns = artifact.payloads.flatMap((payload) => payload.clears);
@@ -32,8 +33,8 @@ export function providesAfter(artifact: ArtifactDescription, installed: Provides
 }
 
 /**
- * Promise `floors`: the number that the artifact provides as `security_version`. If several parts provide one, the
- * lowest counts, since every part is installed. What was installed earlier does not count.
+ * Guarantee `floors`: returns the number that the artifact provides as `security_version`. If several parts provide one,
+ * the lowest counts, since every part is installed. Earlier installations do not count.
  */
 export function securityVersionOf({ provides, payloads }: ArtifactDescription): number | undefined {
   const texts = [provides, ...payloads.map((payload) => payload.provides)].flatMap((part) => {

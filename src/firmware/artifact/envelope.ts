@@ -15,7 +15,7 @@ const MANIFEST_LIMIT_BYTES = 128 * 1024;
 const SIGNATURE_LIMIT_BYTES = 8 * 1024;
 const HEADER_LIMIT_BYTES = 2 * 1024 * 1024;
 
-/** Who signed an artifact. `unknown-signer`: there is a signature, but not of a trusted key. */
+/** The signer of an artifact. `unknown-signer`: there is a signature, but not of a trusted key. */
 export type Provenance =
   | { readonly kind: 'signed'; readonly by: string }
   | { readonly kind: 'unknown-signer' }
@@ -58,7 +58,7 @@ export async function readEnvelope(tar: TarReader, trust: TrustSettings): Promis
   return { provenance, manifest, digest: digestOf(manifestBytes), header };
 }
 
-/** The refusal of a member that stands in the place of another one. */
+/** Returns the refusal of a member found instead of the expected one. */
 export function unexpected(name: string | undefined, wanted: string): VerificationError {
   if (name?.includes('-augment') === true) {
     return new VerificationError(
@@ -77,9 +77,9 @@ async function expect(tar: TarReader, name: string): Promise<void> {
 }
 
 /**
- * Promise `vouched`: decides by the signature who vouches for the artifact, or refuses it. With `allowUnsigned`, a
- * signature by an unknown key counts as none: whoever could forge an artifact could also leave out the signature, so a
- * refusal would protect nobody. `unknown-signer` is distinguished only for the report.
+ * Guarantee `vouched`: finds the trusted signer of the artifact, or refuses it. With `allowUnsigned`, a signature by an
+ * unknown key counts as no signature: an attacker who could forge an artifact could also leave out the signature, so a
+ * refusal would protect no one. `unknown-signer` is distinguished only for the report.
  */
 function judge(manifest: Uint8Array, signature: Uint8Array | undefined, trust: TrustSettings): Provenance {
   const signer = signature === undefined ? undefined : findSigner(manifest, signature, trust.keys);
@@ -107,7 +107,7 @@ function judge(manifest: Uint8Array, signature: Uint8Array | undefined, trust: T
   );
 }
 
-/** Why a key is not trusted any more, or not yet; undefined: it is trusted. */
+/** Returns why a key is no longer trusted, or not yet, or undefined if it is trusted. */
 function refusalOf(signer: TrustedKey, trust: TrustSettings): VerificationError | undefined {
   const refuse = (code: 'key-revoked' | 'key-expired' | 'key-not-yet-valid', why: string): VerificationError =>
     new VerificationError(code, `artifact: the key that signed it ${why} (${signer.fingerprint})`);

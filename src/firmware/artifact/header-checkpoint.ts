@@ -11,7 +11,8 @@ const HEAD_LIMIT_BYTES = 256 * 1024;
 const KEPT_LIMIT_CHARACTERS = 32 * 1024;
 
 /**
- * The part of an artifact before its first payload, in a form that fits into the journal; undefined: it is too large.
+ * Returns the part of an artifact before its first payload, in a form that fits into the journal, or undefined if it is
+ * too large.
  */
 export function encodeHeader(head: Uint8Array): string | undefined {
   if (head.length > HEAD_LIMIT_BYTES) return undefined;
@@ -19,17 +20,20 @@ export function encodeHeader(head: Uint8Array): string | undefined {
   return kept.length > KEPT_LIMIT_CHARACTERS ? undefined : kept;
 }
 
-/** The reverse of `keepHead`; undefined: it is damaged. Only the signature can show that it was not changed. */
+/**
+ * Reverses `encodeHeader`. Returns undefined if the text is damaged. Only the signature can show that it was not
+ * changed.
+ */
 export function decodeHeader(kept: string): Uint8Array | undefined {
   try {
     return inflateRawSync(Buffer.from(kept, 'base64'), { maxOutputLength: HEAD_LIMIT_BYTES });
   } catch (error) {
-    if (error instanceof Error && 'code' in error) return undefined; // zlib says that it is no such stream, or too long
+    if (error instanceof Error && 'code' in error) return undefined; // zlib reports a damaged or too long stream
     throw error;
   }
 }
 
-/** The place in an artifact where an earlier transfer was cut. */
+/** The place in an artifact where an earlier transfer was interrupted. */
 export interface ResumedAt {
   readonly place: ArtifactPlace;
   readonly image: WrittenPrefix;

@@ -70,9 +70,9 @@ export interface PayloadDescription {
   readonly type: string | undefined;
   readonly provides: Provides;
   readonly depends: Depends;
-  /** Patterns of what the gateway no longer provides after this payload was installed. */
+  /** Patterns of provides that this payload removes from the gateway. */
   readonly clears: readonly string[];
-  /** The name of the target of each file; undefined: the meta-data name no targets. */
+  /** The name of the target of each file. Omitted if the meta-data names no targets. */
   readonly targets: ReadonlyMap<string, string> | undefined;
   /** The files that are deltas; none of them is in `targets`. */
   readonly deltas: ReadonlyMap<string, DescribedDelta>;
@@ -92,7 +92,9 @@ export function requireVersion3(bytes: Uint8Array): void {
   );
 }
 
-/** Reads the tar archive inside `header.tar`, whose members must be exactly those of the format, in its order. */
+/**
+ * Reads the tar archive inside `header.tar`, whose members must be exactly those listed by the format, in its order.
+ */
 export async function readDescription(tar: TarReader): Promise<ArtifactDescription> {
   const first = await tar.next();
   if (first?.name !== 'header-info') throw unexpected(first?.name, 'header-info');
@@ -122,7 +124,7 @@ export async function readDescription(tar: TarReader): Promise<ArtifactDescripti
   };
 }
 
-/** Whether the types agree. mender-artifact before 4.3.1 leaves the type of a rootfs-image empty in type-info. */
+/** True if the types agree. mender-artifact before 4.3.1 leaves the type of a rootfs-image empty in type-info. */
 function isSameType(inHeaderInfo: string | null, inTypeInfo: string | null): boolean {
   return inTypeInfo === inHeaderInfo || (inHeaderInfo === 'rootfs-image' && inTypeInfo === '');
 }

@@ -41,7 +41,7 @@ function parseLines(text: string): Map<string, string> {
   for (const line of lines) {
     const [, digest, name] = /^([0-9a-f]{64}) {2}([\x21-\x7e]+)$/.exec(line) ?? [];
     if (digest === undefined || name === undefined) throw malformed(`the line ${quoted(line)} is garbled`);
-    if (digests.has(name)) throw malformed(`${quoted(name)} stands there twice`);
+    if (digests.has(name)) throw malformed(`${quoted(name)} is listed twice`);
     digests.set(name, digest);
   }
   return digests;

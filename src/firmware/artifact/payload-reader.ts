@@ -28,7 +28,7 @@ export type Decompress = (
 export interface PayloadDeps {
   readonly promised: readonly (readonly DeclaredFile[])[];
   readonly isSigned: boolean;
-  /** The part before the payloads, as a checkpoint keeps it; undefined: it is too large to be kept. */
+  /** The part before the payloads, as a checkpoint keeps it. Omitted if it is too large to be kept. */
   readonly head: string | undefined;
   readonly decompress: Decompress;
   readonly checkpoints: Checkpoints;
@@ -213,7 +213,7 @@ export class PayloadReader {
     const written = await writer.finish(signal);
     if (written.digest !== awaitedDigest) {
       if (file.header.delta !== undefined && awaitedDigest === file.digest)
-        throw wrongBase(`what was rebuilt as ${quoted(file.header.fileName)} is not what was signed`);
+        throw wrongBase(`the rebuilt ${quoted(file.header.fileName)} is not the signed one`);
       throw new VerificationError(
         'digest-mismatch',
         `artifact: payload ${quoted(file.header.fileName)} is not what the manifest promises`,
@@ -247,14 +247,14 @@ export class PayloadReader {
       .flatMap((files, number) => files.map(({ header }) => `${number} ${header.fileName}`));
     const named = new Set(whole.map((file) => `${file.payload} ${file.name}`));
     if (before.every((file) => named.has(file)) && named.size === whole.length) return;
-    throw staleCheckpoint('the files before its place are not those of the artifact');
+    throw staleCheckpoint('the files before its place do not belong to the artifact');
   }
 
   #promised(number: number): readonly DeclaredFile[] {
     return this.#deps.promised[number] ?? [];
   }
 
-  /** The place for a checkpoint; undefined: a transfer could not be continued here. */
+  /** Returns the place for a checkpoint, or undefined if a transfer could not be continued here. */
   #placeIn(
     { number, outer, sizeBytes, unpacked, isCompressed }: DataMember,
     { name, sizeBytes: fileBytes }: FileMember,

@@ -25,7 +25,7 @@ import type { TrustSettings } from './trust.ts';
 export interface ArtifactDeps {
   readonly trust: TrustSettings;
   /**
-   * Compared with the `device_type` of the artifact; undefined: the artifact is only described, so any device type
+   * Compared with the `device_type` of the artifact. If omitted, the artifact is only described, so any device type
    * fits.
    */
   readonly deviceType: string | undefined;
@@ -37,8 +37,8 @@ export interface ArtifactDeps {
 /**
  * Reads a Mender Artifact, format version 3, in constant memory. The order is: signature, checksum of the header,
  * compatibility, and then, while the payloads are iterated, the bytes of each payload and their digest. Throws a
- * VerificationError (exit 77) for everything that is wrong, except that an artifact that ends too early is a
- * FirmwareFormatError `firmware-truncated`.
+ * VerificationError (exit 77) for everything that is wrong, except that a truncated artifact is a FirmwareFormatError
+ * `firmware-truncated`.
  */
 export async function readArtifact(bytes: ByteReader, deps: ArtifactDeps, signal: AbortSignal): Promise<ReadFirmware> {
   const tar = new TarReader(bytes, 'artifact');
@@ -54,7 +54,7 @@ export async function readArtifact(bytes: ByteReader, deps: ArtifactDeps, signal
   return { header, payloads: payloadsOf(described, head, deps).read(tar, signal) };
 }
 
-/** Takes a list of keys and revocations, which goes into no target. The list is in effect when this returns. */
+/** Takes a trust list, which goes into no target. The list is in effect when this returns. */
 async function takeList(tar: TarReader, described: Described, deps: ArtifactDeps, signal: AbortSignal): Promise<void> {
   const writer = new ListWriter();
   for await (const file of payloadsOf(described, undefined, deps).read(tar, signal))
@@ -64,8 +64,9 @@ async function takeList(tar: TarReader, described: Described, deps: ArtifactDeps
 }
 
 /**
- * Continues an artifact within a payload, where an earlier transfer was cut. The part before that place comes from the
- * checkpoint and is verified as if it had just arrived. Throws `checkpoint-stale` (retry) if the place does not fit.
+ * Continues an artifact within a payload, where an earlier transfer was interrupted. The part before that place comes
+ * from the checkpoint and is verified as if it had just arrived. Throws `checkpoint-stale` (retry) if the place does
+ * not fit.
  */
 export async function resumeArtifact(
   bytes: ByteReader,

@@ -5,8 +5,8 @@ import type { TrustedKey } from './trust.ts';
 const P256_COORDINATE_BYTES = 32;
 
 /**
- * The trusted key that made this signature of the manifest; undefined: none did. `text` is the content of
- * `manifest.sig`, in base64 (Mender Artifact format version 3, "manifest.sig").
+ * Returns the trusted key that made this signature of the manifest, if any. `text` is the content of `manifest.sig`, in
+ * base64 (Mender Artifact format version 3, "manifest.sig").
  */
 export function findSigner(
   manifest: Uint8Array,

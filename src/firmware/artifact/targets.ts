@@ -10,7 +10,7 @@ const ORDERED_PER_PAYLOAD = 1_000;
 /** A file of a payload that the manifest names. */
 export interface DeclaredFile {
   readonly header: PayloadHeader;
-  /** What its target will hold: `sha256:` and the hex digest of the file, or of the result of a delta. */
+  /** The digest of the installed content: `sha256:` and the hex digest of the file, or of the result of a delta. */
   readonly digest: string;
   /** The digest of the file itself. */
   readonly fileDigest: string;
@@ -19,9 +19,9 @@ export interface DeclaredFile {
 /**
  * Assigns a target to each file of each payload, in the order of the manifest. The one file of a `rootfs-image` goes to
  * the only target of kind slots, and its meta-data must not name targets. Every other type of payload names its targets
- * in its meta-data: `{"targets": {"FILE": "TARGET"}}`, and those of deltas in `deltas`. No target gets two files of one
- * artifact. `"order": ["TARGET", …]` names boards that are flashed one after the other; boards that it does not name
- * are flashed in parallel.
+ * in its meta-data: `{"targets": {"FILE": "TARGET"}}`, and those for deltas in `deltas`. No target gets two files of
+ * one artifact. `"order": ["TARGET", …]` names boards that are flashed one after the other; the remaining boards are
+ * flashed in parallel.
  */
 export function assignTargets(artifact: ArtifactDescription, manifest: Manifest): readonly (readonly DeclaredFile[])[] {
   for (const number of manifest.payloads.keys()) {
@@ -60,7 +60,7 @@ function assignPayload(
 function requireDeltas({ targets, deltas }: PayloadDescription, files: ReadonlyMap<string, string>): void {
   for (const fileName of deltas.keys()) {
     const isOther = targets?.has(fileName) === true || !files.has(fileName);
-    if (isOther) throw malformed(`its meta-data names a delta ${quoted(fileName)} that is none`);
+    if (isOther) throw malformed(`its meta-data names as delta ${quoted(fileName)}, which is not one`);
   }
 }
 
@@ -95,8 +95,8 @@ function targetOf(payload: PayloadDescription, fileName: string): PayloadHeader[
 }
 
 /**
- * The position of a file in the order of installation: by payload, then by the `order` of its meta-data; undefined:
- * none is given.
+ * Returns the position of a file in the order of installation: by payload, then by the `order` of its meta-data, if
+ * any.
  */
 function orderOf({ targets, order }: PayloadDescription, number: number, fileName: string): number | undefined {
   const place = order.indexOf(targets?.get(fileName) ?? '');

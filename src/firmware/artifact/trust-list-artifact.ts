@@ -7,8 +7,8 @@ import type { DeclaredFile } from './targets.ts';
 import type { TrustSettings } from './trust.ts';
 
 /**
- * Promise `revocation`: refuses a release that was revoked, and every release if it is not known any more what was
- * revoked. Lists are not refused for that.
+ * Guarantee `revocation`: refuses a revoked release, and every release if the revocations are unknown. Trust lists are
+ * not refused for that.
  */
 export function requireKnownRevocations({ digest }: Envelope, name: string, { revoked, damage }: TrustSettings): void {
   if (damage !== undefined) throw damage;
@@ -25,12 +25,12 @@ export function requireKnownRevocations({ digest }: Envelope, name: string, { re
  */
 export function requireList({ payloads }: ArtifactDescription, { provenance }: Envelope, trust: TrustSettings): void {
   if (provenance.kind !== 'signed') {
-    const why = 'artifact: a list of keys and revocations must be signed with a trusted key';
+    const why = 'artifact: a trust list must be signed with a trusted key';
     throw new VerificationError('artifact-unsigned', why, 'sign it with a trusted key');
   }
   const isOrdered = payloads.some(({ targets }) => targets !== undefined);
   if (payloads.length !== 1 || isOrdered || trust.takeList === undefined) {
-    const why = `artifact: a payload of type ${TRUST_LIST_TYPE} stands alone, and its meta-data names no targets`;
+    const why = `artifact: a payload of type ${TRUST_LIST_TYPE} must be the only one, and its meta-data names no targets`;
     throw new VerificationError('trust-list-malformed', why);
   }
 }

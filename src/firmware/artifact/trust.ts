@@ -14,9 +14,9 @@ export interface TrustSettings {
   /** Revoked keys by their fingerprint, and revoked releases by the digest of the artifact's manifest. */
   readonly revoked?: { readonly keys: ReadonlySet<string>; readonly releases: ReadonlySet<string> } | undefined;
   readonly time?: KnownTime | undefined;
-  /** The list of revocations is damaged, so it is not known what was revoked: only a new list may be installed. */
+  /** The trust list is damaged, so the revocations are unknown: only a new list may be installed. */
   readonly damage?: AgentError | undefined;
-  /** Keeps a list of keys and revocations; undefined: no lists are taken. */
+  /** Keeps a trust list. If omitted, trust lists are not accepted. */
   readonly takeList?: ((list: Uint8Array, artifact: string, signedBy: string | undefined) => Promise<void>) | undefined;
   /**
    * The digest of the artifact whose list is in effect. Its signature was valid when it arrived, and stays so even if
@@ -33,7 +33,7 @@ export interface TrustedKey extends PublicKey, KeyLifetime {
 /** A file with a public key, as `[trust]` names it. */
 export interface KeyFile extends KeyLifetime {
   readonly file: string;
-  /** Undefined: the base name of the file. */
+  /** If omitted, the base name of the file. */
   readonly name?: string | undefined;
 }
 

@@ -54,7 +54,7 @@ type Problem =
   | { readonly kind: 'not-started'; readonly cause: Error }
   | { readonly kind: 'failed'; readonly why: string };
 
-/** The problem with which the program ended; undefined: it succeeded. Never rejects. */
+/** Returns the problem with which the program ended, or undefined if it succeeded. Never rejects. */
 function endOf(child: ChildProcessWithoutNullStreams): Promise<Problem | undefined> {
   let said = '';
   child.stderr.setEncoding('latin1');

@@ -57,7 +57,7 @@ function translateError(kind: Kind, offset: number, error: unknown): unknown {
   const code = systemErrorCode(error) ?? '';
   const why = describeError(error);
   if (code === 'Z_BUF_ERROR') {
-    return new FirmwareFormatError('compression-truncated', `${kind} stream`, offset, 'ends too early');
+    return new FirmwareFormatError('compression-truncated', `${kind} stream`, offset, 'is truncated');
   }
   if (code === 'ZSTD_error_prefix_unknown' || (code === 'Z_DATA_ERROR' && why === 'incorrect header check')) {
     return trailing(kind, offset);

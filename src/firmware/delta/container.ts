@@ -1,7 +1,7 @@
 import { VerificationError } from '../errors.ts';
 
 /**
- * The file of a delta begins with this text; windows up to the end of the result follow. A window is a record of 28
+ * The file of a delta begins with this text; the windows of the result follow. A window is a record of 28
  * bytes with little-endian numbers and, if its kind has one, a zstd frame.
  */
 export const MAGIC = Buffer.from('thing-delta 1\n', 'latin1');

@@ -11,9 +11,7 @@ import { isZstdError } from './rebuild.ts';
 const compressFrame = promisify(zstdCompress);
 const decompressFrame = promisify(zstdDecompress);
 
-/**
- * The tables hold a whole part of the base. Those of the level alone would forget most of it and find nothing there.
- */
+/** The tables hold a whole part of the base. The level's own tables would forget most of it and find nothing there. */
 const params = {
   [constants.ZSTD_c_compressionLevel]: 9,
   [constants.ZSTD_c_windowLog]: FRAME_WINDOW_LOG,
@@ -82,8 +80,8 @@ function partAround(base: Buffer, place: number, wantedBytes: number): number {
 }
 
 /**
- * A zstd frame for a window; undefined: zstd mistakes this part of the base for a dictionary of another kind, so that
- * the frame does not yield the window.
+ * Returns a zstd frame for a window, or undefined if zstd mistakes this part of the base for a dictionary of another
+ * kind, so that the frame does not yield the window.
  */
 async function frame(base: Buffer, wanted: Buffer, from: number | undefined): Promise<Frame | undefined> {
   const baseOffset = from ?? 0;

@@ -6,12 +6,12 @@ import { MAX_WINDOW_BYTES } from './container.ts';
 const BLOCK_BYTES = 1024;
 /** A window that ends early because another part of the base fits better is at least this long. */
 const SHORTEST_BYTES = 64 * 1024;
-/** The base fits better elsewhere if so many of the next blocks stand there. */
+/** The base fits better elsewhere if it has this number of the next blocks there. */
 const LOOK_BLOCKS = 64;
 const FITTING_BLOCKS = 16;
 /**
- * How many places of the base are tried for a window, and their least distance, since a part around each place is
- * tried.
+ * The number of places of the base that are tried for a window, and their least distance, since a part around each
+ * place is tried.
  */
 const PLACES = 3;
 const APART_BYTES = 512 * 1024;
@@ -50,8 +50,8 @@ export function* matchedParts(
 type Shift = number | undefined;
 
 /**
- * For each block of the result, the distance to its place in the base; undefined: the base does not hold it, or more
- * than once.
+ * Returns, for each block of the result, the distance to its place in the base, or undefined if the base does not hold
+ * it, or more than once.
  */
 function shiftsOf(base: Buffer, result: Buffer): readonly Shift[] {
   const known = new Map<string, number>();
@@ -67,7 +67,7 @@ function shiftsOf(base: Buffer, result: Buffer): readonly Shift[] {
   return shifts;
 }
 
-/** The ranges of the result that stand in the base without a jump, apart from changed blocks. */
+/** Returns the ranges of the result that the base holds without a jump, apart from changed blocks. */
 function runsOf(shifts: readonly Shift[], sizeBytes: number): readonly (readonly [number, number])[] {
   const runs: (readonly [number, number])[] = [];
   let from = 0;

@@ -15,9 +15,9 @@ export interface DeltaFile {
   /** The digest of the file itself as the manifest states it: `sha256:` and hex. */
   readonly digest: string;
   readonly promise: DeltaClaims;
-  /** Is told where windows begin and end. */
+  /** Notified of the start and the end of windows. */
   readonly watch?: WindowWatch | undefined;
-  /** Where to continue; undefined: from the beginning. */
+  /** The place to continue at. If omitted, the beginning. */
   readonly resumed?: ResumedDelta | undefined;
 }
 
@@ -33,15 +33,15 @@ export interface WindowWatch {
 export interface ResumedDelta {
   /** The bytes of the result that exist. */
   readonly resultBytes: number;
-  /** The bytes of the content that stand before the place. */
+  /** The bytes of the content before the place. */
   readonly skipBytes: number;
 }
 
 /**
- * Promise `delta`: rebuilds the result of a delta, window by window. A chunk is valid until the next one is asked for.
- * Each part of the base is compared with its checksum when it is read (`delta-base-mismatch`). Unless it was resumed, the file
- * itself is compared with the manifest, and a difference is a VerificationError at the end. The caller must verify the
- * result.
+ * Guarantee `delta`: rebuilds the result of a delta, window by window. A chunk is valid until the next one is requested.
+ * Each part of the base is compared with its checksum when it is read (`delta-base-mismatch`). Unless it was resumed,
+ * the file itself is compared with the manifest, and a difference is a VerificationError at the end. The caller must
+ * verify the result.
  */
 export async function* rebuild(
   content: AsyncIterable<Uint8Array>,
@@ -97,7 +97,7 @@ async function readBase(window: DeltaWindow, base: BaseReader, signal: AbortSign
   const part = await base.read(baseOffset, baseBytes, signal);
   if (crc32(part) === baseChecksum) return part;
   const range = `bytes ${baseOffset} to ${baseOffset + baseBytes - 1}`;
-  throw wrongBase(`${range} of what runs are not those from which the delta was made`);
+  throw wrongBase(`${range} of the running image are not those from which the delta was made`);
 }
 
 /**
@@ -129,7 +129,7 @@ async function* unpack(
     throw malformed(`a window cannot be unpacked: it has not the ${resultBytes} bytes that it names`);
 }
 
-/** Whether zstd complains about a frame. All other errors are not the frame's fault. */
+/** True if zstd refuses a frame. All other errors are not the frame's fault. */
 export function isZstdError(error: unknown): boolean {
   return /^(?:Z(?:STD)?_|ERR_BUFFER_TOO_LARGE)/.test(systemErrorCode(error) ?? '');
 }
@@ -145,9 +145,9 @@ async function* hashed(
 }
 
 /**
- * The error of a delta that needs another base. The next look then asks for the whole image, or for the delta that
- * fits.
+ * Returns the error of a delta that needs another base. The next update check then requests the whole image, or the
+ * delta that fits.
  */
 export function wrongBase(why: string): FirmwareError {
-  return new FirmwareError('delta-base-mismatch', `the delta does not fit what runs: ${why}`);
+  return new FirmwareError('delta-base-mismatch', `the delta does not fit the running image: ${why}`);
 }

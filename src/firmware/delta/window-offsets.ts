@@ -16,7 +16,7 @@ interface Seen<Place> {
 export class WindowOffsets<Place> {
   readonly #beginBytes: number;
   readonly #placeNow: () => Place | undefined;
-  /** The places in their order. All but the first one lie behind the end of the last window. */
+  /** The places in their order. All except the first are after the end of the last window. */
   #seen: readonly Seen<Place>[] = [];
   #endBytes: number;
   #isWithin = false;
@@ -35,7 +35,7 @@ export class WindowOffsets<Place> {
     return this.#seen.length;
   }
 
-  /** Passes on the same bytes. When the next chunk is asked for, the previous one was consumed. */
+  /** Passes on the same bytes. When the next chunk is requested, the previous one was consumed. */
   async *through(content: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void, undefined> {
     let takenBytes = this.#beginBytes;
     this.#note(takenBytes);
@@ -50,7 +50,7 @@ export class WindowOffsets<Place> {
     this.#isWithin = true;
   }
 
-  /** A window was rebuilt; `usedBytes` of what is observed were used up to its end. */
+  /** Records that a window was rebuilt; `usedBytes` of the observed bytes were used so far. */
   windowEnds(usedBytes: number): void {
     this.#isWithin = false;
     this.#endBytes = this.#beginBytes + usedBytes;
@@ -58,7 +58,7 @@ export class WindowOffsets<Place> {
     this.#seen = this.#seen.slice(Math.max(0, before));
   }
 
-  /** The place where the delta can continue; undefined: a window is half rebuilt, or no place is known. */
+  /** The place where the delta can continue. Undefined if a window is half rebuilt, or no place is known. */
   get last(): { readonly place: Place; readonly delta: NonNullable<ArtifactPlace['delta']> } | undefined {
     const seen = this.#seen.findLast(({ takenBytes }) => takenBytes <= this.#endBytes);
     if (seen === undefined || this.#isWithin) return undefined;

@@ -10,17 +10,17 @@ import { FirmwareError } from '../errors.ts';
 import { encodeDelta, claimsOf } from './encode.ts';
 import { rebuild } from './rebuild.ts';
 
-/** What a release engineer wants of a delta. Files are absolute paths. */
+/** A release engineer's request for a delta. Files are absolute paths. */
 export interface DeltaOrder {
   /** The image that runs, and the image that is to run. */
   readonly base: string;
   readonly result: string;
   readonly name: string;
   readonly deviceType: string;
-  /** Undefined: the partition that a `rootfs-image` goes to. */
+  /** If omitted, the partition that a `rootfs-image` goes to. */
   readonly target: string | undefined;
   readonly securityVersion: string | undefined;
-  /** The file of a private key; undefined: the artifact is signed later. */
+  /** The file of a private key. If omitted, the artifact is signed later. */
   readonly key: string | undefined;
   /** The file of the artifact. */
   readonly output: string;
@@ -153,8 +153,8 @@ async function wrap(
 }
 
 /**
- * What the artifact provides: the same that mender-artifact says of a rootfs-image, so that a gateway ends up like one
- * that installed the whole image.
+ * Returns the same provides as mender-artifact for a rootfs-image, so that a gateway ends up like one that installed
+ * the whole image.
  */
 function providesOfImage(name: string, digest: string): readonly string[] {
   const provides = [`rootfs-image.version:${name}`, `rootfs-image.checksum:${digest.replace('sha256:', '')}`];

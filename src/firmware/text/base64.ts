@@ -111,7 +111,7 @@ export class Base64Decoder implements EncodingDecoder {
   #takePadding(index: number): void {
     this.#padding += 1;
     if (this.#quantum.length >= 2 && this.#quantum.length + this.#padding <= QUANTUM) return;
-    throw textError('text-bad-padding', this.#locate(index), `'=' stands where the base64 text needs none`);
+    throw textError('text-bad-padding', this.#locate(index), `'=' follows base64 text that needs no padding`);
   }
 
   #takeCharacter(byte: number, index: number): void {

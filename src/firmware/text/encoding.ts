@@ -21,7 +21,7 @@ export interface EncodingDecoder {
   decode(text: Buffer): Uint8Array;
   /** The bytes that only the end makes certain. `endOffset` is for errors. */
   finish(endOffset: number): Uint8Array;
-  /** Undefined: another decoder cannot continue here. */
+  /** If omitted, another decoder cannot continue here. */
   readonly state: EncodingState | undefined;
 }
 
@@ -29,13 +29,14 @@ export interface EncodingDecoder {
 export type Locate = (index: number) => number;
 
 /**
- * Text that could also be base64 of zeros counts as hex if it has so many digits other than `A`: by chance, one in 2⁴⁹.
+ * Text that could also be base64 of zeros counts as hex if it has this number of digits other than `A`: by chance, one
+ * in 2⁴⁹.
  */
 const CERTAINTY_DIGITS = 32;
 
 /**
  * Decides between hex and base64 by the beginning of a text; the alphabet of base64 is determined later. A character
- * that is no hexadecimal digit means base64. Only digits mean hex, unless they look like base64 of zeros, with which
+ * other than a hexadecimal digit means base64. Only digits mean hex, unless they look like base64 of zeros, with which
  * images often begin: only `A`, or hardly anything else at the beginning of a longer text. (Base64 of an artifact,
  * gzip, xz or zstd has another character among its first six.)
  */

@@ -21,7 +21,7 @@ export class FirmwareTextDecoder {
   readonly #locate: Locate = (index) => this.#json.locate(index);
   readonly #json: JsonStringDecoder;
   #encoding: EncodingDecoder | undefined;
-  /** The first slice, which is held back until it is full, since the encoding is detected by it. */
+  /** The first slice, buffered until it is full, since the encoding is detected by it. */
   #beginning: Buffer | undefined;
   #beginningBytes = 0;
   #producedBytes = 0;
@@ -48,7 +48,10 @@ export class FirmwareTextDecoder {
     return offset === undefined || state === undefined ? undefined : { offset, ...state };
   }
 
-  /** The bytes of the firmware in slices of at most SLICE_BYTES; each is valid until the next one is asked for. */
+  /**
+   * Yields the bytes of the firmware image in slices of at most SLICE_BYTES; each is valid until the next one is
+   * requested.
+   */
   *push(chunk: Uint8Array): Generator<Uint8Array, void, undefined> {
     const kept = yield* this.#keepBeginning(chunk);
     if (this.#beginning === undefined) yield* this.#decode(chunk.subarray(kept));

@@ -47,7 +47,10 @@ export class JsonStringDecoder {
     this.#offset = insideAt ?? 0;
   }
 
-  /** The characters as bytes, in slices of at most SLICE_BYTES + 1; each is valid until the next one is asked for. */
+  /**
+   * Yields the characters as bytes, in slices of at most SLICE_BYTES + 1; each is valid until the next one is
+   * requested.
+   */
   *push(chunk: Uint8Array): Generator<Buffer, void, undefined> {
     for (let at = 0; at < chunk.length; at += SLICE_BYTES) {
       const text = this.#take(chunk.subarray(at, at + SLICE_BYTES));
@@ -114,7 +117,7 @@ export class JsonStringDecoder {
     return bytes.length;
   }
 
-  /** Whether there is neither an escape nor a space before the closing quotation mark, or the end. */
+  /** True if there is neither an escape nor a space before the closing quotation mark, or the end. */
   #isVerbatim(bytes: Buffer, from: number): boolean {
     if (this.#unfinished.length > 0 || bytes.includes(SPACE, from)) return false;
     const escape = bytes.indexOf(BACKSLASH, from);
@@ -179,8 +182,8 @@ function isLeftOut(input: Buffer, at: number): boolean {
 }
 
 /**
- * The problem with an escape. `escape` is empty, or begins with an escape that the kernel refused: it was cut by the
- * end, or is wrong.
+ * Returns the problem with an escape. `escape` is empty, or begins with an escape that the kernel refused: it is
+ * incomplete at the end, or wrong.
  */
 function findEscapeProblem(escape: Buffer, offset: number): FirmwareFormatError | undefined {
   const text = escape.toString('latin1', 0, UNICODE_ESCAPE_BYTES);

@@ -31,7 +31,7 @@ export class PlainTextKernel implements TextKernel {
   }
 }
 
-/** The escape at this index; undefined: it is cut, or must not be in the text of a firmware. */
+/** Returns the escape at this index, or undefined if it is incomplete, or not allowed in encoded firmware. */
 function escapeAt(input: Buffer, at: number): Escape | undefined {
   const letter = input.toString('latin1', at + 1, at + 2);
   const short = shortEscapes[letter];

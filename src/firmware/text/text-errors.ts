@@ -6,7 +6,7 @@ export function textError(code: FormatErrorCode, offset: number, why: string): F
   return new FirmwareFormatError(code, 'firmware text', offset, why);
 }
 
-/** A byte for a person: the character if it is printable, and its number. */
+/** Describes a byte in a message: the character if it is printable, and its number. */
 export function describeByte(byte: number): string {
   const number = `0x${byte.toString(16).padStart(2, '0')}`;
   return byte > 0x20 && byte < 0x7f ? `'${String.fromCharCode(byte)}' (${number})` : number;

@@ -1,6 +1,6 @@
 import { PlainTextKernel } from './plain-text-kernel.ts';
 
-/** The text decoder never takes more than this at once, so that other work gets its turn. */
+/** The text decoder never takes more than this in one step, so that other work gets its turn. */
 export const SLICE_BYTES = 64 * 1024;
 
 /** Room behind a slice, for the beginning of an escape before it, and for stores of whole blocks. */
@@ -17,7 +17,7 @@ interface KernelExports {
   readonly unescape: (at: number, end: number, out: number) => number;
 }
 
-/** The part of the WebAssembly JavaScript Interface that is used here. The exports are those of text-kernel.wat. */
+/** The part of the WebAssembly JavaScript Interface that is used here. The exports are defined by text-kernel.wat. */
 declare const WebAssembly: {
   readonly Module: new (bytes: Uint8Array) => object;
   readonly Instance: new (module: object) => { readonly exports: KernelExports };
@@ -28,8 +28,8 @@ declare const WebAssembly: {
 export interface Unescaped {
   readonly text: Buffer;
   /**
-   * The examined bytes, and the index where it stopped: at the end, a quotation mark, or an escape that is cut or
-   * unknown.
+   * The examined bytes, and the index where it stopped: at the end, a quotation mark, or an escape that is incomplete
+   * or unknown.
    */
   readonly input: Buffer;
   readonly stoppedAt: number;
@@ -44,8 +44,8 @@ export interface TextKernel {
 let knownVectors: boolean | undefined;
 
 /**
- * Whether WebAssembly has vectors here; it needs SSE4.1, which older gateways lack. This is asked once, since it takes
- * 1 ms.
+ * True if WebAssembly has vectors here; it needs SSE4.1, which older gateways lack. Checked only once, since it takes 1
+ * ms.
  */
 function processorHasVectors(): boolean {
   knownVectors ??= WebAssembly.validate(compiledKernel());
@@ -85,7 +85,7 @@ export class VectorTextKernel implements TextKernel {
 }
 
 function requireRoom(length: number): void {
-  if (length > REGION_BYTES - 16) throw new RangeError(`${length} bytes at once; cut them into slices`);
+  if (length > REGION_BYTES - 16) throw new RangeError(`${length} bytes in one call; split them into slices`);
 }
 
 /** The module in the binary format of WebAssembly. */

@@ -1,23 +1,23 @@
-/** The time during which a key is valid, in milliseconds since the epoch; undefined: no bound. */
+/** The time during which a key is valid, in milliseconds since the epoch. A missing member means no bound. */
 export interface KeyLifetime {
   readonly notBeforeMs?: number | undefined;
   readonly notAfterMs?: number | undefined;
 }
 
-/** What is known of the time on a gateway whose clock may not be set. */
+/** The known time on a gateway whose clock may not be set. */
 export interface KnownTime {
-  /** The present time is later than this, as the service or a trusted key said. Undefined: nobody did. */
+  /** A lower bound of the present time, from the service or a trusted key. Undefined if neither stated one. */
   readonly atLeastMs: number | undefined;
-  /** The present time by a clock that a time server has set; undefined: there is none. */
+  /** The present time by a clock that a time server has set. Undefined without such a clock. */
   readonly nowMs: number | undefined;
 }
 
-/** `unknown`: the key has a beginning or an end, and the present time is not known well enough. */
+/** `unknown`: the key has a beginning or an end, and the present time is too uncertain. */
 export type KeyValidity = 'valid' | 'not-yet' | 'expired' | 'unknown';
 
 /**
- * Promise `revocation`: a key has expired only if its end has certainly passed, and is not yet valid only by a clock
- * that was set. A clock that nobody has set decides nothing, since it could keep a gateway from its updates for ever.
+ * Guarantee `revocation`: a key has expired only if its end has certainly passed, and is not yet valid only by a clock
+ * that was set. An unsynchronized clock decides nothing, since it could block a gateway's updates forever.
  */
 export function validityOf({ notBeforeMs, notAfterMs }: KeyLifetime, { atLeastMs, nowMs }: KnownTime): KeyValidity {
   const known = [atLeastMs, nowMs].filter((time) => time !== undefined);

@@ -11,7 +11,7 @@ export interface KeyringSources {
   readonly knownTime: () => Promise<KnownTime>;
 }
 
-/** The keys of the configuration and of the last list, and what was revoked. */
+/** The keys of the configuration and of the last trust list, and the revocations. */
 export interface Keyring extends Omit<TrustSettings, 'allowUnsigned' | 'takeList'> {
   readonly time: KnownTime;
   readonly list: StoredTrustList | undefined;
@@ -20,8 +20,8 @@ export interface Keyring extends Omit<TrustSettings, 'allowUnsigned' | 'takeList
 const nothingKnown: KnownTime = { atLeastMs: undefined, nowMs: undefined };
 
 /**
- * Loads the keys anew for each use, since files may be replaced. For a key in both, the list wins over the
- * configuration.
+ * Loads the keys again for each use, since files may be replaced. For a key in both, the trust list takes precedence
+ * over the configuration.
  */
 export async function loadKeyring({ configured: load, store, knownTime }: KeyringSources): Promise<Keyring> {
   const configured = await load();
@@ -34,7 +34,7 @@ export async function loadKeyring({ configured: load, store, knownTime }: Keyrin
   return { keys, revoked, time, list, damage, inEffect: list?.artifact };
 }
 
-/** The known time, at least that of the list: whoever signed it stated that time. */
+/** Returns the known time, at least the one that the signer of the trust list stated. */
 function later({ atLeastMs, nowMs }: KnownTime, issuedMs: number | undefined): KnownTime {
   const known = [atLeastMs, issuedMs].filter((ms) => ms !== undefined);
   return { nowMs, atLeastMs: known.length === 0 ? undefined : Math.max(...known) };

@@ -16,10 +16,7 @@ export class ListWriter implements PayloadWriter {
   write(chunk: Uint8Array): undefined {
     this.#sizeBytes += chunk.byteLength;
     if (this.#sizeBytes > MAX_LIST_BYTES) {
-      throw new VerificationError(
-        'trust-list-malformed',
-        `list of keys and revocations: more than ${MAX_LIST_BYTES} bytes`,
-      );
+      throw new VerificationError('trust-list-malformed', `trust list: more than ${MAX_LIST_BYTES} bytes`);
     }
     this.#chunks.push(Buffer.from(chunk));
   }

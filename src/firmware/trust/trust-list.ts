@@ -17,7 +17,7 @@ const MAX_REVOKED_RELEASES = 2_000;
 /** A number may also be a date such as 20261122, or seconds since 1970, with room for larger ones to follow. */
 const MAX_NUMBER = 1_000_000_000_000;
 
-/** The keys that are trusted beside those of the configuration, and what is not trusted any more. */
+/** The keys that are trusted in addition to those in the configuration, and the revocations. */
 export interface TrustList {
   /** A list replaces only one with a lower number. */
   readonly number: number;
@@ -85,8 +85,7 @@ function parseAs<T>(schema: z.ZodType<T>, bytes: Uint8Array, maxBytes: number): 
 
 export function fromFile(file: TrustListFile): TrustList {
   const keys = file.keys.map((key) => keyOf(key));
-  if (new Set(keys.map(({ fingerprint }) => fingerprint)).size < keys.length)
-    throw malformed('a key stands there twice');
+  if (new Set(keys.map(({ fingerprint }) => fingerprint)).size < keys.length) throw malformed('a key is listed twice');
   return { number: file.number, issuedMs: parseUtcTime(file.issued) ?? 0, keys, revoked: file.revoked };
 }
 
@@ -100,14 +99,14 @@ function keyOf({ name, pem, not_before: notBefore, not_after: notAfter }: z.infe
 }
 
 /**
- * Promise `revocation`: joins what both lists revoke, since what is revoked stays revoked, whatever a later list says.
- * Throws `trust-list-malformed` if that exceeds the bound.
+ * Guarantee `revocation`: joins the revocations of both lists, since revocations are permanent, whatever a later list
+ * contains. Throws `trust-list-malformed` if that exceeds the bound.
  */
 export function joinRevoked(before: TrustList['revoked'] | undefined, { revoked }: TrustList): TrustList['revoked'] {
   const keys = [...new Set([...(before?.keys ?? []), ...revoked.keys])];
   const releases = [...new Set([...(before?.releases ?? []), ...revoked.releases])];
   if (keys.length <= MAX_REVOKED_KEYS && releases.length <= MAX_REVOKED_RELEASES) return { keys, releases };
-  throw malformed('with what was revoked before, more is revoked than a gateway keeps');
+  throw malformed('together with the earlier revocations, there are more than a gateway keeps');
 }
 
 function decodeJson(bytes: Uint8Array): unknown {
@@ -120,5 +119,5 @@ function decodeJson(bytes: Uint8Array): unknown {
 }
 
 function malformed(why: string): VerificationError {
-  return new VerificationError('trust-list-malformed', `list of keys and revocations: ${why}`);
+  return new VerificationError('trust-list-malformed', `trust list: ${why}`);
 }

@@ -36,7 +36,9 @@ export class TrustStore {
     this.#fs = fs;
   }
 
-  /** The last list; undefined: none was ever taken. Throws `trust-list-damaged`, or StorageError. */
+  /**
+   * Returns the last trust list, or undefined if none was ever accepted. Throws `trust-list-damaged`, or StorageError.
+   */
   async read(): Promise<StoredTrustList | undefined> {
     return keptListOf(await this.#readFile());
   }
@@ -50,7 +52,7 @@ export class TrustStore {
   }
 
   /**
-   * Promise `revocation`: keeps a list, which is durable when this returns. Refuses a list with a lower number than the
+   * Guarantee `revocation`: keeps a list, which is durable when this returns. Refuses a list with a lower number than the
    * last one, and a different one with the same number. The same list again changes nothing, but replaces a damaged or
    * missing file.
    */
@@ -109,7 +111,7 @@ export class TrustStore {
       return kept;
     } catch (error) {
       if (!(error instanceof VerificationError)) throw error;
-      throw new FirmwareError('trust-list-damaged', `${path} cannot be understood: ${error.message}`, {
+      throw new FirmwareError('trust-list-damaged', `${path} is malformed: ${error.message}`, {
         cause: error,
       });
     }

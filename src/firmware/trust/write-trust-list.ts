@@ -13,11 +13,11 @@ import { FirmwareError, VerificationError } from '../errors.ts';
 import { fromFile, joinRevoked, MAX_LIST_BYTES, parseTrustListFile, trustListFile } from './trust-list.ts';
 import type { TrustListFile } from './trust-list.ts';
 
-/** What a release engineer wants in the next list. */
+/** A release engineer's request for the next trust list. */
 export interface ListOrder {
-  /** The previous list, which is continued; undefined: this is the first one. */
+  /** The previous list, which is continued. Omitted for the first one. */
   readonly from: string | undefined;
-  /** Undefined: one more than the previous list. */
+  /** If omitted, one more than the previous list. */
   readonly number: number | undefined;
   /** Files with public keys that are trusted from now on. */
   readonly keys: readonly string[];
@@ -73,7 +73,7 @@ async function requireAllRevocations(path: string, from: string | undefined): Pr
   });
 }
 
-/** The real path of a file; undefined: there is none. */
+/** Returns the real path of a file, or undefined if there is none. */
 async function placeOf(path: string): Promise<string | undefined> {
   try {
     return await realpath(path);
@@ -148,7 +148,7 @@ async function readKey(file: string): ReturnType<typeof readPublicKey> {
   }
 }
 
-/** The digest of a release: given as such, or of an artifact file, whoever signed it. */
+/** Returns the digest of a release: given as such, or of an artifact file, for any signer. */
 async function digestOf(text: string): Promise<string> {
   if (isDigest(text)) return text;
   await using file = await openNamedFile(text);
@@ -161,5 +161,5 @@ function isDigest(text: string): boolean {
 }
 
 function unusable(why: string): VerificationError {
-  return new VerificationError('trust-list-malformed', `list of keys and revocations: ${why}`);
+  return new VerificationError('trust-list-malformed', `trust list: ${why}`);
 }

@@ -11,6 +11,6 @@ export interface Outbound {
 export interface ConnectionEvents extends Pick<ConnectionDeps, 'onMessage' | 'onSkipped' | 'admits'> {
   /** Called when bytes of a large message arrived. */
   readonly onProgress: () => void;
-  /** Called before a pause of this length, in which nothing is read because too much arrived at once. */
+  /** Called before a pause of this length, in which nothing is read because too much arrived in a short time. */
   readonly onNap: (ms: number) => void;
 }

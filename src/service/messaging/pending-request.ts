@@ -14,7 +14,7 @@ export interface RpcCall {
   readonly secret?: string | undefined;
 }
 
-/** How far a request came: to the broker, and whether the broker says that anybody received it. */
+/** The progress of a request: to the broker, and whether the broker reports a subscriber. */
 export type Delivery = 'sent' | 'heard' | 'unheard';
 
 /** A request that waits for its reply. */
@@ -30,7 +30,7 @@ export class PendingRequest {
   constructor(id: string, call: RpcCall, patienceMs: number, onSilence: (request: PendingRequest) => void) {
     this.id = id;
     this.call = call;
-    this.#outcome.promise.catch(() => {}); // nobody may be waiting any more
+    this.#outcome.promise.catch(() => {}); // there may be no caller left
     this.#onSilence = () => onSilence(this);
     this.#patienceMs = patienceMs;
     this.#timer = setTimeout(this.#onSilence, patienceMs);
@@ -54,7 +54,7 @@ export class PendingRequest {
     this.#timer = setTimeout(this.#onSilence, this.#patienceMs);
   }
 
-  /** Something arrived that may be the beginning of the reply: the wait begins anew. */
+  /** Something arrived that may be the beginning of the reply: the wait restarts. */
   restartTimeout(): void {
     this.#timer.refresh();
   }
@@ -69,7 +69,7 @@ export class PendingRequest {
     this.#outcome.reject(reason.during(this.call.operation));
   }
 
-  /** Ends a request of which nobody can tell whether the service performed it. */
+  /** Ends a request of which it is unclear whether the service performed it. */
   cancel(reason: ServiceError): void {
     if (this.call.isRepeatable || this.delivery === 'unheard') this.fail(reason);
     else this.fail(new ServiceError({ code: 'activation-timeout', why: reason.message, cause: reason }));

@@ -12,9 +12,11 @@ export interface RpcFailure {
 
 /** A message on a reply topic: JSON-RPC 2.0 (section 5, "Response object") and interface.md, "Messaging form". */
 export type Reply =
-  /** Undefined if the reply has no result. A text that is too long to be parsed is a Buffer, with its quotation marks. */
+  /**
+   * Without result if the reply has none. A text that is too long to be parsed is a Buffer, with its quotation marks.
+   */
   | { readonly kind: 'result'; readonly id: string; readonly result: unknown }
-  /** Without an id if the service could not read that of the request. */
+  /** Without an id if the service could not read the request's id. */
   | { readonly kind: 'failure'; readonly id: string | undefined; readonly failure: RpcFailure }
   /** No reply: our own request, or another device's. */
   | { readonly kind: 'request' }

@@ -26,7 +26,7 @@ export interface RpcDeps extends BrokerDeps {
 export interface MessagingHandlers {
   /** Called when a message arrived on the wake topic. */
   readonly onWake: () => void;
-  /** Called when bytes of a large message arrived, which shows that the transfer goes on. */
+  /** Called when bytes of a large message arrived, which shows that the transfer progresses. */
   readonly onProgress: () => void;
 }
 
@@ -154,8 +154,8 @@ export class RpcClient implements AsyncDisposable {
       const heard =
         request.delivery === 'heard'
           ? `within ${deadlines.requestMs / 1000} s`
-          : 'and, by the broker’s account, nobody listens there';
-      const why = `no reply to what was asked on ${topic} came on ${topics.reply ?? 'any topic'} ${heard}`;
+          : 'and the broker reports no subscriber there';
+      const why = `no reply to the request on ${topic} arrived on ${topics.reply ?? 'any topic'} ${heard}`;
       request.cancel(new ServiceError({ code: 'reply-timeout', why }));
     }
   }
@@ -200,7 +200,9 @@ export class RpcClient implements AsyncDisposable {
     this.ignored.finish(id, 'answered');
   }
 
-  /** The request that this reply answers; undefined: there is none, and the reply is counted as ignored. */
+  /**
+   * Returns the request that this reply answers, or undefined if there is none, and the reply is counted as ignored.
+   */
   #requestOf(id: string | undefined, correlation: string | undefined): PendingRequest | undefined {
     const name = id ?? correlation;
     const request = name === undefined ? undefined : this.#pending.get(name);

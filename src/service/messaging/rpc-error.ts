@@ -7,10 +7,10 @@ import type { RpcFailure } from './reply.ts';
 export class RpcError extends ServiceError {
   readonly rpcCode: number;
   readonly rpcMessage: string;
-  /** Whatever the service adds; undefined: nothing. */
+  /** The details that the service adds, if any. */
   readonly data: unknown;
 
-  /** `secret`: a text that the service may repeat, but nobody else may see. */
+  /** `secret`: a text that the service may repeat, but that must not be shown to anyone else. */
   constructor({ code, message, data }: RpcFailure, operation: string, isActivation: boolean, secret?: string) {
     const { meant, phrase } = meaningOf(code, isActivation);
     const said = excerptOf(Buffer.from(message), secret);

@@ -23,11 +23,11 @@ export interface MessagingDeadlines {
   readonly connectMs: number;
   /** From a request to its reply, or to more of a large message. */
   readonly requestMs: number;
-  /** The same where the broker said that nobody subscribes to the request's topic; a broker may be wrong about that. */
+  /** The same if the broker reported no subscriber to the request's topic; a broker may be wrong about that. */
   readonly unheardMs: number;
-  /** For a whole call, whatever else arrives meanwhile. */
+  /** For a whole call, including everything else that arrives in this time. */
   readonly totalMs: number;
-  /** For a whole firmware. */
+  /** For a whole firmware image. */
   readonly transferMs: number;
 }
 
@@ -35,7 +35,7 @@ export const defaultUnheardMs = 5_000;
 
 export const defaultReconnect: MessagingSettings['reconnect'] = { firstDelayMs: 1_000, maxDelayMs: 120_000 };
 
-/** A connection that lasted so long was a good one: earlier failures do not count any more. */
+/** A connection that lasted this long was a good one: earlier failures no longer count. */
 export const STABLE_MS = 60_000;
 
 /** The most requests that wait for a reply; the agent makes one or two. */
@@ -44,7 +44,7 @@ export const MAX_PENDING_REQUESTS = 8;
 /** The bytes of a reply around its result, so that a text of the largest size still fits. */
 export const ENVELOPE_BYTES = 4096;
 
-/** The bound for a reply that is not a firmware. */
+/** The bound for a reply other than encoded firmware. */
 export const MAX_REPLY_BYTES = 1024 * 1024;
 
 /** The time for saying goodbye to a broker, which may not listen. */

@@ -16,7 +16,7 @@ import type { MessagingSettings } from './settings.ts';
 export interface BrokerReport {
   readonly url: string;
   readonly state: BrokerState;
-  /** Why there is no connection, or what is not permitted on it. */
+  /** The reason for a missing connection, or a topic that is not permitted on it. */
   readonly problem: ServiceError | undefined;
   readonly ignored: IgnoredCounts;
 }
@@ -56,7 +56,7 @@ export class MessagingTransport implements ServiceTransport {
     return operation.reply.read(value, call.operation);
   }
 
-  /** Reads a firmware, always from the beginning: a message arrives entirely or not at all. */
+  /** Reads an encoded firmware image, always from the beginning: a message arrives entirely or not at all. */
   async firmware(input: OfVersion, _from: FirmwarePosition | undefined, signal: AbortSignal): Promise<FirmwareText> {
     const call = this.#callOf(operations.firmware, input);
     return firmwareText(required(await this.#rpc.call(call, signal), call), signal);

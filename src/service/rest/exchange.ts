@@ -11,9 +11,8 @@ const MOST_INFORMATIONAL = 64;
 type End = { readonly kind: 'complete' } | { readonly kind: 'failed'; readonly reason: unknown };
 
 /**
- * One request and its reply, on undici's dispatch interface. What the socket brought in one turn of the event loop is
- * passed on in one piece, with back-pressure and without a stream in between. Errors are ServiceErrors, or the signal's
- * reason.
+ * One request and its reply, on undici's dispatch interface. The data of one turn of the event loop is passed on in one
+ * piece, with back-pressure and without a stream in between. Errors are ServiceErrors, or the signal's reason.
  */
 export class Exchange implements Dispatcher.DispatchHandler, AsyncDisposable {
   readonly #translate: (error: unknown) => ServiceError;
@@ -21,7 +20,7 @@ export class Exchange implements Dispatcher.DispatchHandler, AsyncDisposable {
   readonly #onAbort = (): void => this.abandon(this.#signal.reason);
   readonly #head = Promise.withResolvers<void>();
   readonly #gathering = new ReceiveBuffers();
-  /** The end of this turn of the event loop tells of what has arrived. */
+  /** True if the end of this turn of the event loop will report received data. */
   #willTell = false;
   #status = 0;
   #informational = 0;
@@ -55,8 +54,8 @@ export class Exchange implements Dispatcher.DispatchHandler, AsyncDisposable {
   }
 
   /**
-   * The body, to be read once. Each piece is valid until the next one is asked for. What arrived before a cut is
-   * yielded before the error.
+   * Yields the body, to be read once. Each piece is valid until the next one is requested. Data that arrived before an
+   * interruption is yielded before the error.
    */
   async *chunks(): AsyncGenerator<Uint8Array, void, undefined> {
     for (;;) {
@@ -114,8 +113,8 @@ export class Exchange implements Dispatcher.DispatchHandler, AsyncDisposable {
   }
 
   /**
-   * Ends the exchange; whoever waits for more gets the reason. If the reply was not read to its end, its connection is
-   * closed.
+   * Ends the exchange; readers that wait for more get the reason. If the reply was not read completely, its connection
+   * is closed.
    */
   abandon(reason: unknown): void {
     if (this.#end !== undefined) return;
@@ -147,5 +146,5 @@ export class Exchange implements Dispatcher.DispatchHandler, AsyncDisposable {
 }
 
 function notWanted(): Error {
-  return new Error('the reply is not wanted any more');
+  return new Error('the reply is no longer wanted');
 }

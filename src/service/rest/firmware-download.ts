@@ -29,14 +29,14 @@ export interface DownloadDeps {
   readonly clock: Pick<Clock, 'sleep'>;
   readonly random: () => number;
   readonly log: Log;
-  /** Undefined: at full speed. */
+  /** If omitted, full speed. */
   readonly throttle?: Pick<Throttle, 'pass'> | undefined;
 }
 
 /**
- * Promise `same-text`: the text of a firmware, in order and without gaps, however often the connection is cut. It
+ * Guarantee `same-text`: the encoded firmware, in order and without gaps, however often the connection is interrupted. It
  * continues by `Range` if the service stated a strong validator and a length. Otherwise the text is read again, and the
- * part that was read before is compared and skipped. The text itself is not kept: only a checksum of each MiB is.
+ * part that was read before is compared and skipped. Only a checksum of each MiB is kept, not the text itself.
  */
 export class FirmwareDownload implements FirmwareText {
   readonly #deps: DownloadDeps;
@@ -56,7 +56,7 @@ export class FirmwareDownload implements FirmwareText {
     this.#reply = opened.reply;
   }
 
-  /** Sends the first request. If the service does not know the position any more, the download starts at 0. */
+  /** Sends the first request. If the service no longer knows the position, the download starts at 0. */
   static async open(
     deps: DownloadDeps,
     from: FirmwarePosition | undefined,
@@ -118,12 +118,13 @@ export class FirmwareDownload implements FirmwareText {
     }
   }
 
-  /** Yields what is new in a reply, after comparing the rest with what was read before. */
+  /** Yields the new part of a reply, after comparing the rest with the earlier data. */
   async *#take({ reply, replay }: Continued): AsyncGenerator<Uint8Array, void, undefined> {
     for await (const chunk of reply.chunks()) {
       await this.#rest(chunk.byteLength);
       const known = Math.min(replay?.remainingBytes ?? 0, chunk.byteLength);
-      if (replay?.push(chunk.subarray(0, known)) === false) throw this.#changed('what was read already differs');
+      if (replay?.push(chunk.subarray(0, known)) === false)
+        throw this.#changed('the part that was already read differs');
       const fresh = chunk.subarray(known);
       if (fresh.byteLength === 0) continue;
       if (this.#position + fresh.byteLength > (this.totalBytes ?? Infinity)) {
@@ -132,11 +133,11 @@ export class FirmwareDownload implements FirmwareText {
       this.#seen.append(fresh);
       yield fresh;
     }
-    if ((replay?.remainingBytes ?? 0) > 0) throw this.#changed('it is shorter than what was read already');
+    if ((replay?.remainingBytes ?? 0) > 0) throw this.#changed('it is shorter than the part that was already read');
   }
 
   /**
-   * Promise `max-rate`: waits while the rate is exceeded, and extends the deadline by as much, since the deadline is
+   * Guarantee `max-rate`: waits while the rate is exceeded, and extends the deadline by as much, since the deadline is
    * meant for a slow service.
    */
   async #rest(bytes: number): Promise<void> {
@@ -144,7 +145,7 @@ export class FirmwareDownload implements FirmwareText {
     await throttle?.pass(bytes, this.#deadline.signal, (ms) => this.#deadline.extend(ms));
   }
 
-  /** Waits before the next attempt. Throws errors that reading on cannot cure, or has not cured often enough. */
+  /** Waits before the next attempt. Throws errors that reading again cannot fix, or has not fixed often enough. */
   async #pauseAfter(error: unknown, failures: number): Promise<void> {
     const { resume, clock, random, log, operation } = this.#deps;
     this.#deadline.signal.throwIfAborted();
@@ -153,7 +154,7 @@ export class FirmwareDownload implements FirmwareText {
     if (!isCut || failures >= resume.attempts) throw error.during(`${operation}, byte ${this.#position}`);
     const delayMs = Math.round(backoffMs(resume, failures, random, error.retryAfterMs));
     const fields = { operation, code: error.code, offset: this.#position, attempt: failures, delayMs };
-    log.warn(fields, 'the transfer was cut; it goes on after a pause');
+    log.warn(fields, 'the transfer was interrupted; it resumes after a pause');
     await clock.sleep(delayMs, this.#deadline.signal);
   }
 
@@ -187,7 +188,7 @@ export class FirmwareDownload implements FirmwareText {
 
   #replay(): ReplayCheck {
     if (this.#startOffset === 0) return this.#seen.replay();
-    throw this.#changed('the service begins it anew, and what was read in an earlier transfer cannot be compared');
+    throw this.#changed('the service restarts it, and the data of an earlier transfer cannot be compared');
   }
 
   get #position(): number {
@@ -217,7 +218,7 @@ const notCuredByReadingOn: ReadonlySet<string> = new Set(['firmware-changed', 'k
 
 interface Continued {
   readonly reply: TextReply;
-  /** Compares what is read again; undefined: the reply contains only what is new. */
+  /** Compares the data that is read again. Omitted if the reply contains only new data. */
   readonly replay: ReplayCheck | undefined;
 }
 

@@ -24,8 +24,8 @@ export interface HttpRequest {
 }
 
 /**
- * Speaks HTTP/1.1 with one origin, on undici. Redirects are not followed: they would send the API key to a place that
- * nobody chose, and interface.md has none.
+ * An HTTP/1.1 client of one origin, on undici. Redirects are not followed: they would send the API key to an
+ * unconfigured server, and interface.md has none.
  */
 export class HttpClient implements AsyncDisposable {
   readonly #base: URL;
@@ -49,7 +49,7 @@ export class HttpClient implements AsyncDisposable {
     };
   }
 
-  /** Host and path of a request, for a person. */
+  /** Returns host and path of a request, for messages. */
   placeOf({ path }: Pick<HttpRequest, 'path'>): string {
     return `${this.#base.host}${this.#pathOf(path)}`;
   }

@@ -1,6 +1,6 @@
 import { differ, parseContentLength, parseContentRange, strongValidator } from './validators.ts';
 
-/** The head of a reply that carries a firmware's text, or a part of it. */
+/** The head of a reply that carries encoded firmware, or a part of it. */
 export interface TextHead {
   readonly status: number;
   header(name: string): string | undefined;
@@ -18,7 +18,7 @@ export interface TextRange {
   readonly validator: string;
 }
 
-/** What a reply means for a transfer that has reached some byte. */
+/** The meaning of a reply for a transfer that has reached some byte. */
 export type ResumeDecision =
   /** The reply is exactly the rest. */
   | { readonly kind: 'onward' }

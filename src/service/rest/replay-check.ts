@@ -1,6 +1,6 @@
 import { openChecksum } from '../../system/checksum.ts';
 
-/** A block has so many bytes, or fewer if it is the last one before a cut. */
+/** A block has this number of bytes, or fewer if it is the last one before an interruption. */
 const blockBytes = 1024 * 1024;
 
 interface SeenBlock {

@@ -10,7 +10,10 @@ export interface RestSettings extends Pick<
 > {
   readonly tls: TlsFiles;
   readonly proxy: ProxySettings;
-  /** How often a cut firmware transfer is continued: the number of attempts in a row without a single new byte. */
+  /**
+   * The limit for continuing an interrupted firmware transfer: the number of attempts in a row without a single new
+   * byte.
+   */
   readonly resume: RetryPolicy;
   readonly userAgent: string;
 }
@@ -23,10 +26,10 @@ export const defaultResume: RetryPolicy = {
   maxRetryAfterMs: 300_000,
 };
 
-/** The largest reply that is not a firmware. */
+/** The largest reply other than encoded firmware. */
 export const maxReplyBytes = 1024 * 1024;
 
-/** The part that is read of an unimportant body: that of an error, or of a success without content. */
+/** The part that is read of an unimportant body: from an error, or from a success without content. */
 export const maxBeginningBytes = 4096;
 export const maxBeginningMs = 5_000;
 

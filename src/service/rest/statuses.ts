@@ -12,12 +12,12 @@ export function headerOf(headers: Headers, name: string): string | undefined {
 export interface Refusal {
   readonly operation: string;
   readonly status: number;
-  /** Host and path of what was asked for. */
+  /** Host and path of the request. */
   readonly place: string;
   readonly headers: Headers;
-  /** The beginning of the reply's body, for a person. */
+  /** The beginning of the reply's body, for messages. */
   readonly excerpt: string | undefined;
-  /** Whether the call sent an API key, and whether it was the activation. */
+  /** `sent` if the call sent an API key, `activation` if it was the activation. */
   readonly key: 'sent' | 'not-sent' | 'activation';
 }
 
@@ -92,9 +92,9 @@ function redirectTarget(location: string | undefined): string {
 const maxRetryAfterMs = 24 * 3_600_000;
 
 /**
- * The pause of `Retry-After` (RFC 9110, section 10.2.3): seconds, or a date. A date is compared with the reply's own
- * `Date` if there is one, since the gateway's clock may be wrong. Undefined: no pause was asked for, or it cannot be
- * understood.
+ * Returns the pause of `Retry-After` (RFC 9110, section 10.2.3): seconds, or a date. A date is compared with the
+ * reply's own `Date` if there is one, since the gateway's clock may be wrong. Returns undefined if no pause was
+ * requested, or the header is malformed.
  */
 export function retryAfterMs(headers: Headers, nowMs: number): number | undefined {
   const text = headerOf(headers, 'retry-after')?.trim();
@@ -107,8 +107,8 @@ export function retryAfterMs(headers: Headers, nowMs: number): number | undefine
 }
 
 /**
- * The service's clock by its `Date` (RFC 9110, section 6.6.1); undefined: there is none, or the reply comes from a
- * cache (`Age`).
+ * Returns the service's clock by its `Date` (RFC 9110, section 6.6.1), or undefined if there is none, or the reply
+ * comes from a cache (`Age`).
  */
 export function serviceTimeMs(headers: Headers): number | undefined {
   return headerOf(headers, 'age') === undefined ? parseHttpDate(headerOf(headers, 'date')) : undefined;

@@ -25,7 +25,7 @@ export interface RestDeps {
   readonly log: Log;
   /** Called with the time that the service's clock shows (milliseconds since the epoch), for each successful reply. */
   readonly onServiceTime?: ((atMs: number) => void) | undefined;
-  /** Bounds the rate of firmware; undefined: full speed. */
+  /** Bounds the rate of firmware downloads. If omitted, full speed. */
   readonly throttle?: Throttle | undefined;
   /** Counts what the connections carry. */
   readonly traffic?: Traffic | undefined;
@@ -37,7 +37,7 @@ interface Call {
   readonly method: 'GET' | 'PUT' | 'POST';
   readonly path: string;
   readonly body?: string | undefined;
-  /** The key to send; undefined: this call sends none; `activation`: there cannot be one yet. */
+  /** The key to send; undefined if this call sends none; `activation`: there cannot be one yet. */
   readonly key: { readonly apiKey: string | undefined } | 'activation';
 }
 
@@ -124,10 +124,10 @@ export class RestTransport implements ServiceTransport {
     if (serviceMs !== undefined) this.#deps.onServiceTime?.(serviceMs);
   }
 
-  /** The reply with a firmware, whose reader gets no web page. */
+  /** Returns the reply with encoded firmware, and refuses a web page. */
   async #withoutPage(call: Call, exchange: Exchange, isRanged: boolean): Promise<TextReply> {
     const chunks = this.#firmwareChunks(call, exchange);
-    // a page must not be compared with what was read before: it would count as a changed firmware
+    // a page must not be compared with the earlier data: it would count as a changed firmware image
     const first = isRanged && exchange.status < 206 ? await chunks.next() : undefined;
     async function* all(): AsyncGenerator<Uint8Array, void, undefined> {
       if (first?.done === false) yield first.value;
@@ -214,7 +214,7 @@ function isSuccess(status: number): boolean {
 
 interface Beginning {
   readonly bytes: Uint8Array;
-  /** Why there is no more; undefined: the rest was not needed, or there is none. */
+  /** The reason why there is no more. Omitted if the rest was not needed, or there is none. */
   readonly failure: ServiceError | undefined;
 }
 

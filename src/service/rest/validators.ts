@@ -1,14 +1,15 @@
-/** What headers say about a text that is read in parts: RFC 9110, sections 8.8.3 (ETag) and 14.4 (Content-Range). */
+/** Headers about a text that is read in parts: RFC 9110, sections 8.8.3 (ETag) and 14.4 (Content-Range). */
 
 /**
- * A strong validator with its quotes; undefined: it is weak or malformed, so that ranges must not be combined by it.
+ * Returns a strong validator with its quotes, or undefined if it is weak or malformed, so that ranges must not be
+ * combined by it.
  */
 export function strongValidator(etag: string | undefined): string | undefined {
   return etag !== undefined && /^"[\x21\x23-\x7e\x80-\xff]*"$/.test(etag) ? etag : undefined;
 }
 
 /**
- * Whether two ETags name different content; false if one is missing. Weak ETags count, too, since content that differs
+ * True if two ETags name different content; false if one is missing. Weak ETags count, too, since content that differs
  * weakly differs.
  */
 export function differ(one: string | undefined, other: string | undefined): boolean {
@@ -26,7 +27,8 @@ export interface ContentRange {
 }
 
 /**
- * Parses `bytes first-last/total` with consistent numbers; undefined: anything else, an unknown total (`*`) included.
+ * Parses `bytes first-last/total` with consistent numbers. Returns undefined for anything else, including an unknown
+ * total (`*`).
  */
 export function parseContentRange(header: string | undefined): ContentRange | undefined {
   const match = /^bytes (\d{1,16})-(\d{1,16})\/(\d{1,16})$/i.exec(header ?? '');

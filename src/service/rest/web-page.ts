@@ -2,7 +2,7 @@ import { headerOf } from './statuses.ts';
 import type { Headers } from './statuses.ts';
 
 /**
- * Promise `no-page`: true if a successful reply may be a web page, which captive portals, maintenance pages and
+ * Guarantee `no-page`: true if a successful reply may be a web page, which captive portals, maintenance pages and
  * single-page applications answer to any request. `jsonStart` matches the beginning of a reply that proves itself by
  * its form; such a reply may be labeled as HTML, as some servers label everything.
  */

@@ -12,7 +12,7 @@ import { readInOrder } from './read-in-order.ts';
 import { UnchangedBlocks } from './unchanged.ts';
 
 export interface WriterDeps {
-  /** The name of the slot for a person. */
+  /** The name of the slot in messages. */
   readonly where: string;
   readonly capacityBytes: number;
   readonly medium: SlotMedium;
@@ -25,8 +25,8 @@ export interface WriterDeps {
 }
 
 /**
- * Writes an image to a slot. The calling thread only copies bytes into a block and computes their checksum. Meanwhile
- * another thread hashes blocks, and the operating system compares and writes several of them at a time.
+ * Writes an image to a slot. The calling thread only copies bytes into a block and computes their checksum. At the same
+ * time another thread hashes blocks, and the operating system compares and writes several of them.
  */
 export class BlockWriter implements PayloadWriter {
   readonly #deps: WriterDeps;
@@ -49,7 +49,7 @@ export class BlockWriter implements PayloadWriter {
     this.#unchanged = new UnchangedBlocks(deps.medium);
   }
 
-  /** Continues behind what the slot already holds. Throws `checkpoint-stale` if it holds something else. */
+  /** Continues after the content that the slot already holds. Throws `checkpoint-stale` if it holds something else. */
   async resume(prefix: WrittenPrefix): Promise<void> {
     assert(this.#sizeBytes === 0 && this.#current === undefined, 'resumed after it was written to');
     const { medium, hasher, pool, signal } = this.#deps;
@@ -70,7 +70,7 @@ export class BlockWriter implements PayloadWriter {
     }
     this.#sizeBytes = prefix.sizeBytes;
     if ((await abortable(hasher.digest(), signal)) !== prefix.digest) {
-      throw new SlotError('checkpoint-stale', this.#deps.where, 'does not hold what the checkpoint says');
+      throw new SlotError('checkpoint-stale', this.#deps.where, 'does not hold the data that the checkpoint describes');
     }
   }
 

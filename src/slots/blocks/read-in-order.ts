@@ -42,7 +42,7 @@ function blockAt<T>(blocks: readonly T[], index: number): T {
   return block;
 }
 
-/** The most that is asked for at a time, plus the pages at its beginning and end. */
+/** The largest request, plus the pages at its beginning and end. */
 const BUFFER_BYTES = 2 * 1024 * 1024 + 2 * alignmentBytes;
 
 /** Reads any part of a slot, in any order, into a buffer that is used again. */
@@ -65,7 +65,7 @@ export class SlotReader implements BaseReader {
       throw new SlotError('slot-too-small', where, `holds ${capacityBytes} bytes, not ${position + sizeBytes}`);
     const start = alignDown(position);
     const lengthBytes = position - start + sizeBytes;
-    if (alignUp(lengthBytes) > BUFFER_BYTES) throw new RangeError(`${sizeBytes} bytes of a slot at once`);
+    if (alignUp(lengthBytes) > BUFFER_BYTES) throw new RangeError(`${sizeBytes} bytes of a slot in one read`);
     if (sizeBytes > 0) await abortable(this.#medium.read(this.#buffer, lengthBytes, start), signal);
     return this.#buffer.subarray(position - start, lengthBytes);
   }

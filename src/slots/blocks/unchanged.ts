@@ -22,7 +22,7 @@ export class UnchangedBlocks {
     this.#medium = medium;
   }
 
-  /** Whether the slot holds these bytes. False also means that they were not compared. Overwrites `scratch`. */
+  /** True if the slot holds these bytes. False also means that they were not compared. Overwrites `scratch`. */
   async holds(bytes: Buffer, scratch: Buffer, position: number): Promise<boolean> {
     if (this.#skip > 0) {
       this.#skip -= 1;

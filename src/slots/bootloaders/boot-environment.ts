@@ -1,6 +1,6 @@
 import type { BootState, SlotName } from '../../update/ports.ts';
 
-/** What the bootloader calls the slots: in its variables, on the kernel command line, as a handler’s argument. */
+/** The bootloader's names for the slots: in its variables, on the kernel command line, as a handler’s argument. */
 export type BootNames = Readonly<Record<SlotName, string>>;
 
 /** One of the changes that the Bootloader port has. */
@@ -15,8 +15,8 @@ export interface BootChange {
 export type SlotBootStates = Omit<BootState, 'onTrial'>;
 
 /**
- * The place where one bootloader keeps its choice; `State` is what it says now. EnvironmentBootloader makes a
- * Bootloader of it: it reads, refuses what is unsafe, changes, reads again and compares.
+ * The storage of one bootloader's choice; `State` is its present content. EnvironmentBootloader makes a Bootloader of
+ * it: it reads, refuses unsafe changes, changes, reads again and compares.
  */
 export interface BootEnvironment<State> {
   /** The name in messages, for example `U-Boot environment`. */
@@ -27,16 +27,16 @@ export interface BootEnvironment<State> {
    */
   read(signal: AbortSignal, also?: 'last-words'): Promise<State>;
   inspect(state: State): SlotBootStates;
-  /** Whether the bootloader leaves this running slot at the next boot unless it is committed. */
+  /** True if the bootloader abandons this running slot at the next boot unless it is committed. */
   onTrial(state: State, booted: SlotName): boolean;
-  /** Whether `mark-unbootable` or `try-once` is safe: the other slot is known to boot by itself. */
+  /** True if `mark-unbootable` or `try-once` is safe: the other slot is known to boot without a trial. */
   canDisableSlot(state: State, change: BootChange): boolean;
   /**
-   * Makes one change, so that a power cut at any place is safe. A write that has begun is not abandoned on abort.
-   * Returns the state if it was read after the last write, so that nobody reads it twice.
+   * Makes one change, safely against power loss at any point. A write that has begun is not abandoned on abort. Returns
+   * the state if it was read after the last write, so that it is not read twice.
    */
   change(state: State, change: BootChange, signal: AbortSignal): Promise<State | undefined>;
-  /** Whether a state that was read after the change shows that change. */
+  /** True if a state that was read after the change shows that change. */
   holds(state: State, change: BootChange): boolean;
   /** Changes something harmless, and reads it back. */
   testWrite(signal: AbortSignal): Promise<void>;

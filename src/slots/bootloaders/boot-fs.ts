@@ -11,8 +11,8 @@ export type BootFs = DurableFs & ReadFs;
 const MAX_BYTES = 1024 * 1024;
 
 /**
- * File access for files that the configuration names. A pipe or device in the place of one is neither waited for nor
- * read without end.
+ * File access for files that the configuration names. A pipe or device at such a path is neither waited for nor read
+ * endlessly.
  */
 export const bootFs: BootFs = {
   open: realFs.open,

@@ -43,7 +43,7 @@ export class BootPrograms {
     await this.#call(call, WRITE_TIMEOUT_MS, uninterrupted);
   }
 
-  /** What a program prints, whatever its exit code; empty if it cannot be run. */
+  /** Returns the output of a program, whatever its exit code; empty if it cannot be run. */
   async probe(command: ProgramCommand, signal: AbortSignal): Promise<string> {
     try {
       return (await this.#run(command, { timeoutMs: READ_TIMEOUT_MS, maxOutputBytes: MAX_OUTPUT_BYTES }, signal))
@@ -75,11 +75,11 @@ export class BootPrograms {
 
 interface Unstarted {
   readonly why: string;
-  /** What a person can do. */
+  /** Returns the fix for the operator. */
   readonly mend: (program: string) => string;
 }
 
-/** What a person is told of a program that was named with its path, and could not be run. */
+/** Describes why a program that was named with its path could not be run. */
 function describeUnrun(error: AgentError, [program]: ProgramCommand, otherwise: string): readonly [string, string] {
   if (error.code === 'writable-by-others') return [error.message, error.advice ?? otherwise];
   const isStart = error.code === 'program-missing' && isAbsolute(program);
@@ -90,20 +90,20 @@ function describeUnrun(error: AgentError, [program]: ProgramCommand, otherwise: 
 /** By the error of the system. */
 const unstarted: Readonly<Record<string, Unstarted>> = {
   ENOENT: {
-    why: 'is not there, or what its first line names is not',
+    why: 'is missing, or the interpreter in its first line is',
     mend: (program) => `put it there: ls -l ${program}; head -n 1 ${program}`,
   },
   EACCES: {
     why: 'may not be executed',
     mend: (program) => `chmod 755 ${program}; where it may be already, its file system is mounted with noexec`,
   },
-  ENOEXEC: { why: 'is no program of this machine', mend: (program) => `a script begins with #!: file ${program}` },
+  ENOEXEC: { why: 'is not a program for this machine', mend: (program) => `a script begins with #!: file ${program}` },
 };
 
-/** The message of EROFS (strerror(3)), in the language of whoever wrote the handler. */
+/** The message of EROFS (strerror(3)), in the language that the handler's author used. */
 const READ_ONLY = /read-only file system/i;
 const HOW_TO_LET_WRITE =
-  'is it mounted read-only, or outside of what the unit lets programs write? systemctl edit thing-agent: [Service] ReadWritePaths=DIR';
+  'is it mounted read-only, or outside of the directories that the unit lets programs write? systemctl edit thing-agent: [Service] ReadWritePaths=DIR';
 
 function describeEnd({ exitCode, stderr }: ProgramResult): string {
   const end = exitCode === undefined ? 'ended by a signal' : `exit code ${exitCode}`;

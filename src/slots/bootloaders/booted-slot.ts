@@ -4,14 +4,14 @@ import { slotNamed } from './boot-environment.ts';
 import type { BootNames } from './boot-environment.ts';
 import { BootloaderError } from './errors.ts';
 
-/** What one source says about the running slot. */
+/** One source's statement about the running slot. */
 export type SlotHint =
   | { readonly source: string; readonly slot: SlotName }
   | {
       readonly source: string;
       readonly slot: undefined;
       readonly why: string;
-      /** The source itself is broken; undefined: it works, and does not know. */
+      /** Set if the source itself is broken. Omitted if it works without knowing the slot. */
       readonly broken?: BootloaderError | undefined;
     };
 
@@ -32,8 +32,8 @@ export async function resolveBootedSlot(sources: readonly SlotDetector[], signal
   if (other === undefined) return first.slot;
   throw new BootloaderError(
     'booted-slot-contradiction',
-    `${first.source} says that slot ${first.slot} runs, ${other.source} says slot ${other.slot}`,
-    { advice: 'check the boot script, [targets] slots, and what the slots’ kernel command lines say' },
+    `${first.source} reports slot ${first.slot} as running, ${other.source} reports slot ${other.slot}`,
+    { advice: 'check the boot script, [targets] slots, and the slots’ kernel command lines' },
   );
 }
 
@@ -64,8 +64,8 @@ export interface CommandLineDeps {
 }
 
 /**
- * The slot in `thing.slot=` or `rauc.slot=` on the kernel command line. A name that is no slot (a rescue system) is an
- * error.
+ * Finds the slot in `thing.slot=` or `rauc.slot=` on the kernel command line. The name of anything else (a rescue
+ * system) is an error.
  */
 export function slotNamedOnCommandLine(key: 'thing.slot' | 'rauc.slot', deps: CommandLineDeps): SlotDetector {
   const source = `${key}= on the kernel command line`;
@@ -75,7 +75,7 @@ export function slotNamedOnCommandLine(key: 'thing.slot' | 'rauc.slot', deps: Co
     if (value === undefined) return { source, slot: undefined, why: 'is not there' };
     const slot = slotNamed(value, deps.names);
     if (slot !== undefined) return { source, slot };
-    throw new BootloaderError('booted-slot-unknown', `${source} says ${value.slice(0, 40)}, which is no slot`, {
+    throw new BootloaderError('booted-slot-unknown', `${source} names ${value.slice(0, 40)}, which is not a slot`, {
       advice: 'a rescue system cannot be updated; boot slot A or B',
     });
   };
@@ -96,7 +96,7 @@ export function slotOfRootArgument(deps: CommandLineDeps): SlotDetector {
     for (const slot of ['A', 'B'] as const) {
       if (device === (await resolve(slots[slot], fs))) return { source, slot };
     }
-    return { source, slot: undefined, why: `${device} is no slot` };
+    return { source, slot: undefined, why: `${device} is not a slot` };
   };
 }
 
@@ -135,7 +135,7 @@ export function slotOfDeviceTree(
     return {
       source,
       slot: undefined,
-      why: `partition ${partition} is no slot (an old bootloader EEPROM always says 0)`,
+      why: `partition ${partition} is not a slot (an old bootloader EEPROM always reports 0)`,
     };
   };
 }
@@ -145,13 +145,13 @@ export function slotMounted(mountedSlot: (signal: AbortSignal) => Promise<SlotNa
   const source = 'the mounted root file system';
   return async (signal) => {
     const slot = await mountedSlot(signal);
-    return slot === undefined ? { source, slot, why: 'is no slot' } : { source, slot };
+    return slot === undefined ? { source, slot, why: 'is not a slot' } : { source, slot };
   };
 }
 
 /**
- * The slot by the handler. `get-current` is optional: a handler that fails is a source that does not know. One that
- * cannot be run is broken.
+ * Finds the slot with the handler. `get-current` is optional: a handler that fails is a source that does not know. A
+ * handler that cannot be run is broken.
  */
 export function slotOfHandler(current: (signal: AbortSignal) => Promise<SlotName>): SlotDetector {
   const source = 'the handler';

@@ -11,11 +11,14 @@ import type { BootPrograms, RunProgram } from './boot-programs.ts';
 import type { SlotDetector } from './booted-slot.ts';
 import type { GrubReaderDeps } from './grub/grub-reader.ts';
 
-/** Whether a bootloader can count a trial where it keeps its choice, and reads there what was written. */
+/**
+ * The result of checking whether a bootloader can count a trial in its storage, and reads there the data that was
+ * written.
+ */
 export interface BootStorage {
-  /** What was found; undefined: nothing can be seen from outside. */
+  /** The findings. Omitted if nothing is visible from outside. */
   readonly detail?: string;
-  /** What is allowed, but weakens a promise. */
+  /** A permitted choice that weakens a guarantee. */
   readonly weakness?: string;
 }
 
@@ -26,8 +29,8 @@ export interface BootDeps {
   readonly log: Log;
   readonly deviceTreePartition: string;
   /**
-   * Implements the Bootloader port with this environment. `clues` name the running slot, besides those of every
-   * bootloader.
+   * Implements the Bootloader port with this environment. `clues` name the running slot, in addition to those common to
+   * every bootloader.
    */
   readonly over: <State>(environment: BootEnvironment<State>, more?: BootloaderExtras) => Bootloader;
 }
@@ -44,7 +47,7 @@ export interface BootFile {
   readonly need: 'readable file' | 'handler';
 }
 
-/** What is loaded of a bootloader when it is needed. */
+/** The part of a bootloader that is loaded when it is needed. */
 export interface LoadedBootloader<Shape extends z.ZodRawShape> {
   /** Makes the bootloader. Nothing is read or run before one of its methods is called. */
   readonly create: (settings: SettingsOf<z.ZodObject<Shape>>, deps: BootDeps) => Bootloader;

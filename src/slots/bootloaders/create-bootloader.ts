@@ -14,7 +14,7 @@ import { EnvironmentBootloader } from './environment-bootloader.ts';
 import type { GrubReaderDeps } from './grub/grub-reader.ts';
 
 export interface BootloaderDeps {
-  /** The slot whose device is mounted as the root file system; undefined: none is. */
+  /** Returns the slot whose device is mounted as the root file system, if any. */
   readonly mountedSlot: (signal: AbortSignal) => Promise<SlotName | undefined>;
   readonly log: Log;
   /** Called after each commit of the running slot. */

@@ -10,10 +10,10 @@ import { isExitReason } from './variables/trial-mark.ts';
 
 /** The state that a handler tells. */
 export interface HandlerState {
-  /** Undefined: it names none, because the primary slot is bad. */
+  /** Omitted if it names none, because the primary slot is bad. */
   readonly primary: SlotName | undefined;
   readonly good: Readonly<Record<SlotName, boolean>>;
-  /** The code of the error with which the agent left a slot; also undefined if nobody asked for last words. */
+  /** The error code with which the agent abandoned a slot. Undefined, too, if it was not requested. */
   readonly lastWords: Readonly<Record<SlotName, string | undefined>>;
 }
 
@@ -27,12 +27,10 @@ export interface HandlerDeps {
 }
 
 /**
- * A program of the integrator with RAUC's interface (RAUC documentation, "Integration", section Custom). README.md
- * beside this file says what else it must do so that a trial is one.
- *
- * A change may take two calls, in an order that makes a cut in between safe: a slot is marked bad before the other one
- * becomes primary, and good before it becomes primary for good. At every moment a slot that is known to be good still
- * boots.
+ * A program of the integrator with RAUC's interface (RAUC documentation, "Integration", section Custom). README.md in
+ * this directory has the further requirements for a working trial. A change may take two calls, in an order that makes
+ * a power loss in between safe: a slot is marked bad before the other one becomes primary, and good before it becomes
+ * primary for good. At every moment a slot that is known to be good still boots.
  */
 export class Handler implements BootEnvironment<HandlerState> {
   readonly title: string;
@@ -64,8 +62,8 @@ export class Handler implements BootEnvironment<HandlerState> {
   }
 
   /**
-   * A slot on trial is not good until `set-state good`, and there is a good slot to fall back to. `get-primary` says
-   * nothing about it: many handlers print what `set-primary` was called with last.
+   * A slot on trial is not good until `set-state good`, and there is a good slot to fall back to. Ignores
+   * `get-primary`: many handlers print the last argument of `set-primary`.
    */
   onTrial({ good }: HandlerState, booted: SlotName): boolean {
     return !good[booted] && good[otherSlot(booted)];
@@ -162,7 +160,7 @@ export class Handler implements BootEnvironment<HandlerState> {
     const question = ['get-state', this.#deps.names[slot]] as const;
     const answer = await this.#ask(question, signal);
     if (answer === 'good' || answer === 'bad') return answer === 'good';
-    throw this.#failed(`${question.join(' ')} says "${answer.slice(0, 40)}" instead of good or bad`);
+    throw this.#failed(`${question.join(' ')} prints "${answer.slice(0, 40)}" instead of good or bad`);
   }
 
   async #ask(args: readonly string[], signal: AbortSignal): Promise<string> {
@@ -180,7 +178,7 @@ export class Handler implements BootEnvironment<HandlerState> {
 
   #unknown(question: string, answer: string): never {
     const { A, B } = this.#deps.names;
-    throw this.#failed(`${question} says "${answer.slice(0, 40)}", which is neither ${A} nor ${B}`);
+    throw this.#failed(`${question} prints "${answer.slice(0, 40)}", which is neither ${A} nor ${B}`);
   }
 
   #failed(why: string, code: 'handler-failed' | 'boot-environment-invalid' = 'handler-failed'): BootloaderError {

@@ -85,14 +85,18 @@ export class EnvironmentBootloader<State> implements Bootloader {
     if (kind !== 'commit') {
       if (this.#environment.canDisableSlot(state, change)) return;
       const other = otherSlot(slot);
-      throw new BootloaderError('no-fallback-slot', `${phrases[kind](slot)}: slot ${other} is not known to boot`, {
-        advice: `install a version first (agent --update-now): it goes into slot ${other}`,
-      });
+      throw new BootloaderError(
+        'no-fallback-slot',
+        `${phrases[kind](slot)}: it is unknown whether slot ${other} boots`,
+        {
+          advice: `install a version first (agent --update-now): it goes into slot ${other}`,
+        },
+      );
     }
     if (this.#environment.inspect(state).slots[slot].bootable || (await this.#bootedSlot(signal)) === slot) return;
     throw new BootloaderError(
       'slot-unbootable',
-      `cannot commit slot ${slot}: it is not known to boot and does not run`,
+      `cannot commit slot ${slot}: it is not running, and it is unknown whether it boots`,
       {
         advice: 'try it first',
       },

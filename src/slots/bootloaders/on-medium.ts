@@ -9,8 +9,8 @@ import { BootloaderError } from './errors.ts';
 const NO_WAY = new Set(['EINVAL', 'ENOTSUP', 'EOPNOTSUPP']);
 
 /**
- * The first bytes of a file as its medium holds them. The page cache, which no bootloader sees, is bypassed (O_DIRECT).
- * Undefined: the file system cannot do that. Throws the operating system's errors.
+ * Returns the first bytes of a file as its medium holds them. Bypasses the page cache, which no bootloader sees
+ * (O_DIRECT). Returns undefined if the file system cannot do that. Throws the operating system's errors.
  */
 export async function readFromMedium(
   path: string,

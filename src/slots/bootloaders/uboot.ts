@@ -66,14 +66,14 @@ export interface FwToolsDeps {
   readonly programs: BootPrograms;
   readonly fs: DurableFs;
   readonly log: Log;
-  /** Undefined: the default of the tools. */
+  /** If omitted, the default of the tools. */
   readonly configFile: string | undefined;
 }
 
 /**
- * Promise `u-boot`: the environment through `fw_printenv` and `fw_setenv`, those of libubootenv or of U-Boot itself.
- * One run sets all variables and writes the environment once; if there are two copies
- * (`CONFIG_SYS_REDUNDAND_ENVIRONMENT`), a power cut leaves the old or the new one. The tools lock each other out.
+ * Guarantee `u-boot`: the environment through `fw_printenv` and `fw_setenv`, either from libubootenv or from U-Boot
+ * itself. One run sets all variables and writes the environment once; if there are two copies
+ * (`CONFIG_SYS_REDUNDAND_ENVIRONMENT`), a power loss leaves the old or the new one. The tools lock each other out.
  */
 export class FwTools implements VariableStore {
   readonly #deps: FwToolsDeps;
@@ -96,7 +96,7 @@ export class FwTools implements VariableStore {
     // if the checksum is wrong, both tools use a built-in environment or a file, and end with exit code 0
     if (/using default/i.test(stderr)) {
       throw new BootloaderError(code, `${UBOOT_TITLE}: no copy of it has a valid checksum`, {
-        advice: 'run saveenv in U-Boot, or write it anew with fw_setenv',
+        advice: 'run saveenv in U-Boot, or write it again with fw_setenv',
       });
     }
     return parseVariables(stdout);
@@ -128,9 +128,9 @@ export class FwTools implements VariableStore {
   }
 
   /**
-   * What separates name and value in a script: `=` for libubootenv, a blank for U-Boot's own tool. U-Boot's tool would
-   * take `name=value` as a name, and libubootenv ignores lines with a blank. Only libubootenv prints its version as a
-   * bare number.
+   * Returns the separator of name and value in a script: `=` for libubootenv, a blank for U-Boot's own tool. U-Boot's
+   * tool would take `name=value` as a name, and libubootenv ignores lines with a blank. Only libubootenv prints its
+   * version as a bare number.
    */
   async #scriptSeparator(signal: AbortSignal): Promise<'=' | ' '> {
     if (this.#separator !== undefined) return this.#separator;

@@ -63,10 +63,7 @@ function preferred(routes: readonly Route[]): string | undefined {
   return others.reduce((best, route) => (route.metric < best.metric ? route : best), first).name;
 }
 
-/**
- * Promise `metered`: the interface of the default route that one of these patterns names; undefined: no such interface
- * is in use.
- */
+/** Guarantee `metered`: returns the interface of the default route if one of these patterns matches it. */
 export async function findMeteredLink(metered: readonly string[], procNet?: string): Promise<string | undefined> {
   if (metered.length === 0) return undefined;
   return [...(await defaultInterfaces(procNet))].find((name) => metered.some((pattern) => isNamed(name, pattern)));

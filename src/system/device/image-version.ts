@@ -6,7 +6,7 @@ import type { Log } from '../log/log.ts';
 
 export interface ImageVersionSettings {
   readonly factoryVersion: string | undefined;
-  /** The file that holds the version; undefined: os-release. */
+  /** The file that holds the version. Omitted: os-release. */
   readonly factoryVersionFile: string | undefined;
 }
 
@@ -17,8 +17,8 @@ const MAX_FILE_BYTES = 65_536;
 const MAX_VERSION_LENGTH = 200;
 
 /**
- * The version that the running image states: as configured, else in the configured file, else IMAGE_VERSION of
- * os-release, whose VERSION_ID is usually that of a distribution. Undefined: it states none.
+ * Returns the version of the running image: the configured one, else the one in the configured file, else IMAGE_VERSION
+ * of os-release, whose VERSION_ID usually belongs to a distribution. Returns undefined if the image has no version.
  */
 export async function findImageVersion(
   { factoryVersion, factoryVersionFile }: ImageVersionSettings,
@@ -64,7 +64,7 @@ async function firstText(paths: readonly string[], log: Log): Promise<string | u
     try {
       const text = await readSmallFile(path);
       if (text !== undefined) return text;
-      log.warn({ path }, 'the version of this image is not read there: it is no file of a reasonable size');
+      log.warn({ path }, 'cannot read the version of this image: not a regular file of at most a few kilobytes');
     } catch (error) {
       if (systemErrorCode(error) !== 'ENOENT') log.warn({ path }, `cannot read it: ${describeError(error)}`);
     }
@@ -72,7 +72,10 @@ async function firstText(paths: readonly string[], log: Log): Promise<string | u
   return undefined;
 }
 
-/** The text of a small file; undefined: it is large, or no regular file. Never waits, as reading a pipe would. */
+/**
+ * Returns the text of a small file, or undefined if it is large or not a regular file. Never blocks, as reading a pipe
+ * would.
+ */
 async function readSmallFile(path: string): Promise<string | undefined> {
   await using file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
   const stats = await file.stat();

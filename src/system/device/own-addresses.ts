@@ -2,7 +2,7 @@ import { hostname, networkInterfaces } from 'node:os';
 
 const MOST = 3;
 
-/** The addresses by which others reach this gateway, those of IPv4 first; its name if there are none. */
+/** Returns the addresses of this gateway, IPv4 first, or its name if it has no address. */
 export function ownAddresses(interfaces = networkInterfaces(), name = hostname()): readonly string[] {
   const known = Object.values(interfaces).flatMap((addresses = []) => addresses);
   const far = known.filter(({ internal, scopeid = 0 }) => !internal && scopeid === 0); // a local one needs its interface

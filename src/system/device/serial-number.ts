@@ -66,7 +66,7 @@ async function dmiWithinDeadline(sources: SerialNumberSources, signal: AbortSign
   } catch (error) {
     signal.throwIfAborted();
     if (!deadline.aborted) throw error;
-    throw unknownSerialNumber(`DMI does not answer within ${DMI_DEADLINE_MS} ms`, 'retry');
+    throw unknownSerialNumber(`no response from DMI within ${DMI_DEADLINE_MS} ms`, 'retry');
   }
 }
 
@@ -79,14 +79,14 @@ async function readConfigured(path: string, sources: SerialNumberSources): Promi
 }
 
 function unknownSerialNumber(why: string, remedy: 'retry' | 'give-up'): AgentError {
-  return new SystemError('serial-number-unknown', `the serial number of this gateway is not known: ${why}`, { remedy });
+  return new SystemError('serial-number-unknown', `the serial number of this gateway is unknown: ${why}`, { remedy });
 }
 
 const MAX_LENGTH = 128;
 const MIN_ROW = 5;
 
 /**
- * Texts that vendors leave in place of a serial number. They are compared without case, spaces and punctuation. Sources:
+ * Placeholders that vendors leave as serial number. They are compared without case, spaces and punctuation. Sources:
  * fwts, src/dmi/dmicheck/dmicheck.c (serial numbers and asset tags); lf-edge/eve PR#6381; systems seen in reports.
  */
 const placeholders = new Set([
@@ -150,8 +150,8 @@ export function usableSerialNumber(text: string | undefined): string | undefined
 }
 
 /**
- * Why a serial number may be trouble, though the service's interface permits every text; undefined: it is a plain one.
- * It stands in addresses and logs, and people type it.
+ * Returns why a serial number may cause trouble, although the service's interface permits every text, or undefined if
+ * it is a plain one. It is part of addresses and logs, and people type it.
  */
 export function serialNumberDoubt(serialNumber: string): string | undefined {
   const odd = [

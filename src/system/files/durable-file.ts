@@ -18,14 +18,14 @@ export interface DurableFs {
 
 /** The bound for a state file; the largest one is the image of a board. */
 const MAX_BYTES = 256 * 1024 * 1024;
-/** So many entries that are no files are set aside; none is removed, and no more pile up. */
+/** At most this number of entries that are not files is set aside. None is removed, and no more accumulate. */
 const MOST_ASIDE = 5;
 /** The error codes for a folder; the second one comes from Node's own `rm`. */
 const FOLDER_CODES: ReadonlySet<string | undefined> = new Set(['EISDIR', 'ERR_FS_EISDIR']);
 
 /**
- * File access for the agent's own files. A pipe, device or link in the place of one is refused unopened when it is
- * read, and removed when a new file is written: whoever planted it cannot make the agent read, write or wait.
+ * File access for the agent's own files. A pipe, device or link at the path of such a file is refused unopened when it
+ * is read, and removed when a new file is written: it cannot make the agent read, write or wait.
  */
 export const nodeFs = {
   open: async (path: string, flags: string | number, mode?: number): Promise<FileHandle> => {
@@ -54,10 +54,10 @@ export class StorageError extends SystemError {
   }
 }
 
-/** What stands in the place of a state file is not a file, or has no end. Waiting does not cure that. */
+/** The entry at the path of a state file is not a file, or is endless. Waiting does not fix that. */
 export class NoFileError extends StorageError {}
 
-/** The text of a file; undefined: there is none. */
+/** Returns the text of a file, or undefined if it does not exist. */
 export async function readTextFile(path: string, fs: DurableFs = nodeFs): Promise<string | undefined> {
   try {
     return (await fs.readFile(path)).toString('utf8');
@@ -69,8 +69,8 @@ export async function readTextFile(path: string, fs: DurableFs = nodeFs): Promis
 }
 
 /**
- * The text of a file after making it durable. A program that was killed between rename and fsync may have left a text
- * that every reader sees, and that a power cut could still take back. Undefined: there is no file.
+ * Returns the text of a file after making it durable, or undefined if there is no file. A program killed between rename
+ * and fsync may have left a text that every reader sees and that a power loss could still revert.
  */
 export async function readDurableTextFile(path: string, fs: DurableFs = nodeFs): Promise<string | undefined> {
   const text = await readTextFile(path, fs);
@@ -98,7 +98,10 @@ interface DraftTerms {
   readonly mode?: number;
 }
 
-/** Opens an empty draft for a file. A folder in its place is not ours: it is moved aside with its content and kept. */
+/**
+ * Opens an empty draft for a file. A directory at its path is not the agent's: it is moved aside with its content and
+ * kept.
+ */
 export async function openDraft(
   path: string,
   { fs = nodeFs, flags = 'w', mode = 0o600 }: DraftTerms,
@@ -114,7 +117,7 @@ export async function openDraft(
 }
 
 /**
- * A free name for something that is not a file but stands in the place of one. Throws StorageError if too many such
+ * Returns a free name for an entry that is not a file but has the path of one. Throws StorageError if too many such
  * names are taken.
  */
 export async function nextDamagedName(path: string, fs: DurableFs): Promise<string> {
@@ -126,7 +129,7 @@ export async function nextDamagedName(path: string, fs: DurableFs): Promise<stri
   throw new StorageError('set aside', path, why, 'see what they are, and remove them');
 }
 
-/** Whether something that stood in the place of this file was set aside. */
+/** True if an entry at the path of this file was set aside. */
 export async function isDamagedCopy(path: string, fs: DurableFs): Promise<boolean> {
   return isThere(firstNameAside(path), fs);
 }
@@ -157,8 +160,8 @@ export async function writeDraft(path: string, text: string, fs: DurableFs = nod
 }
 
 /**
- * Invariant 4: replaces a small file as a whole. A power cut leaves the old text or the new one, since the text is
- * written beside the file and fsynced, then renamed, and the directory is fsynced.
+ * Invariant 4: replaces a small file as a whole. A power loss leaves either the old text or the new one, since the text
+ * is written to a second file and fsynced, then renamed, and the directory is fsynced.
  */
 export async function replaceFileDurably(
   path: string,

@@ -8,14 +8,14 @@ import { describeExposures, findExposures } from './protected-file.ts';
 import type { Exposure, StatFs } from './protected-file.ts';
 import { OutsideFileError, readUntrustedFile } from './untrusted-file.ts';
 
-/** Linux reads so many bytes of a script to find its interpreter (BINPRM_BUF_SIZE). */
+/** Linux reads this number of bytes of a script to find its interpreter (BINPRM_BUF_SIZE). */
 const FIRST_BYTES = 256;
 const SEPARATOR = /[ \t]+/;
-/** Looks synchronously: threads would cost more than the looks, and execve(2) walks the same path and waits, too. */
+/** Checks synchronously: threads would cost more than the checks, and execve(2) walks the same path and waits, too. */
 const atOnce: StatFs = { lstat: async (path) => lstatSync(path), readlink: async (path) => readlinkSync(path) };
 
 /**
- * Promise `guarded-files`: finds what lets others change what a program does: the file and, for a script, its
+ * Guarantee `guarded-files`: finds what lets others change what a program does: the file and, for a script, its
  * interpreters.
  */
 export async function findProgramExposures(
@@ -29,7 +29,9 @@ export async function findProgramExposures(
   return [...found.values()];
 }
 
-/** Throws `writable-by-others`: whoever can change a program that runs with the agent's rights has them, too. */
+/**
+ * Throws `writable-by-others`: anyone who can change a program that runs with the agent's rights has these rights, too.
+ */
 export async function refuseExposedProgram(path: string): Promise<void> {
   const exposures = await findProgramExposures(path);
   if (exposures.length === 0) return;
@@ -46,7 +48,9 @@ async function interpretersOf(path: string, searched: string): Promise<readonly 
   return program === undefined ? [interpreter] : [interpreter, program];
 }
 
-/** The words behind `#!`. Empty: the file is no script, or cannot be read, which starting it will report. */
+/**
+ * Returns the words behind `#!`. Empty if the file is not a script, or cannot be read, which starting it will report.
+ */
 async function wordsOfFirstLine(path: string): Promise<readonly string[]> {
   try {
     const bytes = await readUntrustedFile(path, { maxBytes: FIRST_BYTES, longer: 'cut' });

@@ -45,7 +45,7 @@ export class ImageFiles {
     throw Object.assign(new Error(`more than ${MAX_LINKS} symbolic links`), { code: 'ELOOP' });
   }
 
-  /** Like `findExposures`, for the image. Its root belongs to whoever builds it, who counts as its owner. */
+  /** Like `findExposures`, for the image. The builder of its root counts as its owner. */
   async exposuresOf(path: string): Promise<readonly Exposure[]> {
     return findExposures(path, this.#look, (await stat(this.root)).uid);
   }

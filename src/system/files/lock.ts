@@ -28,7 +28,7 @@ export const DAEMON = 'daemon';
 const ONE_DAEMON = 'a daemon runs already, and one is enough: systemctl status thing-agent';
 /** The advice where the daemon holds the lock but could not be reached: a command that reaches it does not lock. */
 const UNREACHED =
-  'the daemon runs, and nobody reaches it: wait a minute; if that stays so: systemctl restart thing-agent';
+  'the daemon runs but is not responding: wait a minute; if that does not help: systemctl restart thing-agent';
 
 /** Another agent holds the lock. */
 export class AgentBusyError extends SystemError {
@@ -57,7 +57,7 @@ const MAX_REPLACED = 10;
 const MAX_HOLDER_BYTES = 4_096;
 
 /**
- * Promise `one-agent`: takes the lock, which lets one agent work at a time, across processes. It is a lock of the
+ * Guarantee `one-agent`: takes the lock, which lets one agent work at a time, across processes. It is a lock of the
  * kernel (flock(2)) on an open file of this process: it ends with the process even after kill -9, and nothing on the
  * disk (an old file, a reused process id) can fake or keep it. `purpose` tells others what the holder does.
  *
@@ -82,7 +82,7 @@ export async function acquireLock(path: string, purpose: string, signal: AbortSi
 }
 
 /**
- * Who holds the lock; undefined: nobody. This does not take the lock, so it disturbs nobody who is locking. The name
+ * Returns the holder of the lock, if any. Does not take the lock, so it never disturbs a process that does. The name
  * that a killed holder left in the file counts only while a process with its id has the file open.
  */
 export async function findLockHolder(path: string): Promise<LockHolder | undefined> {
@@ -96,13 +96,13 @@ export async function findLockHolder(path: string): Promise<LockHolder | undefin
   }
 }
 
-/** Whether the process has this file open. True for a process of another user, of which nobody may see that. */
+/** True if the process has this file open. Also true for a process of another user, whose files cannot be listed. */
 async function hasOpen(pid: number, path: string): Promise<boolean> {
   const folder = `/proc/${pid}/fd`;
   const file = await realpath(path);
   try {
     for (const name of await readdir(folder)) {
-      // a file that was closed meanwhile has no link any more
+      // a file that was closed in the meantime no longer has a link
       if ((await undefinedIfMissing(readlink(join(folder, name)))) === file) return true;
     }
     return false;
@@ -135,7 +135,7 @@ async function openLockFile(path: string): Promise<number> {
     }
     closeSync(descriptor);
     if (!facts.isFile()) throw foreignFileError(path, 'it is not a regular file');
-    throw foreignFileError(path, 'it has another name, which may be that of a file of others');
+    throw foreignFileError(path, "it has another name, which may be another user's file");
   } catch (error) {
     if (error instanceof SystemError) throw error;
     if (PLANTED_CODES.has(systemErrorCode(error))) throw foreignFileError(path, 'it is not a regular file', error);
@@ -174,7 +174,7 @@ function isStillAt(path: string, descriptor: number): boolean {
   }
 }
 
-/** On a disk that is full it is a lock all the same, and others are not told who has it. */
+/** On a full disk the lock still works, but does not show its holder. */
 function writeHolder(descriptor: number, { pid, purpose }: LockHolder): void {
   try {
     ftruncateSync(descriptor);
@@ -195,9 +195,11 @@ function parseHolder(text: string): LockHolder | undefined {
   return pid === undefined || purpose === undefined ? undefined : { pid: Number(pid), purpose };
 }
 
-/** Nothing that this program leaves there. Only a person removes it: what it is, and whose, is not known. */
+/**
+ * This program leaves nothing of this kind there. Only an operator removes it, since its purpose and owner are unknown.
+ */
 function foreignFileError(path: string, why: string, cause?: unknown): SystemError {
-  const advice = `somebody put it there; as root: systemctl stop thing-agent; rm -r ${quoted(path)}`;
+  const advice = `the agent did not create this; as root: systemctl stop thing-agent; rm -r ${quoted(path)}`;
   return unavailable(path, why, { cause, advice });
 }
 

@@ -4,8 +4,8 @@ import { dirname } from 'node:path';
 import { systemErrorCode } from '../errors.ts';
 
 /**
- * Makes a folder and the missing ones above it. Throws the system's error. The `recursive` of Node's own `mkdir` never
- * ends where a folder that exists takes no new names and says ENOENT, as `/proc` does (Node 24.21).
+ * Makes a directory and the missing ones above it. Throws the system's error. Node's own recursive `mkdir` loops
+ * forever if an existing directory takes no new names and reports ENOENT, as `/proc` does (Node 24.21).
  */
 export async function makeFolder(path: string, mode: number, isParentThere = false): Promise<void> {
   try {

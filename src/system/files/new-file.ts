@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { systemErrorCode, undefinedIfMissing } from '../errors.ts';
 import { syncDirectory } from './durable-file.ts';
 
-/** Why a file that a person named is not written. */
+/** The reason why a file that you named is not written. */
 export class NewFileError extends Error {
   override readonly name = 'NewFileError';
   readonly kind: 'exists' | 'no-file';
@@ -17,8 +17,8 @@ export class NewFileError extends Error {
 }
 
 /**
- * Writes a file that a person named, readable for the owner alone: under another name, made durable, then renamed. An
- * existing file is replaced only if `mayReplace`, anything else never. Returns the size. Throws NewFileError or the
+ * Writes a file that the user named, readable for its owner only: under another name, made durable, then renamed.
+ * Replaces an existing file only if `mayReplace`, and never anything else. Returns the size. Throws NewFileError or the
  * system's error; nothing then remains of the file.
  */
 export async function writeNewFile(
@@ -71,11 +71,11 @@ async function takeName(draft: string, path: string): Promise<void> {
 
 const withoutLinks: ReadonlySet<string> = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK']);
 
-/** Throws NewFileError if something stands there that may not be replaced. */
+/** Throws NewFileError if the path exists and may not be replaced. */
 export async function rejectExisting(path: string, mayReplace: boolean): Promise<void> {
   const facts = await undefinedIfMissing(lstat(path));
   if (facts === undefined) return;
-  if (!facts.isFile()) throw new NewFileError('no-file', `${path} is no regular file`);
+  if (!facts.isFile()) throw new NewFileError('no-file', `${path} is not a regular file`);
   if (!mayReplace) throw exists(path);
 }
 

@@ -9,7 +9,7 @@ const READ_BYTES = 256 * 1024;
 
 /** The bytes of a file, wherever they come from. */
 export interface FileContent {
-  /** Undefined if the sender did not tell. */
+  /** Omitted if the sender did not state it. */
   readonly sizeBytes: number | undefined;
   /** Reads from the first byte on. A chunk is valid until the next one is requested. Of a file that is sent, only the first megabytes can be read again. */
   read(signal: AbortSignal): AsyncIterable<Uint8Array>;
@@ -17,13 +17,13 @@ export interface FileContent {
 
 /** A file that an operator named. It stays open until it is disposed. */
 export interface OpenedFile extends FileContent, AsyncDisposable {
-  /** True once it was read to its end. */
+  /** True once it was read completely. */
   readonly isRead: boolean;
 }
 
 /**
  * Opens a regular file. Throws `file-unreadable` (exit 64 for a name that cannot be opened, 74 for a failing disk).
- * Reading it throws `file-changed` (retry) if the file is written to meanwhile.
+ * Reading it throws `file-changed` (retry) if the file is written to while it is read.
  */
 export async function openNamedFile(path: string): Promise<OpenedFile> {
   const file = await openRegularFile(path).catch((error: unknown) => {

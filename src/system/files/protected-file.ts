@@ -14,12 +14,12 @@ export interface StatFs {
   readlink(path: string): Promise<string>;
 }
 
-/** A place that somebody else than root and the user of this process can change. */
+/** A place that users other than root and the user of this process can change. */
 export interface Exposure {
   /** The file itself, or a folder or link on the way to it. */
   readonly path: string;
   readonly why: string;
-  /** The command that mends it. */
+  /** The command that fixes it. */
   readonly mend: string;
 }
 
@@ -34,10 +34,10 @@ const MAX_LINKS = 40;
 const MAX_ENTRIES = 1_000;
 
 /**
- * Promise `guarded-files`: finds what lets others change a file or put another in its place. The file and each folder
- * from `/` on, through symbolic links, must belong to root or to us, and nobody else may write there. In a sticky
- * folder such as `/tmp`, others can neither rename nor remove what is not theirs. The search ends at something that is
- * missing or may not be looked at; whoever reads the file reports that.
+ * Guarantee `guarded-files`: finds the ways in which others can change a file or replace it. The file and each directory
+ * from `/` on, through symbolic links, must belong to root or to the agent's user, and no one else may write there. In
+ * a sticky directory such as `/tmp`, others can neither rename nor remove files they do not own. The search ends at a
+ * path that is missing or may not be searched; reading the file reports that.
  */
 export async function findExposures(
   path: string,
@@ -69,7 +69,7 @@ export async function findExposures(
   return [...found.values()];
 }
 
-/** Finds what lets others change a folder or what lies in it. */
+/** Finds the ways in which others can change a directory or its content. */
 async function findExposuresIn(folder: string): Promise<readonly Exposure[]> {
   const found = new Map<string, Exposure>();
   for (const path of [folder, ...(await entriesOf(folder))]) {
@@ -92,11 +92,11 @@ async function look(place: string, fs: StatFs): Promise<Stats | undefined> {
   return valueOrUndefined(fs.lstat(place));
 }
 
-/** Adds how to mend an exposure. A device must keep its rights, so the link to it or the path has to change. */
+/** Adds the fix for an exposure. A device must keep its rights, so the link to it or the path has to change. */
 async function withMend(exposure: Exposure, facts: Stats, named: string, fs: StatFs): Promise<Exposure> {
   if (!isDevice(facts)) return exposure;
   const isLink = (await look(named, fs))?.isSymbolicLink() ?? false;
-  return { ...exposure, mend: isLink ? `rm ${quoted(named)}` : 'another path, which is no device' };
+  return { ...exposure, mend: isLink ? `rm ${quoted(named)}` : 'another path that is not a device' };
 }
 
 function isDevice(facts: Stats): boolean {
@@ -130,21 +130,21 @@ export function quoted(path: string): string {
   return /^[\w./@:+-]+$/.test(path) ? path : `'${path.replaceAll("'", String.raw`'\''`)}'`;
 }
 
-/** Says what is wrong, and how to mend it: `chmod go-w /etc/thing-agent && chown root: …`. */
+/** Describes the problem and its fix: `chmod go-w /etc/thing-agent && chown root: …`. */
 export function describeExposures(exposures: readonly Exposure[]): string {
   const reasons = exposures.map(({ path, why }) => `${path} ${why}`).join(', ');
-  return `${reasons}; mend it with: ${exposures.map(({ mend }) => mend).join(' && ')}`;
+  return `${reasons}; fix it with: ${exposures.map(({ mend }) => mend).join(' && ')}`;
 }
 
 /**
- * Throws `writable-by-others`. If only root and we may write, nobody can change anything between this check and the
- * use.
+ * Throws `writable-by-others`. If only root and the agent's user may write, no one can change anything between this
+ * check and the use.
  */
 async function refuseExposed(path: string, fs?: StatFs): Promise<void> {
   refuse(path, await findExposures(path, fs));
 }
 
-/** Throws `writable-by-others` for a folder, or for what lies in it. */
+/** Throws `writable-by-others` for a directory or its content. */
 export async function refuseExposedFolder(path: string): Promise<void> {
   refuse(path, await findExposuresIn(path));
 }
@@ -155,7 +155,7 @@ function refuse(path: string, exposures: readonly Exposure[]): void {
 }
 
 /**
- * Whether every user of this machine may read the file, and search each folder on the way to it. Throws the system's
+ * True if every user of this machine may read the file, and search each directory on the way to it. Throws the system's
  * error.
  */
 export async function mayBeReadByAll(path: string): Promise<boolean> {

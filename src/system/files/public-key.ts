@@ -15,7 +15,7 @@ export interface PublicKey {
   readonly fingerprint: string;
 }
 
-/** Why a text is not a usable key, worded as the end of a sentence. */
+/** The reason why a text is not a usable key, worded as the end of a sentence. */
 export class PublicKeyError extends Error {
   override readonly name = 'PublicKeyError';
 }

@@ -19,8 +19,8 @@ export async function publishFile(path: string, text: string): Promise<void> {
 }
 
 /**
- * Throws StorageError if a device, a pipe or the like stands there: a person may have named one by mistake, and the
- * rename would replace it by a file. A link may stand there.
+ * Throws StorageError for a device, a pipe or the like: the path may be a mistake, and the rename would replace it with
+ * a file. A link is allowed.
  */
 export async function requireReplaceable(path: string): Promise<void> {
   try {

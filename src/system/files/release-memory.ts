@@ -1,4 +1,4 @@
-/** A smaller buffer may be somebody's constant, and would free too little. */
+/** A smaller buffer may be a shared constant, and would free too little. */
 const leastBytes = 16 * 1024;
 
 /**

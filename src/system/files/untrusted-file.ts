@@ -9,7 +9,7 @@ import { Deadline } from '../time/deadline.ts';
 
 export interface UntrustedFileOptions {
   readonly maxBytes: number;
-  /** Whether a longer file is cut at the bound, or refused, which is the default. */
+  /** Returns the beginning of a longer file (`cut`), or refuses it, which is the default. */
   readonly longer?: 'cut' | 'refused';
   readonly timeoutMs?: number;
   /** Opens a regular file, and nothing else. Default: `openRegularFile`. */
@@ -21,7 +21,7 @@ export class OutsideFileError extends Error {
   override readonly name = 'OutsideFileError';
 }
 
-/** A place is opened through /proc. Without it a file that is there must not be taken for one that is missing. */
+/** The file is opened through /proc. Without /proc, an existing file must not be taken for a missing one. */
 class NoProcError extends Error {
   override readonly name = 'NoProcError';
   readonly code = 'ENOSYS';
@@ -36,15 +36,15 @@ const FIRST_BYTES = 4_096;
 /** O_PATH of open(2), which Node does not export: opens a place without opening what is there. */
 const O_PATH = 0o10_000_000;
 /**
- * At most two reads at once. libuv has four threads for files, names and compression: a file system that hangs must not
- * occupy them all.
+ * At most two concurrent reads. libuv has four threads for files, names and compression: a file system that hangs must
+ * not occupy them all.
  */
 const reads = new SerialQueue(2);
 const never = new AbortController().signal;
 
 /**
- * The bytes of a regular file (also of /proc or /sys) that somebody else named: a person, the configuration, a program.
- * If a file system hangs, only other calls of this function wait, each to its deadline. Throws OutsideFileError or the
+ * Returns the bytes of a regular file (also of /proc or /sys) that a user, the configuration or a program named. If a
+ * file system hangs, only other calls of this function wait, each until its deadline. Throws OutsideFileError or the
  * system's error.
  */
 export async function readUntrustedFile(
@@ -79,7 +79,7 @@ async function openPlace(place: FileHandle, path: string, isWanted: (facts: Stat
   try {
     return await open(same, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
   } catch (error) {
-    // what is open has this name, also if it was removed meanwhile
+    // the open file has this name, also if it was removed in the meantime
     if (systemErrorCode(error) === 'ENOENT') throw new NoProcError(error);
     if (error instanceof Error) error.message = error.message.replace(same, path);
     throw error;
@@ -87,8 +87,8 @@ async function openPlace(place: FileHandle, path: string, isWanted: (facts: Stat
 }
 
 /**
- * Reads at most `maxBytes`, without a deadline: for file systems that must answer anyway. The size of a file proves
- * nothing, since a file of the kernel says that it is empty and others may grow: only what was read counts.
+ * Reads at most `maxBytes`, without a deadline: for file systems that must answer anyway. Ignores the size of the file,
+ * since a kernel file claims to be empty and others may grow.
  */
 export async function readToBound(
   path: string,

@@ -2,8 +2,7 @@ import type { LogFields, LogLevel } from './log.ts';
 import { printable } from './printable.ts';
 
 /**
- * The reader of the lines: the journal adds the time and reads the priority; a terminal is read by a person while it
- * happens.
+ * The reader of the lines: the journal adds the time and reads the priority; on a terminal, a user follows them live.
  */
 export type TextStyle = 'journal' | 'terminal' | 'plain';
 

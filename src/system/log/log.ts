@@ -1,4 +1,4 @@
-/** The fields of a log line. Promise `secrecy`: keys, passwords and URLs with a query are never among them. */
+/** The fields of a log line. Guarantee `secrecy`: keys, passwords and URLs with a query are never among them. */
 export type LogFields = Readonly<Record<string, string | number | boolean | undefined>>;
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error';

@@ -18,12 +18,12 @@ export interface LogSettings {
 }
 
 /**
- * A log on standard error that is written before the call returns, without a thread of its own. Promise `secrecy`:
+ * A log on standard error that is written before the call returns, without a thread of its own. Guarantee `secrecy`:
  * secrets are hidden by the names of their fields, and in addresses wherever they stand.
  */
 export function createLog({ level, format, descriptor = 2 }: LogSettings, environment: Environment): Log {
   const output = destination({ fd: descriptor, sync: true });
-  output.on('error', () => {}); // if nobody reads the log any more, the agent continues
+  output.on('error', () => {}); // the agent continues if the reader of the log is gone
   const options = {
     level,
     base: null,

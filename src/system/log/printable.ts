@@ -40,7 +40,7 @@ export function displayWidth(text: string): number {
   return width;
 }
 
-/** The longest beginning that fits into so many columns. */
+/** Returns the longest beginning that fits into `columns`. */
 export function fitting(text: string, columns: number): string {
   let width = 0;
   let end = 0;

@@ -11,7 +11,7 @@ export interface Redacted {
 const LEAST_ANYWHERE = 4;
 const MAX_SECRETS = 1_000;
 
-/** A private key (RFC 7468); one without an end reaches to the end of the text. */
+/** A private key (RFC 7468); without a closing line it covers the remaining text. */
 const privateKey =
   /-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----|$(?![\s\S]))/g;
 /** `password = "…"`, `"apiKey": "…"`, `Authorization: Bearer …`, also within a quoted text. */
@@ -23,7 +23,9 @@ export interface RedactedValue {
   readonly count: number;
 }
 
-/** Promise `secrecy`: removes secrets from texts, both known ones in any spelling and what looks like one. */
+/**
+ * Guarantee `secrecy`: removes secrets from texts, both known ones in any spelling and everything that looks like one.
+ */
 export class Redactor {
   readonly #spellings: readonly string[];
   readonly #words: RegExp | undefined;

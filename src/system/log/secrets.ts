@@ -10,7 +10,7 @@ const LENGTH_OF_START = 'x://'.length;
 /** Replaces a secret wherever something is shown. */
 export const MASK = '********';
 
-/** Whether a key stands for a secret. The name of a file with a secret is none. */
+/** True if the key holds a secret. The name of a file with a secret is not a secret. */
 export function isSecretKey(key: string): boolean {
   return secretKey.test(key) && !key.endsWith('_file');
 }
@@ -39,8 +39,8 @@ export function maskAddress(text: string): string {
 }
 
 /**
- * The beginning of a text from outside. An address at the cut is left out as a whole, since it could not be hidden any
- * more.
+ * Returns the beginning of a text from outside. Leaves out an address at the cut as a whole, since it could no longer
+ * be redacted.
  */
 export function cutText(text: string, maxLength: number): string {
   if (text.length <= maxLength) return text;

@@ -6,7 +6,7 @@ import { SystemError } from '../system-errors.ts';
 import { asUser, programEnvironment, refuseRights } from './program-rights.ts';
 
 export interface ProgramResult {
-  /** The exit code; undefined: a signal ended the program. */
+  /** The exit code. Omitted if a signal ended the program. */
   readonly exitCode: number | undefined;
   readonly stdout: string;
   readonly stderr: string;
@@ -17,9 +17,9 @@ export interface ProgramTerms {
   /** The bound for stdout and for stderr; a program that prints more is killed. */
   readonly maxOutputBytes?: number;
   readonly input?: string;
-  /** Variables beside those that every program gets (`programEnvironment`). */
+  /** Variables in addition to the default ones (`programEnvironment`). */
   readonly env?: Readonly<Record<string, string>>;
-  /** The user with whose rights the program runs; undefined: those of this process. */
+  /** The user with whose rights the program runs. Omitted: this process's user. */
   readonly user?: string | undefined;
   /** Open files that the program inherits as descriptors 3, 4, … */
   readonly descriptors?: readonly number[];
@@ -39,16 +39,19 @@ export class ProgramError extends SystemError {
 
 export type RunProgram = typeof runProgram;
 
-/** What a program left behind may hold its output open, and is not waited for longer than this; what it prints later is lost. */
+/**
+ * A process that the program left running may hold its output open. It is not waited for longer than this; later output
+ * is lost.
+ */
 const LEFT_OPEN_MS = 3_000;
-/** A program that was killed, and does not end (it waits for a device), is given up after this time. */
+/** A killed program that does not end (it waits for a device) is abandoned after this time. */
 const KILLED_MS = 10_000;
 
 /**
- * Runs a program to its end, without a shell. Returns its result, whatever its exit code. What it left behind with its
- * output open is given a moment, and then killed if it is in the program's process group, and let go if it is not.
- * Invariant 6: the program and its process group are killed with SIGKILL at the deadline, at the output bound, or when
- * the signal is aborted.
+ * Runs a program until it ends, without a shell. Returns its result, whatever its exit code. A process that it left
+ * running with its output open gets a moment, and is then killed if it is in the program's process group, and abandoned
+ * otherwise. Invariant 6: the program and its process group are killed with SIGKILL at the deadline, at the output
+ * bound, or when the signal is aborted.
  */
 export async function runProgram(
   command: readonly [string, ...string[]],
@@ -140,8 +143,8 @@ function start(file: string, args: readonly string[], options: ProgramTerms): Ch
 }
 
 /**
- * Kills a program, and those that it started if it leads a process group. A program that has ended is no error. The
- * agent's unit may not signal processes of other users (CAP_KILL), so a program of a user is killed by this user.
+ * Kills a program, and its process group if it leads one. Ignores a program that has ended. The agent's unit may not
+ * signal processes of other users (CAP_KILL), so a user's program is killed by this user.
  */
 export function killGroup(pid: number | undefined, user?: string): void {
   if (pid === undefined) return;
@@ -152,7 +155,7 @@ export function killGroup(pid: number | undefined, user?: string): void {
     if (code === 'ESRCH') return;
     if (code !== 'EPERM' || user === undefined) throw error;
     const [file, ...args] = asUser(['sh', '-c', `kill -KILL -${pid}`], user);
-    spawn(file, args, { stdio: 'ignore' }).on('error', () => {}); // then its deadline ends the waiting, as for one that cannot be killed
+    spawn(file, args, { stdio: 'ignore' }).on('error', () => {}); // then its deadline ends the waiting, as for a program that cannot be killed
   }
 }
 

@@ -12,7 +12,7 @@ export interface MachineSettings {
 }
 
 const REBOOT_TIMEOUT_MS = 60_000;
-/** How long the command may run on after this process was told to end. */
+/** The command may run for this time after the agent was asked to stop. */
 const REBOOT_GRACE_MS = 5_000;
 
 /** The machine as a whole: its boot id, and its reboot. Implements the port Machine of update/. */

@@ -18,8 +18,8 @@ export function programEnvironment(environment: Environment, more: Environment =
 }
 
 /**
- * Runs a program as another user, with all groups and an environment of that user, and without a way back (setpriv(1)
- * of util-linux). The first argument is the user, the others are the program.
+ * Runs a program as another user, with all groups and an environment of that user, irrevocably (setpriv(1) of
+ * util-linux). The first argument is the user, the others are the program.
  */
 const CHANGE_USER =
   'user=$1; shift; group=$(id -g "$user") || exit 125; ' +
@@ -46,11 +46,11 @@ export async function refuseRights(
 /** The identity of this process. */
 export interface ProcessIdentity {
   readonly isRoot: boolean;
-  /** The name of the user; undefined: the user has none. */
+  /** The name of the user, if it has one. */
   readonly name: string | undefined;
 }
 
-/** Why this process cannot run a program as that user; undefined: it can. */
+/** Returns why this process cannot run a program as that user, or undefined if it can. */
 export function whyCannotRunAs(user: string, us: ProcessIdentity = whoWeAre()): string | undefined {
   if (us.isRoot || user === us.name) return undefined;
   return `the agent runs as ${us.name ?? 'a user without a name'}, and only root can take the rights of another user`;

@@ -6,11 +6,11 @@ import { runProgram } from './child-process.ts';
 import type { Environment } from './environment.ts';
 
 /**
- * What the daemon tells its service manager (sd_notify(3)). Every call returns at once, without waiting for the
+ * Notifications to the service manager (sd_notify(3)). Every call returns immediately, without waiting for the
  * delivery.
  */
 export interface ServiceManager extends AsyncDisposable {
-  /** `watchdog` must be called at least this often; undefined: there is no watchdog. */
+  /** `watchdog` must be called at least this often. Omitted without a watchdog. */
   readonly watchdogMs: number | undefined;
   /** The daemon has started, or has reloaded. */
   ready(): void;
@@ -53,7 +53,10 @@ export function connectServiceManager(
   };
 }
 
-/** The watchdog's time as in sd_watchdog_enabled(3); undefined: none is set, or it is meant for another process. */
+/**
+ * Returns the watchdog's time as in sd_watchdog_enabled(3), or undefined if none is set or it is meant for another
+ * process.
+ */
 export function watchdogMs(environment: Environment, pid: number): number | undefined {
   const { WATCHDOG_USEC: usec = '', WATCHDOG_PID: watched = '' } = environment;
   if (!/^[1-9]\d{0,17}$/.test(usec) || (watched !== '' && watched !== String(pid))) return undefined;
@@ -81,10 +84,7 @@ async function notify(
 
 type Subject = 'lifecycle' | 'status' | 'watchdog';
 
-/**
- * Sends one message at a time. Meanwhile, only the newest message on each subject is kept for the next one; so is a
- * message that could not be sent.
- */
+/** Sends one message at a time. Keeps only the newest unsent message on each subject for the next one. */
 class Notifier {
   readonly #send: SendToManager;
   readonly #log: Log;
@@ -123,7 +123,7 @@ class Notifier {
       await this.#send([...message.values()].flat(), AbortSignal.timeout(SEND_TIMEOUT_MS));
       this.#failing = false;
     } catch (error) {
-      if (!this.#failing) this.#log.warn({ error: describeError(error) }, 'systemd cannot be told how the agent is');
+      if (!this.#failing) this.#log.warn({ error: describeError(error) }, "cannot notify systemd of the agent's state");
       this.#failing = true;
       this.#waiting = new Map([...message, ...this.#waiting]);
     }

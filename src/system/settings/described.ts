@@ -16,7 +16,7 @@ export function namesOf<T extends Named>(list: readonly T[]): readonly T['name']
 /** The member with this name, which was checked with the list. */
 export function withName<T extends Named>(list: readonly T[], name: T['name']): T {
   const found = list.find((one) => one.name === name);
-  if (found === undefined) throw new RangeError(`${name} is none of ${namesOf(list).join(', ')}`);
+  if (found === undefined) throw new RangeError(`${name} is not one of ${namesOf(list).join(', ')}`);
   return found;
 }
 
@@ -69,7 +69,7 @@ export interface OfKind {
   readonly kind: string;
 }
 
-/** Narrows accepted settings to those of one member: the `kind` of an accepted table shows whose it is. */
+/** Narrows accepted settings to one member: the `kind` of an accepted table shows its member. */
 export function ownSettingsOf<Name extends string, Shape extends z.ZodRawShape>(
   name: Name,
 ): (all: OfKind) => OwnSettings<Name, Shape> {

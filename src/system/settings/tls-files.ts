@@ -5,7 +5,7 @@ export const tlsFiles = (whose: string) => ({
   ca_file: absolutePath(`/etc/thing-agent/${whose}ca.pem`)
     .optional()
     .describe(
-      'Authorities to trust instead of Mozilla’s, which come with the runtime. The system’s, and what update-ca-certificates adds to them, are not read:' +
+      'Authorities to trust instead of Mozilla’s, which come with the runtime. The system’s certificates, including those added by update-ca-certificates, are not read:' +
         ' /etc/ssl/certs/ca-certificates.crt takes them. A certificate of this gateway, and its key',
     ),
   client_certificate_file: absolutePath(`/etc/thing-agent/${whose}client.pem`).optional(),

@@ -13,8 +13,7 @@ import { parseUtcTime } from '../time/utc-time.ts';
 export type Command = readonly [string, ...string[]];
 
 /**
- * What a text with a unit becomes in the program, and the name of its setting there: `splay = "10m"` becomes `splayMs:
- * 600_000`.
+ * The converted value of a text with a unit, and the name of its setting: `splay = "10m"` becomes `splayMs: 600_000`.
  */
 interface Unit {
   readonly suffix: string;
@@ -136,7 +135,7 @@ export function address(schemes: readonly string[]) {
 const portText = 'an address whose port is a number from 1 to 65535';
 const withoutPath = /^\w+:\/\/(?:[^/?#\s]*@)?(?:\[[^\]]*\]|[^/?#\s:]*)(?::(?<port>[^/?#\s]*))?(?=[/?#]|$)/;
 
-/** Whether the port is what makes of this text no address. */
+/** True if only the port makes this address invalid. */
 function hasWrongPort(value: string): boolean {
   const port = withoutPath.exec(value)?.groups?.['port'];
   return port !== undefined && !URL.canParse(`http://a:${port}`);
@@ -155,7 +154,7 @@ export const user = shared(() => {
     .regex(/^[a-zA-Z0-9_][a-zA-Z0-9_.-]*\$?$/, what)
     .optional()
     .register(z.globalRegistry, {
-      description: 'Whose rights the program has; default: the agent’s',
+      description: 'User with whose rights the program runs; default: the agent’s',
       examples: ['app'],
     });
 });

@@ -24,7 +24,7 @@ export function timeOfDay(minute: number): string {
   return `${hours}:${String(minute % 60).padStart(2, '0')}`;
 }
 
-/** Minutes since local midnight; undefined: the clock is not set. */
+/** Returns the minutes since local midnight, or undefined if the clock is not set. */
 export function minuteOfDay(clock: Pick<Clock, 'nowMs'>): number | undefined {
   const nowMs = clock.nowMs();
   if (!isPlausible(nowMs)) return undefined;

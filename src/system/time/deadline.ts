@@ -50,5 +50,5 @@ export class Deadline implements Disposable {
 
 const longestExtensionMs = 30 * 24 * 3_600_000;
 
-/** setTimeout takes a signed 32-bit number, and fires at once for more. */
+/** setTimeout takes a signed 32-bit number, and fires immediately for more. */
 const longestTimerMs = 2 ** 31 - 1;

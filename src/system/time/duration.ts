@@ -3,7 +3,7 @@ export const durationPattern = /^(?=\d)(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9}
 
 const UNIT_MS = [86_400_000, 3_600_000, 60_000, 1_000, 1] as const;
 
-/** The milliseconds of a duration such as `1h30m`; undefined: the text is none. */
+/** Returns the milliseconds of a duration such as `1h30m`, or undefined for any other text. */
 export function parseDuration(text: string): number | undefined {
   const match = durationPattern.exec(text);
   if (match === null) return undefined;

@@ -8,7 +8,7 @@ export interface RetryPolicy {
   readonly firstDelayMs: number;
   /** The upper bound of every pause that we choose ourselves. */
   readonly maxDelayMs: number;
-  /** The upper bound of a pause that the other side asks for (`Retry-After`). */
+  /** The upper bound of a pause that the server requests (`Retry-After`). */
   readonly maxRetryAfterMs: number;
 }
 
@@ -20,8 +20,8 @@ export interface RetryDeps {
 }
 
 /**
- * Exponential backoff with full jitter: a random pause between 0 and min(max, first × 2ⁿ). If the other side asked for
- * a pause (bounded, too), the random one comes after it and is drawn from a range at least as long, since many clients
+ * Exponential backoff with full jitter: a random pause between 0 and min(max, first × 2ⁿ). If the server requested a
+ * pause (bounded, too), the random one comes after it and is drawn from a range at least as long, since many clients
  * may have been given the same time.
  */
 export function backoffMs(policy: RetryPolicy, failures: number, random: () => number, retryAfterMs = 0): number {
@@ -31,7 +31,8 @@ export function backoffMs(policy: RetryPolicy, failures: number, random: () => n
 }
 
 /**
- * The pause after this failure, the last of so many; undefined: waiting cannot cure it, or the attempts are used up.
+ * Returns the pause after this number of failures, or undefined if waiting cannot fix the last one, or no attempts are
+ * left.
  */
 export function retryPauseMs(
   error: unknown,
@@ -43,9 +44,7 @@ export function retryPauseMs(
   return backoffMs(policy, failures, random, error.retryAfterMs);
 }
 
-/**
- * Tries, waits, and tries again. Stops at the first failure that waiting cannot cure, or when the attempts are used up.
- */
+/** Tries, waits, and tries again. Stops at the first failure that waiting cannot fix, or when no attempts are left. */
 export async function retry<T>(
   attempt: () => Promise<T>,
   policy: RetryPolicy,
@@ -56,7 +55,7 @@ export async function retry<T>(
   return retryAfter(attempt, pauseMs, deps, signal);
 }
 
-/** The pause after this failure, the last of so many; undefined: no further attempt. */
+/** Returns the pause after this number of failures, or undefined for no further attempt. */
 export type PauseAfter = (error: unknown, failures: number) => number | undefined;
 
 /** Like `retry`, with pauses that the caller decides. */

@@ -1,6 +1,6 @@
 import type { Clock } from './clock.ts';
 
-/** Bounds a rate: so many per second on average. A burst after a rest may be as large as what `burstSeconds` allow. */
+/** Bounds a rate per second on average. A burst after a rest may be as large as `burstSeconds` allow. */
 export class TokenBucket {
   readonly #burstSeconds: number;
   readonly #clock: Pick<Clock, 'monotonicMs'>;
@@ -16,7 +16,7 @@ export class TokenBucket {
     this.#lookedMs = clock.monotonicMs();
   }
 
-  /** Whether one more is within the bound; if so, it is counted. */
+  /** True if one more is within the bound. Counts it. */
   admits(): boolean {
     this.#refill();
     if (this.#room < 1) return false;
@@ -34,7 +34,7 @@ export class TokenBucket {
     return this.#room >= 0 ? 0 : Math.ceil((-this.#room / this.#perSecond) * 1_000);
   }
 
-  /** Changes the rate from now on; what was counted stays counted. */
+  /** Changes the rate from now on; the count remains. */
   change(perSecond: number): void {
     this.#refill();
     this.#perSecond = perSecond;

@@ -1,8 +1,8 @@
 const pattern = /^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?)Z)?$/i;
 
 /**
- * The milliseconds of a time in UTC, or of the beginning of a day, as RFC 3339 writes them; undefined: the text is
- * neither.
+ * Returns the milliseconds of a time in UTC, or of the beginning of a day, in the notation of RFC 3339. Returns
+ * undefined for any other text.
  */
 export function parseUtcTime(text: string | undefined): number | undefined {
   const [, day, time = '00:00'] = pattern.exec(text ?? '') ?? [];

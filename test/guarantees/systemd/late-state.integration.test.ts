@@ -27,11 +27,11 @@ describe('a gateway whose /var is in memory, and whose state partition is mounte
   test('installs nothing before, and goes on then with what it knew, in the service that runs', async () => {
     await gateway.tell('sh', '-c', `mkdir /run/kept && mount --bind ${STATE} /run/kept`);
     await gateway.tell('sh', '-c', `systemctl stop thing-agent && umount ${STATE} && systemctl start thing-agent`);
-    await gateway.console.until(/the state directory cannot be used, so nothing is installed: .*lies in memory/);
+    await gateway.console.until(/the state directory cannot be used, so nothing is installed: .*is in memory/);
     await rig.offer('v1');
     expect(await gateway.exec(['agent', '--update-now'])).toMatchObject({
       exitCode: 74,
-      stderr: matching(/lies\s+in memory/),
+      stderr: matching(/is\s+in memory/),
     });
     expect(await gateway.exec(['agent', 'doctor'])).toMatchObject({ stdout: matching(/FAIL +state directory/) });
     await gateway.tell('mount', '--bind', '/run/kept', STATE);

@@ -121,7 +121,7 @@ describe('loadConfig', () => {
     const error: unknown = await loadConfig(path, {}).catch((thrown: unknown) => thrown);
     expect(error).toMatchObject({ code: 'writable-by-others', exit: 'configuration' });
     expect(String(error)).toContain(why);
-    const [, mend = 'false'] = /mend it with: (.*)$/.exec(String(error)) ?? [];
+    const [, mend = 'false'] = /fix it with: (.*)$/.exec(String(error)) ?? [];
     await promisify(execFile)('sh', ['-c', mend]);
     expect((await loadConfig(path, {})).path).toBe(path);
   });
@@ -206,7 +206,7 @@ protocol = "stm32"
     const { problems } = await checkConfig(path, {});
     expect(problems.map(({ message }) => message)).toEqual([
       `trust.keys[1]: ${secret} is refused: it is a private key, which belongs on no gateway`,
-      `trust.keys[2]: ${shared} is not trusted: ${shared} may be changed by everybody; mend it with: chmod go-w ${shared}`,
+      `trust.keys[2]: ${shared} is not trusted: ${shared} may be changed by everybody; fix it with: chmod go-w ${shared}`,
       `targets.b.mcuboot_key_file: ${secret} is refused: it is a private key, which belongs on no gateway`,
     ]);
   });

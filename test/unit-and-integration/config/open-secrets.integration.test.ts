@@ -46,7 +46,7 @@ test('warns of a password in an address, where everybody may read the configurat
   await chmod(directory, 0o755);
   await writeFile(path, leastConfig.replace('https://', 'https://joe:secret@'), { mode: 0o644 });
   expect(await told()).toEqual([
-    `service.url: has a password, and ${path} may be read by everybody on this machine; mend it with: chmod 600 ${path}`,
+    `service.url: has a password, and ${path} may be read by everybody on this machine; fix it with: chmod 600 ${path}`,
   ]);
   await chmod(path, 0o640);
   expect(await told()).toEqual([]);
@@ -71,8 +71,8 @@ test('warns of a secret that everybody may read, and only then', async () => {
   expect(await told()).toEqual([]); // nobody comes into the folder
   await chmod(directory, 0o755);
   expect(await told()).toEqual([
-    `service.client_key_file: ${key} may be read by everybody on this machine; mend it with: chmod 600 '${key}'`,
-    `sensors[0].source.password_file: ${password} may be read by everybody on this machine; mend it with: chmod 600 ${password}`,
+    `service.client_key_file: ${key} may be read by everybody on this machine; fix it with: chmod 600 '${key}'`,
+    `sensors[0].source.password_file: ${password} may be read by everybody on this machine; fix it with: chmod 600 ${password}`,
   ]);
   await chmod(password, 0o600);
   await chmod(key, 0o640);

@@ -144,7 +144,7 @@ test('a daemon whose sockets are gone is one that gives no answer, not none, and
   });
   expect((await gateway.run('status')).stdout).toContain('the daemon does not answer');
   expect((await gateway.run('doctor')).stdout.replaceAll(/\s+/g, ' ')).toContain(
-    'the daemon runs, and nobody reaches it',
+    'the daemon runs but is not responding',
   );
 }, 120_000);
 

@@ -67,7 +67,7 @@ describe('a byte reader', () => {
     const wanted = kind === 'read' ? reader.read(1003) : gathered(reader.stream(1003));
     await expect(wanted).rejects.toMatchObject({
       code: 'firmware-truncated',
-      message: 'a test, byte 5000: ends too early, 3 bytes are missing',
+      message: 'a test, byte 5000: is truncated, 3 bytes are missing',
     });
   });
 

@@ -150,7 +150,7 @@ describe('a raw image', () => {
     bench.settings = { ...bench.settings, trust: { keys, allowUnsigned: false } };
     const refusal = await failure(bench, new MemorySource(imageText()));
     expect(refusal).toMatchObject({ code: 'image-unsigned', exit: 'refused' });
-    expect(refusal?.message).toContain('no firmware at all');
+    expect(refusal?.message).toContain('not a firmware image at all');
     expect(refusal?.advice).toMatch(/^see whether it is the right file, and whole.*allow_unsigned/);
     expect(bench.accepted).toEqual([]);
     expect(bench.slot.openings).toEqual([]);

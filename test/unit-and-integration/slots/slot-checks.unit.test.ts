@@ -58,7 +58,7 @@ describe('a slot is refused before it is opened', () => {
     const slots = { A: await system.file('a.img'), B: path };
     await expect(attempt(system, { slots })).rejects.toMatchObject({
       code: 'slot-wrong-kind',
-      message: `slot B (${path}): is no block device and no regular file`,
+      message: `slot B (${path}): is neither a block device nor a regular file`,
     });
   });
 

@@ -2,7 +2,7 @@ import { VerificationError } from '../../errors.ts';
 import { quoted } from '../refusal.ts';
 import { NAME_FIELD_BYTES, OCTAL_SIZE_END, malformed } from './tar-header.ts';
 
-/** What pax records may say about the file that follows them (POSIX.1-2001, pax, "Extended Header"). */
+/** The properties that pax records override for the file that follows (POSIX.1-2001, pax, "Extended Header"). */
 export interface PaxOverrides {
   readonly path?: string | undefined;
   readonly sizeBytes?: number | undefined;
@@ -50,7 +50,7 @@ function splitRecords(text: string, where: string): Map<string, string> {
     const [, key, value] = /^[0-9]+ ([^=\0]+)=([^\0]*)\n$/.exec(rest.slice(0, lengthBytes)) ?? [];
     const whole = lengthBytes <= rest.length;
     if (key === undefined || value === undefined || !whole) throw malformed(where, 'a pax record is garbled');
-    if (records.has(key)) throw malformed(where, `the pax record ${quoted(key)} stands there twice`);
+    if (records.has(key)) throw malformed(where, `the pax record ${quoted(key)} is listed twice`);
     records.set(key, value);
     rest = rest.slice(lengthBytes);
   }

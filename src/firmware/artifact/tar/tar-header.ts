@@ -68,7 +68,7 @@ function requireChecksum(block: Uint8Array, fields: string, where: string): void
   }
 }
 
-/** Promise `large-images`: parses a size: eleven octal digits, or from 8 GiB on GNU's base-256. */
+/** Guarantee `large-images`: parses a size: eleven octal digits, or from 8 GiB on GNU's base-256. */
 function parseSize(field: Uint8Array, where: string): number {
   if ((field[0] ?? 0) < 0x80) {
     const digits = /^([0-7]{1,11})[\0 ]+$/.exec(Buffer.from(field).toString('latin1'))?.[1];

@@ -19,8 +19,8 @@ export interface TarMember {
 }
 
 /**
- * Reads a tar archive member by member, and refuses everything but plain files with distinct, harmless names. Throws
- * VerificationErrors (`tar-*`), or `firmware-truncated` of the ByteReader for an archive that ends too early.
+ * Reads a tar archive member by member, and accepts only plain files with distinct, harmless names. Throws
+ * VerificationErrors (`tar-*`), or `firmware-truncated` of the ByteReader for a truncated archive.
  */
 export class TarReader {
   readonly #bytes: ByteReader;
@@ -60,7 +60,7 @@ export class TarReader {
     if (member === undefined) return undefined;
     requireHarmlessName(member.name, this.#place());
     if (this.#names.has(member.name)) {
-      throw new VerificationError('tar-duplicate', `${this.#where}: member ${quoted(member.name)} stands there twice`);
+      throw new VerificationError('tar-duplicate', `${this.#where}: member ${quoted(member.name)} is listed twice`);
     }
     if (this.#names.size === MEMBERS_LIMIT) throw malformed(this.#where, `more than ${MEMBERS_LIMIT} members`);
     this.#names.add(member.name);
@@ -70,7 +70,7 @@ export class TarReader {
     return member;
   }
 
-  /** The current member's content. Each slice is valid until the next one is asked for. */
+  /** Yields the current member's content. Each slice is valid until the next one is requested. */
   content(): AsyncIterable<Uint8Array> {
     return this.#bytes.stream(this.leftBytes);
   }
@@ -89,7 +89,7 @@ export class TarReader {
     const { offset } = this.#bytes;
     if (offset < this.#contentEnd) {
       const name = quoted(this.#member?.name ?? '');
-      throw malformed(this.#where, `${this.#contentEnd - offset} bytes stand behind the end of what ${name} contains`);
+      throw malformed(this.#where, `${this.#contentEnd - offset} bytes follow the end of the content of ${name}`);
     }
     await this.#skipPadding(this.#member?.sizeBytes ?? 0);
     this.#member = undefined;

@@ -28,7 +28,7 @@ const REFUSED = 0x80;
 /** MQTT 5: the broker sends us neither our own messages nor retained ones. */
 const newMessagesOnly = { nl: true, rh: 2 };
 
-/** One connection to the broker, from CONNECT to its end. A new connection is a new object. */
+/** One connection to the broker, from CONNECT until it closes. A new connection is a new object. */
 export class BrokerConnection implements AsyncDisposable {
   /** Resolves with the reason when the connection has ended. */
   readonly closed: Promise<ServiceError>;
@@ -68,7 +68,7 @@ export class BrokerConnection implements AsyncDisposable {
     return this.#mqtt.isSessionPresent;
   }
 
-  /** The refusal of a topic that is useful but not necessary; undefined: the broker permits them all. */
+  /** The refusal of a topic that is useful but not necessary. Undefined if the broker permits them all. */
   get refusal(): ServiceError | undefined {
     return this.#refusal;
   }
@@ -77,21 +77,19 @@ export class BrokerConnection implements AsyncDisposable {
     return this.#mqtt.isClosed;
   }
 
-  /**
-   * Resolves when the broker took the message. `unheard`: the broker also says that it passed the message on to nobody.
-   */
+  /** Resolves when the broker took the message. `unheard`: the broker also reports that the topic has no subscriber. */
   async publish(message: Outbound): Promise<'heard' | 'unheard'> {
     const reason = await this.#orTranslated(this.#mqtt.publish(publication(message)));
     if (reason >= REFUSED) throw this.#refused(reason, `does not take ${message.topic}`);
     return reason === NO_MATCHING_SUBSCRIBERS ? 'unheard' : 'heard';
   }
 
-  /** Ends a connection that is still open but of no use any more. */
+  /** Ends a connection that is still open but no longer useful. */
   abandon(reason: ServiceError): void {
     this.#mqtt.destroy(reason);
   }
 
-  /** Says goodbye to a broker that listens. */
+  /** Sends DISCONNECT if the broker is listening. */
   async [Symbol.asyncDispose](): Promise<void> {
     const late = new Error('the broker does not listen');
     using deadline = new Deadline(DISCONNECT_TIMEOUT_MS, () => late, new AbortController().signal);
@@ -173,7 +171,7 @@ async function enter(
   }
 }
 
-/** Waits while the bytes exceed the rate. Nothing is read from the broker meanwhile. */
+/** Waits while the bytes exceed the rate. Reads nothing from the broker while waiting. */
 async function pause(bytes: number, throttle: Throttle, events: ConnectionEvents, ended: AbortSignal): Promise<void> {
   const onNap = (ms: number): void => {
     events.onNap(ms);
@@ -193,7 +191,7 @@ function translate(error: unknown, { settings, clock }: BrokerConnectionDeps): S
   if (error instanceof BrokerRefusedError) return refusedError(error.reason, broker, error.message);
   if (error instanceof BrokerTimeoutError) {
     const seconds = settings.keepAliveMs / 1000;
-    return silentError(broker, `did not answer for longer than its keep-alive time of ${seconds} s`);
+    return silentError(broker, `sent nothing for longer than its keep-alive time of ${seconds} s`);
   }
   if (error instanceof MalformedPacketError) return brokenError(error, broker);
   if (error instanceof PasswordError) {

@@ -5,7 +5,7 @@ import { translateTransportError } from '../../rest/connection/transport-errors.
 
 /** The errors of the connection to the broker. `broker` is its `host:port`. */
 
-/** A socket could not be opened. Certificates are judged like those of the REST form. */
+/** Returns the error for a socket that could not be opened. Certificates are checked as in the REST form. */
 export function socketError(error: unknown, broker: string, clock: Pick<Clock, 'nowMs'>): ServiceError {
   const { code, message } = translateTransportError(error, { kind: 'service', name: `the broker ${broker}` }, clock);
   return new ServiceError({

@@ -14,7 +14,7 @@ export interface BrokerDeps {
   /** 0 ≤ random() < 1 */
   readonly random: () => number;
   readonly log: Log;
-  /** Bounds everything from the broker; undefined: full speed. */
+  /** Bounds everything from the broker. If omitted, full speed. */
   readonly throttle?: Throttle | undefined;
   /** Counts what the connections carry. */
   readonly traffic?: Traffic | undefined;
@@ -27,8 +27,9 @@ export interface BrokerEvents extends ConnectionEvents {
 export type BrokerState = 'unused' | 'connecting' | 'connected' | 'waiting';
 
 /**
- * The connection to the broker, which stays open once it was needed. After a loss it is opened again without end, with
- * pauses of full jitter between the attempts. Whoever waits for it is told why an attempt failed, and ends the pause.
+ * The connection to the broker, which stays open once it was needed. After a loss it is reopened with unlimited
+ * attempts, with pauses of full jitter in between. A caller that waits for it learns why an attempt failed, and ends
+ * the pause.
  */
 export class Broker implements AsyncDisposable {
   readonly #settings: MessagingSettings;
@@ -51,19 +52,19 @@ export class Broker implements AsyncDisposable {
     this.#settings = settings;
     this.#events = events;
     this.#deps = deps;
-    this.#attempt.promise.catch(() => {}); // the error is told to whoever waits for the attempt
+    this.#attempt.promise.catch(() => {}); // the error goes to the callers that wait for the attempt
   }
 
   get state(): BrokerState {
     return this.#state;
   }
 
-  /** Why there is no connection; undefined: there is one, or none was needed yet. */
+  /** The reason for a missing connection. Undefined if there is one, or none was needed yet. */
   get problem(): ServiceError | undefined {
     return this.#problem;
   }
 
-  /** What the broker does not permit on the open connection, which is useful nevertheless. */
+  /** The useful topic that the broker does not permit on the open connection. */
   get refusal(): ServiceError | undefined {
     return this.#refusal;
   }
@@ -88,7 +89,7 @@ export class Broker implements AsyncDisposable {
     return abortable(attempt, signal);
   }
 
-  /** Gives up the connection for another one, since what came on it cannot be understood, or nothing comes. */
+  /** Abandons the connection for another one, since its input is malformed, or it has no input. */
   abandonConnection(reason: ServiceError): void {
     this.#current?.abandon(reason);
   }
@@ -117,7 +118,7 @@ export class Broker implements AsyncDisposable {
     }
   }
 
-  /** Opens one connection and waits for its end. Returns why it ended; undefined: we ended it. */
+  /** Opens one connection and waits until it closes. Returns the reason, or undefined if the agent closed it. */
   async #connectOnce(): Promise<ServiceError | undefined> {
     const { signal } = this.#life;
     this.#state = 'connecting';
@@ -156,7 +157,7 @@ export class Broker implements AsyncDisposable {
     this.#problem = reason;
     this.#attempt.reject(reason);
     this.#attempt = Promise.withResolvers();
-    this.#attempt.promise.catch(() => {}); // the error is told to whoever waits for the attempt
+    this.#attempt.promise.catch(() => {}); // the error goes to the callers that wait for the attempt
     return reason;
   }
 

@@ -4,17 +4,17 @@ const ignoredKinds = [
   'unknown',
   /** A second reply to a request that was answered. */
   'duplicate',
-  /** A reply to a request that nobody waits for any more. */
+  /** A reply to a request that no caller waits for. */
   'late',
   /** A message that the broker had kept, so that it may be of any age. */
   'retained',
   /** A request, ours or another device's, where requests and replies share a topic. */
   'request',
-  /** Its correlation data is not that of the request whose id it names. */
+  /** Its correlation data differs from the request whose id it names. */
   'mismatched',
   /** No reply that can be read, and it does not tell whose it would be. */
   'unreadable',
-  /** Larger than anything that was asked for. */
+  /** Larger than any requested reply. */
   'unwanted',
 ] as const;
 
@@ -44,7 +44,7 @@ export class IgnoredMessages {
     this.#counts.set(kind, (this.#counts.get(kind) ?? 0) + 1);
   }
 
-  /** Counts a reply with an id that nobody waits for. */
+  /** Counts a reply with an id that no caller waits for. */
   countReply(id: string): void {
     this.count(this.#finished.get(id) ?? 'unknown');
   }

@@ -3,7 +3,7 @@ import type { Outbound } from '../messages.ts';
 import type { MessagingSettings } from '../settings.ts';
 import { lastWill } from '../status-message.ts';
 
-/** What CONNECT says, except user name and password. */
+/** Returns the content of CONNECT, except user name and password. */
 export function connectOptions(settings: MessagingSettings): ConnectOptions {
   const { protocolVersion, clientId, topics, keepAliveMs, sessionExpiryMs } = settings;
   return {

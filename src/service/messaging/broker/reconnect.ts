@@ -21,7 +21,7 @@ export class ReconnectBackoff {
     this.#random = random;
   }
 
-  /** The pause after an attempt that ended like this, so long after it was begun. */
+  /** Returns the pause after an attempt that ended like this, after lasting this time. */
   nextMs({ code }: Pick<ServiceError, 'code'>, lastedMs: number): number {
     this.#failures = lastedMs >= STABLE_MS ? LOST_GOOD_ONE : this.#failures + 1;
     const policy = { ...this.#settings.reconnect, attempts: 0, maxRetryAfterMs: 0 };

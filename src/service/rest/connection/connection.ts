@@ -42,7 +42,7 @@ export class Connector {
     this.#traffic = traffic;
   }
 
-  /** The proxy that needs whole addresses in the requests; undefined: there is none. */
+  /** The proxy that needs whole addresses in the requests, if any. */
   get forwardingProxy(): URL | undefined {
     return this.#service.protocol === 'http:' ? this.#proxy : undefined;
   }

@@ -18,7 +18,7 @@ export function proxyFromEnvironment(environment: Readonly<Record<string, string
   };
 }
 
-/** The proxy for an address; undefined: connect directly. A proxy without a scheme speaks http. */
+/** Returns the proxy for an address, or undefined to connect directly. A proxy without a scheme uses http. */
 export function chooseProxy(target: URL, settings: ProxySettings): URL | undefined {
   const text = target.protocol === 'https:' ? settings.https : settings.http;
   if (text === undefined || text.trim() === '' || isExempt(target, settings.no ?? '')) return undefined;
@@ -51,7 +51,7 @@ function invalid(why: string): ServiceError {
 }
 
 /**
- * Whether NO_PROXY exempts the target. It lists names with their subdomains, addresses and networks (`10.0.0.0/8`),
+ * True if NO_PROXY exempts the target. It lists names with their subdomains, addresses and networks (`10.0.0.0/8`),
  * each with an optional port, or is `*`.
  */
 function isExempt(target: URL, list: string): boolean {

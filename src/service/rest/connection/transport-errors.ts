@@ -65,7 +65,7 @@ function plainFailure(code: string): Meant {
   );
 }
 
-const notHttp: Meant = { code: 'reply-malformed', phrase: 'does not answer in HTTP/1.1' };
+const notHttp: Meant = { code: 'reply-malformed', phrase: 'does not respond in HTTP/1.1' };
 const reset: Meant = { code: 'connection-reset', phrase: 'cut the connection' };
 const unresolved: Meant = { code: 'name-unresolved', phrase: 'has a name that cannot be resolved' };
 const unroutable: Meant = { code: 'connection-failed', phrase: 'cannot be reached: there is no way to its network' };
@@ -109,7 +109,7 @@ const verification: ReadonlyMap<string, Meant> = new Map([
   ['CERT_HAS_EXPIRED', expired],
 ]);
 
-/** TLS alerts with which the other side refuses our certificate, or the lack of one (RFC 8446, section 6.2). */
+/** TLS alerts with which the server refuses the agent's certificate, or the lack of one (RFC 8446, section 6.2). */
 const clientAlert = /^ERR_SSL_.*ALERT_(CERTIFICATE_|BAD_CERTIFICATE|UNSUPPORTED_CERT|UNKNOWN_CA|ACCESS_DENIED)/;
 
 function tlsFailure(code: string, nowMs: number): Meant | undefined {
@@ -123,7 +123,7 @@ function tlsFailure(code: string, nowMs: number): Meant | undefined {
   const known = verification.get(code);
   if (known !== undefined) return known;
   if (clientAlert.test(code)) return ours;
-  if (code === 'ERR_SSL_WRONG_VERSION_NUMBER') return { code: 'tls-failed', phrase: 'does not answer in TLS' };
+  if (code === 'ERR_SSL_WRONG_VERSION_NUMBER') return { code: 'tls-failed', phrase: 'does not respond in TLS' };
   if (/^(ERR_SSL_|ERR_TLS_|ERR_OSSL_|CERT_|EPROTO$)/.test(code)) return { code: 'tls-failed' };
   return undefined;
 }

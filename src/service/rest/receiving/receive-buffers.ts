@@ -1,6 +1,6 @@
 import { releaseMemory } from '../../../system/files/release-memory.ts';
 
-/** What is taken at a time, and the bound of what waits. */
+/** The size of one read, and the bound of buffered data. */
 export const BUFFER_BYTES = 256 * 1024;
 
 /** A smaller piece gets no room if nothing else waits: it is most likely the whole reply. */
@@ -24,7 +24,7 @@ export class ReceiveBuffers {
   #taken: Buffer | undefined;
   #waitingBytes = 0;
 
-  /** Whether no more should be received for now. */
+  /** True if no more should be received for now. */
   get isFull(): boolean {
     return this.#waitingBytes >= BUFFER_BYTES;
   }
@@ -41,7 +41,7 @@ export class ReceiveBuffers {
     }
   }
 
-  /** What waits, at most a room full of it, valid until the next call; undefined: nothing. */
+  /** Returns the buffered data, at most one buffer of it, valid until the next call, or undefined if there is none. */
   take(): Buffer | undefined {
     for (const piece of this.#copied.splice(0)) releaseMemory(piece);
     if (this.#taken?.byteLength === BUFFER_BYTES) this.#rooms.push(this.#taken);

@@ -5,10 +5,10 @@ import type { TcpNetConnectOpts } from 'node:net';
 const RECEIVE_BYTES = 256 * 1024;
 
 /**
- * Less is copied, since undici keeps views of the head of a reply until it is whole: 16 KiB of names and values at most,
- * which are 80 KiB with what stands between them. Only a peer that sends more in one go before a head is whole (thousands
- * of early hints, or blanks) spoils names and values of its own head, which it could have written so, too. Of trailers
- * nobody looks at the views.
+ * Less is copied, since undici keeps views of the head of a reply until it is whole: 16 KiB of names and values at
+ * most, which are 80 KiB with the text between them. Only a peer that sends more in one go before a head is whole
+ * (thousands of early hints, or blanks) spoils names and values of its own head, which it could have written like that,
+ * too. Views of trailers are never used.
  */
 const COPIED_BYTES = 96 * 1024;
 
@@ -21,7 +21,7 @@ const COPIED_BYTES = 96 * 1024;
  * `unshift`, are replaced here.
  */
 export function connectReceiving(options: TcpNetConnectOpts): Socket {
-  /** What was received and not taken yet. The socket is not read meanwhile. */
+  /** Received data that was not taken yet. The socket is not read until it is. */
   let waiting: Uint8Array | undefined;
   const callback = (count: number, buffer: Uint8Array): boolean => {
     const received = buffer.subarray(0, count);
@@ -36,7 +36,7 @@ export function connectReceiving(options: TcpNetConnectOpts): Socket {
     const taken = waiting;
     waiting = undefined;
     if (taken !== undefined) return taken;
-    Socket.prototype.read.call(socket, 0); // goes on receiving, or ends
+    Socket.prototype.read.call(socket, 0); // continues receiving, or ends
     return null;
   };
   Object.assign(socket, {
@@ -45,7 +45,7 @@ export function connectReceiving(options: TcpNetConnectOpts): Socket {
       if (rest.length > 0) waiting = rest;
     },
   });
-  // what came before anybody listened
+  // data that arrived before the first listener
   socket.on('newListener', (event) => {
     if (event === 'readable' && waiting !== undefined) process.nextTick(() => socket.emit('readable'));
   });

@@ -2,8 +2,8 @@ import type { Variables } from '../variables/variable-environment.ts';
 
 /**
  * The environment block of GRUB (GRUB manual, "The GRUB environment block"; grub-core/lib/envblk.c): 1024 bytes that
- * hold a heading, lines `name=value`, and `#` up to the end. A backslash stands before each backslash or line end in a
- * value.
+ * hold a heading, lines `name=value`, and `#` as padding. Each backslash or line end in a value is escaped with a
+ * backslash.
  */
 export const BLOCK_BYTES = 1024;
 /** The unit that a medium writes entirely or not at all. */
@@ -15,11 +15,11 @@ const LINE = /(?:[^\\\n]|\\[^])*\n/y;
 
 interface Line {
   readonly text: string;
-  /** Undefined: the line is a remark, or GRUB does not read it as a variable. */
+  /** Omitted if the line is a remark, or GRUB does not read it as a variable. */
   readonly name: string | undefined;
 }
 
-/** The variables of a block; undefined: GRUB would call it an invalid environment block. */
+/** Returns the variables of a block, or undefined if GRUB would call it an invalid environment block. */
 export function parseBlock(block: Buffer): Variables | undefined {
   const lines = linesOf(block);
   if (lines === undefined) return undefined;
@@ -30,7 +30,7 @@ export function parseBlock(block: Buffer): Variables | undefined {
   return variables;
 }
 
-/** The block with these variables changed in their places; undefined: it is invalid, or has no room. */
+/** Returns the block with these variables changed in place, or undefined if it is invalid, or has no room. */
 export function withVariables(block: Buffer, variables: Variables): Buffer | undefined {
   const lines = linesOf(block);
   if (lines === undefined) return undefined;

@@ -24,12 +24,12 @@ export interface GrubReaderDeps {
 }
 
 /**
- * Promise `grub-durable`: checks that GRUB reads what Linux writes to this file, by its file system and, if
- * `grub-fstest` is installed, by GRUB's own reader. Returns what was found, or throws.
+ * Guarantee `grub-durable`: checks that GRUB reads the data that Linux writes to this file, by its file system and, if
+ * `grub-fstest` is installed, by GRUB's own reader. Returns the findings, or throws.
  */
 export async function readWithGrub(path: string, deps: GrubReaderDeps, signal: AbortSignal): Promise<string> {
   const { file, mount } = await mountOf(path, deps);
-  if (mount === undefined) return 'the file system is not known';
+  if (mount === undefined) return 'the file system is unknown';
   refuseUnfit(path, mount);
   if (!mount.source.startsWith('/dev/')) return mount.fileSystem;
   const cached = await bootFs.readFile(file); // refuses what is not a regular file, before it is opened
@@ -40,8 +40,8 @@ export async function readWithGrub(path: string, deps: GrubReaderDeps, signal: A
 }
 
 /**
- * Throws `boot-environment-misplaced` if GRUB reads other variables than those of this block. False: GRUB cannot be
- * asked, since its tool is missing or the file is on no device.
+ * Throws `boot-environment-misplaced` if GRUB reads other variables than this block contains. Returns false if GRUB
+ * cannot be compared, since its tool is missing or the file is on no device.
  */
 export async function compareWithGrub(
   path: string,
@@ -56,7 +56,7 @@ export async function compareWithGrub(
   if (isDeepStrictEqual(said.variables, parseBlock(block))) return true;
   const why = said.variables === undefined ? `GRUB cannot read ${path}: ${said.error}` : `GRUB reads an older ${path}`;
   throw new BootloaderError('boot-environment-misplaced', `${why} (on ${mount.source}, ${mount.fileSystem})`, {
-    advice: 'a file that was just made is there for GRUB after half a minute; else make the boot partition anew',
+    advice: 'GRUB sees a new file after half a minute; if that does not help, create the boot partition again',
   });
 }
 
@@ -89,7 +89,7 @@ export function refuseReadOnly(path: string, { mountPoint, options }: Mount): vo
 function refuseUnfit(path: string, mount: Mount): void {
   const { fileSystem, mountPoint, options } = mount;
   if (!FIT.has(fileSystem)) {
-    const why = `${path} lies on ${fileSystem}, which GRUB cannot write, or reads otherwise than Linux`;
+    const why = `${path} is on ${fileSystem}, which GRUB cannot write, or reads otherwise than Linux`;
     throw new BootloaderError('boot-environment-misplaced', why);
   }
   refuseReadOnly(path, mount);
@@ -102,12 +102,12 @@ function refuseUnfit(path: string, mount: Mount): void {
 }
 
 interface Said {
-  /** Undefined: GRUB finds no environment block. */
+  /** Omitted if GRUB finds no environment block. */
   readonly variables: ReturnType<typeof parseBlock>;
   readonly error: string;
 }
 
-/** What GRUB reads from the file; undefined: it cannot be asked here. */
+/** Returns the variables that GRUB reads from the file, or undefined if that is not possible here. */
 async function askGrub(mount: Mount, file: string, run: RunProgram, signal: AbortSignal): Promise<Said | undefined> {
   const inside = resolve(mount.root, relative(mount.mountPoint, file));
   // empties the cache of the device, which could hold older blocks

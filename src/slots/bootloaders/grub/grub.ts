@@ -63,9 +63,9 @@ export function grubSpelling(attempts: number, names: BootNames): OrderSpelling 
   };
 }
 
-/** The variable of the boot order; without it, a block says nothing about the slots. */
+/** The variable of the boot order. A block without it knows nothing about the slots. */
 const ORDER = 'ORDER';
-/** The suffix of the copy beside the environment. */
+/** The suffix of the environment's copy. */
 const COPY = '.copy';
 
 export interface GrubEnvironmentDeps {
@@ -76,9 +76,9 @@ export interface GrubEnvironmentDeps {
 }
 
 interface Blocks {
-  /** Undefined: the block is damaged. */
+  /** Omitted if the block is damaged. */
   readonly own: Buffer | undefined;
-  /** Undefined: there is no copy. */
+  /** Omitted without a copy. */
   readonly copy: Buffer | undefined;
   /** The one of the two blocks that GRUB uses. */
   readonly inUse: Buffer;
@@ -86,12 +86,11 @@ interface Blocks {
 }
 
 /**
- * Promise `grub-durable`: the environment block in its file. GRUB reads file systems without their journals: for GRUB,
+ * Guarantee `grub-durable`: the environment block in its file. GRUB reads file systems without their journals: for GRUB,
  * a rename has happened only when the journal was written back, half a minute later, and until then the block of the
- * old file may hold anything. So the file stays in its place, and the one sector that changes is overwritten with
- * O_DSYNC; a power cut leaves it old or new. `grub-editenv` is not used, since it empties the file first.
- *
- * If there is a copy of the block, it is written first. A block that a medium or a person damaged is repaired by it.
+ * old file may hold anything. So the file keeps its place, and the one sector that changes is overwritten with O_DSYNC;
+ * a power loss leaves it old or new. `grub-editenv` is not used, since it empties the file first. If there is a copy of
+ * the block, it is written first, and a damaged block is repaired from it.
  */
 export class GrubEnvironmentFile implements VariableStore {
   readonly #fs: DurableFs;

@@ -7,12 +7,12 @@ import type { SlotName } from '../../../update/ports.ts';
  */
 export interface Autoboot {
   readonly text: string;
-  /** The partition that boots by itself; undefined: none is named. */
+  /** The partition that boots by default, if one is named. */
   readonly partition: number | undefined;
   /** The partition that boots once after `reboot "0 tryboot"`. */
   readonly trialPartition: number | undefined;
   readonly partitionsAreTried: boolean;
-  /** A filter that is not known here and stands before a partition. */
+  /** An unknown filter before a partition. */
   readonly unknownFilter: string | undefined;
 }
 

@@ -19,11 +19,11 @@ import type { ExitReason } from './autoboot-text.ts';
 /** The content of autoboot.txt in terms of slots. */
 export interface TrybootState {
   readonly text: string;
-  /** The slot that boots by itself, any number of times. */
+  /** The slot that boots by default, any number of times. */
   readonly standing: SlotName;
   /** The slot that boots once, and only after `reboot "0 tryboot"`. */
   readonly tried: SlotName;
-  /** Whether a trial chooses a partition (`tryboot_a_b=1`). */
+  /** True if a trial chooses a partition (`tryboot_a_b=1`). */
   readonly partitionsAreTried: boolean;
   readonly lastWord: ExitReason | undefined;
 }
@@ -36,13 +36,12 @@ export interface AutobootFileDeps {
 }
 
 /**
- * The Raspberry Pi's own A/B boot. Its bootloader forgets a trial by itself, so that nothing is counted and a boot
- * writes nothing.
- *
- * The file is on FAT, where a rename changes several sectors in no fixed order. It has at most 512 bytes, which lie in
- * one sector, and is overwritten in place, with its length unchanged and with O_DSYNC. This writes only that sector,
- * which the medium takes entirely or not at all, and neither the FAT nor the size in the directory. Only if the text
- * must grow is it written to another file that is renamed; it then gets its final 512 bytes, padded with empty lines.
+ * The Raspberry Pi's own A/B boot. Its bootloader forgets a trial on its own, so that nothing is counted and a boot
+ * writes nothing. The file is on FAT, where a rename changes several sectors in no fixed order. It has at most 512
+ * bytes, which fit into one sector, and is overwritten in place, with its length unchanged and with O_DSYNC. This
+ * writes only that sector, which the medium takes entirely or not at all, and neither the FAT nor the size in the
+ * directory. Only if the text must grow is it written to another file that is renamed; it then gets its final 512
+ * bytes, padded with empty lines.
  */
 export class AutobootFile implements BootEnvironment<TrybootState> {
   readonly title = 'autoboot.txt';
@@ -63,7 +62,7 @@ export class AutobootFile implements BootEnvironment<TrybootState> {
 
   inspect({ standing, tried, lastWord }: TrybootState): SlotBootStates {
     const describe = (slot: SlotName) => {
-      if (slot === standing) return { bootable: true, detail: 'boots by itself' };
+      if (slot === standing) return { bootable: true, detail: 'boots by default' };
       if (slot === tried) return { bootable: true, detail: 'boots once when tried' };
       return { bootable: false, detail: 'not named', lastWord: lastWord?.slot === slot ? lastWord.code : undefined };
     };
@@ -74,7 +73,7 @@ export class AutobootFile implements BootEnvironment<TrybootState> {
     return booted !== standing;
   }
 
-  /** A slot that boots only when tried is no fallback, since it may be the one on trial. */
+  /** A slot that boots only when tried is not a fallback, since it may be the one on trial. */
   canDisableSlot(state: TrybootState, { slot }: BootChange): boolean {
     return state.standing === otherSlot(slot);
   }
@@ -107,7 +106,7 @@ export class AutobootFile implements BootEnvironment<TrybootState> {
     if (after !== text && after.trimEnd() === text.trimEnd()) return;
     throw new BootloaderError(
       'boot-write-not-confirmed',
-      `${this.#deps.path}: what was written reads back differently`,
+      `${this.#deps.path}: reads back differently from the written text`,
       {
         advice: 'check the boot partition and its medium',
       },

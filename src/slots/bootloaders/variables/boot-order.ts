@@ -7,22 +7,22 @@ import { changeTrialMark } from './trial-mark.ts';
 import type { TrialMark } from './trial-mark.ts';
 
 /**
- * How U-Boot and GRUB choose, in RAUC's scheme (RAUC documentation, "Integration", sections U-Boot and GRUB): the
+ * The choice of U-Boot and GRUB, in RAUC's scheme (RAUC documentation, "Integration", sections U-Boot and GRUB): the
  * bootloader boots the first slot of the order that has attempts left, and takes one attempt from it before it starts.
- * If no slot has any left, all counters start anew. A slot that is not in the order never boots.
+ * If no slot has any left, all counters are reset. A slot that is not in the order never boots.
  */
 export interface BootOrder {
   /** At least one slot, each at most once. */
   readonly order: readonly SlotName[];
   /** 0 for a slot that is not in the order. */
   readonly attemptsLeft: Readonly<Record<SlotName, number>>;
-  /** Names in the order that are no slots, for example of a rescue system. They are kept behind the slots. */
+  /** Names in the order that do not belong to slots, for example to a rescue system. They are kept behind the slots. */
   readonly others?: readonly string[] | undefined;
-  /** Undefined: never written, as by older agents or a factory. */
+  /** Omitted if never written, as by older agents or a factory. */
   readonly trial: TrialMark | undefined;
 }
 
-/** With more names, the text is no boot order. */
+/** With more names, the text is not a boot order. */
 const MAX_OTHERS = 8;
 
 /**
@@ -60,9 +60,9 @@ export function sameOrder(one: BootOrder, two: BootOrder): boolean {
 }
 
 /**
- * Whether the other slot can serve as fallback. A slot that was never committed cannot. Without a mark the counters
- * decide: a slot without attempts may be on trial right now, so it is no fallback for a slot that has some. If neither
- * has any (a trial fell back, and the running slot is not yet committed again), the other slot can.
+ * True if the other slot can serve as fallback. A slot that was never committed cannot. Without a mark the counters
+ * decide: a slot without attempts may be on trial right now, so it is not a fallback for a slot that has some. If
+ * neither has any (a trial fell back, and the running slot is not yet committed again), the other slot can.
  */
 export function canSpareInOrder({ order, attemptsLeft, trial }: BootOrder, slot: SlotName): boolean {
   const other = otherSlot(slot);
@@ -71,9 +71,9 @@ export function canSpareInOrder({ order, attemptsLeft, trial }: BootOrder, slot:
 }
 
 /**
- * Whether the running slot is on trial. One that is not in the order will not boot again, marked or not. Without a
- * mark, a slot is on trial if it has used up its only attempt and the other slot has some, since every agent arms a
- * trial like that. If committed slots have only one attempt, too, counters show nothing.
+ * True if the running slot is on trial. A slot outside of the order will not boot again, marked or not. Without a mark,
+ * a slot is on trial if it has used up its only attempt and the other slot has some, since every agent arms a trial
+ * like that. If committed slots have only one attempt, too, counters show nothing.
  */
 export function isOnTrial({ order, attemptsLeft, trial }: BootOrder, booted: SlotName, attempts: number): boolean {
   const other = otherSlot(booted);
@@ -102,7 +102,7 @@ export function inspectOrder(state: BootOrder): SlotBootStates {
   return { primary, trialIsGuessed: trial === undefined, slots: { A: describe('A'), B: describe('B') } };
 }
 
-/** Parses boot names with white space between; undefined: a name is repeated, or none is a slot. */
+/** Parses boot names with white space between. Returns undefined if a name is repeated, or none belongs to a slot. */
 export function parseOrder(text: string, names: BootNames): Pick<BootOrder, 'order' | 'others'> | undefined {
   const words = text.split(/\s+/).filter((word) => word !== '');
   const order = words.map((word) => slotNamed(word, names)).filter((slot) => slot !== undefined);

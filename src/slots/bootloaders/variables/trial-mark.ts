@@ -3,7 +3,8 @@ import { slotNamed } from '../boot-environment.ts';
 import type { BootChange, BootNames } from '../boot-environment.ts';
 
 /**
- * The slot that was armed, and has been neither kept nor given up since. Boot counters alone cannot always tell that.
+ * The slot that was armed, and has been neither committed nor abandoned since. Boot counters alone cannot always tell
+ * that.
  */
 export type TrialMark =
   | { readonly kind: 'none' }
@@ -14,7 +15,7 @@ export type TrialMark =
 const NONE = 'none';
 const LAST_WORD = /^[a-z][a-z0-9-]{0,39}$/;
 
-/** Whether a text is the code of an error and short enough for every boot environment. */
+/** True if the text is an error code and short enough for every boot environment. */
 export function isExitReason(text: string): boolean {
   return LAST_WORD.test(text);
 }

@@ -15,8 +15,8 @@ export interface VariableStore {
   /** Sets all of these variables or none, durably; others are kept. A write that has begun is not abandoned. */
   set(variables: Variables, signal: AbortSignal): Promise<void>;
   /**
-   * Throws if the bootloader will not read what was read here. It compares with the medium, past the page cache, and
-   * with the bootloader's own reader.
+   * Throws if the bootloader will read other data than was read here. Compares with the medium, past the page cache,
+   * and with the bootloader's own reader.
    */
   confirm(signal: AbortSignal): Promise<void>;
 }
@@ -35,7 +35,7 @@ export interface VariableEnvironmentDeps {
 }
 
 const CANARY = 'thing_agent_canary';
-/** Malformed values are cut to so many characters in messages. */
+/** Malformed values are truncated to this number of characters in messages. */
 const MAX_QUOTED = 120;
 
 /** RAUC's scheme of order and counters in the variables of U-Boot or GRUB. */

@@ -51,7 +51,7 @@ describe('agent config check of a handler', () => {
   test('that names no slot says so, at its line of the configuration', async () => {
     await writeFile(inGateway('boot/handler'), '#!/bin/sh\necho somewhere\n');
     const end = await check();
-    const told = /config\.toml:\d+: targets\.gateway\.bootloader: .*get-primary says "somewhere"/;
+    const told = /config\.toml:\d+: targets\.gateway\.bootloader: .*get-primary prints "somewhere"/;
     expect(end).toMatchObject({ exitCode: 78, stdout: matching(told) });
   });
 });
@@ -107,7 +107,7 @@ describe('agent config check of a GRUB environment', () => {
     expect(exitCode).toBe(78);
     expect(stdout.match(/config\.toml:\d+: targets\.gateway\.bootloader: /g)).toHaveLength(2);
     expect(stdout).toMatch(/A_OK is not set/);
-    expect(stdout).toMatch(/lies on tmpfs, which GRUB cannot write/);
+    expect(stdout).toMatch(/is on tmpfs, which GRUB cannot write/);
   });
 
   test('refuses one that is mounted read-only', async () => {

@@ -64,7 +64,7 @@ async function unwrapped(gateway: FileGateway, ...args: readonly string[]): Prom
   return (stdout + stderr).replaceAll(/\s+/g, ' ');
 }
 
-const IN_MEMORY = /lies in memory: the state partition is not mounted/;
+const IN_MEMORY = /is in memory: the state partition is not mounted/;
 const MOUNT_IT = /mount the state partition at /;
 
 describe('a gateway whose slots are devices, and whose state directory lies in memory', () => {
@@ -74,8 +74,8 @@ describe('a gateway whose slots are devices, and whose state directory lies in m
     const mountPartition = await keepStateInMemory(gateway);
     const lines: string[] = [];
     const daemon = await gateway.startDaemon((line) => lines.push(line));
-    expect(await gateway.run('--update-now')).toMatchObject({ exitCode: 74, stderr: matching(/lies in memory/) });
-    expect(lines.join('\n')).toMatch(/the state directory cannot be used, so nothing is installed: .*lies in memory/);
+    expect(await gateway.run('--update-now')).toMatchObject({ exitCode: 74, stderr: matching(/is in memory/) });
+    expect(lines.join('\n')).toMatch(/the state directory cannot be used, so nothing is installed: .*is in memory/);
     for (const args of [['status'], ['doctor'], ['config', 'check']]) {
       expect(await unwrapped(gateway, ...args)).toMatch(IN_MEMORY);
     }
@@ -104,7 +104,7 @@ describe('a gateway whose slots are devices, and whose state directory lies in m
     const mountPartition = await keepStateInMemory(gateway);
     service.world.targetVersionId = 'v2';
     const daemon = await gateway.startDaemon();
-    expect(await gateway.run('rollback')).toMatchObject({ exitCode: 74, stderr: matching(/lies in memory/) });
+    expect(await gateway.run('rollback')).toMatchObject({ exitCode: 74, stderr: matching(/is in memory/) });
     expect(await gateway.run('--update-now')).toMatchObject({ exitCode: 74 });
     expect(await unwrapped(gateway, 'status')).toMatch(IN_MEMORY);
     expect(gateway.rebootRequested).toBe(false);

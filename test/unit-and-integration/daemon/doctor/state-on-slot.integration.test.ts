@@ -33,7 +33,7 @@ test('a state directory that lies on a slot is refused by config check, doctor a
   stack.defer(async () => void (await run('umount', ['-q', inGateway('state')])));
   const config = await readFile(gateway.configFile, 'utf8');
   await writeFile(gateway.configFile, config.replace(slot, device));
-  const told = expect.stringMatching(/lies on the slot/) as unknown;
+  const told = expect.stringMatching(/is on the slot/) as unknown;
   expect(await gateway.run('config', 'check')).toMatchObject({ exitCode: 78, stderr: told });
   expect(await gateway.run('doctor')).toMatchObject({ stdout: told });
   const answer = await gateway.run('--update-now');

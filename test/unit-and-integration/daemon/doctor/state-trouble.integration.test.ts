@@ -344,7 +344,7 @@ describe('something that is no file in place of the journal', () => {
 
 describe('a state directory that others may write', () => {
   const STRANGER = 65_534;
-  const said = matching(/is not trusted: .* mend it with: ch/);
+  const said = matching(/is not trusted: .* fix it with: ch/);
 
   async function told(): Promise<readonly unknown[]> {
     const check = await gateway.run('config', 'check');
@@ -373,7 +373,7 @@ describe('a state directory that others may write', () => {
       const lines: string[] = [];
       const daemon = await gateway.startDaemon((line) => lines.push(line));
       expect(lines.join('\n')).toMatch(/chown root:/);
-      expect((await gateway.run('status')).stdout.replaceAll(/\s+/g, ' ')).toContain('mend it with: chown root:');
+      expect((await gateway.run('status')).stdout.replaceAll(/\s+/g, ' ')).toContain('fix it with: chown root:');
       expect(await stop(daemon)).toBe(0);
     },
   );

@@ -392,7 +392,7 @@ test('a key that others may write is no key, until the line that the refusal nam
   const done = await gateway.run('install', good);
   expect(done).toMatchObject({ exitCode: 78 });
   expect(await gateway.run('status', '--exit-code')).toMatchObject({ exitCode: 2 });
-  const [, mend = 'false'] = /mend it with:\s+(chmod go-w \S+)/.exec(done.stderr.replaceAll(/\s+/g, ' ')) ?? [];
+  const [, mend = 'false'] = /fix it with:\s+(chmod go-w \S+)/.exec(done.stderr.replaceAll(/\s+/g, ' ')) ?? [];
   await tool(['sh', '-c', mend]);
   await taken(gateway, good);
 });

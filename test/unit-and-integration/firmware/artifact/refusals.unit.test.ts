@@ -107,7 +107,7 @@ describe('refused before anybody is asked: the format', () => {
   test.each<[string, string, Edits['manifest']]>([
     ['empty', 'does not list "version"', () => ''],
     ['without its last line end', 'its last line has no end', (text) => text.slice(0, -1)],
-    ['with a line twice', '"data/0000/a" stands there twice', (text) => `${text}${text.split('\n')[0]}\n`],
+    ['with a line twice', '"data/0000/a" is listed twice', (text) => `${text}${text.split('\n')[0]}\n`],
     ['with an empty line', 'the line "" is garbled', (text) => `${text}\n`],
     ['with digests in capitals', 'is garbled', (text) => text.toUpperCase()],
     ['with one space for two', 'is garbled', (text) => text.replaceAll('  ', ' ')],
@@ -253,7 +253,7 @@ describe('refused before anybody is asked: the header', () => {
     expect((await refusalOf({ edit: { header } })).code).toBe('artifact-scripts');
   });
 
-  test('a header archive that ends too early', async () => {
+  test('refuses a truncated header archive', async () => {
     expect((await refusalOf({ edit: { headerTar: (tar) => tar.subarray(0, -600) } })).code).toBe('artifact-corrupt');
   });
 

@@ -83,7 +83,7 @@ describe('the tar reader', () => {
     await tar.next();
     await expect(tar.next()).rejects.toMatchObject({
       code: 'tar-malformed',
-      message: 't: 5 bytes stand behind the end of what "a" contains',
+      message: 't: 5 bytes follow the end of the content of "a"',
     });
   });
 
@@ -248,7 +248,7 @@ describe('the tar reader refuses', () => {
     ]);
     expect(await refusal(archive)).toMatchObject({
       code: 'tar-duplicate',
-      message: 'test: member "a" stands there twice',
+      message: 'test: member "a" is listed twice',
     });
   });
 
@@ -271,7 +271,7 @@ describe('the tar reader refuses', () => {
     expect((await refusal(Buffer.concat([archive, tarEnd]))).code).toMatch(/^tar-(malformed|unsupported)$/);
   });
 
-  test('an archive that ends too early, wherever', async () => {
+  test('refuses a truncated archive, wherever it ends', async () => {
     const archive = tarOf([
       { name: 'a', content: hello },
       { name: 'b', content: Buffer.alloc(600, 1) },

@@ -75,7 +75,7 @@ test('zstd --long=27 needs too much memory', async () => {
 });
 
 describe('xz', () => {
-  test('that ends too early is truncated', async () => {
+  test('reports a truncated stream', async () => {
     const packed = packedXz;
     const failure = await failureOf(unpack(packed.subarray(0, packed.length - 1), 'xz'));
     expect(failure).toMatchObject({ code: 'compression-truncated', remedy: 'retry' });

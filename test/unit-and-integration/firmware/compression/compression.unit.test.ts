@@ -61,13 +61,13 @@ describe.each(['gzip', 'zstd'] as const)('%s', (kind) => {
     expect((await unpack(kind, blockwise)).equals(whole)).toBe(true);
   });
 
-  test('that ends too early is truncated, wherever', async () => {
+  test('reports a truncated stream, wherever it ends', async () => {
     for (let end = 1; end < small.length; end += 1) {
       expect(await failureOf(unpack(kind, small.subarray(0, end)))).toMatchObject({ code: 'compression-truncated' });
     }
     const cut = await failureOf(unpack(kind, packed.subarray(0, packed.length - 2)));
     expect(cut).toMatchObject({ code: 'compression-truncated', remedy: 'retry' });
-    expect(cut?.message).toBe(`${kind} stream, byte ${packed.length - 2}: ends too early`);
+    expect(cut?.message).toBe(`${kind} stream, byte ${packed.length - 2}: is truncated`);
   });
 
   test('that is damaged anywhere never gives all of another content', async () => {

@@ -117,7 +117,7 @@ describe('a delta', () => {
     );
   });
 
-  test('that ends too early, or has more behind its end, is refused', async () => {
+  test('refuses a truncated delta, and one followed by other data', async () => {
     const { base, result } = pair();
     const file = await deltaOf(base, result);
     await expect(rebuilt(file.subarray(0, -1), base, result)).rejects.toMatchObject({ code: 'firmware-truncated' });

@@ -58,7 +58,7 @@ describe('the slot that runs', () => {
   test('is none where a rescue system runs, whatever is mounted', async () => {
     await expect(resolveBootedSlot([...commandLine('rauc.slot=rescue'), mounted('A')], signal)).rejects.toMatchObject({
       code: 'booted-slot-unknown',
-      message: 'rauc.slot= on the kernel command line says rescue, which is no slot',
+      message: 'rauc.slot= on the kernel command line names rescue, which is not a slot',
     });
   });
 
@@ -68,7 +68,7 @@ describe('the slot that runs', () => {
   });
 
   test.each([
-    ['an old bootloader, which says 0', { partition: Buffer.alloc(4) }, /partition 0 is no slot/],
+    ['an old bootloader, which says 0', { partition: Buffer.alloc(4) }, /partition 0 is not a slot/],
     ['a property of another size', { partition: Buffer.alloc(8) }, /8 bytes instead of 4/],
     ['no device tree', {}, /ENOENT/],
   ])('is left to what is mounted by %s', async (_what, content, why) => {
@@ -84,7 +84,8 @@ describe('the slot that runs', () => {
     expect(await resolveBootedSlot([...sources, mounted('A')], signal)).toBe('A');
     await expect(resolveBootedSlot([...sources, mounted(undefined), mounted('B')], signal)).rejects.toMatchObject({
       code: 'booted-slot-contradiction',
-      message: 'thing.slot= on the kernel command line says that slot A runs, the mounted root file system says slot B',
+      message:
+        'thing.slot= on the kernel command line reports slot A as running, the mounted root file system reports slot B',
     });
     await expect(resolveBootedSlot(commandLine('thing.slot=system0 rauc.slot=system1'), signal)).rejects.toMatchObject({
       code: 'booted-slot-contradiction',
@@ -97,7 +98,7 @@ describe('the slot that runs', () => {
         'cannot tell which slot runs (thing.slot= on the kernel command line: is not there; ' +
         'rauc.slot= on the kernel command line: is not there; ' +
         'root= on the kernel command line: names no device that tells the slots apart; ' +
-        'the mounted root file system: is no slot)',
+        'the mounted root file system: is not a slot)',
     });
   });
 

@@ -86,17 +86,17 @@ describe('a custom handler', () => {
     rig.folder.mounted = 'B';
     await expect(rig.bootloader.bootedSlot(signal)).rejects.toMatchObject({
       code: 'booted-slot-contradiction',
-      message: 'the handler says that slot A runs, the mounted root file system says slot B',
+      message: 'the handler reports slot A as running, the mounted root file system reports slot B',
     });
   });
 
   test.each([
     ['fails', 'echo "one" >&2; echo "no medium" >&2; exit 3', /handler get-primary: exit code 3: no medium$/],
-    ['names no known slot', 'echo C', /get-primary says "C", which is neither A nor B$/],
+    ['names no known slot', 'echo C', /get-primary prints "C", which is neither A nor B$/],
     [
       'talks about a slot',
       'case $1 in get-primary) echo A;; *) echo fine;; esac',
-      /get-state A says "fine" instead of good or bad$/,
+      /get-state A prints "fine" instead of good or bad$/,
     ],
     ['talks without end', 'yes', /more than 262144 bytes of output$/],
     ['is killed', 'kill -9 $$', /get-primary: ended by a signal$/],
@@ -122,7 +122,7 @@ describe('a custom handler', () => {
   // Seen: "put thing.slot=A on the kernel command line" of a handler that was copied without its mode.
   test.each([
     { what: 'may not be executed', mode: 0o644, says: /handler may not be executed; without it/, mend: /^chmod 755 / },
-    { what: 'may be changed by all', mode: 0o777, says: /not trusted: .*mend it with: chmod /, mend: /as root/ },
+    { what: 'may be changed by all', mode: 0o777, says: /not trusted: .*fix it with: chmod /, mend: /as root/ },
     {
       what: 'has no interpreter',
       mode: 0o755,

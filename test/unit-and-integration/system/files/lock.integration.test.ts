@@ -72,7 +72,7 @@ test.each([
   await expect(acquireLock(path, 'agent run', signal)).rejects.toMatchObject({
     code: 'lock-unavailable',
     message: `cannot lock ${path}: it is not a regular file`,
-    advice: `somebody put it there; as root: systemctl stop thing-agent; rm -r ${path}`,
+    advice: `the agent did not create this; as root: systemctl stop thing-agent; rm -r ${path}`,
   });
 });
 

@@ -114,7 +114,7 @@ describe('a file is refused', () => {
       },
       ['rm /etc/agent/key'],
     ],
-    ['that is a device', { '/etc/agent/key': { mode: 0o666, isDevice: true } }, ['another path, which is no device']],
+    ['that is a device', { '/etc/agent/key': { mode: 0o666, isDevice: true } }, ['another path that is not a device']],
     [
       'for several reasons, each of which is named once',
       { '/etc': { mode: 0o777 }, '/etc/agent/key': { mode: 0o777, to: '/etc/k' }, '/etc/k': { mode: 0o666 } },

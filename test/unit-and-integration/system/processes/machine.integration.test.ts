@@ -65,7 +65,7 @@ describe('LinuxMachine', () => {
       remedy: 'retry',
       message: expect.stringContaining('exit code 4, no permission') as string,
       advice: expect.stringMatching(
-        /systemd-inhibit --list.* the agent tries again, after 1, 2, 4 and at most 60 min/,
+        /systemd-inhibit --list.* the agent tries again after 1, 2, 4 and at most 60 min/,
       ) as string,
     });
   });

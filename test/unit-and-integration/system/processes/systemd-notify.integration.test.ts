@@ -64,5 +64,5 @@ test('a manager that does not listen is warned of, not waited for', async () => 
   const systemd = connectServiceManager(process.env, log);
   systemd.ready();
   await systemd[Symbol.asyncDispose]();
-  expect(warnings).toEqual([expect.stringMatching(/^systemd cannot be told how the agent is: systemd-notify: ./)]);
+  expect(warnings).toEqual([expect.stringMatching(/^cannot notify systemd of the agent's state: systemd-notify: ./)]);
 });

@@ -71,7 +71,7 @@ describe('a service manager', () => {
       ['READY=1', 'WATCHDOG=1'],
     ]);
     await manager.read();
-    expect(warnings).toEqual(['systemd cannot be told how the agent is']);
+    expect(warnings).toEqual(["cannot notify systemd of the agent's state"]);
   });
 
   test('is told the end before the connection is closed', async () => {

@@ -228,7 +228,7 @@ describe('what doctor sees', () => {
     await writeFile(join(memory.folder, 'grubenv'), '');
     await expect(look(join(memory.folder, 'grubenv'))).rejects.toMatchObject({
       code: 'boot-environment-misplaced',
-      message: expect.stringContaining('lies on tmpfs') as unknown,
+      message: expect.stringContaining('is on tmpfs') as unknown,
     });
   });
 });
