@@ -12,7 +12,7 @@ export interface Region {
 /** A chip as its bootloader identified it, and the limits for its images. */
 export interface Chip {
   readonly name: string;
-  /** What the bootloader stated, in hex: signature, product or chip identifier. */
+  /** The bootloader's own statement, in hex: signature, product or chip identifier. */
   readonly id: string;
   /** The e_machine of ELF files for this chip. */
   readonly elfMachine: number | undefined;
@@ -61,8 +61,8 @@ export function checkFits(image: Image, chip: Chip): void {
 }
 
 /**
- * For chips that start what is at this address: false for an image signed for MCUboot there, whose header is no program.
- * It belongs into a slot behind MCUboot.
+ * For chips that start at this address. False for an image signed for MCUboot there, whose header is not a program: it
+ * belongs into a slot behind MCUboot.
  */
 export function startsAt(address: number): (image: Image) => boolean {
   return (image) => Buffer.from(sliceOf(image, address, address + 4)).readUInt32LE() !== mcubootMagic;

@@ -20,16 +20,18 @@ export interface Board {
   readonly log: Log;
 }
 
-/** A turn is given up after so many failures without one success between them. */
+/** A turn fails after this number of failures without one success between them. */
 const maxFailures = 12;
-/** After so many failures the bootloader is reset, since it may have received something wrong at the beginning. */
+/** After this number of failures the bootloader is reset, since it may have received wrong bytes at the beginning. */
 const failuresBeforeReset = 5;
-/** A connection is given up after so many resets in a row without an answer. */
+/** A connection fails after this number of resets in a row without an answer. */
 const maxResets = 5;
-/** How long a port may disappear before it counts as unplugged. */
+/** A port may disappear for this time before it counts as unplugged. */
 const unpluggedMs = 30_000;
 const replugPollMs = 250;
-/** How often an application is asked after its start, and for how long: its bootloader may swap two slots first. */
+/**
+ * The interval and the limit for queries of an application after its start: its bootloader may swap two slots first.
+ */
 const restartPollMs = 3_000;
 const restartMs = 180_000;
 
@@ -89,7 +91,7 @@ export class Connection implements AsyncDisposable {
     return this.#open?.converser.pace.roundTripMs;
   }
 
-  /** Runs a turn until it succeeds. Gives up after many failures in a row, or after one that repeating cannot cure. */
+  /** Runs a turn until it succeeds. Fails after many failures in a row, or after one that repeating cannot fix. */
   async run<T>(turn: (session: Session) => Conversation<T>, signal: AbortSignal): Promise<T> {
     for (;;) {
       try {
@@ -102,7 +104,7 @@ export class Connection implements AsyncDisposable {
     }
   }
 
-  /** Starts the application. Afterwards the connection cannot be used any more. */
+  /** Starts the application. The connection cannot be used afterwards. */
   async leave(signal: AbortSignal): Promise<void> {
     await this.run((session) => session.start(), signal);
     if (this.#open !== undefined) await leaveBootloader(this.#open.line, this.board, this.board.clock, signal);

@@ -5,7 +5,7 @@ import type { Conversation, Discard, Exchange, Reply, Turn } from './protocol.ts
 
 /** Invariant 6: the longest wait for a line that never falls quiet. */
 const maxDiscardMs = 2_000;
-/** How much noise is kept, beyond the longest answer, while the answer is looked for in it. */
+/** The amount of noise that is kept, beyond the longest answer, while the answer is searched in it. */
 const maxNoiseBytes = 8 * 1024;
 
 const nothing: Reply = { bytes: new Uint8Array(), whole: true };

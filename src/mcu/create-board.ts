@@ -9,7 +9,7 @@ import type { BoardSettings } from './settings.ts';
 export interface BoardDeps {
   readonly clock: Clock;
   readonly log: Log;
-  /** Undefined: the serial driver's own. */
+  /** If omitted, the serial driver's own. */
   readonly openPort?: OpenPort | undefined;
 }
 

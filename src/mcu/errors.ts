@@ -11,9 +11,9 @@ export class McuError extends defineErrors('McuError', {
     'give an Intel HEX, S-record, ELF, UF2, MCUboot or ESP image, or a raw binary: its name ends in .bin, or its target has format = "raw"',
   ),
   'image-unsupported': permanent.refused('The image is of a kind that the agent cannot check or write.'),
-  'image-malformed': permanent.refused('The file is no image of the format that it seems to be.'),
+  'image-malformed': permanent.refused('The file is not an image of the format that it appears to have.'),
   'image-checksum': permanent.refused('A checksum inside the image is wrong.'),
-  'image-truncated': permanent.refused('The image ends too early.'),
+  'image-truncated': permanent.refused('The image is truncated.'),
   'image-overlap': permanent.refused('Two parts of the image claim the same address.'),
   'image-empty': { ...sharedErrors['image-empty'], exit: 'refused' },
   'image-too-large': permanent.refused('The image is larger than any board’s memory, or than this one’s.'),
@@ -28,26 +28,23 @@ export class McuError extends defineErrors('McuError', {
     'link the image for the smaller memory; if the boot section of an AVR is smaller (fuse bits BOOTSZ), set bootloader_bytes of the target',
   ),
   'image-wrong-chip': permanent.refused('The image is for another chip.'),
-  'payload-damaged': transient.disk(
-    'What is kept of a firmware for a board is damaged.',
-    'check the disk of the state directory',
-  ),
+  'payload-damaged': transient.disk('The saved image for a board is damaged.', 'check the disk of the state directory'),
   'backup-damaged': permanent.disk(
-    'What is kept of a board’s former program is damaged.',
+    'The backup of a board’s previous program is damaged.',
     'flash a file: agent mcu flash NAME FILE',
   ),
-  'payload-stale': transient.tryAgain('What is kept for a board is of another firmware.'),
+  'payload-stale': transient.tryAgain('The saved data of a board belongs to another release.'),
   'board-timeout': transient.disk(
-    'The board does not answer.',
+    'The board is not responding.',
     'check power, cable, baud rate and reset setting, and that the chip has this bootloader',
   ),
   'board-bad-response': transient.protocol(
-    'What the board answers makes no sense.',
+    'The board sends invalid answers.',
     'check baud rate, ground and cable length',
   ),
   'board-refused': transient.protocol('The board’s bootloader refuses a command.'),
   'board-unknown': permanent.refused(
-    'The chip, or its bootloader, is not known.',
+    'The chip, or its bootloader, is unknown.',
     'check the protocol and the port of this target',
   ),
   'board-changed': permanent.refused(
@@ -57,7 +54,7 @@ export class McuError extends defineErrors('McuError', {
   'board-protected': permanent.refused('The board’s memory is protected.'),
   'board-unsupported': permanent.refused('The board’s bootloader cannot do what is needed.'),
   'board-mismatch': transient.disk(
-    'What was read back from the board is not what was written.',
+    'The board reads back differently from the written data.',
     'the flash memory may be worn or write-protected',
   ),
   'board-runs-other': permanent.refused(
@@ -65,11 +62,11 @@ export class McuError extends defineErrors('McuError', {
     'check that the bootloader accepts the image: its key, version and hardware',
   ),
   'board-half-written': permanent.disk(
-    'The writing of a board was cut: until it is finished or undone, the board may run nothing.',
-    'agent mcu flash NAME FILE; or agent mcu restore NAME, for what stood there before',
+    'Writing the board was interrupted: until the write is finished or undone, the board may run nothing.',
+    'agent mcu flash NAME FILE; or, for the previous program: agent mcu restore NAME',
   ),
   'board-not-restorable': permanent.disk(
-    'Nothing is left of what a board ran before.',
+    'No backup of the board’s previous program exists.',
     'flash a file: agent mcu flash NAME FILE',
   ),
   'mcuboot-key-unreadable': permanent.configuration(
@@ -83,7 +80,7 @@ export class McuError extends defineErrors('McuError', {
   }
 }
 
-/** What may go wrong in a conversation with a board: its own errors, and those of its port. */
+/** The errors of a conversation with a board: its own errors, and those from its port. */
 export type BoardError = McuError | SerialError;
 
 export function isBoardError(error: unknown): error is BoardError {

@@ -4,11 +4,11 @@ import type { Exchange } from './protocol.ts';
 const firstRoundTripMs = 25;
 /** The time that a busy gateway may lose between two steps. */
 const slackMs = 100;
-/** An answer may take so many measured round trips longer than wire and chip need. */
+/** An answer may take this number of measured round trips longer than wire and chip need. */
 const roundTrips = 4;
 
 /**
- * How long turns may take on this line, computed from its bits per second, the chip's work, and the measured round
+ * The allowed time of turns on this line, computed from its bits per second, the chip's work, and the measured round
  * trip.
  */
 export class LineTiming {
@@ -22,7 +22,8 @@ export class LineTiming {
   }
 
   /**
-   * The round trip, smoothed over those turns in which the chip had nothing to do; undefined: none was measured yet.
+   * The round trip, smoothed over those turns in which the chip had nothing to do. Undefined before the first
+   * measurement.
    */
   get roundTripMs(): number | undefined {
     return this.#roundTripMs;

@@ -36,7 +36,7 @@ export function createMcuTarget({ board, store, readImage: read }: McuTargetDeps
     flash: async (payload, evidence, signal) => {
       const bytes = await store.payload();
       if (payloadDigest(bytes) !== payload.digest) {
-        throw new McuError('payload-damaged', `${board.name}: ${store.payloadPath} is not what was staged`);
+        throw new McuError('payload-damaged', `${board.name}: ${store.payloadPath} is not the staged file`);
       }
       await flashImage({ board, store, image: await read(bytes), payload, evidence, name: payload.digest }, signal);
     },
@@ -81,9 +81,9 @@ export interface FlashJob {
 const putBack = 'put back';
 
 /**
- * Flashes an image. What the board held is kept first: read from the board if the protocol can, else as it is
- * remembered. It is kept only once for a payload, since afterwards the board may hold half of the new program. A board
- * whose last write was cut is not read either; what it held before that write stays kept.
+ * Flashes an image. The board's previous content is saved first: read from the board if the protocol can, else from the
+ * records. It is saved only once for a payload, since afterwards the board may hold half of the new program. A board
+ * whose last write was interrupted is not read either; its content from before that write stays saved.
  */
 export async function flashImage(
   { board, store, image, payload, evidence, name, keep: mayKeep }: FlashJob,
@@ -110,7 +110,7 @@ async function backUpKnownImage(store: BoardStore, payload: string, flashed: Ima
   return !wasCut;
 }
 
-/** What was kept; undefined: nothing, or it is damaged. */
+/** Returns the backup, or undefined if there is none, or it is damaged. */
 export async function intactBackup(store: BoardStore): Promise<KeptImage | undefined> {
   try {
     return await store.kept();
@@ -120,25 +120,25 @@ export async function intactBackup(store: BoardStore): Promise<KeptImage | undef
   }
 }
 
-/** Puts back what was kept. Throws if nothing was, or the board was blank: it goes on with the new program. */
+/** Restores the backup. Throws if there is none, or the board was blank: it keeps the new program. */
 export async function restoreImage(job: BoardJob, image: Image | undefined, signal: AbortSignal): Promise<FlashReport> {
   if (image !== undefined) {
     return write(job, { ...vouchedFor(image, job), name: putBack, begun: 1, toStay: true }, signal);
   }
   throw new McuError(
     'board-not-restorable',
-    `${job.board.name}: nothing is known of what it ran before, so it keeps the new image`,
+    `${job.board.name}: its previous program is unknown, so it keeps the new image`,
   );
 }
 
-/** An interrupted write is finished after at most so many attempts; then the previous program is put back. */
+/** An interrupted write is finished after at most this number of attempts; then the previous program is restored. */
 const maxFinishes = 5;
-/** After so many attempts the board is left to a person. */
+/** After this number of attempts the board is left to an operator. */
 const maxHeals = 10;
 
 /**
- * Promise `half-board`: repairs a board whose write was cut. Finishes the write or, if that fails repeatedly, puts back
- * the previous program. Returns the name of what the board runs; undefined: there was nothing to repair.
+ * Guarantee `half-board`: repairs a board whose write was interrupted. Finishes the write or, if that fails repeatedly,
+ * restores the previous program. Returns the name of the running image, or undefined if there was nothing to repair.
  */
 export async function recoverBoard(job: BoardJob, signal: AbortSignal): Promise<string | undefined> {
   const writing = await job.store.writing();
@@ -148,7 +148,10 @@ export async function recoverBoard(job: BoardJob, signal: AbortSignal): Promise<
   const isUndone = begun >= maxFinishes && kept !== undefined;
   const wanted = isUndone ? { name: putBack, image: kept } : { name, image };
   if (wanted.image === undefined || begun >= maxHeals) {
-    throw new McuError('board-half-written', `${job.board.name}: a write was cut, and could not be finished by itself`);
+    throw new McuError(
+      'board-half-written',
+      `${job.board.name}: a write was interrupted, and could not be finished automatically`,
+    );
   }
   const toStay = wanted.name === putBack ? true : undefined;
   await write(job, { ...vouchedFor(wanted.image, job), name: wanted.name, begun: begun + 1, toStay }, signal);
@@ -171,8 +174,8 @@ interface Write extends Pick<FlashRequest, 'image' | 'expected' | 'keep' | 'toSt
 }
 
 /**
- * Invariant 1: writes a board with what the evidence names. That the board is being written is durable before its first byte
- * changes.
+ * Invariant 1: writes a board with the image named by the evidence. The fact that the board is being written is durable
+ * before its first byte changes.
  */
 async function write(
   job: Omit<BoardJob, 'vouch'>,

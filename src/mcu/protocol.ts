@@ -3,8 +3,8 @@ import { McuError } from './errors.ts';
 import type { Image } from './images/image.ts';
 
 /**
- * A conversation of a bootloader protocol, without I/O: a generator that yields what to do on the line next, and
- * receives what came back. converse.ts runs conversations, and connection.ts repeats those that fail.
+ * A conversation of a bootloader protocol, without I/O: a generator that yields the next step on the line, and receives
+ * the reply. converse.ts runs conversations, and connection.ts repeats those that fail.
  */
 export type Conversation<T> = Generator<Turn, T, Reply>;
 
@@ -20,7 +20,7 @@ export interface Exchange {
    * The time that the chip may work before its answer is complete, from its data sheet; the time on the wire is added.
    */
   readonly workMs: number;
-  /** True: answers to earlier turns may still arrive, so what has arrived meanwhile must not be dropped. */
+  /** True if answers to earlier turns may still arrive, so that bytes received in the meantime must not be dropped. */
   readonly pipelined: boolean;
 }
 
@@ -28,7 +28,7 @@ export interface Exchange {
 export interface Answer {
   /** The largest possible size; it determines the deadline and the bound of the buffer. */
   readonly atMost: number;
-  /** The length of the whole answer, which begins with what was received; 0: more is needed. */
+  /** Returns the length of the whole answer, which begins with the received bytes; 0 if more is needed. */
   readonly length: (received: Uint8Array) => number;
 }
 
@@ -44,8 +44,7 @@ export interface ChangeBaud {
 }
 
 /**
- * What came back: the whole answer, or the part of it that arrived before the deadline. Empty after turns of other
- * kinds.
+ * The reply: the whole answer, or the part of it that arrived before the deadline. Empty after turns of other kinds.
  */
 export interface Reply {
   readonly bytes: Uint8Array;
@@ -70,26 +69,29 @@ export interface Protocol {
   connect(): Conversation<Session>;
 }
 
-/** A bootloader that answers. Members for what it cannot do are undefined. */
+/** A bootloader that answers. Members for missing abilities are undefined. */
 export type Session = MemorySession | UploadSession;
 
 interface CommonSession {
   readonly chip: Chip;
-  /** Returns what the chip starts, for people: a slot and its version. Undefined: it starts from one place only. */
+  /**
+   * Returns the place that the chip starts, for people: a slot and its version. Undefined if it starts from one place
+   * only.
+   */
   readonly boots?: (() => Conversation<string | undefined>) | undefined;
   /** Gets back in step after a damaged turn, so that a command can begin, without a reset. Throws if that fails. */
   readonly resume: () => Conversation<void>;
   readonly start: () => Conversation<void>;
 }
 
-/** What to write so that a chip with several places for a program starts the one in an image. */
+/** The data to write so that a chip with several places for a program starts the one in an image. */
 export interface BootPlan {
-  /** The image, with what selects it. */
+  /** The image, with the data that selects it. */
   readonly image: Image;
   readonly known: 'otadata' | 'read-back' | 'sent';
-  /** The address of what selects it, which is written last. */
+  /** The address of the selecting data, which is written last. */
   readonly guard: number | undefined;
-  /** Writing this makes the chip start again what it starts now; undefined: the image replaces that. */
+  /** Writing this makes the chip start its present program again. Undefined if the image replaces that. */
   readonly before: Image | undefined;
 }
 
@@ -102,13 +104,13 @@ export interface MemorySession extends CommonSession {
   readonly blockBytes: number;
   /**
    * Consecutive units between two multiples of this size form a run, which is compared by one digest and, if writing
-   * erases, written by one write. Undefined: every unit is alone.
+   * erases, written by one write. Undefined if every unit is alone.
    */
   readonly runBytes: number | undefined;
   readonly read: ((address: number, length: number) => Conversation<Uint8Array>) | undefined;
   /** A digest that the chip computes itself, and the same function for bytes here. */
   readonly digest: ChipDigest | undefined;
-  /** Prepares a unit for writing; undefined: writing needs no preparation. */
+  /** Prepares a unit for writing. Undefined if writing needs no preparation. */
   readonly erase: ((unit: Region) => Conversation<void>) | undefined;
   /**
    * `anywhere`: a write erases, and may be repeated. `in-order`: all blocks of a unit are written one after the other
@@ -117,16 +119,16 @@ export interface MemorySession extends CommonSession {
    */
   readonly writes: 'anywhere' | 'in-order' | 'erased';
   readonly write: (address: number, bytes: Uint8Array) => Conversation<void>;
-  /** Throws if the chip would not start the image. Undefined: the chip has one place for a program. */
+  /** Throws if the chip would not start the image. Undefined if the chip has one place for a program. */
   readonly planBoot?: ((image: Image) => Conversation<BootPlan>) | undefined;
   /** The unit of an image without which the image does not start: it is parked first, and written last. */
   readonly guardOf: (units: readonly Region[]) => Region | undefined;
   /**
    * The content of that unit while the rest changes, so that half a program never runs; `erased`: an erased unit does
-   * not run. Undefined: the board cannot be parked.
+   * not run. Undefined if the board cannot be parked.
    */
   readonly parked: Uint8Array | 'erased' | undefined;
-  /** Whether commands and answers carry checksums, so that damage is noticed and cannot change another address. */
+  /** True if commands and answers carry checksums, so that damage is noticed and cannot change another address. */
   readonly checksFrames: boolean;
 }
 
@@ -136,7 +138,7 @@ export interface ChipDigest {
 }
 
 /**
- * What an image is to a chip that has several slots:
+ * The state of an image on a chip that has several slots:
  *
  * - `stays`: the chip starts it, now and later
  * - `first`: the same, unless another image is requested for the next start, which the chip does not report
@@ -154,15 +156,16 @@ export interface UploadSession extends CommonSession {
   readonly kind: 'upload';
   readonly standing: (image: Image) => Conversation<Standing>;
   /**
-   * Returns the image that runs: the expected one, or one that names it without having its file. Flashing that selects
-   * it again, if the chip still holds it. Undefined: the chip cannot tell.
+   * Returns the running image: the expected one, or one with its name but without its file. Flashing
+   * that selects it again, if the chip still holds it. Returns undefined if the chip cannot tell.
    */
   readonly running?: ((expected?: Image) => Conversation<Image | undefined>) | undefined;
   /** Sends the image. Continues an interrupted upload if the protocol can. */
   readonly upload: (image: Image, onProgress: (doneBytes: number) => void) => Conversation<void>;
   /**
-   * Makes an image that the chip holds start next: for one trial, or to stay. After `start`, the application answers
-   * again, and tells which image runs. Undefined: the chip starts what it received, and is not heard any more.
+   * Makes an image that the chip holds start next: for one trial, or to stay. After
+   * `start`, the application responds again, and reports the running image. Undefined if the chip starts the received
+   * image, and sends nothing afterwards.
    */
   readonly select?: ((image: Image, toStay: boolean) => Conversation<void>) | undefined;
 }
@@ -187,8 +190,11 @@ export const noReply: Answer = { atMost: 0, length: () => 0 };
 export function* exchange(send: Uint8Array, answer: Answer, workMs = 0): Conversation<Uint8Array> {
   const reply = yield { kind: 'exchange', send, answer, workMs, pipelined: false };
   if (reply.whole) return reply.bytes;
-  if (reply.bytes.byteLength === 0) throw new McuError('board-timeout', 'the bootloader does not answer');
-  throw new McuError('board-bad-response', `the bootloader's answer is cut after ${reply.bytes.byteLength} bytes`);
+  if (reply.bytes.byteLength === 0) throw new McuError('board-timeout', 'the bootloader is not responding');
+  throw new McuError(
+    'board-bad-response',
+    `the bootloader's answer is truncated after ${reply.bytes.byteLength} bytes`,
+  );
 }
 
 /** A conversation whose result is known without using the line. */
@@ -205,7 +211,7 @@ export function* untilSameTwice<T>(conclude: () => Conversation<T>, isSame: (a: 
     if (isSame(first, second)) return second;
     first = second;
   }
-  throw new McuError('board-bad-response', 'the bootloader says something else each time');
+  throw new McuError('board-bad-response', 'the bootloader answers differently each time');
 }
 
 export function* discard(quietMs: number): Conversation<void> {

@@ -11,7 +11,7 @@ const commandTimeoutMs = 10_000;
 /** The time that a board with native USB needs to leave the bus after it was opened at 1200 bits per second. */
 const touchMs = 500;
 
-/** `reopen`: the port disappears and returns, so the line must be opened anew. */
+/** `reopen`: the port disappears and returns, so the line must be reopened. */
 export type ResetEffect = 'done' | 'reopen' | 'no-modem-lines';
 
 export async function enterBootloader(

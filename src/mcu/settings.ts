@@ -13,7 +13,7 @@ export const mcuTargetSchema = z
     protocol: z.enum(namesOf(protocols)),
     baud: wholeNumber(300, 4_000_000)
       .default(115_200)
-      .describe('Bits per second; an ESP is found at 115200 and told to go faster, e.g. 921600'),
+      .describe('Bits per second; an ESP is found at 115200 and switched to a higher rate, for example 921600'),
     reset: z
       .union([z.enum(['dtr', 'dtr-rts', '1200bps', 'none']), z.strictObject({ command: command() })])
       .default('dtr')

@@ -8,7 +8,7 @@ export interface PackageFields {
 }
 
 const TIMEOUT_MS = 120_000;
-/** Bounds the output of a package that says too much. */
+/** Bounds the output of a package script. */
 const MAX_OUTPUT_BYTES = 64 * 1024;
 
 /** dpkg-deb itself would unpack the control files to read one, and change owners, which the unit may not do. */
@@ -42,7 +42,7 @@ export async function requireFields(
     throw new PackageError('package-architecture', `${name} is for ${architecture}, and this system is ${own}`);
 }
 
-/** The version that is completely installed; undefined: none is. */
+/** Returns the version that is completely installed, if any. */
 export async function describeInstalled(
   name: string,
   run: typeof runProgram,

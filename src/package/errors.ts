@@ -2,38 +2,36 @@ import { defineErrors, permanent, transient } from '../system/define-errors.ts';
 import { sharedErrors } from '../system/shared-errors.ts';
 
 /**
- * Everything that can go wrong with a package: with its file (found before dpkg sees it), with what was installed
- * before, or with the installation.
+ * All errors of a package: in its file (found before dpkg sees it), in the previously installed package, or during the
+ * installation.
  */
 export class PackageError extends defineErrors('PackageError', {
   'package-malformed': permanent.refused(
-    'The file is no package that dpkg can read.',
-    'dpkg-deb --info FILE shows whether it is one; sign the artifact again with one that is',
+    'The file is not a package that dpkg can read.',
+    'check it with dpkg-deb --info FILE; sign the artifact again with a valid package',
   ),
   'package-mismatch': permanent.refused('The file is another package than the one that the target is for.'),
-  'package-architecture': permanent.refused('The package is for another architecture than that of this system.'),
+  'package-architecture': permanent.refused('The package is for another architecture than this system’s.'),
   'package-backup-failed': permanent.failed(
-    'What is installed cannot be kept so that it could be put back, so nothing is installed.',
+    'The installed package cannot be saved for a rollback, so nothing is installed.',
     'dpkg --audit, and dpkg --verify PACKAGE, say what is wrong with what is installed',
   ),
-  'package-damaged': transient.disk('What is kept of a package is damaged.', 'check the disk of the state directory'),
+  'package-damaged': transient.disk('The saved file of a package is damaged.', 'check the disk of the state directory'),
   'package-refused': permanent.failed(
-    'dpkg, or a script of the package, failed; what stood before is installed again.',
-    'journalctl -u "thing-agent-package*" has what dpkg said',
+    'dpkg, or a script of the package, failed; the previous package is reinstalled.',
+    'see the output of dpkg: journalctl -u "thing-agent-package*"',
   ),
   'package-restored': permanent.failed(
-    'No agent judged the package while it was on trial, as one that does not come up; what stood before is installed again.',
+    'No agent ran the health checks while the package was on trial, for example because it does not start; the previous package is reinstalled.',
   ),
   'package-not-restored': transient.failed(
-    'Neither the new package nor what stood before could be installed as a whole.',
-    'dpkg --configure -a, and where that does not help dpkg -i of the file in packages/ of the state directory; journalctl -u "thing-agent-package*" has what dpkg said',
+    'Neither the new package nor the previous one could be completely installed.',
+    'dpkg --configure -a; if that does not help: dpkg -i with the file in packages/ of the state directory; see the output of dpkg: journalctl -u "thing-agent-package*"',
   ),
-  'package-changed': permanent.failed(
-    'Somebody else has installed another version of the package while it was on trial.',
-  ),
+  'package-changed': permanent.failed('Another version of the package was installed manually while it was on trial.'),
   'package-installer-unavailable': transient.failed(
-    'The guard, which installs packages outside of the agent, could not be asked.',
-    'systemctl start thing-agent-package.socket; journalctl -u "thing-agent-package*" has what the guard said',
+    'The package installer, which installs packages outside of the agent, is not available.',
+    'systemctl start thing-agent-package.socket; see the output of the installer: journalctl -u "thing-agent-package*"',
   ),
   'checkpoint-stale': sharedErrors['checkpoint-stale'],
 }) {}

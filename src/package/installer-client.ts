@@ -7,25 +7,25 @@ import { Deadline } from '../system/time/deadline.ts';
 import { PackageError } from './errors.ts';
 
 /**
- * Asks the guard, in one line. Resolves when what was kept is kept, or when the guard watches. Throws
- * `package-installer-unavailable`.
+ * Sends the package installer a request, in one line. Resolves when the old package is saved, or when the installer
+ * watches. Throws `package-installer-unavailable`.
  */
 export type InstallerClient = (question: string, timeoutMs: number, signal: AbortSignal) => Promise<void>;
 
-/** Where systemd/thing-agent-package.socket listens. */
+/** The socket of systemd/thing-agent-package.socket. */
 export const PACKAGE_GUARD = '/run/thing-agent-package.sock';
 
-/** Throws `package-installer-unavailable` if nobody listens there. Starts no guard. */
+/** Throws `package-installer-unavailable` without a listener there. Does not start the installer. */
 export async function requireInstaller(path: string): Promise<void> {
   try {
     await access(path);
   } catch (error) {
     if (systemErrorCode(error) === undefined) throw error;
-    throw new PackageError('package-installer-unavailable', `nobody listens on ${path}: no package can be installed`);
+    throw new PackageError('package-installer-unavailable', `no listener on ${path}: packages cannot be installed`);
   }
 }
 
-/** What the guard says at the end; without it, it was killed. */
+/** The installer's last output; without it, it was killed. */
 const DONE = 'done\n';
 
 /** The guard behind the socket of systemd/thing-agent-package.socket, which is for root alone. */

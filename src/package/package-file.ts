@@ -8,7 +8,7 @@ import { PackageError } from './errors.ts';
 import { hashOf } from './package-store.ts';
 import type { PackageStore } from './package-store.ts';
 
-/** Throws PackageError for a file that is no package for this target. */
+/** Throws PackageError for a file that is not a package for this target. */
 type CheckPackage = (path: string) => Promise<void>;
 
 /**
@@ -39,7 +39,7 @@ export async function openPackageFile(
 async function resume(store: PackageStore, prefix: WrittenPrefix, check: CheckPackage): Promise<PayloadWriter> {
   const found = await store.digestOf(store.incomingPath, prefix.sizeBytes);
   if (found?.digest !== prefix.digest || found.sizeBytes !== prefix.sizeBytes) {
-    throw new PackageError('checkpoint-stale', 'what is kept of the package is not what the checkpoint says');
+    throw new PackageError('checkpoint-stale', 'the saved part of the package does not match the checkpoint');
   }
   await using opened = new AsyncDisposableStack();
   const file = opened.use(await store.fs.open(store.incomingPath, 'r+'));

@@ -8,7 +8,10 @@ import type { InstallerClient } from './installer-client.ts';
 import { ABSENT, hexOf } from './package-store.ts';
 import type { PackageStore } from './package-store.ts';
 
-/** What to install, and what to install instead if that fails: digests, or `absent`; undefined: nothing is kept. */
+/**
+ * The package to install, and the one to install instead if that fails: digests, or `absent`. Undefined if no package
+ * was saved.
+ */
 export interface PackageReplacement {
   readonly package: string;
   readonly want: string;
@@ -27,7 +30,7 @@ export interface ExchangeResult {
 export interface GuardDeps {
   readonly store: Pick<PackageStore, 'directory' | 'fs'>;
   readonly installMs: number;
-  /** The guard puts a package back if the journal does not change for so long while the package is on trial. */
+  /** The installer restores a package if the journal does not change for this time while the package is on trial. */
   readonly gracePeriodMs: number;
   readonly clock: Clock;
   readonly ask: InstallerClient;
@@ -61,19 +64,19 @@ export class PackageInstaller {
     return { digest: digestFrom(digest), version };
   }
 
-  /** The last exchange and its result; undefined: none was begun, or it has not ended. */
+  /** Returns the last replacement and its result, or undefined if none was started, or it has not ended. */
   async last(): Promise<(ExchangeResult & Pick<PackageReplacement, 'want' | 'otherwise'>) | undefined> {
     const request = await this.#request();
     const result = request && (await this.#result(request.id));
     return request && result && { ...result, want: request.want, otherwise: request.otherwise };
   }
 
-  /** Whether the last request was for this package, whether it has ended or not. */
+  /** True if the last request was for this package, whether it has ended or not. */
   async isAskedFor(want: string): Promise<boolean> {
     return (await this.#request())?.want === want;
   }
 
-  /** Whether the last request has not ended. */
+  /** True if the last request has not ended. */
   async isRunning(): Promise<boolean> {
     return (await this.#request()) !== undefined && (await this.last()) === undefined;
   }
@@ -85,8 +88,8 @@ export class PackageInstaller {
   }
 
   /**
-   * Asks for an exchange, and waits for its result. The guard does it once, however often it is asked: the agent may be
-   * killed while it waits, and then asks again.
+   * Requests a replacement, and waits for its result. The installer does it once, however often it is requested: the
+   * agent may be killed while it waits, and then requests it again.
    */
   async exchange(exchange: PackageReplacement, onWait: () => void, signal: AbortSignal): Promise<ExchangeResult> {
     const { clock, installMs } = this.#options;
@@ -99,7 +102,7 @@ export class PackageInstaller {
       if (clock.monotonicMs() >= startMs) {
         // A guard that was just finishing an earlier update may have removed the request with that.
         if ((await this.#request())?.id !== id) await this.#ask(exchange, id);
-        // One that runs already will find the request.
+        // An installer that is already running will find the request.
         await this.#options.ask(`watch ${exchange.package} ${this.#options.store.directory}`, ASK_MS, signal);
         onWait();
         startMs = clock.monotonicMs() + START_AGAIN_MS;

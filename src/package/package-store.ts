@@ -30,8 +30,8 @@ export interface FileDigest {
 }
 
 /**
- * The folder of one package in the state directory, for root alone. It holds packages by their digest, what was
- * installed before each of them, and the requests to the guard.
+ * The directory of one package in the state directory, for root alone. It holds packages by their digest, the package
+ * installed before each of them, and the requests to the installer.
  */
 export class PackageStore {
   readonly directory: string;
@@ -59,7 +59,9 @@ export class PackageStore {
     return join(this.directory, `${hexOf(digest)}.deb`);
   }
 
-  /** The digest of the first `sizeBytes` of a file, or of all of it; undefined: there is no such file. */
+  /**
+   * Returns the digest of the first `sizeBytes` of a file, or of all of it, or undefined if the file does not exist.
+   */
   async digestOf(path: string, sizeBytes = Infinity): Promise<FileDigest | undefined> {
     try {
       await using file = await this.fs.open(path, 'r');
@@ -71,12 +73,15 @@ export class PackageStore {
     }
   }
 
-  /** Whether the package is kept and undamaged. */
+  /** True if the package is stored and undamaged. */
   async holds(digest: string): Promise<boolean> {
     return (await this.digestOf(this.pathOf(digest)))?.digest === digest;
   }
 
-  /** The digest of what was installed before this package, or `absent`; undefined: this package was never installed. */
+  /**
+   * Returns the digest of the package installed before this one, or `absent`, or undefined if this package was never
+   * installed.
+   */
   async before(digest: string): Promise<string | undefined> {
     return (await readTextFile(this.#beforePath(digest), this.fs))?.trim();
   }
@@ -90,12 +95,12 @@ export class PackageStore {
     return text === undefined ? undefined : standingSchema.safeParse(parsedJson(text)).data;
   }
 
-  /** Undefined: none of the kept packages is installed any more. */
+  /** Omit the record if none of the stored packages is still installed. */
   async recordInstalled(standing: InstalledRecord | undefined): Promise<void> {
     await replaceFileDurably(this.#standingPath, JSON.stringify(standing ?? null), this.fs);
   }
 
-  /** Removes what no way back needs any more. */
+  /** Removes packages that no rollback needs. */
   async prune(wanted: string): Promise<void> {
     const standing = (await this.readInstalled())?.digest;
     const used = new Set<string>();

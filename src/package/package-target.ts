@@ -16,7 +16,7 @@ import type { PackageTargetSettings } from './settings.ts';
 export interface PackageTargetDeps {
   readonly clock: Clock;
   readonly run: typeof runProgram;
-  /** How long [update.health] may take. */
+  /** The time that [update.health] may take. */
   readonly healthMs: number;
   readonly askGuard: InstallerClient;
   /** The real file system if not given. */
@@ -31,7 +31,7 @@ interface Place {
   readonly run: typeof runProgram;
 }
 
-/** The target of a package in an update: the guard installs the payload, or what was installed before it. */
+/** The target of a package in an update: the installer installs the payload, or the previous package. */
 export function createPackageTarget(
   settings: PackageTargetSettings,
   directory: string,
@@ -65,15 +65,15 @@ export function createPackageTarget(
 }
 
 /**
- * Installs a payload after keeping what is installed, so that it can be put back. If the package's own scripts restart
- * the agent, this is called again, and continues. A payload that is installed is asked for all the same while the guard
- * has a request to install something else, which a killed agent may have left.
+ * Installs a payload after saving the installed package for a rollback. If the package's own scripts restart the agent,
+ * this is called again, and continues. A payload that is already installed is requested again if the installer still
+ * has a request for another package, which a killed agent may have left.
  */
 async function install(place: Place, { digest, onProgress }: BoardPayload, signal: AbortSignal): Promise<void> {
   const { name, store, guard } = place;
   const tell = (step: string): void => onProgress({ board: name, step, doneBytes: 0, totalBytes: 0 });
   if (!(await store.holds(digest)))
-    throw new PackageError('package-damaged', `${name}: ${store.pathOf(digest)} is not what was staged`);
+    throw new PackageError('package-damaged', `${name}: ${store.pathOf(digest)} is not the staged file`);
   const isAsked = await guard.isAskedFor(digest);
   const ours = isAsked ? undefined : await installedByAgent(place, signal);
   const isGoing = ours === digest && (await guard.isRunning());
@@ -89,8 +89,8 @@ async function install(place: Place, { digest, onProgress }: BoardPayload, signa
 }
 
 /**
- * Installs again what was there before the payload. Does nothing if the payload was not installed, or if that is there
- * already.
+ * Reinstalls the package from before the payload. Does nothing if the payload was not installed, or the previous
+ * package is there already.
  */
 async function restorePrevious(place: Place, { digest, onProgress }: BoardPayload, signal: AbortSignal): Promise<void> {
   const { name, store, guard } = place;
@@ -104,7 +104,8 @@ async function restorePrevious(place: Place, { digest, onProgress }: BoardPayloa
 }
 
 /**
- * Whether the payload may be installed. What remains of an earlier attempt is no reason to touch the installed package.
+ * True if the payload may be installed. Leftovers of an earlier attempt are not a reason to touch the installed
+ * package.
  */
 async function mayInstall({ store, guard }: Place, digest: string, before: string): Promise<boolean> {
   const isTheirs = (await guard.isAskedFor(digest)) || (await guard.isAskedFor(before));
@@ -127,8 +128,8 @@ async function backUpInstalled(
 }
 
 /**
- * The digest of the kept package that is installed as an update left it; undefined: something else is installed, or
- * nothing.
+ * Returns the digest of the stored package that is installed as an update left it, or undefined if another package, or
+ * none, is installed.
  */
 async function installedByAgent(
   { package: known, store, run }: Place,

@@ -17,10 +17,12 @@ export const packageTargetSchema = z
     grace_period: duration('10s', '1d')
       .default('5m')
       .describe(
-        'Beyond [update.health] deadline: what stood before is put back when so long no agent has judged the new one',
+        'Time beyond [update.health] deadline after which the previous package is restored if no agent has finished the health checks of the new one',
       ),
   })
-  .describe('Without slots: a package of this system, put back where it proves bad. Not beside a target of kind slots');
+  .describe(
+    'Without slots: a package of this system, rolled back if its health checks fail. Not together with a target of kind slots',
+  );
 
 /** A package of this system as a target, for gateways without a second slot for the root file system. */
 export type PackageTargetSettings = SettingsOf<typeof packageTargetSchema> & { readonly name: string };

@@ -2,8 +2,8 @@ import { PackageStore } from './package-store.ts';
 import type { PackageFs } from './package-store.ts';
 
 /**
- * The version of each package that an update, or a way back, left installed last, by the name of its target. Where
- * another one is installed, a person did that. A package that no update has installed is left out.
+ * Returns the version of each package that an update or rollback installed last, by the name of its target. Another
+ * installed version was installed manually. Packages that no update has installed are left out.
  */
 export async function versionsFromUpdates(
   names: readonly string[],

@@ -29,13 +29,13 @@ const storedImage = z.object({
 const keptSchema = z.object({
   /** The digest of the payload that was flashed after this was kept. */
   payload: z.string(),
-  /** True if it was read from the board, false if it is what was flashed last. */
+  /** True if it was read from the board, false if it is the last flashed image. */
   read: z.boolean(),
   image: storedImage.optional(),
 });
 
 /**
- * A record that nothing is known of what the board held. It is strict, since an unknown member may be an image under a
+ * A record that the board's previous content is unknown. It is strict, since an unknown member may be an image under a
  * damaged name.
  */
 const keptNothingSchema = keptSchema.omit({ image: true }).strict();
@@ -58,7 +58,7 @@ const writingSchema = z.object({
   /** The name that people see. */
   name: z.string(),
   at: z.string(),
-  /** How many times this image was begun to be written without coming to an end. */
+  /** The number of interrupted attempts to write this image. */
   begun: z.number(),
   image: storedImage,
 });
@@ -75,7 +75,7 @@ export type WritingImage = Recorded<typeof writingSchema> & { readonly image: Im
 /** `unreadable`: there is a mark, but it cannot be read. */
 export type WritingMark = WritingImage | 'unreadable';
 
-/** What the board held before a payload was flashed. Without an image nothing is known, or the memory was blank. */
+/** The content of the board before a payload was flashed. Without an image it is unknown, or the memory was blank. */
 export type KeptImage = Recorded<typeof keptSchema> & { readonly image: Image | undefined };
 
 /** The image that was flashed last, and how that went. */
@@ -85,8 +85,8 @@ export type FlashedImage = Recorded<typeof flashedSchema> & { readonly image: Im
 export type BoardFs = DurableFs & Pick<typeof realFs, 'mkdir'>;
 
 /**
- * The folder of one board in the state directory: the payload to be flashed, what the board held before, and what was
- * flashed last.
+ * The directory of one board in the state directory: the payload to be flashed, the board's previous content, and the
+ * last flashed image.
  */
 export class BoardStore {
   readonly payloadPath: string;
@@ -113,7 +113,7 @@ export class BoardStore {
     }
   }
 
-  /** Whether the folder holds this payload, undamaged. */
+  /** True if the directory holds this payload, undamaged. */
   async holdsPayload(digest: string): Promise<boolean> {
     try {
       return payloadDigest(await this.#fs.readFile(this.payloadPath)) === digest;
@@ -123,7 +123,10 @@ export class BoardStore {
     }
   }
 
-  /** What was kept; undefined: nothing yet. Throws McuError `backup-damaged` for an image that must not be put back. */
+  /**
+   * Returns the backup, or undefined if there is none yet. Throws McuError `backup-damaged` for an image that must not
+   * be restored.
+   */
   async kept(): Promise<KeptImage | undefined> {
     const text = await readTextFile(this.#keptPath, this.#fs);
     if (text === undefined) return undefined;
@@ -140,7 +143,7 @@ export class BoardStore {
     await this.#write(this.#keptPath, JSON.stringify(stored));
   }
 
-  /** What was flashed last; undefined: nothing, or the record is damaged, which only costs time. */
+  /** Returns the last flashed image, or undefined if there is none, or the record is damaged, which only costs time. */
   async flashed(): Promise<FlashedImage | undefined> {
     const text = await readTextFile(this.#flashedPath, this.#fs);
     const found = text === undefined ? undefined : parsed(text, flashedSchema);
@@ -148,7 +151,7 @@ export class BoardStore {
     return found === undefined || image === undefined ? undefined : { ...found, image };
   }
 
-  /** The write that has not ended; undefined: there is none. */
+  /** Returns the write that has not ended, if any. */
   async writing(): Promise<WritingMark | undefined> {
     const text = await readTextFile(this.#writingPath, this.#fs);
     if (text === undefined || text === notWriting) return undefined;
@@ -157,7 +160,7 @@ export class BoardStore {
     return found === undefined || image === undefined ? 'unreadable' : { ...found, image };
   }
 
-  /** Promise `half-board`: notes that the board is being written. This is durable before its first byte changes. */
+  /** Guarantee `half-board`: notes that the board is being written. This is durable before its first byte changes. */
   async beginWriting(writing: WritingImage): Promise<void> {
     await this.#write(this.#writingPath, JSON.stringify({ ...writing, image: toStored(writing.image) }));
   }
@@ -197,7 +200,7 @@ function toStored({ format, digest, segments }: Image): z.infer<typeof storedIma
   };
 }
 
-/** An image from its stored form; undefined: it is not what was stored. */
+/** Returns an image from its stored form, or undefined if it is not the stored one. */
 function fromStored({ format, digest, segments }: z.infer<typeof storedImage>): Image | undefined {
   const pieces = segments.map(({ address, base64 }) => ({ address, bytes: Buffer.from(base64, 'base64') }));
   try {

@@ -17,9 +17,9 @@ export interface Run extends Unit {
   readonly units: readonly Unit[];
 }
 
-/** The flashing fails if one unit cannot be written in so many tries. */
+/** The flashing fails if one unit cannot be written in this number of attempts. */
 const maxUnitTries = 8;
-/** A block that reads differently each time is given up after so many reads. */
+/** Reading fails for a block that still reads differently after this number of reads. */
 const maxReadTries = 16;
 
 /**
@@ -57,9 +57,9 @@ export class ChipMemory {
   }
 
   /**
-   * Reads a region, so that no damaged answer is taken for the content of the chip. If answers carry no checksum,
-   * everything that holds something, or stands beside such bytes, is read again. Other blank bytes are believed unless
-   * the line has shown an error, so that a nearly empty chip costs only one pass.
+   * Reads a region, so that no damaged answer is taken for the content of the chip. If answers carry no checksum, every
+   * page with content, or next to one, is read again. Other blank bytes are accepted unless the line has shown an
+   * error, so that a nearly empty chip costs only one pass.
    */
   async read(region: Region, onBytes: (bytes: number) => void, signal: AbortSignal): Promise<Uint8Array> {
     const memory = new Uint8Array(region.end - region.start);
@@ -85,7 +85,7 @@ export class ChipMemory {
     return memory;
   }
 
-  /** Whether the chip holds the bytes of the unit. Ends at the first block that differs. */
+  /** True if the chip holds the bytes of the unit. Ends at the first block that differs. */
   async holds(unit: Unit, signal: AbortSignal): Promise<boolean> {
     const { start, end } = unit.region;
     if (this.session.digest !== undefined) {
@@ -127,7 +127,7 @@ export class ChipMemory {
         tries += 1;
         const alone = start === region.start && end === region.end;
         const orderLost = session !== begun || (tries > 1 && alone);
-        // a reset restarts the order, and a single block that is written twice would erase what follows
+        // a reset restarts the order, and a single block that is written twice would erase the following ones
         if (begun.writes === 'in-order' && orderLost) return withoutIo(false);
         const looksFirst = begun.writes !== 'anywhere' && tries > 1;
         return looksFirst ? writeAgain(session, start, block) : writeOnce(session, start, block);

@@ -13,7 +13,7 @@ import { MemoryJob } from './memory-job.ts';
 import type { KnownContents } from './memory-job.ts';
 import { standingOf, UploadJob } from './upload-job.ts';
 
-/** So many of the first bytes distinguish a parked board from one with an application. */
+/** This number of the first bytes distinguishes a parked board from one with an application. */
 const parkedProbeBytes = 64;
 
 /** Invariant 6: the longest wait for a board that was not changed to start its application. */
@@ -33,11 +33,11 @@ export interface FlashRequest {
   readonly image: Image;
   /** The image that the board probably holds: the one flashed last. A wrong guess only costs time. */
   readonly expected?: Image | undefined;
-  /** The image stays, without a trial of its bootloader's: the board goes back to it. */
+  /** The image stays, without a trial by its bootloader: the board falls back to it. */
   readonly toStay?: true | undefined;
   /**
-   * Called and awaited before the first change, if the protocol can find out what the board runs, with that. Undefined:
-   * nothing to go back to, since the memory was blank, or parked by an interrupted flash.
+   * Called and awaited before the first change, with the board's running image, if the protocol can find it out. The
+   * image is undefined if there is none to restore, since the memory was blank, or parked by an interrupted flash.
    */
   readonly keep?: ((previous: Image | undefined) => Promise<void>) | undefined;
   /** Called and awaited before the first change of the board; not called if it already holds the image. */
@@ -53,7 +53,7 @@ export interface FlashReport {
   readonly unitsWritten: number;
   readonly unitsTotal: number;
   readonly known: KnownBy;
-  /** The slot that starts, and its version; undefined: the chip starts from one place only, or cannot tell. */
+  /** The slot that starts, and its version. Undefined if the chip starts from one place only, or cannot tell. */
   readonly boots: string | undefined;
   /** The number of repeated turns and units; `resets` includes the first reset. */
   readonly repeated: number;
@@ -64,7 +64,7 @@ export interface FlashReport {
 export interface ProbeReport {
   readonly chip: Chip;
   readonly can: readonly ('read' | 'digest' | 'erase' | 'write' | 'upload' | 'park')[];
-  /** The slot that starts, and its version; undefined: the chip starts from one place only, or cannot tell. */
+  /** The slot that starts, and its version. Undefined if the chip starts from one place only, or cannot tell. */
   readonly boots: string | undefined;
   readonly roundTripMs: number | undefined;
 }
@@ -72,14 +72,15 @@ export interface ProbeReport {
 export interface FlashPlan {
   readonly chip: Chip;
   readonly unitsTotal: number;
-  /** Undefined: the protocol cannot find out. */
+  /** Omitted if the protocol cannot find out. */
   readonly unitsDifferent: number | undefined;
 }
 
 /**
- * Promise `half-board`: brings an image onto a board: identifies the chip, checks that the image fits, keeps what was
- * there, writes what differs, verifies, and starts the application. Meanwhile the board is parked if the protocol can
- * do that: wherever this is cut off, the board never runs half a program, and can be flashed again.
+ * Guarantee `half-board`: brings an image onto a board: identifies the chip, checks that the image fits, saves the
+ * previous content, writes the differences, verifies, and starts the application. The board is parked during the write
+ * if the protocol can do that: wherever this is interrupted, the board never runs half a program, and can be flashed
+ * again.
  */
 export async function flash(request: FlashRequest, board: Board, signal: AbortSignal): Promise<FlashReport> {
   const report = request.onProgress ?? ((): void => {});
@@ -250,7 +251,7 @@ async function planBoot(
   return plan ?? { image, known: canCompare ? 'read-back' : 'sent', before: undefined };
 }
 
-/** Whether the board was parked by an interrupted flash, so that it holds nothing to go back to. */
+/** True if the board was parked by an interrupted flash, so that it holds nothing to restore. */
 function isParked(memory: Uint8Array, parked: MemorySession['parked']): boolean {
   if (parked === undefined) return false;
   const guard = memory.subarray(0, parkedProbeBytes);

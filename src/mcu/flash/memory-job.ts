@@ -6,17 +6,17 @@ import { joined } from './chip-memory.ts';
 import type { ChipMemory, Run, Unit } from './chip-memory.ts';
 import type { OnFlashProgress } from './flash.ts';
 
-/** What is known of the content of the chip. A wrong guess only costs time. */
+/** The known content of the chip. A wrong guess only costs time. */
 export type KnownContents =
   | { readonly kind: 'nothing' }
   | { readonly kind: 'guess'; readonly image: Image }
   | { readonly kind: 'read'; readonly memory: Uint8Array; readonly start: number };
 
-/** So many units are compared to guess whether most of the image is already there. */
+/** This number of units is compared to guess whether most of the image is already there. */
 const sampleUnits = 8;
 const maxTries = 5;
 const maxRounds = 8;
-/** One digest covers at most this, since the chip works meanwhile without telling its progress. */
+/** One digest covers at most this, since the chip reports no progress while it works. */
 const maxDigestBytes = 1024 * 1024;
 
 /**
@@ -73,12 +73,12 @@ export class MemoryJob {
     }
   }
 
-  /** The number of units that differ; undefined: the protocol cannot compare. */
+  /** Returns the number of units that differ, or undefined if the protocol cannot compare. */
   async countDifferent(signal: AbortSignal): Promise<number | undefined> {
     return this.#memory.canCompare ? (await this.#compare(this.units, signal)).length : undefined;
   }
 
-  /** Writes everything except the guard unit, until no unit is suspect any more. The board is parked meanwhile. */
+  /** Writes everything except the guard unit, until no unit is suspect. The board is parked during that. */
   async #writeRest(rest: readonly Unit[], signal: AbortSignal): Promise<void> {
     const guard = this.#guard;
     let pending = rest;
@@ -112,7 +112,7 @@ export class MemoryJob {
     return { region: guard.region, bytes };
   }
 
-  /** Writes a run and compares it, at once if the chip computes digests. Repeats the units that are wrong. */
+  /** Writes a run and compares it, immediately if the chip computes digests. Repeats the units that are wrong. */
   async #writeVerified(run: Run, signal: AbortSignal): Promise<void> {
     let pending: readonly Unit[] = run.units;
     for (let tries = 0; tries < maxTries; tries += 1) {
@@ -131,7 +131,7 @@ export class MemoryJob {
       pending = different;
       this.#rewritten += different.length;
     }
-    throw new McuError('board-mismatch', `the memory at ${hex(run.region.start)} does not hold what was written`);
+    throw new McuError('board-mismatch', `the memory at ${hex(run.region.start)} does not hold the written data`);
   }
 
   /**
@@ -178,7 +178,7 @@ export class MemoryJob {
     if (same.size * 2 >= sample.length) {
       const { digest } = this.#memory.session;
       if (digest !== undefined && (await this.#holdsAll(signal))) return [];
-      // with digests, runs without gaps are faster than leaving out what was compared
+      // with digests, runs without gaps are faster than leaving out the compared units
       const others = digest === undefined ? likely.filter((unit) => !sample.includes(unit)) : likely;
       await this.#addSame(others, same, signal);
     }
@@ -217,7 +217,7 @@ export class MemoryJob {
     return different;
   }
 
-  /** The number of bytes that the chip can compare at once. */
+  /** The number of bytes that the chip can compare in one step. */
   get #compareBytes(): number {
     const { digest, runBytes } = this.#memory.session;
     return digest === undefined ? 0 : (runBytes ?? 0);

@@ -20,12 +20,12 @@ import type { BoardFs } from './board-store.ts';
 /** A HEX file is more than twice as large as the bytes in it. */
 const maxPayloadBytes = 4 * maxImageBytes;
 
-/** Throws a McuError for bytes that are no image. */
+/** Throws a McuError for bytes that are not an image. */
 type CheckImage = (bytes: Uint8Array) => Promise<ImageClaims>;
 
 /**
  * Receives a payload under another name. It gets its own name when it is complete, durable, and accepted by `check`.
- * Throws McuError for a payload that is no image, and StorageError for the disk.
+ * Throws McuError for a payload that is not an image, and StorageError for the disk.
  */
 export async function openPayloadFile(
   path: string,
@@ -60,7 +60,7 @@ async function findPrefix(paths: readonly string[], prefix: WrittenPrefix, fs: B
     const bytes = await readPrefix(path, prefix.sizeBytes, fs);
     if (bytes !== undefined && payloadDigest(bytes) === prefix.digest) return bytes;
   }
-  throw new McuError('payload-stale', 'what is kept of the payload is not what the checkpoint says');
+  throw new McuError('payload-stale', 'the saved part of the payload does not match the checkpoint');
 }
 
 async function readPrefix(path: string, sizeBytes: number, fs: BoardFs): Promise<Buffer | undefined> {

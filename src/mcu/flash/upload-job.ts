@@ -4,7 +4,7 @@ import type { Image } from '../images/image.ts';
 import type { Conversation, Standing, UploadSession } from '../protocol.ts';
 import type { FlashReport, FlashRequest, OnFlashProgress } from './flash.ts';
 
-/** The flashing fails after so many uploads from which the board has kept nothing right. */
+/** The flashing fails after this number of uploads from which the board has kept nothing right. */
 const maxUploads = 4;
 /** A board needs one start or two to finish a trial or a change of slots. */
 const maxRestarts = 4;
@@ -52,7 +52,7 @@ export class UploadJob {
       if (standing === 'on-trial' && this.#wasSelected) return 'on-trial';
       if (standing === 'unknown' && this.#uploads > 0) return 'sent';
       const isSettled = standing !== 'on-trial' && standing !== 'unsettled';
-      // what a board on trial runs now is not what it goes back to
+      // a board on trial runs another image than the one it falls back to
       if (isSettled && !isKept) await this.#keep(signal);
       isKept ||= isSettled;
       await this.#advance(standing, signal);

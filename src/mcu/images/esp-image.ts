@@ -64,7 +64,7 @@ function checkDigest(bytes: Buffer, end: number): void {
   if (end + digestBytes > bytes.byteLength) throw truncated();
   const digest = createHash('sha256').update(bytes.subarray(0, end)).digest();
   if (digest.equals(bytes.subarray(end, end + digestBytes))) return;
-  throw new McuError('image-digest', 'the ESP image is not what its digest says: it was damaged or changed');
+  throw new McuError('image-digest', 'the ESP image does not match its digest: it was damaged or changed');
 }
 
 function truncated(): McuError {

@@ -49,7 +49,7 @@ export function foreignKind(file: Uint8Array): string | undefined {
   return texts.find(([, beginning]) => beginning.test(text))?.[0] ?? 'a text';
 }
 
-/** True if the file is nothing but characters. No program is, since its instructions contain zeros. */
+/** True if the file consists of characters only. No program does, since its instructions contain zeros. */
 function isText(file: Uint8Array): boolean {
   const isUtf16 = file[0] === 0xff && file[1] === 0xfe;
   const characters = isUtf16 ? Buffer.from(textOf(file)) : file;

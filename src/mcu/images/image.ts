@@ -16,7 +16,7 @@ export interface Segment {
   readonly bytes: Uint8Array;
 }
 
-/** The chip for which a file says that it was made. HEX, S-record and raw files do not say. */
+/** The chip that a file names as its target. HEX, S-record and raw files name none. */
 export type IntendedChip =
   | { readonly kind: 'elf-machine'; readonly machine: number; readonly avrArchitecture?: number | undefined }
   | { readonly kind: 'uf2-family'; readonly family: number }
@@ -65,7 +65,7 @@ export function isBlank(bytes: Uint8Array): boolean {
   return bytes.every((byte) => byte === 0xff);
 }
 
-/** The memory of a chip as an image without its blank parts; undefined: all of it is blank. */
+/** Returns the memory of a chip as an image without its blank parts, or undefined if all of it is blank. */
 export function imageOfMemory(memory: Uint8Array, start: number): Image | undefined {
   const pieces: Segment[] = [];
   for (let at = 0; at < memory.byteLength; at += grainBytes) {

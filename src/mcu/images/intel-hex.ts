@@ -34,7 +34,7 @@ function readRecord(line: NumberedLine): HexRecord {
   const bytes = hexBytes(line.text.slice(1), line);
   const [length = 0, high = 0, low = 0, type = 0] = bytes;
   if (bytes.byteLength !== length + 5) {
-    throw new McuError('image-truncated', `line ${line.number}: not as long as its length byte says`);
+    throw new McuError('image-truncated', `line ${line.number}: its length byte does not match`);
   }
   if (sumOf(bytes) !== 0) throw new McuError('image-checksum', `line ${line.number}: wrong checksum`);
   return { type, offset: (high << 8) | low, data: bytes.subarray(4, 4 + length) };

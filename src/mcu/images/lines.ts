@@ -6,7 +6,7 @@ export interface NumberedLine {
 }
 
 /**
- * The text of a file, without its byte order mark. UTF-16 is decoded where its mark says so, as `>` of PowerShell
+ * Returns the text of a file, without its byte order mark. UTF-16 is decoded if its mark is there, as `>` of PowerShell
  * writes it.
  */
 export function textOf(file: Uint8Array): string {

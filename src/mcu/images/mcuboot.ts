@@ -34,7 +34,7 @@ const hashNames: ReadonlyMap<number, string> = new Map([
   [tlv.sha512, 'sha512'],
 ]);
 
-/** What the header of an image for MCUboot states. */
+/** The header of an image for MCUboot. */
 export interface McubootHeader {
   readonly version: string;
   /** The hash in hex, as MCUboot's image list reports it. */
@@ -73,7 +73,7 @@ export function mcubootHeader(file: Uint8Array): McubootHeader {
   return { version: build === 0 ? version : `${version}+${build}`, hash, securityCounter: counterOf(view) };
 }
 
-/** The security counter of the image; undefined: it states none. */
+/** Returns the security counter of the image, or undefined if it has none. */
 function counterOf(view: DataView): number | undefined {
   if (view.getUint16(10, true) === 0) return undefined;
   const start = view.getUint16(8, true) + view.getUint32(12, true);
@@ -95,7 +95,7 @@ function checkDigest(file: Uint8Array): Signed {
   const regionEnd = bodyEnd + view.getUint16(10, true);
   if (regionEnd + 4 > file.byteLength) throw new McuError('image-truncated', 'the MCUboot image ends before its TLVs');
   if (regionEnd > bodyEnd && view.getUint16(bodyEnd, true) !== protectedMagic) {
-    throw new McuError('image-malformed', 'the MCUboot image has no protected TLVs where its header says');
+    throw new McuError('image-malformed', 'the MCUboot image has no protected TLVs at the place that its header names');
   }
   const tlvs = readTlvs(view, regionEnd, trailerMagic);
   const stated = tlvs.find((entry) => hashNames.has(entry.type));
@@ -108,7 +108,7 @@ function checkDigest(file: Uint8Array): Signed {
     .update(region)
     .digest();
   if (!digest.equals(stated.value)) {
-    throw new McuError('image-digest', 'the MCUboot image is not what its digest says: it was damaged or changed');
+    throw new McuError('image-digest', 'the MCUboot image does not match its digest: it was damaged or changed');
   }
   return { region, digest, tlvs };
 }

@@ -16,7 +16,7 @@ import { readUf2 } from './uf2.ts';
 export interface ImageSettings {
   /** The address for a file that has no addresses of its own. */
   readonly address?: number | undefined;
-  /** True if a file of no known format is a raw binary, because somebody stated that. */
+  /** True if a file of no known format is a raw binary, as the caller states. */
   readonly isRaw?: boolean | undefined;
   /** If set, only images for MCUboot that are signed with this key are accepted. */
   readonly mcubootKey?: KeyObject | undefined;
@@ -48,14 +48,14 @@ export function readImage(file: Uint8Array, settings: ImageSettings = {}): Image
   return readers[format](file, settings);
 }
 
-/** What the signature of an image for MCUboot covers. Call this only for files that `readImage` accepted. */
+/** Returns the signed claims of an image for MCUboot. Call this only for files that `readImage` accepted. */
 export function claimsOf(file: Uint8Array): ImageClaims {
   if (formatOf(file) !== 'mcuboot') return {};
   const { securityCounter, version } = mcubootHeader(file);
   return { securityCounter, imageVersion: version };
 }
 
-/** The format that the file begins with; undefined if it is none of the known ones. */
+/** Returns the format that the file begins with, or undefined for an unknown one. */
 function formatOf(file: Uint8Array): ImageFormat | undefined {
   const start = Buffer.from(file.buffer, file.byteOffset, Math.min(16, file.byteLength));
   const word = start.byteLength < 4 ? 0 : start.readUInt32LE(0);
@@ -69,7 +69,7 @@ function formatOf(file: Uint8Array): ImageFormat | undefined {
   return /^S[0-9][0-9A-F]{2}/i.test(text) ? 's-record' : undefined;
 }
 
-/** Throws `image-unknown` for a file that is obviously something else, whatever was stated of it. */
+/** Throws `image-unknown` for a file that is obviously something else, even if it was declared as raw. */
 function rawIf(isStated: boolean, file: Uint8Array): 'raw' {
   const kind = foreignKind(file);
   if (kind === undefined && isStated) return 'raw';

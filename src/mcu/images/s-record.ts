@@ -44,7 +44,7 @@ function readRecord(line: NumberedLine): SRecord {
   const bytes = hexBytes(line.text.slice(2), line);
   const [length = 0] = bytes;
   if (bytes.byteLength !== length + 1 || length < 1) {
-    throw new McuError('image-truncated', `line ${line.number}: not as long as its length byte says`);
+    throw new McuError('image-truncated', `line ${line.number}: its length byte does not match`);
   }
   if (sumOf(bytes) !== 0xff) throw new McuError('image-checksum', `line ${line.number}: wrong checksum`);
   return { type: line.text.slice(0, 2).toUpperCase(), body: bytes.subarray(1, -1) };

@@ -4,7 +4,7 @@ import type { Settings } from '../../system/settings/settings.ts';
 import type { Protocol } from '../protocol.ts';
 import type { Reset } from '../reset.ts';
 
-/** What every protocol is told of the board. */
+/** The properties of the board for every protocol. */
 export interface BoardLine {
   readonly baud: number;
   readonly reset: Reset;

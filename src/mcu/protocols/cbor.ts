@@ -26,7 +26,7 @@ export function encodeCbor(value: Cbor): Uint8Array {
   ]);
 }
 
-/** Decodes one value and ignores what follows it. Throws `board-bad-response`. */
+/** Decodes one value and ignores the bytes after it. Throws `board-bad-response`. */
 export function decodeCbor(bytes: Uint8Array): Cbor {
   return new Decoder(bytes).value(0);
 }
@@ -85,7 +85,7 @@ class Decoder {
     return key;
   }
 
-  /** The argument of a head; undefined: the length is indefinite. */
+  /** Returns the argument of a head, or undefined if the length is indefinite. */
   #argument(info: number): number | undefined {
     if (info < 24) return info;
     if (info === indefinite) return undefined;
@@ -143,5 +143,5 @@ function simple(first: number): Cbor {
 }
 
 function malformed(): McuError {
-  return new McuError('board-bad-response', 'the answer of the bootloader is no CBOR');
+  return new McuError('board-bad-response', 'the answer of the bootloader is not CBOR');
 }

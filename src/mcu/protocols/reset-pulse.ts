@@ -1,7 +1,7 @@
 import type { ModemStep } from '../protocol.ts';
 
 const dischargeMs = 50;
-/** The time from the reset until the bootloader listens: that of the crystal, and the bootloader's own. */
+/** The time from the reset until the bootloader listens: start-up of the crystal and of the bootloader. */
 const bootMs = 100;
 
 /** The falling edge of DTR, often with RTS, pulls RESET low through a capacitor. */

@@ -21,10 +21,11 @@ const ok = 0x10;
 const softwareMajor = 0x81;
 const flashMemory = 0x46;
 
-/** A bootloader that was just reset may need so many calls; it listens for about a second. */
+/** A bootloader that was just reset may need this number of calls; it listens for about a second. */
 const maxSyncs = 3;
 /**
- * So many ends of command are sent one by one to complete a cut command. If more bytes were lost, a reset is faster.
+ * This number of ends of command is sent one by one to complete an interrupted command. If more bytes were lost, a
+ * reset is faster.
  */
 const maxProbes = 4;
 const quietMs = 20;
@@ -92,8 +93,8 @@ function* synchronise(): Conversation<void> {
 }
 
 /**
- * Sends ends of command, one at a time, until one completes what the bootloader was waiting for. Any other byte in its
- * place would make Optiboot start the application.
+ * Sends ends of command, one at a time, until one completes the command that the bootloader was waiting for. Any other
+ * byte would make Optiboot start the application.
  */
 function* findEndOfCommand(): Conversation<void> {
   yield* discard(quietMs);
@@ -107,7 +108,7 @@ function* findEndOfCommand(): Conversation<void> {
     };
     if (bytes.byteLength === 2 && bytes[0] === inSync && bytes[1] === ok) return;
   }
-  throw new McuError('board-timeout', 'the bootloader does not find the end of a command any more');
+  throw new McuError('board-timeout', 'the bootloader no longer finds the end of a command');
 }
 
 /** AVR061, 5.12 and 5.18. The address counts words; one read receives the answers to both commands. */
@@ -128,7 +129,7 @@ function* writePage(address: number, bytes: Uint8Array): Conversation<void> {
   check(answer.subarray(2));
 }
 
-/** Starts the application. The bootloader also does that by itself, so a lost answer does no harm. */
+/** Starts the application. The bootloader also does that on its own, so a lost answer does no harm. */
 function* start(): Conversation<void> {
   yield {
     kind: 'exchange',

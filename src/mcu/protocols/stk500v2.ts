@@ -200,7 +200,7 @@ function unitsInOrder({ end }: Region, { pageBytes, flash }: AvrChip): Region[] 
   return last > first.end ? [first, { start: first.end, end: last }] : [first];
 }
 
-/** A frame with a body of at most so many bytes. */
+/** A frame with a body of at most this number of bytes. */
 function framed(bodyBytes: number): Answer {
   return {
     atMost: bodyBytes + frameBytes,

@@ -34,7 +34,7 @@ const maxTries = 10;
 /** A receiver that was silent so many times has gone. */
 const maxSilences = 3;
 const quietMs = 20;
-/** So long after an acknowledgement another one may come, for a block that was sent twice. */
+/** Within this time after an acknowledgement another one may arrive, for a block that was sent twice. */
 const repeatedMs = 500;
 
 /** Bootloaders that receive a file, which they place and check themselves: XMODEM and XMODEM-1K with CRC, YMODEM. */
@@ -118,7 +118,7 @@ function* sendUntilAcknowledged(send: Uint8Array, what: string): Conversation<vo
   );
 }
 
-/** An acknowledgement before a refusal was that of an earlier block: some receivers refuse the first end. */
+/** An acknowledgement before a refusal belongs to an earlier block: some receivers refuse the first end. */
 function* sendEnd(): Conversation<void> {
   for (let tries = 0; tries < maxTries; tries += 1) {
     yield* sendUntilAcknowledged(Uint8Array.of(eot), 'the end of the file');
@@ -136,7 +136,7 @@ function* awaitCall(): Conversation<void> {
   });
 }
 
-/** Cancels a transfer, which cannot be continued: the receiver is asked again after a reset. */
+/** Cancels a transfer, which cannot be continued: the receiver is called again after a reset. */
 function* cancel(): Conversation<void> {
   yield { kind: 'exchange', send: new Uint8Array(8).fill(can), answer: noReply, workMs: 0, pipelined: false };
   yield* discard(quietMs);

@@ -20,7 +20,7 @@ import type { EspFamily } from './esp-chips.ts';
 import { words } from './esp-frames.ts';
 import { demand, espCommand } from './esp-registers.ts';
 
-/** A ROM answers with so many bytes, however few it was asked for (esptool, `read_flash_slow`). */
+/** A ROM answers with this number of bytes, even if fewer are requested (esptool, `read_flash_slow`). */
 const readBytes = 64;
 
 interface ReadState {
@@ -38,7 +38,7 @@ export function* bootPlanFor(image: Image, { bootAddress }: EspFamily, digest: C
   return { image, known: isIn(image, bootAddress) ? 'read-back' : 'sent', guard: undefined, before: undefined };
 }
 
-/** Returns the name of the application partition that the bootloader starts; undefined: there is none. */
+/** Returns the name of the application partition that the bootloader starts, if any. */
 export function* bootedSlot(digest: ChipDigest): Conversation<string | undefined> {
   const read = yield* readState(digest);
   const started = read === undefined ? undefined : startedBy(read.held);
@@ -76,7 +76,7 @@ function* readTable(digest: ChipDigest): Conversation<Uint8Array> {
   return yield* verified(tableAddress, Buffer.concat(blocks), digest);
 }
 
-/** Answers carry no checksum, so what was read is compared by a digest. */
+/** Answers carry no checksum, so the bytes that were read are compared by a digest. */
 function* verified(address: number, bytes: Uint8Array, digest: ChipDigest): Conversation<Uint8Array> {
   if ((yield* digest.ofChip(address, bytes.byteLength)) === digest.ofBytes(bytes)) return bytes;
   throw new McuError('board-bad-response', 'flash memory reads differently from its digest');
@@ -89,7 +89,7 @@ function* readBlock(address: number): Conversation<Uint8Array> {
   return Uint8Array.from(response.data.subarray(0, readBytes));
 }
 
-/** The bytes with those of an image in their place. */
+/** Returns the bytes, overlaid with the image's bytes. */
 function overlaid(bytes: Uint8Array, address: number, image?: Image): Uint8Array {
   const result = Uint8Array.from(bytes);
   for (const segment of image?.segments ?? []) {

@@ -25,9 +25,9 @@ const [factory, firstSlot, lastSlot] = [0x00, 0x10, 0x1f];
 const otadataSubtype = 0x00;
 /** Values of esp_ota_img_states_t. */
 const [fresh, pendingVerify, invalid, aborted] = [0, 1, 3, 4];
-/** A bootloader without rollback starts what waits for the confirmation of its application. */
+/** A bootloader without rollback starts an application that waits for its confirmation. */
 const withoutBad = [invalid, aborted];
-/** One with rollback gives that up at the next start. */
+/** A bootloader with rollback abandons that at the next start. */
 const withoutUnconfirmed = [...withoutBad, pendingVerify];
 /** And it starts a fresh one only once. */
 const confirmedOnly = [...withoutUnconfirmed, fresh];
@@ -47,7 +47,7 @@ interface Entry {
   readonly state: number;
 }
 
-/** What decides which application starts: the partitions, and the two entries of otadata if there is one. */
+/** The data that decides which application starts: the partitions, and the two entries of otadata if there is one. */
 export interface BootState {
   readonly partitions: readonly Partition[];
   readonly otadata: Partition | undefined;
@@ -60,7 +60,7 @@ export function endsTable(bytes: Uint8Array): boolean {
   return ![partitionMagic, digestMagic].includes(last.readUInt16LE(0));
 }
 
-/** The partitions in a table; undefined: it is none, or is damaged, so that nothing starts. */
+/** Returns the partitions in a table, or undefined if it is missing or damaged, so that nothing starts. */
 export function partitionsIn(bytes: Uint8Array): readonly Partition[] | undefined {
   const table = Buffer.from(bytes);
   const partitions: Partition[] = [];
@@ -87,7 +87,7 @@ export function otadataOf(partitions: readonly Partition[]): Partition | undefin
   return found !== undefined && found.sizeBytes >= 2 * sectorBytes ? found : undefined;
 }
 
-/** An entry of otadata; undefined: it is blank, or its CRC is wrong. */
+/** Returns an entry of otadata, or undefined if it is blank, or its CRC is wrong. */
 export function entryIn(bytes: Uint8Array): Entry | undefined {
   const entry = Buffer.from(bytes);
   const sequence = entry.readUInt32LE(0);
@@ -97,7 +97,7 @@ export function entryIn(bytes: Uint8Array): Entry | undefined {
     : undefined;
 }
 
-/** The application that the bootloader starts; undefined: there is none. */
+/** Returns the application that the bootloader starts, if any. */
 export function startedBy({ partitions, entries }: BootState, without = withoutUnconfirmed): Partition | undefined {
   const active = entries[activeEntry(entries, without) ?? -1];
   const slots = partitions.filter(isSlot);
@@ -106,7 +106,7 @@ export function startedBy({ partitions, entries }: BootState, without = withoutU
   return (active === undefined ? partitions.find(isFactory) : slot) ?? partitions.find(isFactory) ?? slot;
 }
 
-/** The entry of otadata that counts, without those of some states. */
+/** Returns the entry of otadata that counts, without entries in some states. */
 function activeEntry(entries: BootState['entries'], without: readonly number[]): number | undefined {
   const sequences = entries.map((entry) => (entry === undefined || without.includes(entry.state) ? 0 : entry.sequence));
   const newest = Math.max(...sequences, 0);
@@ -119,9 +119,9 @@ export function nameOf(partition: Partition): string {
 }
 
 /**
- * What to write so that the bootloader starts the application in the image: the image, with an entry of otadata if
- * another application is selected. `held` is the state of the chip, `state` the one with the image in it, and
- * `sectors` what otadata holds.
+ * Returns the data to write so that the bootloader starts the application in the image: the image, with an entry of
+ * otadata if another application is selected. `held` is the state of the chip, `state` the one with the image in it,
+ * and `sectors` the content of otadata.
  */
 export function planBoot(image: Image, held: BootState, state: BootState, sectors: readonly Uint8Array[]): BootPlan {
   const { partitions, otadata } = state;
@@ -154,8 +154,8 @@ function unselectable(written: readonly Partition[], started: Partition | undefi
 }
 
 /**
- * The sectors of otadata that select an application. An entry replaces the one that does not count, so that the other
- * application starts until it is written. The factory application starts where both are blank.
+ * Returns the sectors of otadata that select an application. An entry replaces the inactive one, so that the
+ * other application starts until it is written. The factory application starts if both are blank.
  */
 function selectionOf(target: Partition, { partitions, entries }: BootState, otadata: Partition): readonly Segment[] {
   const blank = (): Uint8Array => new Uint8Array(sectorBytes).fill(0xff);

@@ -14,7 +14,7 @@ export interface SpiRegisters {
   readonly user1: number;
   readonly user2: number;
   readonly data: number;
-  /** The register for the length of an answer in bits, minus one; undefined: the bits of `user1` from 8 on. */
+  /** The register for the length of an answer in bits, minus one. Omitted: the bits of `user1` from 8 on. */
   readonly inputLength: number | undefined;
 }
 
@@ -26,14 +26,14 @@ export interface EspFamily {
   readonly magics: readonly number[];
   readonly elfMachine: number;
   readonly uf2Family: number;
-  /** Where the ROM looks for what it starts ("Boot Mode Selection"; ESP-IDF, "Bootloader"). */
+  /** The address where the ROM looks for the program to start ("Boot Mode Selection"; ESP-IDF, "Bootloader"). */
   readonly bootAddress: number;
   readonly spi: SpiRegisters;
   /** The ROM can inflate, compute digests, attach the flash and change its baud rate: every ROM but the ESP8266's. */
   readonly modern: boolean;
   /** Begin commands have a fifth word, for encryption. */
   readonly fifthWord: boolean;
-  /** The fuses that show the security settings; undefined: the loader is asked, or there are none. */
+  /** The fuses that show the security settings. Omitted if the loader reports them, or there are none. */
   readonly fuses: { readonly encryption: number; readonly secureBoot: number } | undefined;
 }
 
@@ -136,7 +136,10 @@ export function espChip(family: EspFamily, flashBytes: number, guardsBootloader:
 const descriptorAt = 24 + 8;
 const descriptorMagic = 0xabcd_5432;
 
-/** False if the image replaces what the ROM starts, and is no ESP image there or an application, as a UF2 for TinyUF2. */
+/**
+ * False if the image replaces the program that the ROM starts, and is not an ESP image there, or is an application, as
+ * a UF2 for TinyUF2.
+ */
 function isBootable(image: Image, address: number): boolean {
   if (!image.segments.some((segment) => segment.address <= address && address < endOf(segment))) return true;
   const start = sliceOf(image, address, address + descriptorAt + 4);

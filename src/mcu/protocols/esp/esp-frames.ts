@@ -22,7 +22,7 @@ const checksumSeed = 0xef;
 
 /** The longest answer is a block of flash memory with its status, with every byte escaped. */
 const maxFrameBytes = 2 * (headBytes + 68) + 2;
-/** So many answers to other commands, and boot texts that look like frames, are skipped. */
+/** Skips at most this number of answers to other commands, and boot texts that look like frames. */
 const maxStrayFrames = 16;
 
 export interface EspResponse {
@@ -37,7 +37,7 @@ export interface EspCommand {
   readonly command: number;
   readonly data: Uint8Array;
   readonly checksum?: number | undefined;
-  /** How long the chip may work before it answers. */
+  /** The time that the chip may work before it answers. */
   readonly workMs?: number | undefined;
 }
 
@@ -55,7 +55,7 @@ export function encodeFrame(packet: Uint8Array): Uint8Array {
   return Uint8Array.from(framed);
 }
 
-/** Decodes the content of a frame; undefined: it contains an invalid escape. */
+/** Decodes the content of a frame. Returns undefined if it contains an invalid escape. */
 export function decodeFrame(framed: Uint8Array): Uint8Array | undefined {
   const packet: number[] = [];
   for (let at = 0; at < framed.byteLength; at += 1) {
@@ -78,7 +78,7 @@ export function encodeCommand({ command, data, checksum }: EspCommand): Uint8Arr
   return encodeFrame(Buffer.concat([head, data]));
 }
 
-/** Decodes a "Response Packet"; undefined: the bytes are none, or are visibly damaged. */
+/** Decodes a "Response Packet". Returns undefined if the bytes are not one, or are visibly damaged. */
 function decodeResponse(packet: Uint8Array): EspResponse | undefined {
   if (packet.byteLength < headBytes + 2) return undefined;
   const bytes = Buffer.from(packet);
@@ -98,7 +98,7 @@ export function words(...values: readonly number[]): Uint8Array {
   return bytes;
 }
 
-/** Anything up to the end of the first frame that is not empty. */
+/** The bytes up to and including the first frame that is not empty. */
 const oneFrame: Answer = {
   atMost: maxFrameBytes,
   length: (received) => spanOf(received)?.end ?? 0,
@@ -113,8 +113,8 @@ function spanOf(received: Uint8Array): { readonly start: number; readonly end: n
 }
 
 /**
- * Sends one command and returns its response, whatever the status: the first response to this command, or one that says
- * that the loader lacks it. Throws `board-timeout` if nothing came, `board-bad-response` if nothing useful did.
+ * Sends one command and returns its response, whatever the status: the first response to this command, or a report that
+ * the loader lacks it. Throws `board-timeout` without any response, `board-bad-response` without a useful one.
  */
 export function* ask(asked: EspCommand): Conversation<EspResponse> {
   const workMs = asked.workMs ?? 0;
@@ -124,7 +124,7 @@ export function* ask(asked: EspCommand): Conversation<EspResponse> {
     if (response?.command === asked.command || isLacking(response)) return response;
     reply = yield { kind: 'exchange', send: new Uint8Array(), answer: oneFrame, workMs: 0, pipelined: true };
   }
-  if (reply.bytes.byteLength === 0) throw new McuError('board-timeout', 'the ROM loader does not answer');
+  if (reply.bytes.byteLength === 0) throw new McuError('board-timeout', 'the ROM loader is not responding');
   throw new McuError('board-bad-response', 'the answer of the ROM loader is damaged');
 }
 
@@ -140,9 +140,7 @@ function responseIn({ bytes }: Reply): EspResponse | undefined {
   return packet === undefined ? undefined : decodeResponse(packet);
 }
 
-/**
- * Whether a response says that the command is missing. A ROM loader sends it under another name, and more than once.
- */
+/** True if a response reports a missing command. A ROM loader sends it under another name, and more than once. */
 function isLacking(response: EspResponse | undefined): response is EspResponse {
   return response !== undefined && response.data[0] !== 0 && response.data[1] === invalidMessage;
 }

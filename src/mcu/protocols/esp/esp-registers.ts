@@ -34,7 +34,7 @@ export function* demand(asked: EspCommand, dataBytes = 0): Conversation<EspRespo
   const error = errorIn(response, dataBytes);
   if (error !== undefined) throw refusal(asked.command, error);
   if (response.data.byteLength < dataBytes)
-    throw new McuError('board-bad-response', 'the answer of the ROM loader is cut');
+    throw new McuError('board-bad-response', 'the answer of the ROM loader is truncated');
   return response;
 }
 

@@ -31,8 +31,8 @@ interface Progress {
 
 /**
  * Writes sectors, which the loader erases and, with a modern ROM, inflates. A packet that the loader calls damaged is
- * sent again. A packet without an answer may have arrived; if it arrived twice it would spoil what follows, so the
- * piece begins again with its erasing. The writer remembers its progress: a write that is repeated continues at the
+ * sent again. A packet without an answer may have arrived; if it arrived twice it would spoil the following ones, so
+ * the piece begins again with its erasing. The writer remembers its progress: a write that is repeated continues at the
  * piece that failed, in smaller pieces.
  */
 export class EspWriter {
@@ -90,7 +90,7 @@ function* writePlain(address: number, bytes: Uint8Array): Conversation<void> {
   }
 }
 
-/** "Checksum": length, number and two words of zero stand before the data. */
+/** "Checksum": length, number and two words of zero precede the data. */
 function packetOf(command: number, part: Uint8Array, sequence: number, workMs: number): EspCommand {
   const data = Buffer.concat([words(part.byteLength, sequence, 0, 0), part]);
   return { command, data, checksum: checksumOf(part), workMs };

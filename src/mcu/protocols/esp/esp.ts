@@ -13,18 +13,16 @@ import { demand, espCommand, jedecId, readRegister } from './esp-registers.ts';
 import { EspWriter, packetBytes } from './esp-writer.ts';
 
 export interface EspSettings {
-  /** The baud rate for flashing. The loader is found at a low rate, and then told this one. */
+  /** The baud rate for flashing. The loader is found at a low rate, and then switched to this one. */
   readonly baud?: number | undefined;
-  /** The size of the flash memory; undefined: the chip is asked. */
+  /** The size of the flash memory. If omitted, it is read from the chip. */
   readonly flashBytes?: number | undefined;
-  /**
-   * Whether modem lines can reset the chip, which then starts its application; without them, the loader is asked to.
-   */
+  /** True if modem lines can reset the chip, which then starts its application; without them, the loader does. */
   readonly hasResetLine?: boolean | undefined;
 }
 
 /**
- * The rate that every ROM detects; the ESP8266's cannot be told another one. Source: Espressif, "Serial Protocol",
+ * The rate that every ROM detects; the ESP8266's cannot change it. Source: Espressif, "Serial Protocol",
  * "Initialization".
  */
 const romBaud = 115_200;
@@ -43,8 +41,8 @@ const runBytes = 64 * 1024;
 
 /**
  * esptool's "tight" reset. DTR drives GPIO0 and RTS the enable pin through two transistors, so that both lines asserted
- * do nothing; they change at once, so that nothing boots in between. A chip on its own USB port (USB-Serial-JTAG) needs
- * another sequence; there `reset` must be a command.
+ * do nothing; they change simultaneously, so that nothing boots in between. A chip on its own USB port
+ * (USB-Serial-JTAG) needs another sequence; there `reset` must be a command.
  */
 const tight: readonly ModemStep[] = [
   { dtr: false, rts: false, thenMs: 0 },
@@ -149,7 +147,7 @@ function* synchronise(): Conversation<void> {
       return;
     } catch (error) {
       if (!isBoardError(error) || tries < maxSyncs) continue;
-      throw new McuError('board-timeout', 'the ROM loader does not answer', {
+      throw new McuError('board-timeout', 'the ROM loader is not responding', {
         advice: 'check power and cable, that GPIO0 (C3: GPIO9) is low at reset, and `reset = "dtr-rts"`',
         cause: error,
       });
@@ -173,9 +171,13 @@ function* flashSize({ name, spi }: EspFamily): Conversation<number> {
   );
   const bytes = flashBytesOf(id);
   if (bytes !== undefined) return bytes;
-  throw new McuError('board-unknown', `the flash memory of ${name} says 0x${id.toString(16)}, which is no known size`, {
-    advice: 'set `flash_bytes` of this target; if that is no use, check the wiring of the flash chip',
-  });
+  throw new McuError(
+    'board-unknown',
+    `the flash memory of ${name} reports 0x${id.toString(16)}, which is not a known size`,
+    {
+      advice: 'set `flash_bytes` of this target; if that does not help, check the wiring of the flash chip',
+    },
+  );
 }
 
 /** "SPI Set Parameters": identifier, sizes of flash, block, sector and page, mask of the status. */
@@ -197,7 +199,7 @@ function* probe(): Conversation<void> {
   }
 }
 
-/** Ends a packet that was cut, and drops the answer to it. */
+/** Ends an interrupted packet, and drops the answer to it. */
 function* resume(): Conversation<void> {
   yield { kind: 'exchange', send: frameBreak, answer: noReply, workMs: 0, pipelined: false };
   yield* discard(quietMs);

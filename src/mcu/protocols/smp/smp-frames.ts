@@ -16,7 +16,7 @@ export interface SmpMessage {
 /** The form of SMP messages on a serial line. */
 export interface SmpFraming {
   readonly encode: (message: SmpMessage) => Uint8Array;
-  /** Undefined: no message, or a damaged one. */
+  /** Returns undefined for anything except an undamaged message. */
   readonly decode: (frame: Uint8Array) => SmpMessage | undefined;
   readonly answer: Answer;
   /** The number of bytes on the wire for a message of this size. */
@@ -116,7 +116,7 @@ function unframe(frame: Uint8Array): Buffer {
   return Buffer.from(text, 'base64');
 }
 
-/** The length up to the end of the line that completes the first packet. */
+/** Returns the length including the line that completes the first packet. */
 function consoleLength(received: Uint8Array): number {
   for (let end = received.indexOf(newline); end >= 0; end = received.indexOf(newline, end + 1)) {
     const packet = unframe(received.subarray(0, end));
@@ -125,7 +125,7 @@ function consoleLength(received: Uint8Array): number {
   return 0;
 }
 
-/** The map in the body of a message; undefined: it is damaged, or no map. */
+/** Returns the map in the body of a message, or undefined if it is damaged, or not a map. */
 export function mapIn(body: Uint8Array): CborMap | undefined {
   try {
     const value = decodeCbor(body);

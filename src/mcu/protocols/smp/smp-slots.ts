@@ -6,7 +6,7 @@ import type { Standing } from '../../protocol.ts';
 import { isArray, isMap } from '../cbor.ts';
 import type { CborMap } from '../cbor.ts';
 
-/** "255.255.65535.4294967295", and what other servers may add. */
+/** "255.255.65535.4294967295", and additions by other servers. */
 const maxVersionLength = 48;
 
 /**
@@ -14,11 +14,11 @@ const maxVersionLength = 48;
  * and its `img_mgmt_state.c`; MCUboot, `bs_list` of `boot_serial.c`.
  */
 export interface Slot {
-  /** Undefined: the server has only one image. */
+  /** Omitted if the server has only one image. */
   readonly image: number | undefined;
   readonly slot: number;
   readonly version: string;
-  /** In hex. Undefined: MCUboot's serial recovery without BOOT_SERIAL_IMG_GRP_HASH. */
+  /** In hex. Omitted for MCUboot's serial recovery without BOOT_SERIAL_IMG_GRP_HASH. */
   readonly hash: string | undefined;
   readonly active: boolean;
   readonly pending: boolean;
@@ -60,8 +60,9 @@ function reverts(slots: readonly Slot[]): boolean {
 }
 
 /**
- * What the wanted image is to the board. `slots` are those of one image number. An application's server receives into
- * the other slot; serial recovery receives into the one that starts, so there only that one counts.
+ * Returns the state of the wanted image on the board. `slots` are the slots with one image number. An application's
+ * server receives into the other slot; serial recovery receives into the one that starts, so there only that one
+ * counts.
  */
 export function standingOf(wanted: Wanted, slots: readonly Slot[], isRecovery: boolean): Standing {
   const running = runningSlot(slots);
@@ -75,12 +76,12 @@ export function standingOf(wanted: Wanted, slots: readonly Slot[], isRecovery: b
   return !isRecovery && slots.some(({ hash }) => hash === wanted.hash) ? 'held' : 'absent';
 }
 
-/** Serial recovery cannot be asked afterwards what it started. */
+/** Serial recovery cannot report afterwards which image it started. */
 function standingOfPending({ hash }: Wanted, pending: Slot, isRecovery: boolean): Standing {
   return isRecovery || pending.hash !== hash ? 'unsettled' : 'selected';
 }
 
-/** What serial recovery receives ends the trial, and stays. */
+/** An image received by serial recovery ends the trial, and stays. */
 function standingOnTrial(isRunning: boolean, isRecovery: boolean): Standing {
   if (isRecovery) return 'absent';
   return isRunning ? 'on-trial' : 'unsettled';

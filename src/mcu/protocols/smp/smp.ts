@@ -109,8 +109,8 @@ class Smp {
   }
 
   /**
-   * Gets back in step. With raw framing that is impossible: a server that waits for the rest of a message cannot be
-   * told where the next one begins.
+   * Gets back in step. With raw framing that is impossible: a server that waits for the rest of a message cannot learn
+   * where the next one begins.
    */
   *#resume(): Conversation<void> {
     if (this.#framing === rawFraming) throw new McuError('board-timeout', 'a message was damaged');
@@ -174,7 +174,10 @@ class Smp {
     yield* this.#ask(operation.write, imageGroup, image.state, { hash, confirm: toStay || this.#confirm });
   }
 
-  /** The result of a conversation; undefined: the server refuses it, as one does that lacks a command. */
+  /**
+   * Returns the result of a conversation, or undefined if the server refuses it, for example because it lacks the
+   * command.
+   */
   *#ifKnown<T>(conversation: Conversation<T>): Conversation<T | undefined> {
     try {
       return yield* conversation;
@@ -211,7 +214,7 @@ class Smp {
       const expected = Math.min(file.byteLength, done + this.#chunkBytes);
       const next = yield* this.#oldestAnswer(fresh, underWay, done === 0);
       if (next === expected) {
-        // the first chunk, which erases, was answered: from now on two may be under way
+        // the first chunk, which erases, was answered: from now on two may be pending
         if (done === 0) this.#window = maxWindow;
         failures = 0;
       } else {
@@ -228,7 +231,7 @@ class Smp {
     }
   }
 
-  /** Sends new chunks, and returns the answer to the oldest one under way: the next offset, if the answer is whole. */
+  /** Sends new chunks, and returns the answer to the oldest pending one: the next offset, if the answer is whole. */
   *#oldestAnswer(fresh: readonly Uint8Array[], underWay: number[], erases: boolean): Conversation<number | undefined> {
     const pipelined = underWay.length > fresh.length;
     const sequence = underWay.shift() ?? 0;

@@ -17,8 +17,8 @@ const mostAnswerBytes = 7;
 const checksumBytes = 4;
 
 /**
- * The digest function of a chip that holds these bytes at an address; undefined: the chip computes something else. This
- * also finds out whether the chip sends a second acknowledgement.
+ * Returns the digest function of a chip that holds these bytes at an address, or undefined if the chip computes
+ * something else. Finds out, too, whether the chip sends a second acknowledgement.
  */
 export function* probeChecksum(address: number, there: Uint8Array): Conversation<ChipDigest | undefined> {
   const answer = yield* compute(address, there.byteLength, mostAnswerBytes);
@@ -29,7 +29,7 @@ export function* probeChecksum(address: number, there: Uint8Array): Conversation
     *ofChip(start, length) {
       const again = yield* compute(start, length, answer.byteLength);
       if (again.byteLength === answer.byteLength) return checksumIn(again);
-      throw new McuError('board-bad-response', 'the checksum is cut');
+      throw new McuError('board-bad-response', 'the checksum is truncated');
     },
     ofBytes: checksumOf,
   };
@@ -53,7 +53,7 @@ function* compute(address: number, length: number, answerBytes: number): Convers
 function checksumIn(answer: Uint8Array): string {
   const bytes = Buffer.from(answer.subarray(-checksumBytes - 1));
   if (bytes.byteLength <= checksumBytes || bytes.reduce((sum, byte) => sum ^ byte, 0) !== 0) {
-    throw new McuError('board-bad-response', 'the checksum does not come whole');
+    throw new McuError('board-bad-response', 'the checksum is incomplete');
   }
   return bytes.toString('hex', 0, checksumBytes);
 }

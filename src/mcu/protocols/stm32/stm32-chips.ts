@@ -12,7 +12,7 @@ export interface Stm32Chip extends Chip {
   readonly pages: readonly Region[];
   /** The longest time that erasing this page takes, from the data sheet. */
   readonly eraseMs: (page: Region) => number;
-  /** True if the chip may start from its second bank: an option byte says so. */
+  /** True if the chip may start from its second bank, according to an option byte. */
   readonly hasTwoBanks: boolean;
 }
 

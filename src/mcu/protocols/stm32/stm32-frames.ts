@@ -56,7 +56,7 @@ export function acknowledgedData(bytes: number): Answer {
   };
 }
 
-/** So many acknowledgements and then an answer; or everything up to the first refusal. */
+/** Expects this number of acknowledgements and then an answer; or everything up to the first refusal. */
 export function afterAcks(acks: number, last: Answer): Answer {
   return {
     atMost: acks + last.atMost,

@@ -16,7 +16,7 @@ const command = { readMemory: 0x11, writeMemory: 0x31 } as const;
 export const blockBytes = 256;
 /** Programming 256 bytes: the slowest families take 70 µs per half-word. */
 const writeWorkMs = 20;
-/** So many failed bursts in a row are not the line's fault: the bootloader cannot follow. */
+/** This number of failed bursts in a row is not the line's fault: the bootloader cannot keep up. */
 const mostFailedBursts = 2;
 
 /**
@@ -47,7 +47,7 @@ export class Stm32Memory {
     return data.subarray(1);
   }
 
-  /** AN3155, 3.6. What is written may contain anything, so it is sent only after the address was acknowledged. */
+  /** AN3155, 3.6. The data may contain any byte, so it is sent only after the address was acknowledged. */
   *write(address: number, bytes: Uint8Array): Conversation<void> {
     const parts = [commandBytes(command.writeMemory), checked(wordBytes(address))];
     yield* address % blockBytes === 0 ? this.say(parts, exactly(1)) : partByPart(parts, exactly(1));

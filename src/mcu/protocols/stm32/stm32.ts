@@ -69,7 +69,7 @@ function* connect(settings: Stm32Settings): Conversation<MemorySession> {
   return session(chip, memory, erase, digest);
 }
 
-/** The result of a conversation; undefined: the bootloader answered otherwise, and is in step again. */
+/** Returns the result of a conversation, or undefined if the bootloader answered otherwise, and is in step again. */
 function* tried<T>(conversation: Conversation<T>): Conversation<T | undefined> {
   try {
     return yield* conversation;
@@ -93,7 +93,7 @@ function session(chip: Stm32Chip, memory: Stm32Memory, erase: number, digest: Ch
     erase: (unit) => erasePage(chip, memory, erase, unit),
     writes: 'erased',
     write: (address, bytes) => memory.write(address, bytes),
-    // erased, the first word is no stack pointer in RAM: the chip faults, or stays in its bootloader
+    // if it is erased, the first word is not a stack pointer in RAM: the chip faults, or stays in its bootloader
     parked: 'erased',
     guardOf: unitAt(chip.application.start),
     // commands carry a checksum, but what is read does not
@@ -118,7 +118,7 @@ function* synchronise(): Conversation<void> {
     };
     if (bytes[0] === ack || bytes[0] === nack) return;
     if (tries >= maxSyncs) {
-      throw new McuError('board-timeout', 'the system bootloader does not answer', {
+      throw new McuError('board-timeout', 'the system bootloader is not responding', {
         advice: 'check that BOOT0 is high at reset, the UART is one the bootloader listens on, and power and cable',
       });
     }

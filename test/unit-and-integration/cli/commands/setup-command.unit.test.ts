@@ -85,7 +85,7 @@ test.each([
   );
 });
 
-// Seen: "FAIL safety net: nobody listens on /run/thing-agent-package.sock" right after the package was installed.
+// Seen: "FAIL safety net: no listener on /run/thing-agent-package.sock" right after the package was installed.
 test('a safety net that starts with the agent is missed only once the agent was started', async () => {
   const safetyNet = { name: 'safety net', ok: false, detail: 'nobody listens' };
   const key = { name: 'trusted keys', ok: false, detail: 'there are none' };

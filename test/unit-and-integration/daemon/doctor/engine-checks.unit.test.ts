@@ -44,7 +44,7 @@ describe('doctor on a gateway without slots', () => {
         name: 'safety net',
         ok: false,
         advice,
-        detail: `nobody listens on ${packageGuard()}: no package can be installed`,
+        detail: `no listener on ${packageGuard()}: packages cannot be installed`,
       },
     ]);
   });

@@ -141,7 +141,7 @@ describe('a flash', () => {
     model.dead = true;
     const failure = flash({ image: imageAt(old) }, board, signal);
     await expect(failure).rejects.toMatchObject({ code: 'board-timeout', exit: 'disk' });
-    await expect(failure).rejects.toThrow('board: the bootloader does not answer');
+    await expect(failure).rejects.toThrow('board: the bootloader is not responding');
   });
 
   test('says that the port cannot reset the board where that is why nothing answers', async () => {
@@ -153,7 +153,7 @@ describe('a flash', () => {
       return line;
     };
     await expect(flash({ image: imageAt(old) }, { ...board, openLine }, signal)).rejects.toMatchObject({
-      message: 'board: the bootloader does not answer, and its port has no line to reset it',
+      message: 'board: the bootloader is not responding, and its port has no line to reset it',
       advice: 'set `reset` of this target to a command that resets the board',
     });
   });

@@ -78,7 +78,7 @@ test('what is different each time is not believed', () => {
     () => said((value += 1)),
     (a, b) => a === b,
   );
-  expect(() => doubtful.next()).toThrow('says something else each time');
+  expect(() => doubtful.next()).toThrow('answers differently each time');
 });
 
 function* said(value: number): Conversation<number> {

@@ -261,7 +261,7 @@ describe('a chip', () => {
     Object.defineProperty(strange.model.flash, 'jedecId', { value: 0xff_ffff });
     await expect(probe(strange.board, signal)).rejects.toMatchObject({
       code: 'board-unknown',
-      advice: 'set `flash_bytes` of this target; if that is no use, check the wiring of the flash chip',
+      advice: 'set `flash_bytes` of this target; if that does not help, check the wiring of the flash chip',
     });
     const board = { ...strange.board, protocol: esp({ flashBytes }) };
     expect(await probe(board, signal)).toMatchObject({ chip: { flash: { end: flashBytes } } });

@@ -325,7 +325,7 @@ describe.concurrent('the cause is named', () => {
     });
     await expect(faulty.ask('currentVersion', other)).rejects.toMatchObject({
       code: 'reply-timeout',
-      message: expect.stringContaining('nobody listens there') as string,
+      message: expect.stringContaining('the broker reports no subscriber there') as string,
     });
   });
 

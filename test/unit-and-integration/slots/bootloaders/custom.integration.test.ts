@@ -126,7 +126,7 @@ describe('a custom handler', () => {
     {
       what: 'has no interpreter',
       mode: 0o755,
-      says: /handler is not there, or what its first/,
+      says: /handler is missing, or the interpreter in its first/,
       mend: /head -n 1 \S+$/,
     },
   ])('that $what is the cause where nobody else knows which slot runs', async ({ mode, says, mend }) => {
