@@ -137,8 +137,8 @@ const numberedPlaceholder = /^(?:none|oemdefine|sernum|assettagnum|a1assettagnum
 const rows = ['012345678901234567890', '9876543210'];
 
 /**
- * A serial number without surrounding white space and NUL. Undefined: a placeholder, one character repeated, digits in
- * a row, or garbage.
+ * Returns a serial number without surrounding white space and NUL, or undefined for a placeholder, one repeated
+ * character, digits in a row, or garbage.
  */
 export function usableSerialNumber(text: string | undefined): string | undefined {
   const trimmed = (text ?? '').replaceAll(/^[\s\0]+|[\s\0]+$/g, '');
