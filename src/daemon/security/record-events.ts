@@ -83,8 +83,7 @@ export async function recordKeys(
     const { keys, revoked, list, damage } = await trust.keyring(signal);
     const trusted = keys.filter(({ fingerprint }) => revoked?.keys.has(fingerprint) !== true);
     const names = trusted.map(({ name, fingerprint }) => `${name} ${fingerprint}`);
-    // Has the form that earlier agents used, so that an update of the agent does not look like a change of keys.
-    const all = JSON.stringify([trusted.map(({ fingerprint }) => fingerprint).toSorted(), null, []]);
+    const all = JSON.stringify(trusted.map(({ fingerprint }) => fingerprint).toSorted());
     const state = createHash('sha256').update(all).digest('hex');
     const doubt = damage !== undefined && list === undefined ? 'what was revoked is not known any more: ' : '';
     const told = names.length === 0 ? 'no key is trusted' : names.join(', ');
