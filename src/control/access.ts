@@ -4,14 +4,14 @@ import type { LongOperation } from './long-operations.ts';
 import type { Answered } from './operations.ts';
 
 /**
- * Who calls. The socket tells, since Node has no SO_PEERCRED (unix(7)): which process holds the other end could only be
- * read from the `/proc/PID/fd` of others, for which the agent would need CAP_SYS_PTRACE.
+ * The rights of a caller, which follow from the socket: Node has no SO_PEERCRED (unix(7)), and identifying the peer in
+ * the `/proc/PID/fd` of other processes would need CAP_SYS_PTRACE.
  */
 export type Caller = 'root' | 'operators' | 'members';
 
 /**
- * The sockets in the run directory, by caller. Each has connections of its own, so that no caller uses up those of
- * another.
+ * The sockets in the run directory, by caller. Each has its own connection limit, so that no caller can exhaust
+ * another's connections.
  */
 export const socketNames: Readonly<Record<Caller, string>> = {
   root: 'root.sock',
@@ -19,14 +19,14 @@ export const socketNames: Readonly<Record<Caller, string>> = {
   members: 'status.sock',
 };
 
-/** The callers that may ask for this operation, whatever its input. */
+/** Returns the callers that may request this operation, with any input. */
 export function callersOf(entry: Answered | LongOperation): readonly Caller[] {
   const isForMembers = 'output' in entry && entry.members !== undefined;
   return isForMembers ? ['members', 'operators', 'root'] : ['operators', 'root'];
 }
 
 /**
- * Promise `access`: the input as this caller may use it. Operators bring no older release. Throws
+ * Promise `access`: returns the input that this caller may use. Only root may downgrade. Throws
  * `control-not-permitted`.
  */
 export function permitted(caller: Caller, found: FoundOperation, input: object, listed: readonly string[]): object {
@@ -43,15 +43,15 @@ function requireAccess(
   listed: readonly string[],
 ): void {
   if ('allowDowngrade' in input && input.allowDowngrade === true && caller !== 'root') {
-    throw new ControlError('control-not-permitted', 'an older release is installed for root alone', {
+    throw new ControlError('control-not-permitted', 'only root may install an older release', {
       advice: 'as root: agent install FILE --allow-downgrade',
     });
   }
   if (!callersOf(entry).includes(caller))
-    throw new ControlError('control-not-permitted', `${name} is not for everyone in the group`);
+    throw new ControlError('control-not-permitted', `${name} is not permitted for members of thing-agent`);
   if (caller !== 'members' || ('output' in entry && entry.members === 'all')) return;
   if ('id' in input && listed.some((id) => id === input.id)) return;
-  throw new ControlError('control-not-permitted', 'this property is not for everyone in the group', {
+  throw new ControlError('control-not-permitted', 'members of thing-agent cannot access this property', {
     advice: 'use sudo, or list it in the configuration: [control] properties',
   });
 }

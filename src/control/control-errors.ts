@@ -6,13 +6,13 @@ import type { ReportedError } from './events.ts';
 
 const RequestErrors = defineErrors('ControlRequestError', {
   'control-route-unknown': permanent.usage('The control socket does not have this path.'),
-  'control-method-wrong': permanent.usage('The path of the control socket does not take this method.'),
-  'control-request-invalid': permanent.usage('The agent does not take what it was asked, or not with this input.'),
+  'control-method-wrong': permanent.usage('The path of the control socket does not accept this method.'),
+  'control-request-invalid': permanent.usage('The request to the control socket has an invalid input.'),
   'control-request-too-large': permanent.usage('The request to the control socket is too large.'),
   'control-request-slow': permanent.usage('The request to the control socket was not complete in time.'),
 });
 
-/** The control socket refuses a request; `status` is that of HTTP. */
+/** The control socket rejects a request with this HTTP status. */
 export class ControlRequestError extends RequestErrors {
   readonly status: number;
 
@@ -23,54 +23,56 @@ export class ControlRequestError extends RequestErrors {
 }
 
 export function requestTooLarge(maxBytes: number): ControlRequestError {
-  return new ControlRequestError(413, 'control-request-too-large', `a request takes at most ${maxBytes} bytes`);
+  return new ControlRequestError(413, 'control-request-too-large', `a request has at most ${maxBytes} bytes`);
 }
 
-/** The connection between a program and the daemon failed. */
 export class ControlError extends defineErrors('ControlError', {
   'agent-stopping': transient.tryAgain(
     'The daemon is stopping.',
-    'what was begun is finished or undone when it starts again: agent status',
+    'the operation is finished or undone when the daemon starts again: agent status',
   ),
   'answer-timeout': transient.tryAgain(
     'The daemon did not finish in time.',
-    'try again; agent status shows what the daemon does',
+    'try again; agent status shows what the daemon is doing',
   ),
   'file-not-sent': transient.tryAgain(
-    'The client that sends a file went away, or sent nothing for too long, before the whole file had come.',
+    'The client disconnected or timed out before it had sent the complete file.',
     'run the command again',
   ),
   preempted: transient.tryAgain(
-    'The operation was ended because a person asked for something that goes before it.',
-    'agent status shows what became of it',
+    "An operator's request with higher priority interrupted this operation.",
+    'to see the result: agent status',
   ),
   'cannot-cancel': permanent.refused(
-    'What is under way is past the point where it could be cancelled.',
-    'wait for its end: agent status',
+    'The running operation can no longer be cancelled.',
+    'wait until it ends: agent status',
   ),
   'daemon-reply-invalid': permanent.protocol(
-    'The answer of the daemon cannot be understood.',
-    'it may be of another version: systemctl restart thing-agent',
+    'The reply of the daemon is invalid.',
+    'the daemon may have another version: systemctl restart thing-agent',
   ),
   'daemon-lost': transient.tryAgain(
-    'The daemon went away before it answered.',
-    'what was begun is finished or undone when it starts again: agent status',
+    'The daemon closed the connection before it replied.',
+    'the operation is finished or undone when the daemon starts again: agent status',
   ),
   'daemon-unresponsive': transient.tryAgain(
-    'The daemon does not answer.',
-    'systemctl restart thing-agent; see what it did: journalctl -u thing-agent',
+    'The daemon is not responding.',
+    'see its log (journalctl -u thing-agent) and restart it: systemctl restart thing-agent',
   ),
   'control-not-permitted': permanent.refused(
-    'This user may not ask the daemon for this.',
+    'This user is not permitted to request this from the daemon.',
     'use sudo, or join the group thing-operators (thing-agent, for status and history and to send datapoints)',
   ),
-  'control-overloaded': transient.tryAgain('The daemon answers as many at once as it can.', 'try again in a moment'),
+  'control-overloaded': transient.tryAgain(
+    'The daemon is serving the maximum number of requests.',
+    'try again in a moment',
+  ),
   'control-socket-in-use': permanent.tryAgain(
-    'Another daemon answers on the control socket.',
-    'only one daemon runs on a gateway: agent status shows it',
+    'Another daemon is using the control socket.',
+    'run only one daemon on a gateway; to see the running one: agent status',
   ),
   'control-socket-unavailable': permanent.disk(
-    'The control socket cannot be made.',
+    'The control socket cannot be created.',
     'check the run directory and its permissions',
   ),
 }) {}
@@ -83,19 +85,22 @@ export function isUnresponsive(error: unknown): boolean {
   return error instanceof ControlError && error.code === 'daemon-unresponsive';
 }
 
-/** An error that the other side of a socket reported; its code comes from a table of that side. */
+/** An error that the peer of a socket reported, with a code of the peer. */
 export class ReportedFailure extends AgentError {
   constructor(error: ReportedError) {
     super({ ...error, remedy: error.exit === 'tryAgain' ? 'retry' : 'give-up' });
   }
 }
 
-/** The error of everything that the end of the daemon interrupts. It is continued when the daemon starts again. */
+/**
+ * Returns the error of an operation that the end of the daemon interrupts. The operation resumes when the daemon starts
+ * again.
+ */
 export function agentStopping(): ControlError {
   return new ControlError('agent-stopping', 'the daemon is stopping');
 }
 
-/** What the other side of a socket is told of an error. The text of a defect is only in the log. */
+/** Returns the error that is reported to the peer of a socket. The message of a defect is only in the log. */
 export function reportError(error: unknown): ReportedError {
   if (error instanceof AgentError) {
     return { code: error.code, message: error.message, exit: error.exit, advice: error.advice };

@@ -4,7 +4,7 @@ import { followedName } from './long-operations.ts';
 import { boardKnownBy, progressPhase, slotName } from './reports.ts';
 import type { Infer } from './schema-parts.ts';
 
-/** What an operation tells while it runs, and how it ends. */
+/** The events and the result of an operation. */
 
 const named = { version: z.string() };
 
@@ -12,7 +12,7 @@ const operationOutcome = z.discriminatedUnion('kind', [
   z.object({
     kind: z.literal('up-to-date'),
     ...named,
-    trustList: z.boolean().optional().describe('It is a list of keys and revocations, which is in effect.'),
+    trustList: z.boolean().optional().describe('True for a trust list, which is in effect.'),
   }),
   z.object({ kind: z.literal('deferred'), ...named, code: z.string(), reason: z.string() }),
   z.object({
@@ -23,11 +23,11 @@ const operationOutcome = z.discriminatedUnion('kind', [
         number: z.number(),
         keys: z.array(z.string()),
         revokedKeys: z.number(),
-        unknownKeys: z.number().default(0).describe('Revoked keys that match no key this gateway knew.'),
+        unknownKeys: z.number().default(0).describe('Revoked keys that match no key known to this gateway.'),
         revokedReleases: z.number(),
       })
       .optional()
-      .describe('It was a list of keys and revocations; what it brought beyond what was in effect.'),
+      .describe('The changes, if it was a trust list.'),
   }),
   z.object({ kind: z.literal('reboot-required'), ...named, slot: slotName }),
   z.object({
@@ -35,7 +35,7 @@ const operationOutcome = z.discriminatedUnion('kind', [
     ...named,
     slot: slotName,
     reason: z.string().optional(),
-    goesBack: z.boolean().optional().describe('The version is left, for that reason.'),
+    goesBack: z.boolean().optional().describe('True if the version is abandoned for this reason.'),
   }),
   z.object({ kind: z.literal('rolled-back'), ...named, reason: z.string() }),
   z.object({ kind: z.literal('cancelled'), ...named }),
@@ -44,7 +44,7 @@ const operationOutcome = z.discriminatedUnion('kind', [
     kind: z.literal('flashed'),
     ...named,
     board: z.string(),
-    unchanged: z.boolean().optional().describe('The board ran it already: nothing was written.'),
+    unchanged: z.boolean().optional().describe('The board was already running it: nothing was written.'),
     known: boardKnownBy.optional(),
   }),
 ]);
@@ -67,7 +67,7 @@ const operationEvent = z.discriminatedUnion('kind', [
     doneBytes: z.number(),
     totalBytes: z.number(),
   }),
-  /** Somebody else asked for this operation first; its progress and its end follow. */
+  /** The operation is already running; its progress and its result follow. */
   z.object({ kind: z.literal('following'), operation: followedName }),
 ]);
 export type OperationEvent = Infer<typeof operationEvent>;
@@ -75,7 +75,7 @@ export type TransferProgress = Omit<Extract<OperationEvent, { readonly kind: 'tr
 
 export type OnEvent = (event: OperationEvent) => void;
 
-/** An error as it crosses the control socket. */
+/** An error on the control socket. */
 const reportedError = z.object({
   code: z.string(),
   message: z.string(),
@@ -86,7 +86,7 @@ export type ReportedError = Infer<typeof reportedError>;
 
 export const errorReply = z.object({ error: reportedError });
 
-/** One line of an operation's stream. `alive` is sent when nothing else was for a while. */
+/** One line of an operation's stream. `alive` is a keepalive. */
 export const streamLine = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('alive') }),
   z.object({ kind: z.literal('event'), event: operationEvent }),

@@ -3,10 +3,10 @@ import type { LongOperation } from './long-operations.ts';
 import { operationTable } from './operations.ts';
 import type { Answered } from './operations.ts';
 
-/** The most JSON that an input may have, through the socket and without it. */
+/** The maximum size of an input as JSON, with and without the socket. */
 export const MAX_BODY_BYTES = 64 * 1024;
 
-/** An entry of the table, and the inputs that the path of the request contains. */
+/** An entry of the table, and the parameters in the path of the request. */
 export interface FoundOperation {
   readonly name: string;
   readonly entry: Answered | LongOperation;
@@ -20,11 +20,11 @@ export function findOperation(method: string, url: string): FoundOperation {
     const parameters = parametersOf(entry.path, segments);
     return parameters === undefined ? [] : [{ name, entry, parameters }];
   });
-  if (here.length === 0) throw new ControlRequestError(404, 'control-route-unknown', 'there is no such path');
+  if (here.length === 0) throw new ControlRequestError(404, 'control-route-unknown', 'unknown path');
   const found = here.find(({ entry }) => methodOf(entry) === method);
   if (found !== undefined) return found;
   const allowed = here.map(({ entry }) => methodOf(entry)).join(', ');
-  throw new ControlRequestError(405, 'control-method-wrong', `this path takes ${allowed}`);
+  throw new ControlRequestError(405, 'control-method-wrong', `this path accepts ${allowed}`);
 }
 
 /** Reads and checks the input of an operation. Throws ControlRequestError (400). */
@@ -32,21 +32,21 @@ export function readInput({ entry, parameters }: FoundOperation, body: unknown):
   const isObject = typeof body === 'object' && body !== null && !Array.isArray(body);
   if (body !== undefined && !isObject) throw invalid('the request: not an object');
   const doubled = Object.keys(parameters).find((name) => isObject && Object.hasOwn(body, name));
-  if (doubled !== undefined) throw invalid(`${doubled}: stands in the path`);
+  if (doubled !== undefined) throw invalid(`${doubled}: is already in the path`);
   return checkInput(entry, { ...body, ...parameters });
 }
 
-/** The members in the query of a request that brings a file. Throws ControlRequestError (400). */
+/** Returns the members in the query of a request with a file. Throws ControlRequestError (400). */
 export function queryOf(url: string): Readonly<Record<string, unknown>> {
   const members: Record<string, unknown> = {};
   for (const [name, value] of new URL(url, 'http://agent').searchParams) {
-    if (Object.hasOwn(members, name)) throw invalid(`${name}: stands there twice`);
+    if (Object.hasOwn(members, name)) throw invalid(`${name}: is given twice`);
     members[name] = value === 'true' || value === 'false' ? value === 'true' : value;
   }
   return members;
 }
 
-/** Checks an input against its schema, all but the file that it may have. Throws ControlRequestError (400). */
+/** Checks an input against its schema, except its file. Throws ControlRequestError (400). */
 export function checkInput(
   entry: Answered | LongOperation,
   { file, ...input }: object & { readonly file?: unknown },
@@ -73,7 +73,7 @@ function decodeSegments(url: string): readonly string[] {
   }
 }
 
-/** The parameters in the path of a request; undefined: it is another path. */
+/** Returns the parameters in the path of a request, or undefined for another path. */
 function parametersOf(path: string, segments: readonly string[]): Readonly<Record<string, string>> | undefined {
   const parts = path.split('/');
   if (parts.length !== segments.length) return undefined;

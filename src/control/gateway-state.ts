@@ -1,55 +1,54 @@
-/** The states of a gateway and its troubles, as stable words for programs. This file imports no package. */
+/** The states and problems of a gateway, as stable codes for programs. This file imports no package. */
 
 export const gatewayStates = [
-  /** The gateway does what the service wants; nothing is to be done. */
+  /** The gateway runs the assigned version; no action is needed. */
   'ok',
-  /** An operation runs. */
   'busy',
-  /** A new firmware runs and is being judged. */
+  /** A new version runs and its health checks are running. */
   'on-trial',
-  /** A new firmware is installed and waits for a reboot. */
+  /** A new version is staged and waits for a reboot. */
   'staged',
-  /** An operation was cut off and continues later. */
+  /** An operation was interrupted and resumes later. */
   'interrupted',
   'rolling-back',
-  /** A person has stopped installing: see `hold`. */
+  /** An operator paused updates: see `hold`. */
   'on-hold',
-  /** A person should look at the gateway: see `problems`. */
+  /** An operator must act: see `problems`. */
   'needs-attention',
-  /** The gateway cannot be updated, or a board runs nothing: see `problems`. */
+  /** The gateway cannot be updated, or a board has no program: see `problems`. */
   'broken',
 ] as const;
 export type GatewayState = (typeof gatewayStates)[number];
 
-/** The worst trouble first. */
+/** The worst problem first. */
 export const problems = [
   'board-half-written',
   'update-impossible',
-  /** The daemon runs with an older configuration: the next start of the agent refuses what the file says now. */
+  /** The daemon runs with an older configuration: the next start of the agent rejects the current file. */
   'config-unusable',
   'journal-lost',
-  /** The revoked keys and releases are not known any more: only the next list is installed. */
+  /** The revoked keys and releases were lost: only the next trust list is installed. */
   'trust-list-damaged',
   /** No key is trusted: nothing can be installed. */
   'no-trusted-key',
   'no-daemon',
   /** systemd starts the daemon. */
   'daemon-starting',
-  /** The daemon runs, but does not answer. */
+  /** The daemon runs, but is not responding. */
   'daemon-unresponsive',
-  /** The release that runs was revoked, or the key that signed it. */
+  /** The running release was revoked, or the key that signed it. */
   'release-revoked',
   'not-activated',
   'last-attempt-failed',
   'last-attempt-refused',
   'last-attempt-rolled-back',
   'service-failing',
-  /** A source of measurements has been failing for some minutes, or nothing that it delivers can be used. */
+  /** A source has been failing for some minutes, or delivers only unusable values. */
   'sensor-failing',
 ] as const;
 export type Problem = (typeof problems)[number];
 
-/** Why nothing is begun now, although the service names a version. */
+/** The reasons for deferring an offered version. */
 export const deferralCodes = [
   'quarantined',
   'attempts-exhausted',
@@ -67,7 +66,7 @@ export const deferralCodes = [
 ] as const;
 export type DeferralCode = (typeof deferralCodes)[number];
 
-/** Why nothing is being installed. */
+/** The reasons for not installing anything. */
 export const idleCodes = [
   'update-impossible',
   'journal-lost',
@@ -87,10 +86,9 @@ export const idleCodes = [
 ] as const;
 export type IdleCode = (typeof idleCodes)[number];
 
-/** True if a daemon runs; `starting`: systemd starts it; `silent`: it runs, but does not answer. */
+/** True if a daemon runs; `starting` while systemd starts it; `silent` if it is not responding. */
 export type DaemonStatus = boolean | 'starting' | 'silent';
 
-/** The facts from which the state follows. */
 export interface StateInput {
   readonly phase: string;
   readonly activity?: object | undefined;
@@ -108,14 +106,14 @@ const breaking: ReadonlySet<Problem> = new Set<Problem>([
 ]);
 
 /**
- * The state of a gateway. A trial stays `on-trial` even while the agent works on it, since a person may want to end it.
- * Pure.
+ * Returns the state of a gateway. A trial stays `on-trial` even while the agent works on it, since an operator may want
+ * to end it. Pure.
  */
 export function stateOf({ phase, activity, problems, hold }: StateInput): GatewayState {
   const ofPhase = phases[phase];
   if (activity !== undefined) return ofPhase === 'on-trial' || ofPhase === 'rolling-back' ? ofPhase : 'busy';
   if (problems.some((code) => breaking.has(code))) return 'broken';
-  if (problems.includes('daemon-unresponsive')) return 'needs-attention'; // no daemon continues what the phase says
+  if (problems.includes('daemon-unresponsive')) return 'needs-attention'; // no daemon continues the phase
   if (problems.includes('daemon-starting')) return 'busy';
   if (phase !== 'idle') return ofPhase ?? 'busy';
   if (problems.length > 0) return 'needs-attention';
@@ -131,8 +129,8 @@ const phases: Readonly<Record<string, GatewayState>> = {
 };
 
 /**
- * Exit codes of `agent status --exit-code` for monitoring: 0 well, 1 attention, 2 broken. Everything that the agent
- * ends by itself counts as well.
+ * Exit codes of `agent status --exit-code` for monitoring: 0 ok, 1 needs attention, 2 broken. States that the agent
+ * ends on its own count as ok.
  */
 export const stateExitCodes: Readonly<Record<GatewayState, number>> = {
   ok: 0,
@@ -146,7 +144,6 @@ export const stateExitCodes: Readonly<Record<GatewayState, number>> = {
   broken: 2,
 };
 
-/** The facts from which the troubles follow. */
 export interface ProblemInput {
   readonly phase: string;
   readonly daemon: DaemonStatus;
@@ -156,12 +153,12 @@ export interface ProblemInput {
     | { readonly outcome: string; readonly code?: string | undefined; readonly by?: string | undefined }
     | undefined;
   readonly service: { readonly lastError: string | undefined };
-  /** Undefined: no daemon runs. */
+  /** Omitted without a daemon. */
   readonly telemetry?: SourcesSeen | undefined;
-  /** False: the bootloader or the state directory fails. */
+  /** False if the bootloader or the state directory fails. */
   readonly canUpdate?: boolean | undefined;
   readonly distrust?: readonly TrustProblem[] | undefined;
-  /** True: the next start of the agent refuses its configuration. */
+  /** True if the next start of the agent rejects its configuration. */
   readonly isConfigUnusable?: boolean | undefined;
 }
 
@@ -175,12 +172,12 @@ interface SourcesSeen {
 
 const SENSOR_FAILING_MS = 10 * 60_000;
 
-/** True if a source has been failing for so long that somebody has to look at it. */
+/** True if a source has been failing long enough to need attention. */
 export function failsForLong({ failingForMs = 0 }: FailingSource): boolean {
   return failingForMs >= SENSOR_FAILING_MS;
 }
 
-/** What is wrong with the trusted keys, or with what they signed. */
+/** A problem of the trusted keys or of the running release. */
 export type TrustProblem = Extract<Problem, 'trust-list-damaged' | 'no-trusted-key' | 'release-revoked'>;
 
 const problemOfDaemon: ReadonlyMap<DaemonStatus, Problem> = new Map<DaemonStatus, Problem>([
@@ -190,8 +187,8 @@ const problemOfDaemon: ReadonlyMap<DaemonStatus, Problem> = new Map<DaemonStatus
 ]);
 
 /**
- * The troubles, the worst first. A file that a person brought and that was not installed is no trouble, since the
- * person was told. Pure.
+ * Returns the problems, the worst first. A manually installed file that was refused is not a problem, since the
+ * operator saw the error. Pure.
  */
 export function troublesOf(facts: ProblemInput): readonly Problem[] {
   const { phase, daemon, thingId, boards, lastOutcome, service, telemetry } = facts;
@@ -203,7 +200,7 @@ export function troublesOf(facts: ProblemInput): readonly Problem[] {
     phase === 'lost' && 'journal-lost',
     problemOfDaemon.get(daemon) ?? false,
     thingId === undefined && 'not-activated',
-    troubleOfAttempt(lastOutcome) ?? false,
+    problemOfAttempt(lastOutcome) ?? false,
     service.lastError !== undefined && 'service-failing',
     hasFailingSensor(telemetry) && 'sensor-failing',
     ...(distrust ?? []),
@@ -215,10 +212,10 @@ function hasFailingSensor(telemetry: SourcesSeen | undefined): boolean {
   return telemetry?.sources.some(failsForLong) ?? false;
 }
 
-/** Outcomes that somebody wanted. */
+/** The codes of outcomes that an operator or the service requested. */
 const wanted: ReadonlySet<string> = new Set(['cancelled', 'withdrawn', 'overridden', 'superseded']);
 
-function troubleOfAttempt(last: ProblemInput['lastOutcome']): Problem | undefined {
+function problemOfAttempt(last: ProblemInput['lastOutcome']): Problem | undefined {
   if (last?.outcome === 'rolled-back') return 'last-attempt-rolled-back';
   if (last === undefined || last.by === 'file' || wanted.has(last.code ?? '')) return undefined;
   if (last.outcome === 'refused') return 'last-attempt-refused';

@@ -4,36 +4,33 @@ import type { Infer } from './schema-parts.ts';
 
 const historyStep = z.object({
   at: z.string().describe("ISO 8601, by the gateway's clock."),
-  step: z.string().describe('Stable, e.g. `staged`; there may be more of them in later versions.'),
+  step: z.string().describe('A stable code such as `staged`; later versions may add codes.'),
   detail: z.string().optional(),
 });
 export type HistoryStep = Infer<typeof historyStep>;
 
-/** One attempt to install something, or to go back. A newer agent may have written other words than this one knows. */
+/** One update attempt or rollback. A newer agent may have written unknown codes. */
 export const historyAttempt = z.object({
-  attempt: z.string().describe('As in reports to the service.'),
+  attempt: z.string().describe('The ID, as in reports to the service.'),
   version: z.string(),
-  versionId: z.string().optional().describe('What the service calls it; undefined: from a file.'),
-  from: z.string().optional().describe('What was installed when it began.'),
-  by: z.string().optional().describe('`service`, `file`, `rollback`; undefined: the agent that began it did not say.'),
-  manual: z.boolean().optional().describe('A person asked for it.'),
+  versionId: z.string().optional().describe('The version ID of the service; omitted for a file.'),
+  from: z.string().optional().describe('The previous version.'),
+  by: z.string().optional().describe('`service`, `file` or `rollback`; omitted by an older agent.'),
+  manual: z.boolean().optional().describe('True if an operator requested it.'),
   forced: z.boolean().optional(),
   startedAt: z.string().optional(),
   endedAt: z.string().optional(),
-  outcome: z.string().optional().describe('Undefined: it has not ended, or nobody knows how.'),
+  outcome: z.string().optional().describe('Omitted if it has not ended, or the result is unknown.'),
   code: z.string().optional().describe("An error's stable code, or `ok`."),
   reason: z.string().optional(),
   fetchedBytes: z
     .number()
     .optional()
-    .describe('Of what the service sent; what a cut transfer brought after its last checkpoint is missing.'),
+    .describe('Downloaded bytes, without those after the last checkpoint of an interrupted transfer.'),
   writtenBytes: z.number().optional(),
-  reusedBytes: z.number().optional().describe('Were there already, and not written again.'),
-  deltaBaseBytes: z.number().optional().describe('Of deltas: made of the slot that runs, and not fetched.'),
-  trustList: z
-    .number()
-    .optional()
-    .describe('It was the list of keys and revocations of this number, which took effect.'),
+  reusedBytes: z.number().optional().describe('Bytes that were already there and were not written again.'),
+  deltaBaseBytes: z.number().optional().describe('Bytes that deltas took from the running slot.'),
+  trustList: z.number().optional().describe('The number of the trust list that took effect.'),
   steps: z.array(historyStep),
 });
 export type HistoryAttempt = Infer<typeof historyAttempt>;
@@ -45,11 +42,11 @@ export const historyReport = z.object({
         durationSeconds: z
           .number()
           .optional()
-          .describe("Between begin and end, by the gateway's clock; undefined: one of them is not known."),
-        inProgress: z.boolean().optional().describe('It goes on, or will.'),
+          .describe("Between start and end, by the gateway's clock; omitted if one is unknown."),
+        inProgress: z.boolean().optional().describe('True if it is running, or will resume.'),
       }),
     )
     .describe('The oldest first.'),
-  discarded: z.int().nonnegative().describe('How many there were before them.'),
+  discarded: z.int().nonnegative().describe('The number of older, discarded entries.'),
 });
 export type HistoryReport = Infer<typeof historyReport>;

@@ -2,9 +2,9 @@ import * as z from 'zod';
 
 import { allowDowngrade, filePath, identifier, installFlags, emptyReply } from './api/operation-parts.ts';
 
-/** A long operation, begun by a POST. Only one runs at a time (operation-runner.ts). */
+/** A long operation, started by a POST. Only one runs at a time (operation-runner.ts). */
 export interface LongOperation {
-  /** What it does, for somebody who writes a program. */
+  /** The effect, for developers of client programs. */
   readonly summary: string;
   readonly path: string;
   readonly input: z.ZodObject;
@@ -12,15 +12,15 @@ export interface LongOperation {
   readonly takesFile?: true;
 }
 
-/** The part of operations.ts that takes its time, and can be followed. */
+/** The long operations of operations.ts, whose progress can be followed. */
 export const longOperations = {
   update: {
-    summary: 'Looks at the service now, and installs what it wants.',
+    summary: 'Queries the service now and installs the assigned version.',
     path: 'update',
     input: installFlags(),
   },
   install: {
-    summary: 'Installs an artifact or an image that is sent as a file, under the same rules.',
+    summary: 'Installs an artifact or an image that is sent as a file, with the same checks.',
     path: 'install',
     input: installFlags().extend({
       path: filePath(),
@@ -29,17 +29,17 @@ export const longOperations = {
     takesFile: true,
   },
   commit: {
-    summary: 'Keeps a trial without waiting for the health gate.',
+    summary: 'Commits a trial without waiting for the health checks.',
     path: 'commit',
     input: emptyReply(),
   },
   rollback: {
-    summary: 'Ends a trial, or goes back to what was installed before.',
+    summary: 'Ends a trial, or rolls back to the previous version.',
     path: 'rollback',
     input: installFlags(),
   },
   cancel: {
-    summary: 'Ends a download, or a wait for a reboot. The version is installed again only when a person asks for it.',
+    summary: 'Cancels a download or a pending reboot. The version is only installed again on request.',
     path: 'cancel',
     input: emptyReply(),
   },
@@ -50,12 +50,12 @@ export const longOperations = {
       board: identifier(),
       path: filePath(),
       allowDowngrade: allowDowngrade(),
-      keep: z.literal(false).optional().describe('What the board holds is not copied out first.'),
+      keep: z.literal(false).optional().describe('false: do not back up the board first.'),
     }),
     takesFile: true,
   },
   restore: {
-    summary: 'Puts back what a board held before it was flashed last.',
+    summary: 'Restores the previous image of a board.',
     path: 'restore',
     input: z.strictObject({ board: identifier() }),
   },
@@ -63,7 +63,6 @@ export const longOperations = {
 
 export type LongOperationName = keyof typeof longOperations;
 
-/** For what crosses the socket. */
 export const followedName = z.enum(Object.keys(longOperations).filter(isFollowed));
 
 function isFollowed(name: string): name is LongOperationName {

@@ -7,7 +7,7 @@ import type { AgentOperations, Answered } from './operations.ts';
 
 export type OperationInput = Readonly<Record<string, unknown>>;
 
-/** What an entry of each kind is turned into. */
+/** Creates the function for an entry of each kind. */
 export interface OperationMakers {
   readonly answered: (
     name: string,
@@ -30,7 +30,7 @@ export function makeOperations({ answered, followed }: OperationMakers): AgentOp
   return made;
 }
 
-/** Checks the input of an agent in this process as its control socket would. */
+/** Returns the operations of an agent in this process with the input checks of the control socket. */
 export function withCheckedInput(operations: AgentOperations): AgentOperations {
   return makeOperations({
     answered: (name, entry) => async (input, signal) =>
@@ -47,16 +47,13 @@ function checkBounded(entry: Answered | LongOperation, input: OperationInput): o
   return checked;
 }
 
-/** The members of an input that are not in the path. */
+/** Returns the members of an input that are not in the path. */
 function bodyOf(entry: Answered | LongOperation, input: OperationInput): OperationInput {
   const inPath = new Set(entry.path.split('/'));
   return Object.fromEntries(Object.entries(input).filter(([member]) => !inPath.has(`:${member}`)));
 }
 
-/**
- * Calls an operation by its name. The compiler cannot follow the types of the table through a name that comes from
- * outside.
- */
+/** Calls an operation by its name. The compiler cannot follow the types of the table through an external name. */
 export async function callOperation<Output>(
   operations: AgentOperations,
   name: string,
@@ -68,7 +65,7 @@ export async function callOperation<Output>(
   return operation.call(operations, ...input);
 }
 
-/** True if every operation of the table was made; the type follows from the table. */
+/** True if every operation of the table exists. */
 function areOperations(made: Readonly<Record<string, unknown>>): made is AgentOperations {
   return Object.keys(operationTable).every((name) => typeof made[name] === 'function');
 }

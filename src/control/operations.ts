@@ -24,16 +24,17 @@ import { securityReport } from './security/security-events.ts';
 import { flushReply, sensorsReply, telemetryReply, tryInput, tryReply } from './telemetry-protocol.ts';
 
 /**
- * Everything that a person or a local program can ask of the agent. The control socket's server and client and the
- * interface of the agent in this process follow from this table.
+ * All operations of the agent. The control socket's server and client and the interface of the agent in this process
+ * follow from this table.
  *
  * On the socket it is HTTP/1.1 with JSON bodies, version 1. A `:name` in the path is the input's member of this name;
- * the others are the body. If an operation takes a file, its content is the body, and the others are in the query. An operation with an `output` replies with that, a followed one with lines of JSON (NDJSON):
- * its progress, then the result or the error (events.ts). A refusal is `{ "error": ReportedError }`.
+ * the other members are the body. If an operation takes a file, its content is the body, and the other members are in
+ * the query. An operation with an `output` replies with one object, a long operation with lines of JSON (NDJSON): its
+ * progress, then the result or the error (events.ts). An error reply is `{ "error": ReportedError }`.
  */
 export const operationTable = {
   status: {
-    summary: 'What is installed, what goes on, what comes next.',
+    summary: 'Returns what is running, the current activity and the problems.',
     method: 'GET',
     path: 'status',
     input: emptyReply(),
@@ -41,22 +42,21 @@ export const operationTable = {
     members: 'all',
   },
   check: {
-    summary: 'Looks at the service and says what an update would do; installs nothing.',
+    summary: 'Queries the service and returns what an update would do; installs nothing.',
     method: 'GET',
     path: 'check',
     input: emptyReply(),
     output: checkReport,
   },
   doctor: {
-    summary:
-      'Looks at everything that an update needs; changes nothing. A check that fails is a finding, not an error.',
+    summary: 'Diagnoses everything that an update needs; changes nothing. A failed test is a finding, not an error.',
     method: 'GET',
     path: 'doctor',
     input: emptyReply(),
     output: z.object({ findings: z.array(doctorFinding) }),
   },
   history: {
-    summary: 'The last attempts to install something, across updates.',
+    summary: 'Returns the last update attempts, also from before an update.',
     method: 'GET',
     path: 'history',
     input: emptyReply(),
@@ -64,7 +64,8 @@ export const operationTable = {
     members: 'all',
   },
   inspect: {
-    summary: 'What a file is, for whom, by whose key, and whether it would be installed; changes nothing.',
+    summary:
+      'Inspects a file: contents, device types, signing key, and whether it would be installed; changes nothing.',
     method: 'POST',
     path: 'inspect',
     input: z.strictObject({ path: filePath(), allowDowngrade: allowDowngrade() }),
@@ -72,21 +73,21 @@ export const operationTable = {
     output: fileReport,
   },
   securityLog: {
-    summary: 'What concerned security, across updates.',
+    summary: 'Returns the last security events, also from before an update.',
     method: 'GET',
     path: 'security',
     input: emptyReply(),
     output: securityReport,
   },
   activate: {
-    summary: 'Introduces the gateway to the service; a new key replaces the old one.',
+    summary: 'Activates the gateway at the service; a new API key replaces the previous one.',
     method: 'POST',
     path: 'activate',
     input: emptyReply(),
     output: z.object({ serialNumber: z.string(), thingId: z.string() }),
   },
   reboot: {
-    summary: 'Reboots the gateway. A staged slot is booted on its trial by this, too.',
+    summary: 'Reboots the gateway, into the staged slot if there is one.',
     method: 'POST',
     path: 'reboot',
     input: emptyReply(),
@@ -94,7 +95,7 @@ export const operationTable = {
     beside: 'makes way',
   },
   unblock: {
-    summary: 'A version that ended badly may be tried again. Returns the names of those that this concerns.',
+    summary: 'Allows a failed version to be installed again. Returns the names of the unblocked versions.',
     method: 'POST',
     path: 'unblock',
     input: z.strictObject({ version: identifier() }),
@@ -102,7 +103,7 @@ export const operationTable = {
   },
   hold: {
     summary:
-      'Nothing is installed for so long, or until resume. A look or a download is interrupted, and goes on afterwards.',
+      'Pauses updates for the given duration, or until resume. A running check or download pauses and resumes afterwards.',
     method: 'POST',
     path: 'hold',
     input: z.strictObject({
@@ -113,14 +114,14 @@ export const operationTable = {
     beside: 'pauses',
   },
   resume: {
-    summary: 'Ends a hold. Returns whether anything was held.',
+    summary: 'Ends a hold. Returns whether updates were on hold.',
     method: 'POST',
     path: 'resume',
     input: emptyReply(),
     output: z.object({ wasHeld: z.boolean() }),
   },
   property: {
-    summary: 'The value of a property at the service.',
+    summary: 'Reads the value of a property from the service.',
     method: 'GET',
     path: 'properties/:id',
     input: z.strictObject({ id: identifier() }),
@@ -155,7 +156,7 @@ export const operationTable = {
   },
   /** Throws `queue-owned-by-daemon` if no daemon runs. */
   queue: {
-    summary: 'Sensors, what waits for the service, and how delivery goes.',
+    summary: 'Returns sensors, queued data and the state of delivery.',
     method: 'GET',
     path: 'queue',
     input: emptyReply(),
@@ -163,7 +164,7 @@ export const operationTable = {
     members: 'all',
   },
   sensors: {
-    summary: 'The configured sources of datapoints: their last readings, how often they come, and what is wrong.',
+    summary: 'Returns the configured sources of datapoints: last readings, rates and errors.',
     method: 'GET',
     path: 'sensors',
     input: emptyReply(),
@@ -171,21 +172,21 @@ export const operationTable = {
     members: 'all',
   },
   trySensor: {
-    summary: 'Reads one source that is asked at intervals, once, now; nothing is kept or sent.',
+    summary: 'Reads a polled source once now; stores and sends nothing.',
     method: 'POST',
     path: 'sensors/try',
     input: tryInput,
     output: tryReply,
   },
   syncQueue: {
-    summary: 'Writes what waits in memory to the disk.',
+    summary: 'Writes queued datapoints from memory to disk.',
     method: 'POST',
     path: 'queue/sync',
     input: emptyReply(),
     output: flushReply,
   },
   boards: {
-    summary: 'The configured boards.',
+    summary: 'Returns the configured boards.',
     method: 'GET',
     path: 'boards',
     input: emptyReply(),
@@ -193,7 +194,7 @@ export const operationTable = {
     members: 'all',
   },
   probeBoard: {
-    summary: 'Asks the bootloader of a board who it is; its application is started again.',
+    summary: 'Identifies a board by its bootloader; restarts its application afterwards.',
     method: 'POST',
     path: 'boards/:board/probe',
     input: z.strictObject({ board: identifier() }),
@@ -201,7 +202,7 @@ export const operationTable = {
     beside: 'nothing',
   },
   planBoard: {
-    summary: 'How much flashing this file would change; changes nothing.',
+    summary: 'Returns how much flashing this file would change; changes nothing.',
     method: 'POST',
     path: 'boards/:board/plan',
     input: z.strictObject({ board: identifier(), path: filePath() }),
@@ -210,7 +211,7 @@ export const operationTable = {
     beside: 'nothing',
   },
   resetBoard: {
-    summary: 'Starts the application of a board again.',
+    summary: 'Restarts the application of a board.',
     method: 'POST',
     path: 'boards/:board/reset',
     input: z.strictObject({ board: identifier() }),
@@ -222,18 +223,21 @@ export const operationTable = {
 
 /** An operation that replies with one object. */
 export interface Answered {
-  /** What it does, for somebody who writes a program. */
+  /** The effect, for developers of client programs. */
   readonly summary: string;
   readonly method: 'GET' | 'POST' | 'PUT';
-  /** The path behind `/v1/`. */
+  /** The path after `/v1/`. */
   readonly path: string;
   readonly input: z.ZodObject;
   /** As of a long operation. */
   readonly takesFile?: true;
   readonly output: z.ZodType;
-  /** What may run at the same time; undefined: anything. `makes way` and `pauses` interrupt others (precedence.ts). */
+  /**
+   * Operations that may run at the same time; anything if omitted. `makes way` and `pauses` interrupt others
+   * (preemption.ts).
+   */
   readonly beside?: 'nothing' | 'makes way' | 'pauses';
-  /** Members may use it, too, who may only look (access.ts). `listed`: only for the configured properties. */
+  /** Viewers may use it, too (access.ts). `listed`: only for the configured properties. */
   readonly members?: 'all' | 'listed';
 }
 
@@ -254,5 +258,5 @@ export type AgentOperations = {
     : (input: InputOf<Name>, signal: AbortSignal) => Promise<OutputOf<Name>>;
 };
 
-/** `reboot: false`: stop before the reboot. `force`: quarantine, attempts, windows and hooks do not count. */
+/** `reboot: false` stops before the reboot. `force` ignores quarantine, attempts, windows and hooks. */
 export type InstallFlags = Pick<InputOf<'install'>, 'reboot' | 'force' | 'allowDowngrade'>;

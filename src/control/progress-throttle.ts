@@ -1,42 +1,42 @@
 import type { Clock } from '../system/time/clock.ts';
 import type { OnEvent, OperationEvent } from './events.ts';
 
-/** Received bytes are told this often at most. */
+/** The minimum interval between two transfer events. */
 const transferEventIntervalMs = 200;
 
 /**
- * Passes on every phase, but of the events that count bytes only one per interval. The newest of them is passed on
- * before the next phase, so that a finished transfer is seen at its full size.
+ * Passes on every phase, but only one transfer event per interval. The latest one is passed on before the next phase,
+ * so that a finished transfer is shown at its full size.
  */
 export class ProgressThrottle {
   readonly #clock: Pick<Clock, 'monotonicMs'>;
-  readonly #tell: OnEvent;
+  readonly #emit: OnEvent;
   readonly #intervalMs: number;
-  #held: OperationEvent | undefined;
-  #toldAtMs = Number.NEGATIVE_INFINITY;
+  #pending: OperationEvent | undefined;
+  #emittedAtMs = Number.NEGATIVE_INFINITY;
 
-  constructor(clock: Pick<Clock, 'monotonicMs'>, tell: OnEvent, intervalMs = transferEventIntervalMs) {
+  constructor(clock: Pick<Clock, 'monotonicMs'>, emit: OnEvent, intervalMs = transferEventIntervalMs) {
     this.#clock = clock;
-    this.#tell = tell;
+    this.#emit = emit;
     this.#intervalMs = intervalMs;
   }
 
   push(event: OperationEvent): void {
     if (event.kind !== 'transfer' && event.kind !== 'board') {
       this.flush();
-      this.#tell(event);
+      this.#emit(event);
       return;
     }
-    this.#held = event;
-    if (this.#clock.monotonicMs() - this.#toldAtMs >= this.#intervalMs) this.flush();
+    this.#pending = event;
+    if (this.#clock.monotonicMs() - this.#emittedAtMs >= this.#intervalMs) this.flush();
   }
 
-  /** Passes on the event that is held back. */
+  /** Passes on the pending event. */
   flush(): void {
-    if (this.#held === undefined) return;
-    const event = this.#held;
-    this.#held = undefined;
-    this.#toldAtMs = this.#clock.monotonicMs();
-    this.#tell(event);
+    if (this.#pending === undefined) return;
+    const event = this.#pending;
+    this.#pending = undefined;
+    this.#emittedAtMs = this.#clock.monotonicMs();
+    this.#emit(event);
   }
 }

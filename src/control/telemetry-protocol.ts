@@ -3,13 +3,13 @@ import * as z from 'zod';
 import { maybeUndefined } from './schema-parts.ts';
 import type { Infer } from './schema-parts.ts';
 
-/** The schemas of what the control socket says about the spool and the sensors; the types of telemetry/ follow from them. */
+/** The schemas of the queue and the sensors on the control socket; the types of telemetry/ follow from them. */
 
 const count = z.number();
 
 /**
- * `assumed`: nothing on this machine tells whether the clock was set, or telling takes too long, and the time looks
- * right. `service`: nothing tells, and the time is the one in the service's replies.
+ * `assumed`: the machine cannot report whether the clock was set, or not in time, and the time is plausible. `service`:
+ * the machine cannot report it, and the time comes from the service's replies.
  */
 export const clockStates = ['unset', 'assumed', 'service', 'set'] as const;
 export type ClockState = (typeof clockStates)[number];
@@ -17,9 +17,11 @@ export type ClockState = (typeof clockStates)[number];
 const spool = z.object({
   pointsInMemory: count,
   pointsOnDisk: count,
-  bytesOnDisk: count.describe('Of the points on disk; the file has more.'),
+  bytesOnDisk: count.describe('The size of the datapoints on disk; the file is larger.'),
   fileBytes: count,
-  oldestAgeMs: maybeUndefined(count).describe('Of the points on disk; undefined: there are none, or nobody knows yet.'),
+  oldestAgeMs: maybeUndefined(count).describe(
+    'The age of the oldest datapoint on disk; omitted if there is none, or its age is unknown.',
+  ),
   properties: count,
   dropped: z.object({
     'too-old': count,
@@ -31,9 +33,9 @@ const spool = z.object({
   deadLetters: count,
   flashBytesPerDay: count,
   bootsWithEstimatedTime: count.describe(
-    'Boots whose clock was never set: the times of their points are the latest that are possible.',
+    'Boots whose clock was never set: the times of their datapoints are the latest possible.',
   ),
-  error: maybeUndefined(z.string()).describe('Why nothing is on disk now.'),
+  error: maybeUndefined(z.string()).describe('The reason for not writing to disk.'),
 });
 export type QueueStats = Infer<typeof spool>;
 
@@ -41,13 +43,15 @@ const delivery = z.object({
   delivered: count,
   requests: count,
   failedRequests: count,
-  resent: count.describe('Points that were sent more than once; the service may have them twice, with the same time.'),
+  resent: count.describe(
+    'Datapoints that were sent more than once; the service may have them twice, with the same time.',
+  ),
   suspendedEvents: z.array(z.string()),
-  error: maybeUndefined(z.string()).describe('Why nothing goes through now.'),
+  error: maybeUndefined(z.string()).describe('The reason for the failing delivery.'),
 });
 export type DeliveryStats = Infer<typeof delivery>;
 
-/** Why something that came from a source was not used. */
+/** The reasons for not using a value of a source. */
 export const dropReasons = [
   'malformed',
   'no-match',
@@ -59,19 +63,21 @@ export const dropReasons = [
 ] as const;
 export type DropReason = (typeof dropReasons)[number];
 
-/** How far a source has come; `delivering`: things come, and no reading can be made of them. */
+/** The progress of a source; `delivering`: it delivers values, but none is a usable reading. */
 export const sourceStates = ['connected', 'delivering', 'parsing'] as const;
 export type SourceState = (typeof sourceStates)[number];
 
-/** What is known of each source, in the list of the spool and in that of the sensors. */
+/** The members of a source, both in the reply about the queue and about the sensors. */
 const progress = {
-  state: maybeUndefined(z.enum(sourceStates)).describe('Undefined: it is not connected, or the daemon is older.'),
-  dropped: count.default(0).describe('What came and was not used.'),
-  droppedFor: z.partialRecord(z.enum(dropReasons), count).default({}).describe('The same, by why.'),
-  lastDrop: maybeUndefined(z.string()).describe('Why, with a sample.'),
-  lastError: maybeUndefined(z.string()).describe('Since the last reading or connection; undefined: it works.'),
+  state: maybeUndefined(z.enum(sourceStates)).describe('Omitted if it is not connected, and by an older daemon.'),
+  dropped: count.default(0).describe('Received values that were not used.'),
+  droppedFor: z.partialRecord(z.enum(dropReasons), count).default({}).describe('The same, by reason.'),
+  lastDrop: maybeUndefined(z.string()).describe('The reason, with a sample.'),
+  lastError: maybeUndefined(z.string()).describe(
+    'The error since the last reading or connection; omitted if it works.',
+  ),
   failingForMs: maybeUndefined(count).describe(
-    'How long it has been failing, or has been delivering nothing that can be used.',
+    'The time since it has been failing, or delivering only unusable values.',
   ),
 };
 
@@ -79,8 +85,8 @@ const source = z.object({
   name: z.string(),
   readings: count,
   failures: count,
-  lastReadingAgeMs: count.optional().describe('Undefined: there was none, or the daemon is older.'),
-  silentForMs: count.optional().describe('Since the last reading, or the start of the daemon.'),
+  lastReadingAgeMs: count.optional().describe('Omitted if there was none, and by an older daemon.'),
+  silentForMs: count.optional().describe('The time since the last reading, or since the start of the daemon.'),
   ...progress,
 });
 export type SourceStats = Infer<typeof source>;
@@ -126,49 +132,47 @@ export const sensorUnits = [
 ] as const;
 export type SensorUnit = (typeof sensorUnits)[number];
 
-const unit = maybeUndefined(z.enum(sensorUnits)).describe(
-  'Of the reading, before anything is scaled; undefined: nobody knows it.',
-);
+const unit = maybeUndefined(z.enum(sensorUnits)).describe('The unit of the raw reading; omitted if unknown.');
 
 const output = z.object({
   kind: z.enum(['event', 'property']),
   id: z.string(),
-  pointer: z.string().describe('RFC 6901; empty: the whole reading.'),
+  pointer: z.string().describe('RFC 6901; empty for the whole reading.'),
   scale: count,
   offset: count,
   value: maybeUndefined(z.string()).describe(
-    'What is sent of the last reading: the begin of it, as JSON; undefined: nothing.',
+    'The value of the last reading as it is sent: its start, as JSON; omitted if nothing is sent.',
   ),
-  unit: maybeUndefined(z.enum(sensorUnits)).describe('Of the value; undefined: nobody knows it.'),
+  unit: maybeUndefined(z.enum(sensorUnits)).describe('The unit of the value; omitted if unknown.'),
 });
 
 const sensor = z.object({
   name: z.string(),
-  kind: z.string().describe('Of its source, as in the configuration.'),
-  mode: z.enum(['polled', 'pushed']).describe('Asked at intervals, or speaks by itself.'),
-  place: z.string().describe('What is read, without secrets.'),
-  everyMs: maybeUndefined(count).describe('Of one that is asked.'),
+  kind: z.string().describe('The kind of its source, as in the configuration.'),
+  mode: z.enum(['polled', 'pushed']).describe('A polled source, or a push source.'),
+  place: z.string().describe('The location that is read, without secrets.'),
+  everyMs: maybeUndefined(count).describe('The interval of a polled source.'),
   outputs: z.array(output),
   readings: count,
   failures: count,
-  lastReading: maybeUndefined(z.string()).describe('The begin of it, as JSON; undefined: there was none.'),
+  lastReading: maybeUndefined(z.string()).describe('Its start, as JSON; omitted if there was none.'),
   lastReadingAgeMs: maybeUndefined(count),
   unit,
-  perMinute: maybeUndefined(count).describe('Readings, by the last 64 of them.'),
+  perMinute: maybeUndefined(count).describe('Readings per minute, from the last 64 readings.'),
   lastErrorCode: maybeUndefined(z.string()),
-  notice: maybeUndefined(z.string()).describe('What an operator should know although the source works.'),
+  notice: maybeUndefined(z.string()).describe('A note for operators although the source works.'),
   ...progress,
 });
 export type SensorReport = Infer<typeof sensor>;
 
 export const sensorsReply = z.object({
-  isLive: z.boolean().describe('False: no daemon runs, and this is what is configured.'),
+  isLive: z.boolean().describe('False without a daemon: these are the configured sensors.'),
   sensors: z.array(sensor),
 });
 
 export const tryInput = z.strictObject({ name: z.string().min(1).max(2_048) });
 export const tryReply = z.object({
-  reading: z.string().describe('The begin of it, as JSON.'),
+  reading: z.string().describe('Its start, as JSON.'),
   unit,
   outputs: z.array(output).default([]),
 });

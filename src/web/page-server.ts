@@ -174,7 +174,12 @@ class PageServer implements AsyncDisposable {
     const place = this.#place;
     if (place.kind === 'socket') {
       const { log } = this.#deps;
-      this.#socket = new SelfHealingSocket(this.#server, { path: place.path, caller: 'members', lookMs: LOOK_MS, log });
+      this.#socket = new SelfHealingSocket(this.#server, {
+        path: place.path,
+        caller: 'members',
+        checkMs: LOOK_MS,
+        log,
+      });
       return this.#socket.listen();
     }
     const listening = once(this.#server, 'listening');

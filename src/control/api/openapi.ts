@@ -10,7 +10,7 @@ import type { Answered, OperationName } from '../operations.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** The table of operations as an OpenAPI 3.1 document. */
+/** Returns the table of operations as an OpenAPI 3.1 document. */
 export function openApi(agentVersion: string): Json {
   const paths: Record<string, Json> = { '/metrics': { get: metricsOperation() } };
   for (const [name, entry] of entries()) {
@@ -21,21 +21,19 @@ export function openApi(agentVersion: string): Json {
     openapi: '3.1.0',
     info: { title: 'Thing Agent', version: agentVersion, description: description.join(' ') },
     jsonSchemaDialect: 'https://json-schema.org/draft/2020-12/schema',
-    servers: [
-      { url: 'http://agent', description: 'A Unix socket in /run/thing-agent; the name of the host is not looked at.' },
-    ],
+    servers: [{ url: 'http://agent', description: 'A Unix socket in /run/thing-agent; the host name is ignored.' }],
     paths,
     components: { schemas: schemas() },
   };
 }
 
 const description = [
-  'HTTP/1.1 over Unix sockets, one request for each connection. x-sockets names those that serve an operation:',
+  'HTTP/1.1 over Unix sockets, one request per connection. x-sockets lists the sockets that serve an operation:',
   'status.sock for members of the group thing-agent, control.sock for members of thing-operators, root.sock for root.',
-  'What takes its time replies with lines of JSON, each a StreamLine: events, and last the result or the error. Who hangs up ends',
-  'only the waiting; who asks for the same again follows what runs.',
-  'What is undefined is left out.',
-  'Later versions may add members to replies, kinds of events, and words; what is not known is to be passed over.',
+  'Long operations reply with lines of JSON, each a StreamLine: events, then the result or the error. If you disconnect, the',
+  'operation continues; if you send the same request again, you follow the running operation.',
+  'Undefined members are omitted.',
+  'Later versions may add members to replies, kinds of events, and codes. Ignore unknown ones.',
 ];
 
 function entries(): readonly (readonly [OperationName, Answered | LongOperation])[] {
@@ -85,23 +83,23 @@ function operation(name: OperationName, entry: Answered | LongOperation): Json {
   };
 }
 
-const listedOnly = 'Through status.sock only the properties that the configuration lists: [control] properties.';
+const listedOnly = 'status.sock only gives access to the properties in [control] properties.';
 
 function answer(name: OperationName): Json {
-  return { description: 'The answer.', content: inJson(reference(replyName(name))) };
+  return { description: 'The reply.', content: inJson(reference(replyName(name))) };
 }
 
 const stream: Json = {
-  description: 'Lines, each one of these; the last is a result or an error.',
+  description: 'Lines of this schema; the last line is a result or an error.',
   content: { 'application/x-ndjson': { schema: reference('StreamLine') } },
 };
 
-const refusal: Json = { description: 'A refusal or a failure.', content: inJson(reference('ErrorReply')) };
+const refusal: Json = { description: 'An error.', content: inJson(reference('ErrorReply')) };
 
 function metricsOperation(): Json {
   return {
     operationId: 'metrics',
-    summary: 'Status and history in numbers, as OpenMetrics.',
+    summary: 'Returns status and history as OpenMetrics.',
     'x-sockets': Object.values(socketNames),
     responses: {
       200: { description: 'The metrics.', content: { [openMetricsType]: { schema: { type: 'string' } } } },
@@ -122,7 +120,7 @@ function replyName(name: OperationName): string {
   return `${name.charAt(0).toUpperCase()}${name.slice(1)}Reply`;
 }
 
-/** The schemas of what crosses the socket, before a reader transforms it. */
+/** Returns the schemas of replies and stream lines, before a client transforms them. */
 function schemas(): Json {
   const answers = entries().flatMap(([name, entry]) =>
     'output' in entry ? [[replyName(name), jsonSchema(entry.output)] as const] : [],

@@ -3,7 +3,7 @@ import * as z from 'zod';
 import { nestedWithin } from '../../system/json-value.ts';
 import { plainText } from '../schema-parts.ts';
 
-// What several operations of operations.ts take or answer.
+// Inputs and replies that several operations of operations.ts share.
 
 export function emptyReply() {
   return z.strictObject({});
@@ -13,7 +13,7 @@ export function done() {
   return z.object({});
 }
 
-/** `disk`: durable here, and sent when the service takes it; `service`: the service has it. */
+/** `disk`: stored on disk, and sent when the service accepts it; `service`: accepted by the service. */
 export function acceptedBy() {
   return z.object({ safeAt: z.enum(['disk', 'service']).optional() });
 }
@@ -28,7 +28,7 @@ export function filePath() {
     .startsWith('/')
     .max(4096)
     .describe(
-      'Where the client has the file: for logs and history, and to recognize the same order. It is not opened.',
+      "The client's path of the file, for logs and history, and to recognize a repeated request. It is not opened.",
     );
 }
 
@@ -37,20 +37,18 @@ export function allowDowngrade() {
     .boolean()
     .optional()
     .describe(
-      'true lifts the floor for this once (root only). false refuses each older release, unless [trust] downgrade is' +
+      'true allows an older release for this request (root only). false rejects older releases, unless [trust] downgrade is' +
         ' "allow"; it always applies to operators.',
     );
 }
 
 export function installFlags() {
   return z.strictObject({
-    reboot: z.boolean().default(true).describe('false: stop before the reboot and say that one is needed.'),
+    reboot: z.boolean().default(true).describe('false: stop before the reboot and report that it is needed.'),
     force: z
       .boolean()
       .default(false)
-      .describe(
-        'For this order alone, quarantine, attempts, windows and hooks do not count. Never lifts verification.',
-      ),
+      .describe('Ignores quarantine, attempts, windows and hooks for this request. Never skips verification.'),
   });
 }
 
@@ -58,7 +56,7 @@ export function jsonValue() {
   return z
     .unknown()
     .refine((value): boolean => value !== undefined, { error: 'is missing' })
-    .refine((value) => nestedWithin(value), { error: 'is nested too deep' });
+    .refine((value) => nestedWithin(value), { error: 'is nested too deeply' });
 }
 
 export function datapoint() {

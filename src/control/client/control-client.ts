@@ -27,9 +27,9 @@ import {
 } from './control-connection.ts';
 
 /**
- * Connects through the socket that grants this program the most rights. Undefined: no daemon listens. Throws
- * `control-not-permitted`. Throws `daemon-unresponsive` if the daemon does not answer a first question, before it is asked
- * for anything that it might do later, unseen.
+ * Connects through the socket that grants this program the most rights. Returns undefined if no daemon listens. Throws
+ * `control-not-permitted`. Throws `daemon-unresponsive` if the daemon does not reply to a first request that has no
+ * effect.
  */
 export async function connectToDaemon(
   runDirectory: string,
@@ -51,13 +51,13 @@ export async function connectToDaemon(
   return undefined;
 }
 
-/** How long the daemon may be silent. */
+/** The timeouts of a client. */
 export interface ControlTimeouts {
-  /** Until its very first answer, which costs the daemon no work. */
+  /** Until the first reply, which needs no work in the daemon. */
   readonly greetingMs: number;
-  /** Until a whole answer; the daemon itself gives up after 120 s. */
+  /** Until a complete reply; the daemon itself aborts after 120 s. */
   readonly answerMs: number;
-  /** Between two lines of an operation; the daemon says `alive` every 10 s. */
+  /** Between two lines of an operation; the daemon sends `alive` every 10 s. */
   readonly operationMs: number;
 }
 
@@ -87,7 +87,7 @@ export function controlClient(socketPath: string, patience: Partial<ControlTimeo
   });
 }
 
-/** The request for an operation. Its body holds every input that is not in the path. */
+/** Returns the request for an operation. Its body contains every input that is not in the path. */
 function requestFor(
   entry: Answered | LongOperation,
   input: OperationInput,
@@ -120,7 +120,9 @@ async function readReply<T extends z.ZodType>(reply: IncomingMessage, schema: T)
   if (reply.statusCode !== 200) throw asError(value);
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
-  throw replyInvalid(`its reply lacks or misspells ${parsed.error.issues[0]?.path.join('.') ?? 'something'}`);
+  throw replyInvalid(
+    `a member of its reply is missing or invalid: ${parsed.error.issues[0]?.path.join('.') ?? 'something'}`,
+  );
 }
 
 async function readOutcome(reply: IncomingMessage, onEvent: OnEvent): Promise<OperationOutcome> {
@@ -138,12 +140,12 @@ async function readOutcome(reply: IncomingMessage, onEvent: OnEvent): Promise<Op
       onEvent(event);
     }
   } catch (error) {
-    throw doesReboot && isEndOfDaemon(error) ? daemonLost('the gateway reboots', error) : error;
+    throw doesReboot && isEndOfDaemon(error) ? daemonLost('the gateway is rebooting', error) : error;
   }
-  throw daemonLost(doesReboot ? 'the gateway reboots' : 'its reply ended early');
+  throw daemonLost(doesReboot ? 'the gateway is rebooting' : 'its reply ended early');
 }
 
-/** Of what the daemon itself reports, only that it stops. */
+/** True if the daemon stops or the connection failed. */
 function isEndOfDaemon(error: unknown): boolean {
   return error instanceof ReportedFailure ? error.code === 'agent-stopping' : systemErrorCode(error) !== undefined;
 }
@@ -159,5 +161,5 @@ function parseJson(text: string): unknown {
 
 function asError(value: unknown): AgentError {
   const parsed = errorReply.safeParse(value);
-  return parsed.success ? new ReportedFailure(parsed.data.error) : replyInvalid('not an error of ours');
+  return parsed.success ? new ReportedFailure(parsed.data.error) : replyInvalid('unknown error format');
 }

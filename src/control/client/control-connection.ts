@@ -10,17 +10,17 @@ import { ControlError, isNotPermitted, isUnresponsive } from '../control-errors.
 
 export interface ControlRequest {
   readonly method: string;
-  /** The path behind `/v1/`. */
+  /** The path after `/v1/`. */
   readonly path: string;
   readonly body?: unknown;
-  /** Sent as the body in place of JSON. */
+  /** Sent as the body instead of JSON. */
   readonly file?: FileContent | undefined;
-  /** How long the daemon may be silent, and take for its whole reply, or for the head of one that it tells line by line. */
+  /** The idle timeout, and the timeout of the whole reply, or of the headers of a reply that is a stream of lines. */
   readonly silentMs: number;
   readonly isFollowed?: boolean;
 }
 
-/** Makes one request to the daemon on a connection of its own; `read` consumes the reply as it arrives. */
+/** Sends one request to the daemon on a new connection; `read` consumes the reply as it arrives. */
 export async function exchange<T>(
   socketPath: string,
   asked: ControlRequest,
@@ -50,7 +50,7 @@ export async function exchange<T>(
   request.on('error', replied.reject);
   request.on('response', replied.resolve);
   request.setTimeout(asked.silentMs, () => open.destroy(silent()));
-  // who says it byte by byte is never silent
+  // a reply that arrives byte by byte never triggers the idle timeout
   const late = setTimeout(() => open.destroy(silent()), asked.silentMs);
   signal.addEventListener('abort', cut, { once: true });
   try {
@@ -72,7 +72,7 @@ export async function exchange<T>(
   }
 }
 
-/** Sends a file as far as the daemon takes it; its answer says why it took no more. */
+/** Sends a file as far as the daemon accepts it; the reply contains the reason if it stops. */
 async function send(
   file: FileContent,
   request: ClientRequest,
@@ -89,8 +89,8 @@ async function send(
 }
 
 /**
- * Whether a daemon answers on the socket. A connection alone shows nothing, since the system also accepts it for a
- * process that is stopped. So a path is asked for that does not exist; any answer counts. Throws `daemon-unresponsive` and
+ * True if a daemon responds on the socket. A connection alone proves nothing, since the system also accepts it for a
+ * stopped process. So this requests a path that does not exist; any reply counts. Throws `daemon-unresponsive` and
  * `control-not-permitted`.
  */
 export async function isReachable(socketPath: string, silentMs: number, signal: AbortSignal): Promise<boolean> {
@@ -107,7 +107,7 @@ export async function isReachable(socketPath: string, silentMs: number, signal: 
   return true;
 }
 
-/** Without a daemon this check spares the program three attempts to connect. */
+/** Saves three attempts to connect if there is no daemon. */
 async function isMissing(path: string): Promise<boolean> {
   try {
     await access(path);
@@ -118,7 +118,7 @@ async function isMissing(path: string): Promise<boolean> {
   }
 }
 
-/** The text of a reply. Throws if it is longer than `maxBytes`. */
+/** Returns the text of a reply. Throws if it is longer than `maxBytes`. */
 export async function readText(reply: IncomingMessage, maxBytes: number): Promise<string> {
   const chunks: Buffer[] = [];
   let size = 0;
@@ -130,7 +130,7 @@ export async function readText(reply: IncomingMessage, maxBytes: number): Promis
   return Buffer.concat(chunks).toString('utf8');
 }
 
-/** The lines of a reply as they arrive. */
+/** Yields the lines of a reply as they arrive. */
 export async function* readLines(reply: IncomingMessage, maxLineBytes: number): AsyncGenerator<string> {
   let rest = '';
   reply.setEncoding('utf8');
@@ -143,23 +143,23 @@ export async function* readLines(reply: IncomingMessage, maxLineBytes: number): 
 }
 
 export function replyInvalid(why: string): ControlError {
-  return new ControlError('daemon-reply-invalid', `the daemon cannot be understood: ${why}`);
+  return new ControlError('daemon-reply-invalid', `the reply of the daemon is invalid: ${why}`);
 }
 
-/** The error of a connection that ended before the answer. */
+/** Returns the error of a connection that ended before the reply. */
 export function daemonLost(why: string, cause?: unknown): ControlError {
-  return new ControlError('daemon-lost', `the daemon went away: ${why}`, { cause });
+  return new ControlError('daemon-lost', `lost the connection to the daemon: ${why}`, { cause });
 }
 
 function notPermitted(socketPath: string): ControlError {
-  return new ControlError('control-not-permitted', `not permitted to speak to the daemon at ${socketPath}`);
+  return new ControlError('control-not-permitted', `not permitted to connect to the daemon at ${socketPath}`);
 }
 
 function silent(): ControlError {
-  return new ControlError('daemon-unresponsive', 'the daemon does not answer');
+  return new ControlError('daemon-unresponsive', 'the daemon is not responding');
 }
 
-/** Turns what node:net and node:http throw into our errors. Any other error passes through. */
+/** Translates the errors of node:net and node:http. Any other error passes through. */
 export function translate(error: unknown, socketPath: string): unknown {
   const code = systemErrorCode(error);
   if (error instanceof AgentError || code === undefined) return error;

@@ -2,35 +2,44 @@ import type { CodeMeaning } from '../../system/define-errors.ts';
 import type { IdleCode, Problem } from '../gateway-state.ts';
 
 const unreadable: CodeMeaning = {
-  means: 'The record of updates could not be read, and what was under way is not known.',
-  advice: 'see where the gateway stands: agent doctor; installing goes on with the next look',
+  means: 'The journal of updates could not be read, so an interrupted update is unknown.',
+  advice: 'to see the state of the gateway: agent doctor; updates resume at the next check',
 };
 
-/** What each word of a status (`idleCode`, `problems`) means that is not the code of an error. */
+/** The meanings of the codes of a status (`idleCode`, `problems`) that are not error codes. */
 export const stateCodes = {
-  'up-to-date': { means: 'What the service names is installed.' },
+  'up-to-date': { means: 'The assigned version is running.' },
   'update-available': {
-    means: 'A version would be installed now.',
-    advice: 'agent --update-now, or wait for the next look',
+    means: 'A version can be installed now.',
+    advice: 'agent --update-now, or wait for the next check',
   },
-  'nothing-offered': { means: 'The service names no version.' },
-  'not-asked': { means: 'The service was not asked for a version yet.', advice: 'agent check asks it' },
-  staging: { means: 'A firmware is being written.', advice: 'follow it: agent --update-now' },
-  staged: { means: 'A firmware waits for its reboot.', advice: 'agent reboot' },
-  trial: { means: 'A new firmware is being judged.', advice: 'wait; or agent commit keeps it, agent rollback ends it' },
-  'rolling-back': { means: 'The gateway goes back.' },
-  'no-daemon': { means: 'No daemon runs.', advice: 'systemctl start thing-agent' },
+  'nothing-offered': { means: 'The service offers no version.' },
+  'not-asked': { means: 'The service has not been checked yet.', advice: 'to check now: agent check' },
+  staging: { means: 'An update is being written.', advice: 'to follow it: agent --update-now' },
+  staged: { means: 'A staged update waits for its reboot.', advice: 'agent reboot' },
+  trial: {
+    means: 'The health checks of a new version are running.',
+    advice: 'wait, or end the trial: agent commit or agent rollback',
+  },
+  'rolling-back': { means: 'The gateway is rolling back.' },
+  'no-daemon': { means: 'The daemon is not running.', advice: 'systemctl start thing-agent' },
   'daemon-starting': {
     means: 'systemd starts the daemon.',
     advice: 'wait; if it takes minutes: journalctl -u thing-agent',
   },
-  'service-failing': { means: 'The last question to the service failed.', advice: 'agent doctor says where it fails' },
+  'service-failing': { means: 'The last call to the service failed.', advice: 'to find the cause: agent doctor' },
   'update-impossible': {
     means: 'Bootloader, slots or state directory fail.',
-    advice: 'agent doctor says which, and why',
+    advice: 'to find the cause: agent doctor',
   },
   'journal-lost': unreadable,
-  'last-attempt-failed': { means: 'The last update could not be written.', advice: 'agent log last says why' },
-  'last-attempt-refused': { means: 'The last update was refused.', advice: 'agent log last says why' },
-  'last-attempt-rolled-back': { means: 'The last update ran, and was given up.', advice: 'agent log last says why' },
+  'last-attempt-failed': {
+    means: 'The last update could not be written.',
+    advice: 'to see the reason: agent log last',
+  },
+  'last-attempt-refused': { means: 'The last update was refused.', advice: 'to see the reason: agent log last' },
+  'last-attempt-rolled-back': {
+    means: 'The last update was booted and then rolled back.',
+    advice: 'to see the reason: agent log last',
+  },
 } as const satisfies Partial<Record<IdleCode | Problem, CodeMeaning>>;

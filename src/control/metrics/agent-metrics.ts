@@ -6,7 +6,7 @@ import { counter, gauge, info, stateSet } from './family.ts';
 import type { Family } from './family.ts';
 import { telemetryMetrics } from './telemetry-metrics.ts';
 
-/** All metrics: what `status` and `history` say, as numbers. */
+/** Returns all metrics, derived from `status` and `history`. */
 export async function agentMetrics(
   agent: Pick<AgentOperations, 'status' | 'history'>,
   signal: AbortSignal,
@@ -15,8 +15,8 @@ export async function agentMetrics(
 }
 
 /**
- * The metrics of a status and a history. The texts of labels come from closed sets, the configuration or a release;
- * none tells the gateway's identity. Pure.
+ * Returns the metrics of a status and a history. Label values come from closed sets, the configuration or a release,
+ * and never identify the gateway. Pure.
  */
 export function metricsOf(status: StatusReport, history: HistoryReport): readonly Family[] {
   return [
@@ -33,16 +33,16 @@ export function metricsOf(status: StatusReport, history: HistoryReport): readonl
 
 function stateMetrics({ state, problems: found, idleCode, hold, warnings }: StatusReport): readonly Family[] {
   return [
-    stateSet('thing_agent_state', 'What the gateway is.', gatewayStates, state === undefined ? undefined : [state]),
-    stateSet('thing_agent_problem', 'What keeps the gateway from being well.', problems, found),
+    stateSet('thing_agent_state', 'State of the gateway.', gatewayStates, state === undefined ? undefined : [state]),
+    stateSet('thing_agent_problem', 'Problems of the gateway.', problems, found),
     stateSet(
       'thing_agent_idle_reason',
-      'Why nothing is being installed.',
+      'Reason for not installing anything.',
       idleCodes,
       idleCode === undefined ? undefined : [idleCode],
     ),
-    gauge('thing_agent_hold_active', 'Whether a person wants nothing to be installed.', Number(hold !== undefined)),
-    gauge('thing_agent_warnings', 'Settings and findings that weaken a promise.', warnings.length),
+    gauge('thing_agent_hold_active', 'Whether updates are on hold.', Number(hold !== undefined)),
+    gauge('thing_agent_warnings', 'Settings and findings that weaken a guarantee.', warnings.length),
   ];
 }
 
@@ -53,7 +53,7 @@ function updateMetrics(status: StatusReport): readonly Family[] {
   return [
     info(
       'thing_agent_firmware',
-      'The firmware that is installed.',
+      'Installed firmware version.',
       installed === undefined ? [] : [{ slot: installed.slot, version: installed.versionName }],
     ),
     gauge(
@@ -63,47 +63,39 @@ function updateMetrics(status: StatusReport): readonly Family[] {
     ),
     gauge(
       'thing_agent_slot_booted',
-      'Whether the slot runs.',
+      'Whether the slot is running.',
       booted === undefined ? [] : slots.map(([slot]) => [{ slot }, Number(slot === booted)]),
     ),
-    gauge(
-      'thing_agent_transfer_received_bytes',
-      'Of the firmware that is being fetched: what has come.',
-      ofTransfer?.doneBytes,
-    ),
-    gauge(
-      'thing_agent_transfer_size_bytes',
-      'Of the firmware that is being fetched: all of it.',
-      ofTransfer?.totalBytes,
-    ),
-    gauge(
-      'thing_agent_transfer_limit_bytes_per_second',
-      'What a download may take of the line now.',
-      throttle?.bytesPerSecond,
-    ),
-    gauge('thing_agent_quarantined_versions', 'Versions that ended badly and wait.', status.quarantine.length),
+    gauge('thing_agent_transfer_received_bytes', 'Downloaded bytes of the current update.', ofTransfer?.doneBytes),
+    gauge('thing_agent_transfer_size_bytes', 'Total bytes of the current update.', ofTransfer?.totalBytes),
+    gauge('thing_agent_transfer_limit_bytes_per_second', 'Current rate limit of downloads.', throttle?.bytesPerSecond),
+    gauge('thing_agent_quarantined_versions', 'Versions in quarantine.', status.quarantine.length),
     gauge(
       'thing_agent_service_last_contact_timestamp_seconds',
-      'When the service answered last.',
+      'Time of the last successful call to the service.',
       unixSeconds(service.lastContactAt),
     ),
     gauge(
       'thing_agent_last_successful_check_timestamp_seconds',
-      'When a look at the service last ended well.',
+      'Time of the last successful update check.',
       unixSeconds(checks?.lastSuccessAt),
     ),
     gauge(
       'thing_agent_consecutive_failed_checks',
-      'Looks that failed since the last that ended well.',
+      'Failed update checks since the last successful one.',
       checks?.consecutiveFailures,
     ),
     gauge(
       'thing_agent_next_check_timestamp_seconds',
-      'When the service is asked next.',
+      'Time of the next update check.',
       unixSeconds(status.nextCheckAt),
     ),
-    gauge('thing_agent_reports_pending', 'Ends of attempts that the service does not know yet.', status.pendingReports),
-    gauge('thing_agent_reports_dropped', 'Ends of attempts that the service will not learn.', status.droppedReports),
+    gauge(
+      'thing_agent_reports_pending',
+      'Results of attempts that are not yet reported to the service.',
+      status.pendingReports,
+    ),
+    gauge('thing_agent_reports_dropped', 'Results of attempts that were dropped.', status.droppedReports),
   ];
 }
 
@@ -111,53 +103,53 @@ function trafficMetrics({ traffic }: StatusReport): readonly Family[] {
   return [
     counter(
       'thing_agent_service_received_bytes',
-      'What came over the line to the service since the daemon began.',
+      'Bytes received from the service since the daemon started.',
       traffic?.sinceStart.receivedBytes,
     ),
     counter(
       'thing_agent_service_sent_bytes',
-      'What went over the line to the service since the daemon began.',
+      'Bytes sent to the service since the daemon started.',
       traffic?.sinceStart.sentBytes,
     ),
   ];
 }
 
-/** How attempts end. A later agent may know others. */
+/** The results of attempts. A later agent may add others. */
 const outcomes = ['installed', 'failed', 'refused', 'rolled-back'] as const;
 
 /**
- * The history forgets old attempts: sums over it may fall, and are no counters. The number of attempts is a counter,
- * since the history knows how many it forgot.
+ * The history discards old attempts: sums over it may fall and are gauges. The number of attempts is a counter, since
+ * the history records how many were discarded.
  */
 function historyMetrics({ attempts, discarded }: HistoryReport): readonly Family[] {
   const sum = (bytes: (attempt: HistoryReport['attempts'][number]) => number | undefined): number =>
     attempts.reduce((total, attempt) => total + (bytes(attempt) ?? 0), 0);
   const ended = (outcome: string): number => attempts.filter((attempt) => attempt.outcome === outcome).length;
   return [
-    counter('thing_agent_update_attempts', 'Attempts to install something.', discarded + attempts.length),
+    counter('thing_agent_update_attempts', 'Update attempts.', discarded + attempts.length),
     gauge(
       'thing_agent_history_attempts',
-      'Attempts of the history, which keeps the last, by how they ended.',
+      'Attempts in the history, by result.',
       outcomes.map((outcome) => [{ outcome }, ended(outcome)]),
     ),
     gauge(
       'thing_agent_history_fetched_bytes',
-      'Fetched for the attempts of the history.',
+      'Bytes downloaded by the attempts in the history.',
       sum(({ fetchedBytes }) => fetchedBytes),
     ),
     gauge(
       'thing_agent_history_written_bytes',
-      'Written for the attempts of the history.',
+      'Bytes written by the attempts in the history.',
       sum(({ writtenBytes }) => writtenBytes),
     ),
     gauge(
       'thing_agent_history_saved_bytes',
-      'Not written for the attempts of the history: it was there.',
+      'Bytes that the attempts in the history did not write, since they were already there.',
       sum(({ reusedBytes }) => reusedBytes),
     ),
     gauge(
       'thing_agent_history_from_base_bytes',
-      'Not fetched for the attempts of the history: deltas made it of the slot that runs.',
+      'Bytes that deltas took from the running slot, for the attempts in the history.',
       sum(({ deltaBaseBytes }) => deltaBaseBytes),
     ),
   ];
@@ -167,35 +159,35 @@ function boardMetrics({ boards }: StatusReport): readonly Family[] {
   return [
     info(
       'thing_agent_board',
-      'Boards, and what was flashed last.',
+      'Boards and the image flashed last.',
       boards.map(({ name, protocol, chip, imageName }) => ({ board: name, protocol, chip, image: imageName })),
     ),
     gauge(
       'thing_agent_board_connected',
-      'Whether the port of the board is there.',
+      'Whether the port of the board exists.',
       boards.map(({ name, connected }) => [{ board: name }, Number(connected)]),
     ),
     gauge(
       'thing_agent_board_partially_flashed',
-      'Whether a write of the board began and has not ended.',
+      'Whether a write of the board started and has not ended.',
       boards.map(({ name, writing }) => [{ board: name }, Number(writing !== undefined)]),
     ),
   ];
 }
 
-/** The progress of the board that an update or a person is reading or writing. */
+/** Returns the progress of the board that is being read or written. */
 function flashMetrics({ activity }: StatusReport): readonly Family[] {
   const { board, doneBytes, totalBytes } = activity ?? {};
   const labels = board === undefined ? [] : [{ board }];
   return [
     gauge(
       'thing_agent_flash_done_bytes',
-      'Of the board at work: what was read or written.',
+      'Bytes read or written of the active board.',
       labels.map((label) => [label, doneBytes]),
     ),
     gauge(
       'thing_agent_flash_size_bytes',
-      'Of the board at work: all that this step reads or writes.',
+      'Total bytes of the current step of the active board.',
       labels.map((label) => [label, totalBytes]),
     ),
   ];

@@ -1,6 +1,6 @@
 /**
- * A family of metrics as OpenMetrics 1.0.0 names them: the samples of a counter end with `_total` and those of an info
- * with `_info`; a unit is the end of the name.
+ * A metric family of OpenMetrics 1.0.0: samples of a counter end with `_total`, samples of an info with `_info`; the
+ * name ends with the unit.
  */
 export interface Family {
   readonly name: string;
@@ -26,7 +26,7 @@ export function counter(name: string, help: string, values: Values): Family {
   return { name, kind: 'counter', help, samples: samplesOf(values) };
 }
 
-/** A family that carries texts as labels. A text that is not known is left out. */
+/** Returns a family with texts as labels. Unknown texts are omitted. */
 export function info(
   name: string,
   help: string,
@@ -37,7 +37,8 @@ export function info(
 }
 
 /**
- * A family with one sample for each word of a set, 1 for those that apply. Undefined: unknown, so there are no samples.
+ * Returns a family with one sample for each word of a set, 1 for the present words. If `present` is undefined, there
+ * are no samples.
  */
 export function stateSet(
   name: string,

@@ -3,7 +3,7 @@ import type { Family, Sample } from './family.ts';
 
 export const openMetricsType = 'application/openmetrics-text; version=1.0.0; charset=utf-8';
 
-/** Labels whose text somebody else chose are cut to so many characters. */
+/** The maximum length of a label value; longer texts are truncated. */
 const MAX_LABEL_LENGTH = 128;
 
 /** Renders OpenMetrics 1.0.0. A family without samples is left out. */
@@ -48,6 +48,6 @@ function labelsOf({ labels }: Sample): string {
 
 /** Replaces characters that break a line, steer a terminal or are invisible. */
 function labelValue(text: string): string {
-  const seen = text.slice(0, MAX_LABEL_LENGTH).replaceAll(unprintable, '\u{FFFD}');
-  return seen.replaceAll(/[\\"]/g, String.raw`\$&`);
+  const shown = text.slice(0, MAX_LABEL_LENGTH).replaceAll(unprintable, '\u{FFFD}');
+  return shown.replaceAll(/[\\"]/g, String.raw`\$&`);
 }

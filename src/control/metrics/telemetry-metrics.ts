@@ -6,39 +6,39 @@ import type { Family } from './family.ts';
 
 type Telemetry = NonNullable<StatusReport['telemetry']>;
 
-/** Metrics of the spool and of delivery. The counters begin anew with each daemon. */
+/** Returns the metrics of the queue and of delivery. The counters restart with each daemon. */
 export function telemetryMetrics(telemetry: Telemetry | undefined): readonly Family[] {
   if (telemetry === undefined) return [];
   const { spool, delivery, clock, sources } = telemetry;
   return [
-    stateSet('thing_agent_clock', 'How the agent knows the time.', clockStates, [clock]),
-    ...spoolMetrics(spool),
-    counter('thing_agent_delivered_points', 'Points that the service took.', delivery.delivered),
-    counter('thing_agent_delivery_requests', 'Requests with points.', delivery.requests),
-    counter('thing_agent_delivery_failed_requests', 'Requests with points that failed.', delivery.failedRequests),
-    counter('thing_agent_resent_points', 'Points that were sent more than once.', delivery.resent),
+    stateSet('thing_agent_clock', 'Source of the time.', clockStates, [clock]),
+    ...queueMetrics(spool),
+    counter('thing_agent_delivered_points', 'Datapoints that the service accepted.', delivery.delivered),
+    counter('thing_agent_delivery_requests', 'Requests with datapoints.', delivery.requests),
+    counter('thing_agent_delivery_failed_requests', 'Failed requests with datapoints.', delivery.failedRequests),
+    counter('thing_agent_resent_points', 'Datapoints that were sent more than once.', delivery.resent),
     ...sourceMetrics(sources),
   ];
 }
 
-function spoolMetrics(spool: Telemetry['spool']): readonly Family[] {
+function queueMetrics(spool: Telemetry['spool']): readonly Family[] {
   return [
-    gauge('thing_agent_queue_points', 'Points that wait for the service.', [
+    gauge('thing_agent_queue_points', 'Queued datapoints.', [
       [{ place: 'memory' }, spool.pointsInMemory],
       [{ place: 'disk' }, spool.pointsOnDisk],
     ]),
-    gauge('thing_agent_queue_bytes', 'Of the points that wait on disk.', spool.bytesOnDisk),
-    gauge('thing_agent_queue_file_bytes', 'The file of the spool.', spool.fileBytes),
+    gauge('thing_agent_queue_bytes', 'Size of the datapoints on disk.', spool.bytesOnDisk),
+    gauge('thing_agent_queue_file_bytes', 'Size of the queue file.', spool.fileBytes),
     gauge(
       'thing_agent_queue_oldest_age_seconds',
-      'Age of the oldest point on disk.',
+      'Age of the oldest datapoint on disk.',
       spool.oldestAgeMs === undefined ? undefined : spool.oldestAgeMs / 1_000,
     ),
-    gauge('thing_agent_queue_properties', 'Values of properties that wait for the service.', spool.properties),
-    gauge('thing_agent_queue_dead_letters', 'Points that the service refused, and that are kept.', spool.deadLetters),
+    gauge('thing_agent_queue_properties', 'Queued property values.', spool.properties),
+    gauge('thing_agent_queue_dead_letters', 'Stored datapoints that the service rejected.', spool.deadLetters),
     counter(
       'thing_agent_dropped_points',
-      'Points that were lost, by why.',
+      'Lost datapoints, by reason.',
       Object.entries(spool.dropped).map(([reason, count]) => [{ reason }, count]),
     ),
   ];
@@ -50,19 +50,19 @@ function sourceMetrics(sources: Telemetry['sources']): readonly Family[] {
   return [
     gauge(
       'thing_agent_source_up',
-      'Whether the source works: it does not fail, and what it delivers can be used.',
+      'Whether the source works and delivers usable values.',
       each((source) => Number(!isTroubled(source))),
     ),
     gauge(
       'thing_agent_source_state',
-      'How far the source has come; all are 0 while it is not connected.',
+      'Progress of the source; all are 0 while it is not connected.',
       sources.flatMap(({ name, state }) =>
         sourceStates.map((one) => [{ source: name, state: one }, Number(one === state)] as const),
       ),
     ),
     gauge(
       'thing_agent_source_last_reading_age_seconds',
-      'Since the last reading of the source, or since the start of the daemon.',
+      'Time since the last reading of the source, or since the start of the daemon.',
       each(({ silentForMs, lastReadingAgeMs = silentForMs }) => lastReadingAgeMs && lastReadingAgeMs / 1_000),
     ),
     counter(
@@ -72,12 +72,12 @@ function sourceMetrics(sources: Telemetry['sources']): readonly Family[] {
     ),
     counter(
       'thing_agent_source_failures',
-      'Readings of the source that failed.',
+      'Failed readings of the source.',
       each(({ failures }) => failures),
     ),
     counter(
       'thing_agent_source_dropped',
-      'What came from the source and was not used, by why.',
+      'Unused values of the source, by reason.',
       sources.flatMap(({ name, droppedFor }) =>
         dropReasons.map((reason) => [{ source: name, reason }, droppedFor[reason] ?? 0] as const),
       ),

@@ -5,18 +5,18 @@ import { formatBytes } from './bytes.ts';
 import { pluralize } from './counted.ts';
 import { operationWords } from './operation-words.ts';
 import { phaseTitles } from './phases.ts';
-import { isByHand } from './rows/package-rows.ts';
+import { isManual } from './rows/package-rows.ts';
 import type { Message } from './rows/row.ts';
 import { formatTime } from './time.ts';
 import type { When } from './time.ts';
 
-/** The sentence that a person needs first. */
+/** Returns the first line of a status. */
 export function headlineOf(report: StatusReport, when: When): Message {
   const troubles = report.problems ?? troublesOf(report);
   const state = report.state ?? stateOf({ ...report, problems: troubles });
   if (report.activity !== undefined) return headlineOfActivity(report.activity, report);
   if (troubles.includes('daemon-starting') && state === 'busy')
-    return { tone: 'attention', text: 'Starting: the daemon does not answer yet.' };
+    return { tone: 'attention', text: 'Starting: the daemon is not responding yet.' };
   if (report.phase !== 'idle' && state !== 'broken' && state !== 'needs-attention') return headlineOfPhase(report);
   if (troubles.length > 0) {
     return headlineOfTroubles(troubles, state === 'broken', report);
@@ -38,9 +38,9 @@ function headlineOfTroubles(troubles: readonly Problem[], isBroken: boolean, rep
 }
 
 function headlineOfInstalled(version: string, packages: StatusReport['packages'] = []): Message {
-  const names = packages.filter(isByHand).map(({ package: known }) => known);
+  const names = packages.filter(isManual).map(({ package: known }) => known);
   if (names.length === 0) return { tone: 'good', text: `All is well: ${version} is installed.` };
-  const text = `${version} is installed, but ${names.join(' and ')} ${names.length === 1 ? 'was' : 'were'} exchanged by hand since: see Packages.`;
+  const text = `${version} is installed, but ${names.join(' and ')} ${names.length === 1 ? 'was' : 'were'} replaced manually since: see Packages.`;
   return { tone: 'attention', text };
 }
 
@@ -49,17 +49,17 @@ type DescribeTrouble = (report: StatusReport) => string;
 const troubleTexts: Readonly<Record<Problem, DescribeTrouble>> = {
   'board-half-written': ({ boards }) => {
     const half = boards.filter(({ writing }) => writing !== undefined).map(({ name }) => name);
-    return `${half.join(', ')} is partially flashed and runs nothing`;
+    return `${half.join(', ')} is partially flashed and has no program`;
   },
-  'update-impossible': ({ idleReason }) => `no update is possible (${idleReason})`,
+  'update-impossible': ({ idleReason }) => `updates are not possible (${idleReason})`,
   'config-unusable': () => 'the configuration file cannot be used, so the next start of the agent would fail',
-  'journal-lost': () => 'the record of updates could not be read, and what was under way is not known',
-  'trust-list-damaged': () => 'what was revoked is not known any more, so nothing is installed',
-  'no-trusted-key': () => 'no trusted key can be used, so nothing can be installed',
-  'no-daemon': () => 'no daemon runs, so nobody follows the service',
+  'journal-lost': () => 'the journal of updates could not be read, so an interrupted update is unknown',
+  'trust-list-damaged': () => 'the trust list is damaged, so no update is installed',
+  'no-trusted-key': () => 'there is no usable trusted key, so no update can be installed',
+  'no-daemon': () => 'the daemon is not running, so the service is not checked',
   'daemon-starting': () => 'the daemon is starting',
-  'daemon-unresponsive': () => 'the daemon does not answer, so nobody follows the service',
-  'release-revoked': () => 'what is installed was revoked',
+  'daemon-unresponsive': () => 'the daemon is not responding, so the service is not checked',
+  'release-revoked': () => 'the running release was revoked',
   'not-activated': ({ service: { lastError } }) =>
     `not activated yet${lastError === undefined ? '' : `: ${lastError}`}`,
   'last-attempt-failed': (report) => `the update to ${lastVersion(report)} failed`,
@@ -79,16 +79,18 @@ function lastVersion({ lastOutcome }: StatusReport): string {
   return lastOutcome?.version ?? 'a version';
 }
 
-/** The headline while an operation runs. A trial keeps its own headline, since a person may want to end it. */
+/**
+ * Returns the headline while an operation runs. A trial keeps its own headline, since an operator may want to end it.
+ */
 function headlineOfActivity(activity: Activity, report: StatusReport): Message {
   const { process, operation, board, doneBytes, totalBytes } = activity;
   if (report.phase === 'trial' || report.phase === 'rolling-back') return headlineOfPhase(report);
-  if (operation === undefined) return { tone: 'strong', text: `Busy: ${process} is at work.` };
+  if (operation === undefined) return { tone: 'strong', text: `Busy: ${process} is running.` };
   const title = activity.phase === undefined ? operationWords[operation].doing : phaseTitles[activity.phase];
   const what = board === undefined ? title : `${title} ${board}`;
   const isMeasured = doneBytes !== undefined && totalBytes !== undefined && totalBytes > 0;
   const far = isMeasured ? `, ${formatBytes(doneBytes)} of ${formatBytes(totalBytes)}` : '';
-  const advice = operation === 'update' ? 'Follow it: agent --update-now' : undefined;
+  const advice = operation === 'update' ? 'To follow it: agent --update-now' : undefined;
   return { tone: 'strong', text: `Busy: ${what}${far}.`, advice };
 }
 
@@ -99,7 +101,7 @@ function headlineOfPhase(report: StatusReport): Message {
       const there =
         downloaded === undefined
           ? ''
-          : `; ${formatBytes(downloaded.bytes)} of ${formatBytes(downloaded.totalBytes)} are there`;
+          : `; ${formatBytes(downloaded.bytes)} of ${formatBytes(downloaded.totalBytes)} downloaded`;
       return { tone: 'attention', text: `Interrupted: ${idleReason}${there}.` };
     }
     case 'staged':
@@ -107,48 +109,51 @@ function headlineOfPhase(report: StatusReport): Message {
         return {
           tone: 'attention',
           text: daemon
-            ? 'A new firmware is staged. It starts in its reboot window, or with: agent reboot'
-            : 'A new firmware is staged, and no daemon runs that would start it in its reboot window; to start it: agent reboot',
+            ? 'An update is staged. It starts in its reboot window, or with: agent reboot'
+            : 'An update is staged, but the daemon is not running to start it in its reboot window. To start it: agent reboot',
         };
       if (report.booted === undefined)
         return {
           tone: 'attention',
-          text: `A new firmware is staged, and waits for its trial; ${whatResumesIt(daemon)}.`,
+          text: `An update is staged and waits for its trial; ${whatResumesIt(daemon)}.`,
         };
-      return { tone: 'attention', text: `A new firmware is staged; ${bootTrigger(report)}` };
+      return { tone: 'attention', text: `An update is staged; ${bootTrigger(report)}` };
     case 'trial':
-      return { tone: 'attention', text: 'A new firmware is on trial. It is kept when it is healthy, else undone.' };
-    case 'rolling-back':
-      if (activity !== undefined || daemon)
-        return { tone: 'attention', text: 'Busy: going back to the previous firmware.' };
       return {
         tone: 'attention',
-        text: 'Attention: going back to the previous firmware is not finished; agent --update-now goes on with it.',
+        text: 'A new version is on trial. It is committed if its health checks pass, else rolled back.',
+      };
+    case 'rolling-back':
+      if (activity !== undefined || daemon)
+        return { tone: 'attention', text: 'Busy: rolling back to the previous version.' };
+      return {
+        tone: 'attention',
+        text: 'Attention: the rollback to the previous version is not finished. To finish it: agent --update-now',
       };
     default:
       return { tone: 'strong', text: `Busy: ${phase}.` };
   }
 }
 
-/** Without slots no boot starts what was cut off before its trial: packages and boards are settled by the agent. */
+/** Returns how an update of packages and boards resumes. Without slots, a boot does not start it. */
 function whatResumesIt(hasDaemon: boolean): string {
-  return hasDaemon ? 'the next look goes on with it' : 'agent --update-now goes on with it';
+  return hasDaemon ? 'it resumes at the next check' : 'to resume it: agent --update-now';
 }
 
 /**
- * Says what starts the staged slot. Once the bootloader is told to boot it, any reboot does; before that, only one by
- * the agent.
+ * Describes how to start the staged slot. Once the bootloader is set to boot it, any reboot starts it; before that,
+ * only a reboot by the agent.
  */
 function bootTrigger({ booted, slotStates }: StatusReport): string {
   const isArmed =
     slotStates === undefined ||
     Object.entries(slotStates).some(([slot, { bootsNext }]) => bootsNext && slot !== booted);
-  return isArmed ? 'it starts with the next boot: agent reboot' : 'to start it: agent reboot';
+  return isArmed ? 'it starts at the next boot: agent reboot' : 'to start it: agent reboot';
 }
 
 /** Describes a hold and its end. */
 export function describeHold({ until }: HoldReport, when: When): string {
   return until === undefined
-    ? 'Held: nothing is installed until agent resume.'
-    : `Held: nothing is installed until ${formatTime(until, when) ?? until}.`;
+    ? 'On hold: updates are paused until agent resume.'
+    : `On hold: updates are paused until ${formatTime(until, when) ?? until}.`;
 }

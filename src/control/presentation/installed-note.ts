@@ -1,7 +1,7 @@
 /** Reasons that add nothing to `installed`. */
-const plain = new Set(['', 'installed', 'went back to what was installed before']);
+const plain = new Set(['', 'installed', 'went back to what was installed before']); // language-ok: older records
 
-/** What the reason of a successful attempt adds, for example what was not verified. Most add nothing. */
+/** Returns what the reason of a successful attempt adds, for example a missing verification. Most add nothing. */
 export function installedNote(reason: string | undefined): readonly string[] {
   return reason === undefined || plain.has(reason) ? [] : [reason];
 }

@@ -5,7 +5,7 @@ import type { Message } from './rows/row.ts';
 
 type TakenList = NonNullable<Extract<OperationOutcome, { kind: 'installed' }>['trustList']>;
 
-/** The outcome of an operation in a sentence. With `forced`, the hint that `--force` would help is left out. */
+/** Describes the outcome of an operation. With `forced`, omits the hint about `--force`. */
 export function describeOutcome(outcome: OperationOutcome, forced: boolean): Message {
   const { version } = outcome;
   switch (outcome.kind) {
@@ -22,12 +22,12 @@ export function describeOutcome(outcome: OperationOutcome, forced: boolean): Mes
     case 'reboot-required':
       return {
         tone: 'attention',
-        text: `${version} is staged in slot ${outcome.slot}. It starts with the next boot: agent reboot`,
+        text: `${version} is staged in slot ${outcome.slot}. It starts at the next boot: agent reboot`,
       };
     case 'rebooting':
       return describeReboot(outcome);
     case 'deferred':
-      return { tone: 'attention', text: describeHeld(outcome, forced) };
+      return { tone: 'attention', text: describeDeferral(outcome, forced) };
     case 'rolled-back':
       return { tone: 'attention', text: `${version} was rolled back: ${outcome.reason}` };
     case 'cancelled':
@@ -39,18 +39,18 @@ export function describeOutcome(outcome: OperationOutcome, forced: boolean): Mes
   }
 }
 
-function describeHeld(
+function describeDeferral(
   { version, code, reason }: Extract<OperationOutcome, { kind: 'deferred' }>,
   forced: boolean,
 ): string {
   if (code === 'outside-reboot-window') return `${version} is staged: ${reason} (${code}). Now: agent reboot`;
-  const force = forced ? '' : ' --force does not wait for that.';
-  return `${version} is held back: ${reason} (${code}).${force}`;
+  const force = forced ? '' : ' To install it anyway, use --force.';
+  return `${version} is deferred: ${reason} (${code}).${force}`;
 }
 
-/** `list N of keys and revocations`, which an owner signs to change whom gateways trust. */
+/** Returns the name of a trust list. */
 export function listOf(number: number): string {
-  return `list ${number} of keys and revocations`;
+  return `trust list ${number}`;
 }
 
 function describeList({ number, keys, revokedKeys, unknownKeys, revokedReleases }: TakenList): string {
@@ -62,16 +62,17 @@ function describeList({ number, keys, revokedKeys, unknownKeys, revokedReleases 
     ...keys.map((name) => `+${name}`),
     ...(revoked.length === 0 ? [] : [`${revoked.join(' and ')} revoked`]),
   ];
-  const said = news.length === 0 ? 'it changes nothing' : news.join(', ');
+  const changes = news.length === 0 ? 'no changes' : news.join(', ');
   const unmatched = pluralize(unknownKeys, 'revoked key matches', 'revoked keys match');
   const unknown = unknownKeys === 0 ? '' : ` Warning: ${unmatched} no known key.`;
-  return `Done: list ${number} is in effect: ${said}.${unknown}`;
+  return `Done: trust list ${number} is in effect: ${changes}.${unknown}`;
 }
 
 function describeFlashed({ board, version, unchanged, known }: Extract<OperationOutcome, { kind: 'flashed' }>): string {
   if (known === 'sent') {
-    const done = unchanged === true ? `Nothing to do: ${board} holds ${version}` : `Done: ${board} received ${version}`;
-    return `${done}; it cannot report what it runs.`;
+    const done =
+      unchanged === true ? `Nothing to do: ${board} contains ${version}` : `Done: ${board} received ${version}`;
+    return `${done}; it cannot report its running image.`;
   }
   if (unchanged === true) return `Nothing to do: ${board} runs ${version} already.`;
   return `Done: ${board} runs ${version}${known === 'on-trial' ? `, ${trialOfBoard}` : ''}.`;
@@ -84,9 +85,9 @@ function describeReboot({
   goesBack,
 }: Extract<OperationOutcome, { kind: 'rebooting' }>): Message {
   if (goesBack !== true) {
-    const text = `${version} is staged in slot ${slot}; the gateway reboots into it now. Afterwards: agent status`;
+    const text = `${version} is staged in slot ${slot}; the gateway is rebooting into it. Afterwards: agent status`;
     return { tone: 'strong', text };
   }
-  const text = `${version} is left (${reason ?? 'unknown reason'}): the gateway reboots into slot ${slot} now. Afterwards: agent status`;
+  const text = `${version} is abandoned (${reason ?? 'unknown reason'}): the gateway is rebooting into slot ${slot}. Afterwards: agent status`;
   return { tone: 'attention', text };
 }

@@ -10,6 +10,6 @@ export const phaseTitles: Readonly<Record<ProgressPhase, string>> = {
   flashing: 'flashing',
   committing: 'committing',
   'rolling-back': 'rolling back',
-  switching: 'telling the service',
+  switching: 'reporting to the service',
   done: 'done',
 };

@@ -1,6 +1,8 @@
 const withZone = /^(\d{4})-(\d\d)-(\d\d)T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/;
 
-/** A time in ISO 8601 with a zone, as UTC with milliseconds; undefined: the text is none. */
+/**
+ * Parses a time in ISO 8601 with a time zone. Returns it in UTC with milliseconds, or undefined if the text is invalid.
+ */
 export function parseTime(text: string): string | undefined {
   const match = withZone.exec(text);
   const atMs = Date.parse(text);
@@ -10,7 +12,7 @@ export function parseTime(text: string): string | undefined {
   return new Date(atMs).toISOString();
 }
 
-/** Minutes that local time is ahead of UTC at that moment. */
+/** Returns the offset of local time from UTC in minutes at that moment. */
 export type OffsetMinutes = (atMs: number) => number;
 
 /** The time and the time zone of the reader. */
@@ -21,7 +23,7 @@ export interface When {
 
 export const systemOffset: OffsetMinutes = (atMs) => -new Date(atMs).getTimezoneOffset();
 
-/** `2026-03-01 14:05 +01:00`, or with seconds; a text that is no time is returned unchanged. */
+/** Returns `2026-03-01 14:05 +01:00`, or with seconds; returns an invalid text unchanged. */
 export function localTime(iso: string, offset: OffsetMinutes, to: 'minutes' | 'seconds' = 'minutes'): string {
   const atMs = Date.parse(iso);
   if (Number.isNaN(atMs)) return iso;
@@ -49,13 +51,13 @@ export function formatRelativeTime(iso: string, nowMs: number): string | undefin
   return awayMs > 0 ? `in ${formatDuration(rounded(awayMs))}` : `${formatDuration(-awayMs)} ago`;
 }
 
-/** Rounds a duration, so that 30 days do not read as 29 a moment after they began. */
+/** Rounds a duration, so that 30 days are not shown as 29 a moment later. */
 function rounded(ms: number): number {
   const unit = [dayMs, minuteMs].find((smallest) => ms >= leastOf(smallest)) ?? secondMs;
   return Math.round(ms / unit) * unit;
 }
 
-/** The shortest duration that is told in this unit and not in a finer one. */
+/** Returns the shortest duration that is shown in this unit instead of a finer one. */
 function leastOf(unitMs: number): number {
   return unitMs === dayMs ? 2 * dayMs : hourMs;
 }

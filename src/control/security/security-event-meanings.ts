@@ -1,23 +1,23 @@
-/** What each security event means. The ids are stable: programs look for them, and they are never reworded. */
+/** The meaning of each security event. The ids are stable, since programs match them. */
 export const securityEventMeanings = {
-  'signature-refused': 'a firmware was refused: no valid signature by a trusted key, or other content than was signed',
-  'key-refused': 'a firmware was refused: its key was revoked, or is not of this time',
-  'release-refused': 'a release was refused, because a signed list revoked it',
-  'downgrade-refused': 'a release was refused, because it is older than one before',
-  'name-refused': 'a signed release was refused, because it was offered under another name',
-  'trust-list-refused': 'a list of keys and revocations was refused',
-  'trust-list-applied': 'a signed list of keys and revocations took effect',
-  'force-used': 'a person ordered something in spite of a rule; it may have been refused or have failed all the same',
-  'keys-changed': 'other keys are trusted than before',
-  'configuration-changed': 'another configuration is in effect than before',
+  'signature-refused':
+    'an update was rejected: no valid signature by a trusted key, or the content differs from the signed one',
+  'key-refused': 'an update was rejected: its key is revoked, expired or not yet valid',
+  'release-refused': 'a release was rejected, because a trust list revoked it',
+  'downgrade-refused': 'a release was rejected, because it is older than a previous one',
+  'name-refused': 'a signed release was rejected, because it was offered under another name',
+  'trust-list-refused': 'a trust list was rejected',
+  'trust-list-applied': 'a trust list took effect',
+  'force-used': 'an operator used --force; the request may still have been rejected or have failed',
+  'keys-changed': 'the trusted keys have changed',
+  'configuration-changed': 'the configuration has changed',
   activated: 'the gateway was activated at the service',
   reactivated: 'the gateway was activated again',
-  'serial-number-shared': 'another device activates with the serial number of this gateway',
-  'access-denied': 'somebody asked the daemon for what that user may not',
-  'login-refused': 'somebody gave a wrong password to the page',
-  'minimum-version-lost':
-    'journal and copy were damaged: below which release none may be installed is not known any more',
-  'log-damaged': 'this log could not be read, and begins anew',
+  'serial-number-shared': 'another device uses the serial number of this gateway',
+  'access-denied': 'a user requested an operation from the daemon without permission',
+  'login-refused': 'a wrong password was entered in the web UI',
+  'minimum-version-lost': 'the journal and its copy were damaged: the minimum security version was lost',
+  'log-damaged': 'the security log could not be read and was restarted',
 } as const;
 
 export type SecurityEventId = keyof typeof securityEventMeanings;

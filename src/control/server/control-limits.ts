@@ -1,28 +1,28 @@
 import { MAX_BODY_BYTES } from '../find-operation.ts';
 
-/** The most that one client, and all together, may cost the daemon. */
+/** The limits of one client and of all clients together. */
 export interface ControlLimits {
   /** Connections without a request yet; a new one replaces the oldest. */
   readonly maxWaiting: number;
-  /** Requests being answered at once, and as many operations being followed. */
+  /** Concurrent requests, and the same number of followed operations. */
   readonly maxAtOnce: number;
   readonly maxHeaderBytes: number;
   readonly maxBodyBytes: number;
-  /** From the connection to the end of the headers. */
+  /** From the connection to the last header. */
   readonly headersMs: number;
-  /** From the connection to the end of the body. */
+  /** From the connection to the last byte of the body. */
   readonly requestMs: number;
-  /** How long an answer may take, unless it is that of a long operation. */
+  /** The timeout of a reply, except for long operations. */
   readonly answerMs: number;
-  /** A long operation that has nothing to tell says `alive` this often. */
+  /** The keepalive interval of a long operation. */
   readonly aliveMs: number;
   /** A client that reads nothing for this long is dropped. */
   readonly stalledMs: number;
   /** A client that has not read this many bytes is dropped. */
   readonly maxBacklogBytes: number;
-  /** How often the server checks that its socket still has its path. */
-  readonly lookMs: number;
-  /** How long open connections may last when the daemon stops. */
+  /** The interval at which the server checks that its socket is still at its path. */
+  readonly checkMs: number;
+  /** The time for open connections to end when the daemon stops. */
   readonly closingMs: number;
 }
 
@@ -37,6 +37,6 @@ export const controlLimits: ControlLimits = {
   aliveMs: 10_000,
   stalledMs: 30_000,
   maxBacklogBytes: 256 * 1024,
-  lookMs: 60_000,
+  checkMs: 60_000,
   closingMs: 2_000,
 };

@@ -36,15 +36,15 @@ export interface ControlServerDeps extends Performer {
   readonly runDirectory: string;
   /** The properties that members may read and write; called for each request. */
   readonly memberProperties: () => readonly string[];
-  /** Called when this caller asked for an operation that it may not use. */
+  /** Called when this caller requested an operation without permission. */
   readonly onDenied?: (caller: Caller, operation: string) => void;
   readonly log: Log;
   readonly limits?: Partial<ControlLimits>;
 }
 
 /**
- * Starts to answer on the sockets of the run directory (access.ts). The signal is the daemon's: once it is aborted,
- * requests end with `agent-stopping`. Disposing removes the sockets and gives open connections a moment.
+ * Starts to serve the sockets of the run directory (access.ts). The signal is the daemon's: once it is aborted,
+ * requests end with `agent-stopping`. Disposing removes the sockets and waits briefly for open connections.
  */
 export async function startControlServer(deps: ControlServerDeps, signal: AbortSignal): Promise<AsyncDisposableStack> {
   await using opened = new AsyncDisposableStack();
@@ -56,7 +56,7 @@ export async function startControlServer(deps: ControlServerDeps, signal: AbortS
   return opened.move();
 }
 
-/** One socket, and the caller who may use it. */
+/** One socket and its caller. */
 class ControlServer implements AsyncDisposable {
   readonly #caller: Caller;
   readonly #deps: ControlServerDeps;
@@ -81,7 +81,7 @@ class ControlServer implements AsyncDisposable {
     this.#server.on('request', (request, response) => void this.#serve(request, response));
     this.#server.on('clientError', refuseUnreadable);
     const path = join(deps.runDirectory, socketNames[caller]);
-    this.#socket = new SelfHealingSocket(this.#server, { path, caller, lookMs: this.#limits.lookMs, log: deps.log });
+    this.#socket = new SelfHealingSocket(this.#server, { path, caller, checkMs: this.#limits.checkMs, log: deps.log });
   }
 
   async start(): Promise<void> {
@@ -98,7 +98,7 @@ class ControlServer implements AsyncDisposable {
     clearTimeout(timer);
   }
 
-  /** Bounds connections without a request, so that idle ones keep no caller out. */
+  /** Limits connections without a request, so that idle connections do not block callers. */
   #admit(socket: Socket): void {
     this.#waiting.add(socket);
     socket.once('close', () => this.#waiting.delete(socket));
@@ -108,7 +108,7 @@ class ControlServer implements AsyncDisposable {
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     response.setHeader('connection', 'close');
-    response.on('error', () => response.destroy()); // the client went away
+    response.on('error', () => response.destroy()); // the client disconnected
     let file: SentFile | undefined;
     try {
       if (isMetricsRequest(request)) return await this.#answerMetrics(request, response);
@@ -151,13 +151,13 @@ class ControlServer implements AsyncDisposable {
   #takePlace(kind: 'answered' | 'followed'): Disposable {
     const served = this.#served;
     if (served[kind] >= this.#limits.maxAtOnce) {
-      throw new ControlError('control-overloaded', `the daemon serves ${served[kind]} at once already`);
+      throw new ControlError('control-overloaded', `the daemon is already serving ${served[kind]} requests`);
     }
     served[kind] += 1;
     return { [Symbol.dispose]: () => void (served[kind] -= 1) };
   }
 
-  /** The metrics may be read by every caller of the sockets: they only say what `status` and `history` say. */
+  /** Every caller may read the metrics: they only contain data of `status` and `history`. */
   async #answerMetrics(request: IncomingMessage, response: ServerResponse): Promise<void> {
     this.#waiting.delete(request.socket);
     using _place = this.#takePlace('answered');
@@ -200,7 +200,7 @@ class ControlServer implements AsyncDisposable {
   }
 
   async #send(response: ServerResponse, status: number, { type, text }: Reply, file?: SentFile): Promise<void> {
-    const length = Buffer.byteLength(text); // a client that still sends a file sees the end of its reply by it
+    const length = Buffer.byteLength(text); // shows the end of the reply to a client that is still sending a file
     response.writeHead(status, { 'content-type': type, 'content-length': length, 'cache-control': 'no-store' });
     response.write(text);
     await endResponse(response, this.#limits.stalledMs, file);
@@ -211,13 +211,12 @@ class ControlServer implements AsyncDisposable {
     const { path, board, force, version } = noted.parse(input);
     this.#deps.log.info(
       { caller: this.#caller, operation: name, path, board, version, force },
-      'asked through the control socket',
+      'request on the control socket',
     );
   }
 
   /**
-   * The error that a client is told. A defect is only told in the log; when the daemon stops, the error is
-   * `agent-stopping`.
+   * Returns the error for the client. A defect is only logged; while the daemon stops, the error is `agent-stopping`.
    */
   #reasonOf(error: unknown): unknown {
     if (error instanceof AgentError) return error;
@@ -237,16 +236,16 @@ function json(value: object): Reply {
 }
 
 /**
- * Whether this is a request for the metrics, which stand beside the operations of `/v1/`, where monitoring expects
- * them. Throws `control-method-wrong`.
+ * True if this is a request for the metrics, which are outside `/v1/`, where monitoring expects them. Throws
+ * `control-method-wrong`.
  */
 function isMetricsRequest({ method, url = '' }: IncomingMessage): boolean {
   if (url.split('?', 1)[0] !== '/metrics') return false;
   if (method === 'GET') return true;
-  throw new ControlRequestError(405, 'control-method-wrong', 'this path takes GET');
+  throw new ControlRequestError(405, 'control-method-wrong', 'this path accepts GET');
 }
 
-/** The inputs that the log mentions; it never mentions a value. */
+/** The inputs that are logged; values are never logged. */
 const noted = z.object({
   path: z.string().optional(),
   board: z.string().optional(),
@@ -254,7 +253,7 @@ const noted = z.object({
   force: z.boolean().optional(),
 });
 
-const clientGone = new Error('the client went away');
+const clientGone = new Error('the client disconnected');
 
 function answerTimeout(): ControlError {
   return new ControlError('answer-timeout', 'the daemon did not finish in time');
@@ -273,7 +272,7 @@ async function readJson(request: IncomingMessage, maxBytes: number): Promise<unk
 }
 
 /**
- * Answers a request that is not HTTP, too large or too slow. It never becomes a request of node:http, so the answer
+ * Replies to a request that is not HTTP, too large or too slow. It never becomes a request of node:http, so the reply
  * goes directly to the connection.
  */
 function refuseUnreadable(error: Error, socket: Duplex): void {
@@ -292,7 +291,7 @@ function unreadable(code: string | undefined): readonly [string, string, string]
     return ['431 Request Header Fields Too Large', 'control-request-too-large', 'the headers are too large'];
   }
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT') {
-    return ['408 Request Timeout', 'control-request-slow', 'the request did not come in time'];
+    return ['408 Request Timeout', 'control-request-slow', 'the request was not received in time'];
   }
   return ['400 Bad Request', 'control-request-invalid', 'not HTTP/1.1'];
 }

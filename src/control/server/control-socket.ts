@@ -7,18 +7,17 @@ import { describeError, systemErrorCode } from '../../system/errors.ts';
 import type { Caller } from '../access.ts';
 import { ControlError } from '../control-errors.ts';
 
-/** A directory in the run directory. What is made in it gets its group, that of the operators (tmpfiles.d, setgid). */
+/** A directory in the run directory. Files in it inherit its group, thing-operators (tmpfiles.d, setgid). */
 const OPERATORS = 'operators';
 
 /** The size of `sun_path` (unix(7)) without the final zero. */
 const maxPathBytes = 107;
 
 /**
- * Makes the server listen on a Unix socket that never exists with a wider mode: the socket is made in a directory of
- * mode 0700 and renamed when it is ready. That of `root` is for the owner alone; that of `members` for the group of the
- * process; that of `operators` for the group of the directory `operators` beside it, if there is one. An existing
- * socket is replaced only if nobody answers on it. The lock of the daemons must keep two of them from doing this at
- * once.
+ * Makes the server listen on a Unix socket that never exists with a wider mode: the socket is created in a directory of
+ * mode 0700 and renamed when it is ready. The socket for `root` is only for the owner, the one for `members` for the
+ * group of the process, and the one for `operators` for the group of the directory `operators`, if it exists. An
+ * existing socket is replaced only if no process serves it. The daemon's lock must prevent concurrent calls.
  */
 export async function listenOnSocket(server: Server, path: string, caller: Caller): Promise<void> {
   await refuseTaken(path);
@@ -40,7 +39,7 @@ export async function listenOnSocket(server: Server, path: string, caller: Calle
   }
 }
 
-/** The directory whose group a socket inherits, and its mode. */
+/** Returns the directory whose group a socket inherits, and its mode. */
 async function groupFor(
   directory: string,
   caller: Caller,
@@ -60,7 +59,7 @@ async function isDirectory(path: string): Promise<boolean> {
   }
 }
 
-/** Whether somebody answers on the socket. Throws the system's error (EACCES, …) if that cannot be told. */
+/** True if a process serves the socket. Throws the system's error (EACCES, …) if that cannot be determined. */
 export async function isSocketServed(path: string): Promise<boolean> {
   const socket = connect({ path });
   try {
@@ -81,9 +80,9 @@ export async function isSocketServed(path: string): Promise<boolean> {
 async function refuseTaken(path: string): Promise<void> {
   try {
     const found = await lstat(path);
-    if (!found.isSocket()) throw unavailable(path, 'something that is not a socket stands there');
+    if (!found.isSocket()) throw unavailable(path, 'there is a file that is not a socket');
     if (await isSocketServed(path)) {
-      throw new ControlError('control-socket-in-use', `another daemon answers on ${path}`);
+      throw new ControlError('control-socket-in-use', `another daemon is using ${path}`);
     }
   } catch (error) {
     if (systemErrorCode(error) === 'ENOENT') return;
@@ -99,5 +98,5 @@ async function listen(server: Server, path: string): Promise<void> {
 }
 
 function unavailable(path: string, why: string, cause?: unknown): ControlError {
-  return new ControlError('control-socket-unavailable', `cannot make the control socket ${path}: ${why}`, { cause });
+  return new ControlError('control-socket-unavailable', `cannot create the control socket ${path}: ${why}`, { cause });
 }

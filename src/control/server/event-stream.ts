@@ -8,8 +8,8 @@ import type { SentFile } from './sent-file.ts';
 export type StreamLimits = Pick<ControlLimits, 'aliveMs' | 'stalledMs' | 'maxBacklogBytes'>;
 
 /**
- * Sends the lines of an operation to one client. A client that reads too slowly is not told of received bytes; one that
- * leaves too much unread, or reads nothing for too long, is dropped.
+ * Sends the lines of an operation to one client. A client that reads too slowly misses transfer events; a client with
+ * too much unread data, or that reads nothing for too long, is dropped.
  */
 export class EventStream implements Disposable {
   readonly #response: ServerResponse;
@@ -63,8 +63,8 @@ export class EventStream implements Disposable {
 }
 
 /**
- * Ends a response. A client that does not read it in time is dropped. One that still sends a file goes away when it has
- * read the response; if the connection ended before, the response could be lost.
+ * Ends a response. A client that does not read it in time is dropped. A client that is still sending a file disconnects
+ * when it has read the response; if the connection ended before that, the response could be lost.
  */
 export async function endResponse(response: ServerResponse, stalledMs: number, file?: SentFile): Promise<void> {
   if (response.destroyed) return;

@@ -14,7 +14,7 @@ import type { Infer } from '../schema-parts.ts';
 import { optionsToJoin, precedence } from './preemption.ts';
 import type { PreemptionDecision, OperationProgress, RequestedOperation } from './preemption.ts';
 
-/** A long operation, with the inputs that distinguish it from another one of the same name. */
+/** A long operation, with the inputs that distinguish it from others of the same name. */
 export const operationRequest = z.object({
   operation: followedName,
   /** The file of an `install` or a `flash`. */
@@ -26,21 +26,21 @@ export const operationRequest = z.object({
 });
 export type OperationRequest = Infer<typeof operationRequest>;
 
-/** The work of an operation. `interrupted` is the operation that gave way to it. */
+/** The work of an operation. `interrupted` is the operation that it preempted. */
 export type OperationWork = (
   onEvent: OnEvent,
   signal: AbortSignal,
   interrupted?: OperationRequest,
 ) => Promise<OperationOutcome>;
 
-/** Is told of every operation, whoever asked for it. */
+/** Observes every operation. */
 export interface OperationObserver {
   readonly onEvent: OnEvent;
   readonly onEnd: (outcome: OperationOutcome) => void;
   readonly onFailure: (error: unknown) => void;
 }
 
-const nobody: OperationObserver = { onEvent: () => {}, onEnd: () => {}, onFailure: () => {} };
+const noObserver: OperationObserver = { onEvent: () => {}, onEnd: () => {}, onFailure: () => {} };
 
 interface RunningOperation {
   readonly request: OperationRequest;
@@ -52,24 +52,24 @@ interface RunningOperation {
 }
 
 /**
- * The reason with which a running operation is aborted for one that goes first. It is no AgentError, so that it passes
- * through untouched.
+ * The reason with which a running operation is aborted in favor of another operation. It is not an AgentError, so that
+ * it passes through unchanged.
  */
-class GaveWay extends Error {
-  override readonly name = 'GaveWay';
+class PreemptedError extends Error {
+  override readonly name = 'PreemptedError';
   readonly to: RequestedOperation['operation'];
 
   constructor(to: RequestedOperation['operation']) {
-    super(`it gave way to ${to}`);
+    super(`preempted by ${to}`);
     this.to = to;
   }
 }
 
 /**
- * Runs one operation at a time, whether a person, the schedule or a program asked for it. A request for the operation
- * already running joins it. A person's decision interrupts work that only prepares one (precedence.ts). Any other
- * request gets `agent-busy`. The work belongs to the daemon: it ends with the daemon's signal or for a person's
- * decision, never because a follower went away.
+ * Runs one operation at a time, requested by an operator, the schedule or a program. A request for the operation
+ * already running joins it. An operator's decision interrupts work that only prepares a decision (preemption.ts). Any
+ * other request gets `agent-busy`. The work belongs to the daemon: it ends with the daemon's signal or when it is
+ * preempted, never because a follower disconnected.
  */
 export class OperationRunner implements AsyncDisposable {
   readonly #clock: Pick<Clock, 'monotonicMs'>;
@@ -77,13 +77,13 @@ export class OperationRunner implements AsyncDisposable {
   readonly #observers: Set<OperationObserver>;
   #running: RunningOperation | undefined;
 
-  constructor(clock: Pick<Clock, 'monotonicMs'>, signal: AbortSignal, observer: OperationObserver = nobody) {
+  constructor(clock: Pick<Clock, 'monotonicMs'>, signal: AbortSignal, observer: OperationObserver = noObserver) {
     this.#clock = clock;
     this.#signal = signal;
     this.#observers = new Set([observer]);
   }
 
-  /** Tells the observer of every operation from now on, until the result is disposed. */
+  /** Notifies the observer of every operation until the result is disposed. */
   watch(observer: OperationObserver): Disposable {
     this.#observers.add(observer);
     return { [Symbol.dispose]: () => void this.#observers.delete(observer) };
@@ -93,7 +93,7 @@ export class OperationRunner implements AsyncDisposable {
     return this.#running?.request;
   }
 
-  /** What runs, for `status`. */
+  /** The running operation, for `status`. */
   get activity(): Activity | undefined {
     if (this.#running === undefined) return undefined;
     const { request, phase, transfer } = this.#running;
@@ -101,12 +101,12 @@ export class OperationRunner implements AsyncDisposable {
     return { ...named, ...(phase?.kind === 'phase' && { phase: phase.phase }), ...bytesOf(transfer) };
   }
 
-  /** True if somebody else than the one who began the running operation waits for it. */
+  /** True if other clients have joined the running operation. */
   get isFollowed(): boolean {
     return (this.#running?.listeners.size ?? 0) > 1;
   }
 
-  /** Runs the work, or joins the same operation. The signal ends the waiting, not the work. */
+  /** Runs the work, or joins the same operation. The signal ends only the wait, not the work. */
   async run(
     request: OperationRequest,
     work: OperationWork,
@@ -124,15 +124,12 @@ export class OperationRunner implements AsyncDisposable {
     }
   }
 
-  /**
-   * Interrupts what runs, and returns when nothing does. Throws `agent-busy` if the running operation may not be
-   * interrupted.
-   */
+  /** Interrupts the running operation and waits until it has ended. Throws `agent-busy` if it cannot be interrupted. */
   async preemptFor(wanted: RequestedOperation, signal: AbortSignal): Promise<void> {
     while (this.#running !== undefined) await this.#end(this.#running, wanted, signal);
   }
 
-  /** Interrupts an operation that can be continued later; any other one runs to its end. */
+  /** Interrupts an operation that can be resumed later; any other operation continues. */
   async pause(signal: AbortSignal): Promise<void> {
     const [running, wanted] = [this.#running, { operation: 'hold' } as const];
     if (running !== undefined && ruleFor(running, wanted) === 'interrupt') await this.#end(running, wanted, signal);
@@ -153,10 +150,10 @@ export class OperationRunner implements AsyncDisposable {
     await this.idle();
   }
 
-  /** Interrupts an operation and waits for its end, which may also be its regular one. */
+  /** Interrupts an operation and waits until it has ended. */
   async #end(running: RunningOperation, wanted: RequestedOperation, signal: AbortSignal): Promise<OperationRequest> {
     if (ruleFor(running, wanted) !== 'interrupt') throw agentBusy(running, wanted);
-    running.stop.abort(new GaveWay(wanted.operation));
+    running.stop.abort(new PreemptedError(wanted.operation));
     await abortable(Promise.allSettled([running.end]), signal);
     this.#signal.throwIfAborted();
     return running.request;
@@ -181,7 +178,7 @@ export class OperationRunner implements AsyncDisposable {
       running.transfer = event.kind === 'transfer' || event.kind === 'board' ? event : undefined;
       pace.push(event);
     };
-    const toItsEnd = async (): Promise<OperationOutcome> => {
+    const complete = async (): Promise<OperationOutcome> => {
       await Promise.resolve(); // the work may report only after `running` is set
       try {
         const outcome = await work(onProgress, signal, interrupted);
@@ -190,14 +187,14 @@ export class OperationRunner implements AsyncDisposable {
         return outcome;
       } catch (thrown) {
         pace.flush();
-        const error = thrown instanceof GaveWay ? preemptedError(request, thrown) : thrown;
+        const error = thrown instanceof PreemptedError ? preemptedError(request, thrown) : thrown;
         for (const observer of observers) observer.onFailure(error);
         throw error;
       } finally {
         this.#running = undefined;
       }
     };
-    const end = toItsEnd();
+    const end = complete();
     const running: RunningOperation = { request, listeners, end, stop, phase: undefined, transfer: undefined };
     this.#running = running;
     return running;
@@ -214,7 +211,7 @@ function ruleFor(running: RunningOperation, wanted: RequestedOperation): Preempt
   return precedence(running.request, progressOf(running), wanted);
 }
 
-/** Follows a running operation, beginning with its present phase. */
+/** Follows a running operation, starting with its current phase. */
 async function join(running: RunningOperation, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
   onEvent({ kind: 'following', operation: running.request.operation });
   if (running.phase !== undefined) onEvent(running.phase);
@@ -242,28 +239,28 @@ function progressOf({ phase, transfer }: RunningOperation): OperationProgress {
   };
 }
 
-/** The error of a request while another operation runs that may not be interrupted. */
+/** Returns the error of a request while an operation runs that cannot be interrupted. */
 function agentBusy(running: RunningOperation, wanted: RequestedOperation): AgentError {
   const title = titleOf(running.request.operation);
   const { phase, step } = progressOf(running);
   const trial =
-    phase === 'health' || phase === 'flashing' ? 'agent commit keeps a trial, agent rollback ends it' : undefined;
+    phase === 'health' || phase === 'flashing' ? 'end the trial: agent commit or agent rollback' : undefined;
   if (wanted.operation === 'cancel') {
     const at = step ?? phase;
     const message = `${title} cannot be cancelled now${at === undefined ? '' : ` (${at})`}`;
-    const advice = trial ?? 'wait for its end: agent status';
+    const advice = trial ?? 'wait until it ends: agent status';
     return new ControlError('cannot-cancel', message, { advice });
   }
   const options = optionsToJoin(running.request, wanted);
   const [differs, follow] =
-    options === undefined ? ['', ''] : [', with other options', `follow it: the same ${options}; or `];
-  return new SystemError('agent-busy', `the agent is busy: ${title} is under way${differs}`, {
-    advice: `${follow}wait for its end, or ${trial ?? 'end it: agent cancel'}; agent status shows where it stands`,
+    options === undefined ? ['', ''] : [', with other options', `to follow it, run the same command ${options}; or `];
+  return new SystemError('agent-busy', `the agent is busy: ${title} is running${differs}`, {
+    advice: `${follow}wait until it ends, or ${trial ?? 'cancel it: agent cancel'}; to see its progress: agent status`,
   });
 }
 
-function preemptedError({ operation }: OperationRequest, { to }: GaveWay): AgentError {
-  return new ControlError('preempted', `${titleOf(operation)} was ended: a person asked for ${titleOf(to)}`);
+function preemptedError({ operation }: OperationRequest, { to }: PreemptedError): AgentError {
+  return new ControlError('preempted', `${titleOf(operation)} was interrupted: an operator requested ${titleOf(to)}`);
 }
 
 function titleOf(wanted: RequestedOperation['operation']): string {

@@ -4,18 +4,17 @@ import type { AgentOperations, Answered } from '../operations.ts';
 import { operationRequest } from './operation-runner.ts';
 import type { OperationRequest, OperationRunner } from './operation-runner.ts';
 
-/** What is needed to perform an operation. */
 export interface Performer {
   readonly operations: AgentOperations;
   readonly runner: OperationRunner;
   /**
-   * Called before an operation is begun, or a running one interrupted for it: throws what it would be refused for
-   * anyway, so that nothing is interrupted in vain.
+   * Called before an operation starts or preempts another one. Throws if the operation would be refused anyway, so that
+   * no operation is interrupted in vain.
    */
   readonly refuse?: ((request: OperationRequest, signal: AbortSignal) => Promise<void>) | undefined;
 }
 
-/** An operation of the table, and its checked input. */
+/** An operation of the table and its validated input. */
 export interface IncomingRequest {
   readonly name: string;
   readonly input: object;
@@ -32,7 +31,7 @@ export async function answer(
   return callOperation<object>(operations, name, input, signal);
 }
 
-/** Runs a long operation, or follows it. A client that goes away ends its own waiting, not the work. */
+/** Runs or joins a long operation. A client that disconnects ends only its own wait, not the work. */
 export async function follow(
   { operations, runner, refuse }: Performer,
   { name, input }: IncomingRequest,
@@ -51,7 +50,7 @@ export async function follow(
 }
 
 /**
- * The outcome of a cancellation that interrupted the reading of a board: `cancelled`, though no update was left to
+ * Returns `cancelled` for a cancellation that interrupted the reading of a board, although there was no update to
  * cancel.
  */
 function withInterrupted(outcome: OperationOutcome, interrupted: OperationRequest | undefined): OperationOutcome {

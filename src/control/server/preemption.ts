@@ -1,12 +1,12 @@
 import type { ProgressPhase } from '../reports.ts';
 import type { OperationRequest } from './operation-runner.ts';
 
-/** An operation that is asked for while another one may run. */
+/** A requested operation while another operation may be running. */
 export type RequestedOperation = Omit<OperationRequest, 'operation'> & {
   readonly operation: OperationRequest['operation'] | 'reboot' | 'hold';
 };
 
-/** How far the running operation has come. */
+/** The progress of the running operation. */
 export interface OperationProgress {
   readonly phase: ProgressPhase | undefined;
   /** The step of a board. */
@@ -16,13 +16,13 @@ export interface OperationProgress {
 export type PreemptionDecision =
   /** The request joins the running operation. */
   | 'follow'
-  /** The running operation is interrupted: a person decides what it was to find out. */
+  /** The running operation is interrupted: an operator's decision replaces its result. */
   | 'interrupt'
   | 'busy';
 
 /**
- * What happens to a request while an operation runs. A person's decision interrupts a look, a download or the judging
- * of a trial, but never a short write that decides. Pure.
+ * Decides about a request while an operation runs. An operator's decision interrupts a check, a download or the health
+ * checks of a trial, but never a short, decisive write. Pure.
  */
 export function precedence(
   running: OperationRequest,
@@ -30,11 +30,11 @@ export function precedence(
   wanted: RequestedOperation,
 ): PreemptionDecision {
   if (includes(running, wanted)) return 'follow';
-  const givesWay = (preemptionRules[wanted.operation] ?? []).some((isSo) => isSo(running, at));
-  return givesWay ? 'interrupt' : 'busy';
+  const isPreempted = (preemptionRules[wanted.operation] ?? []).some((isSo) => isSo(running, at));
+  return isPreempted ? 'interrupt' : 'busy';
 }
 
-/** The kinds of running work that each request interrupts. A request that is not named here interrupts nothing. */
+/** The kinds of running work that each request interrupts. A request that is not listed interrupts nothing. */
 const preemptionRules: Partial<
   Record<RequestedOperation['operation'], readonly ((running: OperationRequest, at: OperationProgress) => boolean)[]>
 > = {
@@ -45,12 +45,12 @@ const preemptionRules: Partial<
   cancel: [isChecking, isStaging, isReading],
 };
 
-/** Whether the running operation does what is wanted: the same thing, with the same reboot, at least as forced. */
+/** True if the running operation includes the requested one: the same operation and reboot, and at least as forced. */
 function includes(running: OperationRequest, wanted: RequestedOperation): boolean {
   return isSameOperation(running, wanted) && optionsThatDiffer(running, wanted).length === 0;
 }
 
-/** With which options a request that differs in nothing else would follow the running operation; undefined: with none. */
+/** Returns the options with which the same request would join the running operation, or undefined if it cannot join. */
 export function optionsToJoin(running: OperationRequest, wanted: RequestedOperation): string | undefined {
   const differ = optionsThatDiffer(running, wanted);
   return isSameOperation(running, wanted) && differ.length > 0 ? differ.join(' and ') : undefined;
@@ -69,14 +69,13 @@ function optionsThatDiffer(running: OperationRequest, wanted: RequestedOperation
 }
 
 /**
- * Settling what an earlier start left. In later phases there is no trial, and a commit would interrupt a download in
- * vain.
+ * True during recovery at startup. In later phases there is no trial, and a commit would interrupt a download in vain.
  */
 function isRecovering({ operation }: OperationRequest, { phase }: OperationProgress): boolean {
   return isInstalling(operation) && phase === undefined;
 }
 
-/** Settling, or asking the service: nothing of this update is decided yet. */
+/** True during recovery or the check of the service, before a decision about an update. */
 function isChecking({ operation }: OperationRequest, { phase }: OperationProgress): boolean {
   return isInstalling(operation) && (phase === undefined || phase === 'checking');
 }
@@ -85,13 +84,13 @@ function isStaging({ operation }: OperationRequest, { phase }: OperationProgress
   return isInstalling(operation) && (phase === 'staging' || phase === 'verifying');
 }
 
-/** Waiting for health, or flashing the boards of a trial. */
+/** True while health checks run or the boards of a trial are flashed. */
 function isOnTrial({ operation }: OperationRequest, { phase }: OperationProgress): boolean {
-  const mayJudge = isInstalling(operation) || operation === 'commit';
-  return mayJudge && (phase === 'health' || phase === 'flashing');
+  const mayEvaluate = isInstalling(operation) || operation === 'commit';
+  return mayEvaluate && (phase === 'health' || phase === 'flashing');
 }
 
-/** Reading a board that is not being written yet. */
+/** True while a board is read, before it is written. */
 function isReading({ operation }: OperationRequest, { step }: OperationProgress): boolean {
   const isByHand = operation === 'flash' || operation === 'restore';
   return isByHand && step !== 'writing' && step !== 'starting' && step !== 'done';

@@ -1,8 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 
 /**
- * The body of a request as UTF-8; undefined: it is longer than `maxBytes`, by its header or as received. No more than
- * that is kept in memory.
+ * Returns the body of a request as UTF-8, or undefined if it is longer than `maxBytes`, by its header or as received.
+ * Keeps at most that much in memory.
  */
 export async function readBody(request: IncomingMessage, maxBytes: number): Promise<string | undefined> {
   if (Number(request.headers['content-length'] ?? 0) > maxBytes) return undefined;

@@ -6,52 +6,51 @@ import type { Log } from '../../system/log/log.ts';
 import type { Caller } from '../access.ts';
 import { listenOnSocket } from './control-socket.ts';
 
-export interface LastingSocketDeps {
+export interface SelfHealingSocketDeps {
   readonly path: string;
   readonly caller: Caller;
-  /** How often the socket is looked for at its path. */
-  readonly lookMs: number;
+  /** The interval at which the path of the socket is checked. */
+  readonly checkMs: number;
   readonly log: Log;
 }
 
 /**
- * Keeps a server listening at its path. If somebody moved, removed or replaced the socket, no client could find the
- * server any more, so the socket is made anew; connections on the old one continue. Disposing removes the socket if it
- * is ours.
+ * Keeps a server listening at its path. If the socket was moved, removed or replaced, it is created again, so that
+ * clients can find the server; connections on the old socket continue. Disposing removes the socket if it is ours.
  */
 export class SelfHealingSocket implements AsyncDisposable {
   readonly #server: Server;
-  readonly #deps: LastingSocketDeps;
+  readonly #deps: SelfHealingSocketDeps;
   /** The inode of our socket. */
   #inode: bigint | undefined;
   #timer: NodeJS.Timeout | undefined;
-  #look: Promise<void> | undefined;
-  /** The trouble that was logged last. */
-  #trouble: string | undefined;
+  #check: Promise<void> | undefined;
+  /** The last logged problem. */
+  #problem: string | undefined;
 
-  constructor(server: Server, deps: LastingSocketDeps) {
+  constructor(server: Server, deps: SelfHealingSocketDeps) {
     this.#server = server;
     this.#deps = deps;
   }
 
   async listen(): Promise<void> {
-    const { path, caller, lookMs } = this.#deps;
+    const { path, caller, checkMs } = this.#deps;
     await listenOnSocket(this.#server, path, caller);
     this.#inode = await inodeAt(path);
     this.#timer ??= setInterval(() => {
-      this.#look ??= this.#keep().finally(() => (this.#look = undefined));
-    }, lookMs);
+      this.#check ??= this.#keep().finally(() => (this.#check = undefined));
+    }, checkMs);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     clearInterval(this.#timer);
-    await this.#look;
+    await this.#check;
     const { path, log } = this.#deps;
     try {
       if (this.#inode !== undefined && (await inodeAt(path)) === this.#inode) await rm(path, { force: true });
     } catch (error) {
       if (systemErrorCode(error) === undefined) throw error;
-      log.warn({ path, error: describeError(error) }, 'the control socket stays, and the next agent replaces it');
+      log.warn({ path, error: describeError(error) }, 'cannot remove the control socket; the next agent replaces it');
     }
   }
 
@@ -61,18 +60,21 @@ export class SelfHealingSocket implements AsyncDisposable {
       if (this.#server.listening && (await inodeAt(path)) === this.#inode) return;
       this.#server.close();
       await this.listen();
-      this.#trouble = undefined;
-      log.warn({ path }, 'the control socket was gone, or another one: it was made anew');
+      this.#problem = undefined;
+      log.warn({ path }, 'the control socket was missing or replaced: created it again');
     } catch (error) {
       if (!(error instanceof AgentError) && systemErrorCode(error) === undefined) throw error;
-      const trouble = describeError(error);
-      if (trouble !== this.#trouble) log.error({ path, error: trouble }, 'nobody finds the control socket');
-      this.#trouble = trouble;
+      const problem = describeError(error);
+      if (problem !== this.#problem) log.error({ path, error: problem }, 'clients cannot find the control socket');
+      this.#problem = problem;
     }
   }
 }
 
-/** The inode at this path; undefined: nothing is there. While we listen on a socket, no other file gets its inode. */
+/**
+ * Returns the inode at this path, or undefined if there is no file. While we listen on a socket, no other file gets its
+ * inode.
+ */
 async function inodeAt(path: string): Promise<bigint | undefined> {
   return (await undefinedIfMissing(lstat(path, { bigint: true })))?.ino;
 }

@@ -6,23 +6,23 @@ import type { FileContent } from '../../system/files/opened-file.ts';
 import { Deadline } from '../../system/time/deadline.ts';
 import { ControlError } from '../control-errors.ts';
 
-/** More than the header of any firmware image, for which a file is read before it is installed. */
+/** More than the header of any artifact, which is read before the installation. */
 const MAX_KEPT_BYTES = 4 * 1024 * 1024;
 
 /**
- * A file that comes as the body of a request, so that the daemon opens no file that a client names. Memory holds only
- * its beginning, which can be read again.
+ * A file in the body of a request, so that the daemon opens no file on behalf of a client. Only its start is kept in
+ * memory and can be read again.
  */
 export class SentFile implements FileContent {
   readonly sizeBytes: number | undefined;
   readonly #chunks: AsyncIterator<Buffer, unknown>;
   readonly #idleMs: number;
   #next: Promise<IteratorResult<Buffer, unknown>> | undefined;
-  /** What has come so far; undefined if that is too much to be kept. */
+  /** The received chunks, or undefined if they are too many to keep. */
   #kept: readonly Buffer[] | undefined = [];
   #keptBytes = 0;
 
-  /** `idleMs`: how long a client may send nothing while the daemon waits for it. */
+  /** `idleMs` is the idle timeout of the client while the daemon waits for it. */
   constructor(request: IncomingMessage, idleMs: number) {
     const length = request.headers['content-length'];
     this.sizeBytes = length === undefined ? undefined : Number(length);
@@ -31,7 +31,7 @@ export class SentFile implements FileContent {
   }
 
   async *read(signal: AbortSignal): AsyncGenerator<Uint8Array, void, undefined> {
-    if (this.#kept === undefined) throw notSent('its beginning is not kept any more');
+    if (this.#kept === undefined) throw notSent('its start is no longer available');
     yield* this.#kept;
     for (;;) {
       const chunk = await this.#receive(signal);
@@ -41,14 +41,14 @@ export class SentFile implements FileContent {
     }
   }
 
-  /** Lets the client send the rest, which nobody reads, since it may not see an answer while it cannot send. */
+  /** Reads and discards the rest, since a client may not read the reply before it has sent everything. */
   async discard(signal: AbortSignal): Promise<void> {
     this.#kept = undefined;
     while ((await this.#receive(signal)) !== undefined);
   }
 
   async #receive(signal: AbortSignal): Promise<Buffer | undefined> {
-    using deadline = new Deadline(this.#idleMs, () => notSent('the client does not send it'), signal);
+    using deadline = new Deadline(this.#idleMs, () => notSent('the client timed out'), signal);
     try {
       this.#next ??= this.#chunks.next();
       const { value, done } = await abortable(this.#next, deadline.signal);
@@ -56,7 +56,7 @@ export class SentFile implements FileContent {
       return done === true ? undefined : value;
     } catch (error) {
       if (systemErrorCode(error) === undefined || error instanceof ControlError) throw error;
-      throw notSent('the client went away', error);
+      throw notSent('the client disconnected', error);
     }
   }
 
@@ -67,5 +67,5 @@ export class SentFile implements FileContent {
 }
 
 function notSent(why: string, cause?: unknown): ControlError {
-  return new ControlError('file-not-sent', `the file did not come whole: ${why}`, { cause });
+  return new ControlError('file-not-sent', `the file was not received completely: ${why}`, { cause });
 }

@@ -2,15 +2,15 @@ import type { IncomingMessage, Server } from 'node:http';
 import type { Socket } from 'node:net';
 
 export interface RequestDeadlines {
-  /** From the connection to the end of the headers. */
+  /** From the connection to the last header. */
   readonly headersMs: number;
-  /** From the connection to the end of the body; undefined: no limit. */
+  /** From the connection to the last byte of the body; unlimited if omitted. */
   readonly requestMs?: number | undefined;
 }
 
 /**
- * Options of `createServer` that switch off Node's own timeouts, which check all connections at intervals, even where
- * there are none, and so wake the machine.
+ * Options of `createServer` that turn off Node's own timeouts, whose timer would wake the machine even without
+ * connections.
  */
 export const noServerTimeouts = {
   headersTimeout: 0,
@@ -19,8 +19,8 @@ export const noServerTimeouts = {
 } as const;
 
 /**
- * Emits `clientError`, as Node would, for each connection whose request is too slow. Without connections no timer runs.
- * `admit` takes the deadline from a connection whose body may take its time.
+ * Emits `clientError`, as Node would, for each connection whose request is too slow. No timer runs without connections.
+ * `admit` removes the deadline of a connection whose body may take longer.
  */
 export function enforceRequestDeadlines(
   server: Server,

@@ -68,6 +68,6 @@ testInFull('a root that was mounted for writing once takes no delta, and keeps i
   const { exitCode, stderr } = await gateway.exec(['agent', '--update-now']);
   expect([exitCode, stderr]).toEqual([77, matching(/delta-base-mismatch/)]);
   expect(rig.reports.at(-1)).toMatchObject({ version: 'v3', outcome: 'refused', code: 'delta-base-mismatch' });
-  expect(await gateway.tell('agent', 'status')).toMatch(/v1 in slot B; to go back to it: agent rollback/);
+  expect(await gateway.tell('agent', 'status')).toMatch(/v1 in slot B; to roll back to it: agent rollback/);
   expect(blockedIn(await gateway.updateState())).toEqual([]);
 });

@@ -258,7 +258,7 @@ describe('the service that is stopped, killed or configured anew', () => {
     const called = rig.service.nextCall('targetVersion');
     const waiting = gateway.exec(['agent', '--update-now']);
     // Not a look of the daemon's own: nobody would wait yet.
-    await gateway.console.until(/asked through the control socket/);
+    await gateway.console.until(/request on the control socket/);
     await called;
     await gateway.tell('systemctl', 'stop', SERVICE);
     expect(await property('Result')).toBe('success');

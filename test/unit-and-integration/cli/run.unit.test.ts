@@ -147,17 +147,17 @@ describe('a person reads', () => {
     [
       'install a.mender',
       { daemon: taking({ number: 3, keys: ['next.pem'], revokedKeys: 1, unknownKeys: 0, revokedReleases: 2 }) },
-      'Done: list 3 is in effect: +next.pem, 1 key and 2 releases revoked.',
+      'Done: trust list 3 is in effect: +next.pem, 1 key and 2 releases revoked.',
     ],
     [
       'install a.mender',
       { daemon: taking({ number: 3, keys: [], revokedKeys: 0, unknownKeys: 0, revokedReleases: 0 }) },
-      'Done: list 3 is in effect: it changes nothing.',
+      'Done: trust list 3 is in effect: no changes.',
     ],
     [
       'install a.mender',
       { daemon: taking({ number: 3, keys: [], revokedKeys: 2, unknownKeys: 1, revokedReleases: 0 }) },
-      'Done: list 3 is in effect: 2 keys revoked. Warning: 1 revoked key matches no known key.',
+      'Done: trust list 3 is in effect: 2 keys revoked. Warning: 1 revoked key matches no known key.',
     ],
     ['activate', {}, 'Activated: serial number GW-0001 has Thing ID thing-1.'],
     ['reboot', {}, 'The gateway is rebooting.'],

@@ -9,7 +9,7 @@ const flashed = { kind: 'flashed', board: 'meter', version: '2.0' } as const;
 test.each([
   ['active-slot', 'Done: meter runs 2.0.'],
   ['on-trial', /^Done: meter runs 2.0, on trial: it returns to the previous image .* unless its application confirms/],
-  ['sent', 'Done: meter received 2.0; it cannot report what it runs.'],
+  ['sent', 'Done: meter received 2.0; it cannot report its running image.'],
 ] as const)('claims no more than is known: %s', (known, text) => {
   expect(describeOutcome({ ...flashed, known }, false).text).toMatch(text);
 });
@@ -20,7 +20,7 @@ test('says of a board that was left alone what is known of it', () => {
     'Nothing to do: meter runs 2.0 already.',
   );
   expect(describeOutcome({ ...unchanged, known: 'sent' }, false).text).toBe(
-    'Nothing to do: meter holds 2.0; it cannot report what it runs.',
+    'Nothing to do: meter contains 2.0; it cannot report its running image.',
   );
 });
 
@@ -46,5 +46,7 @@ test('lists how it is known what a board runs, and which slot starts', () => {
 
 test('reports in a probe which slot starts', () => {
   const probe = { name: 'meter', chip: 'ESP32', capabilities: ['write'], roundTripMs: undefined };
-  expect(describeProbe({ ...probe, boots: 'ota_1' })).toBe('meter: ESP32; its bootloader can write, and starts ota_1.');
+  expect(describeProbe({ ...probe, boots: 'ota_1' })).toBe(
+    'meter: ESP32; its bootloader supports write, and starts ota_1.',
+  );
 });

@@ -137,7 +137,7 @@ describe('a socket that is no longer where others look for it', () => {
       async (path: string) => rm(path).then(() => leaveStaleSocket(path)),
     ],
   ])('and %s, is made anew for each of the three', async (_name, take) => {
-    await using rig = await controlRig(fakeAgent(), { lookMs: 10 });
+    await using rig = await controlRig(fakeAgent(), { checkMs: 10 });
     const paths = Object.values(socketNames).map((name) => join(rig.runDirectory, name));
     const modes = await Promise.all(paths.map(modeOf));
     await Promise.all(paths.map(take));
@@ -149,7 +149,7 @@ describe('a socket that is no longer where others look for it', () => {
   test('costs no operation that is under way', async () => {
     const operation = new ConductedOperation();
     const agent = fakeAgent({ update: (_options, onEvent, signal) => operation.run(onEvent, signal) });
-    await using rig = await controlRig(agent, { lookMs: 10 });
+    await using rig = await controlRig(agent, { checkMs: 10 });
     const followed = rig.client.update({ reboot: true, force: false }, () => {}, forever);
     await operation.begun;
     await rm(rig.socket);
@@ -159,7 +159,7 @@ describe('a socket that is no longer where others look for it', () => {
   });
 
   test('is not made over what another one put there, which is said once; and is made when that is gone', async () => {
-    await using rig = await controlRig(fakeAgent(), { lookMs: 10 });
+    await using rig = await controlRig(fakeAgent(), { checkMs: 10 });
     await rm(rig.socket);
     await writeFile(rig.socket, 'precious');
     const said = (): number =>

@@ -106,7 +106,7 @@ describe('the judging of a trial', () => {
     expect(await runner.run({ operation: 'commit' }, commit, () => {}, forever)).toEqual(kept);
     expect(await ending).toMatchObject({ code: 'preempted', exit: 'tryAgain', message: /asked for a commit/ });
     expect(order.toSorted()).toEqual(['commit after update', 'judging ended']);
-    expect(judge.aborted).toMatchObject({ name: 'GaveWay' });
+    expect(judge.aborted).toMatchObject({ name: 'PreemptedError' });
     expect(failures).toMatchObject([{ code: 'preempted' }]);
     expect(runner.running).toBeUndefined();
   });
@@ -176,7 +176,7 @@ describe('the judging of a trial', () => {
     await expect(runner.run({ operation: 'cancel' }, judge.run, () => {}, forever)).rejects.toMatchObject({
       code: 'cannot-cancel',
       exit: 'refused',
-      advice: /agent commit keeps a trial, agent rollback ends it/,
+      advice: /end the trial: agent commit or agent rollback/,
     });
     expect(judge.aborted).toBeUndefined();
   });

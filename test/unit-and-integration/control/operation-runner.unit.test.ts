@@ -161,10 +161,14 @@ test.each<[string, OperationRequest, OperationRequest, 'follows' | 'is told that
 
 // Seen: "an update is under way" beside the daemon's own round, and no word that it is the option that does not fit.
 test.each<[OperationRequest, OperationRequest, RegExp]>([
-  [update(), update(false), /^follow it: the same without --no-reboot; or wait for its end, or end it: agent cancel/],
-  [update(false), update(), /^follow it: the same with --no-reboot; or/],
-  [update(), update(false, true), /^follow it: the same without --no-reboot and without --force; or/],
-  [update(), { operation: 'flash', board: 'm' }, /^wait for its end/],
+  [
+    update(),
+    update(false),
+    /^to follow it, run the same command without --no-reboot; or wait until it ends, or cancel it: agent cancel/,
+  ],
+  [update(false), update(), /^to follow it, run the same command with --no-reboot; or/],
+  [update(), update(false, true), /^to follow it, run the same command without --no-reboot and without --force; or/],
+  [update(), { operation: 'flash', board: 'm' }, /^wait until it ends/],
 ])(
   'beside %j who asks for %j is told with which options the running one is followed',
   async (running, wanted, advice) => {
@@ -183,7 +187,7 @@ test('who is refused while a trial is judged is told how that is ended', async (
   tell({ kind: 'phase', phase: 'health' });
   const wanted: OperationRequest = { operation: 'install', path: '/boot/list.mender' };
   const advice = expect.stringMatching(
-    /^wait for its end, or agent commit keeps a trial, agent rollback ends it/,
+    /^wait until it ends, or end the trial: agent commit or agent rollback/,
   ) as unknown;
   await expect(runner.run(wanted, operation.run, () => {}, forever)).rejects.toMatchObject({ advice });
   operation.end(installed);

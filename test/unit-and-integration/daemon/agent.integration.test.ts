@@ -314,7 +314,7 @@ describe('agent run', () => {
     const script = `#!/bin/sh\nwhile [ -e '${hold}' ]; do sleep 0.02; done\nexec '${handler}.real' "$@"\n`;
     await writeFile(handler, script, { mode: 0o755 });
     const asked = Promise.withResolvers<void>();
-    await gateway.startDaemon((line) => line.includes('asked through the control socket') && asked.resolve());
+    await gateway.startDaemon((line) => line.includes('request on the control socket') && asked.resolve());
     const technician = gateway.run('--update-now');
     await asked.promise;
     await rm(hold);

@@ -48,8 +48,8 @@ describe('a list of keys and revocations is no firmware: once it is in effect,',
       trustList: { number: 1, versionId: 'list' },
     });
     expect(row('Installed')?.[0]).toMatch(/^version 1 \(id 1\)/);
-    expect(row('Keys')).toEqual(['list 1 of keys and revocations is in effect']);
-    expect(row('Last update')?.[0]).toMatch(/^list 1 of keys and revocations: in effect, /);
+    expect(row('Trust list')).toEqual(['number 1 is in effect']);
+    expect(row('Last update')?.[0]).toMatch(/^trust list 1: in effect, /);
   });
 
   test('it is up to date, and a person who asks hears that it is in effect', async () => {
@@ -70,7 +70,7 @@ describe('a list of keys and revocations is no firmware: once it is in effect,',
     technician.gateway.service.switchTo = async () =>
       Promise.reject(new ServiceError({ code: 'connection-refused', why: 'nobody listens' }));
     await take();
-    expect(row('To report')?.[0]).toBe('the service was not told yet that the list list is in effect');
+    expect(row('To report')?.[0]).toBe('not yet reported to the service: trust list list is in effect');
   });
 
   test('one after another leaves what is installed its own id, also when it is the one before', async () => {

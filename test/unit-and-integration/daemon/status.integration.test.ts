@@ -77,7 +77,7 @@ test('nobody at work keeps anybody from looking; what was cut off says how much 
   await stop(updating, 'SIGKILL');
   expect(await status()).toMatchObject({ state: 'interrupted', idleCode: 'interrupted', problems: ['no-daemon'] });
   const page = (await gateway.run('status')).stdout.replaceAll(/\s+/g, ' ');
-  expect(page).toMatch(/Interrupted: .* agent --update-now goes on with it; \d+\.\d MiB of 32\.\d MiB are there\./);
+  expect(page).toMatch(/Interrupted: .* agent --update-now goes on with it; \d+\.\d MiB of 32\.\d MiB downloaded\./);
   expect(page).not.toContain('Busy');
   expect(await gateway.run('status', '--exit-code')).toMatchObject({ exitCode: 1 });
 }, 120_000);
@@ -87,7 +87,7 @@ test('all is well only while somebody follows the service; a refused file is an 
   gateway.boot();
   await gateway.run('--update-now');
   expect(await status()).toMatchObject({ state: 'needs-attention', problems: ['no-daemon'], idleCode: 'no-daemon' });
-  expect((await gateway.run('status')).stdout).toContain('no daemon runs, so nobody follows the service');
+  expect((await gateway.run('status')).stdout).toContain('the daemon is not running, so the service is not checked');
   const file = join(gateway.directory, 'foreign.img');
   await writeFile(file, 'an image of somebody');
   expect(await gateway.run('install', file)).toMatchObject({ exitCode: 77 });

@@ -143,7 +143,7 @@ describe('the page', () => {
     await tab.press('Enter', 'Enter', '\r');
     await tabTo(tab, 'Hold');
     await tab.loaded(async () => tab.press('Enter', 'Enter', '\r'));
-    expect(await textOf(tab, '.said')).toMatch(/^Held: nothing is installed until .* \(in (4 h|3 h 59 min)\)\.$/);
+    expect(await textOf(tab, '.said')).toMatch(/^On hold: updates are paused until .* \(in (4 h|3 h 59 min)\)\.$/);
     expect(await textOf(tab, 'h1')).toMatch(/^Held: /);
     await shoot(tab, 'held');
     await tabTo(tab, 'Let updates go on');

@@ -5,7 +5,7 @@ import type { HistoryEntry } from '../../../control/presentation/rows/history-ro
 import { attemptRows, describeAttempt, stepRows } from '../../../control/presentation/rows/history-rows.ts';
 import { securityRows } from '../../../control/presentation/rows/security-rows.ts';
 import { oneSensorRows, sensorRows } from '../../../control/presentation/rows/sensor-rows.ts';
-import { spoolRows } from '../../../control/presentation/rows/spool-rows.ts';
+import { queueRows } from '../../../control/presentation/rows/spool-rows.ts';
 import { statusRows } from '../../../control/presentation/rows/status-rows.ts';
 import type { BoardReport, StatusReport } from '../../../control/reports.ts';
 import type { SecurityReport } from '../../../control/security/security-events.ts';
@@ -58,7 +58,7 @@ export function renderSensor(sensor: SensorReport, isRead: boolean, page: Page):
 }
 
 export function renderQueue(status: OutputOf<'queue'>, page: Page): string {
-  return renderRows(spoolRows(status), page);
+  return renderRows(queueRows(status), page);
 }
 
 function renderDiscarded({ discarded }: HistoryReport | SecurityReport, page: Page): string {

@@ -13,10 +13,10 @@ export function boardRows(boards: readonly BoardReport[], when: When): readonly 
 }
 
 function describePort({ port, protocol, connected }: BoardReport): string {
-  return connected ? `${protocol} on ${port}` : `${protocol} on ${port}, where nothing is plugged in`;
+  return connected ? `${protocol} on ${port}` : `${protocol} on ${port}, not connected`;
 }
 
-/** A board in one paragraph. */
+/** Describes a board in one paragraph. */
 export function describeBoard(board: BoardReport, when: When): string {
   const port = board.connected ? '' : '; unplugged';
   const writing = describeWriting(board, when).map((line) => `; ${line}`);
@@ -24,21 +24,23 @@ export function describeBoard(board: BoardReport, when: When): string {
 }
 
 /**
- * Describes a board that is being written, or whose writing was interrupted. It does not hold any more what was flashed
+ * Describes a board that is being written, or whose write was interrupted. It no longer contains the image flashed
  * last.
  */
 function describeWriting(board: BoardReport, when: When): readonly string[] {
   const { writing } = board;
   if (writing === undefined) return [];
   const since = writing.since === undefined ? '' : ` since ${localTime(writing.since, when.localOffset)}`;
-  return [`being written${since} (${writing.name}); if nobody is at it, it runs nothing: ${partialFlashAdvice(board)}`];
+  return [
+    `being written${since} (${writing.name}); unless an operation is running, it has no program: ${partialFlashAdvice(board)}`,
+  ];
 }
 
-/** Describes what was flashed last, how, and when. */
+/** Describes the image flashed last, with evidence and time. */
 function describeImage(board: BoardReport, when: When): string {
   const { chip, imageName, imageDigest, flashedAt, known, boots, attempts, roundTripMs } = board;
   if (imageDigest === undefined) return 'never flashed by this agent';
-  const facts = [
+  const details = [
     `${chip ?? 'unknown chip'}, ${nameOf(imageName)} (${imageDigest.slice(0, 19)})`,
     known === undefined ? '' : knownWords[known],
     boots ?? '',
@@ -46,7 +48,7 @@ function describeImage(board: BoardReport, when: When): string {
     attempts === undefined || attempts === 1 ? '' : `${attempts} attempts`,
     roundTripMs === undefined ? '' : `round trip ${roundTripMs.toFixed(1)} ms`,
   ];
-  return facts.filter((fact) => fact !== '').join(', ');
+  return details.filter((detail) => detail !== '').join(', ');
 }
 
 export const trialOfBoard =
@@ -58,10 +60,10 @@ const knownWords: Readonly<Record<NonNullable<BoardReport['known']>, string>> = 
   'on-trial': trialOfBoard,
   otadata: 'runs: read back and selected in otadata',
   'read-back': 'read back',
-  sent: 'sent: the board cannot report what it runs',
+  sent: 'sent: the board cannot report its running image',
 };
 
-/** The name of an image; one that came with an update is named by its digest. */
+/** Returns the name of an image. An image from an update is named by its digest. */
 function nameOf(imageName: string | undefined): string {
   if (imageName === undefined) return 'an image';
   return imageName.startsWith('sha256:') ? `payload ${imageName.slice(0, 19)}` : imageName;
@@ -70,10 +72,10 @@ function nameOf(imageName: string | undefined): string {
 export function describeProbe({ name, chip, capabilities, boots, roundTripMs }: BoardProbe): string {
   const starts = boots === undefined ? '' : `, and starts ${boots}`;
   const round = roundTripMs === undefined ? '' : `, round trip ${roundTripMs.toFixed(1)} ms`;
-  return `${name}: ${chip}; its bootloader can ${capabilities.join(', ')}${starts}${round}.`;
+  return `${name}: ${chip}; its bootloader supports ${capabilities.join(', ')}${starts}${round}.`;
 }
 
 export function describePlan({ name, chip, unitsTotal, unitsDifferent }: BoardPlan): string {
-  if (unitsDifferent === undefined) return `${name}: ${chip}; how much would change cannot be found out.`;
+  if (unitsDifferent === undefined) return `${name}: ${chip}; the protocol cannot determine the changes.`;
   return `${name}: ${chip}; ${unitsDifferent} of ${unitsTotal} units of its memory would change.`;
 }

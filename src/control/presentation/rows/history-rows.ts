@@ -8,7 +8,7 @@ import type { Row, Tone } from './row.ts';
 
 export type HistoryEntry = HistoryReport['attempts'][number];
 
-/** So many characters of an id distinguish it from the others. */
+/** The length of a short id. */
 const SHORT_ID = 8;
 
 export function attemptRows({ attempts }: HistoryReport, when: When): readonly Row[] {
@@ -19,7 +19,7 @@ export function attemptRows({ attempts }: HistoryReport, when: When): readonly R
   }));
 }
 
-/** The steps of an attempt, one row for each. */
+/** Returns one row for each step of an attempt. */
 export function stepRows({ steps }: HistoryEntry, when: When): readonly Row[] {
   return steps.map(({ at, step, detail }) => {
     const title = stepTitles.get(step) ?? step;
@@ -34,25 +34,25 @@ export function describeAttempt(told: HistoryEntry, when: When): readonly string
   const { startedAt, endedAt, reason, code } = told;
   const at = startedAt ?? endedAt;
   const lines = [`${at === undefined ? '' : `${localTime(at, when.localOffset)}  `}${whatOf(told)}: ${endOf(told)}`];
-  if (isTakenList(told)) return [...lines, ...aboutOf(told)];
+  if (isTrustList(told)) return [...lines, ...aboutOf(told)];
   if (told.outcome === 'installed') lines.push(...installedNote(reason));
   else if (reason !== undefined && reason !== '') lines.push(`${reason} (${code ?? 'unknown'})`);
   return [...lines, ...aboutOf(told)];
 }
 
-/** Whether the attempt installed a list of keys and revocations. Such a list changes no slot. */
-function isTakenList({ trustList, steps }: HistoryEntry): boolean {
+/** True if the attempt installed a trust list, which changes no slot. */
+function isTrustList({ trustList, steps }: HistoryEntry): boolean {
   return trustList !== undefined || steps.some(({ step }) => step === 'trust-list-applied');
 }
 
 function whatOf(told: HistoryEntry): string {
   const { version, from, trustList } = told;
   if (trustList !== undefined) return listOf(trustList);
-  if (isTakenList(told)) return `the list of keys and revocations ${version}`;
+  if (isTrustList(told)) return `trust list ${version}`;
   return from === undefined || from === version ? version : `${from} to ${version}`;
 }
 
-/** Describes who asked for the attempt, and what it cost. */
+/** Describes the trigger and the traffic of an attempt. */
 function aboutOf(told: HistoryEntry): readonly string[] {
   const about = [...orderOf(told), ...costsOf(told)].join('; ');
   return about === '' ? [] : [about];
@@ -60,26 +60,26 @@ function aboutOf(told: HistoryEntry): readonly string[] {
 
 function endOf(told: HistoryEntry): string {
   const { inProgress, outcome, durationSeconds } = told;
-  if (inProgress === true) return 'under way, or interrupted: agent status';
-  if (outcome === undefined) return 'how it ended is not known';
-  const how = isTakenList(told) ? 'in effect' : outcome.replace('-', ' ');
+  if (inProgress === true) return 'running, or interrupted: agent status';
+  if (outcome === undefined) return 'unknown result';
+  const how = isTrustList(told) ? 'in effect' : outcome.replace('-', ' ');
   return `${how}${durationSeconds === undefined ? '' : ` after ${formatDuration(durationSeconds * 1_000)}`}`;
 }
 
 function orderOf({ by, manual, forced }: HistoryEntry): readonly string[] {
   const force = forced === true ? ', with --force' : '';
-  if (by === 'file') return [`a file of a person${force}`];
-  if (by === 'rollback') return [`a person went back${force}`];
+  if (by === 'file') return [`a file, installed manually${force}`];
+  if (by === 'rollback') return [`a manual rollback${force}`];
   if (by !== 'service') return [];
-  return [manual === true ? `a person asked for what the service names${force}` : `the service names it${force}`];
+  return [manual === true ? `assigned by the service, started manually${force}` : `assigned by the service${force}`];
 }
 
 function costsOf({ fetchedBytes, writtenBytes, reusedBytes, deltaBaseBytes }: HistoryEntry): readonly string[] {
   return [
-    ...(fetchedBytes === undefined ? [] : [`fetched ${formatBytes(fetchedBytes)}`]),
-    ...(deltaBaseBytes === undefined ? [] : [`made of what runs ${formatBytes(deltaBaseBytes)}`]),
+    ...(fetchedBytes === undefined ? [] : [`downloaded ${formatBytes(fetchedBytes)}`]),
+    ...(deltaBaseBytes === undefined ? [] : [`from the running slot ${formatBytes(deltaBaseBytes)}`]),
     ...(writtenBytes === undefined ? [] : [`written ${formatBytes(writtenBytes)}`]),
-    ...(reusedBytes === undefined || reusedBytes === 0 ? [] : [`there already ${formatBytes(reusedBytes)}`]),
+    ...(reusedBytes === undefined || reusedBytes === 0 ? [] : [`already there ${formatBytes(reusedBytes)}`]),
   ];
 }
 
@@ -87,31 +87,31 @@ function toneOf({ outcome }: HistoryEntry): Tone | undefined {
   return outcome === undefined || outcome === 'installed' ? undefined : 'attention';
 }
 
-/** The titles of steps. A step that only a newer agent knows is shown by its name. */
+/** The titles of steps. A step of a newer agent is shown by its code. */
 const stepTitles: ReadonlyMap<string, string> = new Map([
-  ['staging-started', 'transfer began'],
-  ['staging-paused', 'transfer was interrupted'],
-  ['slot-opened', 'writing began'],
+  ['staging-started', 'download started'],
+  ['staging-paused', 'download interrupted'],
+  ['slot-opened', 'writing started'],
   ['staged', 'verified'],
-  ['rollback-staged', 'going back was prepared'],
-  ['boards-back-staged', 'going back was prepared'],
+  ['rollback-staged', 'rollback prepared'],
+  ['boards-back-staged', 'rollback prepared'],
   ['trial-armed', 'boots next, on trial'],
   ['reboot-asked', 'reboot'],
-  ['trial-missed', 'another reboot came first'],
-  ['health-check-started', 'runs on trial, and is judged'],
+  ['trial-missed', 'another reboot happened first'],
+  ['health-check-started', 'on trial, health checks running'],
   ['approved', 'healthy'],
-  ['committed', 'kept'],
-  ['board-write-started', 'is being written'],
-  ['board-flashed', 'is written'],
-  ['rollback-started', 'goes back'],
-  ['slot-abandoned', 'the bootloader went back'],
-  ['restoring', 'what stood before is put back'],
-  ['board-restored', 'stands as before'],
-  ['rolled-back', 'went back'],
+  ['committed', 'committed'],
+  ['board-write-started', 'board: writing'],
+  ['board-flashed', 'board: written'],
+  ['rollback-started', 'rollback started'],
+  ['slot-abandoned', 'the bootloader fell back'],
+  ['restoring', 'restoring the previous image'],
+  ['board-restored', 'previous image restored'],
+  ['rolled-back', 'rolled back'],
   ['failed', 'failed'],
-  ['withdrawn', 'given up'],
-  ['cancelled', 'a person cancelled it'],
-  ['found-installed', 'is what runs already'],
-  ['trust-list-applied', 'a list of keys and revocations took effect'],
-  ['recovered', 'the journal was not understood'],
+  ['withdrawn', 'withdrawn'],
+  ['cancelled', 'cancelled by an operator'],
+  ['found-installed', 'already running'],
+  ['trust-list-applied', 'trust list in effect'],
+  ['recovered', 'the journal could not be read'],
 ]);

@@ -1,14 +1,14 @@
 import type { PackageReport } from '../../reports.ts';
 
-/** Whether a person has installed, or removed, a package since an update left another version there. */
-export function isByHand({ version, installedByUpdate }: PackageReport): boolean {
+/** True if a package was installed or removed manually since the last update of it. */
+export function isManual({ version, installedByUpdate }: PackageReport): boolean {
   return installedByUpdate !== undefined && installedByUpdate !== version;
 }
 
-export function describePackage(told: PackageReport): string {
-  const { name, package: known, version, installedByUpdate } = told;
+export function describePackage(report: PackageReport): string {
+  const { name, package: known, version, installedByUpdate } = report;
   if (version === undefined)
-    return `${name}: ${known} is not installed${isByHand(told) ? `; an update had left ${installedByUpdate}` : ''}`;
-  const how = isByHand(told) ? `, installed by hand and not by an update, which left ${installedByUpdate}` : '';
+    return `${name}: ${known} is not installed${isManual(report) ? `; an update had installed ${installedByUpdate}` : ''}`;
+  const how = isManual(report) ? `, installed manually; the last update had installed ${installedByUpdate}` : '';
   return `${name}: ${known} ${version}${how}`;
 }

@@ -1,7 +1,7 @@
-/** What a colour expresses; the text always says the same. */
+/** The meaning of a color; the text always expresses it, too. */
 export type Tone = 'good' | 'attention' | 'bad' | 'strong';
 
-/** A label and the paragraphs beside it. The texts may come from outside. */
+/** A label and its paragraphs. The texts may come from outside. */
 export interface Row {
   readonly label: string;
   readonly paragraphs: readonly string[];
@@ -12,6 +12,6 @@ export interface Row {
 export interface Message {
   readonly tone: Tone;
   readonly text: string;
-  /** What a person should type next. */
+  /** The next command to run. */
   readonly advice?: string | undefined;
 }

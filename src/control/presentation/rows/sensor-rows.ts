@@ -4,7 +4,6 @@ import { pluralize } from '../counted.ts';
 import { formatDuration } from '../time.ts';
 import type { Row } from './row.ts';
 
-/** One row for each sensor. */
 export function sensorRows({ isLive, sensors }: OutputOf<'sensors'>): readonly Row[] {
   return sensors.map((sensor) => {
     const facts = isLive ? [describeLast(sensor), ...pace(sensor), ...troubles(sensor)] : [sensor.place];
@@ -16,12 +15,12 @@ export function sensorRows({ isLive, sensors }: OutputOf<'sensors'>): readonly R
 /** The rows of one sensor in detail. */
 export function oneSensorRows(sensor: SensorReport, isRead: boolean): readonly Row[] {
   const { name, kind, place, mode, everyMs, outputs, readings, failures, notice } = sensor;
-  const speaks = mode === 'pushed' ? 'when it speaks' : `each ${shortDuration(everyMs ?? 0)}`;
+  const speaks = mode === 'pushed' ? 'pushed by the source' : `each ${shortDuration(everyMs ?? 0)}`;
   return [
     { label: 'Sensor', paragraphs: [name] },
-    { label: 'Reads', paragraphs: [`${kind}: ${place}, ${speaks}`] },
-    { label: 'Goes to', paragraphs: outputs.map(describeOutput) },
-    { label: 'Last', paragraphs: isRead ? [describeLast(sensor)] : ['no daemon runs, so nothing is read'] },
+    { label: 'Source', paragraphs: [`${kind}: ${place}, ${speaks}`] },
+    { label: 'Outputs', paragraphs: outputs.map(describeOutput) },
+    { label: 'Last reading', paragraphs: isRead ? [describeLast(sensor)] : ['the daemon is not running'] },
     { label: 'Rate', paragraphs: pace(sensor) },
     {
       label: 'Since start',
@@ -33,9 +32,9 @@ export function oneSensorRows(sensor: SensorReport, isRead: boolean): readonly R
   ];
 }
 
-/** Says what a sensor waits for that cannot be asked, since it sends by itself. */
+/** Describes a push source, which cannot be read on request. */
 export function describeWait({ name, kind, place }: SensorReport): string {
-  return `${name} cannot be asked: it waits for ${waits.get(kind) ?? 'what comes'}, at ${place}.`;
+  return `${name} is a push source and cannot be read on request: it waits for ${waits.get(kind) ?? 'values'} at ${place}.`;
 }
 
 const waits: ReadonlyMap<string, string> = new Map([
@@ -44,7 +43,7 @@ const waits: ReadonlyMap<string, string> = new Map([
   ['exec', 'lines that a program prints'],
 ]);
 
-/** Returns a reading as it is sent, followed by what was read if that differs. */
+/** Returns a reading as it is sent, followed by the raw reading if that differs. */
 export function describeReading({ lastReading, unit, outputs }: Read): string {
   const read = withUnit(lastReading, unit);
   const [only, ...others] = outputs;
@@ -62,7 +61,7 @@ function withUnit(reading: string | undefined, unit: SensorReport['unit']): stri
   return unit === undefined ? reading : `${reading} ${unit}`;
 }
 
-/** True if a sensor fails, or delivers nothing that can be used. */
+/** True if a sensor fails, or delivers only unusable values. */
 export function isTroubled({ lastError, state }: Pick<SensorReport, 'lastError' | 'state'>): boolean {
   return lastError !== undefined || state === 'delivering';
 }
@@ -89,7 +88,7 @@ function drops({ dropped, lastDrop }: SensorReport, verb: string): readonly stri
 
 function failing({ state, lastError, lastErrorCode, failingForMs }: SensorReport): readonly string[] {
   const since = `for ${shortDuration(failingForMs ?? 0)}`;
-  if (state === 'delivering') return [`${since}: nothing that it delivers can be used`];
+  if (state === 'delivering') return [`${since}: it delivers only unusable values`];
   if (lastError === undefined) return [];
   const code = lastErrorCode === undefined ? '' : ` (${lastErrorCode})`;
   return [`${since}: ${lastError}${code}`];

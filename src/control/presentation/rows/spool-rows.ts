@@ -6,34 +6,34 @@ import { isTroubled } from './sensor-rows.ts';
 
 const MAX_FAILING_SHOWN = 5;
 
-/** All rows of the spool. */
-export function spoolRows(status: OutputOf<'queue'>): readonly Row[] {
+/** Returns all rows of `agent queue status`. */
+export function queueRows(status: OutputOf<'queue'>): readonly Row[] {
   const { spool, delivery, sources, watches, deadLetters } = status;
   const failing = sources.filter(isTroubled);
   return [
-    { label: 'Waiting', paragraphs: [describeSpool(status)] },
+    { label: 'Queue', paragraphs: [describeQueue(status)] },
     { label: 'Delivered', paragraphs: [describeDelivered(delivery)] },
-    { label: 'Sent again', paragraphs: delivery.resent === 0 ? [] : [pluralize(delivery.resent, 'point')] },
+    { label: 'Resent', paragraphs: delivery.resent === 0 ? [] : [pluralize(delivery.resent, 'point')] },
     { label: 'Dropped', paragraphs: droppedByReason(status) },
     { label: 'Service', paragraphs: delivery.error === undefined ? [] : [delivery.error], tone: 'attention' },
     {
-      label: 'Parked',
-      paragraphs: delivery.suspendedEvents.map((event) => `${event}: the service does not take it now`),
+      label: 'Suspended',
+      paragraphs: delivery.suspendedEvents.map((event) => `${event}: the service rejects it at the moment`),
     },
     { label: 'Disk', paragraphs: spool.error === undefined ? [] : [spool.error], tone: 'attention' },
     {
       label: 'Flash',
-      paragraphs: [`${formatBytes(spool.flashBytesPerDay)} a day; the file has ${formatBytes(spool.fileBytes)}`],
+      paragraphs: [`${formatBytes(spool.flashBytesPerDay)} a day; file size ${formatBytes(spool.fileBytes)}`],
     },
     { label: 'Clock', paragraphs: [clock(status)] },
     { label: 'Sources', paragraphs: [`${sources.length - failing.length} of ${sources.length} work`] },
     { label: 'Failing', paragraphs: failingSources(status), tone: 'attention' },
     {
       label: 'Watches',
-      paragraphs: watches.map(({ id, lastError }) => `${id}: ${lastError ?? 'handed on when it changes'}`),
+      paragraphs: watches.map(({ id, lastError }) => `${id}: ${lastError ?? 'reported when it changes'}`),
     },
     {
-      label: 'Refused',
+      label: 'Rejected',
       paragraphs: deadLetters.map(({ event, at, value, reason }) => `${event} ${at} ${value}: ${reason}`),
     },
   ];
@@ -44,7 +44,7 @@ function describeDelivered({ delivered, requests, failedRequests }: OutputOf<'qu
   return `${pluralize(delivered, 'point')}, in ${pluralize(requests - failedRequests, 'request')}${failed}`;
 }
 
-function describeSpool({ spool }: OutputOf<'queue'>): string {
+function describeQueue({ spool }: OutputOf<'queue'>): string {
   const { pointsInMemory, pointsOnDisk, properties, oldestAgeMs } = spool;
   const parts = [`${pluralize(pointsInMemory, 'point')} in memory, ${pointsOnDisk} on disk`];
   if (properties > 0) parts.push(pluralize(properties, 'property', 'properties'));
@@ -52,8 +52,8 @@ function describeSpool({ spool }: OutputOf<'queue'>): string {
   return parts.join('; ');
 }
 
-/** The spool in `agent status`: how much waits, what it costs, and what is wrong. */
-export function summarizeSpool(status: OutputOf<'queue'>): Pick<Row, 'paragraphs' | 'tone'> {
+/** Returns the queue in `agent status`: length, flash wear and problems. */
+export function summarizeQueue(status: OutputOf<'queue'>): Pick<Row, 'paragraphs' | 'tone'> {
   const { spool } = status;
   const lost = droppedByReason(status);
   const failing = failingSources(status);
@@ -61,11 +61,11 @@ export function summarizeSpool(status: OutputOf<'queue'>): Pick<Row, 'paragraphs
     ...(spool.error === undefined ? [] : [spool.error]),
     ...(lost.length === 0 ? [] : [`dropped: ${lost.join(', ')}`]),
     ...failing.slice(0, MAX_FAILING_SHOWN),
-    ...(failing.length > MAX_FAILING_SHOWN ? [`and ${failing.length - MAX_FAILING_SHOWN} more sources that fail`] : []),
+    ...(failing.length > MAX_FAILING_SHOWN ? [`and ${failing.length - MAX_FAILING_SHOWN} more failing sources`] : []),
   ];
   const flash = `${formatBytes(spool.flashBytesPerDay)} a day to flash`;
   return {
-    paragraphs: [`${describeSpool(status)}; ${flash}`, ...troubles],
+    paragraphs: [`${describeQueue(status)}; ${flash}`, ...troubles],
     tone: troubles.length === 0 ? undefined : 'attention',
   };
 }
@@ -80,7 +80,7 @@ function failingSources({ sources }: OutputOf<'queue'>): readonly string[] {
 function describeDrops(source: OutputOf<'queue'>['sources'][number]): string {
   const reasons = Object.entries(source.droppedFor).map(([reason, count]) => `${count} ${reason}`);
   const why = reasons.length === 0 ? '' : ` (${reasons.join(', ')})`;
-  const effect = isTroubled(source) ? 'nothing that it delivers can be used; ' : '';
+  const effect = isTroubled(source) ? 'it delivers only unusable values; ' : '';
   return `${effect}${source.dropped} dropped${why}, the last: ${source.lastDrop ?? 'unknown'}`;
 }
 
@@ -103,7 +103,7 @@ function clock({ clock: state, spool }: OutputOf<'queue'>): string {
 
 const clockStates = {
   set: 'set',
-  service: 'not set by this machine; times are taken from the service',
-  assumed: 'taken as it is: nothing sets it',
-  unset: 'not set yet; points wait for it',
+  service: 'not set on this machine; times come from the service',
+  assumed: 'assumed to be right: nothing reports whether it was set',
+  unset: 'not set yet; datapoints wait for it',
 } as const;

@@ -1,18 +1,19 @@
 import type { BrokerReport, InstalledReport, OutcomeReport, HoldReport, StatusReport } from '../../reports.ts';
 import { formatBytes } from '../bytes.ts';
+import { pluralize } from '../counted.ts';
 import { headlineOf } from '../headline.ts';
 import { installedNote } from '../installed-note.ts';
 import { listOf } from '../outcome.ts';
 import { formatRelativeTime, formatDuration, formatTime } from '../time.ts';
 import type { When } from '../time.ts';
 import { describeBoard } from './board-rows.ts';
-import { describePackage, isByHand } from './package-rows.ts';
+import { describePackage, isManual } from './package-rows.ts';
 import type { Row, Message } from './row.ts';
-import { summarizeSpool } from './spool-rows.ts';
+import { summarizeQueue } from './spool-rows.ts';
 
 const maxQuarantineShown = 5;
 
-/** The rows of a status. The first one tells a technician whether something is to be done. */
+/** Returns the rows of a status. The first row shows whether you need to act. */
 export function statusRows(report: StatusReport, when: When): readonly Row[] {
   const headline = headlineOf(report, when);
   return [
@@ -25,15 +26,15 @@ export function statusRows(report: StatusReport, when: When): readonly Row[] {
     },
     { label: 'Reboot', paragraphs: rebootWait(report, when), tone: 'attention' },
     { label: 'Consent', paragraphs: hookWait(report.hookDeferral, when), tone: 'attention' },
-    { label: 'Slowed', paragraphs: slowed(report.throttle, when) },
+    { label: 'Rate limit', paragraphs: slowed(report.throttle, when) },
     { label: 'Installed', paragraphs: installed(report, when) },
     {
-      label: 'Keys',
-      paragraphs: report.trustList === undefined ? [] : [`${listOf(report.trustList.number)} is in effect`],
+      label: 'Trust list',
+      paragraphs: report.trustList === undefined ? [] : [`number ${report.trustList.number} is in effect`],
     },
     { label: 'Running', paragraphs: running(report) },
     { label: 'Now', paragraphs: [report.idleReason] },
-    { label: 'Next look', paragraphs: [nextLook(report, when)] },
+    { label: 'Next check', paragraphs: [nextCheck(report, when)] },
     { label: 'Last update', ...lastUpdate(report, when) },
     { label: 'Previous', paragraphs: previous(report.previous) },
     { label: 'Packages', ...packages(report.packages) },
@@ -51,46 +52,45 @@ export function statusRows(report: StatusReport, when: When): readonly Row[] {
       tone: report.service.broker?.problem === undefined ? undefined : 'attention',
     },
     { label: 'Traffic', paragraphs: traffic(report.traffic) },
-    { label: 'Spool', ...(report.telemetry === undefined ? { paragraphs: [] } : summarizeSpool(report.telemetry)) },
+    { label: 'Queue', ...(report.telemetry === undefined ? { paragraphs: [] } : summarizeQueue(report.telemetry)) },
     { label: 'Device', paragraphs: [device(report)] },
     { label: 'Agent', paragraphs: [agent(report)] },
   ];
 }
 
-/** A sentence with what a person should type next. */
+/** Returns a message with the next command to run. */
 function sentenceOf({ text, advice }: Message): string {
   return advice === undefined ? text : `${text} ${advice}`;
 }
 
 function describeHoldEnd({ reason, until }: HoldReport, when: When): string {
-  const why = reason === undefined ? 'no reason was given' : reason;
+  const why = reason === undefined ? 'no reason given' : reason;
   const end = until === undefined ? '' : `, until ${formatTime(until, when) ?? until}`;
   const early = until === undefined ? '' : ' before that';
-  return `${why}${end}; root and thing-operators lift it${early}: agent resume`;
+  return `${why}${end}; to resume${early}: agent resume`;
 }
 
 function rebootWait({ rebootDeferral: wait, daemon }: StatusReport, when: When): readonly string[] {
   if (wait === undefined) return [];
   const until = formatTime(wait.until, when);
-  const end = until === undefined || !daemon ? '' : `; the agent waits until ${until}`;
-  return [`${wait.reason}: [update] reboot_window${end}`, 'root and thing-operators need not wait: agent reboot'];
+  const end = until === undefined || !daemon ? '' : `; waiting until ${until}`;
+  return [`${wait.reason}: [update] reboot_window${end}`, 'to reboot now: agent reboot'];
 }
 
 function hookWait(wait: StatusReport['hookDeferral'], when: When): readonly string[] {
   if (wait === undefined) return [];
-  const next = `asked again ${formatTime(wait.until, when) ?? wait.until}`;
-  return [`${wait.reason}; ${next}`, 'agent --update-now asks now; with --force nobody is asked'];
+  const next = `next call ${formatTime(wait.until, when) ?? wait.until}`;
+  return [`${wait.reason}; ${next}`, 'to call the hook now: agent --update-now; to skip it, add --force'];
 }
 
 function slowed(throttle: StatusReport['throttle'], when: When): readonly string[] {
   if (throttle === undefined) return [];
   const until = formatTime(throttle.until, when);
-  const rate = `the download to at most ${formatBytes(throttle.bytesPerSecond)}/s`;
+  const rate = `downloads use at most ${formatBytes(throttle.bytesPerSecond)}/s`;
   return [`${rate}${until === undefined ? '' : ` until ${until}`}: [service] max_rate`];
 }
 
-/** The record of updates could not be read, or not been asked for. */
-const UNKNOWN = ['not known'];
+const UNKNOWN = ['unknown'];
 
 function installed(report: StatusReport, when: When): readonly string[] {
   return isUnknown(report) && report.installed === undefined ? UNKNOWN : describeInstalled(report.installed, when);
@@ -100,13 +100,13 @@ function isUnknown({ phase }: StatusReport): boolean {
   return phase === 'lost';
 }
 
-/** Describes what is installed in a slot, since when, and who signed it. */
+/** Describes the installed version with slot, time and signing key. */
 export function describeInstalled(installed: InstalledReport | undefined, when: When): readonly string[] {
-  if (installed === undefined) return ['nothing by this agent yet'];
+  if (installed === undefined) return ['no update by this agent yet'];
   const { versionName, versionId, slot, signedBy, digest, at, factory } = installed;
   const id = versionId === undefined || versionId === versionName ? '' : ` (id ${versionId})`;
   const place = slot === undefined ? '' : ` in slot ${slot}`;
-  if (factory === true) return [`${versionName}${id}${place}`, `came with the image, seen ${formatTime(at, when)}`];
+  if (factory === true) return [`${versionName}${id}${place}`, `factory image, first seen ${formatTime(at, when)}`];
   const trust =
     signedBy === undefined
       ? 'unsigned'
@@ -118,12 +118,12 @@ function shortDigest(digest: string): string {
   return digest.slice(0, 'sha256:'.length + 12);
 }
 
-/** Describes the next look. While a look runs, the noted time of the next one has passed. */
-function nextLook(report: StatusReport, when: When): string {
+/** Describes the next check. While a check runs, the recorded time of the next one has passed. */
+function nextCheck(report: StatusReport, when: When): string {
   const { daemon, nextCheckAt } = report;
   if (!daemon) return `none: ${describeAbsence(report)}`;
   if (nextCheckAt !== undefined && Date.parse(nextCheckAt) <= when.nowMs) return 'now';
-  return formatTime(nextCheckAt, when) ?? 'none: there is no schedule';
+  return formatTime(nextCheckAt, when) ?? 'none: no schedule';
 }
 
 function running({ booted, slots }: StatusReport): readonly string[] {
@@ -150,17 +150,17 @@ function lastUpdate(report: StatusReport, when: When): Pick<Row, 'paragraphs' | 
 }
 
 function fetched({ fetchedBytes }: OutcomeReport): readonly string[] {
-  return fetchedBytes === undefined ? [] : [`the service sent ${formatBytes(fetchedBytes)} for it`];
+  return fetchedBytes === undefined ? [] : [`downloaded ${formatBytes(fetchedBytes)}`];
 }
 
 function previous(installed: InstalledReport | undefined): readonly string[] {
   if (installed === undefined) return [];
   const place = installed.slot === undefined ? '' : ` in slot ${installed.slot}`;
-  return [`${installed.versionName}${place}; to go back to it: agent rollback`];
+  return [`${installed.versionName}${place}; to roll back to it: agent rollback`];
 }
 
 function packages(told: StatusReport['packages'] = []): Pick<Row, 'paragraphs' | 'tone'> {
-  return { paragraphs: told.map(describePackage), tone: told.some(isByHand) ? 'attention' : undefined };
+  return { paragraphs: told.map(describePackage), tone: told.some(isManual) ? 'attention' : undefined };
 }
 
 function quarantine({ quarantine: held }: StatusReport, when: When): readonly string[] {
@@ -178,31 +178,28 @@ function toReport({ pendingSwitch, pendingReports, droppedReports, trustList }: 
   const isList = pendingSwitch === trustList?.versionId;
   if (pendingSwitch !== undefined)
     lines.push(
-      `the service was not told yet that ${isList ? `the list ${pendingSwitch} is in effect` : `version ${pendingSwitch} runs`}`,
+      `not yet reported to the service: ${isList ? `trust list ${pendingSwitch} is in effect` : `${pendingSwitch} is running`}`,
     );
-  if (pendingReports > 0)
-    lines.push(`${pendingReports === 1 ? '1 outcome waits' : `${pendingReports} outcomes wait`} for the service`);
+  if (pendingReports > 0) lines.push(`${pluralize(pendingReports, 'result')} of update attempts`);
   if (droppedReports > 0)
-    lines.push(
-      `${droppedReports} older one${droppedReports === 1 ? ' was' : 's were'} dropped to make room; the service is told how many`,
-    );
+    lines.push(`${droppedReports} older result${droppedReports === 1 ? ' was' : 's were'} dropped to make room`);
   return lines;
 }
 
 function service({ daemon, service: told }: StatusReport, when: When): readonly string[] {
   const { url, lastError } = told;
   const refused = formatTime(told.lastRefusalAt, when);
-  const never = daemon ? 'not reached since the start' : 'not asked by this command';
+  const never = daemon ? 'not reached since the start' : 'not checked by this command';
   const contact = formatTime(told.lastContactAt, when);
   const reached = contact === undefined ? never : `reached ${contact}`;
-  const found = refused === undefined ? reached : `reached ${refused}, but answered with an error`;
-  const before = refused === undefined || contact === undefined ? '' : `; without one ${contact}`;
+  const found = refused === undefined ? reached : `reached ${refused}, but replied with an error`;
+  const before = refused === undefined || contact === undefined ? '' : `; last successful call ${contact}`;
   return lastError === undefined ? [`${url}, ${found}`] : [lastError, `${url}, ${found}${before}`];
 }
 
 const HOUR_MS = 3_600_000;
 
-/** Describes the bytes sent to and received from the service; a firmware from a local file does not count. */
+/** Describes the bytes sent to and received from the service, without local files. */
 function traffic(told: StatusReport['traffic']): readonly string[] {
   if (told === undefined) return [];
   const { measuredMs, lastHour, lastDay, sinceStart } = told;
@@ -210,10 +207,10 @@ function traffic(told: StatusReport['traffic']): readonly string[] {
     { ms: HOUR_MS, words: `${carried(lastHour)} in the last hour` },
     { ms: 24 * HOUR_MS, words: `${carried(lastDay)} in the last 24 h` },
   ];
-  // A window that is longer than the daemon has run would be said to hold what was carried before its start.
+  // A window longer than the daemon's uptime would claim traffic from before its start.
   const whole = windows.filter(({ ms }) => measuredMs === undefined || measuredMs >= ms).map(({ words }) => words);
   const ran = measuredMs === undefined ? '' : `, ${formatDuration(measuredMs)} ago`;
-  return [[...whole, `${carried(sinceStart)} since the daemon began${ran}`].join('; ')];
+  return [[...whole, `${carried(sinceStart)} since the daemon started${ran}`].join('; ')];
 }
 
 function carried({ sentBytes, receivedBytes }: NonNullable<StatusReport['traffic']>['lastHour']): string {
@@ -231,27 +228,29 @@ function broker(status: BrokerReport | undefined): readonly string[] {
 }
 
 function device({ serialNumber, thingId }: StatusReport): string {
-  const thing = thingId === undefined ? 'not activated: agent activate' : `thing ${thingId}`;
+  const thing = thingId === undefined ? 'not activated: agent activate' : `Thing ID ${thingId}`;
   return `${serialNumber ?? 'no serial number'}, ${thing}`;
 }
 
 function agent(report: StatusReport): string {
   const { agentVersion, daemon } = report;
-  if (daemon) return `${agentVersion}, the daemon runs`;
+  if (daemon) return `${agentVersion}, the daemon is running`;
   const absence = describeAbsence(report);
   const advice = adviceFor[absence];
   return `${agentVersion}, ${absence}${advice === undefined ? '' : `: ${advice}`}`;
 }
 
-type Absence = 'the daemon is starting' | 'the daemon does not answer' | 'no daemon runs';
+type Absence = 'the daemon is starting' | 'the daemon is not responding' | 'the daemon is not running';
 
 const adviceFor: Readonly<Record<Absence, string | undefined>> = {
   'the daemon is starting': undefined,
-  'the daemon does not answer': 'systemctl restart thing-agent',
-  'no daemon runs': 'systemctl start thing-agent',
+  'the daemon is not responding': 'systemctl restart thing-agent',
+  'the daemon is not running': 'systemctl start thing-agent',
 };
 
 function describeAbsence({ problems }: StatusReport): Absence {
   if (problems?.includes('daemon-starting') === true) return 'the daemon is starting';
-  return problems?.includes('daemon-unresponsive') === true ? 'the daemon does not answer' : 'no daemon runs';
+  return problems?.includes('daemon-unresponsive') === true
+    ? 'the daemon is not responding'
+    : 'the daemon is not running';
 }

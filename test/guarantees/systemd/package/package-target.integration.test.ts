@@ -180,7 +180,7 @@ testInFull(
     const status = async (): Promise<string> => (await machine.exec('agent', 'status')).stdout.replaceAll(/\s+/g, ' ');
     await expect
       .poll(status, { timeout: 60_000 })
-      .toContain('agent: thing-agent 1.1, installed by hand and not by an update, which left 1.7');
+      .toContain('agent: thing-agent 1.1, installed manually; the last update had installed 1.7');
   },
   { timeout: 120_000 },
 );

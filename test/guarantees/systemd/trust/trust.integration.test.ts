@@ -55,7 +55,7 @@ describe('a list of keys and revocations', () => {
       `release.pem ${first.trusted.fingerprint}, revoked, next.pem ${next.trusted.fingerprint}; list 1 of keys`,
     );
     expect(await trust.technician('status')).toMatchObject({
-      stdout: matching(/Held: nothing is installed until agent resume/),
+      stdout: matching(/On hold: updates are paused until agent resume/),
     });
     expect(await trust.technician('resume')).toMatchObject({ exitCode: 0 });
     const before = await gateway.tell('sha256sum', '/dev/slot-b');
@@ -73,7 +73,7 @@ describe('a list of keys and revocations', () => {
     expect(await trust.technician('--update-now')).toMatchObject({ exitCode: 0 });
     expect(await trust.technician('status', '--exit-code')).toMatchObject({
       exitCode: 2,
-      stdout: matching(/State +Broken: no trusted key can be used, so nothing can be installed/),
+      stdout: matching(/State +Broken: there is no usable trusted key, so no update can be installed/),
     });
   });
 
@@ -88,7 +88,7 @@ describe('a list of keys and revocations', () => {
       await gateway.exec(['systemctl', 'reboot'], 'root');
       await gateway.console.until(/the bootloader chose slot B/);
       await gateway.console.until(/the bootloader chose slot A/);
-      await gateway.console.until(/list 1 of keys and revocations is in effect/);
+      await gateway.console.until(/trust list 1 is in effect/);
       expect(gateway.boots).toEqual(['A', 'B', 'A']);
       expect(trust.rig.reports).toContainEqual(
         expect.objectContaining({ version: 'v1', outcome: 'rolled-back', code: 'no-longer-trusted' }),

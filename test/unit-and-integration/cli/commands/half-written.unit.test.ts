@@ -26,13 +26,13 @@ const half: BoardReport = {
 describe('a board whose writing was cut', () => {
   test('is what the status says first', () => {
     const text = renderStatus({ ...calmStatus, boards: [half] }, page);
-    expect(beside('State', text)).toBe('Broken: meter is partially flashed and runs nothing.');
-    expect(text).toContain('agent mcu flash meter FILE; or agent mcu restore meter');
+    expect(beside('State', text)).toBe('Broken: meter is partially flashed and has no program.');
+    expect(text).toContain('agent mcu flash meter FILE, or agent mcu restore meter');
   });
 
   test('is listed with what can be done about it', () => {
     expect(renderBoards([half], page)).toMatch(
-      /being written since .*\(meter-3\.hex\).*agent mcu flash meter FILE; or agent mcu restore meter, for what stood/,
+      /being written since .*\(meter-3\.hex\).*agent mcu flash meter FILE, or agent mcu restore meter for the previous image/,
     );
   });
 
@@ -49,19 +49,19 @@ describe('the first line of the status while somebody is at work', () => {
     [{ activity: { ...flashing, doneBytes: 1024, totalBytes: 4096 } }, 'Busy: flashing meter, 1.0 KiB of 4.0 KiB.'],
     [
       { activity: { process: 'agent mcu flash meter (process 7)' } },
-      'Busy: agent mcu flash meter (process 7) is at work.',
+      'Busy: agent mcu flash meter (process 7) is running.',
     ],
     [
       { phase: 'staging', activity: { process: 'the daemon', operation: 'update', phase: 'staging' } },
-      'Busy: staging. Follow it: agent --update-now',
+      'Busy: staging. To follow it: agent --update-now',
     ],
     [
       { phase: 'trial', activity: { process: 'the daemon', operation: 'update', phase: 'health' } },
-      'A new firmware is on trial. It is kept when it is healthy, else undone.',
+      'A new version is on trial. It is committed if its health checks pass, else rolled back.',
     ],
     [
       { phase: 'staging', idleReason: 'it was interrupted', downloaded: { bytes: 2 << 20, totalBytes: 37 << 20 } },
-      'Interrupted: it was interrupted; 2.0 MiB of 37.0 MiB are there.',
+      'Interrupted: it was interrupted; 2.0 MiB of 37.0 MiB downloaded.',
     ],
   ])('with %j is: %s', (change, told) => {
     expect(beside('State', renderStatus({ ...calmStatus, ...change }, page))).toBe(told);
@@ -104,7 +104,7 @@ describe('Ctrl-C while this process writes a board', () => {
     expect(exitCode).toBe(130);
     expect(err).toContain('agent: meter is being flashed; press Ctrl-C again to leave it partially flashed');
     expect(err).toContain(
-      'agent: interrupted; partially flashed and without a program: meter\n       agent mcu flash meter FILE; or agent mcu restore',
+      'agent: interrupted; partially flashed and without a program: meter\n       agent mcu flash meter FILE, or agent mcu restore',
     );
   });
 

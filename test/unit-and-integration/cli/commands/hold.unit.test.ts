@@ -18,7 +18,7 @@ test('agent hold takes a duration and a reason, says when it ends, and agent res
   expect(await type('hold', '4h', '--reason', 'harvest')).toMatchObject({
     exitCode: 0,
     calls: [['hold', { durationMs: 4 * 3_600_000, reason: 'harvest' }]],
-    out: 'Held: nothing is installed until 2026-03-01 17:00 +01:00 (in 4 h).\n',
+    out: 'On hold: updates are paused until 2026-03-01 17:00 +01:00 (in 4 h).\n',
   });
   expect(await type('hold')).toMatchObject({ exitCode: 0, calls: [['hold', {}]] });
   expect(await type('resume')).toMatchObject({ exitCode: 0, calls: [['resume', {}]] });
@@ -42,9 +42,9 @@ test('the status of a gateway that is held says so, with its end, why and who li
   const hold = { since: '2026-03-01T11:00:00.000Z', until: '2026-03-01T16:00:00.000Z', reason: 'harvest' };
   const page = { columns: 200, paint: (_tone: unknown, text: string) => text, nowMs: noon, localOffset: () => 60 };
   const text = renderStatus({ ...calmStatus, hold }, page);
-  expect(beside('State', text)).toBe('Held: nothing is installed until 2026-03-01 17:00 +01:00 (in 4 h).');
+  expect(beside('State', text)).toBe('On hold: updates are paused until 2026-03-01 17:00 +01:00 (in 4 h).');
   expect(beside('Hold', text)).toBe(
-    'harvest, until 2026-03-01 17:00 +01:00 (in 4 h); root and thing-operators lift it before that: agent resume',
+    'harvest, until 2026-03-01 17:00 +01:00 (in 4 h); to resume before that: agent resume',
   );
 });
 
@@ -54,6 +54,6 @@ test('the end of a hold is said where something else is the state', () => {
   const page = { columns: 200, paint: (_tone: unknown, text: string) => text, nowMs: noon, localOffset: () => 60 };
   const text = renderStatus({ ...calmStatus, state: 'staged', phase: 'staged', hold }, page);
   expect(beside('Hold', text)).toBe(
-    'no reason was given, until 2026-03-01 17:00 +01:00 (in 4 h); root and thing-operators lift it before that: agent resume',
+    'no reason given, until 2026-03-01 17:00 +01:00 (in 4 h); to resume before that: agent resume',
   );
 });

@@ -58,14 +58,14 @@ describe('agent sensors', () => {
     const { out } = await typeAt(['sensors', 'sensors[1]'], { daemon: fakeAgent() });
     expect(out).toBe(
       [
-        'Sensor       sensors[1] (level)',
-        'Reads        modbus-rtu: /dev/ttyUSB0 unit 7 holding 3, each 10 s',
-        'Goes to      event level, /l × 0.1 - 5',
-        '             property level',
-        'Last         no reading yet',
-        'Since start  0 readings, 3 failures',
-        'Dropped      2, the last: it is nested too deep',
-        'Failing      for 2 min 10 s: /dev/ttyUSB0: is unplugged (source-failed)',
+        'Sensor        sensors[1] (level)',
+        'Source        modbus-rtu: /dev/ttyUSB0 unit 7 holding 3, each 10 s',
+        'Outputs       event level, /l × 0.1 - 5',
+        '              property level',
+        'Last reading  no reading yet',
+        'Since start   0 readings, 3 failures',
+        'Dropped       2, the last: it is nested too deep',
+        'Failing       for 2 min 10 s: /dev/ttyUSB0: is unplugged (source-failed)',
         '',
       ].join('\n'),
     );
@@ -148,7 +148,9 @@ describe('agent sensors NAME --try', () => {
     const daemon = fakeAgent();
     const { exitCode, out } = await type('sensors plant --try', { daemon });
     expect(exitCode).toBe(0);
-    expect(out).toBe('sensors[2] cannot be asked: it waits for messages of a broker, at mqtt://127.0.0.1 plant/#.\n');
+    expect(out).toBe(
+      'sensors[2] is a push source and cannot be read on request: it waits for messages of a broker at mqtt://127.0.0.1 plant/#.\n',
+    );
     expect(daemon.calls.map(([name]) => name)).toEqual(['sensors']);
   });
 
@@ -157,7 +159,7 @@ describe('agent sensors NAME --try', () => {
     const reply = sensorsReply.parse({ isLive: true, sensors });
     const daemon = fakeAgent({ sensors: async () => reply });
     expect((await type('sensors', { daemon })).out).toBe('sensors[2]  opc-ua; no reading yet\n');
-    expect((await type('sensors plant --try', { daemon })).out).toContain('it waits for what comes');
+    expect((await type('sensors plant --try', { daemon })).out).toContain('it waits for values');
   });
 
   test('needs a name', async () => {

@@ -52,9 +52,9 @@ test.each([['status'], ['history'], ['log', '--security'], ['mcu', 'list'], ['me
 
 test('agent status shows a silent daemon as a trouble, whatever was under way', async () => {
   const { out } = await typeBesideSilent('status');
-  expect(beside('State', out)).toBe('Attention: the daemon does not answer, so nobody follows the service.');
-  expect(beside('Next look', out)).toBe('none: the daemon does not answer');
-  expect(beside('Agent', out)).toBe('0.1.0, the daemon does not answer: systemctl restart thing-agent');
+  expect(beside('State', out)).toBe('Attention: the daemon is not responding, so the service is not checked.');
+  expect(beside('Next check', out)).toBe('none: the daemon is not responding');
+  expect(beside('Agent', out)).toBe('0.1.0, the daemon is not responding: systemctl restart thing-agent');
   expect(await typeBesideSilent('status', '--exit-code')).toMatchObject({ exitCode: 1 });
 });
 
@@ -65,8 +65,8 @@ test('agent status reports that the daemon is starting, and advises no restart',
   const look = async () => ({ ...alone, [Symbol.asyncDispose]: async () => {} });
   const { out, exitCode } = await type(['status', '--exit-code'], { connect: async () => undefined, look });
   expect(exitCode).toBe(0);
-  expect(beside('State', out)).toBe('Starting: the daemon does not answer yet.');
-  expect(beside('Next look', out)).toBe('none: the daemon is starting');
+  expect(beside('State', out)).toBe('Starting: the daemon is not responding yet.');
+  expect(beside('Next check', out)).toBe('none: the daemon is starting');
   expect(beside('Agent', out)).toBe('0.1.0, the daemon is starting');
 });
 

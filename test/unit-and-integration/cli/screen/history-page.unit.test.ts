@@ -28,8 +28,8 @@ test('an attempt says when, from what to what, how it ended, why, how long it to
   const text = renderHistory({ attempts: [told], discarded: 2 }, page).replaceAll(/\s+/g, ' ');
   expect(text).toBe(
     '2 older entries were discarded. 0b1c2d3e 2026-12-01 10:00 +00:00 1.4.0 to 1.5.0: rolled back after ' +
-      '3 min 20 s app.service is not active (health-failed) the service names it; fetched 5.0 MiB; made of what runs 2.0 MiB; ' +
-      'written 1.0 MiB; there already 3.0 MiB ',
+      '3 min 20 s app.service is not active (health-failed) assigned by the service; downloaded 5.0 MiB; from the running slot 2.0 MiB; ' +
+      'written 1.0 MiB; already there 3.0 MiB ',
   );
 });
 
@@ -42,7 +42,7 @@ test('what was not verified again, or was older, is told of an attempt that ende
     (reason: string) => renderHistory({ attempts: [{ ...ended, reason }], discarded: 0 }, page),
     (reason: string) => renderStory({ ...ended, reason }, page),
   ]) {
-    expect(render(doubt).replaceAll(/\s+/g, ' ')).toContain(`${doubt} a person went back`);
+    expect(render(doubt).replaceAll(/\s+/g, ' ')).toContain(`${doubt} a manual rollback`);
     expect(render('went back to what was installed before')).not.toContain('what was installed');
     expect(render('installed').match(/installed/g)).toHaveLength(1);
   }
@@ -50,7 +50,7 @@ test('what was not verified again, or was older, is told of an attempt that ende
 
 // Seen: seven steps of one attempt, all of the same minute.
 test('steps have seconds', () => {
-  expect(renderStory(told, page)).toContain('2026-12-01 10:00:01 +00:00  writing began: gateway');
+  expect(renderStory(told, page)).toContain('2026-12-01 10:00:01 +00:00  writing started: gateway');
 });
 
 // Seen: "1.5.0 to trust-1: installed", while 1.5.0 was what ran.
@@ -61,17 +61,15 @@ test('a list of keys and revocations took effect, and nothing else was installed
   const text = (attempt: typeof taken & { readonly trustList?: number }): string =>
     renderHistory({ attempts: [attempt], discarded: 0 }, page).replaceAll(/\s+/g, ' ');
   expect(text({ ...taken, trustList: 1 })).toContain(
-    '+00:00 list 1 of keys and revocations: in effect after 3 min 20 s the service names it;',
+    '+00:00 trust list 1: in effect after 3 min 20 s assigned by the service;',
   );
-  expect(text(taken)).toContain(
-    '+00:00 the list of keys and revocations trust-1: in effect after 3 min 20 s the service',
-  );
+  expect(text(taken)).toContain('+00:00 trust list trust-1: in effect after 3 min 20 s assigned by the service');
 });
 
 test('an attempt that goes on says so, and so does one whose end nobody knows', () => {
   const { outcome: _outcome, durationSeconds: _took, ...open } = told;
   const text = renderHistory({ attempts: [open, { ...open, inProgress: true }], discarded: 0 }, page);
-  expect(text).toMatch(/how it ended is not known[^]*under way, or interrupted/);
+  expect(text).toMatch(/unknown result[^]*running, or interrupted/);
 });
 
 test('no attempt can steer the terminal', () => {

@@ -42,12 +42,12 @@ describe('the status of a gateway that is well', () => {
     ],
     ['Running', 'slot A; A is bootable, primary; B is bootable'],
     ['Now', 'what is installed is what the service names'],
-    ['Next look', '2026-03-01 13:15 +01:00 (in 15 min)'],
+    ['Next check', '2026-03-01 13:15 +01:00 (in 15 min)'],
     ['Last update', 'gateway-1.4.2 installed, 2026-02-26 11:04 +01:00 (3 days ago)'],
-    ['Previous', 'gateway-1.4.1 in slot B; to go back to it: agent rollback'],
+    ['Previous', 'gateway-1.4.1 in slot B; to roll back to it: agent rollback'],
     ['Service', 'https://things.example.com, reached 2026-03-01 12:58 +01:00 (2 min ago)'],
-    ['Device', 'GW-0001, thing thing-1'],
-    ['Agent', '0.1.0, the daemon runs'],
+    ['Device', 'GW-0001, Thing ID thing-1'],
+    ['Agent', '0.1.0, the daemon is running'],
     ['Warning', ''],
     ['Quarantine', ''],
     ['To report', ''],
@@ -59,7 +59,7 @@ describe('the status of a gateway that is well', () => {
 test('what came with the image is not called unsigned: nobody installed it', () => {
   const image = { versionId: undefined, versionName: '1', slot: 'A', signedBy: undefined, digest: 'unknown' } as const;
   const told = renderStatus({ ...calmStatus, installed: { ...image, at: '2026-02-26T10:00Z', factory: true } }, page);
-  expect(beside('Installed', told)).toBe('1 in slot A came with the image, seen 2026-02-26 11:00 +01:00 (3 days ago)');
+  expect(beside('Installed', told)).toBe('1 in slot A factory image, first seen 2026-02-26 11:00 +01:00 (3 days ago)');
 });
 
 describe('the status of a gateway in trouble', () => {
@@ -83,7 +83,7 @@ describe('the status of a gateway in trouble', () => {
       'gateway-1.5.0 (sha256:aaaaaaaaaaaa): app.service did not become active within 5 min; ends in 30 days, ' +
         'or by agent unblock',
     ],
-    ['To report', 'the service was not told yet that version v-142 runs 2 outcomes wait for the service'],
+    ['To report', 'not yet reported to the service: v-142 is running 2 results of update attempts'],
   ])('says beside %s: %s', (label, told) => {
     expect(beside(label, text)).toBe(told);
   });
@@ -95,10 +95,10 @@ describe('the status of a gateway in trouble', () => {
 
 describe('the first line of the status', () => {
   test.each<[Partial<StatusReport>, string]>([
-    [{ phase: 'staged' }, 'A new firmware is staged; it starts with the next boot: agent reboot'],
+    [{ phase: 'staged' }, 'An update is staged; it starts at the next boot: agent reboot'],
     [
       { phase: 'staged', booted: undefined },
-      'A new firmware is staged, and waits for its trial; the next look goes on with it.',
+      'An update is staged and waits for its trial; it resumes at the next check.',
     ],
     [
       {
@@ -106,15 +106,15 @@ describe('the first line of the status', () => {
         booted: 'A',
         slotStates: { A: { bootable: true, bootsNext: true }, B: { bootable: false, bootsNext: false } },
       },
-      'A new firmware is staged; to start it: agent reboot',
+      'An update is staged; to start it: agent reboot',
     ],
-    [{ phase: 'trial' }, 'A new firmware is on trial. It is kept when it is healthy, else undone.'],
-    [{ phase: 'rolling-back' }, 'Busy: going back to the previous firmware.'],
+    [{ phase: 'trial' }, 'A new version is on trial. It is committed if its health checks pass, else rolled back.'],
+    [{ phase: 'rolling-back' }, 'Busy: rolling back to the previous version.'],
     [
       { phase: 'rolling-back', daemon: false },
-      'Attention: going back to the previous firmware is not finished; agent --update-now goes on with it.',
+      'Attention: the rollback to the previous version is not finished. To finish it: agent --update-now',
     ],
-    [{ phase: 'lost' }, 'Broken: the record of updates could not be read, and what was under way is not known.'],
+    [{ phase: 'lost' }, 'Broken: the journal of updates could not be read, so an interrupted update is unknown.'],
     [{ phase: 'dreaming' }, 'Busy: dreaming.'],
     [{ thingId: undefined }, 'Attention: not activated yet.'],
     [
@@ -172,12 +172,12 @@ test('a gateway that never did anything has a status too', () => {
     },
     page,
   );
-  expect(beside('Installed', text)).toBe('nothing by this agent yet');
+  expect(beside('Installed', text)).toBe('no update by this agent yet');
   expect(beside('Last update', text)).toBe('none yet');
-  expect(beside('Next look', text)).toBe('none: no daemon runs');
-  expect(beside('Service', text)).toBe('https://things.example.com, not asked by this command');
+  expect(beside('Next check', text)).toBe('none: the daemon is not running');
+  expect(beside('Service', text)).toBe('https://things.example.com, not checked by this command');
   expect(beside('Device', text)).toBe('no serial number, not activated: agent activate');
-  expect(beside('Agent', text)).toBe('0.1.0, no daemon runs: systemctl start thing-agent');
+  expect(beside('Agent', text)).toBe('0.1.0, the daemon is not running: systemctl start thing-agent');
 });
 
 test.each<[Partial<StatusReport['service']>, string]>([
@@ -185,11 +185,11 @@ test.each<[Partial<StatusReport['service']>, string]>([
   [{ lastContactAt: '2026-03-01T11:00:00.000Z' }, 'reached 2026-03-01 12:00 +01:00 (1 h ago)'],
   [
     { lastRefusalAt: '2026-03-01T11:00:00.000Z' },
-    'reached 2026-03-01 12:00 +01:00 (1 h ago), but answered with an error',
+    'reached 2026-03-01 12:00 +01:00 (1 h ago), but replied with an error',
   ],
   [
     { lastContactAt: '2026-03-01T10:00:00.000Z', lastRefusalAt: '2026-03-01T11:00:00.000Z' },
-    'reached 2026-03-01 12:00 +01:00 (1 h ago), but answered with an error; without one 2026-03-01 11:00 +01:00 (2 h ago)',
+    'reached 2026-03-01 12:00 +01:00 (1 h ago), but replied with an error; last successful call 2026-03-01 11:00 +01:00 (2 h ago)',
   ],
 ])('a service says whether it was reached: %j', (contact, told) => {
   const service = { url: 'https://things.example.com', lastError: 'an error', lastContactAt: undefined, ...contact };
@@ -200,21 +200,21 @@ test.each<[Partial<StatusReport['service']>, string]>([
 test.each<[Partial<StatusReport>, string]>([
   [{ nextCheckAt: '2026-03-01T12:15:00.000Z' }, '2026-03-01 13:15 +01:00 (in 15 min)'],
   [{ nextCheckAt: '2026-03-01T11:59:59.000Z' }, 'now'],
-  [{ nextCheckAt: undefined }, 'none: there is no schedule'],
+  [{ nextCheckAt: undefined }, 'none: no schedule'],
 ])('with %j the next look is: %s', (change, told) => {
-  expect(beside('Next look', renderStatus({ ...calmStatus, ...change }, page))).toBe(told);
+  expect(beside('Next check', renderStatus({ ...calmStatus, ...change }, page))).toBe(told);
 });
 
 // Seen: "1 outcome wait for the service".
 test('one outcome waits', () => {
   expect(beside('To report', renderStatus({ ...calmStatus, pendingReports: 1 }, page))).toBe(
-    '1 outcome waits for the service',
+    '1 result of update attempts',
   );
 });
 
 test.each([
-  [1, '3 outcomes wait for the service 1 older one was dropped to make room; the service is told how many'],
-  [2, '3 outcomes wait for the service 2 older ones were dropped to make room; the service is told how many'],
+  [1, '3 results of update attempts 1 older result was dropped to make room'],
+  [2, '3 results of update attempts 2 older results were dropped to make room'],
 ])('%i dropped reports are told', (droppedReports, told) => {
   expect(beside('To report', renderStatus({ ...calmStatus, pendingReports: 3, droppedReports }, page))).toBe(told);
 });

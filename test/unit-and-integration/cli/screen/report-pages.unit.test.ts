@@ -58,19 +58,19 @@ test.each<[OperationOutcome, string]>([
   [{ kind: 'installed', version: 'v1' }, 'Done: v1 is installed.'],
   [
     { kind: 'reboot-required', version: 'v1', slot: 'B' },
-    'v1 is staged in slot B. It starts with the next boot: agent reboot',
+    'v1 is staged in slot B. It starts at the next boot: agent reboot',
   ],
   [
     { kind: 'rebooting', version: 'v1', slot: 'B' },
-    'v1 is staged in slot B; the gateway reboots into it now. Afterwards: agent status',
+    'v1 is staged in slot B; the gateway is rebooting into it. Afterwards: agent status',
   ],
   [
     { kind: 'rebooting', version: 'v2', slot: 'A', reason: 'no answer', goesBack: true },
-    'v2 is left (no answer): the gateway reboots into slot A now. Afterwards: agent status',
+    'v2 is abandoned (no answer): the gateway is rebooting into slot A. Afterwards: agent status',
   ],
   [
     { kind: 'deferred', version: 'v1', code: 'outside-window', reason: 'the window opens at 02:00' },
-    'v1 is held back: the window opens at 02:00 (outside-window). --force does not wait for that.',
+    'v1 is deferred: the window opens at 02:00 (outside-window). To install it anyway, use --force.',
   ],
   [{ kind: 'rolled-back', version: 'v1', reason: 'not healthy' }, 'v1 was rolled back: not healthy'],
 ])('the outcome %j is told so', (outcome, told) => {
@@ -79,7 +79,7 @@ test.each<[OperationOutcome, string]>([
 
 test('who forced already is not told to force', () => {
   const held: OperationOutcome = { kind: 'deferred', version: 'v1', code: 'clock-unsynchronized', reason: 'no time' };
-  expect(renderOutcome(held, true, page)).toBe('v1 is held back: no time (clock-unsynchronized).\n');
+  expect(renderOutcome(held, true, page)).toBe('v1 is deferred: no time (clock-unsynchronized).\n');
 });
 
 test('the doctor counts what failed and advises only there', () => {

@@ -19,7 +19,7 @@ test('an event is shown with its id, what happened, how often, and what its id m
   const text = renderSecurityLog({ events: [denied], discarded: 6 }, page).replaceAll(/\s+/g, ' ');
   expect(text).toContain('6 older entries were discarded.');
   expect(text).toContain('access-denied, 3 times, the last 2026-11-22 15:30:00 +00:00 members asked for update');
-  expect(text).toContain('somebody asked the daemon for what that user may not');
+  expect(text).toContain('a user requested an operation from the daemon without permission');
 });
 
 test('no event can steer the terminal', () => {

@@ -12,7 +12,7 @@ const page: Page = { columns: 80, paint: plain, nowMs: noon, localOffset: () => 
 
 describe('a status with a spool', () => {
   const spoolOf = (telemetry: TelemetryStatus): string =>
-    beside('Spool', renderStatus({ ...calmStatus, telemetry }, page));
+    beside('Queue', renderStatus({ ...calmStatus, telemetry }, page));
   const well = { ...calmTelemetry, sources: calmTelemetry.sources.slice(0, 1) };
   const nothingDropped = { 'too-old': 0, 'queue-full': 0, 'memory-full': 0, refused: 0, damaged: 0 };
 
@@ -38,9 +38,7 @@ describe('a status with a spool', () => {
       'level: 7000 dropped (6999 too-fast, 1 malformed), the last: more than 200 a second',
     );
     const sources = [{ ...source, state: 'delivering' as const }];
-    expect(spoolOf({ ...calmTelemetry, sources })).toContain(
-      'level: nothing that it delivers can be used; 7000 dropped',
-    );
+    expect(spoolOf({ ...calmTelemetry, sources })).toContain('level: it delivers only unusable values; 7000 dropped');
   });
 
   test('does not list a hundred of them', () => {
@@ -55,7 +53,7 @@ describe('a status with a spool', () => {
       lastDrop: undefined,
       lastError: 'x',
     }));
-    expect(spoolOf({ ...calmTelemetry, sources })).toMatch(/s4: x and 95 more sources that fail$/);
+    expect(spoolOf({ ...calmTelemetry, sources })).toMatch(/s4: x and 95 more failing sources$/);
   });
 });
 
@@ -73,17 +71,17 @@ describe('the page of the spool', () => {
   test.each([
     ['Dropped', '7 queue-full 1 refused'],
     ['Delivered', '90 points, in 3 requests; 1 request failed'],
-    ['Flash', '4.0 MiB a day; the file has 64.0 KiB'],
+    ['Flash', '4.0 MiB a day; file size 64.0 KiB'],
     ['Sources', '1 of 2 work'],
     ['Failing', 'sensors[1] (level): /dev/ttyUSB0: is unplugged'],
-    ['Parked', 'level: the service does not take it now'],
-    ['Refused', 'level 2026-02-26T10:00:00.000Z -1: status 422'],
+    ['Suspended', 'level: the service rejects it at the moment'],
+    ['Rejected', 'level 2026-02-26T10:00:00.000Z -1: status 422'],
   ])('says beside %s: %s', (label, told) => {
     expect(beside(label, renderQueue(calmTelemetry, page))).toBe(told);
   });
 
   test('says where a clock that nobody set gets its time', () => {
     const text = renderQueue({ ...calmTelemetry, clock: 'service' }, page);
-    expect(beside('Clock', text)).toBe('not set by this machine; times are taken from the service');
+    expect(beside('Clock', text)).toBe('not set on this machine; times come from the service');
   });
 });

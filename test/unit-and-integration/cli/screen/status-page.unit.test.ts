@@ -15,25 +15,25 @@ test('a staged firmware that waits for its window says until when, and who need 
   const reason = 'the reboot into it may begin between 02:00 and 05:00';
   const rebootWait = { reason, until: '2026-03-02T01:00:00.000Z' };
   const told = renderStatus({ ...calmStatus, phase: 'staged', rebootDeferral: rebootWait }, page);
-  expect(beside('State', told)).toBe('A new firmware is staged. It starts in its reboot window, or with: agent reboot');
+  expect(beside('State', told)).toBe('An update is staged. It starts in its reboot window, or with: agent reboot');
   expect(beside('Reboot', told)).toBe(
     'the reboot into it may begin between 02:00 and 05:00: [update] reboot_window; ' +
-      'the agent waits until 2026-03-02 02:00 +01:00 (in 13 h) root and thing-operators need not wait: agent reboot',
+      'waiting until 2026-03-02 02:00 +01:00 (in 13 h) to reboot now: agent reboot',
   );
   expect(beside('Reboot', renderStatus(calmStatus, page))).toBe('');
   const alone = renderStatus(
     { ...calmStatus, phase: 'staged', rebootDeferral: rebootWait, daemon: false },
     page,
   ).replaceAll(/\s+/g, ' ');
-  expect(alone).toContain('no daemon runs that would start it in its reboot window; to start it: agent reboot');
-  expect(alone).not.toContain('the agent waits');
+  expect(alone).toContain('the daemon is not running to start it in its reboot window. To start it: agent reboot');
+  expect(alone).not.toContain('waiting until');
 });
 
 test('a hook that wants to be asked later is told with its words, and with what goes past it', () => {
   const hookWait = { reason: 'before_reboot says: not now: the press is running', until: '2026-03-01T12:04:00.000Z' };
   expect(beside('Consent', renderStatus({ ...calmStatus, hookDeferral: hookWait }, page))).toBe(
-    'before_reboot says: not now: the press is running; asked again 2026-03-01 13:04 +01:00 (in 4 min) ' +
-      'agent --update-now asks now; with --force nobody is asked',
+    'before_reboot says: not now: the press is running; next call 2026-03-01 13:04 +01:00 (in 4 min) ' +
+      'to call the hook now: agent --update-now; to skip it, add --force',
   );
 });
 
@@ -51,11 +51,11 @@ test('an update that ends with a wait for its reboot window says what ends that'
 test('a download that is slowed down says by what, and until when', () => {
   const until = '2026-03-01T17:00:00.000Z';
   const slowed = (throttle: StatusReport['throttle']): string =>
-    beside('Slowed', renderStatus({ ...calmStatus, throttle }, page));
+    beside('Rate limit', renderStatus({ ...calmStatus, throttle }, page));
   expect(slowed({ bytesPerSecond: 204_800, until })).toBe(
-    'the download to at most 200.0 KiB/s until 2026-03-01 18:00 +01:00 (in 5 h): [service] max_rate',
+    'downloads use at most 200.0 KiB/s until 2026-03-01 18:00 +01:00 (in 5 h): [service] max_rate',
   );
-  expect(slowed({ bytesPerSecond: 2_097_152 })).toBe('the download to at most 2.0 MiB/s: [service] max_rate');
+  expect(slowed({ bytesPerSecond: 2_097_152 })).toBe('downloads use at most 2.0 MiB/s: [service] max_rate');
   expect(slowed(undefined)).toBe('');
 });
 
@@ -70,7 +70,7 @@ describe('what the line carried', () => {
   const [hour, day, all] = [
     '2.0 KiB down and 1.0 KiB up in the last hour; ',
     '3.0 MiB down and 1.0 KiB up in the last 24 h; ',
-    '5.0 MiB down and 1.0 KiB up since the daemon began',
+    '5.0 MiB down and 1.0 KiB up since the daemon started',
   ];
 
   // Seen: "842 B down in the last hour" of a gateway that had fetched 58 MiB before its daemon was restarted.
@@ -119,11 +119,11 @@ test('a package that a person exchanged is told with both versions, and first of
   ];
   const told = renderStatus({ ...calmStatus, packages }, { ...page, columns: 400 });
   expect(beside('State', told)).toBe(
-    'gateway-1.4.2 is installed, but thing-agent and gone were exchanged by hand since: see Packages.',
+    'gateway-1.4.2 is installed, but thing-agent and gone were replaced manually since: see Packages.',
   );
   expect(beside('Packages', told)).toBe(
-    'agent: thing-agent 1.9, installed by hand and not by an update, which left 1.1 ' +
-      'app: pump 2.0 tools: tools 7 gone: gone is not installed; an update had left 3.1',
+    'agent: thing-agent 1.9, installed manually; the last update had installed 1.1 ' +
+      'app: pump 2.0 tools: tools 7 gone: gone is not installed; an update had installed 3.1',
   );
 });
 
@@ -138,6 +138,6 @@ test('packages as updates left them are no reason for more than their versions',
 // Seen: without the record of updates, it said that nothing was installed.
 test('what is not known is not told as if there was nothing', () => {
   const text = renderStatus({ ...calmStatus, phase: 'lost', installed: undefined, lastOutcome: undefined }, page);
-  expect(beside('Installed', text)).toBe('not known');
-  expect(beside('Last update', text)).toBe('not known');
+  expect(beside('Installed', text)).toBe('unknown');
+  expect(beside('Last update', text)).toBe('unknown');
 });

@@ -93,7 +93,7 @@ describe('the OpenAPI document', () => {
 
   test('says what a member means', () => {
     expect(document.components.schemas['StatusReply']).toMatchObject({
-      properties: { state: { description: expect.stringContaining('What a program acts upon') as unknown } },
+      properties: { state: { description: expect.stringContaining('The state of the gateway') as unknown } },
     });
   });
 

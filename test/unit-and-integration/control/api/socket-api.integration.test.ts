@@ -87,7 +87,7 @@ test('the schemas are JSON Schema, and what a daemon replies is as they say', as
       .map((line): unknown => JSON.parse(line));
   };
   const lines = await ask('/v1/update', '-d', '{"reboot":false}');
-  const answered = ['Status', 'Check', 'Doctor', 'History', 'SecurityLog', 'Spool', 'Boards'];
+  const answered = ['Status', 'Check', 'Doctor', 'History', 'SecurityLog', 'Queue', 'Boards'];
   const paths = ['status', 'check', 'doctor', 'history', 'security', 'queue', 'boards'];
   const orders: readonly (readonly [string, string, string])[] = [
     ['SendDatapoint', '/v1/events/level/datapoints', '{"value":3}'],

@@ -88,8 +88,8 @@ test('the reboot window holds the daemon back until a person reboots', async () 
       rebootDeferral: { reason: expect.stringContaining('the reboot into it may begin between') as unknown },
     });
   const page = (await gateway.run('status')).stdout.replaceAll(/\s+/g, ' ');
-  expect(page).toContain('A new firmware is staged. It starts in its reboot window, or with: agent reboot');
-  expect(page).toContain('root and thing-operators need not wait: agent reboot');
+  expect(page).toContain('An update is staged. It starts in its reboot window, or with: agent reboot');
+  expect(page).toContain('to reboot now: agent reboot');
   expect(gateway.boot()).toBe('A');
   expect(await gateway.run('reboot')).toMatchObject({ exitCode: 0 });
   expect(gateway.rebootRequested).toBe(true);

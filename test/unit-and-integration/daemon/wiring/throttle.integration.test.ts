@@ -29,7 +29,7 @@ test('a download that the daemon slows down is told as such, and ends well, with
     .poll(async () => gateway.json('status'), { timeout: 60_000, interval: 100 })
     .toMatchObject({ state: 'busy', throttle: { bytesPerSecond: 256 * 1024 } });
   const page = (await gateway.run('status')).stdout.replaceAll(/\s+/g, ' ');
-  expect(page).toContain('Slowed the download to at most 256.0 KiB/s: [service] max_rate');
+  expect(page).toContain('Rate limit downloads use at most 256.0 KiB/s: [service] max_rate');
   expect(await update).toMatchObject({ outcome: { kind: 'rebooting', version: '1' } });
   const { traffic } = trafficOf.parse(await gateway.json('status'));
   expect(traffic.lastDay).toEqual(traffic.sinceStart);

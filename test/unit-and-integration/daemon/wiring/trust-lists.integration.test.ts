@@ -301,8 +301,8 @@ describe('a list from the service', () => {
     expect(await gateway.run('--update-now')).toMatchObject({ exitCode: 0 });
     expect(service.world.things[0]?.currentVersionId).toBe('id-trust-1');
     const page = (await gateway.run('status')).stdout.replaceAll(/\s+/g, ' ');
-    expect(page).toContain('Keys list 1 of keys and revocations is in effect');
-    expect((await gateway.run('history')).stdout).toMatch(/ {2}list 1 of keys and revocations: in effect/);
+    expect(page).toContain('Trust list number 1 is in effect');
+    expect((await gateway.run('history')).stdout).toMatch(/ {2}trust list 1: in effect/);
     expect((await gateway.run('check')).stdout).toContain('Nothing to do: trust-1 is in effect.');
     service.world.targetVersionId = 'id-2.0.0';
     expect(await gateway.run('--update-now')).toMatchObject(held);
@@ -323,9 +323,7 @@ describe('a list from the service', () => {
     await expect
       .poll(status, { timeout: 120_000, interval: 500 })
       .toContain('"list":{"number":1,"versionId":"id-trust-1"}');
-    await expect
-      .poll(() => lines.join('\n'), { timeout: 120_000 })
-      .toContain('list 1 of keys and revocations is in effect');
+    await expect.poll(() => lines.join('\n'), { timeout: 120_000 }).toContain('trust list 1 is in effect');
     expect(JSON.parse(await status())).toMatchObject({ idleCode: 'up-to-date', lastOutcome: { list: 1 } });
     expect(lines.join('\n')).not.toContain('trust-1 is installed');
     expect(await stop(daemon)).toBe(0);
