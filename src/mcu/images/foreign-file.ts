@@ -18,8 +18,13 @@ const beginnings: readonly (readonly [kind: string, bytes: string])[] = [
   ['an LZ4 file', '\u0004\u0022\u004d\u0018'],
   ['a ZIP archive', 'PK\u0003\u0004'],
   ['a 7-Zip archive', '7z\u00bc\u00af'],
+  ['a RAR archive', 'Rar!\u001a\u0007'],
+  ['a cpio archive', '07070'],
   ['an ar archive', '!<arch>\n'],
   ['a DfuSe file', 'DfuSe'],
+  ['a U-Boot image', '\u0027\u0005\u0019\u0056'],
+  ['a device tree or FIT image', '\u00d0\u000d\u00fe\u00ed'],
+  ['a PDF file', '%PDF-'],
 ];
 
 const markup = /^\s*<(?:!doctype|html|\?xml)/i;

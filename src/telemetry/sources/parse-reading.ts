@@ -1,10 +1,11 @@
 import { isNest, maxValueDepth, nestedWithin, parseExactly } from '../../system/json-value.ts';
 import { TelemetryError } from '../errors.ts';
+import { sampleOf } from '../reading-text.ts';
 import type { Reading } from './source.ts';
 
 /**
  * Parses a text as JSON, else as a number if it begins with one; else the reading is the text itself. Undefined: it is
- * empty. Throws `value-invalid`.
+ * empty. Throws `value-invalid`, also for a text with bytes that were not UTF-8.
  */
 export function parseReading(text: string): Reading {
   const trimmed = text.trim();
@@ -15,7 +16,7 @@ export function parseReading(text: string): Reading {
     if (!(error instanceof SyntaxError)) throw error;
   }
   const number = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?(?=$|\s)/.exec(trimmed);
-  if (number === null || grouped.test(trimmed)) return trimmed;
+  if (number === null || grouped.test(trimmed)) return intact(trimmed);
   return /^[+-]?\d+$/.test(number[0]) ? parseExactly(String(BigInt(number[0]))) : Number(number[0]);
 }
 
@@ -25,6 +26,12 @@ const grouped = /^[+-]?\d{1,3}(?:[ \u00A0\u202F]\d{3})+(?:[.,]\d+)?$/;
 function shallow(reading: Reading): Reading {
   if (nestedWithin(reading)) return reading;
   throw new TelemetryError('value-invalid', `a reading is nested deeper than ${maxValueDepth} levels`);
+}
+
+/** Bytes that are not UTF-8 were decoded to U+FFFD: a damaged number must not be sent as a text. */
+function intact(text: string): string {
+  if (!text.includes('\uFFFD')) return text;
+  throw new TelemetryError('value-invalid', `not UTF-8: ${sampleOf(text)}`);
 }
 
 /** Parses `a=1 b=2.5 c=on`, separated by blanks, commas or semicolons; undefined: the line has another form. */

@@ -53,6 +53,18 @@ test('refuses a line without a pattern that is neither JSON, pairs nor a number'
   expect(() => parseLine('Booting...', undefined)).toThrow('neither JSON, pairs nor a number: "Booting..."');
 });
 
+test.each([
+  ['noise in a number', Buffer.from('2\u00ff.5', 'latin1')],
+  ['noise in a pair', Buffer.from('t=2\u00ff.5 h=40', 'latin1')],
+  ['a binary message', Buffer.from('fffe0001', 'hex')],
+])('refuses %s, which is not UTF-8', (_, bytes) => {
+  expect(() => parsePairs(bytes.toString()) ?? parseReading(bytes.toString())).toThrow('not UTF-8: ');
+});
+
+test('reads a number before a unit that is not UTF-8', () => {
+  expect(parseReading(Buffer.from('21.5 \u00b0C', 'latin1').toString())).toBe(21.5);
+});
+
 test('a pointer finds the part that it names, and nothing else', () => {
   const reading = { a: [{ 'b/c': 1 }], '': 2 };
   expect([atPointer(reading, '/a/0/b~1c'), atPointer(reading, '/'), atPointer(reading, '')]).toEqual([1, 2, reading]);
