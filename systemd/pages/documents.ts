@@ -28,6 +28,9 @@ const sourceOnly = /,?\s\((?:`?(?:test\/[^`),]*|npm run [^`),]*)`?(?:, )?)+\)/g;
 /** A section about what is done in the source tree alone, which says so. */
 const sourceSections = /\n## [^\n]*\(source tree\)\n[^]*?(?=\n## |$)/g;
 
+/** The title of a page about the source tree alone. */
+export const sourcePage = /^# [^\n]*\(source tree\)\n/;
+
 /** Documents for people at a gateway, by the names that they have there. */
 export async function documents(): Promise<Readonly<Record<string, string>>> {
   const texts: Readonly<Record<string, string>> = {
@@ -44,8 +47,8 @@ export async function documents(): Promise<Readonly<Record<string, string>>> {
 
 async function pagesOfFolder(): Promise<Readonly<Record<string, string>>> {
   const names = (await readdir(join(project, pages))).filter((name) => name.endsWith('.md'));
-  const texts = names.map(async (name) => [name, await source(join(pages, name))] as const);
-  return Object.fromEntries<string>(await Promise.all(texts));
+  const texts = await Promise.all(names.map(async (name) => [name, await source(join(pages, name))] as const));
+  return Object.fromEntries<string>(texts.filter(([, text]) => !sourcePage.test(text)));
 }
 
 /** Throws where something is left that only the source tree has. */
