@@ -1,2 +1,3 @@
-/** The same as in package.json, which a test compares. */
-export const agentVersion = '0.1.0';
+import manifest from '../package.json' with { type: 'json' };
+
+export const agentVersion = manifest.version;

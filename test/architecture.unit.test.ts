@@ -5,7 +5,6 @@ import { describe, expect, test } from 'vitest';
 
 import { errorCatalogue, explainCode } from '../src/error-catalogue.ts';
 import { sharedErrors } from '../src/system/shared-errors.ts';
-import { agentVersion } from '../src/version.ts';
 import { errorsPage, errorsPagePath, knownCodes } from './errors-page.ts';
 
 const root = join(import.meta.dirname, '..');
@@ -13,11 +12,6 @@ const sources = globSync('src/**/*.ts', { cwd: root }).map((path) => ({
   path,
   text: readFileSync(join(root, path), 'utf8'),
 }));
-
-test('the program and its package have one version', () => {
-  const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { readonly version: string };
-  expect(agentVersion).toBe(version);
-});
 
 describe('a third-party package', () => {
   /** The exceptions that the Decisions of src/README.md name. */

@@ -4,6 +4,7 @@ import { basename, join, relative, resolve } from 'node:path';
 import { build, transform } from 'esbuild';
 import type { Metafile, Plugin } from 'esbuild';
 
+import { agentVersion } from '../../src/version.ts';
 import { lazyBuiltins } from './lazy-builtins.ts';
 
 /**
@@ -62,7 +63,7 @@ export async function bundle(outdir: string, main: string, arch: string): Promis
     assetNames: '[name]',
     loader: { '.node': 'copy' },
     alias: withNodeStreams,
-    plugins: [prebuiltSerialport(arch), slimUndici()],
+    plugins: [prebuiltSerialport(arch), slimUndici(), versionOnly()],
     logLevel: 'warning',
   });
   await mkdir(outdir);
@@ -97,6 +98,19 @@ async function asCommonJs(text: string): Promise<string> {
   });
   const url = 'const moduleUrl=require("node:url").pathToFileURL(__filename).href;';
   return `"use strict";${code.includes('moduleUrl') ? url : ''}${lazyBuiltins(code)}`; // strict, as ES modules are
+}
+
+/** The program needs only the version of its package.json, which also holds the scripts of the source tree. */
+function versionOnly(): Plugin {
+  return {
+    name: 'version-only',
+    setup: (build) => {
+      const contents = JSON.stringify({ version: agentVersion });
+      build.onLoad({ filter: /[/\\]package\.json$/ }, ({ path }) =>
+        path === join(project, 'package.json') ? { contents, loader: 'json' } : undefined,
+      );
+    },
+  };
 }
 
 const MAIN = 'main.js';
