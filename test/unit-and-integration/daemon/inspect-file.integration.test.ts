@@ -130,7 +130,7 @@ test('tells the number of a list, what it changes, that it is too old, and that 
     obstacles: [],
   });
   expect((await gateway.run('install', file)).exitCode).toBe(0);
-  expect(await info()).toMatchObject({ list: { number: 2, changes: [] }, obstacles: [] });
+  expect(await info()).toMatchObject({ trustList: { number: 2, changes: [] }, obstacles: [] });
   await list(1);
   expect(await obstacles()).toEqual(['trust-list-old']);
   const revoked = { keys: [keys.trusted.fingerprint], releases: [] };
@@ -144,7 +144,7 @@ test('tells the number of a list, what it changes, that it is too old, and that 
     ],
   });
   const page = await gateway.run('info', file);
-  expect(page.stdout).toMatch(/List\s+number 3\n\s+revokes the key release\.pem/);
+  expect(page.stdout).toMatch(/Trust list\s+number 3\n\s+revokes the key release\.pem/);
 });
 
 test('tells a damaged file, an image and a file that is not there', async () => {

@@ -118,7 +118,7 @@ test('a daemon that gives no answer is looked past, is a trouble, and does not d
       daemon: false,
       problems: ['daemon-unresponsive'],
     });
-    expect(told.stderr).toContain('the daemon does not answer');
+    expect(told.stderr).toContain('the daemon is not responding');
     expect(history.exitCode).toBe(0);
     expect(held.exitCode).toBe(75);
   } finally {
@@ -142,7 +142,7 @@ test('a daemon whose sockets are gone is one that gives no answer, not none, and
     daemon: false,
     problems: ['daemon-unresponsive'],
   });
-  expect((await gateway.run('status')).stdout).toContain('the daemon does not answer');
+  expect((await gateway.run('status')).stdout).toContain('the daemon is not responding');
   expect((await gateway.run('doctor')).stdout.replaceAll(/\s+/g, ' ')).toContain(
     'the daemon runs but is not responding',
   );

@@ -207,7 +207,7 @@ boot_id_file = "${directory}/boot/boot-id"
     const again = ['', '', '', '', answers[4] ?? '', '', '', 'y'];
     const { exitCode, out } = await setUp([...same, ...again], ['--from', part]);
     expect(out).toMatch(
-      /A and B are the same[^]* Nothing was written\. The same again[^]*releases name it \[my-board\]:/,
+      /A and B are the same[^]*Nothing was written\. Correct your answers[^]*releases name it \[my-board\]:/,
     );
     expect(exitCode).toBe(0);
     expect(await readFile(join(directory, 'config.toml'), 'utf8')).toContain('slot-b');
@@ -223,8 +223,8 @@ boot_id_file = "${directory}/boot/boot-id"
     ];
     expect(refusals.map(({ exitCode }) => exitCode)).toEqual([70, 64, 78, 78]);
     expect(refusals[2]?.out).toMatch(/targets\.gateway\.slots: A and B are the same/);
-    expect(refusals[3]?.out).toContain('service.url was not found');
-    expect(refusals[3]?.out).toContain('names a board or a package in [targets] where this gateway has no slots');
+    expect(refusals[3]?.out).toContain('service.url could not be detected');
+    expect(refusals[3]?.out).toContain('with a board or a package in [targets] if this gateway has no slots');
     for (const { names, out } of refusals) {
       expect(names.filter((name) => !['state', 'run'].includes(name)).sort()).toEqual(before);
       expect(out).not.toMatch(/ at \S+:\d+:\d+/);

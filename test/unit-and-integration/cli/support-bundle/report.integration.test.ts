@@ -64,9 +64,9 @@ test('a report says in a line each where it is, its size, what it holds, what no
   const lines = out.trimEnd().split('\n');
   expect(lines[0]).toBe(`Written: ${file}`);
   expect(lines[1]).toMatch(/^Size: \d+\.\d KiB; readable only by its owner$/);
-  expect(lines[2]).toBe(`It holds: ${always.join(', ')}`);
-  expect(lines[3]).toMatch(/^Not in it, as its README.txt says: journal, log,/);
-  expect(lines[4]).toMatch(/^It contains no keys and no passwords/);
+  expect(lines[2]).toBe(`Contents: ${always.join(', ')}`);
+  expect(lines[3]).toMatch(/^Missing \(reasons in its README\.txt\): journal, log,/);
+  expect(lines[4]).toMatch(/^The keys and passwords of this gateway were removed from every part/);
   expect((await stat(file)).mode & 0o777).toBe(0o600);
   expect(await readdir(folder)).toEqual(['gw.tar.gz']);
   const files = await openReport(file);
@@ -102,7 +102,7 @@ test('at a terminal it is wrapped, and says what is being gathered until it is d
   expect(exitCode).toBe(0);
   expect(out).toContain(`Written: ${file}`);
   expect(Math.max(...out.split('\n').map(({ length }) => length))).toBeLessThanOrEqual(60);
-  expect(context.err.pinned).toContain('Gathering: doctor ...');
+  expect(context.err.pinned).toContain('Collecting: doctor ...');
   expect(context.err.pinned.at(-1)).toBeUndefined();
 });
 
@@ -116,7 +116,7 @@ test(
     daemon.kill('SIGSTOP');
     const { exitCode, err } = await report([file, '--overwrite']);
     expect(exitCode).toBe(0);
-    expect(err).toContain('the daemon does not answer');
+    expect(err).toContain('the daemon is not responding');
     const files = await openReport(file);
     expect(JSON.parse(files['status.json'] ?? '')).toMatchObject({
       problems: ['daemon-unresponsive', 'not-activated'],
@@ -161,7 +161,7 @@ test('an ordinary user gets what he may see, and the reasons for the rest', asyn
   const main = join(import.meta.dirname, '../../../../src/main.ts');
   const command = [process.execPath, main, '--config', gateway.configFile, 'support-bundle', file];
   const { stdout } = await run('setpriv', [...ordinary, ...command], { env: { PATH: process.env['PATH'] ?? '' } });
-  expect(stdout).toContain('It holds: doctor, config-problems, versions, mounts');
+  expect(stdout).toContain('Contents: doctor, config-problems, versions, mounts');
   expect((await openReport(file))['README.txt']).toMatch(
     /^ {2}configuration +.*permission denied.*\(config-unreadable\)$/m,
   );
@@ -211,7 +211,7 @@ test('of what the kernel said it holds what names a configured device', async ()
   const environment = await programs({ journalctl: 'exit 1', dmesg: lines });
   await report([file], environment);
   const [head, ...told] = ((await openReport(file))['kernel.txt'] ?? '').trimEnd().split('\n');
-  expect(head).toBe('# what the kernel said in this boot of: hwmon');
+  expect(head).toBe('# kernel messages of this boot about: hwmon');
   expect(told).toEqual(['[ 1.0] hwmon hwmon0: too hot', String.raw`[ 3.0] hwmon1 \x1b[31m`]);
 });
 
@@ -277,7 +277,7 @@ describe('where it may not be written', () => {
     for (const path of [slot, join(mount, 'gw.tgz')]) {
       const told = await refusal(path, '--overwrite');
       expect(told).toMatch(/^77: /);
-      expect(told).toContain(`the slot ${slot} (output-refused)`);
+      expect(told).toContain(`is on slot ${slot} (output-refused)`);
     }
   });
 

@@ -65,7 +65,7 @@ describe('a call', () => {
     [{ kind: 'wrong-length', by: -5 }, 'reply-malformed'],
     [{ kind: 'not-http', text: 'HTTP/1.1 103 Early Hints\r\n\r\n'.repeat(100) }, 'reply-malformed'],
   ])('that meets %j fails as %s, and the next one is fine', async (fault, code) => {
-    const { transport } = code.startsWith('silent') ? hasty : rig;
+    const { transport } = /^(?:first-byte|idle)-timeout$/.test(code) ? hasty : rig;
     service.fail({ operation: 'targetVersion', fault });
     const call = transport.call(operations.targetVersion, thing, signal);
     await expect(call).rejects.toMatchObject({ name: 'ServiceError', code });
