@@ -2,7 +2,8 @@ import { createHash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 
 import { hex, McuError } from '../../errors.ts';
-import { endOf, makeImage } from '../../images/image.ts';
+import { isEspImage } from '../../images/esp-image.ts';
+import { endOf, makeImage, sliceOf } from '../../images/image.ts';
 import type { Image, Segment } from '../../images/image.ts';
 import type { BootPlan } from '../../protocol.ts';
 import { sectorBytes } from './esp-chips.ts';
@@ -129,11 +130,14 @@ export function planBoot(image: Image, held: BootState, state: BootState, sector
   const started = startedBy(state);
   const written = partitions.filter((partition) => partition.type === appType && isIn(image, partition.start));
   const isCertain = startedBy(state, confirmedOnly) === startedBy(state, withoutBad);
-  if (written.length === 0 || (isCertain && started !== undefined && written.includes(started))) {
+  const isStarted = started !== undefined && written.includes(started);
+  if (isStarted) requireEspImage(image, started);
+  if (written.length === 0 || (isCertain && isStarted)) {
     return { image, known, guard: undefined, before: undefined };
   }
   const target = written.find((partition) => isFactory(partition) || isSlot(partition));
   if (target === undefined || otadata === undefined || isIn(image, otadata.start)) throw unselectable(written, started);
+  requireEspImage(image, target);
   const selection = selectionOf(target, state, otadata);
   return {
     image: makeImage(image.format, [...image.segments, ...selection], image.madeFor),
@@ -141,6 +145,13 @@ export function planBoot(image: Image, held: BootState, state: BootState, sector
     guard: selection[0]?.address,
     before: isReplaced(startedBy(held), image) ? undefined : makeImage('raw', sectorsAt(otadata.start, sectors)),
   };
+}
+
+/** Throws McuError if the bootloader would find no ESP image in the partition, and so start another application. */
+function requireEspImage(image: Image, partition: Partition): void {
+  if (isEspImage(sliceOf(image, partition.start, partition.start + 2))) return;
+  const message = `the file has no ESP image for ${nameOf(partition)}, so the bootloader would not start it`;
+  throw new McuError('image-unknown', message, { advice: 'give an application, and check the address of the target' });
 }
 
 function isReplaced(started: Partition | undefined, image: Image): boolean {

@@ -163,6 +163,16 @@ describe('an application for the slot that starts', () => {
   });
 });
 
+test.each([
+  ['that starts', second],
+  ['that does not start', first],
+])('refuses a file that is no ESP image for the slot %s', async (_, address) => {
+  const { model, flash: bring } = bench();
+  const file = makeImage('raw', [{ address, bytes: noisyProgram(9_000, 4) }]);
+  await expect(bring(file)).rejects.toMatchObject({ code: 'image-unknown' });
+  expect(model.ran.at(-1)).toBe('old');
+});
+
 test('counts an application in a slot that does not start as different', async () => {
   const { board } = bench({ holds: { [first]: programs.new, [second]: programs.old } });
   expect(await planFlash(imageAt(first), board, signal)).toMatchObject({ unitsDifferent: 1 });
