@@ -15,7 +15,7 @@ const FormatErrors = defineErrors('FirmwareFormatError', {
   'text-empty': permanent.protocol('The encoded firmware is empty.'),
   'compression-truncated': transient.protocol('Compressed data is truncated.'),
   'compression-corrupt': permanent.protocol('Compressed data is damaged.'),
-  'compression-trailing': permanent.protocol('Something follows the compressed data.'),
+  'compression-trailing': permanent.protocol('The compressed data is followed by other data.'),
   'compression-memory': permanent.protocol('Decompression would need more memory than is allowed.'),
   'firmware-truncated': transient.protocol('The firmware image is truncated.'),
   'image-empty': sharedErrors['image-empty'],
@@ -40,31 +40,29 @@ const VerificationErrors = defineErrors('VerificationError', {
   'artifact-scripts': permanent.refused('The artifact carries state scripts, which this agent does not run.'),
   'artifact-corrupt': permanent.refused('A part of the artifact cannot be decompressed or is truncated.'),
   'manifest-mismatch': permanent.refused('The artifact has other payloads than its manifest lists.'),
-  'checksum-mismatch': permanent.refused('A part of the artifact is not what its manifest promises.'),
-  'digest-mismatch': permanent.refused('A payload is not what the manifest of its artifact promises.'),
+  'checksum-mismatch': permanent.refused('A part of the artifact does not match its manifest.'),
+  'digest-mismatch': permanent.refused('A payload does not match the manifest of its artifact.'),
   'delta-malformed': permanent.refused(
     'A delta does not follow its format, or contradicts the signed sizes.',
     'make it again with agent artifact delta',
   ),
   'tar-malformed': permanent.refused('A tar archive inside the artifact is malformed.'),
-  'tar-unsupported': permanent.refused('A tar archive inside the artifact uses what is not allowed there.'),
-  'tar-name': permanent.refused('A name inside the artifact is absolute, climbs out of its folder or is garbled.'),
-  'tar-duplicate': permanent.refused('A name stands twice in the artifact.'),
+  'tar-unsupported': permanent.refused('A tar archive inside the artifact uses an unsupported feature.'),
+  'tar-name': permanent.refused('A name inside the artifact is absolute, leaves its directory or is malformed.'),
+  'tar-duplicate': permanent.refused('The artifact contains a name twice.'),
   'artifact-unsigned': permanent.refused('The artifact is not signed.'),
-  'image-unsigned': permanent.refused(
-    'A file without a signature was to be installed, which the operator did not permit.',
-  ),
+  'image-unsigned': permanent.refused('The file has no signature, and the operator did not permit unsigned files.'),
   'signature-invalid': permanent.refused(
     'The artifact’s signature is not by a trusted key, or the artifact was changed.',
   ),
   'key-revoked': permanent.refused(
     'The artifact is signed with a key that was revoked.',
-    'sign it with a key that is trusted; where none is left, put a new public key into [trust] keys on the gateway',
+    'sign it with a trusted key; if none is left, add a new public key to [trust] keys on the gateway',
   ),
-  'key-expired': permanent.refused('The artifact is signed with a key whose time is over.', 'sign it with a newer key'),
+  'key-expired': permanent.refused('The artifact is signed with an expired key.', 'sign it with a newer key'),
   'key-not-yet-valid': permanent.refused(
-    'The artifact is signed with a key whose time has not come yet.',
-    'sign it with the key that is in use now, and see that the clock of the gateway is right',
+    'The artifact is signed with a key that is not yet valid.',
+    'sign it with a currently valid key, and check the clock of the gateway',
   ),
   'release-revoked': sharedErrors['release-revoked'],
   'trust-list-malformed': permanent.refused('A trust list is malformed.', 'write it with agent artifact trust'),
@@ -77,7 +75,7 @@ const VerificationErrors = defineErrors('VerificationError', {
     'The artifact is for other devices.',
     'use the release for this device; its type is in [device] device_type',
   ),
-  'depends-unmet': permanent.refused('The artifact needs something else to be installed before.'),
+  'depends-unmet': permanent.refused('The artifact depends on another installed version.'),
   'payload-type': permanent.refused('The target for the payload of the artifact is unknown.'),
 });
 
@@ -107,7 +105,7 @@ export class FirmwareError extends defineErrors('FirmwareError', {
   ),
   'delta-unwritten': permanent.failed(
     'A delta could not be made: its artifact cannot be written, or mender-artifact failed.',
-    'check the folder of --output and its room, and that --key is a private key, as openssl writes it',
+    'check the directory of --output and its free space, and that --key is a private key in the format of openssl',
   ),
   'decompression-stalled': transient.failed('Decompression made no progress.'),
   'trust-list-exists': permanent.usage(

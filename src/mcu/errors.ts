@@ -17,9 +17,7 @@ export class McuError extends defineErrors('McuError', {
   'image-overlap': permanent.refused('Two parts of the image claim the same address.'),
   'image-empty': { ...sharedErrors['image-empty'], exit: 'refused' },
   'image-too-large': permanent.refused('The image is larger than any board’s memory, or than this one’s.'),
-  'image-address-missing': permanent.refused(
-    'A raw image does not say where it belongs, and neither does the configuration.',
-  ),
+  'image-address-missing': permanent.refused('A raw image has no address, and the configuration sets none.'),
   'image-digest': permanent.refused('The image’s own digest is wrong.'),
   'image-signature': permanent.refused('The image is not signed with the key that this board’s images must have.'),
   'image-outside-chip': permanent.refused('The image has bytes outside of the chip’s memory.'),
@@ -47,12 +45,9 @@ export class McuError extends defineErrors('McuError', {
     'The chip, or its bootloader, is unknown.',
     'check the protocol and the port of this target',
   ),
-  'board-changed': permanent.refused(
-    'Another board answers than before.',
-    'another board answers now: check the cables',
-  ),
+  'board-changed': permanent.refused('A different board responds than before.', 'check the cables'),
   'board-protected': permanent.refused('The board’s memory is protected.'),
-  'board-unsupported': permanent.refused('The board’s bootloader cannot do what is needed.'),
+  'board-unsupported': permanent.refused('The board’s bootloader lacks a needed function.'),
   'board-mismatch': transient.disk(
     'The board reads back differently from the written data.',
     'the flash memory may be worn or write-protected',

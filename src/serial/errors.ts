@@ -4,21 +4,18 @@ import type { CodeOf } from '../system/define-errors.ts';
 /** Errors of a serial port, for all its users. */
 export class SerialError extends defineErrors('SerialError', {
   'port-missing': transient.disk(
-    'Nothing is plugged in where a board should be.',
+    'The port of a board does not exist.',
     'check the cable and the port name; `ls /dev/serial/by-id`',
   ),
   'port-busy': transient.disk(
     'Another program holds the port of a board.',
-    'another program holds the port; `fuser` names it',
+    'find that program with `fuser`, and stop it',
   ),
   'port-denied': permanent.disk(
     'The agent may not open the port of a board.',
-    'give the agent the group of the port, often dialout',
+    'add the agent to the group of the port, often dialout',
   ),
-  'port-disconnected': transient.disk(
-    'The port of a board went away.',
-    'check the cable; the flash can simply be repeated',
-  ),
+  'port-disconnected': transient.disk('The port of a board disappeared.', 'check the cable, and flash again'),
   'port-failed': transient.disk('The port of a board failed.', 'check the kernel log for the port'),
 }) {
   /** The same failure, with the name of the board before the message. */

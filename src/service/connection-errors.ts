@@ -20,20 +20,20 @@ export const connectionErrors = {
     'check service.url, the network and its DNS',
   ),
   'connect-timeout': transient.unreachable(
-    'No connection to the service came about in time.',
+    'Connecting to the service timed out.',
     'check the network and its firewalls',
   ),
   'first-byte-timeout': transient.unreachable(
-    'The service took the request and did not begin to answer in time.',
+    'The service accepted the request but did not start to respond in time.',
     'the service is busy or hangs; try again',
   ),
   'idle-timeout': transient.unreachable(
-    'The service fell silent in the middle of its answer.',
-    'the link or the service hangs; try again',
+    'The service stopped sending in the middle of its response.',
+    'the connection or the service hangs; try again',
   ),
   'total-timeout': transient.unreachable(
-    'The answer of the service was not complete within the time that a whole request may take.',
-    'the link is too slow for the deadline',
+    'The response of the service was not complete before the deadline of the request.',
+    'the connection is too slow for the deadline',
   ),
 
   // TLS
@@ -51,7 +51,7 @@ export const connectionErrors = {
     'the service’s operator must renew the certificate; check the clock of this gateway too',
   ),
   'clock-wrong': transient.unreachable(
-    'The clock of this gateway is so wrong that certificates cannot be judged.',
+    'The clock of this gateway is too wrong to check certificates.',
     'set the clock of this gateway (timedatectl), or let it reach a time server',
   ),
   'tls-client-certificate': transient.unreachable(
@@ -77,7 +77,7 @@ export const connectionErrors = {
     'the proxy does not let the agent through',
   ),
   'proxy-authentication': permanent.configuration(
-    'The proxy wants a user name and password.',
+    'The proxy requires a user name and password.',
     'put a valid user name and password into HTTPS_PROXY or HTTP_PROXY',
   ),
   'proxy-invalid': permanent.configuration(
@@ -107,7 +107,7 @@ export const connectionErrors = {
     'wait; the broker is down or busy for a while',
   ),
   'broker-not-authorized': transient.refused(
-    'The broker does not let this gateway in, or not to a topic that it needs.',
+    'The broker denies this gateway access, or a topic that it needs.',
     'check username, password_file and the client certificate in [service.messaging], and the broker’s rules',
   ),
   'broker-session-taken': transient.refused(

@@ -15,11 +15,11 @@ export const ServiceErrors = defineErrors('ServiceError', {
     'the agent activates again automatically; if this persists, check the thing and its rights at the service',
   ),
   'key-required': permanent.refused(
-    'The service wants a key on a call that was made without one.',
+    'The service requires a key for a call that was made without one.',
     'set service.key_on_provisioning = true',
   ),
   'identity-foreign': permanent.disk(
-    'The state directory belongs to another serial number, and what belongs to it was not set aside.',
+    'The state directory belongs to another serial number, and its data was not set aside.',
     'make the state directory writable, and restart the agent: systemctl restart thing-agent',
   ),
   'activation-refused': transient.refused(
@@ -34,20 +34,20 @@ export const ServiceErrors = defineErrors('ServiceError', {
   // statuses
   'service-not-found': permanent.failed(
     'The service does not know the requested resource.',
-    'check service.url and the id; if the thing was deleted at the service, `agent activate` makes it again',
+    'check service.url and the id; if the thing was deleted at the service, `agent activate` creates it again',
   ),
   'service-conflict': transient.tryAgain(
     'The request contradicts the state of the thing at the service.',
-    'look at the state of the thing at the service',
+    'check the state of the thing at the service',
   ),
-  'service-too-large': permanent.failed('The service finds the request too large.', 'send less in one request'),
+  'service-too-large': permanent.failed('The request is too large for the service.', 'send less in one request'),
   'service-rate-limited': transient.tryAgain(
-    'The service asks for fewer calls.',
-    'wait; the service asks for fewer calls',
+    'The service limits the rate of calls.',
+    'wait; the service limits the rate of calls',
   ),
   'service-request-timeout': transient.tryAgain(
     'The service timed out waiting for the end of the request.',
-    'the link is slow; try again',
+    'the connection is slow; try again',
   ),
   'service-rejected': permanent.failed(
     'The service does not accept the request, and would not accept it again.',
@@ -62,8 +62,8 @@ export const ServiceErrors = defineErrors('ServiceError', {
     'the service itself failed; its operator can see why',
   ),
   'service-redirected': transient.protocol(
-    'The service, or something in between, sends the agent to another address.',
-    'set service.url to the address where the service really is; a network with a login page also redirects',
+    'The service, or a network in between, redirects the agent to another address.',
+    'set service.url to the actual address of the service; a network with a login page also redirects',
   ),
 
   ...connectionErrors,
@@ -78,8 +78,8 @@ export const ServiceErrors = defineErrors('ServiceError', {
     'check the topics of [service.messaging]; the request is not repeated immediately, as a second activation drops the first one’s key',
   ),
   'too-many-requests': transient.tryAgain(
-    'Too many messages wait for a reply of the service.',
-    'wait until the service has answered others',
+    'Too many requests wait for a reply from the service.',
+    'wait until the service has answered some of them',
   ),
   'message-too-large': permanent.refused(
     'An encoded firmware image, or a request, exceeds the size of one message.',
@@ -97,11 +97,11 @@ export const ServiceErrors = defineErrors('ServiceError', {
       ' and any proxy in front of the service, such as a maintenance page',
   ),
   'reply-too-large': transient.protocol(
-    'The answer of the service is larger than any such answer may be.',
+    'The response of the service exceeds the limit.',
     'check that service.url names the right service',
   ),
   'reply-truncated': transient.protocol(
-    'The answer of the service ended too early.',
+    'The response of the service is truncated.',
     'the reply was interrupted; try again',
   ),
   'firmware-changed': sharedErrors['firmware-changed'],

@@ -63,7 +63,7 @@ export class FileIdentityStore implements IdentityStore {
     return identity?.serialNumber === this.#serialNumber ? undefined : identity?.serialNumber;
   }
 
-  /** Renames the identity of another serial number, after what belongs to it was set aside. */
+  /** Renames the identity of another serial number, after its data was set aside. */
   async setAsideForeign(): Promise<void> {
     await this.#setAside('other-serial-number');
   }

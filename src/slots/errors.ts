@@ -10,7 +10,7 @@ const SlotErrors = defineErrors('SlotError', {
     'mount a third partition at paths.state, in the image of both slots',
   ),
   'slot-missing': permanent.disk(
-    'The path of a slot in [targets] leads nowhere.',
+    'The path of a slot in [targets] does not exist.',
     'check the slot’s path in [targets] and the partition labels',
   ),
   'slot-wrong-kind': permanent.disk(
@@ -25,9 +25,9 @@ const SlotErrors = defineErrors('SlotError', {
     'The slot to be written is the running one.',
     'the running system is never overwritten: check which slot the bootloader reports as booted',
   ),
-  'slot-mounted': permanent.disk('The slot that was to be written is mounted.', 'unmount it'),
+  'slot-mounted': permanent.disk('The slot to be written is mounted.', 'unmount it'),
   'slot-busy': transient.disk(
-    'Something else holds the slot: swap, a volume, another program.',
+    'The slot is in use: as swap, by a volume or by another program.',
     'find the user of the device (swapon --show, lsblk, fuser) and release it',
   ),
   'slot-read-only': permanent.disk(
@@ -40,11 +40,11 @@ const SlotErrors = defineErrors('SlotError', {
   ),
   'slot-too-small': permanent.disk('The image is larger than the slot.', 'use a smaller image or larger partitions'),
   'slot-no-space': permanent.disk(
-    'The file that stands for a slot cannot grow: its file system is full.',
-    'make room on the file system that holds the slot’s file',
+    'The file used as a slot cannot grow: its file system is full.',
+    'free space on the file system of the slot’s file',
   ),
   'slot-disappeared': transient.disk(
-    'The device of the slot went away.',
+    'The device of the slot disappeared.',
     'check the cable, the card or the power of that drive',
   ),
   'slot-io-error': permanent.disk(
@@ -60,7 +60,7 @@ const SlotErrors = defineErrors('SlotError', {
     'if it happens again, replace the medium',
   ),
   'checkpoint-stale': sharedErrors['checkpoint-stale'],
-  'mounts-unknown': permanent.disk('It cannot be known which partitions are mounted.', 'mount /proc'),
+  'mounts-unknown': permanent.disk('The mounted partitions are unknown.', 'mount /proc'),
   'hash-worker-failed': transient.disk(
     'The thread that computes digests ended.',
     'check that the machine has memory left',

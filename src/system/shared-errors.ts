@@ -3,8 +3,8 @@ import { permanent, transient } from './define-errors.ts';
 /** Codes that more than one module can throw; they are here since modules do not import each other. */
 export const sharedErrors = {
   'firmware-changed': transient.tryAgain(
-    'The firmware changed while it was read.',
-    'nothing: it is read again from the start',
+    'The encoded firmware changed while it was read.',
+    'no action needed: the download starts again',
   ),
   'checkpoint-stale': transient.disk(
     'The rest of an interrupted download is missing or unusable; the download starts again.',
@@ -22,10 +22,10 @@ export const sharedErrors = {
   'image-empty': permanent.protocol('The image is empty.'),
   'writable-by-others': permanent.configuration(
     'A key, a password, a program, the configuration or the state directory could be changed by others than root: the file, or a directory on the way to it, belongs to another user, or others may write there.',
-    'type the line that the message names, as root, after a look at who wrote there',
+    'find out who wrote there, then run the command in the message as root',
   ),
   'value-invalid': permanent.usage(
     'The value has no JSON form, is nested too deeply, or is too long.',
-    'give a value that JSON can express, and a shorter one if it is long',
+    'use a shorter value that has a JSON form',
   ),
 };

@@ -3,30 +3,30 @@ import { sharedErrors } from './shared-errors.ts';
 
 /** The operating system, or one of its programs, does not do what the agent needs. */
 export class SystemError extends defineErrors('SystemError', {
-  'disk-full': transient.disk('A state file cannot be written: the disk is full.', 'make room on that file system'),
+  'disk-full': transient.disk('A state file cannot be written: the disk is full.', 'free space on that file system'),
   'state-unavailable': transient.disk(
-    'A state file cannot be read or written, or would be gone with the power: its partition is not mounted.',
+    'A state file cannot be read or written, or would be lost with the power: its partition is not mounted.',
     'check that the state partition is mounted, its file system, and its permissions',
   ),
   'agent-busy': transient.tryAgain(
-    'Another operation, or another agent, is at work.',
-    'wait until it is done; one agent works at a time',
+    'Another operation, or another agent, is running.',
+    'wait until it has finished; only one runs at a time',
   ),
   'lock-unavailable': permanent.failed(
     'The lock that prevents two agents from working simultaneously is not available.',
     'run as root, and check that the program flock (util-linux) is installed',
   ),
   'boot-id-unknown': permanent.failed(
-    'It cannot be known whether the machine was booted since.',
+    'It is unknown whether the machine was rebooted since.',
     'check that /proc is mounted',
   ),
   'pattern-too-slow': permanent.configuration(
     'A regular expression of the configuration did not finish in time.',
-    'write it without a repetition within a repetition, such as (a+)+',
+    'avoid nested repetitions, such as (a+)+',
   ),
   'time-zone-unsupported': permanent.configuration(
     'The runtime does not know the time zone of the system, so windows and schedules would be at other times.',
-    'name a time zone, such as Europe/Berlin: in TZ, where the environment has that, or by timedatectl set-timezone',
+    'set a time zone, such as Europe/Berlin: in TZ, if the environment has that, or with timedatectl set-timezone',
   ),
   'reboot-failed': transient.failed(
     'The command that reboots the machine failed.',
@@ -41,10 +41,10 @@ export class SystemError extends defineErrors('SystemError', {
   ),
   'program-missing': transient.failed('A program cannot be started.'),
   'program-timeout': transient.failed('A program did not end in time.'),
-  'program-output-too-large': transient.failed('A program printed more than it may.'),
+  'program-output-too-large': transient.failed('A program printed too much output.'),
   'notify-failed': transient.failed("systemd could not be notified of the agent's state."),
   'serial-number-unknown': permanent.configuration(
     'The serial number of this gateway is unknown.',
-    'let agent setup ask for it, or set [device] serial_number or serial_number_file',
+    'run agent setup, or set [device] serial_number or serial_number_file',
   ),
 }) {}

@@ -13,8 +13,8 @@ export class RpcError extends ServiceError {
   /** `secret`: a text that the service may repeat, but that must not be shown to anyone else. */
   constructor({ code, message, data }: RpcFailure, operation: string, isActivation: boolean, secret?: string) {
     const { meant, phrase } = meaningOf(code, isActivation);
-    const said = excerptOf(Buffer.from(message), secret);
-    const why = `${phrase} (error ${code})${said === undefined ? '' : `: ${said}`}`;
+    const excerpt = excerptOf(Buffer.from(message), secret);
+    const why = `${phrase} (error ${code})${excerpt === undefined ? '' : `: ${excerpt}`}`;
     super({ code: meant, operation, why, isAnswer: true });
     this.rpcCode = code;
     this.rpcMessage = message;

@@ -12,14 +12,14 @@ export class BootloaderError extends defineErrors('BootloaderError', {
   'boot-environment-unwritable': transient.disk('The boot environment cannot be written.'),
   'boot-environment-misplaced': permanent.configuration(
     'The bootloader reads other data than the agent writes to the boot environment.',
-    'let it lie on a file system of its own, FAT or ext4, made with the image',
+    'put it on a separate file system, FAT or ext4, created with the image',
   ),
   'boot-write-not-confirmed': permanent.disk(
-    'The boot environment was written without an error, and what is read back differs.',
+    'The boot environment was written without an error, but reads back differently.',
   ),
-  'no-fallback-slot': permanent.refused('The change would leave nothing that is known to boot.'),
-  'slot-unbootable': permanent.refused('A slot was to be kept that is marked unbootable and does not run.'),
-  'booted-slot-unknown': permanent.failed('Neither the kernel command line nor the mounts say which slot runs.'),
+  'no-fallback-slot': permanent.refused('The change would leave no slot that is known to boot.'),
+  'slot-unbootable': permanent.refused('A slot to be committed is marked unbootable and is not running.'),
+  'booted-slot-unknown': permanent.failed('Neither the kernel command line nor the mounts show the running slot.'),
   'booted-slot-contradiction': permanent.failed('Two sources name two different slots as the running one.'),
   'handler-failed': transient.failed(
     'The integrator’s boot handler failed, or printed a word that its interface does not define.',

@@ -15,7 +15,7 @@ const COPIED_BYTES = 96 * 1024;
 /**
  * Opens a socket that receives into one buffer, for undici alone: a large result of `read` is valid until the next event
  * of the socket. An ordinary socket allocates 64 KiB for each read; without that an installation takes 8 % less time. To
- * remove it, use `connect` of node:net in its place.
+ * remove it, use `connect` of node:net instead.
  *
  * With `onread` of node:net the bytes bypass the stream, so the two methods by which undici takes them, `read` and
  * `unshift`, are replaced here.

@@ -55,7 +55,7 @@ describe('findSerialNumber', () => {
       exit: 'configuration',
       remedy: 'retry',
       message: expect.stringContaining(why) as string,
-      advice: 'let agent setup ask for it, or set [device] serial_number or serial_number_file',
+      advice: 'run agent setup, or set [device] serial_number or serial_number_file',
     });
   });
 
@@ -63,7 +63,7 @@ describe('findSerialNumber', () => {
     await expect(find({}, machine({}, ['', '-', '0']))).rejects.toMatchObject({
       code: 'serial-number-unknown',
       remedy: 'give-up',
-      advice: 'let agent setup ask for it, or set [device] serial_number or serial_number_file',
+      advice: 'run agent setup, or set [device] serial_number or serial_number_file',
     });
   });
 
