@@ -15,9 +15,9 @@ async function startService(): Promise<StandIn> {
   return startStandIn({ versions, updates: { '1': ['2'] }, targetVersionId: '2' });
 }
 
-async function resultsOf(url: string, apiKey?: string): Promise<readonly Result[]> {
+async function resultsOf(url: string, apiKey?: string, connections = 0): Promise<readonly Result[]> {
   const ids = { serialNumber: 'GW-1', propertyId: 'p', eventId: 'e' };
-  return Array.fromAsync(conform({ url, apiKey, ...ids, timeoutMs: 20_000 }));
+  return Array.fromAsync(conform({ url, apiKey, ...ids, timeoutMs: 20_000, connections }));
 }
 
 function found(results: readonly Result[]): readonly string[] {
@@ -138,6 +138,23 @@ describe('a service', () => {
     const results = await resultsOf(service.url, apiKey);
     expect(found(results)).toEqual(['failure key-dropped']);
     expect(JSON.stringify(results)).not.toContain(apiKey);
+  });
+
+  test('is called on 200 connections at the same time if asked to', async () => {
+    await using service = await startService();
+    expect(found(await resultsOf(service.url, undefined, 200))).toEqual([]);
+    expect(service.callsOf('currentVersion')).toHaveLength(203);
+  });
+
+  test.each([
+    [503, 'warning connections'],
+    [500, 'failure connections'],
+  ])('that answers some of many calls with %i gets a %s', async (code, expected) => {
+    await using service = await startService();
+    service.fail({ operation: 'currentVersion', fault: status(code), skip: 10, times: 5 });
+    const results = await resultsOf(service.url, undefined, 20);
+    expect(found(results)).toEqual([expected]);
+    expect(results.at(-1)?.exchanges).toHaveLength(5);
   });
 
   test('fails if it cannot be reached', async () => {

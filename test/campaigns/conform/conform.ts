@@ -1,6 +1,7 @@
 import type { Exchange } from './probe.ts';
 import { Probe } from './probe.ts';
 import { firmwareRules } from './rules/firmware.ts';
+import { connectionsRule } from './rules/load.ts';
 import { provisioningRules, unknownIdRules } from './rules/provisioning.ts';
 import { keyRules, valueRules } from './rules/values.ts';
 import { Finding } from './verdict.ts';
@@ -34,6 +35,8 @@ export interface ConformOptions {
   readonly propertyId: string;
   readonly eventId: string;
   readonly timeoutMs: number;
+  /** The number of simultaneous calls to test; 0: none. */
+  readonly connections: number;
 }
 
 /** Tests a service, rule by rule. */
@@ -43,7 +46,8 @@ export async function* conform(options: ConformOptions): AsyncGenerator<Result, 
   if (apiKey !== undefined) probe.hide(apiKey);
   const oldKeys = apiKey === undefined ? [] : [apiKey];
   const run: Run = { probe, serialNumber, propertyId, eventId, versionId, oldKeys };
-  for (const rule of rules) {
+  const load = options.connections === 0 ? [] : [connectionsRule(options.connections)];
+  for (const rule of [...rules, ...load]) {
     const finding = await findingOf(rule, run);
     const { id, title, source } = rule;
     const exchanges = probe.takeExchanges();

@@ -1,4 +1,4 @@
-import { numberOption, runTool, WrongUse } from '../../tool.ts';
+import { countOption, numberOption, runTool, WrongUse } from '../../tool.ts';
 import { conform, render } from './conform.ts';
 import type { Result } from './conform.ts';
 
@@ -13,6 +13,7 @@ usage: npm run conform -- --url URL --serial SERIAL [options]
   --version ID      version whose firmware is read (default: the target version)
   --property ID     property to write and read (default: conform)
   --event ID        event that takes datapoints (default: conform)
+  --connections N   also make N calls at the same time, for example 200 (default: 0)
   --timeout SECONDS longest wait for a response, and between two pieces of a firmware (default: 60)
   --json            print the results as JSON
   --help            show this
@@ -31,19 +32,22 @@ const options = {
   version: { type: 'string' },
   property: { type: 'string', default: 'conform' },
   event: { type: 'string', default: 'conform' },
+  connections: { type: 'string', default: '0' },
   timeout: { type: 'string', default: '60' },
   json: { type: 'boolean', default: false },
 } as const;
 
-await runTool(help, options, async ({ url, serial, 'api-key': apiKey, version, property, event, timeout, json }) => {
+await runTool(help, options, async (values) => {
+  const { url, serial, 'api-key': apiKey, version, property, event, timeout, json } = values;
   if (url === undefined || !/^https?:$/.test(URL.parse(url)?.protocol ?? '')) {
     throw new WrongUse('--url must be the base address of the service, for example https://service.example.com');
   }
   if (serial === undefined || serial === '') throw new WrongUse('--serial must be the serial number of a test thing');
   const results: Result[] = [];
   const timeoutMs = numberOption('timeout', timeout, 0.1) * 1000;
+  const connections = countOption('connections', values.connections, 0);
   const ids = { versionId: version, propertyId: property, eventId: event };
-  for await (const result of conform({ url, serialNumber: serial, apiKey, ...ids, timeoutMs })) {
+  for await (const result of conform({ url, serialNumber: serial, apiKey, ...ids, timeoutMs, connections })) {
     results.push(result);
     if (!json) console.log(render(result));
   }

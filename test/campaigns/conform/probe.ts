@@ -36,6 +36,8 @@ export interface CallOptions {
 }
 
 const EXCERPT_CHARACTERS = 400;
+/** A rule with more exchanges keeps the unsuccessful ones. */
+const MAX_EXCHANGES = 8;
 /** As the agent: src/service/rest/settings.ts. */
 const MAX_BODY_BYTES = 1024 * 1024;
 
@@ -58,7 +60,9 @@ export class Probe {
 
   /** The exchanges since the last call of this method. */
   takeExchanges(): readonly Exchange[] {
-    const exchanges = this.#exchanges.map((exchange) => this.#withoutKeys(exchange));
+    const all = this.#exchanges;
+    const kept = all.length <= MAX_EXCHANGES ? all : all.filter(({ status = 0 }) => status < 200 || status >= 300);
+    const exchanges = kept.slice(0, MAX_EXCHANGES).map((exchange) => this.#withoutKeys(exchange));
     this.#exchanges = [];
     return exchanges;
   }
