@@ -4,7 +4,7 @@ import { sharedErrors } from '../system/shared-errors.ts';
 
 /** One thing that is wrong with the configuration. Promise `secrecy`: its message names the key, and never a secret. */
 export interface ConfigProblem {
-  /** Counted from 1; undefined: no line of the file is to blame. */
+  /** Counted from 1. Undefined if the problem has no line in the file. */
   readonly line: number | undefined;
   readonly message: string;
 }
@@ -19,7 +19,7 @@ const ConfigErrors = defineErrors('ConfigError', {
     'The configuration cannot be written, as its file system is read-only.',
     'write it below /run (agent --config /run/config.toml setup), and build it into the image as /etc/thing-agent/config.toml',
   ),
-  'config-syntax': permanent.configuration('The configuration file is no TOML.'),
+  'config-syntax': permanent.configuration('The configuration file is not valid TOML.'),
   'config-invalid': permanent.configuration('The configuration has a key or a value that is not accepted.'),
   'writable-by-others': sharedErrors['writable-by-others'],
 });

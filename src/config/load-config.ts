@@ -13,7 +13,7 @@ export interface LoadedConfig {
   readonly config: Config;
   /** The digest of the file: `sha256:` and hex. */
   readonly digest: string;
-  /** Settings that are allowed but weaken a promise, or have no effect. They are told at each start. */
+  /** Settings that are allowed but weaken a guarantee, or have no effect. They are logged at each start. */
   readonly warnings: readonly ConfigProblem[];
 }
 

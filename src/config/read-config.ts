@@ -18,7 +18,7 @@ export const DEFAULT_CONFIG_PATH = '/etc/thing-agent/config.toml';
 /** A configuration file that was read and is correct. */
 export interface ReadConfig {
   readonly text: string;
-  /** Its content with defaults, and with what the environment decides. */
+  /** Its content with defaults and overrides from the environment. */
   readonly file: ConfigFile;
   /** Settings that the environment overrides. */
   readonly overridden: readonly Finding[];
@@ -62,9 +62,7 @@ export async function readConfigText(
   }
 }
 
-/**
- * The error of a configuration that others can change: they would decide what runs, and whose firmware is installed.
- */
+/** Returns the error of a configuration that other users can change, who could then control programs and updates. */
 function exposed(path: string, why: string): ConfigError {
   return new ConfigError('writable-by-others', path, [{ line: undefined, message: `not trusted: ${why}` }]);
 }
@@ -73,10 +71,7 @@ const COMMENT = /^[ \t]*#.*$/gm;
 /** Matches `paths.run` in any form of TOML; no other key has this name. */
 const RUN_DIRECTORY = /(?:^|[\s{,.])run[ \t]*=[ \t]*["'](\/[^"'\n]*)["']/;
 
-/**
- * The run directory that a file names, even if the file cannot be used or is no TOML, so that a running daemon can be
- * asked.
- */
+/** Returns the run directory of a file, even if the file is invalid, so that a running daemon can be reached. */
 export async function findRunDirectory(path: string): Promise<string | undefined> {
   try {
     return RUN_DIRECTORY.exec((await readConfigText(path)).replaceAll(COMMENT, ''))?.[1];
@@ -93,9 +88,9 @@ export function parseConfig(path: string, text: string): ConfigFile {
   return file;
 }
 
-/** What can be said of a text that is TOML. */
+/** The result of validating a TOML text. */
 export interface ExaminedConfig {
-  /** Undefined: a table is wrong. */
+  /** Omitted if a table is invalid. */
   readonly file: ConfigFile | undefined;
   /** The values as they are written. */
   readonly input: Readonly<Record<string, unknown>>;
@@ -122,7 +117,7 @@ export function sortByLine(problems: readonly ConfigProblem[]): readonly ConfigP
   return problems.toSorted((a, b) => (a.line ?? 0) - (b.line ?? 0));
 }
 
-/** What a person should type next. */
+/** Returns the next command to run. */
 function fixHint(path: string): string {
   const which = path === DEFAULT_CONFIG_PATH ? '' : ` --config ${path}`;
   return `correct the file, then try it with: agent${which} config check`;
@@ -158,7 +153,7 @@ export function applyEnvironment(file: ConfigFile, environment: Environment): Om
     if (written !== defaults[key]) {
       overridden.push({
         path: ['paths', key],
-        message: `paths.${key} = "${written}" has no effect here, $${variable} = ${given} wins: the agent that a person starts would use another directory than the service`,
+        message: `paths.${key} = "${written}" has no effect here, $${variable} = ${given} wins: an agent that you start manually would use another directory than the service`,
       });
     }
     return given;

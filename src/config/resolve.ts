@@ -14,7 +14,10 @@ import { pageSettings } from '../web/settings.ts';
 import { configSchema } from './schema/schema.ts';
 import type { ConfigFile } from './schema/schema.ts';
 
-/** Translates the words of the file into those of the program. The file has passed the schema and cross-check.ts. */
+/**
+ * Translates the settings of the file into the settings of the program. The file has passed the schema and
+ * cross-check.ts.
+ */
 export function resolveConfig(file: ConfigFile) {
   const { device, hooks, report, system, control, log } = configSchema.shape;
   const update = updateSettings(file.update);

@@ -3,7 +3,7 @@ import { basename, dirname, join } from 'node:path';
 
 import { replaceFileDurably } from '../system/files/durable-file.ts';
 
-/** Beside the first one, which stays as it is. */
+/** In addition to the first one, which stays as it is. */
 const MAX_FURTHER = 8;
 
 /**

@@ -15,22 +15,22 @@ export type FoundBootloader =
   | { readonly kind: 'grub'; readonly environment: string }
   | { readonly kind: 'tryboot'; readonly autoboot: string };
 
-/** What setup can find out about a gateway before it is configured. */
+/** The values that setup can detect before a gateway is configured. */
 export interface DetectedGateway {
   /** Names of partitions, as in `/dev/disk/by-partlabel`. */
   readonly partitions: readonly string[];
   readonly bootloaders: readonly FoundBootloader[];
   /** Paths of ports, as `agent sensors scan serial` finds them. */
   readonly serialPorts: readonly string[];
-  /** The device type that the image states; undefined: it states none. */
+  /** The device type that the image states, or undefined. */
   readonly deviceType: string | undefined;
   /** Files of public keys in `/etc/thing-agent/trust`. */
   readonly releaseKeys: readonly string[];
-  /** The serial number of the hardware; undefined: there is none that can be used. */
+  /** The serial number of the hardware, or undefined if there is no usable one. */
   readonly serialNumber: string | undefined;
-  /** What the image says that it is, which needs no setting; undefined: it says nothing. */
+  /** The version that the image states, which needs no setting, or undefined. */
   readonly imageVersion: string | undefined;
-  /** What dpkg has installed here; undefined: there is no dpkg. */
+  /** The packages that dpkg has installed, or undefined without dpkg. */
   readonly packages: ReadonlySet<string> | undefined;
 }
 

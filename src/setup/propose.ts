@@ -24,17 +24,17 @@ export interface Question {
   /** The key of the configuration that the answer sets; complaints about the answer begin with it. */
   readonly key: string;
   readonly text: string;
-  /** The default if nothing is answered; undefined: the question must be answered. */
+  /** The default answer. If omitted, the question must be answered. */
   readonly found: string | undefined;
-  /** What is taken where nobody is asked, though a person must answer; undefined: nothing. */
+  /** The answer in non-interactive mode to a question that has no default, or undefined. */
   readonly unasked?: NonInteractiveDefault | undefined;
-  /** A word that is an answer, too, and when; undefined: there is none. */
+  /** A special word that is an answer, too, and its condition, or undefined. */
   readonly otherwise?: string;
 }
 
 export interface NonInteractiveDefault {
   readonly answer: string;
-  /** What a reader should know of it: "no slots were found". */
+  /** A note about the answer: "no slots were found". */
   readonly note: string;
 }
 
@@ -55,7 +55,7 @@ export function remainingQuestions(facts: DetectedGateway, given: Table, answers
   return asked.filter(({ name }) => answers[name] === undefined);
 }
 
-/** The files that an answer names, and what each of them must be. */
+/** Returns the files that an answer names, with their requirements. */
 export function filesOf(name: QuestionName, answer: string): readonly Pick<Reference, 'file' | 'need'>[] {
   const need = needs[name];
   if (need === undefined || answer === NONE) return [];
@@ -138,7 +138,7 @@ function isPackagedAlone({ packages, partitions, bootloaders }: DetectedGateway)
   return packages?.has(AGENT) === true && !isForSlots;
 }
 
-/** Where there is no second slot. */
+/** Without a second slot. */
 function aboutPackages({ packages }: DetectedGateway, given: Table, answers: Answers): readonly Question[] {
   const hasTargets = targetsOf(given).length > 0;
   if (packages === undefined || !isWithoutSlots(answers) || kindsOf(given).includes('package')) return [];
@@ -152,10 +152,10 @@ function aboutVersion({ imageVersion }: DetectedGateway, given: Table, answers: 
   const isSaid = ['device.factory_version', 'device.factory_version_file'].some((key) => says(given, key));
   if (isSaid || imageVersion !== undefined || isWithoutTargets(given, answers)) return [];
   const text = 'What the service calls the release that runs here, so that it is not downloaded again';
-  return [{ name: 'version', key: 'device.factory_version', text, found: NONE, otherwise: `${NONE}, if nobody knows` }];
+  return [{ name: 'version', key: 'device.factory_version', text, found: NONE, otherwise: `${NONE}, if unknown` }];
 }
 
-/** Whether the first look downloads what runs here, as nobody says what that is. */
+/** True if the first check downloads the running release, since its version is unknown. */
 export function isVersionUnknown(facts: DetectedGateway, given: Table, answers: Answers): boolean {
   return (answers.version ?? NONE) === NONE && aboutVersion(facts, given, answers).length > 0;
 }
@@ -170,7 +170,7 @@ function targetNameOf(name: string): string {
   return name === AGENT ? 'agent' : name.replace(/^[^A-Za-z]/, 'package-$&').replaceAll(/[^A-Za-z0-9_-]/g, '-');
 }
 
-/** The configuration that follows from facts, answers and what was given; the latter wins. */
+/** Returns the configuration that follows from detected values, answers and the given file, which has priority. */
 export function proposeConfig(facts: DetectedGateway, given: Table, answers: Answers): Table {
   const found: Table = {
     service: present({ url: answers.url }),
@@ -232,7 +232,10 @@ export function stateIn(given: Table): string | undefined {
   return typeof state === 'string' ? state : undefined;
 }
 
-/** The serial number without a question: as given, else the hardware's; undefined: it is asked for, or in a file. */
+/**
+ * Returns the serial number without a question: as given, else the hardware's. Returns undefined if setup must ask for
+ * it, or it is in a file.
+ */
 export function serialNumberIn(facts: DetectedGateway, given: Table): string | undefined {
   const { serial_number: said, serial_number_file: file } = asTable(given['device']);
   if (typeof said === 'string') return said.trim();

@@ -30,11 +30,11 @@ import { findSlotPairs, PARTITION_NAMES } from './slot-pairs.ts';
 /** Everybody may read the configuration: passwords are in files that it names. */
 const MODE = 0o644;
 
-/** The path of the configuration, and that of the file that it replaced, if there was one. */
+/** The path of the configuration, and of the file that it replaced, if there was one. */
 export interface WrittenConfig {
   readonly path: string;
   readonly before: string | undefined;
-  /** Whether the unit reads it, as long as no drop-in names another file. */
+  /** True if the unit reads it, unless a drop-in names another file. */
   readonly isOfUnit: boolean;
 }
 
@@ -43,7 +43,7 @@ export interface SetupDeps {
   /** A configuration, or a part of one, whose settings are not asked for. */
   readonly given: Table;
   readonly facts: DetectedGateway;
-  /** What is to be known before anything is answered. */
+  /** Notes to show before the first question. */
   readonly notes?: readonly string[];
   /** Throws ConfigError if a configuration file cannot be used on this gateway. */
   readonly check: (path: string) => Promise<unknown>;
@@ -65,7 +65,7 @@ export class Setup {
     return remainingQuestions(this.#deps.facts, this.#deps.given, answers);
   }
 
-  /** What is wrong with an answer; undefined: its form is right, and if it is a file, it exists. */
+  /** Returns the problem of an answer, or undefined if its form is valid and a file exists. */
   async complaint({ key, name }: Question, answers: Answers): Promise<string | undefined> {
     const { problems } = examineConfig(this.path, writeToml(this.#proposal(answers)));
     const formal = problems.map(({ message }) => message).find((message) => /^[:[ ]/.test(withoutKey(message, key)));
@@ -88,7 +88,7 @@ export class Setup {
     return undefined;
   }
 
-  /** What a person should know of an answer that is permitted; undefined: nothing. */
+  /** Returns a warning about a valid answer, or undefined. */
   doubt({ name, key }: Question, answer: string): string | undefined {
     const doubt = name === 'serial-number' ? serialNumberDoubt(answer.trim()) : undefined;
     return doubt && `${key}: ${doubt}`;
@@ -120,7 +120,7 @@ export class Setup {
     }
   }
 
-  /** The error without line numbers, which were those of the removed draft. */
+  /** Returns the error without line numbers, which refer to the removed draft. */
   #withoutDraft({ problems }: ConfigError): ConfigError {
     const told = problems.map(({ message }) => ({ line: undefined, message }));
     return new ConfigError('config-invalid', this.path, told, 'nothing was written; answer again: agent setup');
@@ -135,10 +135,7 @@ export class Setup {
 export type SlotPlaces = Readonly<Record<'A' | 'B', string>>;
 
 export interface BeginDeps extends Pick<SetupDeps, 'path' | 'check'> {
-  /**
-   * Throws an AgentError if the state directory cannot be kept beside these slots. Returns what else is to be known of
-   * it.
-   */
+  /** Throws an AgentError if the state directory cannot be used with these slots. Returns notes about it. */
   readonly checkState: (state: string | undefined, slots: readonly SlotPlaces[]) => Promise<readonly string[]>;
 }
 
@@ -178,7 +175,7 @@ async function refuseReadOnly(path: string, folder: string): Promise<void> {
   }
 }
 
-/** What is to be known of a serial number that nobody is asked for. */
+/** Returns notes about a serial number without a question. */
 function serialNotes(facts: DetectedGateway, given: Table): readonly string[] {
   const serialNumber = serialNumberIn(facts, given);
   const doubt = serialNumber === undefined ? undefined : serialNumberDoubt(serialNumber);

@@ -7,7 +7,7 @@ import { PageError } from './page-errors.ts';
 /** The files that the page loads, by their path. */
 export type Assets = ReadonlyMap<string, { readonly type: string; readonly body: Buffer }>;
 
-/** Files beside this one, in the source and in the built agent (systemd/make/build.ts). */
+/** Files in the directory of this file, in the source and in the built agent (systemd/make/build.ts). */
 const types = { 'page.css': 'text/css; charset=utf-8', 'page.js': 'text/javascript; charset=utf-8' } as const;
 
 export async function readAssets(): Promise<Assets> {

@@ -3,7 +3,7 @@ import { defineErrors, permanent, transient } from '../system/define-errors.ts';
 /** The page cannot be served. */
 export class PageError extends defineErrors('PageError', {
   'page-unavailable': transient.failed(
-    'The page cannot listen where the configuration says.',
+    'The web UI cannot listen on the configured address.',
     'see who has the port: ss -ltnp; ports below 1024 are not for the agent',
   ),
   'web-files-invalid': permanent.configuration(

@@ -1,36 +1,36 @@
 /** The most that one client, and all together, may cost the daemon. */
 export interface PageLimits {
-  /** Connections at once, including those of viewers. */
+  /** Concurrent connections, including viewers. */
   readonly maxConnections: number;
   /** Connections without a request yet. */
   readonly maxWaiting: number;
-  /** Viewers that follow at once. Beyond each bound, the address that holds the most gives way. */
+  /** Concurrent viewers. Beyond each limit, the address with the most loses one. */
   readonly maxViewers: number;
   readonly maxHeaderBytes: number;
   /** The size of a form. */
   readonly maxFormBytes: number;
-  /** From the connection to the end of the headers. */
+  /** From the connection to the last header. */
   readonly headersMs: number;
-  /** From the headers of a form to its end. */
+  /** From the headers of a form to its last byte. */
   readonly formMs: number;
   /** For a file: between two pieces, and in all. */
   readonly fileIdleMs: number;
   readonly fileMs: number;
   /** Bytes that must stay free on the file system of the state directory when a file is received. */
   readonly minFreeBytes: number;
-  /** How long it may take to gather a snapshot. */
+  /** The timeout of a snapshot. */
   readonly gatherMs: number;
   /** How old a snapshot may be for a new request, and for viewers. */
   readonly freshMs: number;
   readonly followMs: number;
-  /** How often sensors are sampled for their charts. */
+  /** The sampling interval of the charts. */
   readonly sampleMs: number;
   /** A viewer without other news gets a sign of life this often. */
   readonly aliveMs: number;
   /** A viewer that reads nothing for this long, or leaves this much unread, is dropped. */
   readonly stalledMs: number;
   readonly maxBacklogBytes: number;
-  /** How long an answer waits for the end of an operation before it only says that the operation has begun. */
+  /** The time that a reply waits for the end of an operation before it only reports its start. */
   readonly quickMs: number;
   readonly closingMs: number;
 }

@@ -187,7 +187,9 @@ class PageServer implements AsyncDisposable {
     await listening;
   }
 
-  /** Bounds connections, and those without a complete request, so that idle or endless ones keep nobody out. */
+  /**
+   * Limits connections, and connections without a complete request, so that idle or endless ones do not block others.
+   */
   #admit(socket: Socket): void {
     const [address, peer] = [addressOf(socket), this.#peerOf(socket)];
     this.#open.set(peer, socket);

@@ -34,7 +34,7 @@ export interface RoutesDeps {
   readonly files: Uploads;
   readonly limits: PageLimits;
   readonly log: Log;
-  /** Called when a request is complete, or may take its time: a new connection does not replace this one any more. */
+  /** Called when a request is complete, or may take its time: a new connection no longer replaces this one. */
   readonly asked: (request: IncomingMessage) => void;
 }
 
@@ -53,7 +53,7 @@ export class Routes {
     this.#deps = deps;
   }
 
-  /** The reply; undefined: the answer is a stream that continues. */
+  /** The reply, or undefined if it is a continuing stream. */
   async answer(request: IncomingMessage, response: ServerResponse): Promise<Reply | undefined> {
     try {
       const { place, settings } = this.#deps;
@@ -150,7 +150,7 @@ export class Routes {
   #refusal(error: unknown): Reply {
     const isOurs = error instanceof Refusal;
     if (!isOurs) this.#deps.log.error({ error: describeError(error) }, 'the page failed unexpectedly');
-    const text = isOurs ? error.message : 'The agent failed unexpectedly; its log says more.';
+    const text = isOurs ? error.message : 'The agent failed unexpectedly; see its log.';
     // under a name that is not ours, the browser could load nothing else of the page
     if (isOurs && error.status === NOT_OUR_NAME) return { status: NOT_OUR_NAME, type: 'text/plain', body: text };
     const main = html`<main priority="refused">

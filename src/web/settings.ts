@@ -24,7 +24,7 @@ function isLoopback(host: string, family: 'ipv4' | 'ipv6'): boolean {
   return loopback.check(host, family);
 }
 
-/** Parses an address; undefined: it is none. */
+/** Parses an address. Returns undefined if it is invalid. */
 export function parseListenAddress(value: string): ListenAddress | undefined {
   if (/^\/[^\0]*[^/\0]$/.test(value)) return { kind: 'socket', path: value };
   const [, six, four, digits] = addressPattern.exec(value) ?? [];
@@ -33,7 +33,7 @@ export function parseListenAddress(value: string): ListenAddress | undefined {
   return { kind: 'tcp', host, port, isLoopback: isLoopback(host, six === undefined ? 'ipv4' : 'ipv6') };
 }
 
-/** Whether it would be an address with another port. */
+/** True if it would be an address with another port. */
 function hasWrongPort(value: string): boolean {
   return parseListenAddress(value.replace(/:\d+$/, ':1')) !== undefined;
 }
@@ -46,7 +46,7 @@ export function passwordIn(text: string): string {
   return text.split(/\r?\n/, 1)[0] ?? '';
 }
 
-/** Why the page accepts no such password, worded to follow the name of its file; undefined: it does. */
+/** Returns the reason for rejecting a password, worded to follow the name of its file, or undefined. */
 export function passwordFault({ length }: string): string | undefined {
   return length < FEWEST_CHARACTERS ? `has less than ${FEWEST_CHARACTERS} characters` : undefined;
 }
@@ -64,7 +64,7 @@ export const pageSchema = z.strictObject({
     }),
   password_file: absolutePath('/etc/thing-agent/page-password')
     .optional()
-    .describe('Asked before anything is shown; a file with twelve characters or more that nobody else may read'),
+    .describe('Password for viewing the page: a file with at least 12 characters that only its owner may read'),
   certificate_file: absolutePath('/etc/thing-agent/page.pem')
     .optional()
     .describe('For https, without which it listens on loopback alone; with key_file'),
@@ -77,13 +77,13 @@ export const pageSchema = z.strictObject({
     .max(32)
     .default([])
     .meta({
-      description: 'Names under which a browser asks for it, beside the address; any other is refused',
+      description: 'Host names for browsers, in addition to the address; others are refused',
       examples: [['gateway.example.com']],
     }),
   allow_operations: flag()
     .default(false)
     .describe(
-      'Whether it may install, hold and go back, too: with a password or a client certificate, as one of thing-operators',
+      'Whether viewers may install, hold and roll back, too, like thing-operators; needs a password or a client certificate',
     ),
 });
 

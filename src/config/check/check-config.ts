@@ -34,11 +34,11 @@ export interface ConfigCheck {
   readonly warnings: readonly ConfigProblem[];
 }
 
-/** Where the files that a configuration names are looked for. */
+/** The locations in which the files of a configuration are checked. */
 export type FileContext =
   | {
       readonly kind: 'gateway';
-      /** Undefined: what the hardware tells is not looked at. */ readonly findSerialNumber?: FindSerialNumber;
+      /** If omitted, the hardware is not checked. */ readonly findSerialNumber?: FindSerialNumber;
       /** The agent runs as root, and this user is not: what may not be seen is no error. */ readonly isRoots?: boolean;
     }
   /** In a root file system in a folder, on a machine that builds images. */
@@ -169,7 +169,7 @@ async function slotFindings({ tables, placeOf }: ValidSubset): Promise<readonly 
   return found;
 }
 
-/** Identifies the device or file at this path; undefined: nothing is there. */
+/** Identifies the device or file at this path. Returns undefined if there is none. */
 async function identityAt(path: string): Promise<string | undefined> {
   try {
     const facts = await stat(path, { bigint: true });
@@ -196,14 +196,14 @@ async function missingUserReason(user: string): Promise<string | undefined> {
 }
 
 /**
- * Whether something may still be missing: a program may come with an application, and a board may be unplugged. The
+ * True if something may still be missing: a program may come with an application, and a board may be unplugged. The
  * daemon waits for both.
  */
 function mayAppearLater(need: RequiredFileKind): boolean {
   return programs.has(need) || need === 'device';
 }
 
-/** Why the file cannot be used here; undefined: it can. */
+/** Returns the reason why the file cannot be used here, or undefined if it can. */
 export async function examine({ file, need }: Reference): Promise<string | undefined> {
   const exposures = isAbsolute(file) ? await exposuresOf(file, need) : [];
   if (exposures.length > 0) return `is not trusted: ${describeExposures(exposures)}`;

@@ -14,20 +14,23 @@ import { referencesOf, referencedUsers } from './references.ts';
 import type { RequiredFileKind, Reference } from './references.ts';
 import type { ValidSubset } from './valid-subset.ts';
 
-/** What a build machine can find. `doubtful`: it is missing in the image, but a gateway may have it elsewhere. */
+/** A finding on a build machine. `doubtful`: the file is missing in the image, but a gateway may have it elsewhere. */
 export interface ImageFindings {
   readonly wrong: readonly Finding[];
   readonly doubtful: readonly Finding[];
 }
 
-/** Paths that do not lie in the image: other partitions, and what the running kernel shows. */
+/** Paths that are not in the image: other partitions, and files of the running kernel. */
 const OF_THE_GATEWAY = /^\/(boot|data|dev|mnt|proc|run|srv|sys|var)(\/|$)/;
 const MAX_PASSWD_BYTES = 1024 * 1024;
 
 /** Files that each gateway may get for itself, and programs that may come with an application. */
 const mayComeLater: ReadonlySet<RequiredFileKind> = new Set([...secrets, 'certificates', 'own program', 'program']);
 
-/** Where the configuration of an image lies, unless another one was named. Throws `config-unreadable` if there is no image. */
+/**
+ * Returns the path of the configuration of an image, unless another one was named. Throws `config-unreadable` if there
+ * is no image.
+ */
 export async function pathInImage(root: string, path: string): Promise<string> {
   if (!(await isFolder(root)))
     throw new ConfigError('config-unreadable', root, [

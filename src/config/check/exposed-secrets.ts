@@ -14,12 +14,12 @@ export async function findExposedSecrets(tables: ValidTables, config: string): P
   const found: Finding[] = [];
   const passwords = passwordsIn(tables, []);
   if (passwords.length > 0 && (await isExposed(config))) {
-    const why = `has a password, and ${config} may be read by everybody on this machine; fix it with: chmod 600 ${quoted(config)}`;
+    const why = `has a password, and ${config} is readable by all users of this machine; to fix it: chmod 600 ${quoted(config)}`;
     found.push(...passwords.map((path) => ({ path, message: `${keyPath(path)}: ${why}` })));
   }
   for (const { path, file, need } of referencesOf(tables)) {
     if (!secrets.has(need) || !(await isExposed(file))) continue;
-    const message = `${keyPath(path)}: ${file} may be read by everybody on this machine; fix it with: chmod 600 ${quoted(file)}`;
+    const message = `${keyPath(path)}: ${file} is readable by all users of this machine; to fix it: chmod 600 ${quoted(file)}`;
     found.push({ path, message });
   }
   return found;
@@ -35,7 +35,7 @@ function passwordsIn(value: unknown, path: readonly PropertyKey[]): readonly (re
   return Object.entries(value).flatMap(([key, member]) => passwordsIn(member, [...path, key]));
 }
 
-/** Whether everybody may read the file. A file that is missing or hidden is reported by whoever reads it. */
+/** True if all users may read the file. A missing or hidden file is reported when it is read. */
 async function isExposed(file: string): Promise<boolean> {
   return (await valueOrUndefined(mayBeReadByAll(file))) ?? false;
 }

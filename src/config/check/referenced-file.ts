@@ -25,8 +25,8 @@ export const guarded: ReadonlySet<RequiredFileKind> = new Set([
 ]);
 
 /**
- * Why the file cannot be used; undefined: it can. Whether others may write it is not checked here. `locate` finds the
- * file on this machine.
+ * Returns the reason why the file cannot be used, or undefined if it can. Does not check who may write it. `locate`
+ * finds the file on this machine.
  */
 export async function findFileProblem(
   file: string,
@@ -49,7 +49,7 @@ function isExecuted(need: RequiredFileKind): boolean {
 
 export const MISSING = 'does not exist';
 const [NOT_EXECUTED, NOT_READ] = ['may not be executed', 'may not be read'];
-/** What another user is perhaps not told. */
+/** Errors that another user may see because of missing permissions. */
 export const permissionProblems: ReadonlySet<string> = new Set([NOT_EXECUTED, NOT_READ]);
 
 async function open(file: string, need: RequiredFileKind): Promise<void> {
@@ -64,7 +64,7 @@ async function open(file: string, need: RequiredFileKind): Promise<void> {
 /** Twice the size of all authorities of a distribution. */
 const MAX_PEM_BYTES = 1024 * 1024;
 
-/** A file is no certificate in PEM form, worded as the end of a sentence. */
+/** The problem of a file that is not a PEM certificate, worded as the end of a sentence. */
 class CertificateError extends Error {
   override readonly name = 'CertificateError';
 }
@@ -113,6 +113,7 @@ function describeFailure(error: unknown, need: RequiredFileKind): string {
 
 function describeWrongKind(facts: Stats, need: RequiredFileKind): string | undefined {
   if (need === 'device') return facts.isCharacterDevice() ? undefined : 'is not a character device';
-  if (need === 'slot') return facts.isFile() || facts.isBlockDevice() ? undefined : 'is no block device and no file';
+  if (need === 'slot')
+    return facts.isFile() || facts.isBlockDevice() ? undefined : 'is neither a block device nor a file';
   return facts.isFile() ? undefined : 'is not a file';
 }

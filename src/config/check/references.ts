@@ -95,7 +95,7 @@ function hookReferences(hooks: ConfigFile['hooks'] | undefined): readonly MaybeR
   });
 }
 
-/** What a program must be, depending on the user it runs as. */
+/** Returns the requirement for a program, depending on the user it runs as. */
 function needOf({ user }: { readonly user?: string | undefined }): RequiredFileKind {
   return user === undefined ? 'own program' : 'program';
 }

@@ -9,8 +9,8 @@ type Issue = z.core.$ZodIssue;
 export interface ValidSubset {
   readonly tables: ValidTables;
   /**
-   * The place of a value of `tables` in the file; undefined: the file has a wrong value there, which a default has
-   * replaced.
+   * Returns the path of a value of `tables` in the file, or undefined if the file has an invalid value there, which a
+   * default replaced.
    */
   readonly placeOf: (path: Path) => Path | undefined;
 }
@@ -39,7 +39,7 @@ function pathsOf(issue: Issue): readonly Path[] {
 /** A copy of the input from which values are removed. The others keep their places in the file. */
 class KeptParts {
   readonly root: Record<string, unknown>;
-  /** For each list that has lost items: the original places of those that are left. */
+  /** For each list that lost items: the original indexes of the remaining items. */
   readonly #places = new WeakMap<object, number[]>();
   readonly #removed: Path[] = [];
 

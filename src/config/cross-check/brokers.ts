@@ -31,7 +31,7 @@ export function brokerContradictions(table: Path, broker: Broker): readonly Find
   const wrong = (key: keyof Broker, why: string): void => void findings.push(findingOf([...table, key], why));
   if (new URL(broker.url).username !== '') wrong('url', 'has a user name: set username and password_file instead');
   if (broker.password_file !== undefined && broker.username === undefined) {
-    wrong('password_file', 'needs username beside it');
+    wrong('password_file', 'needs username as well');
   }
   return findings;
 }
@@ -41,7 +41,7 @@ export function tlsContradictions(table: Path, files: TlsFiles): readonly Findin
   const missing = names.find((name) => files[name] === undefined);
   const given = names.find((name) => files[name] !== undefined);
   if (missing === undefined || given === undefined) return [];
-  return [findingOf([...table, given], `needs ${missing} beside it`)];
+  return [findingOf([...table, given], `needs ${missing} as well`)];
 }
 
 export function findingOf(path: Path, why: string): Finding {

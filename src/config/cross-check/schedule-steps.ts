@@ -9,8 +9,7 @@ const spans = [
 ];
 
 /**
- * Describes a step that a cron expression cannot mean, such as `*\/90`, which starts anew each hour; undefined: there
- * is none.
+ * Describes a step that a cron expression cannot mean, such as `*\/90`, which restarts each hour. Returns undefined if there is none.
  */
 export function describeIdleStep(schedule: string): string | undefined {
   const fields = schedule.trim().split(/\s+/);

@@ -22,8 +22,8 @@ export function serviceContradictions(service: ConfigFile['service']): readonly 
 const plainHttp: Finding = {
   path: ['service', 'url'],
   message:
-    'service.url is plain http to another machine: who stands between sees the API key, and can offer what was released ' +
-    'before; write https://, or set service.insecure = true',
+    'service.url is plain http to another machine: an attacker on the network can read the API key and offer ' +
+    'older releases; write https://, or set service.insecure = true',
 };
 
 export function isPlainHttp(url: string): boolean {
@@ -33,8 +33,8 @@ export function isPlainHttp(url: string): boolean {
 const plainMqtt: Finding = {
   path: ['service', 'messaging', 'url'],
   message:
-    'service.messaging.url is plain mqtt to another machine: who stands between sees the API key and the password, and can ' +
-    'offer what was released before; write mqtts://, or set service.insecure = true',
+    'service.messaging.url is plain mqtt to another machine: an attacker on the network can read the API key and the ' +
+    'password, and offer older releases; write mqtts://, or set service.insecure = true',
 };
 
 export function isPlainMqtt(url: string): boolean {

@@ -19,7 +19,7 @@ export function targetContradictions(targets: ConfigFile['targets']): readonly F
   return [...pairs, ...sharedSlots(targets), ...bootloaderContradictions(targets), ...packageContradictions(targets)];
 }
 
-/** Refuses packages beside slots: a package installed into the running slot would be gone with the next image. */
+/** Rejects packages together with slots: a package installed into the running slot would be gone with the next image. */
 function packageContradictions(targets: ConfigFile['targets']): readonly Finding[] {
   const hasSlots = Object.values(targets).some(({ kind }) => kind === 'slots');
   const owners = new Map<string, string>();
@@ -30,7 +30,7 @@ function packageContradictions(targets: ConfigFile['targets']): readonly Finding
     if (hasSlots) findings.push({ path: ['targets', name], message: beside });
     const owner = owners.get(target.package);
     owners.set(target.package, name);
-    const twice = `targets.${name}.package is that of targets.${owner}, too`;
+    const twice = `targets.${name}.package is also the package of targets.${owner}`;
     if (owner !== undefined) findings.push({ path: ['targets', name, 'package'], message: twice });
   }
   return findings;

@@ -15,7 +15,7 @@ export function findWarnings(file: ConfigFile): readonly Finding[] {
   if (trust.allow_unsigned) {
     warn(['trust', 'allow_unsigned'], 'trust.allow_unsigned = true: firmware is installed without a signature');
   } else if (trust.keys.length === 0) {
-    warn(['trust'], 'trust.keys is empty and trust.allow_unsigned is false: no firmware will be installed');
+    warn(['trust'], 'trust.keys is empty and trust.allow_unsigned is false: updates will not be installed');
   }
   if (isPlainHttp(service.url)) {
     warn(['service', 'url'], 'service.url is plain http: the API key travels unprotected');
@@ -25,7 +25,7 @@ export function findWarnings(file: ConfigFile): readonly Finding[] {
     const what = messaging.password_file === undefined ? 'the API key travels' : 'the API key and the password travel';
     warn(['service', 'messaging', 'url'], `service.messaging.url is plain mqtt: ${what} unprotected`);
   }
-  if (Object.keys(targets).length === 0) warn([], 'there are no [targets]: no firmware will be installed');
+  if (Object.keys(targets).length === 0) warn([], 'there are no [targets]: updates will not be installed');
   return warnings;
 }
 

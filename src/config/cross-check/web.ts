@@ -18,17 +18,17 @@ export function webConflicts(web: ConfigFile['web']): readonly Finding[] {
 function tlsContradictions(web: ConfigFile['web']): readonly Wrong[] {
   const { certificate_file: certificate, key_file: key, client_ca_file: clientCa } = web;
   const found: Wrong[] = [];
-  if (certificate !== undefined && key === undefined) found.push(['certificate_file', 'needs key_file beside it']);
-  if (key !== undefined && certificate === undefined) found.push(['key_file', 'needs certificate_file beside it']);
+  if (certificate !== undefined && key === undefined) found.push(['certificate_file', 'needs key_file as well']);
+  if (key !== undefined && certificate === undefined) found.push(['key_file', 'needs certificate_file as well']);
   if (clientCa !== undefined && certificate === undefined)
-    found.push(['client_ca_file', 'needs certificate_file beside it']);
+    found.push(['client_ca_file', 'needs certificate_file as well']);
   return found;
 }
 
 function openness({ listen, certificate_file: certificate }: ConfigFile['web'], isProtected: boolean): Wrong[] {
   const place = listen === undefined ? undefined : parseListenAddress(listen);
   if (place?.kind !== 'tcp' || place.isLoopback || (certificate !== undefined && isProtected)) return [];
-  const needed = 'certificate_file and key_file, and password_file or client_ca_file beside it';
+  const needed = 'certificate_file and key_file, and password_file or client_ca_file as well';
   return [['listen', `is not loopback: it needs ${needed}`]];
 }
 
@@ -37,6 +37,6 @@ function operation(
   isProtected: boolean,
 ): readonly Wrong[] {
   if (!isOperable) return [];
-  if (!isProtected) return [['allow_operations', '= true needs password_file or client_ca_file beside it']];
+  if (!isProtected) return [['allow_operations', '= true needs password_file or client_ca_file as well']];
   return listen === undefined ? [['allow_operations', '= true has no effect without listen']] : [];
 }

@@ -21,7 +21,7 @@ export function locateKeys(text: string): KeyNode {
   return root;
 }
 
-/** The line of a key, or of the nearest key above it in the text; undefined: the text has none of them. */
+/** Returns the line of a key, or of the nearest parent key in the text, or undefined if the text has none of them. */
 export function lineOf(root: KeyNode, path: readonly PropertyKey[]): number | undefined {
   let node = root;
   let line: number | undefined;

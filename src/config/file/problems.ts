@@ -17,7 +17,7 @@ export interface ValidatedInput {
 }
 
 /**
- * Describes Zod's issues for a person, in the order of the file. If two rules say the same about one value, it is said
+ * Describes Zod's issues in the order of the file. If two rules report the same problem of one value, it is reported
  * once.
  */
 export function describeIssues(issues: readonly Issue[], examined: ValidatedInput): readonly ConfigProblem[] {
@@ -28,7 +28,7 @@ export function describeIssues(issues: readonly Issue[], examined: ValidatedInpu
   return [...once.values()].sort((a, b) => (a.line ?? 0) - (b.line ?? 0));
 }
 
-/** Whether an issue about the size is void because the value has the wrong type. */
+/** True if an issue about the size does not matter because the value has the wrong type. */
 function isMaskedByTypeError({ code, path }: Issue, issues: readonly Issue[]): boolean {
   if (code !== 'too_big' && code !== 'too_small') return false;
   return issues.some((other) => other.code === 'invalid_type' && keyPath(other.path) === keyPath(path));
@@ -52,7 +52,7 @@ function closestBranch(issue: z.core.$ZodIssueInvalidUnion): readonly Issue[] | 
   );
 }
 
-/** Why a key of an earlier agent is refused, to follow its name. */
+/** The reasons for rejecting keys of an earlier agent, worded to follow the key. */
 const removedKeys: Readonly<Record<string, string>> = {
   'system.helper': 'was removed, since the agent is always one process: delete this line',
 };
@@ -109,7 +109,7 @@ const typeWords: Readonly<Record<string, string>> = {
 };
 
 /**
- * Texts that complete "expected …". They come from values.ts; a message is empty if the type of the issue says enough.
+ * Texts that complete "expected …". They come from values.ts; a message is empty if the type of the issue suffices.
  */
 function expectations(issue: Issue): readonly string[] {
   if (issue.message !== '') return [issue.message];

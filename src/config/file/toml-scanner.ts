@@ -63,7 +63,7 @@ export class TomlScanner {
     return character;
   }
 
-  /** The match of the pattern at this place; undefined: it matches nothing here. */
+  /** Returns the match of the pattern at this position, or undefined. */
   #match(pattern: RegExp): string | undefined {
     pattern.lastIndex = this.#position;
     const found = pattern.exec(this.#text)?.[0] ?? '';

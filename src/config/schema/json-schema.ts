@@ -2,7 +2,7 @@ import * as z from 'zod';
 
 import { configSchema } from './schema.ts';
 
-/** The JSON Schema (draft 2020-12) of the configuration file, for editors. Loaded only when a person asks for it. */
+/** The JSON Schema (draft 2020-12) of the configuration file, for editors. Loaded only on request. */
 export function configJsonSchema(): Readonly<Record<string, unknown>> {
   return {
     title: 'Thing Agent configuration',

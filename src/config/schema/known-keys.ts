@@ -2,12 +2,12 @@ import * as z from 'zod';
 
 import { unwrapSchema } from '../../system/settings/settings.ts';
 
-/** The keys that the schema knows in the table at `path` of `input`; if the table has a `kind`, those of this kind. */
+/** Returns the keys that the schema knows in the table at `path` of `input`, restricted to its `kind` if it has one. */
 export function knownKeys(schema: unknown, path: readonly PropertyKey[], input: unknown): readonly string[] {
   return tablesAt(schema, path, input).flatMap((table) => Object.keys(table.shape));
 }
 
-/** The tables in which the schema knows this key, as a person writes them: `[update]`, `[targets.NAME]`. */
+/** Returns the tables in which the schema knows this key, as written in the file: `[update]`, `[targets.NAME]`. */
 export function tablesWithKey(schema: unknown, key: string): readonly string[] {
   const found = new Set<string>();
   const visit = (inner: unknown, path: readonly string[]): void => {
@@ -38,13 +38,13 @@ function tablesAt(schema: unknown, path: readonly PropertyKey[], input: unknown)
   return [];
 }
 
-/** Whether the input may be this option of a union, according to its `kind`. */
+/** True if the input may be this option of a union, according to its `kind`. */
 function mayBe(option: unknown, input: unknown): boolean {
   const kind: unknown = option instanceof z.ZodObject ? option.shape['kind'] : undefined;
   return !(kind instanceof z.ZodLiteral) || kind.safeParse(valueAt(input, ['kind'])).success;
 }
 
-/** The value of the input at this path; undefined: there is none. */
+/** Returns the value of the input at this path, or undefined. */
 export function valueAt(input: unknown, path: readonly PropertyKey[]): unknown {
   let value = input;
   for (const key of path) {

@@ -13,12 +13,12 @@ import { pageSchema } from '../../web/settings.ts';
 
 const targetSchema = z.discriminatedUnion('kind', [slotsTargetSchema, mcuTargetSchema, packageTargetSchema]);
 
-/** What `protocol` of a board may be. */
+/** The values of `protocol` of a board. */
 export const boardProtocols = mcuTargetSchema.shape.protocol.options;
 
 const targetName = 'a name of letters, digits, "-" and "_" that starts with a letter';
 
-/** The content of config.toml as a person writes it. Tables are strict: an unknown key is an error. */
+/** The content of config.toml as it is written. Tables are strict: an unknown key is an error. */
 export const configSchema = z.strictObject({
   service: serviceSchema,
   device: z.strictObject({

@@ -14,14 +14,17 @@ export interface DoorDeps {
   readonly settings: PageSettings;
   readonly clock: Pick<Clock, 'monotonicMs'>;
   readonly log: Log;
-  /** Called when somebody gave a wrong password. */
+  /** Called after a wrong password. */
   readonly onLoginRefused: (why: string) => void;
 }
 
 const COOKIE = 'thing-agent-page';
 /** The cookie's name over TLS: browsers let no other host of the same domain set a cookie with this prefix. */
 const TLS_COOKIE = '__Host-thing-agent-page';
-/** The security log names so many addresses that gave wrong passwords; further ones are told as `other addresses`. */
+/**
+ * The maximum number of addresses with wrong passwords in the security log; further ones are logged as `other
+ * addresses`.
+ */
 const MAX_NAMED = 16;
 
 /** Decides who may see the page, and who may operate the gateway on it. */
@@ -45,20 +48,20 @@ export class AccessControl {
     return new AccessControl(deps, passwordFile === undefined ? undefined : await Password.read(passwordFile));
   }
 
-  /** The session of a request; undefined: the person is not known. */
+  /** Returns the session of a request, or undefined without a valid session. */
   sessionOf(request: IncomingMessage): Session | undefined {
     if (this.#password !== undefined) return this.#sessions.find(this.#cookieOf(request));
     const fingerprint = fingerprintOf(request);
     return fingerprint === undefined ? undefined : this.#sessions.ofCertificate(fingerprint);
   }
 
-  /** Whether this viewer may look: without a password everybody who can connect, else until the session ends. */
+  /** True if this viewer may see the page: without a password everyone who can connect, else until the session ends. */
   mayView(session: Session | undefined): boolean {
     return this.#password === undefined || (session !== undefined && this.#sessions.has(session));
   }
 
   /**
-   * The session, if it is that of an operator. The token shows that the request came from a form of this page. Throws
+   * Returns the session of an operator. The token proves that the request came from a form of this page. Throws
    * Refusal.
    */
   requireOperator(session: Session | undefined, token: string | undefined): Session {
@@ -72,7 +75,7 @@ export class AccessControl {
     throw new Refusal(403, 'This form is of an older page. Load the page again.');
   }
 
-  /** The cookie of a new session; undefined: the password is wrong. Throws Refusal. */
+  /** Returns the cookie of a new session, or undefined if the password is wrong. Throws Refusal. */
   async login(request: IncomingMessage, given: string, signal: AbortSignal): Promise<string | undefined> {
     const from = addressOf(request.socket);
     if (this.#password === undefined) throw new Refusal(404, 'There is nothing here.');

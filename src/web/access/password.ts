@@ -17,8 +17,8 @@ const MAX_WAITING_OF_ONE = 4;
 const hash = promisify<string, Buffer, number, typeof COST, Buffer>(scrypt);
 
 /**
- * Compares passwords with a slow hash, one after the other, so that guessing stays slow however many guess at once.
- * Nobody is locked out, since each address has only a few places in the queue.
+ * Compares passwords with a slow hash, one after the other, so that concurrent guessing stays slow. Users are not
+ * locked out, since each address has only a few places in the queue.
  */
 export class Password {
   readonly #salt: Buffer;
@@ -48,7 +48,8 @@ export class Password {
   async matches(given: string, from: string, signal: AbortSignal): Promise<boolean> {
     const ofOne = this.#waiting.get(from) ?? 0;
     const all = [...this.#waiting.values()].reduce((sum, count) => sum + count, 0);
-    if (ofOne >= MAX_WAITING_OF_ONE || all >= MAX_WAITING) throw new Refusal(503, 'Too many try at once. Try again.');
+    if (ofOne >= MAX_WAITING_OF_ONE || all >= MAX_WAITING)
+      throw new Refusal(503, 'Too many login attempts. Try again.');
     this.#waiting.set(from, ofOne + 1);
     try {
       const found = await this.#turns.run(async () => hash(given, this.#salt, HASH_BYTES, COST), signal);

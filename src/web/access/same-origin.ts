@@ -13,7 +13,7 @@ const loopbackNames: ReadonlySet<string> = new Set(['localhost', '127.0.0.1', '[
 export function requireKnownHost(request: IncomingMessage, place: ListenAddress, hosts: readonly string[]): void {
   const name = nameOf(request.headers.host);
   if (name !== undefined && (hosts.includes(name) || isPlace(name, place))) return;
-  throw new Refusal(421, 'This page is not served under that name: [web] hosts names those that are.');
+  throw new Refusal(421, 'This page is not served under that name: add it to [web] hosts.');
 }
 
 function isPlace(name: string, place: ListenAddress): boolean {
@@ -23,8 +23,8 @@ function isPlace(name: string, place: ListenAddress): boolean {
 }
 
 /**
- * Whether the page listens on all addresses. Any literal address is then accepted as a name, since an address cannot be
- * rebound.
+ * True if the web UI listens on all addresses. Any literal address is then accepted as a host, since an address cannot
+ * be rebound.
  */
 function isAny(host: string): boolean {
   return host === '0.0.0.0' || /^[0:]+$/.test(host);
@@ -34,7 +34,9 @@ function written(host: string): string {
   return host.includes(':') ? new URL(`http://[${host}]`).hostname : host;
 }
 
-/** The host of a `Host` header without its port, as a browser writes it; undefined: the header is no host. */
+/**
+ * Returns the host of a `Host` header without its port, as a browser writes it, or undefined if the header is invalid.
+ */
 function nameOf(host: string | undefined): string | undefined {
   if (host === undefined || !/^[\w.:[\]-]+$/.test(host) || !URL.canParse(`http://${host}`)) return undefined;
   return new URL(`http://${host}`).hostname;
@@ -53,5 +55,5 @@ export function requireSameOrigin({ headers, socket }: IncomingMessage): void {
   const sent = origin !== undefined && URL.canParse(origin) ? new URL(origin) : undefined;
   const isSame = site === 'same-origin' || (site === undefined && sent?.protocol === scheme);
   if (isSame && (origin === undefined || sent?.host === own.host)) return;
-  throw new Refusal(403, 'This was asked by another page than ours.');
+  throw new Refusal(403, 'This request came from another page.');
 }

@@ -3,11 +3,11 @@ import { randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Message } from '../../control/presentation/rows/row.ts';
 import type { Clock } from '../../system/time/clock.ts';
 
-/** The session of a person who may use the page. */
+/** The session of an operator. */
 export interface Session {
   /** The token that our forms contain, and that another page cannot know. */
   readonly token: string;
-  /** What the next page tells the person. */
+  /** The notice on the next page. */
   said: Message | undefined;
 }
 
@@ -31,7 +31,7 @@ export class Sessions {
     this.#clock = clock;
   }
 
-  /** Begins a session and returns its name, which nobody can guess. */
+  /** Starts a session and returns its unguessable name. */
   begin(): string {
     const name = random();
     this.#touch(name, true);
@@ -47,7 +47,7 @@ export class Sessions {
     return this.#touch(`certificate ${fingerprint}`, true);
   }
 
-  /** Whether the session has not ended; this question does not prolong it. */
+  /** True if the session has not ended. Does not prolong it. */
   has(session: Session): boolean {
     this.#endOld();
     return this.#kept.values().some((kept) => kept === session);

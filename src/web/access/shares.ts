@@ -1,13 +1,13 @@
 import type { Socket } from 'node:net';
 
 /**
- * What all clients together may hold of one thing. Beyond the bound, the address that holds the most gives up one, so
- * that no address keeps others out.
+ * Limits a resource for all clients together. Beyond the limit, the address that uses the most loses one, so that no
+ * address blocks others.
  */
 export class Shares<T> {
   readonly #bound: number;
   readonly #givesUp: 'oldest' | 'newest';
-  /** What each address holds, oldest first. */
+  /** The items of each address, oldest first. */
   readonly #held = new Map<string, Set<T>>();
 
   constructor(bound: number, givesUp: 'oldest' | 'newest') {
@@ -19,7 +19,7 @@ export class Shares<T> {
     return [...this.#held.values()].reduce((sum, { size }) => sum + size, 0);
   }
 
-  /** Adds one. Returns the one to be given up, which does not count any more; undefined: there is room for all. */
+  /** Adds an item. Returns the item to discard, which no longer counts, or undefined below the limit. */
   add(address: string, one: T): T | undefined {
     this.#held.set(address, (this.#held.get(address) ?? new Set<T>()).add(one));
     if (this.count <= this.#bound) return undefined;

@@ -17,7 +17,7 @@ export function availableOperations(status: StatusReport): readonly PageOperatio
   ];
 }
 
-/** Whether a rollback is possible: also to a slot that no agent installed, such as the factory's image. */
+/** True if a rollback is possible: also to a slot that no agent installed, such as the factory image. */
 function hasWayBack({ previous, slotStates, booted }: StatusReport): boolean {
   const others = Object.entries(slotStates ?? {}).filter(([slot]) => slot !== booted);
   return previous !== undefined || others.some(([, { bootable }]) => bootable);
@@ -27,7 +27,7 @@ function hasWayBack({ previous, slotStates, booted }: StatusReport): boolean {
 export function actionForms(status: StatusReport, token: string): Html {
   const possible = availableOperations(status);
   const back =
-    status.phase === 'trial' ? 'end the trial' : `go back to ${status.previous?.versionName ?? 'what ran before'}`;
+    status.phase === 'trial' ? 'end the trial' : `roll back to ${status.previous?.versionName ?? 'what ran before'}`;
   const only = (name: PageOperation, content: Html): Html =>
     html`<div data-can="${name}" ${possible.includes(name) ? undefined : hidden}>${content}</div>`;
   return html`<section aria-labelledby="title-actions" priority="actions">
@@ -60,21 +60,21 @@ function folded(name: string, title: string, content: Html): Html {
   </details>`;
 }
 
-const holdFields = html`<p>Nothing is installed until then; a trial that runs is judged all the same.</p>
+const holdFields = html`<p>Updates are paused until then. A running trial is not affected.</p>
   <label for="duration">For</label>
   <select id="duration" name="duration">
     <option value="1h">one hour</option>
     <option value="4h" selected>four hours</option>
     <option value="1d">one day</option>
     <option value="7d">one week</option>
-    <option value="">until somebody lets them go on</option>
+    <option value="">until resumed</option>
   </select>
-  <label for="reason">Why, for those who see it</label>
+  <label for="reason">Reason</label>
   <input id="reason" name="reason" maxlength="200" autocomplete="off" />
   <button>Hold</button>`;
 
 function rollbackFields(back: string): Html {
-  return html`<p>The gateway starts anew to ${back}, and its boards go back with it.</p>
+  return html`<p>The gateway reboots to ${back}, and its boards are rolled back with it.</p>
     <label priority="check"><input type="checkbox" name="confirm" value="yes" required /> Yes, ${back}</label>
     <button priority="grave">Roll back</button>`;
 }
@@ -95,7 +95,7 @@ function installForm(token: string): Html {
   </form>`;
 }
 
-/** The result of the person's last order. It gets the focus, so that a screen reader reads it out at once. */
+/** Renders the result of the last action. It gets the focus, so that a screen reader reads it immediately. */
 export function resultNotice({ tone, text, advice }: Message): Html {
   const told = advice === undefined ? text : `${text} ${advice}`;
   return html`<p priority="said ${tone}" role="status" tabindex="-1" autofocus>${told}</p>`;

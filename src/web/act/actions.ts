@@ -16,7 +16,7 @@ import { parseDuration } from '../../system/time/duration.ts';
 import { Refusal } from '../page-errors.ts';
 import type { PageLimits } from '../page-limits.ts';
 
-/** What a person may ask for on the page. */
+/** The actions on the page. */
 export const pageOperations = ['update', 'cancel', 'hold', 'resume', 'rollback', 'install'] as const;
 export type PageOperation = (typeof pageOperations)[number];
 
@@ -28,12 +28,12 @@ export interface OrdersDeps extends Performer {
 }
 
 const begun: Readonly<Record<PageOperation, string>> = {
-  update: 'Begun: a look at the service. What comes of it is shown here.',
-  cancel: 'Begun: what is under way is cancelled.',
+  update: 'Started an update check. The result is shown here.',
+  cancel: 'Cancelling the running operation.',
   hold: 'Begun: updates are held.',
-  resume: 'Begun: updates go on.',
-  rollback: 'Begun: the gateway goes back.',
-  install: 'Begun: the file is verified and installed. What comes of it is shown here.',
+  resume: 'Resuming updates.',
+  rollback: 'Rolling back.',
+  install: 'Verifying and installing the file. The result is shown here.',
 };
 
 const ANSWER_MS = 60_000;
@@ -65,7 +65,7 @@ export class Actions {
     }
   }
 
-  /** Runs an operation to its end. Never rejects: an error becomes an answer, too. */
+  /** Runs an operation until it ends. Never rejects: an error becomes a reply, too. */
   async perform(name: PageOperation, input: object): Promise<Message> {
     const entry = operationTable[name];
     try {
@@ -89,7 +89,7 @@ export class Actions {
       return { tone: 'attention', text: describeHold(held, { nowMs: clock.nowMs(), localOffset }) };
     }
     const wasHeld = 'wasHeld' in output && output.wasHeld === true;
-    return { tone: 'good', text: wasHeld ? 'Updates go on with the next look.' : 'Nothing was held.' };
+    return { tone: 'good', text: wasHeld ? 'Updates resume at the next check.' : 'Nothing was held.' };
   }
 
   #failed(error: unknown): Message {
@@ -104,8 +104,8 @@ export class Actions {
 /** The operation and input of a form. Throws Refusal. */
 export function orderOf(form: URLSearchParams): { readonly name: PageOperation; readonly input: object } {
   const name = pageOperations.find((known) => known === form.get('operation'));
-  if (name === undefined || name === 'install') throw new Refusal(400, 'This page does not know what was asked for.');
-  if (name === 'rollback' && form.get('confirm') !== 'yes') throw new Refusal(400, 'Going back has to be confirmed.');
+  if (name === undefined || name === 'install') throw new Refusal(400, 'Unknown action.');
+  if (name === 'rollback' && form.get('confirm') !== 'yes') throw new Refusal(400, 'Confirm the rollback.');
   return { name, input: name === 'hold' ? holdOf(form) : {} };
 }
 
@@ -113,6 +113,7 @@ function holdOf(form: URLSearchParams): object {
   const reason = (form.get('reason') ?? '').trim();
   const duration = form.get('duration') ?? '';
   const durationMs = parseDuration(duration);
-  if (duration !== '' && durationMs === undefined) throw new Refusal(400, 'That is no duration, such as 4h or 2d.');
+  if (duration !== '' && durationMs === undefined)
+    throw new Refusal(400, 'Invalid duration: use for example 4h or 2d.');
   return { ...(durationMs !== undefined && { durationMs }), ...(reason !== '' && { reason }) };
 }

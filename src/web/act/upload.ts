@@ -59,7 +59,7 @@ export class Uploads {
     const tooLarge = (): Refusal =>
       new Refusal(413, `There is room for ${Math.floor(leftBytes / 1_048_576)} MiB, and this file is larger.`);
     if (Number(request.headers['content-length'] ?? 0) > leftBytes) throw tooLarge();
-    const late = (): unknown => request.destroy(new Refusal(408, 'The file did not come in time.'));
+    const late = (): unknown => request.destroy(new Refusal(408, 'The file was not received in time.'));
     const whole = setTimeout(late, this.#limits.fileMs);
     const idle = setTimeout(late, this.#limits.fileIdleMs);
     try {

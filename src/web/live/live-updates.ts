@@ -22,7 +22,7 @@ export interface LiveNewsDeps extends Performer {
   readonly limits: PageLimits;
 }
 
-/** The forms that this viewer may use; undefined: the viewer may only look. */
+/** The forms of this viewer, or undefined if read-only. */
 export interface ForViewer {
   readonly actions: ((status: Snapshot['status']) => Html) | undefined;
   readonly leave: Html | undefined;
@@ -89,8 +89,8 @@ export class LiveUpdates implements AsyncDisposable {
   }
 
   /**
-   * Tells the viewers of an operation's end. It counts as running until all its observers were told, so this waits a
-   * moment.
+   * Notifies the viewers of an operation's end. It counts as running until all its observers are notified, so this
+   * waits a moment.
    */
   #noteEnd(end: Parameters<PageData['noteEnd']>[0]): void {
     this.#data.noteEnd(end);
@@ -103,13 +103,13 @@ export class LiveUpdates implements AsyncDisposable {
     this.#viewers.tell('progress', progressOf(this.#deps.runner.activity).text, event.kind !== 'phase');
   }
 
-  /** Discards what was gathered, since a person has changed something, and tells the viewers. */
+  /** Discards the snapshot after an operator's change, and notifies the viewers. */
   noteChange(): void {
     this.#data.expire();
     this.scheduleBroadcast();
   }
 
-  /** Tells the viewers that something changed. Repeated calls share the next look. */
+  /** Notifies the viewers of a change. Repeated calls share the next snapshot. */
   scheduleBroadcast(): void {
     this.#mustTellAgain = true;
     this.#telling ??= this.#tell().finally(() => (this.#telling = undefined));
@@ -147,7 +147,7 @@ export class LiveUpdates implements AsyncDisposable {
     }
   }
 
-  /** Samples the sensors for their charts; everything else is gathered only while somebody follows. */
+  /** Samples the sensors for their charts; everything else is collected only while there are viewers. */
   async #look(): Promise<void> {
     if (this.#viewers.count > 0) return this.scheduleBroadcast();
     try {
@@ -158,4 +158,4 @@ export class LiveUpdates implements AsyncDisposable {
   }
 }
 
-const ended = new Error('the page is not served any more');
+const ended = new Error('the web UI is no longer served');

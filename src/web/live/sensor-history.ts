@@ -8,7 +8,7 @@ export interface TracePoint {
 
 const MAX_POINTS = 120;
 const MAX_SENSORS = 200;
-/** Ages are rounded: two times that differ by less than this are those of one reading. */
+/** Ages are rounded: two times that differ by less than this belong to the same reading. */
 const SAME_MS = 1_000;
 
 /** The last numbers of each sensor that the page saw, bounded and in memory. */
@@ -44,7 +44,7 @@ export function shownOf({ outputs, lastReading, unit }: Sensor): { value: number
   return { value: numberOf(output.value), unit: output.unit };
 }
 
-/** The number in a reading, which is JSON; undefined: it is no number. */
+/** Returns the number in a reading, which is JSON, or undefined if it is not a number. */
 export function numberOf(reading: string | undefined): number | undefined {
   if (reading === undefined || !/^-?\d/.test(reading)) return undefined;
   const value = Number(reading);

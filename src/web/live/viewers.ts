@@ -14,8 +14,8 @@ interface News {
 }
 
 /**
- * Everybody who follows the page (server-sent events). Each piece of news is rendered once for all. A slow viewer
- * misses passing news and is dropped in the end; nobody waits for another one.
+ * The viewers of the page (server-sent events). Each update is rendered once for all. A slow viewer misses intermediate
+ * updates and is finally dropped; viewers do not wait for each other.
  */
 export class Viewers implements Disposable {
   readonly #limits: ViewerLimits;
@@ -36,8 +36,8 @@ export class Viewers implements Disposable {
   }
 
   /**
-   * Adds a viewer, who gets all current news. The stream ends when the viewer may not look any more, or gives way to
-   * another one.
+   * Adds a viewer and sends the current state. The stream ends when the viewer loses access, or is replaced by another
+   * one.
    */
   add(response: ServerResponse, address: string, mayLook: () => boolean): void {
     const viewer = new Viewer(response, this.#limits, mayLook);

@@ -9,7 +9,7 @@ const HEIGHT = 48;
 const MARGIN = 3;
 const FEWEST = 3;
 
-/** A line chart without axes, described in words; undefined: there are too few points. */
+/** Returns a line chart without axes, with a text description, or undefined if there are too few points. */
 export function chart(points: readonly TracePoint[], unit: string | undefined): Html | undefined {
   const [first, last] = [points[0], points.at(-1)];
   if (first === undefined || last === undefined || points.length < FEWEST) return undefined;

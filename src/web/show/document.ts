@@ -19,13 +19,13 @@ export interface DocumentContent {
   readonly title: string;
   readonly parts: Parts;
   readonly atMs: number;
-  /** The forms that this viewer may use; undefined: the viewer may only look. */
+  /** The forms of this viewer, or undefined if read-only. */
   readonly actions: Html | undefined;
-  /** The button that ends the session; undefined: there is none. */
+  /** The button that ends the session, or undefined. */
   readonly leave: Html | undefined;
 }
 
-/** The whole page for somebody who may look. */
+/** Returns the whole page for a viewer. */
 export function document({ status, title, parts, atMs, actions, leave }: DocumentContent, when: When): Html {
   const { serialNumber, thingId } = status;
   const name = serialNumber ?? 'Gateway';

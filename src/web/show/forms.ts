@@ -13,23 +13,23 @@ export async function readForm(
   { maxFormBytes, formMs }: Pick<PageLimits, 'maxFormBytes' | 'formMs'>,
 ): Promise<URLSearchParams> {
   if (request.headers['content-type']?.startsWith('application/x-www-form-urlencoded') !== true) {
-    throw new Refusal(415, 'This is no form.');
+    throw new Refusal(415, 'This is not a form.');
   }
   const late = Promise.withResolvers<never>();
-  const timer = setTimeout(() => late.reject(new Refusal(408, 'This form did not come in time.')), formMs);
+  const timer = setTimeout(() => late.reject(new Refusal(408, 'The form was not received in time.')), formMs);
   try {
     const text = await Promise.race([readBody(request, maxFormBytes), late.promise]);
     if (text === undefined) throw new Refusal(413, 'This form is too long.');
     return new URLSearchParams(text);
   } catch (error) {
     if (error instanceof Refusal) throw error;
-    throw new Refusal(400, `This form did not come whole: ${describeError(error)}`);
+    throw new Refusal(400, `The form is incomplete: ${describeError(error)}`);
   } finally {
     clearTimeout(timer);
   }
 }
 
-/** The page that asks for the password; it says nothing about the gateway. */
+/** Returns the login page, which shows nothing about the gateway. */
 export function loginPage(isWrong: boolean): Html {
   return html`<main priority="login">
     <h1>Thing Agent</h1>

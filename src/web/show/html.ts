@@ -18,12 +18,12 @@ export class Html {
 /** A value in a template: a text, which is escaped, or HTML; undefined and false show nothing. */
 export type Content = string | number | Html | readonly Html[] | undefined | false;
 
-/** Values may stand in elements, or between the double quotes of an attribute; nowhere else. */
+/** Values are only allowed in elements, or between the double quotes of an attribute. */
 export function html(strings: TemplateStringsArray, ...values: readonly Content[]): Html {
   return Html.of(strings, values);
 }
 
-/** Longer texts from outside are cut to so many characters. */
+/** The maximum length of a text; longer texts are truncated. */
 const MAX_TEXT_LENGTH = 1_000;
 
 function contentText(content: Content): string {

@@ -15,7 +15,7 @@ import { html } from './html.ts';
 import type { Html } from './html.ts';
 import { sensorCards } from './sensor-cards.ts';
 
-/** The parts of the page that are updated by themselves, in their order. All viewers see the same. */
+/** The parts of the page that update automatically, in their order. All viewers see the same. */
 export const partNames = ['state', 'progress', 'facts', 'slots', 'boards', 'sensors', 'history', 'log'] as const;
 export type PartName = (typeof partNames)[number];
 export type Parts = Readonly<Record<PartName, Html>>;
@@ -25,7 +25,7 @@ const MAX_EVENTS = 12;
 
 /** Rows that are shown in parts of their own, not among the facts. */
 const elsewhere: ReadonlySet<string> = new Set(['State', 'Now', 'Boards', 'Running']);
-/** Rows that a person should read before everything else. */
+/** The most important rows. */
 const notices: ReadonlySet<string> = new Set(['Warning', 'Hold', 'Reboot', 'Consent']);
 
 export function renderParts(snapshot: Snapshot, when: When): Parts {

@@ -8,7 +8,7 @@ import type { Html } from './html.ts';
 
 const MAX_SENSORS = 100;
 
-/** One card for each sensor: its last reading, its chart, and what the command line says of it. */
+/** Returns one card for each sensor with its last reading, its chart, and the row of the command line. */
 export function sensorCards(report: OutputOf<'sensors'>, traces: SensorHistory): Html {
   const { sensors } = report;
   if (sensors.length === 0) return html`<p priority="none">No source of datapoints is configured.</p>`;

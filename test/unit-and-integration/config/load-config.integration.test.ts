@@ -77,7 +77,7 @@ describe('loadConfig', () => {
 
   test.each([
     ['[trust]\nallow_unsigned = true\n', 'trust.allow_unsigned = true: firmware is installed without a signature'],
-    ['', 'trust.keys is empty and trust.allow_unsigned is false: no firmware will be installed'],
+    ['', 'trust.keys is empty and trust.allow_unsigned is false: updates will not be installed'],
     [
       '[update]\nhealth = { deadline = "26m" }\n',
       'update.health.deadline = "26m" is longer than 25m: thing-agent-trial.timer ends a trial 30 minutes after boot, so raise its OnBootSec= in a drop-in, too',
@@ -184,7 +184,7 @@ protocol = "stm32"
         message: `trust.keys[0]: ${path} is refused: it is not a public key in PEM form (BEGIN PUBLIC KEY)`,
       },
       { line: 10, message: `trust.keys[1]: ${path}/key.pem does not exist` },
-      { line: 14, message: 'targets.gateway.slots.A: /dev/null is no block device and no file' },
+      { line: 14, message: 'targets.gateway.slots.A: /dev/null is neither a block device nor a file' },
       { line: 15, message: `targets.gateway.bootloader.handler: ${notExecutable} may not be executed` },
       { line: 18, message: `targets.meter.port: ${path} is not a character device` },
     ]);

@@ -39,14 +39,16 @@ test.each([
 test('warns of a password in an address, where everybody may read the configuration', async () => {
   const told = async (): Promise<readonly string[]> => {
     const lists = [(await loadConfig(path, {})).warnings, (await checkConfig(path, {})).warnings];
-    const [loaded, checked] = lists.map((list) => list.filter(({ message }) => message.includes('may be read')));
+    const [loaded, checked] = lists.map((list) =>
+      list.filter(({ message }) => message.includes('readable by all users')),
+    );
     expect(checked).toEqual(loaded);
     return (loaded ?? []).map(({ message }) => message);
   };
   await chmod(directory, 0o755);
   await writeFile(path, leastConfig.replace('https://', 'https://joe:secret@'), { mode: 0o644 });
   expect(await told()).toEqual([
-    `service.url: has a password, and ${path} may be read by everybody on this machine; fix it with: chmod 600 ${path}`,
+    `service.url: has a password, and ${path} is readable by all users of this machine; to fix it: chmod 600 ${path}`,
   ]);
   await chmod(path, 0o640);
   expect(await told()).toEqual([]);
@@ -64,15 +66,17 @@ test('warns of a secret that everybody may read, and only then', async () => {
   await writeFile(path, leastConfig.replace('[service]\n', `[service]\n${tls}`) + sensor);
   const told = async (): Promise<readonly string[]> => {
     const lists = [(await loadConfig(path, {})).warnings, (await checkConfig(path, {})).warnings];
-    const [loaded, checked] = lists.map((list) => list.filter(({ message }) => message.includes('may be read')));
+    const [loaded, checked] = lists.map((list) =>
+      list.filter(({ message }) => message.includes('readable by all users')),
+    );
     expect(checked).toEqual(loaded);
     return (loaded ?? []).map(({ message }) => message);
   };
   expect(await told()).toEqual([]); // nobody comes into the folder
   await chmod(directory, 0o755);
   expect(await told()).toEqual([
-    `service.client_key_file: ${key} may be read by everybody on this machine; fix it with: chmod 600 '${key}'`,
-    `sensors[0].source.password_file: ${password} may be read by everybody on this machine; fix it with: chmod 600 ${password}`,
+    `service.client_key_file: ${key} is readable by all users of this machine; to fix it: chmod 600 '${key}'`,
+    `sensors[0].source.password_file: ${password} is readable by all users of this machine; to fix it: chmod 600 ${password}`,
   ]);
   await chmod(password, 0o600);
   await chmod(key, 0o640);

@@ -37,8 +37,8 @@ describe('where the page listens', () => {
 
 describe('a page', () => {
   const beyond =
-    'web.listen is not loopback: it needs certificate_file and key_file, and password_file or client_ca_file beside it';
-  const unprotected = 'web.allow_operations = true needs password_file or client_ca_file beside it';
+    'web.listen is not loopback: it needs certificate_file and key_file, and password_file or client_ca_file as well';
+  const unprotected = 'web.allow_operations = true needs password_file or client_ca_file as well';
 
   test.each([
     ['for this machine alone', 'listen = "127.0.0.1:8077"\n'],
@@ -60,13 +60,9 @@ describe('a page', () => {
       `allow_operations = true\n${files('password_file')}`,
       ['web.allow_operations = true has no effect without listen'],
     ],
-    ['half encrypted', files('certificate_file'), ['web.certificate_file needs key_file beside it']],
-    ['half encrypted the other way', files('key_file'), ['web.key_file needs certificate_file beside it']],
-    [
-      'with certificates in the clear',
-      files('client_ca_file'),
-      ['web.client_ca_file needs certificate_file beside it'],
-    ],
+    ['half encrypted', files('certificate_file'), ['web.certificate_file needs key_file as well']],
+    ['half encrypted the other way', files('key_file'), ['web.key_file needs certificate_file as well']],
+    ['with certificates in the clear', files('client_ca_file'), ['web.client_ca_file needs certificate_file as well']],
   ])('%s is refused', (_what, text, problems) => {
     const found = problemsOf(`${leastConfig}[web]\n${text}`).map((line) => line.replace(/^\d+: /, ''));
     expect(found).toEqual(problems);

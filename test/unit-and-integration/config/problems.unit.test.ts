@@ -216,7 +216,7 @@ describe('a contradiction', () => {
     ],
     [
       '[targets.one]\nkind = "package"\npackage = "app"\n[targets.two]\nkind = "package"\npackage = "app"\n',
-      ['11: targets.two.package is that of targets.one, too'],
+      ['11: targets.two.package is also the package of targets.one'],
     ],
     [
       messaging,
@@ -227,13 +227,13 @@ describe('a contradiction', () => {
     ],
     [
       `${messaging}topic_id = "t"\nclient_key_file = "/k"\n`,
-      ['9: service.messaging.client_key_file needs client_certificate_file beside it'],
+      ['9: service.messaging.client_key_file needs client_certificate_file as well'],
     ],
     [
       `${messaging}topic_id = "t"\nwake_topic = "v1.{topic_id}.reply.json"\npassword_file = "/p"\n`,
       [
         '9: service.messaging.wake_topic is the same as reply_topic',
-        '10: service.messaging.password_file needs username beside it',
+        '10: service.messaging.password_file needs username as well',
       ],
     ],
     [

@@ -147,11 +147,8 @@ const brokers = [
 describe.each(brokers)('the broker of %s', (key, table) => {
   test.each([
     ['topic = "t", url = "mqtts://u:pw@b"', 'url has a user name: set username and password_file instead'],
-    ['topic = "t", url = "mqtts://b", password_file = "/p"', 'password_file needs username beside it'],
-    [
-      'topic = "t", url = "mqtts://b", client_key_file = "/k"',
-      'client_key_file needs client_certificate_file beside it',
-    ],
+    ['topic = "t", url = "mqtts://b", password_file = "/p"', 'password_file needs username as well'],
+    ['topic = "t", url = "mqtts://b", client_key_file = "/k"', 'client_key_file needs client_certificate_file as well'],
   ])('refuses %s', (settings, why) => {
     expect(problemsOf(`${leastConfig}\n${table(settings)}`)).toEqual([expect.stringContaining(`.${key}.${why}`)]);
   });

@@ -143,7 +143,7 @@ describe('an answer', () => {
     const { socket } = rawConnection(rig.socket, requestText('GET', '/v1/check'));
     await begun;
     socket.destroy();
-    expect(await reason).toMatchObject({ message: 'the client went away' });
+    expect(await reason).toMatchObject({ message: 'the client disconnected' });
     await expectAlive(rig);
   });
 
@@ -296,7 +296,7 @@ describe('a hostile client', () => {
     const { socket } = rawConnection(rig.socket, requestText('POST', '/v1/update'));
     await operation.begun;
     socket.destroy();
-    await expect(waiting[0]).rejects.toThrow('the client went away');
+    await expect(waiting[0]).rejects.toThrow('the client disconnected');
     expect(operation.aborted).toBeUndefined();
     operation.end(installed);
   });

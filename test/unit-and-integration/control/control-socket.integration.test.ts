@@ -60,7 +60,7 @@ describe('the socket', () => {
     expect(JSON.parse(stdout)).toEqual({
       code: 'control-not-permitted',
       exit: 'refused',
-      message: `not permitted to speak to the daemon at ${join(rig.runDirectory, 'status.sock')}`,
+      message: `not permitted to connect to the daemon at ${join(rig.runDirectory, 'status.sock')}`,
       advice:
         'use sudo, or join the group thing-operators (thing-agent, for status and history and to send datapoints)',
     });
@@ -118,7 +118,7 @@ describe('the socket', () => {
     await rename(rig.runDirectory, `${rig.runDirectory}.gone`);
     await writeFile(rig.runDirectory, '');
     await rig.stop();
-    expect(rig.log.lines.filter((line) => line.startsWith('the control socket stays'))).toHaveLength(3);
+    expect(rig.log.lines.filter((line) => line.startsWith('cannot remove the control socket'))).toHaveLength(3);
     await rm(rig.runDirectory);
     await rename(`${rig.runDirectory}.gone`, rig.runDirectory);
     expect(await isSocketServed(rig.socket)).toBe(false);
@@ -163,7 +163,7 @@ describe('a socket that is no longer where others look for it', () => {
     await rm(rig.socket);
     await writeFile(rig.socket, 'precious');
     const said = (): number =>
-      rig.log.lines.filter((line) => line.startsWith('nobody finds the control socket')).length;
+      rig.log.lines.filter((line) => line.startsWith('clients cannot find the control socket')).length;
     await expect.poll(said, patience).toBe(1);
     expect(await readFile(rig.socket, 'utf8')).toBe('precious');
     await rm(rig.socket);
@@ -196,7 +196,7 @@ describe('who calls', () => {
     [
       'too much',
       `HTTP/1.1 200 OK\r\ncontent-length: 2000000\r\n\r\n${'x'.repeat(2_000_000)}`,
-      { message: 'the daemon cannot be understood: its reply is too long' },
+      { message: 'the reply of the daemon is invalid: its reply is too long' },
     ],
   ])('and is told %s says so', async (_name, says, failure) => {
     await using directory = await runDirectory();
@@ -225,7 +225,7 @@ describe('who calls', () => {
       const head = `HTTP/1.1 200 OK\r\ncontent-length: ${Buffer.byteLength(body) + missing}\r\n\r\n`;
       await using _other = await impostor(directory.socket, head + body, true);
       const client = await connectToDaemon(directory.path, {}, forever);
-      const failure = { code: 'daemon-lost', message: 'the daemon went away: the gateway reboots' };
+      const failure = { code: 'daemon-lost', message: 'lost the connection to the daemon: the gateway is rebooting' };
       await expect(client?.commit({}, () => {}, forever)).rejects.toMatchObject(failure);
     },
   );
@@ -233,7 +233,7 @@ describe('who calls', () => {
   // Seen: "the gateway reboots", of a reboot command that had ended with 3.
   test.each([
     ['reboot-failed', { code: 'reboot-failed', message: 'exit code 3' }],
-    ['agent-stopping', { code: 'daemon-lost', message: 'the daemon went away: the gateway reboots' }],
+    ['agent-stopping', { code: 'daemon-lost', message: 'lost the connection to the daemon: the gateway is rebooting' }],
   ])('and is told of a reboot and then %s says so', async (code, failure) => {
     await using directory = await runDirectory();
     const lines = [

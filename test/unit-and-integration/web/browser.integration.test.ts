@@ -137,7 +137,7 @@ describe('the page', () => {
     await using tab = await loggedIn();
     await tabTo(tab, 'Look now');
     await tab.loaded(async () => tab.press('Enter', 'Enter', '\r'));
-    expect(await textOf(tab, '.said')).toMatch(/^(Nothing to do: v1 is installed|Begun: )/);
+    expect(await textOf(tab, '.said')).toMatch(/^(Nothing to do: v1 is installed|Started )/);
     await tab.until(`!document.querySelector('[data-can=update]').hidden`);
     await tabTo(tab, 'Hold updates');
     await tab.press('Enter', 'Enter', '\r');
@@ -148,7 +148,7 @@ describe('the page', () => {
     await shoot(tab, 'held');
     await tabTo(tab, 'Let updates go on');
     await tab.loaded(async () => tab.press('Enter', 'Enter', '\r'));
-    expect(await textOf(tab, '.said')).toBe('Updates go on with the next look.');
+    expect(await textOf(tab, '.said')).toBe('Updates resume at the next check.');
   });
 
   test('takes a file that is dropped, and installs it; its bar moves with an update', async () => {
@@ -209,7 +209,7 @@ describe('another page in the same browser', () => {
     await tab.visit(attacker);
     expect(tab.complaints.join('\n')).toContain('frame-ancestors');
     await tab.loaded(async () => tab.evaluate(`document.forms[0].submit()`));
-    expect(await textOf(tab, 'h1')).toBe('This was asked by another page than ours.');
+    expect(await textOf(tab, 'h1')).toBe('This request came from another page.');
     expect(await site.gateway.json('status')).not.toHaveProperty('hold');
     await tab.visit(site.url.replace('127.0.0.1', 'gateway.localhost'));
     expect(await textOf(tab, 'body')).toMatch(/^This page is not served under that name/);

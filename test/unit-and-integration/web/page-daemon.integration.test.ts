@@ -97,7 +97,7 @@ test('who may goes back by the page: the gateway starts what ran before, the ima
     });
   const [cookie = ''] = ((await send('login', { password: PASSWORD })).headers.get('set-cookie') ?? '').split(';');
   const page = await (await fetch(own.url, { headers: { cookie } })).text();
-  expect(page).toContain('Yes, go back to what ran before');
+  expect(page).toContain('Yes, roll back to what ran before');
   const [, token = ''] = /name="token" value="([^"]+)"/.exec(page) ?? [];
   const asked = own.gateway.rebootRequest(AbortSignal.timeout(30_000));
   expect((await send('do', { token, operation: 'rollback' }, cookie)).status).toBe(400);

@@ -83,7 +83,7 @@ describe('a password', () => {
 
 test('to hold for what is no duration is refused, not done without an end', () => {
   for (const duration of ['soon', '-1h', '1h;', '99999999999d']) {
-    expect(() => orderOf(new URLSearchParams({ operation: 'hold', duration }))).toThrow('no duration');
+    expect(() => orderOf(new URLSearchParams({ operation: 'hold', duration }))).toThrow('Invalid duration');
   }
   expect(orderOf(new URLSearchParams({ operation: 'hold', duration: '' }))).toEqual({ name: 'hold', input: {} });
 });

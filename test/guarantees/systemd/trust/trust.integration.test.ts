@@ -171,7 +171,7 @@ describe('one gateway', () => {
     const refused = {
       exitCode: 77,
       stdout: '',
-      stderr: matching(/is not for everyone in the group \(control-not-permitted\)/),
+      stderr: matching(/is not permitted for members of thing-agent \(control-not-permitted\)/),
     };
     for (const word of ['hold', 'reboot', 'rollback']) {
       expect(await gateway.exec(['agent', word], 'reader')).toMatchObject(refused);
