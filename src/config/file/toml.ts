@@ -23,7 +23,8 @@ export function parseToml(text: string): Record<string, unknown> {
     const said = firstLine.replace(/^Invalid TOML document: /, '');
     // A line's end is one: what the parser says of a string that nothing closes.
     const meant = said.includes('control characters') ? `${said}; is the quote that ends one missing?` : said;
-    throw new TomlSyntaxError(meant, error.line, error.column);
+    const advice = said.includes('losslessly') ? '; write a number beyond 2^53 with .0 at its end' : '';
+    throw new TomlSyntaxError(meant + advice, error.line, error.column);
   }
 }
 

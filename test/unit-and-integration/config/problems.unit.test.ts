@@ -270,6 +270,11 @@ describe('the error', () => {
     expect(error.message).toContain('is the quote that ends one missing?');
   });
 
+  test('of an integer beyond 2^53 says how to write it', () => {
+    const error = errorOf('[[sensors]]\nignore = [18446744073709551615]\n');
+    expect(error.message).toContain('write a number beyond 2^53 with .0 at its end');
+  });
+
   test('of a text that is not TOML names line and column and shows nothing of the text', () => {
     const error = errorOf('[service]\npassword = "hunter2\n');
     expect(error.code).toBe('config-syntax');
