@@ -36,7 +36,7 @@ describe('a gateway whose /var is in memory, and whose state partition is mounte
     expect(await gateway.exec(['agent', 'doctor'])).toMatchObject({ stdout: matching(/FAIL +state directory/) });
     await gateway.tell('mount', '--bind', '/run/kept', STATE);
     expect(await gateway.exec(['agent', '--update-now'])).toMatchObject({
-      stdout: matching(/v1 is staged in slot B; the gateway reboots into it now/),
+      stdout: matching(/v1 is staged in slot B; the gateway is rebooting into it/),
     });
     await gateway.console.until(/v1 is installed/);
     expect(gateway.boots).toEqual(['A', 'B']);

@@ -75,7 +75,7 @@ async function updateToTheEnd(): Promise<void> {
 describe('agent --update-now, without a daemon', () => {
   test('stages, reboots into the trial, commits and switches', async () => {
     const first = await gateway.run('--update-now');
-    expect(first).toMatchObject({ exitCode: 0, stdout: matching(/reboots into it now/) });
+    expect(first).toMatchObject({ exitCode: 0, stdout: matching(/is rebooting into it/) });
     expect(gateway.boot()).toBe('B');
     expect(await gateway.run('--update-now')).toMatchObject({ exitCode: 0 });
     expect(service.world.things[0]?.currentVersionId).toBe('v1');
@@ -318,7 +318,7 @@ describe('agent run', () => {
     const technician = gateway.run('--update-now');
     await asked.promise;
     await rm(hold);
-    expect(await technician).toMatchObject({ exitCode: 0, stdout: matching(/reboots into it now/) });
+    expect(await technician).toMatchObject({ exitCode: 0, stdout: matching(/is rebooting into it/) });
   });
 
   test('keeps going, and says why, while the service is away', async () => {
@@ -365,7 +365,7 @@ describe('agent run', () => {
     expect(status.stdout.replaceAll(/\s+/g, ' ')).toMatch(/^State Broken: the configuration file cannot be used/);
     expect(status.exitCode).toBe(2);
     await gateway.configure(options());
-    expect(await gateway.run('--update-now')).toMatchObject({ exitCode: 0, stdout: matching(/reboots into it now/) });
+    expect(await gateway.run('--update-now')).toMatchObject({ exitCode: 0, stdout: matching(/is rebooting into it/) });
   });
 
   test('refuses to run twice', async () => {

@@ -110,7 +110,7 @@ describe('a list of keys and revocations', () => {
       await trust.rig.offerArtifact('v1', await trust.desk.release('v1', 'next', '--provides', 'security_version:2'));
       expect(await trust.technician('--update-now')).toMatchObject({
         exitCode: 0,
-        stdout: matching(/reboots into it now/),
+        stdout: matching(/is rebooting into it/),
       });
       await gateway.console.until(/v1 is installed/);
       expect(gateway.boots).toEqual(['A', 'A', 'B']);
@@ -151,7 +151,7 @@ describe('one gateway', () => {
   testInFull('sockets that somebody removed are there again within a minute, of the same daemon', async () => {
     const pid = await mainPid();
     await gateway.tell('sh', '-c', 'rm /run/thing-agent/*.sock');
-    for (let socket = 0; socket < 3; socket += 1) await gateway.console.until(/the control socket was gone/);
+    for (let socket = 0; socket < 3; socket += 1) await gateway.console.until(/the control socket was missing or replaced/);
     const modes = await gateway.tell('sh', '-c', "cd /run/thing-agent && stat -c '%a %U %G %n' *.sock");
     expect(modes.split('\n')).toEqual([
       '660 root thing-operators control.sock',
@@ -189,6 +189,6 @@ describe('one gateway', () => {
     await gateway.console.until(/the agent is up/);
     expect(gateway.boots).toEqual(['A', 'A']);
     const status = async (): Promise<string> => (await trust.technician('status')).stdout;
-    await expect.poll(status, { timeout: 60_000 }).toMatch(/Held/); // it looks as soon as it is up
+    await expect.poll(status, { timeout: 60_000 }).toMatch(/On hold/); // it looks as soon as it is up
   });
 });

@@ -85,7 +85,7 @@ export async function updateTo(updates: UpdatesRig, version: string, difference:
   const update = await updates.gateway.exec(['agent', '--update-now']);
   expect(update).toMatchObject({
     exitCode: 0,
-    stdout: matching(/v1 is staged in slot B; the gateway reboots into it now/),
+    stdout: matching(/v1 is staged in slot B; the gateway is rebooting into it/),
   });
   await updates.gateway.console.until(/the bootloader chose slot B/);
 }

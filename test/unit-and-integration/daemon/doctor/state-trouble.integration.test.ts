@@ -308,12 +308,12 @@ describe('something that is no file in place of the journal', () => {
   testInFull('a pipe: who only looks says so, and leaves it there; the next update goes through', async () => {
     const ino = await plant(async (path) => run('mkfifo', [path]));
     const status = await gateway.run('status', '--exit-code');
-    expect(status).toMatchObject({ exitCode: 2, stdout: matching(/the record of updates could not be read/) });
+    expect(status).toMatchObject({ exitCode: 2, stdout: matching(/the journal of updates could not be read/) });
     const doctor = await gateway.run('doctor');
     expect(doctor).toMatchObject({ exitCode: 70, stdout: matching(/journal .*\s.*it is not a regular file/) });
     expect(doctor.stdout.replaceAll(/\s+/g, ' ')).toContain('sets it aside, and begins a new record');
     const report = await gateway.run('support-bundle', inGateway('report.tar.gz'));
-    expect(report.stdout).toMatch(/Not in it.* journal/);
+    expect(report.stdout).toMatch(/Missing.* journal/);
     expect(await besideJournal()).toEqual(['journal.json']);
     expect((await lstat(inGateway('state/journal.json'))).ino).toBe(ino);
 

@@ -65,7 +65,7 @@ test('tells of attempts across restarts, with what was fetched, written and ther
   const page = (await gateway.run('history')).stdout;
   expect(page).toContain('healthy 1 to unhealthy 2: rolled back after');
   const story = (await gateway.run('log', attempts[1]?.attempt.slice(0, 8) ?? '')).stdout;
-  expect(story).toMatch(/verified[^]*runs on trial, and is judged[^]*went back/);
+  expect(story).toMatch(/verified[^]*on trial, health checks running[^]*rolled back/);
   expect((await gateway.run('log', 'last')).stdout).toBe(story);
   expect((await gateway.run('log', 'nonsense')).exitCode).toBe(64);
   expect((await gateway.run('log')).stderr).toContain('--security');

@@ -56,7 +56,7 @@ describe('a service behind TLS with its own authority, client certificates and a
     const gateway = await create(
       `ca_file = "${authority.caFile}"\nclient_certificate_file = "${certFile}"\nclient_key_file = "${keyFile}"`,
     );
-    expect(await updateNow(gateway, throughProxy())).toMatch(/^0: .*reboots into it now/);
+    expect(await updateNow(gateway, throughProxy())).toMatch(/^0: .*is rebooting into it/);
     gateway.boot();
     expect(await updateNow(gateway, throughProxy())).toMatch(/^0: .*Done: v1 is installed/);
     expect(service.world.things[0]?.currentVersionId).toBe('v1');
