@@ -66,7 +66,7 @@ describe.each(ways)('the agent’s operations %s', (_name, reach) => {
     for (const odd of ['\u001B[2J', 'a\u0007', 'a\n', '\u202Ea', '\u2066a']) {
       await expect(agent.hold({ reason: odd }, forever)).rejects.toMatchObject(refused);
       await expect(agent.setProperty({ id: odd, value: 1 }, forever)).rejects.toMatchObject(refused);
-      await expect(agent.sendDatapoint({ event: odd, value: 1 }, forever)).rejects.toThrow('event: holds control');
+      await expect(agent.sendDatapoint({ event: odd, value: 1 }, forever)).rejects.toThrow('event: contains control');
     }
     const tooLarge = { code: 'control-request-too-large', exit: 'usage' };
     const huge = { id: 'zz', value: 'ü'.repeat(32 * 1024) };

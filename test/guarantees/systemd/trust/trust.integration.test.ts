@@ -151,7 +151,8 @@ describe('one gateway', () => {
   testInFull('sockets that somebody removed are there again within a minute, of the same daemon', async () => {
     const pid = await mainPid();
     await gateway.tell('sh', '-c', 'rm /run/thing-agent/*.sock');
-    for (let socket = 0; socket < 3; socket += 1) await gateway.console.until(/the control socket was missing or replaced/);
+    for (let socket = 0; socket < 3; socket += 1)
+      await gateway.console.until(/the control socket was missing or replaced/);
     const modes = await gateway.tell('sh', '-c', "cd /run/thing-agent && stat -c '%a %U %G %n' *.sock");
     expect(modes.split('\n')).toEqual([
       '660 root thing-operators control.sock',
