@@ -5,7 +5,7 @@ import { McuError } from '../errors.ts';
 import { readElf } from './elf.ts';
 import { isEspImage, readEspImage } from './esp-image.ts';
 import { foreignKind } from './foreign-file.ts';
-import { makeImage, maxImageBytes } from './image.ts';
+import { isBlank, makeImage, maxImageBytes } from './image.ts';
 import type { Image, ImageFormat } from './image.ts';
 import { readIntelHex } from './intel-hex.ts';
 import { linesOf } from './lines.ts';
@@ -45,7 +45,11 @@ export function readImage(file: Uint8Array, settings: ImageSettings = {}): Image
   if (settings.mcubootKey !== undefined && format !== 'mcuboot') {
     throw new McuError('image-signature', `this target takes only images signed for MCUboot, not ${format}`);
   }
-  return readers[format](file, settings);
+  const image = readers[format](file, settings);
+  if (image.segments.every(({ bytes }) => isBlank(bytes))) {
+    throw new McuError('image-empty', 'each byte of the image is 0xFF: writing it would erase the board');
+  }
+  return image;
 }
 
 /** Returns the signed claims of an image for MCUboot. Call this only for files that `readImage` accepted. */

@@ -38,6 +38,7 @@ describe('an image file is', () => {
     ['image-malformed', 'a HEX record that wraps around', text(':02FFFF000102FD\n:00000001FF\n')],
     ['image-malformed', 'a HEX record of unknown type', text(':0100000901F5\n:00000001FF\n')],
     ['image-empty', 'a HEX file without data', text(':00000001FF\n')],
+    ['image-empty', 'a HEX file of an erased chip', text(':02000000FFFF00\n:00000001FF\n')],
     ['image-checksum', 'an S-record with a wrong checksum', text('S104000001FB\nS9030000FC\n')],
     ['image-truncated', 'an S-record file without end and count', text('S104000001FA\n')],
     ['image-truncated', 'an S-record file with data after its count', text('S104000001FA\nS5030001FB\nS104000101F9\n')],
