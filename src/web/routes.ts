@@ -153,7 +153,7 @@ export class Routes {
     const text = isOurs ? error.message : 'The agent failed unexpectedly; see its log.';
     // under a name that is not ours, the browser could load nothing else of the page
     if (isOurs && error.status === NOT_OUR_NAME) return { status: NOT_OUR_NAME, type: 'text/plain', body: text };
-    const main = html`<main priority="refused">
+    const main = html`<main class="refused">
       <h1>${text}</h1>
       <p><a href="./">To the page</a></p>
     </main>`;

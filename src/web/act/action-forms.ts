@@ -30,9 +30,9 @@ export function actionForms(status: StatusReport, token: string): Html {
     status.phase === 'trial' ? 'end the trial' : `roll back to ${status.previous?.versionName ?? 'what ran before'}`;
   const only = (name: PageOperation, content: Html): Html =>
     html`<div data-can="${name}" ${possible.includes(name) ? undefined : hidden}>${content}</div>`;
-  return html`<section aria-labelledby="title-actions" priority="actions">
+  return html`<section aria-labelledby="title-actions" class="actions">
     <h2 id="title-actions">What to do</h2>
-    <div priority="buttons">
+    <div class="buttons">
       ${only('update', form('update', token, html`<button class="main">Look now</button>`))}
       ${only('cancel', form('cancel', token, html`<button>Cancel what is under way</button>`))}
       ${only('resume', form('resume', token, html`<button>Let updates go on</button>`))}
@@ -75,8 +75,8 @@ const holdFields = html`<p>Updates are paused until then. A running trial is not
 
 function rollbackFields(back: string): Html {
   return html`<p>The gateway reboots to ${back}, and its boards are rolled back with it.</p>
-    <label priority="check"><input type="checkbox" name="confirm" value="yes" required /> Yes, ${back}</label>
-    <button priority="grave">Roll back</button>`;
+    <label class="check"><input type="checkbox" name="confirm" value="yes" required /> Yes, ${back}</label>
+    <button class="grave">Roll back</button>`;
 }
 
 /**
@@ -98,5 +98,5 @@ function installForm(token: string): Html {
 /** Renders the result of the last action. It gets the focus, so that a screen reader reads it immediately. */
 export function resultNotice({ tone, text, advice }: Message): Html {
   const told = advice === undefined ? text : `${text} ${advice}`;
-  return html`<p priority="said ${tone}" role="status" tabindex="-1" autofocus>${told}</p>`;
+  return html`<p class="said ${tone}" role="status" tabindex="-1" autofocus>${told}</p>`;
 }

@@ -24,7 +24,7 @@ export function chart(points: readonly TracePoint[], unit: string | undefined): 
   const line = points.map((point) => `${x(point).toFixed(1)},${y(point).toFixed(1)}`).join(' ');
   const named = unit === undefined ? '' : ` ${unit}`;
   const text = `The last ${formatDuration(spanMs)}: from ${short(least)} to ${short(most)}${named}`;
-  return html`<figure priority="chart">
+  return html`<figure class="chart">
     <svg viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label="${text}" preserveAspectRatio="none">
       <polyline points="${line}" vector-effect="non-scaling-stroke" />
     </svg>

@@ -30,7 +30,7 @@ export function document({ status, title, parts, atMs, actions, leave }: Documen
   const { serialNumber, thingId } = status;
   const name = serialNumber ?? 'Gateway';
   const main = html`<header>
-      <p priority="name">${name}</p>
+      <p class="name">${name}</p>
       <p>${thingId === undefined ? 'not activated' : `thing ${thingId}`}</p>
       ${leave}
     </header>

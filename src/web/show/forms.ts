@@ -31,7 +31,7 @@ export async function readForm(
 
 /** Returns the login page, which shows nothing about the gateway. */
 export function loginPage(isWrong: boolean): Html {
-  return html`<main priority="login">
+  return html`<main class="login">
     <h1>Thing Agent</h1>
     <form method="post" action="login">
       ${isWrong && html`<p role="alert">That is not the password.</p>`}
@@ -45,6 +45,6 @@ export function loginPage(isWrong: boolean): Html {
 export function logoutForm(token: string): Html {
   return html`<form method="post" action="logout">
     <input type="hidden" name="token" value="${token}" />
-    <button priority="quiet">Log out</button>
+    <button class="quiet">Log out</button>
   </form>`;
 }

@@ -52,7 +52,7 @@ export function sentenceOf({ status }: Pick<Snapshot, 'status'>, when: When): Me
 function stateOf({ status, lastEnd }: Snapshot, rows: readonly Row[], when: When): Html {
   const { tone, text } = sentenceOf({ status }, when);
   const shown = rows.filter(({ label }) => notices.has(label));
-  return html`<div priority="state ${tone}">
+  return html`<div class="state ${tone}">
     <h1>${text}</h1>
     <p>${status.idleReason}</p>
     ${
@@ -81,19 +81,19 @@ export function progressOf(activity: Activity | undefined): Html {
   const { phase, board, doneBytes, totalBytes } = activity;
   const title = board === undefined ? phaseTitles[phase] : `${phaseTitles[phase]} ${board}`;
   if (doneBytes === undefined)
-    return html`<div priority="progress">
+    return html`<div class="progress">
       <p>${title}</p>
       <progress aria-label="${title}"></progress>
     </div>`;
   if (totalBytes === undefined || totalBytes <= 0) {
     const told = `${title}: ${formatBytes(doneBytes)}`;
-    return html`<div priority="progress">
+    return html`<div class="progress">
       <p>${told}</p>
       <progress aria-label="${title}"></progress>
     </div>`;
   }
   const percent = Math.floor(Math.min(1, doneBytes / totalBytes) * 100);
-  return html`<div priority="progress">
+  return html`<div class="progress">
     <p>${title}: ${formatBytes(doneBytes)} of ${formatBytes(totalBytes)}, ${percent} %</p>
     <progress max="100" value="${percent}" aria-label="${title}">${percent} %</progress>
   </div>`;
@@ -114,7 +114,7 @@ function definitions(rows: readonly Row[]): Html {
 function slotsOf({ status }: Snapshot): Html {
   const { slots, slotStates, booted } = status;
   const names = Object.keys(slots ?? {});
-  if (names.length === 0) return html`<p priority="none">This gateway has no slots.</p>`;
+  if (names.length === 0) return html`<p class="none">This gateway has no slots.</p>`;
   const rows = names.map((name) => {
     const facts = slotStates?.[name];
     const marks = [
@@ -143,7 +143,7 @@ function slotsOf({ status }: Snapshot): Html {
 }
 
 function boardsOf(rows: readonly Row[]): Html {
-  if (rows.length === 0) return html`<p priority="none">No board is configured.</p>`;
+  if (rows.length === 0) return html`<p class="none">No board is configured.</p>`;
   return html`<table>
     <thead>
       <tr>
@@ -164,10 +164,10 @@ function boardsOf(rows: readonly Row[]): Html {
 }
 
 function historyOf({ history: { attempts, discarded } }: Snapshot, when: When): Html {
-  if (attempts.length === 0) return html`<p priority="none">Nothing was installed by this agent yet.</p>`;
+  if (attempts.length === 0) return html`<p class="none">Nothing was installed by this agent yet.</p>`;
   const shown = attempts.slice(-MAX_ATTEMPTS).toReversed();
   const more = attempts.length - shown.length + discarded;
-  return html`<ol priority="history" reversed>
+  return html`<ol class="history" reversed>
       ${shown.map((told) => attemptOf(told, when))}
     </ol>
     ${more > 0 && html`<p class="none">${more} before these; agent history shows those that are kept.</p>`}`;
@@ -176,7 +176,7 @@ function historyOf({ history: { attempts, discarded } }: Snapshot, when: When): 
 function attemptOf(told: HistoryEntry, when: When): Html {
   const [first, ...rest] = describeAttempt(told, when);
   const steps = stepRows(told, when);
-  return html`<li priority="${told.outcome === 'installed' || told.outcome === undefined ? 'plain' : 'attention'}">
+  return html`<li class="${told.outcome === 'installed' || told.outcome === undefined ? 'plain' : 'attention'}">
     <p>${first}</p>
     ${rest.map((text) => html`<p class="more">${text}</p>`)}
     ${
@@ -190,7 +190,7 @@ function attemptOf(told: HistoryEntry, when: When): Html {
 }
 
 function logOf({ security }: Snapshot, when: When): Html {
-  if (security.events.length === 0) return html`<p priority="none">Nothing that concerned security has happened.</p>`;
+  if (security.events.length === 0) return html`<p class="none">Nothing that concerned security has happened.</p>`;
   const rows = securityRows({ ...security, events: security.events.slice(-MAX_EVENTS).toReversed() }, when);
   const more = security.events.length - rows.length + security.discarded;
   return html`${definitions(rows)}

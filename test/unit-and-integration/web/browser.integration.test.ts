@@ -144,7 +144,7 @@ describe('the page', () => {
     await tabTo(tab, 'Hold');
     await tab.loaded(async () => tab.press('Enter', 'Enter', '\r'));
     expect(await textOf(tab, '.said')).toMatch(/^On hold: updates are paused until .* \(in (4 h|3 h 59 min)\)\.$/);
-    expect(await textOf(tab, 'h1')).toMatch(/^Held: /);
+    expect(await textOf(tab, 'h1')).toMatch(/^On hold: /);
     await shoot(tab, 'held');
     await tabTo(tab, 'Let updates go on');
     await tab.loaded(async () => tab.press('Enter', 'Enter', '\r'));

@@ -75,7 +75,9 @@ describe('an order', () => {
     expect(rig.log.lines.join('\n')).toContain(
       'asked through the page {"caller":"operators","page":true,"operation":"hold"}',
     );
-    expect((await rig.ask('/', { headers: { cookie } })).text).toContain('role="status" tabindex="-1" autofocus>Held:');
+    expect((await rig.ask('/', { headers: { cookie } })).text).toContain(
+      'role="status" tabindex="-1" autofocus>On hold:',
+    );
     expect((await rig.ask('/', { headers: { cookie } })).text).not.toContain('autofocus');
   });
 

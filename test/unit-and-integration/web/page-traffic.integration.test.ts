@@ -130,7 +130,7 @@ describe('viewers', () => {
         return text;
       }),
     );
-    expect(heads.every((text) => text.includes('event: state\ndata: <div priority="state good">'))).toBe(true);
+    expect(heads.every((text) => text.includes('event: state\ndata: <div class="state good">'))).toBe(true);
     expect(rig.agent.calls.filter(([name]) => name === 'status').length).toBeLessThan(10);
   });
 
