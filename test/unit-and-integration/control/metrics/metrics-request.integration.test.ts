@@ -16,7 +16,7 @@ describe('a request for metrics', () => {
     await using rig = await controlRig(fakeAgent({ status: async () => ({ ...calmStatus, state: 'ok' }) }));
     const reply = await ask(join(rig.runDirectory, name), 'GET', '/metrics?format=text');
     expect(reply).toMatch(/^HTTP\/1\.1 200 OK\r\n.*\r\ncontent-type: application\/openmetrics-text; version=1\.0\.0/i);
-    expect(reply).toContain('\nthing_agent_state{thing_agent_state="well"} 1\n');
+    expect(reply).toContain('\nthing_agent_state{thing_agent_state="ok"} 1\n');
     expect(reply).toContain('\n# EOF\n');
   });
 

@@ -44,7 +44,7 @@ test('an application that is busy puts the reboot off, and the daemon asks it ag
     .poll(async () => gateway.json('status'), { timeout: 60_000, interval: 100 })
     .toMatchObject({ state: 'staged', hookDeferral: { reason: 'before_reboot says: not now: the press is running' } });
   const page = (await gateway.run('status')).stdout.replaceAll(/\s+/g, ' ');
-  expect(page).toContain('Consent before_reboot says: not now: the press is running; asked again');
+  expect(page).toContain('Consent before_reboot says: not now: the press is running; next call');
   expect(gateway.boot()).toBe('A');
   await hooksDo('cat > "$0.$1"');
   expect(await gateway.run('--update-now')).toMatchObject({ exitCode: 0 });
