@@ -28,9 +28,13 @@ afterEach(async () => {
   await stack.disposeAsync();
 });
 
+/** The hour in UTC, so many hours from now. */
+function hour(hours: number): string {
+  return new Date(Date.now() + hours * 3_600_000).toISOString().slice(11, 13);
+}
+
 /** The window is open in UTC. */
 function options(more: Partial<FileGatewayOptions> = {}): FileGatewayOptions {
-  const hour = (hours: number): string => new Date(Date.now() + hours * 3_600_000).toISOString().slice(11, 13);
   return {
     serviceUrl: service.url,
     image,
@@ -59,14 +63,14 @@ exec ${agentProgram()} "$@"
   await writeFile(program, `#!/bin/sh\nunset TZ\nexec unshare -m ${ownEtc} "$@"\n`);
   await chmod(program, 0o755);
   const factory = 'schedule = "0 0 1 1 *"';
-  const { updateToml = '' } = options();
-  const apart = stack.use(await FileGateway.create(options({ program, updateToml: `${factory}\n${updateToml}` })));
-  const { pid } = await apart.startDaemon();
+  // Closed in UTC and open in Tokyo, so that the daemon's own check does not install it before the zone changes.
+  const updateToml = `${factory}\nwindow = "${hour(8)}:00-${hour(10)}:59"`;
+  const apart = stack.use(await FileGateway.create(options({ program, updateToml })));
   service.world.targetVersionId = '1.1';
-  expect((await apart.run('check')).stdout).toContain('1.1 would be installed');
-  await tool(['nsenter', '-m', '-t', String(pid), 'ln', '-sfn', '/usr/share/zoneinfo/Asia/Tokyo', '/etc/localtime']);
-  expect((await apart.run('check')).stdout).toContain('installing may begin between');
+  const { pid } = await apart.startDaemon();
   expect((await apart.run('--update-now')).stdout).toContain('(outside-window)');
+  await tool(['nsenter', '-m', '-t', String(pid), 'ln', '-sfn', '/usr/share/zoneinfo/Asia/Tokyo', '/etc/localtime']);
+  expect((await apart.run('--update-now')).stdout).toContain('1.1 is staged in slot B');
 });
 
 describe('a time zone that the runtime does not know', () => {
