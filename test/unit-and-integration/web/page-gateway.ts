@@ -1,4 +1,4 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -82,6 +82,9 @@ baud = 115200
       ...options,
     }),
   );
+  // Operators may bring an older release only where the configuration allows it.
+  const config = await readFile(gateway.configFile, 'utf8');
+  await writeFile(gateway.configFile, config.replace('[trust]', '[trust]\ndowngrade = "allow"'));
   await gateway.run('--update-now');
   gateway.boot();
   await gateway.run('--update-now');
