@@ -31,7 +31,7 @@ const withoutBad = [invalid, aborted];
 /** A bootloader with rollback abandons that at the next start. */
 const withoutUnconfirmed = [...withoutBad, pendingVerify];
 /** And it starts a fresh one only once. */
-const confirmedOnly = [...withoutUnconfirmed, fresh];
+const unconfirmed: ReadonlySet<number> = new Set([fresh, pendingVerify]);
 /** The CRC of an entry covers its sequence number alone, and begins with ones. */
 const crcSeed = 0xffff_ffff;
 
@@ -107,6 +107,14 @@ export function startedBy({ partitions, entries }: BootState, without = withoutU
   return (active === undefined ? partitions.find(isFactory) : slot) ?? partitions.find(isFactory) ?? slot;
 }
 
+/** True if the bootloader starts the partition now and at each later start, with or without rollback. */
+function keepsStarting(partition: Partition, state: BootState): boolean {
+  if (startedBy(state, withoutBad) !== partition) return false;
+  const index = activeEntry(state.entries, withoutBad);
+  if (index === undefined || !unconfirmed.has(state.entries[index]?.state ?? fresh)) return true;
+  return keepsStarting(partition, { ...state, entries: state.entries.with(index, undefined) });
+}
+
 /** Returns the entry of otadata that counts, without entries in some states. */
 function activeEntry(entries: BootState['entries'], without: readonly number[]): number | undefined {
   const sequences = entries.map((entry) => (entry === undefined || without.includes(entry.state) ? 0 : entry.sequence));
@@ -129,10 +137,9 @@ export function planBoot(image: Image, held: BootState, state: BootState, sector
   const known = otadata === undefined ? 'read-back' : 'otadata';
   const started = startedBy(state);
   const written = partitions.filter((partition) => partition.type === appType && isIn(image, partition.start));
-  const isCertain = startedBy(state, confirmedOnly) === startedBy(state, withoutBad);
   const isStarted = started !== undefined && written.includes(started);
   if (isStarted) requireEspImage(image, started);
-  if (written.length === 0 || (isCertain && isStarted)) {
+  if (written.length === 0 || (isStarted && keepsStarting(started, state))) {
     return { image, known, guard: undefined, before: undefined };
   }
   const target = written.find((partition) => isFactory(partition) || isSlot(partition));
