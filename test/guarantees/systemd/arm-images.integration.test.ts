@@ -54,7 +54,7 @@ describe('a disk for U-Boot', () => {
     return (await readFile(join(folder, 'boot.scr'))).subarray(72).toString('utf8');
   };
 
-  test('has its partitions, slot A, and the place where U-Boot is told to keep its environment', async () => {
+  test('has its partitions, slot A, and the place where U-Boot is configured to keep its environment', async () => {
     const { disk, said } = await made();
     await tool(['sgdisk', '--verify', disk]);
     const partitions = await partitionsOf(disk);
@@ -142,7 +142,7 @@ describe('a disk for a Raspberry Pi', () => {
     starts = Object.fromEntries(table.partitions.map(({ node, start }) => [numberOf(node), start]));
   });
 
-  test('has three partitions that the firmware reads, first, and three for Linux, told by the disk’s number', () => {
+  test('has three partitions for the firmware first, then three for Linux, identified by the disk’s number', () => {
     expect([table.label, table.id]).toEqual(['dos', '0x00c0ffee']);
     expect(table.partitions.map(({ node, type }) => `${numberOf(node)} ${type}`)).toEqual([
       '1 c',
@@ -155,7 +155,7 @@ describe('a disk for a Raspberry Pi', () => {
     ]);
   });
 
-  test('has slot A in its partitions, and nothing in those of slot B', async () => {
+  test('has slot A in its partitions, and leaves the partitions of slot B empty', async () => {
     const boot = await readFile(join(folder, 'boot.vfat'));
     const at = async (number: number, bytes: number) => bytesAt(disk, (starts[number] ?? 0) * SECTOR_BYTES, bytes);
     expect((await at(2, boot.byteLength)).equals(boot)).toBe(true);
@@ -200,7 +200,7 @@ describe('a disk for a Raspberry Pi', () => {
     await bootloader.tryOnce('B', evidence, signal);
     expect(await stat(autoboot)).toMatchObject({ ino, size: SECTOR_BYTES });
 
-    // What an overwrite in place does to the medium.
+    // How overwriting the image file damages the medium.
     await using file = await open(disk, 'r+');
     await file.write(await readFile(autoboot), 0, SECTOR_BYTES, sector);
     expect(await textIn(1, '/autoboot.txt')).toMatch(

@@ -46,7 +46,7 @@ async function digestOf(file: string): Promise<string> {
   return hash.digest('hex');
 }
 
-test('a delta is rebuilt from the mounted root and boots, and so is the next one from what it became', async () => {
+test('rebuilds a delta from the mounted root and boots it, and the next delta from that result', async () => {
   for (const [from, to, slot] of [
     [FACTORY, 'v1', 'B'],
     ['v1', 'v2', 'A'],
@@ -61,13 +61,16 @@ test('a delta is rebuilt from the mounted root and boots, and so is the next one
   expect(gateway.boots).toEqual(['A', 'B', 'A']);
 });
 
-testInFull('a root that was mounted for writing once takes no delta, and keeps its way back', async () => {
-  await gateway.tell('mount', '-o', 'remount,rw', '/');
-  await gateway.tell('mount', '-o', 'remount,ro', '/');
-  await offerDelta('v2', 'v3');
-  const { exitCode, stderr } = await gateway.exec(['agent', '--update-now']);
-  expect([exitCode, stderr]).toEqual([77, matching(/delta-base-mismatch/)]);
-  expect(rig.reports.at(-1)).toMatchObject({ version: 'v3', outcome: 'refused', code: 'delta-base-mismatch' });
-  expect(await gateway.tell('agent', 'status')).toMatch(/v1 in slot B; to roll back to it: agent rollback/);
-  expect(blockedIn(await gateway.updateState())).toEqual([]);
-});
+testInFull(
+  'accepts no delta against a root that was once mounted for writing, and keeps the previous version',
+  async () => {
+    await gateway.tell('mount', '-o', 'remount,rw', '/');
+    await gateway.tell('mount', '-o', 'remount,ro', '/');
+    await offerDelta('v2', 'v3');
+    const { exitCode, stderr } = await gateway.exec(['agent', '--update-now']);
+    expect([exitCode, stderr]).toEqual([77, matching(/delta-base-mismatch/)]);
+    expect(rig.reports.at(-1)).toMatchObject({ version: 'v3', outcome: 'refused', code: 'delta-base-mismatch' });
+    expect(await gateway.tell('agent', 'status')).toMatch(/v1 in slot B; to roll back to it: agent rollback/);
+    expect(blockedIn(await gateway.updateState())).toEqual([]);
+  },
+);

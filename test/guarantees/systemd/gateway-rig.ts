@@ -13,7 +13,7 @@ import type { StandIn } from '../../fakes/service/stand-in.ts';
 import { makeKeyPair } from '../../unit-and-integration/firmware/artifact/keys.ts';
 import type { KeyPair } from '../../unit-and-integration/firmware/artifact/keys.ts';
 
-/** What slot A holds when a gateway leaves the factory. */
+/** The content of slot A when a gateway leaves the factory. */
 export const FACTORY = 'v0';
 export const DEVICE_TYPE = 'test-gateway';
 /** In gateways whose images have none: the runtime of this run, which is not installed with each update. */
@@ -32,13 +32,13 @@ export interface ConfigTexts {
 export interface GatewaySetup {
   /** Directories of the host that are seen in the container: place there → place here. */
   readonly binds?: Readonly<Record<string, string>>;
-  /** Of the image in slot A from the others. */
+  /** Difference between the image in slot A and the other images. */
   readonly difference?: Difference;
-  /** What slot A holds instead, which stays the caller's. */
+  /** Another image for slot A. The caller owns it. */
   readonly image?: string;
 }
 
-/** Within a run of the tests all rigs make their images from one, which lies beside the tree that was built for it. */
+/** All rigs of a test run make their images from one, next to the tree that was built for it. */
 async function openImages(recipe: SlotImagesOptions, tree: string | undefined): Promise<SlotImages> {
   if (tree === undefined) return SlotImages.open(recipe);
   const kept = join(dirname(tree), 'gateway.ext4');
@@ -89,7 +89,7 @@ export class GatewayRig implements AsyncDisposable {
     const images = opened.use(await openImages(recipe, tree));
     const cache = await mkdtemp(join(tmpdir(), 'gateway-cache-'));
     opened.defer(async () => rm(cache, { recursive: true }));
-    // What V8 compiled is there for the next boot, as on a gateway that keeps /var/cache.
+    // V8's compiled code is available at the next boot, as on a gateway that keeps /var/cache.
     const binds = { [CACHE]: cache, ...(tree !== undefined && { [RUNTIME]: join(tree, 'bin') }) };
     return new GatewayRig({ service, images, keys }, binds, opened.move());
   }
@@ -125,7 +125,7 @@ export class GatewayRig implements AsyncDisposable {
     }
   }
 
-  /** From now on the owner wants this version, which has an image of its own; what was offered before is no more. */
+  /** Offers this version, which has its own image, and withdraws the previous offer. */
   async offer(version: string, difference: Difference = {}, options: readonly string[] = []): Promise<void> {
     await this.offerArtifact(
       version,

@@ -13,7 +13,7 @@ import { howMuch } from '../../full.ts';
 const tinyKernel = join(import.meta.dirname, '../../fakes/machine/booting/tiny-kernel.S');
 const SECTOR = 512;
 const BLOCK = 1024;
-/** Of a UEFI in an emulated machine that gets little time. */
+/** The deadline for a UEFI in an emulated machine that gets little CPU time. */
 const DEADLINE_MS = 10 * 60_000;
 let folder: string;
 let slot: string;
@@ -50,7 +50,7 @@ async function arm(disk: string): Promise<void> {
   }
 }
 
-describe('a disk for GRUB starts the kernel of the slot that is tried, once, and then that of the other one', () => {
+describe('a disk for GRUB starts the kernel of the tried slot once, and then the kernel of the other slot', () => {
   const disks = [
     ['bios', 'ext4'],
     ['bios', 'vfat'],

@@ -28,7 +28,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true });
 });
 
-// Seen: `grub --arch riscv64` missed a --slot, and told of the architecture only once that was there.
+// Seen: `grub --arch riscv64` missed a --slot, and reported the architecture only once it was given.
 test.each([
   ['grub', ['--arch', 'riscv64'], '--arch is amd64, or arm64 with --firmware efi'],
   ['grub', ['--slot', '/nowhere'], '--slot /nowhere: there is no such file'],
@@ -42,7 +42,7 @@ test.each([
 });
 
 describe('what a slot holds', () => {
-  test('is a clean file system with what was in the folder, and the mounts that it lacked', async () => {
+  test('is a clean file system with the directory’s content and the missing mounts', async () => {
     const image = join(folder, 'rootfs.ext4');
     await tool(['e2fsck', '-fn', image]);
     const fstab = await tool(['debugfs', '-R', 'cat /etc/fstab', image]);
@@ -55,7 +55,7 @@ describe('what a slot holds', () => {
     expect(await tool(['dumpe2fs', '-h', image])).not.toMatch(/has_journal|orphan_file|metadata_csum_seed/);
   });
 
-  test('mends its state before it mounts it, as the page says, unless the mount is the integrator’s own', async () => {
+  test('repairs its state before it mounts it, as the page says, unless the integrator provides the mount', async () => {
     expect(await repairOf(join(folder, 'rootfs.ext4'), 'state')).toBe(await pageBlock('ini state-repair'));
     const link = '/etc/systemd/system/var-lib-thing\\x2dagent.mount.requires/thing-state-repair.service';
     expect(await tool(['debugfs', '-R', `stat "${link}"`, join(folder, 'rootfs.ext4')])).toContain('Type: symlink');
@@ -151,7 +151,7 @@ describe('what a slot holds for another bootloader', () => {
     expect(readFileSync(join(root, 'etc/fstab'), 'utf8')).toContain(lines);
   });
 
-  test('must be one that is known', async () => {
+  test('rejects an unknown one', async () => {
     const given = ['--root', join(folder, 'root'), '--out', join(folder, 'x'), '--bootloader', 'barebox'];
     const { exitCode, output } = await run(join(scripts, 'slot'), ...given);
     expect([exitCode, output]).toEqual([64, expect.stringContaining('grub, uboot or raspberrypi') as unknown]);
@@ -226,7 +226,7 @@ describe('a disk for GRUB', () => {
     },
   );
 
-  test('with kernels in partitions of their own starts no slot but that whose kernel is there', async () => {
+  test('with kernels in partitions of their own starts only a slot whose kernel is present', async () => {
     const disk = join(folder, 'pairs.img');
     const slot = join(folder, 'rootfs.ext4');
     const kernel = join(folder, 'kernel.ext4');
@@ -252,7 +252,7 @@ describe('a disk for GRUB', () => {
     expect((await program.start(1, '')).starts).toEqual(['none']);
   });
 
-  test('begins with GRUB’s own code, which knows where it goes on', async () => {
+  test('begins with GRUB’s own code, which knows where to continue', async () => {
     const disk = join(folder, 'code.img');
     await tool([join(scripts, 'grub'), '--slot', join(folder, 'rootfs.ext4'), '--out', disk]);
     const bytes = readFileSync(disk);

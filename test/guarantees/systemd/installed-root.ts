@@ -13,7 +13,7 @@ export interface Ended {
   readonly output: string;
 }
 
-/** Runs a program to its end; both outputs in one text. */
+/** Runs a program to its end. Returns both outputs in one text. */
 export async function run(program: string, ...args: readonly string[]): Promise<Ended> {
   try {
     const { stdout, stderr } = await execute(program, args, { timeout: 60_000 });
@@ -29,7 +29,7 @@ export async function newDirectory(): Promise<string> {
   return mkdtemp(join(tmpdir(), 'agent-install-'));
 }
 
-/** What a build makes, with a launcher and a runtime that only say that they ran. */
+/** Makes the output of a build, with a launcher and a runtime that only report that they ran. */
 export async function fakeTree(directory: string, content: string): Promise<string> {
   const tree = join(directory, `tree-${content}`);
   await mkdir(join(tree, 'bin'), { recursive: true });

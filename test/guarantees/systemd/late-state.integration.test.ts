@@ -23,8 +23,8 @@ describe('a gateway whose /var is in memory, and whose state partition is mounte
     await rig[Symbol.asyncDispose]();
   });
 
-  // Seen: it staged and armed from memory.
-  test('installs nothing before, and goes on then with what it knew, in the service that runs', async () => {
+  // Seen: the agent staged and armed from memory.
+  test('installs nothing before, and then continues in the same process with the state it finds', async () => {
     await gateway.tell('sh', '-c', `mkdir /run/kept && mount --bind ${STATE} /run/kept`);
     await gateway.tell('sh', '-c', `systemctl stop thing-agent && umount ${STATE} && systemctl start thing-agent`);
     await gateway.console.until(/the state directory cannot be used, so nothing is installed: .*is in memory/);
@@ -43,7 +43,7 @@ describe('a gateway whose /var is in memory, and whose state partition is mounte
   });
 });
 
-/** What systemd makes of the page's line: it needs no gateway to be read. */
+/** What systemd makes of the page's line. Reading it needs no gateway. */
 describe('the mount of the page for integrators', () => {
   test('is tried at boot, and again when its device appears later', async () => {
     const page = await readFile(new URL('../../../src/slots/bootloaders/README.md', import.meta.url), 'utf8');

@@ -11,7 +11,7 @@ import type { GatewayRig } from './gateway-rig.ts';
 /** `first` is trusted by every image of the rig. */
 type KeyName = 'first' | 'next' | 'thief';
 
-/** Where releases and lists of keys are made, by `agent artifact trust` and mender-artifact, as README.md says. */
+/** Makes releases and trust lists with `agent artifact trust` and mender-artifact, as README.md says. */
 export class ReleaseDesk implements AsyncDisposable {
   readonly keys;
   readonly #rig: GatewayRig;
@@ -36,7 +36,7 @@ export class ReleaseDesk implements AsyncDisposable {
     return join(this.#folder, name);
   }
 
-  /** A signed list; the options are those of `agent artifact trust`. */
+  /** Makes a signed trust list, with options of `agent artifact trust`. */
   async list(number: number, key: KeyName, ...options: readonly string[]): Promise<string> {
     const name = `trust-${number}`;
     const file = this.file(`${name}-${key}.json`);
@@ -45,7 +45,7 @@ export class ReleaseDesk implements AsyncDisposable {
     return this.#sign(name, key, ['module-image', '--type', 'thing-trust', '--file', file]);
   }
 
-  /** A signed root file system of this version; the options are those of mender-artifact. */
+  /** Makes a signed root file system of this version, with options of mender-artifact. */
   async release(version: string, key: KeyName, ...options: readonly string[]): Promise<string> {
     const image = await this.#rig.images.image({ '/etc/app-version': version });
     const artifact = await this.#sign(version, key, ['rootfs-image', '--file', image, ...options]);

@@ -41,7 +41,7 @@ async function dropIn(name: string, text: string): Promise<void> {
   await gateway.tell('systemctl', 'daemon-reload');
 }
 
-/** Returns when systemd was told that the agent is ready. */
+/** Returns when the agent has reported READY to systemd. */
 async function restart(): Promise<void> {
   await gateway.tell('systemctl', 'restart', SERVICE);
   await gateway.console.until(/the agent is up/);
@@ -56,7 +56,7 @@ async function mainPid(): Promise<string> {
 }
 
 describe('the installed service', () => {
-  test('has told systemd that it is ready, and nothing else failed', async () => {
+  test('reports READY to systemd, and nothing else failed', async () => {
     expect(await gateway.tell('systemctl', 'is-system-running', '--wait')).toBe('running');
     expect(await property('ActiveState')).toBe('active');
     expect(await property('NotifyAccess')).toBe('all');
@@ -79,7 +79,7 @@ describe('the installed service', () => {
     });
   });
 
-  test('shows members of its group how it stands, does what operators ask, and answers nobody else', async () => {
+  test('shows its status to members of its group, obeys operators, and answers no other user', async () => {
     for (const user of ['root', 'technician', 'reader']) {
       expect(await gateway.exec(['agent', 'status'], user)).toMatchObject({
         exitCode: 0,
@@ -114,7 +114,7 @@ describe('the installed service', () => {
     expect(missing).toMatchObject({ exitCode: 70, stdout: matching(/FAIL +safety net[^]*systemctl enable --now/) });
   });
 
-  test('has a safety net that runs where nothing but the state can be written, and a doctor that tries it', async () => {
+  test('has a trial timer that can write only to the state, and a doctor that tests it', async () => {
     await gateway.tell('umount', '/tmp');
     expect(await gateway.exec(['touch', '/tmp/x'], 'root')).toMatchObject({
       stderr: matching(/Read-only file system/),
@@ -131,13 +131,13 @@ describe('the installed service', () => {
     expect(broken.stdout).toMatch(/FAIL +safety net[^]*cannot\s+run[^]*226/);
   });
 
-  test('says where its safety net looks that this slot is kept', async () => {
+  test('shows where its trial timer checks that this slot is committed', async () => {
     const bootId = await gateway.tell('cat', '/boot/boot-id');
     expect(await gateway.tell('cat', '/run/thing-agent/committed')).toBe(bootId);
   });
 });
 
-describe('the service that is stopped, killed or configured anew', () => {
+describe('the service after a stop, a kill or a new configuration', () => {
   beforeAll(async () => {
     // Slow is a failure here, not a matter of patience.
     await dropIn('quick', '[Service]\nTimeoutStopSec=5s\nRestartSec=100ms\n');
@@ -159,7 +159,7 @@ describe('the service that is stopped, killed or configured anew', () => {
     expect((await gateway.exec(['agent', 'check'])).exitCode).toBe(0);
   });
 
-  test('feeds the watchdog while it waits for the next look, is killed by it when it hangs, and started again', async () => {
+  test('feeds the watchdog while it waits for the next check, is killed by it after a hang, and restarts', async () => {
     await dropIn('watchdog', '[Service]\nWatchdogSec=3s\n');
     await restart();
     const fed = new Set<string>();
@@ -187,7 +187,7 @@ describe('the service that is stopped, killed or configured anew', () => {
     expect(await mainPid()).toBe(pid);
   });
 
-  // Seen: without CAP_KILL the daemon could not end a program of another user, and died of that.
+  // Seen: without CAP_KILL the daemon could not end a program of another user, and died.
   test('ends a program of another user at its deadline, and lives on', async () => {
     const pid = await mainPid();
     const source = 'source = { kind = "exec", command = ["sleep", "3600"], user = "nobody" }';
@@ -213,13 +213,13 @@ describe('the service that is stopped, killed or configured anew', () => {
     const ask = `require('http').get({ socketPath: '/run/thing-agent/page.sock', headers: { host: 'gw.example.com' } }, async (reply) => {
       console.log(reply.statusCode, (await reply.toArray()).join('').includes('All is well')); })`;
     const node = ['/usr/lib/thing-agent/tree.a/bin/node', '-e', ask];
-    // The page may be served before the look after the reload is over.
+    // The web UI may respond before the check after the reload is over.
     const served = { exitCode: 0, stdout: '200 true\n' };
     await expect.poll(async () => gateway.exec(node, 'reader'), { timeout: 60_000 }).toMatchObject(served);
     expect((await gateway.exec(node, 'nobody')).exitCode).not.toBe(0);
   });
 
-  testInFull('goes on with the old configuration while the new one is broken, and says so', async () => {
+  testInFull('continues with the old configuration while the new one is invalid, and reports it', async () => {
     const pid = await mainPid();
     await configure(rig.configText({ extra: 'schedule = 7' }));
     await gateway.tell('systemctl', 'reload', SERVICE);
@@ -244,7 +244,7 @@ describe('the service that is stopped, killed or configured anew', () => {
     await gateway.console.until(/the agent is up/);
   });
 
-  test('stops in order and at once', async () => {
+  test('stops in order and immediately', async () => {
     const said = gateway.console.mark;
     await gateway.tell('systemctl', 'stop', SERVICE);
     await gateway.console.until(/Stopped thing-agent.service/);
@@ -253,18 +253,21 @@ describe('the service that is stopped, killed or configured anew', () => {
     expect(said().filter((line) => /timed out|Killing|unexpected/.test(line))).toEqual([]);
   });
 
-  testInFull('stops in order and at once while the service says nothing, and tells who waited', async () => {
-    rig.service.fail({ operation: 'targetVersion', times: 'always', fault: { kind: 'silence' } });
-    const called = rig.service.nextCall('targetVersion');
-    const waiting = gateway.exec(['agent', '--update-now']);
-    // Not a look of the daemon's own: nobody would wait yet.
-    await gateway.console.until(/request on the control socket/);
-    await called;
-    await gateway.tell('systemctl', 'stop', SERVICE);
-    expect(await property('Result')).toBe('success');
-    expect(await property('ExecMainStatus')).toBe('0');
-    expect(await waiting).toMatchObject({ exitCode: 75, stderr: matching(/daemon/) });
-  });
+  testInFull(
+    'stops in order and immediately while the service does not respond, and informs waiting clients',
+    async () => {
+      rig.service.fail({ operation: 'targetVersion', times: 'always', fault: { kind: 'silence' } });
+      const called = rig.service.nextCall('targetVersion');
+      const waiting = gateway.exec(['agent', '--update-now']);
+      // Not a check of the daemon's own: no client would be waiting.
+      await gateway.console.until(/request on the control socket/);
+      await called;
+      await gateway.tell('systemctl', 'stop', SERVICE);
+      expect(await property('Result')).toBe('success');
+      expect(await property('ExecMainStatus')).toBe('0');
+      expect(await waiting).toMatchObject({ exitCode: 75, stderr: matching(/daemon/) });
+    },
+  );
 
   test('is the same thing after the plug was pulled', async () => {
     await gateway.powerOff();

@@ -47,7 +47,7 @@ async function identity(): Promise<string> {
   return (await run('debugfs', '-c', '-R', 'cat /identity.json', image)).output;
 }
 
-/** Replaces a program by one that ends with this code of the shell. */
+/** Replaces a program by a shell script. */
 async function pathWith(program: string, script: string): Promise<string> {
   await mkdir(join(directory, 'bin'));
   await writeFile(join(directory, 'bin', program), `#!/bin/sh\n${script}\n`);
@@ -127,7 +127,7 @@ describe('the repair of the state partition', () => {
   });
 });
 
-test('the machine id of the first boot is that of later boots', async () => {
+test('keeps the machine id of the first boot', async () => {
   const command = /^ExecStart=\/bin\/sh -c '(.*)'$/m.exec(unitOf('machine-id'))?.[1] ?? 'exit 99';
   const now = join(directory, 'now');
   const boot = async (made: string): Promise<string> => {

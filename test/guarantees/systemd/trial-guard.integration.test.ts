@@ -67,7 +67,10 @@ async function pretend(name: string, body: string): Promise<void> {
   await chmod(join(directory, name), 0o755);
 }
 
-/** `mount`: what it says of the mount unit of the state directory; `timer`: when the timer began, with microseconds. */
+/**
+ * `mount`: systemd's properties of the mount unit of the state directory; `timer`: when the timer began, with
+ * microseconds.
+ */
 async function pretendSystemctl(mount = 'LoadState=not-found', reboot = 'true', timer = STARTED): Promise<void> {
   const unit = String.raw`*state.mount) printf '%s\n'`;
   const times = `*Userspace*) echo ${STARTED} ;; *-trial.timer) echo ${timer} ;;`;
@@ -84,7 +87,7 @@ async function bootedWith(commandLine: string): Promise<void> {
   await writeFile(join(directory, 'cmdline'), `${commandLine}\n`);
 }
 
-/** The agent says that it has kept the slot, in the boot of this name. */
+/** Marks the slot as committed by the agent in this boot. */
 async function keptIn(bootId: string): Promise<void> {
   await writeFile(join(directory, 'committed'), `${bootId}\n`);
 }
@@ -108,13 +111,13 @@ async function guard(...args: readonly string[]): Promise<Ended> {
   return run('env', ...assignments, join(systemdDirectory, 'trial-guard'), ...args);
 }
 
-/** What systemctl was asked for, one line each. */
+/** Returns the arguments of each call of systemctl, one line each. */
 async function asked(): Promise<string> {
   return readFile(join(directory, 'asked'), { encoding: 'utf8', flag: 'a+' });
 }
 
 describe('trial-guard', () => {
-  test('is not kept waiting by a pipe in the place of the journal, or of what says that the slot is kept', async () => {
+  test('does not wait for a pipe instead of the journal, or instead of the mark of a committed slot', async () => {
     await run('mkfifo', join(state, 'journal.json'), join(directory, 'committed'));
     expect(await guard()).toEqual({ exitCode: 0, output: '' });
     await bootedWith('thing.trial=1');
@@ -161,21 +164,21 @@ describe('trial-guard', () => {
     expect(await asked()).toBe('reboot\n');
   });
 
-  test('leaves a trial alone that somebody works on', async () => {
+  test('does not end a trial while an agent works on it', async () => {
     await write(toTrial(BOOT_BEFORE));
     await pretend('sleep', `echo ' ' >> '${state}/journal.json'`);
     expect(await guard()).toMatchObject({ exitCode: 75 });
     expect(await asked()).toBe('');
   });
 
-  test('asks by force where systemd does not reboot, and says when that fails', async () => {
+  test('forces a reboot if systemd does not reboot, and reports a failure of that', async () => {
     await write(judged);
     await pretendSystemctl(undefined, 'exit 1');
     expect(await guard()).toMatchObject({ exitCode: 1 });
     expect(await asked()).toBe('reboot\nreboot --force\n');
   });
 
-  test('gives up when three reboots changed nothing, and begins anew when something did', async () => {
+  test('stops after three reboots that changed nothing, and starts again after a change', async () => {
     await write(toTrial(BOOT_BEFORE));
     const codes = [await guard(), await guard(), await guard(), await guard()].map(({ exitCode }) => exitCode);
     expect(codes).toEqual([0, 0, 0, 2]);
@@ -211,7 +214,7 @@ describe('trial-guard', () => {
     expect(await asked()).toBe('reboot\n');
   });
 
-  test('ends it as often as the bootloader says so, although it can count nothing', async () => {
+  test('ends a trial as often as the bootloader reports one, although it cannot count', async () => {
     await write(judged);
     await mkdir(join(state, 'trial-guard.new'));
     await bootedWith('thing.trial=1');
@@ -219,7 +222,7 @@ describe('trial-guard', () => {
     expect(codes).toEqual([0, 0, 0, 0]);
   });
 
-  test('ends a trial whatever a journal says that is not the gateway’s, as one that lies in the slot', async () => {
+  test('ends a trial despite another gateway’s journal, such as one in the slot', async () => {
     await write(toStaging.slice(0, 1));
     await bootedWith('thing.trial=1');
     await guard();
@@ -246,8 +249,8 @@ describe('trial-guard', () => {
     expect(await asked()).toBe('reboot\n');
   });
 
-  // Seen: a firmware that waited for its window, or for a person's hold to end, rebooted the gateway three times.
-  test('leaves a firmware that waits for its boot where the agent has kept what runs, in this boot', async () => {
+  // Seen: an update that waited for its window, or for an operator's hold to end, rebooted the gateway three times.
+  test('does not reboot for a scheduled update if the agent committed the running slot in this boot', async () => {
     await write(toStaged);
     await keptIn(THIS_BOOT);
     expect(await guard()).toEqual({ exitCode: 0, output: '' });
@@ -257,14 +260,14 @@ describe('trial-guard', () => {
     expect(await asked()).toBe('reboot\n');
   });
 
-  test('leaves a boot that is no trial by the bootloader’s word, with no journal at all', async () => {
+  test('does not reboot if the bootloader reports no trial and there is no journal', async () => {
     await bootedWith('thing.slot=B thing.trial=0');
     expect(await guard()).toEqual({ exitCode: 0, output: '' });
     expect(await asked()).toBe('');
   });
 
-  // Seen on a gateway that boots: a firmware that waited for its window, without a daemon, was three reboots of the committed slot;
-  // with a state that does not mount they went on for ever.
+  // Seen on a gateway that boots: a scheduled update without a daemon caused three reboots of the committed slot; with
+  // a state that does not mount they never ended.
   test.each<[string, readonly UpdateEvent[]]>([
     ['is staged', toStaged],
     ['was on trial in another boot', judged],
@@ -282,7 +285,7 @@ describe('trial-guard', () => {
     },
   );
 
-  test('leaves a boot that is no trial by the bootloader’s word, though the state is not mounted', async () => {
+  test('does not reboot if the bootloader reports no trial and the state is not mounted', async () => {
     await pretendSystemctl(NOT_MOUNTED);
     await bootedWith('thing.slot=A thing.trial=0');
     expect(await guard()).toEqual({ exitCode: 0, output: '' });
@@ -309,7 +312,7 @@ describe('trial-guard', () => {
     expect(await asked()).toBe('reboot\n');
   });
 
-  // Started with the agent by a person, the timer elapses at once: who judges the trial has only begun.
+  // If an operator starts it with the agent, the timer elapses immediately: health checks have only begun.
   test.each<[string, string, readonly UpdateEvent[], string | undefined]>([
     ['the bootloader’s word', 'thing.trial=1', [], undefined],
     ['the journal', 'quiet', judged, undefined],
@@ -329,7 +332,7 @@ describe('trial-guard', () => {
     },
   );
 
-  test('with a timer that began late leaves a boot that is no trial, too', async () => {
+  test('does not reboot without a trial when the timer began late', async () => {
     await write(toStaging.slice(0, 1));
     await pretendSystemctl(undefined, undefined, '1900000000');
     expect(await guard()).toEqual({ exitCode: 0, output: '' });
@@ -347,7 +350,7 @@ describe('trial-guard', () => {
     expect(await asked()).toBe('reboot\n');
   });
 
-  test('can be asked what it would do, and does nothing then', async () => {
+  test('reports in a dry run what it would do, and does nothing', async () => {
     await write(judged);
     expect(await guard('--look')).toEqual({
       exitCode: 3,

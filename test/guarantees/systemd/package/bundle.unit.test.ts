@@ -7,7 +7,7 @@ import { sheaves } from '../../../../systemd/make/bundle.ts';
 
 const source = resolve(import.meta.dirname, '../../../../src');
 
-// What is no entry is no part of its own: then a start reads a file more, and nobody sees why.
+// A package without an entry is not a separate part: each start would read one more file, unnoticed.
 test('what the files of the program are bound of is loaded by an import() of its own', async () => {
   const loaded = new Set(['main.ts']);
   for (const path of await readdir(source, { recursive: true })) {

@@ -12,15 +12,15 @@ import { howMuch } from '../../../full.ts';
 import { newDirectory, run } from '../installed-root.ts';
 
 /**
- * The package for arm64, made on whatever machine this is, with a small program in the place of the runtime, so that packing it
- * takes no time. What is installed from a real one is in package-life.integration, in full.
+ * The package for arm64, made on any machine with a small program instead of the runtime, so that packing is quick.
+ * package-life.integration installs a real one, in full.
  */
 
 const project = resolve(import.meta.dirname, '../../../..');
 let directory: string;
 let tree: string;
 let deb: string;
-/** What was said while it was made. */
+/** The steps that the build printed. */
 const steps: string[] = [];
 
 beforeAll(async () => {
@@ -36,7 +36,7 @@ afterAll(async () => {
   await rm(directory, { recursive: true });
 });
 
-/** It names glibc, as those of Linux do; the library that it is linked with has nothing but its name. */
+/** A program that needs glibc, as those for Linux do. The library that it is linked with has only the name. */
 async function smallArmProgram(): Promise<string> {
   const path = (name: string): string => join(directory, name);
   await writeFile(path('small.s'), '.global _start\n_start: b _start\n');
@@ -62,8 +62,8 @@ describe('a package', () => {
     });
   });
 
-  // Seen: nothing was said for the minutes that packing takes on a busy machine.
-  test('is packed in steps, each of which is told as it begins', () => {
+  // Seen: no output for the minutes that packing takes on a busy machine.
+  test('is packed in steps, each of which is printed as it begins', () => {
     expect(steps).toEqual([
       'laying out pages, units and licences',
       'packing with dpkg-buildpackage (xz; the longest step)',
@@ -76,14 +76,14 @@ describe('a package', () => {
   });
 
   test.each(howMuch(['lintian'], []))(
-    'has nothing that %s finds fault with, but for what is answered beside it',
+    'has nothing that %s complains about, except for the documented exceptions',
     async (judge) => {
       const said = ['sh', '-c', '"$1" --allow-root "$2" 2>&1 || :', 'sh', judge, deb] as const;
       expect(await tool(said, { timeoutMs: 200_000 })).toBe('');
     },
   );
 
-  test('starts the program by a file that dpkg puts in its place after all files of the program', async () => {
+  test('starts the program by a file that dpkg replaces after all other files of the program', async () => {
     const paths = (await tool(['sh', '-c', 'dpkg-deb --fsys-tarfile "$1" | tar -t', 'sh', deb])).split('\n');
     const launcher = paths.indexOf('./usr/lib/thing-agent/agent');
     const program = paths.filter((path) => /^\.\/usr\/lib\/thing-agent\/\d/.test(path));
@@ -91,7 +91,7 @@ describe('a package', () => {
     expect(Math.max(...program.map((path) => paths.indexOf(path)))).toBeLessThan(launcher);
   });
 
-  test('lists each file of the program in its bill of materials, as it lies there', async () => {
+  test('lists each file of the program in its bill of materials, as installed', async () => {
     const root = join(directory, 'root');
     await tool(['dpkg-deb', '--extract', deb, root]);
     const bom = JSON.parse(await readFile(join(root, 'usr/share/doc/thing-agent/sbom.cdx.json'), 'utf8')) as {
@@ -127,7 +127,7 @@ describe('a package', () => {
 });
 
 describe('a package that cannot be made', () => {
-  test('leaves the one that was there, and nothing beside it', async () => {
+  test('keeps the existing one and leaves no other file', async () => {
     const out = join(directory, 'kept');
     await mkdir(out);
     await writeFile(join(out, 'thing-agent_1_arm64.deb'), 'the old one');
@@ -140,7 +140,7 @@ describe('a package that cannot be made', () => {
     expect(await readFile(join(out, 'thing-agent_1_arm64.deb'), 'utf8')).toBe('the old one');
   });
 
-  test('says in one line why', async () => {
+  test('reports the reason in one line', async () => {
     expect(await run(process.execPath, join(project, 'systemd/make/deb.ts'), '--arch', 'armv7')).toEqual({
       exitCode: 1,
       output: 'deb: there is no runtime for armv7: build for x64 (amd64) or arm64\n',

@@ -53,7 +53,7 @@ const installed = [
 ];
 
 describe('systemd/install', () => {
-  test('puts everything in its place, and again the same', async () => {
+  test('installs every file, and the same files when it is repeated', async () => {
     const tree = await fakeTree(directory, 'one');
     expect(await install('--root', root, '--tree', tree)).toMatchObject({ exitCode: 0 });
     expect(await filesIn(root)).toEqual(installed);
@@ -70,7 +70,7 @@ describe('systemd/install', () => {
     expect(await readFile(join(root, 'etc/thing-agent/config.toml'), 'utf8')).toBe('# mine\n');
   });
 
-  test('makes the service start at boot where that is asked', async () => {
+  test('makes the service start at boot on request', async () => {
     const { output } = await install('--root', root, '--tree', await fakeTree(directory, 'one'), '--enable');
     expect(output).not.toContain('systemctl enable');
     for (const link of [
@@ -121,7 +121,7 @@ describe('systemd/install', () => {
     expect(await readdir(join(root, 'opt/units/system'))).toEqual([]);
   });
 
-  test('does not write through a link that lies where a draft is written', async () => {
+  test('does not write through a link at the path of a temporary file', async () => {
     const victim = join(directory, 'victim');
     await writeFile(victim, 'mine');
     await mkdir(join(root, 'usr/lib/sysusers.d'), { recursive: true });
@@ -130,7 +130,7 @@ describe('systemd/install', () => {
     expect(await readFile(victim, 'utf8')).toBe('mine');
   });
 
-  test('has no moment without a program: who starts it meanwhile gets the old one or the new one', async () => {
+  test('always has a program: a start during the installation gets the old or the new one', async () => {
     const trees = [await fakeTree(directory, 'zero'), await fakeTree(directory, 'one')];
     await install('--root', root, '--tree', trees[0] ?? '');
     const program = join(root, 'usr/bin/agent');

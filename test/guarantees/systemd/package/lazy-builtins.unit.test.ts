@@ -18,7 +18,7 @@ function play(code: string): readonly string[] {
   return [...required, '–', String(run()), String(run()), ...required];
 }
 
-test('a module of the runtime is asked for once, when a member of it is first used', () => {
+test('loads a built-in module of the runtime once, at the first use of a member', () => {
   const code =
     'var import_node_net=require("node:net"),other=1;function use(){return(0,import_node_net.isIP)("a")+(0,import_node_net.isIP)("b")}';
   expect(play(code)).toEqual(['–', '8', '8', 'node:net']);

@@ -26,7 +26,7 @@ export const noDatapoints: FaultRule = {
   fault: { kind: 'status', status: 503 },
 };
 
-/** Two versions of the package, in full with its own runtime, and a booted Debian on which a person installs them. */
+/** Two versions of the package, in full with its own runtime, and a booted Debian to install them on. */
 export class LifeRig implements AsyncDisposable {
   static readonly older = '0.1.0';
   static readonly newer = '0.1.1';
@@ -84,7 +84,7 @@ bootloader = { kind = "custom", handler = "${place}/handler" }
     return this.machine.tell('dpkg-query', '--show', '--showformat=${db:Status-Status} ${Version}', 'thing-agent');
   }
 
-  /** At the end of what the manager is about: a start that it has begun is nobody's to be killed. */
+  /** Waits until systemd is idle, so that a start in progress is never killed. */
   async isActive(): Promise<string> {
     const settled =
       'while [ "$(systemctl show --value --property=Job thing-agent.service)" != "" ]; do sleep 0.2; done';
@@ -108,7 +108,7 @@ bootloader = { kind = "custom", handler = "${place}/handler" }
     return (await this.machine.tell('cat', `${process}/cmdline`)).split('\0')[0] ?? '';
   }
 
-  /** What must outlast everything but a purge. */
+  /** Returns the files that only a purge may remove. */
   async memory(): Promise<object> {
     const { machine } = this;
     const identity = await readFile(join(machine.root, 'var/lib/thing-agent/identity.json'), 'utf8');
@@ -123,8 +123,8 @@ bootloader = { kind = "custom", handler = "${place}/handler" }
   }
 
   /**
-   * Before each of these steps of an exchange dpkg is killed. Resolves with what was not as it must be: the agent meanwhile, and
-   * what a person makes of it with dpkg.
+   * Kills dpkg before each of these steps of a replacement. Resolves with the deviations of the agent in the meantime
+   * and of the repair by dpkg.
    */
   async killAtEach(chosen: readonly (string | number)[], agent: () => Promise<string>): Promise<readonly object[]> {
     const before = await this.memory();
@@ -141,13 +141,13 @@ bootloader = { kind = "custom", handler = "${place}/handler" }
     return broken;
   }
 
-  /** Of the agent from before, perhaps, whose files are gone. Empty, or what it complains of. */
+  /** Calls an agent whose files may be gone. Resolves with its error output, or an empty string. */
   async #ask(): Promise<string> {
     const { exitCode, stdout, stderr } = await this.machine.exec('agent', '--update-now');
     return exitCode === 0 ? '' : `${stdout}${stderr}`;
   }
 
-  /** As dpkg says: what was killed before it was unpacked is to be installed again. */
+  /** Repairs as dpkg advises: a package that was killed before it was unpacked must be installed again. */
   async #mend(version: string) {
     const { exitCode, stderr } = await this.machine.exec('dpkg', '--configure', '-a');
     if (exitCode !== 0 && !stderr.includes('reinstall it before attempting configuration')) throw new Error(stderr);

@@ -22,7 +22,7 @@ describe('what a package depends on', () => {
     expect(dependsOf(needed('libatomic.so.1'))).toBe('libatomic1');
   });
 
-  test('is not guessed where a library or a version is not known', () => {
+  test('is not guessed for an unknown library or version', () => {
     expect(() => dependsOf(needed('libnew.so.1'))).toThrow('no package of Debian is known for libnew.so.1');
     expect(() => dependsOf(needed('libstdc++.so.6') + version('GLIBCXX_3.4.99'))).toThrow('GLIBCXX_3.4.99');
   });

@@ -12,7 +12,7 @@ import { makeKeyPair } from '../../../unit-and-integration/firmware/artifact/key
 import { debOf, LifeRig, noDatapoints } from './life-rig.ts';
 import type { PackageMachine } from './package-machine.ts';
 
-/** Two versions of the package, on a booted Debian; each test goes on where the one before has ended. */
+/** Two versions of the package, on a booted Debian. Each test continues from the state that the previous one left. */
 
 const { older, newer } = LifeRig;
 
@@ -36,12 +36,15 @@ async function comesBack(): Promise<string> {
   return rig.isActive();
 }
 
-/** The packages themselves, what the test has put there, and what systemd notes of each unit until the next start. */
+/** True for the packages themselves, the test's own files, and systemd's records of each unit until the next start. */
 function isOfOthers(path: string): boolean {
   return path.startsWith('/packages/') || path.startsWith('/var/lib/systemd/') || path.startsWith('/usr/share/');
 }
 
-/** Of dpkg's steps, in full each program that its scripts start and every so many-th of the rest; otherwise these. */
+/**
+ * Chooses steps of dpkg: in full, each program that its scripts start and every nth other step; otherwise the pinned
+ * ones.
+ */
 async function chosenSteps(pinned: readonly string[]): Promise<readonly (string | number)[]> {
   if (!isFull) return pinned;
   const steps = await rig.dpkg.steps('--install', debOf(newer));
@@ -52,7 +55,7 @@ async function chosenSteps(pinned: readonly string[]): Promise<readonly (string 
 }
 
 describe('the package', () => {
-  test('is installed, killed meanwhile too, and starts nothing before a person has set it up', async () => {
+  test('is installed, even if killed in between, and starts nothing before it is configured', async () => {
     await rig.dpkg.kill('systemd-sysusers thing-agent.conf', '--install', debOf(older));
     await machine.tell('dpkg', '--configure', '-a');
     expect(await rig.installed()).toBe(`installed ${older}`);
@@ -63,7 +66,7 @@ describe('the package', () => {
     );
   });
 
-  test('starts when it is enabled, and needs nothing but its configuration', async () => {
+  test('starts when it is enabled, and needs only its configuration', async () => {
     await machine.put('etc/thing-agent/config.toml', rig.config());
     await machine.put('etc/thing-agent/trust/release.pem', makeKeyPair('ecdsa-p256').publicPem);
     await machine.tell('systemctl', 'enable', '--now', 'thing-agent');
@@ -129,13 +132,13 @@ describe('the package', () => {
     service.fail(noDatapoints);
   });
 
-  test('is killed with its scripts at any moment, goes on where it was, and the agent works meanwhile', async () => {
+  test('is killed with its scripts at any point, resumes, and the agent works throughout', async () => {
     const pinned = ['renames /usr/lib/thing-agent/agent'];
     expect(await rig.killAtEach(await chosenSteps(pinned), async () => rig.isActive())).toEqual([]);
   }, 600_000);
 
-  // Seen: parts are loaded late, and a daemon whose files were gone installed nothing any more.
-  testInFull('that was unpacked beneath a daemon, and not configured, is what runs soon', async () => {
+  // Seen: a daemon loads parts late, and installed nothing once its files were gone.
+  testInFull('runs soon after it was unpacked under a running daemon without being configured', async () => {
     const other = await rig.other();
     const before = await rig.mainPid('thing-agent');
     await machine.tell('dpkg', '--unpack', debOf(other));
@@ -164,7 +167,7 @@ describe('the package', () => {
     expect(await machine.tell('systemctl', 'is-active', TIMER)).toBe('active');
   });
 
-  test('leaves nothing when it is purged but groups and the keys of a person, and begins anew', async () => {
+  test('leaves only groups and the operator’s keys after a purge, and can be installed from the start', async () => {
     await machine.put('var/lib/thing-agent/packages/agent/request', 'id=asked\n');
     for (const further of ['', '.2']) await machine.put(`etc/thing-agent/config.toml.before${further}`, '');
     await machine.put('etc/systemd/system/thing-agent-package-agent.service', '[Service]\nExecStart=sleep 600\n');

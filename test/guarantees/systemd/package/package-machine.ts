@@ -18,7 +18,7 @@ import { tool } from '../../../fakes/machine/tool.ts';
 
 const never = new AbortController().signal;
 
-/** Of a command of root. */
+/** Environment of root's commands. */
 export const rootEnvironment = [
   'PATH=/usr/sbin:/usr/bin:/sbin:/bin',
   'LANG=C.UTF-8',
@@ -30,9 +30,9 @@ export interface DebianMachine extends AsyncDisposable {
   readonly console: Pick<Console, 'until'>;
   /** A command of root, at its end. */
   readonly exec: (...command: readonly string[]) => Promise<Finished>;
-  /** What a command prints that must succeed. */
+  /** Returns the output of a command that must succeed. */
   readonly tell: (...command: readonly string[]) => Promise<string>;
-  /** What begins with `#!` is a program. */
+  /** Writes a file; makes it executable if it begins with `#!`. */
   readonly put: (path: string, text: string) => Promise<void>;
 }
 
@@ -40,7 +40,7 @@ export interface DebianMachine extends AsyncDisposable {
 export class PackageMachine implements DebianMachine {
   readonly console = new Console();
   readonly root: string;
-  /** Of its own, which goes with it. */
+  /** The machine's own directory, which is removed with it. */
   readonly #folder: string | undefined;
   readonly #cgroup = new OwnCgroup();
   /** Place there → place here. */
@@ -55,7 +55,7 @@ export class PackageMachine implements DebianMachine {
     this.#folder = folder;
   }
 
-  /** Booted. What `packages` holds is at /packages there, and what `runtime` holds at /opt/runtime. */
+  /** Boots. The machine has `packages` at /packages and `runtime` at /opt/runtime. */
   static async boot(packages: string, runtime?: string): Promise<PackageMachine> {
     const folder = await mkdtemp(join(tmpdir(), 'package-machine-'));
     const root = join(folder, 'root');
@@ -112,7 +112,7 @@ export class PackageMachine implements DebianMachine {
     return existsSync(join(this.root, path));
   }
 
-  /** Once, however often it is asked for. */
+  /** Repeated calls have no further effect. */
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#isGone) return;
     this.#isGone = true;
@@ -128,13 +128,13 @@ export class PackageMachine implements DebianMachine {
   }
 }
 
-/** What a command printed that must have succeeded. */
+/** Returns the output of a command that must have succeeded. */
 export function said(command: readonly string[], { exitCode, stdout, stderr }: Finished): string {
   if (exitCode !== 0) throw new Error(`${command.join(' ')}: exit ${exitCode}: ${stdout}${stderr}`);
   return stdout.trim();
 }
 
-/** Of Debian, as it starts in a container. */
+/** Unpacks Debian, as it starts in a container. */
 export async function unpackDebian(root: string): Promise<void> {
   await tool(['tar', '-xf', await debianRootFileSystem(), '-C', root]);
   await writeFile(join(root, 'etc/machine-id'), '');

@@ -15,7 +15,7 @@ import { PackageMachine } from './package-machine.ts';
 import type { DebianMachine } from './package-machine.ts';
 import { smallTree } from './small-tree.ts';
 
-/** Of a package that is unpacked in $1: what is to be another than in the agent's own. */
+/** Shell commands that change a package unpacked in $1, by variant. */
 export const variants = {
   good: ':',
   /** Its agent never comes up. */
@@ -23,16 +23,16 @@ export const variants = {
   /** dpkg cannot configure it. */
   refused: `printf '#!/bin/sh\\nexit 3\\n' >"$1/DEBIAN/postinst"`,
   stranger: `sed -i 's/^Package: .*/Package: stranger/' "$1/DEBIAN/control"`,
-  /** Long enough under way that dpkg can be met while it unpacks. */
+  /** Takes long enough to unpack that dpkg can be interrupted. */
   large: `head --bytes=48M /dev/zero >"$(echo "$1"/usr/lib/thing-agent/*/bin)/ballast"`,
   foreign: `sed -i 's/^Architecture: .*/Architecture: riscv64/' "$1/DEBIAN/control"`,
 } as const;
 
-/** What the agent says to a person who ordered an update and went away. */
+/** Output of the agent for an update that was ordered without waiting. */
 const ORDERED = '/run/ordered';
 const REPORT_MS = 240_000;
 
-/** What a machine boots with. */
+/** Files that a machine boots with. */
 export interface Lent {
   readonly service: StandIn;
   /** A folder here, which is /packages there. */
@@ -43,7 +43,7 @@ export interface Lent {
 
 export interface RigMachines<Machine extends DebianMachine> {
   readonly boot: (lent: Lent) => Promise<Machine>;
-  /** Where the machine finds the service, in its configuration; as on this machine, if not given. */
+  /** The table of the configuration with the service's address. Default: the service on this machine. */
   readonly serviceTable?: string;
   /** A package of the agent, which is version 1.0; if not given, that is what is built, as all other versions are. */
   readonly before?: string | undefined;
@@ -81,7 +81,7 @@ export class PackageRig<Machine extends DebianMachine = PackageMachine> implemen
     this.#opened = opened;
   }
 
-  /** In a container, with what npm run deb made, or makes now. */
+  /** Boots in a container with packages that npm run deb made or makes now. */
   static async open(made?: string): Promise<PackageRig> {
     return PackageRig.openOn(containers, made);
   }
@@ -114,7 +114,7 @@ export class PackageRig<Machine extends DebianMachine = PackageMachine> implemen
     return rig;
   }
 
-  /** With dpkg, as a person does it first. */
+  /** Installs with dpkg, as for a first installation. */
   async setUp(): Promise<void> {
     const { machine } = this;
     await machine.tell('dpkg', '--install', '/packages/1.0.deb');
@@ -126,7 +126,7 @@ export class PackageRig<Machine extends DebianMachine = PackageMachine> implemen
     await machine.console.until(/v0 is up to date/);
   }
 
-  /** How long the guard waits for an agent of a package that never comes up, from now on. */
+  /** Sets how long the package installer waits for an agent that never starts. */
   async patience(seconds: number): Promise<void> {
     this.#patienceSeconds = seconds;
     await this.machine.put('etc/thing-agent/config.toml', this.#config);
@@ -159,17 +159,17 @@ export class PackageRig<Machine extends DebianMachine = PackageMachine> implemen
     this.service.world.targetVersionId = id;
   }
 
-  /** The update that a person asks for, who does not wait for its end. */
+  /** Orders an update and does not wait for its end. */
   async order(): Promise<void> {
     await this.machine.tell('sh', '-c', `agent --update-now >${ORDERED} 2>&1 &`);
   }
 
-  /** What a person sees who waits for the end, beyond the exchange of the agent in the middle. */
+  /** Waits for the end as an operator does, across the replacement of the agent. */
   async waitFor(command: '--update-now' | 'rollback'): Promise<Finished> {
     return this.machine.exec('agent', command);
   }
 
-  /** How the attempt ended that is under way, or about to be, as the service is told; what the machine says, if it is not told. */
+  /** Resolves with the next reported result of the current attempt; if there is none, with the machine's log. */
   async nextReport(): Promise<unknown> {
     const { promise, resolve } = Promise.withResolvers<unknown>();
     const late = setTimeout(() => resolve(this.#silence()), REPORT_MS);
@@ -197,7 +197,7 @@ export class PackageRig<Machine extends DebianMachine = PackageMachine> implemen
     return this.machine.tell('dpkg-query', '--show', '--showformat=${db:Status-Abbrev}${Version}', 'thing-agent');
   }
 
-  /** What a person wrote over the package's own configuration. */
+  /** The operator's changes to the package's own configuration. */
   async config(): Promise<{ readonly written: string; readonly found: string }> {
     const { stdout } = await this.machine.exec('cat', '/etc/thing-agent/config.toml');
     return { written: this.#config, found: stdout };

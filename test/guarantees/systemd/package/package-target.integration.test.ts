@@ -4,10 +4,13 @@ import { testInFull } from '../../../full-run.ts';
 import { howMuch } from '../../../full.ts';
 import { PackageRig } from './package-rig.ts';
 
-/** The agent installs its own package, on a booted Debian without slots; each test goes on where the one before has ended. */
+/**
+ * The agent installs its own package on a booted Debian without slots. Each test continues from the state that the
+ * previous one left.
+ */
 
 let rig: PackageRig;
-/** A conffile, over which a person has written. */
+/** A configuration file of the package that an operator has changed. */
 const EXAMPLE = 'etc/thing-agent/config.example.toml';
 const OURS = '# of a person\n';
 
@@ -20,7 +23,7 @@ afterAll(async () => {
   await rig?.[Symbol.asyncDispose]();
 });
 
-/** What an attempt leaves behind: one version whole, the agent running, nothing of the guard. */
+/** Expects one complete version, a running agent, and no files of the installer. */
 async function expectRest(version: string): Promise<void> {
   const { machine } = rig;
   expect(await rig.installed()).toBe(`ii ${version}`);
@@ -41,7 +44,7 @@ async function expectRest(version: string): Promise<void> {
 }
 
 testInFull(
-  'a package that dpkg cannot configure gives way to what stood there, packed again, and to the configuration of a person',
+  'restores the repacked previous package and the operator’s configuration if dpkg cannot configure the new one',
   async () => {
     await rig.offer('v0b', '1.0.1', 'refused');
     const report = rig.nextReport();
@@ -112,7 +115,7 @@ test('one whose health is bad is put back by the agent in it', async () => {
   await expectRest('1.1');
 }, 300_000);
 
-test('reinstalls the previous package if no agent comes up in the new one, and lets nobody install meanwhile', async () => {
+test('reinstalls the previous package if the new agent does not start, and blocks other installations meanwhile', async () => {
   await rig.patience(10);
   await rig.offer('v6b', '1.6.1', 'broken');
   const report = rig.nextReport();
@@ -128,7 +131,10 @@ test('reinstalls the previous package if no agent comes up in the new one, and l
   await rig.patience(30);
 }, 300_000);
 
-/** dpkg has begun to unpack, and a large file beside the runtime is half there; it is looked for once the guard is asked. */
+/**
+ * Waits until dpkg unpacks and a large file of the runtime is half written. The check begins with the request to the
+ * installer.
+ */
 const unpacking = `until test -e /var/lib/thing-agent/packages/agent/request; do sleep 0.05; done
 until set -- /usr/lib/thing-agent/*/bin/*.dpkg-new && test -e "$1"; do sleep 0.01; done`;
 const killDpkg = `for name in /proc/[0-9]*/comm; do
@@ -150,7 +156,7 @@ testInFull(
   { timeout: 300_000 },
 );
 
-test('a machine that goes off while dpkg unpacks goes on when it is on again', async () => {
+test('resumes after a power loss while dpkg unpacks', async () => {
   await rig.offer('v8', '1.8', 'large');
   const report = rig.nextReport();
   await rig.order();
@@ -161,10 +167,10 @@ test('a machine that goes off while dpkg unpacks goes on when it is on again', a
   await expectRest('1.8');
 }, 300_000);
 
-/** What was installed before the last one. */
+/** The version installed before the last one. */
 const before = howMuch({ id: 'v7', version: '1.7' }, { id: 'v1', version: '1.1' });
 
-test('a person goes back to what stood before', async () => {
+test('rolls back to the previous package on request', async () => {
   const report = rig.nextReport();
   const { exitCode, stdout } = await rig.waitFor('rollback');
   expect([exitCode, stdout]).toEqual([0, `Done: ${before.id} is installed.\n`]);
@@ -173,7 +179,7 @@ test('a person goes back to what stood before', async () => {
 }, 300_000);
 
 testInFull(
-  'what a person installs by hand is told by status, with what the update had left',
+  'reports a manually installed package in status, with the result of the last update',
   async () => {
     const { machine } = rig;
     await machine.tell('dpkg', '--install', '--force-confold', '/packages/1.1.deb');

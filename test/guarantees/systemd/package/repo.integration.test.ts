@@ -35,7 +35,7 @@ afterAll(async () => {
   await rm(directory, { recursive: true });
 });
 
-test('a repository of packages is signed, names them, and is made again in the place of the old one', async () => {
+test('signs a repository of packages, lists them, and replaces the old one when made again', async () => {
   for (let time = 0; time < 2; time += 1) {
     expect(await makeRepository(folder, 'repo@things.example.com', keyring)).toEqual([
       {
@@ -62,7 +62,7 @@ test('a repository of packages is signed, names them, and is made again in the p
   expect((await readdir(join(folder, 'dists'))).sort()).toEqual(['stable']);
 });
 
-/** apt of a gateway of arm64 that knows nothing but this repository. */
+/** Runs apt of an arm64 gateway that has only this repository. */
 async function apt(...words: readonly string[]): Promise<string> {
   const state = join(directory, 'apt');
   await mkdir(join(state, 'lists/partial'), { recursive: true });
@@ -83,7 +83,7 @@ async function apt(...words: readonly string[]): Promise<string> {
   return tool(['apt-get', ...Object.entries(options).flatMap(([name, value]) => ['-o', `${name}=${value}`]), ...words]);
 }
 
-test('apt finds the package in it, and takes nothing from one that was changed', async () => {
+test('apt finds the package, and installs nothing from a changed repository', async () => {
   await makeRepository(folder, 'repo@things.example.com', keyring);
   await apt('update');
   expect(await apt('--simulate', 'install', 'thing-agent')).toContain('Inst thing-agent (1.2.3 Thing Agent:stable');
@@ -93,18 +93,18 @@ test('apt finds the package in it, and takes nothing from one that was changed',
   await expect(apt('update')).rejects.toThrow('is not signed');
 });
 
-test('a folder without packages, or none, is told what makes one', async () => {
+test('explains how to make packages when the directory is empty or missing', async () => {
   await expect(makeRepository(join(directory, 'nothing'), 'x', keyring)).rejects.toThrow(
     /holds no packages: npm run deb/,
   );
   await expect(makeRepository(keyring, 'x', keyring)).rejects.toThrow(/holds no packages/);
 });
 
-// Seen: apt-ftparchive passes over what it cannot read, and what was signed lacked a package; exit 0.
+// Seen: apt-ftparchive skips files that it cannot read. A package was missing in the signed index, with exit 0.
 test.each([
   ['junk', 'thing-agent_1.2.4_arm64.deb'],
   ['a package of another name', 'thing-agent.deb'],
-])('%s beside good packages is named, and nothing is signed or replaced', async (_what, name) => {
+])('names %s next to good packages, and signs or replaces nothing', async (_what, name) => {
   await makeRepository(folder, 'repo@things.example.com', keyring);
   const signed = join(folder, 'dists/stable/InRelease');
   const before = await readFile(signed, 'utf8');

@@ -6,7 +6,7 @@ import { buildTree } from '../../../../systemd/make/build.ts';
 import { builtTree } from '../../../fakes/machine/built-agent.ts';
 import { tool } from '../../../fakes/machine/tool.ts';
 
-/** Where machines have the runtime of this run that small packages start. */
+/** Path of this run's runtime on machines that use small packages. */
 export const RUNTIME = '/opt/runtime';
 
 export interface SmallTree {
@@ -15,7 +15,10 @@ export interface SmallTree {
   readonly runtime: string;
 }
 
-/** What was built for this run, or is now, with a program in place of the runtime, which is nearly all of a package, that starts the machine's. */
+/**
+ * The build of this run, or a new one, with a small program that starts the machine's runtime. The runtime is most of a
+ * package's size.
+ */
 export async function smallTree(directory: string): Promise<SmallTree> {
   const built = builtTree() ?? (await buildNow(join(directory, 'built-tree')));
   const [tree, source, runtime] = [join(directory, 'tree'), join(directory, 'node.c'), join(built, 'bin')];

@@ -41,7 +41,7 @@ const others = [...example.matchAll(/^## Or: (?<key>\w+)(?<value> = .*)$/gm)].ma
 
 describe('the configuration that is installed', () => {
   // Seen: "## Example." before each line of a sentence.
-  test('says once that something is an example', () => {
+  test('marks an example only once', () => {
     expect(example.match(/^## Example.*\n## Example.*/gm)).toBeNull();
   });
 

@@ -11,7 +11,7 @@ import { configExamplePath } from '../../../../systemd/pages/config-example.ts';
 
 const example = readFileSync(configExamplePath, 'utf8');
 
-/** The part of the file about each top-level table: its active and its commented lines, with what is said of them. */
+/** The part of the file for each top-level table: its active and commented lines, with their descriptions. */
 const parts = new Map<string, string>();
 let now = '';
 for (const paragraph of example.split('\n\n')) {
@@ -40,7 +40,7 @@ function entriesOf(node: unknown): readonly (readonly [string, unknown])[] {
   return typeof node === 'object' && node !== null ? Object.entries(node) : [];
 }
 
-/** Those of a kind of source stand in `agent config schema`, to which the file sends its reader. */
+/** Settings of one kind of source are in `agent config schema`, to which the file refers. */
 const ofSource = /^(?:sensors|properties)\.source\./;
 
 test('config.toml has each setting of the schema, in force or as a comment', () => {

@@ -17,7 +17,7 @@ async function textOf(path: string): Promise<string> {
   return readFile(join(project, path), 'utf8');
 }
 
-/** Links that are no addresses: file and heading. */
+/** Links to a file and heading, without web addresses. */
 function linksOf(text: string): readonly (readonly [string, string])[] {
   const links = text.matchAll(/\]\((?!https?:)(?<file>[^)#]*)(?:#(?<heading>[^)]*))?\)/g);
   return [...links].map(({ groups }) => [groups?.['file'] ?? '', groups?.['heading'] ?? '']);
@@ -79,14 +79,14 @@ describe('the pages for people at a gateway', () => {
 });
 
 describe('what is typed', () => {
-  test('is found in blocks and in sentences, without comments and what follows it', () => {
+  test('finds commands in blocks and in sentences, without comments and the text that follows', () => {
     const page =
       'Say `agent hold 4h`, or `agent`.\n\n```sh\nsudo agent install "a b" && agent status | cat    # agent no\nagent-x\n  agent info \\\n  FILE > out\n```\n';
     expect(typedIn(page)).toEqual(['install "a b"', 'status', 'info FILE', 'hold 4h']);
     expect(wordsOf('install "a b" \'c d\' e')).toEqual(['install', 'a b', 'c d', 'e']);
   });
 
-  test('that the agent does not know is told', () => {
+  test('reports a command that the agent does not know', () => {
     expect(usageErrorOf('instal FILE')).toContain('instal');
     expect(usageErrorOf('status --force')).toBeDefined();
   });

@@ -13,7 +13,7 @@ test('the page about operating has each state with its exit code', () => {
   expect(states).toEqual(Object.entries(stateExitCodes));
 });
 
-test('the page about operating says of each code why nothing is being installed', () => {
+test('the operations page explains each reason code for not installing', () => {
   const held = rowsOf(page, '| code | because | ends by itself | ended by a person |');
   const others = rowsOf(page, '| code | means |');
   const codes = [...held, ...others].map(([code]) => code);
@@ -30,7 +30,7 @@ test('each word of the page is explained by the program, too', () => {
   expect([...idleCodes, ...problems].filter((code) => explainCode(code) === undefined)).toEqual([]);
 });
 
-test('the page about operating says what the program says', () => {
+test('the operations page quotes the program’s own words', () => {
   const rows = [...rowsOf(page, '| code | means |'), ...rowsOf(page, '| trouble | means | look at |')];
   const told = rows.flatMap(([code = '', means = '']) => {
     const meaning = new Map(Object.entries(stateCodes)).get(code)?.means;

@@ -2,7 +2,7 @@ import type { Config } from '../../../../src/config/config.ts';
 import { parseConfig } from '../../../../src/config/read-config.ts';
 import { resolveConfig } from '../../../../src/config/resolve.ts';
 
-/** What a configuration needs at least, by table. */
+/** The minimal configuration, by table. */
 const least: readonly (readonly [string, string])[] = [
   ['[service]', 'url = "https://things.example.com"'],
   ['[device]', 'device_type = "raspberrypi4-64"'],
@@ -13,7 +13,7 @@ export function settingsOf(page: string): readonly string[] {
   return [...page.matchAll(/^```toml\n(?<text>[^]*?)^```$/gm)].map(({ groups }) => groups?.['text'] ?? '');
 }
 
-/** The configuration that these settings make, with what it needs beside them. Throws where they are none. */
+/** Returns the configuration with these settings and the minimum around them. Throws if they are invalid. */
 export function configOf(settings: string): Config {
   const whole = least.reduce((text, [table, line]) => {
     const [key = ''] = line.split(' ');

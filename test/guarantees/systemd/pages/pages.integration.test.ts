@@ -38,8 +38,8 @@ describe('manual pages', () => {
     expect(await run('sh', ...man)).toEqual({ exitCode: 0, output: '' });
   });
 
-  // Seen: of `agent setup`, "--from FILE: previous trust list.", and no word about 130.
-  test('agent(8) says what an option means with each command, and how an interrupted one ends', () => {
+  // Seen: for `agent setup`, "--from FILE: previous trust list.", and nothing about 130.
+  test('agent(8) explains an option for each command, and the exit code of an interruption', () => {
     const page = pages['agent.8'].replaceAll('\\', '');
     expect(page).toContain('--from FILE: a complete or partial configuration; setup does not ask for its settings.');
     expect(page.slice(page.search(/\.SH "?Exit/i))).toMatch(/\b130\b[^]*agent status --exit-code/i);
@@ -54,7 +54,7 @@ describe('manual pages', () => {
     expect(options.filter((option) => !page.includes(option))).toEqual([]);
   });
 
-  // Seen: a folder operators/ that no agent made, and control.sock for those of status.sock.
+  // Seen: a directory operators/ that never existed, and control.sock instead of status.sock.
   test('agent(8) names the sockets that there are, and for whom each is', () => {
     const page = pages['agent.8'].replaceAll('\\', '');
     const { members, operators, root } = socketNames;
@@ -64,7 +64,7 @@ describe('manual pages', () => {
     expect(page).not.toContain('operators/');
   });
 
-  test('thing-agent.toml(5) has each key of the schema, with what is said of it there', async () => {
+  test('thing-agent.toml(5) has each key of the schema with its description', async () => {
     const page = pages['thing-agent.toml.5'];
     const { keys, descriptions } = keysOf(configJsonSchema());
     expect(keys.size).toBeGreaterThan(150);
@@ -75,7 +75,7 @@ describe('manual pages', () => {
     expect([...descriptions].filter((text) => !page.includes(line(`${text}.`)))).toEqual([]);
   });
 
-  test('show text as it is, whatever stands in it', async () => {
+  test('show any text unchanged', async () => {
     const text = `.TH 'it's "quoted" \\n a-b --c ~ ^ \` ’`;
     await writeFile(join(directory, 'text.8'), `.TH A 8\n.SH B\n${line(text)}`);
     const shown = await tool(['sh', '-c', 'groff -ww -man -Tutf8 "$1" | col -bx', 'sh', join(directory, 'text.8')]);
@@ -83,7 +83,7 @@ describe('manual pages', () => {
   });
 });
 
-/** Of a table, and of the tables in it. */
+/** Keys of a table and of its nested tables. */
 function keysOf(schema: unknown): { readonly keys: ReadonlySet<string>; readonly descriptions: ReadonlySet<string> } {
   const keys = new Set<string>();
   const descriptions = new Set<string>();
@@ -101,7 +101,7 @@ function keysOf(schema: unknown): { readonly keys: ReadonlySet<string>; readonly
   return { keys, descriptions };
 }
 
-/** What may follow, where the last word is being typed. */
+/** Returns the completions for the last word. */
 type Complete = (...words: readonly string[]) => Promise<readonly string[]>;
 
 const inBash: Complete = async (...words) => {
@@ -109,7 +109,7 @@ const inBash: Complete = async (...words) => {
   return list(await tool(['bash', '-c', script, 'bash', directory, ...words]));
 };
 
-/** With what zsh's own functions would be given. */
+/** Completes in zsh with the input of zsh's own functions. */
 const inZsh: Complete = async (...words) => {
   const script = `compadd() { print -l -- \${(P)2} }; _files() { print -l -- * }; folder=$1; cd $1/here; shift; words=(agent "$@") CURRENT=$(($# + 1)); f() { . $folder/_agent }; f`;
   const found = list(await tool(['zsh', '-f', '-c', script, 'zsh', directory, ...words]));
@@ -143,7 +143,7 @@ describe.each([
     expect(await complete('datapoint', 'send', 'level', '3', '--at', '')).toEqual([]);
   });
 
-  test('offers the options of the command, and those of all', async () => {
+  test('offers the options of the command, and the global options', async () => {
     expect(await complete('rollback', '--')).toEqual(['--no-reboot', '--force', '--config', '--json', '--help']);
     expect(await complete('--u')).toEqual(['--update-now']);
   });

@@ -24,7 +24,7 @@ test('the page about the service has the operations that the agent speaks, and n
   expect([...page.matchAll(/\/v1\/[^\s`]*/g)].map(([path]) => path)).toEqual(paths);
 });
 
-test('the page about the service says what the statuses mean', () => {
+test('the service page explains the meaning of statuses', () => {
   const rows = rowsOf(page, '| status | code | the agent |');
   expect(rows.length).toBeGreaterThan(9);
   for (const [statuses = '', code, does = ''] of rows) {

@@ -1,6 +1,6 @@
 import { parseArguments } from '../../../../src/cli/arguments/parse-arguments.ts';
 
-/** What follows `agent` wherever a page says that it is typed: in blocks of shell, and in sentences. */
+/** Returns the text after `agent` for each command in a page, in blocks of shell and in sentences. */
 export function typedIn(page: string): readonly string[] {
   const blocks = [...page.matchAll(/^```sh.*\n(?<text>[^]*?)^```$/gm)].map(({ groups }) => groups?.['text'] ?? '');
   const prose = page.replaceAll(/^```[^]*?^```$/gm, '');
@@ -29,7 +29,7 @@ export function wordsOf(line: string): readonly string[] {
   );
 }
 
-/** What the agent's own parser finds wrong with it; undefined: nothing. */
+/** Returns the error of the agent's own parser, or undefined for a valid command. */
 export function usageErrorOf(line: string): string | undefined {
   const { wanted } = parseArguments(wordsOf(line));
   return wanted.kind === 'usage-error' ? wanted.message : undefined;

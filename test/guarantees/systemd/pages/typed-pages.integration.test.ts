@@ -19,25 +19,25 @@ afterEach(async () => {
   await gateway[Symbol.asyncDispose]();
 });
 
-/** What is printed by all that the page says to type. */
+/** Returns the output of all commands on the page. */
 async function typeAll(page: string): Promise<string> {
   const said: string[] = [];
   for (const example of examplesOf(await readPage(page))) said.push(await runExample(example, gateway));
   return said.join('\n');
 }
 
-test('what the page about operating says to type can be typed', async () => {
+test('each command of the operations page runs', async () => {
   const said = await typeAll('operations.md');
   expect(said).toContain('a person should look');
   expect(said).toMatch(/Hold\s+.*the line is being repaired/);
 });
 
-test('what the page about repairs says to type can be typed, and packs a report', async () => {
+test('each command of the troubleshooting page runs, and makes a support bundle', async () => {
   expect(await typeAll('troubleshooting.md')).toContain('The artifact’s signature is not by a trusted key');
   expect((await stat(join(gateway.directory, 'gateway.tar.gz'))).size).toBeGreaterThan(1000);
 });
 
-test('what the page for integrators says to type makes releases and lists', async () => {
+test('the commands of the image page make releases and trust lists', async () => {
   const examples = examplesOf(await readPage('image-requirements.md'));
   expect(examples).toHaveLength(5);
   for (const example of examples) expect(await runExample(example, gateway)).toMatch(patternOf(example));

@@ -65,7 +65,7 @@ export class TrustRig implements AsyncDisposable {
   }
 }
 
-/** Of all its boots, what the journal of systemd said: it goes to the console, too. The gateway is gone afterwards. */
+/** Expects no errors in systemd's journal of all boots, as printed on the console. Ends the gateway. */
 export async function expectQuiet({ gateway }: TrustRig): Promise<void> {
   const said = gateway.console.lines.filter((line) => /thing-agent|trial-guard|agent\[\d+\]/.test(line));
   const { apiKey } = JSON.parse(await readFile(join(gateway.state, 'identity.json'), 'utf8')) as { apiKey: string };

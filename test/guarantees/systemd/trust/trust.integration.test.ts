@@ -4,7 +4,7 @@ import type { NspawnGateway } from '../../../fakes/machine/booting/nspawn-gatewa
 import { testInFull } from '../../../full-run.ts';
 import { expectQuiet, TrustRig } from './trust-rig.ts';
 
-/** Lists of keys and revocations, and who may ask, on a gateway that really boots. */
+/** Trust lists and access control on a gateway that really boots. */
 const matching = (pattern: RegExp): unknown => expect.stringMatching(pattern);
 
 let trust: TrustRig;
@@ -27,7 +27,7 @@ async function mainPid(): Promise<string> {
   return gateway.tell('systemctl', 'show', '--value', '--property', 'MainPID', 'thing-agent.service');
 }
 
-describe('a list of keys and revocations', () => {
+describe('a trust list', () => {
   beforeEach(async () => {
     gateway = await trust.newGateway();
   });
@@ -35,7 +35,7 @@ describe('a list of keys and revocations', () => {
     await expectQuiet(trust);
   });
 
-  test('a list takes effect though a person holds updates, and outlives a power cut: what its revoked key signed is refused, and not a byte of it written', async () => {
+  test('takes effect while updates are on hold, survives a power loss, and blocks releases of its revoked key before a byte is written', async () => {
     expect(await trust.technician('hold', '--reason', 'the line is being repaired')).toMatchObject({ exitCode: 0 });
     await trust.rig.offerArtifact('trust-1', await trust.desk.list(1, 'first', ...trust.revokesFirst));
     expect(await trust.technician('--update-now')).toMatchObject({
@@ -78,7 +78,7 @@ describe('a list of keys and revocations', () => {
   });
 
   testInFull(
-    'a release that a list revokes between its staging and a reboot by others is left again, and the service is told',
+    'abandons a release that a list revokes between staging and an external reboot, and reports it to the service',
     async () => {
       const release = await trust.desk.release('v1', 'first');
       const list = await trust.desk.list(1, 'first', '--revoke-releases', release);
@@ -148,7 +148,7 @@ describe('one gateway', () => {
     await expectQuiet(trust);
   });
 
-  testInFull('sockets that somebody removed are there again within a minute, of the same daemon', async () => {
+  testInFull('restores removed sockets within a minute, in the same daemon', async () => {
     const pid = await mainPid();
     await gateway.tell('sh', '-c', 'rm /run/thing-agent/*.sock');
     for (let socket = 0; socket < 3; socket += 1)

@@ -15,7 +15,7 @@ export const matching = (pattern: RegExp): unknown => expect.stringMatching(patt
 export const hastyGuard: Difference = {
   '/etc/systemd/system/thing-agent-trial.service.d/test.conf': '[Service]\nEnvironment=PATIENCE=1\n',
 };
-/** Where an agent runs that is slow to start, it would end the trial before that. */
+/** For agents that start slowly: the default would end the trial first. */
 export const quickGuard: Difference = {
   ...hastyGuard,
   '/etc/systemd/system/thing-agent-trial.timer.d/test.conf': '[Timer]\nOnBootSec=\nOnBootSec=3s\nAccuracySec=100ms\n',
@@ -24,10 +24,10 @@ export const quickRestart: Difference = {
   '/etc/systemd/system/thing-agent.service.d/test.conf':
     '[Service]\nWatchdogSec=3s\nRestartSec=100ms\nTimeoutStopSec=5s\n',
 };
-/** Its application is healthy when the test says so. */
+/** The application is healthy when the test decides. */
 export const healthyLater: Difference = { '/usr/lib/app/healthy': '#!/bin/sh\ntest -e /boot/healthy\n' };
 
-/** What comes first: on a busy machine the safety net reboots before the target is reached. */
+/** The first message: on a busy machine the trial timer reboots before the target is reached. */
 export const EMERGENCY = /local-fs\.target: Triggering OnFailure= dependencies|Reached target emergency\.target/;
 
 /** Whole updates of one gateway after the other, each of which boots its slots under a systemd of its own. */
@@ -43,7 +43,7 @@ export class UpdatesRig implements AsyncDisposable {
     return new UpdatesRig(await GatewayRig.open());
   }
 
-  /** In place of the one before. */
+  /** Replaces the previous gateway. */
   async newGateway(setup: GatewaySetup = {}): Promise<NspawnGateway> {
     await this.removeGateway();
     this.#gateway = await this.rig.gateway(setup);
@@ -96,7 +96,7 @@ export async function stopInOrder(updates: UpdatesRig): Promise<void> {
   expect(await updates.serviceProperty('ExecMainStatus')).toBe('0');
 }
 
-/** It went back, for good, and the service was told why, once. */
+/** Expects a final rollback, reported once to the service with this code. */
 export async function expectRolledBack(updates: UpdatesRig, code: string, reason: RegExp): Promise<void> {
   const { gateway, rig } = updates;
   await gateway.console.until(/v1 was rolled back/);
@@ -116,7 +116,7 @@ export async function expectInstalled(updates: UpdatesRig): Promise<void> {
   expect(rig.currentVersion).toBe('v1');
 }
 
-/** Where nobody is there to judge: the safety net reboots. */
+/** Lets a trial end without health checks: the trial timer reboots. */
 export async function leaveUnjudged(updates: UpdatesRig, difference: Difference, sign: RegExp): Promise<void> {
   const { gateway } = updates;
   await updateTo(updates, 'v1', { ...quickGuard, ...difference });

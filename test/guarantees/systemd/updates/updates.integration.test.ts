@@ -33,7 +33,7 @@ afterEach(async () => {
 });
 
 describe('a good firmware', () => {
-  test('is judged to the end after the agent was stopped, and after it hung, is kept and reported, and boots from then on', async () => {
+  test('completes its health checks after the agent stopped and after it hung, is committed and reported, and boots from then on', async () => {
     const gateway = await updates.newGateway();
     await updateTo(updates, 'v1', { ...hastyGuard, ...quickRestart, ...healthyLater });
     await gateway.console.until(/health phase=health/);
@@ -55,7 +55,7 @@ describe('a good firmware', () => {
     expect(gateway.boots).toEqual(['A', 'B', 'B']);
   });
 
-  testInFull('waits for a person who wants to reboot, whatever the safety net looks for', async () => {
+  testInFull('waits for a manual reboot, without action of the trial timer', async () => {
     const gateway = await updates.newGateway({ difference: hastyGuard });
     await updates.rig.offer('v1');
     expect(await gateway.exec(['agent', '--update-now', '--no-reboot'])).toMatchObject({ exitCode: 0 });
@@ -66,7 +66,7 @@ describe('a good firmware', () => {
     await expectInstalled(updates);
   });
 
-  testInFull('is staged to the end after the agent was stopped in the middle', async () => {
+  testInFull('completes staging after the agent was stopped in the middle', async () => {
     const gateway = await updates.newGateway({ difference: quickRestart });
     await updates.rig.offer('v1');
     updates.rig.service.fail({
@@ -97,15 +97,15 @@ describe('a good firmware', () => {
   });
 });
 
-/** Whose agent cannot start. */
+/** Updates whose agent cannot start. */
 const unjudged: readonly [string, RegExp, (config: string) => Difference][] = [
   ['configuration is broken', /status=78/, (config) => ({ [CONFIG]: `${config}\nschedule = 7\n` })],
   ['runtime is missing', /status=127/, () => ({ '/usr/lib/thing-agent/tree.a/bin/node': undefined })],
   ['boot ends in emergency mode', EMERGENCY, () => ({ '/etc/fstab': 'tmpfs /srv tmpfs size=nonsense 0 0\n' })],
 ];
 
-describe('a bad firmware is rolled back', () => {
-  testInFull('when it does not boot, after as many trials as the configuration says', async () => {
+describe('a bad update is rolled back', () => {
+  testInFull('when it does not boot, after the configured number of trials', async () => {
     const gateway = await updates.newGateway({ difference: { [CONFIG]: updates.rig.configText({ trials: 2 }) } });
     await updateTo(updates, 'v1', { '/usr/sbin/init': undefined, '/usr/lib/systemd/systemd': undefined });
     await expectRolledBack(updates, 'trial-fell-back', /the agent did not start/);
@@ -116,7 +116,7 @@ describe('a bad firmware is rolled back', () => {
     });
   });
 
-  test('when its agent hangs before it is ready, and nobody judges', async () => {
+  test('when its agent hangs before READY, without health checks', async () => {
     const gateway = await updates.newGateway();
     const hanging = { '/usr/lib/thing-agent/tree.a/agent': '#!/bin/sh\nexec sleep infinity\n' };
     await leaveUnjudged(updates, hanging, /Starting thing-agent.service/);
@@ -176,7 +176,7 @@ describe('a bad firmware is rolled back', () => {
     expect(gateway.boots).toEqual(['A', 'B', 'A']);
   });
 
-  test.each(howMuch(unjudged, []))('when its %s, and nobody judges', async (_, sign, difference) => {
+  test.each(howMuch(unjudged, []))('when its %s, without health checks', async (_, sign, difference) => {
     const gateway = await updates.newGateway();
     await leaveUnjudged(updates, difference(updates.rig.configText()), sign);
     expect(gateway.boots).toEqual(['A', 'B', 'A']);

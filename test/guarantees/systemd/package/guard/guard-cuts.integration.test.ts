@@ -23,11 +23,11 @@ const stories = {
   },
 } as const;
 
-/** Of the steps, every so many-th. */
+/** Runs every nth step only. */
 const every = howMuch(1, 7);
 /**
- * Seen: this one, still at work for the guard that was killed, held its lock; the next one took it for a second guard and ended well, so
- * that no other was started, and the package in which no agent comes up stayed.
+ * Seen: this program, still running for the installer that was killed, held its lock. The next installer mistook it for
+ * a second installer and succeeded, so none was started again, and the package whose agent does not start stayed.
  */
 const pinned = 'sync';
 const together = 4;
@@ -50,8 +50,8 @@ test.each([
   expect(await machine.unit("targets = { any = { package='app', kind='package' } }")).toContain('watch');
 });
 
-// Seen: the line that the script had printed was left out, and what dpkg says of each failure was told.
-test('what a script of the package said is told', async () => {
+// Seen: the line that the script had printed was left out, and dpkg's general message was reported.
+test('reports what a script of the package printed', async () => {
   const { want } = stories['a package that dpkg cannot configure'];
   await using machine = await GuardMachine.create(OLD, [OLD, want]);
   await machine.exchange(want, OLD);

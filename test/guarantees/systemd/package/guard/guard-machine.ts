@@ -10,7 +10,7 @@ import { systemdDirectory } from '../../installed-root.ts';
 
 /** A package, as the fake dpkg reads it. */
 export interface Deb {
-  /** That of a version `dead…` starts no agent. */
+  /** A version named `dead…` starts no agent. */
   readonly version: string;
   readonly scriptFails?: boolean;
 }
@@ -18,11 +18,11 @@ export interface Deb {
 const changing = ['mv', 'sync', 'ln', 'rm', 'cp', 'mkdir', 'dpkg', 'dpkg-query', 'systemctl', 'sleep'];
 const UNIT = 'thing-agent-package-app.service';
 const ON_TRIAL = '{"format":1,"phase":{"kind":"trial"}}';
-/** Of the guard, after a kill. */
+/** Limit for starts of the installer after a kill. */
 const MOST_STARTS = 6;
 const PATIENCE_SECONDS = 3;
 
-/** The real systemd/package-guard in a folder, with programs beside it that note its steps and kill it. */
+/** The real systemd/package-guard in a directory, with programs that record its steps and kill it. */
 export class GuardMachine implements AsyncDisposable {
   readonly #folder: string;
   readonly #program: string;
@@ -60,7 +60,7 @@ export class GuardMachine implements AsyncDisposable {
     return join(this.#folder, 'state/packages/app');
   }
 
-  /** Where the script looks for programs, units and the time since the start, nothing else is another's. */
+  /** The script with other paths for programs, units and the uptime, otherwise unchanged. */
   async #script(): Promise<string> {
     const exchanges = [
       ['\nPATH=', `\nPATH=${this.#folder}/programs:`],
@@ -96,7 +96,7 @@ export class GuardMachine implements AsyncDisposable {
     return (await this.#text('steps')).split('\n');
   }
 
-  /** What is installed, what the agent was told of it, and what is left of the guard. */
+  /** Returns the installed version, what was reported to the agent, and the files that the installer left. */
   async end(): Promise<object> {
     const [status, ...parts] = await Promise.all(['status', 'one', 'two', 'setup'].map((it) => this.#installed(it)));
     const left = ['request', 'result', 'fallback'].filter((name) => existsSync(join(this.#packages, name)));
@@ -110,7 +110,7 @@ export class GuardMachine implements AsyncDisposable {
     };
   }
 
-  /** Why it was not installed, as the agent was told. */
+  /** Returns the reason for the failed installation, as reported to the agent. */
   async why(): Promise<string> {
     return this.#text('why');
   }
@@ -126,7 +126,7 @@ export class GuardMachine implements AsyncDisposable {
     return (await this.#text('agent')) === 'running' && !(await this.#installed('one')).startsWith('dead');
   }
 
-  /** As the agent does: what was asked is asked again, if it is not there any more. True: the unit was started. */
+  /** Requests an installation as the agent does: repeats a request that disappeared. True if the unit was started. */
   async #ask(): Promise<boolean> {
     if ((await this.#text('state/journal.json')) !== ON_TRIAL) return false;
     const request = join(this.#packages, 'request');
@@ -136,7 +136,7 @@ export class GuardMachine implements AsyncDisposable {
     return existsSync(join(this.#folder, 'unit'));
   }
 
-  /** What the unit says. True: it came to its end. */
+  /** Watches the unit. True if it ended by itself. */
   async #watch(): Promise<boolean> {
     const unit = await readFile(join(this.#folder, 'units', UNIT), 'utf8').catch(() => '');
     const [, program = '', folder = ''] = /^ExecStart=\/bin\/sh "(.+)" watch "(.+)"$/m.exec(unit) ?? [];

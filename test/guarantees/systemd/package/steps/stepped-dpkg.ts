@@ -5,7 +5,7 @@ import type { PackageMachine } from '../package-machine.ts';
 
 const LIBRARY = '/opt/steps.so';
 const STEPS = '/run/steps';
-/** What a shell says of a program that was killed. */
+/** Exit code that a shell reports for a killed program. */
 const KILLED = '137';
 
 /** dpkg and its scripts on a machine, killed before any of the steps by which they change something (steps.c). */
@@ -22,14 +22,17 @@ export class SteppedDpkg {
     return new SteppedDpkg(machine);
   }
 
-  /** To its end. Resolves with its steps, in order. */
+  /** Runs to the end. Resolves with the steps, in order. */
   async steps(...args: readonly string[]): Promise<readonly string[]> {
     const { code, steps } = await this.#run('', args);
     if (code !== '0') throw new Error(`dpkg ${args.join(' ')} ended with ${code}`);
     return steps;
   }
 
-  /** Before the step of this number, counted from 1, or the first one that has these words; with all that it has started. Resolves with the step. */
+  /**
+   * Kills the program and its children before the step with this number, counted from 1, or the first step with these
+   * words. Resolves with the step.
+   */
   async kill(at: number | string, ...args: readonly string[]): Promise<string> {
     const { code, steps } = await this.#run(String(at), args);
     const last = steps.at(-1) ?? '';
