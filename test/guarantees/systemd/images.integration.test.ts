@@ -28,7 +28,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true });
 });
 
-// Seen: `grub --arch riscv64` missed a --slot, and reported the architecture only once it was given.
+// Regression: `grub --arch riscv64` missed a --slot, and reported the architecture only once it was given.
 test.each([
   ['grub', ['--arch', 'riscv64'], '--arch is amd64, or arm64 with --firmware efi'],
   ['grub', ['--slot', '/nowhere'], '--slot /nowhere: there is no such file'],

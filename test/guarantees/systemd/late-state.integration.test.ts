@@ -23,7 +23,7 @@ describe('a gateway whose /var is in memory, and whose state partition is mounte
     await rig[Symbol.asyncDispose]();
   });
 
-  // Seen: the agent staged and armed from memory.
+  // Regression: the agent staged and armed from memory.
   test('installs nothing before, and then continues in the same process with the state it finds', async () => {
     await gateway.tell('sh', '-c', `mkdir /run/kept && mount --bind ${STATE} /run/kept`);
     await gateway.tell('sh', '-c', `systemctl stop thing-agent && umount ${STATE} && systemctl start thing-agent`);

@@ -187,7 +187,7 @@ describe('the service after a stop, a kill or a new configuration', () => {
     expect(await mainPid()).toBe(pid);
   });
 
-  // Seen: without CAP_KILL the daemon could not end a program of another user, and died.
+  // Regression: without CAP_KILL the daemon could not end a program of another user, and died.
   test('ends a program of another user at its deadline, and lives on', async () => {
     const pid = await mainPid();
     const source = 'source = { kind = "exec", command = ["sleep", "3600"], user = "nobody" }';

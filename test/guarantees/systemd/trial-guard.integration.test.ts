@@ -249,7 +249,7 @@ describe('trial-guard', () => {
     expect(await asked()).toBe('reboot\n');
   });
 
-  // Seen: an update that waited for its window, or for an operator's hold to end, rebooted the gateway three times.
+  // Regression: an update that waited for its window, or for an operator's hold to end, rebooted the gateway three times.
   test('does not reboot for a scheduled update if the agent committed the running slot in this boot', async () => {
     await write(toStaged);
     await keptIn(THIS_BOOT);
@@ -266,7 +266,7 @@ describe('trial-guard', () => {
     expect(await asked()).toBe('');
   });
 
-  // Seen on a gateway that boots: a scheduled update without a daemon caused three reboots of the committed slot; with
+  // Regression on a gateway that boots: a scheduled update without a daemon caused three reboots of the committed slot; with
   // a state that does not mount they never ended.
   test.each<[string, readonly UpdateEvent[]]>([
     ['is staged', toStaged],

@@ -28,7 +28,7 @@ describe('who mistypes', () => {
   });
 });
 
-// Seen: three ids began with b, and one of them was shown without a word.
+// Regression: three ids began with b, and one of them was shown without a word.
 describe('the log of an attempt by the begin of its id', () => {
   const attempts = ['b540abd5-1', 'b64b18f6-2', '0b1c2d3e-3'].map((attempt, n) => ({
     attempt,

@@ -5,7 +5,7 @@ import { fakeAgent } from './fake-operations.ts';
 
 const long = 'x'.repeat(100_000);
 
-// Seen: a reason of 100,000 characters, which the daemon refuses, went into the journal where none ran.
+// Regression: a reason of 100,000 characters, which the daemon refuses, went into the journal where none ran.
 test.each([
   [['hold', '--reason', long], 'reason: '],
   [['unblock', long], 'version: '],

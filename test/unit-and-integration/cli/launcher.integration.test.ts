@@ -23,7 +23,7 @@ async function version(env: Readonly<Record<string, string>>): Promise<string> {
   return stdout;
 }
 
-// Seen: with NODE_CHANNEL_FD=3 the program was aborted after it had answered.
+// Regression: with NODE_CHANNEL_FD=3 the program was aborted after it had answered.
 test('what Node reads of its surroundings is not for whoever starts the agent to say', async () => {
   const { stdout } = await run(process.execPath, ['--help']);
   const named =
@@ -36,7 +36,7 @@ test('what Node reads of its surroundings is not for whoever starts the agent to
   expect(existsSync(join(folder, 'coverage'))).toBe(false);
 });
 
-// Seen: SIGUSR1 opened a debugger of root's program for every local user.
+// Regression: SIGUSR1 opened a debugger of root's program for every local user.
 test('is opened to no debugger by a signal', async () => {
   const agent = spawn(launcher, ['setup', '--config', join(folder, 'config.toml')], {
     stdio: ['pipe', 'ignore', 'pipe'],
@@ -51,7 +51,7 @@ test('is opened to no debugger by a signal', async () => {
   expect(said).not.toMatch(/debugger/i);
 });
 
-// Seen: every command, --version too, ended with 70 and "unexpected failure: ENOENT: process.cwd failed".
+// Regression: every command, --version too, ended with 70 and "unexpected failure: ENOENT: process.cwd failed".
 test.each([
   { typed: ['--version'], exitCode: 0, says: /^agent / },
   { typed: ['explain', 'tls-unknown-ca'], exitCode: 0, says: /authority/ },
@@ -67,7 +67,7 @@ test.each([
   expect([ended.code, text]).toEqual([exitCode, expect.stringMatching(says)]);
 });
 
-// Seen: an image beside the person who typed it was looked for in the project's folder.
+// Regression: an image beside the person who typed it was looked for in the project's folder.
 test('npm run delta takes its files from where it is called', async () => {
   const project = new URL('../../..', import.meta.url).pathname;
   const typed = ['--prefix', project, 'run', '--silent', 'delta', '--', 'old.img', 'new.img', '--name', '2'];
@@ -88,7 +88,7 @@ test('npm run delta --json FILE puts what programs read there, and says the size
   });
 });
 
-// Seen: NODE_COMPILE_CACHE was taken from the environment, whoever might write there.
+// Regression: NODE_COMPILE_CACHE was taken from the environment, whoever might write there.
 test('what was compiled is taken from a folder of the agent’s own alone', async () => {
   const [own, theirs, named] = ['own', 'theirs', 'named'].map((name) => join(folder, name));
   if (own === undefined || theirs === undefined || named === undefined) throw new Error('three were named');

@@ -19,7 +19,7 @@ beforeEach(async () => {
 afterEach(async () => rm(directory, { recursive: true }));
 
 describe('the check of a configuration', () => {
-  // Seen: a public key as ca_file was called valid, and the service's authority unknown.
+  // Regression: a public key as ca_file was called valid, and the service's authority unknown.
   test('takes no file for certificates that holds none, or one that cannot be read', async () => {
     await using authority = await Authority.create();
     const ca = await readFile(authority.caFile, 'utf8');
@@ -119,7 +119,7 @@ output = { kind = "mqtt", ${broker} }
     ]);
   });
 
-  // Seen: a hook whose program was missing was asked again for ever, and the check had called the configuration valid.
+  // Regression: a hook whose program was missing was asked again for ever, and the check had called the configuration valid.
   test('warns of a program that is not there, whoever it runs as, and of a board that is unplugged: both may come', async () => {
     const text = `${leastConfig}[update.health]
 commands = [["true"], ["nowhere-to-be-found"]]
@@ -142,7 +142,7 @@ protocol = "stk500v1"
     );
   });
 
-  // Seen: a password of five characters was called valid, and the daemon then served no page.
+  // Regression: a password of five characters was called valid, and the daemon then served no page.
   test.each([
     ['short', ['9: web.password_file: PASSWORD has less than 12 characters']],
     ['äöüäöü', ['9: web.password_file: PASSWORD has less than 12 characters']],
@@ -181,7 +181,7 @@ protocol = "stk500v1"
     });
   });
 
-  // Seen: the file was valid, and then everything ended with serial-number-unknown.
+  // Regression: the file was valid, and then everything ended with serial-number-unknown.
   test.each([
     ['', ['device.serial_number']],
     ['serial_number = "GW-1"', []],
@@ -197,7 +197,7 @@ protocol = "stk500v1"
     expect(some.problems).toEqual([]);
   });
 
-  // Seen: "GW 1/ü" went into addresses and topics, and nobody had said that it is odd.
+  // Regression: "GW 1/ü" went into addresses and topics, and nobody had said that it is odd.
   test('warns of a serial number with a blank, a slash or a letter beyond ASCII, of the file and of the hardware', async () => {
     const warned = async (line: string): Promise<readonly string[]> => {
       await writeFile(path, `[service]\nurl = "https://service.example"\n[device]\ndevice_type = "gw"\n${line}\n`);
@@ -213,7 +213,7 @@ protocol = "stk500v1"
     expect(await warned('')).toEqual([expect.stringMatching(/^3: .*what the hardware tells, "PC 1" has a blank in/)]);
   });
 
-  // Seen: one typo beside a serial number, and the check said as well that nobody knows the serial number.
+  // Regression: one typo beside a serial number, and the check said as well that nobody knows the serial number.
   test.each([
     ['devicetype = "gw"\nserial_number = "GW-1"', ['device.device_type is missing', 'unknown key device.devicetype']],
     ['device_type = "gw"\nserial_number = 5', ['device.serial_number: expected a text']],

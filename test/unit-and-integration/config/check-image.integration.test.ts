@@ -109,7 +109,7 @@ describe('the configuration of an image that is being built', () => {
     expect(await new ImageFiles(root).locate('/usr/share/climbs-out')).toBe(join(root, 'etc/hostname'));
   });
 
-  // Seen: of a chain of more links than are followed, the rest was followed outside of the image.
+  // Regression: of a chain of more links than are followed, the rest was followed outside of the image.
   test('follows no more links than Linux does', async () => {
     const key = join(root, 'etc/trust/release.pem');
     await rm(key);

@@ -378,7 +378,7 @@ describe('configJsonSchema', () => {
   });
 });
 
-// Seen: while the configuration was broken, status, hold and history ended with its error, although the daemon ran and would have answered.
+// Regression: while the configuration was broken, status, hold and history ended with its error, although the daemon ran and would have answered.
 test.each([
   ['[paths]\nrun = "/srv/run"\nstate = 7\n', '/srv/run'],
   ["paths = { state = '/srv', run = '/srv/run' }\n[oops\n", '/srv/run'],

@@ -17,7 +17,7 @@ beforeEach(async () => {
 });
 afterEach(async () => rm(directory, { recursive: true, force: true }));
 
-// Seen: mqtt:// to another machine was taken with a warning, though the API key is in each request.
+// Regression: mqtt:// to another machine was taken with a warning, though the API key is in each request.
 test.each([
   ['', 'the API key travels unprotected'],
   ['username = "u"\npassword_file = "/p"\n', 'the API key and the password travel unprotected'],

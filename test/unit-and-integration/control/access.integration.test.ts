@@ -107,7 +107,7 @@ describe('an operator', () => {
     expect(agent.calls).toEqual([['install', older]]);
   });
 
-  // Seen: with the default configuration an operator installed 1.0.0 over 2.0.0.
+  // Regression: with the default configuration an operator installed 1.0.0 over 2.0.0.
   test('has a file judged as one that must not be older, and root has not', async () => {
     const agent = fakeAgent();
     await using rig = await controlRig(agent);

@@ -112,7 +112,7 @@ describe('the socket', () => {
     expect(await readdir(dirname(rig.socket))).toEqual([]);
   });
 
-  // Seen: where the folder was another user's by then, the server went on to listen, and the daemon was killed after a minute.
+  // Regression: where the folder was another user's by then, the server went on to listen, and the daemon was killed after a minute.
   test('keeps no daemon from its end that cannot remove it', async () => {
     await using rig = await controlRig();
     await rename(rig.runDirectory, `${rig.runDirectory}.gone`);
@@ -128,7 +128,7 @@ describe('the socket', () => {
 describe('a socket that is no longer where others look for it', () => {
   const patience = { timeout: 30_000, interval: 10 };
 
-  // Seen: with its three sockets moved away nobody reached the daemon, which held itself to be well.
+  // Regression: with its three sockets moved away nobody reached the daemon, which held itself to be well.
   test.each([
     ['was removed', async (path: string) => rm(path)],
     ['was moved', async (path: string) => rename(path, `${path}.old`)],
@@ -230,7 +230,7 @@ describe('who calls', () => {
     },
   );
 
-  // Seen: "the gateway reboots", of a reboot command that had ended with 3.
+  // Regression: "the gateway reboots", of a reboot command that had ended with 3.
   test.each([
     ['reboot-failed', { code: 'reboot-failed', message: 'exit code 3' }],
     ['agent-stopping', { code: 'daemon-lost', message: 'lost the connection to the daemon: the gateway is rebooting' }],
@@ -277,7 +277,7 @@ describe('who calls', () => {
     await expect(client.commit({}, () => {}, forever)).rejects.toMatchObject(silent);
   });
 
-  // Seen: who was never silent for long, as an agent that somebody has broken into, kept commands of root for ever.
+  // Regression: who was never silent for long, as an agent that somebody has broken into, kept commands of root for ever.
   test.each([
     ['replies that are none', '', 'HTTP/1.1 102 Processing\r\n\r\n'],
     ['a head byte by byte', 'HTTP/1.1 200 OK\r\nx: ', 'x'],
@@ -301,7 +301,7 @@ describe('who calls', () => {
     await expect(client.commit({}, () => {}, forever)).rejects.toMatchObject({ code: 'daemon-reply-invalid' });
   });
 
-  // Seen: a daemon stopped by a signal; its socket takes connections, and status waited for 150 s. A hold was done later.
+  // Regression: a daemon stopped by a signal; its socket takes connections, and status waited for 150 s. A hold was done later.
   test('learns at once that a daemon is silent, before it is asked for anything', async () => {
     await using directory = await runDirectory();
     await using _other = await impostor(directory.socket, '', false);

@@ -182,7 +182,7 @@ describe('the judging of a trial', () => {
   });
 });
 
-// Seen: a rollback with nothing to go back to was refused, and the download that ran had been ended for it.
+// Regression: a rollback with nothing to go back to was refused, and the download that ran had been ended for it.
 describe('what would be refused all the same', () => {
   const asked = { name: 'rollback', input: { reboot: true, force: false } };
 
@@ -218,7 +218,7 @@ describe('what would be refused all the same', () => {
     await rejectEmptyRollback({ operation: 'rollback' }, { journal: other, bootloader, updater }, forever);
   });
 
-  // Seen: a download of a package ended for it.
+  // Regression: a download of a package ended for it.
   test('is a way back where no update has changed a package', async () => {
     const rollback = { operation: 'rollback' } as const;
     const journalOf = (state: object): Wiring['journal'] => ({ state }) as unknown as Wiring['journal'];

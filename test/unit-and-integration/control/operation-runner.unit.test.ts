@@ -159,7 +159,7 @@ test.each<[string, OperationRequest, OperationRequest, 'follows' | 'is told that
   );
 });
 
-// Seen: "an update is under way" beside the daemon's own round, and no word that it is the option that does not fit.
+// Regression: "an update is under way" beside the daemon's own round, and no word that it is the option that does not fit.
 test.each<[OperationRequest, OperationRequest, RegExp]>([
   [
     update(),
@@ -180,7 +180,7 @@ test.each<[OperationRequest, OperationRequest, RegExp]>([
   },
 );
 
-// Seen: agent cancel was advised, and could not be done.
+// Regression: agent cancel was advised, and could not be done.
 test('who is refused while a trial is judged is told how that is ended', async () => {
   const { runner, operation, end } = begin();
   const tell = await operation.begun;

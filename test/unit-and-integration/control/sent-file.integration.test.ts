@@ -108,7 +108,7 @@ describe('a file that is sent', () => {
     expect(await updating).toEqual(installed);
   });
 
-  // Seen: 23 of 600 clients lost the answer, since they could not write any more before they had read it.
+  // Regression: 23 of 600 clients lost the answer, since they could not write any more before they had read it.
   test('is refused in the middle, and a client in another process gets the answer', async () => {
     const refuse = async (file: FileContent, signal: AbortSignal): Promise<void> => {
       let got = 0;

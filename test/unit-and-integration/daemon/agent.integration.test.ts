@@ -339,12 +339,12 @@ describe('agent run', () => {
     expect(await told.promise).toMatch(/config\.toml:\d+/);
     const status = await gateway.json('status');
     expect(JSON.stringify(status)).toMatch(/an older one/);
-    // Seen: doctor was content with it, and the next start was none.
+    // Regression: doctor was content with it, and the next start was none.
     const examined = await gateway.run('doctor');
     expect(examined.stdout).toMatch(/FAIL\s+configuration .*config\.toml:\d+/);
     await gateway.configure(options());
     expect((await gateway.run('doctor')).stdout).toMatch(/ok\s+configuration .*config\.toml can be used\n/);
-    // Seen: an update was refused for a target that `config show` listed, and nothing said why.
+    // Regression: an update was refused for a target that `config show` listed, and nothing said why.
     await gateway.configure(options({ updateToml: 'max_attempts = 4' }));
     const changed = /has changed since the daemon read it: systemctl reload thing-agent/;
     for (const words of ['doctor', 'status'])
@@ -352,7 +352,7 @@ describe('agent run', () => {
     expect(await stop(daemon)).toBe(0);
   });
 
-  // Seen: a good package was put back and quarantined, since no agent came up with the file.
+  // Regression: a good package was put back and quarantined, since no agent came up with the file.
   test('begins nothing whose trial would start with a configuration that cannot be used', async () => {
     await updateToTheEnd();
     await gateway.startDaemon();

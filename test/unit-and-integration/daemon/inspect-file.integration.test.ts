@@ -117,7 +117,7 @@ test('knows the quarantine, and what runs', async () => {
   expect(await info()).toMatchObject({ isInstalled: true, obstacles: [] });
 });
 
-// Seen: "It would be installed" of a list older than the one in effect, and no word about what a list changes.
+// Regression: "It would be installed" of a list older than the one in effect, and no word about what a list changes.
 test('tells the number of a list, what it changes, that it is too old, and that it leaves no key', async () => {
   const list = async (number: number, more: Partial<TrustListFile> = {}): Promise<void> =>
     writeFile(file, await listArtifact(listBytes({ number, ...more }), keys.privateKey, { devices: ['demo-gateway'] }));

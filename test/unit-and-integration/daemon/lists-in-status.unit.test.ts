@@ -39,7 +39,7 @@ function row(label: string): readonly string[] | undefined {
   return statusRows(status(), when).find((found) => found.label === label)?.paragraphs;
 }
 
-// Seen: "Installed 1.5.0 (id trust-2)", "version trust-2 is to be installed", and "telling the service: 1.5.0".
+// Regression: "Installed 1.5.0 (id trust-2)", "version trust-2 is to be installed", and "telling the service: 1.5.0".
 describe('a list of keys and revocations is no firmware: once it is in effect,', () => {
   test('what is installed is told under its own name and id, and the list by its number', async () => {
     await take();

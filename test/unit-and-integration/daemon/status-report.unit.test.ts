@@ -27,7 +27,7 @@ const trial: PhaseOf<'trial'> = {
 describe('a firmware that is armed', () => {
   const state = { ...initialState, phase: trial };
 
-  // Seen: "B is not bootable (bad, primary)", and "to start it: agent reboot", of a slot that any reboot starts.
+  // Regression: "B is not bootable (bad, primary)", and "to start it: agent reboot", of a slot that any reboot starts.
   test('is next to boot, though its bootloader does not call it bootable before it is committed', () => {
     const slots = { A: { bootable: true, detail: 'good' }, B: { bootable: false, detail: 'bad, primary' } };
     const boot = { primary: 'B', onTrial: { A: false, B: true }, slots } as const;
@@ -47,7 +47,7 @@ describe('a firmware that is armed', () => {
     });
   });
 
-  // Seen: "the agent waits until 03:00" of what a person had armed, and the next power cut started.
+  // Regression: "the agent waits until 03:00" of what a person had armed, and the next power cut started.
   test.each([
     ['B', undefined],
     ['A', { reason: 'it opens at 02:00' }],
@@ -71,7 +71,7 @@ describe('a firmware that is armed', () => {
   });
 });
 
-// Seen: "v0 in slot A", "v1 is being staged into slot A", "v1 is on trial in slot A" of a system that is exchanged by packages.
+// Regression: "v0 in slot A", "v1 is being staged into slot A", "v1 is on trial in slot A" of a system that is exchanged by packages.
 describe('a gateway without slots', () => {
   const payload = { target: 'agent', kind: 'package', sizeBytes: 1, digest: 'sha256:00' } as const;
   const firmware = { ...trial.firmware, payloads: [payload] };
@@ -147,7 +147,7 @@ describe('why nothing is being installed', () => {
   });
 });
 
-// Seen: "2.0.0 would be installed" while it was on trial.
+// Regression: "2.0.0 would be installed" while it was on trial.
 test('what is staged or on trial already would not be installed once more', () => {
   const state = { ...initialState, phase: trial };
   const look = (id: string) => {
@@ -161,7 +161,7 @@ test('what is staged or on trial already would not be installed once more', () =
   expect(checkReport(state, look('v3'))).toMatchObject({ plan: 'install' });
 });
 
-// Seen: "would be installed", and nothing else, of a version that had been refused a minute before.
+// Regression: "would be installed", and nothing else, of a version that had been refused a minute before.
 test('a version that the last attempt did not install is told with that, and no other one is', () => {
   const last = { attempt: '1', version: 'v2', outcome: 'refused', code: 'not-signed', reason: 'so', at: '' } as const;
   const check = (id: string, change: object = {}) => {
@@ -174,7 +174,7 @@ test('a version that the last attempt did not install is told with that, and no 
     expect(report).not.toHaveProperty('lastAttempt');
 });
 
-// Seen: "Slowed the download to at most 2.0 MiB/s" of a gateway that downloads nothing.
+// Regression: "Slowed the download to at most 2.0 MiB/s" of a gateway that downloads nothing.
 test.each([
   [undefined, false],
   [{ process: 'the daemon', operation: 'update', phase: 'staging' }, true],

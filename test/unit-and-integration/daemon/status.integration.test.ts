@@ -101,7 +101,7 @@ test('all is well only while somebody follows the service; a refused file is an 
   expect((await gateway.run('status')).stdout).toMatch(/All is well|Ready/);
 }, 120_000);
 
-// Seen: kill -STOP of the daemon. Looks showed nothing for 151 s; a hold that had failed was in force when it went on.
+// Regression: kill -STOP of the daemon. Looks showed nothing for 151 s; a hold that had failed was in force when it went on.
 test('a daemon that gives no answer is looked past, is a trouble, and does not do later what failed', async () => {
   const daemon = await gateway.startDaemon();
   await untilStatus(({ activity }) => activity === undefined);
@@ -148,7 +148,7 @@ test('a daemon whose sockets are gone is one that gives no answer, not none, and
   );
 }, 120_000);
 
-// Seen: "cannot close /var/lib/thing-agent: EACCES", and that the serial number is not known.
+// Regression: "cannot close /var/lib/thing-agent: EACCES", and that the serial number is not known.
 test('who may not look, and has no daemon to ask, is told that', async () => {
   await mkdir(join(gateway.directory, 'state'), { recursive: true });
   await chmod(join(gateway.directory, 'state'), 0o700);

@@ -67,7 +67,7 @@ describe('an artifact', () => {
     expect(bench.slot.finished?.equals(rootfs)).toBe(true);
   });
 
-  // Seen: what was in the slot before was gone when the end of the file was noticed.
+  // Regression: what was in the slot before was gone when the end of the file was noticed.
   test.each(['none', 'gzip'] as const)(
     'in a file that was cut is refused before a place is opened (%s)',
     async (compression) => {

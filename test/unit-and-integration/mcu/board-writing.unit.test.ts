@@ -241,7 +241,7 @@ test('nothing is put back of which the digest is not the one that was kept with 
   expect(bench.model.ran).toEqual(['old']);
 });
 
-// Seen: as long as an update waited, for a window or for a person's reboot, a board that a person had flashed ran nothing.
+// Regression: as long as an update waited, for a window or for a person's reboot, a board that a person had flashed ran nothing.
 describe('beside an update, the agent', () => {
   const cut = { atStep: 21 };
 

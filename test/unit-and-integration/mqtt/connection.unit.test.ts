@@ -107,7 +107,7 @@ describe('a connection', () => {
     expect(await connection.closed).toBeInstanceOf(MalformedPacketError);
   });
 
-  // Seen: a search for a free identifier without end, after 65,535 requests whose replies came.
+  // Regression: a search for a free identifier without end, after 65,535 requests whose replies came.
   test('ends where the broker answers nothing that is published', async () => {
     const { connection } = await open();
     for (let count = 0; count < 300 && !connection.isClosed; count += 1) {
@@ -117,7 +117,7 @@ describe('a connection', () => {
     expect(await connection.closed).toBeInstanceOf(MalformedPacketError);
   });
 
-  // Seen: no ping was ever sent, since a list is not above zero.
+  // Regression: no ping was ever sent, since a list is not above zero.
   test.each([
     ['twice', [0x13, 0, 9, 0x13, 0, 9]],
     ['cut off', [0x13, 9]],

@@ -54,7 +54,7 @@ describe('a session', () => {
 });
 
 describe('a look', () => {
-  // Seen: agent doctor, which changes nothing, activated a gateway whose thing was gone, and used up the way to do so.
+  // Regression: agent doctor, which changes nothing, activated a gateway whose thing was gone, and used up the way to do so.
   test('says what the service says of this gateway, and activates nothing', async () => {
     const rig = new SessionRig();
     expect(await rig.start().look(signal)).toBeUndefined();
@@ -113,7 +113,7 @@ describe('when the key was dropped', () => {
     expect(await session.targetVersion(signal)).toMatchObject({ id: '1' });
   });
 
-  // Seen: a service that refused everything was said to prove another device with this serial number.
+  // Regression: a service that refused everything was said to prove another device with this serial number.
   test.each(['activation-refused', 'activation-timeout'] as const)(
     'and activations end in %s, they become rare under that code, and prove no other device',
     async (code) => {
@@ -284,7 +284,7 @@ describe('when a call fails', () => {
     expect(session.contact).toEqual({ lastError: undefined, lastContactAt: '2027-01-01T00:00:00.000Z' });
   });
 
-  // Seen: "not reached since the start" of a service that had answered with 404.
+  // Regression: "not reached since the start" of a service that had answered with 404.
   test('the contact tells of an answer with an error, until a call went well', async () => {
     const rig = new SessionRig();
     const session = rig.start();

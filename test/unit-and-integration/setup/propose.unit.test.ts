@@ -102,7 +102,7 @@ describe('a setup asks', () => {
 describe('which release runs here', () => {
   const withSlots: Answers = { ...said, 'slot-a': '/dev/sda2', 'slot-b': '/dev/sda3', bootloader: 'uboot' };
 
-  // Seen: without it the first look downloads what runs already.
+  // Regression: without it the first look downloads what runs already.
   test('is asked for where something is updated, and not known to nobody', () => {
     expect(remainingQuestions(bare, {}, withSlots)).toMatchObject([{ name: 'version', found: 'none' }]);
     expect(proposeConfig(bare, {}, { ...withSlots, version: '1.4.0' })).toMatchObject({

@@ -72,7 +72,7 @@ test('the state directory is checked before anything is asked, beside the slots 
   await expect(begin(async () => Promise.reject(wrong))).rejects.toBe(wrong);
 });
 
-// Seen on an image with a read-only /etc, after all questions: state-unavailable, "check that the state partition is mounted".
+// Regression on an image with a read-only /etc, after all questions: state-unavailable, "check that the state partition is mounted".
 test('refuses a read-only file system before it asks, and says where to write', async () => {
   const etc = join(directory, 'etc');
   await mkdir(etc);
@@ -157,7 +157,7 @@ boot_id_file = "${directory}/boot/boot-id"
     expect(await readFile(join(directory, 'config.toml'), 'utf8')).toContain('device_type = "my-board"');
   });
 
-  // Seen: a file that does not exist was taken at its question, and all answers were lost after the last one.
+  // Regression: a file that does not exist was taken at its question, and all answers were lost after the last one.
   test('complains at once of a file that cannot be used, and of a blank', async () => {
     const [url = '', type = '', ...files] = answers;
     const { exitCode, out } = await setUp(
@@ -169,7 +169,7 @@ boot_id_file = "${directory}/boot/boot-id"
     expect(exitCode).toBe(0);
   });
 
-  // Seen: an empty answer was asked for again in silence, and none was refused for slot B.
+  // Regression: an empty answer was asked for again in silence, and none was refused for slot B.
   test('says that an answer is needed, and that none is one for either slot', async () => {
     const [url = '', type = '', pem = '', slotA = ''] = answers;
     const { exitCode, out } = await setUp(
@@ -193,7 +193,7 @@ boot_id_file = "${directory}/boot/boot-id"
     expect(out).toMatch(/Note: the serial number "GW 1\/ü" has a blank and a slash and a character beyond ASCII in it/);
   });
 
-  // Seen: it advised to run setup.
+  // Regression: it advised to run setup.
   test('says in one line that the file of --from is not there', async () => {
     const missing = join(directory, 'missing.toml');
     expect(await setUp([], ['--from', missing])).toMatchObject({
@@ -231,7 +231,7 @@ boot_id_file = "${directory}/boot/boot-id"
     }
   });
 
-  // Seen: an internal error, with nothing about what to do.
+  // Regression: an internal error, with nothing about what to do.
   test('says where it cannot write, and that it is the disk', async () => {
     const path = join(part, 'config.toml'); // a folder that is a file
     const { exitCode, out } = await setUp([...answers, 'y'], ['--from', part, '--config', path]);

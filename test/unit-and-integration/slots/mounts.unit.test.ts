@@ -209,7 +209,7 @@ describe('a state directory that the power takes away', () => {
       `2 0 0:9 / / rw - overlay o rw,lowerdir=/ro,upperdir=${upper}`,
     ];
 
-    // Seen: the container had a /tmp in memory, and the layer lay in another /tmp, on the host's disk.
+    // Regression: the container had a /tmp in memory, and the layer lay in another /tmp, on the host's disk.
     test('whose layer cannot be seen from there: is not refused, and not known', async () => {
       await using system = await twoSlots(...overFolder('/tmp/no/such/upper'));
       await system.processNamespace(container);

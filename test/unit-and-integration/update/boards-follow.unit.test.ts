@@ -201,7 +201,7 @@ describe('an update of boards alone', () => {
     expect((await gateway.journal()).state.phase).toEqual({ kind: 'idle' });
   });
 
-  // Seen: refused with the advice to force it, and refused again, until the next update of the slot.
+  // Regression: refused with the advice to force it, and refused again, until the next update of the slot.
   test('whose board cannot go back is left by force, for the other slot', async () => {
     const gateway = await gatewayAfter(['v1', 'v2', 'meter']);
     gateway.boards.get('meter')?.forget();

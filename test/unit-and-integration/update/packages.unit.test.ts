@@ -73,7 +73,7 @@ test('a package that is not well is put back, and its version is held back', asy
   });
 });
 
-// Seen: the service was told with the next look, up to a quarter of an hour later.
+// Regression: the service was told with the next look, up to a quarter of an hour later.
 test('a package that is put back where it was installed is reported at once', async () => {
   const { gateway } = benchOf('bad');
   const policy = { attempts: 3, window: undefined, rebootWindow: undefined, quarantineMs: 86_400_000 };
@@ -102,7 +102,7 @@ test('a package that was put back while no agent ran is not taken as installed b
   expect(app?.flashed).toEqual([NEW, NEW]);
 });
 
-// Seen: "committing: slot A".
+// Regression: "committing: slot A".
 test('a package is judged and kept without a word of slots', async () => {
   const { gateway, cutAtHealth } = benchOf('good');
   cutAtHealth();
@@ -115,7 +115,7 @@ test('a package is judged and kept without a word of slots', async () => {
   expect(JSON.stringify(told)).not.toContain('slot');
 });
 
-// Seen: "board-not-restored", and the advice "agent mcu restore NAME".
+// Regression: "board-not-restored", and the advice "agent mcu restore NAME".
 test('a package that cannot be put back, however often that is tried, is told as one', async () => {
   const { gateway, cutAtHealth } = benchOf('bad');
   cutAtHealth();

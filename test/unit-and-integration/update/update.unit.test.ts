@@ -57,7 +57,7 @@ describe('an update', () => {
     ]);
   });
 
-  // Seen: on a state disk that was nearly full each look transferred the firmware up to where the journal had to grow.
+  // Regression: on a state disk that was nearly full each look transferred the firmware up to where the journal had to grow.
   test('is not begun where the state has no room for what it is to keep', async () => {
     const gateway = gatewayWith();
     const ports = await gateway.ports();
@@ -120,7 +120,7 @@ describe('an update', () => {
     });
   });
 
-  // Seen: two power cuts in two trials banned a good release for good.
+  // Regression: two power cuts in two trials banned a good release for good.
   test('that the power cut off in each of its trials is tried again, and installed', async () => {
     const gateway = gatewayWith();
     gateway.service.target = '2';
@@ -145,7 +145,7 @@ describe('an update', () => {
     expect(gateway.bootloader.armed).toHaveLength(6);
   });
 
-  // Seen on the real program with a boot handler that counts: power cuts and fallbacks together used up the old slot.
+  // Regression on the real program with a boot handler that counts: power cuts and fallbacks together used up the old slot.
   test('falls back to a slot that has all its boots again, however many power cuts came before', async () => {
     const gateway = gatewayWith();
     gateway.service.target = 'dead';
@@ -168,7 +168,7 @@ describe('an update', () => {
     expect(gateway.running).toBe(NEW);
   });
 
-  // Seen: a service that changed the id after each rollback caused 17 trials of one release in 75 s.
+  // Regression: a service that changed the id after each rollback caused 17 trials of one release in 75 s.
   test('to what ended badly before is not tried again, under whatever id', async () => {
     const gateway = gatewayWith();
     gateway.service.target = 'bad';

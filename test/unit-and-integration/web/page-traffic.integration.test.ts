@@ -134,7 +134,7 @@ describe('viewers', () => {
     expect(rig.agent.calls.filter(([name]) => name === 'status').length).toBeLessThan(10);
   });
 
-  // Seen: one stranger held all 50 streams, and the page of everyone else stood still.
+  // Regression: one stranger held all 50 streams, and the page of everyone else stood still.
   test('beyond the bound take the place of the oldest one of the address that has the most', async () => {
     await rig.serve({}, { maxViewers: 3 });
     const other = await follow({}, '127.0.0.2');

@@ -107,7 +107,7 @@ describe('the tree that a build makes', () => {
 describe('a build', () => {
   const main = join(project, 'src/main.ts');
 
-  // Seen: the path of the clone was in a file of the program, and file modes depended on the user who built it.
+  // Regression: the path of the clone was in a file of the program, and file modes depended on the user who built it.
   testInFull(
     'of one source is the same, byte for byte and mode for mode, for any directory and umask, and keeps existing packages',
     async () => {

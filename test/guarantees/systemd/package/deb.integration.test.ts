@@ -62,7 +62,7 @@ describe('a package', () => {
     });
   });
 
-  // Seen: no output for the minutes that packing takes on a busy machine.
+  // Regression: no output for the minutes that packing takes on a busy machine.
   test('is packed in steps, each of which is printed as it begins', () => {
     expect(steps).toEqual([
       'laying out pages, units and licences',

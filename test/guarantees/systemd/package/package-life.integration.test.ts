@@ -137,7 +137,7 @@ describe('the package', () => {
     expect(await rig.killAtEach(await chosenSteps(pinned), async () => rig.isActive())).toEqual([]);
   }, 600_000);
 
-  // Seen: a daemon loads parts late, and installed nothing once its files were gone.
+  // Regression: a daemon loads parts late, and installed nothing once its files were gone.
   testInFull('runs soon after it was unpacked under a running daemon without being configured', async () => {
     const other = await rig.other();
     const before = await rig.mainPid('thing-agent');

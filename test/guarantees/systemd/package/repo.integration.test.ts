@@ -100,7 +100,7 @@ test('explains how to make packages when the directory is empty or missing', asy
   await expect(makeRepository(keyring, 'x', keyring)).rejects.toThrow(/holds no packages/);
 });
 
-// Seen: apt-ftparchive skips files that it cannot read. A package was missing in the signed index, with exit 0.
+// Regression: apt-ftparchive skips files that it cannot read. A package was missing in the signed index, with exit 0.
 test.each([
   ['junk', 'thing-agent_1.2.4_arm64.deb'],
   ['a package of another name', 'thing-agent.deb'],

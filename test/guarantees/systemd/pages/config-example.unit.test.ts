@@ -40,7 +40,7 @@ const others = [...example.matchAll(/^## Or: (?<key>\w+)(?<value> = .*)$/gm)].ma
 );
 
 describe('the configuration that is installed', () => {
-  // Seen: "## Example." before each line of a sentence.
+  // Regression: "## Example." before each line of a sentence.
   test('marks an example only once', () => {
     expect(example.match(/^## Example.*\n## Example.*/gm)).toBeNull();
   });

@@ -25,7 +25,7 @@ test('the page about operating has each trouble, the worst first', () => {
   expect(rowsOf(page, '| trouble | means | look at |').map(([trouble]) => trouble)).toEqual(problems);
 });
 
-// Seen: `agent explain no-daemon`, a word of this page: "there is no error code no-daemon".
+// Regression: `agent explain no-daemon`, a word of this page: "there is no error code no-daemon".
 test('each word of the page is explained by the program, too', () => {
   expect([...idleCodes, ...problems].filter((code) => explainCode(code) === undefined)).toEqual([]);
 });

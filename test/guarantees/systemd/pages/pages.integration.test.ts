@@ -38,7 +38,7 @@ describe('manual pages', () => {
     expect(await run('sh', ...man)).toEqual({ exitCode: 0, output: '' });
   });
 
-  // Seen: for `agent setup`, "--from FILE: previous trust list.", and nothing about 130.
+  // Regression: for `agent setup`, "--from FILE: previous trust list.", and nothing about 130.
   test('agent(8) explains an option for each command, and the exit code of an interruption', () => {
     const page = pages['agent.8'].replaceAll('\\', '');
     expect(page).toContain('--from FILE: a complete or partial configuration; setup does not ask for its settings.');
@@ -54,7 +54,7 @@ describe('manual pages', () => {
     expect(options.filter((option) => !page.includes(option))).toEqual([]);
   });
 
-  // Seen: a directory operators/ that never existed, and control.sock instead of status.sock.
+  // Regression: a directory operators/ that never existed, and control.sock instead of status.sock.
   test('agent(8) names the sockets that there are, and for whom each is', () => {
     const page = pages['agent.8'].replaceAll('\\', '');
     const { members, operators, root } = socketNames;

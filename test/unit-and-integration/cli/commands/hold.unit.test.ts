@@ -27,7 +27,7 @@ test('agent hold takes a duration and a reason, says when it ends, and agent res
   expect(wrong.err).toContain('not a duration such as 30m, 4h or 2d');
 });
 
-// Seen: "durationMs: Too big: expected number to be <=31622400000".
+// Regression: "durationMs: Too big: expected number to be <=31622400000".
 test('a hold that is too long is refused with the longest one', async () => {
   const { exitCode, calls, err } = await type('hold', '1000d');
   expect({ exitCode, calls }).toEqual({ exitCode: 64, calls: [] });
@@ -48,7 +48,7 @@ test('the status of a gateway that is held says so, with its end, why and who li
   );
 });
 
-// Seen: `agent hold 4h`, then `agent status` while a firmware was staged: "lift it before that", and no end anywhere.
+// Regression: `agent hold 4h`, then `agent status` while a firmware was staged: "lift it before that", and no end anywhere.
 test('the end of a hold is said where something else is the state', () => {
   const hold = { since: '2026-03-01T11:00:00.000Z', until: '2026-03-01T16:00:00.000Z' };
   const page = { columns: 200, paint: (_tone: unknown, text: string) => text, nowMs: noon, localOffset: () => 60 };

@@ -89,7 +89,7 @@ async function play({
 const silent = new ControlError('daemon-unresponsive', 'the daemon does not answer');
 const strange = new ControlError('daemon-reply-invalid', 'the daemon cannot be understood');
 
-// Seen: agent install of the agent's own package ended with 75 (agent-stopping, or daemon-lost), though it was installed.
+// Regression: agent install of the agent's own package ended with 75 (agent-stopping, or daemon-lost), though it was installed.
 describe('a command that exchanges the agent beneath it', () => {
   test.each(['--update-now', 'install agent.mender', 'rollback'])(
     'agent %s waits for the new agent, and says how its attempt ended',

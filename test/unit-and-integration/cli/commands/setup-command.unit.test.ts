@@ -21,7 +21,7 @@ async function setUp(): Promise<ConfigSetup> {
   };
 }
 
-// Seen: "FAIL two processes" of a configuration that the daemon had before.
+// Regression: "FAIL two processes" of a configuration that the daemon had before.
 test('examines nothing if a daemon runs, and says how the daemon reloads its configuration', async () => {
   const daemon = fakeAgent();
   const { exitCode, out } = await typeAt(['setup', '--yes'], { daemon, setup: setUp });
@@ -69,7 +69,7 @@ test('without a daemon setup does what doctor does, and says how one is started'
   expect(out).toMatch(/Next step: systemctl enable --now thing-agent$/m);
 });
 
-// Seen: of a file that --config named, "systemctl reload thing-agent", which reads another one.
+// Regression: of a file that --config named, "systemctl reload thing-agent", which reads another one.
 test.each([
   ['a daemon', { daemon: fakeAgent() }],
   ['no daemon', {}],
@@ -85,7 +85,7 @@ test.each([
   );
 });
 
-// Seen: "FAIL safety net: no listener on /run/thing-agent-package.sock" right after the package was installed.
+// Regression: "FAIL safety net: no listener on /run/thing-agent-package.sock" right after the package was installed.
 test('a safety net that starts with the agent is missed only once the agent was started', async () => {
   const safetyNet = { name: 'safety net', ok: false, detail: 'nobody listens' };
   const key = { name: 'trusted keys', ok: false, detail: 'there are none' };
@@ -104,7 +104,7 @@ test('a safety net that starts with the agent is missed only once the agent was 
   expect(works).not.toContain('It starts');
 });
 
-// Seen: "targets.gateway.slots.A was not found" on a Debian without slots, where a person was offered the package.
+// Regression: "targets.gateway.slots.A was not found" on a Debian without slots, where a person was offered the package.
 test('where nobody is asked, the agent’s package is taken on a Debian without slots, and that is said', async () => {
   const debian: DetectedGateway = {
     partitions: [],

@@ -36,7 +36,7 @@ async function typeBesideSilent(...args: readonly string[]) {
   return { ...told, looks, local };
 }
 
-// Seen: kill -STOP of the daemon; each of them showed nothing for 151 s, and then an error.
+// Regression: kill -STOP of the daemon; each of them showed nothing for 151 s, and then an error.
 test.each([['status'], ['history'], ['log', '--security'], ['mcu', 'list'], ['metrics'], ['info', 'firmware.tart']])(
   'agent %s %s looks by itself where the daemon does not answer, and says so above',
   async (...args) => {
@@ -58,7 +58,7 @@ test('agent status shows a silent daemon as a trouble, whatever was under way', 
   expect(await typeBesideSilent('status', '--exit-code')).toMatchObject({ exitCode: 1 });
 });
 
-// Seen: for 20 to 30 s after power-on the status advised "systemctl restart thing-agent", which starts it from the beginning.
+// Regression: for 20 to 30 s after power-on the status advised "systemctl restart thing-agent", which starts it from the beginning.
 test('agent status reports that the daemon is starting, and advises no restart', async () => {
   const starting: StatusReport = { ...silentStatus, state: 'busy', problems: ['daemon-starting'], phase: 'idle' };
   const alone = { ...fakeAgent(), status: async () => starting };

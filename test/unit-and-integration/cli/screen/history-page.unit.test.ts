@@ -33,7 +33,7 @@ test('an attempt says when, from what to what, how it ended, why, how long it to
   );
 });
 
-// Seen: a person went back to a slot that had been changed, and only --json said that it was not verified again.
+// Regression: a person went back to a slot that had been changed, and only --json said that it was not verified again.
 test('what was not verified again, or was older, is told of an attempt that ended well, and nothing else', () => {
   const doubt =
     'went back to what was installed before, which was not verified again: gateway (it changed after it was verified)';
@@ -48,12 +48,12 @@ test('what was not verified again, or was older, is told of an attempt that ende
   }
 });
 
-// Seen: seven steps of one attempt, all of the same minute.
+// Regression: seven steps of one attempt, all of the same minute.
 test('steps have seconds', () => {
   expect(renderStory(told, page)).toContain('2026-12-01 10:00:01 +00:00  writing started: gateway');
 });
 
-// Seen: "1.5.0 to trust-1: installed", while 1.5.0 was what ran.
+// Regression: "1.5.0 to trust-1: installed", while 1.5.0 was what ran.
 test('a list of keys and revocations took effect, and nothing else was installed; one of before has no number', () => {
   const reason = 'a list of keys and revocations took effect';
   const steps = [{ at: told.startedAt, step: 'trust-list-applied' }];

@@ -205,7 +205,7 @@ test.each<[Partial<StatusReport>, string]>([
   expect(beside('Next check', renderStatus({ ...calmStatus, ...change }, page))).toBe(told);
 });
 
-// Seen: "1 outcome wait for the service".
+// Regression: "1 outcome wait for the service".
 test('one outcome waits', () => {
   expect(beside('To report', renderStatus({ ...calmStatus, pendingReports: 1 }, page))).toBe(
     '1 result of update attempts',

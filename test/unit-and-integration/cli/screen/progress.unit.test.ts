@@ -34,7 +34,7 @@ function received(mebibytes: number, total: number | undefined = 512): Operation
 
 const staging: OperationEvent = { kind: 'phase', phase: 'staging', detail: 'gateway-1.5.0 into slot B' };
 
-// Seen: "flashing: app: installing  0 B  0 B/s  12 s", of a package.
+// Regression: "flashing: app: installing  0 B  0 B/s  12 s", of a package.
 test('a step without bytes is told without them', () => {
   const step: OperationEvent = { kind: 'board', board: 'app', step: 'installing', doneBytes: 0, totalBytes: 0 };
   const state = after([0, { kind: 'phase', phase: 'flashing', detail: 'app' }], [1_000, step]);
@@ -129,7 +129,7 @@ describe('the live line', () => {
           nowMs += pauseMs;
           now = advanceProgress(now, step, nowMs);
           const line = liveLine(now, nowMs, columns);
-          // Seen: the ^C that a terminal shows made the line wrap, and what had wrapped stayed there.
+          // Regression: the ^C that a terminal shows made the line wrap, and what had wrapped stayed there.
           expect(displayWidth(line) + '^C'.length).toBeLessThan(Math.max(columns, 4));
           expect(steering(line)).toEqual([]);
           expect(steering(finishedLine(now, nowMs))).toEqual([]);
@@ -210,7 +210,7 @@ describe('an operation is shown', () => {
     expect(err.pinned.at(-1)).toBeUndefined();
   });
 
-  // Seen: "staged: 48.0 MiB, of which 48.0 MiB were there already" once as if it had ended, and once more.
+  // Regression: "staged: 48.0 MiB, of which 48.0 MiB were there already" once as if it had ended, and once more.
   test('not as ended where a person interrupts it', async () => {
     const interruption = new AbortController();
     const context = fakeContext({ columns: 80, signal: interruption.signal });

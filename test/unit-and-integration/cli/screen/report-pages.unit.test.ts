@@ -27,7 +27,7 @@ test.each<[CheckReport['plan'], string]>([
   expect(beside('Offered', text)).toContain('gateway-1.5.0 (id v-150)');
 });
 
-// Seen: "would be installed", and nothing else, of a version that had been refused a minute before.
+// Regression: "would be installed", and nothing else, of a version that had been refused a minute before.
 test('check with a version that was refused last time says so, why, and what to do', () => {
   const lastTry = {
     attempt: '0192-4f5c-7a',

@@ -73,7 +73,7 @@ describe('what the line carried', () => {
     '5.0 MiB down and 1.0 KiB up since the daemon started',
   ];
 
-  // Seen: "842 B down in the last hour" of a gateway that had fetched 58 MiB before its daemon was restarted.
+  // Regression: "842 B down in the last hour" of a gateway that had fetched 58 MiB before its daemon was restarted.
   test.each([
     {
       why: 'after a restart, no window is named that is longer than what was counted',
@@ -109,7 +109,7 @@ test('what was not verified again stands beside the last update, though it ended
   expect(text('went back to what was installed before')).not.toContain('went back');
 });
 
-// Seen: `dpkg -i` of another agent, and "All is well: gateway-1.4.2 is installed."
+// Regression: `dpkg -i` of another agent, and "All is well: gateway-1.4.2 is installed."
 test('a package that a person exchanged is told with both versions, and first of all', () => {
   const packages = [
     { name: 'agent', package: 'thing-agent', version: '1.9', installedByUpdate: '1.1' },
@@ -135,7 +135,7 @@ test('packages as updates left them are no reason for more than their versions',
   expect(beside('Packages', renderStatus(calmStatus, page))).toBe('');
 });
 
-// Seen: without the record of updates, it said that nothing was installed.
+// Regression: without the record of updates, it said that nothing was installed.
 test('what is not known is not told as if there was nothing', () => {
   const text = renderStatus({ ...calmStatus, phase: 'lost', installed: undefined, lastOutcome: undefined }, page);
   expect(beside('Installed', text)).toBe('unknown');

@@ -128,7 +128,7 @@ describe('time', () => {
 
   test.each([
     ['2026-03-01T12:15:00Z', 'in 15 min'],
-    // Seen: "in 29 days", just after a quarantine of 30 days had begun.
+    // Regression: "in 29 days", just after a quarantine of 30 days had begun.
     ['2026-03-31T11:59:50Z', 'in 30 days'],
     ['2026-03-03T20:00:00Z', 'in 2 days'],
     ['2026-03-01T15:59:50Z', 'in 4 h'],

@@ -27,7 +27,7 @@ describe('rounds that do not settle', () => {
     expect(minutes).toEqual([1, 2, 4, 8, 16, 32, 60, 60, 60]);
   });
 
-  // Seen: 2,880 in a day.
+  // Regression: 2,880 in a day.
   test('are few in a day, and each start of the program adds a few more', () => {
     fc.assert(
       fc.property(fc.array(fc.integer({ min: 1, max: DAY_MS - 1 }), { maxLength: 40 }), (startsMs) => {

@@ -58,7 +58,7 @@ describe('the schedule', () => {
     return found;
   }
 
-  /** Seen: with a splay longer than the interval looks were left out, since only times to come were considered. */
+  /** Regression: with a splay longer than the interval looks were left out, since only times to come were considered. */
   test.each([0, 1, 7, 20, 90])('has every look, whatever the splay: %i minutes', async (splay) => {
     for (const serial of ['GW-1', 'GW-2', 'GW-3']) {
       const firstMs = splayOffsetMs(serial, splay * 60_000) % 300_000 || 300_000;
@@ -67,7 +67,7 @@ describe('the schedule', () => {
     }
   });
 
-  /** Seen: the package remembers each task for ever, and each look made one. */
+  /** Regression: the package remembers each task for ever, and each look made one. */
   test('leaves nothing behind in the package', async () => {
     await looks('*/5 * * * *', 60_000, 'GW-1');
     expect(getTasks().size).toBe(0);

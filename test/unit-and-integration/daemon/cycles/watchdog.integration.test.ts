@@ -144,7 +144,7 @@ test('a daemon that has not answered its own socket for a minute does not feed t
   await expect.poll(() => daemon.fed() - lastFed, patience).toBeGreaterThan(3);
 });
 
-// Seen: the watchdog was fed while nobody could reach the daemon, whose sockets had been moved away.
+// Regression: the watchdog was fed while nobody could reach the daemon, whose sockets had been moved away.
 test('a daemon that finds no socket of its own for a minute does not feed the watchdog', async () => {
   await using daemon = await watchedDaemon();
   await rename(daemon.runDirectory, `${daemon.runDirectory}.old`);
@@ -174,7 +174,7 @@ test('who waits for the daemon to be ready does not wait for the watchdog to be 
   await vi.waitFor(() => expect(daemon.told.slice(0, 2)).toEqual(['ready', 'watchdog']), patience);
 });
 
-// Seen: dpkg was killed before it restarted the daemon, which failed at each update from then on: its files were gone.
+// Regression: dpkg was killed before it restarted the daemon, which failed at each update from then on: its files were gone.
 test('a daemon whose program was replaced ends, so that the new one is started, but not while it works', async () => {
   await using daemon = await watchedDaemon({ answers: true });
   const client = controlClient(join(daemon.runDirectory, socketNames.root));

@@ -56,7 +56,7 @@ describe('agent config check of a handler', () => {
   });
 });
 
-// Seen: "may not be executed", and "run the handler by hand", of a gateway where all was well for root.
+// Regression: "may not be executed", and "run the handler by hand", of a gateway where all was well for root.
 test('agent config check of another user finds no error in what only root may see', async () => {
   if (process.getuid?.() !== 0) return; // nobody else's configuration is root's
   await writeFile(inGateway('boot/handler'), '#!/bin/sh\necho "not for you" >&2\nexit 1\n');
@@ -154,7 +154,7 @@ describe('agent config check of a U-Boot environment', () => {
   });
 });
 
-// Seen: a folder that the unit of the daemon may not write; doctor called the slot writable, and each order failed.
+// Regression: a folder that the unit of the daemon may not write; doctor called the slot writable, and each order failed.
 test('agent doctor does not call a slot writable that lies where nothing can be written, nor answer for a handler', async () => {
   const script = 'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && exec "$2" --config "$3" doctor';
   const typed = ['--mount', 'sh', '-c', script, 'sh', gateway.slots.B, agentProgram(), gateway.configFile];

@@ -23,7 +23,7 @@ afterEach(async () => {
   await rm(directory, { recursive: true });
 });
 
-// Seen: "safety net: not needed: no slots are configured", of a gateway whose packages need a guard.
+// Regression: "safety net: not needed: no slots are configured", of a gateway whose packages need a guard.
 describe('doctor on a gateway without slots', () => {
   const packageGuard = (): string => join(directory, 'guard.sock');
   const examine = async (): Promise<unknown> => {

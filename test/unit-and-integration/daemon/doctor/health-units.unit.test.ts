@@ -26,7 +26,7 @@ describe('the units that have to be active after an update', () => {
     expect(found).toBe('app.service is active, web.service is inactive (dead)');
   });
 
-  // Seen: every test passed, and each release was rolled back, and held back for 30 days.
+  // Regression: every test passed, and each release was rolled back, and held back for 30 days.
   test('are wrong where systemd knows none of that name', async () => {
     await expect(lookAtHealthUnits(configured(['ap.service']), never, systemctl(states))).rejects.toMatchObject({
       code: 'unit-missing',

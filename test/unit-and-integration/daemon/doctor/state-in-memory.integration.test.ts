@@ -68,7 +68,7 @@ const IN_MEMORY = /is in memory: the state partition is not mounted/;
 const MOUNT_IT = /mount the state partition at /;
 
 describe('a gateway whose slots are devices, and whose state directory lies in memory', () => {
-  // Seen: it activated, staged and armed v2, and forgot all of that at the reboot.
+  // Regression: it activated, staged and armed v2, and forgot all of that at the reboot.
   test('installs nothing, says so everywhere, and goes on, without a restart, when the partition is mounted', async () => {
     const gateway = await gatewayOnDevices();
     const mountPartition = await keepStateInMemory(gateway);

@@ -28,7 +28,7 @@ async function roomBeside(takenBytes: number, change: Partial<StateUse> = {}): P
   return describeFreeSpace({ paths: { state: place.folder }, targets: [{}], measurements: [], telemetry, ...change });
 }
 
-// Seen: doctor was content with a state partition in which nothing could be staged any more.
+// Regression: doctor was content with a state partition in which nothing could be staged any more.
 describe('the room of the state directory, for doctor', () => {
   const measuring = { measurements: [{}] };
 

@@ -154,7 +154,7 @@ describe('a trial whose state directory is', () => {
     expect(lastOutcome()).toMatchObject({ outcome: 'rolled-back', code });
   });
 
-  // Seen: committed in less than a second, with a health command that fails and the service down.
+  // Regression: committed in less than a second, with a health command that fails and the service down.
   test('empty: is not committed, whatever its health and the service', async () => {
     service.world.targetVersionId = 'bad';
     await gateway.run('--update-now');
@@ -177,7 +177,7 @@ describe('a committed slot', () => {
     expect(lastOutcome()).toMatchObject({ outcome: 'installed' });
   }
 
-  // Seen: marked unbootable after five minutes without the service.
+  // Regression: marked unbootable after five minutes without the service.
   test('is kept with a damaged journal and a service that is away', async () => {
     await installed();
     await service[Symbol.asyncDispose]();
@@ -225,7 +225,7 @@ describe('a daemon without a state directory', () => {
   });
 });
 
-// Seen: `agent status` said that all was well, but for the daemon.
+// Regression: `agent status` said that all was well, but for the daemon.
 describe('status without a daemon says what the next write would meet, and writes nothing', () => {
   async function inMemory(options: string): Promise<void> {
     const journal = await readFile(inGateway('state/journal.json'));
@@ -265,7 +265,7 @@ async function statusAtRest(): Promise<string> {
   return status();
 }
 
-// Seen: `agent status` hung, and SIGTERM did not end it.
+// Regression: `agent status` hung, and SIGTERM did not end it.
 describe('a pipe in place of a state file', () => {
   const pipes = [
     // It is set aside, and the daemon goes on.
@@ -289,7 +289,7 @@ describe('a pipe in place of a state file', () => {
   });
 });
 
-// Seen: nothing was installed any more until a person removed it; then, that a report for a supporter moved it.
+// Regression: nothing was installed any more until a person removed it; then, that a report for a supporter moved it.
 describe('something that is no file in place of the journal', () => {
   async function plant(how: (path: string) => Promise<unknown>): Promise<number> {
     await gateway.run('--update-now');

@@ -24,7 +24,7 @@ test('the safety net is told in which boot the slot was kept', async () => {
   expect(await readFile(join(run, 'committed'), 'utf8')).toBe('this-boot\n');
 });
 
-// Seen: in a folder that had been the user's of an agent, root wrote through the link that lay there.
+// Regression: in a folder that had been the user's of an agent, root wrote through the link that lay there.
 test('what lies there before is replaced, whatever it leads to', async () => {
   const victim = join(directory, 'victim');
   await writeFile(victim, 'mine');

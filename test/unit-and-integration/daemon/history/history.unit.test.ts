@@ -43,7 +43,7 @@ async function fail(journal: JournalWithHistory, id: string, failure: Partial<At
 }
 
 describe('the history of attempts', () => {
-  // Seen: "begun, slot A" of a package, which goes into no slot.
+  // Regression: "begun, slot A" of a package, which goes into no slot.
   test.each([
     [undefined, 'slot B'],
     [true, 'slot B'],
@@ -109,7 +109,7 @@ describe('the history of attempts', () => {
     expect(ended).not.toHaveProperty('inProgress');
   });
 
-  // Seen: "how it ended is not known".
+  // Regression: "how it ended is not known".
   test('says that a rollback was called off, though nobody else is told', async () => {
     const phase: PhaseOf<'rolling-back'> = {
       kind: 'rolling-back',

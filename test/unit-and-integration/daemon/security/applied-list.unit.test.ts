@@ -67,7 +67,7 @@ async function start(): Promise<Gateway> {
 const nextKey = { name: 'next', pem: next.publicPem };
 
 describe('a list of keys and revocations that took effect is told', () => {
-  // Seen: no more than the digest of its artifact; that other keys are trusted, at the next start of the daemon.
+  // Regression: no more than the digest of its artifact; that other keys are trusted, at the next start of the daemon.
   test('with its number, who signed it, and what it changes; and other keys at once', async () => {
     const { take, events } = await start();
     await take({ number: 2, keys: [nextKey], revoked: { keys: [], releases: [fingerprint('b')] } });

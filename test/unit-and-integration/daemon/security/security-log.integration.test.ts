@@ -88,7 +88,7 @@ function short({ trusted }: typeof keys): string {
   return trusted.fingerprint.slice('sha256:'.length, 'sha256:'.length + 10);
 }
 
-// Seen: that other keys are trusted was told at the next start, perhaps weeks after the list that brought them.
+// Regression: that other keys are trusted was told at the next start, perhaps weeks after the list that brought them.
 test('a list of keys is told with its number, and the keys that are trusted from then on with it', async () => {
   const revoked = { keys: [keys.trusted.fingerprint], releases: [] };
   const key = { name: 'next.pem', pem: stranger.publicPem };
@@ -109,7 +109,7 @@ test('a list of keys is told with its number, and the keys that are trusted from
   expect(await events()).toEqual(told);
 });
 
-// Seen: three unsigned and foreign files were refused while a release was staged, and nothing was told of them.
+// Regression: three unsigned and foreign files were refused while a release was staged, and nothing was told of them.
 test('a file that is refused while a release waits for its boot is told, too', async () => {
   await offer('good');
   const file = join(gateway.directory, 'forged.mender');

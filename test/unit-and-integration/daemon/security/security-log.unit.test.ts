@@ -59,7 +59,7 @@ describe('the log of security events', () => {
     expect((await open().report()).events.map(({ count }) => count)).toEqual([500, 500, 1]);
   });
 
-  // Seen: a list that took effect during a trial, and once more when it was acknowledged after it.
+  // Regression: a list that took effect during a trial, and once more when it was acknowledged after it.
   test('has what can happen only once, and is told again, once', async () => {
     for (let start = 0; start < 3; start += 1) await open().recordOnce('trust-list-applied', 'sha256:1', 'list 1');
     await open().recordOnce('trust-list-applied', 'sha256:2', 'list 2');
@@ -69,7 +69,7 @@ describe('the log of security events', () => {
     ]);
   });
 
-  // Seen: with a full disk, before every command, twice.
+  // Regression: with a full disk, before every command, twice.
   test('tells once that the disk does not take it, until it does again', async () => {
     const log = new RecordingLog();
     let isFull = true;
@@ -112,7 +112,7 @@ describe('the log of security events', () => {
     expect((await open().report()).events.map(({ id }) => id)).toEqual(['log-damaged', 'activated']);
   });
 
-  // Seen: agent log --security of a damaged log said that nothing had happened.
+  // Regression: agent log --security of a damaged log said that nothing had happened.
   test.each(['\0'.repeat(4_096), `{"events":${'['.repeat(100_000)}${']'.repeat(100_000)}}`])(
     'that is damaged is told as such to who only looks, and is left as it is',
     async (text) => {
@@ -176,7 +176,7 @@ describe('whom this gateway trusts', () => {
     await recordTrustChanges(open(), settings, { keyring: async () => keyring }, signal);
   }
 
-  // Seen: keys-changed after a list that revoked a release alone; and a revoked key among those that it named as trusted.
+  // Regression: keys-changed after a list that revoked a release alone; and a revoked key among those that it named as trusted.
   test('is not changed by a list that revokes no key', async () => {
     await start(1);
     await start(2);
@@ -190,7 +190,7 @@ describe('whom this gateway trusts', () => {
     expect((await open().report()).events).toMatchObject([{ id: 'keys-changed', detail: `two ${two.fingerprint}` }]);
   });
 
-  // Seen: a key that had been revoked was told as trusted, without a word of the damage.
+  // Regression: a key that had been revoked was told as trusted, without a word of the damage.
   test('is not known where what was revoked is not', async () => {
     await start(1, one.fingerprint);
     await start(0);

@@ -81,7 +81,7 @@ describe('what a person holds', () => {
   });
 });
 
-// Seen: held until 2040, though a person said for an hour; what could have ended it, nobody knew.
+// Regression: held until 2040, though a person said for an hour; what could have ended it, nobody knew.
 test('what was held for an hour by a clock that was years fast lasts an hour once it is right', async () => {
   const technician = await begin();
   technician.nowMs = Date.UTC(2040, 0, 1);

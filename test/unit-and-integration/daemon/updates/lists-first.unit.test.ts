@@ -90,7 +90,7 @@ describe.each(obstacles)('a list of keys and revocations takes effect at once %s
     expect(await technician.installList()).toEqual(taken);
   });
 
-  // Seen: it said that the list was held back, and the update right after it took it.
+  // Regression: it said that the list was held back, and the update right after it took it.
   test('and who only asks is told so, and changes nothing', async () => {
     await obstruct();
     technician.gateway.service.target = 'list';
@@ -116,7 +116,7 @@ describe.each(obstacles)('a list of keys and revocations takes effect at once %s
   });
 });
 
-// Seen: "version trust-1 is to be installed" in status, a minute after it was, until the next look.
+// Regression: "version trust-1 is to be installed" in status, a minute after it was, until the next look.
 describe('status tells what the next look would do with what the service named last', () => {
   test('once it was done', async () => {
     const updater = await technician.updater();
@@ -198,7 +198,7 @@ describe('a list that failed before', () => {
   const garbage = async (): ReturnType<FirmwareSource['open']> =>
     new MemoryService(new Map([['x', Buffer.from('a login page')]]), 'x').firmware('x').open(undefined, signal);
 
-  // Seen: three bad deliveries kept a list of revocations away for as long as a quarantine lasts.
+  // Regression: three bad deliveries kept a list of revocations away for as long as a quarantine lasts.
   test('takes effect as soon as it comes as it is, however often something else came in its place', async () => {
     technician.gateway.service.target = 'list';
     const updater = await technician.updater();
@@ -230,7 +230,7 @@ describe('while a new firmware is on trial', () => {
     opened = [];
   }
 
-  // Seen: the release that the list revoked was committed first, and warned about afterwards.
+  // Regression: the release that the list revoked was committed first, and warned about afterwards.
   test('a list that the service names takes effect before the trial is judged', async () => {
     await onTrial('list');
     technician.onListTaken = () => (technician.revocation = 'was revoked by list 2');

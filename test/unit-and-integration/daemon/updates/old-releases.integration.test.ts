@@ -120,7 +120,7 @@ describe('an old signed release', () => {
     expect(afterwards.stderr).toContain('(downgrade)');
   });
 
-  // Seen: with the default configuration an operator installed 1.0.0 over 2.0.0.
+  // Regression: with the default configuration an operator installed 1.0.0 over 2.0.0.
   test('without a security version is installed for root, and for no operator', async () => {
     const [old, good] = [await release('1.0.0'), await release('2.0.0')];
     const gateway = await gatewayAt('http://127.0.0.1:9', 'none');

@@ -20,7 +20,7 @@ async function withTwoVersions(): Promise<Technician> {
 }
 
 describe('a rollback by hand', () => {
-  // Seen: one power cut in its boot made the good old slot unbootable, and banned its version.
+  // Regression: one power cut in its boot made the good old slot unbootable, and banned its version.
   test('that a power cut interrupts is tried again', async () => {
     const technician = await withTwoVersions();
     await technician.rollbackUntilReboot(byHand);
@@ -81,7 +81,7 @@ describe('that a version was rolled back', () => {
 
   const theEnd = { version: 'version bad', outcome: 'rolled-back' };
 
-  // Seen: any file that was refused made of it that all is well.
+  // Regression: any file that was refused made of it that all is well.
   test('is not forgotten for a file of a person that was refused, interrupted or cancelled', async () => {
     const technician = await rolledBack();
     await beRefused(technician);
@@ -114,7 +114,7 @@ describe('that a version was rolled back', () => {
 });
 
 describe('a file, while another version waits for its boot,', () => {
-  // Seen: exit 0, and the gateway started the other one.
+  // Regression: exit 0, and the gateway started the other one.
   test('is not dropped in silence: it is said what waits, and what to do', async () => {
     const technician = await withTwoVersions();
     technician.gateway.service.target = '3';
@@ -140,7 +140,7 @@ describe('a file, while another version waits for its boot,', () => {
 });
 
 describe('--force', () => {
-  // Seen: a file that was forced lifted the quarantine of every version for good.
+  // Regression: a file that was forced lifted the quarantine of every version for good.
   test('holds for the order that it was said with, and for no other', async () => {
     const technician = await withTwoVersions();
     technician.gateway.service.target = 'bad';
@@ -168,7 +168,7 @@ describe('--force', () => {
 });
 
 describe('agent unblock', () => {
-  // Seen: "may be tried again", of what was never held back.
+  // Regression: "may be tried again", of what was never held back.
   test('has nothing to lift of a version that was only begun', async () => {
     const technician = await withTwoVersions();
     technician.gateway.service.target = '3';
@@ -187,7 +187,7 @@ describe('agent unblock', () => {
 });
 
 describe('what a technician installs', () => {
-  // Seen: the version that was held back when the file was installed replaced it at the next look.
+  // Regression: the version that was held back when the file was installed replaced it at the next look.
   test('stays against the version that the service named then, though that was never installed', async () => {
     const technician = await withTwoVersions();
     technician.gateway.service.target = 'bad';
@@ -207,7 +207,7 @@ describe('what a technician installs', () => {
     expect(await technician.update()).toMatchObject({ kind: 'installed', version: 'version 3' });
   });
 
-  // Seen: a rebuilt hotfix that was called 1.4.0 was reported as the service's 1.4.0.
+  // Regression: a rebuilt hotfix that was called 1.4.0 was reported as the service's 1.4.0.
   test('is not taken for the version of the service that has its name', async () => {
     const technician = new Technician();
     await technician.install('another image', false, 'version 2');

@@ -41,7 +41,7 @@ describe('what a person cancels', () => {
     return technician;
   }
 
-  // Seen: a file that was cancelled, too, let the version that the service names be installed by itself.
+  // Regression: a file that was cancelled, too, let the version that the service names be installed by itself.
   test('stays cancelled, whatever file is begun or cancelled after it', async () => {
     const technician = await interrupted();
     await (await technician.updater()).cancel(() => {}, signal);

@@ -30,7 +30,7 @@ async function waitingInDoubt(when: 'at once' | 'again'): Promise<Technician> {
 }
 
 describe('a firmware that waits for its boot', () => {
-  // Seen: the flag was heard at the staging alone, and the gateway went down.
+  // Regression: the flag was heard at the staging alone, and the gateway went down.
   test('is not booted by a person who wants to reboot by hand', async () => {
     const technician = await waiting();
     technician.reboots = 0;
@@ -50,7 +50,7 @@ describe('a firmware that waits for its boot', () => {
     expect(technician.reboots).toBe(0);
   });
 
-  // Seen: the service was not asked, and the release that it had withdrawn was booted.
+  // Regression: the service was not asked, and the release that it had withdrawn was booted.
   test.each([byHand, bySchedule, { ...byHand, reboot: false }])(
     'is given up where the service names another one by now (%o)',
     async (options) => {
@@ -66,7 +66,7 @@ describe('a firmware that waits for its boot', () => {
     },
   );
 
-  // Seen: withdrawn, and not counted: two that took turns at each look rebooted the gateway without a pause.
+  // Regression: withdrawn, and not counted: two that took turns at each look rebooted the gateway without a pause.
   test.each([byHand, bySchedule])(
     'and fell back meanwhile has failed, whatever the service names then (%o)',
     async (options) => {
@@ -120,7 +120,7 @@ describe('a firmware that waits for its boot', () => {
     expect(await technician.updateOnce(byHand)).toMatchObject({ kind: 'rebooting', version: 'version 2' });
   });
 
-  // Seen: unsigned, armed again after its trial was cut, though [trust] had been changed meanwhile.
+  // Regression: unsigned, armed again after its trial was cut, though [trust] had been changed meanwhile.
   test.each(['at once', 'again'] as const)('is not booted %s where nobody vouches for it any more', async (when) => {
     const technician = await waitingInDoubt(when);
     expect(await technician.settle()).toEqual({ kind: 'settled' });
@@ -129,7 +129,7 @@ describe('a firmware that waits for its boot', () => {
     expect(technician.gateway.bootloader.bootable).toEqual(['B']);
   });
 
-  // Seen: a list that revoked it was known, and the person's reboot booted it.
+  // Regression: a list that revoked it was known, and the person's reboot booted it.
   test.each(['at once', 'again'] as const)('is not booted by the reboot of a person %s either', async (when) => {
     const technician = await waitingInDoubt(when);
     technician.reboots = 0;
@@ -142,7 +142,7 @@ describe('a firmware that waits for its boot', () => {
     expect(technician.reboots).toBe(1);
   });
 
-  // Seen: the service named a list that revoked it, which was not even fetched before it was booted.
+  // Regression: the service named a list that revoked it, which was not even fetched before it was booted.
   test('from a file is given up where the service names another one than when it was installed', async () => {
     const technician = new Technician();
     await technician.update();
@@ -156,7 +156,7 @@ describe('a firmware that waits for its boot', () => {
     });
   });
 
-  // Seen: refused, with the advice to reboot into what the list revoked.
+  // Regression: refused, with the advice to reboot into what the list revoked.
   test('gives way to a list of keys and revocations that a person brings, and is fetched again', async () => {
     const technician = await waiting({ ...byHand, reboot: false });
     expect(await technician.installList()).toEqual({ kind: 'installed', version: 'version list' });
@@ -187,7 +187,7 @@ describe('a rollback by hand', () => {
     return technician;
   }
 
-  // Seen: told as a rollback of what ran all along.
+  // Regression: told as a rollback of what ran all along.
   test('that is called off is reported to nobody', async () => {
     const technician = await running2();
     await technician.rollbackUntilReboot({ ...byHand, reboot: false });
@@ -205,7 +205,7 @@ describe('a rollback by hand', () => {
     expect(lastOutcome?.reason).toContain('not verified again: the release (it is signed by nobody)');
   });
 
-  // Seen: the paused update had ended, as if somebody had gone back.
+  // Regression: the paused update had ended, as if somebody had gone back.
   test('that is refused leaves a paused update alone', async () => {
     const technician = await running2();
     const { journal } = await technician.gateway.ports();
@@ -242,7 +242,7 @@ describe('a trial whose journal was damaged', () => {
     return technician;
   }
 
-  // Seen: "there is no trial to commit", and "an update is under way (lost)".
+  // Regression: "there is no trial to commit", and "an update is under way (lost)".
   test('is kept by a person', async () => {
     const technician = await damaged();
     expect(await (await technician.updater()).commit(ignore, signal)).toMatchObject({ kind: 'installed' });
@@ -268,7 +268,7 @@ describe('a trial that a list revoked meanwhile', () => {
     return technician;
   }
 
-  // Seen: it was kept, beside a warning that it was revoked.
+  // Regression: it was kept, beside a warning that it was revoked.
   test('goes back, and is held back from then on', async () => {
     const technician = await onTrial();
     expect(await technician.settle()).toMatchObject({ kind: 'rebooting', goesBack: true });
@@ -301,7 +301,7 @@ describe('a firmware that runs on trial, and is not well', () => {
   const left = { kind: 'rolled-back', version: 'version bad' };
   const why = expect.stringContaining('slot B starts with the next boot: agent reboot') as string;
 
-  // Seen: "an update is under way (rolling-back)", and nobody said that the old slot waits for a reboot.
+  // Regression: "an update is under way (rolling-back)", and nobody said that the old slot waits for a reboot.
   test('is left where a person looks who wants to reboot by hand, who is told that a reboot is needed', async () => {
     const technician = await sick();
     const options = { ...byHand, reboot: false };

@@ -136,7 +136,7 @@ describe('a key', () => {
     },
   );
 
-  // Seen: it stayed trusted, since the identity of a key was the digest of its file's encoding.
+  // Regression: it stayed trusted, since the identity of a key was the digest of its file's encoding.
   test('is revoked by a list that names another encoding of it', LONG, async () => {
     const gateway = await alone();
     const forms = ['-conv_form', 'compressed', '-out', file('compressed.pem')];
@@ -311,7 +311,7 @@ describe('a list from the service', () => {
     expect(await running(gateway)).toBe('healthy root 0');
   });
 
-  // Seen: "trust-1 is installed", also for a person who followed the look of the daemon.
+  // Regression: "trust-1 is installed", also for a person who followed the look of the daemon.
   testInFull('that the daemon takes is told as a list by its log, and as in effect by status', async () => {
     const made = await alone();
     const service = await serve({ 'trust-1': await list(made, 1, 'old', '--keys', file('next.pem')) });

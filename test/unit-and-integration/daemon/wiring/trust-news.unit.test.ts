@@ -50,7 +50,7 @@ test('an outcome says what a list brings beyond the one before it', async () => 
   });
 });
 
-// Seen: "it changes nothing" of a list that took effect during a trial, and was acknowledged after it.
+// Regression: "it changes nothing" of a list that took effect during a trial, and was acknowledged after it.
 test('an outcome says what a list brought, though it was taken once more on the way', async () => {
   const trust = trustHere();
   const list = listBytes({ keys });

@@ -76,7 +76,7 @@ describe('a service behind TLS with its own authority, client certificates and a
     expect(service.calls).toEqual([]);
   });
 
-  // Seen: "not activated yet", and no word of the certificate that kept the gateway from it.
+  // Regression: "not activated yet", and no word of the certificate that kept the gateway from it.
   describe('does not know the gateway yet: doctor and status tell why, and what to do', () => {
     async function told(gateway: FileGateway, ...command: readonly string[]): Promise<string> {
       return (await gateway.run(...command)).stdout.replaceAll(/\s+/g, ' ');

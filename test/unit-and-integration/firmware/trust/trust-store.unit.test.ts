@@ -146,7 +146,7 @@ describe('the place where the last list is kept', () => {
   });
 });
 
-// Seen: the file of a gateway was gone, and with it what list 2 had revoked; list 1 was taken again.
+// Regression: the file of a gateway was gone, and with it what list 2 had revoked; list 1 was taken again.
 test('a file that is gone costs no revocation, and lets no older list in', async () => {
   const { store, volume } = storeOn();
   const revoked = { keys: [], releases: [fingerprint('b')] };
@@ -161,7 +161,7 @@ test('a file that is gone costs no revocation, and lets no older list in', async
   expect(await store.read()).toMatchObject({ number: 3, revoked });
 });
 
-// Seen: after a damage of the one file a list took effect that was older, and signed by a key that was revoked before.
+// Regression: after a damage of the one file a list took effect that was older, and signed by a key that was revoked before.
 describe('a damaged file beside its copy', () => {
   const revoked = { keys: [fingerprint('a')], releases: [fingerprint('b')] };
 
@@ -213,7 +213,7 @@ describe('a damaged file beside its copy', () => {
   });
 });
 
-// Seen: with both files damaged, list 3 replaced list 6, and a revoked key was trusted again.
+// Regression: with both files damaged, list 3 replaced list 6, and a revoked key was trusted again.
 describe('the loss of both files', () => {
   const revoked = { keys: [fingerprint('a')], releases: [fingerprint('b')] };
   const file = listFile({ number: 2, revoked, keys: [{ name: 'a', pem: publicPem }] });
@@ -246,7 +246,7 @@ describe('the loss of both files', () => {
   });
 });
 
-// Seen: list 5 revoked 1,999 releases, and list 6 had long keys: the file of both was longer than a reader accepts.
+// Regression: list 5 revoked 1,999 releases, and list 6 had long keys: the file of both was longer than a reader accepts.
 test('reads again the longest list that it accepts', async () => {
   const { store } = storeOn();
   const digests = (count: number): string[] =>

@@ -33,7 +33,7 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 const at = (name: string): string => join(folder, name);
 
-// Seen: the command waited for a pipe for ever, past a SIGTERM, and read a device until the memory was full.
+// Regression: the command waited for a pipe for ever, past a SIGTERM, and read a device until the memory was full.
 test.each([
   ['a pipe', () => execFileSync('mkfifo', [last])],
   ['a device without an end', () => symlinkSync('/dev/zero', last)],

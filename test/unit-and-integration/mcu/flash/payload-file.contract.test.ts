@@ -88,7 +88,7 @@ describe.each<readonly [string, () => Promise<{ readonly fs: BoardFs; readonly r
     expect(bytes.equals(seen[0] ?? Buffer.alloc(0))).toBe(true);
   });
 
-  // Seen: EISDIR, for ever.
+  // Regression: EISDIR, for ever.
   test('is written where a folder stands in the place of its draft, which stays, and no checkpoint goes on there', async () => {
     const path = place();
     await fs.mkdir(`${path}.new`, { recursive: true });

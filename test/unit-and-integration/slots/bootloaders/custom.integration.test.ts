@@ -109,7 +109,7 @@ describe('a custom handler', () => {
     });
   });
 
-  // Seen: a handler below /srv worked for the person who ran it by hand, and never for the daemon, whose unit is closed.
+  // Regression: a handler below /srv worked for the person who ran it by hand, and never for the daemon, whose unit is closed.
   test('that may not write is told how it may', async () => {
     await using rig = await CustomRig.open();
     const bootloader = await withHandler(rig, 'echo "cannot create saved.new: Read-only file system" >&2; exit 2');
@@ -119,7 +119,7 @@ describe('a custom handler', () => {
     });
   });
 
-  // Seen: "put thing.slot=A on the kernel command line" of a handler that was copied without its mode.
+  // Regression: "put thing.slot=A on the kernel command line" of a handler that was copied without its mode.
   test.each([
     { what: 'may not be executed', mode: 0o644, says: /handler may not be executed; without it/, mend: /^chmod 755 / },
     { what: 'may be changed by all', mode: 0o777, says: /not trusted: .*fix it with: chmod /, mend: /as root/ },

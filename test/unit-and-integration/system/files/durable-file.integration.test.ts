@@ -75,7 +75,7 @@ test.each(['a pipe', 'a device without an end', 'a link to a file'])(
 
 const writers = { replaceFileDurably, publishFile };
 
-// Seen: a folder at journal.json.new, and no event could be written any more, for ever.
+// Regression: a folder at journal.json.new, and no event could be written any more, for ever.
 test.each(Object.entries(writers))(
   'a folder where the draft is to be is moved aside with what is in it: %s',
   async (_, write) => {

@@ -61,7 +61,7 @@ test('a pipe in place of the lock is neither locked nor waited for', async () =>
   });
 });
 
-// Seen: root was told to run as root, and to install flock.
+// Regression: root was told to run as root, and to install flock.
 test.each([
   ['folder', async () => mkdir(path)],
   ['link', async () => symlink('/etc/hostname', path)],
@@ -228,7 +228,7 @@ describe('acquireLock', () => {
   });
 });
 
-// Seen: who had filled /run kept every later agent from starting, with an unexpected failure.
+// Regression: who had filled /run kept every later agent from starting, with an unexpected failure.
 test('is taken on a file system that is full, too', async () => {
   execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=4k', 'none', directory]);
   try {

@@ -38,7 +38,7 @@ test('a link to a folder is one, and a file is none', async () => {
   await expect(makeFolder(join(folder, 'file/below'), 0o700)).rejects.toMatchObject({ code: 'ENOTDIR' });
 });
 
-// Seen: a state directory below /proc kept a processor busy for ever, and SIGTERM did not end that.
+// Regression: a state directory below /proc kept a processor busy for ever, and SIGTERM did not end that.
 test('a place that takes no folders is refused', async () => {
   await expect(makeFolder('/proc/thing-agent/state', 0o700)).rejects.toMatchObject({ code: 'ENOENT' });
 });

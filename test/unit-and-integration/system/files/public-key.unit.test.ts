@@ -16,7 +16,7 @@ const pemOf = (base64: string): string => `-----BEGIN PUBLIC KEY-----\n${base64}
 const canonical = parsePublicKey(pemOf(encodings.uncompressed));
 
 describe('a public key', () => {
-  // Seen: a list that revoked the compressed form of a key left its uncompressed form trusted.
+  // Regression: a list that revoked the compressed form of a key left its uncompressed form trusted.
   test.each(Object.entries(encodings))('has one identity in its %s encoding', (_, base64) => {
     const found = parsePublicKey(pemOf(base64));
     expect(found.fingerprint).toBe(canonical.fingerprint);

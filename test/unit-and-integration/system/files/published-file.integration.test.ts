@@ -29,7 +29,7 @@ test('a file is written, and written again, for everybody to read', async () => 
   }
 });
 
-// Seen: the null device of a machine was a file afterwards.
+// Regression: the null device of a machine was a file afterwards.
 test('a device, a pipe or a folder that stands there is not replaced', async () => {
   const path = (name: string): string => join(folder, name);
   await run('mknod', [path('device'), 'c', '1', '3']);

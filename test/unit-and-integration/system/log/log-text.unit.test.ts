@@ -51,7 +51,7 @@ describe('formatLine', () => {
     expect(formatLine('journal', { ...entry, level })).toMatch(new RegExp(`^${priority}slot`));
   });
 
-  // Seen: bidirectional and invisible characters of a version's name reached the journal.
+  // Regression: bidirectional and invisible characters of a version's name reached the journal.
   test('is one line without steering or invisible characters, whatever it is given', () => {
     const text = fc.string({ unit: fc.constantFrom(...characters), maxLength: 12 });
     fc.assert(
@@ -62,7 +62,7 @@ describe('formatLine', () => {
     );
   });
 
-  // Seen: a version with the name "9.9 outcome=installed signedBy=abc" brought these fields into the line.
+  // Regression: a version with the name "9.9 outcome=installed signedBy=abc" brought these fields into the line.
   test('has the given fields and no other, whatever the message says', () => {
     const text = fc.string({ unit: fc.constantFrom(...characters), maxLength: 12 });
     fc.assert(

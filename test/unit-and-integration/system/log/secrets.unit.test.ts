@@ -48,7 +48,7 @@ describe('maskAddresses', () => {
   });
 });
 
-// Seen: "config check" printed the password of an address in which it was not percent-encoded.
+// Regression: "config check" printed the password of an address in which it was not percent-encoded.
 describe('maskAddress', () => {
   test('leaves nothing of user and password, whatever they contain', () => {
     fc.assert(

@@ -12,7 +12,7 @@ const never = new AbortController().signal;
 /** Beyond the process group, as a daemon goes, with the output of who started it. */
 const LEFT_BEHIND = 'setsid sleep 60 &';
 
-/** Seen: each of these waited for what was left behind, beyond every deadline; a hook held the agent up for 24 minutes. */
+/** Regression: each of these waited for what was left behind, beyond every deadline; a hook held the agent up for 24 minutes. */
 describe('a program that leaves a process with its output open', () => {
   test('has ended when it ends, with all that it printed', async () => {
     const command = ['sh', '-c', `${LEFT_BEHIND} head -c 300000 /dev/zero; echo why >&2; exit 3`] as const;
@@ -49,7 +49,7 @@ describe('a program that leaves a process with its output open', () => {
   });
 });
 
-// Seen: "Cannot read properties of undefined (reading 'on')", and the end of the daemon.
+// Regression: "Cannot read properties of undefined (reading 'on')", and the end of the daemon.
 test('a program that cannot be started for want of descriptors is an error that says so', async () => {
   const source = join(import.meta.dirname, '../../../../src/system/processes/child-process.ts');
   const script = `

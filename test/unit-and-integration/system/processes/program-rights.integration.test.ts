@@ -107,7 +107,7 @@ test('health commands and watches run as their user', async () => {
   expect(watch.figures.lastError).toBeUndefined();
 });
 
-// Seen: without CAP_KILL the daemon could not end a program of another user, and died of that.
+// Regression: without CAP_KILL the daemon could not end a program of another user, and died of that.
 test('ends a program of another user without the right to signal all processes', async () => {
   const sleep = `sleep 3600.${process.pid}`;
   const source = new URL('../../../../src/system/processes/child-process.ts', import.meta.url).href;

@@ -116,7 +116,7 @@ test('a file system that is mounted read-only, and writable later', () => {
   expect(delivered(rig)).toEqual(numbers(10));
 });
 
-// Seen: SIGBUS at each start of the agent on a small state partition that was full, by a file of SQLite that is mapped into memory.
+// Regression: SIGBUS at each start of the agent on a small state partition that was full, by a file of SQLite that is mapped into memory.
 test('a full file system whose blocks are smaller than a page of memory kills nobody who opens the spool', () => {
   mountExt4('rw');
   const path = join(mount, 'spool.db');

@@ -74,7 +74,7 @@ test.each([0, 0.1, 0.3, 0.5, 0.7, 0.9])(
   },
 );
 
-// Seen: "UNIQUE constraint failed", and nothing was written any more until the agent was started anew.
+// Regression: "UNIQUE constraint failed", and nothing was written any more until the agent was started anew.
 test('a disk that comes later than the agent, and has fewer points than came meanwhile', () => {
   using rig = new SpoolRig();
   rig.spool.push(points(3));
@@ -96,7 +96,7 @@ test('a disk that comes later than the agent, and has fewer points than came mea
   );
 });
 
-// Seen: the same. What failed to be flushed may be there when the disk is.
+// Regression: the same. What failed to be flushed may be there when the disk is.
 test('a disk that fails to write, and has written all the same', () => {
   let fails = false;
   using rig = new SpoolRig({
@@ -121,7 +121,7 @@ test('a disk that fails to write, and has written all the same', () => {
   expect(new Set(drain(rig.spool).flatMap(values))).toEqual(new Set(numbers(0, 3)));
 });
 
-// Seen: a RangeError at each start for numbers, and for what is no JSON the backlog tried for ever. SQLite has no checksums of pages.
+// Regression: a RangeError at each start for numbers, and for what is no JSON the backlog tried for ever. SQLite has no checksums of pages.
 test.each([
   'seq = 4611686018427387904',
   'seq = 9007199254740991',
@@ -152,7 +152,7 @@ test('counts that damage has made unreadable cost no point', () => {
   expect(rig.spool.figures()).toMatchObject({ pointsOnDisk: 0, dropped: { damaged: 0 } });
 });
 
-// Seen: points that nobody sent before another one came, and every new point dropped for want of room.
+// Regression: points that nobody sent before another one came, and every new point dropped for want of room.
 test.each(['points = 0, bytes = 0', 'points = -5, bytes = -3', 'points = 4000, bytes = 2000000000000', "points = 'x'"])(
   'counts that damage has left readable (%s) cost no point and become right',
   (damage) => {
@@ -181,7 +181,7 @@ test('backlog waits for no new point where damage has set the counts to zero', (
   expect(arrivedOf(rig)).toEqual(new Map([['e', numbers(0, 4)]]));
 });
 
-// Seen: the same points again and again, without end.
+// Regression: the same points again and again, without end.
 test('points whose event damage has given another class arrive once', () => {
   using rig = new SpoolRig();
   rig.spool.push(points(5, 'e', 'bulk'));
@@ -194,7 +194,7 @@ test('points whose event damage has given another class arrive once', () => {
   expect(rig.spool.takeBacklog(10, noEvents)).toBeUndefined();
 });
 
-// Seen: a SyntaxError in the delivery, at each start.
+// Regression: a SyntaxError in the delivery, at each start.
 test('a property whose value damage has made no JSON is left out', () => {
   using rig = new SpoolRig();
   rig.spool.setProperty('door', 'shut');
@@ -204,7 +204,7 @@ test('a property whose value damage has made no JSON is left out', () => {
   expect(rig.spool.takeProperty(noEvents)).toMatchObject({ id: 'mode' });
 });
 
-// Seen: three quarters of the points were gone with the damaged file, and none was counted.
+// Regression: three quarters of the points were gone with the damaged file, and none was counted.
 test('a salvage that finds no room is begun again, and loses no more for that', () => {
   let writes = Number.POSITIVE_INFINITY;
   using rig = new SpoolRig({

@@ -21,7 +21,7 @@ test('what is delivered within the group window is never written', () => {
   expect(readFileSync(`${rig.path}-wal`).byteLength).toBe(before);
 });
 
-// Seen: the second point went with the first, dated 1970.
+// Regression: the second point went with the first, dated 1970.
 test('a point whose time is not known yet waits in its place, behind one whose time is', () => {
   using rig = new SpoolRig();
   const atMs = rig.clock.nowMs();
@@ -200,7 +200,7 @@ test('a full disk: memory takes over, up to its bound; then the disk again', () 
   expect(rig.spool.figures()).toMatchObject({ pointsInMemory: 0, pointsOnDisk: 100, error: undefined });
 });
 
-// Seen: "the spool cannot be written: the disk is full" in the status, long after there was room again.
+// Regression: "the spool cannot be written: the disk is full" in the status, long after there was room again.
 test('a disk that has room again is no trouble any more, also where nothing is left to write', async () => {
   using rig = new SpoolRig();
   rig.spool.push(points(3));

@@ -58,7 +58,7 @@ test.each([
   });
 });
 
-// Seen: waited for ever, while the broker answered every ping.
+// Regression: waited for ever, while the broker answered every ping.
 test('it is told that the broker answers another subscription', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   try {

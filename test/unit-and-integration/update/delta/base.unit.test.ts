@@ -145,7 +145,7 @@ describe('a delta', () => {
     expect(gateway.running).toBe(rootOf('2'));
   });
 
-  // Seen: only the record was compared; one byte that a mount had written cost the slot to go back to, again and again.
+  // Regression: only the record was compared; one byte that a mount had written cost the slot to go back to, again and again.
   test('is refused before anything is fetched or written where what runs was written to since', async () => {
     const gateway = gatewayOf();
     await bring(gateway, '1');

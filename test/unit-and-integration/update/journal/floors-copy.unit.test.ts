@@ -51,7 +51,7 @@ async function open(): Promise<FileJournal> {
   });
 }
 
-// Seen: a journal of five bytes, and a release below the floor was staged without a word.
+// Regression: a journal of five bytes, and a release below the floor was staged without a word.
 test.each([
   ['is lost', undefined],
   ['is empty', ''],
@@ -117,7 +117,7 @@ test('a copy that cannot be understood is said, and made anew at once; without t
   expect(lost).toBe(0); // a new gateway
 });
 
-// Seen: complained about at each write, for ever, and status without a daemon took it for a journal that was lost.
+// Regression: complained about at each write, for ever, and status without a daemon took it for a journal that was lost.
 describe('what is no file, in the place of the copy', () => {
   let directory: string;
   let path: string;

@@ -92,7 +92,7 @@ const obstacles: Readonly<Record<string, (path: string) => Promise<void>>> = {
   'a text without an end': async (path) => writeFile(path, '').then(async () => truncate(path, 300 * 2 ** 20)),
 };
 
-// Seen: no event could be made durable any more, for ever.
+// Regression: no event could be made durable any more, for ever.
 test('a folder in the place of the draft costs no event', async () => {
   const { disk, open } = forgetfulDisk();
   disk.put('/state/journal.json.new', NO_FILE);
@@ -128,7 +128,7 @@ describe('in the place of the journal', () => {
     await rm(directory, { recursive: true });
   });
 
-  // Seen: nothing was installed any more, for ever, until a person removed it; then, that a report for a supporter moved it.
+  // Regression: nothing was installed any more, for ever, until a person removed it; then, that a report for a supporter moved it.
   test.each(Object.entries(obstacles))(
     '%s stays until somebody writes, and is set aside then: what was under way is lost',
     async (_, plant) => {

@@ -58,7 +58,7 @@ describe('choosing among versions', () => {
     );
   });
 
-  // Seen: 1.2.3 and latest, bookworm and trixie replaced one another at each look.
+  // Regression: 1.2.3 and latest, bookworm and trixie replaced one another at each look.
   test.each([
     ['1.2.3', 'latest'],
     ['bookworm', 'trixie'],
@@ -174,7 +174,7 @@ describe('among the versions to which it can switch, a gateway', () => {
 
   const refused = (id: string) => entryWith({ version: { id, name: id }, begun: 3, failed: 3, gaveUp: 3 });
 
-  // Seen: trust-1, the name that the agent itself proposes, is older than 1.4.0, and was never looked at.
+  // Regression: trust-1, the name that the agent itself proposes, is older than 1.4.0, and was never looked at.
   test('finds the newest list of keys by its name before any release, whatever it chooses by', async () => {
     expect(await found(['trust-1'])).toBe('trust-1');
     expect(await found(['1.6.0', 'trust-1', 'trust-12', 'trust-2'])).toBe('trust-12');
@@ -191,7 +191,7 @@ describe('among the versions to which it can switch, a gateway', () => {
     expect(await found(['1.6.0', 'trust-3'], { state: { ...state, versions } })).toBe('1.6.0');
   });
 
-  // Seen: of two that were refused, each was forgotten while the other one was tried, and no release came any more.
+  // Regression: of two that were refused, each was forgotten while the other one was tried, and no release came any more.
   test('goes on to releases where two lists were', async () => {
     const both = { ...state, versions: [refused('trust-2'), refused('trust-3')] };
     expect(await found(['1.6.0', 'trust-2', 'trust-3'], { state: both })).toBe('1.6.0');

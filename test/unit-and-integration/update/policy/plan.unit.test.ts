@@ -70,7 +70,7 @@ describe('a plan', () => {
     });
   });
 
-  // Seen: fifteen power cuts in downloads held a version for good.
+  // Regression: fifteen power cuts in downloads held a version for good.
   test('tries a version again, later and later, that is begun and cut off again and again', () => {
     const begun = (times: number, looks: number): UpdateState => ({
       ...initialState,

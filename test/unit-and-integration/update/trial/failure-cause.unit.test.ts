@@ -44,7 +44,7 @@ class Trial {
 }
 
 describe('a trial that could not reach the service', () => {
-  // Seen: five minutes without the service banned a good release for a whole fleet.
+  // Regression: five minutes without the service banned a good release for a whole fleet.
   test('is tried again, and kept, where the old system could not, either', async () => {
     const trial = new Trial();
     trial.away = [NEW, OLD];

@@ -83,7 +83,7 @@ describe('the health gate', () => {
     expect(await gate.check(signal)).toEqual({ code: 'unhealthy', reason: 'healthy -q: exit code 3, no sensor found' });
   });
 
-  // Seen: "sh: no end within 14 ms", the last try, cut by the deadline, and by the name of what ran it for its user.
+  // Regression: "sh: no end within 14 ms", the last try, cut by the deadline, and by the name of what ran it for its user.
   test('tells what a command said, not that the deadline cut the last try; that, where nothing else is known', async () => {
     const late = new ProgramError('program-timeout', 'sh', 'no end within 14 ms');
     const gate = (programs: readonly (ProgramResult | ProgramError)[]) =>
@@ -112,7 +112,7 @@ describe('the health gate', () => {
     expect(complaint).toEqual({ code: 'unhealthy', reason: 'there is no unit ap.service' });
   });
 
-  // Seen: an application that ended four seconds after each start was kept after one.
+  // Regression: an application that ended four seconds after each start was kept after one.
   test('is not passed by a unit that is started again and again, which is active in between', async () => {
     const programs = Array.from({ length: 40 }, (_, at) => shown({ InvocationID: String(Math.floor(at / 3)) }));
     const { ports } = portsWith({ programs });

@@ -7,7 +7,7 @@ import { Bench, firmware, installed, trial } from './settle-bench.ts';
 const waiting = { ...trial, attempt: { ...trial.attempt, rebootByHand: true }, rebootByHand: true, rebootAsked: false };
 
 describe('a trial that waits for a reboot by hand', () => {
-  // Seen: two reboots by somebody else banned a firmware that had never been tried.
+  // Regression: two reboots by somebody else banned a firmware that had never been tried.
   test('is not used up by another reboot, where only its own boots it', async () => {
     const bench = new Bench({ phase: { ...waiting, trialsLeft: 0 } }, 'one-shot');
     for (let reboot = 0; reboot < 5; reboot += 1) {

@@ -34,7 +34,7 @@ async function round(bench: Bench): Promise<void> {
   }
 }
 
-// Seen: 2,880 writes of the boot environment in a day, which wear its flash memory out.
+// Regression: 2,880 writes of the boot environment in a day, which wear its flash memory out.
 test.each(Object.entries(phases))(
   'where nothing can be kept (%s), the boot environment is written at most twice in a boot, however many rounds and starts there are',
   async (_name, phase) => {

@@ -148,7 +148,7 @@ describe.each<FakeStyle>(styles)('the old slot (%s)', (style) => {
     expect(bench.bootloader.bootable).toEqual(['A']);
   });
 
-  // Seen: a gateway so slow that udev found the state partition too late gave a good release up.
+  // Regression: a gateway so slow that udev found the state partition too late gave a good release up.
   test.each(['disk-full', 'state-unavailable'])(
     'does not blame the firmware for %s until it has failed as often as it may',
     async (code) => {
@@ -165,7 +165,7 @@ describe.each<FakeStyle>(styles)('the old slot (%s)', (style) => {
 });
 
 describe('a committed slot', () => {
-  // Seen: with U-Boot's defaults and a blank slot B, the gateway started B for ever.
+  // Regression: with U-Boot's defaults and a blank slot B, the gateway started B for ever.
   test.each<FakeStyle>(styles)('is never given up for a lost phase, healthy or not (%s)', async (style) => {
     const bench = new Bench({ phase: lost }, style);
     await bench.startTrial();
@@ -187,7 +187,7 @@ describe('a committed slot', () => {
   });
 });
 
-// Seen: 120 writes of the boot environment in 60 rounds.
+// Regression: 120 writes of the boot environment in 60 rounds.
 test('where the journal cannot follow, the boot environment is written once, not in every round', async () => {
   const bench = new Bench({ phase: { ...trial, bootId: 'before' } });
   await bench.startTrial();

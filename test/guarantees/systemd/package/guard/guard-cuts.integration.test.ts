@@ -26,7 +26,7 @@ const stories = {
 /** Runs every nth step only. */
 const every = howMuch(1, 7);
 /**
- * Seen: this program, still running for the installer that was killed, held its lock. The next installer mistook it for
+ * Regression: this program, still running for the installer that was killed, held its lock. The next installer mistook it for
  * a second installer and succeeded, so none was started again, and the package whose agent does not start stayed.
  */
 const pinned = 'sync';
@@ -50,7 +50,7 @@ test.each([
   expect(await machine.unit("targets = { any = { package='app', kind='package' } }")).toContain('watch');
 });
 
-// Seen: the line that the script had printed was left out, and dpkg's general message was reported.
+// Regression: the line that the script had printed was left out, and dpkg's general message was reported.
 test('reports what a script of the package printed', async () => {
   const { want } = stories['a package that dpkg cannot configure'];
   await using machine = await GuardMachine.create(OLD, [OLD, want]);

@@ -108,7 +108,7 @@ describe('before what is staged is booted', () => {
     expect(blockedIn(await state())).toEqual([]);
   });
 
-  // Seen: "The gateway reboots now", into the old firmware, while the application worked.
+  // Regression: "The gateway reboots now", into the old firmware, while the application worked.
   test('no reboot by hand comes while the hook wants to be asked later', async () => {
     refuse('before_reboot', 'hook-deferred');
     await technician.updateOnce(bySchedule);
@@ -123,7 +123,7 @@ describe('before what is staged is booted', () => {
     expect(technician.reboots).toBe(1);
   });
 
-  // Seen: "Consent before_reboot says: not now; asked again …", of what had been cancelled.
+  // Regression: "Consent before_reboot says: not now; asked again …", of what had been cancelled.
   test.each(['cancel', 'rollback'])('nothing waits for consent any more after a %s', async (how) => {
     const run = async () => ({ exitCode: 75, stdout: '', stderr: words });
     const program = { command: ['ask'], user: undefined, timeoutMs: 1_000 } as const;
@@ -137,7 +137,7 @@ describe('before what is staged is booted', () => {
     expect([(await state()).phase.kind, updater.hookPause]).toEqual(['idle', undefined]);
   });
 
-  // Seen: the service heard of it at the next look by the schedule.
+  // Regression: the service heard of it at the next look by the schedule.
   test('a veto of a reboot by hand is told to the service at once, where that answers', async () => {
     technician.outcomeProperty = 'update_outcome';
     for (const isSilent of [false, true]) {

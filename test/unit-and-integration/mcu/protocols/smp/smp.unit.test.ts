@@ -27,7 +27,7 @@ function recovery(bufferBytes = 256, latencyMs = 0): ReturnType<typeof rigOf> {
 
 const image = readImage(programs.new);
 
-// Seen: after one damaged answer each answer was taken for that to the next message, until the upload was given up.
+// Regression: after one damaged answer each answer was taken for that to the next message, until the upload was given up.
 test('a late answer to an earlier message is passed over, and the upload needs no second connection', async () => {
   const clean = recovery();
   await flash({ image }, clean.board, signal);

@@ -23,7 +23,7 @@ async function bootsIn(looks: number, target: (look: number) => string, falls = 
 
 const contents = (booted: readonly string[]) => booted.map((version) => version.replace(/#.*/, ''));
 
-// Seen: one unhealthy release under a new id after each rollback was tried 17 times in 75 s.
+// Regression: one unhealthy release under a new id after each rollback was tried 17 times in 75 s.
 describe('a service that gives the same content a new id at each look', () => {
   test('causes one trial of what is unhealthy', async () => {
     expect(contents(await bootsIn(60, (look) => `bad#${look}`))).toEqual(['version bad']);

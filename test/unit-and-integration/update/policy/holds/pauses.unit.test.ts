@@ -71,7 +71,7 @@ function daysUntilTried({
 }
 
 describe('a pause after failures', () => {
-  // Seen: a gateway that runs for eight hours a day, 32 looks, never tried again after eight cut transfers.
+  // Regression: a gateway that runs for eight hours a day, 32 looks, never tried again after eight cut transfers.
   test.each([
     [{ failures: 8, looksADay: 32, hasClock: true }, 1],
     [{ failures: 8, looksADay: 32, hasClock: false }, 2],
@@ -144,7 +144,7 @@ describe('what is begun and cut off', () => {
   });
 });
 
-// Seen: each of the two started from nothing, 200 looks were 200 reboots, and neither was ever held back.
+// Regression: each of the two started from nothing, 200 looks were 200 reboots, and neither was ever held back.
 test('versions that do not come up, and are named by turns, are held back in the end', async () => {
   const firmware = new Map(['1', '2'].map((id) => [id, plainFirmware(`dead version ${id}`)]));
   const service = new MemoryService(firmware, '1');

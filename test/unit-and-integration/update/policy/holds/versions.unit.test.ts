@@ -35,7 +35,7 @@ function holding(...entries: readonly VersionEntry[]): UpdateState {
 }
 
 describe('a quarantine', () => {
-  // Seen: "lift it with agent unblock", which wants a VERSION, after a digest of which no command takes the whole.
+  // Regression: "lift it with agent unblock", which wants a VERSION, after a digest of which no command takes the whole.
   test.each([
     [{ id: '7', name: '1.4.0' }, '1.4.0'],
     [{ id: '7', name: 'of a file' }, '7'],
@@ -68,7 +68,7 @@ describe('a quarantine', () => {
     expect(activeEntries(dated, START_MS + DAY_MS, DAY_MS)).toEqual([]);
   });
 
-  // Seen: what failed while the clock showed 2040 was held back until 2040, and so was what was held for an hour.
+  // Regression: what failed while the clock showed 2040 was held back until 2040, and so was what was held for an hour.
   test.each(['2040-01-01T00:00:00.000Z', '1970-01-01T00:01:00.000Z'])(
     'like a pause or a hold, that began at %s by a clock that was wrong, counts from when it was set right',
     (at) => {
@@ -110,7 +110,7 @@ describe('a quarantine', () => {
     expect(unblock(holding(held('1'), other), '1').versions).toEqual([other]);
   });
 
-  // Seen: seventeen ids in turn pushed out what was quarantined for 30 days, and it was tried again.
+  // Regression: seventeen ids in turn pushed out what was quarantined for 30 days, and it was tried again.
   test('is never pushed out by others, of which no more are begun when there is no room for them', () => {
     let ledger: Pick<UpdateState, 'versions'> = { versions: [] };
     for (let id = 0; id < 64; id += 1) {
