@@ -7,8 +7,8 @@ const cache = join(import.meta.dirname, '../../../.cache/boards');
 const timeoutMs = 60_000;
 
 /**
- * Runs a compiler, its output last, unless there is a result newer than the sources. It appears whole or not at all, so
- * that several tests may build at once.
+ * Runs a compiler, its output last, unless a result newer than the sources exists. The result appears complete or not
+ * at all, so that several tests may build concurrently.
  */
 export async function built(name: string, sources: readonly string[], command: string): Promise<string> {
   await mkdir(cache, { recursive: true });

@@ -4,7 +4,7 @@ import { ChipMemory } from '../../../src/mcu/flash/chip-memory.ts';
 import { imageOfMemory } from '../../../src/mcu/images/image.ts';
 import type { Image } from '../../../src/mcu/images/image.ts';
 
-/** What a board holds, read as flashing reads it in order to keep it. Undefined: it is blank. */
+/** Reads a board's content as flashing does for a backup. Undefined if the board is blank. */
 export async function readBack(board: Board, signal: AbortSignal): Promise<Image | undefined> {
   await using connection = await Connection.to(board, signal);
   const { application } = connection.session.chip;

@@ -28,5 +28,5 @@ async function run({ args, env }: HostedCommand): Promise<HostedResult> {
   return { exitCode: await program(args), stdout: out.text, stderr: err.text };
 }
 
-/** A failure of the program ends this process, and is told by it. */
+/** A failure of the program ends this process and is reported by it. */
 process.on('message', (command: HostedCommand) => void run(command).then((result) => process.send?.(result)));

@@ -16,7 +16,7 @@ import type { Power } from './power.ts';
 export const bootKinds = ['uboot', 'grub', 'tryboot', 'handler'] as const;
 export type BootKind = (typeof bootKinds)[number];
 
-/** What one bootloader remembers, as names and values. */
+/** The variables that one bootloader stores, by name. */
 export type BootMemory = Readonly<Record<string, string>>;
 
 /** One bootloader: how it chooses, and the project's adapter over its memory. */
@@ -26,7 +26,10 @@ interface Bootrom {
   start(memory: Map<string, string>, argument: string | undefined): SlotName | undefined;
   /** The same where it cannot save what it changed: a trial that cannot be counted is not booted. */
   startUncounted(memory: ReadonlyMap<string, string>, argument: string | undefined): SlotName | undefined;
-  /** Every slot that it may start, now or later, whatever the reboot command says, while no agent changes anything. */
+  /**
+   * Every slot that it may start, now or later, with any result of the reboot command, while no agent changes the
+   * environment.
+   */
   bootable(memory: ReadonlyMap<string, string>): readonly SlotName[];
   adapter(machine: BootMachine): Bootloader;
 }
@@ -35,9 +38,9 @@ const names = { A: 'A', B: 'B' } as const;
 const slotNames = ['A', 'B'] as const;
 const ATTEMPTS = 3;
 
-/** What a gateway may be delivered with, beside what is usual. */
+/** Non-default boot environments of new gateways. */
 export const deliveries = {
-  /** The defaults of a boot script that nobody asked what is in the slots: B may boot, and holds nothing. */
+  /** Defaults of a boot script that does not check the slots' content: B may boot, but is empty. */
   blank: { BOOT_ORDER: 'A B', BOOT_A_LEFT: '3', BOOT_B_LEFT: '3' },
   /** A rescue system behind the slots. */
   'uboot-rescue': { BOOT_ORDER: 'A R', BOOT_A_LEFT: '3', BOOT_B_LEFT: '0' },
@@ -81,12 +84,12 @@ export class BootMachine {
     return roms[this.kind].bootable(this.#memory);
   }
 
-  /** What a power-on would start. */
+  /** The slot that a power-on would start. */
   get next(): SlotName | undefined {
     return roms[this.kind].start(new Map(this.#memory), undefined);
   }
 
-  /** Names in the boot order that are no slots. */
+  /** Names in the boot order that are not slots. */
   get others(): readonly string[] {
     const order = this.#memory.get('BOOT_ORDER') ?? this.#memory.get('ORDER') ?? '';
     return order.split(' ').filter((word) => word !== '' && nameOf(word) === undefined);
@@ -196,7 +199,7 @@ function notOnTrial(
 const TRYBOOT_ARGUMENT = '0 tryboot';
 const FILE = 'autoboot.txt';
 
-/** Raspberry Pi: the trial is asked for at the reboot, and forgotten by whatever else happens. */
+/** Raspberry Pi: the reboot requests the trial, and anything else cancels it. */
 const tryboot: Bootrom = {
   factory: {
     [FILE]: '[all]\ntryboot_a_b=1\nboot_partition=2\n[tryboot]\nboot_partition=2\n'.padEnd(MAX_AUTOBOOT_BYTES, '\n'),

@@ -14,16 +14,16 @@ export function agentProgram(): string {
   return process.env['THING_AGENT_BUILT'] ?? join(repository, 'agent');
 }
 
-/** What a build made for this run of the tests: nothing, outside of one. */
+/** Returns the tree that was built for this run of the tests, if any. */
 export function builtTree(): string | undefined {
   const program = process.env['THING_AGENT_BUILT'];
   return program === undefined ? undefined : dirname(program);
 }
 
 /**
- * Vitest calls it once, before the first integration test; what it returns, after the last. What V8 compiles in one of these
- * processes, and what Node makes of a TypeScript file, is there for the next one: by the checksum of the source, in a
- * folder of this run alone.
+ * Vitest calls it once before the first integration test, and its result after the last. Code compiled by V8, and files
+ * stripped of types by Node, are reused by later processes of this run: by the checksum of the source, in a directory
+ * of this run alone.
  */
 export async function setup(): Promise<() => Promise<void>> {
   const folder = await mkdtemp(join(tmpdir(), 'built-agent-'));
@@ -34,7 +34,7 @@ export async function setup(): Promise<() => Promise<void>> {
   await bundle(hosted, 'test/fakes/machine/agent-host.ts', process.arch);
   const cache = join(folder, 'compile-cache');
   await mkdir(cache);
-  // the launcher takes the one, a program of ours that is run without it the other
+  // the launcher uses the first; a program of ours that runs without the launcher uses the second
   const ours = { THING_AGENT_BUILT: join(tree, 'agent'), CACHE_DIRECTORY: cache, NODE_COMPILE_CACHE: cache };
   if (!isFull) Object.assign(ours, { THING_AGENT_HOST: join(hosted, 'main.js') });
   Object.assign(process.env, ours);

@@ -15,10 +15,10 @@ import { endHosted, runHosted } from './hosted-agent.ts';
 
 export interface FileGatewayOptions {
   readonly serviceUrl: string;
-  /** What slot A holds at first. */
+  /** Initial content of slot A. */
   readonly image: Uint8Array;
   readonly slotBytes: number;
-  /** PEM; undefined: unsigned firmware is permitted. */
+  /** PEM. Undefined: unsigned firmware is permitted. */
   readonly trustedKey?: string | undefined;
   /** More TOML, in tables of its own. */
   readonly extraToml?: string;
@@ -27,19 +27,19 @@ export interface FileGatewayOptions {
   /** Lines of `[service]`. */
   readonly serviceToml?: string;
   readonly serialNumber?: string;
-  /** Paths of block devices; undefined: files. */
+  /** Paths of block devices. Default: files. */
   readonly slots?: { readonly A: string; readonly B: string };
-  /** An empty one, which is not removed afterwards; undefined: a temporary one. */
+  /** An empty directory that is not removed afterwards. Default: a temporary one. */
   readonly directory?: string;
   /** Default: three seconds. */
   readonly healthDeadline?: string;
-  /** Whether a healthy gateway reaches its service. Default: yes. */
+  /** Whether a healthy gateway reaches its service. Default: true. */
   readonly healthService?: boolean;
   /** Default: the sources. */
   readonly program?: string;
-  /** Whether outcomes are reported: a service that is away is waited for with each. Default: yes. */
+  /** Whether results are reported: each report waits for an unavailable service. Default: true. */
   readonly reports?: boolean;
-  /** Of looks. Default: none. */
+  /** Splay of update checks. Default: none. */
   readonly splay?: string;
 }
 
@@ -50,9 +50,9 @@ export interface Finished {
 }
 
 /**
- * A gateway in a folder: two slots, a boot environment, the real program. An image is healthy unless it begins with
- * `unhealthy`; one that begins with `dead` never starts the agent. "Reboot" means: kill what runs, let the bootloader
- * choose, go on.
+ * A gateway in a directory: two slots, a boot environment, the real program. An image is healthy unless it begins with
+ * `unhealthy`; one that begins with `dead` never starts the agent. A reboot kills the agent and lets the bootloader
+ * choose.
  */
 export class FileGateway implements AsyncDisposable {
   readonly directory: string;
@@ -161,7 +161,7 @@ export class FileGateway implements AsyncDisposable {
     return child;
   }
 
-  /** As the launcher starts it, but for what that takes out of the environment: a hook of a test is loaded so. */
+  /** Starts it as the launcher does, but keeps the environment that loads a test's hook. */
   #withoutLauncher(): readonly string[] {
     const folder = dirname(this.#program);
     const main = [join(folder, 'lib/main.js'), join(folder, 'src/main.ts')].find((path) => existsSync(path)) ?? '';
@@ -247,7 +247,7 @@ export class FileGateway implements AsyncDisposable {
     await Promise.all([...this.#children].map(async (child) => stop(child, 'SIGKILL')));
     endHosted(this.configFile);
     if (!this.#isTemporary) return;
-    // What they had started may write a moment longer.
+    // Its child processes may write a moment longer.
     await rm(this.directory, { recursive: true, force: true, maxRetries: 5 });
   }
 }

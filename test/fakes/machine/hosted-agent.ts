@@ -16,13 +16,13 @@ export interface HostedResult {
 }
 
 /**
- * The agent's program in a process that stays, for one command after the other: most of a command's cost is its start. It
- * ends with the process that has started it, and holds that up only while a command is under way.
+ * The agent's program in a process that stays, for one command after another: most of a command's cost is its start. It
+ * ends with the process that started it, and delays its end only while a command runs.
  */
 class Host {
   readonly #child: ChildProcess;
   #said = '';
-  /** The command that is under way. */
+  /** The running command. */
   current: HostedCommand | undefined;
 
   constructor(program: string) {
@@ -59,7 +59,9 @@ class Host {
 
 let host: Host | undefined;
 
-/** Undefined where a command needs a process of its own: in full (`npm run prove`), and beside another one. */
+/**
+ * Returns undefined if a command needs a process of its own: in full (`npm run prove`), and while another command runs.
+ */
 export async function runHosted(command: HostedCommand): Promise<HostedResult | undefined> {
   const program = process.env['THING_AGENT_HOST'];
   if (program === undefined) return undefined;
@@ -67,7 +69,7 @@ export async function runHosted(command: HostedCommand): Promise<HostedResult | 
   return host.current === undefined ? host.run(command) : undefined;
 }
 
-/** What is under way with this file of a gateway is not waited for. */
+/** Does not wait for a running command with this configuration file. */
 export function endHosted(configFile: string): void {
   if (host?.current?.args.includes(configFile) !== true) return;
   host.kill();

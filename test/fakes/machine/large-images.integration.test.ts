@@ -72,7 +72,7 @@ testInFull(
   },
 );
 
-test(`a raw image of ${(RAW_BYTES / GIB).toFixed(1)} GiB, as base64, is installed in constant memory, right to its end`, async () => {
+test(`installs a complete raw image of ${(RAW_BYTES / GIB).toFixed(1)} GiB, as base64, in constant memory`, async () => {
   const installed = await install(largeImage(RAW_BYTES), RAW_BYTES);
   console.log(installed);
   expect(installed.firstDifference).toBeUndefined();

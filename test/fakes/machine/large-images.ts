@@ -15,7 +15,7 @@ export const LARGE_SLOT_BYTES = 2 ** 32 + 256 * MIB;
 
 type Marks = readonly { readonly start: number; readonly bytes: Buffer }[];
 
-/** Where an image is not zero: around the places at which 31 and 32 bits end, and at both ends. */
+/** Returns the nonzero parts of an image: around the offsets at which 31 and 32 bits end, and at both ends. */
 function marksOf(sizeBytes: number): Marks {
   const places = [0, 2 ** 31 - 70_001, 2 ** 32 - 100_003, 2 ** 32 + 100 * MIB];
   return [...places.filter((start) => start < sizeBytes - MIB), sizeBytes - 150_000].map((start, index) => ({
@@ -51,7 +51,7 @@ export const largePayload: LargeContent = {
   },
 };
 
-/** Where the slot differs from the image, of the places that tell; undefined: nowhere. */
+/** Returns the first tested offset at which the slot differs from the image, or undefined. */
 export async function firstDifference(slotPath: string, sizeBytes = LARGE_BYTES): Promise<number | undefined> {
   await using slot = await open(slotPath, 'r');
   const [image, marks] = [largeImage(sizeBytes), marksOf(sizeBytes)];

@@ -3,14 +3,14 @@ export class PowerCut extends Error {
   override readonly name = 'PowerCut';
 }
 
-/** A power supply that can be told to fail: everything durable asks it before and after it happens. */
+/** A power supply that can fail on request: every durable operation passes through it, before and after. */
 export class Power {
   #left = Number.POSITIVE_INFINITY;
   #failed = false;
   #steps = 0;
   #names: string[] = [];
 
-  /** The step with this number, counted from now, does not happen any more. */
+  /** Prevents the step with this number, counted from now. */
   cutAfter(steps: number): void {
     this.#left = steps;
     this.#failed = false;
@@ -30,12 +30,12 @@ export class Power {
     return this.#steps;
   }
 
-  /** What happened since `cutAfter`, for a person who reads a failure. */
+  /** Steps since `cutAfter`, for failure messages. */
   get history(): readonly string[] {
     return this.#names;
   }
 
-  /** For what changes nothing but needs a running machine. */
+  /** For operations that change nothing but need a running machine. */
   need(name: string): void {
     if (this.isOut) throw new PowerCut(name);
   }
@@ -46,7 +46,7 @@ export class Power {
     throw new PowerCut(name);
   }
 
-  /** After `fail`: on again, and what `cutAfter` said holds. */
+  /** Restores power after `fail`. The setting of `cutAfter` stays in force. */
   resume(): void {
     this.#failed = false;
   }

@@ -19,7 +19,7 @@ interface Model {
   readonly mcu: string;
   readonly baud: number;
   readonly hex: () => Promise<string>;
-  /** Its deadlines are those of the watchdog: it does not count how often it asked the UART. */
+  /** It has the deadlines of a watchdog and does not count polls of the UART. */
   readonly hasWatchdog?: boolean;
 }
 
@@ -57,15 +57,15 @@ export interface AvrOptions {
   readonly bootloader: Bootloader;
   readonly pageMs?: number;
   readonly latencyMs?: number;
-  /** Of the flash memory, to begin with; without it, it is blank. */
+  /** Initial content of the flash memory. Default: blank. */
   readonly contents?: Uint8Array;
   /** Has the logs of a gateway's disk; each page that changes is noted there, too, with its place in them. */
   readonly notesFolder?: string | undefined;
   /** The high fuse byte, for bootloaders that read it. Default: 0xd8, for the largest boot section. */
   readonly highFuse?: number;
-  /** So many times slower than real time: for a host that is slow, too. */
+  /** Factor by which it runs slower than real time, for a slow host. */
   readonly slowness?: number;
-  /** Whose the port is, and who may reset the board. Default: the user of the test. */
+  /** Owner of the port, who may reset the board. Default: the user of the test. */
   readonly user?: number;
 }
 
@@ -151,7 +151,7 @@ export class SimulatedAvr implements AsyncDisposable {
     return readFile(path);
   }
 
-  /** What the application says after a start, up to the first line it ends; empty where it says nothing. */
+  /** Returns the first line that the application prints after a start, or an empty text. */
   async applicationSays(withinMs: number, baud = this.baud): Promise<string> {
     const signal = AbortSignal.timeout(30_000);
     await using line = await openSerialLine(this.port, { baud, parity: 'none' }, signal);
@@ -199,7 +199,7 @@ export interface Hello {
   readonly bootloader: Bootloader;
 }
 
-/** An application that says `hello VERSION`; an ELF file. */
+/** Builds an application that prints `hello VERSION`, as an ELF file. */
 export async function buildHello({ version, fillBytes, bootloader }: Hello): Promise<string> {
   const { mcu, baud } = models[bootloader];
   const defines = `-DVERSION=${version} -DFILL=${fillBytes} -DBAUD=${baud}`;

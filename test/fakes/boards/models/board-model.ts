@@ -4,14 +4,14 @@ export interface Said {
   readonly atMs: number;
 }
 
-/** What happened each time the chip left its bootloader: which program ran then. */
+/** Programs that ran each time the chip left its bootloader. */
 export type Ran = 'old' | 'new' | 'parked' | 'blank' | 'broken';
 
 /** A board without a wire: bytes in, bytes out, time as a parameter. */
 export interface BoardModel {
   /** A byte from the host. */
   receive(byte: number, atMs: number): readonly Said[];
-  /** What the board says next by itself, at the latest then, if nothing is said to it. */
+  /** Output that the board sends by itself, at the latest at this time without input. */
   poll?(untilMs: number): readonly Said[];
   /** Both modem lines, where DTR alone does not say what happens. */
   modem?(lines: { readonly dtr: boolean; readonly rts: boolean }, atMs: number): readonly Said[];

@@ -10,19 +10,19 @@ export interface ChipOptions {
 }
 
 interface ChipTraits {
-  /** The bootloader leaves for the application after so long a silence. */
+  /** The bootloader starts the application after this time without input. */
   readonly timeoutMs: number;
   readonly eraseMs: number;
   readonly writeMs: number;
   readonly parked: Uint8Array | 'erased';
-  /** Bytes that the UART keeps while nobody reads them. Default: 2, the one that is complete and the one under way. */
+  /** Bytes that the UART buffers while they are not read. Default: 2, the complete one and the one in progress. */
   readonly fifoBytes?: number;
 }
 
 const characterMs = 10 / 115.2;
 const defaultFifoBytes = 2;
 
-/** What chips with a bootloader have in common: UART, flash memory, power, and the way into the application. */
+/** Common parts of chips with a bootloader: UART, flash memory, power, and the start of the application. */
 export abstract class ChipModel implements BoardModel {
   readonly resetsWhenDtr: BoardModel['resetsWhenDtr'] = 'asserted';
   readonly memory: Uint8Array;
@@ -94,7 +94,7 @@ export abstract class ChipModel implements BoardModel {
     this.work(bytes.length * characterMs);
   }
 
-  /** The CPU runs on; whoever writes then waits for the end of it. */
+  /** The CPU keeps running; a write waits for the end of the erasure. */
   protected erase(address: number): void {
     if (this.dead) return;
     this.memory.fill(0xff, address, address + this.pageBytes);

@@ -6,7 +6,7 @@ import { isWholeEspImage } from './esp-image.ts';
 /**
  * The partition table and the second-stage bootloader of ESP-IDF 5, as far as they choose an application: after
  * `bootloader_utility.c` (`get_selected_boot_partition`, `load_boot_image`), `bootloader_common_loader.c` and
- * `flash_partitions.c`. Its entries are those of a real chip: esp-boot.unit.test.ts.
+ * `flash_partitions.c`. Its entries match a real chip: esp-boot.unit.test.ts.
  */
 const tableAddress = 0x8000;
 const sectorBytes = 4096;
@@ -50,7 +50,7 @@ export function partitionTable(entries: readonly PartitionEntry[]): Uint8Array {
   return table;
 }
 
-/** States of esp_ota_img_states_t; undefined: -1, no limits. */
+/** States of esp_ota_img_states_t. `undefined` is -1, no limits. */
 export type OtaState = 'new' | 'pending' | 'valid' | 'invalid' | 'aborted' | 'undefined';
 const states = { new: 0, pending: 1, valid: 2, invalid: 3, aborted: 4, undefined: 0xffff_ffff } as const;
 

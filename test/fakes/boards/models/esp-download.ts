@@ -19,7 +19,7 @@ export type Taken =
   | { readonly error: undefined; readonly workMs: number }
   | { readonly error: number; readonly why: string };
 
-/** What a loader does between a beginning and the last packet of data. */
+/** The state of a loader between a begin command and the last packet of data. */
 export class EspDownload {
   readonly #flash: SpiFlash;
   readonly #traits: EspTraits;
@@ -40,7 +40,7 @@ export class EspDownload {
     this.#begun = undefined;
   }
 
-  /** How long it takes: a ROM erases now, the stub as it writes. Undefined: outside of the memory. */
+  /** Returns the duration: a ROM erases now, the stub while it writes. Undefined if the range is outside the memory. */
   begin(beginning: Beginning): number | undefined {
     const { size, offset } = beginning;
     if (offset + size > this.#flash.bytes.byteLength) return undefined;

@@ -10,7 +10,7 @@ import { SpiFlash } from './spi-flash.ts';
 export interface EspModelOptions {
   readonly traits: EspTraits;
   readonly programs: Readonly<Record<'old' | 'new', Uint8Array>>;
-  /** Where the programs lie. */
+  /** Address of the programs. */
   readonly start: number;
   readonly flashBytes?: number;
   /** The second-stage bootloader is built with rollback. */
@@ -27,8 +27,9 @@ const bootText =
 const hello = Uint8Array.of(frameEnd, 0x4f, 0x48, 0x41, 0x49, frameEnd);
 
 /**
- * An ESP on a board with Espressif's reset circuit: enable pin, GPIO0, UART with baud detection, and what its loader does
- * (esp-rom.ts). It starts no image whose checksum is wrong. Notes what a host must never do: programming what is not erased, and bytes while it works.
+ * An ESP on a board with Espressif's reset circuit: enable pin, GPIO0, UART with baud detection, and its loader (esp-
+ * rom.ts). It starts no image with a wrong checksum. Records forbidden actions of a host: programming without erasing,
+ * and bytes while the chip is busy.
  */
 export class EspModel implements BoardModel {
   readonly resetsWhenDtr = 'asserted';
@@ -141,7 +142,7 @@ export class EspModel implements BoardModel {
     return this.#lines.dtr && !this.#lines.rts;
   }
 
-  /** What was released from reset, and was not told otherwise in time, starts its application. */
+  /** A chip that is released from reset and receives no command in time starts its application. */
   #boot(atMs: number): void {
     if (this.#releasedMs === undefined || atMs < this.#releasedMs + bootMs || this.dead) return;
     this.#releasedMs = undefined;

@@ -4,7 +4,10 @@ import { EspDownload } from './esp-download.ts';
 import type { EspTraits } from './esp-traits.ts';
 import type { SpiFlash } from './spi-flash.ts';
 
-/** What the loader answers; how long it worked before, and works afterwards while it takes the next packet in. */
+/**
+ * A reply of the loader, with the time it took before, and the time it is busy afterwards while it receives the next
+ * packet.
+ */
 export interface EspAnswer {
   readonly command: number;
   readonly value: number;
@@ -14,7 +17,7 @@ export interface EspAnswer {
   readonly afterMs: number;
 }
 
-/** What a command leads to beyond its answer. */
+/** An effect of a command beyond its reply. */
 export type EspEffect =
   | { readonly kind: 'reboot' }
   | { readonly kind: 'stub' }
@@ -26,14 +29,15 @@ const magicRegister = 0x4000_1000;
 const runBit = 0x0004_0000;
 const checksumSeed = 0xef;
 const allowedWhenLocked = new Set([0x02, 0x03, 0x04, 0x08, 0x0b, 0x0d, 0x0f, 0x14]);
-/** What the ROM of an ESP8266 has not. */
+/** Commands that the ROM of an ESP8266 lacks. */
 const modernOnly = new Set([0x0b, 0x0d, 0x0e, 0x0f, 0x10, 0x11, 0x12, 0x13, 0x14]);
 
 type Obeying = (command: number, packet: Buffer) => EspAnswer;
 
 /**
- * The ROM loader of an ESP, and Espressif's stub once that was loaded, after "Serial Protocol" of the esptool documentation:
- * packets in, answers out. What it must not be told is noted as `rejected`; a fault on the wire may be the reason.
+ * The ROM loader of an ESP, and Espressif's stub once it is loaded, after "Serial Protocol" of the esptool
+ * documentation: packets in, replies out. Records forbidden packets as `rejected`; a fault on the wire may be the
+ * reason.
  */
 export class EspRom {
   readonly rejected: string[] = [];
@@ -43,7 +47,7 @@ export class EspRom {
   readonly #download: EspDownload;
   #isStub = false;
   #attached = false;
-  /** A ROM takes the size that it is told. */
+  /** A ROM accepts any size that the host sets. */
   #flashBytes = 0;
   effect: EspEffect | undefined;
 
@@ -65,7 +69,7 @@ export class EspRom {
     return this.#isStub;
   }
 
-  /** Undefined: no packet that a loader answers. */
+  /** Returns undefined for a packet that a loader does not answer. */
   obey(packet: Buffer): EspAnswer | undefined {
     this.effect = undefined;
     if (packet.byteLength < 8 || packet.readUInt8(0) !== 0) return undefined;
@@ -124,7 +128,7 @@ export class EspRom {
     return this.#done(command);
   }
 
-  /** READ_FLASH_SLOW: at most 64 bytes, and always so many in the answer. */
+  /** READ_FLASH_SLOW: at most 64 bytes, and always 64 in the reply. */
   #readFlash(command: number, data: Buffer): EspAnswer {
     if (this.#isStub) return this.#lacks();
     if (!this.#attached || data.byteLength !== 8) return this.#reject(command, 'a read of another length');

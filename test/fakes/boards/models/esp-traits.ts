@@ -1,7 +1,7 @@
 /** What differs from one chip to the next, as far as its loader shows it. */
 export interface EspTraits {
   readonly magic: number;
-  /** Answer to GET_SECURITY_INFO; undefined: the ROM lacks it. */
+  /** Reply to GET_SECURITY_INFO, or undefined if the ROM lacks it. */
   readonly securityInfo: Uint8Array | undefined;
   /** Inflates, digests, attaches, changes its baud rate. */
   readonly modern: boolean;

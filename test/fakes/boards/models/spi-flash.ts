@@ -48,7 +48,7 @@ export class SpiFlash {
     return ms;
   }
 
-  /** How long it takes. */
+  /** Returns the duration. */
   program(start: number, data: Uint8Array): number {
     if (data.byteLength === 0 || !this.#survives()) return 0;
     for (const [index, byte] of data.entries()) {

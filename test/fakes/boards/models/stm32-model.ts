@@ -10,13 +10,16 @@ const twoBanks = 0x415;
 const deliveredOptions = 0xff6f_f8aa;
 const oldCommands = [0x00, 0x01, 0x02, 0x11, 0x21, 0x31, 0x44];
 const getChecksum = 0xa1;
-/** Of a bootloader that computes checksums: how long it takes. */
+/** Time per byte for a bootloader that computes checksums. */
 const checksumMsPerByte = 0.0005;
 
 export interface Stm32ModelOptions extends ChipOptions {
   readonly productId: number;
   readonly readProtected?: boolean;
-  /** Offers Get Checksum, and acknowledges it so often at the end: AN3155 can be read either way. 0: does it wrong. */
+  /**
+   * Supports Get Checksum, and acknowledges it this many times at the end: AN3155 can be read either way. 0: returns a
+   * wrong sum.
+   */
   readonly checksumAcks?: 0 | 1 | 2;
   /** Reads its UART late after each acknowledgement: what a host sends before it has that gets lost. */
   readonly isSlow?: boolean;
@@ -24,7 +27,7 @@ export interface Stm32ModelOptions extends ChipOptions {
   readonly optionBytes?: number;
 }
 
-/** A byte that follows at once is lost; one that answers the acknowledgement is not. */
+/** A byte that follows immediately is lost; a byte that answers the acknowledgement is not. */
 const slowMs = 0.1;
 
 /**
@@ -176,7 +179,9 @@ export class Stm32Model extends ChipModel {
     return address >= 0 && address < 1024 * 1024 ? address : undefined;
   }
 
-  /** So many bytes and the XOR of them all; `before` is what the sum begins with, or the count before the bytes. */
+  /**
+   * Receives this number of bytes and the XOR of them all. `before` is the initial sum, or the count before the bytes.
+   */
   *#summed(count: number, before = count - 1): Generator<void, number[] | undefined, number> {
     const bytes: number[] = [];
     for (let index = 0; index < count; index += 1) bytes.push(yield);

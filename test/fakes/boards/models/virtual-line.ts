@@ -3,7 +3,7 @@ import type { Line, LineSettings, ModemLines } from '../../../../src/serial/line
 import type { Clock } from '../../../../src/system/time/clock.ts';
 import type { BoardModel, Said } from './board-model.ts';
 
-/** Time that passes only when somebody waits. */
+/** Virtual time that passes only during waits. */
 export class VirtualClock implements Clock {
   #nowMs = 0;
 
@@ -27,11 +27,11 @@ export class VirtualClock implements Clock {
 
 export type Direction = 'to-board' | 'to-host';
 
-/** What goes wrong on the wire, at the nth byte in a direction. */
+/** A fault on the wire at the nth byte in a direction. */
 export interface Fault {
   /**
-   * `late`: it and what follows it come much later, once. `replay`: the last bytes in this direction come again.
-   * `echo`: from then on, the host hears what it sends.
+   * `late`: the byte and its successors arrive much later, once. `replay`: the last bytes in this direction arrive
+   * again. `echo`: from then on, the host receives its own output.
    */
   readonly kind: 'drop' | 'flip' | 'insert' | 'mute' | 'garbage' | 'unplug' | 'late' | 'replay' | 'echo';
   readonly direction: Direction;
@@ -62,12 +62,12 @@ export class VirtualPort {
   #replays = false;
   readonly #said: Record<Direction, readonly number[]> = { 'to-board': [], 'to-host': [] };
   #arrivals: { readonly byte: number; readonly atMs: number }[] = [];
-  /** How many of them the host has. */
+  /** Number of these bytes that the host has read. */
   #taken = 0;
   #boardIdleMs = 0;
   #hostIdleMs = 0;
   #dtr = true;
-  /** Where, in bytes to the host, answers of a few bytes began. */
+  /** Offsets, in bytes to the host, where replies of a few bytes began. */
   readonly shortAnswers: number[] = [];
   settings: LineSettings = { baud: 115_200, parity: 'none' };
 
@@ -175,7 +175,7 @@ export class VirtualPort {
     this.#arrivals.push({ byte, atMs: this.#hostIdleMs + this.#latencyMs });
   }
 
-  /** What happens to the next byte in a direction; nearly always nothing, for which nothing is allocated. */
+  /** Returns the effect on the next byte in a direction. It is nearly always none, and allocates nothing then. */
   #dueFault(direction: Direction, byte: number): Fault | 'none' | 'muted' {
     this.#counts[direction] += 1;
     if (this.#replays) this.#said[direction] = [...this.#said[direction], byte].slice(-replayedBytes);

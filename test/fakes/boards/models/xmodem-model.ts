@@ -76,11 +76,11 @@ export class XmodemModel implements BoardModel {
     if (control !== undefined) return control;
     this.#block.push(byte);
     const size = blockBytes[this.#block[0] ?? 0];
-    // What begins no block is swallowed up to a silence, which is answered with a NAK.
+    // Bytes that begin no block are discarded until a pause, which is answered with a NAK.
     return size !== undefined && this.#block.length === size + 5 ? this.#accept(atMs) : [];
   }
 
-  /** The first end of file is asked for again: it may be the number of a block whose beginning was lost. */
+  /** The first end of file is requested again: it may be the number of a block whose beginning was lost. */
   #control(byte: number, atMs: number): readonly Said[] | undefined {
     this.#cancels = byte === 0x18 ? this.#cancels + 1 : 0;
     this.#ends = byte === 0x04 ? this.#ends + 1 : 0;

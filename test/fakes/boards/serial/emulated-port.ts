@@ -26,9 +26,9 @@ export interface EmulatedBoard {
 /** How bad the wire is. */
 export interface Wire {
   readonly latencyMs?: number | undefined;
-  /** Of so many bytes to the board one is lost. */
+  /** One byte to the board is lost out of this many. */
   readonly lossEvery?: number | undefined;
-  /** What programs without ptymodem.so use: a pty cannot be told. */
+  /** For programs without ptymodem.so: a pty has no parity. */
   readonly parity?: 'even' | undefined;
 }
 
@@ -117,7 +117,7 @@ export class EmulatedPort implements AsyncDisposable {
     }
   }
 
-  /** One after the other, and never early: whoever hears an answer may find the board ready. */
+  /** Sends one reply after another, never early: after a reply, the host may find the board ready. */
   #say(answers: Answers): void {
     for (const { bytes, atMs } of answers) this.#saying = this.#saying.then(async () => this.#sayAt(bytes, atMs));
   }

@@ -36,7 +36,7 @@ await loader.after('custom_reset', false, 'D0|R1|W100|R0');
 console.log(`${loader.chip.CHIP_NAME} flashed in ${((performance.now() - before) / 1000).toFixed(2)} s`);
 await transport.disconnect();
 
-/** Of a ROM the command takes a second word, and the size of the flash memory is to be told: esptool-js does neither. */
+/** A ROM's command needs a second word and the flash size: esptool-js sends neither. */
 async function attachByRom(): Promise<void> {
   loader.FLASH_WRITE_SIZE = packetBytes;
   await loader.checkCommand('attach the flash', loader.ESP_SPI_ATTACH, new Uint8Array(8));

@@ -3,7 +3,9 @@ import { join } from 'node:path';
 import type { Line, ModemLines } from '../../../../src/serial/line.ts';
 import { built } from '../build.ts';
 
-/** What a program is started with that insists on modem lines: on this pty it has them, and what it does with them this socket hears. */
+/**
+ * Environment for a program that requires modem lines: this pty provides them, and sends their changes to this socket.
+ */
 export async function modemLines(port: string, control: string): Promise<Record<string, string>> {
   const source = join(import.meta.dirname, 'ptymodem.c');
   const library = await built('ptymodem.so', [source], `gcc -O2 -Wall -shared -fPIC ${source} -ldl -o`);

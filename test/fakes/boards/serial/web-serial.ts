@@ -53,7 +53,7 @@ export class NodeWebSerial {
     await settled((done) => this.#opened.set({ dtr: this.#dtr, rts: this.#rts }, done));
   }
 
-  /** Where it is there, esptool-js changes the rate without closing the port. */
+  /** If present, esptool-js changes the rate without closing the port. */
   async setBaudRate(baudRate: number): Promise<void> {
     await settled((done) => this.#opened.update({ baudRate }, done));
   }

@@ -33,14 +33,14 @@ export class Console {
     this.#closed = undefined;
   }
 
-  /** Nothing will be said any more. */
+  /** Ends the output. */
   close(why: string): void {
     this.#closed = why;
     this.#waiting?.reject(this.#failure(`${why}; waited for ${String(this.#waiting.pattern)}`));
     this.#waiting = undefined;
   }
 
-  /** The next line that matches, after the one that was waited for before. */
+  /** Returns the next line that matches, after the previously awaited one. */
   async until(pattern: RegExp, deadlineMs = this.#deadlineMs): Promise<string> {
     for (const [index, line] of this.lines.entries()) {
       if (index < this.#read || !pattern.test(line)) continue;
@@ -58,7 +58,7 @@ export class Console {
     }
   }
 
-  /** Everything from now on, to look for what must not come. */
+  /** Returns a function for all later lines, to check for unexpected output. */
   get mark(): () => readonly string[] {
     const from = this.lines.length;
     return () => this.lines.slice(from);

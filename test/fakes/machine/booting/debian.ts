@@ -15,10 +15,10 @@ export interface DebianRecipe {
   readonly finish?: string;
 }
 
-/** As little as boots in a container: systemd, and what README.md says that the agent needs. */
+/** The minimum that boots in a container: systemd, and the agent's requirements of README.md. */
 const container: DebianRecipe = {
   packages: ['systemd-sysv', 'dbus', 'passwd', 'libstdc++6', 'util-linux', 'libubootenv-tool'],
-  // At each boot and each reload systemd starts a dozen programs for what such a machine has none of; it may have an fstab.
+  // At each boot and reload, systemd starts a dozen programs that such a machine does not need; it may have an fstab.
   finish: `
     mkdir etc/systemd/system-generators
     for it in usr/lib/systemd/system-generators/*; do ln -s /dev/null "etc/systemd/system-generators/\${it##*/}"; done
@@ -65,12 +65,15 @@ export async function debianRootFileSystem(wanted: DebianRecipe = container): Pr
   return kept;
 }
 
-/** Where is kept what takes long to make. */
+/** Directory for results that take long to make. */
 export function keptFolder(): string {
   return join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'thing-agent-test');
 }
 
-/** Several tests may want it at once: one makes it, the others wait. A kernel in it gets no initrd, which takes minutes to make. */
+/**
+ * Several tests may want it concurrently: one makes it, the others wait. A kernel in it gets no initrd, which takes
+ * minutes to make.
+ */
 const makeUnlessThere =
   'kept=$1 draft=$2; shift 2; [ -e "$kept" ] || { INITRD=No mmdebstrap "$@" && mv "$draft" "$kept"; }';
 
@@ -80,7 +83,10 @@ export async function codenameOfThisMachine(): Promise<string> {
   return found;
 }
 
-/** This machine's sources of its own release, without those of others (apt-get(8), indextargets); for another one, the same there. */
+/**
+ * This machine's package sources of its own release, without third parties (apt-get(8), indextargets); the same for
+ * another release.
+ */
 export async function packageSources(own: string, codename: string): Promise<string> {
   const format = '$(REPO_URI) $(RELEASE) $(COMPONENT)';
   const targets = await tool(['apt-get', 'indextargets', '--format', format, 'Created-By: Packages']);

@@ -18,7 +18,7 @@ export const cacheFolder = join(project, '.cache/boots');
 
 export type BootType = 'ext4' | 'vfat';
 
-/** What all images of a gateway have in common. */
+/** Common settings of all images of a gateway. */
 export interface Variety {
   readonly bootType: BootType;
   readonly config?: GatewayConfig;
@@ -34,8 +34,8 @@ export interface GatewayImages extends AsyncDisposable {
 }
 
 /**
- * The images of a virtual gateway. What they are made from is kept in `.cache/boots`, together with the key that signs their
- * firmware, until the agent, the scripts or the recipe change.
+ * The images of a virtual gateway. Their parts, with the signing key of their releases, stay in `.cache/boots` until
+ * the agent, the scripts or the recipe change.
  */
 export async function openGatewayImages(variety: Variety): Promise<GatewayImages> {
   const key = await keyOf([debian, files, variety, gatewayConfig(variety.config)]);
@@ -148,9 +148,9 @@ export interface DiskOptions {
   readonly out: string;
   readonly bootType: BootType;
   readonly firmware?: 'bios' | 'efi' | undefined;
-  /** Where GRUB's modules for arm64 are; for amd64, if not given. */
+  /** Directory of GRUB's modules for arm64. Default: an amd64 machine. */
   readonly arm64Modules?: string | undefined;
-  /** Of the second pair of partitions. */
+  /** The kernel in the second pair of partitions. */
   readonly kernel?: string | undefined;
   /** More of the kernel's arguments; if not given, that nothing is written to the root file system. */
   readonly more?: string | undefined;
@@ -181,7 +181,7 @@ export async function makeGrubDisk(disk: DiskOptions): Promise<void> {
     ...(arm64Modules === undefined ? {} : { arch: 'arm64', modules: arm64Modules }),
   };
   const given = Object.entries(options).flatMap(([name, value]) => [`--${name}`, value]);
-  // UEFI of the emulated arm64 machine speaks on its serial port by itself
+  // UEFI of the emulated arm64 machine uses its serial port by default
   const serial = arm64Modules === undefined ? ['--serial'] : [];
   await tool([join(imageScripts, 'grub'), ...serial, ...given]);
 }

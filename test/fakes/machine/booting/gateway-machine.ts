@@ -8,21 +8,21 @@ import { Console } from './console.ts';
 export interface RunningMachine {
   /** As by pulling the plug. */
   readonly kill: () => void;
-  /** Whether it ended in a reset. */
+  /** Resolves with true if it ended in a reset. */
   readonly ended: Promise<boolean>;
-  /** What its emulator has used of processors; not given, or undefined: nobody knows. */
+  /** Returns the processor time of its emulator, if it is known. */
   readonly processorSeconds?: () => number | undefined;
 }
 
 export interface PowerCycle {
-  /** Where every write and flush of the disk is noted, in the format of dm-log-writes; undefined: nowhere. */
+  /** File for every write and flush of the disk, in the format of dm-log-writes, or undefined. */
   readonly log: string | undefined;
   readonly onLine: (line: string) => void;
 }
 
 export interface GatewayMachineOptions {
   readonly start: (cycle: PowerCycle) => RunningMachine;
-  /** Where the writes of each power cycle are noted (`writes-0`, `writes-1`, …); undefined: nowhere. */
+  /** Directory for the writes of each power cycle (`writes-0`, `writes-1`, …), or undefined. */
   readonly logs?: string | undefined;
   readonly onLine?: ((line: string) => void) | undefined;
 }
@@ -34,7 +34,7 @@ const GRUB_STARTS = /Booting `Slot ([AB])'/;
 /** A gateway with a disk and a bootloader: its power cycles, one after the other. */
 export class GatewayMachine implements AsyncDisposable {
   readonly console = new Console();
-  /** What the bootloader chose, in order. */
+  /** Slots that the bootloader chose, in order. */
   readonly boots: SlotName[] = [];
   readonly #options: GatewayMachineOptions;
   #machine: RunningMachine | undefined;
@@ -50,17 +50,17 @@ export class GatewayMachine implements AsyncDisposable {
     this.#options = options;
   }
 
-  /** So many power cycles have a log of their writes. */
+  /** Number of power cycles with a log of their writes. */
   get cycles(): number {
     return this.#cycles;
   }
 
-  /** How many bytes all logs have by now: a place in the history of the disk. */
+  /** Total bytes of all logs by now: a position in the history of the disk. */
   get position(): number {
     return this.#finishedBytes + (this.#log === undefined ? 0 : statSync(this.#log).size);
   }
 
-  /** What all power cycles used of processors, up to the last word of each on its console. */
+  /** Processor time of all power cycles, each up to its last line on the console. */
   get processorSeconds(): number {
     return this.#finishedSeconds + this.#lastSeconds;
   }
@@ -70,7 +70,7 @@ export class GatewayMachine implements AsyncDisposable {
     this.#power = 'on';
     this.console.open();
     this.#ended = this.#bootAgainAndAgain();
-    this.#ended.catch(() => {}); // told by the console
+    this.#ended.catch(() => {}); // the console reports it
   }
 
   /** As by pulling the plug, of a machine whose disk has no volatile cache. */

@@ -9,10 +9,10 @@ const drivers = [
   'fs/nls',
 ];
 
-/** Of udev: what names disks, partitions and the network's card. */
+/** Rules of udev that name disks, partitions and the network card. */
 const rules = ['50-udev-default', '60-block', '60-persistent-storage.rules', '80-drivers', '80-net', '99-systemd'];
 
-/** What README.md and the bootloader want, beside a kernel. */
+/** Packages that README.md and the bootloader require, without the kernel. */
 export const gatewayPackages = [
   'systemd-sysv',
   'udev',
@@ -34,7 +34,7 @@ export const kernelAlone = String.raw`
     chroot . depmod $version
 `;
 
-/** Of systemd's units and udev's rules, those that a gateway needs. */
+/** Returns the systemd units and udev rules that a gateway needs. */
 export function unitsInUse(rulesOfPackages: readonly string[]): string {
   return String.raw`    mkdir -p etc/systemd/system/multi-user.target.wants
     ln -sf /usr/lib/systemd/system/systemd-networkd.service etc/systemd/system/multi-user.target.wants/
@@ -45,7 +45,7 @@ export function unitsInUse(rulesOfPackages: readonly string[]): string {
 `;
 }
 
-/** Shell commands, in the root file system, that take out what nobody uses there. */
+/** Returns shell commands that remove unused files from the root file system. */
 export function slimming(triplet: string, more = '', rulesOfPackages: readonly string[] = []): string {
   const programs = String.raw`    rm -rf usr/share/perl* usr/lib/${triplet}/perl* usr/lib/${triplet}/gconv usr/lib/${triplet}/libperl*
     rm -rf usr/bin/perl* usr/share/grub usr/lib/udev/hwdb* var/lib/dpkg var/lib/apt var/cache/* usr/share/zsh usr/lib/grub
@@ -64,8 +64,9 @@ export const kernelWhereItIsRead = String.raw`    printf '\000\000\020\000' | dd
 `;
 
 /**
- * A gateway's root file system: Debian's kernel, which has NVMe and ext4 built in and needs no initrd, systemd, and what
- * README.md and the bootloader want. What nobody uses there is taken out, because an emulated machine moves each byte slowly.
+ * A gateway's root file system: Debian's kernel, which has NVMe and ext4 built in and needs no initrd, systemd, and the
+ * requirements of README.md and the bootloader. Unused files are removed, because an emulated machine copies each byte
+ * slowly.
  */
 export const debian: DebianRecipe = {
   packages: [...gatewayPackages, 'linux-image-cloud-amd64'],
@@ -100,11 +101,11 @@ export const files: Readonly<Record<string, string>> = {
   // Its udev was seen to need more than the half minute of the page for integrators to find the state partition.
   [String.raw`/etc/systemd/system/dev-disk-by\x2dpartlabel-state.device.d/90-slow.conf`]:
     '[Unit]\nJobRunningTimeoutSec=10min\n',
-  // What a release changes: room for it in every image.
+  // Space in every image for the files that a release changes.
   '/opt/application': 'x'.repeat(2 * 1024 * 1024),
   '/etc/systemd/network/ethernet.network':
     '[Match]\nName=e*\n[Network]\nAddress=10.0.2.15/24\nGateway=10.0.2.2\nLinkLocalAddressing=no\n',
-  // Of all devices these alone are asked for at a start.
+  // Only these devices are triggered at a start.
   '/etc/systemd/system/systemd-udev-trigger.service.d/few.conf':
     '[Service]\nExecStart=\nExecStart=-udevadm trigger --action=add ' +
     '--subsystem-match=block --subsystem-match=net --subsystem-match=pci --subsystem-match=virtio\n',

@@ -26,11 +26,11 @@ export const slotDevices = { A: '/dev/slot-a', B: '/dev/slot-b' } as const;
  * own (`ProtectProc=`).
  */
 export const bootIdFile = '/boot/boot-id';
-/** In the images: where the boot environment lies, in two copies. */
+/** Locations of the boot environment's two copies in the images. */
 export const fwEnvConfig = '/boot/environment 0x0000 0x2000\n/boot/environment 0x2000 0x2000\n';
 
 export interface NspawnGatewayOptions {
-  /** What slot A holds at first: an ext4 image (slot-images.ts). */
+  /** Initial content of slot A: an ext4 image (slot-images.ts). */
   readonly image: string;
   /** The version that the service knows it by. */
   readonly version: string;
@@ -45,7 +45,7 @@ export interface Finished {
   readonly stderr: string;
 }
 
-/** Of nspawn, when what it ran asked for a reboot. */
+/** Exit code of nspawn when the container asked for a reboot. */
 const REBOOT = 133;
 const MAX_BOOTS = 16;
 const never = new AbortController().signal;
@@ -56,7 +56,7 @@ const never = new AbortController().signal;
  * that does not boot, lead back to the boot script. State and boot environment lie outside the slots.
  */
 export class NspawnGateway implements AsyncDisposable {
-  /** What the bootloader chose, in order. */
+  /** Slots that the bootloader chose, in order. */
   readonly boots: SlotName[] = [];
   readonly console = new Console();
   readonly state: string;
@@ -107,7 +107,7 @@ export class NspawnGateway implements AsyncDisposable {
     return new NspawnGateway(folder, options, { boot, cgroup, A, B, opened: opened.move() });
   }
 
-  /** Where the boot environment lies, outside the slots; /boot in the container. */
+  /** Directory of the boot environment, outside the slots; /boot in the container. */
   get bootFolder(): string {
     return this.#boot.folder.path;
   }
@@ -121,7 +121,7 @@ export class NspawnGateway implements AsyncDisposable {
     this.#power = 'on';
     this.console.open();
     this.#ended = this.#bootAgainAndAgain();
-    this.#ended.catch(() => {}); // told by the console
+    this.#ended.catch(() => {}); // the console reports it
   }
 
   /** As by pulling the plug. */
@@ -139,14 +139,14 @@ export class NspawnGateway implements AsyncDisposable {
     return runProgram(['env', '-i', ...environment, ...inside], { timeoutMs: 60_000 }, never);
   }
 
-  /** What a command prints that must succeed, by root. */
+  /** Returns the output of root's command, which must succeed. */
   async tell(...command: readonly string[]): Promise<string> {
     const { exitCode, stdout, stderr } = await this.exec(command, 'root');
     if (exitCode !== 0) throw new Error(`${command.join(' ')}: exit ${exitCode}: ${stderr}`);
     return stdout.trim();
   }
 
-  /** Where this machine finds a path of the container that runs. */
+  /** Returns this machine's path for a path of the running container. */
   place(path: string): string {
     return `/proc/${this.#leader}/root${path}`;
   }
@@ -156,7 +156,7 @@ export class NspawnGateway implements AsyncDisposable {
     await this.tell('sh', '-c', 'mkdir -p "$(dirname "$1")" && printf %s "$2" >"$1"', 'sh', path, text);
   }
 
-  /** The journal of updates, as it lies in the state directory. */
+  /** Reads the update journal from the state directory. */
   async updateState(): Promise<FileJournal['state']> {
     return (await FileJournal.open(this.state, silentLog)).state;
   }
@@ -246,7 +246,7 @@ function childOf(pid: number | undefined): number | undefined {
   return child === '' ? undefined : Number(child);
 }
 
-/** What the factory does: the journal names the version that slot A holds. */
+/** Provisions a gateway as the factory does: the journal names the version in slot A. */
 async function provision(state: string, version: string): Promise<void> {
   const journal = await FileJournal.open(state, silentLog);
   const installed = { digest: 'factory', provides: {}, payloads: [], version: { id: version, name: version }, at: '' };

@@ -5,8 +5,9 @@ import { join } from 'node:path';
 import { tool } from '../tool.ts';
 
 /**
- * A control group for one container. nspawn makes that of its systemd below its own: of two that were started in the same one,
- * each has a `system.slice/thing-agent.service` there, and the same one, with the devices that the other's unit may not open.
+ * A control group for one container. nspawn puts the control group of its systemd below its own. Two containers started
+ * in the same group would share one `system.slice/thing-agent.service`, and with it the devices that the other's unit
+ * may not open.
  */
 export class OwnCgroup implements AsyncDisposable {
   readonly path = join(ownPlace(), `container-${randomUUID()}`);
@@ -17,7 +18,7 @@ export class OwnCgroup implements AsyncDisposable {
     mkdirSync(this.path);
   }
 
-  /** What was killed with the container is gone a moment later. */
+  /** Processes that were killed with the container disappear a moment later. */
   async [Symbol.asyncDispose](): Promise<void> {
     const gone =
       'cd "$1" && while grep -q "^populated 1" cgroup.events; do :; done; find "$1" -depth -type d -exec rmdir {} +';
@@ -25,7 +26,7 @@ export class OwnCgroup implements AsyncDisposable {
   }
 }
 
-/** That of this process: proc(5), /proc/self/cgroup, hierarchy 0. */
+/** The control group of this process: proc(5), /proc/self/cgroup, hierarchy 0. */
 function ownPlace(): string {
   const mounted = /^\S+ (\S+) cgroup2 /m.exec(readFileSync('/proc/self/mounts', 'utf8'))?.[1];
   const own = /^0::(.*)$/m.exec(readFileSync('/proc/self/cgroup', 'utf8'))?.[1];

@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 
-/** Of `times` in proc(5): the same on every machine that Node runs on. */
+/** Unit of `times` in proc(5): the same on every machine that Node runs on. */
 const TICKS_PER_SECOND = 100;
 
-/** What a process has used of processors by now, in user and in kernel mode; undefined: it has ended. */
+/** Returns a process's processor time in user and kernel mode, or undefined if it has ended. */
 export function processorSeconds(pid: number): number | undefined {
   let text: string;
   try {

@@ -6,17 +6,17 @@ import { createInterface } from 'node:readline';
 export type Architecture = 'amd64' | 'arm64';
 
 export interface QemuOptions {
-  /** Of the emulated machine: amd64, if not given. */
+  /** Architecture of the emulated machine. Default: amd64. */
   readonly architecture?: Architecture | undefined;
   /** The disk image. */
   readonly disk: string;
-  /** Where every write and flush of the disk is noted, in the format of dm-log-writes; undefined: nowhere. */
+  /** File for every write and flush of the disk, in the format of dm-log-writes, or undefined. */
   readonly log?: string | undefined;
   /** On this machine: where the stand-in of the service listens. */
   readonly servicePort: number;
   readonly serialNumber: string;
   readonly onLine: (line: string) => void;
-  /** UEFI in place of a BIOS. */
+  /** UEFI instead of a BIOS. */
   readonly efi?: { readonly code: string; readonly variables: string } | undefined;
   /** A pty of this machine that is the second serial port of the emulated one, and the environment that gives it modem lines. */
   readonly serial?: { readonly port: string; readonly environment: Readonly<Record<string, string>> } | undefined;

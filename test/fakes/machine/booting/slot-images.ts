@@ -11,7 +11,7 @@ import type { DebianRecipe } from './debian.ts';
 const project = resolve(import.meta.dirname, '../../../..');
 const MIB = 1024 * 1024;
 
-/** What distinguishes one image from another: files by their paths; undefined: it is not there. */
+/** Differences between images: file contents by path; undefined removes a file. */
 export type Difference = Readonly<Record<string, string | undefined>>;
 
 export interface SlotImagesOptions {
@@ -21,11 +21,11 @@ export interface SlotImagesOptions {
   readonly ownFiles?: Difference;
   readonly keys: Pick<KeyPair, 'privatePem' | 'publicPem'>;
   readonly deviceType: string;
-  /** Of artifacts; none, if not given. */
+  /** Compression of artifacts. Default: none. */
   readonly compression?: 'none' | 'gzip';
-  /** What the root file system is made of; as for a container, if not given. */
+  /** Recipe of the root file system. Default: for a container. */
   readonly debian?: DebianRecipe;
-  /** Where the machines that boot them have the runtime, a folder; in the images, if not given. */
+  /** The runtime's directory on the machines that boot the images. Default: in the images. */
   readonly runtime?: string;
   /** Makes the image of a root file system that is ready; as for a container, if not given. */
   readonly makeImage?: (root: string, image: string) => Promise<void>;
@@ -34,8 +34,8 @@ export interface SlotImagesOptions {
 }
 
 /**
- * Root file systems with the agent in them, installed as README.md says, and their signed artifacts, made as README.md
- * says. A user `technician` is a member of the group that may use the agent.
+ * Root file systems with the agent installed as README.md says, and their signed artifacts. A user `technician` is a
+ * member of the agent's group.
  */
 export class SlotImages implements AsyncDisposable {
   readonly #folder: string;
@@ -49,7 +49,7 @@ export class SlotImages implements AsyncDisposable {
     this.#base = options.kept ?? join(folder, 'base.ext4');
   }
 
-  /** What all images are made from. */
+  /** The root file system that all images derive from. */
   get base(): string {
     return this.#base;
   }
@@ -81,7 +81,7 @@ export class SlotImages implements AsyncDisposable {
     return image;
   }
 
-  /** A signed artifact with such an image; the options are those of mender-artifact. */
+  /** Makes a signed artifact with such an image, with options of mender-artifact. */
   async artifact(name: string, difference: Difference = {}, options: readonly string[] = []): Promise<string> {
     const image = await this.image(difference);
     const output = await this.sign(name, image, options);
@@ -167,7 +167,9 @@ export class SlotImages implements AsyncDisposable {
   }
 }
 
-/** Of 280 MiB, and of what each update costs, three quarters: the runtime, and what nothing in these machines starts. */
+/**
+ * Removes three quarters of 280 MiB, and of each update's cost: the runtime, and files that these machines never use.
+ */
 async function leaveOut(root: string, runtime: string): Promise<void> {
   const unused = 'usr/bin/perl* usr/share/perl* usr/lib/*/perl* usr/lib/*/libperl* usr/lib/*/gconv var/lib/dpkg/info';
   await tool(['sh', '-c', `cd "$1" && rm -rf ${unused}`, 'sh', root]);
@@ -183,7 +185,7 @@ async function makeContainerImage(root: string, image: string): Promise<void> {
   await tool(['mkfs.ext4', '-q', '-F', '-b', '4096', '-m', '0', '-O', '^has_journal', '-d', root, image, size]);
 }
 
-/** debugfs goes on after a mistake and ends with 0: what it says tells. */
+/** debugfs continues after an error and exits with 0: its output shows the result. */
 async function changeImage(image: string, commands: readonly string[], harmless: RegExp): Promise<void> {
   const said = await tool(['sh', '-c', `debugfs -w -f - '${image}' 2>&1 >/dev/null`], { input: commands.join('\n') });
   const complaints = said.split('\n').filter((line) => !harmless.test(line));

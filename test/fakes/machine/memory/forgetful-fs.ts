@@ -2,10 +2,10 @@ import type { PackageFs } from '../../../../src/package/package-store.ts';
 import { OutsideFileError } from '../../../../src/system/files/untrusted-file.ts';
 import type { Power } from '../power.ts';
 
-/** What stands as the text of a file that is none, such as a folder. */
+/** The text of an entry that is not a file, such as a directory. */
 export const NO_FILE = '\0no file';
 
-/** A file's bytes: what the medium surely has, and what a running system sees. */
+/** A file's bytes: those certainly on the medium, and those that a running system sees. */
 interface Inode {
   durable: string;
   current: string;
@@ -22,9 +22,9 @@ export class ForgetfulFs {
   #durableNames = new Map<string, Inode>();
   #names = new Map<string, Inode>();
   full = false;
-  /** Of a file system that can be read and not changed: the code of the error, such as EROFS. */
+  /** For a file system that is readable but not writable: the code of the error, such as EROFS. */
   unchangeable: string | undefined;
-  /** Of one that cannot be read either. */
+  /** For a file system that is not readable either. */
   unreadable: string | undefined;
   /** Asked before each change: the code of the error that it fails with, such as ENOSPC. */
   trouble: () => string | undefined = () => undefined;
@@ -42,7 +42,7 @@ export class ForgetfulFs {
     this.#durableNames.set(path, inode);
   }
 
-  /** What a running system sees. */
+  /** The files that a running system sees. */
   get files(): Readonly<Record<string, string>> {
     return Object.fromEntries([...this.#names].map(([path, { current }]) => [path, current]));
   }
@@ -53,10 +53,10 @@ export class ForgetfulFs {
     this.#durableNames = new Map(this.#names);
   }
 
-  /** What the medium holds when the power comes back. */
+  /** Reverts to the content of the medium after a power loss. */
   forget(): void {
     const names = new Map<string, Inode>();
-    // What is no file has no second name, and is not lost between two.
+    // Only a file can have two names or be lost during a rename.
     const isMoved = this.#random() < 0.5;
     for (const name of new Set([...this.#durableNames.keys(), ...this.#names.keys()])) {
       const [before, now] = [this.#durableNames.get(name), this.#names.get(name)];

@@ -26,7 +26,7 @@ export interface GatewayOptions {
   readonly slots: { readonly A: string; readonly B: string };
   /** A second pair, `boot`, as a Raspberry Pi has. */
   readonly bootSlots?: { readonly A: string; readonly B: string };
-  /** Boards, by target, with what they run at first. */
+  /** Boards by target, with their initial programs. */
   readonly boards?: Readonly<Record<string, string>>;
   /** The same of packages of the system that runs. */
   readonly packages?: Readonly<Record<string, string>>;
@@ -44,7 +44,7 @@ export interface GatewayOptions {
 const ATTEMPTS = 3;
 const QUARANTINE_MS = 30 * 86_400_000;
 
-/** The reboot command was called: whoever runs must now be rebooted. */
+/** The reboot command was called: the caller must reboot now. */
 class RebootStarted extends Error {}
 
 const signal = new AbortController().signal;
@@ -89,7 +89,7 @@ export class Gateway {
     return this.slots.content(this.bootloader.booted);
   }
 
-  /** Power off and on: what was not durable is forgotten, the bootloader chooses. */
+  /** Loses unflushed data and lets the bootloader choose. */
   reboot(): void {
     this.power.restore();
     this.fs.forget();
@@ -125,7 +125,7 @@ export class Gateway {
     });
   }
 
-  /** One look of the daemon: settle, tell the service, look, plan, install. */
+  /** Runs one update cycle of the daemon: recover, report to the service, check, plan, install. */
   async look(force = false): Promise<Plan | Outcome> {
     const settled = await this.settle();
     if (settled.kind === 'rebooting' || settled.kind === 'reboot-required') return settled;
@@ -156,7 +156,7 @@ export class Gateway {
     });
   }
 
-  /** A person types `agent rollback`. */
+  /** Runs `agent rollback` as an operator. */
   async goBack(force = false): Promise<InstallOutcome> {
     const slot = otherSlot(this.bootloader.booted);
     return this.#untilReboot(async () => startRollback(slot, { reboot: true, force }, await this.ports(), signal), {
@@ -166,7 +166,7 @@ export class Gateway {
     });
   }
 
-  /** Looks and reboots until nothing changes any more, as a daemon would over days. Bounded. */
+  /** Runs update cycles and reboots until nothing changes, as a daemon would over days. Bounded. */
   async run(): Promise<Plan | Outcome> {
     for (let round = 0; round < 40; round += 1) {
       const result = await this.look();

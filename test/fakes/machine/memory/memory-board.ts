@@ -17,20 +17,20 @@ import { sha256 } from './memory-slots.ts';
 const PAGE = 6;
 const PARKED = '(parked)';
 
-/** What outlives the power: the chip's memory, and its folder. */
+/** State that survives a power loss: the chip's memory and its directory. */
 export interface BoardMemory {
   readonly running: string;
   readonly payload: string;
-  /** Undefined: a board. A package is kept, installed and put back in the same way. */
+  /** Default: a board. A package is backed up, installed and restored in the same way. */
   readonly kind?: 'mcu' | 'package' | undefined;
-  /** Of a transfer that was cut: what was made durable. */
+  /** The durable part of an interrupted transfer. */
   readonly partial?: string | undefined;
   readonly kept: { readonly payload: string; readonly image: string } | undefined;
 }
 
 /**
- * A board and its folder in the state directory. While it is being flashed it is parked; a power cut leaves it
- * so. What is kept is durable as soon as it is written.
+ * A board and its directory in the state directory. It is in its bootloader while it is being flashed, and stays there
+ * after a power loss. The backup is durable as soon as it is written.
  */
 export class MemoryBoard implements Omit<McuTarget, 'kind'> {
   readonly kind: 'mcu' | 'package';
@@ -39,16 +39,16 @@ export class MemoryBoard implements Omit<McuTarget, 'kind'> {
   #payload: string;
   #partial: string | undefined;
   #kept: BoardMemory['kept'];
-  /** What the chip would run. */
+  /** The program that the chip would run. */
   running: string;
-  /** Makes so many of the next flashes fail, in the middle. */
+  /** Number of later flash operations that fail in the middle. */
   failures = 0;
   onFailure: () => void = () => {};
   /** Makes everything fail. */
   unplugged = false;
   /** Asked before each page but the first. */
   trouble: () => boolean = () => false;
-  /** One line for each flash that came to its end. */
+  /** One line for each completed flash operation. */
   readonly flashed: string[] = [];
 
   constructor(
@@ -151,7 +151,7 @@ function gone(board: string, code: string): AgentError {
   return new AgentError({ code, message: `${board} does not answer`, remedy: 'retry', exit: 'disk' });
 }
 
-/** A program that says `counter 4`, or `version 1.2.3`, stands for an image of MCUboot that does. */
+/** Text such as `counter 4` or `version 1.2.3` represents a MCUboot image with that claim. */
 function claimsIn(program: string): ImageClaims {
   const [, counter] = /counter (\d+)/.exec(program) ?? [];
   const [, imageVersion] = /version ([\d.]+)/.exec(program) ?? [];

@@ -8,7 +8,7 @@ import type { Power } from '../power.ts';
 interface Environment {
   readonly order: readonly SlotName[];
   readonly left: Readonly<Record<SlotName, number>>;
-  /** Armed, and neither kept nor given up since. */
+  /** The armed slot until it is committed or discarded. */
   readonly trial: SlotName | undefined;
   readonly lastWords: Readonly<Partial<Record<SlotName, string>>>;
 }
@@ -40,7 +40,7 @@ export class MemoryBootloader implements Bootloader {
     this.#random = random;
   }
 
-  /** What the bootloader does when the machine starts: the first slot of the order with attempts left. */
+  /** Starts the machine as the bootloader does: the first slot of the order with attempts left. */
   boot(): SlotName | undefined {
     const slot = this.bootable[0];
     if (slot === undefined) return undefined;
@@ -50,14 +50,14 @@ export class MemoryBootloader implements Bootloader {
     return slot;
   }
 
-  /** What is booted first did not come up, as often as it may. */
+  /** Uses up the attempts of the first slot of the order. */
   giveUpPrimary(): void {
     const { left } = this.#environment;
     const [primary] = this.bootable;
     if (primary !== undefined) this.#environment = { ...this.#environment, left: { ...left, [primary]: 0 } };
   }
 
-  /** What would boot, in this order, if the ones before fail. */
+  /** Slots in the order in which they would boot if the previous ones fail. */
   get bootable(): readonly SlotName[] {
     return this.#environment.order.filter((slot) => this.#environment.left[slot] > 0);
   }

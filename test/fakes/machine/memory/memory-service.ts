@@ -10,7 +10,7 @@ export class MemoryService implements ProvisioningService {
   target: string;
   /** Makes that many of the next calls fail. */
   failures = 0;
-  /** Cuts each transfer after so many bytes. */
+  /** Interrupts each transfer after this many bytes. */
   cutTransfersAfter: number | undefined;
   readonly switches: string[] = [];
   readonly reports: Outcome[] = [];

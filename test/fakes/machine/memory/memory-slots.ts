@@ -14,7 +14,7 @@ import type { Power } from '../power.ts';
 const BLOCK_BYTES = 8;
 const SLOT_BYTES = 128;
 
-/** What the medium surely has, and what a running system reads. They differ in the dirty blocks only. */
+/** Bytes certainly on the medium, and bytes that a running system reads. They differ only in the dirty blocks. */
 interface Partition {
   readonly durable: Buffer;
   readonly current: Buffer;
@@ -22,8 +22,8 @@ interface Partition {
 }
 
 /**
- * Two partitions in memory, of a fixed size: what stood behind a shorter image stays there. After a power cut a block that
- * was not flushed is old, new or torn at any byte, each independently of the others.
+ * Two partitions in memory of a fixed size: previous data stays behind a shorter image. After a power loss, each
+ * unflushed block is old, new or torn at any byte, independently of the others.
  */
 export class MemorySlots implements SlotsTarget {
   readonly kind = 'slots';
@@ -48,7 +48,7 @@ export class MemorySlots implements SlotsTarget {
     return this.#slots[slot].current.toString('latin1').replace(/\0+$/, '');
   }
 
-  /** Whether the medium surely holds this image, even if the power fails now. */
+  /** True if the medium certainly holds this image, even after a power loss now. */
   holds(slot: SlotName, image: Uint8Array): boolean {
     const { durable, dirty } = this.#slots[slot];
     if (!durable.subarray(0, image.length).equals(image)) return false;
@@ -96,7 +96,7 @@ export class MemorySlots implements SlotsTarget {
     };
   }
 
-  /** An image says it in its first word. */
+  /** The image's first word decides. */
   async isReadOnly(slot: SlotName): Promise<boolean> {
     return this.content(slot).startsWith('read-only');
   }

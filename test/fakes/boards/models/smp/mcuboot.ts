@@ -13,9 +13,9 @@ type SwapType = 'none' | 'test' | 'perm' | 'revert';
 const emptySlot = { image: undefined, magic: false, imageOk: false, copyDone: false };
 
 /**
- * What MCUboot does with the two slots of an image, after its "design" page ("Image Trailer", "Swap Types", "Overwrite
- * only") and `boot_swap_type_multi`, `boot_set_next` and `boot_validate_slot` of bootutil. A
- * real MCUboot did the same: smp-model.unit.test.ts.
+ * MCUboot's behavior for the two slots of an image, after its "design" page ("Image Trailer", "Swap Types", "Overwrite
+ * only") and `boot_swap_type_multi`, `boot_set_next` and `boot_validate_slot` of bootutil. A real MCUboot did the same:
+ * smp-model.unit.test.ts.
  */
 export class McubootImage {
   readonly slots: [McubootSlot, McubootSlot];

@@ -11,12 +11,12 @@ export interface SmpModelOptions extends Omit<SmpServerOptions, 'images'> {
   /** Two images signed for MCUboot; `old` is in the first slot. */
   readonly programs: Readonly<Record<'old' | 'new', Uint8Array>>;
   readonly framing: 'console' | 'raw';
-  /** Who answers: MCUboot's serial recovery, entered by a reset, or the application. */
+  /** The server: MCUboot's serial recovery, entered by a reset, or the application. */
   readonly server?: 'recovery' | 'application';
   readonly mode?: 'swap' | 'overwrite';
-  /** What the second slot holds. */
+  /** Content of the second slot. */
   readonly other?: Uint8Array;
-  /** What the images before the flashed one hold. Without any, the server has only one image, without a number. */
+  /** Contents of the images before the flashed one. If empty, the server has only one image, without a number. */
   readonly imagesBefore?: readonly Uint8Array[];
   /** The application confirms its image when it starts. */
   readonly confirmsItself?: boolean;
@@ -29,7 +29,7 @@ const sectorBytes = 4096;
 const eraseSectorMs = 85;
 const writeMs = 3;
 const characterMs = 10 / 115.2;
-/** Zephyr resets so long after its answer (MCUMGR_GRP_OS_RESET_MS); MCUboot as well. */
+/** Time between Zephyr's reply and its reset (MCUMGR_GRP_OS_RESET_MS); the same in MCUboot. */
 const resetDelayMs = 250;
 const swapMs = 12_000;
 const bootMs = 400;
@@ -74,7 +74,7 @@ export class SmpModel implements BoardModel {
     return this.#ran;
   }
 
-  /** What the first slot of the flashed image holds. */
+  /** Content of the first slot of the flashed image. */
   get memory(): Uint8Array {
     return this.#flashed.slots[0].image ?? new Uint8Array();
   }

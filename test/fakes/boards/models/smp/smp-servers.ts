@@ -17,7 +17,7 @@ export interface SmpServerOptions {
   readonly direct?: boolean;
 }
 
-/** What a server does beyond its answer. */
+/** Effects of a server beyond its reply. */
 export interface SmpEffects {
   /** A chunk was received: how long the flash memory works; false: the power has gone. */
   readonly onWrite: (erasedBytes: number) => boolean;
@@ -28,7 +28,7 @@ export interface SmpServer {
   obey(write: boolean, group: number, command: number, request: CborMap): CborMap;
 }
 
-/** The upload of an image into a slot, as both servers do it: what is not aligned or not expected is asked for again. */
+/** The upload of an image into a slot, the same in both servers: they ask again for unaligned or unexpected data. */
 class Upload {
   readonly #effects: SmpEffects;
   readonly #forgets: boolean;
@@ -68,8 +68,8 @@ class Upload {
 
 /**
  * MCUboot's serial recovery, after `boot_serial.c` of MCUboot 2.4.0: it receives into the first slot, lists only images
- * that it would start, marks none as active while one is pending, and whatever hash is selected, it marks the *second*
- * slot. A real MCUboot answered the same: smp-model.unit.test.ts.
+ * that it would start, marks none as active while one is pending, and marks the *second* slot whichever hash is
+ * selected. A real MCUboot answered the same: smp-model.unit.test.ts.
  */
 export class SerialRecovery implements SmpServer {
   readonly #options: SmpServerOptions;
