@@ -1,26 +1,56 @@
+import { execFile } from 'node:child_process';
 import { globSync } from 'node:fs';
-import { chmod, copyFile, cp, link, mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import {
+  chmod,
+  copyFile,
+  cp,
+  link,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  stat,
+  writeFile,
+} from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join, relative, resolve } from 'node:path';
-import { parseArgs } from 'node:util';
+import { parseArgs, promisify } from 'node:util';
 
+import { agentVersion } from '../../src/version.ts';
 import { bundle } from './bundle.ts';
+import { copyrightText } from './licenses.ts';
 import { runTool, stepsOf } from './run-tool.ts';
 import type { Say } from './run-tool.ts';
-import { architectureNamed, copyGivenRuntime, copyPinnedRuntime, sha256, stripProgram } from './runtime.ts';
+import {
+  architectureNamed,
+  copyGivenRuntime,
+  copyPinnedRuntime,
+  debianNameOf,
+  givenLicenseDirectories,
+  pinnedLicenseDirectories,
+  sha256,
+  stripProgram,
+} from './runtime.ts';
 import type { Architecture } from './runtime.ts';
-import { billOfMaterials } from './sbom.ts';
+import { billOfMaterials, bundledPackages, licensedParts } from './sbom.ts';
+import { sourceDate } from './source-date.ts';
 
 /**
  * Makes the installable tree: the launcher, the runtime, the program in few small files, what systemd needs, and the bill
  * of materials. Two builds of one source are equal, byte for byte and mode for mode, wherever and by whomever they are made.
  */
 
-const usage = `usage: npm run build -- [--out DIR] [--arch x64|arm64] [--node FILE] [--strip]
+const usage = `usage: npm run build -- [--out DIR] [--arch x64|arm64] [--node FILE] [--strip] [--tar]
 
-  --out DIR     where the tree goes (default: dist); what stands there, but for packages, is replaced when the new one is whole
-  --arch ARCH   of the gateway: x64 (amd64) or arm64 (default: this machine's)
-  --node FILE   this runtime instead of the pinned one
-  --strip       without what only a debugger reads of the runtime; needs binutils for the architecture
+  --out DIR     where the tree goes (default: dist). Its former content, except packages and archives, is replaced
+                when the new tree is complete
+  --arch ARCH   architecture of the gateway: x64 (amd64) or arm64 (default: this machine's)
+  --node FILE   use this runtime instead of the pinned one. Its license text is expected in LICENSE of the directory
+                above its own, as in Node's archives, or in share/doc/nodejs there, as in Debian
+  --strip       remove the runtime's debug symbols; needs binutils for the architecture
+  --tar         put thing-agent-VERSION-ARCH.tar.gz into DIR instead of the tree. Two archives of one source are equal
   --help        show this
 `;
 
@@ -62,9 +92,30 @@ export async function buildTree(options: BuildOptions): Promise<void> {
   await rm(`${out}.old`, { recursive: true, force: true });
 }
 
-/** `npm run deb` puts them into the same folder. They are linked, so that a build that fails takes none away. */
+/** Keeps packages and archives, which other builds put into the same directory. They are linked, so that a failed build removes none. */
 async function keepPackages(out: string, draft: string): Promise<void> {
-  for (const name of globSync('*.deb', { cwd: out })) await link(join(out, name), join(draft, name));
+  for (const name of globSync('*.{deb,tar.gz}', { cwd: out })) await link(join(out, name), join(draft, name));
+}
+
+/** Puts an archive with a built tree into `out`. Resolves with its path once it is complete. */
+export async function buildArchive({ out, ...options }: BuildOptions): Promise<string> {
+  const { arch, say = () => {} } = options;
+  const root = `thing-agent-${agentVersion}`;
+  const place = join(out, `${root}-${debianNameOf(architectureNamed(arch))}.tar.gz`);
+  const work = await mkdtemp(join(tmpdir(), 'thing-agent-tar-'));
+  try {
+    await buildTree({ ...options, out: join(work, root) });
+    say('packing');
+    await mkdir(out, { recursive: true });
+    const like = ['--sort=name', `--mtime=@${await sourceDate()}`, '--owner=0', '--group=0', '--numeric-owner'];
+    const words = ['--create', '--format=gnu', ...like, '--use-compress-program=gzip -n', `--file=${place}.new`];
+    await promisify(execFile)('tar', [...words, `--directory=${work}`, root], { timeout: 600_000 });
+    await rename(`${place}.new`, place);
+    return place;
+  } finally {
+    await rm(work, { recursive: true, force: true });
+    await rm(`${place}.new`, { force: true });
+  }
 }
 
 interface Filling {
@@ -100,7 +151,10 @@ async function fillTree(out: string, { main, arch, node, strip, say }: Filling):
   });
   const page = join(project, 'src/slots/bootloaders/README.md');
   await copyFile(page, join(out, 'systemd/images/bootloaders.md'));
-  await writeFile(join(out, 'sbom.cdx.json'), await billOfMaterials(outputs, arch, await digestsOf(out)));
+  const packages = bundledPackages(outputs);
+  const runtimeLicense = node === undefined ? pinnedLicenseDirectories() : givenLicenseDirectories(node);
+  await writeFile(join(out, 'copyright'), await copyrightText(await licensedParts(packages, runtimeLicense)));
+  await writeFile(join(out, 'sbom.cdx.json'), await billOfMaterials(packages, arch, await digestsOf(out)));
   await fixModes(out);
 }
 
@@ -135,12 +189,15 @@ async function main(args: readonly string[]): Promise<number> {
         arch: { type: 'string', default: process.arch },
         node: { type: 'string' },
         strip: { type: 'boolean', default: false },
+        tar: { type: 'boolean', default: false },
         help: { type: 'boolean', default: false },
       },
     });
     if (values.help) return void process.stdout.write(usage);
     const out = resolve(values.out);
-    await buildTree({ ...values, out, main: resolve(values.main), say: stepsOf('build') });
-    process.stdout.write(`${out}\n`);
+    const { arch, node, strip } = values;
+    const options: BuildOptions = { arch, node, strip, out, main: resolve(values.main), say: stepsOf('build') };
+    if (!values.tar) await buildTree(options);
+    process.stdout.write(`${values.tar ? await buildArchive(options) : out}\n`);
   });
 }

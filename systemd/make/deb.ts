@@ -9,7 +9,8 @@ import { buildTree } from './build.ts';
 import { layOut } from './package-source.ts';
 import { mebibytes, runTool, stepsOf, writeFigures } from './run-tool.ts';
 import type { Say } from './run-tool.ts';
-import { architectureNamed, sha256 } from './runtime.ts';
+import { architectureNamed, debianNameOf, sha256 } from './runtime.ts';
+import { sourceDate } from './source-date.ts';
 
 /** Makes a package of Debian from the tree of a build, for this machine's architecture or another. Two are equal, byte for byte. */
 
@@ -46,17 +47,16 @@ export async function buildDeb(options: DebOptions): Promise<string> {
   const { out, arch: name, compression = '-Zxz', say = () => {}, ...rest } = options;
   const arch = architectureNamed(name);
   const version = rest.version ?? agentVersion;
-  const debianArch = arch === 'x64' ? 'amd64' : arch;
   const builtAt = await sourceDate();
   const work = await mkdtemp(join(tmpdir(), 'thing-agent-deb-'));
   try {
     const tree = rest.tree ?? join(work, 'tree');
     const main = join(project, 'src/main.ts');
     if (rest.tree === undefined) await buildTree({ out: tree, main, arch, strip: true, say });
-    say('laying out pages, units and licences');
+    say('laying out pages, units and licenses');
     const source = join(work, 'source');
     await layOut({ tree, source, version, builtAt });
-    const how = ['--build=binary', `--host-arch=${debianArch}`, '--no-check-builddeps', '--unsigned-changes'];
+    const how = ['--build=binary', `--host-arch=${debianNameOf(arch)}`, '--no-check-builddeps', '--unsigned-changes'];
     say(`packing with dpkg-buildpackage (${compression.replace('-Z', '')}; the longest step)`);
     await debianTool('dpkg-buildpackage', [...how, '--unsigned-buildinfo'], {
       cwd: source,
@@ -104,18 +104,6 @@ async function debianTool(program: string, args: readonly string[], { cwd, env }
     if ('code' in error && error.code === 'ENOENT')
       throw new Error(`${program} is missing: apt-get install debhelper`, { cause: error });
     throw error;
-  }
-}
-
-/** Seconds since 1970 that all files of the package bear. */
-async function sourceDate(): Promise<number> {
-  const given = process.env['SOURCE_DATE_EPOCH'];
-  if (given !== undefined) return Number(given);
-  try {
-    const { stdout } = await run('git', ['-C', project, 'log', '-1', '--format=%ct'], { timeout: 60_000 });
-    return Number(stdout);
-  } catch (error) {
-    throw new Error('set SOURCE_DATE_EPOCH: there is no commit here whose time the files could bear', { cause: error });
   }
 }
 

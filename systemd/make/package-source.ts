@@ -7,7 +7,6 @@ import { bashCompletion, zshCompletion } from '../pages/completion.ts';
 import { configPage } from '../pages/config-page.ts';
 import { documents } from '../pages/documents.ts';
 import { digestsOf } from './build.ts';
-import { copyrightText } from './licences.ts';
 import { nativeDepends } from './native-needs.ts';
 import { sha256 } from './runtime.ts';
 import { withFiles } from './sbom.ts';
@@ -67,7 +66,7 @@ export async function layOut({ tree, source, version, builtAt }: PackageSource):
   const filled = control.replace('@MAINTAINER@', maintainer()).replace('@NATIVE@', native);
   await writeFile(join(debian, 'control'), filled);
   await writeFile(join(debian, 'changelog'), changelog(version, builtAt));
-  await writeFile(join(debian, 'copyright'), await copyrightText(bill));
+  await cp(join(tree, 'copyright'), join(debian, 'copyright'));
   await writeFile(
     join(debian, 'thing-agent.install'),
     (await readdir(root)).map((name) => `root/${name} /\n`).join(''),

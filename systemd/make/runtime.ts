@@ -35,6 +35,22 @@ export function architectureNamed(name: string): Architecture {
   throw new Error(`there is no runtime for ${name}: build for x64 (amd64) or arm64`);
 }
 
+/** Returns Debian's name of an architecture, which packages and archives have in their names. */
+export function debianNameOf(arch: Architecture): string {
+  return arch === 'x64' ? 'amd64' : arch;
+}
+
+/** Returns the directories that may have the license text of a given runtime: as in Node's archives, and as in Debian. */
+export function givenLicenseDirectories(node: string): readonly string[] {
+  const prefix = join(dirname(node), '..');
+  return [prefix, join(prefix, 'share/doc/nodejs')];
+}
+
+/** Returns the directories that may have the license text of the pinned runtime: the packages of all architectures have the same. */
+export function pinnedLicenseDirectories(): readonly string[] {
+  return Object.keys(machines).map((arch) => join(project, `node_modules/node-linux-${arch}`));
+}
+
 export async function pinnedRuntimes(): Promise<z.output<typeof pins>> {
   return pins.parse(JSON.parse(await readFile(join(import.meta.dirname, 'runtimes.json'), 'utf8')));
 }
@@ -89,12 +105,23 @@ async function fetchRuntime(spec: string, place: string): Promise<void> {
   await mkdir(dirname(place), { recursive: true });
   const folder = await mkdtemp(`${place}.`);
   try {
-    await run('npm', ['pack', spec, '--pack-destination', folder], { cwd: project, timeout: 600_000 });
+    await packedByNpm(spec, folder);
     const [archive = ''] = await readdir(folder);
     await run('tar', ['-xzf', join(folder, archive), '-C', folder, 'package/bin/node'], { timeout: 120_000 });
     await rename(join(folder, 'package/bin/node'), place);
   } finally {
     await rm(folder, { recursive: true, force: true });
+  }
+}
+
+async function packedByNpm(spec: string, folder: string): Promise<void> {
+  try {
+    await run('npm', ['pack', spec, '--pack-destination', folder], { cwd: project, timeout: 600_000 });
+  } catch (error) {
+    const why = /npm error (?!code)(.*)/.exec(String(error))?.[1] ?? String(error);
+    throw new Error(`npm cannot fetch ${spec} (${why}). Without a network, name the program with --node FILE`, {
+      cause: error,
+    });
   }
 }
 

@@ -5,6 +5,7 @@ import type { Metafile } from 'esbuild';
 import { z } from 'zod';
 
 import { agentVersion } from '../../src/version.ts';
+import type { LicensedPart } from './licenses.ts';
 import { pinnedRuntimes } from './runtime.ts';
 import type { Architecture } from './runtime.ts';
 
@@ -29,18 +30,12 @@ export type Digests = ReadonlyMap<string, string>;
  * runtime. It has neither a time nor a random serial number, so that two builds of one source are equal.
  */
 export async function billOfMaterials(
-  outputs: Metafile['outputs'],
+  folders: readonly string[],
   arch: Architecture,
   digests: Digests,
 ): Promise<string> {
   const lock = lockFile.parse(JSON.parse(await readFile(join(project, 'package-lock.json'), 'utf8')));
-  const taken = Object.values(outputs).flatMap(({ inputs }) => Object.entries(inputs));
-  const folders = new Set(
-    taken.flatMap(([path, { bytesInOutput }]) => (bytesInOutput === 0 ? [] : (packageFolder(path) ?? []))),
-  );
-  const bundled = await Promise.all(
-    [...folders].sort().map(async (folder) => component(folder, lock.packages[folder]?.integrity)),
-  );
+  const bundled = await Promise.all(folders.map(async (folder) => component(folder, lock.packages[folder]?.integrity)));
   const bom = {
     bomFormat: 'CycloneDX',
     specVersion: '1.6',
@@ -51,6 +46,30 @@ export async function billOfMaterials(
     properties: filesOf(digests),
   };
   return `${JSON.stringify(bom, null, 2)}\n`;
+}
+
+/** Returns the directories of the packages whose code the bundler took, below the project. */
+export function bundledPackages(outputs: Metafile['outputs']): readonly string[] {
+  const taken = Object.values(outputs).flatMap(({ inputs }) => Object.entries(inputs));
+  const folders = taken.flatMap(([path, { bytesInOutput }]) =>
+    bytesInOutput === 0 ? [] : (packageFolder(path) ?? []),
+  );
+  return [...new Set(folders)].sort();
+}
+
+/** Returns the parts of the program that have licenses of their own: the packages, and the runtime. */
+export async function licensedParts(
+  folders: readonly string[],
+  runtimeDirectories: readonly string[],
+): Promise<readonly LicensedPart[]> {
+  const packages = folders.map(async (folder) => {
+    const { name, version } = packageJson.parse(
+      JSON.parse(await readFile(join(project, folder, 'package.json'), 'utf8')),
+    );
+    return { title: `${name} ${version}`, directories: [join(project, folder)] };
+  });
+  const runtime = 'Node.js (the runtime, with the libraries that are part of it)';
+  return [...(await Promise.all(packages)), { title: runtime, directories: runtimeDirectories }];
 }
 
 /** The same bill for files that lie elsewhere. */

@@ -1,10 +1,10 @@
-import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat, symlink, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, mkdtemp, readdir, readFile, rename, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { join, relative, resolve } from 'node:path';
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
 import { agentVersion } from '../../../../src/version.ts';
-import { buildTree } from '../../../../systemd/make/build.ts';
+import { buildArchive, buildTree } from '../../../../systemd/make/build.ts';
 import { pinnedRuntimes, sha256 } from '../../../../systemd/make/runtime.ts';
 import { FileGateway, stop } from '../../../fakes/machine/file-gateway.ts';
 import { randomContent } from '../../../fakes/service/firmware-content.ts';
@@ -150,6 +150,40 @@ describe('a build', () => {
     for (const options of wrong) await expect(buildTree({ out, ...options })).rejects.toThrow(Error);
     expect(await readFile(join(out, 'agent'), 'utf8')).toBe('the old one');
     expect((await readdir(directory)).filter((name) => name.startsWith('kept'))).toEqual(['kept']);
+  });
+
+  test('fails if a given runtime has no license text, and names the places', async () => {
+    const node = join(directory, 'given/bin/node');
+    await mkdir(join(directory, 'given/bin'), { recursive: true });
+    await copyFile('/bin/sh', node); // a small program of this architecture
+    const out = join(directory, 'unlicensed');
+    await expect(buildTree({ out, main, arch: process.arch, node })).rejects.toThrow(
+      `no license text of Node.js (the runtime, with the libraries that are part of it) (in ${join(directory, 'given')} or `,
+    );
+    await writeFile(join(directory, 'given/LICENSE'), 'A license');
+    await buildTree({ out, main, arch: process.arch, node });
+    expect(await readFile(join(out, 'copyright'), 'utf8')).toContain('\nA license\n');
+  });
+
+  test('packs a tree that runs where it is unpacked, and packs it the same twice', async () => {
+    const node = join(directory, 'small/bin/node');
+    await mkdir(join(directory, 'small/bin'), { recursive: true });
+    await copyFile('/bin/sh', node);
+    await writeFile(join(directory, 'small/LICENSE'), 'A license');
+    const options = { main, arch: process.arch, node };
+    const first = await buildArchive({ ...options, out: join(directory, 'first') });
+    const second = await buildArchive({ ...options, out: join(directory, 'second') });
+    expect(sha256(await readFile(second))).toBe(sha256(await readFile(first)));
+    expect(await readdir(join(directory, 'second'))).toEqual([relative(join(directory, 'first'), first)]);
+    expect(relative(directory, first)).toMatch(/^first\/thing-agent-[\d.]+-(amd64|arm64)\.tar\.gz$/);
+    expect(await run('tar', '-xzf', first, '-C', directory)).toEqual({ exitCode: 0, output: '' });
+    const unpacked = join(directory, `thing-agent-${agentVersion}`);
+    const parts = ['LICENSE', 'agent', 'bin', 'copyright', 'lib', 'sbom.cdx.json', 'systemd'];
+    expect((await readdir(unpacked)).sort()).toEqual(parts);
+    await rm(join(unpacked, 'bin/node'));
+    await symlink(process.execPath, join(unpacked, 'bin/node'));
+    const expected = { exitCode: 0, output: `agent ${agentVersion}\n` };
+    expect(await run(join(unpacked, 'agent'), '--version')).toEqual(expected);
   });
 
   test('accepts only the runtime that the project pins', async () => {
