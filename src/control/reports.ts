@@ -52,7 +52,7 @@ const quarantineReport = z.object({
   code: z.string(),
   reason: z.string(),
   at: z.string(),
-  until: maybeUndefined(z.string()).describe('Omitted if the clock was not set.'),
+  until: maybeUndefined(z.string()).describe('Omitted if only `agent unblock` ends it, or the clock was not set.'),
 });
 
 const boardWriting = z.object({
@@ -219,7 +219,7 @@ export const statusReport = z.object({
     .describe('`slots`, for programs.'),
   booted: maybeUndefined(slotName),
   lastOutcome: maybeUndefined(outcomeReport),
-  quarantine: z.array(quarantineReport).describe('Releases that failed and are blocked for a time.'),
+  quarantine: z.array(quarantineReport).describe('Releases that failed their trial and are blocked.'),
   idleReason: z.string().describe('The reason for not installing anything now.'),
   rebootDeferral: z
     .object({ reason: z.string(), until: z.string().optional() })

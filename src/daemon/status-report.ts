@@ -37,7 +37,7 @@ interface RuntimeState {
   /** The wall clock, which may be wrong. */
   readonly nowMs: number;
   /** The time after which a failed version may be tried again. */
-  readonly quarantineMs: number;
+  readonly quarantineMs?: number | undefined;
   /** Why the update room cannot work at all; undefined: it can. */
   readonly obstacle: string | undefined;
   /** False: the bootloader or the state directory fails. */
@@ -169,13 +169,14 @@ function codeOfLooks({ lastLook, daemon, service }: RuntimeState): IdleCode {
   return plan.kind === 'reconcile' ? 'up-to-date' : plan.kind;
 }
 
-/** A version that is held back. The end is known only if it began while the clock was set. */
+/** A version in quarantine. Its end is known only if the setting has one, and if it began while the clock was set. */
 function describeHeld(
   { version, digest, bad: { code, reason, at } }: Blocked,
   { quarantineMs }: RuntimeState,
 ): StatusReport['quarantine'][number] {
   const sinceMs = Date.parse(at);
-  const until = isPlausible(sinceMs) ? new Date(sinceMs + quarantineMs).toISOString() : undefined;
+  const ends = quarantineMs !== undefined && isPlausible(sinceMs);
+  const until = ends ? new Date(sinceMs + quarantineMs).toISOString() : undefined;
   return { version: version.name, versionId: version.id, digest: digest ?? 'unknown', code, reason, at, until };
 }
 

@@ -57,7 +57,7 @@ export class UpdateError extends defineErrors('UpdateError', {
     'check the network time service: TLS certificates and maintenance windows need a clock',
   ),
   quarantined: permanent.refused(
-    'This firmware ended badly before and is not tried again by itself.',
+    'This release failed its trial and is blocked until an operator unblocks it.',
     'install another version, lift it with agent unblock VERSION, or repeat with --force',
   ),
   'trust-list-mismatch': transient.protocol(

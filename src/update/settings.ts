@@ -114,8 +114,11 @@ export const updateSchema = z.strictObject({
   max_attempts: wholeNumber(1, 100).default(3).describe('How often one version may fail before it is held back'),
   trial_attempts: wholeNumber(1, 10).default(2).describe('How often a staged slot may be booted for its trial'),
   quarantine: duration('1h', '3650d')
-    .default('30d')
-    .describe('After so long a firmware that ended badly may be tried again; agent unblock VERSION ends it now'),
+    .optional()
+    .meta({
+      description: 'When a release that failed its trial may be tried again. Unset: only after agent unblock VERSION',
+      examples: ['30d'],
+    }),
 });
 
 const hook = () =>

@@ -91,7 +91,7 @@ export interface UpdateSettings {
   /** How often one version may fail before it is held back, at least once. */
   readonly attempts: number;
   /** The time after which a failed firmware may be tried again. */
-  readonly quarantineMs: number;
+  readonly quarantineMs?: number | undefined;
   readonly release: ReleaseSettings;
 }
 

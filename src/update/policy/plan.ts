@@ -5,8 +5,8 @@ import { activeHold } from '../journal/state.ts';
 import type { UpdateState, VersionEntry, VersionRef } from '../journal/state.ts';
 import type { Version } from '../ports.ts';
 import { flapDelayMs } from './holds/flap-damping.ts';
-import { hasEnded, pauseLeft } from './holds/pauses.ts';
-import { entryOf, activeEntries, isFull } from './holds/versions.ts';
+import { pauseLeft } from './holds/pauses.ts';
+import { entryOf, activeEntries, isExhausted, isFull } from './holds/versions.ts';
 import type { Firmware } from './holds/versions.ts';
 
 export interface Policy {
@@ -16,8 +16,8 @@ export interface Policy {
   readonly window: DailyWindow | undefined;
   /** When the reboot into a staged firmware may begin; undefined: as soon as it is staged, or later within `window`. */
   readonly rebootWindow?: DailyWindow | undefined;
-  /** The time after which a failed version may be tried again. */
-  readonly quarantineMs: number;
+  /** The time after which a release that failed its trial may be tried again; undefined: after `agent unblock` only. */
+  readonly quarantineMs?: number | undefined;
 }
 
 export type Plan =
@@ -156,7 +156,7 @@ function attemptsHold(
   nowMs: number,
   last: string,
 ): Deferral | undefined {
-  if (entry === undefined || entry.gaveUp < attempts || hasEnded(entry.since, nowMs, quarantineMs)) return undefined;
+  if (entry === undefined || !isExhausted(entry, attempts, nowMs, quarantineMs)) return undefined;
   return { code: 'attempts-exhausted', reason: `it failed ${entry.gaveUp} times${last}` };
 }
 

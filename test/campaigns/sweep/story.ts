@@ -9,6 +9,8 @@ export type Deed =
   | { readonly do: 'look' }
   /** Looks until nothing is left to do. */
   | { readonly do: 'rest' }
+  /** Nothing happens for a year. The first time the clock is set, too. */
+  | { readonly do: 'wait' }
   /** The same, and a person reboots what waits for that. */
   | { readonly do: 'finish' }
   | { readonly do: 'update'; readonly reboot: boolean; readonly force: boolean }

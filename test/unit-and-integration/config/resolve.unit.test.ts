@@ -35,7 +35,7 @@ describe('resolveConfig', () => {
       health: { deadlineMs: 300_000, commands: [], units: [], stableForMs: 10_000, service: true },
       maxAttempts: 3,
       trialAttempts: 2,
-      quarantineMs: 2_592_000_000,
+      quarantineMs: undefined,
     });
     expect(config.trust).toEqual({ keys: [], allowUnsigned: false, nameCheck: 'strict' });
     expect(config.system).toEqual({

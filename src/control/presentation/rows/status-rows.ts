@@ -166,8 +166,8 @@ function packages(told: StatusReport['packages'] = []): Pick<Row, 'paragraphs' |
 function quarantine({ quarantine: held }: StatusReport, when: When): readonly string[] {
   const shown = held.slice(0, maxQuarantineShown).map(({ version, digest, reason, until }) => {
     const end = until === undefined ? undefined : formatRelativeTime(until, when.nowMs);
-    const told = `${version} (${shortDigest(digest)}): ${reason}`;
-    return `${told}; ends ${end === undefined ? '' : `${end}, or `}by agent unblock`;
+    const failed = `${version} (${shortDigest(digest)}): ${reason}`;
+    return end === undefined ? `${failed}; blocked until agent unblock` : `${failed}; ends ${end}, or by agent unblock`;
   });
   const rest = held.length - maxQuarantineShown;
   return rest > 0 ? [...shown, `and ${rest} more`] : shown;

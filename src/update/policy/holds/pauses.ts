@@ -43,8 +43,8 @@ export function checksLeft(waiting: Waiting, pauseLooks: number, nowMs: number):
   return Math.max(0, pauseLooks - Math.max(waiting.looks ?? 0, Math.floor(passedMs / LOOK_MS)));
 }
 
-/** Whether the time has passed. Without a clock it never does. */
-export function hasEnded(at: string | undefined, nowMs: number, lastsMs: number): boolean {
+/** True if the time has passed. Without a clock it never does. */
+export function hasEnded(at: string | undefined, nowMs: number, lastsMs = Infinity): boolean {
   return (elapsedSince(at, nowMs) ?? 0) >= lastsMs;
 }
 

@@ -9,6 +9,8 @@ const MAX_FREE = 9;
 const MAX_HELD = 64;
 /** Leaves room for what an operator forces. */
 const MAX_HELD_AT_ALL = 2 * MAX_HELD;
+/** When the attempts of a release that kept failing are counted again from 0. */
+const LONGEST_EXHAUSTION_MS = 30 * 86_400_000;
 /** The least part of a digest that a person must type to name one firmware. */
 const MIN_DIGEST_CHARACTERS = 12;
 
@@ -119,8 +121,11 @@ export function clearOthers({ versions }: Ledger): Versions {
   );
 }
 
-/** The entries whose quarantine has not ended. */
-export function activeEntries({ versions }: Ledger, nowMs: number, lastsMs: number): readonly Blocked[] {
+/**
+ * Returns the entries whose quarantine has not ended. Without a limit only an operator ends one, so the service causes
+ * at most one trial of a release that failed.
+ */
+export function activeEntries({ versions }: Ledger, nowMs: number, lastsMs?: number): readonly Blocked[] {
   return versions.filter((entry): entry is Blocked => isBlocked(entry) && !hasEnded(entry.bad.at, nowMs, lastsMs));
 }
 
@@ -128,15 +133,26 @@ function isBlocked(entry: VersionEntry): entry is Blocked {
   return entry.bad !== undefined;
 }
 
+/** True if the release failed too often to be tried again soon. It ran in no trial that found it bad, so this ends. */
+export function isExhausted(
+  { gaveUp, since }: VersionEntry,
+  attempts: number,
+  nowMs: number,
+  lastsMs = Infinity,
+): boolean {
+  return gaveUp >= attempts && !hasEnded(since, nowMs, Math.min(lastsMs, LONGEST_EXHAUSTION_MS));
+}
+
 /** True if as many other versions are deferred as can be remembered. */
 export function isFull(
   { versions }: Ledger,
   offered: VersionEntry | undefined,
   nowMs: number,
-  lastsMs: number,
+  lastsMs?: number,
 ): boolean {
-  const stands = ({ bad, cancelled, since }: VersionEntry): boolean =>
-    cancelled === true || !hasEnded(bad?.at ?? since, nowMs, lastsMs);
+  const stands = (entry: VersionEntry): boolean =>
+    entry.cancelled === true ||
+    (entry.bad === undefined ? isExhausted(entry, 1, nowMs, lastsMs) : !hasEnded(entry.bad.at, nowMs, lastsMs));
   return versions.filter((entry) => entry !== offered && isHeld(entry) && stands(entry)).length >= MAX_HELD;
 }
 

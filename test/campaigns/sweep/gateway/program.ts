@@ -35,7 +35,6 @@ import { STATE } from './state-mount.ts';
 export const MORNING: DailyWindow = { fromMinute: 6 * 60, toMinute: 12 * 60 };
 const SERIAL_NUMBER = 'GW-1';
 const ATTEMPTS = 3;
-const QUARANTINE_MS = 30 * 86_400_000;
 const HEALTH = { deadlineMs: 5_000, commands: [['healthy']], units: [], stableForMs: 0, service: true } as const;
 /** So that a short image has several. */
 const CHECKPOINT_DISTANCE = { bytes: 24, shortestMs: 0, longestMs: Infinity };
@@ -106,13 +105,12 @@ export class Program {
         bootingTarget: TARGET,
         trials: 2,
         attempts: ATTEMPTS,
-        quarantineMs: QUARANTINE_MS,
         release: { nameCheck: 'strict', downgrade: 'allow' } as const,
       },
     };
     const settings = {
       follow,
-      policy: { attempts: ATTEMPTS, window: undefined, rebootWindow: waitsFor && MORNING, quarantineMs: QUARANTINE_MS },
+      policy: { attempts: ATTEMPTS, window: undefined, rebootWindow: waitsFor && MORNING },
       outcomeProperty: 'update_outcome',
       wholeImageProperty: WHOLE_IMAGE,
     };

@@ -1,6 +1,7 @@
 import { rest, target } from '../story.ts';
 import type { Story } from '../story.ts';
 
+const wait = { do: 'wait' } as const;
 const again = (times: number): readonly string[] => Array<string>(times).fill('bad refused quarantined');
 
 /** A service that does what none should. */
@@ -26,5 +27,12 @@ export const hostileStories: Readonly<Record<string, Story>> = {
     wants: 'v2',
     mayRun: ['v1'],
     ends: ['bad rolled-back unhealthy', ...again(1), 'v2 installed', ...again(2)],
+  },
+  /** However long it waits in between, it causes one trial, until an operator unblocks the release. */
+  'renamed-later': {
+    story: [target('bad'), wait, rest, wait, target('bad#1'), rest, wait, target('bad'), rest, target('v2')],
+    wants: 'v2',
+    mayRun: ['v1'],
+    ends: ['bad rolled-back unhealthy', ...again(2), 'v2 installed'],
   },
 };

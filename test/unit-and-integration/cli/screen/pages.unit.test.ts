@@ -88,6 +88,11 @@ describe('the status of a gateway in trouble', () => {
     expect(beside(label, text)).toBe(told);
   });
 
+  test('shows that only agent unblock ends a quarantine without a time', () => {
+    const quarantine = troubledStatus.quarantine.map((entry) => ({ ...entry, until: undefined }));
+    expect(renderStatus({ ...troubledStatus, quarantine }, page)).toContain('blocked until agent unblock');
+  });
+
   test('stands on one screen of a console', () => {
     expect(text.split('\n').length).toBeLessThanOrEqual(24);
   });

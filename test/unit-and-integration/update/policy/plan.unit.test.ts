@@ -85,9 +85,18 @@ describe('a plan', () => {
     expect(planUpdate(begun(100, 95), offered, calm)).toMatchObject({ kind: 'install' });
   });
 
+  test('blocks a failed release until agent unblock if no time is set, but not one that never ran', () => {
+    const since = '2027-01-01T00:00:00.000Z';
+    const later = { ...calm, policy: { attempts: 3, window: undefined }, nowMs: Date.parse(since) + 31 * DAY_MS };
+    const usedUp = entryWith({ version: offered, begun: 3, failed: 3, gaveUp: 3, since });
+    expect(planUpdate({ ...initialState, versions: [usedUp] }, offered, later)).toMatchObject({ kind: 'install' });
+    const state = { ...initialState, versions: [blocked(offered, since)] };
+    expect(planUpdate(state, offered, later)).toMatchObject({ code: 'quarantined' });
+  });
+
   test('tries a version once more where what held it back has lasted for as long as is set', () => {
     const since = '2027-01-01T00:00:00.000Z';
-    const endsMs = Date.parse(since) + calm.policy.quarantineMs;
+    const endsMs = Date.parse(since) + 30 * DAY_MS;
     const usedUp = entryWith({ version: offered, begun: 3, failed: 3, gaveUp: 3, since });
     for (const entry of [blocked(offered, since), usedUp]) {
       const state = { ...initialState, versions: [entry] };

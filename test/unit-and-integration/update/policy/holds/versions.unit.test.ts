@@ -52,6 +52,14 @@ describe('a quarantine', () => {
     expect(activeEntries(state, START_MS + 30 * DAY_MS, 30 * DAY_MS)).toEqual([]);
   });
 
+  // An attacker who runs the service would have a bad release tried again each month.
+  test('ends only after agent unblock if no time is set', () => {
+    const failed = held('1');
+    expect(activeEntries(holding(failed), START_MS + 3650 * DAY_MS)).toEqual([failed]);
+    expect(isFull(holding(...Array<Blocked>(64).fill(failed)), undefined, START_MS + 3650 * DAY_MS)).toBe(true);
+    expect(activeEntries(unblock(holding(failed), '1') as UpdateState, START_MS)).toEqual([]);
+  });
+
   test('does not end by a clock that is not set, or was set back', () => {
     expect(hasEnded(NOW, 0, 1)).toBe(false);
     expect(hasEnded(NOW, START_MS - 1, 1)).toBe(false);
