@@ -213,11 +213,9 @@ class History {
   async #perform(deed: Deed): Promise<void> {
     const { life } = this;
     if (isStart(deed)) return this.#start(deed);
-    if (deed.do === 'wait') return this.#wait();
     switch (deed.do) {
       case 'target':
-        life.gateway.transport.target = deed.version;
-        return undefined;
+        return this.#offer(deed);
       case 'look':
         return this.#look();
       case 'rest':
@@ -256,9 +254,10 @@ class History {
     }
   }
 
-  #wait(): void {
-    const { hardware } = this.life.gateway;
-    hardware.nowMs = Math.max(hardware.nowMs, CLOCK_SET_MS) + 365 * DAY_MS;
+  #offer({ version, after }: Extract<Deed, { do: 'target' }>): void {
+    const { hardware, transport } = this.life.gateway;
+    transport.target = version;
+    if (after === 'a year') hardware.nowMs = Math.max(hardware.nowMs, CLOCK_SET_MS) + 365 * DAY_MS;
   }
 
   async #finish(): Promise<void> {

@@ -4,13 +4,12 @@ import type { Form } from './gateway/catalog.ts';
 
 /** What the service's operator or a person at the gateway does. A deed that is cut is not done again. */
 export type Deed =
-  | { readonly do: 'target'; readonly version: string | undefined }
+  /** After a year the clock is set, too, if it was not. */
+  | { readonly do: 'target'; readonly version: string | undefined; readonly after?: 'a year' }
   /** One look of the daemon. */
   | { readonly do: 'look' }
   /** Looks until nothing is left to do. */
   | { readonly do: 'rest' }
-  /** Nothing happens for a year. The first time the clock is set, too. */
-  | { readonly do: 'wait' }
   /** The same, and a person reboots what waits for that. */
   | { readonly do: 'finish' }
   | { readonly do: 'update'; readonly reboot: boolean; readonly force: boolean }

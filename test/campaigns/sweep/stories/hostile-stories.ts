@@ -1,7 +1,7 @@
 import { rest, target } from '../story.ts';
 import type { Story } from '../story.ts';
 
-const wait = { do: 'wait' } as const;
+const later = (version: string) => ({ do: 'target', version, after: 'a year' }) as const;
 const again = (times: number): readonly string[] => Array<string>(times).fill('bad refused quarantined');
 
 /** A service that does what none should. */
@@ -30,7 +30,7 @@ export const hostileStories: Readonly<Record<string, Story>> = {
   },
   /** However long it waits in between, it causes one trial, until an operator unblocks the release. */
   'renamed-later': {
-    story: [target('bad'), wait, rest, wait, target('bad#1'), rest, wait, target('bad'), rest, target('v2')],
+    story: [target('bad'), rest, later('bad'), rest, later('bad#1'), rest, later('bad'), rest, target('v2')],
     wants: 'v2',
     mayRun: ['v1'],
     ends: ['bad rolled-back unhealthy', ...again(2), 'v2 installed'],
