@@ -51,7 +51,7 @@ function livesOn({ pid = 0 }: Demo): boolean {
   }
 }
 
-/** What others keep there for all runs is no rest of this one. */
+/** Directories that all runs share are not left over. */
 async function leftFolders(): Promise<readonly string[]> {
   return (await readdir(folder)).filter((name) => /^(gateway|avr)-/.test(name));
 }
@@ -74,7 +74,7 @@ test('nor where its reader has seen enough', { timeout: 120_000 }, async () => {
   expect(livesOn(child)).toBe(false);
 });
 
-test('it says what it can be told, and refuses the rest', async () => {
+test('prints its options, and rejects others', async () => {
   const child = demo('--frob');
   let text = '';
   child.stderr.setEncoding('utf8').on('data', (chunk: string) => (text += chunk));

@@ -29,7 +29,7 @@ one, with a power cut between; and measurements through the absence of the servi
   --help        show this
 `;
 
-/** Ends with 0 if all went well. Whoever leaves in the middle leaves nothing behind. */
+/** Exits with 0 on success. An interrupted demo removes all its files. */
 async function demo(keep: boolean, stage: Stage): Promise<void> {
   const keys = makeKeyPair('ecdsa-p256', 'release.pem');
   await using meter = await Meter.plugIn((why) => narrator.tell(`No board hangs on this gateway: ${why}`));
@@ -104,7 +104,7 @@ interface Actors {
   readonly gateway: FileGateway;
 }
 
-/** The gateway lives, with its reboots, until whoever plays with it leaves. */
+/** Keeps the gateway running, with its reboots, until the demo is interrupted. */
 async function stay({ stage, gateway }: Actors, daemon: ChildProcess): Promise<never> {
   const agent = `./agent --config ${gateway.configFile}`;
   narrator.title('Gateway and service stay until Ctrl-C. In another terminal, in this folder:');
@@ -165,7 +165,7 @@ async function rebootWhenAsked(
   return gateway.startDaemon(narrator.log);
 }
 
-/** The service was told how it ended, and the daemon has looked once more: it rests. */
+/** Waits until the result was reported to the service and the daemon has completed another check. */
 async function settled({ stage, service }: Actors, outcome: 'installed' | 'rolled-back'): Promise<void> {
   const isTold = (): boolean => {
     const told = service.world.things[0]?.properties.get('update_outcome');

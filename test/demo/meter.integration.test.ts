@@ -6,8 +6,8 @@ import { expect, test, vi } from 'vitest';
 
 import { Meter } from './meter.ts';
 
-/** The loader finds a library that is none, whatever lies in the cache of what was compiled. */
-test('where simavr cannot be used the demo has no meter, and one line says why', async () => {
+/** Makes the loader find an invalid library, whatever was compiled before. */
+test('runs without a meter if simavr is unavailable, and prints the reason in one line', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'no-simavr-'));
   writeFileSync(join(folder, 'libsimavr.so.2'), '');
   vi.stubEnv('LD_LIBRARY_PATH', folder);

@@ -8,7 +8,7 @@ import { writeIntelHex } from '../fakes/boards/write-intel-hex.ts';
 
 /** In the middle of the application. */
 const cutAddress = 0x200;
-/** Of a simulated ATmega with its programs. */
+/** Packages for a simulated ATmega and its programs. */
 const packages = 'gcc libc6-dev libsimavr-dev libelf-dev gcc-avr binutils-avr avr-libc';
 const startsWithinMs = 1_500;
 const pollMs = 20;
@@ -23,7 +23,7 @@ export class Meter implements AsyncDisposable {
     this.newProgram = newProgram;
   }
 
-  /** Undefined, and why, where simavr and its tools are not installed. */
+  /** Returns undefined, and reports the reason, if simavr or its tools are not installed. */
   static async plugIn(onMissing: (why: string) => void): Promise<Meter | undefined> {
     try {
       const [old, next] = [await program(1), await program(2)];
@@ -49,7 +49,7 @@ bootloader_bytes = ${31 * 1024} # the application has one KiB: a backup is quick
 `;
   }
 
-  /** What its application says after a start. */
+  /** The application's output after a start. */
   async says(): Promise<string> {
     return (await this.#board.applicationSays(startsWithinMs)) || 'nothing';
   }

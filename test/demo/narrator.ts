@@ -9,13 +9,15 @@ const paint = (code: string, text: string): string => (colours ? `\u001B[${code}
 const columns = stdout.isTTY ? stdout.columns : Number.POSITIVE_INFINITY;
 const widestText = 100;
 
-/** What happens in the demo that the agent itself does not say. */
+/** Events of the demo outside the agent. */
 export const narrator = {
   title: (text: string): void => say(`\n${paint('1', wrapped(text))}`),
   tell: (text: string): void => say(wrapped(text)),
   /** As it stands, to be copied. */
   say: (text: string): void => say(text),
-  /** A command as a technician types it. Meanwhile the screen is its own: what the daemon does, it shows itself. */
+  /**
+   * A command as a technician types it. The screen is its own until it ends: afterwards the daemon's output resumes.
+   */
   command: async (text: string, run: () => Promise<void>): Promise<void> => {
     say(`${paint('1;36', '$')} ${paint('36', text)}`);
     isQuiet = true;
@@ -40,10 +42,10 @@ function say(text: string): void {
   stdout.write(`${text}\n`);
 }
 
-/** Of the inside, and what is true of any gateway without a time server. */
+/** Internal lines, and lines that any gateway without a time server prints. */
 const untold = /^(settling|checking|activated|as thing|the clock is taken as it is|rebooting into)|is up to date$/;
 
-/** `2026-11-21T04:47:46.314Z info  health phase=health`; undefined: it belongs into no story. */
+/** `2026-11-21T04:47:46.314Z info  health phase=health`; undefined for a line that the demo omits. */
 function retold(line: string): string | undefined {
   const [, level = 'info', message = line] = /^\S+Z (\w+) +(.*?)(?: \w+=\S*)*$/.exec(line) ?? [];
   if (level !== 'info') return `${level}: ${message}`;

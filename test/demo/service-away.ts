@@ -19,7 +19,7 @@ interface Temperature {
   readonly at: string;
 }
 
-/** What has arrived, in the order in which it came. */
+/** Received datapoints, in their order of arrival. */
 export function temperatures({ world }: StandIn): readonly Temperature[] {
   return (world.things[0]?.datapoints.get('temperature') ?? []) as unknown as readonly Temperature[];
 }

@@ -2,7 +2,7 @@ import { EventEmitter, once } from 'node:events';
 
 const DEADLINE_MS = 120_000;
 
-/** The waits of the story: all of them within one deadline, and ended by whoever leaves. */
+/** Waits of the demo: all within one deadline, and cancelled by an interruption. */
 export class Stage implements Disposable {
   readonly #ending = new AbortController();
   readonly #calls = new EventEmitter();
@@ -17,7 +17,7 @@ export class Stage implements Disposable {
     this.#calls.emit('call');
   }
 
-  /** Whoever watched has gone: everything ends, and nothing stays. */
+  /** Ends everything and removes all files after an interruption. */
   leave(): void {
     this.#ending.abort(new Left());
     this.stay();
@@ -28,7 +28,7 @@ export class Stage implements Disposable {
     clearTimeout(this.#deadline);
   }
 
-  /** The work ends with `signal`; this says which wait it was that took too long. */
+  /** The work ends with `signal`. An error names the wait that took too long. */
   async waitFor<T>(what: string, work: Promise<T>): Promise<T> {
     try {
       return await work;
@@ -53,5 +53,5 @@ export class Stage implements Disposable {
 
 class TooLate extends Error {}
 
-/** Nobody watches any more. */
+/** The demo was interrupted. */
 export class Left extends Error {}

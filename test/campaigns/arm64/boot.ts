@@ -10,10 +10,10 @@ import { Waiting } from '../boots/waiting.ts';
 import { makeGateway } from './gateway-image.ts';
 import type { GatewayParts } from './gateway-image.ts';
 
-/** For each step. An emulated machine beside other work: a start takes minutes. */
+/** Limit for each step. With other load on the machine, a start of an emulated machine takes minutes. */
 const STEP_MS = 45 * 60_000;
 
-/** Its time is what it did (125 million instructions are a second): no deadline in it ends early beside other work. */
+/** Time follows executed instructions (125 million are a second), so that load on the host shortens no deadline. */
 const COUNTED = ['-icount', 'shift=3,sleep=on'];
 
 export interface BootOptions {
@@ -69,7 +69,7 @@ interface Play {
   readonly events: Waiting;
 }
 
-/** Whether agent doctor and agent status had nothing to say against it, each time. */
+/** True if agent doctor and agent status reported no problem at any step. */
 async function playSteps(play: Play): Promise<boolean> {
   const { service, gateway } = play;
   gateway.powerOn();
@@ -84,7 +84,7 @@ async function playSteps(play: Play): Promise<boolean> {
   return verdicts.every(Boolean);
 }
 
-/** The next start must be that of this slot. */
+/** Expects the next start from this slot. */
 async function awaitSlot(play: Play, says: string, slot: string): Promise<void> {
   const { boots } = play.gateway;
   const count = boots.length;
@@ -103,7 +103,7 @@ async function awaited({ gateway, events }: Play, says: string, isSo: () => bool
   });
 }
 
-/** Whether doctor says that all is well; shows what both say. */
+/** True if doctor reports no problem. Prints the output of both. */
 async function examined({ gateway: { console: screen } }: Play, what: string): Promise<boolean> {
   return step(`agent doctor and agent status, ${what}`, async () => {
     const since = screen.mark;
@@ -115,7 +115,7 @@ async function examined({ gateway: { console: screen } }: Play, what: string): P
   });
 }
 
-/** Says a line for the step, with what it took. */
+/** Prints a line for the step, with its duration. */
 async function step<T>(says: string, take: () => Promise<T>): Promise<T> {
   const startMs = performance.now();
   const result = await take();

@@ -5,10 +5,13 @@ import { tool } from '../../fakes/machine/tool.ts';
 
 const FOLDER = '/proc/sys/fs/binfmt_misc';
 const ENTRY = `${FOLDER}/qemu-aarch64`;
-/** Of qemu-user-static, for systemd-binfmt. */
+/** The rule of qemu-user-static for systemd-binfmt. */
 const RULE = '/usr/lib/binfmt.d/qemu-aarch64.conf';
 
-/** Where systemd-binfmt does not run, this does what it would: the kernel starts programs of arm64, also in a chroot without the emulator. */
+/**
+ * Replaces systemd-binfmt where it does not run: the kernel then starts programs of arm64, also in a chroot without the
+ * emulator.
+ */
 export async function startForeignPrograms(): Promise<void> {
   if (!existsSync(`${FOLDER}/register`)) await tool(['mount', '-t', 'binfmt_misc', 'none', FOLDER]);
   if (!existsSync(ENTRY)) await writeFile(`${FOLDER}/register`, await readFile(RULE));

@@ -22,7 +22,7 @@ const grubModules = 'usr/lib/grub/arm64-efi';
 const firmware = 'usr/share/AAVMF';
 const factoryFile = 'root/factory.toml';
 
-/** What a factory says; slots, bootloader, serial number and key are found. */
+/** The factory's answers. Slots, bootloader, serial number and key are detected. */
 const factory = `
 [service]
 url = "http://10.0.2.100"
@@ -40,7 +40,7 @@ outcome = "update_outcome"
 /** As systemd/images/grub makes it. */
 const environment = '# GRUB Environment Block\nORDER=A\nATTEMPTS=3\nTRIAL=none\nA_OK=1\nA_TRY=0\nB_OK=0\nB_TRY=0\n';
 
-/** What a gateway has and a chroot lacks; setup looks for it. */
+/** Files that a gateway has and a chroot lacks. Setup checks them. */
 const lent: Readonly<Record<string, string>> = {
   'dev/disk/by-partlabel/rootfs-a': '',
   'dev/disk/by-partlabel/rootfs-b': '',
@@ -48,7 +48,7 @@ const lent: Readonly<Record<string, string>> = {
   'sys/firmware/devicetree/base/serial-number': 'GW-0000\0',
 };
 
-/** What a person would type at the console, once in each start, when the agent has come to rest. */
+/** Commands at the console, once in each start, when the agent is idle. */
 const examination = [
   '#!/bin/sh',
   'cd /var/lib/thing-agent',
@@ -60,7 +60,7 @@ const examination = [
   '',
 ].join('\n');
 
-/** In the place of a network time service: what the emulator counts as time falls behind, the clock on its board does not. */
+/** Replaces a network time service: the emulator's time falls behind, its hardware clock does not. */
 const networkTime =
   '#!/bin/sh\nwhile :; do date -s "@$(cat /sys/class/rtc/rtc0/since_epoch)" >/dev/null; sleep 2; done\n';
 

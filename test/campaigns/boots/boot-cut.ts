@@ -24,10 +24,13 @@ import { Waiting } from './waiting.ts';
 export interface BootedCut {
   readonly cut: Cut;
   readonly boots: readonly string[];
-  /** From power on until it had come to rest, and from then until the next update had; undefined: it did not. */
+  /**
+   * Seconds from power-on until it was idle, and from then until the next update was complete. Undefined if it never
+   * was.
+   */
   readonly restSeconds: number | undefined;
   readonly nextSeconds: number | undefined;
-  /** Of the emulator, for both; 0: there is none. */
+  /** Processor time of the emulator for both; 0 without an emulator. */
   readonly processorSeconds: number;
   /** Empty: it came to rest as it must, and takes the next update. */
   readonly violations: readonly string[];
@@ -38,7 +41,7 @@ export interface BootedCut {
 export interface BootOptions extends Machines {
   /** For coming to rest, and once more for the next update. */
   readonly deadlineMs: number;
-  /** What the gateway must run once the attempt has ended that was under way; what the owner wants, if not given. */
+  /** The version that the gateway must run once the interrupted attempt has ended. Default: the target version. */
   readonly ends?: string | undefined;
   readonly onLine?: (line: string) => void;
 }
@@ -149,7 +152,7 @@ export async function diskOf(recording: Recording, cut: Cut, path: string): Prom
   return path;
 }
 
-/** The service as it was when the power failed, and what it hears from then on. */
+/** The service in its state at the power loss, and the requests that it receives from then on. */
 class WatchedService implements AsyncDisposable {
   readonly #service: StandIn;
   readonly #waiting = new Waiting();
@@ -196,7 +199,7 @@ class WatchedService implements AsyncDisposable {
     this.#service.world.targetVersionId = version;
   }
 
-  /** So many looks the gateway took in a row while the service knew that this version runs. */
+  /** Returns the number of consecutive update checks during which the service's record had this version. */
   looksWith(version: string): number {
     return this.#looks.version === version ? this.#looks.count : 0;
   }

@@ -9,10 +9,10 @@ import type { Judgement } from './judge.ts';
 import type { Machines } from './record.ts';
 import type { Scene } from './scenes.ts';
 
-/** So many judgements of each kind are kept as examples. */
+/** Number of results of each kind that are kept as examples. */
 const MOST_EXAMPLES = 5;
 
-/** What was found out about the cuts of one recording. */
+/** Results of the interruptions of one recording. */
 export interface JudgedCuts {
   readonly cuts: number;
   /** Starts of GRUB that it took. */
@@ -20,7 +20,7 @@ export interface JudgedCuts {
   readonly seconds: number;
   /** GRUB could not read something of its own: no violation, if it starts the right slot all the same. */
   readonly complaints: number;
-  /** Phase, what was lost, and what would start: how often. */
+  /** Number of cases by phase, lost data, and the slot that would start. */
   readonly classes: Readonly<Record<string, number>>;
   readonly violations: Readonly<Record<string, number>>;
   readonly examples: readonly Judgement[];

@@ -16,7 +16,7 @@ async function judged(gateway: DrawnGateway, cuts = CUTS): Promise<JudgedCuts> {
   return judgeCuts(await gateway.recording(), { cuts, seed: 1 });
 }
 
-/** A slot that GRUB can start, but with a hole in one of its files; and what belongs there. */
+/** Returns a slot that GRUB can start, with a hole in one of its files, and the missing data. */
 function withHole(gateway: DrawnGateway): {
   readonly image: Buffer;
   readonly sector: number;
@@ -36,7 +36,7 @@ async function stage(gateway: DrawnGateway): Promise<void> {
 }
 
 describe('the judge of power cuts', () => {
-  test('finds nothing where a slot is whole and flushed before it is armed, and told after it was kept', async () => {
+  test('finds nothing if a slot is complete and flushed before it is armed, and reported after it was committed', async () => {
     using gateway = new DrawnGateway();
     gateway.knows('v1').wants('v2');
     await stage(gateway);
@@ -86,7 +86,7 @@ describe('the judge of power cuts', () => {
     },
   );
 
-  testInFull('finds a service that was told before the slot was kept', async () => {
+  testInFull('finds a report to the service before the commit of the slot', async () => {
     using gateway = new DrawnGateway();
     gateway.knows('v1').wants('v2');
     await stage(gateway);

@@ -21,14 +21,14 @@ export interface Judgement {
   readonly cut: Cut;
   /** The slots that would be started, one after the other, if none came up. */
   readonly starts: readonly string[];
-  /** What the slot that is started holds: the versions whose image it is, byte for byte. */
+  /** Versions whose image is, byte for byte, in the slot that starts. */
   readonly holds: readonly string[];
-  /** The version whose program a board has, or `a part` of one; undefined: there is no board. */
+  /** The version whose program a board has, or `a part` of one; undefined without a board. */
   readonly board: string | undefined;
   readonly phase: string;
-  /** GRUB said so of what it read. */
+  /** Error output of GRUB. */
   readonly complaint: string | undefined;
-  /** What may not be; empty: the cut is harmless. */
+  /** Forbidden outcomes. Empty: the interruption is harmless. */
   readonly violations: readonly Violation[];
 }
 
@@ -63,7 +63,7 @@ export class Judge implements Disposable {
     this.#slots = WholeSlot.both(path, recording);
   }
 
-  /** So many starts of GRUB it took. */
+  /** Number of starts of GRUB. */
   get starts(): number {
     return this.#grub.count;
   }
@@ -135,8 +135,8 @@ export class Judge implements Disposable {
   }
 
   /**
-   * GRUB is asked once for each content of its partition, as long as it has nothing to complain about, and what a script may look
-   * at is the same: a slot is whole, or it is broken and its environment gives it up. Else it is asked on just this disk.
+   * Starts GRUB once for each content of its partition, as long as it prints no error and its script would see the
+   * same: a slot is complete, or it is broken and its environment discards it. Otherwise starts it on this very disk.
    */
   async #choose(left: readonly Survivor[]): Promise<GrubChoice> {
     const ofBoot = left.filter((survivor) => isIn(this.#boot, survivor));
@@ -162,7 +162,7 @@ function isIn({ sector, sectors }: Partition, { event }: Survivor): boolean {
   return event.sector >= sector && event.sector < sector + sectors;
 }
 
-/** What the service knows by then, and what it wants. Before it knows anything, the factory's version runs. */
+/** Returns the service's record and target at that point. Before the first request, the factory version runs. */
 export function knowledgeAt(
   { happenings, images }: Pick<Recording, 'happenings' | 'images'>,
   position: number,
@@ -177,7 +177,7 @@ export function knowledgeAt(
   return { known, wanted };
 }
 
-/** What the agent says of itself; before it speaks, who works. */
+/** The agent's log line with its phase; before the first one, the name of the running program. */
 const SAYS_PHASE = /\bagent\[\d+\]: .*\bphase=([a-z-]+)/;
 const OTHERS: readonly (readonly [RegExp, string])[] = [
   [/^\*\*\* power/, 'bootloader'],
@@ -186,7 +186,7 @@ const OTHERS: readonly (readonly [RegExp, string])[] = [
 
 const phasesByRecording = new WeakMap<Recording, readonly { readonly at: number; readonly phase: string }[]>();
 
-/** What the gateway was doing, by what its console said last. */
+/** Returns the gateway's phase according to its latest console output. */
 export function phaseAt(recording: Recording, position: number): string {
   const phases = phasesByRecording.get(recording) ?? readPhases(recording);
   phasesByRecording.set(recording, phases);

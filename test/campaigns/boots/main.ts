@@ -65,10 +65,10 @@ interface Order {
   readonly isShown: boolean;
 }
 
-/** So many cuts are judged at a time, and noted. */
+/** Number of interruptions that are checked and recorded at a time. */
 const PIECE = 5000;
 
-/** Whether everything held. */
+/** True if every invariant held. */
 async function play(rig: Rig, { name, scene, cuts, boots, seed, isKept, isShown }: Order): Promise<boolean> {
   const onLine = isShown ? { onLine: (line: string) => console.log(line) } : {};
   const recording = await recordingOf({ name, scene, rig, isKept, ...onLine });

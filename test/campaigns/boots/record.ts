@@ -12,7 +12,7 @@ import type { BoardWiring, GatewayBoard } from './gateways/gateway-board.ts';
 import type { Releases } from './gateways/releases.ts';
 import { Waiting } from './waiting.ts';
 
-/** What a gateway is made of. */
+/** Parts of a gateway. */
 export interface Machines {
   /** The machine with this disk, still switched off. */
   readonly openGateway: (place: GatewayPlace) => GatewayMachine;
@@ -22,7 +22,7 @@ export interface Machines {
 
 export interface RecordOptions extends Machines {
   readonly scene: string;
-  /** Where the recording is made; it is not there yet. */
+  /** Directory for the recording. It must not exist. */
   readonly folder: string;
   /** The disk as the factory delivers it. */
   readonly disk: string;
@@ -38,19 +38,19 @@ export interface RecordOptions extends Machines {
 export interface GatewayPlace {
   readonly disk: string;
   readonly servicePort: number;
-  /** Undefined: it has none. */
+  /** Undefined without a board. */
   readonly board?: BoardWiring;
   readonly logs?: string;
   readonly onLine?: (text: string) => void;
 }
 
-/** What a scene does with the gateway that is being recorded. */
+/** Actions of a scene on the gateway that is being recorded. */
 export interface RecordingStage {
   readonly gateway: GatewayMachine;
   readonly service: StandIn;
   /** From now on the owner wants this version. */
   readonly want: (version: string) => void;
-  /** Until the service was told that it runs. */
+  /** Waits until the service received the report that it runs. */
   readonly untilTold: (version: string) => Promise<void>;
   /** Until the end of an attempt was reported. */
   readonly untilReported: () => Promise<string>;
@@ -120,7 +120,7 @@ async function play(options: RecordOptions, folder: string, happenings: Happenin
   return gateway.cycles;
 }
 
-/** What the world saw, with the place in the history of the disk at which it did. */
+/** External observations, each with its position in the history of the disk. */
 class Notes {
   readonly #happenings: Happening[];
   readonly reports: string[] = [];

@@ -12,17 +12,19 @@ export interface Scene {
   /** Version → what distinguishes its image. The first one comes from the factory. */
   readonly versions: Readonly<Record<string, Difference>>;
   readonly play: (stage: RecordingStage) => Promise<void>;
-  /** What a release has beside the root file system: the second partition of its slot, the program of a board. */
+  /**
+   * Parts of a release in addition to the root file system: the second partition of its slot, the program of a board.
+   */
   readonly beside?: readonly ('kernel' | 'board')[];
-  /** Releases without a root file system: that of the version before goes on. */
+  /** Releases without a root file system: the previous one stays. */
   readonly rootless?: readonly string[];
   /** The only one that it can be played on: a unit of the scene needs a real systemd, or it is for `npm test`. */
   readonly machine?: 'qemu' | 'loop';
-  /** What the gateway runs at the end, and each gateway whose power was cut; what the owner wants, if not given. */
+  /** The final version of the gateway, also after each interruption. Default: the target version. */
   readonly ends?: string;
 }
 
-/** Half of it differs from that of any other release. */
+/** Returns an application of which half differs from any other release's. */
 function application(): string {
   return randomBytes(1024 * 1024).toString('hex');
 }
@@ -31,7 +33,7 @@ function release(version: string, difference: Difference = {}): Difference {
   return { '/etc/app-version': version, '/opt/application': application(), ...difference };
 }
 
-/** A firmware that must not stay: the gateway ends where it began, and says why. */
+/** A release that must not be committed: the gateway ends with its first version and reports why. */
 function bad(says: string, difference: Difference, factory: Difference = {}): Scene {
   return {
     says,
@@ -83,8 +85,8 @@ function aged(says: string, script: string): Scene {
 }
 
 /**
- * What destroys the state file system of a gateway that is at rest, once: it reboots when the version is committed, and what
- * is under the mount is overwritten before the repair unit of the integrator's page looks at it.
+ * Destroys the state file system of an idle gateway once: it reboots when the version is committed, and the data under
+ * the mount is overwritten before the repair unit of the image page checks it.
  */
 const destroyedState: Difference = {
   '/etc/systemd/system/reboot-once.service':
@@ -113,7 +115,7 @@ const destroyedState: Difference = {
   ].join('\n'),
 };
 
-/** One version after the other, each until the service was told of it. */
+/** Installs one version after another, each until it was reported to the service. */
 function inTurn(...versions: readonly string[]): Scene['play'] {
   return async ({ want, untilTold }) => {
     for (const version of versions) {

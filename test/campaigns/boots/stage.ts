@@ -21,7 +21,7 @@ export interface StageOptions {
   readonly onLine?: (line: string) => void;
 }
 
-/** The recording of a scene: an earlier one, or one that is made now. */
+/** Returns the recording of a scene: an earlier one, or a new one. */
 export async function recordingOf(options: StageOptions): Promise<Recording> {
   const { name, scene, rig } = options;
   const key = createHash('sha256')

@@ -6,7 +6,7 @@ export class Waiting {
     for (const look of this.#looks) look();
   }
 
-  /** Whether it became so in time. */
+  /** True if the condition held in time. */
   async until(condition: () => boolean, deadlineMs: number): Promise<boolean> {
     const { promise, resolve } = Promise.withResolvers<boolean>();
     const look = (): void => {

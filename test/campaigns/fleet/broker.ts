@@ -13,7 +13,7 @@ export interface BrokerFigures {
 const LONG_MS = 3_600_000;
 const FAILED_AFTER_MS = 20;
 
-/** All things lose a broker at one moment that they had been connected to for long; it is back after so long. */
+/** Disconnects all things from their broker at the same time, after a long connection. It returns after `awayMs`. */
 export function loseBroker(things: number, awayMs: number, random: () => number): BrokerFigures {
   const attempts = new Uint32Array(awayMs / 1000 + 600);
   let lastMs = 0;

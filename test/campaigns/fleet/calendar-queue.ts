@@ -1,7 +1,7 @@
 const NONE = -1;
 const BUCKET_MS = 250;
 
-/** What is due for each of many, one thing each: buckets of a quarter of a second, chained in typed arrays. */
+/** The next due time of each of many things: buckets of a quarter of a second, chained in typed arrays. */
 export class CalendarQueue {
   readonly #first: Int32Array;
   readonly #next: Int32Array;
@@ -37,7 +37,7 @@ export class CalendarQueue {
     }
   }
 
-  /** Nothing is due for anybody any more. */
+  /** Removes everything. */
   clear(): void {
     this.#first.fill(NONE);
   }

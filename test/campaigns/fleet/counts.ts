@@ -1,10 +1,10 @@
 import type { Scenario } from './scenarios.ts';
 
 const MINUTE_MS = 60_000;
-/** A call is tried so often (docs/service-protocol.md). */
+/** Number of tries of a call (docs/service-protocol.md). */
 const MOST_TRIES = 4;
 
-/** What a scenario is judged by. */
+/** Counts that decide about a scenario. */
 export class Counts {
   readonly perMinute: Uint32Array;
   readonly refusedPerMinute: Uint32Array;
@@ -68,7 +68,7 @@ export class Counts {
     return this.#perSecond.subarray(fromMs / 1000, toMs / 1000).reduce((most, count) => Math.max(most, count), 0);
   }
 
-  /** Looks beyond one for each time of the schedule and one for each start, and tries beyond those of a call. */
+  /** Checks beyond one per scheduled time and start, and tries beyond those of a call. */
   unpromised(times: number): number {
     return this.#looks.reduce((sum, looks, thing) => {
       return sum + Math.max(0, looks - times - (this.#starts[thing] ?? 0));

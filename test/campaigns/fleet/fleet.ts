@@ -12,7 +12,7 @@ const START_MS = Date.UTC(2027, 0, 4);
 
 /** Around the start. */
 
-/** What a thing is about to do. */
+/** A thing's next step. */
 const steps = { target: 0, firmware: 1, reboot: 2, tell: 3, tellFirst: 4, off: 5 } as const;
 type Step = (typeof steps)[keyof typeof steps];
 
@@ -29,16 +29,16 @@ export class Fleet {
   readonly #version: Uint8Array;
   /** The new version runs, and the service does not know it yet. */
   readonly #isUntold: Uint8Array;
-  /** A look is under way. */
+  /** A check is in progress. */
   readonly #isLooking: Uint8Array;
-  /** Its sleep ends when the agenda says so, not at once. */
+  /** Its sleep ends with the scheduler's next task, not immediately. */
   readonly #isAsleep: Uint8Array;
   readonly #offsetsMs: Float64Array;
   readonly #sleptFromMs: Float64Array;
   readonly #times: NextTime;
   #nowMs = 0;
   #setMs = 0;
-  /** Whose turn it is. */
+  /** The current thing. */
   #thing = 0;
   /** Downloads that share the site's line. */
   #lineBusyUntilMs = 0;
@@ -146,13 +146,13 @@ export class Fleet {
       return;
     }
     this.#nowMs += latencyMs;
-    // what could not be told is kept for the next round
+    // an undelivered report waits for the next cycle
     if (step === steps.tell) this.#rest(thing, 'settled');
     else if (step === steps.tellFirst) this.#go(thing, steps.target, this.#nowMs, true);
     else this.#rest(thing, 'failed');
   }
 
-  /** Tells what is to be told, then asks. */
+  /** Sends pending reports, then checks. */
   #look(thing: number): void {
     if (this.#isLooking[thing] === 1) {
       this.#ask(thing);
@@ -188,7 +188,10 @@ export class Fleet {
     }
   }
 
-  /** A line of its own (2 to 20 Mbit/s), or that of the site, which sends one after the other as fast as it can. */
+  /**
+   * Downloads over its own connection (2 to 20 Mbit/s), or over the site's, which serves one after another at full
+   * speed.
+   */
   #download(thing: number): void {
     const { imageBytes, lineBytesPerSecond } = this.#scenario;
     this.counts.transferred(imageBytes);
@@ -222,7 +225,10 @@ export class Fleet {
     this.#isAsleep[thing] = leftMs > 0 ? 1 : 0;
   }
 
-  /** All of them; it comes back for all at once, and each takes its time to start. What is half loaded is loaded anew. */
+  /**
+   * Interrupts the power of all things. It returns for all together, and each takes time to start. Partial downloads
+   * start again.
+   */
   #cutPower(offMs: number): void {
     const { things } = this.#scenario;
     const cutMs = this.#nowMs;
@@ -232,7 +238,7 @@ export class Fleet {
     }
   }
 
-  /** Of all things, at once. Who sleeps notices it at the end of a nap. */
+  /** Sets the clocks of all things together. A sleeping thing notices it at the end of its sleep interval. */
   #setClocks(byMs: number): void {
     const { things } = this.#scenario;
     const setAtMs = this.#nowMs;
@@ -260,7 +266,7 @@ function serialNumber(thing: number): string {
   return `GW-${String(thing).padStart(7, '0')}`;
 }
 
-/** The agent's own reading of a cron expression; of each minute it is asked once. */
+/** The agent's own cron parser, called once for each minute. */
 function scenarioTimes(next: NextTime): NextTime {
   const known = new Map<number, number>();
   return (afterMs) => {

@@ -21,15 +21,18 @@ test.each(['well', 'down', 'power', 'clock'])('a fleet keeps to its goal: %s', (
   expect(unpromised).toBe(0);
 });
 
-test('a fleet that is told to come back at one moment does not come in one second', () => {
+test('a fleet that must return at one time does not return within one second', () => {
   expect(played.get('limited')).toMatchObject({ updated: large, unpromised: 0 });
   expect(played.get('limited')?.busiestSecondTimesMean).toBeLessThan(30);
 });
 
-test.each([5_000, 60_000, 3_600_000])('a fleet that lost its broker for %i ms does not come back at once', (awayMs) => {
-  const { busiestSecondAway, busiestSecondBack } = loseBroker(large, awayMs, seededRandom(1));
-  expect(Math.max(busiestSecondAway, busiestSecondBack)).toBeLessThan(0.06);
-});
+test.each([5_000, 60_000, 3_600_000])(
+  'a fleet without its broker for %i ms does not return within one second',
+  (awayMs) => {
+    const { busiestSecondAway, busiestSecondBack } = loseBroker(large, awayMs, seededRandom(1));
+    expect(Math.max(busiestSecondAway, busiestSecondBack)).toBeLessThan(0.06);
+  },
+);
 
 test('the simulated fleet has the defaults of the configuration', () => {
   expect(defaultsOfConfig()).toEqual({ schedule: '*/15 * * * *', splayMs: 900_000 });

@@ -7,7 +7,7 @@ const TOP = 30;
 const RIGHT = 15;
 const BOTTOM = 35;
 
-/** Requests of each minute, as multiples of the schedule's mean; what was refused in another colour. */
+/** Plots requests per minute, as multiples of the schedule's mean, with rejected ones in another color. */
 export function renderPlot({ name, what, meanPerMinute, things, perMinute, refusedPerMinute }: Figures): string {
   const most = Math.max(2, Math.ceil((Math.max(...perMinute) / meanPerMinute) * 1.05));
   const x = (minute: number): number => LEFT + (minute / perMinute.length) * (WIDTH - LEFT - RIGHT);

@@ -20,25 +20,28 @@ const MINUTE_MS = 60_000;
 const QUIET_MINUTES = 2;
 const DEADLINE_MS = 20 * MINUTE_MS;
 const LOOK_MS = 200;
-/** What the service believes of a thing that was just activated; then what it names, one after the other. */
+/** The version in the service's record of a new thing; then its targets in order. */
 const [FACTORY, FIRST, SECOND] = ['0', '1', '2'];
 
 export interface RealFigures {
   readonly things: number;
   /** From the first start until the last one was activated and had looked. */
   readonly upSeconds: number;
-  /** A minute, of the schedule alone: one look each. */
+  /** Checks in each minute of the schedule alone: one per thing. */
   readonly looksPerMinute: readonly number[];
   readonly busiestSecond: number;
   readonly connections: number;
   readonly memory: { readonly pssMib: number; readonly privateMib: number; readonly descriptors: number };
   readonly cpuMsPerMinute: number;
-  /** From the new version until the last one runs it and has said so. */
+  /** Seconds from the new version until the last thing runs and reports it. */
   readonly updatedSeconds: number;
   readonly calls: Readonly<Record<string, number>>;
 }
 
-/** So many daemons on this machine, over TLS, each looks once a minute: what the simulation does not see. */
+/**
+ * Runs this number of daemons on this machine over TLS, each with one check per minute: details that the simulation
+ * omits.
+ */
 export async function playReal(things: number, tell: (line: string) => void): Promise<RealFigures> {
   await using stack = new AsyncDisposableStack();
   const folder = await mkdtemp(join(tmpdir(), 'fleet-'));
@@ -119,7 +122,7 @@ class Fleet implements AsyncDisposable {
       serviceToml: `ca_file = "${caFile}"`,
       updateToml: 'schedule = "* * * * *"',
       splay: '60s',
-      healthDeadline: '120s', // hundreds of trials at once share this machine
+      healthDeadline: '120s', // hundreds of concurrent trials share this machine
     });
     this.#gateways.push(gateway);
   }
@@ -137,7 +140,7 @@ class Fleet implements AsyncDisposable {
       daemon.stderr?.resume();
       this.#daemons.set(gateway, daemon);
       const ended = failWhenEnded(daemon, signal);
-      ended.catch(() => {}); // after the reboot nobody waits for it
+      ended.catch(() => {}); // after the reboot, the result is unused
       try {
         await Promise.race([gateway.rebootRequest(signal), ended]);
       } catch (error) {
@@ -157,7 +160,7 @@ class Fleet implements AsyncDisposable {
     return work.reduce((sum, { cpuMs }) => sum + cpuMs, 0);
   }
 
-  /** Of a daemon, the median. */
+  /** The median of all daemons. */
   async memory(): Promise<RealFigures['memory']> {
     const found = await Promise.all(this.#pids.map(memoryOf));
     const descriptors = await Promise.all(this.#pids.map(async (pid) => (await readdir(`/proc/${pid}/fd`)).length));
@@ -188,7 +191,7 @@ async function failWhenEnded(daemon: ChildProcess, signal: AbortSignal): Promise
   if (!signal.aborted) throw new Error(`a daemon ended with ${code}`);
 }
 
-/** The service was told by each of them that it runs this. */
+/** True if each of them has reported this version to the service. */
 function isOn(service: StandIn, things: number, version: string): boolean {
   const known = [...service.world.things];
   return known.length === things && known.every(({ currentVersionId }) => currentVersionId === version);

@@ -15,10 +15,10 @@ export interface Scenario {
   /** From then on the service names a new version. */
   readonly releaseAtMs: number;
   readonly imageBytes: number;
-  /** Of the line that all of them share; undefined: each has its own. */
+  /** Rate of a shared connection. Undefined: each thing has its own. */
   readonly lineBytesPerSecond: number | undefined;
   readonly endMs: number;
-  /** What is judged: the minutes from then on, and how many times the mean their p99.9 may be. */
+  /** Minutes from this time on are checked: their p99.9 may be this multiple of the mean. */
   readonly judgedFromMs: number;
   readonly mostTimesMean: number | undefined;
 }

@@ -3,7 +3,7 @@ import { errorOfStatus } from '../../../src/service/rest/statuses.ts';
 
 export interface Answer {
   readonly latencyMs: number;
-  /** Undefined: it is the one that was asked for. */
+  /** Undefined for success. */
   readonly error?: ServiceError;
 }
 
@@ -31,12 +31,12 @@ export function downService({ fromMs, toMs }: Span): Service {
   return (nowMs) => (nowMs >= fromMs && nowMs < toMs ? refused : well);
 }
 
-/** Down, too, but something in front of it says until when (`Retry-After` with one date for all). */
+/** Returns a service that is down behind a proxy that names the end (`Retry-After` with one date for all). */
 export function maintainedService({ fromMs, toMs }: Span): Service {
   return (nowMs) => (nowMs >= fromMs && nowMs < toMs ? refusal(503, (toMs - nowMs) / 1000) : well);
 }
 
-/** Takes so many in a second; all others are to come at the next full half minute. */
+/** Returns a service that accepts this number per second and sends the others to the next full half minute. */
 export function limitedService(perSecond: number): Service {
   let second = 0;
   let taken = 0;

@@ -7,7 +7,7 @@ export const MOST_TEXT_BYTES = 8 * 1024 * 1024;
 
 const signal = new AbortController().signal;
 
-/** One call of each kind, in either form of the service. A firmware is read to its end. */
+/** Makes one call of each kind, in either form of the service. Reads firmware completely. */
 export async function callService(transport: ServiceTransport, operation: Operation): Promise<unknown> {
   switch (operation) {
     case 'activate':

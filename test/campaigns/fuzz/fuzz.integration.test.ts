@@ -11,7 +11,8 @@ test(
   'nothing that comes from outside makes the agent crash, hang, grow, or change what boots',
   { timeout: 300_000 },
   async () => {
-    // Each attack on the whole daemon has its own test (guarantees/hostile); several at once take minutes, not seconds.
+    // Each attack on the whole daemon has its own test (guarantees/hostile); several together take minutes, not
+    // seconds.
     const quick = (await allTargets()).filter(({ name }) => name !== 'daemon');
     const results = await fuzz(quick, { seconds: SECONDS_EACH, seed: SEED, atATime: 2 });
     console.log(`seed ${SEED}\n${results.map(describeResult).join('\n')}`);

@@ -21,18 +21,18 @@ export interface FuzzResult {
   readonly seed: number;
   readonly cases: number;
   readonly peakRssMiB: number;
-  /** Undefined: nothing happened that may not happen. */
+  /** Undefined if no invariant was violated. */
   readonly failure: string | undefined;
 }
 
 const DEFAULT_CASE_MS = 5_000;
 const DEFAULT_RSS_MIB = 512;
-/** What libraries keep for the rest of a process. */
+/** Resources that libraries keep for the rest of a process. */
 const MOST_LEFT_OPEN = 5;
 const LOOK_EVERY_MS = 250;
 /** Until the first case, on a busy machine. */
 const STARTING_MS = 40_000;
-/** Of a machine that does something else, too. */
+/** Factor for a machine under other load. */
 const PATIENCE = 4;
 
 /** Each target in a process of its own, so that a hang, a crash and memory beyond the bound are seen from outside. */
@@ -76,7 +76,7 @@ function verdict({ failure, leftOpen }: Done): string | undefined {
   return leftOpen > MOST_LEFT_OPEN ? `${leftOpen} descriptors were left open` : undefined;
 }
 
-/** What the parent knows of a child. */
+/** The parent's record of a child. */
 class Watch {
   readonly #child: ChildProcess;
   readonly #target: FuzzTarget;

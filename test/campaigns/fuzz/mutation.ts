@@ -18,7 +18,7 @@ const MOST_BYTES = 512 * 1024;
 const place = fc.double({ min: 0, max: 1, noNaN: true });
 const length = fc.oneof(fc.integer({ min: 1, max: 16 }), fc.integer({ min: 1, max: 4096 }));
 
-/** What breaks parsers: ends of strings, escapes, ends of lines, zero, the largest byte. */
+/** Values that break parsers: ends of strings, escapes, ends of lines, zero, the largest byte. */
 const telling = fc.constantFrom(
   0x00,
   0x09,
@@ -127,13 +127,13 @@ function replaced(bytes: Buffer, at: number, byte: number): Buffer {
   return copy;
 }
 
-/** The next number that stands there in digits. */
+/** Replaces the next decimal number. */
 function replacedNumber(bytes: Buffer, at: number, text: string): Buffer {
   const rest = bytes.subarray(at).toString('latin1');
   return Buffer.concat([bytes.subarray(0, at), Buffer.from(rest.replace(/\d+/, text), 'latin1')]);
 }
 
-/** A member of a JSON value, chosen by numbers from the root on, and what becomes of it. */
+/** A change to a member of a JSON value, chosen by numbers from the root on. */
 export interface JsonChange {
   readonly at: readonly number[];
   readonly value: unknown;

@@ -16,7 +16,7 @@ export interface OpenTarget extends AsyncDisposable {
   readonly check: (parameters: fc.Parameters<unknown>, onCase: () => Promise<void>) => Promise<fc.RunDetails<unknown>>;
 }
 
-/** What an arbitrary makes. */
+/** The type of an arbitrary's values. */
 export type CaseOf<A> = A extends fc.Arbitrary<infer T> ? T : never;
 
 /** `check` throws where the case did something that no input may do. */
@@ -47,7 +47,7 @@ export function openTarget<T>(
   };
 }
 
-/** How it ended. Anything but an AgentError that a person can read is thrown on. */
+/** Returns how it ended. Rethrows anything but an AgentError with a readable message. */
 export async function outcomeOf<T>(
   action: () => T | Promise<T>,
 ): Promise<{ readonly value: T } | { readonly error: AgentError }> {

@@ -6,7 +6,7 @@ import { Rig } from './rig.ts';
 import type { Aftermath, Strike } from './strike.ts';
 
 export interface CampaignOptions {
-  /** So many strikes at least. */
+  /** Minimum number of kills. */
   readonly kills: number;
   readonly seed: number;
   /** Gateways at a time. */
@@ -22,7 +22,7 @@ export interface Failure {
   readonly story: string;
 }
 
-/** What was done, by kind. */
+/** Number of actions by kind. */
 export interface Tally {
   kills: number;
   episodes: number;
@@ -33,7 +33,7 @@ export interface Tally {
 
 const MOST_FAILURES = 5;
 
-/** About so many has an update: the run that stages, and the run that judges. */
+/** Approximate number of steps of an update: the run that stages, and the run that checks its health. */
 const STEPS_OF_AN_UPDATE = 80;
 
 /**
@@ -50,7 +50,7 @@ export async function runCampaign(options: CampaignOptions): Promise<Tally> {
 
 interface Drawn {
   readonly episode: Episode;
-  /** Told whether the first strike came before the run had ended. */
+  /** Called with whether the first kill came before the end of the run. */
   readonly onStruck?: (struck: boolean) => void;
 }
 
@@ -122,7 +122,7 @@ function count(tally: Tally, { trigger, aftermath }: Strike, phase: string, wish
 /** Runs, not kills. */
 const RESUMED = 'went on with a transfer';
 
-/** Of the kills, how many at least must have been of this kind: a campaign proves nothing where it never struck. */
+/** Minimum share of each kind of kill: a campaign proves nothing about kinds that never occurred. */
 const LEAST_SHARES: Readonly<Record<string, number>> = {
   'then power-cut': 36 / 210,
   'while install': 4 / 210,
@@ -132,7 +132,7 @@ const LEAST_SHARES: Readonly<Record<string, number>> = {
   'in phase trial': 4 / 210,
 };
 
-/** What a campaign struck less often than it must. */
+/** Returns the kinds of kills that occurred too seldom. */
 export function tooSeldom({ kills, by }: Tally): readonly string[] {
   const short = Object.entries(LEAST_SHARES).filter(([name, share]) => (by[name] ?? 0) < Math.floor(share * kills));
   return short.map(([name]) => name);

@@ -22,7 +22,7 @@ const wishes: readonly (readonly [weight: number, Wish])[] = [
 ];
 
 const MOST_STRIKES = 4;
-/** Of a run on a busy machine; most end earlier. */
+/** Longest run on a busy machine; most end earlier. */
 const LONGEST_RUN_MS = 900;
 const STEPS_OF_A_RUN = 55;
 const JOURNAL_CHANGES_OF_A_RUN = 5;

@@ -3,7 +3,7 @@ import { isGood } from './rig.ts';
 import type { Firmware, Rig } from './rig.ts';
 import type { RunEnd, Strike } from './strike.ts';
 
-/** What somebody wants of the gateway. */
+/** A wish of the operator or the owner. */
 export type Wish =
   | {
       readonly kind: 'update';
@@ -16,7 +16,7 @@ export type Wish =
   | { readonly kind: 'rollback' }
   | { readonly kind: 'activate' };
 
-/** A wish, and what strikes the agent on the way: the strike at index 0 its first run, and so on. */
+/** A wish, and the kills of the agent in between: index 0 in its first run, and so on. */
 export interface Episode {
   readonly wish: Wish;
   readonly strikes: readonly (Strike | undefined)[];
@@ -32,13 +32,13 @@ export interface EpisodeReport {
   readonly violations: readonly string[];
   readonly struck: readonly StruckRun[];
   readonly runs: number;
-  /** Runs that went on with a transfer of one before. */
+  /** Number of runs that resumed a previous transfer. */
   readonly resumed: number;
-  /** What everybody said, for a person who reads a failure. */
+  /** All output, for the message of a failure. */
   readonly story: string;
 }
 
-/** So many runs without a strike must be enough for everything to come to rest. */
+/** After this number of runs without a kill, the gateway must be at rest. */
 const CALM_RUNS = 8;
 
 export async function playEpisode(rig: Rig, episode: Episode): Promise<EpisodeReport> {
@@ -67,7 +67,7 @@ class Play {
     return this.#isAtRest || this.#violations.length > 0;
   }
 
-  /** One run of the agent, to its end or to the strike, and what follows for the machine. */
+  /** Runs the agent to its end or to the kill, with the aftermath for the machine. */
   async run(strike: Strike | undefined): Promise<void> {
     const { args, followingArgs } = this.#intent;
     const typed = this.runs === 0 ? args : followingArgs;
@@ -83,7 +83,7 @@ class Play {
     this.runs += 1;
   }
 
-  /** What was transferred, and is durable, does not come again. */
+  /** Durable parts of a transfer are not transferred again. */
   #judgeTransfer(arrivedBytes: number | undefined, call: string | undefined): void {
     if (arrivedBytes === undefined || call === undefined) return;
     this.#resumed += 1;
@@ -116,7 +116,7 @@ class Play {
 interface Intent {
   readonly args: readonly string[];
   readonly followingArgs: readonly string[];
-  /** What the gateway should have become, and did not. */
+  /** Expected results that are missing. */
   readonly unfulfilled: (strikes: number) => readonly string[];
 }
 
@@ -132,7 +132,7 @@ async function prepare(rig: Rig, wish: Wish): Promise<Intent> {
       rig.service.clearFaults();
       if (wish.isLineCut === true) rig.cutLineOnce();
       const args = wish.by === 'daemon' ? ['run'] : now;
-      // A good firmware that is killed again and again on its trial is given up at last.
+      // A good release that is killed again and again on its trial is discarded in the end.
       const unfulfilled = (strikes: number): readonly string[] =>
         isGood(wish.firmware) ? shouldRun(version, strikes > 1 ? before : version) : shouldRun(before);
       return { args, followingArgs: args, unfulfilled };
@@ -164,7 +164,7 @@ function roundsOf([command]: readonly string[]): ((line: string) => boolean) | u
   };
 }
 
-/** 77: refused, held back, or there is nothing to go back to. 70: a trial ended, of which a person is told how. */
+/** 77: rejected, deferred, or without a previous version. 70: a trial ended, with a message. */
 const EXPECTED_EXITS: ReadonlySet<number | null> = new Set([0, 77]);
 const rolledBack = / (is left|was rolled back)\b/;
 

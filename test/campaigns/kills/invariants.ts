@@ -1,6 +1,6 @@
 import type { Rig } from './rig.ts';
 
-/** Says what is not as it should be. */
+/** Returns the violations of an invariant. */
 type Rule = (rig: Rig) => readonly string[];
 
 const knownFiles =
@@ -66,7 +66,7 @@ const atRest: readonly Rule[] = [
     const others = view.bootable.filter((slot) => slot !== view.booted);
     return others.flatMap((slot) => {
       const held = view.imageIn(slot);
-      // An installation that was cut off before its first byte: the journal has forgotten what is still there.
+      // An installation that was interrupted before its first byte: the journal has no record of the remaining data.
       if (previous === undefined)
         return unless(held?.isGood === true, `slot ${slot} boots, and ${held?.label} is not good`);
       return unless(
@@ -77,12 +77,12 @@ const atRest: readonly Rule[] = [
   },
 ];
 
-/** What must hold at any moment, whatever was cut where. Returns what does not. */
+/** Returns the violations of invariants that hold at any moment, after any interruption. */
 export function violationsNow(rig: Rig): readonly string[] {
   return complaints(always, rig);
 }
 
-/** What must hold when nothing is left to do. */
+/** Returns the violations of invariants that hold when no work is left. */
 export function violationsAtRest(rig: Rig): readonly string[] {
   return complaints(atRest, rig);
 }

@@ -7,11 +7,11 @@ const KILLS = howMuch(4, 2);
 const SEED = 1;
 
 /**
- * The real program on loop devices. `npm run kills -- --kills N --seed S` does as many as wanted; what each strike is,
- * and what must hold after it, stands in episode.ts and invariants.ts.
+ * The real program on loop devices. `npm run kills -- --kills N --seed S` runs any number; episode.ts and invariants.ts
+ * define each kill and the invariants after it.
  */
 test(
-  'killed, rebooted or cut off at each step and at random, a gateway boots a whole image and finishes by itself',
+  'killed, rebooted or powered off at each step and at random, a gateway boots a complete image and completes the update',
   { timeout: 600_000 },
   async ({ signal }) => {
     const tally = await runCampaign({ kills: KILLS, seed: SEED, gateways: 3, signal });

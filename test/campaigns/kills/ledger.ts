@@ -7,7 +7,7 @@ interface End {
   readonly code: string;
 }
 
-/** Attempts that were seen to begin, and how each ended as the service was told. */
+/** Attempts that were seen to begin, and their results as reported to the service. */
 export class Ledger {
   readonly #service: StandIn;
   readonly #begun = new Set<string>();
@@ -20,7 +20,7 @@ export class Ledger {
     if (attempt !== undefined) this.#begun.add(attempt);
   }
 
-  /** What of a firmware was asked for, each time; `all`: no range. */
+  /** Ranges requested from an image, in order; `all` without a range. */
   get firmwareCalls(): readonly string[] {
     return this.#service.callsOf('firmware').map(({ headers }) => headers['range'] ?? 'all');
   }
@@ -31,7 +31,7 @@ export class Ledger {
     return accepted.filter(({ path }) => path.includes('/update_outcome/')).map(({ body }) => JSON.parse(body) as End);
   }
 
-  /** Of attempts that the service heard two different ends of. */
+  /** Attempts with two different reported results. */
   get contradictions(): readonly string[] {
     const texts = new Map<string, string>();
     const found: string[] = [];

@@ -20,7 +20,7 @@ export interface Identity {
   readonly apiKey: string;
 }
 
-/** What lies on the machine, read without the agent. */
+/** The machine's content, read without the agent. */
 export class MachineView {
   readonly #gateway: FileGateway;
   readonly #imageBytes: number;
@@ -35,7 +35,7 @@ export class MachineView {
     this.#images.set(digestOf(image.bytes), image);
   }
 
-  /** The known image that the slot holds, whole; undefined: anything else. */
+  /** Returns the known image that the slot completely holds, if any. */
   imageIn(slot: SlotName): Image | undefined {
     const descriptor = openSync(this.#gateway.slots[slot], 'r');
     try {
@@ -51,7 +51,7 @@ export class MachineView {
     return this.#gateway.booted;
   }
 
-  /** By the file of test/fakes/machine/boot-handler: with boots left, or counted anew where none has. */
+  /** Slots with boots left by the file of test/fakes/machine/boot-handler, or all slots if none has any. */
   get bootable(): readonly SlotName[] {
     const path = join(this.#gateway.directory, 'boot/environment');
     const text = existsSync(path) ? readFileSync(path, 'utf8') : 'ORDER="A B" A_LEFT=3 B_LEFT=0';
@@ -62,13 +62,13 @@ export class MachineView {
     return withBoots.length > 0 ? withBoots : listed;
   }
 
-  /** Undefined: there is none yet. Throws where it is not what the agent writes. */
+  /** Undefined before the first one. Throws unless the agent's format is valid. */
   get journal(): UpdateState | undefined {
     const text = this.#stateFile('journal.json');
     return text === undefined ? undefined : updateState.parse(JSON.parse(text));
   }
 
-  /** Of a firmware that is being staged, up to its last checkpoint. */
+  /** Bytes of a staged image up to its last checkpoint. */
   get arrivedBytes(): number | undefined {
     const phase = this.journal?.phase;
     return phase?.kind === 'staging' ? phase.checkpoint?.wire.offset : undefined;

@@ -11,14 +11,15 @@ const parts = ['files', 'slot-a', 'slot-b'] as const;
 type Part = (typeof parts)[number];
 type ByPart = Readonly<Record<Part, string>>;
 
-/** What the backing files held at one instant. */
+/** Content of the backing files at one instant. */
 export interface DiskImage {
   readonly files: ByPart;
 }
 
 /**
- * What a gateway stands on: a file system and two slots, on loop devices. Their backing files hold what a power cut would
- * leave; the gateway goes on with copies of them. The slots are named by links, as `/dev/disk/by-partlabel` does.
+ * Storage of a gateway: a file system and two slots, on loop devices. Their backing files have the content after a
+ * power loss; the gateway continues with copies of them. The slots are named by links, as `/dev/disk/by-partlabel`
+ * does.
  */
 export class MortalDisk implements AsyncDisposable {
   /** A directory of the file system. */
@@ -56,8 +57,8 @@ export class MortalDisk implements AsyncDisposable {
   }
 
   /**
-   * The backing files as they are now. Whoever writes must be frozen; the kernel may still be writing, so it is copied
-   * until two copies are alike.
+   * Copies the backing files in their current state. Writers must be frozen; the kernel may still be writing, so the
+   * copy is repeated until two copies are equal.
    */
   async snapshot(): Promise<DiskImage> {
     this.#generation += 1;
@@ -75,7 +76,7 @@ export class MortalDisk implements AsyncDisposable {
     throw new Error('the backing files never come to rest');
   }
 
-  /** The machine has no power any more: what was not in the image is gone. Nobody may use the disk meanwhile. */
+  /** Restarts the machine after a power loss with this image. Other data is lost. The disk must be unused meanwhile. */
   async restart(image: DiskImage): Promise<void> {
     await this.#detach();
     for (const part of parts) await rm(this.#image.files[part]);

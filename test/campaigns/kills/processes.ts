@@ -8,23 +8,23 @@ const PATIENCE_MS = 10_000;
 const LOOK_AGAIN_MS = 2;
 
 /**
- * Everything that runs for one gateway, with the programs that the agent started and those it left behind: known by a
- * word in their environment, so that none is missed whoever its parent is now.
+ * Every process of one gateway, with the agent's child processes and orphans: identified by a word in their
+ * environment, so that none is missed whichever its parent is now.
  */
 export class GatewayProcesses {
   readonly #mark: string;
 
-  /** `assignment`: as it stands in the environment of all of them and of nobody else. */
+  /** `assignment`: the variable that is in the environment of each of them and of no other process. */
   constructor(assignment: string) {
     this.#mark = assignment;
   }
 
-  /** SIGSTOP for all threads of all of them; returns when nothing of the gateway moves any more. */
+  /** Sends SIGSTOP to all threads of all of them; returns when they have all stopped. */
   async freeze(): Promise<void> {
     await this.#until(() => {
       const pids = this.#find();
       const stopped = new Set(pids.filter((pid) => 'TtZX'.includes(statOf(pid).state)));
-      // Who has just forked waits, uninterruptibly, for the child to start its program (vfork(2)).
+      // After a fork, the parent waits uninterruptibly for the child to start its program (vfork(2)).
       const waiting = new Set([...stopped].map((pid) => statOf(pid).parent));
       const moving = pids.filter((pid) => !stopped.has(pid) && !(waiting.has(pid) && statOf(pid).state === 'D'));
       for (const pid of moving) unlessGone(() => process.kill(pid, 'SIGSTOP'));
@@ -63,20 +63,20 @@ export class GatewayProcesses {
   }
 }
 
-/** Nothing is left of it, or a last thread that nobody asked about yet. */
+/** True if the process is gone, except for a last thread whose status was not collected. */
 function hasReleased(pid: number): boolean {
   const threads = unlessGone(() => readdirSync(`/proc/${pid}/task`)) ?? [];
   return threads.length === 0 || (threads.length === 1 && 'ZX'.includes(statOf(pid).state));
 }
 
-/** Of /proc/PID/stat (proc(5)): R, S, D, T (stopped), t, Z (zombie), X (gone); and the parent. */
+/** Returns the state in /proc/PID/stat (proc(5)): R, S, D, T (stopped), t, Z (zombie), X (gone); and the parent. */
 export function statOf(pid: number): { readonly state: string; readonly parent: number } {
   const stat = unlessGone(() => readFileSync(`/proc/${pid}/stat`, 'latin1')) ?? ') X 0';
   const [state = 'X', parent = '0'] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   return { state, parent: Number(parent) };
 }
 
-/** Undefined, too, for what may not be looked at: it is not ours. */
+/** Also returns undefined for a process of another user. */
 function unlessGone<T>(action: () => T): T | undefined {
   try {
     return action();

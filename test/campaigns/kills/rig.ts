@@ -24,24 +24,24 @@ import type { Aftermath, RunEnd, RunOptions } from './strike.ts';
 const IMAGE_BYTES = 200_003;
 const SLOT_BYTES = 1024 * 1024;
 
-/** The property that says so. */
+/** The property for that request. */
 const WANTED_WHOLE = 'wanted_whole';
 const wanted = z.object({ versions: z.array(z.string()) });
 
-/** Of the text, which is a third longer than the image. */
+/** Length of the text, which is a third longer than the image. */
 const CUT_BYTES = 150_000;
 
 export type Firmware =
   | 'good'
-  /** The same, as a delta of what runs when it is published. */
+  /** The same, as a delta of the running version at the time of publication. */
   | 'delta'
   /** Signed, and its application does not work. */
   | 'unhealthy'
   /** Signed, and the agent never starts there. */
   | 'dead'
-  /** What was signed is not what it holds. */
+  /** The content differs from the signed one. */
   | 'tampered'
-  /** Signed by somebody else. */
+  /** Signed by a foreign key. */
   | 'foreign';
 
 const keys = makeKeyPair('ecdsa-p256', 'release.pem');
@@ -104,7 +104,7 @@ export class Rig implements AsyncDisposable {
     return id;
   }
 
-  /** The next transfer breaks off in the middle of its payload, and a login page stands where it would go on. */
+  /** The next transfer is interrupted in the middle of its payload, and a login page answers the resumed request. */
   cutLineOnce(): void {
     this.service.fail({ operation: 'firmware', fault: { kind: 'reset', afterBytes: CUT_BYTES } });
     this.service.fail({ operation: 'firmware', fault: { kind: 'body', text: '<html>' }, ranged: true });
@@ -118,7 +118,7 @@ export class Rig implements AsyncDisposable {
     return { path, label: id };
   }
 
-  /** The service gives whole what was said to be no delta of what runs. True: there was something. */
+  /** Replaces a delta by the full image after a base mismatch. True if there was one. */
   giveWhole(): boolean {
     const said = wanted.safeParse(this.service.world.things[0]?.properties.get(WANTED_WHOLE));
     const found = said.data?.versions.filter((id) => this.#wholes.has(id)) ?? [];
@@ -174,7 +174,10 @@ export function isGood(firmware: Firmware): boolean {
   return firmware === 'good' || firmware === 'delta';
 }
 
-/** Of each window a part stays, so that a delta of it is as long as the place at which lines are cut. */
+/**
+ * A part of each window is unchanged, so that a delta of it is as long as the offset at which connections are
+ * interrupted.
+ */
 const WINDOW_BYTES = 32 * 1024;
 const STAYS_BYTES = 4 * 1024;
 

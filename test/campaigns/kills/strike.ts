@@ -17,7 +17,7 @@ export type Trigger =
   | { readonly kind: 'boot'; readonly change: number }
   | { readonly kind: 'moment'; readonly afterMs: number };
 
-/** What becomes of the machine. `restart`: only the agent was killed; what it started may still run. */
+/** The aftermath for the machine. `restart`: only the agent was killed; its child processes may still run. */
 export type Aftermath = 'restart' | 'reboot' | 'power-cut';
 
 export interface Strike {
@@ -26,7 +26,10 @@ export interface Strike {
 }
 
 export interface RunEnd {
-  /** The agent is dead, but for a power cut: there it runs or is stopped. Undefined: it ended by itself. */
+  /**
+   * The kill, or undefined if the agent ended normally. The agent is dead, except after a power loss: then it runs or
+   * is stopped.
+   */
   readonly struck: Strike | undefined;
   readonly exitCode: number | null;
   readonly output: string;
@@ -35,14 +38,14 @@ export interface RunEnd {
 export interface RunOptions {
   readonly args: readonly string[];
   readonly strike?: Strike | undefined;
-  /** Asks the agent to stop as soon as this says so; told of each line of the log. */
+  /** Stops the agent once this returns true for a line of the log. */
   readonly isEnough?: ((line: string) => boolean) | undefined;
 }
 
 const RUN_DEADLINE_MS = 60_000;
 const LOOK_AGAIN_MS = 2;
 
-/** Runs the real program to its end, or to the strike. */
+/** Runs the real program to its end or to the kill. */
 export async function runAgent(gateway: FileGateway, options: RunOptions): Promise<RunEnd> {
   const { args, strike, isEnough } = options;
   using over = overAtTheEnd();

@@ -13,14 +13,14 @@ import type { PhaseName } from './scene.ts';
 export interface CutLife {
   readonly cut: Cut;
   readonly phase: PhaseName;
-  /** What dpkg said of the package at the start after the cut. */
+  /** The package's state in dpkg at the start after the interruption. */
   readonly found: string;
   readonly violations: readonly string[];
 }
 
 const query = ['dpkg-query', '--show', '--showformat=${db:Status-Abbrev}${Version}', 'thing-agent'] as const;
 
-/** The power fails there, the gateway starts again, and a person does what was interrupted. */
+/** Interrupts the power there, starts the gateway again, and repeats the interrupted command. */
 export async function liveOn(recording: PackageRecording, folder: string, seed: number): Promise<CutLife> {
   const cut = drawCut(recording, seed);
   const phase = recording.phases.find(({ end }) => cut.position < end)?.name ?? 'installed';
@@ -67,7 +67,7 @@ async function layOut(recording: PackageRecording, cut: Cut, path: string): Prom
   for (const survivor of survivors(recording, flushes, cut)) disk.keep(survivor);
 }
 
-/** What was half done is configured, or is to be installed again, as dpkg says. */
+/** Configures or reinstalls the half-installed package, as dpkg advises. */
 async function goOn(recording: PackageRecording, machine: DebianMachine, phase: PhaseName): Promise<void> {
   const { exitCode, stderr } = await machine.exec('dpkg', '--configure', '-a');
   if (exitCode !== 0 && !stderr.includes('reinstall it before attempting configuration')) throw new Error(stderr);
@@ -81,7 +81,7 @@ async function goOn(recording: PackageRecording, machine: DebianMachine, phase: 
   else await expectNewcomer(machine, ends);
 }
 
-/** What has never been set up does not run; what was purged has left nothing. */
+/** Expects that a package without setup does not run, and that a purge left no file. */
 async function expectNewcomer(machine: DebianMachine, version: string | undefined): Promise<void> {
   const left = await machine.tell('sh', '-c', 'ls -A /var/lib/thing-agent 2>/dev/null || true');
   if (version === undefined && left !== '') throw new Error(`/var/lib/thing-agent has ${left}`);

@@ -29,7 +29,7 @@ export class MountedDisk implements AsyncDisposable {
     this.#device = device;
   }
 
-  /** The whole of it, or what begins at this sector. */
+  /** The whole disk, or the partition that begins at this sector. */
   static async of(path: string, sector = 0): Promise<MountedDisk> {
     const device = await tool(['losetup', '--find', '--show', '--offset', String(sector * SECTOR), path]);
     const root = await mkdtemp(join(tmpdir(), 'mounted-disk-'));

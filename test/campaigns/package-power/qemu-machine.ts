@@ -13,10 +13,13 @@ import { startQemu } from '../../fakes/machine/booting/qemu.ts';
 import { rootEnvironment, said } from '../../guarantees/systemd/package/package-machine.ts';
 import type { DebianMachine } from '../../guarantees/systemd/package/package-machine.ts';
 
-/** For a line of the console, or a command. An emulated machine beside other work: a start takes minutes. */
+/**
+ * Limit for a line of the console, or a command. With other load on the machine, a start of an emulated machine takes
+ * minutes.
+ */
 const DEADLINE_MS = 30 * 60_000;
 
-/** Its time is what it did (125 million instructions are a second): no deadline in it ends early beside other work. */
+/** Time follows executed instructions (125 million are a second), so that load on the host shortens no deadline. */
 const COUNTED = ['-icount', 'shift=3,sleep=on'];
 
 /** On its disk: what takes commands from the second serial port, one after the other, and answers. */
@@ -101,7 +104,7 @@ export class QemuMachine implements DebianMachine {
     return said(command, await this.exec(...command));
   }
 
-  /** Durable, as a person leaves it. */
+  /** Writes a durable file, as an operator would. */
   async put(path: string, text: string): Promise<void> {
     const script = 'mkdir -p "$(dirname "$1")" && printf %s "$2" >"$1" && chmod "$3" "$1" && sync "$1"';
     await this.tell('sh', '-c', script, 'sh', `/${path}`, text, text.startsWith('#!') ? '755' : '644');
@@ -120,7 +123,7 @@ export class QemuMachine implements DebianMachine {
     try {
       createInterface({ input: await this.#port }).on('line', (line) => this.#answers.say(line));
       await this.console.until(/Startup finished/);
-      await this.#answers.until(/^ready$/); // before it a line is bounded, as a person's
+      await this.#answers.until(/^ready$/); // before it, lines are limited as on a terminal
     } catch (error) {
       await this[Symbol.asyncDispose]();
       throw error;

@@ -11,7 +11,10 @@ import type { DiskMachines } from './disk-machines.ts';
 import { makeFileSystem, MountedDisk } from './mounted-disk.ts';
 import { orderTaker, QemuMachine } from './qemu-machine.ts';
 
-/** What README.md says that the agent needs, a kernel that has NVMe and ext4 built in, and dpkg with all that its scripts start. */
+/**
+ * The agent's requirements of README.md, a kernel that has NVMe and ext4 built in, and dpkg with all programs of its
+ * scripts.
+ */
 const debian: DebianRecipe = {
   packages: 'systemd-sysv dbus passwd libstdc++6 util-linux udev kmod e2fsprogs linux-image-cloud-amd64'.split(' '),
   finish: `${kernelAlone}${unitsInUse([])}${kernelWhereItIsRead}    rm -rf usr/lib/udev/hwdb* var/lib/apt var/cache/*\n`,
@@ -51,7 +54,7 @@ async function makeDisk(path: string): Promise<void> {
 }
 
 async function finish(root: string): Promise<void> {
-  // what belongs to the agent's package, and to images of it
+  // files of the agent's package and of its images
   const others = Object.entries(files).filter(([path]) => !path.includes('thing-') && path !== '/opt/application');
   for (const [path, text] of Object.entries({ ...Object.fromEntries(others), ...ownFiles })) {
     await mkdir(dirname(join(root, path)), { recursive: true });

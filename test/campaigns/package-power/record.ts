@@ -23,7 +23,7 @@ export interface PackageRecording extends History {
   readonly boot: (disk: string) => Promise<DebianMachine>;
 }
 
-/** Plays all phases on a disk that is logged, in this folder. Nothing runs any more then but the service. */
+/** Records all phases on a logged disk in this directory. Afterwards only the service runs. */
 export async function record(
   parts: AsyncDisposableStack,
   folder: string,

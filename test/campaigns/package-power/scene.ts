@@ -8,13 +8,13 @@ export type PhaseName = keyof typeof phases;
 interface Phase {
   readonly says: string;
   readonly play: (rig: Rig) => Promise<void>;
-  /** What a person does again after a cut, or, where the guard is at work, then. */
+  /** The commands to repeat after an interruption, or with the package installer at work, at that point. */
   readonly again: readonly (readonly string[])[];
-  /** What is installed when that is done; undefined: nothing, and nothing is left. */
+  /** The installed version at the end. Undefined: no package and no remaining file. */
   readonly ends: string | undefined;
-  /** Whether an agent must run by itself after a cut, in the phase or at its end. */
+  /** Whether an agent must run after an interruption, in the phase or at its end. */
   readonly hasAgent: boolean;
-  /** Whether identity, journal and spool must be there after a cut. */
+  /** Whether identity, journal and queue must exist after an interruption. */
   readonly hasMemory: boolean;
 }
 
@@ -60,7 +60,7 @@ export const phases = {
   },
 } as const satisfies Readonly<Record<string, Phase>>;
 
-/** Nobody is there: what the guard began, it has ended, the package is whole, and the agent runs. */
+/** Waits until the package installer is done, the package is complete, and the agent runs, without an operator. */
 export async function untilAtRest(machine: DebianMachine, seconds: number): Promise<void> {
   const guard = '/var/lib/thing-agent/packages/agent/request /etc/systemd/system/thing-agent-package-agent.service';
   const atRest = `

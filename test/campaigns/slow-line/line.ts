@@ -5,19 +5,22 @@ import type { ReadableText } from '../../fakes/service/firmware-text.ts';
 
 export interface LineOptions {
   readonly bytesPerSecond: number;
-  /** It works for so long, then it is dead for so long, and so on. */
+  /** Alternates between working for `upMs` and being dead. */
   readonly upMs: number;
   readonly downMs: number;
-  /** The gateway is switched off so often. */
+  /** Interval at which the gateway is powered off. */
   readonly offEveryMs: number;
 }
 
-/** The gateway has no power any more: nothing of the program goes on. */
+/** The gateway lost its power: the program stops. */
 export class PowerCut extends Error {}
 
 const START_MS = Date.UTC(2026, 10, 1);
 const CHUNK_BYTES = 16 * 1024;
-/** What it takes to connect and to ask, and what is on its way when the line drops: sent, and never received. */
+/**
+ * Time for a connection and a request, and for data that is in flight when the connection drops: sent, and never
+ * received.
+ */
 const ROUND_TRIP_MS = 600;
 const IN_FLIGHT_BYTES = 64 * 1024;
 

@@ -38,12 +38,12 @@ export interface SlowLineReport {
   readonly connections: number;
   readonly drops: number;
   readonly powerCuts: number;
-  /** Of the text, beyond its length: what came twice, and what the service sent twice. */
+  /** Bytes beyond the length of the text: received twice, and sent twice by the service. */
   readonly receivedAgainBytes: number;
   readonly sentAgainBytes: number;
   readonly checkpoints: number;
   readonly journalBytes: number;
-  /** Read from the slot again after the power had been cut. */
+  /** Bytes read from the slot again after a power loss. */
   readonly readAgainBytes: number;
   readonly digest: string;
   readonly wantedDigest: string;
@@ -105,7 +105,7 @@ class FarGateway {
     return new FarGateway(directory, new Line(options, firmware.text), firmware);
   }
 
-  /** From one start to the next time that the power is cut. True: it has arrived, and is armed. */
+  /** Runs from one start to the next power loss. True if the update arrived and is armed. */
   async live(): Promise<boolean> {
     const journal = await FileJournal.open(join(this.#directory, 'state'), silentLog);
     const plan = planUpdate(journal.state, VERSION, { ...circumstances, nowMs: this.#line.clock.nowMs() });
@@ -140,7 +140,7 @@ class FarGateway {
     };
   }
 
-  /** As the daemon does it: an attempt that was paused goes on with the next look. */
+  /** Runs one cycle of the daemon: a paused attempt resumes with the next check. */
   async #round(work: () => Promise<unknown>): Promise<void> {
     try {
       await work();
@@ -200,7 +200,7 @@ class FarGateway {
     return { ...request, onCheckpoint };
   }
 
-  /** Nothing that was not durable is there, and what stands in its place is garbage. */
+  /** Replaces everything that was not durable by garbage. */
   async #tear(durableBytes: number): Promise<void> {
     const path = join(this.#directory, 'slot-b');
     const { size } = await stat(path);

@@ -45,5 +45,5 @@ await runTool(help, options, async (values) => {
   for (const [what, times] of Object.entries(report.counts)) console.log(`${String(times).padStart(8)}  ${what}`);
   return 0;
 });
-// A timer that leaked would keep the process alive, and nobody would learn of it.
+// A leaked timer would keep the process alive, unnoticed.
 process.exit();

@@ -4,10 +4,10 @@ import process from 'node:process';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 
-/** What must not grow. */
+/** Resources that must not grow. */
 export interface Sample {
   readonly day: number;
-  /** Of the daemon: they are counted. */
+  /** Number of the daemon's run. */
   readonly life: number;
   readonly heapKib: number;
   /** Outside of V8's heap: buffers. */
@@ -18,7 +18,7 @@ export interface Sample {
   readonly timers: number;
   /** Everything that keeps the event loop alive. */
   readonly resources: number;
-  /** Of the process, and of the daemon's signal. */
+  /** Listeners of the process and of the daemon's signal. */
   readonly listeners: number;
 }
 

@@ -5,7 +5,7 @@ import type { Order } from './service-process.ts';
 import type { SoakService } from './service.ts';
 import type { SoakGateway } from './soak-gateway.ts';
 
-/** What the scenario may do to the daemon that runs. */
+/** Actions of the scenario on the running daemon. */
 export interface RunningDaemon {
   /** SIGHUP. */
   readonly hangUp: () => void;
@@ -29,7 +29,7 @@ const faults: readonly FaultRule[] = [
   { operation: 'any', times: 1, fault: { kind: 'drop-key' } },
 ];
 
-/** What happens to a gateway in weeks: drawn by chance, from a seed. */
+/** Events of a gateway's weeks, drawn from a seed. */
 export class Scenario {
   readonly counts = new Map<string, number>();
   readonly #service: SoakService;
@@ -44,7 +44,7 @@ export class Scenario {
     this.#random = random;
   }
 
-  /** From now on this one runs; undefined: none. */
+  /** The daemon that runs from now on, if any. */
   set daemon(daemon: RunningDaemon | undefined) {
     this.#daemon = daemon;
   }
@@ -53,7 +53,7 @@ export class Scenario {
     this.counts.set(what, (this.counts.get(what) ?? 0) + 1);
   }
 
-  /** Something may happen now; while it is quiet, nothing after which the machine or the daemon starts anew. */
+  /** Lets an event happen. In a quiet period, none that restarts the machine or the daemon. */
   async happen(isQuiet: boolean): Promise<void> {
     if (this.#daemon === undefined) return;
     let draw = this.#random();
@@ -121,7 +121,7 @@ export class Scenario {
     this.#daemon?.hangUp();
   }
 
-  /** As a person does, through the control socket. */
+  /** Uses the control socket as an operator does. */
   #asking(ask: (agent: NonNullable<Awaited<ReturnType<typeof connectToDaemon>>>) => Promise<unknown>): Happening {
     return async () => {
       try {

@@ -10,12 +10,12 @@ import { makeKeyPair } from '../../unit-and-integration/firmware/artifact/keys.t
 /** The stand-in of the service in a process of its own, so that what it keeps is not the agent's. */
 export type Order =
   | { readonly kind: 'offer'; readonly id: string; readonly content: ImageContent; readonly signed: boolean }
-  /** The owner changes his mind: what runs stays. */
+  /** The owner withdraws the target: the running version stays. */
   | { readonly kind: 'withdraw' }
   | { readonly kind: 'fail'; readonly rule: FaultRule }
   | { readonly kind: 'clear-faults' };
 
-/** What the image begins with: whether its application works, or whether it boots at all. */
+/** First word of the image: whether its application works, or whether it boots at all. */
 export type ImageContent = 'healthy' | 'unhealthy' | 'dead';
 
 export type Answer =

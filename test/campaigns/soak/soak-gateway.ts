@@ -53,7 +53,7 @@ export class SoakGateway implements AsyncDisposable {
     return this.#folder.file('run');
   }
 
-  /** Where this machine's boot is told. */
+  /** Boot state of this machine. */
   get boot(): NonNullable<Runtime['boot']> {
     const { path } = this.#folder;
     return { commandLine: `${path}/cmdline`, deviceTreePartition: `${path}/partition`, timesync: `${path}/timesync` };

@@ -39,7 +39,7 @@ test.each([
   ['timers', 2],
   ['resources', 3],
   ['listeners', 1],
-] as const)('%s is the same at the end as at the beginning, but for %i', (name, slack) => {
+] as const)('%s has the same value at the end as at the beginning, within %i', (name, slack) => {
   for (const growth of [report.growth, report.growthOfALife]) {
     const { early = Number.NaN, late } = growth.find(({ figure }) => figure === name) ?? {};
     expect(late).toBeLessThanOrEqual(early + slack);

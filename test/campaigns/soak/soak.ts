@@ -19,18 +19,18 @@ export interface SoakOptions {
 export interface SoakReport {
   readonly weeks: number;
   readonly seed: number;
-  /** How often what happened; `outcome …` are the ends of rounds and operations. */
+  /** Number of events by name; `outcome …` are results of cycles and operations. */
   readonly counts: Readonly<Record<string, number>>;
   readonly samples: readonly Sample[];
   readonly growth: readonly Growth[];
-  /** Of the daemon that ran for the longest time. */
+  /** Growth in the longest run of a daemon. */
   readonly growthOfALife: readonly Growth[];
 }
 
 const HOUR_MS = 3_600_000;
 /** Samples of a week, and of less than one. */
 const LEAST_SAMPLES = 28;
-/** How often something may happen to the gateway. */
+/** Interval between possible events. */
 const OCCASION_MS = 5 * 60_000;
 /** Every other half of a week, or of less than one, is quiet, so that a daemon lives for long. */
 const HALF_WEEK_HOURS = 84;
@@ -91,7 +91,7 @@ interface LifeParts {
   readonly scenario: Scenario;
 }
 
-/** From a start of the daemon to its end. */
+/** Runs a daemon from its start to its end. */
 async function live({ gateway, time, random, log, scenario }: LifeParts, life: AbortController): Promise<void> {
   let hangUp = (): void => {};
   const { configFile, boot } = gateway;

@@ -9,15 +9,15 @@ interface Sleeper {
   readonly wake: () => void;
 }
 
-/** What is there although nobody does anything. Pipes: a person at the control socket may wait, too. */
+/** Handles that exist in an idle process. Pipes: a client at the control socket may also wait. */
 const idleResources = new Set(['Timeout', 'Immediate', 'TTYWrap', 'PipeWrap']);
-/** For what is under way between two ends in this process. */
+/** Turns of the event loop for data in flight between two ends in this process. */
 const QUIET_TURNS = 5;
 
 /**
- * Time that passes only while everybody sleeps, and then at once. Everybody sleeps when nothing but idle things keeps the
- * event loop alive: no file, no connection, no program. `Date` shows this time, too, for packages that look at it by
- * themselves (node-cron).
+ * Time that passes only while everything sleeps, and then immediately. Everything sleeps when only idle handles keep
+ * the event loop alive: no file, connection or program. `Date` shows this time, too, for packages that read it directly
+ * (node-cron).
  */
 export class VirtualTime implements Clock, Disposable {
   readonly #startMs: number;

@@ -20,16 +20,16 @@ const uboot = join(project, '.cache/uboot/u-boot.bin');
 
 const MIB = 1024 * 1024;
 const SLOT_MIB = 8;
-/** Of the partition 5, on a disk whose partitions begin at 4 MiB. */
+/** Offsets in partition 5, on a disk whose partitions begin at 4 MiB. */
 export const ENVIRONMENT = { first: 4 * MIB, second: 4.5 * MIB, bytes: 0x4000 } as const;
 const SLOT_START: Readonly<Record<SlotName, number>> = { A: 13 * MIB, B: (13 + SLOT_MIB) * MIB };
 const DEADLINE_MS = 120_000;
 
-/** What stands in a slot at the place of the kernel. */
+/** Content of a slot at the kernel's path. */
 export type Kernel = 'starts' | 'is none' | 'is missing';
 
 export interface Start {
-  /** The slot that was tried, and what Linux would be told. */
+  /** The tried slot and the kernel's parameters. */
   readonly slot: string;
   readonly told: string;
   readonly end: 'kernel starts' | 'reset';
@@ -91,7 +91,10 @@ export class UbootMachine implements BootRig {
     return slot;
   }
 
-  /** From power on to a reset, or to what a slot does. `pulled`: the disk does not answer after U-Boot has read its script. */
+  /**
+   * Runs from power-on to a reset, or to the end of a slot's action. `pulled`: the disk does not respond after U-Boot
+   * has read its script.
+   */
   async start({ pulled = false }: { readonly pulled?: boolean } = {}): Promise<Start> {
     const child = this.#qemu(pulled);
     const ended = once(child, 'close') as Promise<[number | null]>;
@@ -157,13 +160,13 @@ export class UbootMachine implements BootRig {
       timeout: DEADLINE_MS,
       killSignal: 'SIGKILL',
     });
-    // U-Boot does not start by itself where a key was pressed.
+    // U-Boot stops its automatic start after a key press.
     if (waits) child.stdin?.write(' ');
     return child;
   }
 }
 
-/** What is made once and used by each machine. */
+/** Files that are made once and used by each machine. */
 class Made<Key> {
   readonly #made = new Map<Key, Promise<Buffer>>();
 
@@ -200,7 +203,7 @@ async function makeSlot(kernel: Kernel): Promise<Buffer> {
   return await readFile(image);
 }
 
-/** What a machine says on its console. */
+/** A machine's console output. */
 class Heard {
   text = '';
   readonly #child: ChildProcess;
@@ -212,7 +215,7 @@ class Heard {
     child.stdout?.on('data', (chunk: string) => (this.text += chunk.replaceAll('\r', '')));
   }
 
-  /** Until it has said so, behind what was waited for before. */
+  /** Waits for this text after the previously awaited one. */
   async until(said: string): Promise<void> {
     const { stdout } = this.#child;
     const signal = AbortSignal.timeout(DEADLINE_MS);

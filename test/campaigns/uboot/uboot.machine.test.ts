@@ -25,7 +25,7 @@ describe('a gateway that left the factory', () => {
 });
 
 describe('a trial', () => {
-  test('is told to Linux, boots once, and the fallback counts its own attempts down, and anew', async () => {
+  test('is passed to Linux, boots once, and the fallback counts down its own attempts, and again after that', async () => {
     await using machine = await UbootMachine.inUse();
     await machine.bootloader.tryOnce('B', evidence, signal);
     expect(await machine.environment()).toEqual({
@@ -105,7 +105,7 @@ describe('the environment', () => {
     expect(await machine.environment()).toEqual({ BOOT_ORDER: 'B', BOOT_A_LEFT: '3', BOOT_B_LEFT: '2' });
   });
 
-  test.each([0, 1])('of which copy %i is spoilt is that of the other one', async (spoiltCopy) => {
+  test.each([0, 1])('with a corrupt copy %i uses the other one', async (spoiltCopy) => {
     await using machine = await UbootMachine.inUse();
     await machine.bootloader.tryOnce('B', evidence, signal);
     await machine.bootloader.canary(signal);
@@ -116,7 +116,7 @@ describe('the environment', () => {
     expect(await machine.environment()).toMatchObject({ BOOT_B_LEFT: '0' });
   });
 
-  test('cut at any sector while U-Boot writes it is the old one or the new one, to U-Boot as to the tools', async () => {
+  test('interrupted at any sector while U-Boot writes it is old or new, to U-Boot and to the tools', async () => {
     await using machine = await UbootMachine.inUse();
     await machine.bootloader.tryOnce('B', evidence, signal);
     const before = await machine.copies();
@@ -142,7 +142,7 @@ describe('the environment', () => {
     }
   });
 
-  test('with a name that is no slot in its order starts the slots, and the name stays behind them', async () => {
+  test('with an unknown name in its order starts the slots, and keeps the name after them', async () => {
     await using machine = await UbootMachine.inUse();
     await machine.set('BOOT_ORDER=rescue A');
     expect(await machine.start()).toMatchObject({ slot: 'A' });

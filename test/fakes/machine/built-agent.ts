@@ -34,7 +34,7 @@ export async function setup(): Promise<() => Promise<void>> {
   await bundle(hosted, 'test/fakes/machine/agent-host.ts', process.arch);
   const cache = join(folder, 'compile-cache');
   await mkdir(cache);
-  // the launcher uses the first; a program of ours that runs without the launcher uses the second
+  // the launcher uses the first; our programs without the launcher use the second
   const ours = { THING_AGENT_BUILT: join(tree, 'agent'), CACHE_DIRECTORY: cache, NODE_COMPILE_CACHE: cache };
   if (!isFull) Object.assign(ours, { THING_AGENT_HOST: join(hosted, 'main.js') });
   Object.assign(process.env, ours);

@@ -18,7 +18,7 @@ export interface FileGatewayOptions {
   /** Initial content of slot A. */
   readonly image: Uint8Array;
   readonly slotBytes: number;
-  /** PEM. Undefined: unsigned firmware is permitted. */
+  /** PEM. Unsigned firmware is permitted without it. */
   readonly trustedKey?: string | undefined;
   /** More TOML, in tables of its own. */
   readonly extraToml?: string;
@@ -33,11 +33,11 @@ export interface FileGatewayOptions {
   readonly directory?: string;
   /** Default: three seconds. */
   readonly healthDeadline?: string;
-  /** Whether a healthy gateway reaches its service. Default: true. */
+  /** True if a healthy gateway must reach its service. Default: true. */
   readonly healthService?: boolean;
   /** Default: the sources. */
   readonly program?: string;
-  /** Whether results are reported: each report waits for an unavailable service. Default: true. */
+  /** True if results are reported: each report waits for an unavailable service. Default: true. */
   readonly reports?: boolean;
   /** Splay of update checks. Default: none. */
   readonly splay?: string;

@@ -35,7 +35,7 @@ export class Power {
     return this.#names;
   }
 
-  /** For operations that change nothing but need a running machine. */
+  /** Requires a running machine for an operation without changes. */
   need(name: string): void {
     if (this.isOut) throw new PowerCut(name);
   }

@@ -16,8 +16,8 @@ fd00:dead::2 dual.test
 `;
 
 /**
- * Two network namespaces and a wire with a delay between them. At the near end `dual.test` has an IPv6 address, to which
- * there is no way, beside the IPv4 address of the far end; `only4.test` has the latter alone.
+ * Two network namespaces and a connection with a delay. At the near end, `dual.test` has an unreachable IPv6 address in
+ * addition to the IPv4 address of the far end; `only4.test` has only the latter.
  */
 export class SlowLink implements AsyncDisposable {
   readonly #near: string;
@@ -60,7 +60,7 @@ export class SlowLink implements AsyncDisposable {
     (this.#wire.stdin as Writable).write(`${ms / 2}\n`);
   }
 
-  /** Sends all of IPv6 into the wire, at whose far end nobody answers. */
+  /** Routes all IPv6 to the far end, where nothing responds. */
   async swallowIpv6(): Promise<void> {
     await tool(['ip', '-n', this.#near, 'addr', 'add', 'fd00:beef::1/64', 'dev', 'w0', 'nodad']);
     await tool(['ip', '-6', '-n', this.#near, 'route', 'add', 'fd00:dead::/64', 'dev', 'w0']);

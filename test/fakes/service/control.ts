@@ -7,7 +7,7 @@ import type { FaultPlan } from './faults.ts';
 import type { RecordedCall } from './rest/server.ts';
 import type { World } from './world.ts';
 
-/** Below this path the stand-in itself is told what to do, when it runs alone. */
+/** Path of the simulator's own controls when it runs alone. */
 export const controlPrefix = '/stand-in';
 
 export interface Controlled {

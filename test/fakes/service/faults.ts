@@ -18,8 +18,8 @@ export type Operation = (typeof operations)[number];
 const bytes = z.number().int().nonnegative();
 
 /**
- * What can go wrong with one call. Without `afterBytes`, before the head of the reply; with it, after so many bytes of the
- * body. What the call does at the service is done all the same, but for `status`, `body`, `redirect`, `page` and `huge`.
+ * Faults of one call. Without `afterBytes`, before the head of the reply; with it, after this number of bytes of the
+ * body. The call still takes effect at the service, except for `status`, `body`, `redirect`, `page` and `huge`.
  */
 export const faultSchema = z.discriminatedUnion('kind', [
   z
@@ -44,7 +44,7 @@ export const faultSchema = z.discriminatedUnion('kind', [
   z
     .strictObject({ kind: z.literal('page'), labeled: z.boolean().default(true) })
     .describe('a web page, as a captive portal answers, labeled as HTML or not'),
-  z.strictObject({ kind: z.literal('huge'), bytes }).describe('a body of so many bytes'),
+  z.strictObject({ kind: z.literal('huge'), bytes }).describe('a body of this number of bytes'),
   z.strictObject({ kind: z.literal('reset'), afterBytes: bytes.optional() }).describe('TCP reset'),
   z
     .strictObject({ kind: z.literal('truncate'), afterBytes: bytes.optional() })
@@ -55,7 +55,7 @@ export const faultSchema = z.discriminatedUnion('kind', [
     .describe('the body in small pieces, slowly'),
   z
     .strictObject({ kind: z.literal('wrong-length'), by: z.number().int() })
-    .describe('a Content-Length that is wrong by so many bytes'),
+    .describe('a Content-Length that is wrong by this number of bytes'),
   z
     .strictObject({
       kind: z.literal('wrong-range'),
@@ -63,8 +63,8 @@ export const faultSchema = z.discriminatedUnion('kind', [
       totalBy: z.number().int().default(0),
       text: z.string().optional(),
     })
-    .describe('a Content-Range that is wrong by so many bytes, or this text'),
-  z.strictObject({ kind: z.literal('ignore-range') }).describe('the whole text although a range was asked for'),
+    .describe('a Content-Range that is wrong by this number of bytes, or this text'),
+  z.strictObject({ kind: z.literal('ignore-range') }).describe('the whole text despite a range request'),
   z.strictObject({ kind: z.literal('not-http'), text: z.string() }).describe('this instead of HTTP'),
   z.strictObject({ kind: z.literal('early-hints') }).describe('a reply 103 before the right one'),
   z
@@ -79,9 +79,9 @@ export type FaultInput = z.input<typeof faultSchema>;
 export const faultRuleSchema = z.strictObject({
   operation: z.enum([...operations, 'any']).default('any'),
   fault: faultSchema,
-  /** How many calls it strikes; `always`: until it is cleared. */
+  /** Number of affected calls; `always` until the fault is cleared. */
   times: z.union([z.number().int().min(1), z.literal('always')]).default(1),
-  /** How many calls it lets pass before. */
+  /** Number of unaffected calls before that. */
   skip: z.number().int().min(0).default(0),
   /** Only calls that ask for a part of a text. */
   ranged: z.boolean().default(false),

@@ -1,7 +1,7 @@
 import { createCipheriv } from 'node:crypto';
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 
-/** The bytes of a firmware before they are encoded, readable at any place, so that they may be of any size. */
+/** The bytes of an image before they are encoded, readable at any offset, so that they may have any size. */
 export interface FirmwareContent {
   readonly sizeBytes: number;
   read(offset: number, length: number): Buffer;
@@ -39,8 +39,8 @@ export function fileContent(path: string): FirmwareContent {
 }
 
 /**
- * Bytes that look random, always the same for a seed, made when they are read: an AES-CTR key stream. Gibibytes cost
- * nothing until they are asked for.
+ * Random bytes, the same for a seed, made when they are read: an AES-CTR key stream. Gibibytes cost nothing until they
+ * are read.
  */
 export function randomContent(sizeBytes: number, seed = 0): FirmwareContent {
   const key = Buffer.alloc(16);
@@ -57,7 +57,7 @@ export function randomContent(sizeBytes: number, seed = 0): FirmwareContent {
   };
 }
 
-/** The same, but for one byte. */
+/** Returns the same content with one byte changed. */
 export function changedContent(content: FirmwareContent, at: number): FirmwareContent {
   return {
     sizeBytes: content.sizeBytes,

@@ -1,9 +1,9 @@
 import type { FirmwareContent } from './firmware-content.ts';
 
-/** How a firmware is written as one JSON string. interface.md names no encoding: each of these is plausible. */
+/** The encoding of an image as one JSON string. interface.md names no encoding: each of these is plausible. */
 export interface TextStyle {
   readonly encoding: 'base64' | 'base64url' | 'hex';
-  /** Of base64: `=` at the end. */
+  /** Padding of base64: `=` at the end. */
   readonly padding: boolean;
   /** Characters between line breaks (`\n` in the JSON string); 0: none. A multiple of 4, of 2 for hex. */
   readonly lineLength: number;
@@ -21,21 +21,21 @@ export const plainStyle: TextStyle = {
   surroundings: '',
 };
 
-/** What the service sends as a firmware, readable at any place. */
+/** Encoded firmware of the service, readable at any offset. */
 export interface ReadableText {
   readonly sizeBytes: number;
-  /** The bytes from `first` up to, but without, `end`. Each piece is valid until the next is asked for. */
+  /** Yields the bytes from `first` up to `end`, exclusive. Each piece is valid until the next read. */
   read(first?: number, end?: number): Generator<Buffer, void, undefined>;
   close?(): void;
 }
 
-/** The text of a firmware, readable at any place, made block by block when it is read. */
+/** Encoded firmware, readable at any offset, made block by block when it is read. */
 export class FirmwareText implements ReadableText {
   readonly sizeBytes: number;
   readonly #content: FirmwareContent;
   readonly #style: TextStyle;
   readonly #blockBytes: number;
-  /** Where the text of each block begins; only if the length of a block's text depends on what is in it. */
+  /** Offset of each block's text, if the length of a block's text depends on its content. */
   readonly #starts: readonly number[] | undefined;
   readonly #fullBlockLength: number;
   readonly #opening: Buffer;

@@ -13,7 +13,7 @@ const style = fc.record({
   surroundings: fc.constantFrom('', '\r\n\t '),
 });
 
-describe('the text of a firmware', () => {
+describe('encoded firmware', () => {
   test('is a JSON string that decodes to the firmware, in every style', () => {
     fc.assert(
       fc.property(size, style, (sizeBytes, how) => {

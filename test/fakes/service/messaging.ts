@@ -9,13 +9,13 @@ import { Refused } from './world.ts';
 import type { World } from './world.ts';
 
 export interface MessagingOptions {
-  /** Of the broker. */
+  /** Address of the broker. */
   readonly url: string;
   readonly topicId?: string;
   readonly client?: Pick<IClientOptions, 'username' | 'password' | 'ca' | 'protocolVersion'>;
-  /** Undefined: any serial number may activate. */
+  /** Default: any serial number may activate. */
   readonly serialNumbers?: readonly string[];
-  /** Told of every request. */
+  /** Called for every request. */
   readonly onRequest?: (request: RpcRequest) => void;
 }
 
@@ -29,7 +29,7 @@ export interface RpcRequest {
   readonly properties: IPublishPacket['properties'];
 }
 
-/** What is published for it. Without `correlation`: that of the request. */
+/** A published reply. Default of `correlation`: that of the request. */
 export interface RpcReply {
   readonly text: string | Buffer;
   readonly topic?: string;
@@ -37,7 +37,7 @@ export interface RpcReply {
   readonly correlation?: Buffer | 'none';
 }
 
-/** Says what is published instead of the right reply, in its order; it may take its time. */
+/** Returns the replies to publish instead of the right one, in order, possibly later. */
 export type Spoil = (request: RpcRequest, right: Buffer) => readonly RpcReply[] | Promise<readonly RpcReply[]>;
 
 export type ProvisioningOperation = Exclude<Operation, 'property' | 'setProperty' | 'postDatapoints'>;
@@ -128,7 +128,7 @@ export class MessagingSide implements AsyncDisposable {
     return `v1.${this.#options.topicId ?? 'a1b2'}.reply.json`;
   }
 
-  /** What comes instead of the reply to the next such request. */
+  /** Replaces the reply to the next such request. */
   spoilNext(operation: RpcRequest['operation'] | 'any', spoil: Spoil): void {
     this.#spoils.push({ operation, spoil });
   }
@@ -144,7 +144,7 @@ export class MessagingSide implements AsyncDisposable {
     return this.requests.filter((request) => request.operation === operation);
   }
 
-  /** Tells every message on a topic from now on, but for one that the broker kept. */
+  /** Passes on every later message on a topic, except a retained one. */
   async listen(topic: string, tell: (text: string) => void): Promise<void> {
     await this.#client.subscribeAsync(topic, { qos: 1 });
     this.#client.on('message', (on, payload, { retain }) => {

@@ -17,12 +17,12 @@ export interface StandInOptions extends Partial<Habits> {
   /** Before every path, like `/api`. */
   readonly basePath?: string;
   readonly versions?: readonly VersionSetup[];
-  /** What a new thing is expected to run; the first version, if not given. */
+  /** The record of a new thing. Default: the first version. */
   readonly currentVersionId?: string;
-  /** What things are to switch to; nothing, if not given. */
+  /** The target of all things. Default: none. */
   readonly targetVersionId?: string;
   readonly updates?: Readonly<Record<string, readonly string[]>>;
-  /** Told of every call, when its status is known. */
+  /** Called for every call once its status is known. */
   readonly onCall?: (call: RecordedCall) => void;
 }
 
@@ -42,7 +42,7 @@ interface Waiting {
  */
 export class StandIn implements AsyncDisposable {
   readonly url: string;
-  /** What the service knows: change it as you like, at any time. */
+  /** The service's state: change it at any time. */
   readonly world: World;
   /** Everything that was called, oldest first. */
   readonly calls: RecordedCall[];

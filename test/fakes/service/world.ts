@@ -11,7 +11,7 @@ export interface VersionSetup {
   readonly description?: string | null;
   readonly firmware?: FirmwareContent;
   readonly style?: Partial<TextStyle>;
-  /** In place of `firmware` and `style`: the whole text, as it stands. */
+  /** The whole text, instead of `firmware` and `style`. */
   readonly text?: ReadableText;
 }
 
@@ -49,16 +49,16 @@ export class Refused extends Error {
   }
 }
 
-/** What the service knows and does, by interface.md; no network. */
+/** The service's state and behavior by interface.md, without network. */
 export class World {
   readonly things: Thing[] = [];
-  /** Where each stands among the things; whoever empties those need not empty this. */
+  /** Position of each among the things. It needs no clearing with them. */
   readonly #places = new Map<string, number>();
   readonly #versions = new Map<string, StoredVersion>();
   readonly #updates = new Map<string, readonly string[]>();
-  /** What a new thing is expected to run. */
+  /** The current version of a new thing. */
   currentVersionId: string | undefined;
-  /** What the owner wants all things to switch to; undefined: nothing, they stay. */
+  /** The target of all things. Undefined: no change. */
   targetVersionId: string | undefined;
 
   addVersion(setup: VersionSetup): void {

@@ -3,13 +3,13 @@ import { join } from 'node:path';
 
 import type { TelemetryStatus } from '../../../src/control/telemetry-protocol.ts';
 
-/** What one sensor, one board or one member of the group does to the daemon. */
+/** An attack by one sensor, one board or one member of the group on the daemon. */
 export interface Attack {
   /** Completes "against a daemon …". */
   readonly name: string;
   /** Makes what the sensors of this configuration read; `place` is a folder of its own. */
   readonly prepare: (place: string) => Promise<{ readonly toml: string; readonly world?: AsyncDisposable }>;
-  /** What is asked through the control socket. */
+  /** Requests through the control socket. */
   readonly act?: (socketPath: string) => Promise<void>;
   /** It has reached the daemon. */
   readonly isSeen: (status: TelemetryStatus) => boolean;

@@ -20,7 +20,7 @@ function printing(name: string, script: string, isSeen = isRefused): Attack {
   return { name, prepare: async () => ({ toml }), isSeen };
 }
 
-/** A broker of the sensors that says this to whoever has subscribed. */
+/** A sensor broker that sends this to each subscriber. */
 function broker(name: string, say: (socket: Socket) => void, isSeen = isRefused): Attack {
   return {
     name,

@@ -17,13 +17,13 @@ import { Onlooker } from './onlooker.ts';
 const PATIENCE_MS = 30_000;
 const LONGEST_ATTACK_MS = 60_000;
 
-/** What an attack came to. */
+/** Result of an attack. */
 export interface Verdict {
   readonly slowestStatusMs: number;
-  /** The same, but for what the machine did meanwhile. */
+  /** The same, corrected for other load on the machine. */
   readonly slowestCalmStatusMs: number;
   readonly rssMiB: number;
-  /** Undefined: the daemon answers, updates, and ends in order. */
+  /** Undefined if the daemon responds, updates, and ends in order. */
   readonly failure: string | undefined;
 }
 

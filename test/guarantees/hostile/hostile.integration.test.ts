@@ -6,7 +6,7 @@ import { attacks } from './attacks.ts';
 import { HostileGateway } from './hostile-gateway.ts';
 
 const MOST_RSS_MIB = 256;
-/** Each for itself, or three or four of different kinds at once. */
+/** Each alone, or three or four of different kinds together. */
 const GATEWAYS = howMuch(attacks.length, 4);
 const chosen = Array.from({ length: GATEWAYS }, (_, at) =>
   together(attacks.filter((_attack, index) => index % GATEWAYS === at)),

@@ -4,7 +4,7 @@ import { parentPort } from 'node:worker_threads';
 
 import { connectToDaemon } from '../../../src/control/client/control-client.ts';
 
-/** A look that takes longer has failed; on a machine that does something else, too. */
+/** A check that takes longer has failed, even with other load on the machine. */
 const PATIENCE_MS = 30_000;
 
 async function timed<T>(work: () => Promise<T>): Promise<{ readonly value: T; readonly tookMs: number }> {

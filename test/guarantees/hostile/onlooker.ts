@@ -12,13 +12,13 @@ const answer = z.union([seen, z.object({ error: z.string() })]);
 export interface Seen {
   readonly telemetry: TelemetryStatus;
   readonly statusMs: number;
-  /** What it would have been on a machine that does nothing else. */
+  /** Its duration on a machine without other load. */
   readonly calmStatusMs: number;
 }
 
 /**
- * Looks at a daemon from a thread of its own, whatever the attackers of this process do meanwhile. In the same moment a
- * trivial program is run: the longer that takes than it ever did, the more of the waiting is the machine's.
+ * Checks a daemon from a separate thread, whatever the attackers in this process do. A trivial program runs
+ * concurrently: the slower it is compared with its best time, the more of the wait is due to the machine.
  */
 export class Onlooker implements AsyncDisposable {
   static #leastTrivialMs = Number.POSITIVE_INFINITY;

@@ -61,7 +61,7 @@ test('a switch and a report that a captive portal answered are sent again', asyn
   expect(thing()?.properties.get('update_outcome')).toMatchObject({ outcome: 'installed' });
 });
 
-test('a command fails behind a captive portal, and says so', async () => {
+test('a command fails behind a captive portal and reports it', async () => {
   await gateway.run('activate');
   service.fail({ fault: portal, times: 'always' });
   for (const command of ['property get p', 'property set p 6', 'check', '--update-now']) {

@@ -105,7 +105,7 @@ test('an address that swallows everything does not keep the other one from being
   expect(await gateway.run('activate')).toMatchObject(activated);
 });
 
-test('a failure lists the addresses and what each one answered', async () => {
+test('a failure lists the addresses and the reply of each one', async () => {
   await using link = await SlowLink.open(20);
   await using gateway = await gatewayAt(link, { serviceToml: 'insecure = true' });
   const { stderr } = await gateway.run('activate');

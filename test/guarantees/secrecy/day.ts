@@ -37,9 +37,9 @@ interface Surroundings {
 }
 
 /**
- * A gateway behind a proxy with a password, with a client certificate and a broker, whose every word is heard: what the
- * program prints, what it logs at level debug, what it answers on its socket, writes into its directories (but for
- * identity.json) and tells the service.
+ * A gateway behind a proxy with a password, with a client certificate and a broker. All its output is recorded:
+ * standard output, the log at level debug, replies on its socket, files in its directories (except identity.json) and
+ * requests to the service.
  */
 export class Day implements AsyncDisposable {
   readonly ear = new Eavesdropper();
@@ -49,7 +49,7 @@ export class Day implements AsyncDisposable {
   readonly authority: Authority;
   readonly #settings: FileGatewayOptions;
   readonly #proxyUrl: string;
-  /** Programs in the place of journalctl and others. */
+  /** Programs that replace journalctl and others. */
   readonly #printing: string;
   readonly #secretFiles: readonly string[];
   readonly #resources: AsyncDisposable;
@@ -128,7 +128,7 @@ export class Day implements AsyncDisposable {
     this.ear.hear(`agent ${words}`, `${stdout}${stderr}`);
   }
 
-  /** What a supporter is sent, while the machine's own programs print the secrets that this gateway has: all, or one. */
+  /** Makes a support bundle while the machine's own programs print the secrets of this gateway: all, or one. */
   async report(secret?: string): Promise<void> {
     const known = [PROXY_PASSWORD, `agent:${PROXY_PASSWORD}`, BROKER_PASSWORD, SENSOR_PASSWORD];
     const words = secret === undefined ? known : [secret];
@@ -169,12 +169,12 @@ export class Day implements AsyncDisposable {
     await this.gateway.configure({ ...this.#settings, ...more });
   }
 
-  /** The proxy as it is addressed by somebody who has this wrong password. */
+  /** The proxy with a wrong password in its address. */
   proxyWith(password: string): string {
     return this.#proxyUrl.replace(/:[^:@]*@/, `:${password}@`);
   }
 
-  /** What lies on the disk, and what the service was told. */
+  /** Records the content of the disk, and requests to the service. */
   listenAround(): void {
     this.#keepKey();
     for (const path of filesBelow(this.gateway.directory)) {

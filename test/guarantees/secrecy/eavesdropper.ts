@@ -21,7 +21,7 @@ export class Eavesdropper {
     return [...this.#secrets.values()];
   }
 
-  /** Where which secret was heard, in whatever spelling. */
+  /** Each recorded secret with its location, in any spelling. */
   get leaks(): readonly string[] {
     return [...this.#secrets].flatMap(([secret, name]) => this.placesOf(secret).map((where) => `${name} in ${where}`));
   }

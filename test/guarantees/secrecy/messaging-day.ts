@@ -7,7 +7,7 @@ import { MessagingGateway, passwords } from '../../unit-and-integration/daemon/w
 import type { FormOptions } from '../../unit-and-integration/daemon/wiring/messaging-rig.ts';
 import { Eavesdropper } from './eavesdropper.ts';
 
-/** A gateway that speaks to the service in messaging form, and everything that it says. */
+/** A gateway that uses the service's messaging form, and all its output. */
 export class MessagingDay implements AsyncDisposable {
   readonly ear = new Eavesdropper();
   readonly rig: MessagingGateway;
@@ -27,7 +27,7 @@ export class MessagingDay implements AsyncDisposable {
     this.ear.hear(`agent ${words}`, `${stdout}${stderr}`);
   }
 
-  /** A daemon for the time that something takes; then it says how it is. */
+  /** Runs a daemon during the action, and reads its status at the end. */
   async withDaemon(action: () => Promise<void>): Promise<void> {
     let log = '';
     const child = await this.rig.gateway.startDaemon((line) => (log += `${line}\n`));
@@ -42,7 +42,7 @@ export class MessagingDay implements AsyncDisposable {
     }
   }
 
-  /** What lies on the disk, and what the service and the broker were told. */
+  /** Records the content of the disk, and requests to the service and the broker. */
   listenAround(): void {
     const { gateway, service, side } = this.rig;
     this.#keepKey();

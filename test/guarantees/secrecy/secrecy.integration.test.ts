@@ -99,7 +99,7 @@ async function indiscreetReplies(day: MessagingDay): Promise<void> {
   }
 }
 
-/** To the other requests: errors that repeat the key, and what is no reply. */
+/** Replies to the other requests: errors that repeat the key, and invalid replies. */
 async function brokenReplies(day: MessagingDay): Promise<void> {
   const { side, service } = day.rig;
   const key = service.world.things[0]?.apiKey ?? '';
@@ -117,7 +117,7 @@ async function brokenReplies(day: MessagingDay): Promise<void> {
   }
 }
 
-/** Of the service and of the broker, while the daemon runs. */
+/** Failures of the service and of the broker, while the daemon runs. */
 async function failures(day: Day, logged: (words: string) => Promise<void>): Promise<void> {
   const { service, ear, broker } = day;
   ear.keep('the token of an address', 't0ken');
@@ -137,7 +137,7 @@ async function failures(day: Day, logged: (words: string) => Promise<void>): Pro
   await day.report();
 }
 
-/** What a person gets wrong, and what a service says that it should not. */
+/** Errors of an operator, and forbidden replies of a service. */
 async function misfortunes(day: Day): Promise<void> {
   await wrongProxies(day);
   await indiscreetService(day);
@@ -181,7 +181,7 @@ async function damagedIdentity(day: Day): Promise<void> {
   await day.report();
 }
 
-/** Somebody writes a secret where none belongs, and breaks the line that has it. */
+/** Writes a secret in the wrong place, and breaks its line. */
 async function secretsInTheConfiguration(day: Day): Promise<void> {
   day.ear.keep('a password in the configuration', 'h1dden-w0rd');
   const lines = ['[service.messaging]\npassword = "h1dden-w0rd"', 'password = "h1dden-w0rd'];

@@ -55,7 +55,7 @@ describe('what a slot holds', () => {
     expect(await tool(['dumpe2fs', '-h', image])).not.toMatch(/has_journal|orphan_file|metadata_csum_seed/);
   });
 
-  test('repairs its state before it mounts it, as the page says, unless the integrator provides the mount', async () => {
+  test('repairs its state before it mounts it, as documented, unless the integrator provides the mount', async () => {
     expect(await repairOf(join(folder, 'rootfs.ext4'), 'state')).toBe(await pageBlock('ini state-repair'));
     const link = '/etc/systemd/system/var-lib-thing\\x2dagent.mount.requires/thing-state-repair.service';
     expect(await tool(['debugfs', '-R', `stat "${link}"`, join(folder, 'rootfs.ext4')])).toContain('Type: symlink');

@@ -13,7 +13,7 @@ export interface Ended {
   readonly output: string;
 }
 
-/** Runs a program to its end. Returns both outputs in one text. */
+/** Runs a program until it exits. Returns both outputs in one text. */
 export async function run(program: string, ...args: readonly string[]): Promise<Ended> {
   try {
     const { stdout, stderr } = await execute(program, args, { timeout: 60_000 });

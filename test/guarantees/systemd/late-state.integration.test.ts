@@ -43,7 +43,7 @@ describe('a gateway whose /var is in memory, and whose state partition is mounte
   });
 });
 
-/** What systemd makes of the page's line. Reading it needs no gateway. */
+/** The mount unit that systemd generates from the page's line. Reading it needs no gateway. */
 describe('the mount of the page for integrators', () => {
   test('is tried at boot, and again when its device appears later', async () => {
     const page = await readFile(new URL('../../../src/slots/bootloaders/README.md', import.meta.url), 'utf8');

@@ -11,7 +11,7 @@ import type { GatewayRig } from './gateway-rig.ts';
 /** `first` is trusted by every image of the rig. */
 type KeyName = 'first' | 'next' | 'thief';
 
-/** Makes releases and trust lists with `agent artifact trust` and mender-artifact, as README.md says. */
+/** Makes releases and trust lists with `agent artifact trust` and mender-artifact, according to README.md. */
 export class ReleaseDesk implements AsyncDisposable {
   readonly keys;
   readonly #rig: GatewayRig;

@@ -62,7 +62,7 @@ describe('thing-agent.service', () => {
     expect(unit).toMatch(/^ReadWritePaths=-\/var\/lib\/thing-agent$/m);
   });
 
-  test('has a trial timer that elapses when the configuration check says', async () => {
+  test('has a trial timer that elapses at the time in the configuration check', async () => {
     expect(await readFile(join(systemdDirectory, 'thing-agent-trial.timer'), 'utf8')).toMatch(/^OnBootSec=30min$/m);
     expect(await readFile(unitFile, 'utf8')).toMatch(/^Also=thing-agent-trial.timer thing-agent-trial.service$/m);
   });

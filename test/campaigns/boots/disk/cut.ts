@@ -3,16 +3,16 @@ import type { Recording } from './recording.ts';
 import { SECTOR } from './write-log.ts';
 import type { DiskEvent } from './write-log.ts';
 
-/** What of a recording says what a cut leaves. */
+/** The parts of a recording that determine the content after an interruption. */
 export type History = Pick<Recording, 'events' | 'boardWrites' | 'partitions'>;
 
-/** What becomes of writes that the disk had taken, but not flushed. */
+/** The fate of writes that the disk accepted but did not flush. */
 export type Loss = 'none' | 'all' | 'some' | 'torn';
 
 /** An instant at which the power fails. It and its recording say what the disk holds afterwards. */
 export interface Cut {
   readonly seed: number;
-  /** Index of the event that was under way. */
+  /** Index of the interrupted event. */
   readonly event: number;
   /** Place in the history, between the event before and this one. */
   readonly position: number;
@@ -23,7 +23,7 @@ export interface Cut {
 export interface Survivor {
   readonly index: number;
   readonly event: DiskEvent;
-  /** Of a torn write, which of its sectors arrived; undefined: all. */
+  /** Sectors of a torn write that arrived. Undefined: all. */
   readonly arrived?: readonly boolean[];
 }
 
@@ -82,7 +82,7 @@ function decisiveEvents(recording: History): readonly number[] {
   return found;
 }
 
-/** What of the writes that were not durable yet has reached the medium, in order; the one under way among them. */
+/** Returns the nondurable writes that reached the medium, in order, including the interrupted one. */
 export function survivors(recording: History, flushes: Flushes, cut: Cut): readonly Survivor[] {
   const random = seededRandom(cut.seed ^ 0x5bd1e995);
   const share = random();
@@ -99,7 +99,7 @@ export function survivors(recording: History, flushes: Flushes, cut: Cut): reado
   return found.map((survivor, place) => (place === chosen ? tear(survivor, random) : survivor));
 }
 
-/** A torn write arrived up to a sector, or in any of its sectors. A sector is never torn, nor is what was written as durable. */
+/** A torn write arrived up to a sector, or in any of its sectors. Sectors and durable writes are never torn. */
 function tear(survivor: Survivor, random: () => number): Survivor {
   const { sectors, isDurable, data } = survivor.event;
   if (isDurable || data.byteLength <= SECTOR) return survivor;

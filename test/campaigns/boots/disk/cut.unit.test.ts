@@ -90,7 +90,7 @@ describe('a power cut', () => {
     );
   });
 
-  test('is the same for the same seed, and lies between two events', () => {
+  test('is the same for the same seed, and falls between two events', () => {
     fc.assert(
       fc.property(recording, fc.nat(), (drawn, seed) => {
         const cut = drawCut(drawn, seed);

@@ -6,7 +6,7 @@ import * as z from 'zod';
 import { readWriteLog } from './write-log.ts';
 import type { DiskEvent } from './write-log.ts';
 
-/** What the service knows of the gateway. */
+/** The service's record of the gateway. */
 const thingSchema = z.strictObject({
   thingId: z.string(),
   serialNumber: z.string(),
@@ -47,7 +47,7 @@ export const recordingSchema = z.strictObject({
 });
 export type RecordingFacts = z.infer<typeof recordingSchema>;
 
-/** The history of a gateway's disk, and of what the world saw meanwhile; places in it are bytes of the log. */
+/** The history of a gateway's disk and of external observations. Positions are bytes of the log. */
 export interface Recording extends RecordingFacts {
   readonly folder: string;
   /** The disk before the first write. */

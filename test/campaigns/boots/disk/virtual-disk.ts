@@ -4,7 +4,7 @@ import { pieces } from './cut.ts';
 import type { Survivor } from './cut.ts';
 import { SECTOR } from './write-log.ts';
 
-/** The disk as a file: what is durable stays, what a cut left beside it is put there and taken away again. */
+/** The disk as a file: durable data stays, the other data of an interruption is added and removed again. */
 export class VirtualDisk implements Disposable {
   readonly path: string;
   readonly #descriptor: number;

@@ -4,10 +4,10 @@ export const SECTOR = 512;
 
 /** A write, or the flush of all that came before it, in the order in which the disk saw them. */
 export interface DiskEvent {
-  /** Bytes of all logs up to the end of this event: its place among the other things that happened. */
+  /** Bytes of all logs up to the end of this event: its position among the other events. */
   readonly position: number;
   readonly kind: 'write' | 'flush';
-  /** Durable at once (FUA). */
+  /** Durable when the write completes (FUA). */
   readonly isDurable: boolean;
   readonly sector: number;
   readonly sectors: number;

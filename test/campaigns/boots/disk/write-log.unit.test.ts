@@ -25,7 +25,7 @@ function entry(sector: number, sectors: number, flags: number, fill?: number): B
   return fill === undefined ? head : Buffer.concat([head, Buffer.alloc(sectors * SECTOR, fill)]);
 }
 
-test('a log tells of writes, durable writes and flushes in their order, with their places', () => {
+test('a log lists writes, durable writes and flushes in their order, with their positions', () => {
   const events = readWriteLog(logFile([entry(8, 2, 0, 7), entry(0, 0, 1), entry(16, 1, 2, 9)]), 1000);
   expect(
     events.map(({ kind, sector, sectors, isDurable, position }) => [kind, sector, sectors, isDurable, position]),
@@ -37,7 +37,7 @@ test('a log tells of writes, durable writes and flushes in their order, with the
   expect(events[0]?.data.equals(Buffer.alloc(2 * SECTOR, 7))).toBe(true);
 });
 
-test('what was discarded is no write', () => {
+test('a discard is not a write', () => {
   expect(readWriteLog(logFile([entry(8, 2, 4), entry(9, 1, 0, 1)]), 0).map(({ sector }) => sector)).toEqual([9]);
 });
 
@@ -48,7 +48,7 @@ test('the end of a machine that was killed in the middle of a write is left out'
   expect(readWriteLog(logFile([whole, Buffer.alloc(SECTOR)]), 0).map(({ sector }) => sector)).toEqual([1]);
 });
 
-test('a file that is no log is an error', () => {
+test('rejects a file that is not a log', () => {
   const path = logFile([]);
   writeFileSync(path, Buffer.alloc(SECTOR));
   expect(() => readWriteLog(path, 0)).toThrow('is no log of writes');

@@ -7,10 +7,10 @@ import type { Recording } from '../disk/recording.ts';
 /** A program has less. */
 export const PROGRAM_BYTES = 1024;
 const FLASH_BYTES = 32 * 1024;
-/** Optiboot's are half a KiB; the agent reads back and keeps what lies before it: one KiB is enough of it. */
+/** Optiboot takes half a KiB. The agent backs up the memory before it: one KiB is a sufficient sample. */
 const BEYOND_PROGRAM_BYTES = FLASH_BYTES - PROGRAM_BYTES;
 
-/** Of a gateway's configuration; its reset is that of the port. */
+/** Returns the board's part of a gateway's configuration. Its reset is the port's. */
 export function boardToml(port: string): string {
   return `[targets.meter]
 kind = "mcu"
@@ -22,7 +22,7 @@ bootloader_bytes = ${BEYOND_PROGRAM_BYTES}
 
 /** How a gateway comes to its board. */
 export interface BoardWiring {
-  /** What its configuration says where its port is this one of this machine, which has no modem lines. */
+  /** The configuration with this machine's port, which has no modem lines. */
   readonly toml: string;
   readonly port: string;
   /** Gives an emulator modem lines on it. */
@@ -56,7 +56,7 @@ export class GatewayBoard implements AsyncDisposable {
   }
 }
 
-/** The flash memory of the board at this place in the history; undefined: the gateway has none. */
+/** Returns the flash memory of the board at this position in the history, or undefined without a board. */
 export function boardMemoryAt({ boards, boardWrites }: Recording, position: number): Buffer | undefined {
   const [factory] = Object.values(boards);
   if (factory === undefined) return undefined;
@@ -66,7 +66,7 @@ export function boardMemoryAt({ boards, boardWrites }: Recording, position: numb
   return memory;
 }
 
-/** The version whose program the board has at this place in the history; undefined: the gateway has no board. */
+/** Returns the version whose program the board has at this position in the history, or undefined without a board. */
 export function boardProgramAt(recording: Recording, position: number): string | undefined {
   const memory = boardMemoryAt(recording, position)?.subarray(0, PROGRAM_BYTES);
   if (memory === undefined) return undefined;

@@ -11,9 +11,9 @@ export interface GrubChoice {
   readonly environment: string;
   /** The menu entry that GRUB would start, at each of the next starts if none of them comes up. */
   readonly starts: readonly string[];
-  /** What the script adds to the kernel's command line at the first start. */
+  /** Parameters that the script adds to the kernel's command line at the first start. */
   readonly told: string;
-  /** What GRUB complained about at the first start. */
+  /** Error output of GRUB at the first start. */
   readonly complaint: string | undefined;
 }
 
@@ -29,7 +29,7 @@ const DEADLINE_SECONDS = 300;
 /** timeout(1). */
 const TIMED_OUT = '*** exit 124';
 
-/** What the bench says in GRUB's own language: the disk's own configuration, up to its menu. */
+/** The test's part in GRUB's own language: it loads the disk's configuration, up to its menu. */
 const wrapper = `
 set root=(hd0,gpt1)
 set prefix=(hd0,gpt1)/grub
@@ -49,7 +49,7 @@ export class GrubProgram implements Disposable {
   readonly #shell: ChildProcessByStdio<Writable, Readable, null>;
   readonly #lines: AsyncIterator<string, undefined>;
   readonly #followers = new Map<string, readonly string[]>();
-  /** So many times GRUB was started. */
+  /** Number of starts of GRUB. */
   count = 0;
 
   constructor(disk: string) {

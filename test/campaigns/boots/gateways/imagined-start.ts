@@ -1,13 +1,13 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** What a slot's files make of a start: what kernel and systemd would do, for a machine that runs neither. */
+/** The result of starting a slot with these files, as kernel and systemd would produce it, without running either. */
 export interface ImaginedStart {
-  /** Why the kernel does not start systemd. */
+  /** The reason why the kernel does not start systemd. */
   readonly panic: string | undefined;
-  /** Why systemd does not start the agent: the safety net is on its own then. */
+  /** The reason why systemd does not start the agent: only the trial timer acts then. */
   readonly agentTrouble: string | undefined;
-  /** How fstab mounts the state partition; undefined: not at all. */
+  /** Mount options of the state partition in fstab, or undefined if it is not mounted. */
   readonly stateOptions: string | undefined;
   /** A unit of the scene's: see scenes.ts. */
   readonly unit: 'fill' | 'tidy' | undefined;

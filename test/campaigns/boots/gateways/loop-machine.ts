@@ -28,15 +28,15 @@ export interface LoopGatewayOptions {
   readonly disk: string;
   readonly servicePort: number;
   readonly publicKey: string;
-  /** What the configuration says of a board. */
+  /** The board's part of the configuration. */
   readonly board?: string | undefined;
   readonly logs?: string | undefined;
   readonly onLine?: ((line: string) => void) | undefined;
 }
 
 /**
- * A gateway whose disk, bootloader and agent are real, and whose machine is this one: GRUB as a program chooses the slot, this
- * Linux mounts the disk's partitions, the agent runs beside all others. What kernel and systemd would do is imagined.
+ * A gateway with a real disk, bootloader and agent on this machine: GRUB as a program chooses the slot, this Linux
+ * mounts the disk's partitions, and the agent runs. Kernel and systemd are modeled.
  */
 export function loopGateway({ logs, onLine, ...options }: LoopGatewayOptions): GatewayMachine {
   return new GatewayMachine({ logs, onLine, start: (cycle) => new LoopMachine({ ...options, ...cycle }) });
@@ -58,7 +58,7 @@ class LoopMachine implements RunningMachine {
     this.#power.abort();
   }
 
-  /** Whether it ended in a reset. */
+  /** True if it ended in a reset. */
   async #run(): Promise<boolean> {
     const { disk, log, onLine } = this.#options;
     await using parts = new AsyncDisposableStack();
@@ -131,7 +131,7 @@ ${board}`,
     await writeFile(join(folder, 'reboot'), `#!/bin/sh\n: > '${folder}/reset'\n`, { mode: 0o755 });
   }
 
-  /** The agent, until it wants a reset, ends by itself, or the power fails. */
+  /** Runs the agent until it requests a reset, exits, or loses power. */
   async #untilReset(folder: string): Promise<boolean> {
     const agent = startAgent(folder, this.#options.onLine);
     const ended = once(agent, 'close');
@@ -165,7 +165,7 @@ async function temporaryFolder(parts: AsyncDisposableStack): Promise<string> {
   return folder;
 }
 
-/** What a slot runs when its agent has ended: see scenes.ts. */
+/** Runs a slot's program after its agent ended: see scenes.ts. */
 async function stopPost({ slot, state }: Mounts): Promise<void> {
   const program = join(slot, 'usr/lib/app/age-journal');
   if (existsSync(program)) await tool([program, state]);

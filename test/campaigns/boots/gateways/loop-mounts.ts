@@ -9,14 +9,14 @@ import { imagineStart } from './imagined-start.ts';
 
 type Pair = Readonly<Record<'A' | 'B', string>>;
 
-/** Where this Linux has the partitions of a gateway's disk. */
+/** Mount points of a gateway's partitions on this Linux. */
 export interface Mounts {
   readonly boot: string;
   readonly state: string;
   readonly slot: string;
   /** Devices. */
   readonly slots: Pair;
-  /** Of a gateway with two pairs of partitions. */
+  /** For a gateway with two pairs of partitions. */
   readonly kernels: Pair | undefined;
 }
 
@@ -27,7 +27,7 @@ export interface Mounting {
   readonly slot: 'A' | 'B';
 }
 
-/** As the slot's fstab says, with the checks of its passes. */
+/** Mounts in the order of the slot's fstab, with its checks. */
 export async function mountAll(
   parts: AsyncDisposableStack,
   { path, partitions, folder, slot }: Mounting,

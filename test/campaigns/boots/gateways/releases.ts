@@ -19,13 +19,13 @@ export const NEXT_VERSION = 'next';
 /** Version → file: what is in its slot, and its artifact. */
 export type Releases = Pick<RecordingFacts, 'images' | 'kernels' | 'boards' | 'firmware'>;
 
-/** Of a gateway with two pairs of partitions. */
+/** For a gateway with two pairs of partitions. */
 const kernelTarget = `[targets.kernel]
 kind = "slots"
 slots = { A = "/dev/disk/by-partlabel/kernel-a", B = "/dev/disk/by-partlabel/kernel-b" }
 `;
 
-/** Of an emulated machine. */
+/** The serial port of an emulated machine. */
 const SERIAL_PORT = '/dev/ttyS1';
 
 function targets(beside: NonNullable<Scene['beside']>): string {
@@ -99,7 +99,7 @@ async function makeKernel(image: string, version: string, out: string): Promise<
   }
 }
 
-/** The program of the board, as a release has it and as it lies in the chip. */
+/** Makes the board's program, both as a file of a release and as the chip's memory. */
 async function makeProgram(number: number, hex: string, memory: string): Promise<void> {
   const elf = await buildHello({ version: number, fillBytes: 600, bootloader: 'optiboot' });
   const program = readImage(await readFile(elf));

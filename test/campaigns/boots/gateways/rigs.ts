@@ -9,7 +9,7 @@ import { loopGateway } from './loop-machine.ts';
 /** `qemu`: an emulated machine that really boots. `loop`: this machine, with the gateway's disk, bootloader and agent. */
 export type MachineKind = 'qemu' | 'loop';
 
-/** What gateways are made of. They are all switched off at its end. */
+/** Parts of gateways. Disposal powers all of them off. */
 export interface Rig extends Machines, AsyncDisposable {
   readonly machine: MachineKind;
   readonly firmware: 'bios' | 'efi';
@@ -21,16 +21,18 @@ export interface Rig extends Machines, AsyncDisposable {
 export interface RigOptions {
   readonly machine: MachineKind;
   readonly bootType: BootType;
-  /** Of the emulated machine: a BIOS, if not given. */
+  /** Firmware of the emulated machine. Default: a BIOS. */
   readonly firmware?: 'bios' | 'efi';
   /**
-   * Of the emulated machine: `time` (this machine's, if not given), or `work`: it counts what it has done, so that beside other work
-   * no deadline of its programs is over before their work is. That costs 2 s of a processor for each start, from UEFI 6 s.
+   * Clock of the emulated machine: `time` (this machine's, the default), or `work`: it counts executed instructions, so
+   * that load on the host shortens no deadline. That costs 2 s of processor time for each start, with UEFI 6 s.
    */
   readonly clock?: Clock;
 }
 
-/** So many times the board is slower than real time, as emulated machines are: its bootloader gives up after a second. */
+/**
+ * Factor by which the board is slower than real time, as emulated machines are: its bootloader exits after a second.
+ */
 const EMULATED_SLOWNESS = 4;
 
 export type Clock = 'time' | 'work';

@@ -9,7 +9,7 @@ const program = resolve(import.meta.dirname, '../../../../systemd/trial-guard');
 const DEADLINE_MS = 60_000;
 
 export interface NetPlace {
-  /** Where `boot-id`, `command-line` and the agent's run directory are, and where `reset` appears. */
+  /** Directory of `boot-id`, `command-line`, the agent's run directory and `reset`. */
   readonly folder: string;
   readonly state: string;
   /** The slot's fstab names the state partition, which is mounted then. */

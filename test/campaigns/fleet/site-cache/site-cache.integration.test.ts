@@ -50,7 +50,7 @@ async function filesOf(folder: string): Promise<string> {
 
 const COUNT = howMuch(10, 4);
 
-test('many gateways behind one caching proxy fetch an image once, and it keeps no key of theirs', async () => {
+test('a caching proxy fetches an image once for many gateways, and stores no key of theirs', async () => {
   const gateways = await Promise.all(Array.from({ length: COUNT }, async (_, number) => newGateway(number)));
   const outcomes = await Promise.all(gateways.map(async (gateway) => gateway.json('--update-now')));
   expect(outcomes).toEqual(
@@ -66,7 +66,7 @@ test('many gateways behind one caching proxy fetch an image once, and it keeps n
   expect(secrets.filter((secret) => kept.includes(secret))).toEqual([]);
 }, 120_000);
 
-test('a part is served of what the proxy has, if it is still the same text', async () => {
+test('serves a range from the cache if the text is unchanged', async () => {
   const { thingId, apiKey } = service.world.activate('GW-1');
   const ask = async (headers: Readonly<Record<string, string>> = {}): Promise<Response> =>
     fetch(`${cache.url}/v1/things/${thingId}/versions/2.0.0/firmware.json`, {
@@ -85,7 +85,7 @@ test('a part is served of what the proxy has, if it is still the same text', asy
   expect(service.callsOf('firmware')).toHaveLength(1);
 });
 
-test('who asks first for a part makes the proxy fetch the whole', async () => {
+test('makes the proxy fetch the whole text for a first range request', async () => {
   const { thingId, apiKey } = service.world.activate('GW-1');
   const url = `${cache.url}/v1/things/${thingId}/versions/2.0.0/firmware.json`;
   const headers = { 'x-apikey': apiKey, range: 'bytes=1000-', 'if-range': '"2.0.0-1"' };

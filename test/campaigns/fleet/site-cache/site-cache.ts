@@ -44,7 +44,7 @@ http {
     return new SiteCache(folder, `http://${listen}`, child);
   }
 
-  /** What it wrote of each request: method, path, status, whether the cache had it, bytes. */
+  /** Returns its log of each request: method, path, status, cache hit, bytes. */
   async log(): Promise<string> {
     return readFile(join(this.folder, 'access.log'), 'utf8');
   }

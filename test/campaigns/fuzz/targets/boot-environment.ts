@@ -40,7 +40,7 @@ const cases = fc.oneof(
   }),
 );
 
-/** What a boot environment says: each call is done, and then it is so, or it is an error. */
+/** A boot environment with any content: each call takes effect or fails with an error. */
 export const bootEnvironment: FuzzTarget = {
   name: 'boot-environment',
   open: async () => {

@@ -16,7 +16,7 @@ import type { CaseOf, FuzzTarget } from '../target.ts';
 
 const signal = new AbortController().signal;
 const deadlines = { connectMs: 200, requestMs: 25, unheardMs: 25, totalMs: 100, transferMs: 100 };
-/** Of a machine that does something else, too: a call in time is not what is asked here. */
+/** Allows for other load on the machine: the timing of a call is not tested here. */
 const CALLS_UNTIL_RIGHT = 100;
 
 const names = ['activate', 'currentVersion', 'targetVersion', 'updates', 'firmware', 'switchTo'] as const;
@@ -65,7 +65,7 @@ const cases = fc.record({
 });
 type Case = CaseOf<typeof cases>;
 
-/** Whatever comes instead of a reply: a result of the right form or an error; the calls after it are answered again. */
+/** Any reply: a result of the right form or an error. Later calls receive replies again. */
 export const brokerReplies: FuzzTarget = {
   name: 'broker-replies',
   maxCaseMs: 15_000,
@@ -105,7 +105,7 @@ const TOPIC = 'v1.a1b2.reply.json';
 /** First bytes of the packets of a client: MQTT 5.0, section 2.1.2. */
 const [CONNECT, PUBLISH, SUBSCRIBE, PINGREQ] = [0x10, 0x30, 0x82, 0xc0];
 
-/** Answers the first request after a plan was made as the plan says, and the others as they should be. */
+/** Answers the first request after a plan was made according to the plan, and the others correctly. */
 class HostileBroker {
   readonly protocolVersion: 4 | 5;
   plan: Case | undefined;
@@ -166,7 +166,7 @@ class HostileBroker {
   }
 }
 
-/** MQTT 5.0, section 2.1.4: a variable length. Undefined: it is not all there. */
+/** MQTT 5.0, section 2.1.4: a variable length. Undefined if it is incomplete. */
 function firstPacket(bytes: Buffer): Buffer | undefined {
   let length = 0;
   for (let digit = 1; digit < bytes.byteLength; digit += 1) {
@@ -180,7 +180,7 @@ function firstPacket(bytes: Buffer): Buffer | undefined {
   return undefined;
 }
 
-/** Of SUBSCRIBE, before its properties, and of PUBLISH with a quality above 0, behind its topic. */
+/** Identifier of a SUBSCRIBE, before its properties, or of a PUBLISH with a quality above 0, after its topic. */
 function identifierOf(asked: Buffer): Buffer {
   const start = asked.findIndex((byte, index) => index > 0 && byte < 0x80) + 1;
   if (asked[0] === SUBSCRIBE) return asked.subarray(start, start + 2);

@@ -23,7 +23,7 @@ const word = fc.oneof(
   { arbitrary: fc.jsonValue().map((value) => JSON.stringify(value)), weight: 1 },
 );
 
-/** What a person types: a command, or an error of theirs. */
+/** Command lines with and without errors. */
 export const commandLine: FuzzTarget = {
   name: 'command-line',
   open: async () =>

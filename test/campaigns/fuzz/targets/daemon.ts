@@ -10,7 +10,7 @@ const MOST_RSS_MIB = 256;
 /** On a machine that does nothing else. */
 const MOST_STATUS_MS = 1_000;
 
-/** Attacks on the real daemon, some at once: it answers `status`, an update goes on, and SIGTERM ends it. */
+/** Attacks on the real daemon, some concurrent: it answers `status`, an update continues, and SIGTERM ends it. */
 export const daemon: FuzzTarget = {
   name: 'daemon',
   maxCaseMs: 180_000,

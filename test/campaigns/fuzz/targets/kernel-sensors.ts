@@ -12,7 +12,7 @@ import { editedText, edits } from '../mutation.ts';
 import { openTarget, outcomeOf } from '../target.ts';
 import type { CaseOf, FuzzTarget } from '../target.ts';
 
-/** What becomes of one file or link of a machine. */
+/** Changes to one file or link of a machine. */
 const change = fc.record({
   at: fc.nat(),
   kind: fc.constantFrom('edit', 'edit', 'remove', 'copy', 'number'),

@@ -72,7 +72,7 @@ function requireMean(reading: unknown, pointer: string): void {
   if (wrong.length > 0) throw new Error(`a mean is ${JSON.stringify(wrong)}`);
 }
 
-/** Of a second; what comes faster is dropped unread (telemetry/bounded-sink.ts). */
+/** Lines per second; the rest is dropped unread (telemetry/bounded-sink.ts). */
 const MOST_LINES = 1_000;
 
 /** A source that failed, of a careless pattern for instance, reads no further: it is begun again after a pause. */
@@ -80,7 +80,7 @@ async function use(lines: readonly string[], read: (text: string) => Promise<boo
   for (const text of lines.slice(0, MOST_LINES)) if (!(await read(text))) return;
 }
 
-/** What sensors say: at any depth, of any length. */
+/** Sensor output of any depth and length. */
 export const localData: FuzzTarget = {
   name: 'local-data',
   open: async () => openTarget(cases, checkCase),

@@ -62,7 +62,7 @@ const cases = fc.oneof(
   }),
 );
 
-/** The real program before a person's eyes: a known exit code, no stack, and no slot that boots has changed. */
+/** The real program in a terminal: a known exit code, no stack trace, and no change to a slot that boots. */
 export const program: FuzzTarget = {
   name: 'program',
   maxCaseMs: 60_000,
@@ -160,7 +160,7 @@ class ProgramBench implements AsyncDisposable {
     }
   }
 
-  /** Where it keeps its files stays as it is: an edited path is the machine's. */
+  /** Keeps the paths of its files: an edited path would be the machine's. */
   #editedConfig(changes: readonly Edit[]): string {
     const text = this.#originals.get('config.toml')?.toString('utf8') ?? '';
     const { directory } = this.#gateway;

@@ -39,7 +39,7 @@ const cases = fc.array(fc.record({ packet: fc.oneof(published, other), changes: 
 const MOST_MS = 300;
 const rate = { pointsPerSecond: 1_000, bytesPerSecond: 64 * 1024 * 1024 };
 
-/** The broker of sensors may say anything: the source ends, or goes on, and nothing leaves its runner. */
+/** A hostile sensor broker: the source ends or continues, and no error leaves its runner. */
 export const sensorBroker: FuzzTarget = {
   name: 'sensor-broker',
   open: async () => {

@@ -125,7 +125,7 @@ export const serviceReplies: FuzzTarget = {
       service.plan = undefined;
       const next = await outcomeOf(async () => rig.transport.call(operations.currentVersion, thing, signal));
       if ('value' in next && next.value.id === 'right') return;
-      const again = await rig.transport.call(operations.currentVersion, thing, signal); // a connection that died on the way is no harm
+      const again = await rig.transport.call(operations.currentVersion, thing, signal); // a lost connection in between is harmless
       if (again.id !== 'right') throw new Error(`the next call got ${again.id}`);
     };
     return openTarget(cases, check, async () => {
@@ -135,7 +135,7 @@ export const serviceReplies: FuzzTarget = {
   },
 };
 
-/** Says what the plan says to the first request after it was made, and what is right to the others. */
+/** Answers the first request after a plan was made according to the plan, and the others correctly. */
 class HostileService {
   plan: Case | undefined;
   readonly #server = new LocalServer((socket) => this.#serve(socket));

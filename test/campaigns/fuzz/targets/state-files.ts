@@ -76,7 +76,7 @@ export const identityFile: FuzzTarget = {
     }),
 };
 
-/** journal.json: whatever stands there, the agent starts, and the gateway comes to rest on an image that it knows. */
+/** journal.json with any content: the agent starts, and the gateway comes to rest on an image that it knows. */
 export const journalFile: FuzzTarget = {
   name: 'journal-file',
   open: async () => {
@@ -91,7 +91,7 @@ export const journalFile: FuzzTarget = {
   },
 };
 
-/** floors.json: whatever stands there, no floor is lower than the journal's, nor after the next event and start. */
+/** floors.json with any content: no minimum is below the journal's, nor after the next event and start. */
 export const floorsFile: FuzzTarget = {
   name: 'floors-file',
   open: async () =>
@@ -108,7 +108,7 @@ export const floorsFile: FuzzTarget = {
     }),
 };
 
-/** security.json: whatever stands there, an event is recorded, and is the last one after a start. */
+/** security.json with any content: an event is recorded, and is the last one after a start. */
 export const securityFile: FuzzTarget = {
   name: 'security-file',
   open: async () =>
@@ -127,7 +127,7 @@ export const securityFile: FuzzTarget = {
     }),
 };
 
-/** trust.json, alone: a list that says the same after a start, or one that is damaged and can be replaced. */
+/** trust.json alone: a list that parses to the same value after a start, or a damaged one that can be replaced. */
 export const trustFile: FuzzTarget = {
   name: 'trust-file',
   open: async () =>

@@ -11,7 +11,7 @@ export type Ran = 'old' | 'new' | 'parked' | 'blank' | 'broken';
 export interface BoardModel {
   /** A byte from the host. */
   receive(byte: number, atMs: number): readonly Said[];
-  /** Output that the board sends by itself, at the latest at this time without input. */
+  /** Output that the board sends unprompted, at the latest at this time without input. */
   poll?(untilMs: number): readonly Said[];
   /** Both modem lines, where DTR alone does not say what happens. */
   modem?(lines: { readonly dtr: boolean; readonly rts: boolean }, atMs: number): readonly Said[];

@@ -69,7 +69,7 @@ export class EspRom {
     return this.#isStub;
   }
 
-  /** Returns undefined for a packet that a loader does not answer. */
+  /** Returns undefined for a packet that loaders ignore. */
   obey(packet: Buffer): EspAnswer | undefined {
     this.effect = undefined;
     if (packet.byteLength < 8 || packet.readUInt8(0) !== 0) return undefined;

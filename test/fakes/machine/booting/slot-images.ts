@@ -34,8 +34,8 @@ export interface SlotImagesOptions {
 }
 
 /**
- * Root file systems with the agent installed as README.md says, and their signed artifacts. A user `technician` is a
- * member of the agent's group.
+ * Root file systems with the agent installed according to README.md, and their signed artifacts. A user `technician` is
+ * a member of the agent's group.
  */
 export class SlotImages implements AsyncDisposable {
   readonly #folder: string;

@@ -29,7 +29,7 @@ export interface Habits {
   readonly ranges: boolean;
   /** false: firmware comes in chunks of unannounced number. */
   readonly contentLength: boolean;
-  /** undefined: any serial number may activate. */
+  /** Undefined: any serial number may activate. */
   readonly serialNumbers: readonly string[] | undefined;
 }
 

@@ -29,7 +29,7 @@ function exactly(...segments: readonly string[]): RegExp {
   return new RegExp(`^/v1/${segments.join('/').replaceAll('.json', '\\.json')}$`);
 }
 
-/** Which call this is; a status where it is none. */
+/** Returns the call of a path, or a status for an unknown path. */
 export function findRoute(method: string, path: string): Route | { readonly status: number } {
   const matching = table.filter((entry) => entry.path.test(path));
   const entry = matching.find((one) => one.method === method);

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Fault } from '../faults.ts';
 import type { Answer, AnswerBody } from './answer.ts';
 
-/** What strikes a reply on its way, not what it says. */
+/** Faults in the transfer of a reply, not in its content. */
 type WireFault = Extract<Fault, { kind: Cut | 'not-http' | 'drip' | 'early-hints' }>;
 type Cut = 'reset' | 'truncate' | 'silence';
 

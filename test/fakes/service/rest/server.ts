@@ -36,7 +36,7 @@ export interface Service {
   /** Before every path; without a slash at the end. */
   readonly basePath: string;
   readonly onCall: ((call: RecordedCall) => void) | undefined;
-  /** Handles a path outside of interface.md; undefined: 404. */
+  /** Handles a path outside of interface.md; a result of undefined becomes 404. */
   readonly control: ((request: IncomingMessage, body: string, response: ServerResponse) => boolean) | undefined;
 }
 

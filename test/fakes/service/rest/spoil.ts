@@ -18,7 +18,7 @@ export function insteadOf(fault: Fault): Answer | undefined {
   return undefined;
 }
 
-/** What happens to the world, or to the request, before the call is done. */
+/** Applies a fault to the world, or to the request, before the call takes effect. */
 export function before(fault: Fault, request: Request, world: World): Request {
   const [first = '', second = ''] = request.route.ids;
   if (fault.kind === 'drop-key') world.activate(world.thing(first).serialNumber);
@@ -27,7 +27,7 @@ export function before(fault: Fault, request: Request, world: World): Request {
   return { ...request, headers: { ...request.headers, range: undefined } };
 }
 
-/** What happens to the right answer's head. */
+/** Applies a fault to the head of the right reply. */
 export function after(fault: Fault, answer: Answer): Answer {
   if (fault.kind === 'wrong-length') return withHeader(answer, 'content-length', String(lengthOf(answer) + fault.by));
   if (fault.kind !== 'wrong-range') return answer;

@@ -115,7 +115,7 @@ test('one whose health is bad is put back by the agent in it', async () => {
   await expectRest('1.1');
 }, 300_000);
 
-test('reinstalls the previous package if the new agent does not start, and blocks other installations meanwhile', async () => {
+test('reinstalls the previous package if the new agent does not start, and blocks other installations until then', async () => {
   await rig.patience(10);
   await rig.offer('v6b', '1.6.1', 'broken');
   const report = rig.nextReport();

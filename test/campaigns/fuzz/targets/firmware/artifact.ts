@@ -42,7 +42,7 @@ interface Corrupted {
   readonly form: 'json-string' | 'decoded';
 }
 
-/** Bytes that nobody signed: nothing of them arrives but what was signed, and nothing before that is certain. */
+/** Unsigned bytes: only signed bytes are delivered, and none before they are verified. */
 export const artifactBytes: FuzzTarget = {
   name: 'artifact',
   open: async () => {
@@ -71,7 +71,7 @@ async function requireOnlyWhatWasSigned(input: Corrupted): Promise<void> {
   if (gateway.contents.size !== contents.size) throw new Error('took more files than were signed');
 }
 
-/** What somebody with the key can do: anything may be taken or refused, nothing may break. */
+/** Artifacts of an attacker with the key: each may be accepted or rejected, and nothing crashes. */
 export const signedArtifact: FuzzTarget = {
   name: 'signed-artifact',
   open: async () => {

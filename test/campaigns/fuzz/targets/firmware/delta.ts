@@ -24,7 +24,7 @@ const result = Buffer.concat([base.subarray(30_000, 70_000), noise(3_000), Buffe
 const sizes = fc.oneof(fc.nat(70_000), fc.constantFrom(0, 1, 4096, 2 ** 20, 2 ** 21, 2 ** 31, 2 ** 32 - 1));
 const places = fc.oneof(fc.nat(90_000), fc.constantFrom(2 ** 32, Number.MAX_SAFE_INTEGER));
 
-/** The first record, or what stands where one would. */
+/** The first record, or other bytes at its position. */
 const record: fc.Arbitrary<DeltaWindow> = fc.record({
   kind: fc.constantFrom('copy' as const, 'frame' as const),
   resultBytes: sizes,
@@ -34,7 +34,10 @@ const record: fc.Arbitrary<DeltaWindow> = fc.record({
   frameBytes: sizes,
 });
 
-/** The file of a delta as whoever has the key could sign it: a result of the size that was signed, or an error; no more is read or made. */
+/**
+ * The file of a delta as an owner of the key could sign it: a result of the signed size, or an error. No more is read
+ * or made.
+ */
 export const deltaFile: FuzzTarget = {
   name: 'delta',
   open: async () => {

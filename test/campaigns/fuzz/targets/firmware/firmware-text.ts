@@ -26,7 +26,7 @@ const cases = fc.record({
   setting: fc.constantFrom('auto' as const, 'base64' as const, 'base64url' as const, 'hex' as const),
 });
 
-/** The text that a service sends: whatever it is, and however it is cut, it decodes to the same bytes or to an error. */
+/** The text that a service sends: any text, in any chunks, decodes to the same bytes or to an error. */
 export const firmwareText: FuzzTarget = {
   name: 'firmware-text',
   open: async () =>

@@ -36,7 +36,7 @@ const image: fc.Arbitrary<Uint8Array> = fc.oneof(
   fc.tuple(fc.uint8Array(), fc.constantFrom(0, 9, 'esp8266' as const)).map(([bytes, chip]) => espImage(bytes, chip)),
 );
 
-/** What pipelines, servers and people deliver instead of an image. */
+/** Files that pipelines, servers and users deliver instead of an image. */
 const foreign: fc.Arbitrary<Uint8Array> = fc.oneof(
   image.map((bytes) => gzipSync(bytes)),
   image.map((bytes) => Buffer.concat([text('PK\u0003\u0004'), Buffer.alloc(26), deflateRawSync(bytes)])),
@@ -83,8 +83,8 @@ const cases = fc.record({
 });
 
 /**
- * Images for microcontrollers: an image whose parts neither overlap nor leave 32 bits, or an error. No other file is taken
- * for one, and nothing is a raw binary that nobody called one.
+ * Images for microcontrollers: an image whose parts neither overlap nor exceed 32 bits, or an error. No other file is
+ * accepted as an image, and only a file declared as raw is a raw binary.
  */
 export const mcuImage: FuzzTarget = {
   name: 'mcu-image',

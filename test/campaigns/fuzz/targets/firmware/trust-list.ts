@@ -35,7 +35,7 @@ const list = fc.record({
   revoked: fc.record({ keys: fc.array(digest, { maxLength: 5 }), releases: fc.array(digest, { maxLength: 5 }) }),
 });
 
-/** Lists of keys and revocations: one that says the same when it is read again, or an error. */
+/** Trust lists: each parses to the same value when it is read again, or fails with an error. */
 export const trustList: FuzzTarget = {
   name: 'trust-list',
   open: async () =>

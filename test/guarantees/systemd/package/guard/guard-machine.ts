@@ -96,7 +96,7 @@ export class GuardMachine implements AsyncDisposable {
     return (await this.#text('steps')).split('\n');
   }
 
-  /** Returns the installed version, what was reported to the agent, and the files that the installer left. */
+  /** Returns the installed version, the report to the agent, and the files that the installer left. */
   async end(): Promise<object> {
     const [status, ...parts] = await Promise.all(['status', 'one', 'two', 'setup'].map((it) => this.#installed(it)));
     const left = ['request', 'result', 'fallback'].filter((name) => existsSync(join(this.#packages, name)));
@@ -136,7 +136,7 @@ export class GuardMachine implements AsyncDisposable {
     return existsSync(join(this.#folder, 'unit'));
   }
 
-  /** Watches the unit. True if it ended by itself. */
+  /** Watches the unit. True if it ended without being killed. */
   async #watch(): Promise<boolean> {
     const unit = await readFile(join(this.#folder, 'units', UNIT), 'utf8').catch(() => '');
     const [, program = '', folder = ''] = /^ExecStart=\/bin\/sh "(.+)" watch "(.+)"$/m.exec(unit) ?? [];

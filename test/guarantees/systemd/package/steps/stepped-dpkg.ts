@@ -22,7 +22,7 @@ export class SteppedDpkg {
     return new SteppedDpkg(machine);
   }
 
-  /** Runs to the end. Resolves with the steps, in order. */
+  /** Runs without a kill. Resolves with the steps, in order. */
   async steps(...args: readonly string[]): Promise<readonly string[]> {
     const { code, steps } = await this.#run('', args);
     if (code !== '0') throw new Error(`dpkg ${args.join(' ')} ended with ${code}`);
