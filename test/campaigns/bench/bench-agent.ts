@@ -14,7 +14,7 @@ export interface AgentRig {
   readonly program: string;
   /** The block device that is written to. */
   readonly device: string;
-  /** PEM; undefined: unsigned firmware is permitted. */
+  /** PEM. Unsigned firmware is permitted without it. */
   readonly trustedKey?: string | undefined;
   readonly caFile?: string | undefined;
   readonly on?: SmallerMachine | undefined;

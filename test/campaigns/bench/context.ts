@@ -8,7 +8,7 @@ export interface BenchContext {
   readonly node: string;
   readonly sizeBytes: number;
   readonly rounds: number;
-  /** A short run: less is waited for, and what takes long is left out. */
+  /** A short run: shorter waits, without slow parts. */
   readonly quick: boolean;
   /** For what is measured in an installation, and in what it is compared with. */
   readonly on: SmallerMachine;

@@ -9,7 +9,7 @@ export interface Figure {
   readonly name: string;
   readonly unit: Unit;
   readonly value: Spread;
-  /** At most this; undefined: only to know it. */
+  /** Upper limit. Undefined: for information only. */
   readonly target?: number | undefined;
   /** At least this. */
   readonly atLeast?: number | undefined;
@@ -17,7 +17,7 @@ export interface Figure {
   readonly how: string;
 }
 
-/** What a program cost, over all rounds. */
+/** Cost of a program over all rounds. */
 export interface Measurement {
   readonly name: string;
   readonly seconds: Spread;

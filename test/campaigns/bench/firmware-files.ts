@@ -44,7 +44,7 @@ export async function imageFile(path: string, sizeBytes?: number): Promise<Image
   return { path, sizeBytes: whole, sha256: hash.digest('hex') };
 }
 
-/** What the service sends for a firmware: a JSON string, written once, so that serving it costs nothing but reading. */
+/** Writes encoded firmware, a JSON string, once, so that serving it costs only reading. */
 export async function writeText(path: string, firmwarePath: string, style: Partial<TextStyle> = {}): Promise<string> {
   const content = fileContent(firmwarePath);
   const whole = { encoding: 'base64', padding: true, lineLength: 0, escapes: 'none', surroundings: '' } as const;
@@ -74,7 +74,7 @@ export async function writeSignedArtifact(
 export interface SwuOptions {
   readonly folder: string;
   readonly image: ImageFile;
-  /** What stands in the .swu, if that is not the image itself. */
+  /** Payload of the .swu, if it differs from the image. */
   readonly compressed?: { readonly path: string; readonly kind: 'zlib' | 'zstd' | 'xz' };
   readonly device: string;
 }

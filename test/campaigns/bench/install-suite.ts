@@ -27,7 +27,7 @@ const run = promisify(execFile);
 const GIB = 1024 ** 3;
 const TINY_BYTES = 64 * 1024;
 
-/** What is compared. */
+/** The compared programs. */
 const names = {
   plain: 'agent, raw image as base64',
   tiny: 'agent, 64 KiB',
@@ -54,7 +54,7 @@ interface Files {
   readonly publicPem: string;
 }
 
-/** Rows 1 to 3: an installation, its parts, and what else could do it, side by side in rounds. */
+/** Rows 1 to 3: an installation, its parts, and alternatives, interleaved in rounds. */
 export async function installSuite(context: BenchContext): Promise<SuiteResult> {
   const { workFolder, sizeBytes, rounds, on, tell } = context;
   await run(join(import.meta.dirname, 'peers/install-peers'));

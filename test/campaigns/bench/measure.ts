@@ -6,11 +6,11 @@ import { join } from 'node:path';
 import { onSmallerMachine } from './machine/smaller-machine.ts';
 import type { SmallerMachine } from './machine/smaller-machine.ts';
 
-/** What one run of a program cost, with everything that it started and waited for. */
+/** Cost of one run of a program, with the child processes that it waited for. */
 export interface Cost {
   readonly seconds: number;
   readonly cpuSeconds: number;
-  /** Of the largest of its processes. */
+  /** Peak of the largest of its processes. */
   readonly peakRssMib: number;
 }
 

@@ -39,7 +39,9 @@ interface Rig {
 
 type Form = 'messaging' | 'rest';
 
-/** Issue 6: round trips, and a firmware of 48 MiB, in messaging form against REST form. Wants mosquitto from Debian. */
+/**
+ * Issue 6: round trips, and an image of 48 MiB, in messaging form against REST form. Requires mosquitto from Debian.
+ */
 export async function messagingSuite(context: BenchContext): Promise<SuiteResult> {
   const { workFolder, tell, rounds } = context;
   tell('writing the firmwares');
@@ -114,9 +116,9 @@ async function perSecond(
 // --------------------------------------------------------------------------------------------------------- firmware
 
 interface UpdateCost {
-  /** From the command to its end, through a daemon that runs. */
+  /** Duration of the command, through a running daemon. */
   readonly seconds: number;
-  /** Of the daemon, before. */
+  /** The daemon's memory before it. */
   readonly idleRssMib: number;
   readonly peakRssMib: number;
 }
@@ -170,7 +172,7 @@ async function update({ context, broker, service }: Rig, form: Form): Promise<Up
     run(program, ['--config', gateway.configFile, ...args], { env });
   await command('--update-now');
   gateway.boot();
-  await command('--update-now'); // commits what was installed
+  await command('--update-now'); // commits the update
   const daemon = spawn(program, ['--config', gateway.configFile, 'run'], { stdio: ['ignore', 'ignore', 'pipe'], env });
   try {
     let calm = 0;

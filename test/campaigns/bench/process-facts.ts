@@ -6,13 +6,13 @@ export interface ProcessMemory {
   readonly rssMib: number;
   /** Pages that several processes share count in parts. */
   readonly pssMib: number;
-  /** What no other process shares and no file holds. */
+  /** Memory that is neither shared with another process nor backed by a file. */
   readonly privateDirtyMib: number;
 }
 
 export interface ProcessWork {
   readonly cpuMs: number;
-  /** How often one of its threads had waited and went on. */
+  /** Number of times that one of its threads continued after a wait. */
   readonly wakeUps: number;
 }
 
@@ -41,7 +41,7 @@ export async function workOf(pid: number): Promise<ProcessWork> {
   return { cpuMs: ticks * TICK_MS, wakeUps };
 }
 
-/** Of a thread; one that has ended since its folder was listed counts as none. */
+/** Count of a thread; 0 for a thread that has ended since its directory was listed. */
 async function wakeUpsOf(folder: string): Promise<number> {
   try {
     const status = await readFile(`${folder}/status`, 'utf8');

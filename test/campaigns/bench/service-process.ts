@@ -11,12 +11,12 @@ import { WebServer } from './machine/web-server.ts';
 const program = join(import.meta.dirname, '../../fakes/service/main.ts');
 
 export interface ServiceOptions {
-  /** Version id → a file with what the service sends for it. */
+  /** Version id → a file with its encoded firmware. */
   readonly texts: Readonly<Record<string, string>>;
   readonly tls?: { readonly certFile: string; readonly keyFile: string } | undefined;
   /** Speak the messaging form too, through this broker. */
   readonly brokerUrl?: string | undefined;
-  /** A folder for nginx, which stands before it and serves the firmwares; undefined: it serves them itself. */
+  /** A directory for nginx, which serves the images in front of it. Undefined: it serves them directly. */
   readonly nginxFolder?: string | undefined;
 }
 
@@ -62,12 +62,12 @@ export class ServiceProcess implements AsyncDisposable {
     await this.#call('POST', '/stand-in/faults', JSON.stringify(rule));
   }
 
-  /** No faults any more. */
+  /** Clears all faults. */
   async recover(): Promise<void> {
     await this.#call('DELETE', '/stand-in/faults');
   }
 
-  /** Where a plain HTTP client finds the firmware. */
+  /** Address of the image for a plain HTTP client. */
   async firmwareUrl(version: string): Promise<string> {
     const { thingId } = (await this.#call('PUT', '/v1/things/activate/bench.json')) as { readonly thingId: string };
     return `${this.url}/v1/things/${thingId}/versions/${version}/firmware.json`;

@@ -5,7 +5,7 @@ export interface Spread {
   readonly count: number;
 }
 
-/** Of the runs that have a result: NaN stands for one that failed. All NaN where none has. */
+/** Ignores failed runs (NaN). All NaN without a result. */
 export function spreadOf(values: readonly number[]): Spread {
   const sorted = values.filter((value) => !Number.isNaN(value)).toSorted((a, b) => a - b);
   const middle = sorted.length / 2;
@@ -13,7 +13,7 @@ export function spreadOf(values: readonly number[]): Spread {
   return { median, min: sorted[0] ?? NaN, max: sorted.at(-1) ?? NaN, count: sorted.length };
 }
 
-/** Of values measured side by side, round by round: the machine's moods strike both of a pair. */
+/** Compares values measured in the same round: changing load affects both of a pair. */
 export function ratioOf(values: readonly number[], against: readonly number[]): Spread {
   return spreadOf(values.map((value, round) => value / (against[round] ?? NaN)));
 }

@@ -21,7 +21,7 @@ export const faultKinds = [
   'boot-write',
   /** At a start: the bootloader cannot save what it chose and counted. */
   'boot-save',
-  /** Before a look: the gateway is given another time zone. */
+  /** Before a check: the gateway's time zone changes. */
   'zone-changed',
   'reboot-refused',
   /** The board falls silent while it is being flashed. */
@@ -30,9 +30,9 @@ export const faultKinds = [
   'rot',
   /** At a start: the journal's file is garbage. */
   'journal-lost',
-  /** At a start: the journal is that of a newer agent, in a phase that this one does not know. */
+  /** At a start: the journal was written by a newer agent, in a phase that is unknown here. */
   'journal-newer',
-  /** At a start: a folder is in the place of the journal's file. */
+  /** At a start: a directory replaces the journal's file. */
   'journal-no-file',
   /** At a start: the state partition is not mounted, and its directory in memory; later it is. */
   'state-in-memory',
@@ -68,7 +68,7 @@ export class Faults {
     this.#planned = [];
   }
 
-  /** How often each could have gone wrong. */
+  /** Number of opportunities for each fault. */
   get seen(): FaultCounts {
     return { ...this.#seen };
   }

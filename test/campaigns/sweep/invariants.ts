@@ -18,7 +18,7 @@ export interface Gateway {
   readonly transport: MemoryTransport;
 }
 
-/** What must be true whenever the power is out, or the program was killed: of what is there now, and nothing else. */
+/** Checks invariants of a gateway without power or with a killed program, from the current state alone. */
 export function judgeRemains(gateway: Gateway): void {
   judgeSlots(gateway);
   judgeRescue(gateway);
@@ -35,20 +35,20 @@ function judgeSlots({ hardware, chronicle }: Gateway): void {
     'what may boot holds nothing',
   );
   for (const slot of boot.bootable) {
-    if (slots.content(slot) === '') continue; // as the factory left it: the bootloader goes on to the other one
+    if (slots.content(slot) === '') continue; // as delivered: the bootloader continues with the other one
     const entry = chronicle.imageIn(slot);
     demand(entry !== undefined, `slot ${slot} may boot, but holds "${slots.content(slot)}"`);
     demand(entry.digest !== undefined, `slot ${slot} may boot, but holds what nobody verified: "${entry.image}"`);
   }
 }
 
-/** Names in the boot order that are no slots are another's. */
+/** Unknown names in the boot order belong to another program. */
 function judgeRescue({ hardware, chronicle }: Gateway): void {
   const { others } = hardware.boot;
   demand(others.join() === chronicle.others.join(), `the boot order names "${others.join()}", not what it did`);
 }
 
-/** What was acknowledged, or was being written, is there. */
+/** Acknowledged contents, or those being written, exist. */
 export function judgeFiles({ hardware, chronicle, transport }: Gateway): void {
   const journal = hardware.disk.read(JOURNAL);
   demand(chronicle.journals.has(journal), `the journal is not what was acknowledged or being written: ${journal}`);
@@ -76,7 +76,8 @@ function judgeArming({ hardware, chronicle }: Gateway): void {
   const { trying, kept, keeping, keptBefore } = chronicle;
   demand(trying === undefined || boot.next !== trying, `the journal is idle, but slot ${trying} is armed`);
   const slot = state?.installed?.slot;
-  // Where the bootloader fell back, the journal knows first; cut again and again before the bootloader does, it goes back once more.
+  // After a fallback of the bootloader, the journal records it first; interrupted again before the bootloader does, it
+  // rolls back once more.
   const mayBe = [undefined, kept, keeping, keptBefore, boot.next, boot.booted];
   const isKept = mayBe.includes(slot);
   demand(isKept, `the journal says that slot ${slot} is installed, but slot ${kept} is what was committed`);
@@ -93,7 +94,7 @@ function judgeReports({ transport }: Gateway): void {
   }
 }
 
-/** What must be true of a gateway that has nothing left to do. */
+/** Checks invariants of a gateway without pending work. */
 export function judgeRest(gateway: Gateway, state: UpdateState): void {
   const { hardware, chronicle, transport } = gateway;
   judgeRemains(gateway);
@@ -137,7 +138,7 @@ function judgeWanted({ hardware, chronicle, transport }: Gateway, { unfit }: Upd
   demand(!wanted.includes(runs), `${runs} runs, and is wanted whole`);
 }
 
-/** What was rolled back must never boot again, however often the power fails. */
+/** A rolled-back slot must never boot again, after any number of power losses. */
 function judgeFallbacks({ hardware, chronicle }: Gateway): void {
   if (chronicle.journalWasLost) return;
   for (const slot of hardware.boot.bootable) {
@@ -170,7 +171,7 @@ function judgeInstalled({ hardware, chronicle, transport }: Gateway, installed: 
   demand(meter === hardware.board.running, `${name} is installed, but the meter runs "${hardware.board.running}"`);
 }
 
-/** It is whole, healthy, and what the journal says; the guard is gone. */
+/** It is complete, healthy, and matches the journal; the package installer is gone. */
 export function judgePackage({ hardware, chronicle }: Gateway, { installed }: UpdateState): void {
   const { app } = hardware;
   demand(app.whole !== undefined, `the package is no whole one: "${app.running}"`);
@@ -187,7 +188,7 @@ function judgeEveryEnd(begun: ReadonlySet<string>, reports: readonly Outcome[]):
   for (const attempt of begun) demand(ended.has(attempt), `${attempt} was begun, but its end was never reported`);
 }
 
-/** What was kept, and what was left, the application knows. */
+/** The application was notified of every commit and rollback. */
 export function judgeTold({ hardware, chronicle, transport }: Gateway): void {
   if (chronicle.journalWasLost) return;
   for (const { attempt, version, outcome } of transport.reports) {
@@ -205,7 +206,7 @@ export function judgeSwitch({ hardware, chronicle }: Gateway, versionId: string)
   demand(boots, `the service is told of ${versionId}, but ${entry?.id ?? 'nothing'} would boot`);
 }
 
-/** What was transferred and is durable does not come again. */
+/** Durable parts of a transfer are not transferred again. */
 export function judgeTransfer(hardware: Hardware, versionId: string, from: FirmwarePosition | undefined): void {
   const phase = storedState(hardware)?.phase;
   if (phase?.kind !== 'staging' || phase.attempt.version.id !== versionId) return;
@@ -213,7 +214,7 @@ export function judgeTransfer(hardware: Hardware, versionId: string, from: Firmw
   demand(from?.offset === wire?.offset, `${versionId} comes from byte ${from?.offset}, not from ${wire?.offset} on`);
 }
 
-/** An image that says which version it is need not be transferred to become that. */
+/** An image with a known version need not be transferred to become that version. */
 export function judgeNeed({ hardware, chronicle }: Gateway, versionId: string): void {
   const runs = chronicle.imageIn(hardware.boot.booted)?.id;
   demand(runs !== versionId, `${versionId} runs, says so, and is transferred`);

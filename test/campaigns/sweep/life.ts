@@ -28,7 +28,9 @@ import type { Gateway } from './invariants.ts';
 import type { Scenario } from './story.ts';
 import { Violation } from './violation.ts';
 
-/** `after`: so many durable changes after the last cut. `kill`: only the program ends; the machine goes on. */
+/**
+ * `after`: number of durable changes since the last interruption. `kill`: only the program ends; the machine continues.
+ */
 export interface Cut {
   readonly kind: 'power' | 'kill';
   readonly after: number;
@@ -53,7 +55,7 @@ export interface Remains {
   readonly isUp: boolean;
 }
 
-/** What is played, on what. */
+/** The scenario and its machine. */
 export interface Script {
   readonly scenario: Scenario;
   readonly given: Case;
@@ -79,7 +81,7 @@ export class Life {
   #cutsMade: number;
   #isUp: boolean;
   #program: Program | undefined;
-  /** What the daemon does first. */
+  /** The daemon's recovery is complete. */
   #hasSettled = false;
 
   constructor({ scenario, given, catalog }: Script, from: Remains | undefined, onCut: () => void) {
@@ -145,7 +147,7 @@ export class Life {
     };
   }
 
-  /** Cuts and faults that did not come by now come too late. */
+  /** Drops the remaining interruptions and faults. */
   calm(): void {
     this.gateway.hardware.power.restore();
     this.gateway.hardware.faults.end();
@@ -196,7 +198,7 @@ export class Life {
     for (let starts = 0; starts < MAX_STARTS && boot.booted === before; starts += 1) this.restart();
   }
 
-  /** As a person does without a daemon, or past it. */
+  /** Acts as an operator without a daemon, or with another process. */
   async act(work: (program: Program) => Promise<OperationOutcome>): Promise<Ended> {
     const { hardware, chronicle } = this.gateway;
     if (!this.#isUp) this.restart();
@@ -212,7 +214,7 @@ export class Life {
     return { kind: 'rebooting', version: '', slot: 'A' };
   }
 
-  /** False: it was cut. */
+  /** False after an interruption. */
   async #letGuardWork(): Promise<boolean> {
     const { app, power } = this.gateway.hardware;
     try {
@@ -240,7 +242,7 @@ export class Life {
     }
   }
 
-  /** What the program found is what it goes by: no cut may take that away again. */
+  /** The program acts on the state that it found: no interruption may revert it. */
   async #startProgram(): Promise<Program> {
     const program = await Program.start(this.#parts);
     const { hardware, chronicle } = this.gateway;

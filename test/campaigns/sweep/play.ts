@@ -14,29 +14,29 @@ import { Violation } from './violation.ts';
 export interface Played {
   /** Durable changes after the last cut, by name. */
   readonly steps: readonly string[];
-  /** Cuts that were made; the others came too late. */
+  /** Interruptions that happened; the others came too late. */
   readonly cuts: number;
   readonly faultChances: FaultCounts;
-  /** How the attempts ended, as the service was told. */
+  /** Results of the attempts, as reported to the service. */
   readonly ends: readonly string[];
-  /** What the last look said. */
+  /** Result of the last check. */
   readonly last: string;
   readonly violation: string | undefined;
 }
 
-/** Where a history can be taken up: after the prologue, or after a cut. */
+/** A point at which a history can continue: after the prologue, or after an interruption. */
 export interface Bookmark {
   readonly remains: Remains;
   readonly deed: number;
-  /** The deed was under way. */
+  /** The action had begun. */
   readonly begun: boolean;
 }
 
-/** A gateway that has not come to rest after so many looks never will. */
+/** Limit of checks after which a gateway must be at rest. */
 const MAX_LOOKS = 80;
-/** Of these, nothing was to be done: the gateway waits after failures, longer each time. */
+/** Limit of checks without an action: the gateway waits longer after each failure. */
 const MAX_SKIPPED_LOOKS = 1200;
-/** A person has patience, too. */
+/** Limit of an operator's commands. */
 const MAX_COMMANDS = 25;
 /** Power failures in a row before the agent could say that it runs: fewer than any boot counter. */
 const SILENT_STARTS = 1;
@@ -44,7 +44,7 @@ const MAX_REBOOTS_BY_HAND = 8;
 const IDLE_ROUNDS = 2;
 /** Two in each attempt, and three attempts: so often the power may fail in them before the firmware is blamed. */
 const TRIALS_OF_A_VERSION = 6;
-/** Of the seeds: it costs as much as a story. */
+/** Every nth seed: it costs as much as a story. */
 const IDLE_EVERY = 3;
 const LOOK_EVERY_MS = 15 * 60_000;
 const DAY_MS = 24 * 3_600_000;
@@ -55,14 +55,14 @@ const ZONE_STEP_MINUTES = 9 * 60;
 
 type Operation = Extract<Deed, { do: 'update' | 'install' | 'rollback' | 'commit' | 'cancel' | 'overrule' }>;
 
-/** The machine starts anew. */
+/** Actions that restart the machine. */
 type Start = Extract<Deed, { do: 'reboot' | 'foreign-reboot' | 'fall-back' }>;
 
 function isStart(deed: Deed): deed is Start {
   return deed.do === 'reboot' || deed.do === 'foreign-reboot' || deed.do === 'fall-back';
 }
 
-/** They end by themselves. */
+/** Deferrals that end without an action. */
 const passing: ReadonlySet<string> = new Set(['retry-backoff', 'flapping', 'outside-reboot-window', 'hook-deferred']);
 
 class Bookmarked extends Error {}
@@ -75,7 +75,7 @@ export async function playPrologue(script: Script): Promise<Bookmark> {
   return { ...history.bookmark, deed: 0, begun: false };
 }
 
-/** Up to the first cut; undefined: it comes too late. Throws Violation. */
+/** Plays up to the first interruption; returns undefined if it comes too late. Throws Violation. */
 export async function playToCut(script: Script, from: Bookmark): Promise<Bookmark | undefined> {
   const history = new History(script, from);
   history.stopAtCut = true;
@@ -88,7 +88,7 @@ export async function playToCut(script: Script, from: Bookmark): Promise<Bookmar
   }
 }
 
-/** To the end, and a little beyond. */
+/** Plays to the end, and a little beyond. */
 export async function play(script: Script, from: Bookmark): Promise<Played> {
   const history = new History(script, from);
   let violation: string | undefined;
@@ -103,7 +103,7 @@ export async function play(script: Script, from: Bookmark): Promise<Played> {
   return { ...history.summary, violation };
 }
 
-/** In the end it is left alone, but for a reboot that it may wait for. */
+/** At the end, only a pending reboot is done. */
 function storyOf({ story }: Scenario): readonly Deed[] {
   return [...story, { do: 'finish' }];
 }
@@ -184,12 +184,12 @@ class History {
     demand(told.endsWith(ends.join(', ')), `the service was told "${told}"`);
   }
 
-  /** What was to come may have been missed, or blamed for the power, or left by the bootloader. */
+  /** The new version may have been missed, discarded after a power loss, or abandoned by the bootloader. */
   #mayRunInstead(id: string): boolean {
     const { mayMiss, mayRun } = this.#scenario;
     const { cutsMade } = this.life;
     const hasFaults = this.#case.faults.length > 0;
-    // Behind a commit as many cuts in silence as a bootloader counts.
+    // After a commit, as many silent interruptions as a bootloader counts.
     const fellBack = cutsMade > SILENT_STARTS + 1 && this.summary.ends.some((end) => end.endsWith(' fell-back'));
     if (cutsMade >= TRIALS_OF_A_VERSION || fellBack || hasFaults) return [...mayMiss, ...mayRun].includes(id);
     return cutsMade > 0 && mayMiss.includes(id);
@@ -269,7 +269,7 @@ class History {
     throw new Violation('it waits for a reboot by hand again and again');
   }
 
-  /** Once a day the agent compares the service's record with what runs. */
+  /** Once a day, the agent compares the service's record with the running version. */
   async #restAfterADay(): Promise<void> {
     const { hardware } = this.life.gateway;
     hardware.faults.end();
@@ -304,7 +304,7 @@ class History {
     this.#judgeWindow();
   }
 
-  /** The agent boots what it staged within its window; it goes back at any time. */
+  /** The agent boots a staged slot within its window; it may roll back at any time. */
   #judgeWindow(): void {
     const { hardware, chronicle } = this.life.gateway;
     if (
@@ -337,7 +337,7 @@ class History {
   }
 }
 
-/** Judges as the daemon does, and gives way as soon as health is asked. */
+/** Runs health checks as the daemon does, and yields as soon as the application's health is requested. */
 async function judgeUntilHealth(updater: Program['updater'], signal: AbortSignal): Promise<void> {
   const gaveWay = new AbortController();
   const reason = new Error('a person decides');

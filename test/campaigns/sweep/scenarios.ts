@@ -47,7 +47,7 @@ const stories: Readonly<Record<string, Story>> = {
     mayMiss: ['v1'],
     ends: ['v2 installed'],
   },
-  /** While it waits for a person's reboot. */
+  /** During the wait for a manual reboot. */
   'withdrawn-staged': {
     story: [target('v2'), { do: 'update', reboot: false, force: false }, target('v1')],
     wants: 'v1',
@@ -89,7 +89,7 @@ const stories: Readonly<Record<string, Story>> = {
     mayRun: ['v1', 'v2'],
     ends: ['v2 rolled-back no-longer-trusted', 'list installed', 'v3 installed'],
   },
-  /** A list that a person brings revokes the key of what waits for its boot. */
+  /** A list from an operator revokes the key of a scheduled update. */
   'key-revoked': {
     form: 'artifact',
     story: [
@@ -110,7 +110,7 @@ const stories: Readonly<Record<string, Story>> = {
     mayRun: ['v1'],
     ends: ['v3 installed', 'keys installed'],
   },
-  /** A person does not want it. */
+  /** An operator cancels it. */
   cancelled: {
     story: [target('v2'), { do: 'update', reboot: false, force: false }, { do: 'cancel' }],
     wants: 'v1',
@@ -123,7 +123,7 @@ const stories: Readonly<Record<string, Story>> = {
     mayMiss: ['v1'],
     ends: ['v2 installed'],
   },
-  /** It is staged at night, and booted in the morning; a power cut, or somebody else's reboot, does not start it. */
+  /** It is staged at night and booted in the morning; neither power loss nor an external reboot starts it. */
   window: {
     waitsFor: 'window',
     story: [target('v2'), look, { do: 'foreign-reboot' }],
@@ -182,7 +182,7 @@ const stories: Readonly<Record<string, Story>> = {
     mayRun: ['v1'],
     ends: ['v2 installed'],
   },
-  /** A person goes back to what was installed before, and the service is told so. */
+  /** An operator rolls back to the previous version, and the service is notified. */
   rollback: {
     story: [target('v2'), rest, { do: 'rollback' }],
     wants: 'v1',
@@ -196,7 +196,7 @@ const stories: Readonly<Record<string, Story>> = {
     mayMiss: ['v1'],
     ends: ['v2 installed', ...Array<string>(3).fill('lie refused digest-mismatch')],
   },
-  /** A person reboots by hand, and goes back while it is on trial. */
+  /** An operator reboots manually, and rolls back during the trial. */
   manual: {
     story: [target('v2'), { do: 'update', reboot: false, force: false }, rest, { do: 'reboot' }, { do: 'rollback' }],
     wants: 'v1',
@@ -281,7 +281,7 @@ const stories: Readonly<Record<string, Story>> = {
   ...deltaStories,
   ...hostileStories,
   ...packageStories,
-  /** Two pairs of slots: what a release of the boot partition alone comes beside. */
+  /** Two pairs of slots: a release with only a boot partition is combined with the running root. */
   pairs: {
     form: 'pairs',
     story: [target('v2'), rest, target('boot3')],
@@ -321,7 +321,7 @@ const stories: Readonly<Record<string, Story>> = {
     mayMiss: ['v2'],
     ends: ['bad rolled-back unhealthy', 'v2 installed', 'v1 installed'],
   },
-  /** What the factory put into slot A is known from the first day: it is not transferred, and the way back leads to it. */
+  /** The factory image in slot A is known from the first day: it is not transferred, and a rollback leads to it. */
   named: {
     imagesNameThemselves: true,
     prologue: [],

@@ -2,15 +2,15 @@ import type { Follow } from '../../../src/update/policy/choose.ts';
 import type { BootKind, Delivery } from '../../fakes/machine/boot-machines.ts';
 import type { Form } from './gateway/catalog.ts';
 
-/** What the service's operator or a person at the gateway does. A deed that is cut is not done again. */
+/** Actions of the service operator or of an operator at the gateway. An interrupted action is not repeated. */
 export type Deed =
   /** After a year the clock is set, too, if it was not. */
   | { readonly do: 'target'; readonly version: string | undefined; readonly after?: 'a year' }
-  /** One look of the daemon. */
+  /** One check of the daemon. */
   | { readonly do: 'look' }
   /** Looks until nothing is left to do. */
   | { readonly do: 'rest' }
-  /** The same, and a person reboots what waits for that. */
+  /** The same, and an operator reboots if required. */
   | { readonly do: 'finish' }
   | { readonly do: 'update'; readonly reboot: boolean; readonly force: boolean }
   | { readonly do: 'install'; readonly version: string }
@@ -18,11 +18,13 @@ export type Deed =
   | { readonly do: 'cancel' }
   | { readonly do: 'commit' }
   | { readonly do: 'reboot' }
-  /** Of somebody who knows nothing of a trial: `systemctl reboot`. Then the state partition may be missing for a while. */
+  /**
+   * By a user who knows nothing of a trial: `systemctl reboot`. Then the state partition may be missing for a while.
+   */
   | { readonly do: 'foreign-reboot'; readonly withoutState?: true }
   /** Decides while the trial is being judged, which gives way. */
   | { readonly do: 'overrule'; readonly by: 'commit' | 'rollback' }
-  /** What was committed does not come up any more, until the bootloader gives it up. */
+  /** The committed slot no longer starts, until the bootloader discards it. */
   | { readonly do: 'fall-back' };
 
 export interface Scenario {
@@ -30,22 +32,25 @@ export interface Scenario {
   readonly boot: BootKind;
   readonly form: Form;
   readonly follow: Follow;
-  /** What the bootloader says when the gateway is new; undefined: what is usual. */
+  /** The boot environment of a new gateway. Default: the usual one. */
   readonly delivery?: Delivery | undefined;
   readonly imagesNameThemselves: boolean;
-  /** Before it reboots by itself: for the morning, and for a program of the gateway; undefined: for nothing. */
+  /** Conditions of its own reboots: the morning, and a program of the gateway. Default: none. */
   readonly waitsFor?: 'window' | 'window and hooks' | undefined;
   /** Before anything can go wrong. */
   readonly prologue: readonly Deed[];
   /** Then the gateway is left alone until it rests. */
   readonly story: readonly Deed[];
-  /** What runs at the end. */
+  /** The final running version. */
   readonly wants: string;
-  /** What may run instead after a cut: a deed was not done. */
+  /** Versions that may run instead after an interruption: an action was not done. */
   readonly mayMiss: readonly string[];
-  /** What may run instead after a fault, or more cuts than a version has trials: the gateway went back by itself. */
+  /**
+   * Versions that may run instead after a fault, or more interruptions than a version has trials: the gateway rolled
+   * back.
+   */
   readonly mayRun: readonly string[];
-  /** How the attempts of the undisturbed story end, as the service is told. */
+  /** Results of the attempts in the undisturbed story, as reported to the service. */
   readonly ends: readonly string[];
 }
 

@@ -8,7 +8,7 @@ import { howMuch } from '../../full.ts';
 
 /** Every n-th of the cases that `npm run sweep` plays in full, and as many random ones in proportion. */
 const CASES = 100;
-/** In part, the bootloader with the most stories: each story is rehearsed before it is cut. */
+/** In part, the bootloader with the most stories: each story is rehearsed before it is interrupted. */
 const SCENARIO = howMuch('', 'uboot/');
 const DEADLINE_MS = 600_000;
 

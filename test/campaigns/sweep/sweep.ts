@@ -10,13 +10,16 @@ import { scenarios } from './scenarios.ts';
 import { Stage } from './stage.ts';
 import type { Failure, Task, TaskResult } from './tasks.ts';
 
-/** What is played with every pair of cuts, and with every fault of a kind: GRUB counts as U-Boot does. */
+/** Scenarios with every pair of interruptions, and with every fault of a kind: GRUB counts as U-Boot does. */
 const PAIRED = /^(?:uboot|tryboot|handler)\/(?:good|bad)$|^(?:uboot|tryboot)\/(?:first|flap|file-bad)$/;
 const FAULTY = { disk: /^(?:uboot|handler)/, other: /^(?:uboot|tryboot|handler)/ };
 const RANDOM_CHUNK = 200;
-/** Where not every case is played, so many are of the systematic ones; the others are random. */
+/** Share of systematic cases if not every case is played; the others are random. */
 const SYSTEMATIC = 2 / 3;
-/** Where few of the pairs are played, so many first cuts share one, which is then played once instead of for each of them. */
+/**
+ * If few of the pairs are played, this number of first interruptions share one, which is then played once instead of
+ * for each of them.
+ */
 const SHARED_FIRST_CUTS = 12;
 const MAX_SHOWN = 12;
 const MAX_VIOLATION_CHARACTERS = 1_000;
@@ -154,7 +157,7 @@ class Sweep {
     console.log(`\n${given.scenario}: ${printable(violation)}\n  npm run sweep -- --replay '${JSON.stringify(given)}'`);
   }
 
-  /** So that a long sweep that has to give way has said something. */
+  /** Reports progress of a long sweep that has to end early. */
   #sayHowFar(): void {
     if (performance.now() - this.#saidAtMs < PROGRESS_MS) return;
     this.#saidAtMs = performance.now();

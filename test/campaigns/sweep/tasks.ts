@@ -7,11 +7,11 @@ import type { Case, Cut } from './life.ts';
 import type { Played } from './play.ts';
 import type { Stage } from './stage.ts';
 
-/** What one worker does at a time. */
+/** A unit of work of one worker. */
 export type Task =
   /** One cut, after each durable change: the power with several memories of the disk, and a kill. */
   | { readonly kind: 'cuts'; readonly scenario: string }
-  /** This first cut of the power, and a second one after each durable change that follows; it stands for so many first ones. */
+  /** This first power loss, and a second one after each later durable change. It represents several first ones. */
   | { readonly kind: 'pairs'; readonly scenario: string; readonly first: number; readonly standsFor: number }
   /** One kind of fault at each place, once and several times in a row; every other time with a cut. */
   | { readonly kind: 'faults'; readonly scenario: string; readonly fault: FaultKind }
@@ -30,7 +30,7 @@ export interface Failure {
 }
 
 const DISK_MEMORIES = 2;
-/** How often in a row, and at which places: those of the disk are many. */
+/** Numbers of consecutive faults, and their positions: the disk has many. */
 const FAULT_LENGTHS = { times: [1, 5], step: 1 };
 const lengthsOf: Partial<Record<FaultKind, typeof FAULT_LENGTHS>> = {
   'disk-full': { times: [6], step: 3 },
@@ -50,7 +50,7 @@ export class TaskRun {
   readonly #failures: Failure[] = [];
   #offered = 0;
 
-  /** Of the cases, each n-th is played. */
+  /** Plays every nth case. */
   constructor(stage: Stage, seed: number, every: number) {
     this.#stage = stage;
     this.#seed = seed;

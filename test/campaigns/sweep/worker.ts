@@ -10,7 +10,7 @@ export interface WorkerInput {
   readonly seed: number;
 }
 
-// A quarter of the time goes into stacks of errors that nobody reads; a replay shows them.
+// Unread stack traces take a quarter of the time; a replay shows them.
 Error.stackTraceLimit = 0;
 
 const { catalog, seed } = workerData as WorkerInput;

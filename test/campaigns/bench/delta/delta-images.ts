@@ -6,7 +6,9 @@ import { join } from 'node:path';
 import { codenameOfThisMachine, keptFolder, packageSources } from '../../../fakes/machine/booting/debian.ts';
 import { tool } from '../../../fakes/machine/tool.ts';
 
-/** What a gateway with a shell, a network and some services has; no kernel, which is the same in all of them. */
+/**
+ * Packages of a gateway with a shell, a network and some services; without a kernel, which is the same in all of them.
+ */
 const packages =
   'systemd-sysv,dbus,libstdc++6,util-linux,openssl,libssl3,ca-certificates,openssh-server,python3-minimal,curl,iproute2,udev,kmod,' +
   'nftables,sudo,vim-tiny,libsqlite3-0,libxml2,libexpat1,krb5-user';
@@ -75,7 +77,10 @@ async function makeImage(root: string, path: string): Promise<void> {
   await rename(made, path);
 }
 
-/** Of each file 2 % of its bytes in runs of 32, and 16 more, so that what follows moves. By digests: always the same. */
+/**
+ * Changes 2 % of each file's bytes in runs of 32, and adds 16 bytes, so that the following data moves. Deterministic,
+ * by digests.
+ */
 async function changeApplication(root: string): Promise<void> {
   const entries = await readdir(join(root, 'usr'), { recursive: true, withFileTypes: true });
   const files = entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));

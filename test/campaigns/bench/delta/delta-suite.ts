@@ -18,7 +18,7 @@ import type { DeltaImages, Pair } from './delta-images.ts';
 
 const BLOCK_BYTES = 4096;
 const DIGEST_BYTES = 32;
-/** Of the whole one, compressed. */
+/** Of the compressed full image. */
 const TARGET_RATIO: Readonly<Record<Pair, number | undefined>> = {
   security: undefined,
   point: 0.08,
@@ -32,7 +32,10 @@ interface Rig extends BenchContext {
   readonly keyFile: string;
 }
 
-/** What a delta saves and costs, beside the whole image, xdelta3, and an index of blocks, of three updates of Debian. */
+/**
+ * Savings and costs of a delta for three updates of Debian, compared with the full image, xdelta3, and an index of
+ * blocks.
+ */
 export async function deltaSuite(context: BenchContext): Promise<SuiteResult> {
   const { workFolder, tell } = context;
   await tool([join(import.meta.dirname, '../peers/install-peers')], { timeoutMs: 600_000 });
@@ -112,7 +115,10 @@ async function sizesOf(at: (name: string) => string): Promise<Omit<Sizes, 'block
   return { whole, delta, xdelta };
 }
 
-/** What a client fetches that has an index of the image's blocks, and the base: as RAUC's adaptive mode does, uncompressed. */
+/**
+ * Bytes that a client with an index of the image's blocks and the base downloads: as RAUC's adaptive mode does,
+ * uncompressed.
+ */
 async function missingBytes(base: string, result: string): Promise<number> {
   const known = new Set(digestsOf(await readFile(base)));
   const wanted = digestsOf(await readFile(result));

@@ -65,7 +65,7 @@ export class IdleGateway implements AsyncDisposable {
     await chmod(idle.#notifySocket, 0o777);
     await idle.command('--update-now');
     gateway.boot();
-    await idle.command('--update-now'); // commits what was installed
+    await idle.command('--update-now'); // commits the update
     return idle;
   }
 

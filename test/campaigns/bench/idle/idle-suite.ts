@@ -11,7 +11,7 @@ import { end, IdleGateway } from './idle-daemon.ts';
 const LOOKS = 10;
 const LOOK_EVERY_MS = 15 * 60_000;
 
-/** Row 4: the daemon when it has nothing to do, beside a `node` that has nothing to do. */
+/** Row 4: an idle daemon, compared with an idle `node`. */
 export async function idleSuite(context: BenchContext): Promise<SuiteResult> {
   const { node, quick, tell } = context;
   const [restMs, windowMs] = quick ? [3_000, 20_000] : [10_000, 180_000];

@@ -1,11 +1,11 @@
 import { mkdir, rmdir, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-/** What is taken from the machine for what is measured, and only for that. Undefined: nothing. */
+/** Limits for the measured program only. Undefined: none. */
 export interface SmallerMachine {
-  /** It runs on so many processors, the first ones. */
+  /** Number of processors, starting with the first. */
   readonly cores?: number | undefined;
-  /** It and what it starts have so much memory, page cache included (memory cgroup). */
+  /** Memory of it and its child processes, page cache included (memory cgroup). */
   readonly memoryMib?: number | undefined;
   /** OpenSSL, in whatever program, finds no instructions for SHA. */
   readonly withoutSha?: boolean | undefined;
@@ -36,7 +36,7 @@ export async function onSmallerMachine(
 
 let groups = 0;
 
-/** Of version 2 of the cgroups, or of version 1 where the machine has that. */
+/** A control group of version 2, or of version 1 on a machine with that. */
 async function limitedGroup(memoryMib: number): Promise<string> {
   groups += 1;
   const name = `thing-agent-bench-${process.pid}-${groups}`;

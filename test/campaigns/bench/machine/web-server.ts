@@ -12,13 +12,13 @@ export interface WebServerOptions {
   /** Version id → a file with what is sent for it. */
   readonly texts: Readonly<Record<string, string>>;
   readonly tls?: { readonly certFile: string; readonly keyFile: string } | undefined;
-  /** Where everything else is asked. */
+  /** Address of all other requests. */
   readonly upstream: string;
 }
 
 /**
- * nginx in front of the stand-in of the service: it serves the firmwares, with sendfile(2), so that serving costs the
- * machine as little as it can, whoever asks.
+ * nginx in front of the service simulator: it serves the images with sendfile(2), so that serving costs the machine as
+ * little as possible for every client.
  */
 export class WebServer implements AsyncDisposable {
   readonly url: string;

@@ -11,7 +11,7 @@ import { runProgram } from '../../../../src/system/processes/child-process.ts';
 import { systemClock } from '../../../../src/system/time/clock.ts';
 import { SimulatedAvr } from '../../../fakes/boards/avr/simulated-avr.ts';
 
-/** One flash of the whole image, of another one, and what goes wrong meanwhile. */
+/** Flash operations with the complete image, with another one, and with faults. */
 export interface BoardRun {
   /** This share of the pages differs; all of them if not given. */
   readonly changed?: number;
@@ -51,8 +51,8 @@ const characterMs = 10 / 115.2;
 const longestMs = 300_000;
 
 /**
- * A program that stands still (`rjmp .`) and then has bytes that differ with the seed: what runs after a flash of the
- * simulated chip must not write its memory.
+ * A program that loops (`rjmp .`), followed by bytes that depend on the seed: the program must not write its memory
+ * after it was flashed onto the simulated chip.
  */
 export function contentsOf(sizeBytes: number, seed: number): Buffer {
   const bytes = Buffer.from(
@@ -62,7 +62,7 @@ export function contentsOf(sizeBytes: number, seed: number): Buffer {
   return bytes;
 }
 
-/** What the chip holds before: other bytes in this share of the units, the last of them first. */
+/** Returns the chip's previous content: other bytes in this share of the units, at the end. */
 export function contentsBefore(after: Buffer, unitBytes: number, changed = 1): Buffer {
   const before = Buffer.from(after);
   const units = Math.ceil(after.byteLength / unitBytes);

@@ -36,7 +36,7 @@ const blockBytes = 64 * 1024;
 const packetBytes = 1024;
 /** A packet, its head and its answer. */
 const frameBytes = 2 + 24 + 14;
-/** Of the model: a block of 64 KiB is erased, a page of 256 bytes is programmed, a byte is digested. */
+/** Times of the model: erasing a block of 64 KiB, programming a page of 256 bytes, digesting a byte. */
 const [eraseMs, programMs, digestMs] = [150, 0.4, 500 / (1024 * 1024)];
 const longestMs = 300_000;
 const stranger = join(import.meta.dirname, '../../../fakes/boards/serial/esptool-js.ts');
@@ -102,7 +102,7 @@ export function espBench(sizeBytes: number): EspBench {
   };
 }
 
-/** Undefined: it failed, and said why. Its own time, without the start of its runtime. */
+/** Returns undefined after a failure that it reported. Its own time, without the start of its runtime. */
 async function esptoolJs(
   model: EspModel,
   image: Uint8Array,

@@ -32,7 +32,7 @@ const baud = 115_200;
 const characterMs = 11_000 / baud;
 /** AN3155: command, address and acknowledgements of one write and one read. */
 const frameBytes = 24;
-/** Of the model: a page is erased, a block is programmed. */
+/** Times of the model: erasing a page, programming a block. */
 const [eraseMs, programMs] = [25, 10];
 const start = 0x0800_0000;
 const longestMs = 300_000;
@@ -78,7 +78,7 @@ export function stm32Bench(sizeBytes: number): Stm32Bench {
   };
 }
 
-/** Undefined: it failed, and said why. */
+/** Returns undefined after a failure that it reported. */
 async function stm32flash(
   model: Stm32Model,
   image: Uint8Array,

@@ -6,7 +6,7 @@ const maxTries = 3;
 export interface ToolRun {
   readonly name: string;
   readonly tell: (line: string) => void;
-  /** Each with a fresh board. Undefined: the tool failed; it says why by `tell`. */
+  /** Uses a fresh board for each attempt. Undefined after a failure, which it reports by `tell`. */
   readonly attempt: () => Promise<number | undefined>;
   readonly tries?: number;
 }

@@ -68,7 +68,7 @@ const kinds = {
   },
 } as const satisfies Readonly<Record<string, Kind>>;
 
-/** How long our flasher takes where time passes only on the wire and in the chip: the same on every machine. */
+/** Returns the time of our flasher if time passes only on the wire and in the chip: the same on every machine. */
 export async function virtualSeconds(name: keyof typeof kinds, { changed, latencyMs }: BoardRun): Promise<number> {
   const { sizeBytes, pageBytes, start, protocol, model, contents, baud = 115_200 }: Kind = kinds[name];
   const after = contents?.(sizeBytes) ?? contentsOf(sizeBytes, 1);

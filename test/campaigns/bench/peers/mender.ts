@@ -10,7 +10,7 @@ import type { Command } from '../measure.ts';
 
 const run = promisify(execFile);
 
-/** As `fw_printenv` prints it: the first pair of partitions runs, and nothing is under way. */
+/** Output of `fw_printenv`: the first pair of partitions runs, and there is no update. */
 const ENVIRONMENT = [
   'mender_boot_part=1',
   'mender_boot_part_hex=1',
@@ -54,7 +54,7 @@ export async function writeMender(
   return { artifact, folder };
 }
 
-/** What is installed stands in /etc/mender: in a mount namespace of its own. It keeps its state in a new folder. */
+/** Replaces the installed /etc/mender in a mount namespace of its own. Keeps its state in a new directory. */
 export function mender(url: string, { folder }: MenderFiles): Command {
   const install = `mender --no-syslog --log-level warning --config '${folder}/mender.conf' --data "$data" install '${url}'`;
   const inside = [

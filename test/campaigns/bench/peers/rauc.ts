@@ -28,8 +28,9 @@ case $1 in get-primary | get-current) echo A ;; get-state) echo good ;; esac
 `;
 
 /**
- * A gateway of RAUC's in a folder: its slot B is the device, its bootloader and its D-Bus are its own. The bundle is of the format
- * `plain`, which is read where it lies: `verity` wants dm-verity, and to stream a bundle nbd, of the kernel.
+ * A gateway of RAUC in a directory: its slot B is the device, its bootloader and D-Bus are its own. The bundle has the
+ * format `plain`, which is read in place: `verity` requires dm-verity, and streaming a bundle requires nbd, in the
+ * kernel.
  */
 export async function writeRauc(
   image: ImageFile,

@@ -14,26 +14,26 @@ import type { Sent } from './sending.ts';
 /** How all versions come: as signed artifacts, the same for a gateway of two pairs of slots, or as raw images that the operator permits unsigned. */
 export type Form = 'artifact' | 'pairs' | 'image';
 
-/** One version at the service. The first word of its image says how a gateway fares that boots it. */
+/** One version at the service. The first word of its image decides about the health of a gateway that boots it. */
 export interface CatalogEntry extends Sent {
   readonly id: string;
   /** Empty: it has none for a slot. */
   readonly image: string;
-  /** What stands beside it in the second pair of slots, if there is one. */
+  /** Content of the second pair of slots, if there is one. */
   readonly boot: string;
-  /** What the meter runs when it is installed. */
+  /** The meter's program after the installation. */
   readonly meter: string;
-  /** The package that it brings; undefined: none, and that of the factory stays. */
+  /** The package in it. Undefined: the factory package stays. */
   readonly app?: string;
   /** The same as the slot holds it. */
   readonly bytes: Uint8Array;
-  /** What a file on a USB stick holds: an artifact, or the image itself. */
+  /** Content of a file on a USB stick: an artifact, or the image itself. */
   readonly decoded: Uint8Array;
-  /** How evidence and quarantine name it; undefined: it must never boot. */
+  /** The digest for evidence and quarantine. Undefined: it must never boot. */
   readonly digest: string | undefined;
-  /** The fingerprint of the key; undefined: of none that a list revokes. */
+  /** The fingerprint of the key. Undefined: a key that no list revokes. */
   readonly signedBy?: string | undefined;
-  /** What it sends is a delta of this version; whoever says that it does not fit gets it whole. */
+  /** The version that this delta is based on. A gateway that reports a mismatch gets the full image. */
   readonly base?: string;
   readonly whole?: Sent & { readonly digest: string };
 }
@@ -68,7 +68,7 @@ export class Catalog {
     return found;
   }
 
-  /** The version of this digest, if evidence by it says nothing of a slot's image. */
+  /** The version with this digest, unless evidence with it is about boards only. */
   forBoardsAlone(digest: string | undefined): CatalogEntry | undefined {
     return this.list.find(
       (entry) => entry.image === '' && entry.boot === '' && entry.digest !== undefined && entry.digest === digest,
@@ -98,7 +98,7 @@ const withPackage = {
   'app-refused': 'refused app: dpkg cannot configure it',
 } as const;
 
-/** Of the boot partition, for a gateway that has two pairs. */
+/** Content of the boot partition, for a gateway with two pairs. */
 const boots = { v1: 'boot 1, of the factory', v2: 'boot 2, a longer one than 1', boot3: 'boot 3' } as const;
 
 /** None is the beginning of another. */
@@ -117,7 +117,7 @@ const images = {
   flap: 'flap: now it is healthy, now it is not',
 } as const;
 
-/** What is not signed by us, or not what we signed, must never boot. */
+/** Releases that we did not sign, or whose content differs from the signed one, must never boot. */
 const withBoard = {
   both: { image: 'good both: an image and a program for the meter', meter: METER.new },
   'both-bad': { image: 'bad both: the meter is never flashed', meter: METER.new },
@@ -125,7 +125,7 @@ const withBoard = {
   'board-bad': { image: '', meter: METER.bad },
 } as const;
 
-/** What each is a delta of, what is signed, and what another delta makes under that signature. */
+/** The base of each delta, the signed result, and the result of another delta under that signature. */
 const deltas = {
   d2: { base: 'v1', image: 'good d2: rebuilt from what came from the factory' },
   d3: { base: 'd2', image: 'good d3: rebuilt from the one before it, and more' },
@@ -236,7 +236,10 @@ async function buildLists(
   return entries;
 }
 
-/** Releases for a boot partition and a root: whole ones, a forged root beside a genuine boot partition, and that alone. */
+/**
+ * Releases for a boot partition and a root: complete ones, a forged root with a genuine boot partition, and the latter
+ * alone.
+ */
 async function buildPairs(own: KeyPair, trust: TrustSettings): Promise<CatalogEntry[]> {
   const build = async (id: string, image: string, boot: string, edit: Partial<Edits> = {}): Promise<Buffer> => {
     const root = { name: 'rootfs.img', content: Buffer.from(image, 'latin1') };
@@ -262,7 +265,7 @@ async function buildPairs(own: KeyPair, trust: TrustSettings): Promise<CatalogEn
     await entry('v1', { image: images.v1, boot: boots.v1 }, v1),
     await entry('v2', { image: images.v2, boot: boots.v2 }, v2),
     await entry('lie', { image: forgeries.lie, boot: boots.v2 }, lie),
-    // Beside whichever root runs when it is installed.
+    // Combined with any root that runs when it is installed.
     await entry('boot3', { image: images.v2, boot: boots.boot3 }, boot3),
     await entry('boot3', { image: images.v1, boot: boots.boot3 }, boot3),
   ];

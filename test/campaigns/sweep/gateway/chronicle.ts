@@ -18,7 +18,7 @@ import type { KeptListsState } from './kept-lists.ts';
 
 const lostJournal = JSON.stringify({ ...initialState, phase: { kind: 'lost' } });
 
-/** What may be there after a cut; undefined: nothing. */
+/** Possible contents after an interruption; undefined for none. */
 type Possible = Set<string | undefined>;
 
 export interface ChronicleState {
@@ -31,7 +31,7 @@ export interface ChronicleState {
   readonly keeping: SlotName | undefined;
   readonly keptBefore: SlotName | undefined;
   readonly ran: Readonly<Partial<Record<SlotName, string | undefined>>>;
-  /** Undefined: as the boot order has them now. */
+  /** Undefined: those in the current boot order. */
   readonly others?: readonly string[] | undefined;
   readonly lists: KeptListsState;
 }
@@ -50,21 +50,21 @@ export const newChronicle: ChronicleState = {
 };
 
 /**
- * What the program under test was promised, and what it did to the boot environment. It wraps the ports through which the
- * program acts, and judges each act when it happens.
+ * Records commitments to the program under test and its changes to the boot environment. It wraps the program's ports,
+ * and checks each action when it happens.
  */
 export class Chronicle {
   readonly #hardware: Hardware;
   readonly #catalog: Catalog;
-  /** Of the program that runs. */
+  /** Journal of the running program. */
   #journal: Journal | undefined;
-  /** What the journal's file may say: what was acknowledged last, and what was being written since. */
+  /** Possible contents of the journal's file: the last acknowledged one, and any written since. */
   readonly journals: Possible;
   /** The same of the key in the identity's file. */
   readonly identities: Possible;
   /** Attempts whose begin was acknowledged. */
   readonly begun: Set<string>;
-  /** Armed, or about to be, and neither committed nor given up since. */
+  /** Armed, or about to be armed, and neither committed nor discarded since. */
   trying: SlotName | undefined;
   /** The digest of the firmware that it was armed for last. */
   tryingWith: string | undefined;
@@ -73,17 +73,17 @@ export class Chronicle {
   /** About to be committed. */
   keeping: SlotName | undefined;
   /**
-   * What the journal on the disk still calls installed: the bootloader fell back, and what runs then was kept while the
-   * journal could not be read, since the state directory lay in memory, or the disk failed. So the journal could not be
-   * told first. It is told before the next commit with a journal.
+   * The version that the journal on the disk still calls installed: after a fallback of the bootloader, the running
+   * version was committed while the journal was unreadable, since the state directory was in memory, or the disk
+   * failed. So the journal could not record it first. It is recorded before the next commit with a journal.
    */
   keptBefore: SlotName | undefined;
   readonly lists: KeptLists;
   /** The version in a slot when it was committed last. */
   ran: Partial<Record<SlotName, string | undefined>>;
-  /** Names in the boot order that are no slots. */
+  /** Names in the boot order that are not slots. */
   readonly others: readonly string[];
-  /** A person said that it be kept, healthy or not. */
+  /** An operator committed it, healthy or not. */
   keptByHand = false;
   /** The first one; it was thrown into the program, too, which might swallow it. */
   violation: Violation | undefined;
@@ -124,7 +124,7 @@ export class Chronicle {
   }
 
   journalWasLost = false;
-  /** Whether the service gives a version whole that it has as a delta. */
+  /** Returns whether the service gives a delta's version as a full image. */
   servesWhole: (versionId: string) => boolean = () => false;
 
   /** The medium has lost the journal, and with it what it knew of attempts. */
@@ -135,17 +135,17 @@ export class Chronicle {
     this.begun.clear();
   }
 
-  /** Else the journal has made up a name for what nobody named. */
+  /** False for a name that the journal invented. */
   knows(id: string): boolean {
     return this.#catalog.list.some((entry) => entry.id === contentOf(id));
   }
 
-  /** What the service and the journal call by this id. */
+  /** The version with this id at the service and in the journal. */
   entry(id: string): CatalogEntry {
     return this.#catalog.entry(id);
   }
 
-  /** The image that a slot surely holds; undefined: none that we know. */
+  /** The image that a slot certainly holds; undefined for an unknown one. */
   imageIn(slot: SlotName): CatalogEntry | undefined {
     const { slots, bootSlots } = this.#hardware;
     const holdsAll = ({ bytes, boot }: CatalogEntry): boolean =>
@@ -186,7 +186,7 @@ export class Chronicle {
     };
   }
 
-  /** Whoever works sets aside what is no file. */
+  /** Removes a directory in place of a file. */
   async #beginningAnew<T>(work: () => Promise<T>): Promise<T> {
     if (this.#hardware.disk.read(JOURNAL) === NO_FILE)
       for (const text of [undefined, lostJournal]) this.journals.add(text);
@@ -241,7 +241,7 @@ export class Chronicle {
     else if (slot !== this.kept) this.keptBefore ??= this.kept;
   }
 
-  /** As the program reboots by itself. */
+  /** The program's own reboots. */
   machine(inner: Machine, journal: Journal): Machine {
     return {
       bootId: (): Promise<string> => inner.bootId(),
@@ -252,20 +252,20 @@ export class Chronicle {
     };
   }
 
-  /** A rollback that a person called off before it ran is nobody's business. */
+  /** A rollback that was cancelled before it began needs no report. */
   #forgetCalledOff(event: { readonly type: EventType; readonly code?: unknown }, { phase }: UpdateState): void {
     if (event.type !== 'rolled-back' || event.code !== CANCELLED_BEFORE_BOOT.code) return;
     if ('attempt' in phase && phase.attempt.by === 'rollback') this.begun.delete(phase.attempt.id);
   }
 
-  /** What the journal says of the bootloader is so. */
+  /** Checks that the journal's record matches the bootloader. */
   #judgeEvent({ type }: { readonly type: EventType }, { phase }: UpdateState): void {
     if (type === 'slot-opened' && phase.kind === 'staging') this.#judgeBase(phase.attempt.version.id ?? '');
     if (type !== 'trial-armed' || !('slot' in phase) || this.trying === phase.slot) return;
     throw this.#violation(`the journal is to say that slot ${phase.slot} is armed, and it is not`);
   }
 
-  /** For a delta of something else nothing is given up. */
+  /** A delta with another base must not discard the slot's content. */
   #judgeBase(id: string): void {
     const { base } = this.knows(id) ? this.entry(id) : {};
     const runs = this.imageIn(this.#hardware.boot.booted)?.id;
@@ -273,13 +273,15 @@ export class Chronicle {
     throw this.#violation(`a slot is opened for ${id}, which is a delta of ${base}, and ${runs} runs`);
   }
 
-  /** What was committed stays, whatever became of the journal or the service. */
+  /** The committed slot stays, whatever happened to the journal or the service. */
   #judgeGivingUp(slot: SlotName): void {
     if (slot !== this.#hardware.boot.booted || slot !== this.kept || slot === this.trying) return;
     throw this.#violation(`slot ${slot} runs and was committed, and is to be given up`);
   }
 
-  /** What was found bad cannot boot any more when the machine leaves it; what a person went back to may, but not next. */
+  /**
+   * A slot found bad can no longer boot after a reboot; the target of a manual rollback can, but not as the next one.
+   */
   #judgeReboot({ phase }: UpdateState): void {
     if (phase.kind !== 'rolling-back' || !hasSlotPayload(phase.firmware)) return;
     const { boot } = this.#hardware;
@@ -292,18 +294,18 @@ export class Chronicle {
     const entry = this.imageIn(slot);
     if (this.#isRevoked(entry, evidence.digest)) throw this.#violation(`slot ${slot} is armed, and was revoked`);
     if (entry !== undefined && isDigestOf(entry, evidence.digest)) return;
-    // It ran, and is what it was. Nobody has verified it, or what was installed last into its system was for boards alone.
+    // It ran and is unchanged. It was never verified, or the last update of its system was for boards only.
     const isNoImage = evidence.digest === UNKNOWN_DIGEST || this.#catalog.forBoardsAlone(evidence.digest) !== undefined;
     if (isNoImage && entry !== undefined && this.ran[slot] === entry.id) return;
     throw this.#violation(`slot ${slot} is armed with evidence of ${evidence.digest}, but holds ${describe(entry)}`);
   }
 
   /**
-   * `mayBeMade`: it had begun before a cut, which may have come behind the bootloader's write, or behind the first of a
-   * handler's calls: this boot is no trial any more. A list that was taken since comes too late for it.
+   * `mayBeMade`: it had begun before an interruption, which may have come after the bootloader's write, or after the
+   * first of a handler's calls: this boot is then no trial. A list applied since comes too late for it.
    */
   #judgeCommit(slot: SlotName, mayBeMade: boolean): void {
-    // one that had begun was decided with the state at hand, whether the cut came before or behind it
+    // a commit in progress was decided with the available state, whether the interruption came before or after it
     if (slot === this.trying && slot !== this.keeping) this.#judgeMemory(slot);
     const entry = this.imageIn(slot);
     if (entry === undefined) throw this.#violation(`slot ${slot} is committed, but holds no image that we know`);
@@ -323,20 +325,20 @@ export class Chronicle {
     throw this.#violation(`slot ${slot} is committed with "${entry.image}" while the meter runs "${running}"`);
   }
 
-  /** Nobody would know of it after the next start. */
+  /** A start would have no record of it. */
   #judgeMemory(slot: SlotName): void {
     if (!this.#hardware.stateMount.isInMemory) return;
     throw this.#violation(`slot ${slot} is armed or kept while the state directory lies in memory`);
   }
 
-  /** `digest`: by what it is tried. Without its journal, the agent knows of no release where it goes back for a person. */
+  /** `digest`: the digest of the attempt. Without its journal, the agent knows no release for a manual rollback. */
   #isRevoked(entry: CatalogEntry | undefined, digest: string | undefined): boolean {
     if (digest === UNKNOWN_DIGEST) return false;
     const { releases, keys } = this.lists;
     return releases.has(entry?.digest ?? '') || keys.has(entry?.signedBy ?? '');
   }
 
-  /** What the program is told of a broken promise it may take for an error like any other. */
+  /** The program might handle a reported violation as an ordinary error. */
   watch(judge: () => void): void {
     try {
       judge();

@@ -5,9 +5,9 @@ import { deltaOf } from '../../../unit-and-integration/firmware/delta/delta-benc
 
 export interface DeltaContents {
   readonly base: string;
-  /** What is signed. */
+  /** The signed content. */
   readonly image: string;
-  /** What comes of it. */
+  /** The resulting content. */
   readonly made: string;
   readonly target: string;
 }

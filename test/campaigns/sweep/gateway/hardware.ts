@@ -17,24 +17,24 @@ export const JOURNAL = `${STATE}/journal.json`;
 export const IDENTITY = `${STATE}/identity.json`;
 export const LISTS = [`${STATE}/trust.json`, `${STATE}/trust-copy.json`, `${STATE}/trust-revoked.json`] as const;
 
-/** What a journal looks like that its medium has lost. */
+/** A journal that its medium has lost. */
 export const GARBAGE = '{"format":1,"pha\0\0\0';
 
-/** For how long the state partition is missing: at most so many looks of the daemon, and a moment. */
+/** Longest absence of the state partition: this number of checks, and a moment. */
 const MISSED_LOOKS = 6;
 const LOOK_MS = 15 * 60_000;
 
-/** In the place of the journal; the agent sets so many aside. */
+/** Number of directories in place of the journal that the agent sets aside. */
 const MOST_FOLDERS = 5;
 
 /** Less than any image. */
 const ROT_BYTES = 24;
 
-/** What of a gateway outlives its programs and the power. */
+/** State of a gateway that survives programs and power loss. */
 export interface HardwareState {
   readonly files: Readonly<Record<string, string>>;
   readonly slots: Readonly<Record<SlotName, string>>;
-  /** The second pair; undefined: there is none. */
+  /** The second pair, if there is one. */
   readonly bootSlots: Readonly<Record<SlotName, string>> | undefined;
   readonly bootMemory: BootMemory | undefined;
   readonly booted: SlotName;
@@ -44,11 +44,11 @@ export interface HardwareState {
   readonly attempts: number;
   readonly flaps: number;
   readonly nowMs: number;
-  /** The local time is so much later than UTC. */
+  /** Offset of local time to UTC. */
   readonly zoneMinutes: number;
-  /** Folders that were put in the place of the journal. */
+  /** Directories that replaced the journal. */
   readonly folders: number;
-  /** Attempts whose end the application was told. */
+  /** Attempts whose result was reported to the application. */
   readonly told: readonly string[];
 }
 
@@ -87,21 +87,21 @@ export class Hardware {
   #random: () => number;
   boots: number;
   attempts: number;
-  /** How often a flapping image was asked. */
+  /** Number of health checks of a flapping image. */
   flaps: number;
   nowMs: number;
   zoneMinutes: number;
   folders: number;
   readonly told: Set<string>;
-  /** What the reboot command was told; undefined: it was not called in this boot. */
+  /** Argument of the reboot command in this boot, if it was called. */
   rebootAsked: { readonly argument: string | undefined } | undefined;
-  /** Told what its file says now. */
+  /** Called with the current content of its file. */
   onJournalLost: (text: string) => void = () => {};
-  /** The state directory as what runs has it. */
+  /** The state directory as the running program sees it. */
   readonly stateMount: StateMount;
   /** At its next start. */
   missesState = false;
-  /** The disk failed when it was asked last. */
+  /** The last access to the disk failed. */
   diskRefuses = false;
   /** By its watchdog: no cut of the case. */
   wasReset = false;
@@ -171,12 +171,12 @@ export class Hardware {
     return (Math.floor(this.nowMs / 60_000) + this.zoneMinutes) % (24 * 60);
   }
 
-  /** What runs, as far as its image goes. */
+  /** The running image's version. */
   get running(): string {
     return this.slots.content(this.boot.booted);
   }
 
-  /** The power was out for the n-th time: what was not durable is forgotten. */
+  /** Loses nondurable data at the n-th power loss. */
   forget(cut: number): void {
     this.disk.forget();
     for (const pair of this.pairs) pair.forget();
@@ -184,7 +184,7 @@ export class Hardware {
     this.reseed(cut);
   }
 
-  /** So that what happens after a cut does not depend on how often chance was asked before. */
+  /** Makes the events after an interruption independent of the number of random draws before it. */
   reseed(cut: number): void {
     this.#random = seededRandom(this.#seed * 31 + cut);
   }
@@ -204,7 +204,7 @@ export class Hardware {
     }
   }
 
-  /** The bootloader chooses and the kernel starts; may be cut. */
+  /** Lets the bootloader choose and the kernel start; may be interrupted. */
   start(argument: string | undefined): void {
     this.rebootAsked = undefined;
     this.boots += 1;
@@ -215,7 +215,7 @@ export class Hardware {
     this.power.step('the kernel starts');
   }
 
-  /** What runs may be an image that does that wrong. */
+  /** The running image may fail to mount it. */
   #mountState(): void {
     const { running, disk, stateMount, faults } = this;
     const elsewhere = (): ForgetfulFs => new ForgetfulFs(this.power, () => this.#random());
@@ -231,7 +231,8 @@ export class Hardware {
   #age(): void {
     const { faults, boot, slots, disk } = this;
     const spare = boot.booted === 'A' ? 'B' : 'A';
-    // What a person goes back to may have been written to while it ran: it boots all the same, and the report says so.
+    // The target of a manual rollback may have been written to while it ran: it boots all the same, and the report
+    // mentions it.
     const isBeingStaged = /"phase":{"kind":"stag(?:ing|ed)","attempt":{[^}]*}[^}]*"by":"(?!rollback)/.test(
       disk.read(JOURNAL) ?? '',
     );
@@ -246,7 +247,7 @@ export class Hardware {
     this.onJournalLost(text);
   }
 
-  /** What the journal's file is now. */
+  /** The current content of the journal's file. */
   #exchanged(journal: string | undefined): string | undefined {
     const { faults } = this;
     const isLost = faults.strikes('journal-lost');

@@ -8,9 +8,9 @@ export interface KeptListsState {
 
 export const noLists: KeptListsState = { numbers: [undefined], releases: [], keys: [] };
 
-/** What the program was told of lists of keys and revocations: one that was taken once is never forgotten. */
+/** The program's applied trust lists: none is ever forgotten. */
 export class KeptLists {
-  /** Of the list on the disk: what was acknowledged last, and what was being written since. */
+  /** Numbers of the list on the disk: the last acknowledged one, and any written since. */
   readonly numbers: Set<number | undefined>;
   /** Digests of releases that an acknowledged list revoked. */
   readonly releases: Set<string>;

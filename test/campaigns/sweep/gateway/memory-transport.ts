@@ -15,12 +15,12 @@ import { contentOf } from './catalog.ts';
 import type { Catalog } from './catalog.ts';
 
 const THING_ID = 'thing-1';
-/** The property that says which versions are wanted whole. */
+/** The property with the ids of versions requested as full images. */
 export const WHOLE_IMAGE = 'whole_image';
 
 export interface TransportParts {
   readonly catalog: Catalog;
-  /** Of the gateway: without it nothing is sent. */
+  /** Power of the gateway: without it, no request is sent. */
   readonly power: Power;
   readonly faults: Faults;
   /** Looks at each switch when it arrives. */
@@ -29,14 +29,14 @@ export interface TransportParts {
   readonly onTransfer: (versionId: string, from: FirmwarePosition | undefined) => void;
 }
 
-/** What the service knows. */
+/** State of the service. */
 export interface ServiceState {
   readonly current: string;
   readonly target: string | undefined;
   readonly switches: readonly string[];
   readonly reports: readonly Outcome[];
   readonly keys: readonly string[];
-  /** Versions that the gateway said it wants whole. */
+  /** Versions that the gateway requested as full images. */
   readonly whole: readonly string[];
 }
 
@@ -53,7 +53,7 @@ export const newService: ServiceState = {
 export class MemoryTransport implements ServiceTransport {
   readonly #parts: TransportParts;
   current: string;
-  /** Undefined: no switch is pending. */
+  /** Undefined without a pending switch. */
   target: string | undefined;
   readonly switches: string[];
   readonly reports: Outcome[];
@@ -159,7 +159,7 @@ export class MemoryTransport implements ServiceTransport {
     return answer;
   }
 
-  /** The order of the owner is no part of the backup, but is given again. */
+  /** The owner's target is not part of the backup, but is set again. */
   #forget(): void {
     this.target = this.wanted;
     this.current = newService.current;

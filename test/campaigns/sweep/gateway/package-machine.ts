@@ -10,14 +10,17 @@ export const APP = 'app';
 export const FOLDER = `/state/packages/${APP}`;
 const UNIT = '/units/guard.service';
 
-/** What of a package outlives the power: its folder, the guard's unit, and what dpkg and its scripts have made. */
+/**
+ * State of a package that survives power loss: its directory, the package installer's unit, and the results of dpkg and
+ * its scripts.
+ */
 export interface PackageMemory {
   readonly files: Readonly<Record<string, string>>;
   readonly units: Readonly<Record<string, string>>;
   readonly status: 'installed' | 'half-installed' | 'half-configured';
   /** Its files; a package is unpacked one after the other. */
   readonly halves: readonly [string, string];
-  /** What its script has set up. */
+  /** Result of its script. */
   readonly setUp: string;
 }
 
@@ -34,8 +37,8 @@ export function installedOf(content: string): PackageMemory {
 export class AgentEnded extends Error {}
 
 /**
- * dpkg, and what systemd/package-guard does, step by step: what is installed is durable when dpkg says so, what its
- * scripts did is not, and all that the guard writes is forgotten where it was not synced.
+ * dpkg and systemd/package-guard, step by step: an installation is durable when dpkg reports it, the effects of its
+ * scripts are not, and unsynced files of the package installer are lost.
  */
 export class PackageMachine {
   readonly disk: ForgetfulFs;
@@ -74,19 +77,19 @@ export class PackageMachine {
     };
   }
 
-  /** The content of the one package that is installed as a whole; undefined: half of one, or two halves. */
+  /** The content of the one complete installed package; undefined for a partial one, or two halves. */
   get whole(): string | undefined {
     const [one, two] = this.#halves;
     const isWhole = this.#status === 'installed' && one === two && one === this.#setUp;
     return isWhole ? contentOf(one) : undefined;
   }
 
-  /** What the agent finds when it runs. */
+  /** The program that the agent finds when it runs. */
   get running(): string {
     return contentOf(this.#halves[0]);
   }
 
-  /** The agent is part of the package, and does not come up. */
+  /** The agent is part of the package, and does not start. */
   get isDead(): boolean {
     return this.running.startsWith('dead');
   }
@@ -111,7 +114,7 @@ export class PackageMachine {
     if (this.isDead) await this.#giveUp();
   }
 
-  /** What the guard does while nobody asks. */
+  /** Runs the package installer while it has no request. */
   async tick(): Promise<void> {
     if (this.isWatched) this.#watches = true; // it was killed, and its unit is started again
     if (!this.#watches) return;

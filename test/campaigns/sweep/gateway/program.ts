@@ -31,7 +31,7 @@ import { APP, FOLDER } from './package-machine.ts';
 import { DEVICE_TYPE } from './sending.ts';
 import { STATE } from './state-mount.ts';
 
-/** When an agent that waits for it may reboot by itself. */
+/** The window in which a waiting agent may reboot. */
 export const MORNING: DailyWindow = { fromMinute: 6 * 60, toMinute: 12 * 60 };
 const SERIAL_NUMBER = 'GW-1';
 const ATTEMPTS = 3;
@@ -132,13 +132,13 @@ export class Program {
     return this.#life.signal;
   }
 
-  /** What still waits is let go. */
+  /** Cancels everything that waits. */
   end(): void {
     this.#life.abort(new Error('the program has ended'));
   }
 }
 
-/** Lists of keys and revocations are kept on the gateway's own disk. */
+/** Trust lists are stored on the gateway's own disk. */
 function trustOn({ hardware, trust: { keys, allowUnsigned } }: ProgramParts, clock: Clock): Trust {
   return new Trust({
     config: { trust: { keys: [], allowUnsigned }, paths: { state: STATE } },
@@ -163,7 +163,7 @@ function stagingWith(believed: Trust, { trust, chronicle }: ProgramParts): OpenF
 
 export const ignoreEvents: OnEvent = () => {};
 
-/** Waiting costs nothing, but for a machine without power. */
+/** Waiting costs nothing, except without power. */
 function fakeClock(hardware: Hardware): Clock {
   return {
     nowMs: () => hardware.nowMs,
@@ -176,7 +176,7 @@ function fakeClock(hardware: Hardware): Clock {
   };
 }
 
-/** The real one, with a guard and a dpkg of ours. */
+/** The real target, with a fake package installer and dpkg. */
 function packageOf({ app }: Hardware, clock: Clock): PackageTarget {
   const settings = {
     kind: 'package',
@@ -206,7 +206,7 @@ function machineOf(hardware: Hardware): Machine {
   };
 }
 
-/** They consent in the second half of each hour; what they are told they do not forget. */
+/** They consent in the second half of each hour, and remember all notifications. */
 function hooksOf(hardware: Hardware, clock: Clock): Hooks {
   const run: typeof runProgram = async (_command, { input = '' }, signal) => {
     signal.throwIfAborted();
@@ -226,7 +226,7 @@ function hooksOf(hardware: Hardware, clock: Clock): Hooks {
 /** Once well, and then unwell for as long as the gate asks. */
 const CHECKS_IN_A_FLAP = 4;
 
-/** The application's own opinion, by the first word of what runs. */
+/** The application's health by the first word of the running image. */
 function healthProgram(hardware: Hardware): typeof runProgram {
   const { power } = hardware;
   return async (command, _options, signal) => {

@@ -10,7 +10,7 @@ export const DEVICE_TYPE = 'swept-gateway';
 const CHUNKS = 6;
 const PAYLOAD_CHUNK_CHARACTERS = 20;
 
-/** What the service sends: one JSON string, in small pieces where it holds payloads. */
+/** A reply of the service: one JSON string, in small pieces if it contains payloads. */
 export interface Sent {
   readonly text: Uint8Array;
   readonly chunkEnds: readonly number[];

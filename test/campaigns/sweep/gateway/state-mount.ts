@@ -4,15 +4,15 @@ import type { ForgetfulFs } from '../../../fakes/machine/memory/forgetful-fs.ts'
 
 export const STATE = '/state';
 
-/** Slots that are devices outlive the power: what lies in memory is no place beside them. */
+/** Slots that are devices survive a power loss: memory is no path next to them. */
 const place = {
   paths: { state: STATE },
   targets: [{ kind: 'slots', slots: { A: '/dev/slot-a', B: '/dev/slot-b' } }],
 } as const;
 
 /**
- * What a running system has at the path of its state directory: the state partition, or, while that is not mounted, a directory
- * in memory, which the agent's own check is to find.
+ * The content of the state directory's path in a running system: the state partition, or, while that is not mounted, a
+ * directory in memory, which the agent's own check must find.
  */
 export class StateMount {
   /** As the agent has it. */
@@ -32,7 +32,7 @@ export class StateMount {
     };
   }
 
-  /** From now on, for so long; `memory` is empty. */
+  /** Unmounts it for this duration; `memory` is empty. */
   missFor(ms: number, memory: ForgetfulFs): void {
     this.#backAtMs = ms === 0 ? 0 : this.#now() + ms;
     this.#memory = stateFs(place, { fs: memory.api, isMemory: async () => true });

@@ -10,7 +10,10 @@ export const deltaStories: Readonly<Record<string, Story>> = {
     mayRun: ['v1', 'd2'],
     ends: ['d2 installed', 'd3 installed'],
   },
-  /** A delta of what does not run, and one that becomes something else than was signed: the service is asked for the whole one. */
+  /**
+   * A delta of a version that does not run, and one with another result than the signed one: the agent requests the
+   * full image.
+   */
   'delta-unfit': {
     form: 'artifact',
     story: [target('d3')],

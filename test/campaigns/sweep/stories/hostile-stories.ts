@@ -21,7 +21,7 @@ export const hostileStories: Readonly<Record<string, Story>> = {
     mayRun: ['v1'],
     ends: [...Array<string>(3).fill('lie refused digest-mismatch'), 'v2 installed'],
   },
-  /** It offers what ended badly again, under new ids: the gateway knows it by its content. */
+  /** It offers bad releases again under new ids: the gateway recognizes their content. */
   renamed: {
     story: [target('bad'), rest, target('bad#1'), rest, target('v2'), rest, target('bad#2'), rest, target('bad')],
     wants: 'v2',
