@@ -208,6 +208,12 @@ export const statusReport = z.object({
     .describe(
       'Traffic to and from the service since the daemon started. The last hour and the last day reach back at most to that start. Omitted without a daemon, and by an older one.',
     ),
+  written: z
+    .object({ bytes: z.number(), measuredMs: z.number() })
+    .optional()
+    .describe(
+      'What the agent itself wrote to storage since the daemon started, as the kernel counts it: state, queue, boot environment, boards, images. Omitted without a daemon, and while nothing was counted.',
+    ),
   downloaded: z
     .object({ bytes: z.number(), totalBytes: z.number() })
     .optional()

@@ -70,9 +70,16 @@ async function copiedFields(
     boards: await showBoards(wiring),
     ...(packages.length > 0 && { packages: [...packages] }),
     traffic: deps.daemon === true ? wiring.traffic.report : undefined,
+    written: deps.daemon === true ? storageWrites() : undefined,
     warnings,
     telemetry: deps.telemetry?.()?.status(),
   };
+}
+
+/** Returns the kernel's count (getrusage(2), ru_oublock); undefined while it is zero, since not every kernel counts. */
+function storageWrites(): StatusReport['written'] {
+  const bytes = process.resourceUsage().fsWrite * 512;
+  return bytes === 0 ? undefined : { bytes, measuredMs: Math.round(process.uptime() * 1000) };
 }
 
 async function warningsOf(

@@ -37,7 +37,7 @@ export async function commitManually({ ports, deliver }: ManualActionDeps, signa
   const booted = await bootloader.bootedSlot(signal);
   if (phase.kind === 'lost' && (await bootloader.onTrial(signal))) {
     if (journal.missing !== undefined) throw journal.missing;
-    await keepRunning(booted, ports, signal);
+    await keepRunning({ booted }, ports, signal);
     return { kind: 'installed', version: installed?.version.name ?? 'what runs' };
   }
   const onTrial = phase.kind === 'trial' || phase.kind === 'staged';

@@ -283,6 +283,8 @@ export interface BootState {
   readonly slots: Readonly<Record<SlotName, SlotBootState>>;
   /** Like `Bootloader.onTrial`, for each slot in case it is the running one. */
   readonly onTrial: Readonly<Record<SlotName, boolean>>;
+  /** True if the environment already holds what `commit` of the slot would write, as far as it can be read. */
+  readonly committed: Readonly<Record<SlotName, boolean>>;
 }
 
 export interface SlotBootState {

@@ -19,6 +19,6 @@ export const singleSystem: Bootloader = {
   inspect: async () => {
     const only = { bootable: true, detail: 'the only system' };
     const slots = { A: only, B: { bootable: false, detail: 'there is none' } };
-    return { primary: 'A', slots, onTrial: { A: false, B: false } };
+    return { primary: 'A', slots, onTrial: { A: false, B: false }, committed: { A: true, B: false } };
   },
 };

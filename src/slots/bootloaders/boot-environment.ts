@@ -11,8 +11,8 @@ export interface BootChange {
   readonly lastWord?: string | undefined;
 }
 
-/** A BootState without `onTrial`, from which the rest follows. */
-export type SlotBootStates = Omit<BootState, 'onTrial'>;
+/** The part of a BootState from which the rest follows. */
+export type SlotBootStates = Omit<BootState, 'onTrial' | 'committed'>;
 
 /**
  * The storage of one bootloader's choice; `State` is its present content. EnvironmentBootloader makes a Bootloader of

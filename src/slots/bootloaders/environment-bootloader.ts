@@ -63,8 +63,12 @@ export class EnvironmentBootloader<State> implements Bootloader {
   inspect(signal: AbortSignal): Promise<BootState> {
     return this.#inTurn(async () => {
       const state = await this.#environment.read(signal, 'last-words');
-      const onTrial = (slot: SlotName): boolean => this.#environment.onTrial(state, slot);
-      return { ...this.#environment.inspect(state), onTrial: { A: onTrial('A'), B: onTrial('B') } };
+      const ofEach = (ask: (slot: SlotName) => boolean) => ({ A: ask('A'), B: ask('B') });
+      return {
+        ...this.#environment.inspect(state),
+        onTrial: ofEach((slot) => this.#environment.onTrial(state, slot)),
+        committed: ofEach((slot) => this.#environment.holds(state, { kind: 'commit', slot })),
+      };
     });
   }
 

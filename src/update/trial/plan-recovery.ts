@@ -44,6 +44,8 @@ export interface Found {
   readonly bootId: string;
   /** The bootloader says that this boot falls back by itself unless it is committed. */
   readonly onTrial: boolean;
+  /** The boot environment shows nothing that a commit of the booted slot would change. */
+  readonly isCommitted: boolean;
   /**
    * The last word of the agent in the other slot, which left it and could not write its journal: the code of an error.
    */

@@ -25,8 +25,10 @@ import {
   keepSlot,
   rollBack,
   rebootToTrial,
+  renewCommit,
   startTrial,
 } from './trial.ts';
+import type { RunningSlot } from './trial.ts';
 
 /**
  * Invariant 5, promise `power-cut`, promise `kill`: at a start, finishes or undoes what the journal says was left half
@@ -41,7 +43,7 @@ export async function recoverUpdate(ports: UpdatePorts, signal: AbortSignal): Pr
   const { phase } = journal.state;
   const recovery = planRecovery(journal.state, found, journal.missing === undefined);
   if (recovery.kind !== 'keep') log.info({ phase: phase.kind, booted, recovery: recovery.kind }, 'settling');
-  return apply(recovery, booted, ports, signal);
+  return apply(recovery, found, ports, signal);
 }
 
 async function readBootState(
@@ -49,16 +51,18 @@ async function readBootState(
   { bootloader, machine }: UpdatePorts,
   signal: AbortSignal,
 ): Promise<Found> {
-  const { slots, onTrial } = await bootloader.inspect(signal);
+  const { slots, onTrial, committed } = await bootloader.inspect(signal);
   const { lastWord } = slots[otherSlot(booted)];
-  return { booted, bootId: await machine.bootId(), onTrial: onTrial[booted], lastWord };
+  const bootId = await machine.bootId();
+  return { booted, bootId, onTrial: onTrial[booted], isCommitted: committed[booted], lastWord };
 }
 
-async function apply(recovery: Recovery, booted: SlotName, ports: UpdatePorts, signal: AbortSignal): Promise<Outcome> {
+async function apply(recovery: Recovery, found: Found, ports: UpdatePorts, signal: AbortSignal): Promise<Outcome> {
+  const { booted } = found;
   switch (recovery.kind) {
     case 'keep':
     case 'resume-staging':
-      return keepRunning(booted, ports, signal);
+      return keepRunning(found, ports, signal);
     case 'unknown-trial':
       return judgeUnknown(recovery.isKnown, booted, ports, signal);
     case 'give-up-staging':
@@ -66,7 +70,7 @@ async function apply(recovery: Recovery, booted: SlotName, ports: UpdatePorts, s
     case 'arm':
     case 'reboot':
     case 'await-reboot':
-      return resumeStaged(recovery, booted, ports, signal);
+      return resumeStaged(recovery, found, ports, signal);
     case 'commit':
       return commitApproved(recovery.phase, booted, ports, signal);
     case 'judge':
@@ -81,12 +85,12 @@ async function apply(recovery: Recovery, booted: SlotName, ports: UpdatePorts, s
 /** Continues with what was staged before this start, if it is still vouched for. */
 async function resumeStaged(
   { kind, phase }: Extract<Recovery, { kind: 'arm' | 'reboot' | 'await-reboot' }>,
-  booted: SlotName,
+  found: Found,
   ports: UpdatePorts,
   signal: AbortSignal,
 ): Promise<Outcome> {
   if ((await discardUntrusted(phase, ports, signal)) !== undefined) return { kind: 'settled' };
-  if (kind === 'arm') return rearm(phase, booted, ports, signal);
+  if (kind === 'arm') return rearm(phase, found, ports, signal);
   if (kind === 'await-reboot' || ports.rebootByHand === true) return { kind: 'reboot-required', ...trialOf(phase) };
   return heldBack(phase.attempt, ports.holdReboot) ?? rebootIntoTrial(phase, ports, signal);
 }
@@ -111,7 +115,7 @@ async function abandonOrStay(
     if (!(error instanceof AgentError) || !isWithoutFallback(error)) throw error;
     const reason = `${leaving.reason}; it stays all the same: ${error.message}`;
     log.error({ booted, code: error.code }, reason);
-    await keepSlot(booted, ports, signal);
+    await keepSlot({ booted }, ports, signal);
     const { fault } = leaving;
     await journal.append({ type: 'rolled-back', at: isoTime(clock), code: error.code, reason, fault });
     return { kind: 'rolled-back', version: phase.attempt.version.name, reason };
@@ -127,9 +131,9 @@ async function giveUpTrial({ journal, settings }: UpdatePorts): Promise<PhaseOf<
  * Keeps the running slot by renewing its boot counters, which run down with every boot. If the phase could not be
  * understood, what was under way has ended: according to the bootloader, the running slot was committed.
  */
-export async function keepRunning(booted: SlotName, ports: UpdatePorts, signal: AbortSignal): Promise<Outcome> {
+export async function keepRunning(running: RunningSlot, ports: UpdatePorts, signal: AbortSignal): Promise<Outcome> {
   const { journal, clock } = ports;
-  await keepSlot(booted, ports, signal);
+  await keepSlot(running, ports, signal);
   const following = await beginBoardSync(ports);
   if (following !== undefined) return finishRollback(following, ports, signal);
   const isReadable = journal.missing === undefined;
@@ -148,7 +152,7 @@ async function judgeUnknown(
   const stateTrouble = isKnown ? await findStateTrouble(ports, signal) : unknownTrial(ports);
   const complaint = stateTrouble ?? (await complaintOf(ports, signal));
   if (complaint !== undefined) return abandonWithoutJournal(complaint, booted, ports, signal);
-  return keepRunning(booted, ports, signal);
+  return keepRunning({ booted }, ports, signal);
 }
 
 async function complaintOf({ health }: UpdatePorts, signal: AbortSignal): Promise<AbandonReason | undefined> {
@@ -180,7 +184,7 @@ async function leave(
 }
 
 async function giveUpStaging(booted: SlotName, ports: UpdatePorts, signal: AbortSignal): Promise<Outcome> {
-  await keepSlot(booted, ports, signal);
+  await keepSlot({ booted }, ports, signal);
   const failure = {
     outcome: 'failed',
     code: 'interrupted',
@@ -197,13 +201,13 @@ async function giveUpStaging(booted: SlotName, ports: UpdatePorts, signal: Abort
  */
 async function rearm(
   phase: PhaseOf<'staged' | 'trial'>,
-  booted: SlotName,
+  found: Found,
   ports: UpdatePorts,
   signal: AbortSignal,
 ): Promise<Outcome> {
   // also where the trial then has to wait: the trial guard learns from this commit that the running slot is kept, and what
   // was armed before a kill is disarmed
-  await ports.bootloader.commit(booted, signal);
+  await renewCommit(found, ports, signal);
   const wait = heldBack(phase.attempt, ports.hold) ?? (await consentToReboot(phase, ports, signal));
   if (wait !== undefined) return wait;
   await ports.journal.probe();
@@ -278,7 +282,7 @@ async function rolledBack(
   const phase = await rollingBack(recovery, ports);
   if (hasSlotPayload(phase.firmware)) await disableSlot(phase, ports.bootloader, signal);
   // boards alone were on trial: meanwhile the bootloader may have gone back to the other slot
-  await keepSlot(booted, ports, signal);
+  await keepSlot({ booted }, ports, signal);
   return finishRollback(phase, ports, signal);
 }
 

@@ -150,7 +150,7 @@ async function tryBoards(
 async function keepRunning(ports: UpdatePorts, signal: AbortSignal): Promise<TrialFailure | undefined> {
   const booted = await ports.bootloader.bootedSlot(signal);
   const committed = ports.journal.state.installed?.slot ?? booted;
-  await keepSlot(booted, ports, signal);
+  await keepSlot({ booted }, ports, signal);
   // whoever found it running may have kept it already
   const expected = ports.journal.state.fellFrom?.slot ?? committed;
   if (expected === booted) return undefined;
@@ -158,18 +158,43 @@ async function keepRunning(ports: UpdatePorts, signal: AbortSignal): Promise<Tri
   return { code: 'trial-fell-back', reason, fault: 'world' };
 }
 
+/** The running slot. With the other members, as an update check found it, it is committed only once in a boot. */
+export interface RunningSlot {
+  readonly booted: SlotName;
+  readonly bootId?: string;
+  readonly isCommitted?: boolean;
+}
+
+/** The boots in which this process committed the running slot. */
+const committedIn = new WeakMap<Bootloader, string | undefined>();
+
 /**
- * Keeps the running slot. The journal is told first, so that a cut in between leaves no slot that is committed but not
- * installed.
+ * Commits the running slot, unless this process did so in this boot and the boot environment still shows it. Every boot
+ * needs one commit: a handler may count boots in a place that cannot be read.
  */
-export async function keepSlot(booted: SlotName, ports: UpdatePorts, signal: AbortSignal): Promise<void> {
-  const { journal, bootloader, log } = ports;
+export async function renewCommit(
+  { booted, bootId, isCommitted = false }: RunningSlot,
+  { bootloader }: Pick<UpdatePorts, 'bootloader'>,
+  signal: AbortSignal,
+): Promise<void> {
+  if (isCommitted && bootId !== undefined && committedIn.get(bootloader) === bootId) return;
+  await bootloader.commit(booted, signal);
+  committedIn.set(bootloader, bootId);
+}
+
+/**
+ * Keeps the running slot. The journal is written first, so that no slot is committed but not installed after a power
+ * loss.
+ */
+export async function keepSlot(running: RunningSlot, ports: UpdatePorts, signal: AbortSignal): Promise<void> {
+  const { booted } = running;
+  const { journal, log } = ports;
   const expected = journal.state.installed?.slot;
   if (expected !== undefined && expected !== booted) {
     log.warn({ expected, booted }, 'another slot runs than the one that was committed');
     await journal.append({ type: 'slots-swapped', booted });
   }
-  await bootloader.commit(booted, signal);
+  await renewCommit(running, ports, signal);
   await recordRunningVersion(booted, ports);
 }
 

@@ -30,7 +30,7 @@ describe('a firmware that is armed', () => {
   // Regression: "B is not bootable (bad, primary)", and "to start it: agent reboot", of a slot that any reboot starts.
   test('is next to boot, though its bootloader does not call it bootable before it is committed', () => {
     const slots = { A: { bootable: true, detail: 'good' }, B: { bootable: false, detail: 'bad, primary' } };
-    const boot = { primary: 'B', onTrial: { A: false, B: true }, slots } as const;
+    const boot = { primary: 'B', onTrial: { A: false, B: true }, committed: { A: false, B: false }, slots } as const;
     expect(statusReport(state, { ...around, boot })).toMatchObject({
       slots: { B: 'next to boot, once, on trial (bad, primary)' },
       slotStates: { A: { bootsNext: false }, B: { bootable: false, bootsNext: true } },
@@ -54,7 +54,12 @@ describe('a firmware that is armed', () => {
   ] as const)('waits for no window where slot %s boots next: %j', (primary, told) => {
     const rebootWait = { code: 'outside-reboot-window', reason: 'it opens at 02:00', untilMs: undefined } as const;
     const slot = { bootable: true, detail: '' };
-    const boot = { primary, slots: { A: slot, B: slot }, onTrial: { A: false, B: true } };
+    const boot = {
+      primary,
+      slots: { A: slot, B: slot },
+      onTrial: { A: false, B: true },
+      committed: { A: false, B: false },
+    };
     expect(statusReport(state, { ...around, boot, rebootDeferral: rebootWait }).rebootDeferral).toEqual(told);
   });
 

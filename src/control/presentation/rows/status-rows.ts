@@ -52,6 +52,7 @@ export function statusRows(report: StatusReport, when: When): readonly Row[] {
       tone: report.service.broker?.problem === undefined ? undefined : 'attention',
     },
     { label: 'Traffic', paragraphs: traffic(report.traffic) },
+    { label: 'Written', paragraphs: written(report.written) },
     { label: 'Queue', ...(report.telemetry === undefined ? { paragraphs: [] } : summarizeQueue(report.telemetry)) },
     { label: 'Device', paragraphs: [device(report)] },
     { label: 'Agent', paragraphs: [agent(report)] },
@@ -211,6 +212,14 @@ function traffic(told: StatusReport['traffic']): readonly string[] {
   const whole = windows.filter(({ ms }) => measuredMs === undefined || measuredMs >= ms).map(({ words }) => words);
   const ran = measuredMs === undefined ? '' : `, ${formatDuration(measuredMs)} ago`;
   return [[...whole, `${carried(sinceStart)} since the daemon started${ran}`].join('; ')];
+}
+
+/** Describes the bytes written to storage; after an hour, also how many that is in a day. */
+function written(report: StatusReport['written']): readonly string[] {
+  if (report === undefined) return [];
+  const { bytes, measuredMs } = report;
+  const perDay = measuredMs < HOUR_MS ? '' : `, ${formatBytes((bytes / measuredMs) * 24 * HOUR_MS)} a day`;
+  return [`${formatBytes(bytes)} to storage since the daemon started ${formatDuration(measuredMs)} ago${perDay}`];
 }
 
 function carried({ sentBytes, receivedBytes }: NonNullable<StatusReport['traffic']>['lastHour']): string {

@@ -117,7 +117,7 @@ export class MemoryBootloader implements Bootloader {
   }
 
   async inspect(): Promise<BootState> {
-    const { left, lastWords } = this.#environment;
+    const { order, left, trial, lastWords } = this.#environment;
     const detail = (slot: SlotName): BootState['slots'][SlotName] => ({
       bootable: this.bootable.includes(slot),
       detail: `${left[slot]} attempts left`,
@@ -125,7 +125,10 @@ export class MemoryBootloader implements Bootloader {
     });
     const slots = { A: detail('A'), B: detail('B') };
     const onTrial = { A: this.#wouldBeOnTrial('A'), B: this.#wouldBeOnTrial('B') };
-    return { primary: this.bootable[0] ?? this.booted, slots, onTrial };
+    const isCommitted = (slot: SlotName): boolean =>
+      order[0] === slot && left[slot] === ATTEMPTS && this.#trialBut(slot) === trial;
+    const committed = { A: isCommitted('A'), B: isCommitted('B') };
+    return { primary: this.bootable[0] ?? this.booted, slots, onTrial, committed };
   }
 
   #trialBut(slot: SlotName): SlotName | undefined {

@@ -92,6 +92,15 @@ describe('what the line carried', () => {
   });
 });
 
+test.each([
+  { measuredMs: 60_000, shows: '1.0 MiB to storage since the daemon started 1 min ago' },
+  { measuredMs: 43_200_000, shows: '1.0 MiB to storage since the daemon started 12 h ago, 2.0 MiB a day' },
+])('shows what the agent writes to storage, after an hour also per day: $shows', ({ measuredMs, shows }) => {
+  const written = { bytes: 1 << 20, measuredMs };
+  expect(beside('Written', renderStatus({ ...calmStatus, written }, page)).replaceAll(/\s+/g, ' ')).toBe(shows);
+  expect(beside('Written', renderStatus(calmStatus, page))).toBe('');
+});
+
 test('what was not verified again stands beside the last update, though it ended well', () => {
   const reason =
     'went back to what was installed before, which was not verified again: gateway (it changed after it was verified)';

@@ -14,6 +14,8 @@ const byHand = { reboot: true, force: false, manual: true };
 /** A gateway whose agent is started anew with each boot, and who works at it. */
 export class Technician {
   readonly gateway: Gateway;
+  /** Takes the place of the one in memory. */
+  bootloader: UpdaterDeps['ports']['bootloader'] | undefined;
   window: DailyWindow | undefined;
   rebootWindow: DailyWindow | undefined;
   /** It is midnight; undefined: the clock is not set. */
@@ -75,6 +77,7 @@ export class Technician {
     return new Updater({
       ports: {
         ...ports,
+        bootloader: this.bootloader ?? ports.bootloader,
         openFirmware,
         clock,
         isClockSet: async () => this.isClockSet,

@@ -138,7 +138,7 @@ export class FakeBootloader implements Bootloader {
 
   async inspect(signal: AbortSignal): Promise<BootState> {
     this.#look(signal);
-    const { order, left, lastWords } = this.#environment;
+    const { order, left, trial, lastWords } = this.#environment;
     const describe = (slot: SlotName) => ({
       bootable: order.includes(slot) && (left[slot] > 0 || this.bootable.length === 0),
       detail: `${left[slot]} attempts left`,
@@ -148,7 +148,10 @@ export class FakeBootloader implements Bootloader {
     const primary = next ?? this.booted;
     const slots = { A: describe('A'), B: describe('B') };
     const onTrial = { A: this.#wouldBeOnTrial('A'), B: this.#wouldBeOnTrial('B') };
-    return { primary, trialIsGuessed: this.guesses, slots, onTrial };
+    const isCommitted = (slot: SlotName): boolean =>
+      next === slot && this.#trialBut(slot) === trial && (this.#isOneShot || left[slot] === this.attempts);
+    const committed = { A: isCommitted('A'), B: isCommitted('B') };
+    return { primary, trialIsGuessed: this.guesses, slots, onTrial, committed };
   }
 
   #trialBut(slot: SlotName): SlotName | undefined {

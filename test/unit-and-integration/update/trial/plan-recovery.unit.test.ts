@@ -20,7 +20,7 @@ const rollingBack: Phase = {
   restores: 0,
 };
 
-const quiet: Found = { booted: 'A', bootId: 'now', onTrial: false, lastWord: undefined };
+const quiet: Found = { booted: 'A', bootId: 'now', onTrial: false, isCommitted: false, lastWord: undefined };
 
 function recoverAt(
   phase: Phase,
