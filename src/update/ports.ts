@@ -275,10 +275,7 @@ export interface Bootloader {
 export interface BootState {
   /** The slot that boots next if nothing fails. */
   readonly primary: SlotName;
-  /**
-   * The bootloader's environment does not say yet which boots are trials, so `onTrial` is derived from the boot counters.
-   * Power cuts run these down, too.
-   */
+  /** `onTrial` is derived from the boot counters, which power losses run down, too: the environment has no mark yet. */
   readonly trialIsGuessed?: boolean | undefined;
   readonly slots: Readonly<Record<SlotName, SlotBootState>>;
   /** Like `Bootloader.onTrial`, for each slot in case it is the running one. */
