@@ -59,7 +59,7 @@ function options(more: Partial<FileGatewayOptions> = {}): FileGatewayOptions {
   return { serviceUrl: service.url, image: OLD, slotBytes: 2_000_000, trustedKey: keys.publicPem, ...more };
 }
 
-/** What the service was told of the last attempt. */
+/** The report of the last attempt at the service. */
 function lastOutcome(): unknown {
   return service.world.things[0]?.properties.get('update_outcome');
 }
@@ -83,7 +83,7 @@ describe('agent --update-now, without a daemon', () => {
     expect((await gateway.imageOf('B', 300_000)).equals(image('healthy 1'))).toBe(true);
   });
 
-  test('says how much of a firmware the slot held already', async () => {
+  test('reports how much of an image the slot already had', async () => {
     await writeFile(gateway.slots.B, Buffer.concat([image('healthy 1'), Buffer.alloc(1_700_000)]));
     const { stderr } = await gateway.run('--update-now');
     expect(stderr).toContain('staged: 0.3 MiB, of which 0.3 MiB were there already');
@@ -95,7 +95,7 @@ describe('agent --update-now, without a daemon', () => {
     expect(again).toEqual({ kind: 'result', outcome: { kind: 'up-to-date', version: 'v1' } });
   });
 
-  test('goes back from a firmware that is not healthy, and holds it back afterwards', async () => {
+  test('rolls back an unhealthy release, and blocks it afterwards', async () => {
     await updateToTheEnd();
     service.world.targetVersionId = 'bad';
     await updateToTheEnd();
@@ -105,14 +105,14 @@ describe('agent --update-now, without a daemon', () => {
     expect(held).toMatchObject({ exitCode: 77, stdout: matching(/application does not answer/) });
   });
 
-  testInFull('goes back from a firmware that never starts', async () => {
+  testInFull('rolls back a release that never starts', async () => {
     service.world.targetVersionId = 'dead';
     await updateToTheEnd();
     expect(gateway.booted).toBe('A');
     expect(lastOutcome()).toMatchObject({ outcome: 'rolled-back', code: 'trial-fell-back' });
   });
 
-  test('with --no-reboot waits for a person, whose reboot starts the trial', async () => {
+  test('with --no-reboot waits for a manual reboot, which starts the trial', async () => {
     const first = await gateway.run('--update-now', '--no-reboot');
     expect(first.exitCode).toBe(0);
     expect(gateway.rebootRequested).toBe(false);
@@ -125,7 +125,7 @@ describe('agent --update-now, without a daemon', () => {
 });
 
 describe('exit codes and their one clear line', () => {
-  /** Exit code and what the person reads, in one line. Whatever failed, nothing reboots and slot A is as it was. */
+  /** Exit code and output in one line. Asserts that a failure caused no reboot and left slot A unchanged. */
   async function failing(...args: readonly string[]): Promise<string> {
     const { exitCode, stderr } = await gateway.run(...args);
     expect(stderr).not.toMatch(/\n\s+at /);
@@ -134,7 +134,7 @@ describe('exit codes and their one clear line', () => {
     return `${exitCode}: ${stderr.replaceAll(/\s+/g, ' ')}`;
   }
 
-  test('64: what was typed is not understood', async () => {
+  test('64: unknown command or option', async () => {
     expect(await failing('statsu')).toMatch(/^64: .*statsu.*status/);
   });
 
@@ -169,7 +169,7 @@ describe('exit codes and their one clear line', () => {
     expect(await failing('--update-now')).toMatch(/^75: .*at work/);
   });
 
-  test('76: the reply is not what the interface says', async () => {
+  test('76: the reply violates the interface', async () => {
     service.fail({ operation: 'targetVersion', times: 99, fault: { kind: 'body', text: '{"id":7}' } });
     expect(await failing('--update-now')).toMatch(/^76: .*target version.*id/);
   });
@@ -215,8 +215,8 @@ describe('a file from a technician', () => {
     service.world.addVersion({ id: 'two', firmware: bufferContent(two) });
     expect(await installFile(two)).toBe(0);
     expect(gateway.imageBeginsWith(gateway.booted, 'healthy 2')).toBe(true);
-    // One whole, of v1; and the head of the other twice: before the trial is judged it might be a list of keys, and afterwards it
-    // is known again by its digest.
+    // One complete, of v1; and the header of the other twice: before the health checks it might be a trust list, and
+    // afterwards it is recognized by its digest.
     expect(service.callsOf('firmware')).toHaveLength(3);
     expect(service.world.things[0]?.currentVersionId).toBe('two');
   });
@@ -233,7 +233,7 @@ describe('a file from a technician', () => {
     expect(gateway.imageBeginsWith(gateway.booted, 'healthy 1')).toBe(true);
   });
 
-  test('that nobody signed is refused', async () => {
+  test('rejects an unsigned one', async () => {
     expect(await installFile(firmware.raw)).toBe(77);
     expect(await installFile(firmware.tampered)).toBe(77);
   });
@@ -277,7 +277,7 @@ describe('values', () => {
 });
 
 describe('agent run', () => {
-  test('follows the service through trial and commit by itself', async () => {
+  test('follows the service through trial and commit automatically', async () => {
     let daemon = await gateway.startDaemon();
     await gateway.rebootRequest(AbortSignal.timeout(60_000));
     expect(await stop(daemon)).toBe(0);
@@ -306,7 +306,7 @@ describe('agent run', () => {
     expect(kinds.at(-1)).toBe('result');
   });
 
-  test('looks for a technician who asks while it still settles', async () => {
+  test('checks for updates on a technician’s request during recovery', async () => {
     const handler = join(gateway.directory, 'boot/handler');
     await rename(handler, `${handler}.real`);
     const hold = join(gateway.directory, 'hold');
@@ -321,7 +321,7 @@ describe('agent run', () => {
     expect(await technician).toMatchObject({ exitCode: 0, stdout: matching(/is rebooting into it/) });
   });
 
-  test('keeps going, and says why, while the service is away', async () => {
+  test('keeps running, and reports the reason, while the service is unavailable', async () => {
     await service[Symbol.asyncDispose]();
     const daemon = await gateway.startDaemon();
     const failed = await gateway.run('check');
@@ -331,7 +331,7 @@ describe('agent run', () => {
     expect(await stop(daemon)).toBe(0);
   });
 
-  test('keeps the old configuration when the new one is broken, and says so', async () => {
+  test('keeps the old configuration when the new one is invalid, and reports it', async () => {
     const told = Promise.withResolvers<string>();
     const daemon = await gateway.startDaemon((line) => line.includes('an older one') && told.resolve(line));
     await gateway.configure(options({ updateToml: 'schedule = 7' }));
@@ -339,12 +339,12 @@ describe('agent run', () => {
     expect(await told.promise).toMatch(/config\.toml:\d+/);
     const status = await gateway.json('status');
     expect(JSON.stringify(status)).toMatch(/an older one/);
-    // Regression: doctor was content with it, and the next start was none.
+    // Regression: doctor accepted it, and the next start failed.
     const examined = await gateway.run('doctor');
     expect(examined.stdout).toMatch(/FAIL\s+configuration .*config\.toml:\d+/);
     await gateway.configure(options());
     expect((await gateway.run('doctor')).stdout).toMatch(/ok\s+configuration .*config\.toml can be used\n/);
-    // Regression: an update was refused for a target that `config show` listed, and nothing said why.
+    // Regression: an update was refused for a target that `config show` listed, without a reason.
     await gateway.configure(options({ updateToml: 'max_attempts = 4' }));
     const changed = /has changed since the daemon read it: systemctl reload thing-agent/;
     for (const words of ['doctor', 'status'])

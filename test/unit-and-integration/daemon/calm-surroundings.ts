@@ -1,6 +1,6 @@
 import type { StatusInput } from '../../../src/daemon/status-report.ts';
 
-/** Of a daemon that has not looked yet, and of which nothing is to be told. */
+/** Status of a daemon without a check and without problems. */
 export const calmSurroundings: StatusInput = {
   asItIs: {
     agentVersion: '0.1.0',

@@ -58,7 +58,7 @@ async function obstacles(): Promise<readonly string[]> {
   return (await info()).obstacles.map(({ code }) => code);
 }
 
-test('says what a file is, for whom, by which key, what it holds and that it would be installed, and changes nothing', async () => {
+test('shows type, device types, key, content and compatibility of a file, and changes nothing', async () => {
   await release();
   const [before, slot] = [await readFile(gateway.slots.A), await readFile(gateway.slots.B)];
   const report = await info();
@@ -82,7 +82,7 @@ test('says what a file is, for whom, by which key, what it holds and that it wou
   expect(await gateway.json('history')).toEqual({ attempts: [], discarded: 0 });
 });
 
-test('names everything that stands in the way at once, with its code and what to do', async () => {
+test('lists every incompatibility together, with its code and remedy', async () => {
   await release({ devices: ['another-board'], key: stranger.privateKey, sizeBytes: 160_000 });
   const report = await info();
   expect(report).toMatchObject({ signature: 'unknown-key', payloads: [{ sizeBytes: 160_000 }] });
@@ -101,7 +101,7 @@ test('names everything that stands in the way at once, with its code and what to
   expect(await obstacles()).toEqual(['on-hold']);
 });
 
-test('knows the quarantine, and what runs', async () => {
+test('respects the quarantine and the running version', async () => {
   await release({ says: 'unhealthy 1' });
   await gateway.run('install', file);
   expect(await obstacles()).toEqual(['update-in-progress']);
@@ -157,7 +157,7 @@ test('tells a damaged file, an image and a file that is not there', async () => 
   expect(await gateway.run('info', '/nowhere/file')).toMatchObject({ exitCode: 64 });
 });
 
-test('without a configuration it says what the file says of itself', async () => {
+test('without a configuration shows only the content of the file', async () => {
   await release();
   await writeFile(gateway.configFile, 'nonsense');
   const report = await info();

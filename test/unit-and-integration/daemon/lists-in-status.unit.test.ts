@@ -40,8 +40,8 @@ function row(label: string): readonly string[] | undefined {
 }
 
 // Regression: "Installed 1.5.0 (id trust-2)", "version trust-2 is to be installed", and "telling the service: 1.5.0".
-describe('a list of keys and revocations is no firmware: once it is in effect,', () => {
-  test('what is installed is told under its own name and id, and the list by its number', async () => {
+describe('a trust list is not a release: once it is in effect,', () => {
+  test('the installed release is shown with its own name and id, and the list with its number', async () => {
     await take();
     expect(status()).toMatchObject({
       installed: { versionName: 'version 1', versionId: '1' },
@@ -52,7 +52,7 @@ describe('a list of keys and revocations is no firmware: once it is in effect,',
     expect(row('Last update')?.[0]).toMatch(/^trust list 1: in effect, /);
   });
 
-  test('it is up to date, and a person who asks hears that it is in effect', async () => {
+  test('the gateway is up to date, and a manual check shows that the list is in effect', async () => {
     await take();
     expect(status()).toMatchObject({
       idleCode: 'up-to-date',
@@ -61,12 +61,12 @@ describe('a list of keys and revocations is no firmware: once it is in effect,',
     expect(await take()).toEqual({ kind: 'up-to-date', version: 'version list', trustList: true });
   });
 
-  test('the service is told of the list, by its name, and not of what runs', async () => {
+  test('the list is reported to the service by its name, instead of the running version', async () => {
     await take();
     expect(events).toContainEqual({ kind: 'phase', phase: 'switching', detail: 'version list' });
   });
 
-  test('and while the service does not know it, status says of what it was not told', async () => {
+  test('status shows the unreported list while the service has no record of it', async () => {
     technician.gateway.service.switchTo = async () =>
       Promise.reject(new ServiceError({ code: 'connection-refused', why: 'nobody listens' }));
     await take();
@@ -87,7 +87,7 @@ describe('a list of keys and revocations is no firmware: once it is in effect,',
     expect(status()).toMatchObject({ installed: { versionId: '2' }, previous: { versionId: '1' } });
   });
 
-  test('a journal of before, which did not keep that id, has none rather than that of the list', () => {
+  test('an older journal without that id shows none, instead of the list’s', () => {
     const { state } = updater.journal;
     const installed = state.installed && { ...state.installed, version: { id: 'trust-1', name: '1.5.0' } };
     const told = statusReport({ ...state, installed, listVersion: 'trust-1' }, { ...calmSurroundings, listNumber: 1 });

@@ -33,14 +33,14 @@ beforeAll(async () => {
 });
 afterAll(() => rmSync(state, { recursive: true }));
 
-test('a package is told with what dpkg says, and with what an update left', async () => {
+test('shows a package with its state in dpkg, and the result of an update', async () => {
   const told = { name: 'agent', package: 'thing-agent', version: '1.9' };
   expect(await listPackages(place, signal, dpkg.run)).toEqual([{ ...told, installedByUpdate: '1.1' }]);
   const untouched = { ...place, config: { ...place.config, paths: { state: '/nonexistent', run: '/nonexistent' } } };
   expect(await listPackages(untouched, signal, dpkg.run)).toEqual([told]);
 });
 
-test('a package that is not there is told without a version', async () => {
+test('shows a missing package without a version', async () => {
   const empty = new FakeDpkg(undefined);
   const told = { name: 'agent', package: 'thing-agent', version: undefined, installedByUpdate: '1.1' };
   expect(await listPackages(place, signal, empty.run)).toEqual([told]);
@@ -66,7 +66,7 @@ test.each<Phase>([
   expect(told).not.toHaveProperty('installedByUpdate');
 });
 
-test('a status that cannot ask dpkg tells of no packages, and a gateway without such targets asks nothing', async () => {
+test('status without dpkg shows no packages, and a gateway without such targets does not call it', async () => {
   const run = async (): Promise<never> => {
     throw new SystemError('program-missing', 'dpkg-query cannot be started');
   };

@@ -24,7 +24,7 @@ const trial: PhaseOf<'trial'> = {
   boards: {},
 };
 
-describe('a firmware that is armed', () => {
+describe('an armed update', () => {
   const state = { ...initialState, phase: trial };
 
   // Regression: "B is not bootable (bad, primary)", and "to start it: agent reboot", of a slot that any reboot starts.
@@ -47,7 +47,8 @@ describe('a firmware that is armed', () => {
     });
   });
 
-  // Regression: "the agent waits until 03:00" of what a person had armed, and the next power cut started.
+  // Regression: "the agent waits until 03:00" for an update that an operator had armed, and the next power loss
+  // started.
   test.each([
     ['B', undefined],
     ['A', { reason: 'it opens at 02:00' }],
@@ -70,7 +71,7 @@ describe('a firmware that is armed', () => {
     });
   });
 
-  test('is on trial at once where boards alone are new', () => {
+  test('is on trial immediately if only boards are new', () => {
     const firmware = { ...trial.firmware, payloads: [{ ...trial.firmware.payloads[0], kind: 'mcu' as const }] };
     expect(statusReport({ ...state, phase: { ...trial, firmware } as typeof trial }, around).phase).toBe('trial');
   });
@@ -104,13 +105,13 @@ describe('a gateway without slots', () => {
     expect(JSON.stringify(report)).not.toMatch(/slot/i);
   });
 
-  test('has none in what a look says either', () => {
+  test('has none in the result of a check either', () => {
     const look = { offered: undefined, plan: { kind: 'nothing-offered' } } as const;
     expect(JSON.stringify(checkReport({ ...initialState, installed }, look))).not.toContain('slot');
   });
 });
 
-test('how much of a signed artifact has arrived is told, as of an image', () => {
+test('shows the progress of a signed artifact, as of an image', () => {
   const wire = { offset: 700, validator: 'it', totalBytes: 1_000 };
   const image = { sizeBytes: 500, digest: 'sha256:00' };
   const artifact = {
@@ -125,7 +126,7 @@ test('how much of a signed artifact has arrived is told, as of an image', () => 
   expect(statusReport({ ...initialState, phase }, around).downloaded).toEqual({ bytes: 700, totalBytes: 1_000 });
 });
 
-test('an image that names itself is told as what came with the gateway', () => {
+test('shows an image with a name of its own as the factory version', () => {
   const { firmware, attempt } = trial;
   const installed = { ...firmware, version: attempt.version, slot: 'A', at: '', factory: true } as const;
   expect(statusReport({ ...initialState, installed }, around).installed).toMatchObject({ factory: true });
@@ -167,7 +168,7 @@ test('what is staged or on trial already would not be installed once more', () =
 });
 
 // Regression: "would be installed", and nothing else, of a version that had been refused a minute before.
-test('a version that the last attempt did not install is told with that, and no other one is', () => {
+test('shows the failure of the last attempt with its version, and with no other', () => {
   const last = { attempt: '1', version: 'v2', outcome: 'refused', code: 'not-signed', reason: 'so', at: '' } as const;
   const check = (id: string, change: object = {}) => {
     const offered = { id, name: id };

@@ -18,9 +18,9 @@ import { makeKeyPair } from '../firmware/artifact/keys.ts';
 
 const MIB = 1024 * 1024;
 const keys = makeKeyPair('ecdsa-p256', 'release.pem');
-/** Slow enough for a look while it goes on, and for a checkpoint before its end. */
+/** Slow enough for a request during the transfer, and for a checkpoint before its end. */
 const slowly = { kind: 'drip', bytes: 64 * 1024, everyMs: 25 } as const;
-/** What the service has; made once. */
+/** Versions of the service, made once. */
 let versions: readonly VersionSetup[];
 
 let stack: AsyncDisposableStack;
@@ -61,7 +61,7 @@ async function untilStatus(isSo: (report: StatusReport) => boolean): Promise<Sta
   }
 }
 
-test('nobody at work keeps anybody from looking; what was cut off says how much is there and how it goes on', async () => {
+test('without a daemon anyone can read status; an interrupted update shows its progress and how it resumes', async () => {
   service.world.targetVersionId = '2';
   service.fail({ operation: 'firmware', fault: slowly });
   const updating = gateway.spawn(['--update-now']);
@@ -82,7 +82,7 @@ test('nobody at work keeps anybody from looking; what was cut off says how much 
   expect(await gateway.run('status', '--exit-code')).toMatchObject({ exitCode: 1 });
 }, 120_000);
 
-test('all is well only while somebody follows the service; a refused file is an event', async () => {
+test('reports ok only while a daemon follows the service; a rejected file is an event', async () => {
   await gateway.run('--update-now');
   gateway.boot();
   await gateway.run('--update-now');
@@ -101,8 +101,9 @@ test('all is well only while somebody follows the service; a refused file is an 
   expect((await gateway.run('status')).stdout).toMatch(/All is well|Ready/);
 }, 120_000);
 
-// Regression: kill -STOP of the daemon. Looks showed nothing for 151 s; a hold that had failed was in force when it went on.
-test('a daemon that gives no answer is looked past, is a trouble, and does not do later what failed', async () => {
+// Regression: with a stopped daemon (kill -STOP), status showed nothing for 151 s; a hold that had failed was in force
+// when it continued.
+test('an unresponsive daemon is bypassed, is a problem, and does not execute failed requests later', async () => {
   const daemon = await gateway.startDaemon();
   await untilStatus(({ activity }) => activity === undefined);
   daemon.kill('SIGSTOP');
@@ -129,7 +130,7 @@ test('a daemon that gives no answer is looked past, is a trouble, and does not d
   expect(after.hold).toBeUndefined();
 }, 120_000);
 
-test('a daemon whose sockets are gone is one that gives no answer, not none, and not one that is at work', async () => {
+test('a daemon without its sockets is unresponsive, neither absent nor busy', async () => {
   await gateway.startDaemon();
   await untilStatus(({ activity }) => activity === undefined);
   for (const name of ['root.sock', 'control.sock', 'status.sock']) {
@@ -148,8 +149,8 @@ test('a daemon whose sockets are gone is one that gives no answer, not none, and
   );
 }, 120_000);
 
-// Regression: "cannot close /var/lib/thing-agent: EACCES", and that the serial number is not known.
-test('who may not look, and has no daemon to ask, is told that', async () => {
+// Regression: "cannot close /var/lib/thing-agent: EACCES", and an unknown serial number.
+test('a user without permission and without a daemon gets a clear message', async () => {
   await mkdir(join(gateway.directory, 'state'), { recursive: true });
   await chmod(join(gateway.directory, 'state'), 0o700);
   await chmod(gateway.directory, 0o711);

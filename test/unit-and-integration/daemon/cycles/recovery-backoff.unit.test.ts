@@ -8,7 +8,7 @@ const HOUR_MS = 3_600_000;
 /** Pauses of less than an hour: 1, 2, 4, 8, 16 and 32 minutes. */
 const SHORT_PAUSES = 6;
 
-/** Rounds of a day in which nothing settles; the program starts anew at these times. */
+/** Update cycles of a day in which recovery always fails; the program restarts at these times. */
 function roundsInADay(startsMs: readonly number[]): number {
   const starts = [0, ...startsMs].toSorted((a, b) => a - b);
   let rounds = 0;

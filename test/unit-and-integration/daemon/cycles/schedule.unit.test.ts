@@ -37,14 +37,14 @@ describe('the splay', () => {
 });
 
 describe('the schedule', () => {
-  test('is that of cron, and the splay after it', async () => {
+  test('follows cron, then the splay', async () => {
     const nowMs = Date.now();
     const dueMs = (await cronSchedule('*/15 * * * *', 600_000, 'GW-1'))(nowMs);
     expect(dueMs).toBeGreaterThan(nowMs);
     expect((dueMs - splayOffsetMs('GW-1', 600_000)) % 900_000).toBe(0);
   });
 
-  /** The looks of four hours, in milliseconds since their beginning. */
+  /** Checks of four hours, in milliseconds since their beginning. */
   async function looks(expression: string, splayMs: number, serialNumber: string): Promise<readonly number[]> {
     const startMs = Date.UTC(2027, 0, 1);
     const found: number[] = [];
@@ -59,7 +59,7 @@ describe('the schedule', () => {
   }
 
   /** Regression: with a splay longer than the interval looks were left out, since only times to come were considered. */
-  test.each([0, 1, 7, 20, 90])('has every look, whatever the splay: %i minutes', async (splay) => {
+  test.each([0, 1, 7, 20, 90])('includes every check with a splay of %i minutes', async (splay) => {
     for (const serial of ['GW-1', 'GW-2', 'GW-3']) {
       const firstMs = splayOffsetMs(serial, splay * 60_000) % 300_000 || 300_000;
       const expected = Array.from({ length: 48 }, (_, index) => firstMs + index * 300_000);
@@ -67,7 +67,7 @@ describe('the schedule', () => {
     }
   });
 
-  /** Regression: the package remembers each task for ever, and each look made one. */
+  /** Regression: the package stored each task for ever, and each check made one. */
   test('leaves nothing behind in the package', async () => {
     await looks('*/5 * * * *', 60_000, 'GW-1');
     expect(getTasks().size).toBe(0);
@@ -86,7 +86,7 @@ describe('the schedule', () => {
 describe('the turn after a start', () => {
   const nowMs = Date.UTC(2027, 0, 1);
 
-  /** How many of a thousand look in the busiest tenth of the time that they have. */
+  /** test('leaves no task in the package', async () => { */
   function busiestTenth(splayMs: number, turnOf: (serialNumber: string) => number): number {
     const tenths = Array.from({ length: 10 }, () => 0);
     for (let n = 0; n < 1_000; n += 1) {
@@ -96,13 +96,13 @@ describe('the turn after a start', () => {
     return Math.max(...tenths);
   }
 
-  /** Seen in a simulated fleet: nine in ten gateways looked in the same second, a minute after a power cut. */
-  test('spreads those that have never looked over a minute', () => {
+  /** Returns how many of a thousand gateways check in the busiest tenth of their time. */
+  test('spreads first checks over a minute', () => {
     const turnOf = (serialNumber: string): number => firstTurnMs(nowMs, { serialNumber, splayMs: 900_000 });
     expect(busiestTenth(60_000, turnOf)).toBeLessThan(150);
   });
 
-  test('is that of the schedule for all others', () => {
+  test('follows the schedule for all others', () => {
     const turnOf = (serialNumber: string): number => {
       const schedule = (): number => nowMs + splayOffsetMs(serialNumber, 900_000);
       return splayedStartMs(nowMs, schedule, { serialNumber, splayMs: 900_000 });
@@ -126,7 +126,7 @@ describe('a sleep until some time', () => {
     expect(clock.nowMs()).toBe(untilMs);
   });
 
-  /** During the first nap somebody sets the wall clock. */
+  /** The wall clock is set during the first sleep interval. */
   function setDuringSleep(clock: ManualClock, byMs: number): Clock {
     let setMs = 0;
     const sleep = async (ms: number): Promise<void> => {

@@ -18,7 +18,7 @@ function newAgenda(): Scheduler {
   return new Scheduler(firstMs, hourly);
 }
 
-/** One that has settled at midnight. */
+/** A scheduler after a recovery at midnight. */
 function settled(how: CycleResult = 'settled'): Scheduler {
   const agenda = newAgenda();
   agenda.beginRound(0);
@@ -27,7 +27,7 @@ function settled(how: CycleResult = 'settled'): Scheduler {
 }
 
 describe('the agenda', () => {
-  test('begins with what was left half done, before anything else', () => {
+  test('begins with the recovery of an interrupted update', () => {
     const agenda = newAgenda();
     agenda.askForReload();
     agenda.wake(0);
@@ -35,7 +35,7 @@ describe('the agenda', () => {
     expect(agenda.next.atMs).toBeLessThan(0);
   });
 
-  test('looks soon after that, and then as the schedule wants it, whether the look succeeds or fails', () => {
+  test('checks soon after that, and then on schedule, whether the check succeeds or fails', () => {
     const agenda = settled();
     expect(agenda.next).toEqual({ what: 'look', atMs: firstMs });
     for (const [index, how] of (['looked', 'failed'] as const).entries()) {
@@ -46,7 +46,7 @@ describe('the agenda', () => {
     }
   });
 
-  test('comes again for what waits for a time of day, once, and before the schedule wants it', () => {
+  test('returns once at a deferred time of day, before the schedule', () => {
     const agenda = settled('looked');
     agenda.retryAt(30 * MINUTE_MS);
     expect(agenda.next).toEqual({ what: 'look', atMs: 30 * MINUTE_MS });
@@ -56,8 +56,10 @@ describe('the agenda', () => {
     expect(agenda.next).toEqual({ what: 'look', atMs: HOUR_MS });
   });
 
-  /** Seen in a simulated fleet: all of it looked within five minutes after its clocks had been set forward. */
-  test('leaves the look in its turn when the clock was set forward past it', () => {
+  /**
+   * Regression in a simulated fleet: every gateway checked within five minutes after its clock had been set forward.
+   */
+  test('keeps the splay of a check that a forward clock change skipped', () => {
     const agenda = settled('looked');
     expect(agenda.wakeUp(HOUR_MS)).toBe(true);
     expect(agenda.wakeUp(5 * HOUR_MS)).toBe(false);
@@ -72,7 +74,7 @@ describe('the agenda', () => {
     expect(agenda.wakeUp(5 * HOUR_MS)).toBe(true);
   });
 
-  test('counts the looks that failed since the last that ended well', () => {
+  test('counts failed checks since the last success', () => {
     const agenda = settled();
     expect(agenda.looks).toEqual({ nextAtMs: firstMs, lastSuccessAtMs: undefined, consecutiveFailures: 0 });
     for (const end of ['looked', 'failed', 'unsettled', 'failed'] as const) agenda.endRound(end, HOUR_MS);
@@ -108,7 +110,7 @@ describe('the agenda', () => {
     expect(agenda.next.atMs).toBe(2 * MINUTE_MS);
   });
 
-  test('reads the configuration between rounds, and looks at once afterwards', () => {
+  test('reads the configuration between cycles, and checks immediately afterwards', () => {
     for (const agenda of [settled(), settled('unsettled'), settled('rebooting')]) {
       agenda.askForReload();
       expect(agenda.next.what).toBe('reload');
@@ -129,7 +131,7 @@ describe('the agenda', () => {
     expect(agenda.next.what).toBe('reload');
   });
 
-  test('a message brings the look forward, and however many ask get the same one', () => {
+  test('a message triggers an earlier check, and concurrent requests share it', () => {
     const agenda = settled();
     expect(agenda.wake(MINUTE_MS)).toBe(MINUTE_MS);
     expect(agenda.wake(MINUTE_MS)).toBeUndefined();

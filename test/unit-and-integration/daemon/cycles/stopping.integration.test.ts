@@ -34,7 +34,7 @@ function options(more: Partial<FileGatewayOptions> = {}): FileGatewayOptions {
   return { serviceUrl, image: image('healthy 0'), slotBytes: 2_000_000, trustedKey: releaseKey.publicPem, ...more };
 }
 
-/** The daemon, when it has said so, so often. */
+/** Starts the daemon and waits for this text in its log, this number of times. */
 async function daemonThatSays(text: string, times = 1): Promise<ChildProcess> {
   const said = Promise.withResolvers<void>();
   let left = times;
@@ -51,7 +51,7 @@ async function reboot(): Promise<void> {
   gateway.boot();
 }
 
-/** A new daemon brings the good firmware to its end. */
+/** A new daemon completes the good update. */
 async function comesToItsEnd(): Promise<void> {
   const daemon = await gateway.startDaemon();
   await reboot();
@@ -61,7 +61,7 @@ async function comesToItsEnd(): Promise<void> {
   expect(gateway.imageBeginsWith(gateway.booted, 'healthy\n')).toBe(true);
 }
 
-test('SIGTERM ends a transfer in order, and the next start goes on', async () => {
+test('SIGTERM ends a transfer in order, and the next start resumes', async () => {
   service.fail({ operation: 'firmware', fault: { kind: 'silence', afterBytes: 100_000 } });
   const daemon = await daemonThatSays('staging: slot B');
   const follower = gateway.spawn(['--update-now']);

@@ -28,7 +28,7 @@ afterEach(async () => {
   await stack.disposeAsync();
 });
 
-/** The hour in UTC, so many hours from now. */
+/** Returns the hour in UTC after this number of hours. */
 function hour(hours: number): string {
   return new Date(Date.now() + hours * 3_600_000).toISOString().slice(11, 13);
 }

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { WakeRateLimit } from '../../../../src/daemon/cycles/wake-rate-limit.ts';
 
 describe('WakeLimit', () => {
-  test('is due at once the first time, then after the limit, once for however many ask', () => {
+  test('is due immediately the first time, then after the limit, once for any number of requests', () => {
     const limit = new WakeRateLimit();
     expect([0, 1, 50, 99].map((nowMs) => limit.nextMs(nowMs, 100))).toEqual([0, 100, 100, 100]);
     expect(limit.nextMs(100, 100)).toBe(200);
@@ -18,7 +18,7 @@ describe('WakeLimit', () => {
     expect(limit.nextMs(5, 20)).toBe(25);
   });
 
-  test('never lets two looks come within the limit, and leaves nobody who asks without one', () => {
+  test('never allows two checks within the limit, and serves every request', () => {
     const gaps = fc.array(fc.nat({ max: 300 }), { minLength: 1, maxLength: 50 });
     fc.assert(
       fc.property(gaps, fc.nat({ max: 500 }), (steps, limitMs) => {

@@ -21,7 +21,7 @@ const MINUTE_MS = 60_000;
 const never = new AbortController().signal;
 const patience = { timeout: 60_000, interval: 20 };
 
-test('what moves is alive for a while, and what rests until then and a while longer', () => {
+test('an active task is alive for a while, and an idle one until its deadline and a while longer', () => {
   const clock = new ManualClock();
   const liveness = new Liveness(clock, 100);
   const aliveAfter = (ms: number): boolean => {
@@ -37,19 +37,19 @@ test('what moves is alive for a while, and what rests until then and a while lon
 
 interface Watched {
   readonly gateway: FileGateway;
-  /** So often the watchdog was told. */
+  /** Number of watchdog messages. */
   readonly fed: () => number;
-  /** So often somebody asked what time it is. */
+  /** Number of reads of the clock. */
   readonly looks: () => number;
   readonly runDirectory: string;
   readonly putAhead: (ms: number) => void;
   /** As by the package of another version. */
   readonly removeProgram: () => void;
-  /** From now on the service does not answer; resolves when it is asked. */
+  /** Makes the service stop responding; resolves at its next request. */
   readonly silence: () => Promise<unknown>;
   /** Resolves when it has ended. */
   readonly ended: Promise<void>;
-  /** What the service manager was told, in order. */
+  /** Messages to the service manager, in order. */
   readonly told: readonly string[];
 }
 
@@ -144,14 +144,14 @@ test('a daemon that has not answered its own socket for a minute does not feed t
   await expect.poll(() => daemon.fed() - lastFed, patience).toBeGreaterThan(3);
 });
 
-// Regression: the watchdog was fed while nobody could reach the daemon, whose sockets had been moved away.
+// Regression: the watchdog was fed while the daemon was unreachable, because its sockets had been moved away.
 test('a daemon that finds no socket of its own for a minute does not feed the watchdog', async () => {
   await using daemon = await watchedDaemon();
   await rename(daemon.runDirectory, `${daemon.runDirectory}.old`);
   expect(await fedAMinuteLater(daemon)).toBeLessThan(2);
 });
 
-test('nor does one whose socket takes connections and says nothing', async () => {
+test('does not feed the watchdog if its socket accepts connections but never responds', async () => {
   await using daemon = await watchedDaemon();
   const path = join(daemon.runDirectory, socketNames.root);
   await rm(path);
@@ -159,7 +159,7 @@ test('nor does one whose socket takes connections and says nothing', async () =>
   expect(await fedAMinuteLater(daemon)).toBeLessThan(2);
 });
 
-/** So often it was fed since then; what was asked before may still be answered. */
+/** Returns the number of watchdog messages since then; an earlier request may still be answered. */
 async function fedAMinuteLater(daemon: Watched): Promise<number> {
   const looked = daemon.looks();
   await expect.poll(() => daemon.looks() - looked, patience).toBeGreaterThan(20);
@@ -169,7 +169,7 @@ async function fedAMinuteLater(daemon: Watched): Promise<number> {
   return daemon.fed() - lastFed;
 }
 
-test('who waits for the daemon to be ready does not wait for the watchdog to be fed', async () => {
+test('READY does not wait for the first watchdog message', async () => {
   await using daemon = await watchedDaemon();
   await vi.waitFor(() => expect(daemon.told.slice(0, 2)).toEqual(['ready', 'watchdog']), patience);
 });
@@ -193,7 +193,7 @@ test('a daemon whose program was replaced ends, so that the new one is started, 
   await daemon.ended;
 });
 
-test('who asks a daemon whose program was replaced for an update is told that, and it ends', async () => {
+test('a daemon whose program was replaced reports that to an update request, and ends', async () => {
   await using daemon = await watchedDaemon({ answers: true });
   const client = controlClient(join(daemon.runDirectory, socketNames.root));
   await expect.poll(async () => (await client.status({}, never)).activity, patience).toBeUndefined();

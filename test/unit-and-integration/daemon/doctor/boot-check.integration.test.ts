@@ -16,7 +16,7 @@ let gateway: FileGateway;
 
 beforeEach(async () => {
   stack = new AsyncDisposableStack();
-  const serviceUrl = 'http://127.0.0.1:9'; // nobody is asked
+  const serviceUrl = 'http://127.0.0.1:9'; // never requested
   gateway = stack.use(await FileGateway.create({ serviceUrl, image: Buffer.from('a factory'), slotBytes: 400_000 }));
   gateway.boot();
 });
@@ -28,7 +28,7 @@ function inGateway(name: string): string {
   return join(gateway.directory, name);
 }
 
-/** What `agent config check` makes of a gateway with this bootloader; white space is that of one line. */
+/** Returns the output of `agent config check` for a gateway with this bootloader, in one line. */
 async function check(bootloader?: string): Promise<Finished> {
   const config = await readFile(gateway.configFile, 'utf8');
   const changed =
@@ -48,7 +48,7 @@ describe('agent config check of a handler', () => {
     expect(await readFile(inGateway('boot/environment'))).toEqual(before);
   });
 
-  test('that names no slot says so, at its line of the configuration', async () => {
+  test('reports a bootloader without slots at its line of the configuration', async () => {
     await writeFile(inGateway('boot/handler'), '#!/bin/sh\necho somewhere\n');
     const end = await check();
     const told = /config\.toml:\d+: targets\.gateway\.bootloader: .*get-primary prints "somewhere"/;
@@ -58,7 +58,7 @@ describe('agent config check of a handler', () => {
 
 // Regression: "may not be executed", and "run the handler by hand", of a gateway where all was well for root.
 test('agent config check of another user finds no error in what only root may see', async () => {
-  if (process.getuid?.() !== 0) return; // nobody else's configuration is root's
+  if (process.getuid?.() !== 0) return; // only root can test a configuration of another user
   await writeFile(inGateway('boot/handler'), '#!/bin/sh\necho "not for you" >&2\nexit 1\n');
   const asUser = async (uid: number) => checkOnGateway(gateway.configFile, {}, new AbortController().signal, uid);
   await expect(asUser(0)).rejects.toThrow(/get-primary/);
@@ -110,7 +110,7 @@ describe('agent config check of a GRUB environment', () => {
     expect(stdout).toMatch(/is on tmpfs, which GRUB cannot write/);
   });
 
-  test('refuses one that is mounted read-only', async () => {
+  test('rejects one that is mounted read-only', async () => {
     const device = await ext4();
     {
       await using first = await TemporaryMount.mount(device.path);
@@ -148,14 +148,14 @@ describe('agent config check of a U-Boot environment', () => {
     expect(end).toMatchObject({ exitCode: 0, stdout: matching(/one copy of the environment/) });
   });
 
-  test('says which counter is missing', async () => {
+  test('names the missing counter', async () => {
     const end = await check(await environment(2, 'BOOT_ORDER=A B', 'BOOT_A_LEFT=3'));
     expect(end).toMatchObject({ exitCode: 78, stdout: matching(/BOOT_B_LEFT is not set/) });
   });
 });
 
 // Regression: a folder that the unit of the daemon may not write; doctor called the slot writable, and each order failed.
-test('agent doctor does not call a slot writable that lies where nothing can be written, nor answer for a handler', async () => {
+test('agent doctor reports a slot as writable only if it is, and makes no claim about a handler', async () => {
   const script = 'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && exec "$2" --config "$3" doctor';
   const typed = ['--mount', 'sh', '-c', script, 'sh', gateway.slots.B, agentProgram(), gateway.configFile];
   const { stdout } = await runProgram(['unshare', ...typed], { timeoutMs: 60_000 }, AbortSignal.timeout(60_000));

@@ -37,7 +37,7 @@ describe('doctor on a gateway without slots', () => {
     expect(await examine()).toEqual([{ name: 'safety net', ok: true, detail }]);
   });
 
-  test('misses it, and says what to start', async () => {
+  test('reports that it is missing, and names the unit to start', async () => {
     const advice: unknown = expect.stringContaining('systemctl start thing-agent-package.socket');
     expect(await examine()).toEqual([
       {

@@ -14,7 +14,8 @@ test('accepts a watchdog in use and shows the timeout in effect', async () => {
   });
 });
 
-// Seen with i6300esb: "Failed to set watchdog hardware timeout to 1h: Invalid argument", and doctor advised the value that had failed.
+// Regression with i6300esb: "Failed to set watchdog hardware timeout to 1h: Invalid argument", and doctor advised the
+// failed value.
 test('warns that the driver may have refused the requested timeout, and names one that a Raspberry Pi accepts', async () => {
   expect(await of({ state: 'inactive', timeout: '30', requested: '1h' })).toEqual({
     name: 'watchdog',

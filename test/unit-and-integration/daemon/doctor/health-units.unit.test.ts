@@ -21,12 +21,12 @@ describe('the units that have to be active after an update', () => {
     'web.service': 'LoadState=loaded\nActiveState=inactive\nSubState=dead\nInvocationID=\n',
   };
 
-  test('are told as they are now; that one is not active is no fault before an update', async () => {
+  test('shows their current state; an inactive one is no problem before an update', async () => {
     const found = await lookAtHealthUnits(configured(['app.service', 'web.service']), never, systemctl(states));
     expect(found).toBe('app.service is active, web.service is inactive (dead)');
   });
 
-  // Regression: every test passed, and each release was rolled back, and held back for 30 days.
+  // Regression: every test passed, and each release was rolled back and blocked for 30 days.
   test('are wrong where systemd knows none of that name', async () => {
     await expect(lookAtHealthUnits(configured(['ap.service']), never, systemctl(states))).rejects.toMatchObject({
       code: 'unit-missing',
@@ -34,7 +34,7 @@ describe('the units that have to be active after an update', () => {
     });
   });
 
-  test('are wrong where systemd cannot start one, or says nothing of it, as of a template', async () => {
+  test('reports a unit that systemd cannot start, or does not describe, such as a template', async () => {
     const others = { 'off.service': 'LoadState=masked\nActiveState=inactive\nSubState=dead\n', 'app@.service': '' };
     for (const unit of Object.keys(others)) {
       const found = lookAtHealthUnits(configured([unit]), never, systemctl(others));
@@ -42,7 +42,7 @@ describe('the units that have to be active after an update', () => {
     }
   });
 
-  test('are no finding where there are none', async () => {
+  test('reports nothing without units', async () => {
     expect(await lookAtHealthUnits(configured([]), never, systemctl(states))).toBeUndefined();
   });
 });

@@ -67,9 +67,9 @@ async function unwrapped(gateway: FileGateway, ...args: readonly string[]): Prom
 const IN_MEMORY = /is in memory: the state partition is not mounted/;
 const MOUNT_IT = /mount the state partition at /;
 
-describe('a gateway whose slots are devices, and whose state directory lies in memory', () => {
+describe('a gateway with devices as slots and a state directory in memory', () => {
   // Regression: it activated, staged and armed v2, and forgot all of that at the reboot.
-  test('installs nothing, says so everywhere, and goes on, without a restart, when the partition is mounted', async () => {
+  test('installs nothing, reports it everywhere, and continues without a restart when the partition is mounted', async () => {
     const gateway = await gatewayOnDevices();
     const mountPartition = await keepStateInMemory(gateway);
     const lines: string[] = [];
@@ -94,7 +94,7 @@ describe('a gateway whose slots are devices, and whose state directory lies in m
     expect(await stop(daemon)).toBe(0);
   });
 
-  test('keeps what was committed, and its record: nobody goes back by hand meanwhile', async () => {
+  test('keeps the committed version and its record: no manual rollback until then', async () => {
     const gateway = await gatewayOnDevices();
     await gateway.run('--update-now');
     expect(gateway.boot()).toBe('B');

@@ -12,7 +12,7 @@ import { startStandIn } from '../../../fakes/service/stand-in.ts';
 const run = promisify(execFile);
 const SLOT_BYTES = 409_600;
 
-test('a state directory that lies on a slot is refused by config check, doctor and staging', async () => {
+test('config check, doctor and staging reject a state directory on a slot', async () => {
   await using stack = new AsyncDisposableStack();
   const image = Buffer.alloc(200_000, 'healthy\n');
   const versions = ['v1', 'v2'].map((id) => ({ id, firmware: bufferContent(image) }));

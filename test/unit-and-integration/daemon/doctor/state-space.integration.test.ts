@@ -21,18 +21,18 @@ afterEach(async () => {
   await place[Symbol.asyncDispose]();
 });
 
-/** What doctor says of 4 MiB, of which so much is taken. */
+/** Returns doctor's output for 4 MiB with this much in use. */
 async function roomBeside(takenBytes: number, change: Partial<StateUse> = {}): Promise<string> {
   await writeFile(join(place.folder, 'ballast'), Buffer.alloc(takenBytes));
   const telemetry = { minFreeBytes: MIB, bounds: { maxBytes: MIB } };
   return describeFreeSpace({ paths: { state: place.folder }, targets: [{}], measurements: [], telemetry, ...change });
 }
 
-// Regression: doctor was content with a state partition in which nothing could be staged any more.
+// Regression: doctor accepted a state partition that was too full for staging.
 describe('the room of the state directory, for doctor', () => {
   const measuring = { measurements: [{}] };
 
-  test('is told, where there is enough', async () => {
+  test('is reported if there is enough', async () => {
     expect(await roomBeside(3.5 * MIB)).toMatch(/^\d+\.\d KiB are free$/);
     expect(await roomBeside(0, measuring)).toBe('4.0 MiB are free');
     expect(await roomBeside(4 * MIB, { targets: [] })).toBe('0 B are free');

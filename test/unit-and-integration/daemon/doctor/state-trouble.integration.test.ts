@@ -59,7 +59,7 @@ async function mount(...args: readonly string[]): Promise<void> {
   await run('mount', args);
 }
 
-/** What is mounted at the state directory goes with the machine. */
+/** A mount at the state directory disappears with the machine. */
 async function unmountState(): Promise<void> {
   await run('umount', ['-q', inGateway('state')]).catch((error: unknown) => {
     if (!(error instanceof Error)) throw error;
@@ -102,7 +102,7 @@ const habits: Readonly<Record<string, Habit>> = {
     },
     undo: unmountState,
   },
-  // The journal that is there would be believed: that of a trial which is to be judged.
+  // An existing journal would be believed: that of an unfinished trial.
   'in memory': {
     onDevices: true,
     make: async () => {
@@ -125,7 +125,7 @@ const habits: Readonly<Record<string, Habit>> = {
   },
 };
 
-/** In part: what is there and will be gone, and what another error code tells. */
+/** // In part: a state that will be lost, and one with another error code. */
 const someHabits = new Set(['in memory', 'full']);
 const trials = Object.entries(habits).filter(([name]) => howMuch(true, someHabits.has(name)));
 
@@ -207,7 +207,7 @@ describe('a committed slot', () => {
 });
 
 describe('a daemon without a state directory', () => {
-  test('runs, says so, installs nothing, and goes on when there is one', async () => {
+  test('runs, reports it, installs nothing, and continues when there is one', async () => {
     await writeFile(inGateway('state'), 'no directory');
     const lines: string[] = [];
     const daemon = await gateway.startDaemon((line) => lines.push(line));
@@ -225,8 +225,8 @@ describe('a daemon without a state directory', () => {
   });
 });
 
-// Regression: `agent status` said that all was well, but for the daemon.
-describe('status without a daemon says what the next write would meet, and writes nothing', () => {
+// Regression: `agent status` reported no problem, except for the missing daemon.
+describe('status without a daemon reports what the next write would meet, and writes nothing', () => {
   async function inMemory(options: string): Promise<void> {
     const journal = await readFile(inGateway('state/journal.json'));
     await mount('-t', 'tmpfs', '-o', options, 'tmpfs', inGateway('state'));
@@ -258,7 +258,7 @@ describe('status without a daemon says what the next write would meet, and write
   });
 });
 
-/** What is said while the daemon looks is that. */
+/** Waits until the status is not that of a check in progress. */
 async function statusAtRest(): Promise<string> {
   const status = async (): Promise<string> => (await gateway.run('status')).stdout;
   await expect.poll(status, { timeout: 60_000, interval: 100 }).not.toContain('Busy');
@@ -266,12 +266,12 @@ async function statusAtRest(): Promise<string> {
 }
 
 // Regression: `agent status` hung, and SIGTERM did not end it.
-describe('a pipe in place of a state file', () => {
+describe('a pipe instead of a state file', () => {
   const pipes = [
-    // It is set aside, and the daemon goes on.
+    // It is set aside, and the daemon continues.
     ['journal.json', 'ok journal phase'],
     ['spool.db', 'state directory'],
-    // The service is asked before what is staged boots: the gateway is activated once more, and keeps that.
+    // The service is contacted before a staged update boots: the gateway activates once more, and stores that.
     ['identity.json', 'knows this gateway as thing'],
     ['trust.json', 'it is not a regular file'],
   ] as const;
@@ -289,8 +289,8 @@ describe('a pipe in place of a state file', () => {
   });
 });
 
-// Regression: nothing was installed any more until a person removed it; then, that a report for a supporter moved it.
-describe('something that is no file in place of the journal', () => {
+// Regression: nothing was installed until an operator removed it; later, a support bundle moved it.
+describe('something other than a file instead of the journal', () => {
   async function plant(how: (path: string) => Promise<unknown>): Promise<number> {
     await gateway.run('--update-now');
     expect(gateway.boot()).toBe('B');
@@ -305,7 +305,7 @@ describe('something that is no file in place of the journal', () => {
     return (await readdir(inGateway('state'))).filter((name) => /^journal\.json(?!\.new)/.test(name)).toSorted();
   }
 
-  testInFull('a pipe: who only looks says so, and leaves it there; the next update goes through', async () => {
+  testInFull('a pipe: a read-only command reports it and leaves it there; the next update succeeds', async () => {
     const ino = await plant(async (path) => run('mkfifo', [path]));
     const status = await gateway.run('status', '--exit-code');
     expect(status).toMatchObject({ exitCode: 2, stdout: matching(/the journal of updates could not be read/) });
@@ -328,7 +328,7 @@ describe('something that is no file in place of the journal', () => {
     expect(after.stdout).not.toMatch(/could not be read/);
   });
 
-  test('a folder: a daemon sets it aside by itself, and updates', async () => {
+  test('a directory: a daemon sets it aside automatically, and updates', async () => {
     await plant(async (path) => mkdir(join(path, 'within'), { recursive: true }));
     const lines: string[] = [];
     const daemon = await gateway.startDaemon((line) => lines.push(line));
@@ -352,7 +352,7 @@ describe('a state directory that others may write', () => {
     return [check.exitCode, ...[check.stderr, doctor.stdout].map((text) => text.replaceAll(/\s+/g, ' '))];
   }
 
-  test('is mended where it is ours, which is logged', async () => {
+  test('is fixed and logged if it is ours', async () => {
     await mkdir(inGateway('state'));
     await chmod(inGateway('state'), 0o777);
     expect(await gateway.run('config', 'check')).toMatchObject({ exitCode: 78, stderr: matching(/chmod go-w/) });
@@ -365,7 +365,7 @@ describe('a state directory that others may write', () => {
   });
 
   test.each(howMuch(['state', 'state/journal.json'], ['state/journal.json']))(
-    'is said, and nobody is locked out, where a stranger owns %s',
+    'is reported, and locks nobody out, if another user owns %s',
     async (name) => {
       await gateway.run('--update-now');
       await chown(inGateway(name), STRANGER, STRANGER);

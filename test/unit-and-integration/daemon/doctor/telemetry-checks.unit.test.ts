@@ -51,7 +51,7 @@ test('doctor has a line for each sensor, and for the spool', () => {
   ]);
 });
 
-test('says what a sensor delivers that cannot be used, and what was dropped of one that works', () => {
+test('reports unusable data of a sensor, and readings dropped from a working one', () => {
   const drops = { dropped: 3, lastDrop: 'nothing at /h in {"t":21.5}' };
   const useless = { ...sensor, ...drops, state: 'delivering' as const, failingForMs: 120_000 };
   const sensors = [
@@ -71,7 +71,7 @@ test('says what a sensor delivers that cannot be used, and what was dropped of o
   ]);
 });
 
-test('what fails is told with its error, since when, and what to type', () => {
+test('reports a failure with its error, its time, and the command to type', () => {
   const failing = { ...sensor, lastError: 'no such file', lastErrorCode: 'source-failed', failingForMs: 120_000 };
   const troubled: Measuring = {
     spool: { ...measuring.spool, error: 'the disk is full' },

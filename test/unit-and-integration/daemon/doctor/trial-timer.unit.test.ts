@@ -17,15 +17,15 @@ afterEach(async () => {
   await rm(directory, { recursive: true });
 });
 
-test('the safety net is told in which boot the slot was kept', async () => {
+test('records for the trial timer in which boot the slot was committed', async () => {
   const run = join(directory, 'run');
   await notifyTrialTimer(run, machine, silentLog);
   await notifyTrialTimer(run, machine, silentLog);
   expect(await readFile(join(run, 'committed'), 'utf8')).toBe('this-boot\n');
 });
 
-// Regression: in a folder that had been the user's of an agent, root wrote through the link that lay there.
-test('what lies there before is replaced, whatever it leads to', async () => {
+// Regression: in a directory that had belonged to an agent's user, root wrote through a link.
+test('replaces an existing entry, whatever it links to', async () => {
   const victim = join(directory, 'victim');
   await writeFile(victim, 'mine');
   await symlink(victim, join(directory, 'committed'));
@@ -34,7 +34,7 @@ test('what lies there before is replaced, whatever it leads to', async () => {
   expect(await readFile(join(directory, 'committed'), 'utf8')).toBe('this-boot\n');
 });
 
-test('a commit does not fail because the safety net could not be told, but it is said', async () => {
+test('a commit succeeds without the record for the trial timer, and reports it', async () => {
   const run = join(directory, 'file');
   await writeFile(run, '');
   const said: string[] = [];

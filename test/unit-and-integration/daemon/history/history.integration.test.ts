@@ -30,7 +30,7 @@ async function historyOf(gateway: FileGateway): Promise<HistoryReport['attempts'
   return ((await gateway.json('history')) as HistoryReport).attempts;
 }
 
-test('tells of attempts across restarts, with what was fetched, written and there already', async () => {
+test('lists attempts across restarts, with fetched, written and reused bytes', async () => {
   await using stack = new AsyncDisposableStack();
   const { service, gateway } = await begin(stack);
   service.world.targetVersionId = '1';

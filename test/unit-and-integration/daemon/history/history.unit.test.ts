@@ -21,7 +21,7 @@ beforeEach(() => {
   clock = new ManualClock();
 });
 
-/** As after a start: nothing is remembered but what the disk has. */
+/** As after a start: only the content of the disk. */
 function open(): History {
   return new History({ stateDirectory: '/state', clock, log: silentLog, fs: state.fs });
 }
@@ -56,7 +56,7 @@ describe('the history of attempts', () => {
     expect(attempts[0]?.steps[0]).toEqual({ at: someText, step: 'staging-started', ...(detail && { detail }) });
   });
 
-  test('says when, from what to what, who asked, how it ended and what it cost, also after a start', async () => {
+  test('shows time, versions, origin, result and cost, also after a start', async () => {
     const before = { version: { id: 'v1', name: 'one' }, digest: 'sha256:00', provides: {}, payloads: [], at };
     const journal = begin(open(), { ...new MemoryJournal().state, installed: before });
     await fail(journal, 'a1');
@@ -88,7 +88,7 @@ describe('the history of attempts', () => {
     });
   });
 
-  test('tells a list of keys and revocations by its number', async () => {
+  test('shows a trust list with its number', async () => {
     const journal = begin(open());
     await journal.append({ type: 'staging-started', attempt: attemptOf('a1', 'trust-7'), slot: 'B', at });
     await journal.append({ type: 'trust-list-applied', name: 'trust-7', number: 7, at });
@@ -97,7 +97,7 @@ describe('the history of attempts', () => {
     ]);
   });
 
-  test('shows what is under way by what the journal says of it, and counts on from a checkpoint', async () => {
+  test('shows the current attempt from the journal, and continues counting from a checkpoint', async () => {
     const history = open();
     const journal = begin(history);
     await journal.append({ type: 'staging-started', attempt: attemptOf('a1'), slot: 'B', at });
@@ -110,7 +110,7 @@ describe('the history of attempts', () => {
   });
 
   // Regression: "how it ended is not known".
-  test('says that a rollback was called off, though nobody else is told', async () => {
+  test('shows that a rollback was cancelled, although it is not reported elsewhere', async () => {
     const phase: PhaseOf<'rolling-back'> = {
       kind: 'rolling-back',
       attempt: { ...attemptOf('r1'), by: 'rollback' },
@@ -129,7 +129,7 @@ describe('the history of attempts', () => {
     expect((await open().report(journal.state)).attempts).toMatchObject([{ attempt: 'r1', outcome: 'failed', code }]);
   });
 
-  test('tells of an attempt that another one took the place of', async () => {
+  test('shows an attempt that another one replaced', async () => {
     const history = open();
     const journal = begin(history);
     await journal.append({ type: 'staging-started', attempt: attemptOf('a1'), slot: 'B', at });
@@ -180,7 +180,7 @@ describe('the history of attempts', () => {
     expect(String(state.volume.readFileSync(path)).length).toBeLessThan(50 * 1_200);
   });
 
-  test('keeps what a newer agent wrote, and leaves out what cannot be understood', async () => {
+  test('keeps the entries of a newer agent, and omits unreadable ones', async () => {
     const newer = { attempt: 'a1', version: 'two', outcome: 'dissolved', mood: 'good', steps: [] };
     state.volume.writeFileSync(path, JSON.stringify({ format: 2, attempts: [newer, { attempt: 7 }], discarded: 3 }));
     await fail(begin(open()), 'a2');
@@ -188,7 +188,7 @@ describe('the history of attempts', () => {
     expect(stored).toMatchObject({ attempts: [newer, { attempt: 'a2' }], discarded: 3 });
   });
 
-  test('whatever its file holds, an attempt goes its way and is told', async () => {
+  test('an attempt proceeds and is shown, whatever its file contains', async () => {
     const content = fc.oneof(fc.string(), fc.json(), fc.constant('{"attempts":[{}],"discarded":-1}'));
     await fc.assert(
       fc.asyncProperty(content, async (text) => {

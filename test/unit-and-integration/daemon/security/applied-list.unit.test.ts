@@ -66,9 +66,9 @@ async function start(): Promise<Gateway> {
 
 const nextKey = { name: 'next', pem: next.publicPem };
 
-describe('a list of keys and revocations that took effect is told', () => {
+describe('an applied trust list is recorded', () => {
   // Regression: no more than the digest of its artifact; that other keys are trusted, at the next start of the daemon.
-  test('with its number, who signed it, and what it changes; and other keys at once', async () => {
+  test('with its number, its signer, its changes, and other keys together', async () => {
     const { take, events } = await start();
     await take({ number: 2, keys: [nextKey], revoked: { keys: [], releases: [fingerprint('b')] } });
     expect(await events()).toEqual([
@@ -99,7 +99,7 @@ describe('a list of keys and revocations that took effect is told', () => {
     expect(await events()).toEqual([`trust-list-applied: list 1, signed by release.pem ${oldShort}: changes nothing`]);
   });
 
-  test('whole where it is taken again: what the power cut between may never have been told', async () => {
+  test('completely if it is applied again: the record before a power loss may be missing', async () => {
     const { take, events } = await start();
     await take({ keys: [nextKey] });
     await rm(join(folder, 'security.json'));

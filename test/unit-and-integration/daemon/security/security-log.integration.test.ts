@@ -61,7 +61,7 @@ async function offer(id: string): Promise<void> {
 
 const matching = (pattern: RegExp): unknown => expect.stringMatching(pattern);
 
-test('what concerned security is told in order, also after an update', async () => {
+test('shows security events in order, also after an update', async () => {
   expect((await gateway.run('log', '--security')).stdout).toContain('No security events');
   await offer('forged');
   await offer('renamed');
@@ -118,7 +118,7 @@ test('a file that is refused while a release waits for its boot is told, too', a
   expect(await events()).toEqual([matching(/^activated: /), matching(/^signature-refused: .*\(signature-invalid\)$/)]);
 });
 
-test('a member who asks for what is not for members is noted, and the service gets the events as a property', async () => {
+test('records a member’s request without permission, and sends the events to the service as a property', async () => {
   await configure((text) => text.replace('[report]\n', '[report]\nsecurity = "security_events"\n'));
   await gateway.run('activate');
   const daemon = await gateway.startDaemon();

@@ -22,7 +22,7 @@ beforeEach(() => {
   clock = new ManualClock();
 });
 
-/** As after a start: nothing is remembered but what the disk has. */
+/** As after a start: only the content of the disk. */
 function open(): SecurityLog {
   return new SecurityLog({ stateDirectory: '/state', clock, log: silentLog, fs: state.fs });
 }
@@ -34,7 +34,7 @@ function throwing(error: Error): () => Promise<never> {
 }
 
 describe('the log of security events', () => {
-  test('survives a start, with numbers that go on', async () => {
+  test('survives a start with continued numbers', async () => {
     await open().record('activated', 'as thing 7');
     const log = open();
     await log.record('force-used', 'rollback --force');
@@ -60,7 +60,7 @@ describe('the log of security events', () => {
   });
 
   // Regression: a list that took effect during a trial, and once more when it was acknowledged after it.
-  test('has what can happen only once, and is told again, once', async () => {
+  test('records a unique event once, and repeats it once', async () => {
     for (let start = 0; start < 3; start += 1) await open().recordOnce('trust-list-applied', 'sha256:1', 'list 1');
     await open().recordOnce('trust-list-applied', 'sha256:2', 'list 2');
     expect((await open().report()).events).toMatchObject([
@@ -89,7 +89,7 @@ describe('the log of security events', () => {
     expect(complaints()).toBe(2);
   });
 
-  test('keeps the last 256, and says how many were before', async () => {
+  test('keeps the last 256, and counts the previous ones', async () => {
     const log = open();
     for (let turn = 0; turn < 300; turn += 1) await log.record('force-used', `install ${turn} ${'x'.repeat(2_000)}`);
     const { events, discarded } = await open().report();
@@ -106,15 +106,15 @@ describe('the log of security events', () => {
     expect((await open().report()).events).toMatchObject([{ id: 'keys-changed', detail: 'other.pem', count: 1 }]);
   });
 
-  test.each(['', '{', '[]', '{"events":[{}]}'])('that is damaged (%s) begins anew, and says so', async (text) => {
+  test.each(['', '{', '[]', '{"events":[{}]}'])('starts again after damage (%s), and reports it', async (text) => {
     state.volume.writeFileSync(path, text);
     await open().record('activated', 'as thing 7');
     expect((await open().report()).events.map(({ id }) => id)).toEqual(['log-damaged', 'activated']);
   });
 
-  // Regression: agent log --security of a damaged log said that nothing had happened.
+  // Regression: agent log --security showed no event for a damaged log.
   test.each(['\0'.repeat(4_096), `{"events":${'['.repeat(100_000)}${']'.repeat(100_000)}}`])(
-    'that is damaged is told as such to who only looks, and is left as it is',
+    'reports damage to a reader, and changes nothing',
     async (text) => {
       state.volume.writeFileSync(path, text);
       const report = await open().report();
@@ -150,7 +150,7 @@ test.each([
   expect((await log.report()).events).toMatchObject([{ id, detail: `m (${error.code})` }]);
 });
 
-test('what is only broken is no event', async () => {
+test('does not record a failure as an event', async () => {
   const log = open();
   const error = new FirmwareError('file-changed', 'm');
   await expect(recordingRejections(log, throwing(error))).rejects.toBe(error);
@@ -190,8 +190,8 @@ describe('whom this gateway trusts', () => {
     expect((await open().report()).events).toMatchObject([{ id: 'keys-changed', detail: `two ${two.fingerprint}` }]);
   });
 
-  // Regression: a key that had been revoked was told as trusted, without a word of the damage.
-  test('is not known where what was revoked is not', async () => {
+  // Regression: a revoked key was shown as trusted, without a note about the damage.
+  test('is unknown if the revocations are', async () => {
     await start(1, one.fingerprint);
     await start(0);
     const detail = `what was revoked is not known any more: one ${one.fingerprint}, two ${two.fingerprint}`;

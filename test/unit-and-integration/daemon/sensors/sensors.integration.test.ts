@@ -45,7 +45,7 @@ test('without a daemon the configured sensors are listed, and one can be tried i
   expect(stderr).toMatch(/there is no chip there-is-none \(source-failed\)\n *agent sensors scan hwmon shows/);
 });
 
-test('the daemon tells what it read and what fails, and a try is neither counted nor kept nor sent', async () => {
+test('the daemon shows readings and failures, and a test reading is neither counted nor stored nor sent', async () => {
   await writeFile(level, '{"at": 42}');
   await gateway.startDaemon();
   const read = async (): Promise<OutputOf<'sensors'>> => {
@@ -88,13 +88,13 @@ test(
   },
 );
 
-test('nobody at the address is an error that says what to check', async () => {
+test('an unreachable address is an error that names the things to check', async () => {
   const { exitCode, stderr } = await gateway.run('sensors', 'scan', 'modbus', '127.0.0.1:1');
   expect(exitCode).toBe(70);
   expect(stderr).toMatch(/refused the connection.*\(source-failed\)\n *check the address/);
 });
 
-/** Answers for one unit with 42, and as a gateway for all others that nobody is there. */
+/** Answers for one unit with 42, and for all others with a gateway's exception for a missing device. */
 async function modbusDevice(wanted: number): Promise<AsyncDisposable & { readonly port: number }> {
   const server = createServer((socket) => {
     socket.on('error', () => {});

@@ -36,7 +36,7 @@ test('where telemetry runs, a sensor is tried by it, which has the ports', async
   expect(tried).toEqual(['sensors[0] (e)']);
 });
 
-test('a sensor that is not configured is none', async () => {
+test('rejects a sensor that is not configured', async () => {
   const where = { wiring: { config: configured(), world }, telemetry: undefined };
   await expect(trySensor('sensors[1]', where, forever)).rejects.toMatchObject({ code: 'sensor-unknown' });
 });

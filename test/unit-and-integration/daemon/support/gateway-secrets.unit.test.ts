@@ -14,7 +14,7 @@ source = { kind = "exec", command = ["curl", "--token", "t1-word", "--api-key=k1
 password = "h1dden"
 `;
 
-test('the secrets of a configuration are what stands in addresses, under secret names, and behind secret options', () => {
+test('finds secrets in addresses, under secret names, and after secret options', () => {
   const { secrets, files } = secretsOfConfig(settings);
   expect(new Set(secrets)).toEqual(
     new Set(['p%2Fw', 'p/w', 'agent:p%2Fw', 'agent:p/w', 't1-word', 'k1-word', 'b1-word', 'h1dden', 'q%2F12', 'q/12']),
@@ -27,7 +27,7 @@ test.each(['p/w', 'p#w', 'p?w', 'p@w', 'p w', 'p"w'])('they are found unencoded 
   expect(secrets).toEqual(expect.arrayContaining([password, `me:${password}`]));
 });
 
-test('they are found in a configuration that is no TOML, too', () => {
+test('finds them also in a configuration that is not TOML', () => {
   const { secrets, files } = secretsOfConfig(`${settings}\npassword = "br0ken\n`);
   expect(secrets).toEqual(expect.arrayContaining(['p/w', 'h1dden', 'br0ken']));
   expect(files).toEqual(expect.arrayContaining(['/k.pem', '/pw']));

@@ -16,8 +16,8 @@ async function begin(): Promise<Technician> {
   return technician;
 }
 
-describe('what a person holds', () => {
-  test('is not installed, after a restart neither, by nobody, until it is lifted', async () => {
+describe('an update on hold', () => {
+  test('is not installed by any means, also after a restart, until updates resume', async () => {
     const technician = await begin();
     await (await technician.updater()).hold({ reason: 'harvest' });
     technician.gateway.start();
@@ -33,7 +33,7 @@ describe('what a person holds', () => {
     expect(await technician.update()).toEqual({ kind: 'installed', version: 'version 2' });
   });
 
-  test('waits where it was cut off, and goes on afterwards', async () => {
+  test('pauses, and resumes afterwards', async () => {
     const technician = await begin();
     const { journal } = await technician.gateway.ports();
     const attempt = { id: 'cut', version: { id: '2', name: 'version 2' }, by: 'service', startedAt: '' } as const;
@@ -58,7 +58,7 @@ describe('what a person holds', () => {
     expect(await technician.updateOnce(byHand)).toMatchObject({ code: 'on-hold' });
   });
 
-  test('keeps nobody from going back', async () => {
+  test('does not prevent a rollback', async () => {
     const technician = await begin();
     await technician.update();
     await (await technician.updater()).hold({});
@@ -66,7 +66,7 @@ describe('what a person holds', () => {
     expect((await technician.updater()).journal.state.installed?.version.name).toBe('version 1');
   });
 
-  test('ends by itself at its end, but never by a clock that is not set', async () => {
+  test('ends automatically at its time, but never by an unsynchronized clock', async () => {
     const held = { since: '2026-12-01T10:00:00.000Z', until: '2026-12-01T14:00:00.000Z' };
     expect(activeHold(held, Date.parse('2026-12-01T13:59:59Z'))).toBe(held);
     expect(activeHold(held, Date.parse('2026-12-01T14:00:00Z'))).toBeUndefined();
@@ -81,8 +81,8 @@ describe('what a person holds', () => {
   });
 });
 
-// Regression: held until 2040, though a person said for an hour; what could have ended it, nobody knew.
-test('what was held for an hour by a clock that was years fast lasts an hour once it is right', async () => {
+// Regression: held until 2040, although an operator asked for an hour, without a way to end it.
+test('lasts an hour of the corrected clock, although the clock was years fast at its beginning', async () => {
   const technician = await begin();
   technician.nowMs = Date.UTC(2040, 0, 1);
   await (await technician.updater()).hold({ durationMs: 3_600_000 });
@@ -104,7 +104,7 @@ describe('a configuration file that the next start of the agent would refuse', (
     technician.configTrouble = held.reason;
   });
 
-  test('nothing is begun that a trial would end badly for, and none counts as failed; with the file mended it is', async () => {
+  test('starts no update whose trial would fail, and counts no failure; with the file fixed, it starts', async () => {
     for (let look = 0; look < 5; look += 1) expect(await technician.updateOnce(unattended)).toMatchObject(held);
     expect(await technician.updateOnce(byHand)).toMatchObject(held);
     expect(await technician.install('image from a stick')).toMatchObject(held);
@@ -116,11 +116,11 @@ describe('a configuration file that the next start of the agent would refuse', (
     expect(await technician.update()).toEqual({ kind: 'installed', version: 'version 2' });
   });
 
-  test('a person who forces it is not held up', async () => {
+  test('does not stop a forced update', async () => {
     expect(await technician.updateOnce({ ...byHand, force: true })).toMatchObject({ kind: 'rebooting' });
   });
 
-  test('a list of keys and revocations takes effect', async () => {
+  test('does not stop a trust list', async () => {
     technician.gateway.service.target = 'list';
     expect(await technician.updateOnce(unattended)).toEqual({ kind: 'installed', version: 'version list' });
   });

@@ -15,7 +15,7 @@ const { signal } = new AbortController();
 const taken = { kind: 'installed', version: 'version list' };
 
 let technician: Technician;
-/** The ids of what was opened at the service since version 1 was installed. */
+/** Ids of requested firmware since version 1 was installed. */
 let opened: string[];
 
 /** Version 1 runs. */
@@ -35,14 +35,14 @@ async function state(): Promise<Updater['journal']['state']> {
   return (await technician.updater()).journal.state;
 }
 
-/** The same agent goes on. */
+/** The same agent continues. */
 async function rounds(updater: Updater, count: number): Promise<unknown[]> {
   const outcomes: unknown[] = [];
   for (let round = 0; round < count; round += 1) outcomes.push(await updater.updateNow(bySchedule, ignore, signal));
   return outcomes;
 }
 
-/** Every hook that is asked says this. */
+/** Every hook answers with this. */
 function refuse(code: 'hook-deferred' | 'hook-rejected'): void {
   const ask: ConsentHook = async (hook) => {
     throw new UpdateError(code, `${hook} was asked`);
@@ -76,7 +76,7 @@ const obstacles: readonly (readonly [string, string, () => Promise<void>])[] = [
   ['where a hook would say no', 'hook-rejected', async () => refuse('hook-rejected')],
 ];
 
-describe.each(obstacles)('a list of keys and revocations takes effect at once %s', (_, code, obstruct) => {
+describe.each(obstacles)('a trust list takes effect immediately %s', (_, code, obstruct) => {
   test('if the service names it', async () => {
     await obstruct();
     technician.gateway.service.target = 'list';
@@ -85,13 +85,13 @@ describe.each(obstacles)('a list of keys and revocations takes effect at once %s
     expect(technician.gateway.service.current).toBe('list');
   });
 
-  test('if a person brings it', async () => {
+  test('if an operator brings it', async () => {
     await obstruct();
     expect(await technician.installList()).toEqual(taken);
   });
 
-  // Regression: it said that the list was held back, and the update right after it took it.
-  test('and who only asks is told so, and changes nothing', async () => {
+  // Regression: the list was shown as deferred, and the update right after it applied it.
+  test('and a check shows that, and changes nothing', async () => {
     await obstruct();
     technician.gateway.service.target = 'list';
     const updater = await technician.updater();
@@ -105,7 +105,7 @@ describe.each(obstacles)('a list of keys and revocations takes effect at once %s
     expect(await rounds(updater, 1)).toEqual([taken]);
   });
 
-  test('and what else the service names, or a person brings, waits or is refused as before', async () => {
+  test('and other offers of the service or of an operator wait or are rejected as before', async () => {
     await obstruct();
     technician.gateway.service.target = '2';
     const slots = [technician.gateway.slots.content('A'), technician.gateway.slots.content('B')];
@@ -116,8 +116,8 @@ describe.each(obstacles)('a list of keys and revocations takes effect at once %s
   });
 });
 
-// Regression: "version trust-1 is to be installed" in status, a minute after it was, until the next look.
-describe('status tells what the next look would do with what the service named last', () => {
+// Regression: "version trust-1 is to be installed" in status, a minute after it was, until the next check.
+describe('status shows what the next check would do with the last offer of the service', () => {
   test('once it was done', async () => {
     const updater = await technician.updater();
     technician.gateway.service.target = 'list';
@@ -134,7 +134,7 @@ describe('status tells what the next look would do with what the service named l
     expect(updater.lastLook?.plan).toMatchObject({ kind: 'deferred', code: 'retry-backoff' });
   });
 
-  test('once a person holds it, and lets it go', async () => {
+  test('while updates are on hold, and after they resume', async () => {
     const updater = await technician.updater();
     technician.gateway.service.target = '2';
     await updater.look(bySchedule, signal);
@@ -151,7 +151,7 @@ describe('what has to wait', () => {
     technician.gateway.service.target = '2';
   });
 
-  test('is read to its header once, not with each look', async () => {
+  test('is read to its header once, not at each check', async () => {
     const updater = await technician.updater();
     const held = { kind: 'deferred', version: 'version 2', code: 'on-hold' };
     expect(await rounds(updater, 5)).toMatchObject(Array.from({ length: 5 }, () => held));
@@ -186,7 +186,7 @@ describe('what has to wait', () => {
 });
 
 describe('a list that failed before', () => {
-  /** What is not verified, in place of what the service has; returns how to end that. */
+  /** Replaces the service's content by unverified data. Returns a function that restores it. */
   function spoil(): () => void {
     const { service } = technician.gateway;
     const firmware = service.firmware.bind(service);
@@ -198,8 +198,8 @@ describe('a list that failed before', () => {
   const garbage = async (): ReturnType<FirmwareSource['open']> =>
     new MemoryService(new Map([['x', Buffer.from('a login page')]]), 'x').firmware('x').open(undefined, signal);
 
-  // Regression: three bad deliveries kept a list of revocations away for as long as a quarantine lasts.
-  test('takes effect as soon as it comes as it is, however often something else came in its place', async () => {
+  // Regression: three bad deliveries delayed a trust list for as long as a quarantine lasts.
+  test('takes effect as soon as it arrives intact, after any number of bad deliveries', async () => {
     technician.gateway.service.target = 'list';
     const updater = await technician.updater();
     const mend = spoil();
@@ -212,7 +212,7 @@ describe('a list that failed before', () => {
     expect(asked).toBeLessThan(8);
   });
 
-  test('takes effect though a person installed a file in its place', async () => {
+  test('takes effect although an operator installed a file instead', async () => {
     technician.gateway.service.target = 'list';
     await technician.install('image from a stick', true);
     const updater = await technician.updater();
@@ -220,7 +220,7 @@ describe('a list that failed before', () => {
   });
 });
 
-describe('while a new firmware is on trial', () => {
+describe('during the trial of a new release', () => {
   /** Version 2 was booted, and the service names this by now. */
   async function onTrial(target: string): Promise<void> {
     technician.gateway.service.target = '2';
@@ -241,8 +241,8 @@ describe('while a new firmware is on trial', () => {
     expect(technician.gateway.running).toBe('image of version 1');
   });
 
-  // Found by a stranger: the trial was judged and kept first, and the list then revoked what ran.
-  test('so does one that a person brings', async () => {
+  // Regression: the trial was committed first, and the list then revoked the running version.
+  test('so does one from an operator', async () => {
     await onTrial('2');
     technician.onListTaken = () => (technician.revocation = 'was revoked by list 2');
     expect(await technician.installList()).toMatchObject({ kind: 'rebooting', goesBack: true });
@@ -280,8 +280,8 @@ describe('while a new firmware is on trial', () => {
     expect(technician.gateway.bootloader.bootable).toEqual(['A']);
   });
 
-  // Found by a stranger: the staged release was given up for a list that was refused afterwards.
-  test.each(['staged', 'trial'])('one that is refused changes nothing (%s)', async (kind) => {
+  // Regression: the staged release was discarded for a list that was rejected afterwards.
+  test.each(['staged', 'trial'])('a rejected one changes nothing (%s)', async (kind) => {
     technician.gateway.service.target = '2';
     await technician.updateOnce({ ...byHand, reboot: kind === 'trial' });
     if (kind === 'trial') technician.gateway.start();
@@ -313,7 +313,7 @@ describe('while a new firmware is on trial', () => {
     expect(await technician.updateOnce(bySchedule)).toMatchObject({ kind: 'rebooting', goesBack: true });
   });
 
-  test('and one that does not concern it is acknowledged after it', async () => {
+  test('and an unrelated one is acknowledged after it', async () => {
     await onTrial('list');
     expect(await technician.updateOnce(bySchedule)).toEqual(taken);
     expect(technician.gateway.running).toBe('image of version 2');

@@ -31,13 +31,13 @@ describe('while the way to the service is metered', () => {
     expect(await technician.update()).toEqual({ kind: 'installed', version: 'version 2' });
   });
 
-  test('a person who forces it, or brings a file, is not held up', async () => {
+  test('a forced update, or one from a file, is not deferred', async () => {
     await technician.install('image from a stick');
     expect(technician.gateway.running).toBe('image from a stick');
     expect(await technician.updateOnce({ ...byHand, force: true })).toMatchObject({ kind: 'rebooting' });
   });
 
-  test('a list of keys and revocations takes effect', async () => {
+  test('a trust list takes effect', async () => {
     technician.gateway.service.target = 'list';
     expect(await technician.updateOnce(bySchedule)).toEqual({ kind: 'installed', version: 'version list' });
   });
@@ -55,7 +55,7 @@ function becomesMetered(looks: number): void {
   });
 }
 
-test('a download pauses where the way to the service becomes metered, and goes on where it was through another one', async () => {
+test('a download pauses when the connection becomes metered, and resumes over another one', async () => {
   const { service } = technician.gateway;
   const firmware = service.firmware.bind(service);
   const starts: number[] = [];

@@ -74,7 +74,7 @@ async function gatewayAt(serviceUrl: string, follow: string): Promise<FileGatewa
   );
 }
 
-/** A technician types it, and waits for what becomes of it. */
+/** Types a command as a technician, and waits for its result. */
 async function settle(gateway: FileGateway, ...words: readonly string[]): Promise<Finished> {
   const done = await gateway.run(...words);
   if (!gateway.rebootRequested) return done;
@@ -99,7 +99,7 @@ describe('an old signed release', () => {
     expect(service.world.things[0]?.currentVersionId).toBe('v0');
   });
 
-  test('below the security version of what was committed is refused, by file too, but for root who says so', async () => {
+  test('rejects one below the committed security version, also from a file, unless root forces it', async () => {
     const [old, good] = [await release('1.0.0', 1), await release('2.0.0', 2)];
     const nameless = await release('1.5.0');
     const gateway = await gatewayAt('http://127.0.0.1:9', 'none');
@@ -138,8 +138,8 @@ describe('an old signed release', () => {
     expect(await running(gateway)).toBe('healthy root 1.0.0');
   });
 
-  // The page of guarantees says so, under what is not promised.
-  test('may be installed again where the state directory was lost, until a release raises the floor anew', async () => {
+  // The page of guarantees excludes this case.
+  test('can be installed again after the state directory was lost, until a release raises the minimum again', async () => {
     const [old, good] = [await release('1.0.0', 1), await release('2.0.0', 2)];
     const gateway = await gatewayAt('http://127.0.0.1:9', 'none');
     const config = await readFile(gateway.configFile, 'utf8');

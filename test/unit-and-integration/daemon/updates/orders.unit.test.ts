@@ -20,7 +20,7 @@ async function withTwoVersions(): Promise<Technician> {
 }
 
 describe('a rollback by hand', () => {
-  // Regression: one power cut in its boot made the good old slot unbootable, and banned its version.
+  // Regression: one power loss in its boot made the good old slot unbootable, and blocked its version.
   test('that a power cut interrupts is tried again', async () => {
     const technician = await withTwoVersions();
     await technician.rollbackUntilReboot(byHand);
@@ -30,7 +30,7 @@ describe('a rollback by hand', () => {
     expect(technician.gateway.running).toBe('image of version 1');
   });
 
-  test('that power cuts interrupt each time leaves the way back, and bans nothing', async () => {
+  test('keeps the previous version, and blocks none, after a power loss in each trial', async () => {
     const technician = await withTwoVersions();
     await technician.rollbackUntilReboot(byHand);
     for (let trial = 0; trial < 2; trial += 1) {
@@ -82,7 +82,7 @@ describe('that a version was rolled back', () => {
   const theEnd = { version: 'version bad', outcome: 'rolled-back' };
 
   // Regression: any file that was refused made of it that all is well.
-  test('is not forgotten for a file of a person that was refused, interrupted or cancelled', async () => {
+  test('stays pending after an operator’s file was rejected, interrupted or cancelled', async () => {
     const technician = await rolledBack();
     await beRefused(technician);
     expect(await last(technician)).toMatchObject(theEnd);
@@ -97,7 +97,7 @@ describe('that a version was rolled back', () => {
     expect(await last(technician)).toMatchObject(theEnd);
   });
 
-  test('is not forgotten for a list of keys and revocations either, which is no firmware', async () => {
+  test('stays pending after a trust list, which is not a release', async () => {
     const technician = await rolledBack();
     technician.gateway.service.target = 'list';
     await technician.update();
@@ -115,7 +115,7 @@ describe('that a version was rolled back', () => {
 
 describe('a file, while another version waits for its boot,', () => {
   // Regression: exit 0, and the gateway started the other one.
-  test('is not dropped in silence: it is said what waits, and what to do', async () => {
+  test('rejects a second request, naming the pending one and the remedy', async () => {
     const technician = await withTwoVersions();
     technician.gateway.service.target = '3';
     expect(await technician.updateOnce({ ...byHand, reboot: false })).toMatchObject({ kind: 'reboot-required' });
@@ -130,7 +130,7 @@ describe('a file, while another version waits for its boot,', () => {
     expect(technician.gateway.running).toBe('image from a stick');
   });
 
-  test('is started, if it is what waits', async () => {
+  test('is started if it is the pending one', async () => {
     const technician = await withTwoVersions();
     await technician.install('image from a stick', false, 'manual', { reboot: false });
     expect(technician.gateway.running).toBe('image of version 2');
@@ -141,7 +141,7 @@ describe('a file, while another version waits for its boot,', () => {
 
 describe('--force', () => {
   // Regression: a file that was forced lifted the quarantine of every version for good.
-  test('holds for the order that it was said with, and for no other', async () => {
+  test('applies to its own request only', async () => {
     const technician = await withTwoVersions();
     technician.gateway.service.target = 'bad';
     expect(await technician.update()).toMatchObject({ kind: 'deferred', code: 'quarantined' });
@@ -168,7 +168,7 @@ describe('--force', () => {
 });
 
 describe('agent unblock', () => {
-  // Regression: "may be tried again", of what was never held back.
+  // Regression: "may be tried again", for a version that was never blocked.
   test('has nothing to lift of a version that was only begun', async () => {
     const technician = await withTwoVersions();
     technician.gateway.service.target = '3';
@@ -187,7 +187,7 @@ describe('agent unblock', () => {
 });
 
 describe('what a technician installs', () => {
-  // Regression: the version that was held back when the file was installed replaced it at the next look.
+  // Regression: the version that was deferred when the file was installed replaced it at the next check.
   test('stays against the version that the service named then, though that was never installed', async () => {
     const technician = await withTwoVersions();
     technician.gateway.service.target = 'bad';
@@ -218,7 +218,7 @@ describe('what a technician installs', () => {
 });
 
 describe('a trial that goes on after a fall back', () => {
-  test('waits for the maintenance window, unless a person forces it', async () => {
+  test('waits for the maintenance window, unless it is forced', async () => {
     const technician = await withTwoVersions();
     technician.gateway.service.target = '3';
     await technician.updateOnce(byHand);
@@ -231,7 +231,7 @@ describe('a trial that goes on after a fall back', () => {
     expect(await technician.updateOnce({ ...byHand, force: true })).toMatchObject({ kind: 'rebooting' });
   });
 
-  test('waits for the person who wanted to reboot by hand', async () => {
+  test('waits for the operator who wanted to reboot manually', async () => {
     const technician = await withTwoVersions();
     technician.gateway.service.target = '3';
     await technician.updateOnce({ ...byHand, reboot: false });

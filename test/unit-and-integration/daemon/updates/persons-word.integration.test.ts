@@ -23,7 +23,7 @@ async function artifact(name: string, text: string): Promise<Buffer> {
   });
 }
 
-/** Its health is asked for longer than any test waits. */
+/** Its health checks take longer than any test waits. */
 const firmware = { v0: await artifact('zero', 'healthy 0'), unwell: await artifact('unwell', 'unhealthy') };
 
 const matching = (pattern: RegExp): unknown => expect.stringMatching(pattern);
@@ -47,7 +47,7 @@ function options(): FileGatewayOptions {
   return { serviceUrl: service.url, image: OLD, slotBytes: 1_000_000, trustedKey: keys.publicPem, healthDeadline };
 }
 
-/** Resolves when the daemon's log says so. */
+/** Resolves when the daemon's log contains this text. */
 async function daemonThatSays(text: string): Promise<ChildProcess> {
   const said = Promise.withResolvers<void>();
   const daemon = await gateway.startDaemon((line) => line.includes(text) && said.resolve());
@@ -59,14 +59,14 @@ function lastOutcome(): unknown {
   return service.world.things[0]?.properties.get('update_outcome');
 }
 
-describe('while the daemon judges a trial, a person', () => {
+describe('while the daemon checks the health of a trial, an operator', () => {
   beforeEach(async () => {
     await gateway.run('--update-now');
     gateway.boot();
     await daemonThatSays('phase=health');
   });
 
-  test('commits it at once, and who followed the judging is told why that ended', async () => {
+  test('commits it immediately, and a client that followed the trial learns why it ended', async () => {
     const follower = gateway.spawn(['--update-now', '--json']);
     const lines = follower.stdout as AsyncIterable<Buffer>;
     let told = '';
@@ -82,18 +82,18 @@ describe('while the daemon judges a trial, a person', () => {
     expect(gateway.boot()).toBe('B');
   });
 
-  test('goes back at once', async () => {
+  test('rolls back immediately', async () => {
     expect(await gateway.run('rollback')).toMatchObject({ exitCode: 0, stdout: matching(/unwell was rolled back/) });
     expect(gateway.rebootRequested).toBe(true);
     expect(gateway.boot()).toBe('A');
   });
 
-  test('reboots at once', async () => {
+  test('reboots immediately', async () => {
     expect(await gateway.run('reboot')).toMatchObject({ exitCode: 0 });
     expect(gateway.rebootRequested).toBe(true);
   });
 
-  test('cannot cancel it, and is told what to decide instead', async () => {
+  test('cannot cancel it, and gets the possible decisions instead', async () => {
     expect(await gateway.run('cancel')).toMatchObject({
       exitCode: 77,
       stderr: matching(/agent commit or agent rollback/),
@@ -102,7 +102,7 @@ describe('while the daemon judges a trial, a person', () => {
 });
 
 describe('agent cancel', () => {
-  test('ends a download for good, until a person asks for the version', async () => {
+  test('cancels a download until an operator requests the version', async () => {
     service.fail({ operation: 'firmware', fault: { kind: 'silence', afterBytes: 200_000 } });
     const daemon = await daemonThatSays('phase=staging');
     expect(await gateway.run('install', gateway.configFile)).toMatchObject({
@@ -126,7 +126,7 @@ describe('agent cancel', () => {
     expect(gateway.boot()).toBe('A');
   });
 
-  test('says that there is nothing to cancel', async () => {
+  test('learns that there is nothing to cancel', async () => {
     expect(await gateway.run('cancel')).toMatchObject({ exitCode: 0, stdout: 'Nothing to cancel.\n' });
   });
 });

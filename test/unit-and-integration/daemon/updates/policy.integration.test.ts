@@ -51,7 +51,7 @@ const held = (code: string): object => ({
 });
 
 describe('follow = "updates"', () => {
-  test('installs the current version first, then the one that is chosen of those that follow it', async () => {
+  test('installs the current version first, then the chosen one of its successors', async () => {
     await gateway.configure(options('follow = "updates"\nselect = "/none/"'));
     expect(await update()).toEqual(installed('1.0.0'));
     expect(service.callsOf('updates')).toHaveLength(1);
@@ -67,7 +67,7 @@ describe('follow = "updates"', () => {
   });
 });
 
-test('follow = "none" asks for no version, and installs what a person names', async () => {
+test('follow = "none" requests no version, and installs the one that an operator names', async () => {
   await gateway.configure(options('follow = "none"'));
   service.world.targetVersionId = '1.9.0';
   expect(await update()).toMatchObject({ outcome: { kind: 'up-to-date' } });
@@ -77,7 +77,7 @@ test('follow = "none" asks for no version, and installs what a person names', as
 /** The full hour that is so far away. */
 const hour = (away: number): string => `${String((new Date().getHours() + 24 + away) % 24).padStart(2, '0')}:00`;
 
-test('the reboot window holds the daemon back until a person reboots', async () => {
+test('the reboot window defers the daemon’s reboot, but not a manual one', async () => {
   await gateway.configure(options(`reboot_window = "${hour(2)}-${hour(4)}"`));
   await gateway.startDaemon();
   await expect
@@ -97,14 +97,14 @@ test('the reboot window holds the daemon back until a person reboots', async () 
 });
 
 describe('the maintenance window', () => {
-  test('holds back outside, and not a person who forces', async () => {
+  test('defers outside, unless it is forced', async () => {
     await gateway.configure(options(`window = "${hour(2)}-${hour(4)}"`));
     expect(await update()).toEqual(held('outside-window'));
     expect(await gateway.run('check')).toMatchObject({
       exitCode: 0,
       stdout: expect.stringContaining('held back') as unknown,
     });
-    expect(service.callsOf('firmware')).toHaveLength(2); // its header, by which a list of keys is known: of each that asked
+    expect(service.callsOf('firmware')).toHaveLength(2); // the header, to recognize a trust list: one for each request
     expect(gateway.rebootRequested).toBe(false);
     expect(await update('--force')).toEqual(installed('1.0.0'));
   });
@@ -115,20 +115,20 @@ describe('the maintenance window', () => {
   });
 });
 
-test('a firmware that is refused is tried as often as the configuration says, and once more for a person', async () => {
+test('tries a rejected release as often as configured, and once more on request', async () => {
   await gateway.configure(options('max_attempts = 2'));
   service.world.targetVersionId = 'foreign';
   expect(await update()).toMatchObject({ kind: 'error', error: { exit: 'refused' } });
   expect(await update()).toMatchObject({ kind: 'error', error: { exit: 'refused' } });
   expect(await update()).toEqual(held('attempts-exhausted'));
-  expect(service.callsOf('firmware')).toHaveLength(3); // it might have been a list of keys
+  expect(service.callsOf('firmware')).toHaveLength(3); // it might have been a trust list
   expect(await update('--force')).toMatchObject({ kind: 'error', error: { exit: 'refused' } });
   expect(service.callsOf('firmware')).toHaveLength(4);
   service.world.targetVersionId = '1.9.0';
   expect(await update()).toEqual(installed('1.9.0'));
 });
 
-test('a firmware that ended badly is tried once under each id, until a person lets it be tried or another is named', async () => {
+test('tries a failed release once under each id, until an operator unblocks it or another one is offered', async () => {
   await update();
   service.world.targetVersionId = 'bad';
   expect(await update()).toEqual(held('quarantined'));
@@ -161,7 +161,7 @@ test('each attempt ends in one report, with these members and no other', async (
   expect(new Set(reports.map(({ attempt }) => attempt)).size).toBe(2);
 });
 
-test('a gateway with a splay waits for its turn, and a person does not', async () => {
+test('a gateway with a splay waits for its turn, unless an operator asks', async () => {
   await gateway.configure({ ...options(), splay: '1h' });
   await gateway.startDaemon();
   expect(await gateway.json('status')).toMatchObject({ idleReason: 'the service was not asked for a version yet' });

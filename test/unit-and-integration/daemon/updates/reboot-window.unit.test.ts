@@ -25,7 +25,7 @@ async function phase(): Promise<string> {
 }
 
 describe('with a reboot window, what the daemon stages', () => {
-  test('waits for it unarmed: no reboot of somebody else, and no power cut, starts it', async () => {
+  test('waits for it without being armed: neither an external reboot nor power loss starts it', async () => {
     expect(await technician.updateOnce(bySchedule)).toMatchObject(held);
     expect(await technician.updateOnce(bySchedule)).toMatchObject(held);
     expect(technician.gateway.bootloader.bootable).toEqual(['B']);
@@ -39,7 +39,7 @@ describe('with a reboot window, what the daemon stages', () => {
     expect(await technician.update()).toEqual({ kind: 'installed', version: 'version 2' });
   });
 
-  test('is booted at once within it, whether installing may begin then or not', async () => {
+  test('is booted immediately within it, whether or not installing may begin then', async () => {
     technician.minute = 0;
     technician.window = { fromMinute: 0, toMinute: 60 };
     expect(await technician.updateOnce(bySchedule)).toMatchObject(held);
@@ -53,7 +53,7 @@ describe('with a reboot window, what the daemon stages', () => {
     expect((await technician.updater()).rebootWait).toMatchObject({ code: 'clock-unsynchronized', untilMs: undefined });
   });
 
-  test('waits again where its trial was cut, and where its reboot was not made in time', async () => {
+  test('waits again after an interrupted trial, and after a reboot that missed it', async () => {
     technician.minute = 120;
     expect(await technician.updateOnce(bySchedule)).toMatchObject(rebooting);
     technician.minute = 300;
@@ -66,14 +66,14 @@ describe('with a reboot window, what the daemon stages', () => {
     expect(await technician.updateOnce(bySchedule)).toMatchObject(rebooting);
   });
 
-  test('is given up where the service names another one meanwhile', async () => {
+  test('is discarded if the service offers another one first', async () => {
     await technician.updateOnce(bySchedule);
     technician.gateway.service.target = '1';
     expect(await technician.updateOnce(bySchedule)).toMatchObject({ kind: 'up-to-date', version: 'version 1' });
     expect(await phase()).toBe('idle');
   });
 
-  test('is told with the time at which the window opens next', async () => {
+  test('is shown with the next opening time of the window', async () => {
     expect((await technician.updater()).rebootWait).toBeUndefined();
     await technician.updateOnce(bySchedule);
     const wait = (await technician.updater()).rebootWait;
@@ -84,7 +84,7 @@ describe('with a reboot window, what the daemon stages', () => {
   });
 });
 
-describe('a person waits for no reboot window', () => {
+describe('an operator waits for no reboot window', () => {
   test.each([byHand, { ...bySchedule, force: true }])('who updates now (%o)', async (options) => {
     expect(await technician.updateOnce(options)).toMatchObject(rebooting);
   });
@@ -96,28 +96,25 @@ describe('a person waits for no reboot window', () => {
     expect(await technician.update()).toEqual({ kind: 'installed', version: 'version 2' });
   });
 
-  test.each([false, true])(
-    'who reboots: what was staged is armed and booted (after a fall back: %s)',
-    async (again) => {
-      technician.minute = again ? 120 : 0;
-      await technician.updateOnce(bySchedule);
-      if (again) {
-        technician.gateway.reboot();
-        technician.gateway.reboot();
-      }
-      technician.minute = 0;
-      const updater = await technician.updater();
-      expect(await updater.findUnarmed(signal)).toEqual({ version: 'version 2', slot: 'A' });
-      technician.reboots = 0;
-      await updater.reboot(undefined, signal);
-      expect(technician.reboots).toBe(1);
-      technician.gateway.start();
-      expect(technician.gateway.running).toBe('image of version 2');
-      expect(await technician.update()).toEqual({ kind: 'installed', version: 'version 2' });
-    },
-  );
+  test.each([false, true])('to reboot: the staged update is armed and booted (after a fallback: %s)', async (again) => {
+    technician.minute = again ? 120 : 0;
+    await technician.updateOnce(bySchedule);
+    if (again) {
+      technician.gateway.reboot();
+      technician.gateway.reboot();
+    }
+    technician.minute = 0;
+    const updater = await technician.updater();
+    expect(await updater.findUnarmed(signal)).toEqual({ version: 'version 2', slot: 'A' });
+    technician.reboots = 0;
+    await updater.reboot(undefined, signal);
+    expect(technician.reboots).toBe(1);
+    technician.gateway.start();
+    expect(technician.gateway.running).toBe('image of version 2');
+    expect(await technician.update()).toEqual({ kind: 'installed', version: 'version 2' });
+  });
 
-  test('who reboots where nobody vouches for it any more: it is refused, and what runs stays', async () => {
+  test('to reboot into a release that is no longer trusted: it is rejected, and the running version stays', async () => {
     await technician.updateOnce(bySchedule);
     technician.doubt = 'was revoked';
     await expect((await technician.updater()).reboot(undefined, signal)).rejects.toMatchObject({
@@ -128,7 +125,7 @@ describe('a person waits for no reboot window', () => {
     expect(await phase()).toBe('idle');
   });
 
-  test('who installs a file, or goes back', async () => {
+  test('to install a file, or roll back', async () => {
     technician.gateway.service.target = '1';
     await technician.install('image from a stick');
     expect(technician.gateway.running).toBe('image from a stick');
@@ -136,7 +133,7 @@ describe('a person waits for no reboot window', () => {
   });
 });
 
-test('a way back waits for no reboot window', async () => {
+test('a rollback waits for no reboot window', async () => {
   technician.gateway.service.target = 'bad';
   technician.minute = 120;
   expect(await technician.updateOnce(bySchedule)).toMatchObject({ kind: 'rebooting' });

@@ -15,7 +15,7 @@ const IMAGE_BYTES = 24 * MIB;
 /** Slow enough for a checkpoint before its end. */
 const slowly = { kind: 'drip', bytes: 64 * 1024, everyMs: 25 } as const;
 
-test('a signed artifact whose transfer was killed goes on with the rest of it', async () => {
+test('resumes a killed transfer of a signed artifact', async () => {
   const keys = makeKeyPair('ecdsa-p256', 'release.pem');
   const content = Buffer.from(randomContent(IMAGE_BYTES, 3).read(0, IMAGE_BYTES));
   const files = [{ name: 'rootfs.ext4', content }];

@@ -11,22 +11,22 @@ import { LIST, openPlainFirmware, plainFirmware, plainFirmwareOpener } from '../
 const signal = new AbortController().signal;
 const byHand = { reboot: true, force: false, manual: true };
 
-/** A gateway whose agent is started anew with each boot, and who works at it. */
+/** A gateway whose agent is restarted at each boot, and its operator. */
 export class Technician {
   readonly gateway: Gateway;
   /** Takes the place of the one in memory. */
   bootloader: UpdaterDeps['ports']['bootloader'] | undefined;
   window: DailyWindow | undefined;
   rebootWindow: DailyWindow | undefined;
-  /** It is midnight; undefined: the clock is not set. */
+  /** Minutes since midnight. Undefined: the clock is not synchronized. */
   minute: number | undefined = 0;
   hooks: UpdaterDeps['hooks'];
   outcomeProperty: string | undefined;
   /** The interface through which downloads cost, if that is the way to the service. */
   meteredLink: string | undefined;
-  /** Why the next start of the agent would refuse its configuration. */
+  /** Reason why the next start of the agent would reject its configuration. */
   configTrouble: string | undefined;
-  /** Told that a list took effect. */
+  /** Called when a list took effect. */
   onListTaken: () => void = () => {};
   /** The number of the last list that took effect; each has the next one. */
   listNumber: number | undefined;
@@ -35,11 +35,11 @@ export class Technician {
   /** Milliseconds since the epoch, of the wall clock, and whether something has set it. */
   nowMs = 0;
   isClockSet = true;
-  /** How often one was asked for; none is made. */
+  /** Number of requested reboots; none is executed. */
   reboots = 0;
-  /** Why nothing would be vouched for any more. */
+  /** Reason why no release is trusted any longer. */
   doubt: string | undefined;
-  /** Why a list would forbid everything. */
+  /** Reason why a list would forbid everything. */
   revocation: string | undefined;
 
   constructor() {

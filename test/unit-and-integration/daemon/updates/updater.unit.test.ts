@@ -6,8 +6,8 @@ import { Technician } from './technician.ts';
 const signal = new AbortController().signal;
 const byHand = { reboot: true, force: false, manual: true };
 
-describe('a firmware that waits for a reboot by hand', () => {
-  test('is given up by a rollback: nothing reboots, and it does not come again by itself', async () => {
+describe('an update that waits for a manual reboot', () => {
+  test('is discarded by a rollback: nothing reboots, and it is not offered again', async () => {
     const technician = new Technician();
     await technician.update();
     const running = technician.gateway.running;
@@ -25,10 +25,10 @@ describe('a firmware that waits for a reboot by hand', () => {
   });
 });
 
-describe('what a person cancels', () => {
+describe('a cancelled update', () => {
   const unattended = { ...byHand, manual: false };
 
-  /** The transfer of version 2 was cut off in its middle, by whatever. */
+  /** The transfer of version 2 was interrupted in the middle. */
   async function interrupted(): Promise<Technician> {
     const technician = new Technician();
     await technician.update();
@@ -41,7 +41,7 @@ describe('what a person cancels', () => {
     return technician;
   }
 
-  // Regression: a file that was cancelled, too, let the version that the service names be installed by itself.
+  // Regression: cancelling a file as well made the service's version install automatically.
   test('stays cancelled, whatever file is begun or cancelled after it', async () => {
     const technician = await interrupted();
     await (await technician.updater()).cancel(() => {}, signal);
@@ -50,7 +50,7 @@ describe('what a person cancels', () => {
     expect(await technician.updateOnce(unattended)).toMatchObject({ kind: 'deferred', code: 'cancelled' });
   });
 
-  test('has ended, is reported, and is begun again only when a person asks for it', async () => {
+  test('has ended, is reported, and begins again only on an operator’s request', async () => {
     const technician = await interrupted();
     const updater = await technician.updater();
     expect(await updater.cancel(() => {}, signal)).toEqual({ kind: 'cancelled', version: 'version 2' });
@@ -68,7 +68,7 @@ describe('what a person cancels', () => {
     });
   });
 
-  test('does not hold back what the service names next', async () => {
+  test('does not defer the next offer of the service', async () => {
     const technician = await interrupted();
     const updater = await technician.updater();
     await updater.cancel(() => {}, signal);
@@ -93,22 +93,23 @@ describe('what a person cancels', () => {
   });
 });
 
-describe('a trial that ends well', () => {
-  test('is told as installed, not as nothing to do', async () => {
+describe('a successful trial', () => {
+  test('is reported as installed, instead of nothing to do', async () => {
     const technician = new Technician();
     expect(await technician.update()).toEqual({ kind: 'installed', version: 'version 1' });
     expect(await technician.update()).toEqual({ kind: 'up-to-date', version: 'version 1' });
   });
 });
 
-describe('what a person installed', () => {
-  // Seen by the kill tests: the service's version came back at the next look and replaced the person's file.
+describe('a manually installed version', () => {
+  // Regression, found by the kill tests: the service's version returned at the next check and replaced the operator's
+  // file.
   test('stays, from a file after a rollback, until the service names another version', async () => {
     const technician = new Technician();
     await technician.update();
     technician.gateway.service.target = '2';
     await technician.update();
-    // seen: told of both that it was installed by hand
+    // regression: both were reported as installed manually
     const stays = { kind: 'deferred', code: 'manual-override' };
     const wentBack = 'a person went back to version 1';
     expect(await technician.rollback()).toMatchObject({ ...stays, reason: wentBack });
@@ -119,7 +120,7 @@ describe('what a person installed', () => {
     expect(await technician.update()).toMatchObject({ kind: 'installed', version: 'version 3' });
   });
 
-  test('overrides nothing any more once the service names it, too', async () => {
+  test('is no longer an override once the service offers it, too', async () => {
     const technician = new Technician();
     await technician.update();
     technician.gateway.service.target = '2';

@@ -18,7 +18,7 @@ async function waiting(options = byHand): Promise<Technician> {
   return technician;
 }
 
-/** The same, and nobody vouches for version 2 any more; `again`: its trial was cut, and it is to be armed once more. */
+/** The same, with version 2 no longer trusted; `again`: its trial was interrupted, and it is to be armed once more. */
 async function waitingInDoubt(when: 'at once' | 'again'): Promise<Technician> {
   const technician = await waiting({ ...byHand, reboot: false });
   if (when === 'again') {
@@ -29,9 +29,9 @@ async function waitingInDoubt(when: 'at once' | 'again'): Promise<Technician> {
   return technician;
 }
 
-describe('a firmware that waits for its boot', () => {
+describe('an update that waits for its boot', () => {
   // Regression: the flag was heard at the staging alone, and the gateway went down.
-  test('is not booted by a person who wants to reboot by hand', async () => {
+  test('is not booted by a manual reboot', async () => {
     const technician = await waiting();
     technician.reboots = 0;
     const outcome = { kind: 'reboot-required', version: 'version 2' };
@@ -52,7 +52,7 @@ describe('a firmware that waits for its boot', () => {
 
   // Regression: the service was not asked, and the release that it had withdrawn was booted.
   test.each([byHand, bySchedule, { ...byHand, reboot: false }])(
-    'is given up where the service names another one by now (%o)',
+    'is discarded if the service offers another one by now (%o)',
     async (options) => {
       const technician = await waiting({ ...byHand, reboot: false });
       technician.gateway.service.target = '1';
@@ -66,9 +66,10 @@ describe('a firmware that waits for its boot', () => {
     },
   );
 
-  // Regression: withdrawn, and not counted: two that took turns at each look rebooted the gateway without a pause.
+  // Regression: it was withdrawn without being counted: two releases that alternated at each check rebooted the gateway
+  // without a pause.
   test.each([byHand, bySchedule])(
-    'and fell back meanwhile has failed, whatever the service names then (%o)',
+    'and fell back in between has failed, whatever the service offers then (%o)',
     async (options) => {
       const technician = await waiting();
       technician.gateway.reboot();
@@ -84,7 +85,7 @@ describe('a firmware that waits for its boot', () => {
     },
   );
 
-  test('and that fall back by turns are held back after as many tries as one that is named all the time', async () => {
+  test('and alternating fallbacks are deferred after as many attempts as for a single release', async () => {
     const technician = new Technician();
     await technician.update();
     const begun: string[] = [];
@@ -101,7 +102,7 @@ describe('a firmware that waits for its boot', () => {
     expect(new Set(blocked.map(({ version }) => version.id))).toEqual(new Set(['2', '3']));
   });
 
-  test('and left itself without a journal is told as that', async () => {
+  test('and that lost its journal is reported as such', async () => {
     const technician = await waiting();
     technician.gateway.reboot();
     await technician.gateway.bootloader.markUnbootable('A', signal, 'disk-full');
@@ -112,7 +113,7 @@ describe('a firmware that waits for its boot', () => {
     expect(lastOutcome).toMatchObject({ outcome: 'rolled-back', code: 'disk-full' });
   });
 
-  test('is booted where the service cannot be asked', async () => {
+  test('is booted if the service is unavailable', async () => {
     const technician = await waiting({ ...byHand, reboot: false });
     technician.gateway.service.targetVersion = async () => {
       throw new ServiceError({ code: 'connection-refused', why: 'nobody listens' });
@@ -120,8 +121,8 @@ describe('a firmware that waits for its boot', () => {
     expect(await technician.updateOnce(byHand)).toMatchObject({ kind: 'rebooting', version: 'version 2' });
   });
 
-  // Regression: unsigned, armed again after its trial was cut, though [trust] had been changed meanwhile.
-  test.each(['at once', 'again'] as const)('is not booted %s where nobody vouches for it any more', async (when) => {
+  // Regression: an unsigned one was armed again after its interrupted trial, although [trust] had been changed.
+  test.each(['at once', 'again'] as const)('is not booted %s once it is no longer trusted', async (when) => {
     const technician = await waitingInDoubt(when);
     expect(await technician.settle()).toEqual({ kind: 'settled' });
     const { lastOutcome } = (await technician.updater()).journal.state;
@@ -129,8 +130,8 @@ describe('a firmware that waits for its boot', () => {
     expect(technician.gateway.bootloader.bootable).toEqual(['B']);
   });
 
-  // Regression: a list that revoked it was known, and the person's reboot booted it.
-  test.each(['at once', 'again'] as const)('is not booted by the reboot of a person %s either', async (when) => {
+  // Regression: despite a list that revoked it, a manual reboot booted it.
+  test.each(['at once', 'again'] as const)('is not booted by a manual reboot %s either', async (when) => {
     const technician = await waitingInDoubt(when);
     technician.reboots = 0;
     await expect((await technician.updater()).reboot(undefined, signal)).rejects.toMatchObject({
@@ -143,7 +144,7 @@ describe('a firmware that waits for its boot', () => {
   });
 
   // Regression: the service named a list that revoked it, which was not even fetched before it was booted.
-  test('from a file is given up where the service names another one than when it was installed', async () => {
+  test('from a file is discarded if the service offers another one than when it was installed', async () => {
     const technician = new Technician();
     await technician.update();
     await technician.install('image from a stick', false, 'stick', { reboot: false });
@@ -157,7 +158,7 @@ describe('a firmware that waits for its boot', () => {
   });
 
   // Regression: refused, with the advice to reboot into what the list revoked.
-  test('gives way to a list of keys and revocations that a person brings, and is fetched again', async () => {
+  test('yields to a trust list from an operator, and is fetched again', async () => {
     const technician = await waiting({ ...byHand, reboot: false });
     expect(await technician.installList()).toEqual({ kind: 'installed', version: 'version list' });
     expect(technician.gateway.bootloader.bootable).toEqual(['B']);
@@ -187,8 +188,8 @@ describe('a rollback by hand', () => {
     return technician;
   }
 
-  // Regression: told as a rollback of what ran all along.
-  test('that is called off is reported to nobody', async () => {
+  // Regression: it was reported as a rollback of the version that had been running all the time.
+  test('that is cancelled is not reported', async () => {
     const technician = await running2();
     await technician.rollbackUntilReboot({ ...byHand, reboot: false });
     const updater = await technician.updater();
@@ -197,7 +198,7 @@ describe('a rollback by hand', () => {
     expect(updater.journal.state).toMatchObject({ phase: { kind: 'idle' }, lastOutcome, reports });
   });
 
-  test('says that nobody vouches any more for what it goes back to', async () => {
+  test('reports that the previous version is no longer trusted', async () => {
     const technician = await running2();
     technician.doubt = 'is signed by nobody';
     await technician.rollback();
@@ -205,7 +206,7 @@ describe('a rollback by hand', () => {
     expect(lastOutcome?.reason).toContain('not verified again: the release (it is signed by nobody)');
   });
 
-  // Regression: the paused update had ended, as if somebody had gone back.
+  // Regression: the paused update had ended, as after a rollback.
   test('that is refused leaves a paused update alone', async () => {
     const technician = await running2();
     const { journal } = await technician.gateway.ports();
@@ -217,7 +218,7 @@ describe('a rollback by hand', () => {
     expect((await technician.updater()).journal.state).toMatchObject({ phase: { kind: 'staging' }, reports: [] });
   });
 
-  test('that ends a trial leaves the reboot to the person, if asked to, and may be repeated', async () => {
+  test('that ends a trial leaves the reboot to the operator on request, and may be repeated', async () => {
     const technician = await waiting();
     technician.gateway.start();
     technician.reboots = 0;
@@ -243,7 +244,7 @@ describe('a trial whose journal was damaged', () => {
   }
 
   // Regression: "there is no trial to commit", and "an update is under way (lost)".
-  test('is kept by a person', async () => {
+  test('is committed manually', async () => {
     const technician = await damaged();
     expect(await (await technician.updater()).commit(ignore, signal)).toMatchObject({ kind: 'installed' });
     technician.gateway.start();
@@ -251,7 +252,7 @@ describe('a trial whose journal was damaged', () => {
     expect((await technician.updater()).journal.state.phase.kind).toBe('idle');
   });
 
-  test('is ended by a person', async () => {
+  test('is ended manually', async () => {
     const technician = await damaged();
     const reason = 'a person rolled it back';
     expect(await technician.rollbackUntilReboot(byHand)).toMatchObject({ kind: 'rolled-back', reason });
@@ -260,7 +261,7 @@ describe('a trial whose journal was damaged', () => {
   });
 });
 
-describe('a trial that a list revoked meanwhile', () => {
+describe('a trial that a list revoked', () => {
   async function onTrial(): Promise<Technician> {
     const technician = await waiting();
     technician.gateway.start();
@@ -268,8 +269,8 @@ describe('a trial that a list revoked meanwhile', () => {
     return technician;
   }
 
-  // Regression: it was kept, beside a warning that it was revoked.
-  test('goes back, and is held back from then on', async () => {
+  // Regression: it was committed, with a warning that it was revoked.
+  test('rolls back, and is blocked from then on', async () => {
     const technician = await onTrial();
     expect(await technician.settle()).toMatchObject({ kind: 'rebooting', goesBack: true });
     technician.gateway.start();
@@ -279,7 +280,7 @@ describe('a trial that a list revoked meanwhile', () => {
     expect(blockedIn(state)).toHaveLength(1);
   });
 
-  test('is not kept by a person either', async () => {
+  test('cannot be committed manually either', async () => {
     const technician = await onTrial();
     const refused = (await technician.updater()).commit(ignore, signal);
     await expect(refused).rejects.toMatchObject({ code: 'no-longer-trusted' });
@@ -287,8 +288,8 @@ describe('a trial that a list revoked meanwhile', () => {
   });
 });
 
-describe('a firmware that runs on trial, and is not well', () => {
-  /** A person makes the reboots. */
+describe('an unhealthy trial', () => {
+  /** An operator makes the reboots. */
   async function sick(): Promise<Technician> {
     const technician = new Technician();
     await technician.update();
@@ -301,8 +302,8 @@ describe('a firmware that runs on trial, and is not well', () => {
   const left = { kind: 'rolled-back', version: 'version bad' };
   const why = expect.stringContaining('slot B starts with the next boot: agent reboot') as string;
 
-  // Regression: "an update is under way (rolling-back)", and nobody said that the old slot waits for a reboot.
-  test('is left where a person looks who wants to reboot by hand, who is told that a reboot is needed', async () => {
+  // Regression: "an update is under way (rolling-back)", without a hint that the old slot waits for a reboot.
+  test('is abandoned on a check by an operator who wants to reboot manually, with a message that a reboot is needed', async () => {
     const technician = await sick();
     const options = { ...byHand, reboot: false };
     expect(await technician.updateOnce(options)).toMatchObject({ ...left, reason: why });
@@ -312,7 +313,7 @@ describe('a firmware that runs on trial, and is not well', () => {
     expect(technician.gateway.running).toBe('image of version 1');
   });
 
-  test('is left where a person brings a file, who is told the same', async () => {
+  test('is abandoned when an operator brings a file, with the same message', async () => {
     const technician = await sick();
     const source = technician.gateway.service.firmware('3');
     const install = async () =>

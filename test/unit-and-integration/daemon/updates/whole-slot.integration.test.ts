@@ -73,7 +73,7 @@ async function release(name: string, parts: Partial<Parts>): Promise<string> {
   return output;
 }
 
-/** What somebody makes of it who has no key. */
+/** Changes it without a key. */
 async function tamper(path: string, from: string, to: string): Promise<string> {
   const bytes = await readFile(path);
   const at = bytes.indexOf(from, 0, 'latin1');
@@ -83,7 +83,7 @@ async function tamper(path: string, from: string, to: string): Promise<string> {
   return path;
 }
 
-/** A technician installs it, and waits for what becomes of it. */
+/** Installs it as a technician, and waits for the result. */
 async function install(file: string): Promise<Finished> {
   const installed = await gateway.run('install', file);
   if (!gateway.rebootRequested) return installed;
@@ -104,7 +104,7 @@ async function order(): Promise<string> {
 }
 
 describe('a gateway with a boot partition and a root file system in each slot', () => {
-  test('never boots what was refused, however the rest of the slot is renewed', async () => {
+  test('never boots a rejected image, whichever way the rest of the slot is renewed', async () => {
     await install(await release('1', { root: rootOf('1'), boot: bootOf('1') }));
     expect(gateway.booted).toBe('B');
     const forged = await tamper(
@@ -119,7 +119,7 @@ describe('a gateway with a boot partition and a root file system in each slot', 
     expect(await held(gateway.booted)).toEqual({ root: 'healthy root 1', boot: 'boot 3' });
   });
 
-  test('installs nothing twice: what runs is not staged again, and what the other slot holds is tried at once', async () => {
+  test('installs nothing twice: the running version is not staged again, and the content of the other slot is tried immediately', async () => {
     const [one, two] = [
       await release('1', { root: rootOf('1'), boot: bootOf('1') }),
       await release('2', { root: rootOf('2'), boot: bootOf('2') }),
@@ -135,7 +135,7 @@ describe('a gateway with a boot partition and a root file system in each slot', 
     expect(gateway.boot()).toBe('B');
   });
 
-  test('goes back to the image of the factory, and says that nobody verified it', async () => {
+  test('rolls back to the factory image, and reports that it was never verified', async () => {
     await install(await release('1', { root: rootOf('1'), boot: bootOf('1') }));
     expect(await gateway.run('rollback')).toMatchObject({ exitCode: 0 });
     expect(gateway.boot()).toBe('A');

@@ -41,7 +41,7 @@ test('keeps the state of its own serial number', async () => {
 });
 
 // Regression: a copied state directory in other hardware delivered the datapoints of the first gateway as its own.
-test('sets aside queue, history and what the service was to be told, and keeps slots and trust', async () => {
+test('sets aside queue, history and unsent reports, and keeps slots and trust', async () => {
   const journal = await start('GW-K2');
   const aside = join(state, 'of-GW_K1');
   expect((await readdir(aside)).toSorted()).toEqual(['history.json', 'journal.json', 'spool.db', 'spool.db-wal']);

@@ -1,8 +1,8 @@
 import { registerHooks } from 'node:module';
 
 /**
- * Usage: node loaded-modules.ts CONFIG. Wires what the configuration says, asks the service once, and prints which modules
- * were loaded for it.
+ * Usage: node loaded-modules.ts CONFIG. Wires the configuration, sends one request to the service, and prints the
+ * modules that were loaded for it.
  */
 const loaded: string[] = [];
 registerHooks({

@@ -23,7 +23,7 @@ async function artifact(name: string, content: Buffer): Promise<Buffer> {
   return buildArtifact({ name, devices: ['demo-gateway'], files, key: keys.privateKey });
 }
 
-/** What a new thing is expected to run: something that was there before the agent. */
+/** The current version of a new thing: a version from before the agent. */
 const versions = [
   { id: 'v0' },
   { id: 'v1', firmware: bufferContent(await artifact('v1', image('healthy 1'))) },
@@ -32,7 +32,7 @@ const versions = [
 
 export type Form = 'rest' | 'messaging';
 
-/** What a gateway needs, and no more. */
+/** The minimal rights of a gateway. */
 const rules = `
 user service
 topic readwrite #
@@ -47,7 +47,7 @@ topic read gateway/wake
 export const passwords = { service: 'for the service', gateway: 'sesame' };
 
 export interface FormOptions {
-  /** Of a link to the broker, if the gateway does not speak to it directly. */
+  /** Port of a proxy in front of the broker. */
   readonly brokerPort?: number;
   /** Lines of `[service.messaging]`. */
   readonly messagingToml?: string;
@@ -94,7 +94,7 @@ export class MessagingGateway implements AsyncDisposable {
     return new MessagingGateway({ broker, service, side, gateway }, files, opened.move());
   }
 
-  /** Another configuration file; nobody is told. */
+  /** Replaces the configuration file without a notification. */
   async configure(form: Form, options: FormOptions = {}): Promise<void> {
     const files = { caFile: this.#caFile, passwordFile: this.passwordFile };
     await this.gateway.configure(
@@ -102,7 +102,7 @@ export class MessagingGateway implements AsyncDisposable {
     );
   }
 
-  /** What a person does who comes again until it is done: looks, installs, reboots where that is asked for. */
+  /** Checks, installs and reboots on request, as an operator does until the update is complete. */
   async updateToTheEnd(attempts: number): Promise<void> {
     const { world } = this.service;
     for (let attempt = 0; attempt < attempts; attempt += 1) {
@@ -145,7 +145,7 @@ ${options.messagingToml ?? ''}
 `,
     updateToml: 'schedule = "0 3 1 1 *"',
     splay: options.splay ?? '0s',
-    // in which a broker may be made anew, on a busy machine
+    // enough to create a new broker on a busy machine
     healthDeadline: '2m',
   };
 }

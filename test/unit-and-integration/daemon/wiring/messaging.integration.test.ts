@@ -10,7 +10,7 @@ import { CuttableLink } from '../../service/messaging/cuttable-link.ts';
 import { image, IMAGE_BYTES, MessagingGateway } from './messaging-rig.ts';
 import type { Form, FormOptions } from './messaging-rig.ts';
 
-/** What the service believes, and what the slot that runs begins with. */
+/** The service's record, and the beginning of the running slot. */
 async function installed({ gateway, service }: MessagingGateway): Promise<readonly [string | undefined, string]> {
   const text = (await gateway.imageOf(gateway.booted, IMAGE_BYTES)).toString('latin1');
   const isWhole = text === image(text.slice(0, 9)).toString('latin1');
@@ -18,7 +18,7 @@ async function installed({ gateway, service }: MessagingGateway): Promise<readon
 }
 
 const patience = { timeout: 60_000, interval: 100 };
-/** For what takes seconds. */
+/** For waits of seconds. */
 const rarely = { ...patience, interval: 500 };
 const one = ['v1', 'healthy 1'];
 const two = ['v2', 'healthy 2'];
@@ -58,7 +58,7 @@ describe('the whole update, from activation to switch, in messaging form', () =>
     },
   );
 
-  test('refuses a firmware that is too large, and says what to do', async () => {
+  test('rejects an image that is too large, and names the remedy', async () => {
     await using rig = await MessagingGateway.create('messaging', { messagingToml: 'max_message = "256KiB"' });
     const { exitCode, stderr } = await rig.gateway.run('--update-now');
     expect({ exitCode, stderr: stderr.replaceAll(/\s+/g, ' ') }).toMatchObject({
@@ -71,11 +71,11 @@ describe('the whole update, from activation to switch, in messaging form', () =>
   });
 });
 
-describe.each(howMuch([5, 4], [5]))('the whole update, with MQTT %i, ends well', (protocolVersion) => {
+describe.each(howMuch([5, 4], [5]))('the whole update, with MQTT %i, succeeds', (protocolVersion) => {
   const steps = ['activate', 'targetVersion', 'firmware', 'currentVersion', 'switchTo'] as const;
   const messagingToml = `protocol_version = ${protocolVersion}`;
 
-  test('though the link is cut at each step', async () => {
+  test('although the connection is interrupted at each step', async () => {
     await using rig = await MessagingGateway.create('messaging', { messagingToml });
     await using link = await CuttableLink.open(rig.broker.port);
     await rig.configure('messaging', { messagingToml, brokerPort: link.port });
@@ -180,7 +180,7 @@ test('a daemon moves from one form to the other and back when it reads its confi
 describe('the daemon', () => {
   const present = 'status_topic = "gateway/status"\nwake_topic = "gateway/wake"';
 
-  /** With everything that the gateway, or the broker for it, says about itself. */
+  /** With all messages about the presence of the gateway. */
   async function start(options: FormOptions, form: Form = 'messaging') {
     await using opened = new AsyncDisposableStack();
     const rig = opened.use(await MessagingGateway.create(form, { messagingToml: present, ...options }));
@@ -189,11 +189,11 @@ describe('the daemon', () => {
     const lines: string[] = [];
     const daemon = await rig.gateway.startDaemon((line) => lines.push(line));
     await expect.poll(() => said, patience).toHaveLength(1);
-    opened.move(); // whoever called ends it
+    opened.move(); // the caller ends it
     return { rig, daemon, lines, said };
   }
 
-  test('says that it is online, and offline when it ends or dies; one command alone says nothing', async () => {
+  test('reports online, and offline when it ends or dies; a single command reports nothing', async () => {
     const { rig, daemon, said } = await start({});
     await using _ = rig;
     const online = { state: 'online', serialNumber: 'GW-0001', agentVersion: expect.any(String) as string };
@@ -217,7 +217,7 @@ describe('the daemon', () => {
       await side.publish('gateway/wake', 'now', true);
       await looked;
       for (let count = 0; count < 20; count += 1) await side.publish('gateway/wake', '');
-      // the one that was looked for, and the one that is due after the splay
+      // the requested check, and the one that is due after the splay
       const asked = (): readonly string[] => lines.filter((line) => line.includes('a message asks for a look'));
       await expect.poll(asked, patience).toHaveLength(2);
       await expect.poll(() => lines.some((line) => line.includes('the round failed')), patience).toBe(true);
@@ -262,7 +262,7 @@ describe('the daemon', () => {
     await using _ = rig;
     const { broker, gateway, passwordFile } = rig;
     const problem = async (): Promise<string | undefined> => {
-      // who asks ends the pause before the next attempt
+      // a request ends the pause before the next attempt
       await gateway.run('check');
       const { service } = (await gateway.json('status')) as StatusReport;
       return service.broker?.problem?.code ?? service.broker?.state;

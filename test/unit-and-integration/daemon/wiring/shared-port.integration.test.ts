@@ -11,7 +11,7 @@ import { bufferContent } from '../../../fakes/service/firmware-content.ts';
 import { startStandIn } from '../../../fakes/service/stand-in.ts';
 import { intelHex } from '../../mcu/images/build.ts';
 
-/** Says `hello VERSION`, again and again. */
+/** Prints `hello VERSION` repeatedly. */
 async function program(version: number): Promise<Parameters<typeof intelHex>[0]> {
   const elf = await buildHello({ version, fillBytes: 600, bootloader: 'optiboot' });
   return readImage(await readFile(elf)).segments;

@@ -19,7 +19,7 @@ every = "200ms"
 source = { kind = "system", metric = "load1" }
 `;
 
-test('a sensor, and what a person or a program sends while the service is away, arrive after the daemon was killed', async () => {
+test('readings of a sensor and datapoints of an operator or a program, sent while the service is unavailable, arrive after the daemon was killed', async () => {
   await using service = await startStandIn({ versions: [{ id: 'v1', firmware: bufferContent(Buffer.alloc(100)) }] });
   const options = { serviceUrl: service.url, image: Buffer.alloc(1_000), slotBytes: 1_000_000, extraToml };
   await using gateway = await FileGateway.create({ ...options, updateToml: 'follow = "none"' });
@@ -49,7 +49,7 @@ test('a sensor, and what a person or a program sends while the service is away, 
 
 const exact = '{"big":18446744073709551615,"far":[1e400],"fraction":0.1,"count":9007199254740993}';
 
-test('numbers that a double changes keep their digits, whoever sends them, and when read', async () => {
+test('numbers beyond the precision of a double keep their digits, from any source, also when read', async () => {
   await using service = await startStandIn({ versions: [{ id: 'v1', firmware: bufferContent(Buffer.alloc(100)) }] });
   const options = { serviceUrl: service.url, image: Buffer.alloc(1_000), slotBytes: 1_000_000, extraToml };
   await using gateway = await FileGateway.create({ ...options, updateToml: 'follow = "none"' });
@@ -76,7 +76,7 @@ async function pushByCurl(socket: string, body: string): Promise<number> {
 }
 
 /** A board without a battery, in a network without a time server. */
-test('points of a gateway that starts in 1990 and whose clock nobody sets get the time that the service shows', async () => {
+test('datapoints of a gateway that starts in 1990 with an unsynchronized clock get the service’s time', async () => {
   await using service = await startStandIn({ versions: [{ id: 'v1', firmware: bufferContent(Buffer.alloc(100)) }] });
   const options = { serviceUrl: service.url, image: Buffer.alloc(1_000), slotBytes: 1_000_000, extraToml };
   await using gateway = await FileGateway.create({ ...options, updateToml: 'follow = "none"' });
@@ -91,7 +91,7 @@ test('points of a gateway that starts in 1990 and whose clock nobody sets get th
   expect(await gateway.json('queue', 'status')).toMatchObject({ clock: 'unset' });
   expect(service.callsOf('postDatapoints')).toEqual([]);
   service.clearFaults();
-  await gateway.run('--update-now'); // whatever is asked of the service
+  await gateway.run('--update-now'); // any request to the service
   const level = (): readonly { readonly at: string }[] => service.world.things[0]?.datapoints.get('level') ?? [];
   const signal = AbortSignal.timeout(60_000);
   while (level().length === 0) await systemClock.sleep(50, signal);

@@ -10,7 +10,7 @@ const carried = z.object({ sentBytes: z.number(), receivedBytes: z.number() });
 const trafficOf = z.object({ traffic: z.object({ lastDay: carried, sinceStart: carried }) });
 const IMAGE_BYTES = 1_000_000;
 
-test('a download that the daemon slows down is told as such, and ends well, with what it cost', async () => {
+test('reports a download that the daemon slows down as such, and completes it, with its cost', async () => {
   const content = Buffer.from(randomContent(IMAGE_BYTES, 3).read(0, IMAGE_BYTES));
   const firmware = bufferContent(await artifact('1', Buffer.concat([image('healthy 1'), content])));
   await using service = await startStandIn({ versions: [{ id: '1', firmware }] });

@@ -65,7 +65,7 @@ async function release(name: string, key: KeyName): Promise<string> {
   return artifact('rootfs-image', name, image, key);
 }
 
-/** As a release person makes it, by the agent and mender-artifact. */
+/** Makes a list with the agent and mender-artifact, as for a release. */
 async function list(
   gateway: FileGateway,
   number: number,
@@ -188,7 +188,7 @@ describe('a key', () => {
     expect(await readFile(join(gateway.directory, 'state/journal.json'), 'utf8')).not.toContain('release.pem');
   });
 
-  test('that nobody may use yet, or any more, signs nothing', async () => {
+  test('that is not yet valid or has expired signs nothing', async () => {
     const gateway = await alone();
     const life = 'name = "Release", not_before = 2020-01-01, not_after = 2021-01-01';
     const config = await readFile(gateway.configFile, 'utf8');
@@ -197,13 +197,13 @@ describe('a key', () => {
       gateway.configFile,
       config.replace(/keys = .*/, () => limited),
     );
-    await taken(gateway, await list(gateway, 1, 'next')); // says that it is at least today
+    await taken(gateway, await list(gateway, 1, 'next')); // its time is at least today
     await refused(gateway, await release('1.0.0', 'old'), 'key-expired');
     expect(await running(gateway)).toBe('healthy root 0');
   });
 });
 
-test('a release that was revoked is neither installed nor gone back to, but by force', LONG, async () => {
+test('a revoked release is neither installed nor the target of a rollback, unless it is forced', LONG, async () => {
   const gateway = await alone();
   const bad = await release('1.0.0', 'old');
   await taken(gateway, bad);
@@ -221,7 +221,7 @@ test('a release that was revoked is neither installed nor gone back to, but by f
 });
 
 test(
-  'a gateway whose only key is revoked says so, installs nothing, and is opened again by root with a new key',
+  'a gateway whose only key is revoked reports it, installs nothing, and gets a new key from root',
   LONG,
   async () => {
     const gateway = await alone();
@@ -261,7 +261,7 @@ describe('a list from the service', () => {
     );
   }
 
-  test('takes effect without a reboot, once; the service is told, and the next release follows', LONG, async () => {
+  test('takes effect without a reboot, once; the service is notified, and the next release follows', LONG, async () => {
     const made = await alone();
     const first = await release('1.0.0', 'old');
     const lists = await list(made, 1, 'old', '--keys', file('next.pem'), '--revoke-keys', file('old.pem'));
@@ -283,7 +283,7 @@ describe('a list from the service', () => {
     expect(service.world.things[0]?.currentVersionId).toBe('id-2.0.0');
   });
 
-  test('takes effect while a person holds updates; the release that it does not concern waits', LONG, async () => {
+  test('takes effect while updates are on hold; an unrelated release waits', LONG, async () => {
     const made = await alone();
     const bad = await release('1.0.0', 'old');
     const service = await serve({
@@ -311,8 +311,8 @@ describe('a list from the service', () => {
     expect(await running(gateway)).toBe('healthy root 0');
   });
 
-  // Regression: "trust-1 is installed", also for a person who followed the look of the daemon.
-  testInFull('that the daemon takes is told as a list by its log, and as in effect by status', async () => {
+  // Regression: "trust-1 is installed", also for a client that followed the daemon's check.
+  testInFull('that the daemon applies is named as a list in its log, and as in effect in status', async () => {
     const made = await alone();
     const service = await serve({ 'trust-1': await list(made, 1, 'old', '--keys', file('next.pem')) });
     const gateway = await gatewayAt(service.url, 'target');
@@ -354,7 +354,7 @@ describe('a list from the service', () => {
     LONG,
   );
 
-  test('is not fetched again by a gateway that knows nothing of what it runs', async () => {
+  test('is not fetched again by a gateway with an unknown running version', async () => {
     const made = await alone();
     const service = await serve({ 'trust-1': await list(made, 1, 'old', '--keys', file('next.pem')) });
     const gateway = await gatewayAt(service.url, 'target');
@@ -382,7 +382,7 @@ testInFull(
   },
 );
 
-test('a key that others may write is no key, until the line that the refusal names was typed', async () => {
+test('rejects a key that other users may write, until the command in the message was typed', async () => {
   const gateway = await alone();
   const key = join(gateway.directory, 'release.pem');
   await chmod(key, 0o666);

@@ -36,7 +36,7 @@ async function take(trust: Trust, list: Buffer): Promise<OperationOutcome> {
   });
 }
 
-test('an outcome says what a list brings beyond the one before it', async () => {
+test('a result shows the changes of a list from the one before it', async () => {
   const trust = trustHere();
   const first = listBytes({ keys: keys.slice(0, 1), revoked: { keys: [], releases: [fingerprint('b')] } });
   expect(await take(trust, first)).toEqual({
@@ -51,7 +51,7 @@ test('an outcome says what a list brings beyond the one before it', async () => 
 });
 
 // Regression: "it changes nothing" of a list that took effect during a trial, and was acknowledged after it.
-test('an outcome says what a list brought, though it was taken once more on the way', async () => {
+test('a result shows the changes of a list that was applied once more in between', async () => {
   const trust = trustHere();
   const list = listBytes({ keys });
   const outcome = await withAppliedLists(trust, async () => {
@@ -74,13 +74,13 @@ test('an outcome counts the revoked keys that the gateway did not know', async (
   expect(outcome).toMatchObject({ trustList: { revokedKeys: 2, unknownKeys: 1 } });
 });
 
-test('an outcome without a list says nothing of one, whatever was taken before', async () => {
+test('a result without a list shows none, whatever was applied before', async () => {
   const trust = trustHere();
   await trust.takeList(listBytes(), fingerprint('a'), []);
   expect(await withAppliedLists(trust, async () => installed)).toEqual(installed);
 });
 
-test('where what was in effect is not known, everything that the list says is new', async () => {
+test('if the previous list is unknown, the whole list is new', async () => {
   writeFileSync(join(state, 'trust.json'), '{');
   expect(await take(trustHere(), listBytes({ keys }))).toMatchObject({ trustList: { keys: ['0.pem', '1.pem'] } });
 });

@@ -33,7 +33,7 @@ beforeEach(() => {
 interface World {
   readonly life?: Omit<KeyFile, 'file'>;
   readonly allowUnsigned?: boolean;
-  /** Whether a time server has set the clock. */
+  /** True if a time server has set the clock. */
   readonly isSet?: boolean;
 }
 
@@ -55,7 +55,7 @@ async function take(more: Partial<TrustListFile>): Promise<void> {
 const waiting = { digest: fingerprint('1'), signedBy: release.trusted.fingerprint };
 const nothing = { keys: [], releases: [] };
 
-describe('a firmware that waits for its boot is not booted', () => {
+describe('an update that waits for its boot is not booted', () => {
   const doubt = async (firmware: { digest: string; signedBy?: string } = waiting, world: World = {}) =>
     trust(world).distrusted(firmware, signal);
 
@@ -76,26 +76,26 @@ describe('a firmware that waits for its boot is not booted', () => {
     expect(await doubt(waiting, { life: { notAfterMs: now - day } })).toMatch(/, expired$/);
   });
 
-  test('once its key is not among the trusted ones any more; one that a list brought is', async () => {
+  test('once its key is no longer trusted; a key from a list is', async () => {
     const other = { ...waiting, signedBy: listed.trusted.fingerprint };
     expect(await doubt(other)).toContain('is not among the trusted keys any more');
     await take({ keys: [{ name: 'next', pem: listed.publicPem }] });
     expect(await doubt(other)).toBeUndefined();
   });
 
-  test('while nobody knows what was revoked', async () => {
+  test('while the revocations are unknown', async () => {
     volume.writeFileSync('/state/trust.json', '{');
     expect(await doubt()).toContain('is not known to be vouched for');
   });
 
-  test('unsigned, once that is not permitted any more', async () => {
+  test('unsigned, once that is no longer permitted', async () => {
     const unsigned = { digest: waiting.digest };
     expect(await doubt(unsigned)).toContain('allow_unsigned does not permit any more');
     expect(await doubt(unsigned, { allowUnsigned: true })).toBeUndefined();
   });
 });
 
-describe('a firmware that runs on trial', () => {
+describe('a release on trial', () => {
   test('is forbidden by a list alone, by its release or by its key', async () => {
     const untrusted = { ...waiting, signedBy: listed.trusted.fingerprint };
     expect(await trust().revoked(untrusted)).toBeUndefined();
@@ -114,7 +114,7 @@ describe('a firmware that runs on trial', () => {
 });
 
 describe('the keys of a gateway', () => {
-  test('are those of the configuration and of the list, which wins where both have one', async () => {
+  test('come from the configuration and the list, which wins where both have one', async () => {
     const life = { not_after: '2026-11-01' };
     const again = { name: 'shorter', pem: release.publicPem, ...life };
     await take({ keys: [again, { name: 'next', pem: listed.publicPem }] });
@@ -126,14 +126,14 @@ describe('the keys of a gateway', () => {
     expect(await trust().distrusted(waiting, signal)).toMatch(/, expired$/);
   });
 
-  test('are over by the time of the list where no clock was set: who signed it says that it is later', async () => {
+  test('expire by the time of the list if no clock was set: its signer certifies that time', async () => {
     const world = { life: { notAfterMs: Date.UTC(2026, 10, 20) }, isSet: false };
     expect(await trust(world).distrusted(waiting, signal)).toBeUndefined();
     await take({});
     expect(await trust(world).distrusted(waiting, signal)).toMatch(/, expired$/);
   });
 
-  test('are over by what the service shows, for as long as this process runs', async () => {
+  test('expire by the service’s time, for as long as this process runs', async () => {
     const world = { life: { notAfterMs: now - day }, isSet: false };
     const running = trust(world);
     running.onServiceTime(now);

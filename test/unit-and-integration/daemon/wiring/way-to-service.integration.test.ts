@@ -82,7 +82,7 @@ describe('a service behind TLS with its own authority, client certificates and a
       return (await gateway.run(...command)).stdout.replaceAll(/\s+/g, ' ');
     }
 
-    /** What doctor says beside a daemon whose first question has failed. */
+    /** Returns doctor's output while a daemon runs whose first request has failed. */
     async function toldBesideDaemon(gateway: FileGateway): Promise<string> {
       const daemon = await gateway.startDaemon();
       let status = await told(gateway, 'status');
@@ -108,7 +108,7 @@ describe('a service behind TLS with its own authority, client certificates and a
     });
   });
 
-  test('is not reached with the wrong password for the proxy, which is told nowhere', async () => {
+  test('is unreachable with the wrong password for the proxy, which is never shown', async () => {
     const gateway = await create(`ca_file = "${authority.caFile}"`);
     const environment = { ...throughProxy(), https_proxy: proxy.url.replace('http://', 'http://gw:wr0ng@') };
     const said = await updateNow(gateway, environment);
@@ -117,7 +117,7 @@ describe('a service behind TLS with its own authority, client certificates and a
   });
 });
 
-test('a daemon that starts in 1990 says that its clock is wrong, and goes on when it is set', async () => {
+test('a daemon that starts in 1990 reports that its clock is wrong, and continues when it is set', async () => {
   const { caFile } = authority;
   const gateway = await create(
     `ca_file = "${caFile}"\nclient_certificate_file = "${client.certFile}"\nclient_key_file = "${client.keyFile}"`,

@@ -32,7 +32,7 @@ afterEach(async () => {
   await stack.disposeAsync();
 });
 
-/** What the hooks do from now on. */
+/** The hooks' action from now on. */
 async function hooksDo(script: string): Promise<void> {
   await writeFile(join(gateway.directory, 'hook'), `#!/bin/sh\n${script}\n`, { mode: 0o755 });
 }
@@ -55,7 +55,7 @@ test('an application that is busy puts the reboot off, and the daemon asks it ag
   expect(told).toMatchObject({ format: 1, hook: 'after_commit', version: { id: '1', name: '1' }, slot: 'B' });
 });
 
-test('an application that does not want a firmware says so, to the technician and to the service', async () => {
+test('an application that rejects an update is reported to the technician and to the service', async () => {
   await hooksDo('cat > "$0.$1"; echo "the data is too old" >&2; exit 1');
   const words = 'before_install says no (exit code 1): the data is too old';
   expect(await gateway.json('--update-now')).toMatchObject({ error: { code: 'hook-rejected', message: words } });
@@ -63,7 +63,7 @@ test('an application that does not want a firmware says so, to the technician an
     lastOutcome: { code: 'hook-rejected', reason: words },
     quarantine: [],
   });
-  expect(service.callsOf('firmware')).toHaveLength(1); // its header, by which a list of keys is known
+  expect(service.callsOf('firmware')).toHaveLength(1); // the header, to recognize a trust list
   const [report] = service.callsOf('setProperty').map(({ body }) => JSON.parse(body) as unknown);
   expect(report).toMatchObject({ version: '1', outcome: 'refused', code: 'hook-rejected', reason: words });
   expect(await gateway.json('--update-now', '--force')).toMatchObject({ outcome: { kind: 'rebooting' } });

@@ -23,7 +23,7 @@ beforeEach(async () => {
   asked = [];
 });
 
-/** From now on this hook does not consent, but for this reason. */
+/** From now on this hook does not consent, for this reason. */
 function refuse(hook: string, code: 'hook-deferred' | 'hook-rejected'): void {
   const ask: ConsentHook = async (name) => {
     asked.push(name);
@@ -45,7 +45,7 @@ async function state() {
   return (await technician.updater()).journal.state;
 }
 
-describe('before a firmware is transferred', () => {
+describe('before an update is transferred', () => {
   test('the hook may put it off: nothing has begun, and nothing is held against it', async () => {
     refuse('before_install', 'hook-deferred');
     for (let look = 0; look < 5; look += 1) expect(await technician.updateOnce(bySchedule)).toMatchObject(notNow);
@@ -73,7 +73,7 @@ describe('before a firmware is transferred', () => {
     expect(await technician.update()).toEqual({ kind: 'installed', version: 'version 3' });
   });
 
-  test('a person who forces asks nobody, nor does who goes back', async () => {
+  test('a forced update and a rollback call no hook', async () => {
     refuse('before_install', 'hook-rejected');
     expect(await technician.updateOnce({ ...byHand, force: true })).toMatchObject({ kind: 'rebooting' });
     technician.gateway.start();
@@ -95,7 +95,7 @@ describe('before what is staged is booted', () => {
     expect(await technician.update()).toEqual({ kind: 'installed', version: 'version 2' });
   });
 
-  test.each(['at once', 'later'])('the hook may say no %s: what was staged is given up', async (when) => {
+  test.each(['at once', 'later'])('the hook may reject %s: the staged update is discarded', async (when) => {
     refuse('before_reboot', when === 'later' ? 'hook-deferred' : 'hook-rejected');
     if (when === 'later') await technician.updateOnce(bySchedule);
     refuse('before_reboot', 'hook-rejected');
@@ -109,7 +109,7 @@ describe('before what is staged is booted', () => {
   });
 
   // Regression: "The gateway reboots now", into the old firmware, while the application worked.
-  test('no reboot by hand comes while the hook wants to be asked later', async () => {
+  test('no manual reboot happens while the hook defers', async () => {
     refuse('before_reboot', 'hook-deferred');
     await technician.updateOnce(bySchedule);
     const { signal } = new AbortController();
@@ -123,8 +123,8 @@ describe('before what is staged is booted', () => {
     expect(technician.reboots).toBe(1);
   });
 
-  // Regression: "Consent before_reboot says: not now; asked again …", of what had been cancelled.
-  test.each(['cancel', 'rollback'])('nothing waits for consent any more after a %s', async (how) => {
+  // Regression: "Consent before_reboot says: not now; asked again …", of a cancelled update.
+  test.each(['cancel', 'rollback'])('no consent is pending after a %s', async (how) => {
     const run = async () => ({ exitCode: 75, stdout: '', stderr: words });
     const program = { command: ['ask'], user: undefined, timeoutMs: 1_000 } as const;
     technician.hooks = new Hooks({ before_reboot: program }, { run, clock: { monotonicMs: () => 0 } });
@@ -137,8 +137,8 @@ describe('before what is staged is booted', () => {
     expect([(await state()).phase.kind, updater.hookPause]).toEqual(['idle', undefined]);
   });
 
-  // Regression: the service heard of it at the next look by the schedule.
-  test('a veto of a reboot by hand is told to the service at once, where that answers', async () => {
+  // Regression: the service received it at the next scheduled check.
+  test('a rejected manual reboot is reported to an available service immediately', async () => {
     technician.outcomeProperty = 'update_outcome';
     for (const isSilent of [false, true]) {
       refuse('before_reboot', 'hook-deferred');
@@ -152,13 +152,13 @@ describe('before what is staged is booted', () => {
     }
   });
 
-  test('a person who forces does not ask about what the daemon has staged', async () => {
+  test('a forced reboot calls no hook for an update that the daemon staged', async () => {
     refuse('before_reboot', 'hook-deferred');
     await technician.updateOnce(bySchedule);
     expect(await technician.updateOnce({ ...byHand, force: true })).toMatchObject({ kind: 'rebooting' });
   });
 
-  test('a trial that was cut is armed again with consent only', async () => {
+  test('an interrupted trial is armed again only with consent', async () => {
     await technician.updateOnce(bySchedule);
     technician.gateway.reboot();
     technician.gateway.reboot();
@@ -172,7 +172,7 @@ describe('after an attempt has ended', () => {
   let told: PendingHook[];
   let trouble: string | undefined;
 
-  /** Wants to be told; `cut`: the agent ends in the middle of it. */
+  /** Requests notifications; `cut`: the agent ends in the middle of one. */
   function listen({ cut = false } = {}): void {
     const tell: NotifyHook = async (owed) => {
       told.push(owed);
@@ -188,7 +188,7 @@ describe('after an attempt has ended', () => {
     trouble = undefined;
   });
 
-  test('a commit is told once, whether the hook does well or not', async () => {
+  test('a commit is notified once, whether the hook succeeds or not', async () => {
     listen();
     trouble = 'it failed';
     expect(await technician.update()).toEqual({ kind: 'installed', version: 'version 2' });
@@ -199,7 +199,7 @@ describe('after an attempt has ended', () => {
     expect((await state()).installed?.version).toEqual(version);
   });
 
-  test('a rollback is told with its reason', async () => {
+  test('a rollback is notified with its reason', async () => {
     listen();
     technician.gateway.service.target = 'bad';
     await technician.update();
@@ -208,13 +208,13 @@ describe('after an attempt has ended', () => {
     ]);
   });
 
-  // Found by the sweep: whoever rebooted next was the first to find that it had ended, and owed the hook nothing.
-  test('a rollback that shows at a reboot by hand is told', async () => {
+  // Regression, found by the sweep: the next reboot was the first to notice the end, and skipped the hook.
+  test('a rollback that is found at a manual reboot is notified', async () => {
     listen();
     await technician.updateOnce(byHand);
     const { signal } = new AbortController();
     for (let boots = 0; boots < 6 && (await state()).phase.kind !== 'idle'; boots += 1) {
-      technician.gateway.reboot(); // into the trial, which says nothing
+      technician.gateway.reboot(); // into the trial, without output
       technician.gateway.reboot();
       await (await technician.updater()).reboot(undefined, signal);
     }
@@ -223,7 +223,7 @@ describe('after an attempt has ended', () => {
     expect(told).toMatchObject([{ hook: 'after_rollback', version: { id: '2' } }]);
   });
 
-  test('what the hook was cut off in is told again', async () => {
+  test('an interrupted notification is repeated', async () => {
     listen({ cut: true });
     await technician.updateOnce(byHand);
     technician.gateway.start();
@@ -236,7 +236,7 @@ describe('after an attempt has ended', () => {
     expect(told).toHaveLength(2);
   });
 
-  test('nothing is kept for who did not want to be told', async () => {
+  test('no notification is stored without a hook', async () => {
     await technician.update();
     expect((await state()).owedHook).toBeUndefined();
     listen();
