@@ -14,7 +14,7 @@ const sources = globSync('src/**/*.ts', { cwd: root }).map((path) => ({
 }));
 
 describe('a third-party package', () => {
-  /** The exceptions that the Decisions of src/README.md name. */
+  /** The exceptions of docs/decisions. */
   const everywhere = new Set(['zod']);
 
   test('is named in one file or one folder', () => {
@@ -132,6 +132,12 @@ test('no source names a path of a developer', () => {
   expect(strays).toEqual([]);
 });
 
+/** The table of docs/guarantees.md with each guarantee, its name and its tests. */
+function guaranteeTable(): string {
+  const page = readFileSync(join(root, 'docs/guarantees.md'), 'utf8');
+  return /^## Each guarantee$.*?(?=^## )/ms.exec(page)?.[0] ?? '';
+}
+
 describe('the source cites', () => {
   const house = readFileSync(join(root, 'src/README.md'), 'utf8');
   const scripts = ['trial-guard', 'package-guard', 'debian/wait-for-update'].map((it) => `systemd/${it}`);
@@ -148,28 +154,27 @@ describe('the source cites', () => {
     expect(citedBy(/\bInvariant (\d+)\b/g)).toEqual(invariants);
   });
 
-  test('each promise of src/README.md by its name, and no other', () => {
-    const [section = ''] = /^## Guarantees$.*?(?=^They hold)/ms.exec(house) ?? [];
-    const promises = new Set([...section.matchAll(/^\| .+? \| `([a-z-]+)` \| /gm)].map(([, name = '']) => name));
+  test('each guarantee of docs/guarantees.md by its name, and no other', () => {
+    const promises = new Set(
+      [...guaranteeTable().matchAll(/^\| .+? \| `([a-z-]+)` \| /gm)].map(([, name = '']) => name),
+    );
     expect(promises.size).toBeGreaterThan(30);
     expect(citedBy(/\b(?:guarantee|promise) `([a-z-]+)`/gi)).toEqual(promises);
   });
 });
 
-test('each promise has a row of the attacks that were tried on it, in the same words', () => {
+test('finds a row of attacks for each guarantee, in the same words', () => {
   const firstCells = (text: string): readonly string[] =>
-    [...text.matchAll(/^\| (.+?) \| /gm)].map(([, cell = '']) => cell).filter((cell) => cell !== 'promise');
-  const guarantees = /^## Guarantees$.*?(?=^They hold)/ms.exec(readFileSync(join(root, 'src/README.md'), 'utf8'));
-  const promises = firstCells(guarantees?.[0] ?? '');
+    [...text.matchAll(/^\| (.+?) \| /gm)].map(([, cell = '']) => cell).filter((cell) => cell !== 'guarantee');
+  const promises = firstCells(guaranteeTable());
   const attacked = firstCells(readFileSync(join(root, 'test/guarantees/README.md'), 'utf8'));
   expect(promises.length).toBeGreaterThan(20);
   expect(promises.filter((promise) => !attacked.some((row) => promise.startsWith(row)))).toEqual([]);
   expect(attacked.filter((row) => !promises.some((promise) => promise.startsWith(row)))).toEqual([]);
 });
 
-test('each promise is shown by something that there is, and by a test that npm test plays', () => {
-  const section = /^## Guarantees$.*?(?=^They hold)/ms.exec(readFileSync(join(root, 'src/README.md'), 'utf8'));
-  const rows = [...(section?.[0] ?? '').matchAll(/^\| .+? \| `([a-z-]+)` \| (.+) \|$/gm)];
+test('finds the tests that each guarantee names, and one of them in npm test', () => {
+  const rows = [...guaranteeTable().matchAll(/^\| .+? \| `([a-z-]+)` \| (.+) \|$/gm)];
   const shown = rows.map(([, promise, by = '']) => {
     const named = [...by.matchAll(/`(test\/[^`]+)`/g)].map(([, path = '']) => path);
     return { promise, named, tests: named.flatMap((path) => globSync(`${path}{,/**}`, { cwd: root })) };
@@ -181,7 +186,7 @@ test('each promise is shown by something that there is, and by a test that npm t
 });
 
 test('a page links to what there is', () => {
-  const pages = globSync(['*.md', '{src,systemd,test}/**/*.md'], { cwd: root });
+  const pages = globSync(['*.md', '{docs,src,systemd,test}/**/*.md'], { cwd: root });
   const dead = pages.flatMap((page) => {
     const links = [...readFileSync(join(root, page), 'utf8').matchAll(/\]\(([^)#\s]+)/g)].map(([, link = '']) => link);
     const missing = links.filter((link) => !/^[a-z]+:/.test(link) && !existsSync(join(root, dirname(page), link)));

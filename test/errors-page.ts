@@ -19,16 +19,16 @@ export function errorsPage(): string {
   const sections = errorCatalogue.map(({ title, codes }) => {
     const rows = Object.entries(codes).map(([code, meaning]) => {
       const exit = 'exit' in meaning ? String(exitCodes[meaning.exit]) : '';
-      const again = 'remedy' in meaning ? (meaning.remedy === 'retry' ? 'again later' : 'gives up') : '';
+      const again = 'remedy' in meaning ? (meaning.remedy === 'retry' ? 'yes' : 'no') : '';
       return `| \`${code}\` | ${meaning.means} | ${meaning.advice ?? ''} | ${again} | ${exit} |\n`;
     });
-    return `## ${title}\n\n| code | means | what to do | the agent | exit |\n|---|---|---|---|---|\n${rows.join('')}`;
+    return `## ${title}\n\n| code | meaning | what to do | retried | exit |\n|---|---|---|---|---|\n${rows.join('')}`;
   });
   return `# Error codes
 
-Codes are stable: they appear in reports to the service and are never reworded. \`agent explain CODE\` says the same on the
-gateway, offline. Where a code comes with advice of its own, the message has better advice than this page. This page is
-made of the tables in the rooms (\`npm run errors\`).
+Codes are stable: they appear in reports to the service and never change. \`agent explain CODE\` prints the same on the
+gateway, offline. A message may contain more specific advice than this page. "Retried" shows if the agent tries again
+automatically. This page is generated from the tables of the modules (\`npm run errors\`).
 
 ${sections.join('\n')}`;
 }

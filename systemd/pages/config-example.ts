@@ -4,6 +4,7 @@ import process from 'node:process';
 import { parseArgs } from 'node:util';
 
 import { runTool } from '../make/run-tool.ts';
+import { configReference, configReferencePath } from './config-reference.ts';
 import { choicesOf, configTree, describe, kindOf, listed, propertiesOf, requires } from './config-tree.ts';
 import type { SchemaNode } from './config-tree.ts';
 import { assignment, comment, isTable, unbroken } from './toml-text.ts';
@@ -226,5 +227,6 @@ if (import.meta.main) {
   process.exitCode = await runTool('config', 'usage: npm run config\n', async () => {
     parseArgs({ options: {} });
     writeFileSync(configExamplePath, configExample());
+    writeFileSync(configReferencePath, configReference());
   });
 }

@@ -3,6 +3,30 @@ import type { SchemaNode } from './config-tree.ts';
 import { entry, line, pageHead, paragraph, section, subsection } from './roff.ts';
 import type { PageHead } from './roff.ts';
 
+/** One table of the configuration, such as `[service]` or `[targets.NAME] kind = "slots"`. */
+export interface SettingsTable {
+  readonly title: string;
+  readonly about: string | undefined;
+  readonly settings: readonly Setting[];
+}
+
+export interface Setting {
+  readonly key: string;
+  readonly kind: string;
+  /** `required`, or empty. */
+  readonly need: string;
+  /** The default in TOML, or empty. */
+  readonly standard: string;
+  /** An example in TOML if there is no default, or empty. */
+  readonly example: string;
+  readonly meaning: string | undefined;
+}
+
+/** Returns each table of the configuration, from its schema. */
+export function settingsTables(): readonly SettingsTable[] {
+  return tables('', configTree(), new Map());
+}
+
 /** thing-agent.toml(5), from the schema of the configuration. */
 export function configPage(head: Omit<PageHead, 'name' | 'manual'>): string {
   return [
@@ -15,25 +39,38 @@ export function configPage(head: Omit<PageHead, 'name' | 'manual'>): string {
         'Durations are texts such as "90s" or "1h30m", sizes such as "64MiB". Files are named by absolute paths.',
       ),
     ),
-    section('Keys', ...tables('', configTree(), new Map())),
+    section('Keys', ...settingsTables().map(tableSection)),
     section('See also', line('agent(8)')),
   ].join('');
 }
 
-/** A table with its keys, and the tables in it. What was described already is named only: a schema may stand at two places. */
-function tables(name: string, node: SchemaNode, described: Map<string, string>): readonly string[] {
+function tableSection({ title, about, settings }: SettingsTable): string {
+  return subsection(title, ...(about === undefined ? [] : [line(about)]), ...settings.map(settingEntry));
+}
+
+function settingEntry({ key, kind, need, standard, example, meaning }: Setting): string {
+  const traits = [
+    kind,
+    need === '' && standard !== '' ? `default ${standard}` : need,
+    example === '' ? '' : `e.g. ${example}`,
+  ].filter((trait) => trait !== '');
+  return entry(key, `${traits.join(', ')}.`, ...(meaning === undefined ? [] : [`${meaning}.`]));
+}
+
+/** A table with its keys, and the tables in it. A schema that is used at two places is described once. */
+function tables(name: string, node: SchemaNode, described: Map<string, string>): readonly SettingsTable[] {
   const properties = Object.entries(node.properties ?? {});
   const required = new Set(node.required);
-  const keys = properties.map(([key, child]) => keyEntry(key, child, required.has(key)));
-  const about = node.description === undefined ? [] : [line(`${node.description}.`)];
-  const own = name === '' ? [] : [subsection(name, ...about, ...keys)];
+  const settings = properties.map(([key, child]) => settingOf(key, child, required.has(key)));
+  const about = node.description === undefined ? undefined : `${node.description}.`;
+  const own = name === '' ? [] : [{ title: name, about, settings }];
   return [
     ...own,
     ...properties.flatMap(([key, child]) => within(name === '' ? key : `${bare(name)}.${key}`, child, described)),
   ];
 }
 
-function within(name: string, node: SchemaNode, described: Map<string, string>): readonly string[] {
+function within(name: string, node: SchemaNode, described: Map<string, string>): readonly SettingsTable[] {
   const { additionalProperties: named, items } = node;
   const choices = [...(node.oneOf ?? []), ...(node.anyOf ?? [])];
   if (choices.some((choice) => choice.properties !== undefined)) return alternatives(name, choices, described);
@@ -45,10 +82,14 @@ function within(name: string, node: SchemaNode, described: Map<string, string>):
   return [];
 }
 
-function alternatives(name: string, choices: readonly SchemaNode[], described: Map<string, string>): readonly string[] {
+function alternatives(
+  name: string,
+  choices: readonly SchemaNode[],
+  described: Map<string, string>,
+): readonly SettingsTable[] {
   const content = JSON.stringify(choices);
   const before = described.get(content);
-  if (before !== undefined) return [subsection(`[${name}]`, line(`The same as [${before}].`))];
+  if (before !== undefined) return [{ title: `[${name}]`, about: `The same as [${before}].`, settings: [] }];
   described.set(content, name);
   return choices
     .filter((choice) => choice.properties !== undefined)
@@ -63,22 +104,25 @@ function bare(name: string): string {
   return name.replace(/\].*$/, '').replace(/^\[+/, '');
 }
 
-function keyEntry(key: string, node: SchemaNode, isRequired: boolean): string {
-  const need = isRequired ? 'required' : defaultOf(node);
-  const traits = [kindOf(node), need, exampleOf(node)].filter((trait) => trait !== '');
-  const description = node.properties === undefined ? node.description : undefined; // a table has it where it stands
-  return entry(key, `${traits.join(', ')}.`, ...(description === undefined ? [] : [`${description}.`]));
+function settingOf(key: string, node: SchemaNode, isRequired: boolean): Setting {
+  return {
+    key,
+    kind: kindOf(node),
+    need: isRequired ? 'required' : '',
+    standard: isRequired ? '' : defaultOf(node),
+    example: exampleOf(node),
+    meaning: node.properties === undefined ? node.description : undefined, // a table is described at its own title
+  };
 }
 
 function defaultOf({ default: value }: SchemaNode): string {
-  return value === undefined || (typeof value === 'object' && value !== null) ? '' : `default ${JSON.stringify(value)}`;
+  return value === undefined || (typeof value === 'object' && value !== null) ? '' : JSON.stringify(value);
 }
 
 function exampleOf({ default: value, examples: [example] = [] }: SchemaNode): string {
   const isWanted = value === undefined && example !== undefined && typeof example !== 'object';
-  return isWanted ? `e.g. ${JSON.stringify(example)}` : '';
+  return isWanted ? JSON.stringify(example) : '';
 }
-
 function kindOf(node: SchemaNode): string {
   if (node.const !== undefined) return JSON.stringify(node.const);
   if (node.enum !== undefined) return node.enum.map((value) => JSON.stringify(value)).join(' | ');

@@ -4,16 +4,15 @@ import { join } from 'node:path';
 const project = join(import.meta.dirname, '../..');
 const pages = 'docs';
 
-/** What a document of the source tree calls by its path there, and where that lies on a gateway. */
+/** The path of a document in the source tree, and its path on a gateway. */
 const installedAs: Readonly<Record<string, string>> = {
   '[config.toml](systemd/config.toml)': '`/etc/thing-agent/config.example.toml`',
-  '[its page](slots/bootloaders/README.md)': 'bootloaders.md',
+  '[its page](../src/slots/bootloaders/README.md)': '[its page](bootloaders.md)',
   '[SECURITY.md](SECURITY.md)': 'SECURITY.md',
   '("Guarantees" of `src/README.md`)': '(guarantees.md)',
   '](docs/': '](',
   '](../src/slots/bootloaders/README.md)': '](bootloaders.md)',
   '](../src/ERRORS.md)': '](ERRORS.md)',
-  '](../src/README.md#guarantees)': '](guarantees.md#each-promise)',
   '](../SECURITY.md)': '](SECURITY.md)',
   ' In the source tree all of it works as well, after `npm ci` and\n`PATH=$PWD:$PATH`, by which `agent` is the one there.':
     '',
@@ -25,8 +24,10 @@ const installedAs: Readonly<Record<string, string>> = {
 /** Words in parentheses that only name tests, or commands of the source tree. */
 const sourceOnly = /,?\s\((?:`?(?:test\/[^`),]*|npm run [^`),]*)`?(?:, )?)+\)/g;
 
-/** A section about what is done in the source tree alone, which says so. */
+/** A section about the source tree alone, marked by its title. */
 const sourceSections = /\n## [^\n]*\(source tree\)\n[^]*?(?=\n## |$)/g;
+
+const picture = /!\[[^\]]*\]\((images\/[\w-]+\.svg)\)/g;
 
 /** The title of a page about the source tree alone. */
 export const sourcePage = /^# [^\n]*\(source tree\)\n/;
@@ -36,13 +37,14 @@ export async function documents(): Promise<Readonly<Record<string, string>>> {
   const texts: Readonly<Record<string, string>> = {
     ...(await pagesOfFolder()),
     'README.md': await readme(),
-    'guarantees.md': `${await source(join(pages, 'guarantees.md'))}\n${await guarantees()}`,
+    'guarantees.md': withoutTests(await source(join(pages, 'guarantees.md'))),
     'ERRORS.md': await source('src/ERRORS.md'),
     'SECURITY.md': await source('SECURITY.md'),
     'bootloaders.md': await source('src/slots/bootloaders/README.md'),
   };
   const there = Object.keys(texts);
-  return Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, forGateway(name, text, there)]));
+  const ready = Object.entries(texts).map(([name, text]) => [name, forGateway(name, text, there)] as const);
+  return { ...Object.fromEntries(ready), ...(await picturesOf(ready.map(([, text]) => text))) };
 }
 
 async function pagesOfFolder(): Promise<Readonly<Record<string, string>>> {
@@ -51,12 +53,22 @@ async function pagesOfFolder(): Promise<Readonly<Record<string, string>>> {
   return Object.fromEntries<string>(texts.filter(([, text]) => !sourcePage.test(text)));
 }
 
+/** The pictures that the pages show, by the names that they have there. */
+async function picturesOf(texts: readonly string[]): Promise<Readonly<Record<string, string>>> {
+  const names = texts.flatMap((text) => [...text.matchAll(picture)].map(([, name = '']) => name));
+  return Object.fromEntries(
+    await Promise.all([...new Set(names)].map(async (name) => [name, await source(join(pages, name))] as const)),
+  );
+}
+
 /** Throws where something is left that only the source tree has. */
 function forGateway(name: string, text: string, there: readonly string[]): string {
   const replaced = Object.entries(installedAs).reduce((all, [from, to]) => all.replaceAll(from, to), text);
   const done = replaced.replaceAll(sourceSections, '').replaceAll(sourceOnly, '');
   const beside = there.reduce((all, file) => all.replaceAll(new RegExp(`\\]\\(${file}(?:#[^)]*)?\\)`, 'g'), ']'), done);
-  const left = /(?<![\w/.-])(?:src|test|systemd)\/[\w.-]+|npm (?:run|ci)\b|\]\((?!https?:)[^)]*\)/.exec(beside);
+  const left = /(?<![\w/.-])(?:src|test|systemd)\/[\w.-]+|npm (?:run|ci)\b|\]\((?!https?:)[^)]*\)/.exec(
+    beside.replaceAll(picture, ''),
+  );
   if (left !== null) throw new Error(`${name} of the package names ${left[0]}, which only the source tree has`);
   return done;
 }
@@ -65,7 +77,7 @@ async function source(path: string): Promise<string> {
   return readFile(join(project, path), 'utf8');
 }
 
-/** The index of the pages, and what the page of the source tree says for people at a gateway. */
+/** The index of the pages, and the sections of the project's README about a gateway. */
 async function readme(): Promise<string> {
   const text = await source('README.md');
   const index = (await source(join(pages, 'README.md'))).replace(/^# .*\n\n/, '');
@@ -73,12 +85,11 @@ async function readme(): Promise<string> {
   return `# Thing Agent on this gateway\n\nSee also agent(8) and thing-agent.toml(5).\n\n${index}\n${parts.join('\n')}`;
 }
 
-/** What is promised, and of whom that is assumed; not by which tests it is shown. */
-async function guarantees(): Promise<string> {
-  const section = sectionOf(await source('src/README.md'), 'Guarantees');
-  const lines = section.replaceAll('Each with the test that fails without it.\n\n', '').split('\n');
-  const kept = lines.map((text) => (text.startsWith('|') ? firstCell(text) : text)).join('\n');
-  return kept.replace(/^## .*/, '## Each promise').replaceAll(/ Each names the test[^]*?not\.\n/g, '\n');
+/** Guarantees and assumptions without the tests that show them, which only the source tree has. */
+function withoutTests(text: string): string {
+  const [before = '', after = ''] = text.split(/(?=^## Each guarantee$)/m);
+  const lines = after.replace(/^The source cites[^]*?\n\n/m, '').split('\n');
+  return `${before}${lines.map((line) => (line.startsWith('|') ? firstCell(line) : line)).join('\n')}`;
 }
 
 function firstCell(row: string): string {

@@ -6,12 +6,17 @@ import type { Config } from '../../../../src/config/config.ts';
 import { parseConfig } from '../../../../src/config/read-config.ts';
 import { resolveConfig } from '../../../../src/config/resolve.ts';
 import { configExample, configExamplePath } from '../../../../systemd/pages/config-example.ts';
+import { configReference, configReferencePath } from '../../../../systemd/pages/config-reference.ts';
 
 const example = readFileSync(configExamplePath, 'utf8');
 
 function resolve(text: string): Config {
   return resolveConfig(parseConfig('config.toml', text));
 }
+
+test('docs/configuration.md is current (npm run config writes it)', () => {
+  expect(readFileSync(configReferencePath, 'utf8')).toBe(configReference());
+});
 
 /** The text with its commented settings in force: the defaults only, or the examples too. */
 function uncomment(text: string, withExamples: boolean): string {

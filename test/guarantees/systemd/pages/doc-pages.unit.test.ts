@@ -56,8 +56,8 @@ describe('the pages for people at a gateway', () => {
 
   test('the index names each, and nothing else', async () => {
     const index = await textOf(join(doc, 'README.md'));
-    const beside = linksOf(index).map(([file]) => join(doc, file));
-    expect(beside.filter((path) => path.startsWith(doc)).toSorted()).toEqual(
+    const linked = linksOf(index).map(([file]) => join(doc, file));
+    expect(linked.filter((path) => dirname(path) === doc).toSorted()).toEqual(
       names.filter((path) => !path.endsWith('/README.md')).toSorted(),
     );
   });
@@ -68,7 +68,7 @@ describe('the pages for people at a gateway', () => {
     expect(ofSource).toContain(true);
     const installed = names.filter((_path, index) => ofSource[index] === false);
     expect(Object.keys(texts)).toEqual(expect.arrayContaining(installed.map((path) => path.slice(doc.length + 1))));
-    for (const text of Object.values(texts)) {
+    for (const text of Object.entries(texts).flatMap(([name, it]) => (name.endsWith('.md') ? [it] : []))) {
       for (const [file, heading] of linksOf(text)) {
         expect(Object.keys(texts)).toContain(file);
         expect(headingsOf(texts[file] ?? '')).toContain(heading);
