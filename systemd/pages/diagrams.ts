@@ -74,7 +74,7 @@ function slots(): string {
       height: 56,
       title: `Slot ${name}: ${state}`,
       lines: [content],
-      ...(state === 'running' || state === 'on trial' ? { look: 'accent' } : undefined),
+      look: state === 'running' || state === 'on trial' ? 'accent' : undefined,
     });
     return [
       { x, y: 14, width, height: 176, title, look: 'faint' },
@@ -126,10 +126,10 @@ function updateStates(): string {
     const state = Object.entries(states).find(([kind]) => kind === name)?.[1];
     if (state === undefined) throw new Error(`the state ${name} has no place in systemd/pages/diagrams.ts`);
     const [x, y] = state.at;
-    const look = name === 'idle' ? ({ look: 'accent' } as const) : undefined;
-    return { x, y, width: 180, height: 58, title: name, lines: [state.meaning], ...look };
+    const look = name === 'idle' ? 'accent' : undefined;
+    return { x, y, width: 180, height: 58, title: name, lines: [state.meaning], look };
   });
-  const arrows = transitions.map(({ events, ...arrow }): Arrow => ({ ...arrow, label: events.join(', ') }));
+  const arrows = transitions.map(({ events, path, at }): Arrow => ({ path, at, label: events.join(', ') }));
   return picture([800, 410], 'States of an update and the events between them', { boxes, arrows });
 }
 
@@ -187,7 +187,7 @@ function modules(): string {
   const boxes = rows.flatMap((row, index) =>
     row.map((title, column): Box => {
       const x = (total - row.length * (width + gap) + gap) / 2 + column * (width + gap);
-      return { x, y: 16 + index * 92, width, height, title, ...(title === 'main' ? { look: 'accent' } : undefined) };
+      return { x, y: 16 + index * 92, width, height, title, look: title === 'main' ? 'accent' : undefined };
     }),
   );
   const boxOf = new Map(boxes.map((box) => [box.title, box]));

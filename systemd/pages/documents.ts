@@ -9,7 +9,6 @@ const installedAs: Readonly<Record<string, string>> = {
   '[config.toml](systemd/config.toml)': '`/etc/thing-agent/config.example.toml`',
   '[its page](../src/slots/bootloaders/README.md)': '[its page](bootloaders.md)',
   '[SECURITY.md](SECURITY.md)': 'SECURITY.md',
-  '("Guarantees" of `src/README.md`)': '(guarantees.md)',
   '](docs/': '](',
   '](../src/slots/bootloaders/README.md)': '](bootloaders.md)',
   '](../src/ERRORS.md)': '](ERRORS.md)',

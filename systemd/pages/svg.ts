@@ -7,7 +7,7 @@ export interface Box {
   readonly title: string;
   readonly lines?: readonly string[];
   /** A class of `style`: `accent` or `faint`. */
-  readonly look?: 'accent' | 'faint';
+  readonly look?: 'accent' | 'faint' | undefined;
 }
 
 export interface Arrow {
@@ -15,7 +15,7 @@ export interface Arrow {
   readonly path: string;
   readonly label?: string;
   /** The middle of the label. */
-  readonly at?: readonly [number, number];
+  readonly at?: readonly [number, number] | undefined;
   readonly isDashed?: boolean;
 }
 
