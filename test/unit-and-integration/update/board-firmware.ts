@@ -2,7 +2,7 @@ import type { FirmwareHeader, PayloadHeader } from '../../../src/update/ports.ts
 import type { IncomingPayload, OpenFirmware } from '../../../src/update/ports/incoming.ts';
 import { sha256 } from '../../fakes/machine/memory/memory-slots.ts';
 
-/** What an update brings, by target. */
+/** Contents of an update, by target. */
 export type Contents = Readonly<Record<string, string>>;
 
 /** Stands for the firmware room: the text is the version's id. */

@@ -39,7 +39,7 @@ async function install(gateway: Gateway, target: string): Promise<string | undef
 }
 
 describe('a board', () => {
-  test.each(['three', 'none'])('gets no older image than the one that was committed: %s', async (old) => {
+  test.each(['three', 'none'])('gets no image older than the committed one: %s', async (old) => {
     const gateway = gatewayWith('four');
     expect(await install(gateway, 'four')).toBe('meter, counter 4');
     gateway.service.target = old;
@@ -63,7 +63,7 @@ describe('a board', () => {
     expect((await lenient.journal()).state.boardVersions).toEqual({ meter: '1.10.0' });
   });
 
-  test('is held to nothing by what was never committed', async () => {
+  test('has no minimum from a version that was never committed', async () => {
     const gateway = gatewayWith('sick');
     expect(await install(gateway, 'sick')).toBe('meter of the factory');
     expect((await gateway.journal()).state.boardFloors).toBeUndefined();

@@ -47,13 +47,13 @@ function running(gateway: Gateway): Contents {
   return { gateway: gateway.running, ...Object.fromEntries(boards) };
 }
 
-/** The committed slot does not come up any more, and the other one starts. */
+/** The committed slot no longer starts, and the other one does. */
 function fallBack(gateway: Gateway): void {
   gateway.bootloader.giveUpPrimary();
   gateway.start();
 }
 
-/** A person at the bootloader chooses the slot that does not run. */
+/** An operator at the bootloader chooses the inactive slot. */
 async function chooseOther(gateway: Gateway): Promise<void> {
   await gateway.bootloader.commit(otherSlot(gateway.bootloader.booted));
   gateway.start();
@@ -76,7 +76,7 @@ async function outcomes(gateway: Gateway): Promise<readonly unknown[]> {
 }
 
 describe('where the bootloader falls back after a commit', () => {
-  test('the boards follow the slot, and the service is told once', async () => {
+  test('the boards follow the slot, and the service is notified once', async () => {
     const gateway = await gatewayAfter(['v1', 'v2']);
     fallBack(gateway);
     expect(running(gateway)).toEqual({ ...V2, gateway: V1.gateway });
@@ -99,7 +99,7 @@ describe('where the bootloader falls back after a commit', () => {
     expect(await outcomes(gateway)).toEqual(['version v2 rolled-back fell-back', 'version v1 rolled-back fell-back']);
   });
 
-  test('and back again before they could follow, nothing is to be done or told', async () => {
+  test('and back again before they could follow, there is nothing to do or report', async () => {
     const gateway = await gatewayAfter(['v1', 'v2']);
     fallBack(gateway);
     const { journal } = await gateway.ports();
@@ -118,7 +118,7 @@ describe('where the bootloader falls back after a commit', () => {
     expect(running(gateway)).toEqual(FACTORY);
   });
 
-  test('without boards, the service is told all the same', async () => {
+  test('without boards, the service is still notified', async () => {
     const gateway = await gatewayAfter(['v1', 'slot']);
     fallBack(gateway);
     await rest(gateway);
@@ -156,7 +156,7 @@ describe('where the bootloader falls back after a commit', () => {
     expect(running(gateway)).toEqual(V1);
   });
 
-  test('and a power cut at any step, they follow all the same, and one end is told', async () => {
+  test('and a power loss at any step, they still follow, and one end is reported', async () => {
     for (let steps = 1; ; steps += 1) {
       const gateway = await gatewayAfter(['v1', 'v2'], steps);
       fallBack(gateway);
@@ -194,7 +194,7 @@ describe('an update of boards alone', () => {
     expect(gateway.running).toBe(V1.gateway);
   });
 
-  test('whose board cannot go back is refused a rollback', async () => {
+  test('refuses a rollback if a board cannot follow', async () => {
     const gateway = await gatewayAfter(['v1', 'v2', 'meter']);
     gateway.boards.get('meter')?.forget();
     await expect(gateway.goBack()).rejects.toMatchObject({ code: 'no-previous-version', message: /meter/ });
@@ -202,7 +202,7 @@ describe('an update of boards alone', () => {
   });
 
   // Regression: refused with the advice to force it, and refused again, until the next update of the slot.
-  test('whose board cannot go back is left by force, for the other slot', async () => {
+  test('leaves a board that cannot follow behind, if the rollback is forced', async () => {
     const gateway = await gatewayAfter(['v1', 'v2', 'meter']);
     gateway.boards.get('meter')?.forget();
     expect(await gateway.goBack(true)).toMatchObject({ kind: 'rebooting' });
@@ -211,14 +211,14 @@ describe('an update of boards alone', () => {
     expect(running(gateway)).toEqual({ ...V1, meter: 'another meter program' });
   });
 
-  test('whose board cannot go back is refused by force, too, where the other slot was never seen to run', async () => {
+  test('refuses a forced rollback, too, if a board cannot follow and the other slot was never seen running', async () => {
     const gateway = await gatewayAfter(['meter']);
     gateway.boards.get('meter')?.forget();
     await expect(gateway.goBack(true)).rejects.toMatchObject({ code: 'no-previous-version' });
     expect((await gateway.journal()).state.phase).toEqual({ kind: 'idle' });
   });
 
-  test('and a power cut at any step of its rollback ends in all of one or all of the other', async () => {
+  test('and a power loss at any step of its rollback ends in all of one or all of the other', async () => {
     for (let steps = 1; ; steps += 1) {
       const gateway = await gatewayAfter(['v1', 'v2', 'meter'], steps);
       gateway.power.cutAfter(steps);

@@ -61,7 +61,7 @@ describe('an update of gateway and boards', () => {
     expect(running(gateway)).toEqual(ALL_NEW);
   });
 
-  test('flashes them as well where a person keeps the trial without waiting for its health', async () => {
+  test('flashes them, too, if the trial is committed manually before its health checks', async () => {
     const gateway = gatewayWith('both');
     await gateway.look();
     gateway.start();
@@ -78,7 +78,7 @@ describe('an update of gateway and boards', () => {
     expect(gateway.boards.get('meter')?.flashed).toEqual([]);
   });
 
-  test('goes back on the gateway and on the board that was flashed already where a board fails', async () => {
+  test('rolls back the gateway and the flashed board if another board fails', async () => {
     const gateway = gatewayWith('both');
     await gateway.look();
     gateway.start();
@@ -93,7 +93,7 @@ describe('an update of gateway and boards', () => {
     });
   });
 
-  test('is tried again later where a board could not be reached, and held back after three times', async () => {
+  test('is tried again later if a board could not be reached, and blocked after three times', async () => {
     const gateway = gatewayWith('boards');
     const meter = gateway.boards.get('meter');
     if (meter !== undefined) meter.failures = 1;
@@ -103,7 +103,7 @@ describe('an update of gateway and boards', () => {
     expect(running(gateway)).toEqual({ ...ALL_NEW, gateway: OLD });
   });
 
-  test('puts back a board that answers again only after the gateway has gone back', async () => {
+  test('restores a board that responds again only after the gateway has rolled back', async () => {
     const gateway = gatewayWith('both');
     await gateway.look();
     gateway.start();
@@ -119,7 +119,7 @@ describe('an update of gateway and boards', () => {
     expect(running(gateway)).toEqual(ALL_OLD);
   });
 
-  test('gives a board up that never answers again, and says so', async () => {
+  test('stops retrying a board that never responds again, and reports it', async () => {
     const gateway = gatewayWith('both');
     await gateway.look();
     gateway.start();
@@ -137,7 +137,7 @@ describe('an update of gateway and boards', () => {
   });
 });
 
-test('reports at once a board whose previous image is lost, and restores the others', async () => {
+test('reports a board whose previous image is lost immediately, and restores the others', async () => {
   const gateway = gatewayWith('both');
   await gateway.look();
   gateway.start();
@@ -162,7 +162,7 @@ describe('an update of boards alone', () => {
     expect(gateway.bootloader.bootable[0]).toBe('A');
   });
 
-  test('goes back where the gateway is not healthy with the new boards', async () => {
+  test('rolls back if the gateway is unhealthy with the new boards', async () => {
     const gateway = gatewayWith('badBoards');
     expect(await gateway.look()).toMatchObject({ kind: 'rolled-back', reason: 'the meter measures nonsense' });
     expect(running(gateway)).toEqual(ALL_OLD);
@@ -189,7 +189,7 @@ async function goBackAndForth(gateway: Gateway): Promise<Contents> {
   return running(gateway);
 }
 
-describe('going back by hand', () => {
+describe('a manual rollback', () => {
   test('takes the boards back with the gateway, and forth again', async () => {
     const gateway = await gatewayThatMayGoBack();
     expect(await goBackAndForth(gateway)).toEqual(ALL_FIRST);
@@ -213,7 +213,7 @@ describe('going back by hand', () => {
     expect(running(gateway)).toEqual(ALL_NEW);
   });
 
-  test('is refused where a board cannot follow, unless a person forces it', async () => {
+  test('is refused if a board cannot follow, unless it is forced', async () => {
     const gateway = await gatewayThatMayGoBack();
     gateway.boards.get('relay')?.forget();
     await expect(gateway.goBack()).rejects.toMatchObject({ code: 'no-previous-version', message: /relay/ });
@@ -224,7 +224,7 @@ describe('going back by hand', () => {
     expect(running(gateway)).toEqual({ ...ALL_FIRST, relay: NEW_RELAY });
   });
 
-  test('and a power cut at any step of it ends in all of one or all of the other', async () => {
+  test('and a power loss at any step of it ends in all of one or all of the other', async () => {
     for (let steps = 1; ; steps += 1) {
       const gateway = await gatewayThatMayGoBack(steps);
       gateway.power.cutAfter(steps);
@@ -245,7 +245,7 @@ describe('a power cut', () => {
     ['boards', { ...ALL_NEW, gateway: OLD }],
     ['bad', ALL_OLD],
     ['badBoards', ALL_OLD],
-  ])('after any step of an update to %s ends in all new or all old, without a person', async (target, expected) => {
+  ])('after any step of an update to %s ends in all new or all old, without an operator', async (target, expected) => {
     for (let steps = 1; ; steps += 1) {
       const gateway = gatewayWith(target, steps);
       gateway.power.cutAfter(steps);

@@ -25,7 +25,7 @@ function staged(...payloads: readonly StagedPayload[]): StagedFirmware {
   return { header: firmware, digest: 'sha256:all', provides: {}, payloads };
 }
 
-describe('evidence of what was staged', () => {
+describe('evidence of a staged update', () => {
   test('names the firmware where each payload is what its manifest promises, or may be unsigned', () => {
     const promise = { kind: 'manifest', digest: 'sha256:written' } as const;
     expect(evidenceOf(staged({ header, written, promise }))).toMatchObject({ digest: 'sha256:all' });
@@ -70,7 +70,7 @@ describe('evidence after a restart', () => {
   const payload = { target: 'gateway', kind: 'slots', sizeBytes: 4, digest: 'sha256:written' } as const;
   const record: FirmwareRecord = { digest: 'sha256:all', provides: {}, payloads: [payload] };
 
-  test('is what is read now, if that is what was recorded', () => {
+  test('is the data read now, if that matches the record', () => {
     const found = new Map([['gateway', 'sha256:written']]);
     expect(evidenceFromReading(record, found)).toMatchObject({ digest: 'sha256:all' });
   });
@@ -84,13 +84,13 @@ describe('evidence after a restart', () => {
 });
 
 describe('evidence for a board', () => {
-  test('names what is kept for it, where that is what was recorded', () => {
+  test('names its stored file, if that matches the record', () => {
     const kept = { target: 'meter', recorded: 'sha256:1', found: 'sha256:1' };
     expect(evidenceOfKept(kept)).toMatchObject({ digest: 'sha256:1' });
     expect(() => evidenceOfKept({ ...kept, found: 'sha256:2' })).toThrow(/meter holds sha256:2 instead of sha256:1/);
   });
 
-  test('names the file of a person, signed for this board or permitted by the operator, and no other', () => {
+  test('names only an operator’s file that is signed for this board or permitted', () => {
     expect(evidenceOfFile('sha256:f', { isSigned: true, allowUnsigned: false })).toMatchObject({ digest: 'sha256:f' });
     expect(evidenceOfFile('sha256:f', { isSigned: false, allowUnsigned: true })).toMatchObject({ digest: 'sha256:f' });
     expect(() => evidenceOfFile('sha256:f', { isSigned: false, allowUnsigned: false })).toThrow(/signed by nobody/);

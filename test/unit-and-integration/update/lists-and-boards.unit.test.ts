@@ -11,9 +11,9 @@ const bySchedule = { reboot: true, force: false, manual: false };
 const OLD = { app: 'the old package', meter: 'the old program' } as const;
 const openNew = openContents({ app: { app: 'the new package' }, meter: { meter: 'the new program' } });
 
-// Found by a stranger. Nothing reboots here: the agent is killed while it judges, or the package starts it anew.
+// Regression: nothing reboots here: the agent is killed during the health checks, or the package restarts it.
 test.each(['app', 'meter'] as const)(
-  'a list that the service names by the next start takes effect before what it revokes is kept (%s)',
+  'a list that the service offers by the next start takes effect before the revoked version is committed (%s)',
   async (target) => {
     const texts = new Map(['app', 'meter'].map((id) => [id, Buffer.from(id, 'latin1')]));
     const service = new MemoryService(texts.set('list', Buffer.from(plainFirmware('', LIST))), target);

@@ -63,7 +63,7 @@ test('a package is installed on trial, judged, and kept, without a reboot', asyn
   });
 });
 
-test('a package that is not well is put back, and its version is held back', async () => {
+test('an unhealthy package is restored, and its version is blocked', async () => {
   const { gateway, running } = benchOf('bad');
   expect(await gateway.look()).toMatchObject({ kind: 'rolled-back', reason: 'the application is not well' });
   expect(running()).toBe(OLD);
@@ -73,8 +73,8 @@ test('a package that is not well is put back, and its version is held back', asy
   });
 });
 
-// Regression: the service was told with the next look, up to a quarter of an hour later.
-test('a package that is put back where it was installed is reported at once', async () => {
+// Regression: the service was notified at the next check, up to a quarter of an hour later.
+test('a package that is restored immediately is reported immediately', async () => {
   const { gateway } = benchOf('bad');
   const policy = { attempts: 3, window: undefined, rebootWindow: undefined, quarantineMs: 86_400_000 };
   const updater = new Updater({
@@ -116,7 +116,7 @@ test('a package is judged and kept without a word of slots', async () => {
 });
 
 // Regression: "board-not-restored", and the advice "agent mcu restore NAME".
-test('a package that cannot be put back, however often that is tried, is told as one', async () => {
+test('a package that cannot be restored after any number of attempts is reported as such', async () => {
   const { gateway, cutAtHealth } = benchOf('bad');
   cutAtHealth();
   await expect(gateway.look()).rejects.toThrow(Cut);
@@ -129,7 +129,7 @@ test('a package that cannot be put back, however often that is tried, is told as
   });
 });
 
-test('a package goes back with the board of its firmware', async () => {
+test('a package rolls back with the board of its release', async () => {
   const { gateway, running } = benchOf('both');
   const meter = gateway.boards.get('meter');
   if (meter !== undefined) meter.failures = 1;
@@ -150,13 +150,13 @@ describe('a package on trial', () => {
     return bench;
   };
 
-  test('is kept by a person', async () => {
+  test('is committed manually', async () => {
     const { gateway, running } = await onTrial();
     expect(await commitManually(await byHand(gateway), signal)).toEqual({ kind: 'installed', version: 'version bad' });
     expect(running()).toBe(BAD);
   });
 
-  test('is ended by a person, and what stood before is put back', async () => {
+  test('is ended manually, and the previous one is restored', async () => {
     const { gateway, running } = await onTrial();
     const end = await rollBackManually({ reboot: true, force: false }, await byHand(gateway), signal);
     expect(end).toMatchObject({ kind: 'rolled-back', reason: 'a person rolled it back' });

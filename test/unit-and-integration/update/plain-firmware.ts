@@ -12,7 +12,7 @@ import { sha256 } from '../../fakes/machine/memory/memory-slots.ts';
 
 const HEADER_BYTES = 8;
 
-/** A firmware for tests of the update room: eight bytes that say `trusted:` or something else, then the image. */
+/** An update for tests of the engine: eight bytes, `trusted:` or others, then the image. */
 export function plainFirmware(image: string, header = 'trusted:'): Uint8Array {
   return Buffer.from(header + image, 'latin1');
 }
@@ -74,7 +74,7 @@ async function* onlyPayload(
   yield { payload, sizeBytes: undefined, resumeAt, isRebuilt: false, write };
 }
 
-/** In place of `trusted:`: a list of keys and revocations. */
+/** Replaces `trusted:` in a trust list. */
 export const LIST = 'keylist:';
 
 const list: FirmwareHeader = {

@@ -77,8 +77,8 @@ async function name(gateway: Gateway, target: string): Promise<void> {
   await rest(gateway);
 }
 
-describe('a list of keys and revocations', () => {
-  test('touches no slot, is reported once, and leaves what runs under the id that the service knows', async () => {
+describe('a trust list', () => {
+  test('changes no slot, is reported once, and keeps the running version under the service’s id', async () => {
     const gateway = newGateway();
     await name(gateway, '1');
     const before = [gateway.slots.content('A'), gateway.slots.content('B')];
@@ -95,7 +95,7 @@ describe('a list of keys and revocations', () => {
     ]);
   });
 
-  test('that was wanted, and is not any more, leaves nothing to be installed again', async () => {
+  test('that is withdrawn leaves nothing to install again', async () => {
     const gateway = newGateway();
     await name(gateway, '1');
     await name(gateway, 'more');
@@ -106,7 +106,7 @@ describe('a list of keys and revocations', () => {
     expect(gateway.service.current).toBe('1');
   });
 
-  test('is taken once where nothing is known of what runs', async () => {
+  test('is applied once if the running version is unknown', async () => {
     const gateway = newGateway();
     await name(gateway, 'list');
     gateway.power.restore();
@@ -124,7 +124,7 @@ describe('a list of keys and revocations', () => {
     expect((await gateway.journal()).state.floor).toEqual(floor);
   });
 
-  test('that the power cuts at any step is in effect in the end, and what it revoked is not installed from then on', async () => {
+  test('that power loss interrupts at any step is in effect in the end, and a revoked release is not installed from then on', async () => {
     for (let steps = 1; ; steps += 1) {
       const gateway = newGateway(steps);
       await name(gateway, '1');
@@ -143,7 +143,7 @@ describe('a list of keys and revocations', () => {
   });
 });
 
-test('a release that was revoked is gone back to only by force', async () => {
+test('allows a rollback to a revoked release only by force', async () => {
   const gateway = newGateway();
   await name(gateway, '1');
   await name(gateway, 'list');

@@ -57,8 +57,9 @@ describe('an update', () => {
     ]);
   });
 
-  // Regression: on a state disk that was nearly full each look transferred the firmware up to where the journal had to grow.
-  test('is not begun where the state has no room for what it is to keep', async () => {
+  // Regression: on a nearly full state disk each check transferred the image up to the point where the journal had to
+  // grow.
+  test('does not begin if the state has no space for its files', async () => {
     const gateway = gatewayWith();
     const ports = await gateway.ports();
     const full = new StorageError('write', 'journal.json', Object.assign(new Error('ENOSPC'), { code: 'ENOSPC' }));
@@ -91,7 +92,7 @@ describe('an update', () => {
     expect(gateway.bootloader.bootable[0]).toBe('B');
   });
 
-  test('that is not healthy goes back, is reported with the reason and is not tried again', async () => {
+  test('rolls back an unhealthy version, reports the reason and does not try it again', async () => {
     const gateway = gatewayWith();
     gateway.service.target = 'bad';
     expect(await gateway.run()).toMatchObject({ kind: 'deferred', code: 'quarantined' });
@@ -105,7 +106,7 @@ describe('an update', () => {
     });
   });
 
-  test('that is left says which slot it goes back to, and why', async () => {
+  test('names the slot of a rollback, and the reason', async () => {
     const gateway = gatewayWith();
     gateway.service.target = 'bad';
     await gateway.look();
@@ -120,7 +121,7 @@ describe('an update', () => {
     });
   });
 
-  // Regression: two power cuts in two trials banned a good release for good.
+  // Regression: two power losses in two trials blocked a good release for ever.
   test('that the power cut off in each of its trials is tried again, and installed', async () => {
     const gateway = gatewayWith();
     gateway.service.target = '2';
@@ -169,7 +170,7 @@ describe('an update', () => {
   });
 
   // Regression: a service that changed the id after each rollback caused 17 trials of one release in 75 s.
-  test('to what ended badly before is not tried again, under whatever id', async () => {
+  test('does not try a failed release again under another id', async () => {
     const gateway = gatewayWith();
     gateway.service.target = 'bad';
     await gateway.run();
@@ -189,7 +190,7 @@ describe('an update', () => {
     expect(armed).toHaveLength(2);
   });
 
-  test('that nobody trusted signed leaves the other slot as it was', async () => {
+  test('signed by an unknown key leaves the other slot unchanged', async () => {
     const gateway = gatewayWith();
     gateway.service.target = '2';
     await gateway.run();
@@ -224,7 +225,7 @@ describe('an update', () => {
     expect(await gateway.run()).toMatchObject({ kind: 'up-to-date' });
   });
 
-  test('is switched at the service later where the service does not answer now', async () => {
+  test('is switched at the service later if the service is unavailable now', async () => {
     const gateway = gatewayWith();
     gateway.service.target = '2';
     await gateway.look();
@@ -240,7 +241,7 @@ describe('an update', () => {
 describe('a power cut', () => {
   const targets = ['2', 'bad', 'dead', 'evil'];
   test.each(targets)(
-    'after any step of an update to %s ends in exactly old or new, without a person',
+    'after any step of an update to %s ends in exactly old or new, without an operator',
     async (target) => {
       for (let steps = 1; ; steps += 1) {
         const gateway = gatewayWith(serviceWith(), steps);

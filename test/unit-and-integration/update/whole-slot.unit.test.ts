@@ -61,15 +61,15 @@ function gatewayOfTwoPairs(seed = 1): Gateway {
   return gateway;
 }
 
-/** What a slot holds, by the releases that are known. */
+/** Content of a slot, by the known releases. */
 function held(gateway: Gateway, slot: SlotName): Contents {
   return { root: gateway.slots.content(slot), boot: gateway.bootSlots?.content(slot) ?? '' };
 }
 
 const whole = (root: string, boot: string): Contents => ({ root: partOf('root', root), boot: partOf('boot', boot) });
 
-describe('a firmware for one partition of a slot', () => {
-  test('is refused before a byte is written where what runs beside it was never verified', async () => {
+describe('a release for one partition of a slot', () => {
+  test('is refused before a byte is written if the other running partition was never verified', async () => {
     const gateway = gatewayOfTwoPairs();
     gateway.service.target = 'boot 3';
     await expect(gateway.look()).rejects.toMatchObject({ code: 'slot-incomplete', exit: 'refused' });
@@ -85,7 +85,7 @@ describe('a firmware for one partition of a slot', () => {
     expect(held(gateway, gateway.bootloader.booted)).toEqual(whole('root 4', 'boot 3'));
   });
 
-  test('never comes beside what was refused before', async () => {
+  test('is never combined with a rejected one', async () => {
     const gateway = gatewayOfTwoPairs();
     await bring(gateway, '1');
     gateway.service.target = 'forged';
@@ -95,13 +95,13 @@ describe('a firmware for one partition of a slot', () => {
     expect(held(gateway, gateway.bootloader.booted)).toEqual(whole('1', 'boot 3'));
   });
 
-  test('never comes beside what is older than what runs', async () => {
+  test('is never combined with one older than the running one', async () => {
     const gateway = gatewayOfTwoPairs();
     await bring(gateway, '1', '2', 'boot 3');
     expect(held(gateway, gateway.bootloader.booted)).toEqual(whole('2', 'boot 3'));
   });
 
-  test('is refused where what runs was changed since it was verified, and the slot is not touched', async () => {
+  test('is refused if the running one changed since it was verified, and the slot is not touched', async () => {
     const gateway = gatewayOfTwoPairs();
     await bring(gateway, '1');
     gateway.slots.rot('B', 3);
@@ -111,7 +111,7 @@ describe('a firmware for one partition of a slot', () => {
     expect(gateway.bootloader.bootable).toContain('A');
   });
 
-  test('is written beside a partition that holds the same already, which is not copied again', async () => {
+  test('is written next to a partition with the same content, which is not copied again', async () => {
     const gateway = gatewayOfTwoPairs();
     await bring(gateway, '1', 'boot 3');
     gateway.power.restore();
@@ -124,7 +124,7 @@ describe('a firmware for one partition of a slot', () => {
     expect(held(gateway, 'B')).toEqual(whole('1', 'boot 5'));
   });
 
-  test('has the other partition copied where that does not hold any more what is recorded of it', async () => {
+  test('gets the other partition copied if that no longer matches its record', async () => {
     const gateway = gatewayOfTwoPairs();
     await bring(gateway, '1', 'boot 3');
     gateway.slots.rot('B', 9);

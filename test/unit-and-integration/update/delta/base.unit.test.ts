@@ -83,7 +83,7 @@ function gatewayOf(seed = 1): Gateway {
   return gateway;
 }
 
-/** How much of the text was asked for, of each transfer. */
+/** Counts the requested bytes of the text in each transfer. */
 function counted(gateway: Gateway): { readonly bytes: () => number } {
   let bytes = 0;
   const { service } = gateway;
@@ -145,8 +145,8 @@ describe('a delta', () => {
     expect(gateway.running).toBe(rootOf('2'));
   });
 
-  // Regression: only the record was compared; one byte that a mount had written cost the slot to go back to, again and again.
-  test('is refused before anything is fetched or written where what runs was written to since', async () => {
+  // Regression: only the record was compared; one byte written by a mount cost the other slot, again and again.
+  test('is refused before any request or write if the running image has changed', async () => {
     const gateway = gatewayOf();
     await bring(gateway, '1');
     gateway.slots.rot('B', 3);
@@ -163,7 +163,7 @@ describe('a delta', () => {
     expect(gateway.running).toBe(rootOf('2'));
   });
 
-  test('is refused where what runs is written to while it is rebuilt, and what was begun never boots', async () => {
+  test('is refused if the running image changes during the rebuild, and the partial result never boots', async () => {
     const gateway = gatewayOf();
     await bring(gateway, '1');
     const { slots } = gateway;
@@ -180,7 +180,7 @@ describe('a delta', () => {
     expect(gateway.running).toBe(rootOf('2'));
   });
 
-  test('of another size than what runs is refused, though it begins alike', async () => {
+  test('is refused for a base of another size, although it begins alike', async () => {
     const gateway = gatewayOf();
     await bring(gateway, '1');
     gateway.service.target = 'longer base';
@@ -193,7 +193,7 @@ describe('a delta', () => {
   test.each([
     ['whose file is another one than was signed', 'exchanged', 'delta-malformed'],
     ['that becomes something else than was signed', 'lies', 'delta-base-mismatch'],
-  ])('%s is refused, and what was begun never boots', async (_, version, code) => {
+  ])('%s is refused, and the partial result never boots', async (_, version, code) => {
     const gateway = gatewayOf();
     await bring(gateway, '1');
     gateway.service.target = version;

@@ -21,7 +21,7 @@ afterEach(async () => {
   await rig[Symbol.asyncDispose]();
 });
 
-test('a gateway is updated by deltas, one on the other, of which it fetches little, also from what the factory made', async () => {
+test('a gateway is updated by consecutive deltas, with little to download, also from a factory image', async () => {
   for (const [from, to] of [
     ['0', '1'],
     ['1', '2'],
@@ -41,7 +41,7 @@ test('a gateway is updated by deltas, one on the other, of which it fetches litt
   expect(await rig.runs('1')).toBe(true);
 });
 
-test('a delta for another image is refused before its payload is fetched, and the next look installs the whole release that the service lists beside it', async () => {
+test('a delta for another image is refused before its payload is fetched, and the next check installs the full release from the service’s list', async () => {
   service.world.addVersion({ id: 'whole-3', name: '3', firmware: bufferContent(await rig.whole('3')) });
   const artifact = await rig.delta('1', '3');
   expect(artifact.byteLength).toBeGreaterThan(4 * MIB);
@@ -61,7 +61,8 @@ test('a delta for another image is refused before its payload is fetched, and th
   });
   expect(await rig.settle()).toMatchObject({ exitCode: 0 });
   expect(await rig.runs('3')).toBe(true);
-  // The service still names the delta, which is known to be what runs: nothing is installed for it, and the service learns so.
+  // The service still offers the delta, which is known to be the running version: nothing is installed, and the service
+  // is notified.
   expect(service.world.things[0]?.currentVersionId).toBe('delta-3');
   expect(await rig.settle()).toMatchObject({ exitCode: 0 });
   expect(gateway.rebootRequested).toBe(false);
@@ -118,7 +119,7 @@ testInFull(
 );
 
 testInFull(
-  'where a property says which versions are wanted whole, the service answers with the whole one under the same id',
+  'with a property for versions that are wanted as full images, the service sends the full image under the same id',
   async () => {
     const extraToml = '[report]\noutcome = "update_outcome"\nfull_image = "wanted_whole"\n';
     await rig.configure({ reports: false, extraToml });

@@ -63,7 +63,7 @@ function listing(...ids: readonly string[]): Service {
   return service;
 }
 
-describe('after a delta that did not fit what runs', () => {
+describe('after a delta with another base', () => {
   test('another version of its name is looked for, also where there are deltas for others', async () => {
     const service = listing('delta', 'another delta', 'whole');
     expect(await look(service, initialState)).toBe('delta');
@@ -74,7 +74,7 @@ describe('after a delta that did not fit what runs', () => {
     expect(service.asked).toEqual(['current', 'current']);
   });
 
-  test('the same is named where the service lists no other, has no list, or the integrator says so', async () => {
+  test('the same version is offered if the service lists no other, has no list, or the integrator configures it', async () => {
     const state = refusing(initialState, 'delta');
     expect(await look(listing('delta'), state)).toBe('delta');
     const service = listing('whole');
@@ -83,13 +83,13 @@ describe('after a delta that did not fit what runs', () => {
     expect(await look(service, state)).toBe('delta');
   });
 
-  test('a service that is away is asked again at the next look', async () => {
+  test('an unavailable service is contacted again at the next check', async () => {
     const service = listing('whole');
     service.fault = new UpdateError('hook-deferred', 'away');
     await expect(look(service, refusing(initialState, 'delta'))).rejects.toBe(service.fault);
   });
 
-  test('whoever chooses among updates goes by the next one of its name', async () => {
+  test('a choice among updates prefers the next one with its name', async () => {
     const service = listing('whole', 'delta');
     const state = refusing({ ...initialState, installed: installed() }, 'delta');
     const follow: Follow = { kind: 'updates', choice: { kind: 'last' } };
@@ -107,7 +107,7 @@ describe('after a delta that did not fit what runs', () => {
     expect(state.unfit?.versions.at(-1)).toBe('delta 19');
   });
 
-  test('waiting may cure it: it is asked for again and again, and never held back', () => {
+  test('is requested again and again without being blocked, since waiting may help', () => {
     let state: UpdateState = initialState;
     for (let times = 0; times < 10; times += 1) state = refusing(state, 'delta');
     expect(state.versions).toMatchObject([{ failed: 10, gaveUp: 0 }]);
@@ -115,7 +115,7 @@ describe('after a delta that did not fit what runs', () => {
   });
 });
 
-describe('the property that says which versions are wanted whole', () => {
+describe('the property for versions that are wanted as full images', () => {
   test('is set once, again when that changes, and is empty when something else runs', async () => {
     const told: unknown[] = [];
     let state = refusing(initialState, 'delta');

@@ -23,7 +23,7 @@ function madeFrom(text: string): PayloadHeader {
   return { fileName: 'root.delta', target: 'default', digest: undefined, delta: { base: prefix, result: prefix } };
 }
 
-/** How often the partition that runs was read to its end. */
+/** Number of complete reads of the running partition. */
 async function readsOf(journal: MemoryJournal): Promise<number> {
   const slots = new MemorySlots('gateway', { A: 'the old one', B: '' }, new Power(), () => 0);
   let reads = 0;
@@ -36,7 +36,7 @@ async function readsOf(journal: MemoryJournal): Promise<number> {
   return reads;
 }
 
-test('a base is read before a delta is begun, and not again where that goes on behind a checkpoint', async () => {
+test('a base is read before a delta begins, and not again when that resumes after a checkpoint', async () => {
   const journal = new MemoryJournal();
   expect(await readsOf(journal)).toBe(1);
   await journal.append({ type: 'staging-started', attempt, slot: 'B', at });

@@ -35,7 +35,7 @@ class Rig {
     this.answer = { exitCode, stdout: 'not heard', stderr };
   }
 
-  /** What is thrown. */
+  /** The thrown error. */
   async ask(how: 'ask' | 'askInTurn' = 'ask', asking = about): Promise<unknown> {
     return this.hooks[how]('before_install', asking, signal).then(
       () => undefined,
@@ -45,7 +45,7 @@ class Rig {
 }
 
 describe('a hook', () => {
-  test('is told as JSON on one line what it is about', async () => {
+  test('receives its subject as JSON on one line', async () => {
     const rig = new Rig();
     await rig.ask();
     const [{ input = '', user, timeoutMs } = {}] = rig.asked;
@@ -77,7 +77,7 @@ describe('a hook', () => {
     expect(await rig.ask()).toMatchObject({ code, message });
   });
 
-  test('that cannot be asked is asked later', async () => {
+  test('is called again later if it cannot run', async () => {
     const rig = new Rig();
     rig.answer = new ProgramError('program-timeout', 'ask', 'no end within 5000 ms');
     expect(await rig.ask()).toMatchObject({
@@ -86,7 +86,7 @@ describe('a hook', () => {
     });
   });
 
-  test('that says a lot is cut', async () => {
+  test('gets its long output truncated', async () => {
     const rig = new Rig();
     rig.says(1, 'x'.repeat(60_000));
     expect(String(await rig.ask()).length).toBeLessThan(500);
@@ -100,11 +100,11 @@ describe('a hook', () => {
   });
 });
 
-describe('a hook that is told', () => {
+describe('a notification hook', () => {
   const owed = { hook: 'after_rollback', attempt: 'attempt-1', by: 'service', slot: 'B' } as const;
   const left = { ...owed, version: { name: 'two' }, code: 'unhealthy', reason: 'app.service is dead' };
 
-  test('reads why the version was left; how it fails is told until the next one does well', async () => {
+  test('receives the reason for abandoning a version; its failure is reported until the next success', async () => {
     const rig = new Rig();
     expect(rig.hooks.wants('after_commit')).toBe(false);
     rig.says(75, 'no disk');
@@ -119,7 +119,7 @@ describe('a hook that is told', () => {
   });
 });
 
-test('a hook is told once of an attempt, though the journal may not take that', async () => {
+test('is notified once of an attempt, although the journal may be unwritable', async () => {
   const rig = new Rig();
   const owed = { hook: 'after_rollback', attempt: '1', by: 'service', version: { name: 'two' }, slot: 'B' } as const;
   for (let round = 0; round < 3; round += 1) await rig.hooks.tell(owed, undefined, signal);
@@ -127,7 +127,7 @@ test('a hook is told once of an attempt, though the journal may not take that', 
 });
 
 describe('after "not now"', () => {
-  test('the schedule asks again after pauses that grow up to an hour, and says the same words meanwhile', async () => {
+  test('the schedule calls it again after intervals that grow to an hour, and reports the same reason until then', async () => {
     const rig = new Rig();
     rig.says(75, 'busy');
     const pausesMs: (number | undefined)[] = [];
@@ -151,7 +151,7 @@ describe('after "not now"', () => {
     expect(pausesMs).toEqual([1, 2, 4, 8, 16, 32, 60, 60]);
   });
 
-  test('a person, and another version, are asked for at once; consent ends the pause', async () => {
+  test('an operator’s request and another version call it immediately; consent ends the intervals', async () => {
     const rig = new Rig();
     rig.says(75);
     await rig.ask('askInTurn');

@@ -39,7 +39,7 @@ async function keep(state: UpdateState): Promise<void> {
   await copy.keep(state);
 }
 
-/** How often it was said that the floors are lost. */
+/** Number of reports that the minimum versions are lost. */
 let lost = 0;
 
 async function open(): Promise<FileJournal> {
@@ -57,13 +57,13 @@ test.each([
   ['is empty', ''],
   ['is garbage', '{"x'],
   ['is of another kind', '[]'],
-])('the floors stand where the journal %s', async (_, text) => {
+])('the minimum versions remain if the journal %s', async (_, text) => {
   if (text !== undefined) volume.writeFileSync('/state/journal.json', text);
   expect((await open()).state).toMatchObject(floors);
   expect((await lookAtJournal('/state', fs)).state).toMatchObject(floors);
 });
 
-test('they are those of the journal where the copy is lost, or cannot be understood, and are copied again', async () => {
+test('the journal’s ones apply if the copy is lost or unreadable, and are copied again', async () => {
   const journal = await open();
   await journal.append({ type: 'check-deferred' });
   for (const text of ['', '{"floor":7}', '{']) {
@@ -101,7 +101,7 @@ test('nothing is written where nothing changed, and nothing ends where the copy 
   expect(log.lines.at(-1)?.message).toContain('the copy of the floors');
 });
 
-test('a copy that cannot be understood is said, and made anew at once; without the journal the floors are lost, which is said, too', async () => {
+test('an unreadable copy is reported and immediately replaced; without the journal the minimum versions are lost, which is also reported', async () => {
   const journal = await open();
   await journal.append({ type: 'check-deferred' });
   volume.writeFileSync('/state/floors.json', '{');
@@ -118,7 +118,7 @@ test('a copy that cannot be understood is said, and made anew at once; without t
 });
 
 // Regression: complained about at each write, for ever, and status without a daemon took it for a journal that was lost.
-describe('what is no file, in the place of the copy', () => {
+describe('something other than a file in place of the copy', () => {
   let directory: string;
   let path: string;
   beforeEach(async () => {
@@ -134,7 +134,7 @@ describe('what is no file, in the place of the copy', () => {
     'a pipe': async () => void execFileSync('mkfifo', [path]),
   };
 
-  test.each(Object.entries(plants))('%s is set aside by the first write, and said once', async (_, plant) => {
+  test.each(Object.entries(plants))('%s is set aside by the first write, and reported once', async (_, plant) => {
     await writeFile(join(directory, 'journal.json'), JSON.stringify({ ...initialState, ...floors }));
     await plant();
     const { ino } = await lstat(path);
@@ -152,7 +152,7 @@ describe('what is no file, in the place of the copy', () => {
     expect(lost).toBe(0); // the journal knows them
   });
 
-  test('is set aside where there are no floors yet, too; without a journal they are lost, which is said once', async () => {
+  test('is set aside if there are no minimum versions yet, too; without a journal they are lost, which is reported once', async () => {
     await mkdir(path);
     lost = 0;
     const journal = await openOnDisk();
@@ -164,7 +164,7 @@ describe('what is no file, in the place of the copy', () => {
     expect(lost).toBe(0);
   });
 
-  test('is no trouble any more where somebody removed it', async () => {
+  test('is no longer a problem once it was removed', async () => {
     await mkdir(path);
     const copy = new FloorsCopy(directory, nodeFs, log);
     await copy.addTo(initialState);
@@ -173,7 +173,7 @@ describe('what is no file, in the place of the copy', () => {
     expect(JSON.parse(await readFile(path, 'utf8'))).toEqual(floors);
   });
 
-  test('is set aside where it is put beside a running agent', async () => {
+  test('is set aside if it appears while an agent runs', async () => {
     const journal = await openOnDisk();
     await mkdir(path);
     await new FloorsCopy(directory, nodeFs, log).keep({ ...initialState, ...floors });

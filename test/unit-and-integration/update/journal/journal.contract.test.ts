@@ -54,7 +54,7 @@ describe.each(adapters)('a journal %s', (_name, prepare) => {
     expect(journal.state.phase).toEqual({ kind: 'idle' });
   });
 
-  test('holds what was appended when it is opened again', async () => {
+  test('has all appended events when it is opened again', async () => {
     const open = prepare();
     await (await open()).append({ type: 'staging-started', attempt, slot: 'B', at: '' });
     const reopened = await open();

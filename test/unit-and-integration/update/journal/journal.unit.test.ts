@@ -18,7 +18,7 @@ const begun = { type: 'staging-started', attempt, slot: 'B', at: '' } as const;
 /** Create, write, fsync, rename. */
 const STEPS_BEFORE_THE_DIRECTORY = 4;
 
-/** A disk that keeps what was fsynced and nothing else. */
+/** A disk that keeps only fsynced data. */
 function forgetfulDisk(): {
   readonly power: Power;
   readonly disk: ForgetfulFs;
@@ -29,9 +29,10 @@ function forgetfulDisk(): {
   return { power, disk, open: () => FileJournal.open('/state', silentLog, disk.api) };
 }
 
-// Seen in the sweep: the agent was killed between the rename and the fsync of the directory. The next one read the new
-// journal, armed the slot by it, and a power cut brought the old journal back: the slot was then kept without a verdict.
-test('what a journal says when it is opened stays, also if its writer was killed before it was durable', async () => {
+// Regression in the sweep: the agent was killed between the rename and the fsync of the directory. The next one read
+// the new journal and armed the slot, and a power loss restored the old journal: the slot was then committed without
+// health checks.
+test('the content of an opened journal stays, although its writer was killed before it was durable', async () => {
   const { power, disk, open } = forgetfulDisk();
   const journal = await open();
   power.cutAfter(STEPS_BEFORE_THE_DIRECTORY + 1);
@@ -62,7 +63,7 @@ test('a damaged journal is opened on a full disk, too', async () => {
   expect((await open()).state.phase.kind).toBe('lost');
 });
 
-// Seen in the sweep: a rollback that a person was told had failed was made at the next start.
+// Regression in the sweep: a rollback that was reported as failed was made at the next start.
 test('an event that could not be made durable has not happened, also after a restart', async () => {
   const { disk, open } = forgetfulDisk();
   const journal = await open();
@@ -79,12 +80,12 @@ test('an event that could not be made durable has not happened, also after a res
 /** Typed, as vitest's own is not. */
 const saying = (text: string): unknown => expect.stringContaining(text);
 
-/** As `ls` says them. */
+/** Names as in the output of `ls`. */
 async function namesIn(directory: string): Promise<readonly string[]> {
   return (await readdir(directory)).toSorted((a, b) => a.localeCompare(b));
 }
 
-/** What stands where the journal was. */
+/** Entries in place of the journal. */
 const obstacles: Readonly<Record<string, (path: string) => Promise<void>>> = {
   'a folder': async (path) => void (await mkdir(join(path, 'within'), { recursive: true })),
   'a pipe': async (path) => void execFileSync('mkfifo', [path]),
@@ -92,8 +93,8 @@ const obstacles: Readonly<Record<string, (path: string) => Promise<void>>> = {
   'a text without an end': async (path) => writeFile(path, '').then(async () => truncate(path, 300 * 2 ** 20)),
 };
 
-// Regression: no event could be made durable any more, for ever.
-test('a folder in the place of the draft costs no event', async () => {
+// Regression: no event could be made durable any longer.
+test('a directory in place of the temporary file costs no event', async () => {
   const { disk, open } = forgetfulDisk();
   disk.put('/state/journal.json.new', NO_FILE);
   await (await open()).append(begun);
@@ -102,7 +103,7 @@ test('a folder in the place of the draft costs no event', async () => {
 });
 
 test.each([0, 1, 2, 3, 4, 5, 6])(
-  'nor is anything lost where the power is cut %i steps later, the folder least of all',
+  'nor is any data lost after a power loss %i steps later, least of all the directory',
   async (steps) => {
     const { power, disk, open } = forgetfulDisk();
     const journal = await open();
@@ -117,7 +118,7 @@ test.each([0, 1, 2, 3, 4, 5, 6])(
   },
 );
 
-describe('in the place of the journal', () => {
+describe('in place of the journal', () => {
   let directory: string;
   let path: string;
   beforeEach(async () => {
@@ -128,9 +129,9 @@ describe('in the place of the journal', () => {
     await rm(directory, { recursive: true });
   });
 
-  // Regression: nothing was installed any more, for ever, until a person removed it; then, that a report for a supporter moved it.
+  // Regression: nothing was installed until an operator removed it; later, a support bundle moved it.
   test.each(Object.entries(obstacles))(
-    '%s stays until somebody writes, and is set aside then: what was under way is lost',
+    '%s stays until the first write, and is set aside then: the current update is lost',
     async (_, plant) => {
       await plant(path);
       const { ino } = await lstat(path);
@@ -148,7 +149,7 @@ describe('in the place of the journal', () => {
     },
   );
 
-  test('a folder that was set aside when the power failed leaves a journal that is lost, not one of which nothing is under way', async () => {
+  test('a directory that was set aside at a power loss leaves a lost journal, not an idle one', async () => {
     await mkdir(path);
     const cut: DurableFs = {
       ...nodeFs,
@@ -179,7 +180,7 @@ describe('in the place of the journal', () => {
     expect(await namesIn(directory)).toContain('journal.json.unusable-2');
   });
 
-  test('a folder that is put there beside a running agent costs nothing of what it knows', async () => {
+  test('a directory that appears while an agent runs costs none of its knowledge', async () => {
     const journal = await FileJournal.open(directory, silentLog);
     await journal.append(begun);
     await rm(path);
@@ -189,7 +190,7 @@ describe('in the place of the journal', () => {
     expect(await namesIn(directory)).toContain('journal.json.unusable');
   });
 
-  test('the sixth that is no file stays there, which is said, and the five before it are kept', async () => {
+  test('the sixth entry stays, which is reported, and the five before it are kept', async () => {
     for (let number = 1; number <= 5; number += 1) {
       await rm(path, { force: true });
       await mkdir(path);
@@ -222,7 +223,7 @@ describe('in the place of the journal', () => {
     },
   );
 
-  test('a folder stays where nothing can be written, or the directory is no place for a journal', async () => {
+  test('a directory stays if nothing can be written, or the state directory cannot have a journal', async () => {
     await mkdir(path);
     const full: DurableFs = {
       ...nodeFs,
@@ -241,7 +242,7 @@ describe('in the place of the journal', () => {
     expect(await namesIn(directory)).toEqual(['journal.json']);
   });
 
-  test('is nothing lost of the floors; where their copy is of no use, either, that is said', async () => {
+  test('minimum versions survive; if their copy is unusable, too, that is reported', async () => {
     const floor = { securityVersion: 2, name: '1.5.0' };
     await mkdir(path);
     await writeFile(join(directory, 'floors.json'), JSON.stringify({ floor }));

@@ -94,14 +94,14 @@ describe('the journal of the next version', () => {
     expect(rewritten).toMatchObject({ ...original, phase: { kind: 'lost', was: original['phase'] } });
   });
 
-  test('has an attempt that ends, is reported, and counts as one that failed', () => {
+  test('has an attempt that ends, is reported, and counts as failed', () => {
     const next = advance(found, { type: 'recovered', at: 'now' });
     expect(next.phase).toEqual({ kind: 'idle' });
     expect(next.lastOutcome).toMatchObject({ attempt: 'attempt-9', outcome: 'failed', code: 'interrupted' });
     expect(next.versions.at(-1)?.gaveUp).toBe((found.versions.at(-1)?.gaveUp ?? 0) + 1);
   });
 
-  test('goes on where the other agent reads again what this one did not understand', () => {
+  test('continues if the other agent reads the part that this one did not understand', () => {
     const phase = {
       kind: 'staging',
       attempt: { id: 'a', version: { name: 'n' }, by: 'file', startedAt: '' },

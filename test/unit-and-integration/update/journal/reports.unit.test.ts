@@ -16,7 +16,7 @@ function reportsOf(versions: readonly string[]): readonly Outcome[] {
 }
 
 describe('reports that wait', () => {
-  test('stand for those that ended the same way, where there is no room', () => {
+  test('stand for later ones with the same result, if there is no space', () => {
     const reports = reportsOf([...Array.from({ length: MAX_REPORTS }, (_, n) => `v${n}`), 'v7', 'v7']);
     expect(reports).toHaveLength(MAX_REPORTS);
     expect(reports.at(-1)).toMatchObject({ attempt: `a${MAX_REPORTS + 1}`, version: 'v7', count: 2 });

@@ -41,7 +41,7 @@ function after(events: readonly UpdateEvent[], from: UpdateState = initialState)
 }
 
 describe('what is known of a slot', () => {
-  test('is what its partitions were verified to hold, once a firmware was accepted as a whole', () => {
+  test('is the verified content of its partitions, once a complete release was accepted', () => {
     const written = after(toCommitted.slice(0, 3));
     expect(written.slots.B).toEqual({ records: {} });
     expect(advance(written, staged).slots.B).toEqual({ records });

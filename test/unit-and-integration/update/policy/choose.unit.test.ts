@@ -31,7 +31,7 @@ describe('choosing among versions', () => {
     expect(chooseVersion(named(...names), newest, undefined)?.name).toBe(expected);
   });
 
-  test('never goes back behind what is installed, so that two versions cannot take turns', () => {
+  test('never chooses a version before the installed one, so that two versions cannot alternate', () => {
     expect(chooseVersion(named('1.0.0'), newest, installed('2.0.0'))).toBeUndefined();
     expect(chooseVersion(named('1.0.0', '2.1.0'), newest, installed('2.0.0'))?.name).toBe('2.1.0');
   });
@@ -58,7 +58,7 @@ describe('choosing among versions', () => {
     );
   });
 
-  // Regression: 1.2.3 and latest, bookworm and trixie replaced one another at each look.
+  // Regression: 1.2.3 and latest, bookworm and trixie replaced one another at each check.
   test.each([
     ['1.2.3', 'latest'],
     ['bookworm', 'trixie'],
@@ -125,7 +125,7 @@ describe('choosing among versions', () => {
 
 type Listing = readonly { readonly id: string; readonly name: string }[];
 
-/** How often something else is installed, looking again and again. */
+/** Number of installations of another version in repeated checks. */
 function installsUntilRest(
   versions: Listing,
   from: string,
@@ -175,7 +175,7 @@ describe('among the versions to which it can switch, a gateway', () => {
   const refused = (id: string) => entryWith({ version: { id, name: id }, begun: 3, failed: 3, gaveUp: 3 });
 
   // Regression: trust-1, the name that the agent itself proposes, is older than 1.4.0, and was never looked at.
-  test('finds the newest list of keys by its name before any release, whatever it chooses by', async () => {
+  test('finds the newest trust list by its name before any release, with any order of choice', async () => {
     expect(await found(['trust-1'])).toBe('trust-1');
     expect(await found(['1.6.0', 'trust-1', 'trust-12', 'trust-2'])).toBe('trust-12');
   });
@@ -186,13 +186,13 @@ describe('among the versions to which it can switch, a gateway', () => {
     expect(await found(['trust-0', 'trust-1x'], { number: 2 })).toBeUndefined();
   });
 
-  test('goes on to releases where a list was refused again and again', async () => {
+  test('continues with releases if a list was rejected repeatedly', async () => {
     const versions = [refused('trust-3')];
     expect(await found(['1.6.0', 'trust-3'], { state: { ...state, versions } })).toBe('1.6.0');
   });
 
-  // Regression: of two that were refused, each was forgotten while the other one was tried, and no release came any more.
-  test('goes on to releases where two lists were', async () => {
+  // Regression: of two rejected lists, each was forgotten while the other one was tried, and no release followed.
+  test('continues with releases if two lists were', async () => {
     const both = { ...state, versions: [refused('trust-2'), refused('trust-3')] };
     expect(await found(['1.6.0', 'trust-2', 'trust-3'], { state: both })).toBe('1.6.0');
   });

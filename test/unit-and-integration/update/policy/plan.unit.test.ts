@@ -36,7 +36,7 @@ describe('a plan', () => {
     expect(planUpdate(initialState, offered, calm)).toEqual({ kind: 'install', version: offered });
   });
 
-  test('says that nothing is offered', () => {
+  test('reports that there is no offer', () => {
     expect(planUpdate(initialState, undefined, calm)).toEqual({ kind: 'nothing-offered' });
   });
 
@@ -50,27 +50,27 @@ describe('a plan', () => {
     expect(planUpdate(state, offered, calm)).toEqual({ kind: 'reconcile', version: offered });
   });
 
-  test('keeps what was installed by hand until the service names another version', () => {
+  test('keeps a manually installed version until the service offers another one', () => {
     const state = { ...initialState, installed: installed({ version: { name: 'mine' }, overrides: '2' }) };
     expect(planUpdate(state, offered, calm)).toMatchObject({ kind: 'deferred', code: 'manual-override' });
     expect(planUpdate(state, { id: '3', name: 'three' }, calm)).toMatchObject({ kind: 'install' });
   });
 
-  test('holds back a quarantined version, unless a person says otherwise', () => {
+  test('defers a quarantined version, unless an operator overrides it', () => {
     const state = { ...initialState, versions: [blocked(offered)] };
     expect(planUpdate(state, offered, calm)).toMatchObject({ code: 'quarantined', reason: /it was not healthy/ });
     expect(planUpdate(state, offered, { ...calm, force: true })).toMatchObject({ kind: 'install' });
     expect(planUpdate(state, { id: '3', name: 'three' }, calm)).toMatchObject({ kind: 'install' });
   });
 
-  test('gives a version up after so many failures that waiting cannot cure', () => {
+  test('discards a version after a number of failures that waiting cannot fix', () => {
     expect(planUpdate(failedTimes(2, 2), offered, { ...calm, manual: true })).toMatchObject({ kind: 'install' });
     expect(planUpdate(failedTimes(3, 3), offered, { ...calm, manual: true })).toMatchObject({
       code: 'attempts-exhausted',
     });
   });
 
-  // Regression: fifteen power cuts in downloads held a version for good.
+  // Regression: fifteen power losses in downloads blocked a version for ever.
   test('tries a version again, later and later, that is begun and cut off again and again', () => {
     const begun = (times: number, looks: number): UpdateState => ({
       ...initialState,
@@ -94,7 +94,7 @@ describe('a plan', () => {
     expect(planUpdate(state, offered, later)).toMatchObject({ code: 'quarantined' });
   });
 
-  test('tries a version once more where what held it back has lasted for as long as is set', () => {
+  test('tries a version once more when its block has lasted for the configured time', () => {
     const since = '2027-01-01T00:00:00.000Z';
     const endsMs = Date.parse(since) + 30 * DAY_MS;
     const usedUp = entryWith({ version: offered, begun: 3, failed: 3, gaveUp: 3, since });
@@ -105,7 +105,7 @@ describe('a plan', () => {
     }
   });
 
-  test('goes on with what a person forced, and with nothing else', () => {
+  test('resumes a forced version, and no other', () => {
     const attempt = { id: 'a1', version: offered, by: 'service', startedAt: '', forced: true } as const;
     const state: UpdateState = {
       ...initialState,
@@ -122,7 +122,7 @@ describe('a plan', () => {
     [3, 3],
     [4, 7],
     [50, 95],
-  ])('after %i failures in a row skips %i looks, but never a person', (failures, looks) => {
+  ])('after %i failures in a row skips %i checks, but never a manual one', (failures, looks) => {
     const failed = (skipped: number): UpdateState => failedTimes(failures, 0, skipped);
     expect(planUpdate(failed(looks), offered, calm).kind).toBe('install');
     const before = planUpdate(failed(Math.max(0, looks - 1)), offered, calm);

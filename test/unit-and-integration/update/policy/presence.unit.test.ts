@@ -34,7 +34,7 @@ const firmware = new Map<string, Buffer>([
 
 const trust = { keys: [key.trusted], allowUnsigned: false };
 
-/** By what it was signed as. */
+/** A plain release by its signed name. */
 function plain(id: string): string {
   return id.split(' ')[0] ?? '';
 }
@@ -61,7 +61,7 @@ function written({ power }: Gateway): boolean {
 }
 
 describe('an artifact under a new id', () => {
-  test('is not transferred where it runs: nothing is written, nothing reboots, and the service is told', async () => {
+  test('is not transferred if it runs: no write, no reboot, and the service is notified', async () => {
     const { gateway, service } = newGateway();
     await bring(gateway, '1');
     const slotA = gateway.slots.content('A');
@@ -124,7 +124,7 @@ describe('an artifact under a new id', () => {
     expect(installed?.provides['rootfs-image.version'] ?? 'rebuilt').toBe('rebuilt');
   });
 
-  test('is transferred all the same where a person forces it', async () => {
+  test('is still transferred if it is forced', async () => {
     const { gateway, service } = newGateway();
     await bring(gateway, '1');
     gateway.power.restore();
@@ -134,7 +134,7 @@ describe('an artifact under a new id', () => {
   });
 });
 
-test('a file that runs already changes nothing of what the service calls it', async () => {
+test('keeps the service’s name of the running version when its file is installed', async () => {
   const { gateway, service } = newGateway();
   await bring(gateway, '1');
   const order = { version: { name: 'a file' }, by: 'file', source: service.firmware('1'), reboot: true, force: false };

@@ -14,7 +14,7 @@ async function committed(): Promise<Technician> {
   return technician;
 }
 
-test('a service that believes another version to run is told once more', async () => {
+test('a service with another version in its record is notified once more', async () => {
   const technician = await committed();
   const { service } = technician.gateway;
   service.current = '1';
@@ -34,7 +34,7 @@ test('what the service offers is an order, and is not overwritten', async () => 
   expect(service).toMatchObject({ current: 'bad', switches: ['2'] });
 });
 
-test('a firmware from a file, of which the service knows nothing, is compared with nothing', async () => {
+test('a release from a file, unknown to the service, is not compared', async () => {
   const technician = await committed();
   await technician.install('image from a stick', false, 'manual');
   technician.gateway.start();
@@ -63,7 +63,7 @@ test('a version that an operator overrides stays overridden', async () => {
   expect(bootloader.booted).toBe(installed?.slot);
 });
 
-test('a service that cannot be asked fails nothing', async () => {
+test('an unavailable service causes no failure', async () => {
   const technician = await committed();
   const ports = await technician.gateway.ports();
   const { service } = technician.gateway;

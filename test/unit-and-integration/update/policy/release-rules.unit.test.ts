@@ -45,7 +45,7 @@ describe('a signed release', () => {
     expect(refuseRelease(signed('1.0.0'), ordinary)).toBeUndefined();
   });
 
-  test('may have any name where the operator wrote so, and where a person brings the file', () => {
+  test('may have any name if the operator configured that, and if it is an operator’s file', () => {
     const free = { ...ordinary, offeredName: '9.9.9', settings: { ...settings, nameCheck: 'off' } as const };
     expect(refuseRelease(signed('1.0.0'), free)).toBeUndefined();
     expect(refuseRelease(signed('1.0.0'), { ...ordinary, offeredName: undefined })).toBeUndefined();
@@ -61,7 +61,7 @@ describe('a signed release', () => {
     expect(refuseRelease(signed('1.0.0', 4), { ...ordinary, floor })).toBeUndefined();
   });
 
-  test('below the floor is installed where root says so, and it is said why it would not be', () => {
+  test('below the minimum is installed if root forces it, and the reason against it is reported', () => {
     const why = refuseRelease(signed('1.0.0', 3), { ...ordinary, floor: { securityVersion: 4 }, allowDowngrade: true });
     expect(why).toBe('has security version 3, and 4 was installed before');
   });
@@ -98,14 +98,14 @@ describe('a signed release', () => {
   );
 });
 
-test('firmware that nobody signed makes no claims: it is neither refused by them nor does it raise the floor', () => {
+test('an unsigned release has no claims: they neither reject it nor raise the minimum', () => {
   const unsigned = { ...signed('1.0.0', 7), signedBy: undefined };
   const floor: Floor = { securityVersion: 9, name: '9.0.0' };
   expect(refuseRelease(unsigned, { settings, offeredName: 'x', floor, allowDowngrade: false })).toBeUndefined();
   expect(raiseFloor(floor, unsigned)).toBe(floor);
 });
 
-test('whatever is installed in whatever order, the floor never falls, and what was installed at its height is not below it', () => {
+test('for any installations in any order, the minimum never falls, and a version at the minimum is not below it', () => {
   fc.assert(
     fc.property(fc.array(release, { maxLength: 8 }), (releases) => {
       const floors: (Floor | undefined)[] = [undefined];
@@ -134,7 +134,7 @@ describe('the floor of a board', () => {
     payloads: fc.uniqueArray(image, { selector: ({ target }) => target }),
   });
 
-  test('never falls, is raised by what a trusted key signed alone, and refuses whatever is below it', () => {
+  test('never falls, is raised only by signatures of trusted keys, and rejects any version below it', () => {
     fc.assert(
       fc.property(fc.array(images), images, (before, next) => {
         const floors = before.reduce<BoardFloors>(raiseBoardFloors, {});
@@ -161,7 +161,7 @@ describe('the floor of a board', () => {
     );
   });
 
-  test('is said with the board and both numbers', () => {
+  test('names the board and both numbers', () => {
     const payloads = [{ target: 'meter', kind: 'mcu', securityCounter: 3, imageVersion: '1.9.0' }] as const;
     const refuse = (floors: BoardFloors) => () =>
       refuseOldBoards({ name: '1.0.0', payloads }, floors, { downgrade: 'refuse' });

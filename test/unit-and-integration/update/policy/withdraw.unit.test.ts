@@ -21,7 +21,7 @@ async function pausedJournal(): Promise<MemoryJournal> {
   return journal;
 }
 
-// Seen in the sweep: the service named another version while a staging was paused, and the attempt never got an end.
+// Regression in the sweep: the service offered another version while a staging was paused, and the attempt never ended.
 test.each<[Plan, string]>([
   [{ kind: 'up-to-date', version: 'one' }, 'withdrawn'],
   [{ kind: 'nothing-offered' }, 'withdrawn'],

@@ -8,7 +8,7 @@ import { blockedIn } from '../version-entries.ts';
 const OLD = 'the old image';
 const NEW = 'the new image';
 
-/** A gateway that is offered a good image; `away` says from which images the service is not to be had, now. */
+/** A gateway with an offer of a good image; `away` names the images from which the service is unavailable now. */
 class Trial {
   away: readonly string[] = [];
   readonly gateway: Gateway;
@@ -29,7 +29,7 @@ class Trial {
     this.gateway.start();
   }
 
-  /** Up to the end of the trial, and the old slot again. */
+  /** Plays up to the end of the trial, and the old slot again. */
   async fail(): Promise<void> {
     await this.gateway.look();
     this.gateway.start();

@@ -10,7 +10,7 @@ import type { HealthPorts, HealthSettings } from '../../../../src/update/trial/h
 const signal = new AbortController().signal;
 const nothing: HealthSettings = { deadlineMs: 10_000, commands: [], units: [], stableForMs: 10_000, service: false };
 
-/** A clock that moves only when somebody sleeps; programs and the service answer from lists, the last for ever. */
+/** A clock that moves only during waits; programs and the service answer from lists, whose last entry repeats. */
 function portsWith(answers: {
   programs?: readonly (ProgramResult | ProgramError)[];
   service?: readonly (AgentError | undefined)[];
@@ -48,7 +48,7 @@ const ok: ProgramResult = { exitCode: 0, stdout: '', stderr: '' };
 const down = new AgentError({ code: 'service-unavailable', message: 'status 503', remedy: 'retry', exit: 'tryAgain' });
 const unreachable = new AgentError({ code: 'x', message: 'nobody answers', remedy: 'retry', exit: 'unreachable' });
 
-/** As systemctl show says it of a unit that is well. */
+/** Output of systemctl show for a healthy unit. */
 function shown(differences: Readonly<Record<string, string>> = {}): ProgramResult {
   const properties = {
     LoadState: 'loaded',
@@ -66,7 +66,7 @@ function shown(differences: Readonly<Record<string, string>> = {}): ProgramResul
 }
 
 describe('the health gate', () => {
-  test('is passed at once where nothing is asked', async () => {
+  test('passes immediately without a check', async () => {
     expect(await createHealthGate(nothing, portsWith({}).ports).check(signal)).toBeUndefined();
   });
 
@@ -77,14 +77,15 @@ describe('the health gate', () => {
     expect(asked).toHaveLength(3);
   });
 
-  test('at its deadline gives the last complaint: which command, what it said', async () => {
+  test('at its deadline reports the last failure: the command and its output', async () => {
     const { ports } = portsWith({ programs: [{ exitCode: 3, stdout: '', stderr: 'first\nno sensor found\n' }] });
     const gate = createHealthGate({ ...nothing, commands: [['healthy', '-q']] }, ports);
     expect(await gate.check(signal)).toEqual({ code: 'unhealthy', reason: 'healthy -q: exit code 3, no sensor found' });
   });
 
-  // Regression: "sh: no end within 14 ms", the last try, cut by the deadline, and by the name of what ran it for its user.
-  test('tells what a command said, not that the deadline cut the last try; that, where nothing else is known', async () => {
+  // Regression: "sh: no end within 14 ms", the last attempt, interrupted by the deadline, with the name of the program
+  // that ran it for its user.
+  test('reports the command’s output, instead of the interruption by the deadline, unless there is no other reason', async () => {
     const late = new ProgramError('program-timeout', 'sh', 'no end within 14 ms');
     const gate = (programs: readonly (ProgramResult | ProgramError)[]) =>
       createHealthGate({ ...nothing, commands: [['healthy', '-q']] }, portsWith({ programs }).ports);
@@ -106,7 +107,7 @@ describe('the health gate', () => {
     ]);
   });
 
-  test('says that there is no unit of a name, not that it is inactive', async () => {
+  test('reports an unknown unit as such, not as inactive', async () => {
     const { ports } = portsWith({ programs: [shown({ LoadState: 'not-found', ActiveState: 'inactive' })] });
     const complaint = await createHealthGate({ ...nothing, units: ['ap.service'] }, ports).check(signal);
     expect(complaint).toEqual({ code: 'unhealthy', reason: 'there is no unit ap.service' });
@@ -145,7 +146,7 @@ describe('the health gate', () => {
     expect(await gate.reachesService(signal)).toBe(false);
   });
 
-  test('tells a service that says that it is down from one that is not to be had', async () => {
+  test('distinguishes a service that reports an outage from an unreachable one', async () => {
     const { ports } = portsWith({ service: [down] });
     const gate = createHealthGate({ ...nothing, service: true }, ports);
     expect(await gate.check(signal)).toEqual({ code: 'service-down', reason: 'status 503' });

@@ -7,7 +7,7 @@ import { Bench, firmware, installed, trial } from './settle-bench.ts';
 const waiting = { ...trial, attempt: { ...trial.attempt, rebootByHand: true }, rebootByHand: true, rebootAsked: false };
 
 describe('a trial that waits for a reboot by hand', () => {
-  // Regression: two reboots by somebody else banned a firmware that had never been tried.
+  // Regression: two external reboots blocked a release that had never been tried.
   test('is not used up by another reboot, where only its own boots it', async () => {
     const bench = new Bench({ phase: { ...waiting, trialsLeft: 0 } }, 'one-shot');
     for (let reboot = 0; reboot < 5; reboot += 1) {
@@ -25,7 +25,7 @@ describe('a trial that waits for a reboot by hand', () => {
     expect(await bench.settle()).toMatchObject({ kind: 'rolled-back' });
   });
 
-  test('is booted again by the agent once the person asked the agent to reboot', async () => {
+  test('is booted again by the agent once the operator requests a reboot from it', async () => {
     const bench = new Bench({ phase: { ...waiting, rebootAsked: true } });
     expect(await bench.settle()).toMatchObject({ kind: 'rebooting', slot: 'B' });
     expect(bench.reboots).toBe(1);
@@ -35,7 +35,7 @@ describe('a trial that waits for a reboot by hand', () => {
 describe('a reboot by hand', () => {
   const signal = new AbortController().signal;
 
-  /** What the reboot is asked for. */
+  /** Returns the argument of the reboot. */
   async function argumentOf(bench: Bench): Promise<string | undefined> {
     let asked: string | undefined;
     const reboot = async (argument: string | undefined): Promise<void> => {
@@ -45,8 +45,8 @@ describe('a reboot by hand', () => {
     return asked;
   }
 
-  // Seen by reading: the old slot was booted by the argument, found healthy, and kept: the gateway went back a release.
-  test('while boards alone are on trial boots what runs, and not the other slot', async () => {
+  // Regression: the old slot was booted by the argument, found healthy, and committed: the gateway went back a release.
+  test('during a trial of boards only boots the running slot, not the other one', async () => {
     const payloads = [{ target: 'meter', kind: 'mcu', sizeBytes: 1, digest: 'sha256:m' }] as const;
     const boards = { ...trial, firmware: { ...firmware, payloads: [...payloads] }, bootId: '' };
     const bench = new Bench({ phase: boards, installed: installed('1', 'B') }, 'one-shot');

@@ -68,7 +68,7 @@ describe('after a start, with slot B staged or on trial', () => {
   });
 });
 
-describe('where the bootloader says that this boot is a trial', () => {
+describe('if the bootloader reports a trial', () => {
   const onTrial = { booted: 'B', onTrial: true } as const;
   const left = { kind: 'unknown-trial', isKnown: false };
   const seen = { slots: { A: { records: {} }, B: { records: {}, seen: { at: '' } } } };

@@ -12,7 +12,7 @@ const signal = new AbortController().signal;
 describe('a slot that was staged before a restart', () => {
   const phase: Phase = { kind: 'staged', attempt, slot: 'B', firmware, trialsLeft: 2 };
 
-  test('is booted on trial if it still holds what was verified', async () => {
+  test('is booted on trial if it still has its verified content', async () => {
     const bench = new Bench({ phase });
     expect(await bench.settle()).toMatchObject({ kind: 'rebooting', slot: 'B' });
     expect(bench.bootloader.armed).toEqual([{ slot: 'B', digest: firmware.digest }]);
@@ -49,8 +49,8 @@ describe('a slot that was staged before a restart', () => {
   });
 });
 
-// Found by the sweep: the attempt failed, and the board stayed with what the slot that was given up had brought.
-test('a trial that was cut gives boards back what they held, where it cannot be armed again', async () => {
+// Regression, found by the sweep: the attempt failed, and the board kept the program of the discarded slot.
+test('an interrupted trial restores the boards if it cannot be armed again', async () => {
   const meter = { target: 'meter', kind: 'mcu', sizeBytes: 1, digest: 'sha256:m' } as const;
   const withMeter = { ...firmware, payloads: [rootfs, meter] };
   const phase: Phase = { ...trial, firmware: withMeter, boards: { meter: 'flashed' }, bootId: 'before' };
@@ -73,8 +73,8 @@ test('a trial that was cut gives boards back what they held, where it cannot be 
 });
 
 describe('a trial that was found healthy', () => {
-  // Seen in the sweep: killed between the two, judged again, found unhealthy. With tryboot the committed slot could not
-  // be given up any more, and the gateway tried to for ever.
+  // Regression in the sweep: killed between the two, checked again, found unhealthy. With tryboot the committed slot
+  // could not be discarded any more, and the gateway tried for ever.
   test.each<FakeStyle>(['counters', 'one-shot'])('is not judged again after a kill (%s)', async (style) => {
     const bench = new Bench({ phase: { ...trial, approved: true } }, style);
     await bench.startTrial();
@@ -84,7 +84,8 @@ describe('a trial that was found healthy', () => {
     expect(bench.journal.state.installed).toMatchObject({ slot: 'B' });
   });
 
-  // Seen in the sweep: killed between the two, and a list came before the next start. What it revoked was committed.
+  // Regression in the sweep: killed between the two, and a list arrived before the next start. The revoked version was
+  // committed.
   test.each<FakeStyle>(['counters', 'one-shot'])('goes back where a list revoked it meanwhile (%s)', async (style) => {
     const bench = new Bench({ phase: { ...trial, approved: true } }, style);
     await bench.startTrial();
@@ -130,7 +131,7 @@ describe('a trial that was found healthy', () => {
   });
 });
 
-// Seen by the fuzzer of journals: its settling was refused for ever.
+// Regression, found by the fuzzer of journals: its recovery was rejected for ever.
 test('a slot that is to be left stays where nothing else boots, and its attempt ends', async () => {
   const { judgements: _, approved: __, ...begun } = trial;
   const why = { code: 'unhealthy', reason: 'not well', fault: 'firmware', restores: 0 } as const;
@@ -145,8 +146,8 @@ test('a slot that is to be left stays where nothing else boots, and its attempt 
   expect(await bench.settle()).toEqual({ kind: 'settled' });
 });
 
-describe('where another slot runs than the one that was installed last', () => {
-  test('what was installed before is installed again, and the service is told so', async () => {
+describe('if another slot runs than the last installed one', () => {
+  test('the previously installed version is installed again, and the service is notified', async () => {
     const bench = new Bench({ installed: installed('2', 'B'), previous: installed('1', 'A'), pendingSwitch: '2' });
     await bench.settle();
     const { state } = bench.journal;
@@ -155,8 +156,8 @@ describe('where another slot runs than the one that was installed last', () => {
     expect(state.pendingSwitch).toBe('1');
   });
 
-  // Seen in the sweep: slot A was kept, and slot B called installed.
-  test('boards alone that are on trial go back to what they held', async () => {
+  // Regression in the sweep: slot A was committed, and slot B called installed.
+  test('a trial of boards only restores their previous programs', async () => {
     const payload = { target: 'meter', kind: 'mcu', sizeBytes: 0, digest: 'sha256:m' } as const;
     const phase = { ...trial, firmware: { ...firmware, payloads: [payload] } };
     const bench = new Bench({ phase, installed: installed('1', 'B') });
@@ -169,8 +170,8 @@ describe('where another slot runs than the one that was installed last', () => {
     expect(bench.journal.state.installed).toBeUndefined();
   });
 
-  // Seen in the sweep: slot A was kept, and slot B stayed installed until the next start.
-  test('a rollback of boards alone that was cut says so, too', async () => {
+  // Regression in the sweep: slot A was committed, and slot B stayed installed until the next start.
+  test('an interrupted rollback of boards only is reported, too', async () => {
     const payload = { target: 'meter', kind: 'mcu', sizeBytes: 0, digest: 'sha256:m' } as const;
     const end = {
       kind: 'rolling-back',
@@ -187,7 +188,7 @@ describe('where another slot runs than the one that was installed last', () => {
     expect(bench.journal.state.installed).toBeUndefined();
   });
 
-  // Seen in the sweep: version 2 was taken for what runs, and the service for satisfied.
+  // Regression in the sweep: version 2 was considered running, and the service satisfied.
   test.each<Phase>([{ kind: 'idle' }, { kind: 'staging', attempt, slot: 'A' }])(
     'nothing is taken for installed if nothing is known of it (%o)',
     async (phase) => {
@@ -202,7 +203,7 @@ describe('where another slot runs than the one that was installed last', () => {
 });
 
 // Armed, and killed before the journal could say so: a power cut would have begun the trial in the middle of the hold.
-test('what waits is disarmed where it was armed before a kill, and what runs is kept', async () => {
+test('a scheduled update that was armed before a kill is disarmed, and the running version is committed', async () => {
   const { attempt: begun, slot, firmware: staged, trialsLeft } = trial;
   const bench = new Bench({ phase: { kind: 'staged', attempt: begun, slot, firmware: staged, trialsLeft } });
   await bench.bootloader.tryOnce('B', evidence, signal);
@@ -216,7 +217,7 @@ describe('a trial of boards alone', () => {
   const onBoards: FirmwareRecord = { ...firmware, payloads: [payload] };
   const boards: Phase = { ...trial, firmware: onBoards, boards: { meter: 'flashed' } };
 
-  // Seen in the sweep: cuts had used up the boot counters of slot B. Its commit was refused for ever.
+  // Regression in the sweep: interruptions had used up the boot counters of slot B. Its commit was rejected for ever.
   test('is committed under the slot that runs, whichever it is', async () => {
     const bench = new Bench({ phase: boards });
     expect(await bench.settle()).toMatchObject({ kind: 'installed' });
@@ -224,15 +225,16 @@ describe('a trial of boards alone', () => {
   });
 
   // No bootloader decides about them: what the journal does not call committed is not.
-  test('goes back where a list revoked it after it was found healthy', async () => {
+  test('rolls back if a list revoked it after it was found healthy', async () => {
     const bench = new Bench({ phase: { ...boards, boards: {}, approved: true } });
     bench.revocation = 'was revoked by list 2';
     expect(await bench.settle()).toMatchObject({ kind: 'rolled-back' });
     expect(bench.journal.state.lastOutcome).toMatchObject({ code: 'no-longer-trusted' });
   });
 
-  // What was known to run was kept, as a trial that nobody here had armed; then the boards were flashed under it.
-  test('ends where a person boots the other slot on trial meanwhile, and that is kept', async () => {
+  // Regression: the version that was known to run was committed, as a trial that was armed elsewhere; then the boards
+  // were flashed under it.
+  test('ends if an operator boots the other slot on trial in between, and that is committed', async () => {
     const slots = { A: { records: {}, seen: { at: '' } }, B: { records: {}, seen: { at: '' } } };
     const known = { installed: installed('2', 'B'), previous: installed('1', 'A'), slots };
     const bench = new Bench({ phase: { ...boards, boards: {} }, ...known }, 'one-shot');
@@ -245,7 +247,7 @@ describe('a trial of boards alone', () => {
     expect(bench.journal.state.installed).toMatchObject({ slot: 'A' });
   });
 
-  test('renews the boot counters of what runs, so that cuts do not use them up', async () => {
+  test('renews the boot counters of the running slot, so that interruptions do not use them up', async () => {
     const bench = new Bench({ phase: boards });
     await bench.startTrial();
     await bench.bootloader.commit('B', signal);
@@ -263,13 +265,13 @@ describe('a rollback whose board has left the configuration', () => {
   const end = { kind: 'rolling-back', code: 'unhealthy', reason: 'not well', fault: 'firmware', restores: 0 } as const;
   const both: FirmwareRecord = { ...firmware, payloads: [rootfs, payload] };
 
-  test('ends at once where the board was never touched', async () => {
+  test('ends immediately if the board was never touched', async () => {
     const bench = new Bench({ phase: { ...trial, ...end, firmware: both, boards: {} } });
     bench.hasBoard = false;
     expect(await bench.settle()).toMatchObject({ kind: 'rolled-back', reason: 'not well' });
   });
 
-  test('ends after as many tries as a board gets that does not answer, and says so', async () => {
+  test('ends after the number of attempts for a board that does not respond, and reports it', async () => {
     const bench = new Bench({ phase: { ...trial, ...end, firmware: both, boards: { meter: 'flashed' } } });
     bench.hasBoard = false;
     const refused = { code: 'target-unknown' };
@@ -279,7 +281,7 @@ describe('a rollback whose board has left the configuration', () => {
   });
 });
 
-describe('what runs while the journal calls another slot installed', () => {
+describe('the running slot while the journal calls another slot installed', () => {
   test('is what is installed, where a trial is to be left and nothing else boots', async () => {
     const why = { code: 'unhealthy', reason: 'not well', fault: 'firmware', restores: 0 } as const;
     const phase = { ...trial, ...why, kind: 'rolling-back', slot: 'A' } as const;

@@ -41,9 +41,9 @@ const release = { nameCheck: 'strict', downgrade: 'allow' } as const;
 
 /** A journal whose disk can be made to fail. */
 class TroubledJournal extends MemoryJournal {
-  /** Of a disk that takes nothing. */
+  /** The error of a disk that rejects writes. */
   broken: AgentError | undefined;
-  /** Why there is no journal. */
+  /** The reason for a missing journal. */
   absence: AgentError | undefined;
   probes = 0;
 
@@ -73,17 +73,17 @@ export class Bench {
   journal: TroubledJournal;
   checks = 0;
   readonly board = new MemoryBoard('meter', 'old meter', new Power());
-  /** What is read from slot B. */
+  /** Content of slot B when it is read. */
   staged: string = rootfs.digest;
   complaint: string | undefined;
   reachesService = true;
-  /** Why a list forbids the firmware on trial. */
+  /** Reason why a list forbids the release on trial. */
   revocation: string | undefined;
   /** The power fails while the health is checked. */
   cut = false;
   reboots = 0;
   boots = 1;
-  /** Why nothing goes on by itself now. */
+  /** Reason why no update proceeds automatically. */
   hold: Deferral | undefined;
   /** The configuration names the board. */
   hasBoard = true;
@@ -94,7 +94,7 @@ export class Bench {
     this.journal = new TroubledJournal({ ...initialState, slots: knownSlots({ ...initialState, ...state }), ...state });
   }
 
-  /** The program starts anew, with what was durable of the journal. */
+  /** Restarts the program with the durable part of the journal. */
   restart(): void {
     const { broken, absence, state } = this.journal;
     this.journal = Object.assign(new TroubledJournal(state), { broken, absence });
@@ -110,7 +110,7 @@ export class Bench {
     return recoverUpdate(this.ports, signal);
   }
 
-  /** As a person does. */
+  /** Commits as an operator. */
   async commit(): ReturnType<typeof commitManually> {
     const deliver = async (): Promise<undefined> => undefined;
     return commitManually({ ports: this.ports, settle: async () => this.settle(), deliver }, signal);

@@ -16,7 +16,8 @@ async function lastWord({ bootloader }: Bench): Promise<string | undefined> {
 }
 
 describe.each<FakeStyle>(styles)('a trial (%s)', (style) => {
-  // Seen with the real program: its image did not mount the state partition, and it was committed within a second.
+  // Regression with the real program: its image did not mount the state partition, and it was committed within a
+  // second.
   test('is left unjudged by anything but the bootloader, where there is no journal', async () => {
     const bench = new Bench({}, style);
     bench.journal.absence = stateTrouble('state-unavailable');
@@ -27,7 +28,7 @@ describe.each<FakeStyle>(styles)('a trial (%s)', (style) => {
     expect([bench.bootloader.boot(), bench.bootloader.boot(), bench.bootloader.boot()]).toEqual(['A', 'A', 'A']);
   });
 
-  test('is left where the journal knows nothing of it, as that of another file system does', async () => {
+  test('is abandoned if the journal has no record of it, such as one of another file system', async () => {
     const bench = new Bench({ installed: installed('1', 'A') }, style);
     await bench.startTrial();
     expect(await bench.settle()).toMatchObject({ kind: 'rebooting', slot: 'A' });
@@ -61,8 +62,9 @@ describe.each<FakeStyle>(styles)('a trial (%s)', (style) => {
     expect(bench.bootloader.boot()).toBe('A');
   });
 
-  // Seen in the sweep: two power cuts in the first boots of a new gateway, whose blank slot B has attempts left.
-  test('that is only guessed from counters ends by its reboot alone: nothing that runs is given up for it', async () => {
+  // Regression in the sweep: two power losses in the first boots of a new gateway, whose blank slot B has attempts
+  // left.
+  test('that is only inferred from counters ends by its reboot alone: the running slot is not discarded for it', async () => {
     const bench = new Bench({}, style);
     bench.journal.absence = stateTrouble('state-unavailable');
     await bench.startTrial();
@@ -105,15 +107,15 @@ describe.each<FakeStyle>(styles)('a trial (%s)', (style) => {
     expect(bench.bootloader.boot()).toBe('B');
   });
 
-  test('is kept by a person, where a damaged journal does not know it any more', async () => {
+  test('can be committed manually if a damaged journal has no record of it', async () => {
     const bench = new Bench({ phase: lost }, style);
     await bench.startTrial();
     expect(await bench.commit()).toMatchObject({ kind: 'installed' });
     expect(bench.bootloader.boot()).toBe('B');
   });
 
-  // Seen in the sweep: one failed read, and what was kept had its boards still on the program of before.
-  test('is not kept by a person while the journal cannot be read', async () => {
+  // Regression in the sweep: one failed read, and the committed version had its boards still on the previous program.
+  test('cannot be committed manually while the journal is unreadable', async () => {
     const bench = new Bench({ phase: lost }, style);
     bench.journal.absence = stateTrouble('state-unavailable');
     await bench.startTrial();

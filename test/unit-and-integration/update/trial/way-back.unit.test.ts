@@ -102,7 +102,7 @@ describe('a new gateway', () => {
     },
   );
 
-  test('goes on without a place to write, and remembers what runs at the next start', async () => {
+  test('continues without a writable disk, and records the running version at the next start', async () => {
     const gateway = newGateway();
     gateway.fs.full = true;
     expect(await gateway.settle()).toEqual({ kind: 'settled' });
@@ -157,7 +157,7 @@ describe('a rollback', () => {
     });
   });
 
-  test('reads a read-only image before it boots it, and says nothing of it', async () => {
+  test('reads a read-only image before it boots it, without a note', async () => {
     const gateway = newGateway();
     await updateTo(gateway, 'two');
     await updateTo(gateway, 'one');
@@ -177,7 +177,7 @@ describe('a rollback', () => {
     expect(gateway.bootloader.armed.map(({ slot }) => slot)).toEqual(['B', 'A']);
   });
 
-  test('boots an image that was mounted for writing, and its report says that it was not verified again', async () => {
+  test('boots an image that was mounted for writing, and its report mentions that it was not verified again', async () => {
     const gateway = newGateway();
     await updateTo(gateway, 'one');
     gateway.slots.rot('B', 20);
@@ -196,8 +196,9 @@ describe('a rollback', () => {
     gateway.reboot();
   }
 
-  // Found by the sweep: it ran once in a trial that was cut, and its report did not say that it had changed.
-  test('says so, too, of an image that changed after it was begun', async () => {
+  // Regression, found by the sweep: it ran once in an interrupted trial, and its report did not mention that it had
+  // changed.
+  test('mentions it, too, for an image that changed after the rollback began', async () => {
     const gateway = newGateway();
     await updateTo(gateway, 'one');
     await updateTo(gateway, 'two');

@@ -7,7 +7,7 @@ import { countCheck, LONGEST_PAUSE_LOOKS } from '../../../../../src/update/polic
 const UNSET_CLOCK_MS = 0;
 const at = new Date(UNSET_CLOCK_MS).toISOString();
 
-/** Installs in so many looks, where the service names one of these by turns. */
+/** Number of installations in this number of checks, while the service alternates between these. */
 function installsIn(looks: number, ids: readonly string[]): number {
   let turns: Parameters<typeof flapDelayMs>[0];
   let installs = 0;
@@ -39,7 +39,7 @@ describe('versions that take turns', () => {
     );
   });
 
-  test('do not wait for going back once, or for what was never installed', () => {
+  test('do not wait for a single rollback, or for a version that was never installed', () => {
     const turns = recordInstall(recordInstall(undefined, 'a', at), 'b', at);
     expect(flapDelayMs(turns, 'a', UNSET_CLOCK_MS)).toBe(0);
     expect(flapDelayMs(turns, 'c', UNSET_CLOCK_MS)).toBe(0);

@@ -4,7 +4,7 @@ import { Technician } from '../../../daemon/updates/technician.ts';
 
 const bySchedule = { reboot: true, force: false, manual: false };
 
-/** Looks again and again, while the service names something else at each look. Returns what was booted. */
+/** Checks repeatedly, while the service offers another version at each check. Returns the booted ones. */
 async function bootsIn(looks: number, target: (look: number) => string, falls = false): Promise<readonly string[]> {
   const technician = new Technician();
   await technician.update();
@@ -24,12 +24,12 @@ async function bootsIn(looks: number, target: (look: number) => string, falls = 
 const contents = (booted: readonly string[]) => booted.map((version) => version.replace(/#.*/, ''));
 
 // Regression: one unhealthy release under a new id after each rollback was tried 17 times in 75 s.
-describe('a service that gives the same content a new id at each look', () => {
+describe('a service that gives the same content a new id at each check', () => {
   test('causes one trial of what is unhealthy', async () => {
     expect(contents(await bootsIn(60, (look) => `bad#${look}`))).toEqual(['version bad']);
   });
 
-  test('causes as many trials of what does not come up as under one id, whatever it names in between', async () => {
+  test('causes as many trials of a version that does not start as under one id, whatever it offers in between', async () => {
     const underOne = await bootsIn(60, () => '2', true);
     expect(underOne).toHaveLength(6);
     const underMany = await bootsIn(120, (look) => `2#${look}`, true);

@@ -17,7 +17,7 @@ const UNSET_CLOCK_MS = 3_600_000;
 
 type Ledger = Pick<UpdateState, 'versions'>;
 
-/** What is remembered after these events, each of the version. */
+/** The ledger after these events, each about the version. */
 function after(ledger: Ledger, ...counts: readonly ((ledger: Ledger) => Ledger)[]): Ledger {
   return counts.reduce((before, count) => count(before), ledger);
 }
@@ -43,14 +43,14 @@ function failedTimes(failures: number, atMs: number): VersionEntry {
   return lastOf(ledgerOf(failures, atMs));
 }
 
-/** What one gateway is like: how long it is on each day, how often it looks then, and whether it has a clock. */
+/** A gateway's life: hours of operation each day, interval of checks, and whether it has a clock. */
 const life = fc.record({
   failures: fc.nat(200),
   looksADay: fc.integer({ min: 1, max: 96 }),
   hasClock: fc.boolean(),
 });
 
-/** Days until the version is tried again; the process starts anew each day. */
+/** Days until the version is tried again; the process restarts each day. */
 function daysUntilTried({
   failures,
   looksADay,
@@ -71,7 +71,8 @@ function daysUntilTried({
 }
 
 describe('a pause after failures', () => {
-  // Regression: a gateway that runs for eight hours a day, 32 looks, never tried again after eight cut transfers.
+  // Regression: a gateway that runs for eight hours a day, 32 checks, never tried again after eight interrupted
+  // transfers.
   test.each([
     [{ failures: 8, looksADay: 32, hasClock: true }, 1],
     [{ failures: 8, looksADay: 32, hasClock: false }, 2],
@@ -144,8 +145,8 @@ describe('what is begun and cut off', () => {
   });
 });
 
-// Regression: each of the two started from nothing, 200 looks were 200 reboots, and neither was ever held back.
-test('versions that do not come up, and are named by turns, are held back in the end', async () => {
+// Regression: each of the two was counted from zero, 200 checks were 200 reboots, and neither was ever blocked.
+test('alternating versions that do not start are blocked in the end', async () => {
   const firmware = new Map(['1', '2'].map((id) => [id, plainFirmware(`dead version ${id}`)]));
   const service = new MemoryService(firmware, '1');
   const complaint = (content: string): string | undefined => (content.startsWith('dead') ? 'hang' : undefined);

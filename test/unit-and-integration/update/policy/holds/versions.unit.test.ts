@@ -40,7 +40,7 @@ describe('a quarantine', () => {
     [{ id: '7', name: '1.4.0' }, '1.4.0'],
     [{ id: '7', name: 'of a file' }, '7'],
     [{ id: undefined, name: '--force' }, 'VERSION'],
-  ])('of %j is told with what lifts it: %s', (version, word) => {
+  ])('of %j is shown with its remedy: %s', (version, word) => {
     const { message, advice } = quarantinedError(held('1', { version }));
     expect(message).toBe(`it ended badly before (${version.name}: bad)`);
     expect(advice).toContain(`agent unblock ${word}, or repeat with --force`);
@@ -65,7 +65,7 @@ describe('a quarantine', () => {
     expect(hasEnded(NOW, START_MS - 1, 1)).toBe(false);
   });
 
-  // A gateway without a battery starts in 1970, and is told the time a minute later.
+  // A gateway without a battery starts in 1970, and gets the time a minute later.
   test('that began before the clock was set counts from when it was', () => {
     const state = holding(held('1', {}, '1970-01-01T00:01:00.000Z'), held('2'));
     expect(needsDate(state, 0)).toBe(false);
@@ -76,7 +76,7 @@ describe('a quarantine', () => {
     expect(activeEntries(dated, START_MS + DAY_MS, DAY_MS)).toEqual([]);
   });
 
-  // Regression: what failed while the clock showed 2040 was held back until 2040, and so was what was held for an hour.
+  // Regression: a failure while the clock showed 2040 blocked its version until 2040, and so did a hold of an hour.
   test.each(['2040-01-01T00:00:00.000Z', '1970-01-01T00:01:00.000Z'])(
     'like a pause or a hold, that began at %s by a clock that was wrong, counts from when it was set right',
     (at) => {
@@ -118,7 +118,7 @@ describe('a quarantine', () => {
     expect(unblock(holding(held('1'), other), '1').versions).toEqual([other]);
   });
 
-  // Regression: seventeen ids in turn pushed out what was quarantined for 30 days, and it was tried again.
+  // Regression: seventeen ids in turn evicted an entry that was quarantined for 30 days, and it was tried again.
   test('is never pushed out by others, of which no more are begun when there is no room for them', () => {
     let ledger: Pick<UpdateState, 'versions'> = { versions: [] };
     for (let id = 0; id < 64; id += 1) {
@@ -152,7 +152,7 @@ describe('a version', () => {
     expect(entryOf(versions, { version: { id: '1', name: '' } })).toBeUndefined();
   });
 
-  test('with other content under the same id starts anew, and the former content is remembered', () => {
+  test('with other content under the same id starts from zero, and the former content is remembered', () => {
     const first = entryWith({ digest: 'sha256:d', version: { id: '1', name: 'x' }, begun: 2, failed: 2, gaveUp: 2 });
     const { versions } = begun(holding(first), '1', 'sha256:e');
     expect(entryOf(versions, { version: { name: '' }, digest: 'sha256:d' })).toMatchObject({ failed: 2, begun: 2 });
@@ -163,7 +163,7 @@ describe('a version', () => {
     });
   });
 
-  test('that was cancelled stays cancelled under another id, until a person asks for it', () => {
+  test('that was cancelled stays cancelled under another id, until an operator requests it', () => {
     const cancelled = entryWith({ digest: 'sha256:d', version: { id: '1', name: 'x' }, cancelled: true });
     expect(begun(holding(cancelled), '2', 'sha256:d').versions).toMatchObject([{ cancelled: true }]);
     expect(begun(holding(cancelled), '2', 'sha256:d', { manual: true }).versions).toMatchObject([
