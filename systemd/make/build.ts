@@ -97,24 +97,32 @@ async function keepPackages(out: string, draft: string): Promise<void> {
   for (const name of globSync('*.{deb,tar.gz}', { cwd: out })) await link(join(out, name), join(draft, name));
 }
 
-/** Puts an archive with a built tree into `out`. Resolves with its path once it is complete. */
-export async function buildArchive({ out, ...options }: BuildOptions): Promise<string> {
-  const { arch, say = () => {} } = options;
+/** Packs a built tree into an archive in `out`. Resolves with its path once it is complete. */
+export async function packTree(tree: string, arch: string, out: string): Promise<string> {
   const root = `thing-agent-${agentVersion}`;
   const place = join(out, `${root}-${debianNameOf(architectureNamed(arch))}.tar.gz`);
+  await mkdir(out, { recursive: true });
+  const like = ['--sort=name', `--mtime=@${await sourceDate()}`, '--owner=0', '--group=0', '--numeric-owner'];
+  const words = ['--create', '--format=gnu', ...like, `--transform=s,^[.],${root},S`, `--file=${place}.new`];
+  try {
+    const all = [...words, '--use-compress-program=gzip -n', `--directory=${tree}`, '.'];
+    await promisify(execFile)('tar', all, { timeout: 600_000 });
+    await rename(`${place}.new`, place);
+  } finally {
+    await rm(`${place}.new`, { force: true });
+  }
+  return place;
+}
+
+/** Puts an archive with a new tree into `out`. Resolves with its path. */
+export async function buildArchive({ out, ...options }: BuildOptions): Promise<string> {
   const work = await mkdtemp(join(tmpdir(), 'thing-agent-tar-'));
   try {
-    await buildTree({ ...options, out: join(work, root) });
-    say('packing');
-    await mkdir(out, { recursive: true });
-    const like = ['--sort=name', `--mtime=@${await sourceDate()}`, '--owner=0', '--group=0', '--numeric-owner'];
-    const words = ['--create', '--format=gnu', ...like, '--use-compress-program=gzip -n', `--file=${place}.new`];
-    await promisify(execFile)('tar', [...words, `--directory=${work}`, root], { timeout: 600_000 });
-    await rename(`${place}.new`, place);
-    return place;
+    await buildTree({ ...options, out: join(work, 'tree') });
+    options.say?.('packing');
+    return await packTree(join(work, 'tree'), options.arch, out);
   } finally {
     await rm(work, { recursive: true, force: true });
-    await rm(`${place}.new`, { force: true });
   }
 }
 

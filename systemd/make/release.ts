@@ -1,0 +1,187 @@
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { copyFile, mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { basename, join, resolve } from 'node:path';
+import { parseArgs, promisify } from 'node:util';
+
+import { z } from 'zod';
+
+import { agentVersion } from '../../src/version.ts';
+import { buildTree, digestsOf, packTree } from './build.ts';
+import { buildDeb } from './deb.ts';
+import { Misuse, runTool, stepsOf } from './run-tool.ts';
+import { sourceDate } from './source-date.ts';
+
+/** Builds all files of a release twice, compares them, and reports what is missing before the release can be published. */
+
+const run = promisify(execFile);
+const project = resolve(import.meta.dirname, '../..');
+const say = stepsOf('release');
+
+const usage = `usage: npm run release -- [--dry-run] [--checks full|fast|none] [--key KEY] [--out DIR]
+
+  --dry-run     report what is missing at the end; otherwise, end at once if something is missing
+  --checks HOW  full: npm test (default); fast: npm run check -- --all; none
+  --key KEY     of gpg(1): signs the checksums
+  --out DIR     where the packages, archives, bills of materials and checksums go (default: packages/VERSION)
+  --help        show this
+
+Exit code 0: the release can be published. 1: something failed, differs, was skipped or is missing.
+`;
+
+/** The state of the source that a release is made of. */
+export interface SourceState {
+  readonly version: string;
+  readonly lockVersion: string;
+  readonly changelog: string;
+  readonly tags: readonly string[];
+  readonly changedFiles: readonly string[];
+  readonly key: string | undefined;
+}
+
+/** Returns what has to be done before the release can be published. */
+export function missingFrom({ version, lockVersion, changelog, tags, changedFiles, key }: SourceState): string[] {
+  const notes = notesOf(changelog, version);
+  const missing: readonly (readonly [boolean, string])[] = [
+    [!/^\d+\.\d+\.\d+$/.test(version), `${version} is not a version to release: expected MAJOR.MINOR.PATCH`],
+    [lockVersion !== version, `package-lock.json is for ${lockVersion}: run npm install --package-lock-only`],
+    [notes === undefined, `CHANGELOG.md has no section "## [${version}] - YYYY-MM-DD"`],
+    [notes === '', `the section of ${version} in CHANGELOG.md is empty`],
+    [!tags.includes(`v${version}`), `this commit has no tag v${version}: git tag -s v${version} -m ${version}`],
+    [changedFiles.length > 0, `uncommitted changes: ${changedFiles.join(', ')}`],
+    [key === undefined, 'no signing key: name one with --key'],
+  ];
+  return missing.flatMap(([isMissing, what]) => (isMissing ? [what] : []));
+}
+
+/** Returns the text of a version's section in the changelog; undefined if there is none with a date. */
+export function notesOf(changelog: string, version: string): string | undefined {
+  const sections = changelog.split(/^## /m).map((section) => section.split('\n'));
+  const section = sections.find(
+    ([head = '']) => head.startsWith(`[${version}] - `) && /^\d{4}-\d{2}-\d{2}$/.test(head.slice(version.length + 5)),
+  );
+  return section?.slice(1).join('\n').trim();
+}
+
+type Digests = ReadonlyMap<string, string>;
+
+/** Returns the names of the files that differ, or that only one of two builds has. */
+export function differing(first: Digests, second: Digests): readonly string[] {
+  const names = new Set([...first.keys(), ...second.keys()]);
+  return [...names].filter((name) => first.get(name) !== second.get(name)).sort();
+}
+
+/** Returns the checksums in the form of sha256sum(1). */
+export function checksums(digests: Digests): string {
+  return [...digests].map(([name, digest]) => `${digest}  ${name}\n`).join('');
+}
+
+async function sourceState(key: string | undefined): Promise<SourceState> {
+  const git = async (...words: string[]): Promise<readonly string[]> => {
+    const { stdout } = await run('git', ['-C', project, ...words], { timeout: 60_000 });
+    return stdout.split('\n').filter((line) => line !== '');
+  };
+  const lock = z
+    .object({ version: z.string() })
+    .parse(JSON.parse(await readFile(join(project, 'package-lock.json'), 'utf8')));
+  return {
+    version: agentVersion,
+    lockVersion: lock.version,
+    changelog: await readFile(join(project, 'CHANGELOG.md'), 'utf8'),
+    tags: await git('tag', '--points-at', 'HEAD'),
+    changedFiles: (await git('status', '--porcelain')).map((line) => line.slice(3)),
+    key,
+  };
+}
+
+async function buildAll(out: string, key: string | undefined): Promise<Digests> {
+  for (const arch of ['amd64', 'arm64']) {
+    const work = await mkdtemp(join(tmpdir(), 'thing-agent-release-'));
+    try {
+      const tree = join(work, 'tree');
+      await buildTree({ out: tree, main: join(project, 'src/main.ts'), arch, strip: true });
+      const archive = await packTree(tree, arch, out);
+      await copyFile(join(tree, 'sbom.cdx.json'), archive.replace('.tar.gz', '.cdx.json'));
+      say(`built ${basename(archive)}; building the package`);
+      await buildDeb({ out, arch, tree });
+    } finally {
+      await rm(work, { recursive: true, force: true });
+    }
+  }
+  await writeFile(join(out, 'SHA256SUMS'), checksums(await digestsOf(out)));
+  if (key !== undefined) await sign(join(out, 'SHA256SUMS'), key);
+  return digestsOf(out);
+}
+
+/** The time of the signature is the commit's, so that two signatures are equal. */
+async function sign(file: string, key: string): Promise<void> {
+  const time = new Date((await sourceDate()) * 1000).toISOString().replace(/[-:]|\.\d+Z/g, '');
+  const words = ['--batch', '--yes', `--faked-system-time=${time}!`, '--local-user', key, '--armor', '--detach-sign'];
+  await run('gpg', [...words, file], { timeout: 120_000 });
+}
+
+const checks = {
+  full: { words: ['test'], skipped: [] },
+  fast: { words: ['run', 'check', '--', '--all'], skipped: ['the integration tests (--checks fast)'] },
+  none: { words: [], skipped: ['all checks (--checks none)'] },
+} as const;
+
+/** Resolves with what was skipped or has failed. */
+async function runChecks({ words, skipped }: (typeof checks)[keyof typeof checks]): Promise<readonly string[]> {
+  if (words.length === 0) return skipped;
+  say(`npm ${words.join(' ')}`);
+  const child = spawn('npm', words, { cwd: project, stdio: ['ignore', 2, 2] });
+  await once(child, 'close');
+  return child.exitCode === 0 ? skipped : [...skipped, `npm ${words.join(' ')} failed`];
+}
+
+async function buildTwice(out: string, key: string | undefined): Promise<readonly string[]> {
+  const work = await mkdtemp(join(tmpdir(), 'thing-agent-again-'));
+  try {
+    await rm(`${out}.new`, { recursive: true, force: true });
+    await mkdir(`${out}.new`, { recursive: true });
+    say('building all files');
+    const first = await buildAll(`${out}.new`, key);
+    say('building them again');
+    const different = differing(first, await buildAll(work, key));
+    await rm(out, { recursive: true, force: true });
+    await rename(`${out}.new`, out);
+    process.stdout.write(checksums(first));
+    return different;
+  } finally {
+    await rm(work, { recursive: true, force: true });
+  }
+}
+
+if (import.meta.main) process.exitCode = await main(process.argv.slice(2));
+
+async function main(args: readonly string[]): Promise<number> {
+  return runTool('release', usage, async () => {
+    const { values } = parseArgs({
+      args: [...args],
+      options: {
+        'dry-run': { type: 'boolean', default: false },
+        checks: { type: 'string', default: 'full' },
+        key: { type: 'string' },
+        out: { type: 'string', default: join(project, 'packages', agentVersion) },
+        help: { type: 'boolean', default: false },
+      },
+    });
+    if (values.help) return void process.stdout.write(usage);
+    const { checks: how, key } = values;
+    if (how !== 'full' && how !== 'fast' && how !== 'none') throw new Misuse('--checks is full, fast or none');
+    const missing = missingFrom(await sourceState(key));
+    if (!values['dry-run'] && missing.length > 0) throw new Error(`missing: ${missing.join('; ')}`);
+    const failed = await runChecks(checks[how]);
+    const different = await buildTwice(resolve(values.out), key);
+    const report = [
+      ...failed.map((what) => `not checked: ${what}`),
+      ...different.map((name) => `differs between two builds: ${name}`),
+      ...missing.map((what) => `missing: ${what}`),
+    ];
+    for (const line of report) process.stdout.write(`${line}\n`);
+    if (report.length > 0) throw new Error(`${agentVersion} cannot be published yet (${report.length} reasons)`);
+    say(`${agentVersion} is ready in ${resolve(values.out)}`);
+  });
+}

@@ -1,0 +1,48 @@
+import { describe, expect, test } from 'vitest';
+
+import { checksums, differing, missingFrom, notesOf } from '../../../../systemd/make/release.ts';
+
+const ready = {
+  version: '1.2.0',
+  lockVersion: '1.2.0',
+  changelog:
+    '# Changelog\n\n## [Unreleased]\n\n## [1.2.0] - 2026-11-27\n\n### Added\n\n- One.\n\n## [1.1.0] - 2026-10-01\n',
+  tags: ['v1.2.0'],
+  changedFiles: [],
+  key: 'releases@example.com',
+};
+
+describe('missingFrom', () => {
+  test('finds nothing if the release is ready', () => {
+    expect(missingFrom(ready)).toEqual([]);
+  });
+
+  test.each([
+    [{ version: '1.2.0-rc.1' }, 'is not a version to release'],
+    [{ lockVersion: '1.1.0' }, 'package-lock.json is for 1.1.0'],
+    [{ changelog: '## [Unreleased]\n\n- One.\n' }, 'CHANGELOG.md has no section "## [1.2.0] - YYYY-MM-DD"'],
+    [{ changelog: '## [1.2.0] - soon\n\n- One.\n' }, 'CHANGELOG.md has no section "## [1.2.0] - YYYY-MM-DD"'],
+    [{ changelog: '## [1.2.0] - 2026-11-27\n\n## [1.1.0] - 2026-10-01\n\n- One.\n' }, 'is empty'],
+    [{ tags: ['v1.1.0'] }, 'this commit has no tag v1.2.0'],
+    [{ changedFiles: ['src/main.ts'] }, 'uncommitted changes: src/main.ts'],
+    [{ key: undefined }, 'no signing key'],
+  ])('with %j reports "%s"', (change, expected) => {
+    expect(missingFrom({ ...ready, ...change }).join('\n')).toContain(expected);
+  });
+});
+
+test('notesOf returns the section of one version', () => {
+  expect(notesOf(ready.changelog, '1.2.0')).toBe('### Added\n\n- One.');
+  expect(notesOf(ready.changelog, '1.1.0')).toBe('');
+  expect(notesOf(ready.changelog, '1.2')).toBeUndefined();
+});
+
+test('differing names changed files, and files that only one build has', () => {
+  const first = new Map(Object.entries({ same: '1', changed: '1', first: '1' }));
+  const second = new Map(Object.entries({ second: '1', same: '1', changed: '2' }));
+  expect(differing(first, second)).toEqual(['changed', 'first', 'second']);
+});
+
+test('checksums are in the form of sha256sum', () => {
+  expect(checksums(new Map([['a.deb', 'ab12']]))).toBe('ab12  a.deb\n');
+});
