@@ -15,13 +15,13 @@ describe('who mistypes', () => {
     },
   );
 
-  test('an error code is told the one that was meant', async () => {
+  test('suggests the nearest error code', async () => {
     const { exitCode, err } = await type(['explain', 'digest-mismach']);
     expect(exitCode).toBe(64);
     expect(err).toContain('did you mean digest-mismatch?');
   });
 
-  test('a code that is like none is told where codes stand', async () => {
+  test('names the list of codes for an unknown one', async () => {
     const { err } = await type(['explain', 'zzzz']);
     expect(err).not.toContain('did you mean');
     expect(err).toContain('at the end of a message');
@@ -29,7 +29,7 @@ describe('who mistypes', () => {
 });
 
 // Regression: three ids began with b, and one of them was shown without a word.
-describe('the log of an attempt by the begin of its id', () => {
+describe('the log of an attempt by the beginning of its id', () => {
   const attempts = ['b540abd5-1', 'b64b18f6-2', '0b1c2d3e-3'].map((attempt, n) => ({
     attempt,
     version: `1.${n}.0`,
@@ -69,7 +69,7 @@ describe('help', () => {
     expect(value.commands?.some(({ name }) => name === 'status') ?? args.includes('status')).toBe(true);
   });
 
-  test('of a rollback says what --force does there', async () => {
+  test('explains --force for a rollback', async () => {
     const { out } = await type(['rollback', '--help']);
     expect(out.replaceAll(/\s+/g, ' ')).toMatch(
       /--force also to a revoked release, and without boards that cannot roll back/,
@@ -84,14 +84,14 @@ describe('help', () => {
   });
 });
 
-test('a list of keys that would say nothing is not written', async () => {
+test('refuses to write an empty trust list', async () => {
   const { exitCode, err } = await type(['artifact', 'trust', 'list.json']);
   expect(exitCode).toBe(64);
   expect(err).toContain('a trust list needs --keys');
   expect((await type(['artifact', 'trust', 'list.json', '--keys', 'next.pem'])).exitCode).toBe(0);
 });
 
-test('config check says what to do where there is no configuration', async () => {
+test('config check names the remedy for a missing configuration', async () => {
   const path = '/etc/thing-agent/config.toml';
   const problem = { line: undefined, message: 'there is no such configuration file' };
   const check = async (): Promise<never> => {

@@ -16,7 +16,7 @@ export const stoppedClock: Clock = {
     new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
 };
 
-/** Keeps what was written. */
+/** Stores written text. */
 export class FakeOutput implements TextOutput {
   readonly isTTY: boolean;
   readonly columns: number | undefined;
@@ -49,7 +49,7 @@ export interface FakeContext extends CliContext {
 export interface FakeWorld extends Partial<Omit<CliContext, 'out' | 'err'>> {
   readonly daemon?: AgentOperations | undefined;
   readonly alone?: AgentOperations | undefined;
-  /** Of the terminal; undefined: not a terminal. */
+  /** Width of the terminal. Undefined: not a terminal. */
   readonly columns?: number;
 }
 
@@ -92,7 +92,7 @@ export function fakeContext({ daemon, alone, columns, ...wanted }: FakeWorld = {
   };
 }
 
-/** Of a gateway without a configuration. */
+/** For a gateway without a configuration. */
 export const fakeSupport: Support = {
   stateDirectory: '/nonexistent',
   secrets: [],

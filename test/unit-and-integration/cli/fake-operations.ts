@@ -121,7 +121,7 @@ const silentSensor = {
   notice: undefined,
 } as const;
 
-/** One that works, one that fails, and one that speaks by itself. */
+/** A working source, a failing one, and a push source. */
 export const calmSensors: OutputOf<'sensors'> = {
   isLive: true,
   sensors: [
@@ -182,7 +182,7 @@ const board: BoardReport = {
   roundTripMs: 1.25,
 };
 
-/** Everything that a page can show, at once. */
+/** Everything that a page can show, together. */
 export const troubledStatus: StatusReport = {
   ...calmStatus,
   lastOutcome: {
@@ -239,7 +239,7 @@ export function fakeFile(content: Uint8Array | string = 'firmware', pieceBytes =
   return file;
 }
 
-/** What a test wants of the agent; everything else answers peacefully and is written down, with its input. */
+/** Replies for a test; every other operation succeeds. All calls are recorded with their input. */
 export type FakeAgent = AgentOperations & { readonly calls: readonly (readonly [string, object])[] };
 
 const upToDate: OperationOutcome = { kind: 'up-to-date', version: 'gateway-1.4.2' };
@@ -297,7 +297,7 @@ export function fakeAgent(wanted: Partial<AgentOperations> = {}): FakeAgent {
   return { ...(Object.fromEntries(noting) as AgentOperations), calls };
 }
 
-/** An operation that a test conducts: it tells and ends when the test says so. */
+/** An operation controlled by a test: it reports progress and ends on request. */
 export class ConductedOperation {
   readonly #ending = Promise.withResolvers<OperationOutcome>();
   readonly #begun = Promise.withResolvers<OnEvent>();
@@ -315,7 +315,7 @@ export class ConductedOperation {
     return this.#ending.promise;
   };
 
-  /** Resolves when it runs, with what tells its progress. */
+  /** Resolves when it runs, with the callback for its progress. */
   get begun(): Promise<OnEvent> {
     return this.#begun.promise;
   }

@@ -17,14 +17,14 @@ beforeEach(async () => {
 });
 afterEach(async () => rm(folder, { recursive: true, force: true }));
 
-/** With a home of its own, which is no place for what root compiles. */
+/** Uses a separate home directory, which is not allowed for root's compiled code. */
 async function version(env: Readonly<Record<string, string>>): Promise<string> {
   const { stdout } = await run(launcher, ['--version'], { env: { PATH: process.env['PATH'], HOME: folder, ...env } });
   return stdout;
 }
 
 // Regression: with NODE_CHANNEL_FD=3 the program was aborted after it had answered.
-test('what Node reads of its surroundings is not for whoever starts the agent to say', async () => {
+test('the user who starts the agent has no influence on Node’s environment', async () => {
   const { stdout } = await run(process.execPath, ['--help']);
   const named =
     stdout.slice(stdout.indexOf('Environment variables:')).match(/^(NODE|UV|SSL|OPENSSL)_[A-Z0-9_]+/gm) ?? [];
@@ -63,11 +63,11 @@ test.each([
     ({ stdout }) => ({ code: 0, stdout }),
     (error: unknown) => error as { readonly code: number; readonly stdout: string },
   );
-  const [, text = ''] = /^(?:sh: .*getcwd.*\n)?([^]*)$/.exec(ended.stdout) ?? []; // dash itself says that it is gone
+  const [, text = ''] = /^(?:sh: .*getcwd.*\n)?([^]*)$/.exec(ended.stdout) ?? []; // dash itself reports that it is gone
   expect([ended.code, text]).toEqual([exitCode, expect.stringMatching(says)]);
 });
 
-// Regression: an image beside the person who typed it was looked for in the project's folder.
+// Regression: an image in the user's directory was searched for in the project's directory.
 test('npm run delta takes its files from where it is called', async () => {
   const project = new URL('../../..', import.meta.url).pathname;
   const typed = ['--prefix', project, 'run', '--silent', 'delta', '--', 'old.img', 'new.img', '--name', '2'];
@@ -75,7 +75,7 @@ test('npm run delta takes its files from where it is called', async () => {
   await expect(called).rejects.toMatchObject({ stderr: expect.stringContaining(join(folder, 'old.img')) as unknown });
 });
 
-test('npm run delta --json FILE puts what programs read there, and says the sizes', async () => {
+test('npm run delta --json FILE writes JSON to that file, and prints the sizes', async () => {
   for (const image of ['a.img', 'b.img']) await writeFile(join(folder, image), Buffer.alloc(65_536, image));
   const project = new URL('../../..', import.meta.url).pathname;
   const typed = ['a.img', 'b.img', '--name', '2', '--device-type', 'gw', '--json', 'figures.json'];
@@ -88,8 +88,8 @@ test('npm run delta --json FILE puts what programs read there, and says the size
   });
 });
 
-// Regression: NODE_COMPILE_CACHE was taken from the environment, whoever might write there.
-test('what was compiled is taken from a folder of the agent’s own alone', async () => {
+// Regression: NODE_COMPILE_CACHE came from the environment, even if other users could write there.
+test('compiled code comes only from a directory of the agent', async () => {
   const [own, theirs, named] = ['own', 'theirs', 'named'].map((name) => join(folder, name));
   if (own === undefined || theirs === undefined || named === undefined) throw new Error('three were named');
   for (const place of [own, theirs, named]) await mkdir(place);

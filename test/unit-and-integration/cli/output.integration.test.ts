@@ -7,7 +7,7 @@ import { expect, test } from 'vitest';
 
 const launcher = join(import.meta.dirname, '../../../agent');
 
-test('what cannot be written to a full disk is said, and is no success', async () => {
+test('a full disk is reported as a failure of the output', async () => {
   await using full = await open('/dev/full', 'w');
   const child = spawn(launcher, ['config', 'schema'], { stdio: ['ignore', full.fd, 'pipe'] });
   const said = child.stderr?.setEncoding('utf8').toArray();

@@ -88,7 +88,7 @@ describe('who does the work', () => {
     expect(alone.calls).toEqual([]);
   });
 
-  test('is this process if nobody answers; what it holds is released', async () => {
+  test('is this process without a daemon; its resources are released', async () => {
     const alone = fakeAgent();
     let released = 0;
     const local = async (): Promise<AgentOperations & AsyncDisposable> => ({
@@ -102,7 +102,7 @@ describe('who does the work', () => {
     expect(released).toBe(1);
   });
 
-  test('is nobody if the daemon may not be spoken to', async () => {
+  test('is unavailable if the user may not use the daemon', async () => {
     const alone = fakeAgent();
     const { exitCode } = await type('status', { connect: () => Promise.reject(failing('refused')), alone });
     expect(exitCode).toBe(77);
@@ -110,7 +110,7 @@ describe('who does the work', () => {
   });
 });
 
-test('each command asks for what was typed', async () => {
+test('each command requests the typed operation', async () => {
   const daemon = fakeAgent();
   await type('install ../usb/a.mender --force', { daemon });
   await type('rollback --no-reboot', { daemon });
@@ -134,7 +134,7 @@ function taking(list: TakenList): AgentOperations {
   return fakeAgent({ install: async () => ({ kind: 'installed', version: 'trust-3', trustList: list }) });
 }
 
-describe('a person reads', () => {
+describe('a user reads', () => {
   test.each<[string, FakeWorld, string]>([
     [
       'status',
@@ -185,7 +185,7 @@ describe('a person reads', () => {
     expect(out).toContain(told);
   });
 
-  test('a usage error on stderr, with what was meant', async () => {
+  test('a usage error on stderr, with a suggestion', async () => {
     const { out, err } = await type('stauts');
     expect(out).toBe('');
     expect(err).toBe('agent: unknown command "stauts"\n       did you mean status? all commands: agent --help\n');
@@ -268,7 +268,7 @@ describe('config check', () => {
     expect(JSON.parse(out)).toMatchObject({ valid: false, path: 'c.toml', omitted: 5 });
   });
 
-  test('says what weakens a promise', async () => {
+  test('warns about weaker guarantees', async () => {
     const weak = async () => ({ path: 'c.toml', warnings: ['unsigned firmware may be installed'] });
     const { out } = await type('config check', { config: { ...config, check: weak } });
     expect(out).toBe('c.toml is valid.\nWarning: unsigned firmware may be installed\n');
@@ -294,7 +294,7 @@ describe('doctor', () => {
     expect(out).toContain('WARN  watchdog');
   });
 
-  test('finds that no daemon runs, and examines by itself', async () => {
+  test('finds that no daemon runs, and runs diagnostics directly', async () => {
     const { exitCode, out } = await type('doctor');
     expect(exitCode).toBe(70);
     expect(out).toContain('FAIL  daemon  the daemon is not running');
@@ -321,7 +321,7 @@ describe('Ctrl-C', () => {
     return ending;
   }
 
-  test('leaves the daemon at work and says so', async () => {
+  test('leaves a busy daemon alone and reports that', async () => {
     const { exitCode, err } = await interrupted('--update-now', 'daemon');
     expect(exitCode).toBe(130);
     expect(err).toBe(
@@ -329,7 +329,7 @@ describe('Ctrl-C', () => {
     );
   });
 
-  test('does not say that the daemon goes on with a file that it has only in part', async () => {
+  test('does not claim that the daemon continues with a file that was received only in part', async () => {
     const operation = new ConductedOperation();
     const daemon = fakeAgent({
       install: async ({ file }, onEvent, signal) => {
@@ -350,7 +350,7 @@ describe('Ctrl-C', () => {
     expect(err).toBe('agent: interrupted\n');
   });
 
-  test('is told to a program', async () => {
+  test('is passed to a program', async () => {
     expect((await interrupted('--update-now --json', 'daemon')).out).toBe('{"kind":"interrupted","goesOn":true}\n');
     expect((await interrupted('--update-now --json', 'alone')).out).toBe('{"kind":"interrupted","goesOn":false}\n');
   });
@@ -369,7 +369,7 @@ describe('interruptions', () => {
     };
   }
 
-  test('abort first and exit at once the second time', () => {
+  test('abort first, and exit immediately the second time', () => {
     const fake = fakeProcess();
     using interruption = listenForInterruption(fake);
     fake.listeners.get('SIGINT')?.();

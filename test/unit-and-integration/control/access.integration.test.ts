@@ -58,7 +58,7 @@ const operations: readonly (readonly [string, (agent: AgentOperations) => Promis
 
 const refusal = { code: 'control-not-permitted', exit: 'refused' };
 
-test('each operation of the table is asked for here', () => {
+test('each operation of the table is requested here', () => {
   const asked = new Set([...looks, ...operations].map(([name]) => name));
   expect([...asked].sort()).toEqual(Object.keys(operationTable).sort());
 });
@@ -78,7 +78,7 @@ describe('a member of the group', () => {
     expect(agent.calls).toEqual([]);
   });
 
-  test('that holds all connections that there are leaves those of the operators and of root', async () => {
+  test('that holds all available connections leaves those of the operators and of root', async () => {
     await using rig = await controlRig(fakeAgent(), { maxWaiting: 4, maxAtOnce: 1 });
     const held = Array.from({ length: 40 }, () => rawConnection(join(rig.runDirectory, socketNames.members), 'GET '));
     for (const caller of ['operators', 'root'] as const) {
@@ -108,7 +108,7 @@ describe('an operator', () => {
   });
 
   // Regression: with the default configuration an operator installed 1.0.0 over 2.0.0.
-  test('has a file judged as one that must not be older, and root has not', async () => {
+  test('has a file checked as one that must not be older, and root has not', async () => {
     const agent = fakeAgent();
     await using rig = await controlRig(agent);
     for (const caller of ['operators', 'root'] as const) {
@@ -122,7 +122,7 @@ describe('an operator', () => {
   });
 });
 
-test('the log says who asked for what, with the file and the force, and no value', async () => {
+test('the log shows the user, the request, the file and the force option, and no value', async () => {
   await using rig = await controlRig();
   await at(rig, 'operators').install({ path: '/usb/a.mender', file: fakeFile(), ...options }, ignore, forever);
   await at(rig, 'members').setProperty({ id: 'setpoint', value: 'hidden' }, forever);

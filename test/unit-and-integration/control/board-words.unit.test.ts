@@ -14,7 +14,7 @@ test.each([
   expect(describeOutcome({ ...flashed, known }, false).text).toMatch(text);
 });
 
-test('says of a board that was left alone what is known of it', () => {
+test('shows the known state of a board that was left alone', () => {
   const unchanged = { ...flashed, unchanged: true };
   expect(describeOutcome({ ...unchanged, known: 'otadata' }, false).text).toBe(
     'Nothing to do: meter runs 2.0 already.',

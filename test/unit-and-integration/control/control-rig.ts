@@ -15,7 +15,7 @@ import { fakeAgent } from '../cli/fake-operations.ts';
 
 export const forever = new AbortController().signal;
 
-/** A directory for sockets: its path is short, and it is gone afterwards. `socket` is that of root. */
+/** A directory for sockets with a short path, removed afterwards. `socket` is root's. */
 export async function runDirectory(): Promise<AsyncDisposable & { readonly path: string; readonly socket: string }> {
   const path = await mkdtemp(join(tmpdir(), 'ctl-'));
   return {
@@ -25,7 +25,7 @@ export async function runDirectory(): Promise<AsyncDisposable & { readonly path:
   };
 }
 
-/** Keeps what was logged. */
+/** Stores log entries. */
 export class KeptLog implements Log {
   readonly lines: string[] = [];
   readonly debug = (fields: LogFields, message: string): void => this.#keep(fields, message);
@@ -40,7 +40,7 @@ export class KeptLog implements Log {
 
 export interface ControlRig extends AsyncDisposable {
   readonly runDirectory: string;
-  /** Of root. */
+  /** Root's socket. */
   readonly socket: string;
   readonly client: AgentOperations;
   readonly log: KeptLog;
@@ -96,7 +96,7 @@ export function rawConnection(path: string, ...send: readonly string[]): RawConn
   socket.on('data', (chunk: string) => {
     text += chunk;
   });
-  socket.on('error', () => {}); // the daemon may cut; `ended` says what came before
+  socket.on('error', () => {}); // the daemon may disconnect; `ended` shows the previous data
   const ended = new Promise<string>((resolve) => socket.on('close', () => resolve(text)));
   for (const part of send) socket.write(part);
   return { socket, ended };
@@ -108,7 +108,7 @@ export function requestText(method: string, path: string, body = ''): string {
   return `${method} ${path} HTTP/1.1\r\nhost: agent\r\n${length}\r\n${body}`;
 }
 
-/** Something on the socket that is not our daemon: it says this and, if told, hangs up, or says the second part again and again. */
+/** Another program on the socket: it sends this and, on request, disconnects, or repeats the second part. */
 export async function impostor(
   path: string,
   says: string,

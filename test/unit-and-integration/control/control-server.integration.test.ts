@@ -34,7 +34,7 @@ async function expectAlive(rig: ControlRig): Promise<void> {
 }
 
 describe('an operation', () => {
-  test('goes on when the one who asked goes away; the next one follows it', async () => {
+  test('continues when its client disconnects; the next one follows it', async () => {
     const { operation, agent } = conducted();
     await using rig = await controlRig(agent);
     const leaving = new AbortController();
@@ -65,7 +65,7 @@ describe('an operation', () => {
     expect(operation.aborted).toBeUndefined();
   });
 
-  test('keeps others away meanwhile', async () => {
+  test('blocks others until then', async () => {
     const { operation, agent } = conducted();
     await using rig = await controlRig(agent);
     const updating = rig.client.update(asUsual, () => {}, forever);
@@ -81,7 +81,7 @@ describe('an operation', () => {
     expect(await updating).toEqual(installed);
   });
 
-  test('says that it is alive when it has nothing else to tell', async () => {
+  test('sends a sign of life when there is no progress', async () => {
     const { operation, agent } = conducted();
     await using rig = await controlRig(agent, { aliveMs: 10 });
     const { socket, ended } = rawConnection(rig.socket, requestText('POST', '/v1/update'));
@@ -92,7 +92,7 @@ describe('an operation', () => {
     expect(await ended).toContain('{"kind":"result","outcome":{"kind":"installed","version":"v1"}}');
   });
 
-  test('is told to have been cut when the daemon stops', async () => {
+  test('is reported as interrupted when the daemon stops', async () => {
     const { operation, agent } = conducted();
     await using rig = await controlRig(agent);
     const updating = rig.client.update(asUsual, () => {}, forever);
@@ -101,7 +101,7 @@ describe('an operation', () => {
     expect(told).toMatchObject({ reason: { code: 'agent-stopping', exit: 'tryAgain' } });
   });
 
-  test('that fails by a defect says so without its inner parts, which are in the log', async () => {
+  test('that fails by a defect hides internals, which are in the log', async () => {
     const defect = (): Promise<never> => Promise.reject(new TypeError('x of undefined'));
     await using rig = await controlRig(fakeAgent({ update: defect, check: defect }));
     const internal = { code: 'internal-error', exit: 'failed', message: 'the daemon failed unexpectedly' };
@@ -131,13 +131,13 @@ describe('an answer', () => {
     return { agent: fakeAgent({ check }), begun: begun.promise, reason: reason.promise };
   }
 
-  test('that does not come in time is given up', async () => {
+  test('that does not arrive in time is rejected', async () => {
     const { agent } = endless();
     await using rig = await controlRig(agent, { answerMs: 20 });
     await expect(rig.client.check({}, forever)).rejects.toMatchObject({ code: 'answer-timeout', exit: 'tryAgain' });
   });
 
-  test('is not worked at any more when nobody waits for it', async () => {
+  test('is dropped when no client waits for it', async () => {
     const { agent, begun, reason } = endless();
     await using rig = await controlRig(agent);
     const { socket } = rawConnection(rig.socket, requestText('GET', '/v1/check'));
@@ -147,7 +147,7 @@ describe('an answer', () => {
     await expectAlive(rig);
   });
 
-  test('is cut short when the daemon stops', async () => {
+  test('is interrupted when the daemon stops', async () => {
     const { agent, begun } = endless();
     await using rig = await controlRig(agent);
     const checking = rig.client.check({}, forever);
@@ -229,7 +229,7 @@ describe('a hostile client', () => {
     await expectAlive(rig);
   });
 
-  test('that drips its headers byte by byte is cut off in time', async () => {
+  test('that sends its headers byte by byte is disconnected in time', async () => {
     await using rig = await controlRig(fakeAgent(), { headersMs: 200, requestMs: 3_600_000 });
     const { socket, ended } = rawConnection(rig.socket, 'GET /v1/status HTTP/1.1\r\nx: ');
     const dripping = setInterval(() => socket.write('x'), 10);
@@ -238,7 +238,7 @@ describe('a hostile client', () => {
     expect(verdict(reply).code).toBe('control-request-slow');
   });
 
-  test('that sends many requests at once has one of them done', async () => {
+  test('that sends many requests together has one of them done', async () => {
     const agent = fakeAgent();
     await using rig = await controlRig(agent);
     const reply = await rawConnection(rig.socket, requestText('POST', '/v1/activate').repeat(50)).ended;
@@ -246,7 +246,7 @@ describe('a hostile client', () => {
     expect(agent.calls).toEqual([['activate', {}]]);
   });
 
-  test('that opens connections and asks nothing keeps nobody out: the oldest gives way', async () => {
+  test('that opens idle connections locks nobody out: the oldest one is closed', async () => {
     await using rig = await controlRig(fakeAgent(), { maxWaiting: 4 });
     const held = Array.from({ length: 4 }, () => rawConnection(rig.socket));
     await Promise.all(held.map(({ socket }) => once(socket, 'connect')));
@@ -255,7 +255,7 @@ describe('a hostile client', () => {
     for (const { socket } of held) socket.destroy();
   });
 
-  test('that is many is told so, and others are served when it leaves', async () => {
+  test('with too many connections gets an error, and others are served when it leaves', async () => {
     const { operation, agent } = conducted();
     await using rig = await controlRig(agent, { maxAtOnce: 2 });
     const followers = [1, 2].map(() => rawConnection(rig.socket, requestText('POST', '/v1/update')));
@@ -283,7 +283,7 @@ describe('a hostile client', () => {
     expect(await Promise.all(dawdling.map(({ ended }) => ended))).toEqual(['', '']);
   });
 
-  test('that comes and goes leaves nothing behind, though the operation goes on', async () => {
+  test('that connects and disconnects leaves no resources, although the operation continues', async () => {
     const { operation, agent } = conducted();
     await using rig = await controlRig(agent);
     const waiting: Promise<unknown>[] = [];
@@ -301,7 +301,7 @@ describe('a hostile client', () => {
     operation.end(installed);
   });
 
-  test('that reads too little is dropped, and the operation goes on', async () => {
+  test('that reads too slowly is dropped, and the operation continues', async () => {
     const { operation, agent } = conducted();
     await using rig = await controlRig(agent);
     const { socket, ended } = rawConnection(rig.socket, requestText('POST', '/v1/update'));
@@ -374,7 +374,7 @@ describe('a stream of events', () => {
     expect(received).not.toContain('"transfer"');
   });
 
-  test('goes on for a client that catches up', async () => {
+  test('continues for a client that catches up', async () => {
     await using open = await unread({ stalledMs: 3_600_000, maxBacklogBytes: 100_000_000 });
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     open.stream.send(phase(2_000_000));

@@ -38,7 +38,7 @@ describe('the socket', () => {
     }
   });
 
-  test('stood behind a locked door as long as it was open wider', async () => {
+  test('was in a closed directory as long as it had wider permissions', async () => {
     await using directory = await runDirectory();
     const server = createServer();
     const seen: unknown[] = [];
@@ -53,7 +53,7 @@ describe('the socket', () => {
     server.close();
   });
 
-  test('refuses a stranger, who is told what to do', async () => {
+  test('rejects an unauthorized user, and names the remedy', async () => {
     await using rig = await controlRig();
     await chmod(dirname(rig.socket), 0o755);
     const { stdout } = await run(process.execPath, ['--input-type=module', '-e', asNobody(rig.runDirectory)]);
@@ -66,7 +66,7 @@ describe('the socket', () => {
     });
   });
 
-  test('replaces one on which nobody answers', async () => {
+  test('replaces one without a listener', async () => {
     await using directory = await runDirectory();
     await leaveStaleSocket(directory.socket);
     const server = createServer();
@@ -112,7 +112,8 @@ describe('the socket', () => {
     expect(await readdir(dirname(rig.socket))).toEqual([]);
   });
 
-  // Regression: where the folder was another user's by then, the server went on to listen, and the daemon was killed after a minute.
+  // Regression: if the directory had another owner by then, the server continued to listen, and the daemon was killed
+  // after a minute.
   test('keeps no daemon from its end that cannot remove it', async () => {
     await using rig = await controlRig();
     await rename(rig.runDirectory, `${rig.runDirectory}.gone`);
@@ -128,7 +129,7 @@ describe('the socket', () => {
 describe('a socket that is no longer where others look for it', () => {
   const patience = { timeout: 30_000, interval: 10 };
 
-  // Regression: with its three sockets moved away nobody reached the daemon, which held itself to be well.
+  // Regression: with its three sockets moved away the daemon was unreachable, and considered itself healthy.
   test.each([
     ['was removed', async (path: string) => rm(path)],
     ['was moved', async (path: string) => rename(path, `${path}.old`)],
@@ -146,7 +147,7 @@ describe('a socket that is no longer where others look for it', () => {
     expect((await rig.client.status({}, forever)).serialNumber).toBe('GW-0001');
   });
 
-  test('costs no operation that is under way', async () => {
+  test('interrupts no operation', async () => {
     const operation = new ConductedOperation();
     const agent = fakeAgent({ update: (_options, onEvent, signal) => operation.run(onEvent, signal) });
     await using rig = await controlRig(agent, { checkMs: 10 });
@@ -158,7 +159,7 @@ describe('a socket that is no longer where others look for it', () => {
     expect(await followed).toEqual({ kind: 'installed', version: 'v1' });
   });
 
-  test('is not made over what another one put there, which is said once; and is made when that is gone', async () => {
+  test('is not created over a foreign file, which is reported once; and is created when that is gone', async () => {
     await using rig = await controlRig(fakeAgent(), { checkMs: 10 });
     await rm(rig.socket);
     await writeFile(rig.socket, 'precious');
@@ -175,12 +176,12 @@ describe('a socket that is no longer where others look for it', () => {
 });
 
 describe('who calls', () => {
-  test('learns that nobody answers where there is no socket', async () => {
+  test('gets a clear error without a socket', async () => {
     await using directory = await runDirectory();
     expect(await connectToDaemon(directory.path, {}, forever)).toBeUndefined();
   });
 
-  test('learns that nobody answers where a daemon was killed', async () => {
+  test('gets a clear error after a daemon was killed', async () => {
     await using directory = await runDirectory();
     await leaveStaleSocket(directory.socket);
     expect(await connectToDaemon(directory.path, {}, forever)).toBeUndefined();
@@ -218,7 +219,7 @@ describe('who calls', () => {
   });
 
   test.each([0, 9])(
-    'and is told that the gateway reboots does not wonder who went away (%i bytes are missing)',
+    'and was told about a reboot ignores the lost connection (%i bytes are missing)',
     async (missing) => {
       await using directory = await runDirectory();
       const body = '{"kind":"event","event":{"kind":"phase","phase":"rebooting"}}\n';
@@ -247,7 +248,7 @@ describe('who calls', () => {
     await expect(client?.commit({}, () => {}, forever)).rejects.toMatchObject(failure);
   });
 
-  test('does not mind what a newer daemon tells beside', async () => {
+  test('ignores additional members of a newer daemon', async () => {
     await using directory = await runDirectory();
     const lines = [
       { kind: 'weather', sunny: true },
@@ -268,7 +269,7 @@ describe('who calls', () => {
   test.each([
     ['from the start', ''],
     ['in the middle', 'HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\n'],
-  ])('does not wait for ever for one who is silent %s', async (_name, says) => {
+  ])('does not wait for ever if the server stops responding %s', async (_name, says) => {
     await using directory = await runDirectory();
     await using _other = await impostor(directory.socket, says, false);
     const client = controlClient(directory.socket, { answerMs: 50, operationMs: 50 });
@@ -277,7 +278,7 @@ describe('who calls', () => {
     await expect(client.commit({}, () => {}, forever)).rejects.toMatchObject(silent);
   });
 
-  // Regression: who was never silent for long, as an agent that somebody has broken into, kept commands of root for ever.
+  // Regression: a server that never paused for long, such as a compromised agent, could block root's commands for ever.
   test.each([
     ['replies that are none', '', 'HTTP/1.1 102 Processing\r\n\r\n'],
     ['a head byte by byte', 'HTTP/1.1 200 OK\r\nx: ', 'x'],
@@ -292,7 +293,7 @@ describe('who calls', () => {
     await expect(connectToDaemon(directory.path, { greetingMs: 100 }, forever)).rejects.toMatchObject(silent);
   });
 
-  test('does not wait for ever for an answer that comes byte by byte, but for an operation that goes on', async () => {
+  test('does not wait for ever for a reply that arrives byte by byte, but does for an active operation', async () => {
     await using directory = await runDirectory();
     const head = 'HTTP/1.1 200 OK\r\ncontent-length: 50\r\n\r\n';
     await using _other = await impostor(directory.socket, head, false, { says: '\n', times: 100, everyMs: 10 });
@@ -302,7 +303,7 @@ describe('who calls', () => {
   });
 
   // Regression: a daemon stopped by a signal; its socket takes connections, and status waited for 150 s. A hold was done later.
-  test('learns at once that a daemon is silent, before it is asked for anything', async () => {
+  test('detects an unresponsive daemon immediately, before its first request', async () => {
     await using directory = await runDirectory();
     await using _other = await impostor(directory.socket, '', false);
     const connected = connectToDaemon(directory.path, { greetingMs: 50 }, forever);
@@ -337,7 +338,7 @@ async function leaveStaleSocket(path: string): Promise<void> {
   await run(process.execPath, ['-e', script]).catch(() => {});
 }
 
-/** A program that has read its modules as root, and then calls the daemon as nobody. */
+/** A program that loads its modules as root, and then calls the daemon as user nobody. */
 function asNobody(runDirectory: string): string {
   const module = new URL('../../../src/control/client/control-client.ts', import.meta.url);
   return `

@@ -156,7 +156,7 @@ test('whatever the body, an operation has valid options or is refused', () => {
   );
 });
 
-test('the gateway is not rebooted while a firmware is staged', async () => {
+test('does not reboot the gateway during staging', async () => {
   const operations = fakeAgent();
   const runner = new OperationRunner({ monotonicMs: () => 0 }, forever);
   const operation = new ConductedOperation();
@@ -169,7 +169,7 @@ test('the gateway is not rebooted while a firmware is staged', async () => {
   await end;
 });
 
-describe('what the other side is told of a failure', () => {
+describe('the description of a failure for clients', () => {
   test('is all of an expected one', () => {
     const error = new AgentError({
       code: 'disk-full',

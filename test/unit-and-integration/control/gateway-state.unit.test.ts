@@ -79,7 +79,7 @@ describe('the state of a gateway, in words that stay', () => {
     expect(stateExitCodes[state]).toBe(exitCode);
   });
 
-  test('is busy while somebody is at work, whatever waits; a trial stays one', () => {
+  test('is busy during an operation, whatever is pending; a trial remains one', () => {
     const activity = { who: 'the daemon' };
     expect(stateOf({ phase: 'idle', activity, problems: ['board-half-written'] })).toBe('busy');
     expect(stateOf({ phase: 'staging', activity, problems: [] })).toBe('busy');

@@ -42,7 +42,7 @@ const update: OperationRequest = { operation: 'update', ...options };
 
 describe('who goes before', () => {
   test.each<[RequestedOperation['operation'], readonly OperationProgress['phase'][]]>([
-    // Later there is no trial: a commit that is refused is no reason to end a download.
+    // Afterwards there is no trial: a commit that is rejected must not end a download.
     ['commit', [undefined, 'health', 'flashing']],
     ['reboot', [undefined, 'checking', 'health', 'flashing']],
     ['rollback', [undefined, 'checking', 'staging', 'health', 'flashing']],
@@ -54,7 +54,7 @@ describe('who goes before', () => {
     expect(found).toEqual(ended);
   });
 
-  test('nobody ends what is being written, committed or left, nor another person’s word', () => {
+  test('writing, commits and rollbacks are not ended, nor another operator’s request', () => {
     fc.assert(
       fc.property(
         fc.constantFrom(...names),
@@ -92,7 +92,7 @@ function judging() {
 }
 
 describe('the judging of a trial', () => {
-  test('gives way to a commit, which begins when it has ended, and is told what became of it', async () => {
+  test('yields to a commit, which begins when it has ended, and receives its result', async () => {
     const { runner, judge, round, failures } = judging();
     const tell = await judge.begun;
     tell({ kind: 'phase', phase: 'health' });
@@ -119,7 +119,7 @@ describe('the judging of a trial', () => {
     await expect(round).rejects.toMatchObject({ code: 'preempted' });
   });
 
-  test('is not ended by a hold, but a look or a download is', async () => {
+  test('is not ended by a hold, but a check or a download is', async () => {
     const { runner, judge, round } = judging();
     const tell = await judge.begun;
     tell({ kind: 'phase', phase: 'health' });
@@ -131,7 +131,7 @@ describe('the judging of a trial', () => {
     await expect(round).rejects.toMatchObject({ code: 'preempted', message: /asked for a hold/ });
   });
 
-  test('that ends well at the same moment has ended well', async () => {
+  test('that succeeds at the same moment has succeeded', async () => {
     const runner = new OperationRunner(clock, forever);
     const stubborn = Promise.withResolvers<OperationOutcome>();
     const round = runner.run(
@@ -146,7 +146,7 @@ describe('the judging of a trial', () => {
     expect(await round).toEqual(kept);
   });
 
-  test('gives way to one of two who ask at once; the other finds that one at work', async () => {
+  test('yields to one of two concurrent requests; the other one finds that operation running', async () => {
     const { runner, judge } = judging();
     (await judge.begun)({ kind: 'phase', phase: 'health' });
     const commit = new ConductedOperation();
@@ -159,7 +159,7 @@ describe('the judging of a trial', () => {
     expect(commit.begunTimes).toBe(1);
   });
 
-  test('does not give way to somebody who has gone, and ends no faster than it can', async () => {
+  test('does not yield to a client that disconnected, and ends no faster than possible', async () => {
     const { runner, judge } = judging();
     (await judge.begun)({ kind: 'phase', phase: 'committing' });
     await expect(runner.run({ operation: 'rollback', ...options }, judge.run, () => {}, forever)).rejects.toMatchObject(
@@ -170,7 +170,7 @@ describe('the judging of a trial', () => {
     expect(judge.aborted).toBeUndefined();
   });
 
-  test('cannot be cancelled: a person is told what to decide instead', async () => {
+  test('cannot be cancelled: the error names the possible decisions', async () => {
     const { runner, judge } = judging();
     (await judge.begun)({ kind: 'phase', phase: 'health' });
     await expect(runner.run({ operation: 'cancel' }, judge.run, () => {}, forever)).rejects.toMatchObject({
@@ -182,7 +182,7 @@ describe('the judging of a trial', () => {
   });
 });
 
-// Regression: a rollback with nothing to go back to was refused, and the download that ran had been ended for it.
+// Regression: a rollback without a previous version was rejected, and the running download had been ended for it.
 describe('what would be refused all the same', () => {
   const asked = { name: 'rollback', input: { reboot: true, force: false } };
 
@@ -204,7 +204,7 @@ describe('what would be refused all the same', () => {
 
   const updater = {} as Wiring['updater'];
 
-  test('is a way back to a slot that nobody saw run', async () => {
+  test('is a rollback to a slot that was never seen running', async () => {
     const journal = { state: { ...initialState, phase: { kind: 'idle' } } } as Wiring['journal'];
     const bootloader = { bootedSlot: async () => 'A' } as unknown as Wiring['bootloader'];
     const refused = rejectEmptyRollback({ operation: 'rollback' }, { journal, bootloader, updater }, forever);
@@ -219,7 +219,7 @@ describe('what would be refused all the same', () => {
   });
 
   // Regression: a download of a package ended for it.
-  test('is a way back where no update has changed a package', async () => {
+  test('is a rollback if no update has changed a package', async () => {
     const rollback = { operation: 'rollback' } as const;
     const journalOf = (state: object): Wiring['journal'] => ({ state }) as unknown as Wiring['journal'];
     const fresh = { journal: journalOf(initialState), bootloader: undefined, updater };

@@ -98,7 +98,7 @@ test('is free for the next after one failed', async () => {
   ).toEqual(installed);
 });
 
-describe('a second one who asks for the same', () => {
+describe('a second client with the same request', () => {
   test('follows from where it stands, and gets the same outcome', async () => {
     const { runner, operation, end } = begin();
     const tell = await operation.begun;
@@ -159,7 +159,7 @@ test.each<[string, OperationRequest, OperationRequest, 'follows' | 'is told that
   );
 });
 
-// Regression: "an update is under way" beside the daemon's own round, and no word that it is the option that does not fit.
+// Regression: "an update is under way" during the daemon's own cycle, without a hint that the option does not fit.
 test.each<[OperationRequest, OperationRequest, RegExp]>([
   [
     update(),
@@ -181,7 +181,7 @@ test.each<[OperationRequest, OperationRequest, RegExp]>([
 );
 
 // Regression: agent cancel was advised, and could not be done.
-test('who is refused while a trial is judged is told how that is ended', async () => {
+test('that is rejected during the health checks learns how to end them', async () => {
   const { runner, operation, end } = begin();
   const tell = await operation.begun;
   tell({ kind: 'phase', phase: 'health' });
@@ -194,7 +194,7 @@ test('who is refused while a trial is judged is told how that is ended', async (
   await end;
 });
 
-test('who goes away stops waiting; the work goes on for the others', async () => {
+test('that disconnects stops waiting; the work continues for the others', async () => {
   const { runner, operation, end, events } = begin();
   const tell = await operation.begun;
   const leaving = new AbortController();
@@ -210,7 +210,7 @@ test('who goes away stops waiting; the work goes on for the others', async () =>
   expect(events).toEqual([{ kind: 'phase', phase: 'verifying' }]);
 });
 
-test('the work goes on when nobody is left, and its failure then harms nobody', async () => {
+test('the work continues without clients, and its failure then causes no harm', async () => {
   const daemon = new AbortController();
   const runner = new OperationRunner(clock, daemon.signal);
   const operation = new ConductedOperation();

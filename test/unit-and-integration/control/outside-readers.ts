@@ -15,7 +15,7 @@ port = "/dev/nonexistent"
 protocol = "stk500v1"
 `;
 
-/** Gives a program a text to read. Returns its exit code and what it said. */
+/** Gives a program a text to read. Returns its exit code and output. */
 export async function feed(program: string, args: readonly string[], text: string): Promise<readonly [number, string]> {
   const child = spawn(program, args, { stdio: ['pipe', 'pipe', 'pipe'] });
   child.stdin.end(text);

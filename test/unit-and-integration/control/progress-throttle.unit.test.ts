@@ -20,7 +20,7 @@ function transfer(receivedBytes: number): OperationEvent {
 
 const verifying: OperationEvent = { kind: 'phase', phase: 'verifying' };
 
-test('received bytes are told at most once per interval', () => {
+test('received bytes are reported at most once per interval', () => {
   const { told } = pacedAt([
     [0, transfer(1)],
     [100, transfer(2)],
@@ -32,7 +32,7 @@ test('received bytes are told at most once per interval', () => {
   expect(told).toEqual([transfer(1), transfer(4), transfer(6)]);
 });
 
-test('the newest bytes are told before the next phase', () => {
+test('the newest bytes are reported before the next phase', () => {
   const { told } = pacedAt([
     [0, transfer(1)],
     [10, transfer(50)],
@@ -42,7 +42,7 @@ test('the newest bytes are told before the next phase', () => {
   expect(told).toEqual([transfer(1), transfer(100), verifying]);
 });
 
-test('what is held back is told when asked, once', () => {
+test('delayed progress is reported on request, once', () => {
   const { told, pace } = pacedAt([
     [0, transfer(1)],
     [10, transfer(2)],

@@ -45,7 +45,7 @@ function refusedClient(socket: string): string {
 describe('a file that is sent', () => {
   const megabyte = Buffer.alloc(1024 * 1024, 'a');
 
-  /** A file of this many megabytes, and how many of them were asked for. */
+  /** A file of this many megabytes, with a count of the requested ones. */
   function large(megabytes: number): FileContent & { sent: number } {
     const file = {
       sent: 0,
@@ -108,7 +108,7 @@ describe('a file that is sent', () => {
     expect(await updating).toEqual(installed);
   });
 
-  // Regression: 23 of 600 clients lost the answer, since they could not write any more before they had read it.
+  // Regression: 23 of 600 clients lost the reply, since their write failed before they had read it.
   test('is refused in the middle, and a client in another process gets the answer', async () => {
     const refuse = async (file: FileContent, signal: AbortSignal): Promise<void> => {
       let got = 0;

@@ -8,7 +8,7 @@ import { noServerTimeouts } from '../../../src/control/server/slow-requests.ts';
 
 const DAY_MS = 24 * 3_600_000;
 
-/** How often Node looks at the connections of a server that listens. */
+/** Interval at which Node checks the connections of a listening server. */
 async function lookEveryMs(options: ServerOptions): Promise<unknown> {
   const server = createServer(options).listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -20,7 +20,7 @@ async function lookEveryMs(options: ServerOptions): Promise<unknown> {
   return typeof timer === 'object' && timer !== null ? Reflect.get(timer, '_repeat') : undefined;
 }
 
-test('Node looks at the connections of a server all the time, also of one that nobody speaks to, unless it is told not to', async () => {
+test('Node checks the connections of a server all the time, also of an idle one, unless that is disabled', async () => {
   expect(await lookEveryMs({ connectionsCheckingInterval: 1_000 })).toBe(1_000);
   expect(await lookEveryMs(noServerTimeouts)).toBeGreaterThan(DAY_MS);
 });

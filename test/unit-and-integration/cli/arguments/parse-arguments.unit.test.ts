@@ -149,7 +149,7 @@ const word = fc.oneof(
   fc.string({ unit: anyCharacter }),
 );
 
-test('whatever is typed is a command or a refusal that says why', () => {
+test('any input is a command, or is rejected with a reason', () => {
   fc.assert(
     fc.property(fc.array(word, { maxLength: 6 }), (args) => {
       const { wanted } = parseArguments(args);
@@ -160,7 +160,7 @@ test('whatever is typed is a command or a refusal that says why', () => {
   );
 });
 
-test('what a person sets is what arrives, whatever the text', async () => {
+test('passes any text of an option on unchanged', async () => {
   await fc.assert(
     fc.asyncProperty(fc.string(), async (value) => {
       const daemon = fakeAgent();
@@ -171,7 +171,7 @@ test('what a person sets is what arrives, whatever the text', async () => {
 });
 
 describe('help', () => {
-  test('of a group shows that group alone, however it is asked for', () => {
+  test('of a group shows only that group, for each way of asking', () => {
     for (const asked of [
       ['mcu', '--help'],
       ['help', 'mcu'],
@@ -187,7 +187,7 @@ describe('help', () => {
   });
 
   // Regression: `agent help help` and `agent help update` (a heading of --help) were unknown commands.
-  test('of help is that of all, and of a heading that of its commands', () => {
+  test('of help shows everything, and of a heading its commands', () => {
     expect(parseArguments(['help', 'help']).wanted).toEqual({ kind: 'help', command: undefined });
     const { wanted } = parseArguments(['help', 'update']);
     const text = wanted.kind === 'help' ? helpText(wanted.command, wanted.group) : '';

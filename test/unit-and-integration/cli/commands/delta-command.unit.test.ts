@@ -29,14 +29,14 @@ describe('agent artifact delta', () => {
     expect(orders).toEqual([]);
   });
 
-  test('says in its usage which options must be given', async () => {
+  test('names the required options in its usage', async () => {
     const { err } = await type('');
     expect(err.replaceAll(/\s+/g, ' ')).toContain(
       'delta OLD NEW --name NAME --device-type TYPE [--key FILE] [--target',
     );
   });
 
-  test('takes files from where it is typed, and says how small the artifact became', async () => {
+  test('reads files relative to the working directory, and prints the size of the artifact', async () => {
     const { exitCode, out, orders } = await type(`${NEEDED} --key keys/private.pem`);
     expect(exitCode).toBe(0);
     expect(orders).toEqual([
@@ -55,12 +55,12 @@ describe('agent artifact delta', () => {
     expect(out).not.toContain('mender-artifact sign');
   });
 
-  test('says how it is signed where no key was given, and writes where it was told to', async () => {
+  test('explains signing if no key was given, and writes to the given path', async () => {
     const { out } = await type(`${NEEDED} --output /srv/d.mender`);
     expect(out).toContain('Sign it: mender-artifact sign /srv/d.mender --key PRIVATE_KEY');
   });
 
-  test('answers a program with the whole of what was written', async () => {
+  test('returns everything that was written to a program', async () => {
     const { out } = await type(`${NEEDED} --json`);
     expect(JSON.parse(out)).toMatchObject({ deltaBytes: 70_000, base: { sizeBytes: 1_000_000 } });
   });

@@ -23,26 +23,26 @@ const half: BoardReport = {
   writing: { name: 'meter-3.hex', since: '2026-03-01T11:00:00.000Z', restorable: true },
 };
 
-describe('a board whose writing was cut', () => {
-  test('is what the status says first', () => {
+describe('a partially flashed board', () => {
+  test('is the first line of status', () => {
     const text = renderStatus({ ...calmStatus, boards: [half] }, page);
     expect(beside('State', text)).toBe('Broken: meter is partially flashed and has no program.');
     expect(text).toContain('agent mcu flash meter FILE, or agent mcu restore meter');
   });
 
-  test('is listed with what can be done about it', () => {
+  test('is listed with its remedies', () => {
     expect(renderBoards([half], page)).toMatch(
       /being written since .*\(meter-3\.hex\).*agent mcu flash meter FILE, or agent mcu restore meter for the previous image/,
     );
   });
 
-  test('is not said to have anything to go back to where nothing is kept', () => {
+  test('has no backup to restore, if none is stored', () => {
     const bare = { ...half, writing: { name: 'an image', since: undefined, restorable: false } };
     expect(renderBoards([bare], page)).not.toContain('mcu restore');
   });
 });
 
-describe('the first line of the status while somebody is at work', () => {
+describe('the first line of status during an operation', () => {
   const flashing = { process: 'the daemon', operation: 'flash', board: 'meter', phase: 'flashing' } as const;
 
   test.each<[Partial<StatusReport>, string]>([
@@ -68,7 +68,7 @@ describe('the first line of the status while somebody is at work', () => {
   });
 });
 
-/** A flash in this process, with what Ctrl-C would be answered. */
+/** A flash operation in this process, with answers to Ctrl-C. */
 class Flash {
   readonly operation = new ConductedOperation();
   readonly controller = new AbortController();
@@ -91,7 +91,7 @@ class Flash {
 }
 
 describe('Ctrl-C while this process writes a board', () => {
-  test('is asked about once, and ends it the second time', async () => {
+  test('asks for confirmation the first time, and ends it the second time', async () => {
     const flash = new Flash();
     const ending = flash.begin([half]);
     await flash.step('keeping');

@@ -14,7 +14,7 @@ async function type(...args: readonly string[]) {
   return { exitCode, calls: agent.calls, out: context.out.text, err: context.err.text };
 }
 
-test('agent hold takes a duration and a reason, says when it ends, and agent resume lifts it', async () => {
+test('agent hold accepts a duration and a reason, and prints its end; agent resume releases it', async () => {
   expect(await type('hold', '4h', '--reason', 'harvest')).toMatchObject({
     exitCode: 0,
     calls: [['hold', { durationMs: 4 * 3_600_000, reason: 'harvest' }]],
@@ -38,7 +38,7 @@ test('a hold that is too long is refused with the longest one', async () => {
   });
 });
 
-test('the status of a gateway that is held says so, with its end, why and who lifts it', () => {
+test('status shows a hold with its end, its reason and the command that releases it', () => {
   const hold = { since: '2026-03-01T11:00:00.000Z', until: '2026-03-01T16:00:00.000Z', reason: 'harvest' };
   const page = { columns: 200, paint: (_tone: unknown, text: string) => text, nowMs: noon, localOffset: () => 60 };
   const text = renderStatus({ ...calmStatus, hold }, page);
@@ -48,8 +48,8 @@ test('the status of a gateway that is held says so, with its end, why and who li
   );
 });
 
-// Regression: `agent hold 4h`, then `agent status` while a firmware was staged: "lift it before that", and no end anywhere.
-test('the end of a hold is said where something else is the state', () => {
+// Regression: `agent hold 4h`, then `agent status` during staging: "lift it before that", without its end.
+test('shows the end of a hold in other states, too', () => {
   const hold = { since: '2026-03-01T11:00:00.000Z', until: '2026-03-01T16:00:00.000Z' };
   const page = { columns: 200, paint: (_tone: unknown, text: string) => text, nowMs: noon, localOffset: () => 60 };
   const text = renderStatus({ ...calmStatus, state: 'staged', phase: 'staged', hold }, page);

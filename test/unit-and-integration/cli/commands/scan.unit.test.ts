@@ -93,7 +93,7 @@ describe('agent sensors scan', () => {
     );
   });
 
-  test('of nothing says where it would be', async () => {
+  test('without results names the searched places', async () => {
     expect((await scan('w1', { found: [], isCut: false })).out).toMatch(/^# w1: nothing found\. Thermometers are in/);
   });
 

@@ -11,7 +11,7 @@ import { fakeAgent } from '../fake-operations.ts';
 
 type Attempt = HistoryReport['attempts'][number];
 
-/** What one question to the gateway meets: nobody, an error, or an agent with these attempts. */
+/** The reply to one request: none, an error, or an agent with these attempts. */
 type Met = undefined | Error | readonly Attempt[];
 
 const earlier: Attempt = { attempt: 'a1', version: 'v1', by: 'service', outcome: 'installed', code: 'ok', steps: [] };
@@ -29,11 +29,11 @@ interface Played {
   /** The last things that it tells. */
   readonly step?: string;
   readonly phase?: ProgressPhase;
-  /** What the questions meet afterwards, one after the other; the last one again and again. */
+  /** Replies to later requests, in order; the last one repeats. */
   readonly meets?: readonly Met[];
-  /** What the old agent says of its attempts. */
+  /** Attempts of the old agent. */
   readonly before?: readonly Attempt[];
-  /** Who waits for the new agent presses Ctrl-C. */
+  /** True if Ctrl-C interrupts the wait for the new agent. */
   readonly interrupts?: boolean;
 }
 
@@ -92,7 +92,7 @@ const strange = new ControlError('daemon-reply-invalid', 'the daemon cannot be u
 // Regression: agent install of the agent's own package ended with 75 (agent-stopping, or daemon-lost), though it was installed.
 describe('a command that exchanges the agent beneath it', () => {
   test.each(['--update-now', 'install agent.mender', 'rollback'])(
-    'agent %s waits for the new agent, and says how its attempt ended',
+    'agent %s waits for the new agent, and prints the result of its attempt',
     async (command) => {
       const meets = [
         undefined,
@@ -116,7 +116,7 @@ describe('a command that exchanges the agent beneath it', () => {
     expect([exitCode, out]).toEqual([0, 'Done: v2 is installed.\n']);
   });
 
-  test('says that it was put back, and why', async () => {
+  test('reports that it was restored, and the reason', async () => {
     const { exitCode, out } = await play({ meets: [undefined, [earlier, underWay], undefined, [earlier, back]] });
     expect([exitCode, out]).toEqual([70, 'v2 was rolled back: the pump does not answer\n']);
   });
@@ -146,7 +146,7 @@ describe('a command that exchanges the agent beneath it', () => {
     expect([exitCode, out]).toEqual([70, 'v2 was rolled back: the pump does not answer\n']);
   });
 
-  test('finds its attempt at the new agent where the old one said nothing of it', async () => {
+  test('finds its attempt at the new agent if the old one did not report it', async () => {
     const { exitCode, out } = await play({
       before: [earlier],
       meets: [undefined, [earlier, underWay], [earlier, kept]],
@@ -154,14 +154,14 @@ describe('a command that exchanges the agent beneath it', () => {
     expect([exitCode, out]).toEqual([0, 'Done: v2 is installed.\n']);
   });
 
-  test('counts a way back that was not kept as a failure, though a rollback was asked for', async () => {
+  test('counts a rollback that was not committed as a failure, although a rollback was requested', async () => {
     const meets = [[earlier, { ...back, by: 'rollback' }]];
     const { exitCode, err } = await play({ command: 'rollback', step: 'restoring', meets });
     expect(exitCode).toBe(70);
     expect(err).toContain('agent: v2: the pump does not answer (unhealthy)');
   });
 
-  test('counts the end of a trial by a person as what was asked for', async () => {
+  test('counts a manual end of a trial as the requested result', async () => {
     const meets = [[earlier, { ...back, code: 'manual', reason: 'a person rolled it back' }]];
     const { exitCode, out } = await play({ command: 'rollback', step: 'restoring', meets });
     expect([exitCode, out]).toEqual([0, 'v2 was rolled back: a person rolled it back\n']);
@@ -170,13 +170,13 @@ describe('a command that exchanges the agent beneath it', () => {
   test.each([
     ['comes', undefined],
     ['that comes knows', [earlier]],
-  ])('gives up where no agent %s in an hour', async (_, met) => {
+  ])('stops waiting after an hour if no agent %s', async (_, met) => {
     const { exitCode, err, minutes } = await play({ meets: [met] });
     expect([exitCode, minutes]).toEqual([75, 60]);
     expect(err).toContain('(daemon-lost)');
   });
 
-  test('ends with Ctrl-C, and the agent goes on', async () => {
+  test('ends with Ctrl-C while the agent continues', async () => {
     const { exitCode, err } = await play({ interrupts: true });
     expect(exitCode).toBe(130);
     expect(err).toContain('agent: interrupted; the operation continues in the daemon');

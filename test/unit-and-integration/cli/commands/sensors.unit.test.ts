@@ -18,7 +18,7 @@ function output(id: string, scale: number, value?: string, unit?: Output['unit']
 }
 
 describe('agent sensors', () => {
-  test('has a line for each through a pipe: kind, last reading with its unit, age, rate, what was dropped, what is wrong since when', async () => {
+  test('prints a line for each through a pipe: kind, last reading with its unit, age, rate, drops, problem since when', async () => {
     const { exitCode, out } = await type('sensors');
     expect(exitCode).toBe(0);
     expect(out).toBe(
@@ -40,14 +40,14 @@ describe('agent sensors', () => {
     expect(JSON.parse((await type('sensors --json')).out)).toEqual(JSON.parse(JSON.stringify(calmSensors)));
   });
 
-  test('without a daemon says so above what is configured', async () => {
+  test('without a daemon reports that above the configured ones', async () => {
     const alone = fakeAgent({ sensors: async () => ({ ...calmSensors, isLive: false }) });
     const { out } = await typeAt(['sensors'], { alone });
     expect(out).toMatch(/^The daemon is not running, .*\nsensors\[0\] \(temperature\) {2}hwmon; cpu_thermal temp1\n/);
     expect(out).not.toContain('reading');
   });
 
-  test('where none is configured says how to find some', async () => {
+  test('without a configured one explains how to find some', async () => {
     const { out } = await type('sensors', {
       daemon: fakeAgent({ sensors: async () => ({ isLive: true, sensors: [] }) }),
     });
@@ -86,7 +86,7 @@ describe('agent sensors', () => {
     expect(JSON.parse(out)).toMatchObject({ name: 'sensors[0] (temperature)' });
   });
 
-  test('of an unknown name says what is near', async () => {
+  test('suggests the nearest name for an unknown one', async () => {
     const { exitCode, err } = await type('sensors temprature');
     expect(exitCode).toBe(64);
     expect(err).toMatch(/there is no sensor temprature.*did you mean temperature\?/s);
@@ -104,7 +104,7 @@ describe('agent sensors', () => {
 });
 
 describe('agent sensors NAME --try', () => {
-  test('shows what was read', async () => {
+  test('shows a reading', async () => {
     const { exitCode, out } = await type('sensors temperature --try');
     expect(exitCode).toBe(0);
     expect(out).toBe('sensors[0] (temperature): 48.3 °C. Nothing was stored or sent.\n');
@@ -144,7 +144,7 @@ describe('agent sensors NAME --try', () => {
     expect(err).toBe('agent: no chip (source-failed)\n       scan\n');
   });
 
-  test('does not ask one that speaks by itself, and says what it waits for', async () => {
+  test('does not poll a push source, and names the expected message', async () => {
     const daemon = fakeAgent();
     const { exitCode, out } = await type('sensors plant --try', { daemon });
     expect(exitCode).toBe(0);
@@ -154,7 +154,7 @@ describe('agent sensors NAME --try', () => {
     expect(daemon.calls.map(([name]) => name)).toEqual(['sensors']);
   });
 
-  test('knows no list of kinds: that of a newer daemon is shown as any other', async () => {
+  test('has no list of kinds: it shows the kind of a newer daemon like any other', async () => {
     const sensors = calmSensors.sensors.slice(2).map((sensor) => Object.assign({}, sensor, { kind: 'opc-ua' }));
     const reply = sensorsReply.parse({ isLive: true, sensors });
     const daemon = fakeAgent({ sensors: async () => reply });

@@ -22,7 +22,7 @@ async function setUp(): Promise<ConfigSetup> {
 }
 
 // Regression: "FAIL two processes" of a configuration that the daemon had before.
-test('examines nothing if a daemon runs, and says how the daemon reloads its configuration', async () => {
+test('examines nothing if a daemon runs, and explains how the daemon reloads its configuration', async () => {
   const daemon = fakeAgent();
   const { exitCode, out } = await typeAt(['setup', '--yes'], { daemon, setup: setUp });
   expect(exitCode).toBe(0);
@@ -54,7 +54,7 @@ test('what is to be known of an answer comes behind it, and the answer is taken'
   expect([exitCode, err]).toEqual([0, expect.stringContaining('Note: GW 1 is odd\n')]);
 });
 
-test('a daemon that does not answer runs, too', async () => {
+test('an unresponsive daemon counts as running, too', async () => {
   const connect = async (): Promise<never> => {
     throw new ControlError('daemon-unresponsive', 'the daemon does not answer');
   };
@@ -62,7 +62,7 @@ test('a daemon that does not answer runs, too', async () => {
   expect([exitCode, out.replaceAll(/\s+/g, ' ')]).toEqual([0, expect.stringContaining('systemctl reload thing-agent')]);
 });
 
-test('without a daemon setup does what doctor does, and says how one is started', async () => {
+test('without a daemon setup does the same as doctor, and explains how to start one', async () => {
   const alone = fakeAgent();
   const { out } = await typeAt(['setup', '--yes'], { alone, setup: setUp });
   expect(alone.calls).toEqual([['doctor', {}]]);
@@ -73,7 +73,7 @@ test('without a daemon setup does what doctor does, and says how one is started'
 test.each([
   ['a daemon', { daemon: fakeAgent() }],
   ['no daemon', {}],
-] as const)('beside %s, of a file that the unit does not read, setup says so', async (_, world) => {
+] as const)('with %s, setup reports a file that the unit does not read', async (_, world) => {
   const setup = async (): Promise<ConfigSetup> => ({
     ...(await setUp()),
     write: async () => ({ path: '/srv/x.toml', before: undefined, isOfUnit: false }),
@@ -104,8 +104,9 @@ test('a safety net that starts with the agent is missed only once the agent was 
   expect(works).not.toContain('It starts');
 });
 
-// Regression: "targets.gateway.slots.A was not found" on a Debian without slots, where a person was offered the package.
-test('where nobody is asked, the agent’s package is taken on a Debian without slots, and that is said', async () => {
+// Regression: "targets.gateway.slots.A was not found" on a Debian without slots, where an interactive setup offered the
+// package.
+test('without questions, setup chooses the agent’s package on a Debian without slots, and reports that', async () => {
   const debian: DetectedGateway = {
     partitions: [],
     bootloaders: [{ kind: 'grub', environment: '/boot/grub/grubenv' }],

@@ -38,7 +38,7 @@ async function typeBesideSilent(...args: readonly string[]) {
 
 // Regression: kill -STOP of the daemon; each of them showed nothing for 151 s, and then an error.
 test.each([['status'], ['history'], ['log', '--security'], ['mcu', 'list'], ['metrics'], ['info', 'firmware.tart']])(
-  'agent %s %s looks by itself where the daemon does not answer, and says so above',
+  'agent %s %s checks directly if the daemon is unresponsive, and reports that first',
   async (...args) => {
     const { exitCode, out, err, looks } = await typeBesideSilent(...args);
     expect(exitCode).toBe(0);
@@ -50,7 +50,7 @@ test.each([['status'], ['history'], ['log', '--security'], ['mcu', 'list'], ['me
   },
 );
 
-test('agent status shows a silent daemon as a trouble, whatever was under way', async () => {
+test('agent status shows an unresponsive daemon as a problem during any operation', async () => {
   const { out } = await typeBesideSilent('status');
   expect(beside('State', out)).toBe('Attention: the daemon is not responding, so the service is not checked.');
   expect(beside('Next check', out)).toBe('none: the daemon is not responding');
@@ -70,7 +70,7 @@ test('agent status reports that the daemon is starting, and advises no restart',
   expect(beside('Agent', out)).toBe('0.1.0, the daemon is starting');
 });
 
-test('agent doctor tests nothing beside a silent daemon, which may be at work at what would be tested', async () => {
+test('agent doctor tests nothing while an unresponsive daemon may be using it', async () => {
   const { exitCode, out, looks, local } = await typeBesideSilent('doctor', '--json');
   expect(exitCode).toBe(70);
   expect(JSON.parse(out)).toMatchObject({
@@ -80,7 +80,7 @@ test('agent doctor tests nothing beside a silent daemon, which may be at work at
 });
 
 test.each([['hold', '4h'], ['--update-now'], ['queue', 'status'], ['check']])(
-  'agent %s %s fails where the daemon does not answer, and does nothing',
+  'agent %s %s fails if the daemon is unresponsive, and does nothing',
   async (...args) => {
     const { exitCode, err, looks, local } = await typeBesideSilent(...args);
     expect(exitCode).toBe(75);

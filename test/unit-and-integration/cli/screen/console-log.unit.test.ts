@@ -6,7 +6,7 @@ import { FakeOutput } from '../fake-context.ts';
 const page = { columns: 60, paint: (_tone: unknown, text: string) => text, nowMs: 0, localOffset: () => 0 };
 
 // Regression: "03:34:08 warn  staging starts over: … code=service-silent delayMs=1873", without a daemon.
-test('a person who typed a command reads sentences, with what they do not say behind them: no time, no level, no delays', () => {
+test('the log at a terminal has sentences with their missing fields after them: no time, no level, no delays', () => {
   const err = new FakeOutput(60);
   const log = consoleLog(err, () => page);
   log.warn({ code: 'service-silent', delayMs: 1873 }, 'staging starts over: the service says nothing');

@@ -24,7 +24,7 @@ const told = {
   steps: [{ at: '2026-12-01T10:00:01.000Z', step: 'slot-opened', detail: 'gateway' }],
 };
 
-test('an attempt says when, from what to what, how it ended, why, how long it took, who asked and what it cost', () => {
+test('an attempt shows time, versions, result, reason, duration, origin and cost', () => {
   const text = renderHistory({ attempts: [told], discarded: 2 }, page).replaceAll(/\s+/g, ' ');
   expect(text).toBe(
     '2 older entries were discarded. 0b1c2d3e 2026-12-01 10:00 +00:00 1.4.0 to 1.5.0: rolled back after ' +
@@ -33,8 +33,8 @@ test('an attempt says when, from what to what, how it ended, why, how long it to
   );
 });
 
-// Regression: a person went back to a slot that had been changed, and only --json said that it was not verified again.
-test('what was not verified again, or was older, is told of an attempt that ended well, and nothing else', () => {
+// Regression: after a rollback to a slot that had changed, only --json showed that it was not verified again.
+test('an attempt that succeeded shows only if it was not verified again, or was older', () => {
   const doubt =
     'went back to what was installed before, which was not verified again: gateway (it changed after it was verified)';
   const ended = { ...told, by: 'rollback', outcome: 'installed', code: 'ok' };
@@ -53,8 +53,8 @@ test('steps have seconds', () => {
   expect(renderStory(told, page)).toContain('2026-12-01 10:00:01 +00:00  writing started: gateway');
 });
 
-// Regression: "1.5.0 to trust-1: installed", while 1.5.0 was what ran.
-test('a list of keys and revocations took effect, and nothing else was installed; one of before has no number', () => {
+// Regression: "1.5.0 to trust-1: installed", while 1.5.0 was running.
+test('a trust list took effect, and no version was installed; an older record has no number', () => {
   const reason = 'a list of keys and revocations took effect';
   const steps = [{ at: told.startedAt, step: 'trust-list-applied' }];
   const taken = { ...told, version: 'trust-1', outcome: 'installed', code: 'ok', reason, steps, reusedBytes: 0 };
@@ -66,7 +66,7 @@ test('a list of keys and revocations took effect, and nothing else was installed
   expect(text(taken)).toContain('+00:00 trust list trust-1: in effect after 3 min 20 s assigned by the service');
 });
 
-test('an attempt that goes on says so, and so does one whose end nobody knows', () => {
+test('a current attempt is shown as such, and so is one with an unknown end', () => {
   const { outcome: _outcome, durationSeconds: _took, ...open } = told;
   const text = renderHistory({ attempts: [open, { ...open, inProgress: true }], discarded: 0 }, page);
   expect(text).toMatch(/unknown result[^]*running, or interrupted/);

@@ -56,7 +56,7 @@ describe('the status of a gateway that is well', () => {
   });
 });
 
-test('what came with the image is not called unsigned: nobody installed it', () => {
+test('the factory version is not called unsigned: the agent did not install it', () => {
   const image = { versionId: undefined, versionName: '1', slot: 'A', signedBy: undefined, digest: 'unknown' } as const;
   const told = renderStatus({ ...calmStatus, installed: { ...image, at: '2026-02-26T10:00Z', factory: true } }, page);
   expect(beside('Installed', told)).toBe('1 in slot A factory image, first seen 2026-02-26 11:00 +01:00 (3 days ago)');
@@ -93,7 +93,7 @@ describe('the status of a gateway in trouble', () => {
     expect(renderStatus({ ...troubledStatus, quarantine }, page)).toContain('blocked until agent unblock');
   });
 
-  test('stands on one screen of a console', () => {
+  test('fits on one screen of a console', () => {
     expect(text.split('\n').length).toBeLessThanOrEqual(24);
   });
 });
@@ -148,7 +148,7 @@ describe('the first line of the status', () => {
   });
 });
 
-test('a status names the broker, why it is not connected, and what was ignored', () => {
+test('a status names the broker, the reason for a lost connection, and ignored messages', () => {
   const broker = { url: 'mqtts://b', state: 'connected', problem: undefined, ignored: { late: 0 } } as const;
   const shown = (status: BrokerReport | undefined): string =>
     beside('Broker', renderStatus({ ...calmStatus, service: { ...calmStatus.service, broker: status } }, page));
@@ -220,11 +220,11 @@ test('one outcome waits', () => {
 test.each([
   [1, '3 results of update attempts 1 older result was dropped to make room'],
   [2, '3 results of update attempts 2 older results were dropped to make room'],
-])('%i dropped reports are told', (droppedReports, told) => {
+])('%i dropped reports are shown', (droppedReports, told) => {
   expect(beside('To report', renderStatus({ ...calmStatus, pendingReports: 3, droppedReports }, page))).toBe(told);
 });
 
-test('a long quarantine is cut', () => {
+test('a long quarantine is truncated', () => {
   const quarantine = Array.from({ length: 9 }, (_, n) => ({
     version: `v${n}`,
     versionId: undefined,
@@ -362,12 +362,12 @@ const anyStatus: fc.Arbitrary<StatusReport> = fc.record({
   }),
 });
 
-/** What steers a terminal, and lines that are too long. */
+/** Returns terminal control characters, and lines that are too long. */
 function misbehaviour(text: string, columns: number): readonly string[] {
   return [...steering(text), ...text.split('\n').filter((line) => displayWidth(line) > columns)];
 }
 
-describe('whatever the other side says, a page fits and steers no terminal:', () => {
+describe('for any foreign text, a page fits and contains no terminal control:', () => {
   const columns = fc.integer({ min: 40, max: 100 });
 
   test('the status', () => {

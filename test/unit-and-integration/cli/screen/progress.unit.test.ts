@@ -35,14 +35,14 @@ function received(mebibytes: number, total: number | undefined = 512): Operation
 const staging: OperationEvent = { kind: 'phase', phase: 'staging', detail: 'gateway-1.5.0 into slot B' };
 
 // Regression: "flashing: app: installing  0 B  0 B/s  12 s", of a package.
-test('a step without bytes is told without them', () => {
+test('a step without bytes is shown without them', () => {
   const step: OperationEvent = { kind: 'board', board: 'app', step: 'installing', doneBytes: 0, totalBytes: 0 };
   const state = after([0, { kind: 'phase', phase: 'flashing', detail: 'app' }], [1_000, step]);
   expect(liveLine(state, 12_000, 80)).toBe('flashing: app: installing  12 s');
 });
 
 describe('the rate', () => {
-  test('is that of the last seconds, not of the whole', () => {
+  test('is that of the last seconds, not of the whole time', () => {
     const state = after([0, staging], [0, received(0)], [10_000, received(10)], [14_000, received(210)]);
     expect(rateOf(state, 14_000)).toBe(50 * mib);
     expect(timeLeftMs(state, 14_000)).toBe(6_040);
@@ -56,12 +56,12 @@ describe('the rate', () => {
     expect(timeLeftMs(state, 60_000)).toBeUndefined();
   });
 
-  test('is not known at once', () => {
+  test('is unknown at first', () => {
     const state = after([0, staging], [0, received(0)], [100, received(1)]);
     expect(rateOf(state, 100)).toBeUndefined();
   });
 
-  test('begins anew when a transfer starts over', () => {
+  test('starts again with a new transfer', () => {
     const state = after(
       [0, staging],
       [0, received(0)],
@@ -72,7 +72,7 @@ describe('the rate', () => {
     expect(rateOf(state, 3_000)).toBe(10 * mib);
   });
 
-  test('of a transfer that goes on after a restart counts only what came now', () => {
+  test('of a transfer that resumes after a restart counts only new bytes', () => {
     const state = after([0, staging], [0, received(400)], [1_000, received(410)]);
     expect(rateOf(state, 1_000)).toBe(10 * mib);
   });
@@ -99,7 +99,7 @@ describe('the live line', () => {
     expect(liveLine(state, 2_000, columns)).toBe(line);
   });
 
-  test('without a known size tells what came', () => {
+  test('without a known size shows the received bytes', () => {
     const unsized: OperationEvent = { kind: 'transfer', receivedBytes: 100 * mib, totalBytes: undefined };
     const some = after([0, staging], [0, { ...unsized, receivedBytes: 0 }], [2_000, unsized]);
     expect(liveLine(some, 2_000, 80)).toBe('staging  100.0 MiB  50.0 MiB/s  2 s');
@@ -129,7 +129,7 @@ describe('the live line', () => {
           nowMs += pauseMs;
           now = advanceProgress(now, step, nowMs);
           const line = liveLine(now, nowMs, columns);
-          // Regression: the ^C that a terminal shows made the line wrap, and what had wrapped stayed there.
+          // Regression: the ^C of the terminal made the line wrap, and the wrapped part stayed.
           expect(displayWidth(line) + '^C'.length).toBeLessThan(Math.max(columns, 4));
           expect(steering(line)).toEqual([]);
           expect(steering(finishedLine(now, nowMs))).toEqual([]);
@@ -139,7 +139,7 @@ describe('the live line', () => {
   });
 });
 
-test('a finished phase says what it moved and how long it took', () => {
+test('a finished phase shows its bytes and its duration', () => {
   const state = after([0, staging], [17_000, received(512)]);
   expect(phaseLine(state)).toBe('staging: gateway-1.5.0 into slot B');
   expect(finishedLine(state, 17_000)).toBe('staging: gateway-1.5.0 into slot B  512.0 MiB in 17 s');
@@ -211,7 +211,7 @@ describe('an operation is shown', () => {
   });
 
   // Regression: "staged: 48.0 MiB, of which 48.0 MiB were there already" once as if it had ended, and once more.
-  test('not as ended where a person interrupts it', async () => {
+  test('not as finished after an interruption', async () => {
     const interruption = new AbortController();
     const context = fakeContext({ columns: 80, signal: interruption.signal });
     {

@@ -28,7 +28,7 @@ test.each<[CheckReport['plan'], string]>([
 });
 
 // Regression: "would be installed", and nothing else, of a version that had been refused a minute before.
-test('check with a version that was refused last time says so, why, and what to do', () => {
+test('check shows that a version was rejected last time, the reason, and the remedy', () => {
   const lastTry = {
     attempt: '0192-4f5c-7a',
     version: 'gateway-1.5.0',
@@ -45,7 +45,7 @@ test('check with a version that was refused last time says so, why, and what to 
   expect(renderCheck(installCheck, page)).not.toContain('Last try');
 });
 
-test('check with a list of keys and revocations says that it would take effect, not be installed', () => {
+test('check shows that a trust list would take effect, not be installed', () => {
   const text = renderCheck({ ...installCheck, trustList: true, reason: '' }, page);
   expect(beside('Plan', text)).toBe('gateway-1.5.0 would take effect: agent --update-now');
   const taken = renderCheck({ ...installCheck, plan: 'up-to-date', trustList: true, reason: '' }, page);
@@ -77,12 +77,12 @@ test.each<[OperationOutcome, string]>([
   expect(renderOutcome(outcome, false, { ...page, columns: 120 })).toBe(`${told}\n`);
 });
 
-test('who forced already is not told to force', () => {
+test('does not suggest force for a forced request', () => {
   const held: OperationOutcome = { kind: 'deferred', version: 'v1', code: 'clock-unsynchronized', reason: 'no time' };
   expect(renderOutcome(held, true, page)).toBe('v1 is deferred: no time (clock-unsynchronized).\n');
 });
 
-test('the doctor counts what failed and advises only there', () => {
+test('doctor counts failures and gives advice only for them', () => {
   const text = renderDoctor(
     [
       { name: 'clock', ok: true, detail: 'it is set', advice: 'unneeded' },
@@ -106,7 +106,7 @@ test('the doctor counts warnings in its summary', () => {
   expect(renderDoctor([warning, failure], page)).toMatch(/1 of 2 tests failed, 1 warning\.\n$/);
 });
 
-test('an error says what failed, its code, and what to do', () => {
+test('an error shows what failed, its code, and the remedy', () => {
   const text = renderError({ code: 'disk-full', message: 'cannot write', exit: 'disk', advice: 'make room' }, page);
   expect(text).toBe('agent: cannot write (disk-full)\n       make room\n');
 });

@@ -15,7 +15,7 @@ const denied = {
   lastAt: '2026-11-22T15:30:00.000Z',
 };
 
-test('an event is shown with its id, what happened, how often, and what its id means', () => {
+test('an event is shown with its id, description, count, and the meaning of its id', () => {
   const text = renderSecurityLog({ events: [denied], discarded: 6 }, page).replaceAll(/\s+/g, ' ');
   expect(text).toContain('6 older entries were discarded.');
   expect(text).toContain('access-denied, 3 times, the last 2026-11-22 15:30:00 +00:00 members asked for update');

@@ -16,7 +16,7 @@ describe('a status with a spool', () => {
   const well = { ...calmTelemetry, sources: calmTelemetry.sources.slice(0, 1) };
   const nothingDropped = { 'too-old': 0, 'queue-full': 0, 'memory-full': 0, refused: 0, damaged: 0 };
 
-  test('says what waits and what it costs', () => {
+  test('shows queued datapoints and their cost', () => {
     const spool = { ...calmTelemetry.spool, dropped: nothingDropped };
     expect(spoolOf({ ...well, spool })).toBe(
       '3 points in memory, 1200 on disk; 1 property; the oldest for 12 min; 4.0 MiB a day to flash',
@@ -24,13 +24,13 @@ describe('a status with a spool', () => {
     expect(spoolOf({ ...well, spool: { ...spool, oldestAgeMs: 4_300 } })).toContain('the oldest for 4 s');
   });
 
-  test('says what was dropped and why, and which sources fail with their last error', () => {
+  test('shows drops with their reason, and failing sources with their last error', () => {
     expect(spoolOf({ ...calmTelemetry, spool: { ...calmTelemetry.spool, error: 'the disk is full' } })).toMatch(
       /to flash the disk is full dropped: 7 queue-full, 1 refused sensors\[1\] \(level\): \/dev\/ttyUSB0: is unplugged$/,
     );
   });
 
-  test('what of a source was dropped is said, with the reason', () => {
+  test('shows drops of a source, with the reason', () => {
     const flood = { name: 'level', state: 'parsing', readings: 9, failures: 0, lastError: undefined } as const;
     const drops = { dropped: 7_000, droppedFor: { 'too-fast': 6_999, malformed: 1 }, failingForMs: undefined };
     const source = { ...flood, ...drops, lastDrop: 'more than 200 a second' };
@@ -80,7 +80,7 @@ describe('the page of the spool', () => {
     expect(beside(label, renderQueue(calmTelemetry, page))).toBe(told);
   });
 
-  test('says where a clock that nobody set gets its time', () => {
+  test('shows where an unsynchronized clock gets its time', () => {
     const text = renderQueue({ ...calmTelemetry, clock: 'service' }, page);
     expect(beside('Clock', text)).toBe('not set on this machine; times come from the service');
   });

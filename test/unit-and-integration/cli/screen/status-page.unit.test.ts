@@ -11,7 +11,7 @@ import { calmStatus } from '../fake-operations.ts';
 
 const page: Page = { columns: 80, paint: plain, nowMs: noon, localOffset: () => 60 };
 
-test('a staged firmware that waits for its window says until when, and who need not wait', () => {
+test('a staged update that waits for its window shows its end, and who need not wait', () => {
   const reason = 'the reboot into it may begin between 02:00 and 05:00';
   const rebootWait = { reason, until: '2026-03-02T01:00:00.000Z' };
   const told = renderStatus({ ...calmStatus, phase: 'staged', rebootDeferral: rebootWait }, page);
@@ -29,7 +29,7 @@ test('a staged firmware that waits for its window says until when, and who need 
   expect(alone).not.toContain('waiting until');
 });
 
-test('a hook that wants to be asked later is told with its words, and with what goes past it', () => {
+test('a hook that defers is shown with its reason, and with ways around it', () => {
   const hookWait = { reason: 'before_reboot says: not now: the press is running', until: '2026-03-01T12:04:00.000Z' };
   expect(beside('Consent', renderStatus({ ...calmStatus, hookDeferral: hookWait }, page))).toBe(
     'before_reboot says: not now: the press is running; next call 2026-03-01 13:04 +01:00 (in 4 min) ' +
@@ -37,7 +37,7 @@ test('a hook that wants to be asked later is told with its words, and with what 
   );
 });
 
-test('an update that ends with a wait for its reboot window says what ends that', () => {
+test('an update that ends with a wait for its reboot window shows how to end that', () => {
   const outcome = {
     kind: 'deferred',
     version: 'v1',
@@ -48,7 +48,7 @@ test('an update that ends with a wait for its reboot window says what ends that'
   expect(renderOutcome(outcome, false, page)).toBe(told);
 });
 
-test('a download that is slowed down says by what, and until when', () => {
+test('a throttled download shows the reason, and its end', () => {
   const until = '2026-03-01T17:00:00.000Z';
   const slowed = (throttle: StatusReport['throttle']): string =>
     beside('Rate limit', renderStatus({ ...calmStatus, throttle }, page));
@@ -86,7 +86,7 @@ describe('what the line carried', () => {
     expect(told(minutes * 60_000)).toBe(says);
   });
 
-  test('is told of an older daemon, too, and of none', () => {
+  test('is shown for an older daemon, too, and without one', () => {
     expect(told()).toBe(`${hour}${day}${all}`);
     expect(beside('Traffic', renderStatus(calmStatus, page))).toBe('');
   });
@@ -101,7 +101,7 @@ test.each([
   expect(beside('Written', renderStatus(calmStatus, page))).toBe('');
 });
 
-test('what was not verified again stands beside the last update, though it ended well', () => {
+test('a missing verification is shown next to the last update, although it succeeded', () => {
   const reason =
     'went back to what was installed before, which was not verified again: gateway (it changed after it was verified)';
   const lastOutcome = {
@@ -119,7 +119,7 @@ test('what was not verified again stands beside the last update, though it ended
 });
 
 // Regression: `dpkg -i` of another agent, and "All is well: gateway-1.4.2 is installed."
-test('a package that a person exchanged is told with both versions, and first of all', () => {
+test('a manually replaced package is shown with both versions, as the first row', () => {
   const packages = [
     { name: 'agent', package: 'thing-agent', version: '1.9', installedByUpdate: '1.1' },
     { name: 'app', package: 'pump', version: '2.0', installedByUpdate: '2.0' },
@@ -136,7 +136,7 @@ test('a package that a person exchanged is told with both versions, and first of
   );
 });
 
-test('packages as updates left them are no reason for more than their versions', () => {
+test('packages from updates add only their versions', () => {
   const packages = [{ name: 'agent', package: 'thing-agent', version: '1.1', installedByUpdate: '1.1' }];
   const told = renderStatus({ ...calmStatus, packages }, page);
   expect(beside('State', told)).toBe('All is well: gateway-1.4.2 is installed.');
@@ -144,8 +144,8 @@ test('packages as updates left them are no reason for more than their versions',
   expect(beside('Packages', renderStatus(calmStatus, page))).toBe('');
 });
 
-// Regression: without the record of updates, it said that nothing was installed.
-test('what is not known is not told as if there was nothing', () => {
+// Regression: without the record of updates, it showed that nothing was installed.
+test('unknown values are not shown as none', () => {
   const text = renderStatus({ ...calmStatus, phase: 'lost', installed: undefined, lastOutcome: undefined }, page);
   expect(beside('Installed', text)).toBe('unknown');
   expect(beside('Last update', text)).toBe('unknown');

@@ -70,7 +70,7 @@ describe('a page', () => {
   const show = (isTTY: boolean, columns?: number): string =>
     renderParagraph(long, pageFor(new Terminal(fakeStream(isTTY, columns).stream), fakeContext()));
 
-  test('is not wrapped where there is no terminal: a program reads it, or a person copies it', () => {
+  test('is not wrapped without a terminal, for programs and for copying', () => {
     expect(show(false)).toBe(`${long}\n`);
   });
 

@@ -21,7 +21,7 @@ describe('printable', () => {
     expect(printable(text)).toBe(shown);
   });
 
-  test('leaves nothing that steers a terminal, and says the same when asked twice', () => {
+  test('removes all terminal control, and is idempotent', () => {
     fc.assert(
       fc.property(anyText, (text) => {
         const shown = printable(text);
@@ -61,7 +61,7 @@ describe('wrapping', () => {
     );
   });
 
-  test('an endless text is cut', () => {
+  test('an endless text is truncated', () => {
     expect(wrap('x'.repeat(100_000), 80).join('').length).toBeLessThan(1_000);
   });
 
@@ -85,7 +85,7 @@ describe('rows', () => {
     expect(text).toBe('One     first\n        second\nLonger  third\n');
   });
 
-  test('colour what their tone says and nothing else', () => {
+  test('color text by its tone alone', () => {
     const text = renderRows([{ label: 'One', paragraphs: ['first'], tone: 'bad' }], { columns: 40, paint: colored });
     expect(text).toBe('One  \u001B[31mfirst\u001B[0m\n');
   });
@@ -162,7 +162,7 @@ describe('time', () => {
   });
 
   test.each(['2026-03-01', '2026-03-01T14:05:09', '2026-13-01T00:00:00Z', '2026-03-01T25:00:00Z', '14:05', ''])(
-    '«%s» is no time',
+    'rejects «%s» as a time',
     (text) => {
       expect(parseTime(text)).toBeUndefined();
     },

@@ -26,13 +26,13 @@ const fine = part(async () => 'fine\n', { file: 'fine.txt' });
 const never = part(async () => new Promise(() => {}), { timeoutMs: 1 });
 
 describe('a part of a report', () => {
-  test('that never ends, and hears no signal, is given up in its time, and costs no other', async () => {
+  test('that never ends and ignores signals is stopped in time, and delays no other', async () => {
     const { files, missing } = await gathered([never, fine]);
     expect(files).toMatchObject([{ file: 'fine.txt', text: 'fine\n', isCut: false }]);
     expect(missing).toEqual([{ part: 'unit', code: 'part-unavailable', why: 'unit was not available within 0.001 s' }]);
   });
 
-  test('that has a defect is missing, and says no secret', async () => {
+  test('that has a defect is missing, and reveals no secret', async () => {
     const broken = part(async () => {
       throw new TypeError('no s3cret here');
     });
@@ -41,7 +41,7 @@ describe('a part of a report', () => {
     expect(missing).toEqual([{ part: 'unit', code: 'internal-error', why: 'no ******** here' }]);
   });
 
-  test('is cut at its bound: a log at its begin, anything else at its end', async () => {
+  test('is truncated at its limit: a log at its beginning, anything else at its end', async () => {
     const lines = Array.from({ length: 400_000 }, (_, index) => `${index}`).join('\n');
     const { files } = await gathered([
       part(async () => lines, { file: 'log.txt', keep: 'end' }),
@@ -59,7 +59,7 @@ describe('a part of a report', () => {
     expect(files).toMatchObject([{ text: 'a\\x1b[2Jb\tc\\u{202e}d\n' }]);
   });
 
-  test('ends with the person who asked', async () => {
+  test('ends with its client', async () => {
     const ending = new AbortController();
     const interrupting = part(async () => {
       ending.abort(new Error('enough'));

@@ -5,7 +5,7 @@ import { createGunzip } from 'node:zlib';
 
 import { extract } from 'tar-stream';
 
-/** What is in a report, by the names of its files. */
+/** Returns the content of a support bundle, by file name. */
 export async function openReport(path: string): Promise<Readonly<Record<string, string>>> {
   const files: Record<string, string> = {};
   const tar = extract();

@@ -47,7 +47,7 @@ async function report(words: readonly string[] = [file], environment: Readonly<R
   return { out, err, exitCode };
 }
 
-/** Programs that stand in the place of the machine's. */
+/** Programs that replace those of the machine. */
 async function programs(scripts: Readonly<Record<string, string>>): Promise<Readonly<Record<string, string>>> {
   const bin = join(folder, 'bin');
   await mkdir(bin);
@@ -57,7 +57,7 @@ async function programs(scripts: Readonly<Record<string, string>>): Promise<Read
   return { PATH: `${bin}:${process.env['PATH'] ?? ''}` };
 }
 
-test('a report says in a line each where it is, its size, what it holds, what not, and that no keys are in it', async () => {
+test('a bundle lists its path, size, content, omissions, and the absence of keys, in a line each', async () => {
   const { out, err, exitCode } = await report();
   expect(exitCode).toBe(0);
   expect(err).toBe('');
@@ -96,7 +96,7 @@ test('with --json it tells the same as a closed set of words', async () => {
   expect(told.missing).toContainEqual({ part: 'journal', code: 'part-unavailable' });
 });
 
-test('at a terminal it is wrapped, and says what is being gathered until it is done', async () => {
+test('at a terminal it is wrapped, and shows progress until it is done', async () => {
   const world = { columns: 60, daemon: fakeAgent(), directory: folder, support: async () => fakeSupport };
   const { exitCode, out, context } = await typeAt(['support-bundle', 'gw.tar.gz'], world);
   expect(exitCode).toBe(0);
@@ -107,7 +107,7 @@ test('at a terminal it is wrapped, and says what is being gathered until it is d
 });
 
 test(
-  'it is asked of the daemon where one runs, and made beside one that does not answer',
+  'it is requested from a running daemon, and made directly if the daemon is unresponsive',
   { timeout: 60_000 },
   async () => {
     const daemon = await gateway.startDaemon();
@@ -125,7 +125,7 @@ test(
   },
 );
 
-testInFull('pipes in the place of state files hold nothing up, and are said', async () => {
+testInFull('pipes in place of state files cause no delay, and are reported', async () => {
   await mkdir(join(gateway.directory, 'state'), { mode: 0o700 });
   for (const name of ['journal.json', 'history.json', 'security.json', 'identity.json']) {
     await run('mkfifo', [join(gateway.directory, 'state', name)]);
@@ -136,7 +136,7 @@ testInFull('pipes in the place of state files hold nothing up, and are said', as
   expect(readme).toMatch(/^ {2}journal +it is not a regular file/m);
 });
 
-test('a configuration that cannot be used is told with all that is wrong, and the rest is packed', async () => {
+test('an invalid configuration is reported with all its errors, and the rest is packed', async () => {
   await writeFile(
     join(gateway.directory, 'config.toml'),
     `[paths]\nstate = "${gateway.directory}/state"\n[nonsense]\n`,
@@ -170,7 +170,7 @@ test('an ordinary user gets what he may see, and the reasons for the rest', asyn
 describe('a secret', () => {
   const secret = 'br0ker-w0rd';
 
-  test('is taken out of what programs print, and of a state file, in whatever spelling, and JSON stays JSON', async () => {
+  test('is removed from program output and from a state file, in any spelling, and JSON stays JSON', async () => {
     const inBase64 = Buffer.from(secret).toString('base64');
     const password = join(gateway.directory, 'password');
     await writeFile(password, `${secret}\n`, { mode: 0o600 });
@@ -202,7 +202,7 @@ describe('a secret', () => {
   });
 });
 
-test('of what the kernel said it holds what names a configured device', async () => {
+test('includes kernel messages that name a configured device', async () => {
   const text = await readFile(gateway.configFile, 'utf8');
   const sensor = '[[sensors]]\nevent = "e"\nevery = "1s"\nsource = { kind = "hwmon", chip = "c", input = "temp1" }';
   await writeFile(gateway.configFile, `${text}\n${sensor}\n`);
@@ -215,7 +215,7 @@ test('of what the kernel said it holds what names a configured device', async ()
   expect(told).toEqual(['[ 1.0] hwmon hwmon0: too hot', String.raw`[ 3.0] hwmon1 \x1b[31m`]);
 });
 
-test('what a program prints is bounded, and one that does not end is given up', { timeout: 60_000 }, async () => {
+test('limits the output of a program, and stops one that does not end', { timeout: 60_000 }, async () => {
   const environment = await programs({
     journalctl: 'yes "a line of the log" | head -c 3000000',
     systemctl: 'sleep 600',
@@ -229,7 +229,7 @@ test('what a program prints is bounded, and one that does not end is given up', 
 });
 
 describe('where it may not be written', () => {
-  /** Says `exit code: what was said`; nothing was written. */
+  /** Returns `exit code: output`, and asserts that nothing was written. */
   async function refusal(path: string, ...more: readonly string[]): Promise<string> {
     const before = await readdir(folder);
     const { exitCode, err, out } = await report([path, ...more]);
@@ -238,7 +238,7 @@ describe('where it may not be written', () => {
     return `${exitCode}: ${err}`;
   }
 
-  test('is a file that exists, unless that is said', async () => {
+  test('is an existing file, unless overwriting is requested', async () => {
     await writeFile(file, 'precious');
     expect(await refusal(file)).toMatch(/^77: .*exists \(output-exists\)/);
     expect(await readFile(file, 'utf8')).toBe('precious');
@@ -254,7 +254,7 @@ describe('where it may not be written', () => {
     expect(await refusal(join(folder, 'gw.zip'))).toMatch(/^64: .*does not end with \.tar\.gz/);
   });
 
-  test('is a pipe, a link, a slot, and what lies among devices, whatever is said', async () => {
+  test('is a pipe, a link, a slot, and a path among devices, in each case', async () => {
     const pipe = join(folder, 'pipe.tgz');
     await run('mkfifo', [pipe]);
     const link = join(folder, 'link.tgz');

@@ -20,7 +20,7 @@ interface Operation {
   readonly responses: Readonly<Record<string, { readonly content: Readonly<Record<string, MediaType>> }>>;
 }
 interface MediaType {
-  /** Undefined: the content of a file. */
+  /** Undefined for the content of a file. */
   readonly schema?: { readonly $ref?: string; readonly properties?: object };
 }
 
@@ -38,7 +38,7 @@ describe('the OpenAPI document', () => {
     expect(described.map(({ name }) => name).sort()).toEqual([...Object.keys(operationTable), 'metrics'].sort());
   });
 
-  test.each(ofTable)('says of $name the method and the path by which the server finds it', ({ method, path, name }) => {
+  test.each(ofTable)('describes $name with the method and path that the server uses', ({ method, path, name }) => {
     const found = findOperation(method.toUpperCase(), path.replaceAll(/\{\w+\}/g, 'x'));
     expect(found.name).toBe(name);
   });
@@ -75,7 +75,7 @@ describe('the OpenAPI document', () => {
     },
   );
 
-  test('says of an input what the table checks', () => {
+  test('describes an input with the checks of the table', () => {
     const body = document.paths['/v1/unblock']?.['post']?.requestBody;
     expect(body).toMatchObject({
       required: true,
@@ -91,7 +91,7 @@ describe('the OpenAPI document', () => {
     expect(document.paths['/v1/status']?.['get']?.requestBody).toBeUndefined();
   });
 
-  test('says what a member means', () => {
+  test('describes the meaning of a member', () => {
     expect(document.components.schemas['StatusReply']).toMatchObject({
       properties: { state: { description: expect.stringContaining('The state of the gateway') as unknown } },
     });

@@ -36,7 +36,7 @@ afterEach(async () => {
   await stack.disposeAsync();
 });
 
-test('the examples of the page do what stands there', async () => {
+test('the examples of the page work as described', async () => {
   const examples = examplesOf(await readPage('api.md'));
   expect(examples.length).toBeGreaterThan(5);
   await writeFile(join(gateway.directory, '1.4.0.mender'), 'no artifact');
@@ -64,13 +64,13 @@ for name, value in told['replies']:
 print('valid')
 `;
 
-/** What python3-jsonschema says, for which a reply has no member that is not described. */
+/** Runs python3-jsonschema, which accepts only described members in a reply. */
 async function check(told: object): Promise<string> {
   const [, said] = await feed('/usr/bin/python3', ['-c', checker], JSON.stringify(told));
   return said;
 }
 
-test('the schemas are JSON Schema, and what a daemon replies is as they say', async () => {
+test('the schemas are JSON Schema, and a daemon’s replies match them', async () => {
   const document = (await gateway.json('api')) as object;
   const ask = async (path: string, ...more: readonly string[]): Promise<readonly unknown[]> => {
     const socket = join(gateway.directory, 'run/control.sock');

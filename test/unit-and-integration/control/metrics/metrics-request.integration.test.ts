@@ -31,7 +31,7 @@ describe('a request for metrics', () => {
     expect(reply).toContain(code);
   });
 
-  test('that cannot be answered says why, as JSON', async () => {
+  test('that cannot be answered returns the reason as JSON', async () => {
     const full = new AgentError({ code: 'disk-full', message: 'full', remedy: 'retry', exit: 'disk' });
     await using rig = await controlRig(fakeAgent({ status: () => Promise.reject(full) }));
     const reply = await ask(rig.socket);
@@ -39,14 +39,14 @@ describe('a request for metrics', () => {
     expect(reply).toContain('{"error":{"code":"disk-full","message":"full","exit":"disk"}}');
   });
 
-  test('that does not come to an end in time is given up', async () => {
+  test('that does not end in time is dropped', async () => {
     const history = (_input: object, signal: AbortSignal): Promise<never> =>
       new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
     await using rig = await controlRig(fakeAgent({ history }), { answerMs: 50 });
     expect(await ask(rig.socket)).toContain('"answer-timeout"');
   });
 
-  test('takes one of the places of those that are answered', async () => {
+  test('uses one of the connections of other requests', async () => {
     const begun = Promise.withResolvers<void>();
     const history = (_input: object, signal: AbortSignal): Promise<never> => {
       begun.resolve();

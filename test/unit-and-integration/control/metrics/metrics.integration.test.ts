@@ -73,7 +73,7 @@ test('its textfile is what promtool accepts, is replaced as a whole, and anybody
   expect(text).toContain('thing_agent_problem{thing_agent_problem="no-daemon"} 0\n');
 });
 
-test('without a daemon the textfile says so, and a folder that is not there is an error', async () => {
+test('the textfile reports a missing daemon, and a missing directory is an error', async () => {
   const file = join(gateway.directory, 'thing-agent.prom');
   expect(await gateway.run('metrics', '--textfile', file)).toMatchObject({ exitCode: 0 });
   const text = await readFile(file, 'utf8');

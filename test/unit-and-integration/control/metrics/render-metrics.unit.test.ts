@@ -101,7 +101,7 @@ describe('a text in a label', () => {
     [String.raw`a\b"c`, String.raw`a\\b\"c`],
     ['a\nb\u{1b}[31m', 'a\u{FFFD}b\u{FFFD}[31m'],
     ['Gerät 1.4 ✓', 'Gerät 1.4 ✓'],
-  ])('%j stands there as %j', (version, shown) => {
+  ])('%j is shown as %j', (version, shown) => {
     expect(render(version)[2]).toBe(`a_info{version="${shown}"} 1`);
   });
 });
@@ -123,7 +123,7 @@ test.each([calmStatus, troubledStatus])(
   },
 );
 
-test('a board at work is told with how far it is; nothing is told of boards at rest, or of a transfer in its place', () => {
+test('a busy board is shown with its progress; an idle board, or a transfer in its place, is not', () => {
   const activity = {
     process: 'the daemon',
     operation: 'flash',
