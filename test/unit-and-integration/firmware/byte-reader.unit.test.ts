@@ -31,7 +31,7 @@ async function perform(reader: ByteReader, { kind, size }: Step): Promise<Uint8A
 }
 
 describe('a byte reader', () => {
-  test('gives the same bytes whatever the chunks and whatever is asked for', async () => {
+  test('returns the same bytes for any chunks and any requests', async () => {
     await fc.assert(
       fc.asyncProperty(chunkSizes(fc), steps, async (sizes, wanted) => {
         const reader = new ByteReader(inChunks(bytes, sizes), 'test');
@@ -61,7 +61,7 @@ describe('a byte reader', () => {
     }
   });
 
-  test.each(['read', 'stream'] as const)('says where the bytes ended when a %s wants more', async (kind) => {
+  test.each(['read', 'stream'] as const)('reports where the bytes ended when a %s needs more', async (kind) => {
     const reader = new ByteReader(inChunks(bytes, [700]), 'a test');
     await reader.read(4000);
     const wanted = kind === 'read' ? reader.read(1003) : gathered(reader.stream(1003));

@@ -1,6 +1,6 @@
 import type fc from 'fast-check';
 
-/** The bytes in chunks of these sizes, repeated as needed; each chunk is overwritten once the next is asked for. */
+/** Yields the bytes in chunks of these sizes, repeated as needed; each chunk is overwritten at the next request. */
 export async function* inChunks(
   bytes: Uint8Array,
   sizes: readonly number[],

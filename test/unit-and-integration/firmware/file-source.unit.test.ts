@@ -52,7 +52,7 @@ describe('a file that changes while it is read', () => {
     ['grows', () => appendFileSync(path, 'x')],
     ['shrinks', shrinkUnseen],
     ['is written anew', () => utimesSync(path, 1, 1)],
-  ])('and %s is no firmware', async (_, change) => {
+  ])('and %s is not a firmware image', async (_, change) => {
     await using file = await openNamedFile(path);
     await using transfer = await sourceOf(file).open(undefined, never);
     const chunks = transfer.chunks[Symbol.asyncIterator]();
@@ -70,7 +70,7 @@ function shrinkUnseen(): void {
   utimesSync(path, WRITTEN_AT_S, WRITTEN_AT_S);
 }
 
-test('what is no readable file is refused without waiting', async () => {
+test('an unreadable file is rejected without waiting', async () => {
   const pipe = join(folder, 'pipe');
   execFileSync('mkfifo', [pipe]);
   for (const wrong of [join(folder, 'missing'), folder, pipe]) {

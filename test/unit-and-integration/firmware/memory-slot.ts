@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { AgentError } from '../../../src/system/errors.ts';
 import type { PayloadOpening, PayloadWriter, WrittenPayload, WrittenPrefix } from '../../../src/update/ports.ts';
 
-/** One place for payloads that forgets what was not made durable, and tears it. */
+/** A target for payloads that loses or tears nondurable data. */
 export class MemorySlot {
   readonly openings: PayloadOpening[] = [];
   unclosed = 0;
@@ -49,7 +49,7 @@ export class MemorySlot {
     return { sizeBytes: this.#durableBytes, digest: digestOf(this.content) };
   }
 
-  /** What was not durable is there in part, and wrong. */
+  /** Keeps nondurable data in part, and wrong. */
   cutPower(): void {
     const { content } = this;
     const lost = (content.length - this.#durableBytes) >>> 1;

@@ -67,9 +67,9 @@ describe('an artifact', () => {
     expect(bench.slot.finished?.equals(rootfs)).toBe(true);
   });
 
-  // Regression: what was in the slot before was gone when the end of the file was noticed.
+  // Regression: the slot’s previous content was lost when the end of the file was noticed.
   test.each(['none', 'gzip'] as const)(
-    'in a file that was cut is refused before a place is opened (%s)',
+    'in a truncated file is rejected before a target is opened (%s)',
     async (compression) => {
       const files = [{ name: 'r.ext4', content: rootfs }];
       const artifact = await buildArtifact({ name: 'r2', devices: ['gw'], files, key, compression });
@@ -136,7 +136,7 @@ describe('a raw image', () => {
   });
 
   test.each([gzipSync, zstdCompressSync])(
-    'may be compressed, and is named by what it decompresses to (%o)',
+    'may be compressed, and is identified by its decompressed content (%o)',
     async (compress) => {
       const bench = new Bench();
       const staged = await bench.stage(new MemorySource(imageText(compress(image))));
@@ -180,14 +180,14 @@ describe('a raw image', () => {
   test.each([
     ['compressed file', gzipSync(image).subarray(0, -9)],
     ['file with an artifact', artifactOfImage.subarray(0, -2_000)],
-  ])('a %s that is cut is not read again: it would have to be copied again', async (_, bytes) => {
+  ])('a truncated %s is not read again: it would have to be copied again', async (_, bytes) => {
     const error = await failure(new Bench(), new MemorySource(bytes, { form: 'decoded' }));
     expect(error).toMatchObject({ code: 'file-truncated', remedy: 'give-up', exit: 'refused' });
     expect(error?.message).toContain('the file is not whole');
     expect(error?.advice).toContain('copy it again');
   });
 
-  test('is given up at once when the signal says so, with its reason', async () => {
+  test('stops immediately when the signal aborts, with its reason', async () => {
     for (const text of [imageText(), imageText(gzipSync(image))]) {
       const bench = new Bench();
       const controller = new AbortController();

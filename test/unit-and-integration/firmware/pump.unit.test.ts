@@ -56,7 +56,7 @@ describe('a machine that does nothing for a long time', () => {
     }
   }
 
-  test.each([true, false])('is stopped, and that is told (it takes its input: %s)', async (takesInput) => {
+  test.each([true, false])('is stopped and reports it (it accepts its input: %s)', async (takesInput) => {
     const machine = idleMachine(takesInput);
     const failure = failureOf(drain(pump(machine, new BlockSource(once()), asItIs, never)));
     await eventually(() => (takesInput ? machine.input.writableEnded : machine.input.writableLength > 0));
@@ -83,7 +83,7 @@ describe('a machine that does nothing for a long time', () => {
     expect(await draining).toBe(4);
   });
 
-  test('is left alone as long as nobody asks for its output', async () => {
+  test('stays idle as long as its output is unused', async () => {
     const machine = idleMachine(false);
     (machine.output as PassThrough).write('x');
     const output = pump(machine, new BlockSource(once()), asItIs, never);

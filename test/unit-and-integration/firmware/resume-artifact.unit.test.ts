@@ -106,7 +106,7 @@ describe('a signed artifact', () => {
     );
   });
 
-  test('asks for the rest only, opens each place with what it holds, and asks for consent again', async () => {
+  test('requests only the rest, opens each target with its content, and asks for consent again', async () => {
     const made = bench();
     const source = await interrupted(made);
     const { checkpoint } = made;
@@ -122,7 +122,7 @@ describe('a signed artifact', () => {
     expect(made.accepted.map(({ digest }) => digest)).toEqual([staged.digest, staged.digest]);
   });
 
-  test('keeps what came before the line was lost, however little since the last checkpoint', async () => {
+  test('keeps the data received before a lost connection, however little since the last checkpoint', async () => {
     const made = bench(Infinity);
     const source = await interrupted(made, brokenSource({ chunkSizes: [640] }));
     expect(made.checkpoints).toBe(1);
@@ -152,7 +152,7 @@ describe('a signed artifact', () => {
     expect(await keptAt(100)).toEqual([]);
   });
 
-  test('keeps a checkpoint only of what was durable before', async () => {
+  test('stores a checkpoint only of previously durable data', async () => {
     const made = bench();
     made.afterCheckpoint = () => made.cutPower();
     await made.stage(new MemorySource(text, { validator, chunkSizes: [7000] }));
@@ -226,8 +226,8 @@ describe('a signed artifact', () => {
   });
 });
 
-describe('what a checkpoint says is not believed', () => {
-  test('whatever bits of what it keeps of the artifact are others', async () => {
+describe('the claims of a checkpoint are not believed', () => {
+  test('with any changed bits in its stored part of the artifact', async () => {
     const made = bench();
     await interrupted(made);
     const kept = Buffer.from(placeOf(made).head, 'base64');
@@ -278,7 +278,7 @@ describe('what a checkpoint says is not believed', () => {
     expect(source.openings.at(-1)).toBeUndefined();
   });
 
-  /** It ends well, whatever the checkpoint says. */
+  /** It succeeds with any checkpoint. */
   async function resumedWith(cut: Bench, artifact: ArtifactPlace): Promise<MemorySource> {
     const made = bench(Infinity);
     for (const [name, slot] of cut.slots) made.slotOf(name).content = Buffer.from(slot.content);

@@ -64,7 +64,7 @@ describe('a raw image', () => {
     expect(made.accepted).toHaveLength(2);
   });
 
-  test('keeps a checkpoint only of what was durable before', async () => {
+  test('stores a checkpoint only of previously durable data', async () => {
     const made = bench();
     made.afterCheckpoint = () => made.slot.cutPower();
     await made.stage(new MemorySource(text, { validator }));

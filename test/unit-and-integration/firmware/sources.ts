@@ -5,16 +5,16 @@ import { inChunks } from './chunks.ts';
 export interface MemorySourceOptions {
   readonly form?: FirmwareSource['form'];
   readonly chunkSizes?: readonly number[];
-  /** Undefined: the service gives none. */
+  /** Undefined if the service sends none. */
   readonly validator?: string | undefined;
   readonly tellsTotal?: boolean;
   /** The service answers every request with the whole text. */
   readonly ignoresPosition?: boolean;
-  /** The n-th transfer (from 0) breaks off with `link-lost` once it gave so many bytes. */
+  /** The n-th transfer (from 0) is interrupted with `link-lost` after this number of bytes. */
   readonly cutsAt?: readonly (number | undefined)[];
 }
 
-/** A firmware in memory, as a service or a file would give it: chunks are lent, and overwritten afterwards. */
+/** Firmware in memory, as from a service or a file: chunks are overwritten after use. */
 export class MemorySource implements FirmwareSource {
   readonly form: FirmwareSource['form'];
   readonly openings: (WirePosition | undefined)[] = [];
@@ -57,7 +57,7 @@ export class LinkLost extends AgentError {
   }
 }
 
-/** The chunks, until so many bytes were given. */
+/** Yields the chunks up to this number of bytes. */
 export async function* broken(
   chunks: AsyncIterable<Uint8Array>,
   afterBytes = Number.POSITIVE_INFINITY,

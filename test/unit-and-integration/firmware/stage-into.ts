@@ -16,7 +16,7 @@ import type {
 } from '../../../src/update/ports/incoming.ts';
 import { stagedFirmware } from '../../../src/update/staging/staging.ts';
 
-/** Where the payloads of a firmware go. */
+/** Targets of the payloads. */
 export interface Places {
   /** Throws to refuse. */
   readonly accept?: ((header: FirmwareHeader) => Promise<void>) | undefined;
@@ -27,13 +27,13 @@ export interface Places {
 export interface StagingRequest
   extends Omit<FirmwareRequest, 'expected' | 'onCheckpoint' | 'installedProvides'>, Places {
   readonly installedProvides?: FirmwareRequest['installedProvides'];
-  /** Undefined: the one before is of no use. */
+  /** Undefined if the previous one is invalid. */
   readonly onCheckpoint?: (checkpoint: Checkpoint | undefined) => Promise<void>;
 }
 
 const STALE_CODES: ReadonlySet<string> = new Set(['checkpoint-stale', 'payload-stale', 'delta-base-mismatch']);
 
-/** Stages a firmware as the update room does (`update/staging/staging.ts`), wherever its payloads go. */
+/** Stages a release as the update engine does (`update/staging/staging.ts`), for any targets. */
 export async function stageInto(
   open: OpenFirmware,
   { accept, openPayload, openBase, resume, installedProvides = {}, ...request }: StagingRequest,

@@ -7,14 +7,14 @@ import { MemoryBase } from './delta/delta-bench.ts';
 import { MemorySlot } from './memory-slot.ts';
 import { stageInto } from './stage-into.ts';
 
-/** One gateway's wishes and what became of them; may stage several times, as after a restart. */
+/** A gateway's settings and results; may stage several times, as after a restart. */
 export class Bench {
-  /** Where everything goes. */
+  /** The target of everything. */
   readonly slot = new MemorySlot();
-  /** Where files go that have places of their own, by name. */
+  /** Targets of files with their own slots, by name. */
   readonly slots = new Map<string, MemorySlot>();
   hasPlaceForEach = false;
-  /** What runs, from which deltas are rebuilt. */
+  /** The running image, from which deltas are rebuilt. */
   base: Uint8Array | undefined;
   readonly accepted: FirmwareHeader[] = [];
   readonly progress: TransferProgress[] = [];
@@ -65,7 +65,7 @@ function asKept(checkpoint: Checkpoint): Checkpoint {
   return structuredClone(checkpoint);
 }
 
-/** What an attempt failed with; undefined if it did not. Anything but an AgentError is thrown on. */
+/** Returns the error of an attempt, or undefined. Rethrows anything but an AgentError. */
 export async function failureOf(attempt: Promise<unknown>): Promise<AgentError | undefined> {
   try {
     await attempt;

@@ -18,7 +18,7 @@ export class FakeTransport implements ServiceTransport {
   readonly world: World;
   readonly calls: Operation[] = [];
   readonly #failures: { readonly operation: Operation; readonly error: unknown }[] = [];
-  /** Of every transfer that is opened: after so many bytes of it, this is thrown. */
+  /** Throws this error after this number of bytes of each transfer. */
   cutTransfer: { readonly afterBytes: number; readonly error: unknown } | undefined;
 
   constructor(world: World) {

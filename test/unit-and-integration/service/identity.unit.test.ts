@@ -22,7 +22,7 @@ function rig(serialNumber = 'GW-1') {
 }
 
 describe('the identity', () => {
-  test('is none at first', async () => {
+  test('is absent at first', async () => {
     const { store } = rig();
     expect(await store.load()).toBeUndefined();
   });

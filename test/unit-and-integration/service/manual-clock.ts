@@ -1,6 +1,6 @@
 import type { Clock } from '../../../src/system/time/clock.ts';
 
-/** Time that passes only by being slept, at once. */
+/** Time that passes only by sleeping, without waiting. */
 export class ManualClock implements Clock {
   readonly slept: number[] = [];
   #ms: number;

@@ -6,7 +6,7 @@ import { findRoute } from '../../fakes/service/rest/routes.ts';
 
 const input = { serialNumber: 'GW-0001', thingId: 't', versionId: 'v', propertyId: 'p', eventId: 'e' };
 
-test('operations are those of the interface, in either form', () => {
+test('operations match the interface, in either form', () => {
   const told = Object.values(operations).map((row) => [row.method, pathOf(row, input), row.rpc, paramsOf(row, input)]);
   const [thingId, versionId] = ['t', 'v'];
   expect(told).toEqual([
@@ -40,7 +40,7 @@ describe('paths', () => {
     expect(path).toThrow(expect.objectContaining({ code: 'id-invalid', exit: 'usage', message: what }));
   });
 
-  test('are understood by the other side, whatever the ids are', () => {
+  test('are understood by the other side, for any ids', () => {
     const character = fc.oneof(fc.integer({ max: 0xd7ff, min: 0 }), fc.integer({ max: 0x10ffff, min: 0xe000 }));
     const id = fc
       .array(character, { minLength: 1, maxLength: 8 })

@@ -6,7 +6,7 @@ export interface LogLine {
   readonly message: string;
 }
 
-/** Keeps what was logged. */
+/** Stores log entries. */
 export class RecordingLog implements Log {
   readonly lines: LogLine[] = [];
 

@@ -105,20 +105,20 @@ function kindOf(reading: () => unknown): unknown {
   }
 }
 
-test('a reply that is nested too deep for whoever writes it again is refused', () => {
+test('rejects a reply that is nested too deep to be written again', () => {
   const deep = utf8(`${'['.repeat(100_000)}${']'.repeat(100_000)}`);
   expect(() => readJson(deep, 'x')).toThrow('the reply is nested deeper than 32 levels');
   expect(() => readJsonOrText(deep, 'property x')).toThrow('the reply is nested deeper than 32 levels');
 });
 
-test('a name that is nobody’s is refused, and a long description is cut', () => {
+test('rejects an invalid name, and truncates a long description', () => {
   const long = 'a'.repeat(25_000);
   expect(() => readVersion({ id: '1', name: long }, 'x')).toThrow('the reply is wrong at `name`');
   expect(() => readVersion({ id: long, name: 'one' }, 'x')).toThrow('the reply is wrong at `id`');
   expect(readVersion({ id: '1', name: 'one', description: long }, 'x').description).toHaveLength(4_096);
 });
 
-test.each(['.', '..', '\ud800'])('a thing that could not be asked for again is not one: %j', (thingId) => {
+test.each(['.', '..', '\ud800'])('rejects a thing that could not be requested again: %j', (thingId) => {
   expect(() => readActivation({ thingId, apiKey: 'k' }, 'activation')).toThrow(
     'the reply is wrong at `thingId`: cannot be used in an address',
   );

@@ -48,7 +48,7 @@ describe('the record of the current version', () => {
     expect(await session.recordedVersion(signal)).toMatchObject({ id: '2' });
   });
 
-  test('is asked for again if the service could not be reached', async () => {
+  test('is requested again if the service could not be reached', async () => {
     const rig = new SessionRig();
     const session = rig.start();
     await session.targetVersion(signal);
@@ -58,7 +58,7 @@ describe('the record of the current version', () => {
     expect(await session.recordedVersion(signal)).toMatchObject({ id: '1' });
   });
 
-  test('may be missing at the service, which is no reason to activate again', async () => {
+  test('may be missing at the service, without another activation', async () => {
     const rig = new SessionRig();
     const session = rig.start();
     await session.targetVersion(signal);

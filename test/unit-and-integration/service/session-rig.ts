@@ -43,7 +43,7 @@ export class SessionRig {
     });
   }
 
-  /** What another device does that activates with our serial number. */
+  /** Drops the key, as when another device activates with our serial number. */
   dropKey(): void {
     this.world.activate(SERIAL_NUMBER);
   }

@@ -72,7 +72,7 @@ describe('a session with a real service and a real disk', () => {
     expect((await readdir(directory)).sort()).toEqual(['identity.json', 'identity.json.damaged']);
   });
 
-  test('and another device with the same serial number take turns, until both are told', async () => {
+  test('and another device with the same serial number alternate, until both report it', async () => {
     const other = await mkdtemp(join(tmpdir(), 'identity-'));
     const devices = [session(), session(other)];
     const codes: unknown[] = [];
@@ -87,7 +87,7 @@ describe('a session with a real service and a real disk', () => {
     expect(service.callsOf('activate').length).toBeLessThanOrEqual(8);
   });
 
-  test('reads a firmware to its end though its key is dropped on the way', async () => {
+  test('reads firmware completely although its key is dropped on the way', async () => {
     service.behave({ keyRequired: 'everything' });
     service.fail({ operation: 'firmware', fault: { kind: 'truncate', afterBytes: 1_000_000 } });
     service.fail({ operation: 'firmware', fault: { kind: 'drop-key' } });

@@ -42,7 +42,7 @@ describe('a session', () => {
     expect(rig.world.things[0]?.datapoints.get('e')).toEqual(points);
   });
 
-  test('activates whenever a person wants it', async () => {
+  test('activates whenever an operator requests it', async () => {
     const rig = new SessionRig();
     const session = rig.start();
     await session.targetVersion(signal);
@@ -53,9 +53,9 @@ describe('a session', () => {
   });
 });
 
-describe('a look', () => {
+describe('a check', () => {
   // Regression: agent doctor, which changes nothing, activated a gateway whose thing was gone, and used up the way to do so.
-  test('says what the service says of this gateway, and activates nothing', async () => {
+  test('returns the service’s record of this gateway, and activates nothing', async () => {
     const rig = new SessionRig();
     expect(await rig.start().look(signal)).toBeUndefined();
     await rig.start().activate(signal);
@@ -79,7 +79,7 @@ describe('when the key was dropped', () => {
     expect(rig.disk.read('/state/identity.json')).toContain(rig.world.things[0]?.apiKey);
   });
 
-  test('many calls at once cost one activation', async () => {
+  test('many concurrent calls cost one activation', async () => {
     const rig = new SessionRig();
     const session = rig.start();
     await session.targetVersion(signal);
@@ -97,7 +97,7 @@ describe('when the key was dropped', () => {
     expect(rig.count('activate')).toBe(2);
   });
 
-  test('again and again, a session says that another device has the serial number, and slows down', async () => {
+  test('a session reports after repeated losses that another device has the serial number, and slows down', async () => {
     const rig = new SessionRig();
     const session = rig.start();
     for (let round = 0; round < 4; round += 1) {
@@ -113,7 +113,7 @@ describe('when the key was dropped', () => {
     expect(await session.targetVersion(signal)).toMatchObject({ id: '1' });
   });
 
-  // Regression: a service that refused everything was said to prove another device with this serial number.
+  // Regression: a service that rejected everything was reported as a proof of another device with this serial number.
   test.each(['activation-refused', 'activation-timeout'] as const)(
     'and activations end in %s, they become rare under that code, and prove no other device',
     async (code) => {
@@ -135,7 +135,7 @@ describe('when the key was dropped', () => {
     },
   );
 
-  test('and activations are granted again after refused ones, the session goes on within the hour', async () => {
+  test('and activations succeed again after rejected ones, the session continues within the hour', async () => {
     const rig = new SessionRig();
     const session = rig.start();
     await session.targetVersion(signal);
@@ -161,8 +161,8 @@ describe('when the key was dropped', () => {
   });
 });
 
-describe('when the service does not know the thing any more', () => {
-  test('it is made again by activation, and the call goes on', async () => {
+describe('when the service no longer knows the thing', () => {
+  test('activation creates it again, and the call continues', async () => {
     const rig = new SessionRig();
     const session = rig.start();
     await session.targetVersion(signal);
@@ -215,7 +215,7 @@ describe('when a call fails', () => {
     expect(rig.log.lines.filter(({ level }) => level === 'warn')).toHaveLength(3);
   });
 
-  test('it is given up after a bounded number of attempts', async () => {
+  test('stops after a limited number of attempts', async () => {
     const rig = new SessionRig();
     for (let times = 0; times < 10; times += 1) rig.transport.failNext('switchTo', failure('connection-refused'));
     await expect(rig.start().switchTo('1', signal)).rejects.toMatchObject({ code: 'connection-refused' });
@@ -240,7 +240,7 @@ describe('when a call fails', () => {
   );
 
   test.each(['activation-refused', 'activation-timeout'] as const)(
-    '%s is no reason to activate again in the same call',
+    '%s causes no second activation in the same call',
     async (code) => {
       const rig = new SessionRig();
       rig.transport.failNext('activate', failure(code));
@@ -285,7 +285,7 @@ describe('when a call fails', () => {
   });
 
   // Regression: "not reached since the start" of a service that had answered with 404.
-  test('the contact tells of an answer with an error, until a call went well', async () => {
+  test('the status shows a reply with an error, until a call succeeded', async () => {
     const rig = new SessionRig();
     const session = rig.start();
     const answer = { code: 'activation-refused', why: 'on demand', isAnswer: true } as const;
@@ -296,7 +296,7 @@ describe('when a call fails', () => {
     expect(session.contact.lastRefusalAt).toBeUndefined();
   });
 
-  test('a stored identity is no contact', async () => {
+  test('a stored identity is not a contact', async () => {
     const rig = new SessionRig();
     await rig.start().targetVersion(signal);
     const session = rig.start();
@@ -305,7 +305,7 @@ describe('when a call fails', () => {
   });
 });
 
-describe('a firmware through a session', () => {
+describe('firmware through a session', () => {
   test('can be opened as often as needed', async () => {
     const rig = new SessionRig();
     const source = rig.start().firmware('1');
@@ -316,7 +316,7 @@ describe('a firmware through a session', () => {
     }
   });
 
-  test('goes on with a new key where the old one was dropped on the way', async () => {
+  test('resumes with a new key if the old one was dropped on the way', async () => {
     const rig = new SessionRig();
     const source = rig.start().firmware('1');
     await using whole = await source.open(undefined, signal);
@@ -338,7 +338,7 @@ describe('a firmware through a session', () => {
   });
 });
 
-describe('an activation that is cut by the power', () => {
+describe('an activation that power loss interrupts', () => {
   test('heals itself: whatever the disk remembers, the next start gets a key that works', async () => {
     const cuts = Array.from({ length: 6 }, (_, cut) => cut);
     const seeds = Array.from({ length: 20 }, (_, seed) => seed);
@@ -381,7 +381,7 @@ describe('an activation that is cut by the power', () => {
   });
 });
 
-test('each activation is told, for whatever an older thing was refused', async () => {
+test('each activation is reported, whatever an older thing was denied', async () => {
   const rig = new SessionRig();
   let told = 0;
   const session = rig.start(() => (told += 1));

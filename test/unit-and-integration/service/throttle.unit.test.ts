@@ -49,7 +49,7 @@ describe('a bound on downloads', () => {
           const seconds = (clock.monotonicMs() - startMs) / 1_000;
           expect(passed).toBeLessThanOrEqual(rate * (seconds + 1) * (1 + 1e-9));
         }
-        // nor does it take longer than the rate wants, but for rounding each wait up to a millisecond
+        // nor does it take longer than the rate requires, except for rounding each wait up to a millisecond
         const paused = all.reduce((sum, { pauseMs }) => sum + pauseMs, 0);
         const neededMs = (passed / rate) * 1_000;
         expect(clock.monotonicMs() - startMs).toBeLessThanOrEqual(paused + neededMs + all.length + 1);
@@ -109,7 +109,7 @@ describe('a bound by the time of day', () => {
     expect(clock.slept).toEqual(Array.from({ length: 10 }, () => 500));
   });
 
-  test('is told, with its end, from the first wait until a while after the last', async () => {
+  test('is reported, with its end, from the first wait until a while after the last', async () => {
     const clock = new TwoClocks();
     const throttle = new Throttle(byDay, clock);
     expect(throttle.inForce).toBeUndefined();
@@ -121,7 +121,7 @@ describe('a bound by the time of day', () => {
     expect(throttle.inForce).toBeUndefined();
   });
 
-  test('has no end that could be told without a clock, nor where it never changes', async () => {
+  test('has no known end without a clock, nor if it never changes', async () => {
     const clock = new TwoClocks();
     clock.wallMs = 0;
     const [unknown, constant] = [new Throttle(byDay, clock), new Throttle(always(KIB), new TwoClocks())];

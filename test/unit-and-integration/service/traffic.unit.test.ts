@@ -58,7 +58,7 @@ describe('what the line carried', () => {
     expect(traffic.report.sinceStart.receivedBytes).toBe(600);
   });
 
-  test('of a time in which nobody asked is spread over it', () => {
+  test('of an idle time is spread over it', () => {
     const { traffic, pass, line } = counted();
     const open = line();
     pass(24 * HOUR_MS - 5 * MINUTE_MS);

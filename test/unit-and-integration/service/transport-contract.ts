@@ -25,7 +25,7 @@ export function prepareWorld(world: World): World {
   return world;
 }
 
-/** What every form of the provisioning operations does (interface.md). */
+/** Behavior of every form of the provisioning operations (interface.md). */
 export function serviceTransportContract(name: string, open: () => Promise<TransportRig>): void {
   describe(`the transport for ${name}`, () => {
     async function activated(): Promise<{ readonly rig: TransportRig; readonly thing: Activation }> {
@@ -80,7 +80,7 @@ export function serviceTransportContract(name: string, open: () => Promise<Trans
       expect(await rig.transport.call(operations.currentVersion, thing, signal)).toMatchObject({ id: nastyId });
     });
 
-    test('a firmware comes whole, as one JSON string', async () => {
+    test('firmware arrives complete, as one JSON string', async () => {
       const { rig, thing } = await activated();
       await using _ = rig;
       await using text = await rig.transport.firmware({ ...thing, versionId: nastyId }, undefined, signal);
@@ -89,7 +89,7 @@ export function serviceTransportContract(name: string, open: () => Promise<Trans
       expect((await readAll(text.chunks)).equals(expected)).toBe(true);
     });
 
-    test('a firmware goes on where it stood, or begins anew', async () => {
+    test('a download resumes at its position, or starts again', async () => {
       const { rig, thing } = await activated();
       await using _ = rig;
       await using first = await rig.transport.firmware({ ...thing, versionId: '1' }, undefined, signal);

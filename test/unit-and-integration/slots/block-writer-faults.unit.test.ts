@@ -102,7 +102,7 @@ describe('a device that fails', () => {
     await expect(install(device, image, options)).rejects.toMatchObject({ code: 'slot-no-space' });
   });
 
-  test('a medium that does not answer is given up at the deadline, and nobody waits for it for ever', async () => {
+  test('an unresponsive medium fails at the deadline, and no wait lasts for ever', async () => {
     const device = blank();
     device.ready = new Promise(() => {});
     const clock: Pick<Clock, 'sleep'> = { sleep: async () => new Promise((resolve) => setImmediate(resolve)) };
@@ -114,7 +114,7 @@ describe('a device that fails', () => {
 });
 
 describe('stopping', () => {
-  test('an abort ends every wait at once with its reason, and nothing is left open', async () => {
+  test('an abort ends every wait immediately with its reason, and leaves nothing open', async () => {
     const device = blank();
     const gate = Promise.withResolvers<void>();
     device.ready = gate.promise;

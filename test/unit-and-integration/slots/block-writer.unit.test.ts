@@ -13,7 +13,7 @@ const places = fc.array(fc.nat(slotBytes), { maxLength: 30 });
 const image = fc.integer({ min: 0, max: slotBytes }).map((size) => noise(size));
 
 describe('writing', () => {
-  test('however the image is cut, the slot holds it and the rest of the slot is as it was', async () => {
+  test('the slot has the image for any chunks, and the rest of the slot is unchanged', async () => {
     await fc.assert(
       fc.asyncProperty(image, places, async (image, places) => {
         const device = blank();
@@ -142,7 +142,7 @@ describe('equal blocks', () => {
     expect(device.content(capacityBytes).equals(image)).toBe(true);
   });
 
-  test('a block that cannot be read is written anew', async () => {
+  test('rewrites an unreadable block', async () => {
     const image = noise(2 * blockBytes);
     const device = new CruelDevice(image);
     device.failFrom('read', 1, 'EIO');
@@ -180,7 +180,7 @@ describe('checkpoints', () => {
     expect((await writer.finish(never)).unchangedBytes).toBe(image.byteLength);
   });
 
-  test('from any checkpoint another writer goes on, whatever was lost after it, to the same bytes', async () => {
+  test('another writer resumes from any checkpoint, after any loss of later data, with the same result', async () => {
     await fc.assert(
       fc.asyncProperty(image, fc.nat(), places, fc.nat(), async (image, stop, places, seed) => {
         const at = stop % (image.byteLength + 1);
@@ -216,7 +216,7 @@ describe('checkpoints', () => {
     expect(device.content(sizeBytes).equals(image)).toBe(true);
   });
 
-  test('a slot that holds something else than the checkpoint says is refused, and may be tried from the start', async () => {
+  test('rejects a slot whose content does not match the checkpoint, and can start from the beginning', async () => {
     const image = noise(3 * blockBytes + 10);
     const device = new CruelDevice(image);
     const resumeAt = { sizeBytes: image.byteLength, digest: digestOf(noise(image.byteLength, 2)) };

@@ -11,10 +11,10 @@ export interface Transfer {
 
 type Operation = 'open' | 'read' | 'write' | 'sync' | 'datasync';
 
-/** A drive in memory that keeps nothing before it is told to, transfers less than it is asked, breaks and lies. */
+/** A drive in memory that loses unflushed data, transfers less than requested, fails and lies. */
 export class CruelDevice {
   readonly #medium: Buffer;
-  /** What the drive has taken but not yet kept. */
+  /** Data that the drive has accepted but not stored. */
   readonly #cache: Buffer;
   readonly #unkept = new Set<number>();
   readonly #counts = { open: 0, read: 0, write: 0, sync: 0, datasync: 0 };
@@ -22,9 +22,9 @@ export class CruelDevice {
   readonly #lies = new Map<number, number>();
   readonly transfers: Transfer[] = [];
   openFiles = 0;
-  /** A file was closed while a transfer was under way. */
+  /** A file was closed during a transfer. */
   closedInUse = false;
-  /** How many sectors at most one transfer moves. */
+  /** Limit of sectors in one transfer. */
   sectorsAtOnce: () => number = () => Number.POSITIVE_INFINITY;
   direct: 'taken' | 'refused at open' | 'refused at transfer' = 'taken';
   /** Every transfer waits for it. */
@@ -47,7 +47,7 @@ export class CruelDevice {
     this.#failures.push({ operation, nth: this.#counts[operation] + nth, code });
   }
 
-  /** From now on reading this byte gives another value, whatever was written. */
+  /** From now on reading this byte returns another value. */
   lieAt(position: number): void {
     this.#lies.set(position, 0xff);
   }
@@ -60,7 +60,7 @@ export class CruelDevice {
     return this.transfers.filter((transfer) => transfer.kind === 'write');
   }
 
-  /** What a reader sees. */
+  /** The content for a reader. */
   content(sizeBytes: number): Buffer {
     return Buffer.from(this.#cache.subarray(0, sizeBytes));
   }

@@ -20,12 +20,12 @@ export class FakeSystem implements AsyncDisposable {
     return system;
   }
 
-  /** What /proc/self/mountinfo says from now on. */
+  /** Sets the content of /proc/self/mountinfo. */
   async mount(...mounts: readonly string[]): Promise<void> {
     await this.#write('proc/self/mountinfo', `${mounts.join('\n')}\n`);
   }
 
-  /** What the kernel calls the namespace of processes, as a link. */
+  /** The kernel's name for the process namespace, as a link. */
   async processNamespace(name: string): Promise<void> {
     await mkdir(join(this.view.proc, 'self/ns'), { recursive: true });
     await symlink(name, join(this.view.proc, 'self/ns/pid'));
@@ -41,7 +41,7 @@ export class FakeSystem implements AsyncDisposable {
     await this.#write(`sys/dev/block/${device}/loop/backing_file`, `${backingFile}\n`);
   }
 
-  /** A device that lies on others, as device mapper's do. */
+  /** A device on top of others, as in device mapper. */
   async stack(device: string, ...below: readonly string[]): Promise<void> {
     for (const [index, each] of below.entries()) {
       await this.#write(`sys/dev/block/${device}/slaves/disk${index}/dev`, `${each}\n`);

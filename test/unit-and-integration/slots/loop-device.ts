@@ -51,7 +51,7 @@ export class LoopDevice implements AsyncDisposable {
   }
 }
 
-/** Returns the device. The first free number may be taken by somebody else between looking and taking. */
+/** Returns the device. Another process may take the first free number between the search and its use. */
 export async function attachLoop(backingFile: string, options: LoopOptions = {}): Promise<string> {
   const flags = [
     ...(options.readOnly === true ? ['--read-only'] : []),

@@ -70,7 +70,7 @@ describe('a block device is refused', () => {
     expect(await target.digestOf('B', 8 * MiB, never)).toBe(digestOf(await readFile(b.backingFile)));
   });
 
-  test('when it is the device of /, whatever the bootloader says', async () => {
+  test('if it is the device of /, for any answer of the bootloader', async () => {
     await using a = await LoopDevice.attach(MiB);
     await using b = await LoopDevice.attach(MiB);
     const number = await run('stat', '--format=%Hr:%Lr', b.path);
@@ -84,7 +84,7 @@ describe('a block device is refused', () => {
     });
   });
 
-  test('when somebody has claimed it, even if no mount shows it', async () => {
+  test('if another program has claimed it, even without a visible mount', async () => {
     await using a = await LoopDevice.attach(MiB);
     await using b = await LoopDevice.attach(MiB);
     const claim = await openDevice(b.path, { write: false, direct: false, exclusive: true });

@@ -50,7 +50,7 @@ test.each([
   ['/merged', '/merged'],
   ['/merged/usr', '/merged'],
   ['/mergedly', '/'],
-])('%s lies in what is mounted at %s', (path, mountPoint) => {
+])('%s is below the mount point %s', (path, mountPoint) => {
   expect(coveringMount(path, parseMountinfo(sample))?.mountPoint).toBe(mountPoint);
 });
 

@@ -63,7 +63,7 @@ describe('the slot that / is mounted from', () => {
     expect(await findMountedSlot(system.slots, system.view)).toBeUndefined();
   });
 
-  test('cannot be told when both slots are the same, or neither exists', async () => {
+  test('is unknown if both slots are the same, or neither exists', async () => {
     await using system = await twoSlots('1 0 7:3 / / ro - squashfs /dev/loop3 ro');
     await system.loop('7:3', system.slots.B);
     expect(await findMountedSlot({ A: system.slots.B, B: system.slots.B }, system.view)).toBeUndefined();
@@ -83,7 +83,7 @@ describe('the slot that / is mounted from', () => {
 });
 
 describe('who uses a device', () => {
-  test('nobody', async () => {
+  test('no slot', async () => {
     await using system = await twoSlots('1 0 8:1 / / rw - ext4 /dev/sda1 rw');
     await system.swapTo(system.slots.A);
     expect(await findUse('block:8:2', system.view)).toBeUndefined();
@@ -209,7 +209,7 @@ describe('a state directory that the power takes away', () => {
       `2 0 0:9 / / rw - overlay o rw,lowerdir=/ro,upperdir=${upper}`,
     ];
 
-    // Regression: the container had a /tmp in memory, and the layer lay in another /tmp, on the host's disk.
+    // Regression: the container had a /tmp in memory, and the layer was in another /tmp, on the host's disk.
     test('whose layer cannot be seen from there: is not refused, and not known', async () => {
       await using system = await twoSlots(...overFolder('/tmp/no/such/upper'));
       await system.processNamespace(container);
@@ -224,8 +224,8 @@ describe('a state directory that the power takes away', () => {
       expect(await findPersistence('/usr', system.view, no)).toEqual({ kind: 'memory' });
     });
 
-    // As systemd.volatile=overlay leaves it: what was mounted there for the overlay is unmounted again.
-    test('on a machine, where memory lies above the layer’s place: is refused, though the layer cannot be seen', async () => {
+    // As after systemd.volatile=overlay: the mount for the overlay is unmounted again.
+    test('on a machine with memory above the layer’s path: is rejected, although the layer is invisible', async () => {
       await using system = await twoSlots(...overFolder('/tmp/no/such/upper'));
       await system.processNamespace('pid:[4026531836]');
       expect(await findPersistence('/usr', system.view, no)).toEqual({ kind: 'memory' });

@@ -90,13 +90,13 @@ describe('a slot is refused before it is opened', () => {
     });
   });
 
-  test.each(['A', 'B'] as const)('when the bootloader says that %s is booted', async (slot) => {
+  test.each(['A', 'B'] as const)('if the bootloader reports %s as booted', async (slot) => {
     await using system = await FakeSystem.make(rootElsewhere);
     const slots = { A: await system.file('a.img'), B: await system.file('b.img') };
     await expect(attempt(system, { slots, slot, booted: slot })).rejects.toMatchObject({ code: 'slot-booted' });
   });
 
-  test('when / is mounted from it, whatever the bootloader says', async () => {
+  test('if / is mounted from it, for any answer of the bootloader', async () => {
     await using system = await FakeSystem.make(
       '1 0 0:9 / / rw - overlay o rw,lowerdir=/ro',
       '2 1 7:3 / /ro rw - ext4 x',

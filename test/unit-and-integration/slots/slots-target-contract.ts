@@ -13,7 +13,7 @@ export interface SlotsBench extends AsyncDisposable {
 
 const tail = 4096 + 511;
 
-/** What every implementation of SlotsTarget keeps. */
+/** Guarantees of every implementation of SlotsTarget. */
 export function slotsTargetContract(name: string, makeBench: () => Promise<SlotsBench>): void {
   describe(`slots on ${name}`, () => {
     test('an image is on the slot when it is finished, and its digest is read from there', async () => {
@@ -39,14 +39,14 @@ export function slotsTargetContract(name: string, makeBench: () => Promise<Slots
       expect(await bench.target.digestOf('A', bench.capacityBytes, never)).toBe(digestOf(zeros));
     });
 
-    test('installing it again changes nothing and says so', async () => {
+    test('reports a repeated installation, and changes nothing', async () => {
       await using bench = await makeBench();
       const image = noise(bench.capacityBytes - tail);
       await install(bench, image);
       expect((await install(bench, image)).unchangedBytes).toBe(image.byteLength);
     });
 
-    test('after a checkpoint another writer goes on, and the bytes are the same', async () => {
+    test('another writer resumes after a checkpoint with the same bytes', async () => {
       await using bench = await makeBench();
       const image = noise(bench.capacityBytes);
       const at = Math.floor(image.byteLength / 2) + 1234;
@@ -132,7 +132,7 @@ export function slotsTargetContract(name: string, makeBench: () => Promise<Slots
       await expect(bench.target.openSlot('A', opening, never)).rejects.toMatchObject({ code: 'slot-booted' });
     });
 
-    test('an abort passes its reason through, and the slot can be opened again at once', async () => {
+    test('an abort passes its reason on, and the slot can be opened again immediately', async () => {
       await using bench = await makeBench();
       const reason = new Error('stop');
       const stop = new AbortController();

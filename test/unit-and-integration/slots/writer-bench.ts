@@ -60,7 +60,7 @@ export async function install(
   return await writer.finish(never);
 }
 
-/** Cuts at these places (modulo the length), in order. */
+/** Splits at these positions (modulo the length), in order. */
 export function cut(image: Buffer, places: readonly number[]): readonly Buffer[] {
   const borders = places.map((place) => place % (image.byteLength + 1)).sort((a, b) => a - b);
   const edges = [0, ...borders, image.byteLength];

@@ -21,7 +21,7 @@ export interface ArtifactOptions extends PayloadOptions {
   /** A private key: ECDSA P-256, RSA or Ed25519. Without one the artifact is unsigned. */
   readonly key?: KeyObject | undefined;
   readonly group?: string | undefined;
-  /** Further `artifact_depends` of the artifact beside `device_type`. */
+  /** Further `artifact_depends` of the artifact, in addition to `device_type`. */
   readonly artifactDepends?: Readonly<Record<string, readonly string[]>> | undefined;
   /** Payloads 0001 and on. */
   readonly furtherPayloads?: readonly PayloadOptions[] | undefined;
@@ -67,7 +67,7 @@ export interface Edits {
   readonly signature: (text: string) => string;
   /** The members of the whole, but the data. */
   readonly members: (members: readonly TarMemberBytes[]) => readonly TarMemberBytes[];
-  /** What stands in the data archives, whatever the manifest says, and then each such archive as it is compressed. */
+  /** Changes the content of the data archives, independently of the manifest, and then each compressed archive. */
   readonly data: (files: readonly PayloadFile[]) => readonly PayloadFile[];
   readonly dataTar: (chunks: AsyncIterable<Uint8Array>) => AsyncIterable<Uint8Array>;
 }

@@ -37,7 +37,7 @@ describe('an artifact fits', () => {
 });
 
 describe('an artifact does not fit', () => {
-  test('another device type, whatever was installed before claims', () => {
+  test('another device type, whichever claims were installed before', () => {
     expect(findIncompatibility(artifact({}), 'other', { device_type: 'gw' })).toMatchObject({ kind: 'device-type' });
   });
 

@@ -3,8 +3,8 @@ import { attempt } from './attempt.ts';
 import type { Circumstances } from './attempt.ts';
 
 /**
- * What a corrupted artifact did that none may do; undefined if it was refused in order, or if what was changed says
- * nothing (a file time, an owner) and everything arrived as it was signed.
+ * Returns the violation by a corrupted artifact; undefined if it was rejected in order, or if the change is harmless (a
+ * file time, an owner) and the content arrived as signed.
  */
 export async function misdeedOf(
   corrupted: Uint8Array,

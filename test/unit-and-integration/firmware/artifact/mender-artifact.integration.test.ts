@@ -75,7 +75,7 @@ describe.each(['none', 'gzip', 'lzma'])('with compression %s', (compression) => 
     });
   });
 
-  test('several files of one payload go where the meta-data says', async () => {
+  test('several files of one payload go to the targets in the meta-data', async () => {
     const artifact = await written('module-image', ...both, '--compression', compression, '-k', 'ecdsa.key');
     const { gateway, staged } = await stage(artifact, here);
     expect(gateway.contents).toEqual(

@@ -54,7 +54,7 @@ describe('a signed artifact', () => {
     );
   });
 
-  test('says which boards are flashed one after the other', async () => {
+  test('names the boards that are flashed one after the other', async () => {
     const { staged } = await stage(await buildArtifact({ ...targeted, order: ['meter'] }), { keys });
     expect(staged.header.payloads.map(({ fileName, order }) => [fileName, order])).toEqual(
       expect.arrayContaining([
@@ -66,7 +66,7 @@ describe('a signed artifact', () => {
     expect(refused.error.message).toMatch(/pump/);
   });
 
-  test('tells before the first byte who signed what, and afterwards what was promised and written', async () => {
+  test('names the signer and the claims before the first byte, and the written content afterwards', async () => {
     let manifest = '';
     const artifact = await buildArtifact({ ...targeted, edit: { manifest: (text) => (manifest = text) } });
     const { gateway, staged } = await stage(artifact, { keys });
@@ -116,7 +116,7 @@ describe('a signed artifact', () => {
     expect(staged.payloads.map(({ header }) => header.target)).toEqual(['rootfs-image', { name: 'meter' }]);
   });
 
-  test('that says nothing of clearing leaves nothing of what was provided before', async () => {
+  test('without clears_provides keeps none of the previous provides', async () => {
     const { staged } = await stage(await buildArtifact(signed), { keys, installed: { other: '1' } });
     expect(staged.provides).toEqual({ artifact_name: 'release-2' });
     const kept = await stage(await buildArtifact({ ...signed, clears: [] }), { keys, installed: { other: '1' } });
@@ -137,7 +137,7 @@ describe('a signed artifact', () => {
     expect(gateway.events).toEqual(['accept']);
   });
 
-  test('stops where the signal says so', async () => {
+  test('stops when the signal aborts', async () => {
     const controller = new AbortController();
     const gateway = new RecordingGateway();
     gateway.onOpen = () => controller.abort(new Error('stop'));
@@ -267,7 +267,7 @@ function asDer(text: string): string {
   return Buffer.concat([Buffer.from([0x30, body.length]), body]).toString('base64');
 }
 
-describe('what goes wrong inside a compressed member', () => {
+describe('an error inside a compressed member', () => {
   const compressedArtifact = buildArtifact({ ...signed, compression: 'gzip' });
 
   test('is a refusal of the artifact', async () => {
@@ -282,7 +282,7 @@ describe('what goes wrong inside a compressed member', () => {
     expect(gateway.events).toEqual([]);
   });
 
-  test('is told apart from what goes wrong on the way to it', async () => {
+  test('is distinguished from an error before it', async () => {
     const artifact = await buildArtifact(signed);
     const cut = new FirmwareFormatError('text-truncated', 'text', 9, 'the line is cut');
     async function* failing(): AsyncGenerator<Uint8Array, void, undefined> {

@@ -11,7 +11,7 @@ import type {
 } from '../../../../src/update/ports.ts';
 import type { Places } from '../stage-into.ts';
 
-/** Takes payloads into memory, now and then with a pause, and remembers in which order it was asked for what. */
+/** Receives payloads in memory, with occasional pauses, and records the order of its calls. */
 export class RecordingGateway {
   readonly events: string[] = [];
   readonly opened: PayloadOpening[] = [];

@@ -15,7 +15,7 @@ const content = Buffer.from('content');
 const files = [{ name: 'a', content }];
 const valid: ArtifactOptions = { name: 'release-2', devices: ['gw'], files, key };
 
-/** What a refusal must not have done: nothing written, nobody asked, one line for a person. */
+/** Asserts that a rejection wrote nothing, called nothing, and has a message of one line. */
 async function refusalOf(
   options: Partial<ArtifactOptions>,
 ): Promise<{ readonly code: string; readonly message: string }> {
@@ -35,7 +35,7 @@ function member(name: string, text = ''): TarMemberBytes {
   return { name, content: Buffer.from(text) };
 }
 
-describe('refused before anybody is asked: the format', () => {
+describe('rejected before any call: the format', () => {
   test.each([
     ['version 2', '{"format":"mender","version":2}'],
     ['version 4', '{"format":"mender","version":4}'],
@@ -142,7 +142,7 @@ describe('refused before anybody is asked: the format', () => {
     expect((await refusalOf({ edit: { manifest: (text) => text + many } })).message).toContain('more than 256 files');
   });
 
-  test.each(['  version', '  header.tar'])('a digest that is not that of%s', async (name) => {
+  test.each(['  version', '  header.tar'])('a digest that does not match%s', async (name) => {
     const manifest: Edits['manifest'] = (text) =>
       text
         .split('\n')
@@ -152,7 +152,7 @@ describe('refused before anybody is asked: the format', () => {
   });
 });
 
-describe('refused before anybody is asked: the header', () => {
+describe('rejected before any call: the header', () => {
   test.each<[string, string, Edits['header']]>([
     ['header-info not first', 'where header-info should be', (members) => members.toReversed()],
     ['nothing', 'its end where header-info should be', () => []],
@@ -247,7 +247,7 @@ describe('refused before anybody is asked: the header', () => {
     expect(await refusalOf({ edit: { headerInfo } })).toMatchObject(malformed(why));
   });
 
-  test('state scripts, which nobody would run', async () => {
+  test('state scripts, which would never run', async () => {
     const header: Edits['header'] = ([info, ...rest]) =>
       [info, member('scripts/ArtifactInstall_Enter_00', '#!/bin/sh'), ...rest].filter((one) => one !== undefined);
     expect((await refusalOf({ edit: { header } })).code).toBe('artifact-scripts');
@@ -264,7 +264,7 @@ describe('refused before anybody is asked: the header', () => {
   });
 });
 
-describe('refused before anybody is asked: what does not fit', () => {
+describe('rejected before any call: incompatible content', () => {
   test('another device type', async () => {
     const { code, message } = await refusalOf({ devices: ['other', 'third'] });
     expect(code).toBe('device-type-mismatch');
@@ -282,7 +282,7 @@ describe('refused before anybody is asked: what does not fit', () => {
   });
 });
 
-describe('refused before anybody is asked: where a payload goes', () => {
+describe('rejected before any call: the target of a payload', () => {
   const targets = { a: 'gateway' };
 
   test.each<[string, Partial<ArtifactOptions>]>([
@@ -342,7 +342,7 @@ describe('refused although it was accepted', () => {
     expect(await lateRefusalOf({ data })).toBe(code);
   });
 
-  test('data that end too early, or go on too long', async () => {
+  test('data that is too short or too long', async () => {
     expect(await lateRefusalOf({ dataTar: (tar) => shortened(tar) })).toBe('artifact-corrupt');
     expect(await lateRefusalOf({ dataTar: (tar) => followed(tar, Buffer.from('x')) })).toBe('tar-malformed');
   });

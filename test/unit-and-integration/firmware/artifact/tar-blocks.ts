@@ -9,7 +9,7 @@ export interface HeaderFields {
   readonly sizeBytes: number;
   readonly type?: string;
   readonly magic?: string;
-  /** Raw field texts that replace what would stand there. */
+  /** Raw texts that replace fields. */
   readonly sizeField?: Buffer;
   readonly checksumField?: string;
   readonly prefix?: string;

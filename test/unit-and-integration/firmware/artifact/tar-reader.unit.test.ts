@@ -109,11 +109,11 @@ describe('sizes beyond what octal digits can tell', () => {
     return field;
   }
 
-  test.each([eightGiB, eightGiB + 1, Number.MAX_SAFE_INTEGER])('%i stands in a pax record', async (sizeBytes) => {
+  test.each([eightGiB, eightGiB + 1, Number.MAX_SAFE_INTEGER])('%i is in a pax record', async (sizeBytes) => {
     expect(await sizeOf(fileHeader('image', sizeBytes))).toBe(sizeBytes);
   });
 
-  test.each([eightGiB, Number.MAX_SAFE_INTEGER])('%i stands in base-256', async (sizeBytes) => {
+  test.each([eightGiB, Number.MAX_SAFE_INTEGER])('%i is in base-256', async (sizeBytes) => {
     expect(await sizeOf(tarHeader({ name: 'image', sizeBytes: 0, sizeField: base256(BigInt(sizeBytes)) }))).toBe(
       sizeBytes,
     );

@@ -14,7 +14,7 @@ import { gathered, inChunks } from '../chunks.ts';
 import { LinkLost, broken } from '../sources.ts';
 import { failureOf } from '../staging.ts';
 
-/** What the real programs make, decompressed by us. */
+/** Output of the real programs, decompressed by us. */
 const run = promisify(execFile);
 const never = new AbortController().signal;
 const content = Buffer.concat([randomBytes(700_000), Buffer.alloc(2_000_000), randomBytes(300_000)]);
@@ -65,7 +65,7 @@ test.each(['gzip', 'zstd', 'xz'])('two of %s one behind the other are one conten
 });
 
 test('zstd --long=27 needs too much memory', async () => {
-  // From a pipe: the size of the content is not known, so the window is what was asked for.
+  // From a pipe: the size of the content is unknown, so the window is the requested one.
   const { stdout } = await run('sh', ['-c', 'cat content content | zstd --long=27 -c'], {
     cwd: folder,
     encoding: 'buffer',
@@ -97,7 +97,7 @@ describe('xz', () => {
     expect(await failureOf(unpack(packed))).toMatchObject({ code: 'compression-memory' });
   });
 
-  test('without the program says what to install', async () => {
+  test('without the program names the package to install', async () => {
     const bytes = inChunks(packedXz, [1000]);
     const failure = await failureOf(gathered(decompressWithXz(bytes, never, join(folder, 'no-such-program'))));
     expect(failure).toMatchObject({ code: 'xz-missing', exit: 'failed' });
@@ -118,14 +118,14 @@ describe('xz', () => {
     await vi.waitFor(async () => expect(await xzChildren()).toEqual([]));
   });
 
-  test('ends with its process when nobody wants more, or the signal says so', async () => {
+  test('ends with its process when the consumer stops, or the signal aborts', async () => {
     const packed = packedXz;
     const before = (await readdir('/proc/self/fd')).length;
     for (let times = 0; times < 20; times += 1) {
       for await (const chunk of decompress('xz', inChunks(packed, [10_000]), never)) if (chunk.length > 0) break;
     }
     await vi.waitFor(async () => expect(await xzChildren()).toEqual([]));
-    // Seen by the fuzzer: each left the pipe open that nobody read any more.
+    // Regression, found by the fuzzer: each left an unused pipe open.
     await vi.waitFor(async () => expect((await readdir('/proc/self/fd')).length).toBeLessThan(before + 10));
 
     const controller = new AbortController();

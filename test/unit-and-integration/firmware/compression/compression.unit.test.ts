@@ -100,7 +100,7 @@ describe.each(['gzip', 'zstd'] as const)('%s', (kind) => {
     await expect(gathered(decompress(kind, source, never))).rejects.toBeInstanceOf(LinkLost);
   });
 
-  test('closes its source when nobody wants more', async () => {
+  test('closes its source when the consumer stops', async () => {
     let isClosed = false;
     async function* watched(): AsyncGenerator<Uint8Array, void, undefined> {
       try {
@@ -113,7 +113,7 @@ describe.each(['gzip', 'zstd'] as const)('%s', (kind) => {
     await vi.waitFor(() => expect(isClosed).toBe(true));
   });
 
-  test('ends at once with the reason of the signal, even while its source is silent', async () => {
+  test('ends immediately with the reason of the signal, even while its source is silent', async () => {
     const controller = new AbortController();
     const reason = new Error('stop');
     async function* silent(): AsyncGenerator<Uint8Array, void, undefined> {

@@ -71,7 +71,7 @@ async function cutAt(part: number): Promise<Cut> {
   return { made, kept, payloads };
 }
 
-test('a delta that is cut goes on behind what was rebuilt of it, where a file follows, too', async () => {
+test('resumes an interrupted delta after its rebuilt part, also if a file follows', async () => {
   for (const part of [0.5, 0.7]) {
     const { made, kept, payloads } = await cutAt(part);
     expect(payloads[0]?.written.deltaBaseBytes).toBe(result.byteLength - deltaBytes);
@@ -87,7 +87,7 @@ test('a file behind a delta goes on at its checkpoint, and the rebuilt one is re
   expect(openings).toEqual([undefined, claimsOf(base, result).result]);
 });
 
-test('a checkpoint that does not say where it stands in a delta is of no use: it begins again', async () => {
+test('ignores a checkpoint without a position in the delta: it starts again', async () => {
   const { made } = await cutAt(0.97);
   const { checkpoint } = made;
   if (checkpoint?.artifact === undefined) throw new Error('no checkpoint');

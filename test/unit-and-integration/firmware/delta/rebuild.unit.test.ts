@@ -15,14 +15,14 @@ import { deltaOf, MemoryBase } from './delta-bench.ts';
 const never = new AbortController().signal;
 
 interface Rebuilding {
-  /** What the gateway has; the base of the delta, if not given. */
+  /** The running image. Default: the base of the delta. */
   readonly found?: Buffer;
-  /** Of the file; its own, if not given. */
+  /** Digest of the file. Default: its own. */
   readonly digest?: string;
   readonly chunkBytes?: number;
 }
 
-/** What comes out, whatever went in. */
+/** Returns the result of any input. */
 async function rebuilt(file: Buffer, base: Buffer, result: Buffer, given: Rebuilding = {}): Promise<Buffer> {
   const digest = given.digest ?? `sha256:${createHash('sha256').update(file).digest('hex')}`;
   const reader = new MemoryBase(given.found ?? base);
@@ -35,7 +35,7 @@ async function rebuilt(file: Buffer, base: Buffer, result: Buffer, given: Rebuil
   return Buffer.concat(parts);
 }
 
-/** An image, and what becomes of it: parts that change, grow, vanish or move. */
+/** An image and its successor: parts that change, grow, disappear or move. */
 const images = fc
   .record({
     base: fc.uint8Array({ minLength: 1, maxLength: 60_000 }),
@@ -59,7 +59,7 @@ const images = fc
     return { base, result: result.length === 0 ? Buffer.of(7) : result };
   });
 
-/** Of sizes that no page and no window divides. */
+/** Images with sizes that are no multiples of pages and windows. */
 function pair(scale = 5): { readonly base: Buffer; readonly result: Buffer } {
   const base = randomBytes(60_000 * scale + 1);
   const cut = 20_000 * scale;
@@ -96,7 +96,7 @@ describe('a delta', () => {
     });
   });
 
-  test('is refused whatever one byte of it says instead, or it rebuilds the same', async () => {
+  test('with one changed byte is rejected, or rebuilds the same', async () => {
     const { base, result } = pair(1);
     const file = await deltaOf(base, result, 13_000);
     const digest = `sha256:${createHash('sha256').update(file).digest('hex')}`;
@@ -133,7 +133,7 @@ describe('a delta', () => {
     await expect(rebuilt(file, base, result, { digest })).rejects.toMatchObject({ code: 'digest-mismatch' });
   });
 
-  test('whose frame holds more than its window says is refused, and no more of it is unpacked', async () => {
+  test('whose frame is larger than its window is rejected, and no more of it is decompressed', async () => {
     const base = Buffer.alloc(100_000, 1);
     const file = await deltaOf(base, randomBytes(50_000));
     file.writeUInt32LE(49_000, MAGIC.length + 4);
@@ -141,7 +141,7 @@ describe('a delta', () => {
     await expect(rebuilt(file, base, wanted)).rejects.toThrow('cannot be unpacked');
   });
 
-  test('reads the base no more once it was told to stop', async () => {
+  test('stops reading the base after an abort', async () => {
     const { base, result } = pair();
     const file = await deltaOf(base, result);
     const reader = new MemoryBase(base);
@@ -192,7 +192,7 @@ describe('a window of a delta', () => {
     expect(() => decodeWindow(encodeWindow(window), wide)).toThrow(/5000000 bytes of the base/);
   });
 
-  test('of a kind that nobody knows is refused', () => {
+  test('of an unknown kind is rejected', () => {
     const bytes = encodeWindow(copy as DeltaWindow);
     bytes[0] = 3;
     expect(() => decodeWindow(bytes, bounds)).toThrow(/kind 3/);

@@ -28,7 +28,7 @@ function noise(seed: string, sizeBytes: number): Buffer {
   return Buffer.concat(blocks, sizeBytes);
 }
 
-/** Of each window a part is new, and one is a copy. */
+/** A part of each window is new, and one is a copy. */
 const base = noise('base', WINDOWS * WINDOW_BYTES);
 const result = Buffer.from(base);
 for (let window = 0; window < WINDOWS; window += 1) {
@@ -57,7 +57,7 @@ async function textOf(content: Uint8Array, more: Partial<ArtifactOptions> = {}):
 
 const text = await textOf(delta);
 
-/** Where a text is that comes so far behind the begin of these bytes. */
+/** Returns the offset of a text this far after the beginning of these bytes. */
 function inText(of: string, bytes: Buffer, behind: number): number {
   const artifact = Buffer.from(of.slice(1, -1), 'base64');
   return Math.floor(((artifact.indexOf(bytes.subarray(0, 100)) + behind) * 4) / 3);
@@ -69,7 +69,7 @@ function bench(bytes = 1000): Bench {
   made.base = base;
   const checkpointDistance = { bytes, shortestMs: 0, longestMs: Infinity };
   const trust = { keys: [trusted], allowUnsigned: false };
-  // Where it is to be found out, the beginning comes in one piece.
+  // For this detection, the beginning arrives in one piece.
   made.settings = { ...made.settings, trust, checkpointDistance, encoding: 'base64' };
   return made;
 }
@@ -96,8 +96,8 @@ function checkpointOf({ checkpoint }: Bench): Checkpoint & { readonly artifact: 
   return { ...checkpoint, artifact: checkpoint.artifact };
 }
 
-describe('a delta that was cut', () => {
-  test('goes on behind the last window that was rebuilt: what came before is not fetched again', async () => {
+describe('an interrupted delta', () => {
+  test('resumes after the last rebuilt window: the previous part is not fetched again', async () => {
     const made = bench();
     const source = await interrupted(made);
     await made.stage(source);
@@ -128,7 +128,7 @@ describe('a delta that was cut', () => {
     );
   });
 
-  test('goes on where a window ends, also where one comes in several pieces', async () => {
+  test('resumes at the end of a window, also if one arrives in several pieces', async () => {
     const large = noise('large', 900_000);
     const wanted = Buffer.concat([noise('first', 300_000), large.subarray(0, 500_000), noise('last', 100_000)]);
     const deltas = { 'root.delta': { target: 'gateway', ...claimsOf(large, wanted) } };
@@ -148,7 +148,7 @@ describe('a delta that was cut', () => {
     }
   });
 
-  test('keeps a checkpoint only of what was durable before', async () => {
+  test('stores a checkpoint only of previously durable data', async () => {
     const made = bench();
     made.afterCheckpoint = () => made.cutPower();
     await made.stage(new MemorySource(text, { validator, chunkSizes: [700] }));
@@ -189,7 +189,7 @@ describe('a delta that was cut', () => {
   });
 });
 
-describe('what a checkpoint says of a delta is not believed', () => {
+describe('a checkpoint’s claims about a delta are not believed', () => {
   const wrong: readonly (readonly [string, (place: NonNullable<ArtifactPlace['delta']>) => ArtifactPlace['delta']])[] =
     [
       ['no place in it', () => undefined],
@@ -223,7 +223,7 @@ describe('what a checkpoint says of a delta is not believed', () => {
     expect(source.openings.at(-1)).toBeUndefined();
   });
 
-  test('where a whole image is said to be a delta', async () => {
+  test('if it calls a full image a delta', async () => {
     const made = bench();
     const inBoot = brokenSource({ cutsAt: [inText(text, boot, 3_000)], chunkSizes: [640] });
     await interrupted(made, inBoot);
@@ -249,7 +249,7 @@ describe('the places in the file of a delta', () => {
     expect(skipBytes).toBeLessThan(30_000 / (MAX_PLACES / 2));
   });
 
-  test('are none where nobody could go on', async () => {
+  test('are absent if resuming is impossible', async () => {
     const places = new WindowOffsets(0, () => undefined);
     for await (const chunk of places.through(inChunks(Buffer.alloc(1000), [100]))) places.windowEnds(chunk.length);
     expect(places.last).toBeUndefined();

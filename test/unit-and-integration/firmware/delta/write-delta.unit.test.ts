@@ -45,7 +45,7 @@ test('a delta for a place that does not exist is refused', async () => {
   await expect(writeDelta(order, never)).rejects.toMatchObject({ code: 'delta-unwritten', message: told });
 });
 
-// Regression: all was read and rebuilt, and then mender-artifact told of its own what is missing.
+// Regression: everything was read and rebuilt before mender-artifact reported the missing key in its own words.
 test('a delta whose private key is missing is refused before its images are read', async () => {
   const [target, securityVersion, key] = [undefined, undefined, join(folder, 'no.pem')];
   const images = { base: join(folder, 'missing'), result: join(folder, 'image'), output: join(folder, 'delta.mender') };

@@ -99,7 +99,7 @@ describe('a slice', () => {
 });
 
 describe('a position', () => {
-  test('lets another decoder go on with the same bytes', () => {
+  test('lets another decoder continue with the same bytes', () => {
     fc.assert(
       fc.property(content, variant, spellings, fractions, (bytes, kind, spelled, cuts) => {
         const text = Buffer.from(jsonString(encode(bytes, kind), spelled));
@@ -152,7 +152,7 @@ describe('a position', () => {
   });
 });
 
-describe('what is wrong is told with its place in the text', () => {
+describe('an error is reported with its offset in the text', () => {
   test.each([
     ['', 'text-truncated @0'],
     ['  ', 'text-truncated @2'],

@@ -4,7 +4,7 @@ import type { TextEncoding } from '../../../../src/firmware/text/encoding.ts';
 import { FirmwareTextDecoder } from '../../../../src/firmware/text/firmware-text.ts';
 import { AgentError } from '../../../../src/system/errors.ts';
 
-/** How one character, or white space between two, may stand in a JSON string (RFC 8259, section 7). */
+/** Spellings of a character, or of white space between two, in a JSON string (RFC 8259, section 7). */
 export type Spelling =
   | 'plain'
   | 'unicode'
@@ -24,7 +24,7 @@ const whiteSpace: Partial<Record<Spelling, string>> = {
   space: ' ',
 };
 
-/** A JSON string of these characters, spelled in turn as told; white space is put before the character. */
+/** Returns a JSON string of these characters in these spellings; white space comes before the character. */
 export function jsonString(characters: string, spellings: readonly Spelling[] = ['plain']): string {
   if (spellings.every((spelling) => spelling === 'plain')) return `"${characters}"`;
   let text = '';

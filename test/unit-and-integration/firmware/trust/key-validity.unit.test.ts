@@ -27,7 +27,7 @@ describe('a key from 2026 until 2030', () => {
 const moment = fc.option(fc.integer({ min: 0, max: 100 }), { nil: undefined });
 const lives = fc.record({ notBeforeMs: moment, notAfterMs: moment });
 
-test('a clock that nobody has set makes no valid key invalid, whatever is known at least', () => {
+test('an unsynchronized clock makes no valid key invalid, for any lower limit of time', () => {
   fc.assert(
     fc.property(lives, fc.integer({ min: 0, max: 100 }), fc.nat({ max: 100 }), (some, trueNowMs, behindMs) => {
       const { notBeforeMs = -1, notAfterMs = 101 } = some;
@@ -40,7 +40,7 @@ test('a clock that nobody has set makes no valid key invalid, whatever is known 
   );
 });
 
-test('a key whose end is over by anybody who knows is expired, and stays so as time goes on', () => {
+test('a key that has expired by any known time is expired, and stays so', () => {
   fc.assert(
     fc.property(lives, moment, moment, fc.nat({ max: 50 }), (some, atLeastMs, nowMs, laterMs) => {
       fc.pre(validityOf(some, { atLeastMs, nowMs }) === 'expired');

@@ -22,7 +22,7 @@ function storeOn(volume = Volume.fromJSON({ '/state/.keep': '' })): {
 }
 
 describe('a list', () => {
-  test('says which keys are trusted, from when until when, and what is revoked', () => {
+  test('lists trusted keys with their validity, and revocations', () => {
     const keys = [{ name: 'next', pem: publicPem, not_before: '2026-12-01', not_after: '2030-01-01T12:00:00Z' }];
     const revoked = { keys: [fingerprint('a')], releases: [fingerprint('b')] };
     expect(fromFile(parseTrustListFile(listBytes({ number: 7, keys, revoked })))).toMatchObject({
@@ -91,7 +91,7 @@ describe('the place where the last list is kept', () => {
     expect((await store.read())?.number).toBe(9);
   });
 
-  test('takes no list with which it would have to forget what was revoked', async () => {
+  test('rejects a list that would drop a revocation', async () => {
     const { store } = storeOn();
     const many = (from: number, count: number): readonly string[] =>
       Array.from({ length: count }, (_, index) => `sha256:${(from + index).toString(16).padStart(64, '0')}`);
@@ -104,7 +104,7 @@ describe('the place where the last list is kept', () => {
     expect((await store.read())?.revoked.keys).toHaveLength(256);
   });
 
-  test('a damaged file is told, and replaced by the next list, but believed by nobody', async () => {
+  test('a damaged file is reported, and replaced by the next list, but never believed', async () => {
     const { store, volume } = storeOn();
     volume.writeFileSync('/state/trust.json', '{"format":"thing-trust"');
     await expect(store.read()).rejects.toMatchObject({ code: 'trust-list-damaged' });
@@ -162,7 +162,7 @@ test('a file that is gone costs no revocation, and lets no older list in', async
 });
 
 // Regression: after a damage of the one file a list took effect that was older, and signed by a key that was revoked before.
-describe('a damaged file beside its copy', () => {
+describe('a damaged file with its copy', () => {
   const revoked = { keys: [fingerprint('a')], releases: [fingerprint('b')] };
 
   async function damaged(): Promise<ReturnType<typeof storeOn>> {
@@ -187,8 +187,8 @@ describe('a damaged file beside its copy', () => {
     expect(await store.read()).toMatchObject({ number: 2, revoked });
   });
 
-  // Seen in the sweep: one failed read, and a revoked release on trial was kept.
-  test('that cannot be read gives way to the copy, which is enough to know what was revoked', async () => {
+  // Regression in the sweep: one failed read, and a revoked release on trial was committed.
+  test('that is unreadable yields to the copy, which has the revocations', async () => {
     const { volume } = await damaged();
     const fs = volume.promises as unknown as DurableFs;
     const failing: DurableFs = {

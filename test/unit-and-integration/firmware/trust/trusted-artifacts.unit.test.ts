@@ -10,7 +10,7 @@ const old = makeKeyPair('ecdsa-p256', 'old');
 const next = makeKeyPair('ed25519', 'next');
 const none: ReadonlySet<string> = new Set();
 
-/** What is refused with which code, or what a list brought. */
+/** Returns the code of a rejection, or the changes of a list. */
 async function offer(artifact: Uint8Array, trust: Partial<TrustSettings> = {}): Promise<string> {
   let taken: string | undefined;
   const takeList = async (list: Uint8Array): Promise<void> => {
@@ -37,7 +37,7 @@ describe('a release', () => {
     expect(await offer(again, { revoked })).toBe(`staged, signed by ${next.trusted.fingerprint}`);
   });
 
-  test('that was revoked by its digest is refused, whoever signed it', async () => {
+  test('that was revoked by its digest is rejected with any signature', async () => {
     const outcome = await attempt(release, { keys: [old.trusted] });
     const digest = outcome.kind === 'staged' ? outcome.staged.digest : '';
     expect(await offer(release, { revoked: { keys: none, releases: new Set([digest]) } })).toBe('release-revoked');
@@ -54,7 +54,7 @@ describe('a release', () => {
     expect(await offer(release, { keys, time: { nowMs: 100, atLeastMs: undefined } })).toBe(outcome);
   });
 
-  test('is refused while nobody knows what was revoked, but a list is taken', async () => {
+  test('is rejected while the revocations are unknown, but a list is accepted', async () => {
     const { error: damage } = await refusalOf(Buffer.from('no artifact'));
     expect(await offer(release, { damage })).toBe(damage.code);
     expect(await offer(await listArtifact(list, old.privateKey), { damage })).toBe(taken);
@@ -67,7 +67,7 @@ async function refusalOf(artifact: Uint8Array) {
   throw new Error('it was taken');
 }
 
-describe('a list of keys and revocations', () => {
+describe('a trust list', () => {
   test('signed by a trusted key is taken, and goes into no target', async () => {
     const outcome = await attempt(await listArtifact(list, old.privateKey), {
       trust: { keys: [old.trusted], allowUnsigned: false, takeList: async () => {} },
@@ -160,7 +160,7 @@ describe('a list of keys and revocations', () => {
     expect(await offer(await make(), trust)).toBe(code);
   });
 
-  test('that was cut anywhere is not taken', async () => {
+  test('is rejected if truncated anywhere', async () => {
     const whole = await listArtifact(list, old.privateKey);
     for (let length = 0; length < whole.byteLength - 1024; length += 97) {
       expect(await offer(whole.subarray(0, length))).not.toBe(taken);

@@ -37,7 +37,7 @@ const at = (name: string): string => join(folder, name);
 test.each([
   ['a pipe', () => execFileSync('mkfifo', [last])],
   ['a device without an end', () => symlinkSync('/dev/zero', last)],
-])('a list before this one that is %s is refused', async (_, plant) => {
+])('rejects a previous list that is %s', async (_, plant) => {
   plant();
   await expect(writeTrustList(at('next.json'), { ...nothing, from: last }, now)).rejects.toMatchObject({
     code: 'file-unreadable',
@@ -45,7 +45,7 @@ test.each([
   });
 });
 
-test('a list before this one that is too long is none', async () => {
+test('rejects a previous list that is too long', async () => {
   writeFileSync(last, ' '.repeat(256 * 1024 + 1));
   await expect(writeTrustList(at('next.json'), { ...nothing, from: last }, now)).rejects.toMatchObject({
     code: 'trust-list-malformed',
@@ -85,7 +85,7 @@ describe('a file that exists', () => {
     expect(existsSync(at('longer.json'))).toBe(false);
   });
 
-  test('is replaced by the list that continues it, by whatever name', async () => {
+  test('is replaced by its successor under any name', async () => {
     symlinkSync(last, at('link.json'));
     await writeTrustList(last, { ...nothing, from: at('link.json'), keys: [at('next.pem')] }, now);
     expect(JSON.parse(readFileSync(last, 'utf8'))).toMatchObject({
@@ -96,7 +96,7 @@ describe('a file that exists', () => {
   });
 });
 
-describe('what cannot be used', () => {
+describe('unusable input', () => {
   test.each<[string, Partial<Record<'from' | 'keys' | 'revokedKeys', string>>, string, string]>([
     ['a key that is missing', { keys: 'nope.pem' }, 'file-unreadable', 'cannot be read: there is no such file'],
     ['a revoked key that is missing', { revokedKeys: 'nope.pem' }, 'file-unreadable', 'there is no such file'],

@@ -14,7 +14,7 @@ import { messagingRig, messagingSettings } from './messaging-rig.ts';
 const { signal } = new AbortController();
 const thing = { thingId: 'thing-1', apiKey: 'key' };
 
-/** Packets in the order in which they came, each read by itself: they are small, and few. */
+/** Returns packets in their order of arrival, each decoded separately: they are small and few. */
 function packetsIn(bytes: Buffer): readonly Buffer[] {
   const packets: Buffer[] = [];
   for (let rest = bytes; rest.byteLength > 0;) {
@@ -27,7 +27,7 @@ function packetsIn(bytes: Buffer): readonly Buffer[] {
 }
 
 describe.each([5, 4] as const)('with MQTT protocol version %i', (protocolVersion) => {
-  test('nothing is asked before the broker took the subscription to the replies', async () => {
+  test('no request is sent before the broker accepts the subscription to the replies', async () => {
     const came: number[] = [];
     await using broker = await PretendBroker.start((socket, connect) => {
       came.push(...packetsIn(connect).map(([type = 0]) => type));
@@ -35,7 +35,7 @@ describe.each([5, 4] as const)('with MQTT protocol version %i', (protocolVersion
       socket.on('data', (bytes: Buffer) => {
         for (const [type = 0, , ...id] of packetsIn(bytes)) {
           came.push(type);
-          // what was asked too early is here before this
+          // a premature request would have arrived before this
           if (type === first.subscribe) setImmediate(() => socket.write(suback(protocolVersion, id)));
           if (type === first.publish) socket.destroy();
         }
@@ -48,7 +48,7 @@ describe.each([5, 4] as const)('with MQTT protocol version %i', (protocolVersion
     expect(came.slice(0, 3)).toEqual([first.connect, first.subscribe, first.publish]);
   });
 
-  test('nothing is asked where the broker does not let us read the replies', async () => {
+  test('no request is sent if the broker rejects the subscription to the replies', async () => {
     const came: number[] = [];
     await using broker = await PretendBroker.start((socket) => {
       socket.write(connack[protocolVersion]);
@@ -70,7 +70,7 @@ describe.each([5, 4] as const)('with MQTT protocol version %i', (protocolVersion
 });
 
 describe.each([5, 4] as const)('a broker that permits no more than is needed, MQTT %i', (protocolVersion) => {
-  test('is asked all the same, and what it does not permit is told', async () => {
+  test('is still requested, and a rejected operation is reported', async () => {
     await using broker = await PretendBroker.start((socket) => {
       socket.write(connack[protocolVersion]);
       socket.on('data', (bytes: Buffer) => {
@@ -99,7 +99,7 @@ describe.each([5, 4] as const)('a broker that permits no more than is needed, MQ
   });
 });
 
-/** Pauses of a broker that cannot be had, as long as `random` makes them, until there were so many. */
+/** Returns this number of pauses with an unavailable broker, with lengths from `random`. */
 async function pausesOf(
   url: string,
   count: number,
@@ -142,7 +142,7 @@ describe('a broker that cannot be had', () => {
     expect(await pausesOf(gone.url, 3, () => 0)).toEqual([0, 0, 0]);
   });
 
-  test('is told once for each reason, however long that lasts', async () => {
+  test('is reported once for each reason, however long it lasts', async () => {
     const log = new RecordingLog();
     let greetings = 0;
     await using broker = await PretendBroker.start((socket) => {
@@ -167,7 +167,7 @@ describe('a broker that cannot be had', () => {
   });
 });
 
-test('who is to be known as online is so from the first connection on, whoever opens it', async () => {
+test('a client with a status topic is online from the first connection on, for any operation', async () => {
   const said = Promise.withResolvers<string>();
   await using broker = await PretendBroker.start((socket, connect) => {
     said.resolve(connect.toString('latin1'));

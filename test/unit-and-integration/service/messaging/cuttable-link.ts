@@ -1,7 +1,7 @@
 import { connect, createServer } from 'node:net';
 import type { AddressInfo, Server, Socket } from 'node:net';
 
-/** A TCP link to a port of this machine that can be cut, or hang, while both ends stand. */
+/** A TCP connection to a port of this machine that can be interrupted, or hang, with both ends open. */
 export class CuttableLink implements AsyncDisposable {
   readonly port: number;
   readonly #server: Server;
@@ -31,30 +31,30 @@ export class CuttableLink implements AsyncDisposable {
     return link;
   }
 
-  /** What the near end says next is lost, and the link with it. */
+  /** Loses the next data of the near end, and the connection with it. */
   loseNext(): void {
     this.#isLosing = true;
   }
 
-  /** Both ends learn at once that it broke. */
+  /** Closes both ends immediately. */
   cut(): void {
     for (const socket of this.#sockets) socket.resetAndDestroy();
   }
 
-  /** Nothing passes any more, and nobody learns it; connections to come hang too. */
+  /** Passes no data, without an error; later connections hang, too. */
   hang(): void {
     this.#isHanging = true;
     for (const socket of this.#sockets) socket.pause();
   }
 
-  /** What hung is gone; new connections work. */
+  /** Drops the hanging connection; new connections work. */
   heal(): void {
     this.#isHanging = false;
     this.#isBlocked = false;
     this.cut();
   }
 
-  /** Cut, and connections to come are cut too. */
+  /** Interrupts present and later connections. */
   block(): void {
     this.#isBlocked = true;
     this.cut();
@@ -65,7 +65,7 @@ export class CuttableLink implements AsyncDisposable {
     this.#cutAtBytes = this.#passedBytes + bytes;
   }
 
-  /** What comes from the far end comes no faster. */
+  /** Limits the rate from the far end. */
   slowDown(bytesPerSecond: number): void {
     this.#bytesPerSecond = bytesPerSecond;
   }

@@ -73,7 +73,7 @@ class FaultRig implements AsyncDisposable {
     return new FaultRig({ broker, link, world, service, rig, thing }, opened.move());
   }
 
-  /** What the service knows afterwards, or what was read. */
+  /** Returns the service's record afterwards, or the value that was read. */
   async ask(name: (typeof names)[number], { transport } = this.rig): Promise<unknown> {
     switch (name) {
       case 'currentVersion':
@@ -104,59 +104,62 @@ class FaultRig implements AsyncDisposable {
 
 const each = names.flatMap((name) => ([5, 4] as const).map((protocolVersion) => ({ name, protocolVersion })));
 
-describe.concurrent.each(each)('while $name is asked for, with MQTT $protocolVersion', ({ name, protocolVersion }) => {
-  test('a cut link costs nothing: the reply comes on the next one', async () => {
-    await using faulty = await FaultRig.open(protocolVersion);
-    faulty.service.spoilNext(name, (_request, text) => {
-      faulty.link.cut();
-      return [{ text }];
+describe.concurrent.each(each)(
+  'during a request for $name, with MQTT $protocolVersion',
+  ({ name, protocolVersion }) => {
+    test('a cut link costs nothing: the reply comes on the next one', async () => {
+      await using faulty = await FaultRig.open(protocolVersion);
+      faulty.service.spoilNext(name, (_request, text) => {
+        faulty.link.cut();
+        return [{ text }];
+      });
+      expect(await faulty.ask(name)).toEqual(expected[name]);
+      expect(faulty.idsOf(name).size).toBe(1);
     });
-    expect(await faulty.ask(name)).toEqual(expected[name]);
-    expect(faulty.idsOf(name).size).toBe(1);
-  });
 
-  test('a request that is lost with its link is sent again on the next one, under its id', async () => {
-    await using faulty = await FaultRig.open(protocolVersion);
-    faulty.link.loseNext();
-    expect(await faulty.ask(name)).toEqual(expected[name]);
-    expect(faulty.idsOf(name).size).toBe(1);
-  });
-
-  test('a broker that restarts in order costs nothing', async () => {
-    await using faulty = await FaultRig.open(protocolVersion);
-    faulty.service.spoilNext(name, async (_request, text) => {
-      await faulty.broker.restart();
-      return [{ text }];
+    test('a request that is lost with its link is sent again on the next one, under its id', async () => {
+      await using faulty = await FaultRig.open(protocolVersion);
+      faulty.link.loseNext();
+      expect(await faulty.ask(name)).toEqual(expected[name]);
+      expect(faulty.idsOf(name).size).toBe(1);
     });
-    expect(await faulty.ask(name)).toEqual(expected[name]);
-    expect(faulty.idsOf(name).size).toBe(1);
-  });
 
-  test('a broker that is killed costs the request, which is made again with another id', async () => {
-    await using faulty = await FaultRig.open(protocolVersion);
-    faulty.service.spoilNext(name, async () => {
-      await faulty.broker.restart('SIGKILL');
-      return [];
+    test('a broker that restarts in order costs nothing', async () => {
+      await using faulty = await FaultRig.open(protocolVersion);
+      faulty.service.spoilNext(name, async (_request, text) => {
+        await faulty.broker.restart();
+        return [{ text }];
+      });
+      expect(await faulty.ask(name)).toEqual(expected[name]);
+      expect(faulty.idsOf(name).size).toBe(1);
     });
-    await expect(faulty.ask(name)).rejects.toMatchObject({ code: 'broker-lost', remedy: 'retry' });
-    await faulty.service.listening();
-    expect(await faulty.ask(name)).toEqual(expected[name]);
-    expect(faulty.idsOf(name).size).toBe(2);
-  });
 
-  test('a broker that freezes for a while costs nothing but time', async () => {
-    await using faulty = await FaultRig.open(protocolVersion);
-    faulty.service.spoilNext(name, (_request, text) => {
-      faulty.broker.freeze();
-      setTimeout(() => faulty.broker.thaw(), 300);
-      return [{ text }];
+    test('a broker that is killed costs the request, which is made again with another id', async () => {
+      await using faulty = await FaultRig.open(protocolVersion);
+      faulty.service.spoilNext(name, async () => {
+        await faulty.broker.restart('SIGKILL');
+        return [];
+      });
+      await expect(faulty.ask(name)).rejects.toMatchObject({ code: 'broker-lost', remedy: 'retry' });
+      await faulty.service.listening();
+      expect(await faulty.ask(name)).toEqual(expected[name]);
+      expect(faulty.idsOf(name).size).toBe(2);
     });
-    expect(await faulty.ask(name)).toEqual(expected[name]);
-  });
-});
+
+    test('a broker that freezes for a while costs only time', async () => {
+      await using faulty = await FaultRig.open(protocolVersion);
+      faulty.service.spoilNext(name, (_request, text) => {
+        faulty.broker.freeze();
+        setTimeout(() => faulty.broker.thaw(), 300);
+        return [{ text }];
+      });
+      expect(await faulty.ask(name)).toEqual(expected[name]);
+    });
+  },
+);
 
 describe.concurrent('an activation', () => {
-  test('whose link is cut is answered on the next one, and asked only once', async () => {
+  test('is answered over the next connection after an interruption, and sent only once', async () => {
     await using faulty = await FaultRig.open();
     faulty.service.spoilNext('activate', (_request, text) => {
       faulty.link.cut();
@@ -192,8 +195,8 @@ describe.concurrent('an activation', () => {
   });
 });
 
-describe.concurrent('a firmware', () => {
-  test('comes again, whole, when its link is cut in its middle', async () => {
+describe.concurrent('a firmware image', () => {
+  test('arrives again, complete, after an interruption in its middle', async () => {
     await using faulty = await FaultRig.open();
     faulty.link.cutAfter(200_000);
     expect(await faulty.ask('firmware')).toBe(expected.firmware);
@@ -226,7 +229,7 @@ describe.concurrent('a firmware', () => {
     expect(slowed.log.lines.map(({ message }) => message)).toEqual(['connected to the broker']);
   });
 
-  test('that takes longer than the whole deadline is given up', async () => {
+  test('stops at its total timeout', async () => {
     await using faulty = await FaultRig.open();
     await using hasty = messagingRig(faulty.link.url, { deadlines: { ...deadlines, transferMs: 500 } });
     faulty.link.slowDown(50_000);
@@ -248,7 +251,7 @@ describe.concurrent('the cause is named', () => {
   test('of a broker that is gone', async () => {
     await using faulty = await FaultRig.open();
     await faulty.broker.stop();
-    // whoever asks does not wait for the end of a pause
+    // a request does not wait for the end of a pause
     const reconnect = { firstDelayMs: 3_600_000, maxDelayMs: 3_600_000 };
     await using direct = messagingRig(faulty.broker.url, { reconnect });
     await expect(faulty.ask('currentVersion', direct)).rejects.toMatchObject({
@@ -274,7 +277,7 @@ describe.concurrent('the cause is named', () => {
     await here.poll(again, patience).toEqual(expected.currentVersion);
   });
 
-  test('of a broker that freezes while it is asked', async () => {
+  test('of a broker that freezes during a request', async () => {
     await using faulty = await FaultRig.open();
     await using late = messagingRig(faulty.broker.url, { deadlines: { ...deadlines, requestMs: 2_000 } });
     await faulty.ask('currentVersion', late);
@@ -282,7 +285,7 @@ describe.concurrent('the cause is named', () => {
     await expect(faulty.ask('currentVersion', late)).rejects.toMatchObject({ code: 'broker-timeout' });
   });
 
-  test('of a link that is half open, by the keep-alive time, and what was asked is answered on the next one', async ({
+  test('of a half-open connection, by the keep-alive time, and the request is answered over the next one', async ({
     expect: here,
   }) => {
     await using faulty = await FaultRig.open();
@@ -299,7 +302,7 @@ describe.concurrent('the cause is named', () => {
     expect(faulty.idsOf('currentVersion').size).toBe(2);
   });
 
-  test('of a service that does not answer, and its late reply is counted', async () => {
+  test('of a service without a reply, whose late reply is counted', async () => {
     await using faulty = await FaultRig.open();
     const answered = Promise.withResolvers<void>();
     await using hasty = messagingRig(faulty.link.url, { deadlines: { ...deadlines, requestMs: 2_000 } });
@@ -345,7 +348,7 @@ describe.concurrent('the cause is named', () => {
   });
 });
 
-test('what still waits when the agent ends is told', async () => {
+test('pending requests are rejected when the agent ends', async () => {
   await using faulty = await FaultRig.open();
   faulty.service.spoilNext('currentVersion', () => []);
   const call = faulty.rig.transport.call(operations.currentVersion, faulty.thing, signal);

@@ -57,7 +57,7 @@ describe('a broker', () => {
     expect(await failure(broker.url, protocolVersion)).toMatchObject({ code, remedy: 'retry' });
   });
 
-  test('that closes the connection at once may be another kind of port', async () => {
+  test('that closes the connection immediately may be another kind of port', async () => {
     await using broker = await PretendBroker.start((socket) => void socket.end());
     expect(await failure(broker.url, 5)).toMatchObject({
       message: expect.stringMatching(/closed the connection before it let us in$/) as string,
@@ -68,7 +68,7 @@ describe('a broker', () => {
   test.each([
     ['nothing', Buffer.alloc(0)],
     ['nothing after it let us in', connack[5]],
-  ])('that says %s is named', async (_, greeting) => {
+  ])('that sends %s is named', async (_, greeting) => {
     await using broker = await PretendBroker.start((socket) => void socket.write(greeting));
     expect(await failure(broker.url, 5, hasty)).toMatchObject({ code: 'broker-timeout', remedy: 'retry' });
   });
@@ -78,7 +78,7 @@ describe('a broker', () => {
     await using broker = await PretendBroker.start((socket) => {
       const isFirst = ++connections === 1;
       serve(socket, (asked) => {
-        // Of the 12 KiB that it announces this is all that comes.
+        // Nothing else of the announced 12 KiB arrives.
         if (isFirst) socket.write(Buffer.from([0x30, 0x80, 0x63]));
         const content = Buffer.from(`{"jsonrpc":"2.0","id":"${asked}","result":{"id":"1","name":"one"}}`);
         socket.write(publishPacket({ protocolVersion: 4, topic: 'v1.a1b2.reply.json', content }));

@@ -43,7 +43,7 @@ describe.each([5, 4] as const)('with MQTT protocol version %i', (protocolVersion
     await service[Symbol.asyncDispose]();
   });
 
-  /** What the next request for the current version is answered with. */
+  /** Replaces the reply to the next request for the current version. */
   function spoil(replies: Spoil): void {
     service.spoilNext('currentVersion', replies);
   }
@@ -85,7 +85,7 @@ describe.each([5, 4] as const)('with MQTT protocol version %i', (protocolVersion
     await using later = messagingRig(broker.url, { protocolVersion });
     expect(await later.transport.call(operations.currentVersion, thing, signal)).toEqual(right);
     await service.publish(service.replyTopic, '', true);
-    // with version 5 the broker was asked not to send it
+    // with version 5 the broker was asked to omit it
     expect(later.transport.report.ignored).toMatchObject({ retained: protocolVersion === 5 ? 0 : 1, unknown: 0 });
   });
 
@@ -99,7 +99,7 @@ describe.each([5, 4] as const)('with MQTT protocol version %i', (protocolVersion
     await expect.poll(ignored, patience).toEqual(protocolVersion === 5 ? { mismatched: 1 } : { duplicate: 1 });
   });
 
-  test('a second reply is ignored, even if it says something else', async () => {
+  test('a second reply with other content is ignored', async () => {
     spoil((_request, text) => [{ text }, { text: text.toString().replace('one', 'two') }]);
     expect(await currentVersion()).toEqual(right);
     await expect.poll(ignored, patience).toEqual({ duplicate: 1 });
@@ -147,7 +147,7 @@ describe.each([5, 4] as const)('with MQTT protocol version %i', (protocolVersion
     });
   });
 
-  test('a reply that is too large to be one is refused at once', async () => {
+  test('an oversized reply is rejected immediately', async () => {
     spoil((_request, text) => [{ text: text.toString().replace('one', 'x'.repeat(3_000_000)) }]);
     await expect(currentVersion()).rejects.toMatchObject({ code: 'reply-too-large' });
   });
@@ -164,7 +164,7 @@ describe.each([5, 4] as const)('with MQTT protocol version %i', (protocolVersion
     });
   });
 
-  test('a firmware that is too large names REST as the way', async () => {
+  test('an oversized image suggests REST', async () => {
     await using small = messagingRig(broker.url, { protocolVersion, maxMessageBytes: 200_000 });
     const call = small.transport.firmware({ ...thing, versionId: '1' }, undefined, signal);
     await expect(call).rejects.toMatchObject({
@@ -197,7 +197,7 @@ describe.each([5, 4] as const)('with MQTT protocol version %i', (protocolVersion
     await expect(call).rejects.toMatchObject({ code: 'reply-malformed' });
   });
 
-  test('a firmware that is no text is handed on as it is, for its reader to refuse', async () => {
+  test('an image that is not a text is passed on unchanged, for its reader to reject', async () => {
     service.spoilNext('firmware', ({ id }) => [{ text: `{"jsonrpc":"2.0","id":"${id}","result": [1, 2]}` }]);
     await using transfer = await rig.transport.firmware({ ...thing, versionId: '1' }, undefined, signal);
     expect((await readAll(transfer.chunks)).toString()).toBe('[1,2]');

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 
 import { IgnoredMessages } from '../../../../src/service/messaging/broker/ignored.ts';
 
-test('ignored replies are told apart, and what is remembered for it is bounded', () => {
+test('ignored replies are distinguished, with limited memory', () => {
   const ignored = new IgnoredMessages();
   ignored.finish('oldest', 'answered');
   for (let index = 0; index < 300; index += 1) ignored.finish(`id-${index}`, index % 2 === 0 ? 'answered' : 'given-up');

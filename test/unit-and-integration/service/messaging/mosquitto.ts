@@ -21,7 +21,7 @@ export interface MosquittoTls {
 
 export interface MosquittoOptions {
   readonly tls?: MosquittoTls;
-  /** Names and passwords; undefined: anybody. */
+  /** Names and passwords. Undefined: any client. */
   readonly users?: Readonly<Record<string, string>>;
   /** mosquitto.conf(5), acl_file. */
   readonly rules?: string;
@@ -104,7 +104,7 @@ export class Mosquitto implements AsyncDisposable {
 
   async #configure({ tls, users, rules, persistence = false }: MosquittoOptions): Promise<string> {
     const lines = [
-      // it would give up root, and with it the folder
+      // otherwise it would drop root, and lose access to the directory
       'user root',
       `listener ${this.port} 127.0.0.1`,
       `allow_anonymous ${users === undefined}`,

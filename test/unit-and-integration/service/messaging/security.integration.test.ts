@@ -33,7 +33,7 @@ topic read v1.a1b2.reply.json
 
 const firmware = randomContent(5_000_000);
 
-/** For what nobody answers. */
+/** For requests without a reply. */
 const soon = { ...messagingSettings('mqtts://any').deadlines, requestMs: 2_000, unheardMs: 100 };
 
 let authority: Authority;
@@ -75,7 +75,7 @@ describe.each([5, 4] as const)(
       expect(await activate({ protocolVersion })).toMatchObject({ thingId: 'thing-1' });
     });
 
-    test('is counted with what TLS adds', async () => {
+    test('is counted with the overhead of TLS', async () => {
       await using rig = messagingRig(broker.url, { ...login, protocolVersion });
       const thing = await rig.transport.call(operations.activate, { serialNumber: 'GW-1' }, signal);
       await using text = await rig.transport.firmware({ ...thing, versionId: '1' }, undefined, signal);
@@ -87,7 +87,7 @@ describe.each([5, 4] as const)(
       expect(sentBytes).toBeLessThan(50_000);
     });
 
-    test('that nobody vouches for is not spoken to', async () => {
+    test('rejects an untrusted broker', async () => {
       const stranger = await authority.write('none.pem', '-----BEGIN nothing-----\n');
       for (const tls of [{}, { caFile: stranger }]) {
         await expect(activate({ protocolVersion, tls })).rejects.toMatchObject({
@@ -126,12 +126,12 @@ describe.each([5, 4] as const)(
       });
     });
 
-    test('lets nobody in without a name', async () => {
+    test('requires a user name', async () => {
       const nobody = { username: undefined, passwordFile: undefined };
       await expect(activate({ protocolVersion, ...nobody })).rejects.toMatchObject({ code: 'broker-not-authorized' });
     });
 
-    test('names the topic that may not be written, if it says so', async () => {
+    test('names the topic that may not be written, if the broker reports it', async () => {
       const passwordFile = await authority.write('mute', 'quiet');
       const call = activate({ protocolVersion, username: 'mute', passwordFile, deadlines: soon });
       // MQTT 3.1.1 has no way to say it
@@ -141,7 +141,7 @@ describe.each([5, 4] as const)(
   },
 );
 
-test('a status topic that may not be written is told, and keeps nobody from being asked', async () => {
+test('a status topic that may not be written is reported, and prevents no request', async () => {
   const { topics } = messagingSettings(broker.url);
   await using rig = messagingRig(broker.url, { ...login, topics: { ...topics, status: 'gateways/of-others' } });
   rig.transport.attend({ onWake: () => {}, onProgress: () => {} });
@@ -154,7 +154,7 @@ test('a status topic that may not be written is told, and keeps nobody from bein
   });
 });
 
-test('a firmware comes whole through TLS', async () => {
+test('a firmware image arrives complete over TLS', async () => {
   await using rig = messagingRig(broker.url, login);
   const thing = await rig.transport.call(operations.activate, { serialNumber: 'GW-1' }, signal);
   await using text = await rig.transport.firmware({ ...thing, versionId: '1' }, undefined, signal);
@@ -172,7 +172,7 @@ test('gives back the memory of a large message when its reader has finished', as
   expect(new Set(chunks.map(({ byteLength }) => byteLength))).toEqual(new Set([0]));
 });
 
-test('a password file that cannot be read is named, and its content is never told', async () => {
+test('an unreadable password file is named, and its content is never shown', async () => {
   const passwordFile = '/nowhere/password';
   await expect(activate({ passwordFile })).rejects.toMatchObject({
     code: 'broker-password',
@@ -209,7 +209,7 @@ test('a client certificate opens the door where one is wanted', async () => {
     code: 'tls-client-certificate',
   });
   await using rig = messagingRig(strict.url, { tls, deadlines: soon });
-  // nobody listens, but the door is open
+  // no subscriber, but a permitted topic
   await expect(rig.transport.call(operations.activate, { serialNumber: 'GW-1' }, signal)).rejects.toMatchObject({
     code: 'reply-timeout',
   });

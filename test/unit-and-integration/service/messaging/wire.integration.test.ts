@@ -20,7 +20,7 @@ interface Overheard {
 const { signal } = new AbortController();
 const topics = { request: 'v1.a1b2.json', reply: 'v1.a1b2.reply.json' };
 
-/** interface.md, "Messaging form": topic, method and params of each operation, as they stand there. */
+/** interface.md, "Messaging form": topic, method and params of each operation, verbatim. */
 const table: readonly (readonly [topic: string, method: string, params: Readonly<Record<string, string>>])[] = [
   ['v1.json', 'things.activate', { serialNumber: 'GW-1' }],
   [topics.request, 'things.versions.current.get', { thingId: 'thing-1' }],
@@ -78,7 +78,7 @@ function idOf({ message }: Overheard): unknown {
 }
 
 describe.each([5, 4] as const)('over MQTT protocol version %i', (protocolVersion) => {
-  test('requests are those of the interface, member for member', async () => {
+  test('requests match the interface, member for member', async () => {
     await using rig = messagingRig(broker.url, { protocolVersion });
     await askEverything(rig);
     const { requests } = await exchanged(table.length);
@@ -90,7 +90,7 @@ describe.each([5, 4] as const)('over MQTT protocol version %i', (protocolVersion
     );
   });
 
-  test('a request says where its reply goes and what names it, if the protocol has a place for it', async () => {
+  test('a request has its reply topic and correlation data, if the protocol supports them', async () => {
     await using rig = messagingRig(broker.url, { protocolVersion });
     await askEverything(rig);
     const { requests } = await exchanged(table.length);
@@ -99,7 +99,7 @@ describe.each([5, 4] as const)('over MQTT protocol version %i', (protocolVersion
       expect([responseTopic, correlationData?.toString(), contentType]).toEqual(
         protocolVersion === 5 ? [topics.reply, idOf(request), 'application/json'] : [undefined, undefined, undefined],
       );
-      // nobody waits for it longer than that
+      // no client waits for it longer than that
       expect(messageExpiryInterval ?? 0).toBeLessThanOrEqual(60);
     }
   });

@@ -67,7 +67,7 @@ export class Authority implements AsyncDisposable {
     return { ...files, cert, key };
   }
 
-  /** A file of this directory, for things that are no certificates. */
+  /** Writes a file to this directory that is not a certificate. */
   async write(name: string, text: string): Promise<string> {
     const path = join(this.#directory, name);
     await writeFile(path, text);

@@ -12,7 +12,7 @@ import { restRig } from './rest-rig.ts';
 import type { RestRig } from './rest-rig.ts';
 
 const { signal } = new AbortController();
-/** For what falls silent; whatever is to succeed has all the time of the defaults. */
+/** For unresponsive peers. Calls that must succeed have the default timeouts. */
 const impatient = { connectMs: 10_000, firstByteMs: 1_000, idleMs: 1_000, totalMs: 20_000, transferMs: 20_000 };
 const one = { id: '1', name: '1', description: undefined };
 
@@ -118,7 +118,7 @@ describe('a call', () => {
     });
   });
 
-  test('that is aborted ends at once with the reason, wherever it stands', async () => {
+  test('that is aborted ends immediately with the reason, in any state', async () => {
     for (const fault of [{ kind: 'silence' }, { kind: 'silence', afterBytes: 5 }] as const) {
       const controller = new AbortController();
       service.fail({ operation: 'targetVersion', fault });
@@ -133,7 +133,7 @@ describe('a call', () => {
     }
   });
 
-  test('that tells something is done as soon as the service consents, whatever follows', async () => {
+  test('that reports something is complete as soon as the service accepts it, whatever follows', async () => {
     for (const fault of [
       { kind: 'body', text: 'null' },
       { kind: 'body', status: 202, text: 'x'.repeat(100_000) },
@@ -145,14 +145,14 @@ describe('a call', () => {
     expect(await rig.transport.call(operations.targetVersion, thing, signal)).toEqual(one);
   });
 
-  test('many at once share a few connections', async () => {
+  test('many concurrent calls share a few connections', async () => {
     const calls = Array.from({ length: 40 }, async () => rig.transport.call(operations.targetVersion, thing, signal));
     expect(await Promise.all(calls)).toHaveLength(40);
   });
 });
 
 describe('without a service', () => {
-  test('a refused connection says who refused', async () => {
+  test('a refused connection names the address', async () => {
     const server = createServer();
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     const { port } = server.address() as AddressInfo;
@@ -208,7 +208,7 @@ describe('what is sent', () => {
     expect(service.calls.every(({ headers }) => headers['user-agent'] === 'thing-agent/test')).toBe(true);
   });
 
-  test('is no key on provisioning where the settings say so', async () => {
+  test('has no key during provisioning, if configured', async () => {
     await using shy = restRig(service.url, { keyOnProvisioning: false });
     service.calls.length = 0;
     await shy.transport.call(operations.targetVersion, thing, signal);
@@ -228,7 +228,7 @@ describe('what is sent', () => {
     expect(service.calls.map(({ body }) => body)).toEqual(['two words', '{"a":1}']);
   });
 
-  test.each([undefined, () => 1, 1n])('is not %s, which is no JSON', async (value) => {
+  test.each([undefined, () => 1, 1n])('rejects %s, which is not JSON', async (value) => {
     const call = rig.transport.call(operations.setProperty, { ...thing, propertyId: 'p', value }, signal);
     await expect(call).rejects.toMatchObject({ code: 'value-invalid', exit: 'usage' });
   });

@@ -54,7 +54,7 @@ describe('a bound on downloads', () => {
     vi.useRealTimers();
   });
 
-  test('keeps to what is read again, too, and is no time of the transfer’s deadline', async () => {
+  test('limits data that is read again, too, and does not count toward the transfer’s timeout', async () => {
     const server = new TextServer([
       { ...plain, ranges: 'ignored', cutAfter: 1_000_000 },
       { ...plain, ranges: 'ignored' },
@@ -75,7 +75,7 @@ describe('a bound on downloads', () => {
   });
 });
 
-describe('a firmware’s text', () => {
+describe('encoded firmware', () => {
   test('comes whole, with its length and its validator', async () => {
     const server = new TextServer([plain]);
     const { transfer, bytes } = await download(server);
@@ -84,7 +84,7 @@ describe('a firmware’s text', () => {
     expect(server.requests).toEqual([undefined]);
   });
 
-  test('goes on by a range after a cut', async () => {
+  test('resumes with a range after an interruption', async () => {
     const server = new TextServer([{ ...plain, cutAfter: 1_000_001 }, plain]);
     expect((await download(server)).bytes.equals(text)).toBe(true);
     expect(server.requests).toEqual([undefined, { offset: 1_000_001, validator: '"1"' }]);
@@ -143,7 +143,7 @@ describe('a firmware’s text', () => {
     expect((await download(told)).bytes.equals(text)).toBe(true);
   });
 
-  test('is given up after so many attempts in a row without a new byte, with the place and the last reason', async () => {
+  test('fails after a number of attempts without a new byte, with the offset and the last reason', async () => {
     const server = new TextServer([
       { ...plain, cutAfter: 1_000 },
       { ...plain, cutAfter: -1 },
@@ -157,7 +157,7 @@ describe('a firmware’s text', () => {
     expect(clock.slept).toEqual([50, 100]);
   });
 
-  test('is not given up as long as there are new bytes', async () => {
+  test('continues as long as there are new bytes', async () => {
     const server = new TextServer([...Array.from({ length: 20 }, () => ({ ...plain, cutAfter: 100_000 })), plain]);
     expect((await download(server)).bytes.equals(text)).toBe(true);
   });
@@ -213,7 +213,7 @@ describe('a firmware’s text', () => {
     });
   });
 
-  test('ends at once, with the given reason, when the reader gives up', async () => {
+  test('ends immediately, with the given reason, when the reader stops', async () => {
     const controller = new AbortController();
     const server = new TextServer([{ ...plain, cutAfter: 1_000 }]);
     await using transfer = await FirmwareDownload.open(context(server), undefined, controller.signal);

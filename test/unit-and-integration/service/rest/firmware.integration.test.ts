@@ -14,7 +14,7 @@ import { readAll, restRig } from './rest-rig.ts';
 import type { RestRig } from './rest-rig.ts';
 
 const { signal } = new AbortController();
-/** For what falls silent; everything else has all the time of the defaults. */
+/** For unresponsive peers; everything else has the default timeouts. */
 const impatient = { connectMs: 10_000, firstByteMs: 1_000, idleMs: 1_000, totalMs: 20_000, transferMs: 60_000 };
 const firmware = randomContent(5_000_000);
 const expected = Buffer.concat([...new FirmwareText(firmware).read()]);
@@ -53,7 +53,7 @@ async function chunkedService(share: number): Promise<{ readonly url: string } &
   const body = Buffer.concat([...chunks, Buffer.from('0\r\n\r\n')]);
   let end = Math.floor(body.byteLength * share);
   const server = createServer((socket) => {
-    socket.on('error', () => {}); // the other side may be gone
+    socket.on('error', () => {}); // the other side may have disconnected
     socket.once('data', () => {
       socket.write('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n');
       socket.end(body.subarray(0, end));
@@ -80,7 +80,7 @@ const cuts: readonly [FaultInput][] = [
   [{ kind: 'silence', afterBytes: 2_000_000 }],
 ];
 
-describe('a firmware', () => {
+describe('firmware', () => {
   test('comes as the service wrote it, and its length and validator with it', async () => {
     await using text = await rig.transport.firmware({ ...thing, versionId: '1' }, undefined, signal);
     expect(text).toMatchObject({ startOffset: 0, totalBytes: expected.byteLength, validator: '"1-1"' });
@@ -88,7 +88,7 @@ describe('a firmware', () => {
     expect(service.callsOf('firmware')).toHaveLength(1);
   });
 
-  test.each(cuts)('that meets %j goes on by a range', async (fault) => {
+  test.each(cuts)('resumes with a range after %j', async (fault) => {
     service.fail({ operation: 'firmware', fault });
     expect((await download(fault)).equals(expected)).toBe(true);
     const [, second] = service.callsOf('firmware');
@@ -102,7 +102,7 @@ describe('a firmware', () => {
     expect(service.callsOf('firmware').map(({ status }) => status)).toEqual([200, 200]);
   });
 
-  test.each(cuts)('that meets %j is read again where its length is not known', async (fault) => {
+  test.each(cuts)('is read again after %j if its length is unknown', async (fault) => {
     service.behave({ contentLength: false, etag: 'weak' });
     service.fail({ operation: 'firmware', fault });
     expect((await download(fault)).equals(expected)).toBe(true);
@@ -152,7 +152,7 @@ describe('a firmware', () => {
     expect(service.callsOf('firmware')).toHaveLength(14);
   });
 
-  test('is given up when attempts bring nothing, with the place and the reason', async () => {
+  test('fails when attempts make no progress, with the offset and the reason', async () => {
     service.fail({ operation: 'firmware', fault: { kind: 'truncate', afterBytes: 500_000 } });
     service.fail({ operation: 'firmware', fault: { kind: 'reset' }, times: 'always' });
     const reading = download();

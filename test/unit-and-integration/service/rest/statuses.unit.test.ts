@@ -36,7 +36,7 @@ describe('statuses', () => {
     expect(error.advice).toBeTruthy();
   });
 
-  test('401 on a call without a key says that the service wants one', () => {
+  test('401 on a call without a key means that the service requires one', () => {
     const refusal = {
       operation: 'target version',
       status: 401,
@@ -48,7 +48,7 @@ describe('statuses', () => {
     expect(errorOfStatus(refusal, nowMs)).toMatchObject({ code: 'key-required', remedy: 'give-up' });
   });
 
-  test('403 on activation says that the serial number is not permitted', () => {
+  test('403 on activation means that the serial number is not permitted', () => {
     const refusal = {
       operation: 'activation',
       status: 403,
@@ -94,7 +94,7 @@ describe('Retry-After', () => {
     expect(retryAfterMs(headers, 0)).toBe(120_000);
   });
 
-  test('is undefined or a sensible number, whatever it says', () => {
+  test('is undefined or a plausible number for any text', () => {
     fc.assert(
       fc.property(fc.string(), fc.option(fc.string(), { nil: undefined }), (text, date) => {
         const ms = retryAfterMs({ 'retry-after': text, date }, nowMs) ?? 0;

@@ -8,9 +8,9 @@ export interface Turn {
   readonly text: Buffer;
   readonly etag: string | undefined;
   readonly sendsLength: boolean;
-  /** `wrong`: a part that is not the one that was asked for. `careless`: whatever If-Range says. `none`: 416. */
+  /** `wrong`: another part than the requested one. `careless`: ignores If-Range. `none`: 416. */
   readonly ranges: 'right' | 'ignored' | 'wrong' | 'careless' | 'none';
-  /** Cut after so many bytes of this reply; -1: no reply at all; undefined: it is complete. */
+  /** Interrupts this reply after this number of bytes; -1: no reply; undefined: complete. */
   readonly cutAfter: number | undefined;
   readonly chunkBytes: number;
 }
@@ -55,7 +55,7 @@ export class TextServer {
   }
 }
 
-/** Where the part begins; undefined: no part, the whole. */
+/** Returns the beginning of the part, or undefined for the whole text. */
 function firstOf({ ranges, etag }: Turn, range: TextRange | undefined): number | undefined {
   if (range === undefined || ranges === 'ignored') return undefined;
   if (range.validator !== etag && ranges !== 'careless') return undefined;

@@ -10,7 +10,7 @@ import { restRig } from './rest-rig.ts';
 
 const MIB = 1024 * 1024;
 const OFFERED_BYTES = 256 * MIB;
-/** What may be on its way: queues of both sockets, and of the exchange. */
+/** Limit of data in flight: in the buffers of both sockets, and of the exchange. */
 const ON_ITS_WAY_BYTES = 32 * MIB;
 
 /** Sends as much as is taken. */

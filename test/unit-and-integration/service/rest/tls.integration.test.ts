@@ -40,7 +40,7 @@ async function activate(service: StandIn, tls: TlsFiles, clock?: ManualClock): P
 }
 
 describe('a service with TLS', () => {
-  test('is trusted by its authority, for small calls and for a firmware', async () => {
+  test('is trusted by its authority, for small calls and for firmware', async () => {
     await using service = await startStandIn({ tls: good, versions });
     await using rig = restRig(service.url, { tls: { caFile: authority.caFile } });
     const thing = await rig.transport.call(operations.activate, { serialNumber: 'GW-1' }, signal);
@@ -57,7 +57,7 @@ describe('a service with TLS', () => {
     expect(await activate(service, { caFile })).toMatchObject({ thingId: expect.any(String) as string });
   });
 
-  test('is counted with what TLS adds, and once, though the transfer was cut', async () => {
+  test('is counted with the overhead of TLS, and once, although the transfer was interrupted', async () => {
     await using service = await startStandIn({ tls: good, versions });
     await using rig = restRig(service.url, { tls: { caFile: authority.caFile } });
     const thing = await rig.transport.call(operations.activate, { serialNumber: 'GW-1' }, signal);
@@ -100,7 +100,7 @@ describe('a service with TLS', () => {
     await expect(call).rejects.toMatchObject({ code: 'clock-wrong', remedy: 'retry' });
   });
 
-  test('that speaks no TLS is told from one that is down', async () => {
+  test('without TLS is distinguished from one that is down', async () => {
     await using service = await startStandIn();
     await using rig = restRig(service.url.replace('http:', 'https:'), { tls: { caFile: authority.caFile } });
     await expect(rig.transport.call(operations.activate, { serialNumber: 'GW-1' }, signal)).rejects.toMatchObject({
@@ -134,7 +134,7 @@ describe('a service that wants a client certificate', () => {
     expect(await activate(service, files)).toMatchObject({ thingId: 'thing-1' });
   });
 
-  test('says so to those who have none', async () => {
+  test('reports it to clients without a certificate', async () => {
     // node:https drops such a client without a word; a server on OpenSSL tells it why
     const files = ['-cert', good.certFile, '-key', good.keyFile, '-CAfile', authority.caFile];
     const server = spawn('openssl', ['s_server', '-accept', '127.0.0.1:0', '-Verify', '1', '-www', ...files]);

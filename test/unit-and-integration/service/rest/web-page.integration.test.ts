@@ -15,8 +15,9 @@ const { signal } = new AbortController();
 const html = { 'content-type': 'text/html; charset=utf-8' };
 
 /**
- * Replies of status 200 that are not the service's. Their forms are those of captive portals (RFC 8952, section 1), of
- * maintenance pages and of single-page applications; what browsers take for HTML: WHATWG, MIME Sniffing, section 7.1.
+ * Replies with status 200 that are not the service's. Their forms are those of captive portals (RFC 8952, section 1),
+ * of maintenance pages and of single-page applications; browsers' detection of HTML: WHATWG, MIME Sniffing, section
+ * 7.1.
  */
 const pages: readonly (readonly [string, FaultInput])[] = [
   ['a page labeled as HTML', { kind: 'page' }],
@@ -81,7 +82,7 @@ const calls: readonly (readonly [Operation, () => Promise<unknown>])[] = [
 ];
 
 describe.each(pages)('%s', (_, fault) => {
-  test.each(calls)('is no answer to %s', async (operation, call) => {
+  test.each(calls)('is rejected as a reply to %s', async (operation, call) => {
     service.fail({ operation, fault, times: 'always' });
     await expect(call()).rejects.toMatchObject({
       code: 'reply-web-page',
@@ -126,14 +127,14 @@ test.each<[string, FaultInput]>([
   }
 });
 
-test('a redirect to another origin is no success, and may be a captive portal', async () => {
+test('a redirect to another origin is a failure, and may be a captive portal', async () => {
   service.fail({ operation: 'switchTo', fault: { kind: 'redirect', location: 'http://portal.example/login?x=1' } });
   const call = transport.call(operations.switchTo, { ...thing, versionId: '1' }, signal);
   await expect(call).rejects.toMatchObject({ code: 'service-redirected' });
   await expect(call).rejects.toThrow(/a captive portal may be answering .*to http:\/\/portal\.example\)/);
 });
 
-test('a write whose reply is cut before its first byte may have met a page', async () => {
+test('a write whose reply is interrupted before its first byte may have met a page', async () => {
   service.fail({ operation: 'switchTo', fault: { kind: 'wrong-length', by: 10 } });
   await transport.call(operations.switchTo, { ...thing, versionId: '1' }, signal); // 204 has no body
   service.fail({

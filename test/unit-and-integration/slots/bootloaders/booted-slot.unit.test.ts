@@ -50,12 +50,12 @@ describe('the slot that runs', () => {
     'root=/dev/nfs',
     'quiet',
     'myroot=/dev/mmcblk0p2',
-  ])('is not known by %s, which both slots may have', async (cmdline) => {
+  ])('is not derived from %s, which both slots may have', async (cmdline) => {
     const asked = resolveBootedSlot(commandLine(cmdline), signal);
     await expect(asked).rejects.toMatchObject({ code: 'booted-slot-unknown' });
   });
 
-  test('is none where a rescue system runs, whatever is mounted', async () => {
+  test('is none for a rescue system, with any mounts', async () => {
     await expect(resolveBootedSlot([...commandLine('rauc.slot=rescue'), mounted('A')], signal)).rejects.toMatchObject({
       code: 'booted-slot-unknown',
       message: 'rauc.slot= on the kernel command line names rescue, which is not a slot',

@@ -8,9 +8,9 @@ export interface BootRig extends AsyncDisposable {
   readonly bootloader: Bootloader;
   /** Every step of a write asks it. */
   readonly power: Power;
-  /** How often a committed slot boots without being committed again. */
+  /** Number of boots of a committed slot without another commit. */
   readonly attempts: number;
-  /** Power off (what was not durable may be lost), power on, and what the bootloader does then. */
+  /** Power off (nondurable data may be lost), power on, and the bootloader's choice. */
   boot(rebootArgument?: string): Promise<SlotName>;
 }
 
@@ -20,7 +20,10 @@ const signal = new AbortController().signal;
 /** More than the counters of both slots together. */
 const MANY_BOOTS = 7;
 
-/** What the Bootloader port promises, told by what boots. Where a cut's outcome is random, `rounds` repeats it. */
+/**
+ * Guarantees of the Bootloader port, by the slots that boot. Since an interruption has a random result, `rounds`
+ * repeats it.
+ */
 export function bootloaderContract(name: string, open: () => Promise<BootRig>, rounds = 1): void {
   describe(`${name} as a bootloader`, () => {
     test('knows which slot runs, and boots a committed slot for ever', async () => {
@@ -32,14 +35,14 @@ export function bootloaderContract(name: string, open: () => Promise<BootRig>, r
       }
     });
 
-    test('boots a committed slot even if some boots are cut before the agent runs', async () => {
+    test('boots a committed slot even if some boots are interrupted before the agent runs', async () => {
       await using rig = await open();
       for (let boots = 0; boots < rig.attempts; boots += 1) expect(await rig.boot()).toBe('A');
       await rig.bootloader.commit('A', signal);
       expect(await rig.boot()).toBe('A');
     });
 
-    test('boots a trial once, and falls back for as long as the agent does not answer', async () => {
+    test('boots a trial once, and falls back for as long as the agent does not respond', async () => {
       await using rig = await open();
       await armed(rig);
       expect(await bootTrial(rig)).toBe('B');
@@ -133,7 +136,7 @@ export function bootloaderContract(name: string, open: () => Promise<BootRig>, r
       expect(await bootsWithoutAgent(rig)).toEqual(['A']);
     });
 
-    test('refuses to give up the good slot while the other is on trial', async () => {
+    test('rejects discarding the good slot while the other is on trial', async () => {
       await using rig = await open();
       await armed(rig);
       expect(await bootTrial(rig)).toBe('B');
@@ -172,7 +175,7 @@ export function bootloaderContract(name: string, open: () => Promise<BootRig>, r
       expect(await rig.boot()).toBe('B');
     });
 
-    test('tells what boots next and what can', async () => {
+    test('shows the next slot and the bootable ones', async () => {
       await using rig = await open();
       await rig.bootloader.markUnbootable('B', signal);
       expect(await rig.bootloader.inspect(signal)).toMatchObject({
@@ -225,7 +228,7 @@ export function bootloaderContract(name: string, open: () => Promise<BootRig>, r
       expect(await rig.boot()).toBe('A');
     });
 
-    test('does nothing for a caller who has given up', async () => {
+    test('does nothing after an abort', async () => {
       await using rig = await open();
       const given = AbortSignal.abort(new Error('given up'));
       const calls = [
@@ -315,7 +318,7 @@ function powerCuts(open: () => Promise<BootRig>, rounds: number): void {
     });
   });
 
-  test('power cut during the canary: what was committed boots', async () => {
+  test('power loss during the test write: the committed slot boots', async () => {
     await sweep(open, rounds, {
       prepare: (rig) => updated(rig),
       change: ({ bootloader }) => bootloader.canary(signal),
@@ -362,7 +365,7 @@ function bootTrial(rig: BootRig): Promise<SlotName> {
   return rig.boot(rig.bootloader.trialRebootArgument);
 }
 
-/** Every slot that boots in many boots, by whatever reboot, while no agent renews a counter. */
+/** Every slot that boots in many boots, after any reboot, while no agent renews a counter. */
 async function bootsWithoutAgent(rig: BootRig): Promise<SlotName[]> {
   const seen = new Set<SlotName>();
   for (let boots = 0; boots < MANY_BOOTS; boots += 1) {

@@ -22,7 +22,7 @@ describe('a custom handler', () => {
     expect(rig.calls).toEqual(['set-state B bad', 'set-primary B', 'set-state B good', 'set-state A bad']);
   });
 
-  test('is asked each question once before a change and once after it, and for last words only where they are told', async () => {
+  test('is called for each value once before a change and once after it, and for exit reasons only if it supports them', async () => {
     await using rig = await CustomRig.open();
     const calls: string[] = [];
     const bootloader = await rig.folder.bootloader(rig.settings, {
@@ -38,7 +38,7 @@ describe('a custom handler', () => {
     expect(calls).toEqual([...questions, 'get-last-word B']);
   });
 
-  test('whose primary slot does not follow is told, the last word being that the slot is kept', async () => {
+  test('whose primary slot does not follow is reported, and the commit comes last', async () => {
     await using rig = await CustomRig.open();
     const file = rig.folder.file('primary');
     await writeFile(file, 'A');
@@ -51,7 +51,7 @@ describe('a custom handler', () => {
     expect(rig.calls.slice(3)).toEqual(['set-state B bad', 'set-primary A']);
   });
 
-  test('is never told in the canary to change anything', async () => {
+  test('is never called for a change in the test write', async () => {
     await using rig = await CustomRig.open();
     await rig.bootloader.canary(signal);
     expect(rig.calls).toEqual([]);
@@ -109,8 +109,8 @@ describe('a custom handler', () => {
     });
   });
 
-  // Regression: a handler below /srv worked for the person who ran it by hand, and never for the daemon, whose unit is closed.
-  test('that may not write is told how it may', async () => {
+  // Regression: a handler below /srv worked manually, and never for the daemon, whose unit is restricted.
+  test('without permission to write gets the remedy', async () => {
     await using rig = await CustomRig.open();
     const bootloader = await withHandler(rig, 'echo "cannot create saved.new: Read-only file system" >&2; exit 2');
     await expect(bootloader.inspect(signal)).rejects.toMatchObject({
@@ -188,7 +188,7 @@ describe('a custom handler', () => {
     await expect(bootloader.tryOnce('B', evidence, signal)).rejects.toMatchObject({ code: 'boot-write-not-confirmed' });
   });
 
-  test('whose primary slot is bad is asked for the good one, and one without any is an error', async () => {
+  test('with a bad primary slot is called for the good one, and one without any is an error', async () => {
     await using rig = await CustomRig.open();
     const oneGood = await withHandler(
       rig,

@@ -5,20 +5,20 @@ import { BootloaderError } from '../../../../src/slots/bootloaders/errors.ts';
 import type { Bootloader, BootState, SlotName, WholeSlot } from '../../../../src/update/ports.ts';
 import type { Power } from '../../../fakes/machine/power.ts';
 
-/** `counters`: an order and a counter per slot, like U-Boot. `one-shot`: a trial is asked for at the reboot, like tryboot. */
+/** `counters`: an order and a counter per slot, like U-Boot. `one-shot`: the reboot requests a trial, like tryboot. */
 export type FakeStyle = 'counters' | 'one-shot';
 
 interface Environment {
   readonly order: readonly SlotName[];
   readonly left: Readonly<Record<SlotName, number>>;
-  /** Armed, and neither kept nor given up since. */
+  /** The armed slot until it is committed or discarded. */
   readonly trial: SlotName | undefined;
   readonly lastWords: Readonly<Partial<Record<SlotName, string>>>;
 }
 
 /**
- * A boot environment in memory and the bootloader that obeys it. Each change is one atomic write, one step of the power
- * supply: where that cuts, the write has happened or not, as `random` says. Everything but the port is synchronous.
+ * A boot environment in memory and its bootloader. Each change is one atomic write, one step of the power supply: an
+ * interrupted write has happened or not, by `random`. Everything but the port is synchronous.
  */
 export class FakeBootloader implements Bootloader {
   readonly attempts = 3;
@@ -44,14 +44,14 @@ export class FakeBootloader implements Bootloader {
     this.trialRebootArgument = style === 'one-shot' ? '0 tryboot' : undefined;
   }
 
-  /** What the bootloader does when the machine starts. `argument` is that of the reboot command; a power cut has none. */
+  /** Starts the machine as the bootloader does. `argument` is that of the reboot command; a power loss has none. */
   boot(argument?: string): SlotName {
     const slot = this.#isOneShot ? this.#standingOrTried(argument) : this.#countDown();
     this.booted = slot;
     return slot;
   }
 
-  /** What would boot, in this order, if the ones before fail. */
+  /** Slots in the order in which they would boot if the previous ones fail. */
   get bootable(): readonly SlotName[] {
     return this.#environment.order.filter((slot) => this.#environment.left[slot] > 0);
   }

@@ -19,7 +19,7 @@ const parent = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
 
 export const plainNames = { A: 'A', B: 'B' } as const;
 
-/** What a rig has once it is open. */
+/** Returns an open part of a rig. */
 export function opened<T>(part: T | undefined): T {
   if (part === undefined) throw new Error('the rig is not open yet');
   return part;
@@ -29,7 +29,7 @@ export function opened<T>(part: T | undefined): T {
 export class GatewayFolder implements AsyncDisposable {
   readonly path: string;
   booted: SlotName = 'A';
-  /** What is mounted, if that is not what was booted. */
+  /** The mounted slot, if it differs from the booted one. */
   mounted: SlotName | undefined | 'as booted' = 'as booted';
 
   private constructor(path: string) {
@@ -61,7 +61,7 @@ export class GatewayFolder implements AsyncDisposable {
     });
   }
 
-  /** What Linux sees of a boot. */
+  /** Shows a boot as Linux sees it. */
   async started(slot: SlotName, partition = 0): Promise<void> {
     this.booted = slot;
     await writeFile(this.file('cmdline'), `console=ttyS0 quiet thing.slot=${slot}\n`);

@@ -19,7 +19,7 @@ const signal = new AbortController().signal;
 let stack: AsyncDisposableStack;
 let folder: GatewayFolder;
 let device: LoopDevice;
-/** The medium says that it has written, and has not. Linux goes on believing what it wrote. */
+/** The medium reports success but loses writes. Linux believes them. */
 let losesWrites = false;
 
 beforeEach(async () => {
@@ -43,7 +43,7 @@ async function losing<T>(write: () => Promise<T>): Promise<T> {
   return result;
 }
 
-/** Of the file system on the device. */
+/** For the file system on the device. */
 const fs = {
   ...realFs,
   open: async (path: string, flags: string | number, mode?: number) => {
@@ -80,7 +80,7 @@ const containing = (text: string): unknown => expect.stringContaining(text);
 const lost = { code: 'boot-write-not-confirmed', message: containing('its medium holds something else') };
 
 describe('a write that Linux remembers, and the medium does not,', () => {
-  test('is no commit for GRUB, however often it is asked', async () => {
+  test('is rejected for GRUB after any number of attempts', async () => {
     const { bootloader, file } = await makeGrub();
     await bootloader.tryOnce('B', evidence, signal);
     losesWrites = true;
@@ -90,7 +90,7 @@ describe('a write that Linux remembers, and the medium does not,', () => {
     await expect(bootloader.canary(signal)).rejects.toMatchObject(lost);
   });
 
-  test('is none for a Raspberry Pi', async () => {
+  test('is rejected for a Raspberry Pi', async () => {
     const file = await onExt4('autoboot.txt', async (path) => writeFile(path, factoryAutoboot.padEnd(512, '\n')));
     const settings = { kind: 'tryboot', autoboot: file, partitions: { A: 2, B: 3 } } as const;
     const bootloader = await folder.bootloader(settings, { fs });
@@ -131,7 +131,7 @@ describe('a write that Linux remembers, and the medium does not,', () => {
   });
 });
 
-test('GRUB is asked after each write, and what it does not read is no commit', async () => {
+test('GRUB reads each write, and a mismatch is not a commit', async () => {
   let isOld = false;
   const asked: string[] = [];
   const reader: RunProgram = async (command, options, given) => {

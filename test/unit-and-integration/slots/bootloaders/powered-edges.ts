@@ -6,7 +6,7 @@ import type { RunProgram } from '../../../../src/slots/bootloaders/boot-programs
 import { runProgram } from '../../../../src/system/processes/child-process.ts';
 import type { Power } from '../../../fakes/machine/power.ts';
 
-/** Runs programs for real; one that writes can be cut before it starts and after it ended. */
+/** Runs real programs; a writing one can be interrupted before its start and after its end. */
 export function poweredRun(power: Power, writes: (command: readonly string[]) => boolean, after?: Written): RunProgram {
   return async (command, options, signal) => {
     if (!writes(command)) return runProgram(command, options, signal);
@@ -23,16 +23,16 @@ type Written = (command: readonly string[]) => void;
 const SECTOR_BYTES = 512;
 
 /**
- * The real file system, with a power supply. What was written by `open(…, 'w')` is torn by a cut that comes before its
- * fsync, also under the name that it was renamed to; a rename whose directory was not fsynced is undone. An overwrite in
- * place is undone without O_DSYNC, and torn with it, unless it stays within one sector: then it is whole. For a bootloader
- * that reads no journal of a file system (`reader`), no rename has happened by the next boot, whatever was fsynced.
+ * The real file system, with a power supply. Power loss before the fsync tears data written by `open(…, 'w')`, also
+ * under its new name after a rename; a rename whose directory was not fsynced is undone. An overwrite in place is
+ * undone without O_DSYNC, and torn with it, unless it stays within one sector: then it is complete. For a bootloader
+ * that ignores the journal of a file system (`reader`), no rename has happened by the next boot, whatever was fsynced.
  */
 export class PoweredFs {
   readonly #power: Power;
   readonly #reader: 'with journal' | 'without journal';
   readonly #unsynced = new Set<string>();
-  /** What a cut brings back. */
+  /** Contents restored by an interruption. */
   readonly #replaced = new Map<string, Buffer>();
 
   constructor(power: Power, reader: 'with journal' | 'without journal') {
@@ -40,7 +40,7 @@ export class PoweredFs {
     this.#reader = reader;
   }
 
-  /** What a power cut does to the files. */
+  /** Applies a power loss to the files. */
   async lose(): Promise<void> {
     for (const path of this.#unsynced) {
       const { size } = await realFs.stat(path);

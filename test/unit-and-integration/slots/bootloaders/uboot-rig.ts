@@ -14,7 +14,7 @@ import { readmeScript } from './readme-script.ts';
 const run = promisify(execFile);
 const ENVIRONMENT_BYTES = 0x2000;
 
-/** What U-Boot's shell has and bash has not, over the same environment file. */
+/** Commands of U-Boot's shell that bash lacks, for the same environment file. */
 const commands = String.raw`
 setenv() { local name=$1; shift; if [ $# -eq 0 ]; then unset "$name"; else printf -v "$name" %s "$*"; fi; }
 setexpr() { printf -v "$1" %x $(($2 $3 $4)); }
@@ -98,7 +98,7 @@ export class UbootRig implements BootRig {
     return slot;
   }
 
-  /** What U-Boot chooses, and what it tells Linux of the boot. `there`: the slots that hold something. */
+  /** Returns U-Boot's choice, and its parameters for Linux. `there`: the slots with content. */
   async choose({ readOnly = false, there = [] }: UbootTrouble = {}): Promise<{
     readonly slot: string;
     readonly args: string;

@@ -46,7 +46,7 @@ describe('U-Boot’s script', () => {
     },
   );
 
-  test('counts anew for what is in the order, and for nothing else', async () => {
+  test('resets counters of slots in the order, and no others', async () => {
     await using rig = await UbootRig.open(2);
     await rig.set('BOOT_ORDER=B', 'BOOT_A_LEFT=0', 'BOOT_B_LEFT=0');
     expect(await rig.choose()).toMatchObject({ slot: 'B' });

@@ -15,7 +15,7 @@ const signal = new AbortController().signal;
 bootloaderContract('U-Boot', () => UbootRig.open(2));
 
 describe('the U-Boot environment', () => {
-  test('whose settings are a pipe keeps nobody waiting who looks at them', async () => {
+  test('with a pipe as settings delays no reader', async () => {
     await using rig = await UbootRig.open(2);
     const fwEnvConfig = rig.folder.file('pipe');
     execFileSync('mkfifo', [fwEnvConfig]);
@@ -145,7 +145,7 @@ describe('the U-Boot environment', () => {
     expect(await rig.get('thing_agent_canary')).toBe('1');
   });
 
-  test('that did not take what was written is not believed', async () => {
+  test('that lost a write is not believed', async () => {
     await using rig = await UbootRig.open(2);
     const deaf: RunProgram = ([tool, ...args], options, given) =>
       runProgram(tool === 'fw_setenv' && args.includes('-s') ? ['true'] : [tool, ...args], options, given);
@@ -194,7 +194,7 @@ describe('the U-Boot environment', () => {
     });
   });
 
-  test('is written to the end by a caller who gives up meanwhile', async () => {
+  test('completes a write after its caller aborts', async () => {
     await using rig = await UbootRig.open(2);
     const caller = new AbortController();
     const interrupted: RunProgram = async (command, options, given) => {

@@ -8,7 +8,7 @@ function asked(others: Partial<MessagingSettings> = {}): ReturnType<typeof conne
   return connectOptions(messagingSettings('mqtts://broker.example.com', others));
 }
 
-describe('the connection that is asked for', () => {
+describe('the requested connection', () => {
   test('keeps its session, with MQTT 5 for as long as it is configured', () => {
     const { clean, keepalive, properties, protocolVersion } = asked({
       keepAliveMs: 90_000,

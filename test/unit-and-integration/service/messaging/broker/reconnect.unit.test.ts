@@ -16,7 +16,7 @@ describe('the pauses before a broker is tried again', () => {
     expect(found).toEqual([1, 2, 4, 8, 16, 32, 64, 120, 120, 120]);
   });
 
-  /** Seen in a simulated fleet: two in three came back in the second after a broker was started anew. */
+  /** Regression in a simulated fleet: two in three returned in the second after a broker was restarted. */
   test('are of half a minute after a good connection was lost, which a fleet loses at one moment', () => {
     const each = pauses();
     each.nextMs({ code: 'broker-unreachable' }, 20);

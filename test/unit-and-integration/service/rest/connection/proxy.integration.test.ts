@@ -42,7 +42,7 @@ function authorityOf(service: StandIn): string {
 }
 
 describe('through a proxy', () => {
-  test('an http service is asked with whole addresses, and its firmware goes on after a cut', async () => {
+  test('requests to an http service have complete addresses, and its download resumes after an interruption', async () => {
     await using proxy = await startProxy();
     await using rig = restRig(plain.url, { proxy: { http: proxy.url } });
     const thing = await rig.transport.call(operations.activate, { serialNumber: 'GW-1' }, signal);
@@ -82,7 +82,7 @@ describe('through a proxy', () => {
     }
   });
 
-  test('it is avoided for what NO_PROXY names', async () => {
+  test('is bypassed for hosts in NO_PROXY', async () => {
     await using proxy = await startProxy({ status: 500 });
     expect(await activate(secure, { https: proxy.url, no: '127.0.0.0/8' })).toMatchObject({ thingId: 'thing-1' });
     expect(proxy.requests).toEqual([]);
@@ -90,14 +90,14 @@ describe('through a proxy', () => {
 });
 
 describe('a proxy', () => {
-  test('that refuses is told from a service that does', async () => {
+  test('that rejects is distinguished from a service that does', async () => {
     await using proxy = await startProxy({ status: 403 });
     const call = activate(secure, { https: proxy.url });
     await expect(call).rejects.toMatchObject({ code: 'proxy-refused', exit: 'unreachable' });
     await expect(call).rejects.toThrow('status 403');
   });
 
-  test('that is down is told from a service that is', async () => {
+  test('that is down is distinguished from a service that is', async () => {
     const proxy = await startProxy();
     await proxy[Symbol.asyncDispose]();
     const url = proxy.url.replace('//', '//user:secret@');

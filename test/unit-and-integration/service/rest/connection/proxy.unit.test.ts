@@ -21,7 +21,7 @@ describe('the proxy', () => {
     expect(chooseProxy(https, { https: 'proxy.example:8080' })?.href).toBe('http://proxy.example:8080/');
   });
 
-  test('is none where the variable is empty', () => {
+  test('is unused if the variable is empty', () => {
     expect(chooseProxy(https, { https: ' ' })).toBeUndefined();
   });
 

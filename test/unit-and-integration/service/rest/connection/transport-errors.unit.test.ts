@@ -46,7 +46,7 @@ describe('an error of the connection', () => {
     expect(error.message).toContain('things.example.com:443');
   });
 
-  test('of TLS is told in OpenSSL’s words, but without its places in its source', () => {
+  test('of TLS has OpenSSL’s words, without its source locations', () => {
     const places = '40AD:error:0A000102:SSL routines:ssl_choose_client_version:unsupported protocol:ssl/x.c:77:';
     const error = Object.assign(new Error(places), {
       code: 'ERR_SSL_UNSUPPORTED_PROTOCOL',
@@ -79,7 +79,7 @@ describe('an error of the connection', () => {
   });
 
   test.each(['ECONNREFUSED', 'ENOTFOUND', 'ECONNRESET'])(
-    '%s of the proxy says that the proxy is unreachable',
+    '%s of the proxy reports that the proxy is unreachable',
     (code) => {
       const error = translateTransportError(systemError(code), proxy, clock);
       expect(error).toMatchObject({ code: 'proxy-unreachable' });

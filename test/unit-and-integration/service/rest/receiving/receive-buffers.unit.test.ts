@@ -16,7 +16,7 @@ const size = fc.oneof(
   fc.constantFrom(BUFFER_BYTES - 1, BUFFER_BYTES, 2 * BUFFER_BYTES + 1),
 );
 
-test('what is taken is what was put, in order, whatever the sizes and whenever it is taken', () => {
+test('returns the data in order, for any sizes and at any time', () => {
   fc.assert(
     fc.property(fc.array(fc.record({ size, takes: fc.nat(3) }), { maxLength: 30 }), (steps) => {
       const gathering = new ReceiveBuffers();
@@ -40,7 +40,7 @@ test('what is taken is what was put, in order, whatever the sizes and whenever i
   );
 });
 
-test('many pieces are taken at once, and what was taken stays as it is until the next time', () => {
+test('returns many pieces together, which stay unchanged until the next call', () => {
   const gathering = new ReceiveBuffers();
   for (let count = 0; count < 20; count += 1) gathering.put(pieceOf(16_384, count));
   expect(gathering.isFull).toBe(true);

@@ -17,8 +17,8 @@ const untilMs = { timeout: 20_000 };
 
 async function serverThat(serves: (socket: Socket) => void): Promise<Server & AsyncDisposable> {
   const server = createServer((socket) => {
-    socket.on('error', () => {}); // the other side may be gone
-    socket.resume(); // or it would not see the other side's end
+    socket.on('error', () => {}); // the other side may have disconnected
+    socket.resume(); // otherwise it would not see the end of the other side
     serves(socket);
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -39,7 +39,7 @@ function taken(socket: Socket): Uint8Array | null {
   return socket.read() as Uint8Array | null;
 }
 
-test('what arrives is read in order and to its end, also by a reader that stops', async () => {
+test('data is read completely and in order, also by a reader that stops', async () => {
   await using server = await serverThat((socket) => socket.end(text));
   using socket = connectTo(server);
   const parts: Buffer[] = [];
@@ -63,7 +63,7 @@ test('what arrives is read in order and to its end, also by a reader that stops'
   expect(parts.length).toBeGreaterThan(3);
 });
 
-test('what was put back is read again, before what comes next', async () => {
+test('returned data is read again, before later data', async () => {
   await using server = await serverThat((socket) => socket.end('abcdef'));
   using socket = connectTo(server);
   const parts: string[] = [];
@@ -101,7 +101,7 @@ test('the beginning of a head stays as it is when the rest arrives', async () =>
   expect(parts.map(String)).toEqual(sent);
 });
 
-test('no more is received while nobody takes what is there, and it is told to who listens later', async () => {
+test('receiving pauses while data is unread, and a late listener gets it', async () => {
   await using server = await serverThat((socket) => socket.end(text));
   using socket = connectTo(server);
   await vi.waitUntil(() => socket.bytesRead > 0, untilMs);
@@ -112,7 +112,7 @@ test('no more is received while nobody takes what is there, and it is told to wh
   expect(Buffer.from(taken(socket) ?? []).equals(text.subarray(0, before))).toBe(true);
 });
 
-test('its buffer is no memory that who uses a piece can give back', async () => {
+test('its buffer cannot be released through a piece of it', async () => {
   await using server = await serverThat((socket) => socket.end(text));
   using socket = connectTo(server);
   let [receivedBytes, takenAway] = [0, 0];
@@ -128,7 +128,7 @@ test('its buffer is no memory that who uses a piece can give back', async () => 
   expect({ receivedBytes, takenAway }).toEqual({ receivedBytes: text.byteLength, takenAway: 0 });
 });
 
-test('a reply that came before it was asked for is not waited for', async () => {
+test('a reply that arrived before the request is not awaited', async () => {
   const head = 'HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n';
   await using server = await serverThat((socket) => socket.write(head));
   const deadlines = { connectMs: 20_000, firstByteMs: 600_000, idleMs: 600_000, totalMs: 600_000, transferMs: 600_000 };

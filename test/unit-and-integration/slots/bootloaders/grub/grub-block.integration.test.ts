@@ -17,7 +17,7 @@ afterAll(() => {
 });
 
 const name = fc.constantFrom('ORDER', 'A_OK', 'A_TRY', 'B_TRY', 'saved_entry', 'x');
-/** What stands in a line of its own in the tool's list. */
+/** Text on a line of its own in the tool's list. */
 const value = fc.string({ unit: fc.constantFrom('A', ' ', '1', '#', '=', '\\', '"', '$'), maxLength: 12 });
 const variables = fc.uniqueArray(fc.tuple(name, value), { selector: ([key]) => key, minLength: 1 });
 
@@ -63,7 +63,7 @@ describe('an environment block', () => {
     );
   });
 
-  test('keeps a value of several lines, remarks, and what is no variable', () => {
+  test('keeps multi-line values, comments, and foreign lines', () => {
     const text = '# GRUB Environment Block\n# mine\nlong=one\\\ntwo\nnonsense\nORDER=A\nORDER=B\n'.padEnd(1024, '#');
     const after = withVariables(
       Buffer.from(text),

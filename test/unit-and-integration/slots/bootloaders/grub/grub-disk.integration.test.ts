@@ -22,11 +22,11 @@ const signal = new AbortController().signal;
 const SECTOR_BYTES = 512;
 const MAX_TORN = 60;
 
-/** A boot partition. What GRUB reads of it is asked of GRUB, on a copy of the disk as a cut leaves it. */
+/** A boot partition. GRUB itself reads its environment, on a copy of the disk after an interruption. */
 interface BootDisk extends AsyncDisposable {
   readonly file: string;
   readonly bootloader: Bootloader;
-  /** What is on the medium now. */
+  /** The current content of the medium. */
   disk(): Promise<Buffer>;
   /** Another file is written there. */
   writeAnother(): Promise<void>;
@@ -215,7 +215,7 @@ describe('what doctor sees', () => {
   test.each([
     ['ro', 'boot-environment-unwritable', /is mounted read-only/],
     ['data=journal', 'boot-environment-misplaced', /GRUB reads no journal/],
-  ])('of a file system that is mounted with %s is an error that says so', async (option, code, message) => {
+  ])('of a file system that is mounted with %s is a clear error', async (option, code, message) => {
     await using boot = await openExt4(option);
     await expect(look(boot.file)).rejects.toMatchObject({
       code,

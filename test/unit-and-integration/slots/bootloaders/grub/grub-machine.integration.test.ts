@@ -6,7 +6,7 @@ import type { GrubDisk, GrubStart } from './grub-machine.ts';
 const trial = ['ATTEMPTS=3', 'ORDER=B A', 'A_OK=1', 'A_TRY=0', 'B_OK=1', 'B_TRY=2', 'TRIAL=B'];
 const both = ['A', 'B'] as const;
 
-/** What was chosen at one start after the other. Each ends in a reset by GRUB, or it waits for somebody. */
+/** Choices of consecutive starts. Each ends in a reset by GRUB, or waits for input. */
 async function starts(disk: GrubDisk, ...given: readonly GrubStart[]): Promise<readonly string[]> {
   await using machine = await GrubMachine.open(disk);
   const said: string[] = [];

@@ -17,7 +17,7 @@ const modules =
 const told = 'echo "chose=$SLOT told=$TOLD counted=$COUNTED"';
 
 export interface GrubDisk {
-  /** The environment blocks by their names; undefined: the file is not there. */
+  /** The environment blocks by their names. Undefined: the file is missing. */
   readonly environment?: readonly string[] | 'spoilt' | undefined;
   readonly copy?: readonly string[] | 'spoilt' | undefined;
   /** Slots that hold something that GRUB may try to load. */
@@ -26,15 +26,15 @@ export interface GrubDisk {
 
 export interface GrubStart {
   readonly readOnly?: boolean;
-  /** Of the machine's clock. */
+  /** Minute of the machine's clock. */
   readonly minute?: number;
   /** Its time follows the work that it does, 128 ns for an instruction: the seconds that GRUB sleeps are short. */
   readonly timeByWork?: boolean;
 }
 
 /**
- * The real GRUB in an emulated PC, with the page's configuration, and no kernel that could start: each boot ends in a reset, or
- * waits for somebody. What stands at its menu is killed.
+ * The real GRUB in an emulated PC, with the page's configuration, and no kernel that could start: each boot ends in a
+ * reset, or waits for input. A machine that stops at the menu is killed.
  */
 export class GrubMachine implements AsyncDisposable {
   readonly #folder: string;
@@ -50,7 +50,7 @@ export class GrubMachine implements AsyncDisposable {
     return machine;
   }
 
-  /** What GRUB said that it chose, and whether it let go of the machine by itself. */
+  /** Returns GRUB's choice, and whether it left the menu automatically. */
   async start({ readOnly = false, minute = 0, timeByWork = false }: GrubStart = {}): Promise<{
     readonly said: string;
     readonly reset: boolean;
@@ -68,7 +68,7 @@ export class GrubMachine implements AsyncDisposable {
     let text = '';
     child.stdout.on('data', (chunk: Buffer) => {
       text += chunk.toString('latin1');
-      // GRUB would wait for somebody, and nobody comes.
+      // GRUB would wait for input for ever.
       if (text.includes('Press any key')) child.kill('SIGKILL');
     });
     const [code] = (await once(child, 'close')) as [number | null];

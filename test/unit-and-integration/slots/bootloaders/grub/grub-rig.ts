@@ -13,7 +13,7 @@ import { readmeScript } from '../readme-script.ts';
 
 const run = promisify(execFile);
 
-/** What GRUB's shell has and bash has not, over the same environment block. */
+/** Commands of GRUB's shell that bash lacks, for the same environment block. */
 const commands = String.raw`
 set() { printf -v "${'${1%%=*}'}" %s "${'${1#*=}'}"; }
 insmod() { true; }
@@ -34,7 +34,7 @@ save_env() {
 }
 `;
 
-/** What is out of order at a boot. */
+/** Faults at a boot. */
 export interface GrubTrouble {
   /** GRUB cannot write. */
   readonly readOnly?: boolean;
@@ -85,7 +85,7 @@ export class GrubRig implements BootRig {
     return slot;
   }
 
-  /** What GRUB chooses, and what it tells Linux of the boot. */
+  /** Returns GRUB's choice, and its parameters for Linux. */
   async choose({ readOnly = false, minute = 0 }: GrubTrouble = {}): Promise<{
     readonly slot: string;
     readonly told: string;
@@ -97,7 +97,7 @@ export class GrubRig implements BootRig {
     return { slot, told };
   }
 
-  /** A slot that holds a kernel, or one that does not. */
+  /** Makes a slot with a kernel, or one without. */
   async fill(slot: SlotName, isThere: boolean): Promise<void> {
     const kernel = this.folder.file(slot === 'A' ? 'slot-2/vmlinuz' : 'slot-3/vmlinuz');
     if (!isThere) return rm(kernel, { force: true });

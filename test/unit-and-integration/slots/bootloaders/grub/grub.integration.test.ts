@@ -16,7 +16,7 @@ const signal = new AbortController().signal;
 bootloaderContract('GRUB', () => GrubRig.open(3));
 
 describe('the GRUB environment', () => {
-  test('is what the page for integrators says, and others’ variables stay', async () => {
+  test('matches the image page, and foreign variables stay', async () => {
     await using rig = await GrubRig.open(3);
     const others = ['ATTEMPTS=3', 'mine=kept'];
     await rig.bootloader.markUnbootable('B', signal);
@@ -55,7 +55,7 @@ describe('the GRUB environment', () => {
     expect([await rig.boot(), await rig.boot()]).toEqual(['A', 'A']);
   });
 
-  test('lies within the first sector of its block, so that GRUB’s own write changes one', async () => {
+  test('fits the first sector of its block, so that GRUB’s own write changes one', async () => {
     await using rig = await GrubRig.open(3);
     await rig.bootloader.canary(signal);
     await rig.bootloader.tryOnce('B', evidence, signal);
@@ -187,7 +187,7 @@ describe('the GRUB environment', () => {
     });
   });
 
-  test('that did not take what was written is not believed', async () => {
+  test('that lost a write is not believed', async () => {
     await using rig = await GrubRig.open(3);
     const deafFile = {
       read: async (into: Buffer) => ({ bytesRead: (await realFs.readFile(rig.file)).copy(into) }),
@@ -232,7 +232,7 @@ describe('GRUB’s script', () => {
     expect(await rig.choose({ readOnly: true })).toEqual({ slot: 'A', told: 'thing.trial=0' });
   });
 
-  test('knows from the copy which slot was given up', async () => {
+  test('uses the copy to find the discarded slot', async () => {
     await using rig = await GrubRig.open(3);
     await rig.bootloader.commit('A', signal);
     await rig.bootloader.markUnbootable('B', signal);
@@ -254,7 +254,7 @@ describe('GRUB’s script', () => {
   });
 });
 
-/** What it says, when nothing of it was changed. */
+/** Returns the error, after checking that nothing changed. */
 async function refusal(rig: GrubRig): Promise<unknown> {
   const before = await readFile(rig.file);
   const error: unknown = await rig.bootloader.tryOnce('B', evidence, signal).catch((reason: unknown) => reason);

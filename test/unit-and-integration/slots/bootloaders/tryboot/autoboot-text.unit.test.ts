@@ -11,7 +11,7 @@ const ours = fc.constantFrom(
   'tryboot_a_b=1',
   'tryboot_a_b=0',
 );
-/** What one reader takes for a setting or a filter and another does not. */
+/** Texts that one reader accepts as a setting or a filter and another does not. */
 const unclear = fc.constantFrom(
   '\rboot_partition=3',
   ' boot_partition=2',
@@ -45,7 +45,7 @@ describe('the text of autoboot.txt', () => {
     );
   });
 
-  test('says what was asked for after an edit, whatever it said before', () => {
+  test('has the requested value after an edit of any text', () => {
     fc.assert(
       fc.property(texts, partitions, partitions, (text, partition, trialPartition) => {
         const edited = withPartitions(text, partition, trialPartition);

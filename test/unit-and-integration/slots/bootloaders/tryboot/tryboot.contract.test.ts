@@ -39,7 +39,7 @@ describe('autoboot.txt', () => {
     expect(await rig.read()).toBe('[all]\ntryboot_a_b=1\nboot_partition=2\n[tryboot]\nboot_partition=2\n');
   });
 
-  test('tells of each commit of the slot that runs, and of nothing else', async () => {
+  test('reports each commit of the running slot, and nothing else', async () => {
     await using rig = await TrybootRig.open();
     const told: string[] = [];
     const onKept = async (): Promise<void> => void told.push('kept');
@@ -79,7 +79,7 @@ describe('autoboot.txt', () => {
     });
   });
 
-  // Seen of other files that the configuration names: a pipe was waited for, a device was read until the memory was full.
+  // Regression for other configured files: a pipe was awaited, a device was read until the memory was full.
   test.each([
     ['a pipe', async (path: string) => void execFileSync('mkfifo', [path])],
     ['a device', async (path: string) => symlink('/dev/zero', path)],
@@ -149,7 +149,7 @@ describe('autoboot.txt', () => {
     expect(await rig.boot('0 tryboot')).toBe('A');
   });
 
-  test('that has no room for what must be added is an error', async () => {
+  test('without space for an addition is an error', async () => {
     await using rig = await TrybootRig.open();
     const full = `[all]\nboot_partition=2\n${'#'.repeat(488)}\n`;
     await rig.write(full);

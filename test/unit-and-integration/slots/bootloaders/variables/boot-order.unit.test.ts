@@ -202,13 +202,13 @@ describe('which slot is on trial', () => {
     expect(isOnTrial({ ...booted(armed, 'B'), trial: undefined }, 'B', 1)).toBe(false);
   });
 
-  test('a slot on trial is no fallback, whatever its counter says', () => {
+  test('a slot on trial is no fallback with any counter', () => {
     const counted = { ...armed, attemptsLeft: { A: 3, B: 3 } };
     expect(canSpareInOrder(counted, 'A')).toBe(false);
     expect(canSpareInOrder({ ...counted, trial: { kind: 'none' } }, 'A')).toBe(true);
   });
 
-  test('the last word of a slot is kept until that slot is armed or given up again', () => {
+  test('keeps the exit reason of a slot until that slot is armed or discarded again', () => {
     const left = change(booted(armed, 'B'), 'mark-unbootable', 'B', 'state-unavailable');
     const wordOf = (order: BootOrder): string | undefined => inspectOrder(order).slots.B.lastWord;
     expect(wordOf(left)).toBe('state-unavailable');
@@ -217,7 +217,7 @@ describe('which slot is on trial', () => {
     expect(wordOf(change(left, 'try-once', 'B'))).toBeUndefined();
   });
 
-  test.each(['', 'C', 'B:', 'B:Not A Code', 'B:x'.repeat(40)])('a mark that nobody wrote (%j) says nothing', (text) => {
+  test.each(['', 'C', 'B:', 'B:Not A Code', 'B:x'.repeat(40)])('ignores a foreign mark (%j)', (text) => {
     expect(parseTrialMark(text, plainNames)).toBeUndefined();
   });
 });
