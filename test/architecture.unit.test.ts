@@ -82,12 +82,12 @@ describe('an error code', () => {
     expect(codes.filter((code) => !knownCodes().includes(code))).toEqual([]);
   });
 
-  test('is on the page of error codes, as its table says (npm run errors writes it)', () => {
+  test('is on the page of error codes with its table’s description (npm run errors writes it)', () => {
     expect(readFileSync(errorsPagePath, 'utf8')).toBe(errorsPage());
   });
 });
 
-test('what only tests use is no part of the source', () => {
+test('the source has no code that only tests use', () => {
   const tools = globSync('systemd/**/*.ts', { cwd: root }).map((path) => readFileSync(join(root, path), 'utf8'));
   const times = new Map<string, number>();
   for (const text of [...sources.map((source) => source.text), ...tools]) {
@@ -101,7 +101,7 @@ test('what only tests use is no part of the source', () => {
   expect(unused).toEqual([]);
 });
 
-test('a folder holds at most fifteen files, beside its page', () => {
+test('a directory has at most fifteen files, besides its page', () => {
   const counts = new Map<string, number>();
   for (const entry of globSync(['src/**', 'systemd/**', 'test/**'], { cwd: root, withFileTypes: true })) {
     const folder = relative(root, entry.parentPath);

@@ -28,7 +28,7 @@ afterEach(async () => {
   await rm(folder, { recursive: true });
 });
 
-/** What stands there is what is run, but for the folder and the port; through a broker, with what stands there for that. */
+/** Returns the page's text, with another directory and port; for a broker, the text about that. */
 function script(name: string, port: number, brokerUrl?: string): string {
   const text = blockOf(page, `sh first-update ${name}`);
   const placed = text.replaceAll('/tmp/thing-gateway', join(folder, 'gateway')).replaceAll('8080', String(port));
@@ -70,7 +70,7 @@ testInFull('a first update through a broker goes as the page tells it', async ()
   expect(await updateFromService(port, broker.url)).toHaveLength(1);
 });
 
-/** The calls by which the service was told what runs. */
+/** Updates from the service; asserts the reports of the running version. */
 async function updateFromService(port: number, brokerUrl?: string): Promise<readonly string[]> {
   await using stack = new AsyncDisposableStack();
   const service = spawn('sh', ['-ec', script('service', port, brokerUrl)], { cwd: root, env, detached: true });

@@ -7,8 +7,8 @@ type Body = () => void | Promise<void>;
 const register: (name: string, options: { timeout?: number }, body: Body) => unknown = test;
 
 /**
- * In place of `test`: a further test of a promise that another one of its file touches. `npm run prove -- --only tests`
- * plays it, `npm test` does not.
+ * Replaces `test` for a further test of a guarantee that another one in its file covers. `npm run prove -- --only
+ * tests` runs it, `npm test` does not.
  */
 export function testInFull(name: string, body: Body, options: { timeout?: number } = {}): void {
   if (isFull) register(name, options, body);

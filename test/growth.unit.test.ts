@@ -25,7 +25,7 @@ const NEGLIGIBLE_MS = 25;
 /** So often the shortest times may show it. */
 const ROUNDS = 10;
 
-/** Of the processor: others use it, too. */
+/** Time of the processor, which others use, too. */
 function milliseconds(work: () => unknown): number {
   const before = process.cpuUsage();
   work();
@@ -33,7 +33,7 @@ function milliseconds(work: () => unknown): number {
   return (user + system) / 1_000;
 }
 
-/** Undefined: it grows as it should. */
+/** Undefined for acceptable growth. */
 function growthProblem(work: (text: string) => unknown, make: (length: number) => string): string | undefined {
   // exponential ones never come to an end with the long text
   for (const length of [16, 22, 28, 200]) {
@@ -78,7 +78,7 @@ function expressionsOf(file: string): readonly Expression[] {
 
 const expressions = globSync('**/*.ts', { cwd: sources }).flatMap(expressionsOf);
 
-/** What an expression is about to match, again and again: its own characters, and those of its classes. */
+/** Repeated texts that nearly match an expression: its own characters, and those of its classes. */
 function pumpsOf(pattern: string): readonly string[] {
   const own = [...new Set(pattern.replaceAll(/\\[a-zA-Z]|[[\](){}|?*+^$\\]/g, ''))].slice(0, 10);
   const single = [...new Set([...own, 'a', '0', ' ', '-', '.', ':', '/'])];
@@ -94,7 +94,7 @@ test('the house has expressions', () => {
   expect(expressions.length).toBeGreaterThan(50);
 });
 
-test('every regular expression of ours takes time in proportion to the text', { timeout: 300_000 }, () => {
+test('each of our regular expressions takes time in proportion to the text', { timeout: 300_000 }, () => {
   const problems = expressions.flatMap(({ place, pattern, flags }) => {
     const expression = new RegExp(pattern, flags);
     const work = (text: string): unknown =>

@@ -25,13 +25,13 @@ async function pretend(name: string, body: string): Promise<void> {
   await chmod(join(programs, name), 0o755);
 }
 
-/** A dpkg-query that knows all packages, but for these. */
+/** A dpkg-query that knows all packages except these. */
 async function pretendMissing(...missing: readonly string[]): Promise<void> {
   const answer = `for p in "$@"; do case "$p" in -*) ;; ${missing.join(' | ') || 'none'}) echo "not-installed $p" ;;`;
   await pretend('dpkg-query', `${answer} *) echo "installed $p" ;; esac; done`);
 }
 
-/** An apt-get that notes what it is asked, in `$w` too, and goes on with the body. */
+/** An apt-get that records its arguments, in `$w` too, and continues with the body. */
 async function pretendApt(body: string): Promise<void> {
   await pretend(
     'apt-get',
@@ -53,7 +53,7 @@ async function runScript(env: Readonly<Record<string, string>> = {}) {
 }
 
 describe('test/install-packages', () => {
-  test('says and does nothing where everything is there', async () => {
+  test('does and prints nothing if everything is installed', async () => {
     await pretendMissing();
     await pretendApt('exit 1');
     expect(await runScript()).toEqual({ exitCode: 0, said: '' });
@@ -70,7 +70,7 @@ describe('test/install-packages', () => {
     );
   });
 
-  test('takes promtool alone out of its package, whose service nobody wants', async () => {
+  test('extracts only promtool from its package, whose service is unwanted', async () => {
     await pretendMissing();
     await pretendApt(`echo "$*" > ${programs}/arguments; : > prometheus_1.deb`);
     await pretend('dpkg-deb', `echo "$1 $(basename "$2")" >> ${programs}/placed`);
@@ -95,7 +95,7 @@ describe('test/install-packages', () => {
     expect(await asked()).toBe('install\nupdate\ninstall\n');
   });
 
-  test('shows what apt-get said where it fails', async () => {
+  test('shows the output of apt-get after a failure', async () => {
     await pretendMissing('zstd');
     await pretendApt('echo "E: no route to the archive" >&2; exit 100');
     const { exitCode, said } = await runScript();

@@ -27,7 +27,7 @@ function rank({ moduleId }: TestSpecification): number {
   return place === -1 ? longest.length : place;
 }
 
-/** Of each group of projects; what is not named here comes after it, as vitest orders it. */
+/** Order within each group of projects; other files follow in vitest's order. */
 export class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const groupOf = ({ project }: TestSpecification): number => project.config.sequence.groupOrder;

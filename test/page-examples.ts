@@ -9,10 +9,10 @@ import type { FileGateway } from './fakes/machine/file-gateway.ts';
 
 const pages = join(import.meta.dirname, '../docs');
 
-/** Commands of a page, and what it says that they print. */
+/** Commands of a page, and their documented output. */
 export interface Example {
   readonly commands: string;
-  /** Undefined: nothing is said of that. */
+  /** Undefined without documented output. */
   readonly prints: string | undefined;
 }
 
@@ -21,7 +21,7 @@ export async function readPage(name: string): Promise<string> {
   return readFile(join(pages, name), 'utf8');
 }
 
-/** Each block of commands, with the block of what they print, if one follows. */
+/** Returns each block of commands, with its following block of output, if any. */
 export function examplesOf(page: string): readonly Example[] {
   const blocks = /^```sh\n(?<commands>[^]*?)^```\n(?:\n```(?:json|text)\n(?<prints>[^]*?)^```\n)?/gm;
   return [...page.matchAll(blocks)].map(({ groups }) => ({
@@ -30,7 +30,7 @@ export function examplesOf(page: string): readonly Example[] {
   }));
 }
 
-/** What a block of this head holds, e.g. ```` ```yaml ````. */
+/** Returns the block with this head, for example ```` ```yaml ````. */
 export function blockOf(page: string, head: string): string {
   const [, after] = page.split(`\n\`\`\`${head}\n`);
   const [block, rest] = after?.split('\n```\n') ?? [];
@@ -38,7 +38,7 @@ export function blockOf(page: string, head: string): string {
   return `${block}\n`;
 }
 
-/** Does what stands there, with the folders of this gateway; returns what is printed. */
+/** Runs the commands with the directories of this gateway; returns their output. */
 export async function runExample({ commands }: Example, gateway: FileGateway): Promise<string> {
   const { directory, configFile } = gateway;
   const folders: Readonly<Record<string, string>> = {
@@ -55,7 +55,7 @@ export async function runExample({ commands }: Example, gateway: FileGateway): P
   return stdout;
 }
 
-/** What is printed: `…` is anything, and on a line of its own any lines. */
+/** Returns a pattern for the output: `…` is any text, and on a line of its own any lines. */
 export function patternOf({ prints = '…\n' }: Example): RegExp {
   const literal = prints.replaceAll(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`);
   return new RegExp(`^${literal.replaceAll(/^…\n/gm, '(?:.*\n)*').replaceAll('…', '.*')}$`);

@@ -8,7 +8,7 @@ type Values<T extends Options> = ReturnType<typeof parseArgs<{ options: T }>>['v
 /** EX_USAGE of sysexits(3). */
 const WRONG_USE = 64;
 
-/** A developer's tool was called wrongly: a person reads one line. */
+/** A developer's tool was called with wrong arguments. The message is one line. */
 export class WrongUse extends Error {
   override readonly name = 'WrongUse';
 }

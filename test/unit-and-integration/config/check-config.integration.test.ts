@@ -20,7 +20,7 @@ afterEach(async () => rm(directory, { recursive: true }));
 
 describe('the check of a configuration', () => {
   // Regression: a public key as ca_file was called valid, and the service's authority unknown.
-  test('takes no file for certificates that holds none, or one that cannot be read', async () => {
+  test('rejects a file without certificates, or an unreadable one', async () => {
     await using authority = await Authority.create();
     const ca = await readFile(authority.caFile, 'utf8');
     const told = async (text: string): Promise<readonly string[]> => {
@@ -39,7 +39,7 @@ describe('the check of a configuration', () => {
       ]);
   });
 
-  test('warns of what the unit of the daemon does not see', async () => {
+  test('warns of paths that are invisible to the daemon’s unit', async () => {
     await writeFile(
       path,
       `${leastConfig}[update.health]\nuser = "root"\ncommands = [["/home/pi/healthy"], ["/usr/bin/true"]]\n`,
@@ -53,7 +53,7 @@ describe('the check of a configuration', () => {
     ]);
   });
 
-  test('names a wrong schedule and missing files also beside wrong keys of their own table, each at its place', async () => {
+  test('names a wrong schedule and missing files in addition to wrong keys of their own table, each at its line', async () => {
     const text = `${leastConfig}[update]
 max_atempts = 3
 schedule = "99 * * * *"
@@ -119,8 +119,8 @@ output = { kind = "mqtt", ${broker} }
     ]);
   });
 
-  // Regression: a hook whose program was missing was asked again for ever, and the check had called the configuration valid.
-  test('warns of a program that is not there, whoever it runs as, and of a board that is unplugged: both may come', async () => {
+  // Regression: a hook whose program was missing was called for ever, and the check had called the configuration valid.
+  test('warns of a missing program for any user, and of an unplugged board: both may come later', async () => {
     const text = `${leastConfig}[update.health]
 commands = [["true"], ["nowhere-to-be-found"]]
 [hooks]
@@ -197,7 +197,7 @@ protocol = "stk500v1"
     expect(some.problems).toEqual([]);
   });
 
-  // Regression: "GW 1/ü" went into addresses and topics, and nobody had said that it is odd.
+  // Regression: "GW 1/ü" was used in addresses and topics without a warning.
   test('warns of a serial number with a blank, a slash or a letter beyond ASCII, of the file and of the hardware', async () => {
     const warned = async (line: string): Promise<readonly string[]> => {
       await writeFile(path, `[service]\nurl = "https://service.example"\n[device]\ndevice_type = "gw"\n${line}\n`);
@@ -213,7 +213,7 @@ protocol = "stk500v1"
     expect(await warned('')).toEqual([expect.stringMatching(/^3: .*what the hardware tells, "PC 1" has a blank in/)]);
   });
 
-  // Regression: one typo beside a serial number, and the check said as well that nobody knows the serial number.
+  // Regression: after a typo next to a serial number, the check also reported a missing serial number.
   test.each([
     ['devicetype = "gw"\nserial_number = "GW-1"', ['device.device_type is missing', 'unknown key device.devicetype']],
     ['device_type = "gw"\nserial_number = 5', ['device.serial_number: expected a text']],

@@ -60,7 +60,7 @@ describe('the configuration of an image that is being built', () => {
     await place('etc/mqtt-password', 'secret');
   });
 
-  test('is good where keys, programs and users are in the image: no device is asked for', async () => {
+  test('is valid if keys, programs and users are in the image: no device is required', async () => {
     expect(await check()).toEqual([[], []]);
   });
 
@@ -83,7 +83,7 @@ describe('the configuration of an image that is being built', () => {
     ]);
   });
 
-  test('and a program that nobody may execute is wrong', async () => {
+  test('and a program without permission to execute is wrong', async () => {
     await chmod(join(root, 'usr/lib/app/healthy'), 0o644);
     expect(await check()).toEqual([['update.health.commands[0]: /usr/lib/app/healthy may not be executed'], []]);
   });
@@ -123,7 +123,7 @@ describe('the configuration of an image that is being built', () => {
     await expect(new ImageFiles(root).locate('/etc/trust/round')).rejects.toMatchObject({ code: 'ELOOP' });
   });
 
-  test('is checked by agent config check --root, or by itself with --offline', async () => {
+  test('is checked by agent config check --root, or alone with --offline', async () => {
     const run = (...options: string[]): string =>
       execFileSync(agentProgram(), ['config', 'check', ...options], { encoding: 'utf8' });
     const path = join(root, 'etc/thing-agent/config.toml');

@@ -123,7 +123,7 @@ every = "5m"
 source = { kind = "system", metric = "uptime" }
 `;
 
-/** What is wrong with a text, each problem with its line: `3: service.url: …`. */
+/** Returns the problems of a text, each with its line: `3: service.url: …`. */
 export function problemsOf(text: string): readonly string[] {
   return errorOf(text).problems.map(({ line, message }) => (line === undefined ? message : `${line}: ${message}`));
 }

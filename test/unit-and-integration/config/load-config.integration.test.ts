@@ -33,7 +33,7 @@ describe('loadConfig', () => {
     expect((await loadConfig(path, {})).config.device.deviceType).toBe('raspberrypi4-64');
   });
 
-  test('says what to do where there is no file', async () => {
+  test('names the remedy for a missing file', async () => {
     await expect(loadConfig(path, {})).rejects.toMatchObject({
       code: 'config-missing',
       exit: 'configuration',
@@ -42,7 +42,7 @@ describe('loadConfig', () => {
     });
   });
 
-  test('says how to try a file again that is not the usual one', async () => {
+  test('prints the command to check an unusual file again', async () => {
     await writeFile(path, '[service]');
     await expect(loadConfig(path, {})).rejects.toMatchObject({
       advice: `correct the file, then try it with: agent --config ${path} config check`,
@@ -62,7 +62,7 @@ describe('loadConfig', () => {
     expect(String(error)).toContain(why);
   });
 
-  test("lets systemd's directories win, and warns where the file says something else", async () => {
+  test("prefers systemd's directories, and warns about another value in the file", async () => {
     await writeFile(path, `${leastConfig}[paths]\nstate = "/data/agent"\n[trust]\nkeys = ["/k"]\n[targets]\n`);
     const { config, warnings } = await loadConfig(path, {
       STATE_DIRECTORY: '/var/lib/private/a:/var/lib/b',
@@ -135,7 +135,7 @@ describe('showConfig', () => {
     expect((await loadConfig(path, {})).config).toEqual(config);
   });
 
-  test('includes defaults and what the environment decides', async () => {
+  test('includes defaults and values from the environment', async () => {
     await writeFile(path, leastConfig);
     expect(parseToml(await showConfig(path, { STATE_DIRECTORY: '/var/lib/x' }))).toMatchObject({
       paths: { state: '/var/lib/x', run: '/run/thing-agent' },
@@ -191,7 +191,7 @@ protocol = "stm32"
     expect(warnings).toEqual([]);
   });
 
-  test('reads the keys: a private one, or one that others may write, is no trusted key', async () => {
+  test('rejects a private key, or one that other users may write, as a trusted key', async () => {
     const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'prime256v1' });
     const [good, secret, shared] = ['good.pem', 'secret.pem', 'shared.pem'].map((name) => join(directory, name));
     await writeFile(good ?? '', publicKey.export({ format: 'pem', type: 'spki' }));
@@ -316,7 +316,7 @@ after_commit = { user = "nobody", command = ["${exposed}"] }
     );
   });
 
-  test('names mistakes of every kind at once, in the order of the file', async () => {
+  test('names mistakes of every kind together, in the order of the file', async () => {
     const text = `[service]
 url = "https://things.example.com"
 transprot = "rest"
@@ -367,7 +367,7 @@ source = { kind = "file", path = "/x" }
 });
 
 describe('configJsonSchema', () => {
-  test('describes the file as a person writes it', () => {
+  test('describes the file in its TOML form', () => {
     const schema = configJsonSchema();
     expect(schema).toMatchObject({
       $schema: 'https://json-schema.org/draft/2020-12/schema',

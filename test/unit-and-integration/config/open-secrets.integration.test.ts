@@ -72,7 +72,7 @@ test('warns of a secret that everybody may read, and only then', async () => {
     expect(checked).toEqual(loaded);
     return (loaded ?? []).map(({ message }) => message);
   };
-  expect(await told()).toEqual([]); // nobody comes into the folder
+  expect(await told()).toEqual([]); // the directory is closed to all users
   await chmod(directory, 0o755);
   expect(await told()).toEqual([
     `service.client_key_file: ${key} is readable by all users of this machine; to fix it: chmod 600 '${key}'`,

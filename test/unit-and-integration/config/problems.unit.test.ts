@@ -48,7 +48,7 @@ describe('a removed key', () => {
 
 describe('a wrong value', () => {
   const cases: readonly (readonly [string, string])[] = [
-    // seen: "expected an address that starts with mqtt://" of one that does
+    // regression: "expected an address that starts with mqtt://" for one that does
     ...['h:187777', 'h:80a/x', '[::1]:65536', 'h:-1'].map((rest): readonly [string, string] => [
       `[service.messaging]\nurl = "mqtt://${rest}"`,
       `service.messaging.url: expected an address whose port is a number from 1 to 65535, found "mqtt://${rest}"`,
@@ -146,7 +146,7 @@ describe('a wrong value', () => {
     expect(problemsOf(text).map((problem) => problem.replace(/^.*?: /, ''))).toEqual([`service.max_rate${told}`]);
   });
 
-  test.each(cases)('says what was expected and what was found: %j', (text, message) => {
+  test.each(cases)('names the expected and the actual value: %j', (text, message) => {
     expect(problemsOf(leastConfig + text).map((problem) => problem.replace(/^\d+: /, ''))).toEqual([message]);
   });
 
@@ -270,7 +270,7 @@ describe('the error', () => {
     expect(error.message).toContain('is the quote that ends one missing?');
   });
 
-  test('of an integer beyond 2^53 says how to write it', () => {
+  test('explains how to write an integer beyond 2^53', () => {
     const error = errorOf('[[sensors]]\nignore = [18446744073709551615]\n');
     expect(error.message).toContain('write a number beyond 2^53 with .0 at its end');
   });

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 
-/** A TOML document, what it says, and on which line each key stands. */
+/** A TOML document, its meaning, and the line of each key. */
 export interface WrittenToml {
   readonly text: string;
   readonly value: TomlTable;

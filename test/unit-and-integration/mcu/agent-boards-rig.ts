@@ -78,7 +78,7 @@ export class GatewayWithMeter implements AsyncDisposable {
     await this.gateway.configure({ ...optionsOf(this.service, this.meter), ...more });
   }
 
-  /** A file that a person brings, and no update besides; unsigned ones are permitted. */
+  /** An operator's file, without another update; unsigned ones are permitted. */
   async bringFile(): Promise<string> {
     await this.configure({ trustedKey: undefined, updateToml: 'follow = "none"' });
     return this.writeFile();
@@ -90,7 +90,7 @@ export class GatewayWithMeter implements AsyncDisposable {
     return file;
   }
 
-  /** What gateway and meter run, and what the service heard in the end. */
+  /** Versions of gateway and meter, and the last report to the service. */
   async state(): Promise<unknown> {
     const { service, gateway, meter } = this;
     const reported = service.world.things[0]?.properties.get('update_outcome') as { code?: string } | undefined;
@@ -105,7 +105,7 @@ export class GatewayWithMeter implements AsyncDisposable {
     if (this.gateway.boot() !== 'B') throw new Error(`${version} is not on trial`);
   }
 
-  /** Lets the agent finish what is under way, through as many reboots as it asks for, and begin nothing new. */
+  /** Lets the agent finish its current update, with all requested reboots, and begin no other. */
   async toTheEnd(): Promise<void> {
     await this.configure({ updateToml: 'follow = "none"' });
     await this.untilNoReboot('--update-now');
@@ -131,7 +131,7 @@ export class GatewayWithMeter implements AsyncDisposable {
     if (child.signalCode !== 'SIGKILL') throw new Error('it ended before the meter was written');
   }
 
-  /** What a person sees in every view. */
+  /** The output of every view. */
   async views(): Promise<unknown> {
     const { gateway } = this;
     const { boards } = (await gateway.json('mcu', 'list')) as { readonly boards: readonly unknown[] };
@@ -153,7 +153,7 @@ function optionsOf(service: StandIn, meter: SimulatedAvr): FileGatewayOptions {
 /** Typed, as vitest's own is not. */
 export const matching = (pattern: RegExp): unknown => expect.stringMatching(pattern);
 
-/** Of a board that a person's flash left. */
+/** The state of a board after an operator's interrupted flash operation. */
 export const halfWritten = {
   list: { name: 'meter', writing: { name: 'meter-2.hex', restorable: true } },
   doctor: { ok: false, detail: matching(/^meter: the writing of meter-2\.hex was cut/) },

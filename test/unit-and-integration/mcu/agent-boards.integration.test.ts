@@ -50,7 +50,7 @@ describe('an update', () => {
     expect(await meter.applicationSays(3_000)).toBe('hello 1');
   });
 
-  test('whose meter is unplugged in the middle goes on when it is back', async () => {
+  test('resumes after its meter was unplugged in the middle', async () => {
     service.world.targetVersionId = 'board';
     const child = gateway.spawn(['--update-now', '--json']);
     const ended = once(child, 'exit');
@@ -62,7 +62,7 @@ describe('an update', () => {
     expect(await rig.state()).toEqual({ gateway: 'old', meter: 'new', code: 'ok' });
   });
 
-  testInFull('is taken back by a person on the gateway and on the meter, and forth again', async () => {
+  testInFull('is rolled back manually on the gateway and on the meter, and forward again', async () => {
     for (const version of ['v0', 'both']) {
       service.world.targetVersionId = version;
       await rig.untilNoReboot('--update-now');
@@ -83,7 +83,7 @@ describe('an update', () => {
     expect(service.world.things[0]?.currentVersionId).toBe('board');
   });
 
-  testInFull('with an image that is beyond the chip goes back, and the meter was not touched', async () => {
+  testInFull('with an image that exceeds the chip rolls back, and the meter is untouched', async () => {
     const before = await meter.tell('stats');
     await rig.tryVersion('beyond');
     await rig.toTheEnd();
@@ -107,7 +107,7 @@ describe('kill -9 while the meter is flashed', () => {
     ]).toContainEqual(await rig.state());
   });
 
-  testInFull('costs nothing but time: the next start finishes the update', async () => {
+  testInFull('costs only time: the next start completes the update', async () => {
     service.world.targetVersionId = 'board';
     await rig.killWhileFlashing('--update-now');
     expect(await programOf(meter)).toBe('neither');
@@ -123,7 +123,7 @@ describe('kill -9 while the meter is flashed', () => {
   });
 });
 
-/** Who asks: what is done is the same. */
+/** Origins of a request with the same result. */
 const ways = [
   ['by itself', false],
   ['through the daemon', true],
@@ -135,7 +135,7 @@ describe.each(howMuch<readonly (typeof ways)[number][]>(ways, [ways[0]]))('agent
   beforeEach(async () => {
     file = await rig.bringFile();
     if (withDaemon) await gateway.startDaemon();
-    // The daemon settles, and then looks: who asks joins the first, and then the second, or makes a round of their own.
+    // The daemon recovers, then checks: a request joins the first, then the second, or starts its own cycle.
     for (let rounds = 0; rounds < 2; rounds += 1) await gateway.run('--update-now');
   });
 
@@ -174,7 +174,7 @@ describe.each(howMuch<readonly (typeof ways)[number][]>(ways, [ways[0]]))('agent
     });
   });
 
-  test('says what is wrong in one line, with its exit code', async () => {
+  test('prints the error in one line, with its exit code', async () => {
     const failing = async (...args: readonly string[]): Promise<string> => {
       const { exitCode, stderr } = await gateway.run('mcu', ...args);
       expect(stderr).not.toMatch(/\n\s+at /);
@@ -206,7 +206,7 @@ describe('agent mcu flash that is interrupted', () => {
     file = await rig.bringFile();
   });
 
-  test('asks once more at Ctrl-C, says what it leaves, and is finished by a daemon that starts later', async () => {
+  test('asks for confirmation at Ctrl-C, prints the state of the board, and is completed by a later daemon', async () => {
     const child = gateway.spawn(['mcu', 'flash', 'meter', file, '--json']);
     const ended = once(child, 'close');
     const said: string[] = [];
@@ -236,7 +236,7 @@ describe('agent mcu flash that is interrupted', () => {
     expect(await programOf(meter)).toBe('old');
   });
 
-  testInFull('by kill -9 is said by every view, and what stood on the board can be put back', async () => {
+  testInFull('by kill -9 is shown by every view, and the board’s backup can be restored', async () => {
     await rig.killWhileFlashing('mcu', 'flash', 'meter', file);
     expect(await programOf(meter)).toBe('neither');
     expect(await rig.views()).toMatchObject(halfWritten);
@@ -245,7 +245,7 @@ describe('agent mcu flash that is interrupted', () => {
     expect((await gateway.run('mcu', 'list')).stdout).not.toMatch(/being written/);
   });
 
-  testInFull('is seen from another terminal, to which status and list are not refused meanwhile', async () => {
+  testInFull('is visible from another terminal, where status and list work until it ends', async () => {
     const child = gateway.spawn(['mcu', 'flash', 'meter', file, '--json']);
     const ended = once(child, 'exit');
     const writing = Promise.withResolvers<void>();

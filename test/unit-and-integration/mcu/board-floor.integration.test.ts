@@ -17,7 +17,7 @@ function imageWith(counter: number): Buffer {
 }
 
 /** The port is not there: who gets as far has been let through. */
-test('a file below the security counter or version that was committed is flashed by root alone, who says so', async () => {
+test('a file below the committed security counter or version is flashed only with root’s --force', async () => {
   await using gateway = await FileGateway.create({
     serviceUrl: 'http://127.0.0.1:9',
     image: Buffer.from('healthy 0\n'),

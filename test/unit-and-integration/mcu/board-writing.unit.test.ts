@@ -64,7 +64,7 @@ interface Stop {
   readonly dieAtWrite?: number;
 }
 
-/** As a person's `agent mcu flash` does. Resolves with `done`, or the code of the error. */
+/** Flashes a board as `agent mcu flash` does. Resolves with `done`, or the code of the error. */
 async function flashByHand(bench: Bench, name: Name, stop?: Stop): Promise<string> {
   const { board, store, subject, model } = bench;
   const ending = new AbortController();
@@ -126,7 +126,7 @@ describe('a flash by hand that is stopped at any step', () => {
     expect(marked).toBeGreaterThan(pages / 2);
   });
 
-  test('is finished by the agent, which says what the board runs then', async () => {
+  test('is completed by the agent, which records the running program', async () => {
     for (let atStep = 1; atStep <= lastStep; atStep += 1) {
       const bench = benchOf();
       await flashByHand(bench, 'new', { atStep });
@@ -138,7 +138,7 @@ describe('a flash by hand that is stopped at any step', () => {
     }
   });
 
-  test('offers what stood on the board, even where another program is flashed instead', async () => {
+  test('keeps the board’s backup, even if another program is flashed instead', async () => {
     for (let atStep = 1; atStep <= lastStep; atStep += 1) {
       const bench = benchOf();
       const wasCut = (await flashByHand(bench, 'new', { atStep })) === 'killed';
@@ -171,7 +171,7 @@ describe('power lost at any block of a flash by hand', () => {
     }
   });
 
-  test('again and again is answered by putting back what stood there, and at last by leaving it to a person', async () => {
+  test('after repeated failures restores the backup, and at last leaves the board to an operator', async () => {
     const bench = benchOf();
     await flashByHand(bench, 'new', { atStep: 0, dieAtWrite: 2 });
     power(bench);
@@ -198,7 +198,7 @@ describe('the mark of a board that is being written', () => {
     expect(await bench.store.writing()).toBeUndefined();
   });
 
-  test('is not made where the board does not answer', async () => {
+  test('is skipped if the board does not respond', async () => {
     const openLine = async (): Promise<never> => {
       throw new SerialError('port-missing', 'nothing is plugged in');
     };
@@ -208,7 +208,7 @@ describe('the mark of a board that is being written', () => {
     expect(await bench.store.writing()).toBeUndefined();
   });
 
-  test('that cannot be read means that what stood there is put back', async () => {
+  test('restores the backup after an unreadable mark', async () => {
     const bench = benchOf();
     await flashByHand(bench, 'new', { atStep: 0, dieAtWrite: 3 });
     power(bench);
@@ -230,7 +230,7 @@ describe('the mark of a board that is being written', () => {
   });
 });
 
-test('nothing is put back of which the digest is not the one that was kept with it', async () => {
+test('restores only a backup that matches its stored digest', async () => {
   const bench = benchOf();
   await flashByHand(bench, 'old');
   const { board, store } = bench;
@@ -241,8 +241,9 @@ test('nothing is put back of which the digest is not the one that was kept with 
   expect(bench.model.ran).toEqual(['old']);
 });
 
-// Regression: as long as an update waited, for a window or for a person's reboot, a board that a person had flashed ran nothing.
-describe('beside an update, the agent', () => {
+// Regression: as long as an update waited for a window or a manual reboot, a board that an operator had flashed ran
+// nothing.
+describe('during an update, the agent', () => {
   const cut = { atStep: 21 };
 
   async function afterHealing(phase: object): Promise<string> {

@@ -65,6 +65,6 @@ test('noise is answered with a McuError or a value, and ends', () => {
   expect(outcome(new Uint8Array(1_000).fill(0x9f))).toBe('board-bad-response');
 });
 
-test('the CRC is that of XMODEM', () => {
+test('the CRC matches XMODEM', () => {
   expect(crc16(Buffer.from('123456789'))).toBe(0x31c3);
 });

@@ -40,7 +40,7 @@ describe('a deadline', () => {
   });
 });
 
-/** Says a prepared chunk for every read, then nothing; waiting takes virtual time. */
+/** Returns a prepared chunk for every read, then nothing; waiting takes virtual time. */
 function scripted(clock: VirtualClock, chunks: readonly (readonly number[])[]): Line & { readonly written: number[] } {
   const left = [...chunks];
   const written: number[] = [];
@@ -63,7 +63,7 @@ function scripted(clock: VirtualClock, chunks: readonly (readonly number[])[]): 
 }
 
 describe('a conversation', () => {
-  test('is given an answer whole, however it was cut on the way', async () => {
+  test('receives a complete reply, for any chunks', async () => {
     const clock = new VirtualClock();
     const converser = new Converser(scripted(clock, [[1], [2, 3], [4]]), clock);
     expect([...(await converser.converse(exchange(Uint8Array.of(9), exactly(4)), signal))]).toEqual([1, 2, 3, 4]);
@@ -72,7 +72,7 @@ describe('a conversation', () => {
   test.each([
     ['board-timeout', []],
     ['board-bad-response', [[1, 2]]],
-  ])('ends with %s where the answer does not come whole by its deadline', async (code, chunks) => {
+  ])('ends with %s if the reply is incomplete at its deadline', async (code, chunks) => {
     const clock = new VirtualClock();
     const converser = new Converser(scripted(clock, chunks), clock);
     const turn = exchangeOf(1, 4);
@@ -80,7 +80,7 @@ describe('a conversation', () => {
     expect(clock.monotonicMs()).toBeGreaterThanOrEqual(new LineTiming(115_200, 10).deadlineMs(turn));
   });
 
-  test('keeps what follows an answer for a pipelined turn only', async () => {
+  test('keeps data after a reply only for a pipelined turn', async () => {
     const listen = function* (pipelined: boolean): Conversation<number[]> {
       const turn = { kind: 'exchange', send: new Uint8Array(), answer: exactly(2), workMs: 0 } as const;
       yield { ...turn, pipelined: true };

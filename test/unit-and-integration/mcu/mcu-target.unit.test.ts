@@ -112,7 +112,7 @@ describe('a board of an update', () => {
     );
   });
 
-  test('can be flashed again and put back as long as the payload, and what was there before it, are kept', async () => {
+  test('can be flashed again and restored as long as the payload and its backup are stored', async () => {
     const bench = benchOf(avr);
     expect(await bench.target.keeps(digest)).toEqual({ payload: false, before: false });
     const payload = await stage(bench, next);
@@ -125,7 +125,7 @@ describe('a board of an update', () => {
     expect(await bench.target.keeps(digest)).toEqual({ payload: false, before: false });
   });
 
-  test('is not copied out first where a person wants that, and what was flashed so is what the next flash keeps', async () => {
+  test('is flashed without a backup on request, and becomes the next backup', async () => {
     const { board, store, model } = benchOf(avr);
     const flash = async (bytes: Uint8Array, keep?: false): Promise<void> => {
       const payload = { digest: payloadDigest(bytes), onProgress: (step: BoardProgress) => void progress.push(step) };
@@ -143,7 +143,7 @@ describe('a board of an update', () => {
     expect((await store.kept())?.image?.digest).toBe((await asImage(next, 0)).digest);
   });
 
-  test('refuses while it is staged what is no image', async () => {
+  test('rejects anything but an image during staging', async () => {
     const bench = benchOf(avr);
     await expect(stage(bench, Buffer.from(':10000000nonsense'))).rejects.toMatchObject({ exit: 'refused' });
     await expect(bench.store.payload()).rejects.toMatchObject({ code: 'state-unavailable' });
@@ -216,13 +216,13 @@ describe.each([
     return payload;
   }
 
-  /** `whole old`: the memory holds all of it, and it is what was started last. */
+  /** `whole old`: the memory has all of it, and it was started last. */
   function running({ model }: Bench): string {
     const whole = (['old', 'new'] as const).find((name) => Buffer.compare(model.memory, subject.programs[name]) === 0);
     return `whole ${whole ?? 'nothing'}, started ${model.ran.at(-1) ?? 'nothing'}`;
   }
 
-  test('the first backup stays, the flash goes on where it was, and can still be undone', async () => {
+  test('the first backup stays, the flash operation resumes, and can still be undone', async () => {
     for (const { cut, torn } of cuts) {
       const bench = benchOf(subject);
       const payload = await cutFlash(bench, cut, torn);
@@ -237,7 +237,7 @@ describe.each([
     }
   });
 
-  test('what was there is put back', async () => {
+  test('the backup is restored', async () => {
     for (const { cut, torn } of cuts) {
       const bench = benchOf(subject);
       const payload = await cutFlash(bench, cut, torn);
@@ -261,7 +261,7 @@ describe.each([
   });
 });
 
-test('an agent that is stopped at any step goes on with the first backup', async () => {
+test('an agent that is stopped at any step continues with the first backup', async () => {
   const stops = 24;
   let stopped = 0;
   for (let step = 1; step <= stops; step += 1) {
@@ -283,7 +283,7 @@ test('an agent that is stopped at any step goes on with the first backup', async
 });
 
 describe('a board that was found parked', () => {
-  test('goes back to what was flashed last, however often the flash was repeated', async () => {
+  test('rolls back to the last flashed program after any number of repeated flash operations', async () => {
     const bench = benchOf(avr);
     const first = await stage(bench, old);
     await bench.target.flash(...vouched(first), signal);
@@ -298,7 +298,7 @@ describe('a board that was found parked', () => {
 });
 
 describe('a board that cannot be read back', () => {
-  test('goes back to what the agent flashed before', async () => {
+  test('rolls back to the program that the agent flashed before', async () => {
     const bench = benchOf(espSubject);
     const { programs } = espSubject;
     await bench.target.flash(...vouched(await stage(bench, programs.old)), signal);

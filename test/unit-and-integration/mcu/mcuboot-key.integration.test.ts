@@ -47,7 +47,7 @@ test('the keys are taken that imgtool makes', async () => {
   expect(await load(pem(generateKeyPairSync('ed25519').publicKey))).toBe('ed25519');
 });
 
-test('a key that others may write is refused, with the line that mends it', async () => {
+test('rejects a key that other users may write, with the command that fixes it', async () => {
   const file = join(folder, 'key.pem');
   await writeFile(file, pem(p256.publicKey));
   await chmod(file, 0o666);

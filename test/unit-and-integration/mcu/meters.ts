@@ -7,7 +7,7 @@ import { intelHex } from './images/build.ts';
 
 const meterBytes = 1_024;
 
-/** The application of the meter, which says `hello VERSION`, as a HEX file and as it lies in the chip. */
+/** The application of the meter, which prints `hello VERSION`, as a HEX file and as the chip's memory. */
 async function meterProgram(version: number): Promise<{ readonly hex: Buffer; readonly memory: Buffer }> {
   const elf = await readFile(await buildHello({ version, fillBytes: 600, bootloader: 'optiboot' }));
   const { segments } = readImage(elf);

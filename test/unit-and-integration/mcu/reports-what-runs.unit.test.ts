@@ -16,7 +16,7 @@ import { SmpModel } from '../../fakes/boards/models/smp/smp-model.ts';
 import { mcubootFile } from './images/build.ts';
 import { program, rigOf } from './protocols/fault-matrix.ts';
 
-/** Boards in any state that they can be found in: what a report says runs is what the board runs. */
+/** Boards in any possible state: the reported program is the one that runs. */
 const signal = new AbortController().signal;
 
 /** The report, or the code of the error. */
@@ -60,7 +60,7 @@ function modelOf({ second, mark, confirm: _, toStay: __, ...board }: McubootBoar
 
 /** True if the board does, now and after two restarts, what the report claims. */
 function isTrue({ known }: FlashReport, { mark, toStay, confirm }: McubootBoard, ran: readonly string[]): boolean {
-  // serial recovery that lists no states does not show what was requested before, and claims less
+  // serial recovery without states cannot show earlier requests, and claims less
   if (known === 'first-slot' && mark !== 'none') return true;
   if (known === 'on-trial') return ran[0] === 'new' && !toStay && !confirm;
   return ran.every((name) => name === 'new');

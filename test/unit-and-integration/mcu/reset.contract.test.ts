@@ -16,7 +16,7 @@ import { program } from './protocols/fault-matrix.ts';
 const signal = new AbortController().signal;
 const programs = { old: program(512, 1), new: program(512, 2) };
 
-/** What a reset does to the lines, as `dtr rts` or a baud rate, and what it needs then. */
+/** Returns a reset's changes of the lines, as `dtr rts` or a baud rate, and its requirements. */
 async function danceOf(reset: Reset, protocol = stk500v1()): Promise<{ steps: string[]; effect: string }> {
   const port = new VirtualPort(new OptibootModel({ programs, pageBytes: 128 }));
   const steps: string[] = [];
@@ -39,11 +39,11 @@ describe('a reset', () => {
     expect(await danceOf(reset, protocol)).toEqual({ steps, effect: 'done' });
   });
 
-  test('by a touch at 1200 bits per second needs the port opened anew', async () => {
+  test('by a touch at 1200 bits per second requires reopening the port', async () => {
     expect(await danceOf('1200bps')).toEqual({ steps: ['1200', '0 1'], effect: 'reopen' });
   });
 
-  test('by a command runs it, and says when it fails', async () => {
+  test('by a command runs it, and reports its failure', async () => {
     expect(await danceOf({ command: ['true'] })).toEqual({ steps: [], effect: 'done' });
     await expect(danceOf({ command: ['false'] })).rejects.toMatchObject({ code: 'board-unsupported' });
   });

@@ -18,7 +18,7 @@ const { signal } = new AbortController();
 
 type Answer = (first: number, identifier: readonly number[]) => Uint8Array | undefined;
 
-/** A broker that answers each packet as it is told; what it is told may be held up on the way. */
+/** A broker with prepared replies to each packet; they may be delayed on the way. */
 class Line extends Duplex {
   readonly said: number[] = [];
   readonly #answer: Answer;
@@ -30,7 +30,7 @@ class Line extends Duplex {
     this.#answer = answer;
   }
 
-  /** Nothing that we say leaves any more, or again. */
+  /** Blocks or unblocks our output. */
   stick(isStuck: boolean): void {
     this.#isStuck = isStuck;
     for (const done of this.#held.splice(0)) done();
@@ -101,7 +101,7 @@ describe('a connection', () => {
     expect(await ended.catch((error: unknown) => error)).toBeInstanceOf(reason);
   });
 
-  test('ends where an answer is not that of what was asked', async () => {
+  test('ends after a reply to another request', async () => {
     const { connection } = await open({ answer: (_type, identifier) => puback(identifier) });
     await expect(connection.subscribe('a')).rejects.toBeInstanceOf(MalformedPacketError);
     expect(await connection.closed).toBeInstanceOf(MalformedPacketError);
@@ -133,7 +133,7 @@ describe('a connection', () => {
     connection.destroy();
   });
 
-  test('reads no further while its acknowledgements do not leave, and goes on when they do', async () => {
+  test('stops reading while its acknowledgements are blocked, and then resumes', async () => {
     let heard = 0;
     const { connection, line } = await open({ onMessage: () => (heard += 1) });
     const one = publishPacket({ protocolVersion: 4, topic: 'a', content: Buffer.alloc(0) });
@@ -147,7 +147,7 @@ describe('a connection', () => {
     connection.destroy();
   });
 
-  test('resolves with the reason why nobody received a message', async () => {
+  test('resolves with the reason why no subscriber received a message', async () => {
     const { connection } = await open({
       protocolVersion: 5,
       answer: (type, identifier) => (type === first.publish ? puback(identifier, 0x10, 0) : undefined),
@@ -165,7 +165,7 @@ describe('a connection', () => {
     connection.destroy();
   });
 
-  test('says goodbye, and acknowledges what was meant to be', async () => {
+  test('sends DISCONNECT after pending acknowledgements', async () => {
     const { connection, line } = await open();
     line.push(publishPacket({ protocolVersion: 4, topic: 'a', content: Buffer.alloc(0), qos: 0 }));
     line.push(publishPacket({ protocolVersion: 4, topic: 'a', content: Buffer.alloc(0), qos: 1 }));

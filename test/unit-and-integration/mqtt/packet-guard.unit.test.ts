@@ -16,7 +16,7 @@ const topic = 'v1.a1b2.reply.json';
 interface Passed {
   readonly packets: readonly Buffer[];
   readonly skipped: readonly SkippedMessage[];
-  /** What was written to the broker. */
+  /** Data sent to the broker. */
   readonly written: Buffer;
 }
 
@@ -37,7 +37,7 @@ function textOfBytes(length: number): Buffer {
 const answers = [packet(0x40, Buffer.from([0x12, 0x34])), packet(0xd0, Buffer.alloc(0)), packet(0xe0, Buffer.alloc(0))];
 
 describe('PacketGuard', () => {
-  test('passes on complete packets, one per chunk, however they are cut', async () => {
+  test('passes on complete packets, one per chunk, for any input chunks', async () => {
     const message = fc
       .record({
         protocolVersion: fc.constantFrom<4 | 5>(4, 5),

@@ -13,7 +13,7 @@ export class PretendBroker implements AsyncDisposable {
     this.url = `mqtt://127.0.0.1:${(server.address() as AddressInfo).port}`;
   }
 
-  /** `greet` is called with what whoever connects says first. */
+  /** `greet` is called with the first data of each connection. */
   static async start(greet: (socket: Socket, first: Buffer) => void): Promise<PretendBroker> {
     const server = createServer((socket) => {
       socket.on('error', () => {});
@@ -23,7 +23,7 @@ export class PretendBroker implements AsyncDisposable {
     return new PretendBroker(server);
   }
 
-  /** Whoever is connected should have gone. */
+  /** All clients should have disconnected. */
   async [Symbol.asyncDispose](): Promise<void> {
     await new Promise((resolve) => this.#server.close(resolve));
   }

@@ -15,15 +15,15 @@ export function digestOf(bytes: Uint8Array): string {
   return `sha256:${createHash('sha256').update(bytes).digest('hex')}`;
 }
 
-/** A system with one package: dpkg, and the guard, which exchanges it at once. */
+/** A system with one package: dpkg, and a package installer that replaces it immediately. */
 export class FakeDpkg {
-  /** What is installed: a whole package; undefined: nothing. */
+  /** The complete installed package, if any. */
   installed: Buffer | undefined;
   /** Digests that dpkg does not take. */
   readonly refused = new Set<string>();
-  /** What is installed cannot be packed again. */
+  /** The installed package cannot be packed again. */
   unkeepable = false;
-  /** What comes to its end, as one line: `1.0 → 1.1`. */
+  /** Completed replacements, one line each: `1.0 → 1.1`. */
   readonly exchanges: string[] = [];
   /** The guard is just ending an earlier update, and takes what it finds with that. */
   isLeaving = false;
@@ -115,7 +115,7 @@ function ended(exitCode: number, stdout = '', stderr = ''): ProgramResult {
   return { exitCode, stdout, stderr };
 }
 
-/** The result of an exchange that the guard undid, because nobody judged it. */
+/** The result of a replacement that the package installer undid, because it was never committed. */
 export async function putBackByGuard(directory: string, dpkg: FakeDpkg): Promise<void> {
   const text = await readFile(join(directory, 'request'), 'utf8');
   const field = (name: string): string => new RegExp(`^${name}=(.*)$`, 'm').exec(text)?.[1] ?? '';

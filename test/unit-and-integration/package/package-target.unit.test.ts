@@ -70,7 +70,7 @@ describe('a package of an update', () => {
     expect(dpkg.version).toBe('1.0');
   });
 
-  test('is kept by its digest, seen by dpkg when it is to be installed, and what stood there is kept before', async () => {
+  test('is stored by its digest, checked by dpkg before its installation, with a backup of the previous one', async () => {
     expect(await stage(newer)).toMatchObject({ digest: digestOf(newer), sizeBytes: newer.byteLength });
     expect(dpkg.version).toBe('1.0');
     expect(await target.digestOf(newer.byteLength, signal, digestOf(newer))).toBe(digestOf(newer));
@@ -95,7 +95,7 @@ describe('a package of an update', () => {
     );
   });
 
-  test('is not installed where what stands there cannot be kept', async () => {
+  test('is not installed if the installed one cannot be backed up', async () => {
     dpkg.unkeepable = true;
     await stage(newer);
     const failure = { code: 'package-backup-failed', message: expect.stringContaining('diverted') as string };
@@ -111,7 +111,7 @@ describe('a package of an update', () => {
     expect(dpkg.exchanges).toEqual([]);
   });
 
-  test('tells of each exchange by the step at which a command reckons with the end of the agent', async () => {
+  test('reports each replacement by the step at which a command expects the end of the agent', async () => {
     const steps: string[] = [];
     const told = (bytes: Buffer): BoardPayload => ({
       digest: digestOf(bytes),
@@ -124,7 +124,7 @@ describe('a package of an update', () => {
     expect(steps.filter((step) => packageSteps.has(step))).toEqual(['installing', 'restoring']);
   });
 
-  test('goes on where its own scripts ended the agent, and is installed once', async () => {
+  test('resumes after its own scripts ended the agent, and is installed once', async () => {
     await stage(newer);
     const ending = new AbortController();
     dpkg.onInstalled = () => ending.abort(new Error('SIGTERM'));
@@ -135,13 +135,13 @@ describe('a package of an update', () => {
     expect(dpkg.exchanges).toEqual(['1.0 → 1.1']);
   });
 
-  test('is asked for again where the guard has thrown the request away as it left', async () => {
+  test('is requested again if the package installer dropped the request at its end', async () => {
     dpkg.isLeaving = true;
     await installWell(newer);
     expect(dpkg.exchanges).toEqual(['1.0 → 1.1']);
   });
 
-  test('that dpkg does not take is told so, and its restoring has nothing to do', async () => {
+  test('that dpkg rejects is reported as such, and needs no restoring', async () => {
     await stage(newer);
     dpkg.refused.add(digestOf(newer));
     const failure = { code: 'package-refused', message: 'app: its script ended with 3' };
@@ -156,13 +156,13 @@ describe('a package of an update', () => {
     await expect(target.flash(...vouched(payload(newer)), signal)).rejects.toMatchObject({ code: 'package-restored' });
   });
 
-  test('that somebody exchanged by hand is not taken as installed', async () => {
+  test('that was replaced manually does not count as installed', async () => {
     await installWell(newer);
     dpkg.installed = newest;
     await expect(target.flash(...vouched(payload(newer)), signal)).rejects.toMatchObject({ code: 'package-changed' });
   });
 
-  test('a second attempt after a failed one begins anew', async () => {
+  test('a second attempt after a failed one starts again', async () => {
     await stage(newer);
     dpkg.refused.add(digestOf(newer));
     await expect(target.flash(...vouched(payload(newer)), signal)).rejects.toMatchObject({ code: 'package-refused' });
@@ -175,7 +175,7 @@ describe('a package of an update', () => {
 describe('what an update left', () => {
   const left = async (): Promise<unknown> => versionsFromUpdates(['app', 'other'], (name) => join(root, name));
 
-  test('is remembered beside what a person installs over it, and follows the way back', async () => {
+  test('is remembered despite a manual installation over it, and follows the rollback', async () => {
     expect(await left()).toEqual({});
     await installWell(newer);
     dpkg.installed = newest;
@@ -193,7 +193,7 @@ describe('what an update left', () => {
   });
 });
 
-describe('the way back', () => {
+describe('a rollback', () => {
   test('is the package that was packed again, and then the kept one; restoring twice is restoring once', async () => {
     await installWell(newer);
     await installWell(newest);
@@ -205,8 +205,9 @@ describe('the way back', () => {
     expect(dpkg.exchanges).toEqual(['1.0 → 1.1', '1.1 → 1.2', '1.2 → 1.1', '1.1 → 1.0']);
   });
 
-  // Found by the sweep: the journal said that the newer one stayed, and then the guard found its request.
-  test('that a killed agent has asked for is not gone any more, once the package is to stay', async () => {
+  // Regression, found by the sweep: the journal said that the newer one stayed, and then the package installer found
+  // its request.
+  test('that a killed agent requested is dropped once the package is to stay', async () => {
     await installWell(newer);
     target = newTarget(async () => {
       throw new Error('killed');
@@ -241,7 +242,7 @@ describe('the way back', () => {
     expect(debs.sort()).toEqual(['1.3', '1.4', '1.5'].map((it) => `${digestOf(deb(it)).slice(7)}.deb`).sort());
   });
 
-  test('a transfer that was cut goes on after what was kept of it, or begins anew', async () => {
+  test('an interrupted transfer resumes after its stored part, or starts again', async () => {
     const opening = { payload: { fileName: 'app.deb', target: { name: 'app' } }, sizeBytes: undefined };
     const prefix = newer.subarray(0, 10);
     const resumeAt = { sizeBytes: 10, digest: digestOf(prefix) };

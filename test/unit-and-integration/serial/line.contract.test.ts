@@ -66,7 +66,7 @@ describe.each(ports)('%s', (_, start) => {
     expect(heard).toEqual([2, 3, 251]);
   });
 
-  test('says nothing at the deadline', async () => {
+  test('returns nothing at the deadline', async () => {
     const { open } = await start();
     await using line = await open(settings, signal);
     expect((await line.read(20, signal)).byteLength).toBe(0);
@@ -80,7 +80,7 @@ describe.each(ports)('%s', (_, start) => {
     await expect(line.write(Uint8Array.of(1), AbortSignal.abort(reason))).rejects.toBe(reason);
   });
 
-  test('says whether it has modem lines, and what its characters cost', async () => {
+  test('reports whether it has modem lines, and the time of its characters', async () => {
     const { open, hasModemLines } = await start();
     await using line = await open(settings, signal);
     expect(await line.setModem({ dtr: true, rts: true }, signal)).toBe(hasModemLines);

@@ -20,7 +20,7 @@ class Rig {
   });
   #isHeld = new Set<string>();
 
-  /** Attempts that find the port busy though nobody holds it any more. */
+  /** Number of attempts that find a free port busy. */
   busyFor = 0;
 
   /** As the driver does it: one at a time. */

@@ -30,7 +30,7 @@ function names(facts: DetectedGateway, given: Table = {}, answers: Answers = {})
   return remainingQuestions(facts, given, answers).map(({ name }) => name);
 }
 
-/** Says yes to all that was found. */
+/** Accepts everything that was found. */
 function accept(facts: DetectedGateway, answers: Answers): Answers {
   const question = remainingQuestions(facts, {}, answers).find(({ found }) => found !== undefined);
   return question === undefined ? answers : accept(facts, { ...answers, [question.name]: question.found });
@@ -74,7 +74,7 @@ describe('a setup asks', () => {
     expect(without.map(({ name }) => name)).toEqual(['url']);
   });
 
-  test('for nothing that a given configuration says', () => {
+  test('for any setting of a given configuration', () => {
     const given = {
       service: { url: 'https://x' },
       device: { device_type: 'y', serial_number: 'z', factory_version: '1.0' },
@@ -102,8 +102,8 @@ describe('a setup asks', () => {
 describe('which release runs here', () => {
   const withSlots: Answers = { ...said, 'slot-a': '/dev/sda2', 'slot-b': '/dev/sda3', bootloader: 'uboot' };
 
-  // Regression: without it the first look downloads what runs already.
-  test('is asked for where something is updated, and not known to nobody', () => {
+  // Regression: without it the first check downloads the running version.
+  test('is asked for if something is updated, and may be unknown', () => {
     expect(remainingQuestions(bare, {}, withSlots)).toMatchObject([{ name: 'version', found: 'none' }]);
     expect(proposeConfig(bare, {}, { ...withSlots, version: '1.4.0' })).toMatchObject({
       device: { factory_version: '1.4.0' },
@@ -128,7 +128,7 @@ describe('packages', () => {
   const debian: DetectedGateway = { ...bare, packages: new Set(['libc6', 'thing-agent', 'app2.0']) };
   const without: Answers = { ...said, 'slot-a': 'none' };
 
-  test('are asked for where there is a dpkg and no slot: the agent’s own, if it came as one', () => {
+  test('are suggested with dpkg and without slots: the agent’s own, if it was installed as one', () => {
     expect(names(debian)).not.toContain('packages');
     expect(remainingQuestions(debian, {}, without)).toMatchObject([{ name: 'packages', found: 'thing-agent' }]);
     expect(remainingQuestions({ ...bare, packages: new Set(['libc6']) }, {}, without)).toMatchObject([
@@ -149,7 +149,7 @@ describe('packages', () => {
     expect([slot?.name, slot?.found, slot?.unasked?.answer]).toEqual(['slot-a', undefined, answer]);
   });
 
-  test('are added to boards only where somebody says so, and not to packages', () => {
+  test('are added to boards only on request, and not to packages', () => {
     const boards = { targets: { meter: { kind: 'mcu' } } };
     expect(remainingQuestions(debian, boards, without)).toMatchObject([{ name: 'packages', found: 'none' }, {}]);
     const packages = { targets: { app: { kind: 'package', package: 'app' } } };
@@ -167,7 +167,7 @@ describe('packages', () => {
 });
 
 describe('a setup proposes', () => {
-  test('what was found: all pairs, of which the one with the root file system has the bootloader', () => {
+  test('the detected ones: all pairs, of which the one with the root file system has the bootloader', () => {
     expect(proposeConfig(known, {}, accept(known, { url: 'https://x' }))).toEqual({
       service: { url: 'https://x' },
       device: { device_type: 'my-board' },
@@ -186,7 +186,7 @@ describe('a setup proposes', () => {
     });
   });
 
-  test('no pair beside slots that somebody named', () => {
+  test('no pair in addition to given slots', () => {
     const answers = { ...said, 'slot-a': '/dev/sda2', 'slot-b': '/dev/sda3', bootloader: 'uboot' } as const;
     expect(proposeConfig(known, {}, answers)).toMatchObject({
       targets: { gateway: { slots: { A: '/dev/sda2', B: '/dev/sda3' }, bootloader: { kind: 'uboot' } } },
@@ -194,7 +194,7 @@ describe('a setup proposes', () => {
     expect(proposeConfig(known, {}, answers)).not.toHaveProperty('targets.kernel');
   });
 
-  test('what was given, rather than what was found', () => {
+  test('given values instead of detected ones', () => {
     const given = { device: { device_type: 'other', serial_number: 'SN' }, update: { window: '02:00-03:00' } };
     expect(proposeConfig(known, given, { url: 'https://x' })).toMatchObject({
       ...given,

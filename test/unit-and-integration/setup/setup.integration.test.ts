@@ -28,7 +28,7 @@ async function place(file: string, text = ''): Promise<string> {
   return path;
 }
 
-test('a look around finds slots, bootloader, serial ports, device type and keys of a root file system', async () => {
+test('detection finds slots, bootloader, serial ports, device type and keys of a root file system', async () => {
   const files = ['dev/disk/by-partlabel/rootfs-a', 'boot/grub/grubenv', 'dev/ttyACM0'];
   const ports = ['ttyACM0', 'ttyAMA1', 'ttyS0'].map((tty) => `sys/class/tty/${tty}/device/uevent`);
   for (const file of ports) await place(file);
@@ -60,7 +60,7 @@ test('earlier configurations are kept: the first as it is, and the last eight', 
   expect([await text('config.toml.before'), await text('config.toml.before.11')]).toEqual(['# 1', '# 11']);
 });
 
-test('the state directory is checked before anything is asked, beside the slots that are named', async () => {
+test('the state directory is checked before any question, against the given slots', async () => {
   const slots =
     '[targets.gateway]\nkind = "slots"\nslots = { A = "/dev/a", B = "/dev/b" }\nbootloader = { kind = "uboot" }\n';
   const from = await place('part.toml', `[paths]\nstate = "/srv/state"\n${slots}`);
@@ -73,7 +73,7 @@ test('the state directory is checked before anything is asked, beside the slots 
 });
 
 // Regression on an image with a read-only /etc, after all questions: state-unavailable, "check that the state partition is mounted".
-test('refuses a read-only file system before it asks, and says where to write', async () => {
+test('rejects a read-only file system before any question, and names a place to write', async () => {
   const etc = join(directory, 'etc');
   await mkdir(etc);
   execFileSync('mount', ['-t', 'tmpfs', '-o', 'ro', 'none', etc]);
@@ -158,7 +158,7 @@ boot_id_file = "${directory}/boot/boot-id"
   });
 
   // Regression: a file that does not exist was taken at its question, and all answers were lost after the last one.
-  test('complains at once of a file that cannot be used, and of a blank', async () => {
+  test('rejects an unusable file immediately, and a blank answer', async () => {
     const [url = '', type = '', ...files] = answers;
     const { exitCode, out } = await setUp(
       [url, 'my board', type, '/nowhere/release.pem', ...files, 'y'],
@@ -169,8 +169,8 @@ boot_id_file = "${directory}/boot/boot-id"
     expect(exitCode).toBe(0);
   });
 
-  // Regression: an empty answer was asked for again in silence, and none was refused for slot B.
-  test('says that an answer is needed, and that none is one for either slot', async () => {
+  // Regression: an empty answer was asked for again without a message, and none was refused for slot B.
+  test('reports that an answer is required, and that none is an answer for either slot', async () => {
     const [url = '', type = '', pem = '', slotA = ''] = answers;
     const { exitCode, out } = await setUp(
       ['', url, type, pem, '', 'nothing', slotA, '', 'none', 'Bash', 'no-such-package', 'bash', 'y'],
@@ -187,14 +187,14 @@ boot_id_file = "${directory}/boot/boot-id"
     expect(written).toMatch(/\[targets.bash\]\nkind = "package"\npackage = "bash"\n/);
   });
 
-  test('says of a serial number that is odd, and permitted, that it is', async () => {
+  test('warns of an unusual but permitted serial number', async () => {
     await writeFile(part, (await readFile(part, 'utf8')).replace('GW-1', 'GW 1/ü'));
     const { out } = await setUp([], ['--yes', '--from', part]);
     expect(out).toMatch(/Note: the serial number "GW 1\/ü" has a blank and a slash and a character beyond ASCII in it/);
   });
 
   // Regression: it advised to run setup.
-  test('says in one line that the file of --from is not there', async () => {
+  test('reports in one line that the file of --from is missing', async () => {
     const missing = join(directory, 'missing.toml');
     expect(await setUp([], ['--from', missing])).toMatchObject({
       exitCode: 78,
@@ -202,7 +202,7 @@ boot_id_file = "${directory}/boot/boot-id"
     });
   });
 
-  test('asks again with what was answered, where the whole cannot be used here', async () => {
+  test('asks again with the previous answers, if the result is unusable here', async () => {
     const same = [...answers.slice(0, 4), answers[3] ?? '', ...answers.slice(5), 'y'];
     const again = ['', '', '', '', answers[4] ?? '', '', '', 'y'];
     const { exitCode, out } = await setUp([...same, ...again], ['--from', part]);
@@ -213,7 +213,7 @@ boot_id_file = "${directory}/boot/boot-id"
     expect(await readFile(join(directory, 'config.toml'), 'utf8')).toContain('slot-b');
   });
 
-  test('writes nothing where it is not wanted, where nobody answers any more, and where it cannot be used here', async () => {
+  test('writes nothing after a refusal, at the end of input, and if the result is unusable here', async () => {
     const before = (await readdir(directory)).sort();
     const refusals = [
       await setUp([...answers, 'n'], ['--from', part]),
@@ -232,7 +232,7 @@ boot_id_file = "${directory}/boot/boot-id"
   });
 
   // Regression: an internal error, with nothing about what to do.
-  test('says where it cannot write, and that it is the disk', async () => {
+  test('reports where it cannot write, and that it is due to the disk', async () => {
     const path = join(part, 'config.toml'); // a folder that is a file
     const { exitCode, out } = await setUp([...answers, 'y'], ['--from', part, '--config', path]);
     expect(exitCode).toBe(74);
@@ -240,7 +240,7 @@ boot_id_file = "${directory}/boot/boot-id"
     expect(out).toContain('(state-unavailable)');
   });
 
-  test('with --yes asks nobody; what was there before is kept, and may be what it begins with', async () => {
+  test('with --yes asks no question; the previous file is kept, and may be the starting point', async () => {
     await setUp([...answers, 'y'], ['--from', part]);
     const byHand = `# by hand\n${await readFile(join(directory, 'config.toml'), 'utf8')}`;
     await writeFile(join(directory, 'config.toml'), byHand);

@@ -13,7 +13,7 @@ function valueOf(checksum: Checksum, pieces: readonly Uint8Array[]): number {
 }
 
 describe.each([...Object.entries(checksums), ['the fastest', openChecksum] as const])('a checksum, %s', (_, open) => {
-  test('is that of the bytes, however they are cut', () => {
+  test('depends on the bytes, not on the chunks', () => {
     fc.assert(
       fc.property(bytes, fractions, (content, cuts) => {
         expect(valueOf(open(), cutAt(Buffer.from(content), cuts))).toBe(valueOf(open(), [content]));
@@ -46,7 +46,7 @@ describe.each([...Object.entries(checksums), ['the fastest', openChecksum] as co
   });
 });
 
-test('the checksum of bytes at once is that of the same bytes in pieces', () => {
+test('the checksum of bytes in one piece is that of the same bytes in pieces', () => {
   const content = Buffer.alloc(100_000, 'abc');
   expect(checksumOf(content)).toBe(valueOf(openChecksum(), [content.subarray(0, 1), content.subarray(1)]));
 });

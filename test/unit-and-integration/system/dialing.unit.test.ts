@@ -10,7 +10,7 @@ const never = new AbortController().signal;
 const v6 = { address: '2001:db8::1', family: 6 };
 const v4 = { address: '192.0.2.1', family: 4 };
 
-/** What the network does when a socket to this address is opened. The default: it does not answer. */
+/** Behavior of the network when a socket to this address opens. Default: no response. */
 type Network = Readonly<Record<string, (socket: Socket) => void>>;
 
 class Line {
@@ -48,7 +48,7 @@ test('keeps a slow address in the race while the next one is tried', async () =>
   expect(line.tried).toEqual([v4.address, v6.address]);
 });
 
-test('tries the next address at once after a failure', async () => {
+test('tries the next address immediately after a failure', async () => {
   const line = new Line([v6, v4], { [v6.address]: fails('ENETUNREACH'), [v4.address]: connects });
   expect(await line.dialing.open(never)).toBe(line.sockets[1]);
 });
@@ -70,7 +70,7 @@ test('alternates between the families', async () => {
   expect(line.tried).toEqual([v6.address, v4.address, '2001:db8::2', '192.0.2.2']);
 });
 
-test('lists what each address answered, and reports the answer that says most', async () => {
+test('lists the reply of each address, and reports the most informative one', async () => {
   const line = new Line([v6, v4], { [v6.address]: fails('ENETUNREACH'), [v4.address]: fails('ECONNREFUSED') });
   await expect(line.dialing.open(never)).rejects.toMatchObject({
     code: 'ECONNREFUSED',

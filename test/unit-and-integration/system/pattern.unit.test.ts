@@ -7,7 +7,7 @@ test('an expression finds in each text what it finds', () => {
   expect(found?.map((match) => match?.groups?.['t'])).toEqual(['21', undefined, '5']);
 });
 
-test('an expression that does not come to an end is ended', () => {
+test('an endless expression is stopped', () => {
   expect(searchWithin(/^(\w+\s?)*=(\d+)$/, [`${'a'.repeat(50)}!`], 20)).toBeUndefined();
   expect(searchWithin(/a/, ['a'], 1_000)).toHaveLength(1);
 });

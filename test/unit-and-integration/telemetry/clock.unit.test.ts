@@ -34,7 +34,7 @@ test('until a time server was reached a point has the time since the boot; then 
   expect(starts).toEqual([clock.nowMs() - 60_000]);
 });
 
-test('where nothing keeps the clock it is believed at once, if it looks right, and said to be assumed', async () => {
+test('without synchronization a plausible clock is believed immediately, and reported as assumed', async () => {
   const { wall } = watch(() => 'unknown');
   await wall.look(forever);
   expect(wall.state).toBe('assumed');
@@ -55,8 +55,8 @@ test('without a time server the clock is believed after a quarter of an hour, an
   expect(starts.map((start) => Math.round((start + 60_000 - began) / 60_000))).toEqual([15, 17]);
 });
 
-/** Seen in simulated weeks: it looked every five seconds, for ever, and each look starts a program. */
-test('looks less and less often where nothing ever sets the clock, and not at all at one that cannot be right', async () => {
+/** Regression in simulated weeks: it checked every five seconds, for ever, and each check starts a program. */
+test('checks less and less often if nothing ever sets the clock, and never with an impossible clock', async () => {
   const looksIn = async (ms: number, clock: ManualClock): Promise<number> => {
     const began = clock.monotonicMs();
     const end = new AbortController();
@@ -90,7 +90,7 @@ describe('the service’s clock', () => {
     },
   );
 
-  test('counts from when it was heard, and is not believed before the machine was asked', async () => {
+  test('counts from its arrival, and is not believed before the machine was checked', async () => {
     const { wall, clock, starts } = watch(() => 'not-yet', new ManualClock(0));
     wall.onServiceTime(heardBy(clock));
     expect(wall.state).toBe('unset');
@@ -112,7 +112,7 @@ describe('the service’s clock', () => {
     expect(starts).toEqual([right - 60_000, clock.nowMs() - 60_000]);
   });
 
-  test('corrects one that was assumed to be right, unless the two agree', async () => {
+  test('corrects an assumed clock, unless the two agree', async () => {
     const { wall, clock, starts } = watch(() => 'unknown', new ManualClock(right + 1_234));
     await wall.look(forever);
     wall.onServiceTime(heardBy(clock));
@@ -128,7 +128,7 @@ describe('the service’s clock', () => {
     expect([wall.state, starts]).toEqual(['service', [right + 1_234 - 60_000]]);
   });
 
-  test('is told once, not with each reply', async () => {
+  test('is reported once, not with each reply', async () => {
     const clock = new ManualClock(0);
     const { wall, starts } = watch(
       () => 'not-yet',

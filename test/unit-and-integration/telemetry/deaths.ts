@@ -5,7 +5,7 @@ import { mkdirSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** How a process ends that works on a spool, and what the next one finds. */
+/** How a process with a queue ends, and the content that the next one finds. */
 export interface Death extends Disposable {
   readonly spoolPath: string;
   /** Resolves when the next one may begin. */
@@ -30,8 +30,8 @@ export class Killing implements Death {
 const quietMs = 5;
 
 /**
- * A power cut: what had not reached the medium is gone. The medium is ext4 on a loop device; the process is frozen, the file
- * behind the device is copied, and the next one goes on with the copy. Wants root.
+ * A power loss: data that had not reached the medium is lost. The medium is ext4 on a loop device; the process is
+ * frozen, the file behind the device is copied, and the next one continues with the copy. Requires root.
  */
 export class PowerCut implements Death {
   readonly spoolPath: string;
@@ -54,7 +54,7 @@ export class PowerCut implements Death {
     while (!isFrozen(child.pid ?? 0)) await delay(1);
     const [before, device] = [this.#image, basename(run('findmnt', '-no', 'SOURCE', this.#mount).trim())];
     this.#cuts += 1;
-    // the kernel may still be busy with what the process gave it: a medium is cut at one moment
+    // the kernel may still be writing the process's data: a medium fails at one moment
     for (let seen = ''; seen !== trafficOf(device);) {
       seen = await calm(device);
       run('cp', '--sparse=always', before, this.#image);
@@ -102,7 +102,7 @@ function isFrozen(pid: number): boolean {
   }
 }
 
-/** Documentation/block/stat.rst in the kernel: what was done, and what is under way. */
+/** Documentation/block/stat.rst in the kernel: completed requests, and those in flight. */
 function trafficOf(device: string): string {
   return readFileSync(`/sys/block/${device}/stat`, 'utf8');
 }

@@ -123,7 +123,7 @@ test('a service that refuses everything does not get to empty the spool', async 
   expect(rig.service.valuesOf('e')).toHaveLength(380);
 });
 
-test('an event that the service does not know waits; the others go on', async () => {
+test('an event that the service does not know is suspended; the others continue', async () => {
   using rig = new DeliveryRig();
   rig.service.answer = ({ event }) => (event === 'unknown' ? serviceError('service-not-found') : undefined);
   rig.spool.push([...points(3, 'unknown'), ...points(3, 'known')]);
@@ -148,7 +148,7 @@ test('the backlog keeps to its pace and rests while an update has the line; live
   expect(rig.clock.slept).toEqual([1_000, 1_000, 1_000, 500, 500, 500]);
 });
 
-test('of a property the last value arrives; a refused one is given up, an unknown one waits', async () => {
+test('the last value of a property arrives; a rejected one is dropped, an unknown one is suspended', async () => {
   using rig = new DeliveryRig();
   rig.service.answerProperty = (id) => {
     if (id === 'bad') return serviceError('service-rejected');
@@ -218,7 +218,7 @@ test('whatever the service answers, every point arrives once or is set aside, in
   );
 });
 
-test('what was parked, and what waits for the service, is tried at once after a new activation', async () => {
+test('suspended values, and values that wait for the service, are tried immediately after a new activation', async () => {
   using rig = new DeliveryRig();
   rig.service.answer = () => serviceError('service-not-found');
   rig.spool.push(points(3, 'e'));

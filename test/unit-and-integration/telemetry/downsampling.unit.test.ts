@@ -18,7 +18,7 @@ function sent(...given: Parameters<typeof reduced>): unknown[] {
   return reduced(...given).values;
 }
 
-test('everything is sent when nothing is asked for, in its unit', () => {
+test('everything is sent by default, in its unit', () => {
   expect(sent({ scale: 0.5, offset: -1 }, [2, 4, 4])).toEqual([0, 1, 1]);
   expect(sent({}, [2, 'text', null])).toEqual([2, 'text', null]);
 });
@@ -31,7 +31,7 @@ test('drops text that would be scaled, such as a number with a comma', () => {
   expect(sent({ scale: 0.5 }, ['21,5', 4, null])).toEqual([2]);
 });
 
-test('a change inside the deadband is not sent, measured from what was sent', () => {
+test('a change inside the deadband is not sent, compared with the last sent value', () => {
   const deadband = { kind: 'absolute', value: 1 } as const;
   expect(sent({ deadband }, [10, 10.9, 11, 11.1, 10.2, 10])).toEqual([10, 11.1, 10]);
   expect(sent({ deadband: { kind: 'relative', value: 0.1 } }, [100, 109, 111, 99])).toEqual([100, 111, 99]);

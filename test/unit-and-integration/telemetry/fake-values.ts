@@ -6,7 +6,7 @@ import type { ValueService } from '../../../src/telemetry/ports.ts';
 export interface Posted {
   readonly event: string;
   readonly datapoints: readonly { readonly value: unknown; readonly at: string }[];
-  /** What the service answered; undefined: it took them. */
+  /** The service's error code; undefined if it accepted them. */
   readonly code: string | undefined;
 }
 
@@ -18,7 +18,7 @@ export function serviceError(code: string, retryAfterMs?: number): AgentError {
 export class FakeValues implements ValueService {
   readonly posted: Posted[] = [];
   readonly properties = new Map<string, unknown>();
-  /** What it answers; undefined: it takes them. */
+  /** Its reply; undefined if it accepts them. */
   answer: (posted: Omit<Posted, 'code'>) => AgentError | undefined = () => undefined;
   answerProperty: (id: string, value: unknown) => AgentError | undefined = () => undefined;
 

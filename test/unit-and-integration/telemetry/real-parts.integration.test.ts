@@ -120,7 +120,7 @@ test('a Modbus server by pymodbus is read over TCP', async () => {
   await expect(read({ address: 4_000 })).rejects.toThrow('has no such address');
 });
 
-test('a Modbus device by pymodbus is read over a serial line, by several sources at once', async () => {
+test('several sources concurrently read a Modbus device by pymodbus over a serial line', async () => {
   const { near, far } = await ptyPair();
   start('/usr/bin/python3', server, 'rtu', far);
   using devices = new ModbusDevices(openSerialLine, systemClock);

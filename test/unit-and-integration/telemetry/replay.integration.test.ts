@@ -13,7 +13,7 @@ import { replay } from './replay.ts';
 test.each([
   ['kill -9', howMuch(30_000, 12_000), Killing],
   ['a power cut', howMuch(15_000, 8_000), PowerCut],
-])('%s at random loses nothing that was acknowledged, and what comes again comes with its old time', async (...way) => {
+])('%s at random loses no acknowledged point, and repeated points keep their time', async (...way) => {
   const [, count, Death] = way;
   const directory = mkdtempSync(join(tmpdir(), 'replay-'));
   {
@@ -25,7 +25,7 @@ test.each([
   rmSync(directory, { recursive: true });
 });
 
-test('a power cut at any moment loses nothing that was acknowledged', () => {
+test('a power loss at any moment loses no acknowledged point', () => {
   const directory = mkdtempSync(join(tmpdir(), 'power-'));
   const [image, mount] = [join(directory, 'image'), join(directory, 'mount')];
   execFileSync('truncate', ['-s', '32M', image]);
@@ -47,7 +47,7 @@ test('a power cut at any moment loses nothing that was acknowledged', () => {
   }
 });
 
-/** What a spool finds on a copy of the medium, taken while everything that was not flushed is still in memory. */
+/** Returns the queue's content on a copy of the medium, made while all unflushed data is in memory. */
 function afterPowerCut(image: string, directory: string): ReadonlyMap<string, number> {
   const [copy, mount] = [`${directory}.img`, directory];
   copyFileSync(image, copy);

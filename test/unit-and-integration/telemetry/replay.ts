@@ -12,7 +12,7 @@ import { parseArgs } from 'node:util';
 import { Killing, PowerCut } from './deaths.ts';
 import type { Death } from './deaths.ts';
 
-/** Of the sender: a number that was not acknowledged is pushed again by the next one, as another point. */
+/** Limit for the sender's lives: an unacknowledged number is pushed again by the next one, as another point. */
 export const maxLives = 1_000;
 
 const worker = join(import.meta.dirname, 'replay-worker.ts');
@@ -84,7 +84,7 @@ export interface Replayed {
   readonly changed: number;
 }
 
-/** Of a life: shorter than any machine needs for all points. */
+/** Limit for a life: shorter than any machine needs for all points. */
 const LONGEST_LIFE_MS = 600;
 const FASTEST_POINTS_PER_MS = 200;
 

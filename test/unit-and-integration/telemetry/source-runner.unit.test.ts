@@ -58,7 +58,7 @@ test('a source that fails is reported with its last error until it works again',
   expect(readings).toEqual([5]);
 });
 
-test('of a source that fails it is known since when and by which code, and what it read before', async () => {
+test('shows since when a source fails, with which code, and its last reading', async () => {
   const clock = new ManualClock();
   let fails = false;
   const read = async (): Promise<number> => {
@@ -86,7 +86,7 @@ test('of a source that fails it is known since when and by which code, and what 
   expect(made.details).toMatchObject({ lastErrorCode: undefined, failingForMs: undefined });
 });
 
-test('how long ago the last reading was is known, whatever failed since', async () => {
+test('shows the age of the last reading after any failures', async () => {
   const clock = new ManualClock();
   let fails = false;
   const { made } = runner(
@@ -107,7 +107,7 @@ test('how long ago the last reading was is known, whatever failed since', async 
   expect(made.figures).toMatchObject({ lastReadingAgeMs: 7_000, failures: 1 });
 });
 
-test('a source that speaks by itself and falls silent is ended and reported, where that is wanted', async () => {
+test('a push source that falls silent is stopped and reported, if configured', async () => {
   const { made, readings } = runner(
     {
       kind: 'pushed',
@@ -125,7 +125,7 @@ test('a source that speaks by itself and falls silent is ended and reported, whe
   expect(made.figures).toMatchObject({ failures: 1, lastError: 'probe: nothing came for 10 ms' });
 });
 
-test('a source that hangs, deaf to its signal, is left behind at its deadline and not asked again meanwhile', async () => {
+test('a source that hangs and ignores its signal is abandoned at its deadline and not polled again until it ends', async () => {
   const hanging = Promise.withResolvers<number>();
   let asked = 0;
   const source = inTime(
@@ -149,7 +149,7 @@ test('a source that hangs, deaf to its signal, is left behind at its deadline an
   expect(readings).toEqual([7]);
 });
 
-test('a source is asked at its interval, and one that speaks by itself is begun again, later and later', async () => {
+test('a source is polled at its interval, and a push source is restarted, later and later', async () => {
   const stop = new AbortController();
   const clock = new ManualClock();
   let lives = 0;
@@ -190,7 +190,7 @@ test('readings keep their interval', async () => {
   expect(clock.slept).toEqual([1_000, 7_000, 7_000]);
 });
 
-test('readings that come too fast are dropped unread, counted and said; later ones are taken again', async () => {
+test('readings above the rate are dropped unread, counted and reported; later ones are accepted again', async () => {
   const clock = new ManualClock();
   let parsed = 0;
   const say = (intake: ReadingSink, times: number): void => {
@@ -208,12 +208,12 @@ test('readings that come too fast are dropped unread, counted and said; later on
     { clock },
   );
   await made.once(forever);
-  expect(parsed).toBe(60); // what comes together in five seconds, and a second later what comes in one
+  expect(parsed).toBe(60); // a burst of five seconds, and a second later that of one
   expect(readings).toHaveLength(60);
   expect(made.figures).toMatchObject({ readings: 60, dropped: 1_940, lastDrop: 'more than 10 a second' });
 });
 
-test('a source that reads faster than it may is told to rest for as long as it was too fast', async () => {
+test('a source that reads faster than allowed must pause for as long as it was too fast', async () => {
   const clock = new ManualClock();
   const { made } = runner(
     {
@@ -252,7 +252,7 @@ test.each([
   expect(made.figures).toMatchObject({ dropped: 2, lastDrop: error.message });
 });
 
-test('a source with a bug counts as failed, and harms nobody', async () => {
+test('a source with a bug counts as failed, and harms no other', async () => {
   const { made } = runner({
     kind: 'polled',
     read: async () => {

@@ -43,7 +43,7 @@ afterEach(async () => {
   await stack.disposeAsync();
 });
 
-/** What somebody gets who subscribes only now. */
+/** Returns the message that a new subscriber receives. */
 async function retained(): Promise<unknown> {
   const end = new AbortController();
   const { promise, resolve } = Promise.withResolvers<unknown>();
@@ -57,7 +57,7 @@ async function retained(): Promise<unknown> {
   return value;
 }
 
-test('a watched property lies on the topic of mosquitto, also for whoever asks later, and follows its changes', async () => {
+test('a watched property is retained on the topic of mosquitto, and follows its changes', async () => {
   service.properties.set('limit', { high: 30 });
   await watch.look(deadline());
   expect(await retained()).toEqual({ high: 30 });
@@ -66,7 +66,7 @@ test('a watched property lies on the topic of mosquitto, also for whoever asks l
   expect(await retained()).toBe('off');
 });
 
-test('a broker that has fallen silent holds nobody up who is to end', async () => {
+test('an unresponsive broker does not delay the end', async () => {
   service.properties.set('limit', 30);
   broker.freeze();
   const end = new AbortController();
@@ -78,7 +78,7 @@ test('a broker that has fallen silent holds nobody up who is to end', async () =
   expect(await retained()).toBe(30);
 });
 
-test('a value that mosquitto could not take is handed on with the next look', async () => {
+test('a value that mosquitto rejected is passed on with the next check', async () => {
   await watch.look(deadline());
   service.properties.set('limit', 30);
   await broker.stop();

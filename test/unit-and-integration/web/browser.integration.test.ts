@@ -42,13 +42,13 @@ afterAll(async () => {
   await stack.disposeAsync();
 });
 
-/** For whoever wants to look at the page: PAGE_SHOTS=DIR. */
+/** Saves screenshots of the page: PAGE_SHOTS=DIR. */
 async function shoot(tab: Tab, name: string): Promise<void> {
   const folder = process.env['PAGE_SHOTS'];
   if (folder !== undefined) await writeFile(join(folder, `${name}.png`), await tab.screenshot());
 }
 
-/** What a tool for accessibility finds wrong. */
+/** Returns the findings of an accessibility tool. */
 async function findings(tab: Tab): Promise<readonly string[]> {
   await tab.evaluate(`${axe}; 0`);
   return tab.evaluate(
@@ -66,7 +66,7 @@ async function loggedIn(): Promise<Tab> {
   return tab;
 }
 
-/** Goes on with the key Tab until it stands there. */
+/** Presses Tab until that element has the focus. */
 async function tabTo(tab: Tab, text: string): Promise<void> {
   for (let step = 0; step < 40; step += 1) {
     await tab.press('Tab');
@@ -79,7 +79,7 @@ const textOf = async (tab: Tab, selector: string): Promise<string> =>
   tab.evaluate(`document.querySelector(${JSON.stringify(selector)}).textContent.trim()`);
 
 describe('the page', () => {
-  test('asks for the password, and says nothing before; a wrong one is a security event', async () => {
+  test('asks for the password, and shows nothing before; a wrong one is a security event', async () => {
     await using tab = await browser.open();
     await tab.screen(360, 740);
     await tab.visit(site.url);
@@ -133,7 +133,7 @@ describe('the page', () => {
     expect(await tab.evaluate(`document.querySelector('noscript meta, meta[http-equiv=refresh]').content`)).toBe('30');
   });
 
-  test('is worked with by the keyboard: look now, hold, let go on', async () => {
+  test('can be used with the keyboard: check, hold, resume', async () => {
     await using tab = await loggedIn();
     await tabTo(tab, 'Look now');
     await tab.loaded(async () => tab.press('Enter', 'Enter', '\r'));
@@ -169,7 +169,7 @@ describe('the page', () => {
     await shoot(tab, 'installed');
   });
 
-  testInFull('shows an update while it goes on', async () => {
+  testInFull('shows an update in progress', async () => {
     site.service.world.targetVersionId = '2';
     site.service.fail({ operation: 'firmware', fault: slowly });
     await using tab = await loggedIn();
@@ -185,7 +185,7 @@ describe('the page', () => {
     expect(await tab.evaluate(`[...seen].filter((value) => value > 0 && value < 100).length`)).toBeGreaterThan(1);
   });
 
-  test('says where it is seen that what it shows is old', async () => {
+  test('shows visibly that its content is outdated', async () => {
     await using tab = await loggedIn();
     const seen = `(() => {
       const { top, bottom } = document.querySelector('[data-note]').getBoundingClientRect();
@@ -216,7 +216,7 @@ describe('another page in the same browser', () => {
   });
 });
 
-test('whatever was done, nobody else was asked for anything, and nothing was wrong in the console', () => {
+test('there was no request to another host, and no message in the console', () => {
   const own = (url: string): boolean =>
     [site.url, attacker, 'about:', 'data:'].some((start) => url.startsWith(start)) || url.includes('gateway.localhost');
   expect(browser.tabs.flatMap(({ requests }) => requests).filter((url) => !own(url))).toEqual([]);

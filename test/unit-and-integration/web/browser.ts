@@ -93,12 +93,12 @@ export class Browser implements AsyncDisposable {
   }
 }
 
-/** A page, as a person has it before him. */
+/** A page in a browser. */
 export class Tab implements AsyncDisposable {
   readonly #browser: Browser;
   readonly #session: string;
   readonly #target: string;
-  /** Every address that was asked for, and everything that the console said. */
+  /** Every requested address, and all messages of the console. */
   readonly requests: string[] = [];
   readonly complaints: string[] = [];
 

@@ -25,12 +25,12 @@ describe('a text from outside', () => {
     expect(escapeText(text)).toBe(escaped);
   });
 
-  test('is cut where it is too long, and stays one', () => {
+  test('is truncated if too long, and stays valid', () => {
     expect(escapeText('<'.repeat(5_000))).toBe(`${'&lt;'.repeat(1_000)}…`);
   });
 });
 
-test('HTML stands in HTML as it is, one piece after the other; nothing where there is nothing', () => {
+test('HTML in HTML is unchanged, one piece after the other; nothing for an empty value', () => {
   const items = ['a', '<b>'].map((text) => html`<i>${text}</i>`);
   expect(html`${items}${undefined}${false}${0}`.text).toBe('<i>a</i><i>&lt;b&gt;</i>0');
 });

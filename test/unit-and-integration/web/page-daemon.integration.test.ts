@@ -27,7 +27,7 @@ async function statusOf(url: string): Promise<number> {
   return (await fetch(url)).status;
 }
 
-test('fifty who follow, and more who read nothing, keep nobody from the sockets of the agent', async () => {
+test('fifty viewers, and more who read nothing, lock nobody out of the agent’s sockets', async () => {
   await site.gateway.startDaemon();
   const follow = async (): Promise<IncomingMessage> => {
     const request = httpRequest(new URL('events', site.url));
@@ -83,7 +83,7 @@ test('a port that is taken is a warning, and a reload moves the page', async () 
   taken.close();
 });
 
-test('who may goes back by the page: the gateway starts what ran before, the image of the factory', async () => {
+test('an operator rolls back in the web UI: the gateway starts the previous version, the factory image', async () => {
   await using own = await pageGateway({ operate: true });
   const daemon = await own.gateway.startDaemon();
   expect(own.gateway.booted).toBe('B');

@@ -14,7 +14,7 @@ import { makeKeyPair } from '../firmware/artifact/keys.ts';
 const MIB = 1024 * 1024;
 export const keys = makeKeyPair('ecdsa-p256', 'release.pem');
 
-/** A release with so much in it, signed with the key that the gateway trusts. */
+/** A release of this size, signed with a key that the gateway trusts. */
 export async function release(name: string, sizeBytes: number): Promise<Buffer> {
   const content = Buffer.from(randomContent(sizeBytes, 3).read(0, sizeBytes));
   return buildArtifact({

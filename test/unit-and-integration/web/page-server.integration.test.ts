@@ -19,8 +19,8 @@ afterEach(async () => {
   await rig[Symbol.asyncDispose]();
 });
 
-describe('who asks', () => {
-  test('is answered with a page that nobody keeps, frames or mixes with others', async () => {
+describe('a client', () => {
+  test('receives a page that must not be cached, framed or mixed with others', async () => {
     await rig.serve();
     const { status, headers, text } = await rig.ask('/');
     expect(status).toBe(200);
@@ -55,7 +55,7 @@ describe('who asks', () => {
     expect(await rig.ask(path, asked)).toMatchObject({ status });
   });
 
-  test('many at once costs one look', async () => {
+  test('concurrent requests cost one status', async () => {
     await rig.serve();
     await Promise.all(Array.from({ length: 20 }, async () => rig.ask('/')));
     expect(rig.agent.calls.filter(([name]) => name === 'status')).toHaveLength(1);
@@ -155,7 +155,7 @@ describe('an order', () => {
     expect(await rig.ask('/do', { method: 'POST', headers, body: 'x'.repeat(10_000) })).toMatchObject({ status: 413 });
   });
 
-  test('of one who goes away while he sends it is no trouble of the page', async () => {
+  test('of a client that disconnects while sending is no problem of the page', async () => {
     const gone = new PassThrough();
     const form = readForm(Object.assign(gone, { headers: rig.own }) as never, { maxFormBytes: 100, formMs: 10_000 });
     gone.destroy(new Error('aborted'));
@@ -178,7 +178,7 @@ describe('an order', () => {
 });
 
 describe('the password', () => {
-  test('is asked for before anything is shown, also of what is followed', async () => {
+  test('is required before anything is shown, also for live updates', async () => {
     await rig.serve(rig.withPassword);
     expect((await rig.ask('/')).text).not.toMatch(/GW-0001|gateway-1/);
     expect(await rig.ask('/events')).toMatchObject({ status: 403 });

@@ -63,7 +63,7 @@ describe('a file', () => {
     installing.resolve({ kind: 'up-to-date', version: 'v2' });
   });
 
-  test('stays where it is while it is installed, also when the page is served anew', async () => {
+  test('stays in place while it is installed, also when the page is served again', async () => {
     const installing = Promise.withResolvers<{ kind: 'up-to-date'; version: string }>();
     rig.answerWith({ install: async () => installing.promise });
     await rig.serve(rig.withPassword);
@@ -117,7 +117,7 @@ describe('viewers', () => {
     return response;
   }
 
-  test('are told what happens by one look for all', async () => {
+  test('are updated from one status for all', async () => {
     await rig.serve();
     const viewers = await Promise.all(Array.from({ length: 50 }, async () => follow()));
     const heads = await Promise.all(
@@ -134,7 +134,7 @@ describe('viewers', () => {
     expect(rig.agent.calls.filter(([name]) => name === 'status').length).toBeLessThan(10);
   });
 
-  // Regression: one stranger held all 50 streams, and the page of everyone else stood still.
+  // Regression: one client held all 50 streams, and the page of everyone else was frozen.
   test('beyond the bound take the place of the oldest one of the address that has the most', async () => {
     await rig.serve({}, { maxViewers: 3 });
     const other = await follow({}, '127.0.0.2');
@@ -163,7 +163,7 @@ describe('viewers', () => {
     expect(heard).toContain(': alive');
   });
 
-  test('that do not read are dropped, and nobody waits for them', async () => {
+  test('that do not read are dropped, without waiting for them', async () => {
     const long = { ...(await fakeAgent().sensors({}, forever)) };
     let round = 0;
     rig.answerWith({
@@ -194,7 +194,7 @@ describe('viewers', () => {
 });
 
 describe('who never ends asking', () => {
-  /** What somebody else is answered, after each of them. */
+  /** Returns the replies to another client after each of them. */
   async function answersBeside(first: string, tls?: object): Promise<ReadonlySet<number | undefined>> {
     const answers = new Set<number | undefined>();
     for (let count = 0; count < 12; count += 1) {
@@ -246,7 +246,7 @@ describe('a place', () => {
     });
   });
 
-  test('that is taken is told', async () => {
+  test('that is in use is reported', async () => {
     await rig.serve();
     await expect(rig.serve()).rejects.toMatchObject({ code: 'page-unavailable' });
   });

@@ -35,7 +35,7 @@ describe('a session', () => {
     expect(sessions.find(used)).toBeUndefined();
   });
 
-  test('gives way when there are too many: the one that was used longest ago', () => {
+  test('evicts the least recently used one when there are too many', () => {
     const sessions = new Sessions(clockAt());
     const [first, second] = [sessions.begin(), sessions.begin()];
     for (let more = 0; more < 62; more += 1) sessions.begin();
@@ -44,7 +44,7 @@ describe('a session', () => {
     expect([sessions.find(first), sessions.find(second)]).toEqual([expect.any(Object), undefined]);
   });
 
-  test('has a name and a token that nobody guesses', () => {
+  test('has an unguessable name and token', () => {
     const sessions = new Sessions(clockAt());
     const [name, other] = [sessions.begin(), sessions.begin()];
     expect(sessions.find('')).toBeUndefined();
@@ -63,7 +63,7 @@ describe('a session', () => {
 });
 
 describe('a password', () => {
-  test('is compared one after the other; who floods it takes only his own places', async () => {
+  test('is compared one after the other; a flood uses only the places of its client', async () => {
     const password = await Password.of('correct horse');
     const flood = Array.from({ length: 10 }, async () => password.matches('wrong', '10.0.0.1', never));
     const refused = (await Promise.allSettled([...flood, password.matches('correct horse', '10.0.0.2', never)])).map(
@@ -81,7 +81,7 @@ describe('a password', () => {
   });
 });
 
-test('to hold for what is no duration is refused, not done without an end', () => {
+test('rejects a hold without a valid duration, instead of an endless one', () => {
   for (const duration of ['soon', '-1h', '1h;', '99999999999d']) {
     expect(() => orderOf(new URLSearchParams({ operation: 'hold', duration }))).toThrow('Invalid duration');
   }
@@ -169,11 +169,11 @@ describe('the curve of a sensor', () => {
     ['[1]', undefined],
     ['1e999', undefined],
     [undefined, undefined],
-  ])('has no points of what is no number: %j', (text, value) => {
+  ])('has no points for an invalid number: %j', (text, value) => {
     expect(numberOf(text)).toBe(value);
   });
 
-  test('stays in its frame and says in words what it shows', () => {
+  test('stays in its frame and describes its content in words', () => {
     const numbers = fc.array(fc.double({ noNaN: true, min: -1e12, max: 1e12 }), { minLength: 3, maxLength: 120 });
     fc.assert(
       fc.property(numbers, (values) => {
@@ -205,7 +205,7 @@ describe('what is shown', () => {
     return { clock, looks, data: new PageData({ operations: agent, runner, clock, gatherMs: 1_000 }) };
   };
 
-  test('is gathered once for all who come meanwhile, and for those who come soon after', async () => {
+  test('is gathered once for all concurrent clients, and for those soon after', async () => {
     const { clock, looks, data } = gatherer();
     const [one, other] = await Promise.all([data.snapshot(1_000), data.snapshot(1_000)]);
     expect(one).toBe(other);
@@ -216,7 +216,7 @@ describe('what is shown', () => {
     expect(await data.snapshot(1_000)).not.toBe(one);
   });
 
-  test('is gathered anew after something has changed, also while it is gathered', async () => {
+  test('is gathered again after a change, also while it is gathered', async () => {
     const { looks, data } = gatherer();
     const before = data.snapshot(1_000);
     data.expire();

@@ -46,14 +46,14 @@ function fsOf(fs: ForgetfulFs): BoardFs {
 beforeEach(() => newDisk());
 
 describe('the folder of a board', () => {
-  test('gives back what was put there', async () => {
+  test('returns its content', async () => {
     await store.keep(kept(1));
     await store.remember(flashed(2));
     expect(await store.kept()).toEqual(kept(1));
     expect(await store.flashed()).toEqual(flashed(2));
   });
 
-  test('tells nothing kept from nothing known of what was there', async () => {
+  test('distinguishes no backup from an unknown backup', async () => {
     expect(await store.kept()).toBeUndefined();
     expect(await store.flashed()).toBeUndefined();
     await store.keep({ payload: 'sha256:1', read: false, image: undefined });
@@ -85,7 +85,7 @@ describe('the folder of a board', () => {
   });
 
   test.each(['', '{', '[]', 'null', '{"payload":7}', '{"payload":"a","read":true,"image":{"format":"raw"}}'])(
-    'says of `%s` that it is damaged, and goes on without it where it is only a hint',
+    'reports damage of `%s`, and continues without it if it is only a hint',
     async (text) => {
       disk.put(keptPath, text);
       disk.put(flashedPath, text);
@@ -94,12 +94,12 @@ describe('the folder of a board', () => {
     },
   );
 
-  test('says that the disk is full', async () => {
+  test('reports a full disk', async () => {
     disk.full = true;
     await expect(store.keep(kept(1))).rejects.toMatchObject({ code: 'disk-full', exit: 'disk' });
   });
 
-  test('holds the old record or the new one after a power cut anywhere, and the new one once it was told so', async () => {
+  test('has the old record or the new one after power loss anywhere, and the new one once it was acknowledged', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.nat(8),

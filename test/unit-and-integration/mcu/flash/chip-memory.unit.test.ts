@@ -22,6 +22,6 @@ test('neighbours between two multiples are one run, with the bytes of all', () =
   expect([...(runs[1]?.bytes ?? [])]).toEqual([16, 16, 16, 16, 20, 20, 20, 20]);
 });
 
-test('without a length of runs every unit stands alone', () => {
+test('without a length of runs every unit is a run of its own', () => {
   expect(joined(unitsAt(4, 8), 0).map(({ units }) => units.length)).toEqual([1, 1]);
 });

@@ -73,7 +73,7 @@ describe('a flash', () => {
     expect(good).toBeLessThan(wrong);
   });
 
-  test('gives what was there to be kept before it changes anything, and that can be put back', async () => {
+  test('stores a backup before any change, and can restore it', async () => {
     const { model, board } = uno(old, other);
     const kept: { readonly image: Image | undefined; readonly memory: Buffer }[] = [];
     const keep = async (image: Image | undefined): Promise<void> =>
@@ -84,7 +84,7 @@ describe('a flash', () => {
     expect(model.ran).toEqual(['new', 'old']);
   });
 
-  test('does not keep the rest of a flash that was cut', async () => {
+  test('stores no backup of an interrupted flash operation', async () => {
     const { model, port, board } = uno(old, other);
     model.dieAtWrite(20, false);
     await expect(flash({ image: imageAt(other) }, board, signal)).rejects.toMatchObject({ code: 'board-timeout' });
@@ -144,7 +144,7 @@ describe('a flash', () => {
     await expect(failure).rejects.toThrow('board: the bootloader is not responding');
   });
 
-  test('says that the port cannot reset the board where that is why nothing answers', async () => {
+  test('reports that the port cannot reset the board if that is the reason for a timeout', async () => {
     const { model, port, board } = uno(old);
     model.dead = true;
     const openLine: typeof board.openLine = async (settings) => {
@@ -179,7 +179,10 @@ describe('a flash', () => {
 });
 
 describe('a damaged write', () => {
-  /** Where, in bytes to the board, the write of page 55 begins: its neighbours by one bit are finished then. */
+  /**
+   * Returns the offset, in bytes to the board, where the write of page 55 begins: its neighbors by one bit are complete
+   * then.
+   */
   async function writeInTheMiddle(): Promise<number> {
     const { port, board } = uno(old, other);
     const places: number[] = [];
@@ -218,14 +221,14 @@ describe('a damaged write', () => {
 });
 
 describe('without a flash', () => {
-  test('a plan says how much would change, and changes nothing', async () => {
+  test('a plan shows the size of the change, and changes nothing', async () => {
     const { model, board } = uno(old, changed);
     expect(await planFlash(imageAt(changed), board, signal)).toMatchObject({ unitsTotal: pages, unitsDifferent: 1 });
     expect(Buffer.compare(model.memory, old)).toBe(0);
     expect(model.ran).toEqual(['old']);
   });
 
-  test('a probe says who answers and what can be done with it', async () => {
+  test('a probe shows the chip and its capabilities', async () => {
     const { model, board } = uno(old);
     expect(await probe(board, signal)).toMatchObject({ chip: { name: 'ATmega328P' }, can: ['read', 'park', 'write'] });
     expect(model.ran).toEqual(['old']);
@@ -258,7 +261,7 @@ describe('a chip that is nearly empty', () => {
 
   const wanted = imageOfMemory(little, 0)?.digest;
 
-  test('is read once, and again where something is and beside it', async () => {
+  test('reads each range once, and ranges with a difference again, with their neighbors', async () => {
     const { port, board } = uno(old);
     await readBack(board, signal);
     const found = await readAfter();

@@ -22,14 +22,14 @@ function opening(more: Partial<PayloadOpening> = {}): PayloadOpening {
   return { payload, sizeBytes: bytes.byteLength, resumeAt: undefined, ...more };
 }
 
-/** What the files do instead of writing. */
+/** Faults of the files instead of a write. */
 interface Cruelty {
   readonly atOnce?: number;
   readonly fullAfter?: number;
   readonly lieAt?: number;
 }
 
-/** The same file system, with files that take less at once, end, or read back what was not written. */
+/** The same file system, with files that accept less per write, end, or return other data. */
 function cruel(fs: BoardFs, { atOnce = Infinity, fullAfter = Infinity, lieAt }: Cruelty): BoardFs {
   const open = async (path: string, flags: string, mode?: number): Promise<FileHandle> => {
     const file = await fs.open(path, flags, mode);
@@ -75,7 +75,7 @@ describe.each<readonly [string, () => Promise<{ readonly fs: BoardFs; readonly r
     }
   }
 
-  test.each([Infinity, 512, 1])('is kept whole where the file takes %d bytes at once', async (atOnce) => {
+  test.each([Infinity, 512, 1])('is stored completely if the file accepts %d bytes per write', async (atOnce) => {
     const path = place();
     const seen: Uint8Array[] = [];
     const check = async (file: Uint8Array) => ({ securityCounter: seen.push(file), imageVersion: '1.2.3' });
@@ -89,7 +89,7 @@ describe.each<readonly [string, () => Promise<{ readonly fs: BoardFs; readonly r
   });
 
   // Regression: EISDIR, for ever.
-  test('is written where a folder stands in the place of its draft, which stays, and no checkpoint goes on there', async () => {
+  test('is stored despite a directory in place of its temporary file, which stays, and without checkpoints', async () => {
     const path = place();
     await fs.mkdir(`${path}.new`, { recursive: true });
     const resumeAt = { sizeBytes: 1_000, digest: payloadDigest(bytes.subarray(0, 1_000)) };
@@ -103,7 +103,7 @@ describe.each<readonly [string, () => Promise<{ readonly fs: BoardFs; readonly r
     await expect(fs.readFile(`${path}.new.unusable`)).rejects.not.toMatchObject({ code: 'ENOENT' });
   });
 
-  test('has its name only when it is complete; what was there before stays until then', async () => {
+  test('gets its name only when it is complete; the previous content stays until then', async () => {
     const path = place();
     {
       await using first = await openPayloadFile(path, opening(), accept, fs);
@@ -122,7 +122,7 @@ describe.each<readonly [string, () => Promise<{ readonly fs: BoardFs; readonly r
     expect(String(await fs.readFile(path))).toBe('x');
   });
 
-  test('says at a checkpoint how far it is', async () => {
+  test('reports its size at a checkpoint', async () => {
     await using writer = await openPayloadFile(place(), opening(), accept, fs);
     await writer.write(bytes.subarray(0, 1_000));
     expect(await writer.checkpoint(signal)).toEqual({
@@ -131,7 +131,7 @@ describe.each<readonly [string, () => Promise<{ readonly fs: BoardFs; readonly r
     });
   });
 
-  test('that is no image is refused, and has no name', async () => {
+  test('is rejected unless it is an image, and gets no name', async () => {
     const path = place();
     const refuse = async (): Promise<never> => {
       throw new McuError('image-malformed', 'no image');
@@ -152,7 +152,7 @@ describe.each<readonly [string, () => Promise<{ readonly fs: BoardFs; readonly r
     });
   });
 
-  test('on a full disk is an error that says so', async () => {
+  test('on a full disk is a clear error', async () => {
     const path = place();
     await using writer = await openPayloadFile(path, opening(), accept, cruel(fs, { fullAfter: 2_000 }));
     await expect(writeAll(writer)).rejects.toMatchObject({ code: 'disk-full', exit: 'disk' });
@@ -182,7 +182,7 @@ describe.each<readonly [string, () => Promise<{ readonly fs: BoardFs; readonly r
     await expect(writer.write(block)).rejects.toMatchObject({ code: 'image-too-large' });
   });
 
-  test('goes on from a checkpoint, with what came after it away, and is kept whole', async () => {
+  test('resumes from a checkpoint without later data, and is stored completely', async () => {
     const path = place();
     const resumeAt = await (async () => {
       await using cut = await openPayloadFile(path, opening(), accept, fs);
@@ -211,7 +211,7 @@ describe.each<readonly [string, () => Promise<{ readonly fs: BoardFs; readonly r
     ['is not there', Buffer.alloc(0)],
     ['is shorter', bytes.subarray(0, 5)],
     ['is another', Buffer.alloc(10, 0xa5)],
-  ])('is not gone on with where what is kept %s', async (_, kept) => {
+  ])('starts again if the stored part %s', async (_, kept) => {
     const path = place();
     if (kept.length > 0) {
       await using cut = await openPayloadFile(path, opening(), accept, fs);

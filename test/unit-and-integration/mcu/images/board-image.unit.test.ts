@@ -48,7 +48,7 @@ describe('a file of no known format', () => {
     expect((await reader({ format: 'raw' })(hex, 'meter.hex')).format).toBe('intel-hex');
   });
 
-  test('of an update is refused while it is staged; what was staged is flashed without its name', async () => {
+  test('of an update is rejected during staging; a staged one is flashed without its name', async () => {
     const directory = await mkdtemp(join(tmpdir(), 'board-image-'));
     const rig = rigOf(espSubject);
     const store = new BoardStore(directory);

@@ -62,7 +62,7 @@ describe('an ESP image', () => {
     expect(codeOf(() => readImage(behind, at))).toBe('image-digest');
   });
 
-  test.each([0, 'esp8266'] as const)('for chip %s is never accepted if it was cut or damaged, even as raw', (chip) => {
+  test.each([0, 'esp8266'] as const)('for chip %s is never accepted if truncated or damaged, even as raw', (chip) => {
     const image = espImage(contents, chip);
     const raw = { ...at, isRaw: true };
     fc.assert(

@@ -29,7 +29,7 @@ describe('reading an image', () => {
     },
   );
 
-  test('of a raw binary puts it where it was told', () => {
+  test('of a raw binary has the given address', () => {
     expect(plain(readImage(Uint8Array.of(1, 2, 3), { address: 0x8000, isRaw: true }).segments)).toEqual([
       { address: 0x8000, bytes: [1, 2, 3] },
     ]);

@@ -25,7 +25,7 @@ async function helloElf(bootloader: Bootloader): Promise<string> {
   return buildHello({ version: 1, fillBytes: 600, bootloader });
 }
 
-/** What avr-objcopy makes of the program. */
+/** Converts the program with avr-objcopy. */
 async function converted(...options: readonly string[]): Promise<Buffer> {
   const file = join(folder, 'converted');
   const signal = AbortSignal.timeout(30_000);

@@ -34,7 +34,7 @@ interface Kind {
   readonly avrdude: readonly string[];
   /** From power on until the application speaks. */
   readonly startsWithinMs: number;
-  /** Of those that every bootloader bears. */
+  /** Faults that every bootloader tolerates. */
   readonly faults: readonly Fault[];
 }
 
@@ -96,7 +96,7 @@ async function expectHolds(avr: SimulatedAvr, image: Image): Promise<void> {
   }
 }
 
-/** Of two that speak the same protocol, the one whose waits are short. */
+/** Of two with the same protocol, the one with short waits. */
 const inPart = kinds.filter(({ bootloader }) => bootloader !== 'atmegaboot');
 
 describe.each(howMuch(kinds, inPart))(
@@ -126,7 +126,7 @@ describe.each(howMuch(kinds, inPart))(
 );
 
 describe.each(kinds)('the real bootloader $bootloader', ({ bootloader, protocol, avrdude, faults: borne }) => {
-  test('is flashed by avrdude too, and what avrdude wrote needs no writing', async () => {
+  test('is flashed by avrdude, too, and needs no writing afterwards', async () => {
     await using avr = await SimulatedAvr.start({ bootloader });
     const file = await helloFile(bootloader, 3);
     const options = ['-q', '-q', '-D', '-b', `${avr.baud}`, '-P', avr.port, '-U', `flash:w:${file}:e`];
@@ -136,7 +136,7 @@ describe.each(kinds)('the real bootloader $bootloader', ({ bootloader, protocol,
     expect(report.unitsWritten).toBe(0);
   });
 
-  test.each(borne)('is flashed in spite of `%s`: every so many bytes', async (fault) => {
+  test.each(borne)('is flashed despite repeated `%s`', async (fault) => {
     await using avr = await SimulatedAvr.start({ bootloader });
     const image = await hello(bootloader, 4);
     await avr.tell(fault);
@@ -171,7 +171,7 @@ test('reading back gives the image that was flashed', async () => {
   expect(read && sliceOf(read, 0, 2048)).toEqual(sliceOf(image, 0, 2048));
 });
 
-test('three boards are flashed at once in one process', async () => {
+test('flashes three boards concurrently in one process', async () => {
   const image = await hello('optiboot', 1);
   const flashOne = async (): Promise<string> => {
     await using avr = await SimulatedAvr.start({ bootloader: 'optiboot' });

@@ -33,7 +33,7 @@ interface Bench {
   readonly restart: () => void;
 }
 
-/** A chip whose second slot runs the old program, unless the layout says otherwise. */
+/** A chip whose second slot runs the old program, unless the layout differs. */
 function bench({ table = twoSlots(), holds = { [second]: programs.old }, ...layout }: Layout = {}): Bench {
   const { entries = [otaEntry(1), otaEntry(2)], rollback = false } = layout;
   const model = new EspModel({ traits: espTraits('esp32'), programs, start: first, rollback });
@@ -118,7 +118,7 @@ describe('an application for the slot that does not start', () => {
     expect(model.ran.at(-1)).toBe('old');
   });
 
-  test('leaves what ran before to be started again, without its file', async () => {
+  test('keeps the previous program startable without its file', async () => {
     const { model, flash: bring } = bench();
     const kept: (Image | undefined)[] = [];
     await bring(imageAt(first), { keep: async (image) => void kept.push(image) });
@@ -146,7 +146,7 @@ describe('an application for the slot that does not start', () => {
 });
 
 describe('an application for the slot that starts', () => {
-  test('changes nothing in otadata, and leaves nothing to go back to', async () => {
+  test('changes nothing in otadata, and stores no backup', async () => {
     const { model, flash: bring } = bench();
     const before = Buffer.from(model.flash.bytes.subarray(otadata, otadata + 0x2000));
     const kept: (Image | undefined)[] = [];
@@ -166,7 +166,7 @@ describe('an application for the slot that starts', () => {
 test.each([
   ['that starts', second],
   ['that does not start', first],
-])('refuses a file that is no ESP image for the slot %s', async (_, address) => {
+])('rejects a file without an ESP image for the slot %s', async (_, address) => {
   const { model, flash: bring } = bench();
   const file = makeImage('raw', [{ address, bytes: noisyProgram(9_000, 4) }]);
   await expect(bring(file)).rejects.toMatchObject({ code: 'image-unknown' });
@@ -193,7 +193,7 @@ test('starts the only application of a table without otadata', async () => {
   expect(model.ran.at(-1)).toBe('new');
 });
 
-test('selects nothing for an image that is no application', async () => {
+test('selects nothing for an image that is not an application', async () => {
   const { model, flash: bring } = bench();
   const before = Buffer.from(model.flash.bytes.subarray(otadata, otadata + 0x2000));
   const data = makeImage('raw', [{ address: 0x9000, bytes: new Uint8Array(4096).fill(1) }]);

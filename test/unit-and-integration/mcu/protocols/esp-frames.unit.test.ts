@@ -14,7 +14,7 @@ function answer(command: number, status = 0, error = 0): Reply {
   return { bytes: encodeFrame(Uint8Array.of(1, command, 4, 0, 0, 0, 0, 0, status, error, 0, 0)), whole: true };
 }
 
-/** What a conversation sends, answered one after the other, and what it comes to. */
+/** Runs a conversation with these replies. Returns its output and its result. */
 function converse<T>(
   conversation: Conversation<T>,
   replies: readonly Reply[],
@@ -60,7 +60,7 @@ test.each([
   [[1, 1], 1],
   [[1, 2, 2], 2],
   [[1, 2, 1, 2, 2], 2],
-])('of %j, what came twice in a row is believed', (values, believed) => {
+])('of %j, a value that repeats is believed', (values, believed) => {
   const rest = [...values];
   const { result } = converse(
     untilSameTwice(

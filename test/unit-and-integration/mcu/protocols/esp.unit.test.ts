@@ -75,7 +75,7 @@ describe('a flash of an ESP32', () => {
     expectClean(model);
   });
 
-  test('of what it holds already compares digests, and changes nothing', async () => {
+  test('with unchanged content compares digests, and changes nothing', async () => {
     const { model, board } = rig(traits, old);
     const before = model.flash.operations;
     const report = await flash({ image: imageAt(old) }, board, signal);
@@ -95,7 +95,7 @@ describe('a flash of an ESP32', () => {
     expect(port.clock.monotonicMs()).toBeLessThan(full.port.clock.monotonicMs() / 2);
   });
 
-  test('leaves what lies beside the image alone', async () => {
+  test('leaves memory outside the image unchanged', async () => {
     const { model, board } = rig(traits, other);
     const beside = new Uint8Array(sectorBytes).fill(0x42);
     model.flash.bytes.set(beside, start - sectorBytes);
@@ -105,7 +105,7 @@ describe('a flash of an ESP32', () => {
     expect(model.flash.bytes.subarray(start + old.byteLength, start + old.byteLength + sectorBytes)).toEqual(beside);
   });
 
-  test('sends a damaged packet again: nothing is erased twice, nothing begins anew', async () => {
+  test('sends a damaged packet again: nothing is erased twice or started again', async () => {
     const clean = rig(traits, other);
     await flash({ image: imageAt(other) }, clean.board, signal);
     const { model, port, board } = rig(traits, other);
@@ -256,7 +256,7 @@ describe('a chip', () => {
     expect(await flash({ image: imageAt(other) }, board, signal)).toMatchObject({ known: 'sent' });
   });
 
-  test('whose flash memory says no known size is refused, unless the size is configured', async () => {
+  test('with an unknown size of flash memory is rejected, unless the size is configured', async () => {
     const strange = rig(espTraits('esp32'), other);
     Object.defineProperty(strange.model.flash, 'jedecId', { value: 0xff_ffff });
     await expect(probe(strange.board, signal)).rejects.toMatchObject({
@@ -267,7 +267,7 @@ describe('a chip', () => {
     expect(await probe(board, signal)).toMatchObject({ chip: { flash: { end: flashBytes } } });
   });
 
-  test('that is an ESP8266 gets pairs of sectors, not one more, and says that nothing was verified', async () => {
+  test('that is an ESP8266 gets pairs of sectors, not one more, and reports that it cannot verify', async () => {
     const { model, board } = rig(espTraits('esp8266'), other);
     const beside = new Uint8Array(2 * sectorBytes).fill(0x42);
     model.flash.bytes.set(beside, start + old.byteLength);

@@ -18,10 +18,10 @@ export interface Subject {
   readonly protocol: () => Protocol;
   readonly model: (programs: Programs) => BoardModel;
   readonly programs: Programs;
-  /** Where the programs lie in the chip. */
+  /** Address of the programs in the chip. */
   readonly start: number;
   readonly baud: number;
-  /** Power may be cut inside the first block, which no bootloader of this kind survives with a whole start. */
+  /** Power may fail inside the first block, which no bootloader of this kind survives with its start intact. */
   readonly mayBlankStart: boolean;
   /** Commands carry no checksum: noise may spell one that erases, before the board is parked. */
   readonly obeysNoise: boolean;
@@ -42,7 +42,7 @@ export interface Cell {
 
 const signal = new AbortController().signal;
 
-/** A program of so many bytes that differs in every block from that of another seed. */
+/** Returns a program of this size that differs in every block from that of another seed. */
 export function program(bytes: number, seed: number): Uint8Array {
   return Uint8Array.from({ length: bytes }, (_, index) => (index * 31 + (index >> 6) * 7 + seed * 89 + 5) & 0xff);
 }
@@ -192,7 +192,7 @@ export interface Place {
   readonly at: number;
 }
 
-/** So many places in each direction, spread evenly over a clean run. */
+/** Returns this number of positions in each direction, spread evenly over a clean run. */
 export function placesOf({ counts }: CleanRun, places: number): Place[] {
   return (['to-board', 'to-host'] as const).flatMap((direction) =>
     Array.from({ length: places }, (_, index) => ({
@@ -213,7 +213,7 @@ class CellCount {
   #slowestMs = 0;
   readonly #failed = new Map<string, number>();
 
-  /** Did the attempt end well? */
+  /** True if the attempt succeeded. */
   async count(port: VirtualPort, attempt: () => Promise<unknown>): Promise<boolean> {
     const startMs = port.clock.monotonicMs();
     try {

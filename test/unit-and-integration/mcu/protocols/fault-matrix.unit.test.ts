@@ -189,7 +189,7 @@ describe.each(Object.entries(subjects))('a flash over %s', (name, subject) => {
     expect(rows.length).toBeGreaterThan(0);
   });
 
-  test('goes on when the port is unplugged anywhere and comes back', async () => {
+  test('resumes after the port was unplugged anywhere', async () => {
     const cell = await sweepFault(subject, 'unplug', placesOf(clean, places / 2));
     rows.push(['unplug', cell]);
     expect([...cell.failed]).toEqual([]);

@@ -41,7 +41,7 @@ test('a lost acknowledgement makes the bootloader erase neither a finished page 
   }
 });
 
-test('a page that was written wrong, its damage hidden by the filler of a resume, is begun anew', async () => {
+test('rewrites a damaged page whose damage was hidden by the filler of a resume', async () => {
   const resembling = Uint8Array.from(next).fill(0xa5, 16, 256);
   const all = Uint8Array.from(old);
   all.set(resembling);
@@ -57,7 +57,7 @@ test('a page that was written wrong, its damage hidden by the filler of a resume
   }
 });
 
-test('an answer to another message is not taken for the one that is waited for', () => {
+test('ignores a reply to another message', () => {
   const conversation = stk500v2().connect();
   const nothing = { bytes: new Uint8Array(), whole: true };
   conversation.next();

@@ -15,7 +15,7 @@ const block = program(blockBytes, 1);
 const understood = [ack, ack, ack, ...block];
 const refused = [nack];
 
-/** What a conversation says when it is answered so, in order; the last answer stands for all that follow. */
+/** Returns the output of a conversation with these replies, in order; the last one repeats. */
 function said(conversation: Conversation<unknown>, ...answers: readonly (readonly number[])[]): readonly Uint8Array[] {
   const sent: Uint8Array[] = [];
   try {

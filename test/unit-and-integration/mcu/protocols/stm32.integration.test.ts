@@ -56,7 +56,7 @@ test('stm32flash flashes and verifies the emulator at 8E1, so the emulator is kn
     const image = join(folder, 'image.bin');
     await writeFile(image, programs.new);
     let { stdout, model } = await runStm32flash(image);
-    // It gives up at the first acknowledgement that a busy machine delays.
+    // It stops at the first acknowledgement that a busy machine delays.
     for (let tries = 1; tries < maxStrangerTries && !stdout.includes('Done'); tries += 1) {
       ({ stdout, model } = await runStm32flash(image));
     }

@@ -60,7 +60,7 @@ describe.each([1, 2] as const)('an STM32 that computes checksums, and acknowledg
     expect(port.clock.monotonicMs()).toBeLessThan(plain.port.clock.monotonicMs() * 0.7);
   });
 
-  test('says that it holds an image by one of them, after a sample', async () => {
+  test('recognizes an image by one of them, after a sample', async () => {
     const { model, board } = rig({ checksumAcks: acks }, old);
     expect(await flash({ image: imageOf(old) }, board, signal)).toMatchObject({ unitsWritten: 0, known: 'read-back' });
     const [comparedWithWhatIsRead, sample, whole] = [2, 8, 1];
@@ -87,7 +87,7 @@ test.each([
   expect(quick.port.clock.monotonicMs()).toBeLessThan(plain.port.clock.monotonicMs() * ratio);
 });
 
-test('a bootloader that does not follow a burst is told part by part', async () => {
+test('a bootloader that cannot follow a burst gets part by part', async () => {
   const tried = rig({ isSlow: true }, other);
   await probe(tried.board, signal);
   expect(tried.model.overruns).toBeGreaterThan(0);

@@ -36,7 +36,7 @@ describe('the version of an image', () => {
     expect(await findImageVersion(unset, silentLog, [join(folder, 'missing'), release])).toBe('1.4.0');
   });
 
-  test('is not that of the distribution', async () => {
+  test('is not the distribution’s', async () => {
     const release = await put('os-release', 'ID=debian\nVERSION_ID="12"\n');
     expect(await findImageVersion(unset, silentLog, [release])).toBeUndefined();
   });

@@ -35,7 +35,7 @@ describe('findSerialNumber', () => {
     expect(await find({}, everything)).toBe('TREE-1');
   });
 
-  test('takes the first of DMI that is no placeholder', async () => {
+  test('uses the first of DMI that is not a placeholder', async () => {
     const sources = machine({ [deviceTree]: '0000000000000000\0' }, ['-', 'To Be Filled By O.E.M.', 'BOARD-7']);
     expect(await find({}, sources)).toBe('BOARD-7');
   });
@@ -59,7 +59,7 @@ describe('findSerialNumber', () => {
     });
   });
 
-  test('says what to set where the hardware has none', async () => {
+  test('names the setting if the hardware has none', async () => {
     await expect(find({}, machine({}, ['', '-', '0']))).rejects.toMatchObject({
       code: 'serial-number-unknown',
       remedy: 'give-up',
@@ -67,7 +67,7 @@ describe('findSerialNumber', () => {
     });
   });
 
-  test('stops waiting for DMI when it is told to', async () => {
+  test('stops waiting for DMI after an abort', async () => {
     const stop = new AbortController();
     const sources = { ...machine({}), dmi: async () => new Promise<readonly string[]>(() => {}) };
     const found = findSerialNumber(nothingSet, stop.signal, sources);
@@ -80,7 +80,7 @@ describe('a serial number that is permitted', () => {
   test.each([
     ['VMware-56 4d', 'a blank'],
     ['GW 1/ü', 'a blank and a slash and a character beyond ASCII'],
-  ])('%s is told as one with %s in it', (text, kinds) => {
+  ])('%s is reported as one with %s in it', (text, kinds) => {
     expect(serialNumberDoubt(text)).toContain(` has ${kinds} in it, `);
   });
 

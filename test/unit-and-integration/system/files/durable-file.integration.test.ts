@@ -45,13 +45,16 @@ const strangers: Readonly<Record<string, (at: string) => void>> = {
 };
 
 for (const [what, make] of Object.entries(strangers)) {
-  test.each(Object.entries(readers))(`${what} in place of a state file is told at once: %s`, async (_, read) => {
-    make(path);
-    await expect(read(path)).rejects.toMatchObject({
-      code: 'state-unavailable',
-      message: matching(/journal\.json: it is not a regular file$/),
-    });
-  });
+  test.each(Object.entries(readers))(
+    `${what} in place of a state file is reported immediately: %s`,
+    async (_, read) => {
+      make(path);
+      await expect(read(path)).rejects.toMatchObject({
+        code: 'state-unavailable',
+        message: matching(/journal\.json: it is not a regular file$/),
+      });
+    },
+  );
 }
 
 test.each(Object.entries(readers))('a state file is read to a bound: %s', async (_, read) => {
@@ -75,7 +78,7 @@ test.each(['a pipe', 'a device without an end', 'a link to a file'])(
 
 const writers = { replaceFileDurably, publishFile };
 
-// Regression: a folder at journal.json.new, and no event could be written any more, for ever.
+// Regression: with a directory at journal.json.new, no event could be written any longer.
 test.each(Object.entries(writers))(
   'a folder where the draft is to be is moved aside with what is in it: %s',
   async (_, write) => {
@@ -87,7 +90,7 @@ test.each(Object.entries(writers))(
   },
 );
 
-test('the sixth folder where the draft is to be stays there, which is said, and the five before it are kept', async () => {
+test('the sixth directory in place of the temporary file stays, which is reported, and the five before it are kept', async () => {
   for (let number = 1; number <= 5; number += 1) {
     mkdirSync(`${path}.new`);
     await replaceFileDurably(path, `${number}`);

@@ -26,7 +26,7 @@ afterEach(async () => {
   await rm(directory, { recursive: true });
 });
 
-/** Another process that asks for the lock, says `held` or the error's code, and keeps what it got. */
+/** Another process that requests the lock, prints `held` or the error's code, and keeps the lock. */
 async function otherAgent(purpose: string): Promise<{ readonly said: string; readonly process: ChildProcess }> {
   const script = `
     import { acquireLock } from ${JSON.stringify(join(import.meta.dirname, '../../../../src/system/files/lock.ts'))};
@@ -51,7 +51,7 @@ async function kill(child: ChildProcess): Promise<void> {
   await gone;
 }
 
-test('a pipe in place of the lock is neither locked nor waited for', async () => {
+test('a pipe in place of the lock is neither locked nor awaited', async () => {
   await mkdir(join(directory, 'run'));
   execFileSync('mkfifo', [path]);
   expect(await findLockHolder(path)).toBeUndefined();
@@ -61,12 +61,12 @@ test('a pipe in place of the lock is neither locked nor waited for', async () =>
   });
 });
 
-// Regression: root was told to run as root, and to install flock.
+// Regression: root was advised to run as root, and to install flock.
 test.each([
   ['folder', async () => mkdir(path)],
   ['link', async () => symlink('/etc/hostname', path)],
   ['pipe', async () => execFileSync('mkfifo', [path])],
-])('a %s in place of the lock is named, with what removes it', async (_, make) => {
+])('a %s in place of the lock is named, with the command that removes it', async (_, make) => {
   await mkdir(join(directory, 'run'));
   await make();
   await expect(acquireLock(path, 'agent run', signal)).rejects.toMatchObject({
@@ -76,7 +76,7 @@ test.each([
   });
 });
 
-test('a file that has a second name is no lock, and keeps what it holds', async () => {
+test('a file with a second name is rejected as a lock, and keeps its content', async () => {
   const victim = join(directory, 'victim');
   await mkdir(join(directory, 'run'));
   await writeFile(victim, 'mine');
@@ -86,7 +86,7 @@ test('a file that has a second name is no lock, and keeps what it holds', async 
 });
 
 describe('acquireLock', () => {
-  test('lets one agent in at a time and names the one that is at work', async () => {
+  test('admits one agent at a time and names the running one', async () => {
     const other = await otherAgent('agent run');
     expect(other.said).toBe('held');
     await expect(acquireLock(path, 'agent --update-now', signal)).rejects.toMatchObject({
@@ -151,7 +151,7 @@ describe('acquireLock', () => {
     expect(again).toBeDefined();
   });
 
-  test('says that somebody is at work even if the file does not tell who', async () => {
+  test('reports a running agent even if the file does not name it', async () => {
     await using first = await acquireLock(path, 'first', signal);
     expect(first).toBeDefined();
     await writeFile(path, 'garbage\0');
@@ -179,7 +179,7 @@ describe('acquireLock', () => {
     await expect(acquireLock(path, 'third', signal)).rejects.toMatchObject({ holder: { purpose: 'second' } });
   });
 
-  test('is asked for again where the file was replaced while it was being taken', async () => {
+  test('is requested again if the file was replaced meanwhile', async () => {
     const programs = join(directory, 'programs');
     await mkdir(programs);
     const flock = `#!/bin/sh\nmv -n ${path} ${path}.old\nPATH=\${PATH#*:} exec flock "$@"\n`;
@@ -196,7 +196,7 @@ describe('acquireLock', () => {
     }
   });
 
-  test('does not follow a link that somebody put in its place', async () => {
+  test('does not follow a link in its place', async () => {
     await (await acquireLock(path, 'first', signal))[Symbol.asyncDispose]();
     const elsewhere = join(directory, 'precious');
     await writeFile(elsewhere, 'precious');
@@ -206,7 +206,7 @@ describe('acquireLock', () => {
     expect(await readFile(elsewhere, 'utf8')).toBe('precious');
   });
 
-  test('says what is wrong where there can be no lock', async () => {
+  test('reports why there can be no lock', async () => {
     await writeFile(join(directory, 'file'), '');
     await expect(acquireLock(join(directory, 'file', 'agent.lock'), 'x', signal)).rejects.toMatchObject({
       code: 'lock-unavailable',
@@ -214,7 +214,7 @@ describe('acquireLock', () => {
     });
   });
 
-  test('does not begin when it is told to stop', async () => {
+  test('does not begin after an abort', async () => {
     await expect(acquireLock(path, 'x', AbortSignal.abort(new Error('stopped')))).rejects.toThrow('stopped');
     await using lock = await acquireLock(path, 'y', signal);
     expect(lock).toBeDefined();

@@ -16,7 +16,7 @@ afterEach(async () => {
   await rm(folder, { recursive: true });
 });
 
-test('a folder is made with what is missing above it, and one that is there stays as it is', async () => {
+test('a directory is made with its missing parents, and an existing one stays unchanged', async () => {
   const path = join(folder, 'a/b/c');
   await makeFolder(path, 0o750);
   for (const made of ['a', 'a/b', 'a/b/c']) expect((await lstat(join(folder, made))).mode & 0o777).toBe(0o750);
@@ -24,12 +24,12 @@ test('a folder is made with what is missing above it, and one that is there stay
   expect((await lstat(path)).mode & 0o777).toBe(0o750);
 });
 
-test('many may make the same folder at once', async () => {
+test('many callers may make the same directory concurrently', async () => {
   await Promise.all(Array.from({ length: 50 }, async () => makeFolder(join(folder, 'x/y/z'), 0o700)));
   expect((await lstat(join(folder, 'x/y/z'))).isDirectory()).toBe(true);
 });
 
-test('a link to a folder is one, and a file is none', async () => {
+test('a link to a directory is accepted, and a file is rejected', async () => {
   await symlink(folder, join(folder, 'link'));
   await makeFolder(join(folder, 'link/inner'), 0o700);
   expect((await lstat(join(folder, 'inner'))).isDirectory()).toBe(true);

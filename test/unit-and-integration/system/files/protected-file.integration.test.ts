@@ -25,7 +25,10 @@ afterEach(async () => {
   await rm(base, { recursive: true, force: true });
 });
 
-/** As somebody who wants another content there: makes what is his own writable, writes, replaces the file, then its folders. */
+/**
+ * Attacks as another user who wants other content: makes his own files writable, writes, replaces the file, then its
+ * directories.
+ */
 const attack = `
   key=$1; folder=\${key%/*}; upper=\${folder%/*}
   chmod 777 "$upper" "$folder" "$key"
@@ -33,7 +36,7 @@ const attack = `
   mv "$folder" "$folder.old" && mkdir "$folder" && echo evil > "$key" && exit
   mv "$upper" "$upper.old" && mkdir -p "$folder" && echo evil > "$key"`;
 
-test('what somebody else managed to replace was refused before', { timeout: 120_000 }, async () => {
+test('a file that another user managed to replace had been rejected before', { timeout: 120_000 }, async () => {
   const owner = fc.constantFrom(0, STRANGER);
   const folderMode = fc.constantFrom(0o755, 0o775, 0o777, 0o1777, 0o757);
   const place = fc.record({ uid: owner, gid: owner, mode: folderMode });
@@ -90,7 +93,7 @@ test('a key that others may write is not read', async () => {
   });
 });
 
-test('a program that others may write is not run with the agent’s rights, but with those of its user', async () => {
+test('a program that other users may write runs with the rights of its user, not with the agent’s', async () => {
   const program = join(base, 'program');
   await writeFile(program, '#!/bin/sh\necho ran\n');
   await chmod(program, 0o755);

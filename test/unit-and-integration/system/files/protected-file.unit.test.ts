@@ -130,7 +130,7 @@ describe('a file is refused', () => {
   });
 });
 
-test('once everything that is named was mended, nothing is left, however the folders stand', async () => {
+test('once every named problem was fixed, none is left, for any directories', async () => {
   const place = fc.record({
     mode: fc.constantFrom(0o755, 0o775, 0o777, 0o1777, 0o1775, 0o700),
     uid: fc.constantFrom(0, OUR_UID, 9),
@@ -148,7 +148,7 @@ test('once everything that is named was mended, nothing is left, however the fol
           mended[path] = mend.startsWith('chown') ? { mode, uid: 0 } : { mode: mode & ~0o022, uid };
         }
         const left = await findExposures('/etc/agent/key', diskOf(mended), OUR_UID);
-        // Who belongs to root now may still be open to others: that is named next.
+        // A file that belongs to root now may still be open to others: that is named next.
         expect(left.every(({ mend }) => mend.startsWith('chmod'))).toBe(true);
         for (const { path } of left) mended[path] = { mode: 0o755, uid: 0 };
         expect(await findExposures('/etc/agent/key', diskOf(mended), OUR_UID)).toEqual([]);

@@ -30,7 +30,7 @@ test('a file is written, and written again, for everybody to read', async () => 
 });
 
 // Regression: the null device of a machine was a file afterwards.
-test('a device, a pipe or a folder that stands there is not replaced', async () => {
+test('a device, a pipe or a directory in its place is not replaced', async () => {
   const path = (name: string): string => join(folder, name);
   await run('mknod', [path('device'), 'c', '1', '3']);
   await run('mkfifo', [path('pipe')]);
@@ -42,7 +42,7 @@ test('a device, a pipe or a folder that stands there is not replaced', async () 
   }
 });
 
-test('a link is replaced, and what it leads to stays as it is', async () => {
+test('a link is replaced, and its target stays unchanged', async () => {
   await writeFile(join(folder, 'target'), 'kept');
   await symlink(join(folder, 'target'), join(folder, 'link'));
   await publishFile(join(folder, 'link'), 'new');

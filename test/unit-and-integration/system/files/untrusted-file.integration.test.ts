@@ -21,7 +21,7 @@ afterAll(() => rmSync(folder, { recursive: true }));
 
 const small = { maxBytes: 100_000 };
 
-test('a file is read whole, also one of the kernel, which says that it is empty', async () => {
+test('a file is read completely, also one of the kernel, whose size appears as zero', async () => {
   expect((await readUntrustedFile(join(folder, 'file'), small)).toString()).toBe('x'.repeat(10_000));
   expect((await readUntrustedFile('/proc/self/status', small)).toString()).toContain('VmHWM');
 });
@@ -33,14 +33,14 @@ test('a file that is too long is refused, or cut where that is wanted', async ()
   expect(await readUntrustedFile(path, { maxBytes: 9_999, longer: 'cut' })).toHaveLength(9_999);
 });
 
-test.each(['pipe', 'link', '.'])('what is no regular file is refused without being opened: %s', async (name) => {
+test.each(['pipe', 'link', '.'])('rejects anything but a regular file without opening it: %s', async (name) => {
   for (let turn = 0; turn < 8; turn += 1) {
     await expect(readUntrustedFile(join(folder, name), small)).rejects.toThrow('it is not a regular file');
   }
 });
 
-/** An open with O_WRONLY succeeds as soon as somebody has opened the pipe for reading. */
-test('a pipe is not opened even for a moment: who waits for a reader goes on waiting', async () => {
+/** An open with O_WRONLY succeeds as soon as the pipe is open for reading. */
+test('a pipe is never opened: a writer that waits for a reader continues to wait', async () => {
   const path = join(folder, 'pipe');
   const writer = `import { openSync, constants } from 'node:fs';
     const until = performance.now() + 500; let seen = false;
@@ -52,7 +52,7 @@ test('a pipe is not opened even for a moment: who waits for a reader goes on wai
   expect(child.exitCode).toBe(0);
 });
 
-test('a file that may not be read, or is not there, is named as it was asked for', async () => {
+test('an unreadable or missing file is named with the given path', async () => {
   const path = join(folder, 'absent');
   await expect(readUntrustedFile(path, small)).rejects.toMatchObject({
     code: 'ENOENT',
@@ -60,8 +60,9 @@ test('a file that may not be read, or is not there, is named as it was asked for
   });
 });
 
-// Seen in a chroot: a configuration that was there was called missing, and a journal would have been taken for a new one.
-test('where /proc is not mounted that is said, and a file is not taken for one that is missing', () => {
+// Regression in a chroot: an existing configuration was called missing, and a journal would have been replaced by a new
+// one.
+test('a missing /proc is reported, and a file is not considered missing', () => {
   const module = join(import.meta.dirname, '../../../../src/system/files/durable-file.ts');
   const script = `const { readTextFile } = await import(${JSON.stringify(module)});
     for (const name of ['file', 'absent'])
@@ -72,7 +73,7 @@ test('where /proc is not mounted that is said, and a file is not taken for one t
   expect(said).toMatch(/^state-unavailable: cannot read .*\/file: \/proc is not mounted\nundefined\n$/);
 });
 
-test('files that do not answer hold up only others who read such files, and those to their deadline', async () => {
+test('unresponsive files delay only other readers of such files, up to their deadline', async () => {
   const hanging = Promise.withResolvers<FileHandle>();
   const hang = { maxBytes: 10, timeoutMs: 10, open: async () => hanging.promise };
   const late = await Promise.allSettled([1, 2, 3, 4, 5, 6].map(async () => readUntrustedFile('/x', hang)));

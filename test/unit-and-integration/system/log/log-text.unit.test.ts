@@ -63,7 +63,7 @@ describe('formatLine', () => {
   });
 
   // Regression: a version with the name "9.9 outcome=installed signedBy=abc" brought these fields into the line.
-  test('has the given fields and no other, whatever the message says', () => {
+  test('has the given fields and no other, for any message', () => {
     const text = fc.string({ unit: fc.constantFrom(...characters), maxLength: 12 });
     fc.assert(
       fc.property(text, text, (message, value) => {

@@ -40,7 +40,7 @@ describe('a redactor', () => {
     ['password_file = "/etc/thing-agent/mqtt-password"'],
     ['-----BEGIN PUBLIC KEY-----\nMFkw\n-----END PUBLIC KEY-----'],
     ['http://127.0.0.1:8080/v1'],
-  ])('leaves what is none: %s', (text) => {
+  ])('leaves a text without secrets: %s', (text) => {
     expect(new Redactor([]).redact(text)).toEqual({ text, count: 0 });
   });
 

@@ -78,7 +78,7 @@ describe('maskSecrets', () => {
   });
 });
 
-test('a text that is cut keeps no half of an address, whose secrets nothing would find any more', () => {
+test('a truncated text keeps no half of an address, whose secrets would be undetectable', () => {
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 60 }), (maxLength) => {
       const shown = maskAddresses(cutText('cannot reach https://user:S3CRET@host/a?S3CRET at all', maxLength));

@@ -12,7 +12,7 @@ const never = new AbortController().signal;
 /** Beyond the process group, as a daemon goes, with the output of who started it. */
 const LEFT_BEHIND = 'setsid sleep 60 &';
 
-/** Regression: each of these waited for what was left behind, beyond every deadline; a hook held the agent up for 24 minutes. */
+/** Regression: each of these waited for orphans, beyond every deadline; a hook delayed the agent for 24 minutes. */
 describe('a program that leaves a process with its output open', () => {
   test('has ended when it ends, with all that it printed', async () => {
     const command = ['sh', '-c', `${LEFT_BEHIND} head -c 300000 /dev/zero; echo why >&2; exit 3`] as const;
@@ -33,14 +33,14 @@ describe('a program that leaves a process with its output open', () => {
     await expect(running).rejects.toMatchObject({ code: 'program-timeout' });
   });
 
-  test('is ended by who gives up', async () => {
+  test('is ended by an abort', async () => {
     const giveUp = new AbortController();
     const running = runProgram(['sh', '-c', `${LEFT_BEHIND} sleep 60`], { timeoutMs: 50_000 }, giveUp.signal);
     setTimeout(() => giveUp.abort(new Error('given up')), 300);
     await expect(running).rejects.toThrow('given up');
   });
 
-  test('ends as a sensor when nobody wants its readings any more', async () => {
+  test('ends as a sensor when its readings are no longer used', async () => {
     const over = new AbortController();
     const source = execStreamSource({ command: ['sh', '-c', `${LEFT_BEHIND} echo 1; sleep 60`] });
     const refuse = (): void => over.abort(new Error('not wanted'));
@@ -50,7 +50,7 @@ describe('a program that leaves a process with its output open', () => {
 });
 
 // Regression: "Cannot read properties of undefined (reading 'on')", and the end of the daemon.
-test('a program that cannot be started for want of descriptors is an error that says so', async () => {
+test('a program that cannot start for lack of descriptors is a clear error', async () => {
   const source = join(import.meta.dirname, '../../../../src/system/processes/child-process.ts');
   const script = `
     import { openSync } from 'node:fs';

@@ -26,7 +26,7 @@ describe('LinuxMachine', () => {
     expect(await machine.bootId()).toBe(await machine.bootId());
   });
 
-  test('says so where that cannot be known', async () => {
+  test('reports that it is unknown', async () => {
     const machine = new LinuxMachine({ rebootCommand: ['true'], bootIdFile: join(directory, 'gone') });
     await expect(machine.bootId()).rejects.toMatchObject({ code: 'boot-id-unknown' });
   });
@@ -40,7 +40,10 @@ describe('LinuxMachine', () => {
     expect(await readFile(told, 'utf8')).toBe('0 tryboot|');
   });
 
-  /** Seen under systemd: the reboot stopped the agent before `systemctl reboot` had ended, which looked like a failure. */
+  /**
+   * Regression under systemd: the reboot stopped the agent before `systemctl reboot` had ended, which looked like a
+   * failure.
+   */
   test('lets the command end although the reboot has begun to end this process', async () => {
     const [begun, go] = [join(directory, 'begun'), join(directory, 'go')];
     const script = `: > ${begun}; while ! [ -e ${go} ]; do sleep 0.01; done`;
@@ -58,7 +61,7 @@ describe('LinuxMachine', () => {
     expect(existsSync(join(directory, 'begun'))).toBe(false);
   });
 
-  test('says why the command failed', async () => {
+  test('reports why the command failed', async () => {
     const machine = new LinuxMachine({ rebootCommand: ['sh', '-c', 'echo "no permission" >&2; exit 4'] });
     await expect(machine.reboot(undefined, signal)).rejects.toMatchObject({
       code: 'reboot-failed',

@@ -42,7 +42,7 @@ test.each([
   }
 });
 
-test('a program of a user has this user’s rights and groups, and the agent’s for nobody else', async () => {
+test('a user’s program has the rights and groups of this user, and never the agent’s', async () => {
   const show = 'id -un; id -Gn; printenv HOME; cat /proc/self/status | grep -E "^(CapEff|NoNewPrivs)"';
   const { stdout } = await runProgram(['sh', '-c', show], { ...options, user: 'nobody' }, signal);
   expect(stdout.replaceAll('\t', ' ').trim().split('\n')).toEqual([
@@ -54,7 +54,7 @@ test('a program of a user has this user’s rights and groups, and the agent’s
   ]);
 });
 
-test('a program of a user that does not exist is said to fail, and does not run as another', async () => {
+test('a program of an unknown user fails, and does not run as another', async () => {
   const found = await runProgram(['id', '-un'], { ...options, user: 'nobody-here' }, signal);
   expect(found).toMatchObject({ exitCode: 125, stdout: '', stderr: expect.stringContaining('nobody-here') as unknown });
 });
@@ -78,7 +78,7 @@ test('a program that keeps running has the user’s rights, and ends with its ch
 
 const nobody = { isRoot: false, name: 'nobody' };
 
-test('an agent that is not root runs programs of its own user as they are, and says that it cannot run those of others', async () => {
+test('an agent without root runs programs of its own user directly, and reports that it cannot run those of others', async () => {
   expect(asUser(['id'], 'nobody', nobody)).toEqual(['id']);
   await expect(refuseRights(['id'], 'nobody', nobody)).resolves.toBeUndefined();
   await expect(refuseRights(['id'], 'app', nobody)).rejects.toMatchObject({

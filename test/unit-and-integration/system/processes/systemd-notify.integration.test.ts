@@ -44,7 +44,7 @@ async function nextAssignments(): Promise<string> {
   }
 }
 
-test("systemd's own program carries what the agent says to the socket", async () => {
+test("systemd's own program passes messages on to the socket", async () => {
   process.env['NOTIFY_SOCKET'] = socketPath;
   await using systemd = connectServiceManager(process.env, silentLog);
   systemd.ready();

@@ -9,7 +9,7 @@ import {
 
 const environment = { NOTIFY_SOCKET: '/run/systemd/notify' };
 
-/** A manager that reads a message when it is told to. */
+/** A manager that reads a message on request. */
 class SlowManager {
   readonly messages: (readonly string[])[] = [];
   #answer = Promise.withResolvers<void>();
@@ -41,7 +41,7 @@ async function drained(): Promise<void> {
 }
 
 describe('a service manager', () => {
-  test('is told one thing at a time, and only the newest on each subject', async () => {
+  test('receives one message at a time, and only the newest of each subject', async () => {
     const manager = new SlowManager();
     const systemd = connectServiceManager(environment, silentLog, manager.send);
     systemd.status('starting');
@@ -74,7 +74,7 @@ describe('a service manager', () => {
     expect(warnings).toEqual(["cannot notify systemd of the agent's state"]);
   });
 
-  test('is told the end before the connection is closed', async () => {
+  test('receives the end before the connection is closed', async () => {
     const manager = new SlowManager();
     const systemd = connectServiceManager(environment, silentLog, manager.send);
     systemd.watchdog();
@@ -101,7 +101,7 @@ describe('a service manager', () => {
     expect(manager.messages).toEqual([['RELOADING=1', expect.stringMatching(/^MONOTONIC_USEC=\d+$/)]]);
   });
 
-  test('that is not there is never told anything', async () => {
+  test('that is absent receives no message', async () => {
     const manager = new SlowManager();
     await using systemd = connectServiceManager({ WATCHDOG_USEC: '5000000' }, silentLog, manager.send);
     systemd.ready();

@@ -87,7 +87,7 @@ const list = [
   { name: 'two', settings: { shared: text() } },
 ] as const;
 
-test('a list of what describes itself yields names, members and settings', () => {
+test('a list of described items yields names, members and settings', () => {
   expect(namesOf(list)).toEqual(['one', 'two']);
   expect(withName(list, 'two')).toBe(list[1]);
   expect(Object.keys(allSettings(list))).toEqual(['shared', 'of_one']);

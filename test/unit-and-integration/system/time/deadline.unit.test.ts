@@ -13,7 +13,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-test('a deadline that is extended comes so much later', () => {
+test('an extended deadline expires later by that time', () => {
   using deadline = new Deadline(1_000, () => late, parent.signal);
   deadline.extend(500);
   vi.advanceTimersByTime(900);

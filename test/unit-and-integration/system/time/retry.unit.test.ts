@@ -14,12 +14,12 @@ describe('a pause', () => {
     expect(backoffMs(policy, failures, () => 0.999)).toBeCloseTo(mostMs * 0.999);
   });
 
-  /** Seen in a simulated fleet: all that were told the same moment came back in the same second. */
+  /** Regression in a simulated fleet: all that were given the same time returned in the same second. */
   test.each([
     [4_000, 4_000, 8_000],
     [20_000, 20_000, 35_000],
     [3_600_000, 30_000, 45_000],
-  ])('that was asked for, %i ms, is drawn from %i to %i ms', (askedMs, leastMs, mostMs) => {
+  ])('that was requested, %i ms, is drawn from %i to %i ms', (askedMs, leastMs, mostMs) => {
     expect(backoffMs(policy, 1, () => 0, askedMs)).toBe(leastMs);
     expect(backoffMs(policy, 1, () => 1, askedMs)).toBe(mostMs);
   });

@@ -65,7 +65,7 @@ function delivered(rig: SpoolRig): unknown[] {
 
 const numbers = (count: number): number[] => Array.from({ length: count }, (_, index) => index);
 
-test('a file system that is full: points stay in memory, that is said, and they are written when there is room', () => {
+test('a full file system: points stay in memory, which is reported, and are written once there is space', () => {
   run('mount', '-t', 'tmpfs', '-o', 'size=2m', 'tmpfs', mount);
   stack.defer(() => run('umount', mount));
   const rig = rigThere();
@@ -99,7 +99,7 @@ test('of a file system that is nearly full the rest is left to the agent itself'
   expect(rig.spool.flush()).toBe(false);
   expect(rig.spool.figures().error).toContain(`less than ${minFreeBytes} bytes are free`);
   expect(delivered(rig)).toEqual([...numbers(10), ...numbers(10)]);
-  expect(rig.spool.flush()).toBe(true); // what was delivered is taken off the disk all the same
+  expect(rig.spool.flush()).toBe(true); // delivered points are still removed from the disk
 });
 
 test('a file system that is mounted read-only, and writable later', () => {
@@ -117,7 +117,7 @@ test('a file system that is mounted read-only, and writable later', () => {
 });
 
 // Regression: SIGBUS at each start of the agent on a small state partition that was full, by a file of SQLite that is mapped into memory.
-test('a full file system whose blocks are smaller than a page of memory kills nobody who opens the spool', () => {
+test('a full file system whose blocks are smaller than a page of memory does not crash a process that opens the queue', () => {
   mountExt4('rw');
   const path = join(mount, 'spool.db');
   const rig = rigThere();
@@ -138,8 +138,8 @@ test('a full file system whose blocks are smaller than a page of memory kills no
   expect({ signal, stdout, stderr }).toMatchObject({ signal: null, stdout: '500\n' });
 });
 
-/** What a kernel does when a medium begins to fail. */
-test('a file system that turns read-only under the open spool, and is mounted anew after it was checked', () => {
+/** The kernel's reaction to a failing medium. */
+test('a file system that turns read-only under the open queue, and is mounted again after a check', () => {
   const device = mountExt4('errors=remount-ro');
   const rig = rigThere();
   rig.spool.push(points(500, 'before'));
@@ -157,7 +157,7 @@ test('a file system that turns read-only under the open spool, and is mounted an
   expect(delivered(rig)).toEqual([...numbers(500), ...numbers(10)]);
 });
 
-test('a file that is damaged while it is open: what can be read is saved, the rest is counted, and it goes on', () => {
+test('a file that is damaged while it is open: readable data is saved, the rest is counted, and it continues', () => {
   const rig = stack.use(new SpoolRig({ maxMemoryPoints: 1_000_000, writePoints: 1_000_000 }));
   rig.spool.push(points(200_000));
   expect(rig.spool.flush()).toBe(true);

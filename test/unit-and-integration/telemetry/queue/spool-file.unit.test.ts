@@ -19,7 +19,7 @@ const ofNovember = JSON.parse(readFileSync(new URL('spool-of-november-2026.json'
   readonly log: string;
 };
 
-/** A spool that finds that file, with so much of its write-ahead log. */
+/** A queue that finds that file, with this share of its write-ahead log. */
 function rigOfNovember(logShare: number): SpoolRig {
   const rig = new SpoolRig({ bootName: 'boot-2' });
   const [file, log] = [ofNovember.file, ofNovember.log].map((text) => gunzipSync(Buffer.from(text, 'base64')));
@@ -39,7 +39,7 @@ function arrivedOf(rig: SpoolRig): ReadonlyMap<string, readonly unknown[]> {
 const numbers = (first: number, last: number): number[] =>
   Array.from({ length: last - first + 1 }, (_, index) => first + index);
 
-test('a file of an earlier agent that was killed is taken over as it is, and goes on', () => {
+test('a file of an earlier agent that was killed is used as it is, and continues', () => {
   using rig = rigOfNovember(1);
   expect(rig.spool.figures()).toMatchObject({ pointsOnDisk: 26, bytesOnDisk: 891, properties: 2, deadLetters: 1 });
   rig.spool.learnClock(rig.clock.nowMs() - rig.sinceBootMs);
@@ -61,7 +61,7 @@ test('a file of an earlier agent that was killed is taken over as it is, and goe
 });
 
 test.each([0, 0.1, 0.3, 0.5, 0.7, 0.9])(
-  'and so is one whose write-ahead log was cut at %d of it: what was there before is there',
+  'and so is one whose write-ahead log was truncated at %d of it: the previous data is there',
   (share) => {
     using rig = rigOfNovember(share);
     const { pointsOnDisk } = rig.spool.figures();
@@ -74,8 +74,8 @@ test.each([0, 0.1, 0.3, 0.5, 0.7, 0.9])(
   },
 );
 
-// Regression: "UNIQUE constraint failed", and nothing was written any more until the agent was started anew.
-test('a disk that comes later than the agent, and has fewer points than came meanwhile', () => {
+// Regression: "UNIQUE constraint failed", and nothing was written until the agent was restarted.
+test('a disk that appears after the agent, with fewer points than arrived until then', () => {
   using rig = new SpoolRig();
   rig.spool.push(points(3));
   rig.spool[Symbol.dispose]();
@@ -96,7 +96,7 @@ test('a disk that comes later than the agent, and has fewer points than came mea
   );
 });
 
-// Regression: the same. What failed to be flushed may be there when the disk is.
+// Regression: the same. Data whose flush failed may be there when the disk is.
 test('a disk that fails to write, and has written all the same', () => {
   let fails = false;
   using rig = new SpoolRig({
@@ -121,7 +121,8 @@ test('a disk that fails to write, and has written all the same', () => {
   expect(new Set(drain(rig.spool).flatMap(values))).toEqual(new Set(numbers(0, 3)));
 });
 
-// Regression: a RangeError at each start for numbers, and for what is no JSON the backlog tried for ever. SQLite has no checksums of pages.
+// Regression: a RangeError at each start for numbers, and for invalid JSON the backlog retried for ever. SQLite has no
+// checksums of pages.
 test.each([
   'seq = 4611686018427387904',
   'seq = 9007199254740991',
@@ -152,7 +153,7 @@ test('counts that damage has made unreadable cost no point', () => {
   expect(rig.spool.figures()).toMatchObject({ pointsOnDisk: 0, dropped: { damaged: 0 } });
 });
 
-// Regression: points that nobody sent before another one came, and every new point dropped for want of room.
+// Regression: points were not sent before another one arrived, and every new point was dropped for lack of space.
 test.each(['points = 0, bytes = 0', 'points = -5, bytes = -3', 'points = 4000, bytes = 2000000000000', "points = 'x'"])(
   'counts that damage has left readable (%s) cost no point and become right',
   (damage) => {
@@ -239,7 +240,7 @@ test('a salvage that finds no room is begun again, and loses no more for that', 
   expect(arrived.size + damaged).toBe(4_000);
 });
 
-test('what the database counts is what it holds, whatever came, went, was dropped and was saved', () => {
+test('the database’s counts match its content after any arrivals, deliveries, drops and repairs', () => {
   using rig = new SpoolRig({ bounds: { ...ampleBounds, bulk: { maxBytes: 50 * 40, maxAgeMs: 2 ** 40 } } });
   const expectCounted = (): void => {
     const { points: rows, bytes } = rowsOf(rig);
@@ -279,7 +280,7 @@ function changeFile(path: string, sql: string): void {
   db.close();
 }
 
-/** By a copy of the file that nobody else has open. */
+/** Reads a copy of the file that is not open elsewhere. */
 function rowsOf({ directory, path }: SpoolRig): { readonly points: number; readonly bytes: number } {
   const copy = join(directory, 'copy.db');
   for (const suffix of ['', '-wal']) copyFileSync(`${path}${suffix}`, `${copy}${suffix}`);

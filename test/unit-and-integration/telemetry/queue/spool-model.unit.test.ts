@@ -58,7 +58,7 @@ const corrupt: fc.Arbitrary<Step> = fc.record({
   how: fc.constantFrom('page' as const, 'wal' as const, 'tail' as const),
 });
 
-/** What was promised, what arrived, and what was counted as lost. */
+/** Records acknowledged, delivered and lost points. */
 class Oracle implements Disposable {
   readonly rig: SpoolRig;
   readonly pushed = new Map<number, string>();
@@ -212,7 +212,7 @@ function spoil(path: string, at: number, how: 'page' | 'wal' | 'tail'): void {
   writeFileSync(file, bytes);
 }
 
-test('what was promised is delivered, in order, with one time for ever, whatever the disk and the service do', () => {
+test('acknowledged points are delivered in order, with a constant time, for any faults of disk and service', () => {
   fc.assert(
     fc.property(fc.array(fc.oneof(...plainSteps), { maxLength: 40 }), (steps) => {
       using oracle = new Oracle({ maxMemoryPoints: 100_000 });
@@ -240,7 +240,7 @@ test('what the bounds cost is counted to the point', () => {
   );
 });
 
-test('no damage to the file stops the agent, and what comes after it is delivered', () => {
+test('no damage to the file stops the agent, and later points are delivered', () => {
   fc.assert(
     fc.property(fc.array(fc.oneof(...plainSteps, corrupt, corrupt), { maxLength: 25 }), (steps) => {
       using oracle = new Oracle({});

@@ -25,7 +25,7 @@ export class SpoolRig implements Disposable {
   readonly directory = mkdtempSync(join(tmpdir(), 'spool-'));
   readonly clock = new ManualClock();
   readonly #options: RigOptions;
-  /** What every transaction ends with, while it is set. */
+  /** The error of every transaction, while it is set. */
   failure: 'queue-full' | 'queue-unwritable' | undefined;
   bootName: string;
   #bootedAtMs: number;
@@ -65,7 +65,7 @@ export class SpoolRig implements Disposable {
     return this.clock.monotonicMs() - this.#bootedAtMs;
   }
 
-  /** As `kill -9`: what was only in memory is gone. `damage` is done to the files meanwhile. */
+  /** Ends as with `kill -9`: data in memory is lost. `damage` is applied to the files. */
   crash(damage: (path: string) => void = () => {}): void {
     this.#lives += 1;
     const next = join(this.directory, `spool-${this.#lives}.db`);
@@ -87,7 +87,7 @@ export class SpoolRig implements Disposable {
     this.crash();
   }
 
-  /** As when the agent ends well. */
+  /** Ends the agent in order. */
   restart(): void {
     this.spool[Symbol.dispose]();
     this.spool = this.open();

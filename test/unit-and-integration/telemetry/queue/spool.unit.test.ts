@@ -22,7 +22,7 @@ test('what is delivered within the group window is never written', () => {
 });
 
 // Regression: the second point went with the first, dated 1970.
-test('a point whose time is not known yet waits in its place, behind one whose time is', () => {
+test('a point with an unknown time waits in its place, behind one with a known time', () => {
   using rig = new SpoolRig();
   const atMs = rig.clock.nowMs();
   const timed = { ...point(0), time: { kind: 'known', atMs } } as const;
@@ -45,7 +45,7 @@ test.each([
   expect(rig.spool.msUntilDue()).toBe(0);
 });
 
-test('an urgent point, and one that somebody waits for, is due at once', async () => {
+test('an urgent point, and one that a caller waits for, is due immediately', async () => {
   using rig = new SpoolRig({ clock: systemClock });
   rig.spool.push([point(1, 'alarm', 'urgent')]);
   expect(rig.spool.msUntilDue()).toBe(0);
@@ -174,7 +174,7 @@ test('the oldest of the lowest class goes first, and is counted', () => {
   expect(dropped['queue-full']).toBe(30 - kept);
 });
 
-test('what waits longer than its class may is dropped, and counted', () => {
+test('a point that waits longer than its class allows is dropped, and counted', () => {
   using rig = new SpoolRig({ bounds: { ...ampleBounds, bulk: { maxBytes: 2 ** 30, maxAgeMs: 60_000 } } });
   rig.spool.push([point(1, 'b', 'bulk'), point(2, 'n')]);
   rig.spool.flush();
@@ -201,7 +201,7 @@ test('a full disk: memory takes over, up to its bound; then the disk again', () 
 });
 
 // Regression: "the spool cannot be written: the disk is full" in the status, long after there was room again.
-test('a disk that has room again is no trouble any more, also where nothing is left to write', async () => {
+test('a disk that has space again is no longer a problem, also with nothing left to write', async () => {
   using rig = new SpoolRig();
   rig.spool.push(points(3));
   rig.failure = 'queue-full';
@@ -324,7 +324,7 @@ test('of a damaged file everything that can be read is saved, and the rest is co
   expect(existsSync(`${rig.path}.damaged`)).toBe(true);
 });
 
-test('what flash is spent on is told per day, and bounded: groups grow instead', () => {
+test('flash wear is reported per day, and limited: groups grow instead', () => {
   let written = 0;
   using rig = new SpoolRig({
     flash: new FlashWear(() => (written += 50_000)),
@@ -352,7 +352,7 @@ test.each([undefined, Number.NaN, { a: [Infinity] }, 1n, 'x'.repeat(70_000), () 
   },
 );
 
-test('what is on its way out of memory is not sent from the disk too, though it was written meanwhile', () => {
+test('a point in delivery from memory is not sent from the disk, too, although it was written in between', () => {
   using rig = new SpoolRig();
   rig.spool.push(points(3));
   const live = rig.spool.takeLive(10, noEvents);
@@ -362,7 +362,7 @@ test('what is on its way out of memory is not sent from the disk too, though it 
   expect(values(rig.spool.takeBacklog(10, noEvents) ?? { points: [] })).toEqual([0, 1, 2]);
 });
 
-test('names that somebody makes up take the place of no event of the configuration, also after a start', () => {
+test('invented names replace no event of the configuration, also after a start', () => {
   using rig = new SpoolRig({ configuredEvents: new Set(['temperature']), maxMemoryPoints: 20_000 });
   rig.spool.push(Array.from({ length: 10_000 }, (_, index) => point(index, `made-up-${index}`)));
   for (const start of [() => {}, () => rig.crash()]) {

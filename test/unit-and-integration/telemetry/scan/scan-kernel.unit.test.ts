@@ -92,7 +92,7 @@ test('what the kernel gives in thousandths is scaled', async () => {
   ]);
 });
 
-test('thermometers on a wire are found, and one that has not measured is said to be unreadable', async () => {
+test('thermometers on a wire are found, and one without a measurement is reported as unreadable', async () => {
   write({
     'sys/bus/w1/devices/28-0316a2795ee7/temperature': '21062\n',
     'sys/bus/w1/devices/28-000000000085/temperature': '85000\n',
@@ -150,7 +150,7 @@ describe('names from outside', () => {
     expect(Math.max(...found.map(({ title }) => title.length))).toBeLessThan(300);
   });
 
-  test('and what stands in the place of a file, hold nothing up', async () => {
+  test('and special files in their place cause no delay', async () => {
     mkdirSync(join(root, 'sys/class/hwmon/hwmon0/temp1_input'), { recursive: true });
     execFileSync('mkfifo', [join(root, 'sys/class/hwmon/hwmon0/name')]);
     write({ 'sys/class/hwmon/hwmon1/name': 'chip' });

@@ -11,7 +11,7 @@ const value = Buffer.of(3, 2, 0, 42);
 const noSuchAddress = Buffer.of(0x83, 2);
 const nobodyThere = Buffer.of(0x83, 11);
 
-/** A line on which these units answer with these bytes; `late`: what comes before the next request. */
+/** A line on which these units answer with these bytes; `late`: bytes before the next request. */
 function line(answers: ReadonlyMap<number, Uint8Array>, late = new Map<number, Uint8Array>()) {
   const asked: number[] = [];
   let waiting: Uint8Array[] = [];
@@ -35,7 +35,7 @@ function line(answers: ReadonlyMap<number, Uint8Array>, late = new Map<number, U
   return { open, asked };
 }
 
-test('each unit is asked once; who answers with a value or an exception is there, and a gateway without a unit is none', async () => {
+test('each unit is polled once; a value or an exception proves a device, and a gateway’s exception does not', async () => {
   const { open, asked } = line(
     new Map([
       [7, value],
@@ -56,13 +56,13 @@ test('each unit is asked once; who answers with a value or an exception is there
   expect([isCut, told.at(-1)]).toEqual([false, [247, 2]]);
 });
 
-test('an answer that comes too late is not taken for that of the next unit, and costs it nothing', async () => {
+test('a late reply is not matched to the next unit, and costs it nothing', async () => {
   const { open } = line(new Map([[8, value]]), new Map([[7, value]]));
   const { found } = await scanModbus(place, open, () => {}, forever);
   expect(found.map(({ title }) => title)).toEqual(['/dev/ttyUSB0 unit 8']);
 });
 
-test('a device that answers whatever unit is asked is one, and said to be so', async () => {
+test('a device that answers for every unit is listed once, with a note', async () => {
   const everybody = new Map(Array.from({ length: 247 }, (_, index) => [index + 1, value]));
   const { found } = await scanModbus(place, line(everybody).open, () => {}, forever);
   expect(found).toMatchObject([{ title: '/dev/ttyUSB0 unit 1', problem: 'any-unit' }]);
@@ -74,7 +74,7 @@ test('no more than some are proposed', async () => {
   expect([found.length, isCut]).toEqual([32, true]);
 });
 
-test('a port that is not there, or goes away, is told at once', async () => {
+test('a missing port, or one that disappears, is reported immediately', async () => {
   const gone = new SerialError('port-missing', 'it has gone');
   const missing: OpenSerialLine = async () => Promise.reject(gone);
   await expect(scanModbus(place, missing, () => {}, forever)).rejects.toBe(gone);
@@ -87,7 +87,7 @@ test('a port that is not there, or goes away, is told at once', async () => {
   expect(asked.length).toBeLessThan(2);
 });
 
-test('a person ends it', async () => {
+test('stops on request', async () => {
   const ending = new AbortController();
   const { open, asked } = line(new Map());
   const scanned = scanModbus(place, open, (unit) => unit === 5 && ending.abort(new Error('enough')), ending.signal);

@@ -22,7 +22,7 @@ function settings(source: SourceSettings, timeoutMs = 1_000): MeasurementSetting
   return { name: 'sensors[0] (e)', everyMs: 1_000, timeoutMs, source, ignore: [], outputs: [] };
 }
 
-test('the pace is that of the last readings, and falls while nothing comes', () => {
+test('the rate is that of the last readings, and falls during silence', () => {
   const pace = new ReadingRate();
   expect(pace.perMinute(0)).toBeUndefined();
   for (let atMs = 0; atMs <= 1_000_000; atMs += 1_000) pace.note(atMs);
@@ -49,7 +49,7 @@ test.each([
   expect(unitOf(source)).toBe(unit);
 });
 
-describe('what is said of a source', () => {
+describe('the description of a source', () => {
   test.each<[SourceSettings, Partial<SensorReport>]>([
     [modbus, { mode: 'polled', place: 'plc:502 unit 7 holding 3', everyMs: 1_000 }],
     [
@@ -100,7 +100,7 @@ describe('what is said of a source', () => {
     expect(made(modbus, '', 0.1, '21,5')).toEqual([undefined, undefined]);
   });
 
-  test('is bounded, whatever was read', () => {
+  test('is limited for any readings', () => {
     expect(readingText(undefined)).toBeUndefined();
     expect(readingText({ a: 'x'.repeat(10_000) })).toHaveLength(201);
     expect(readingText('\u001B')).toBe(String.raw`"\u001b"`);
@@ -131,7 +131,7 @@ describe('a source that is tried', () => {
     });
   });
 
-  test('is given up in its time, also where it hears no signal', async () => {
+  test('is stopped at its deadline, even if it ignores its signal', async () => {
     const read = async (): Promise<never> => new Promise(() => {});
     const late = trySource(inTime({ kind: 'polled', read }, { name: 'x', timeoutMs: 1 }), settings(modbus), forever);
     await expect(late).rejects.toMatchObject({ code: 'source-timeout' });
@@ -146,7 +146,7 @@ describe('a source that is tried', () => {
     await expect(tried).rejects.toThrow('gone');
   });
 
-  test('cannot be asked if it speaks by itself', async () => {
+  test('cannot be polled if it is a push source', async () => {
     const tried = trySource({ kind: 'pushed', run: async () => {} }, settings(modbus), forever);
     await expect(tried).rejects.toMatchObject({ code: 'source-not-pollable' });
   });

@@ -14,7 +14,7 @@ afterEach(() => {
   vi.unstubAllEnvs();
 });
 
-/** The real program, on a chip that stands where the kernel's character device would. */
+/** The real program, with a chip in place of the kernel's character device. */
 describe('gpioget of libgpiod 1', () => {
   let programs: string;
 
@@ -40,7 +40,7 @@ describe('gpioget of libgpiod 1', () => {
     expect(await gpioSource(chip, line, 1, timeoutMs).read(deadline())).toBe(value);
   });
 
-  test('says why there is no reading: no such line, no such chip', async () => {
+  test('reports why there is no reading: no such line, no such chip', async () => {
     await expect(gpioSource('gpiochip0', 4, 1, timeoutMs).read(deadline())).rejects.toMatchObject({
       code: 'source-failed',
       message: expect.stringContaining('Invalid argument') as unknown,
@@ -68,7 +68,7 @@ echo 1
     rmSync(folder, { recursive: true });
   });
 
-  test('is asked for a number', async () => {
+  test('is requested as a number', async () => {
     expect(await gpioSource('gpiochip0', 2, 2, timeoutMs).read(deadline())).toBe(1);
   });
 });

@@ -30,7 +30,7 @@ async function listen(
   return { readings, dropped, failure };
 }
 
-/** Lets us in, answers a subscription so, says this, and goes. */
+/** Accepts the connection, answers a subscription with this, sends this, and disconnects. */
 function broker(granted: number, ...said: readonly Uint8Array[]): (socket: Socket) => void {
   return (socket) => {
     socket.write(connack[4]);
@@ -59,7 +59,7 @@ test.each([
 });
 
 // Regression: waited for ever, while the broker answered every ping.
-test('it is told that the broker answers another subscription', async () => {
+test('reports that the broker answers another subscription', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   try {
     await using pretended = await PretendBroker.start((socket) => {

@@ -33,7 +33,7 @@ test.each([
   expect(JSON.stringify(parsePairs(text) ?? parseReading(text))).toBe(json);
 });
 
-test('pairs are read with their kinds; anything else is none', () => {
+test('reads pairs with their kinds, and rejects anything else', () => {
   expect(parsePairs('t=21.5, h=40;state=ok')).toEqual({ t: 21.5, h: 40, state: 'ok' });
   expect(parsePairs('booting v2')).toBeUndefined();
 });

@@ -12,9 +12,9 @@ import { SerialRecovery } from '../../../../fakes/boards/models/smp/smp-servers.
 import { mcubootFile } from '../../images/build.ts';
 
 /**
- * What a real MCUboot answered: bootutil and boot_serial of MCUboot at 2d4bacc3 (2.4.0 and later), compiled for Linux
- * without change, with slots in memory and its UART on a pipe. `runs`: what the slots held after a start. Hashes are
- * replaced by the names of their images.
+ * Replies of a real MCUboot: bootutil and boot_serial of MCUboot at 2d4bacc3 (2.4.0 and later), compiled for Linux
+ * without change, with slots in memory and its UART on a pipe. `runs`: the content of the slots after a start. Hashes
+ * are replaced by the names of their images.
  */
 const recorded = await readFile(join(import.meta.dirname, 'mcuboot-2.4.0.jsonl'), 'utf8');
 
@@ -80,7 +80,7 @@ function uploaded(model: SerialRecovery, data: Buffer, image: unknown, cut: unkn
   return answers;
 }
 
-/** The same with the names of images in the place of their hashes. */
+/** Replaces hashes by the names of their images. */
 function named(value: Cbor): unknown {
   if (value instanceof Uint8Array) {
     return `#${Object.keys(files).find((name) => hashNamed(name).equals(value)) ?? 'unknown'}`;

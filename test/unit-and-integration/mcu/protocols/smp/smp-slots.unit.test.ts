@@ -20,11 +20,11 @@ const [old, next, third] = [readImage(v1), readImage(v2), readImage(v3)];
 
 interface Bench {
   readonly model: SmpModel;
-  /** What the slots hold, of each image. */
+  /** Contents of the slots, for each image. */
   readonly slots: () => string[];
   readonly flash: (image: Image, more?: Partial<FlashRequest>) => Promise<FlashReport>;
   readonly board: ReturnType<typeof rigOf>['board'];
-  /** Somebody pushes the reset button, or power is lost. */
+  /** Presses the reset button, or interrupts power. */
   readonly restart: () => void;
 }
 
@@ -200,7 +200,7 @@ describe('what a board ran before', () => {
     expect(rig.model.ran.at(-1)).toBe('new');
   });
 
-  test('is not what is on trial, but what the board returns to', async () => {
+  test('is the image that the board returns to, not the one on trial', async () => {
     const rig = bench(application);
     await rig.flash(third);
     const before = await keptOf(rig);

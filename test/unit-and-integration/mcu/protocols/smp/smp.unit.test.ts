@@ -27,7 +27,7 @@ function recovery(bufferBytes = 256, latencyMs = 0): ReturnType<typeof rigOf> {
 
 const image = readImage(programs.new);
 
-// Regression: after one damaged answer each answer was taken for that to the next message, until the upload was given up.
+// Regression: after one damaged reply, each reply was matched to the next message, until the upload failed.
 test('a late answer to an earlier message is passed over, and the upload needs no second connection', async () => {
   const clean = recovery();
   await flash({ image }, clean.board, signal);
@@ -48,7 +48,7 @@ test('an image that the board holds is not sent again', async () => {
   expect(model.ran).toEqual(['new', 'new']);
 });
 
-test('messages are as large as the server takes them, and two under way hide the latency', async () => {
+test('messages are as large as the server accepts, and two in flight hide the latency', async () => {
   const small = recovery(256, 16);
   await flash({ image }, small.board, signal);
   const large = recovery(1_024, 16);
