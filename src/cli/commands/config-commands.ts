@@ -119,11 +119,11 @@ async function describeWebUi(typed: ParsedCommand, context: CliContext): Promise
   const [url] = urls;
   const status = await withReadOnlyAgent(context, (agent) => agent.status({}, context.signal));
   const problem = problemOf(status);
-  const where = `Web UI: ${url === undefined ? `HTTP on the Unix socket ${listen}` : urls.join(', ')}`;
+  const where = `${problem === undefined ? 'Web UI' : 'Configured address'}: ${url === undefined ? `HTTP on the Unix socket ${listen}` : urls.join(', ')}`;
   const may = operate
     ? 'You can view and operate this gateway there.'
     : 'You can view this gateway there, but not operate it.';
-  const lines = problem === undefined ? [where, may] : [where, problem];
+  const lines = problem === undefined ? [where, may] : [problem, where];
   const exitCode = answer(typed, context, { served: problem === undefined, listen, url, operate, problem }, lines);
   return problem === undefined ? exitCode : exitCodes.failed;
 }

@@ -1,7 +1,8 @@
 import { AgentError } from '../../system/errors.ts';
 import { UpdateError } from '../errors.ts';
-import type { Attempt } from '../journal/state.ts';
+import type { Attempt, PhaseOf } from '../journal/state.ts';
 import type { Deferred } from '../outcome.ts';
+import { entryOf } from '../policy/holds/versions.ts';
 import { isoTime } from '../policy/install-request.ts';
 import type { UpdatePorts } from '../policy/install-request.ts';
 import type { SlotName } from '../ports.ts';
@@ -13,13 +14,19 @@ import type { HookName } from './hook-input.ts';
  */
 export async function askConsent(
   hook: HookName,
-  { attempt, slot }: { readonly attempt: Attempt; readonly slot: SlotName },
+  {
+    attempt,
+    slot,
+    firmware,
+  }: Pick<PhaseOf<'staged' | 'trial'>, 'attempt' | 'slot'> & Partial<Pick<PhaseOf<'staged' | 'trial'>, 'firmware'>>,
   { askHook, journal }: Pick<UpdatePorts, 'askHook' | 'journal'>,
   signal: AbortSignal,
 ): Promise<Deferred | undefined> {
   if (attempt.forced === true || attempt.by === 'rollback') return undefined;
   try {
-    await askHook?.(hook, { attempt, slot, installed: journal.state.installed }, signal);
+    const { installed, versions } = journal.state;
+    const digest = firmware?.digest ?? entryOf(versions, attempt)?.digest;
+    await askHook?.(hook, { attempt, slot, digest, installed }, signal);
     return undefined;
   } catch (error) {
     if (!(error instanceof UpdateError) || error.code !== 'hook-deferred') throw error;

@@ -35,12 +35,14 @@ export type HookInput = z.infer<typeof hookInput>;
 export interface HookSubject {
   readonly attempt: Pick<Attempt, 'id' | 'by' | 'version'>;
   readonly slot: SlotName;
+  /** Undefined before the header of a new release was read. */
+  readonly digest?: string | undefined;
   readonly installed: UpdateState['installed'];
   readonly code?: string | undefined;
   readonly reason?: string | undefined;
 }
 
-export function hookText(hook: HookName, { attempt, installed, ...about }: HookSubject): string {
+export function hookText(hook: HookName, { attempt, installed, digest: _, ...about }: HookSubject): string {
   const { id, by, version: named } = attempt;
   const input: HookInput = {
     format: 1,

@@ -3,7 +3,7 @@ import { cutText, maskAddresses } from '../../system/log/secrets.ts';
 import type { ProgramResult, runProgram } from '../../system/processes/child-process.ts';
 import type { Clock } from '../../system/time/clock.ts';
 import { UpdateError } from '../errors.ts';
-import type { PendingHook, UpdateState, VersionRef } from '../journal/state.ts';
+import type { PendingHook, UpdateState } from '../journal/state.ts';
 import { hookText } from './hook-input.ts';
 import type { HookName, HookSubject } from './hook-input.ts';
 
@@ -23,8 +23,8 @@ export interface HookPorts {
 /** A hook asked to be asked later. */
 export interface HookPause {
   readonly hook: HookName;
-  /** The id of the version, or its name. */
-  readonly version: string;
+  /** See `keyOf`. */
+  readonly firmware: string;
   readonly reason: string;
   readonly leftMs: number;
 }
@@ -44,8 +44,7 @@ export type NotifyHook = (
 
 interface Refusals {
   readonly hook: HookName;
-  /** The id of the version, or its name. */
-  readonly version: string;
+  readonly firmware: string;
   readonly reason: string;
   readonly count: number;
   readonly atMs: number;
@@ -80,15 +79,15 @@ export class Hooks {
   readonly ask: ConsentHook = async (hook, about, signal) => {
     const program = this.#programs[hook];
     if (program === undefined) return;
-    const version = keyOf(about.attempt.version);
-    const count = this.#isRefused(hook, version) ? (this.#refusals?.count ?? 0) + 1 : 1;
+    const firmware = keyOf(about);
+    const count = this.#isRefused(hook, firmware) ? (this.#refusals?.count ?? 0) + 1 : 1;
     this.#refusals = undefined;
     try {
       judge(hook, await this.#run(hook, program, about, signal));
     } catch (error) {
       const reason = error instanceof AgentError ? deferReason(hook, error) : undefined;
       if (reason === undefined) throw error;
-      this.#refusals = { hook, version, count, reason, atMs: this.#ports.clock.monotonicMs() };
+      this.#refusals = { hook, firmware, count, reason, atMs: this.#ports.clock.monotonicMs() };
       throw new UpdateError('hook-deferred', reason, { cause: error });
     }
   };
@@ -96,7 +95,7 @@ export class Hooks {
   /** Asks for the schedule: after a "not now" only when its pause is over. */
   readonly askInTurn: ConsentHook = async (hook, about, signal) => {
     const { pause } = this;
-    if (pause !== undefined && this.#isRefused(hook, keyOf(about.attempt.version)))
+    if (pause !== undefined && this.#isRefused(hook, keyOf(about)))
       throw new UpdateError('hook-deferred', pause.reason);
     await this.ask(hook, about, signal);
   };
@@ -129,14 +128,14 @@ export class Hooks {
   /** The time until a hook is asked again; undefined: none waits. */
   get pause(): HookPause | undefined {
     if (this.#refusals === undefined) return undefined;
-    const { hook, version, reason, count, atMs } = this.#refusals;
+    const { hook, firmware, reason, count, atMs } = this.#refusals;
     const pauseMs = Math.min(FIRST_PAUSE_MS * 2 ** (count - 1), LONGEST_PAUSE_MS);
     const leftMs = pauseMs - (this.#ports.clock.monotonicMs() - atMs);
-    return leftMs > 0 ? { hook, version, reason, leftMs } : undefined;
+    return leftMs > 0 ? { hook, firmware, reason, leftMs } : undefined;
   }
 
-  #isRefused(hook: HookName, version: string): boolean {
-    return this.#refusals?.hook === hook && this.#refusals.version === version;
+  #isRefused(hook: HookName, firmware: string): boolean {
+    return this.#refusals?.hook === hook && this.#refusals.firmware === firmware;
   }
 
   async #run(hook: HookName, program: HookProgram, about: HookSubject, signal: AbortSignal): Promise<ProgramResult> {
@@ -152,7 +151,7 @@ export class Hooks {
 export function standingPause(pause: HookPause | undefined, { phase }: UpdateState): HookPause | undefined {
   if (pause?.hook !== 'before_reboot') return pause;
   const waits = phase.kind === 'staged' || phase.kind === 'trial';
-  return waits && keyOf(phase.attempt.version) === pause.version ? pause : undefined;
+  return waits && keyOf({ ...phase, digest: phase.firmware.digest }) === pause.firmware ? pause : undefined;
 }
 
 /** Throws `hook-deferred` or `hook-rejected`. */
@@ -181,6 +180,7 @@ function wordsOf(text: string): string {
   return words === '' ? '' : `: ${words}`;
 }
 
-function keyOf({ id, name }: VersionRef): string {
-  return id ?? name;
+/** Returns the digest if it is known, since the service may offer the same content under any id. */
+function keyOf({ digest, attempt: { version } }: Pick<HookSubject, 'attempt' | 'digest'>): string {
+  return digest ?? version.id ?? version.name;
 }

@@ -67,7 +67,7 @@ export class TrustListDetector {
   /** The version whose header was read, and is not that of a list. */
   #firmwareId: string | undefined;
   /** The version that was refused, or was a list that could not be taken. */
-  #asked: { readonly id: string; readonly times: number; readonly atMs: number } | undefined;
+  #asked: { readonly keys: readonly string[]; readonly times: number; readonly atMs: number } | undefined;
 
   constructor(deps: ScoutDeps) {
     this.#deps = deps;
@@ -84,8 +84,10 @@ export class TrustListDetector {
     try {
       const header = await acceptableHeaderOf(service.firmware(id), ports, signal);
       const isFirmware = header !== undefined && header.kind !== 'trust-list';
+      const digest = header?.digest;
+      if (!manual && digest !== undefined && this.#isPausing(digest)) return false;
       if (isFirmware) this.#firmwareId = id;
-      else if (counts) this.#note(id);
+      else if (counts) this.#note(digest === undefined ? [id] : [id, digest]);
       return header?.kind === 'trust-list';
     } catch (error) {
       if (!(error instanceof AgentError)) throw error;
@@ -95,16 +97,18 @@ export class TrustListDetector {
     }
   }
 
-  #isPausing(id: string): boolean {
-    if (this.#asked?.id !== id) return false;
+  /** The digest counts as well as the id, since the service may offer the same list under any id. */
+  #isPausing(key: string): boolean {
+    if (this.#asked?.keys.includes(key) !== true) return false;
     const { times, atMs } = this.#asked;
     const pauseMs = Math.min(FIRST_PAUSE_MS * 2 ** (times - 1), LONGEST_PAUSE_MS);
     return this.#deps.ports.clock.monotonicMs() - atMs < pauseMs;
   }
 
-  #note(id: string): void {
-    const times = this.#asked?.id === id ? this.#asked.times + 1 : 1;
-    this.#asked = { id, times, atMs: this.#deps.ports.clock.monotonicMs() };
+  #note(keys: readonly string[]): void {
+    const isAgain = keys.some((key) => this.#asked?.keys.includes(key) === true);
+    const times = isAgain ? (this.#asked?.times ?? 0) + 1 : 1;
+    this.#asked = { keys, times, atMs: this.#deps.ports.clock.monotonicMs() };
   }
 }
 

@@ -32,13 +32,19 @@ test.each([
   ],
   ['all addresses, by those', { listen: '[::]:80' }, {}, 0, /^Web UI: http:\/\/(?!\[::\]|0\.0\.0\.0)\S+:80\//],
   ['a socket', { listen: '/run/p' }, {}, 0, /^Web UI: HTTP on the Unix socket \/run\/p\n/],
-  ['a port that is taken', { listen: '127.0.0.1:1' }, { warnings: [unserved] }, 70, new RegExp(`\n${unserved}\n$`)],
+  [
+    'a port that is taken',
+    { listen: '127.0.0.1:1' },
+    { warnings: [unserved] },
+    70,
+    new RegExp(`^${unserved}\nConfigured address: `),
+  ],
   [
     'no daemon',
     { listen: '127.0.0.1:1' },
     { daemon: false },
     70,
-    /\nThe web UI is not served, since the daemon is not running/,
+    /^The web UI is not served, since the daemon is not running[^]*\nConfigured address: http/,
   ],
 ] as const)('agent page says where: %s', async (...row) => {
   const [, page, status, exitCode, told] = row;

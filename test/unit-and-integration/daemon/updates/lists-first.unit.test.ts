@@ -212,6 +212,22 @@ describe('a list that failed before', () => {
     expect(asked).toBeLessThan(8);
   });
 
+  // The service could have the same list taken at each check, under ever new ids.
+  test('is taken again after pauses, whatever its id', async () => {
+    await (await technician.updater()).hold({});
+    const { service } = technician.gateway;
+    const firmware = service.firmware.bind(service);
+    service.firmware = () => firmware('list');
+    const updater = await technician.updater();
+    const codes: unknown[] = [];
+    for (const id of ['2', '3', '2', '3']) {
+      service.target = id;
+      const end = await updater.updateNow(bySchedule, ignore, signal).catch((error: unknown) => error);
+      codes.push((end as { readonly code?: string }).code);
+    }
+    expect(codes).toEqual(['name-mismatch', 'on-hold', 'on-hold', 'on-hold']);
+  });
+
   test('takes effect although an operator installed a file instead', async () => {
     technician.gateway.service.target = 'list';
     await technician.install('image from a stick', true);

@@ -127,6 +127,21 @@ test('is notified once of an attempt, although the journal may be unwritable', a
 });
 
 describe('after "not now"', () => {
+  // The service could have the hook asked at each check, under ever new ids for the same content.
+  test('pauses for the same content under another id, and for no other content', async () => {
+    const rig = new Rig();
+    const under = (id: string, digest: string): HookSubject => {
+      const version = { id, name: 'two' };
+      return { ...about, attempt: { ...attempt, version }, digest };
+    };
+    rig.says(75);
+    await rig.ask('askInTurn', under('2', 'sha256:d'));
+    await rig.ask('askInTurn', under('3', 'sha256:d'));
+    expect(rig.asked).toHaveLength(1);
+    await rig.ask('askInTurn', under('3', 'sha256:e'));
+    expect(rig.asked).toHaveLength(2);
+  });
+
   test('the schedule calls it again after intervals that grow to an hour, and reports the same reason until then', async () => {
     const rig = new Rig();
     rig.says(75, 'busy');
