@@ -80,14 +80,14 @@ export class TrustListDetector {
   async isList({ id, name }: Version, { manual, counts }: DetectionOptions, signal: AbortSignal): Promise<boolean> {
     const { ports, service } = this.#deps;
     if (id === this.#firmwareId || isPartlyStaged(id, ports.journal.state)) return false;
-    if (!manual && this.#isPausing(id)) return false;
+    if (this.#isPausing(id, manual)) return false;
     try {
       const header = await acceptableHeaderOf(service.firmware(id), ports, signal);
       const isFirmware = header !== undefined && header.kind !== 'trust-list';
-      const digest = header?.digest;
-      if (!manual && digest !== undefined && this.#isPausing(digest)) return false;
+      const key = header?.digest ?? id;
+      if (this.#isPausing(key, manual)) return false;
       if (isFirmware) this.#firmwareId = id;
-      else if (counts) this.#note(digest === undefined ? [id] : [id, digest]);
+      else if (counts) this.#note([id, key]);
       return header?.kind === 'trust-list';
     } catch (error) {
       if (!(error instanceof AgentError)) throw error;
@@ -98,8 +98,8 @@ export class TrustListDetector {
   }
 
   /** The digest counts as well as the id, since the service may offer the same list under any id. */
-  #isPausing(key: string): boolean {
-    if (this.#asked?.keys.includes(key) !== true) return false;
+  #isPausing(key: string, manual: boolean): boolean {
+    if (manual || this.#asked?.keys.includes(key) !== true) return false;
     const { times, atMs } = this.#asked;
     const pauseMs = Math.min(FIRST_PAUSE_MS * 2 ** (times - 1), LONGEST_PAUSE_MS);
     return this.#deps.ports.clock.monotonicMs() - atMs < pauseMs;
