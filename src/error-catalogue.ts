@@ -48,7 +48,7 @@ export function errorCodes(): readonly string[] {
   return errorCatalogue.flatMap(({ codes }) => Object.keys(codes));
 }
 
-/** What the catalogue says of one code; undefined: it is none of ours. */
+/** Returns the catalogue's entry for one code, or undefined for an unknown one. */
 export function explainCode(code: string): ErrorMeaning | CodeMeaning | undefined {
   return errorCatalogue.find(({ codes }) => Object.hasOwn(codes, code))?.codes[code];
 }

@@ -3,7 +3,7 @@ import process from 'node:process';
 import { program } from './program.ts';
 import { describeError, exitCodes, systemErrorCode } from './system/errors.ts';
 
-/** A defect: one line for a person, and where it is for whoever mends it. systemd starts the daemon again. */
+/** A defect: one line for the operator, and its location for the developer. systemd starts the daemon again. */
 process.on('uncaughtException', (error) => {
   const where =
     error.stack
@@ -29,4 +29,4 @@ async function run(): Promise<void> {
   process.exitCode = isOutputLost ? exitCodes.disk : exitCode;
 }
 
-void run(); // not awaited here, since what is built of this file is no ES module
+void run(); // not awaited here, since the built file is not an ES module

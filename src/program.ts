@@ -21,7 +21,10 @@ import { agentVersion } from './version.ts';
 
 const DEFAULT_RUN_DIRECTORY = '/run/thing-agent';
 
-/** Arguments in, exit code out. What a command does not need is not loaded: a start on a small board takes long. */
+/**
+ * Takes arguments and returns the exit code. Code that a command does not need is not loaded: a start on a small board
+ * takes long.
+ */
 export async function program(args: readonly string[]): Promise<number> {
   refuseWritesOfOthers();
   const parsed = parseArguments(args);
@@ -91,7 +94,7 @@ function workingDirectory(): string | undefined {
   }
 }
 
-/** What others are told who find the agent at work: what was typed, without what may be secret. */
+/** Returns the purpose shown to other processes while this one works: the command, without possible secrets. */
 function purposeOf(wanted: Invocation): string {
   if (wanted.kind !== 'command') return 'agent';
   const { command, typed } = wanted;
@@ -121,7 +124,7 @@ async function openSupport(typed: string | undefined): ReturnType<CliContext['su
   return support.openSupport(await configPath(typed), process.env);
 }
 
-/** A daemon that runs can be asked even while the configuration file is broken. */
+/** A running daemon can be used even while the configuration file is invalid. */
 async function connect(load: () => Promise<LoadedConfig>, signal: AbortSignal): ReturnType<CliContext['connect']> {
   const { connectToDaemon } = await import('./control/client/control-client.ts');
   try {
@@ -164,7 +167,7 @@ async function runDaemon(load: () => Promise<LoadedConfig>, signal: AbortSignal)
   return 0;
 }
 
-/** Not where a disk that fails says nothing of it. */
+/** False if a failing disk gives no answer. */
 function isGone(file: string): boolean {
   try {
     return statSync(file, { throwIfNoEntry: false }) === undefined;
@@ -193,7 +196,7 @@ async function checkedPath(typed: string | undefined, around: CheckLocation): Pr
   return pathInImage(root, path);
 }
 
-/** On a machine that is no gateway. */
+/** On a machine that is not a gateway. */
 async function checkElsewhere(path: string, around: FileContext): ReturnType<CliContext['config']['check']> {
   const { checkConfig: check } = await import('./config/check/check-config.ts');
   const { ConfigError } = await import('./config/errors.ts');

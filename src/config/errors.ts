@@ -2,7 +2,7 @@ import { defineErrors, permanent } from '../system/define-errors.ts';
 import type { CodeOf } from '../system/define-errors.ts';
 import { sharedErrors } from '../system/shared-errors.ts';
 
-/** One thing that is wrong with the configuration. Promise `secrecy`: its message names the key, and never a secret. */
+/** One thing that is wrong with the configuration. Guarantee `secrecy`: its message names the key, and never a secret. */
 export interface ConfigProblem {
   /** Counted from 1. Undefined if the problem has no line in the file. */
   readonly line: number | undefined;

@@ -26,7 +26,7 @@ export function callersOf(entry: Answered | LongOperation): readonly Caller[] {
 }
 
 /**
- * Promise `access`: returns the input that this caller may use. Only root may downgrade. Throws
+ * Guarantee `access`: returns the input that this caller may use. Only root may downgrade. Throws
  * `control-not-permitted`.
  */
 export function permitted(caller: Caller, found: FoundOperation, input: object, listed: readonly string[]): object {

@@ -26,25 +26,27 @@ import type { Wiring } from './wiring/wiring.ts';
 export interface AgentDeps {
   /** Called for each operation, since a reload replaces the wiring. */
   readonly wiring: () => Wiring;
-  /** The daemon's telemetry; undefined: values go directly to the service. */
+  /** The daemon's telemetry. Without it, values go directly to the service. */
   readonly telemetry?: () => Telemetry | undefined;
   readonly daemon: DaemonStatus;
-  /** The schedule of looks; undefined: no daemon runs that looks by itself. */
+  /** The schedule of checks, if a daemon runs that checks automatically. */
   readonly looks: () => CheckStats | undefined;
   readonly warnings: () => readonly string[];
   readonly readAgain?: ReloadedConfig;
-  /** What another process is changing; undefined: nothing. */
+  /** The change that another process is making, if any. */
   readonly activity?: () => Activity | undefined;
-  /** Runs work while no other operation runs; undefined: there are no others. */
+  /** Runs work while no other operation runs. Absent if there are no other operations. */
   readonly alone?: (
     work: (signal: AbortSignal) => Promise<OperationOutcome>,
     signal: AbortSignal,
   ) => Promise<OperationOutcome>;
-  /** Disposed with this agent; undefined: nothing is. */
+  /** Resources that are disposed with this agent. */
   readonly resources?: AsyncDisposable;
 }
 
-/** The operations that a person or a program can ask for, performed in this process. They are called one at a time. */
+/**
+ * The operations that an operator or a program can request, performed in this process. They are called one at a time.
+ */
 export class Agent implements AgentOperations, AsyncDisposable {
   readonly #deps: AgentDeps;
 

@@ -17,12 +17,12 @@ const NOTHING_KEPT: StoredBoardState = {
   roundTripMs: undefined,
 };
 
-/** The configured boards, as far as that can be told without talking to them. */
+/** Returns the configured boards, as far as they are known without communication. */
 export async function listBoards(wiring: Wiring): Promise<readonly BoardReport[]> {
   return wiring.boards.size === 0 ? [] : boardReports(wiring, await wiring.boardRoom.kept());
 }
 
-/** The same for a view that always answers: where what is kept cannot be read, only what the configuration says. */
+/** The same for a view that always responds: without readable records, only the configuration. */
 export async function showBoards(wiring: Wiring): Promise<readonly BoardReport[]> {
   try {
     return await listBoards(wiring);
@@ -51,7 +51,7 @@ export async function probeBoard({ boards }: Wiring, name: string, signal: Abort
   return { name, chip: chip.name, capabilities: can, boots, roundTripMs };
 }
 
-/** Only one image is in memory at a time, however many plans are asked for. */
+/** Only one image is in memory at a time, for any number of requested plans. */
 const plans = new SerialQueue(1);
 
 /** Tells how much flashing this file would change; changes nothing. */

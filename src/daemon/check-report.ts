@@ -5,8 +5,8 @@ import { ownVersion } from '../update/journal/transitions/naming.ts';
 import type { CheckResult } from '../update/policy/update-checker.ts';
 
 /**
- * What is installed, by its own name and id. A list of keys and revocations may be the version that the service names,
- * but is not reported here.
+ * Returns the installed version with its own name and id. The service may assign a trust list, which is not reported
+ * here.
  */
 export function installedReport(installed: Installed | undefined, state: UpdateState): InstalledReport | undefined {
   if (installed === undefined) return undefined;

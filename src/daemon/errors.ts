@@ -1,6 +1,6 @@
 import { defineErrors, permanent, transient } from '../system/define-errors.ts';
 
-/** The configuration or the gateway does not allow what was asked of the agent. */
+/** The configuration or the gateway does not allow the requested operation. */
 export class DaemonError extends defineErrors('DaemonError', {
   'schedule-invalid': permanent.configuration(
     'The schedule is no cron expression.',

@@ -12,7 +12,7 @@ import type { StatusInput } from './status-report.ts';
 import type { TrustWarning } from './wiring/trust.ts';
 import type { Wiring } from './wiring/wiring.ts';
 
-/** Asks every part of the gateway for what `agent status` shows. It always answers, whatever fails. */
+/** Gathers the parts of `agent status` from the gateway. It always responds, whatever fails. */
 export async function gatherStatus(deps: AgentDeps, signal: AbortSignal): Promise<StatusReport> {
   const wiring = deps.wiring();
   const { session, updater, journal, world, config, messaging, throttle, trust } = wiring;
@@ -43,7 +43,7 @@ export async function gatherStatus(deps: AgentDeps, signal: AbortSignal): Promis
   });
 }
 
-/** Why nothing can be updated: the cause, without what follows from it. */
+/** Returns the reason why nothing can be updated: the cause, without its consequences. */
 async function findBlockers(deps: AgentDeps, wiring: Wiring, signal: AbortSignal) {
   const { journal, config, updater, trust } = wiring;
   const boot = await readBootloader(wiring, signal);

@@ -26,7 +26,7 @@ import type { Wiring } from './wiring/wiring.ts';
 
 type Obstacle = FileReport['obstacles'][number];
 
-/** Describes a file. Without a gateway (`wiring` undefined), only what the file says of itself. */
+/** Describes a file. Without a gateway (`wiring` undefined), only from its own content. */
 export async function inspectFile(
   { path, file }: NamedFile,
   wiring: Wiring | undefined,
@@ -98,7 +98,7 @@ function describe(
   };
 }
 
-/** What installing the file would be refused for, as far as its header shows. */
+/** Returns the reasons why installing the file would be rejected, as far as its header shows. */
 async function refusals(
   source: FirmwareSource,
   keyring: Keyring,
@@ -138,7 +138,7 @@ function refuseByPolicy(
   refuseRelease(header, { settings: config.trust, offeredName: undefined, floor, allowDowngrade });
 }
 
-/** The hold by a person. A list of keys and revocations does not wait for it. */
+/** The operator's hold. A trust list does not wait for it. */
 function holdsOf({ header }: FirmwareDescription, { journal, world }: Wiring): readonly Obstacle[] {
   const hold = holdOfStandstill(journal.state, world.clock.nowMs());
   return hold === undefined || header?.kind === 'trust-list' ? [] : [{ code: hold.code, message: hold.reason }];

@@ -7,8 +7,8 @@ import { isUsable } from './wiring/trust.ts';
 import type { Wiring } from './wiring/wiring.ts';
 
 /**
- * What a list of keys and revocations would change here; undefined: the file is no list. Throws the error for which the
- * list would be refused.
+ * Returns the changes that a trust list would make here, or undefined for another file. Throws the error with which the
+ * list would be rejected.
  */
 export async function evaluateTrustList(
   { list: bytes, digest }: FirmwareDescription,

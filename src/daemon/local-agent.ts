@@ -32,7 +32,9 @@ export async function openLocalAgent(
   return new Agent({ ...surroundings(loaded, false), wiring: () => wiring, resources: opened.move() });
 }
 
-/** An agent that only looks, without the lock and whoever holds it. It changes nothing: its journal is a copy. */
+/**
+ * A read-only agent, without the lock, also while another process holds it. It changes nothing: its journal is a copy.
+ */
 export async function openReadOnlyAgent(
   loaded: LoadedConfig,
   world: Runtime,
@@ -44,7 +46,7 @@ export async function openReadOnlyAgent(
   const holder = await findLockHolder(lockPath(loaded));
   const journal = await lookAtJournal(loaded.config.paths.state);
   const wiring = opened.use(await wire(loaded.config, world, { journal }, signal));
-  // The daemon holds the lock but does not answer: it starts, it hangs, or its sockets are gone.
+  // The daemon holds the lock but does not respond: it starts, it hangs, or its sockets are gone.
   const absence = holder?.purpose === DAEMON ? 'silent' : daemon;
   const seen = absence !== true && (await isUnitStarting(signal)) ? 'starting' : absence;
   const activity =

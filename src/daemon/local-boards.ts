@@ -27,10 +27,10 @@ export interface KeptBoardsDeps {
   readonly log: Log;
 }
 
-/** What is kept of a board: what it was flashed with last, and whether a write was cut. */
+/** The record of a board: its last flashed program, and whether writing was interrupted. */
 export type StoredBoardState = Omit<BoardReport, 'name' | 'port' | 'protocol' | 'connected'>;
 
-/** A file that a person brings for a board. */
+/** An operator's file for a board. */
 interface BoardFile {
   readonly name: string;
   readonly read: () => Promise<Uint8Array>;
@@ -44,7 +44,7 @@ export class LocalBoards {
     this.#deps = deps;
   }
 
-  /** What is kept of each board, by its name. */
+  /** Returns the record of each board, by its name. */
   async kept(): Promise<ReadonlyMap<string, StoredBoardState>> {
     const found = new Map<string, StoredBoardState>();
     for (const [name, { store }] of this.#deps.boards) {
@@ -58,8 +58,8 @@ export class LocalBoards {
   }
 
   /**
-   * Flashes a file that a person brings, outside of any update. Only images for MCUboot have a signature of their own;
-   * any other file needs the operator's permission.
+   * Flashes an operator's file, outside of any update. Only images for MCUboot have a signature of their own; any other
+   * file needs the operator's permission.
    */
   async flash(
     { board, allowDowngrade, keep }: Omit<InputOf<'flash'>, 'path' | 'file'>,
@@ -99,8 +99,8 @@ export class LocalBoards {
   }
 
   /**
-   * Promise `half-board`: finishes or undoes the writing of each board whose last write was cut. Boards that a running
-   * update has touched are left to the update. A board that cannot be reached is tried again in the next round.
+   * Guarantee `half-board`: completes or undoes the interrupted writing of each board. Boards that a running update has
+   * touched are left to the update. An unreachable board is tried again in the next cycle.
    */
   async recover(onEvent: OnEvent, signal: AbortSignal): Promise<void> {
     const { journal, boards, log } = this.#deps;

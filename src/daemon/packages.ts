@@ -9,7 +9,7 @@ import type { Wiring } from './wiring/wiring.ts';
 
 type PackagePlace = Pick<Wiring, 'journal'> & { readonly config: Pick<Config, 'targets' | 'paths'> };
 
-/** The packages that are targets: what dpkg says, and what updates left there. */
+/** Lists the packages that are targets: their state in dpkg, and the results of updates. */
 export async function listPackages(
   { config, journal }: PackagePlace,
   signal: AbortSignal,
@@ -34,7 +34,7 @@ export async function listPackages(
   return reports;
 }
 
-/** The same for a view that always answers; none where they cannot be asked for. */
+/** The same for a view that always responds; empty if dpkg cannot be used. */
 export async function showPackages(...given: Parameters<typeof listPackages>): ReturnType<typeof listPackages> {
   const found = await valueOrError(listPackages(...given));
   return found instanceof AgentError ? [] : found;

@@ -11,7 +11,7 @@ import type { Wiring } from './wiring/wiring.ts';
 
 interface Where {
   readonly wiring: Pick<Wiring, 'config' | 'world'>;
-  /** The daemon's telemetry; undefined: no daemon runs. */
+  /** The daemon's telemetry, if a daemon runs. */
   readonly telemetry: Pick<Telemetry, 'sensors' | 'trySensor'> | undefined;
 }
 

@@ -19,10 +19,10 @@ import type { RebootWait } from '../update/trial/reboot-wait.ts';
 import { describeCheck, installedReport } from './check-report.ts';
 import type { CheckStats } from './cycles/scheduler.ts';
 
-/** What the status is made of, beside the journal: things that only a running process knows. */
+/** The part of the status that is not in the journal: known only to a running process. */
 interface RuntimeState {
   readonly daemon: DaemonStatus;
-  /** Undefined: the gateway has no slots, or the bootloader fails, which is then the obstacle. */
+  /** Undefined if the gateway has no slots, or if the bootloader fails, which is then the obstacle. */
   readonly booted: SlotName | undefined;
   readonly boot: BootState | undefined;
   readonly activity: Activity | undefined;
@@ -32,13 +32,13 @@ interface RuntimeState {
   readonly rebootDeferral: RebootWait | undefined;
   readonly hookPause: HookPause | undefined;
   readonly lastLook: CheckResult | undefined;
-  /** The number of the list of keys and revocations that is in effect. */
+  /** The number of the trust list in effect. */
   readonly listNumber: number | undefined;
   /** The wall clock, which may be wrong. */
   readonly nowMs: number;
   /** The time after which a failed version may be tried again. */
   readonly quarantineMs?: number | undefined;
-  /** Why the update room cannot work at all; undefined: it can. */
+  /** The reason why the update engine cannot work, if any. */
   readonly obstacle: string | undefined;
   /** False: the bootloader or the state directory fails. */
   readonly canUpdate: boolean;
@@ -50,7 +50,7 @@ interface RuntimeState {
 }
 
 export interface StatusInput extends RuntimeState {
-  /** All that is told as it is. */
+  /** Values that are reported unchanged. */
   readonly asItIs: Omit<StatusReport, keyof ReturnType<typeof derivedFields> | 'state' | 'problems'>;
 }
 
@@ -100,7 +100,7 @@ function listReport({ listVersion: versionId }: UpdateState, { listNumber }: Run
   return listNumber === undefined ? undefined : { number: listNumber, versionId };
 }
 
-/** Whether firmware may be coming. Work in another process tells no phase, so it may be fetching. */
+/** True if firmware may be arriving. Another process reports no phase, so it may be fetching. */
 function isFetching({ activity }: RuntimeState): boolean {
   const phase = activity?.phase ?? 'staging';
   return activity !== undefined && (phase === 'checking' || phase === 'staging');
@@ -117,7 +117,8 @@ function slotOf(phase: Phase): SlotName | undefined {
 }
 
 /**
- * Whether the slot runs or boots next, whoever reboots: it then waits for no window, since a person may have armed it.
+ * True if the slot runs or boots next after any reboot: it then waits for no window, since an operator may have armed
+ * it.
  */
 function isAlreadyArmed(phase: Phase, { booted, boot }: RuntimeState): boolean {
   const slot = slotOf(phase);
@@ -141,7 +142,7 @@ function describePause(pause: HookPause | undefined, nowMs: number): StatusRepor
   return pause && { reason: pause.reason, until: new Date(nowMs + pause.leftMs).toISOString() };
 }
 
-/** Why nothing is being installed: a text for people and a code for programs. */
+/** Returns why nothing is being installed: a text for users and a code for programs. */
 function idleness(
   phase: Phase,
   awaitsReboot: boolean,
@@ -210,12 +211,12 @@ function describeSlots(
   };
 }
 
-/** Whether the slot is armed while the old one still runs: its trial begins with the boot. */
+/** True if the slot is armed while the old one still runs: its trial begins with the boot. */
 function waitsForReboot(phase: Phase, booted: SlotName | undefined): boolean {
   return phase.kind === 'trial' && hasSlotPayload(phase.firmware) && booted !== undefined && booted !== phase.slot;
 }
 
-/** Why the phase prevents a look; undefined: it does not. */
+/** Returns why the phase prevents a check, if it does. */
 function describePhase(phase: Phase, awaitsReboot: boolean, around: RuntimeState): string | undefined {
   switch (phase.kind) {
     case 'idle':
@@ -237,7 +238,7 @@ function describePhase(phase: Phase, awaitsReboot: boolean, around: RuntimeState
   }
 }
 
-/** An interrupted staging. It continues with the next look, unless it was from a file, which cannot be read again. */
+/** An interrupted staging. It resumes with the next check, unless it was from a file, which cannot be read again. */
 function describeStaging(phase: PhaseOf<'staging'>, { activity, daemon, booted }: RuntimeState): string {
   const { version, by } = phase.attempt;
   const place = booted === undefined ? '' : ` into slot ${phase.slot}`;

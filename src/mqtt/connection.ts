@@ -47,7 +47,7 @@ export interface Publication extends Pick<IClientPublishOptions, 'retain' | 'pro
 
 /**
  * One connection to a broker, from CONNECT to its end; the broker may send anything. A caller of `open` sets a
- * deadline; a caller that waits for an answer learns when the connection ends.
+ * deadline; a caller that waits for a reply gets an error when the connection ends.
  */
 export class MqttConnection implements Disposable {
   /** True if the broker still had our session: the messages that it kept for us arrive now. */
@@ -160,7 +160,7 @@ export class MqttConnection implements Disposable {
     if (packet.cmd !== 'connack') return;
     const { returnCode, reasonCode = returnCode, properties: { serverKeepAlive } = {} } = packet;
     if (reasonCode !== 0) this.destroy(refusal('does not let us in', reasonCode));
-    // mqtt-packet makes a list of a property that comes twice, and -1 of one that is cut off: MQTT.js throws on both
+    // mqtt-packet makes a list of a repeated property, and -1 of a truncated one: MQTT.js throws on both
     const isReadable = serverKeepAlive === undefined || serverKeepAlive >= 0;
     if (!isReadable) this.destroy(new MalformedPacketError('its keep-alive time cannot be read'));
     // without the maximum of topic aliases, for which MQTT.js would reserve a table

@@ -10,7 +10,7 @@ import { MqttConnection } from './connection.ts';
 import type { ConnectionDeps, ConnectOptions } from './connection.ts';
 import { PasswordError } from './errors.ts';
 
-/** Where a broker is, and how it knows us. The files are read for each connection, so that they can be replaced. */
+/** The broker's address, and our login. The files are read for each connection, so that they can be replaced. */
 export interface BrokerLogin extends TlsFiles {
   /** `mqtt://` or `mqtts://` */
   readonly url: string;

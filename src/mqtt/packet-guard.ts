@@ -141,7 +141,7 @@ export class PacketGuard extends Duplex {
     this.#held = Buffer.from(rest);
   }
 
-  /** Undefined if the head is incomplete. */
+  /** Undefined if the header is incomplete. */
   #start(bytes: Buffer): Part | undefined {
     const head = readHead(bytes, !this.#isAnswered);
     if (head === undefined) return undefined;
@@ -214,7 +214,10 @@ class Part {
   }
 }
 
-/** Undefined if more bytes are needed. The first byte is checked first: a wrong length would swallow what follows. */
+/**
+ * Returns undefined if more bytes are needed. The first byte is checked first: a wrong length would swallow the
+ * following data.
+ */
 function readHead(bytes: Buffer, isFirst: boolean): PacketHead | undefined {
   const first = bytes[0];
   if (first === undefined) return undefined;
@@ -249,7 +252,10 @@ function hasIdentifier(first: number): boolean {
   return (first & 0b10) !== 0;
 }
 
-/** Where the identifier of a message starts, after its topic. Throws BrokenPacket if the message has neither. */
+/**
+ * Returns the offset of a message's identifier, after its topic. Throws MalformedPacketError if the message has
+ * neither.
+ */
 function identifierStart({ first, headBytes, bodyBytes }: PacketHead, packet: Buffer): number {
   const topicEnd = headBytes + 2 + packet.readUInt16BE(headBytes);
   const end = hasIdentifier(first) ? topicEnd + 2 : topicEnd;

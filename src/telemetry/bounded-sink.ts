@@ -25,7 +25,7 @@ export interface IntakeDeps {
 const POINTS_BURST_SECONDS = 5;
 const BYTES_BURST_SECONDS = 1;
 
-/** Promise `hostile-input`: bounds what a source that sends by itself passes on. */
+/** Guarantee `hostile-input`: bounds what a source that sends by itself passes on. */
 export class BoundedSink implements ReadingSink {
   readonly #deps: IntakeDeps;
   readonly #points: TokenBucket;

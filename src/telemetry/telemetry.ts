@@ -69,7 +69,7 @@ const MAX_DEAD_LETTERS = 1_000;
 const BYTES_PER_POINT = 1_024;
 
 /**
- * Promise `datapoints`: everything between a sensor and the service. It begins when it is made, and ends when it is
+ * Guarantee `datapoints`: everything between a sensor and the service. It begins when it is made, and ends when it is
  * disposed.
  */
 export class Telemetry implements AsyncDisposable {

@@ -65,7 +65,7 @@ export interface SlotContents {
 }
 
 /**
- * Promise `whole-slot`: evidence that a slot may boot: each partition holds what was vouched for, written now or read
+ * Guarantee `whole-slot`: evidence that a slot may boot: each partition holds what was vouched for, written now or read
  * again.
  */
 export function evidenceOfSlot(firmware: Verified, contents: SlotContents): WholeSlot {

@@ -153,7 +153,7 @@ export interface SlotsTarget {
   readonly kind: 'slots';
   readonly name: string;
   /**
-   * Promise `running-slot`: refuses a slot that is booted, mounted, missing or too small, before its first byte is
+   * Guarantee `running-slot`: refuses a slot that is booted, mounted, missing or too small, before its first byte is
    * written.
    */
   openSlot(slot: SlotName, opening: PayloadOpening, signal: AbortSignal): Promise<PayloadWriter>;

@@ -16,7 +16,7 @@ import { consentToReboot, evaluateTrial, startTrial } from './trial/trial.ts';
 import { withFormats } from './whole-slot.ts';
 
 /**
- * Promise `power-cut`: installs one firmware up to the reboot into its trial; settle() is the other half. Wherever this
+ * Guarantee `power-cut`: installs one firmware up to the reboot into its trial; settle() is the other half. Wherever this
  * is cut off, the journal says where it stands.
  */
 export async function update(order: InstallRequest, ports: UpdatePorts, signal: AbortSignal): Promise<InstallOutcome> {

@@ -21,7 +21,7 @@ export function slotsTargets(targets: Iterable<Target>): readonly SlotsTarget[] 
 type Ports = Pick<UpdatePorts, 'journal' | 'targets'>;
 
 /**
- * Promise `whole-slot`: plans what happens to the partitions of a slot that a firmware leaves out. The firmware belongs
+ * Guarantee `whole-slot`: plans what happens to the partitions of a slot that a firmware leaves out. The firmware belongs
  * to what runs beside it, so they must hold the same as in the running slot, and that must be what was verified. Throws
  * `slot-incomplete`; nothing is written here.
  */

@@ -1,8 +1,8 @@
 import type { Clock } from '../../system/time/clock.ts';
 
 /**
- * Tells whether the daemon still makes progress: work must report from time to time, and a sleep says how long it
- * lasts. systemd's watchdog is fed only if this holds, not by a timer alone.
+ * True while the daemon makes progress: work must report from time to time, and a sleep states its duration. systemd's
+ * watchdog is fed only then, not by a timer alone.
  */
 export class Liveness {
   readonly #clock: Pick<Clock, 'monotonicMs'>;
@@ -20,7 +20,7 @@ export class Liveness {
     this.#aliveUntilMs = this.#clock.monotonicMs() + this.#longestSilenceMs;
   }
 
-  /** Announces that there will be no progress for so long. */
+  /** Announces that there will be no progress for this time. */
   expectIdle(ms: number): void {
     this.#aliveUntilMs = this.#clock.monotonicMs() + ms + this.#longestSilenceMs;
   }

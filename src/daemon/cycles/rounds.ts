@@ -5,7 +5,7 @@ import type { Wiring } from '../wiring/wiring.ts';
 /** The work of one round, with one wiring and one outcome. */
 type RoundWork = (wiring: Wiring, onEvent: OnEvent, signal: AbortSignal) => Promise<OperationOutcome>;
 
-/** The round at the start: finishes or undoes what was left half done. */
+/** The cycle at the start: completes or undoes an interrupted update. */
 export const runRecovery: RoundWork = async (wiring, onEvent, signal) => {
   const { updater, journal, boardRoom } = wiring;
   const version = journal.state.installed?.version.name ?? 'what runs';
@@ -14,7 +14,7 @@ export const runRecovery: RoundWork = async (wiring, onEvent, signal) => {
   return settled === undefined || settled.kind === 'settled' ? { kind: 'up-to-date', version } : settled;
 };
 
-/** A round with a look: settles, reports, asks the service, and installs. */
+/** A cycle with a check: recovers, reports, asks the service, and installs. */
 export const runUpdateCycle: RoundWork = async (wiring, onEvent, signal) => {
   const { updater, session, trust, boardRoom } = wiring;
   await boardRoom.recover(onEvent, signal);

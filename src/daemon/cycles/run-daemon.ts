@@ -41,7 +41,7 @@ export interface DaemonDeps {
   readonly manager: ServiceManager;
   /** Calls the listener on each SIGHUP until it is disposed. */
   readonly onReload: (listener: () => void) => Disposable;
-  /** Whether the files of this program are gone: another version is installed. Default: no. */
+  /** True if the files of this program are gone: another version is installed. Default: false. */
   readonly isReplaced?: () => boolean;
 }
 
@@ -137,9 +137,9 @@ export class Daemon {
   }
 
   /**
-   * Ends this daemon, between two operations, where its files are gone, so that the service manager starts the version that is
-   * installed; returns whether it ends. Seen: dpkg was killed before it restarted the daemon, which could not install anything from then on,
-   * since parts of it are loaded when they are first needed.
+   * Ends this daemon between two operations if its files are gone, so that the service manager starts the installed
+   * version. Returns true if it ends. Without this, a daemon whose dpkg was killed before the restart could not install
+   * anything, since it loads parts of itself on first use.
    */
   #exitIfReplaced(): boolean {
     if (this.#replaced.signal.aborted) return true;
@@ -165,7 +165,7 @@ export class Daemon {
     else if (hookPause !== undefined) this.#alarmClock.agenda.retryAt(clock.nowMs() + hookPause.leftMs);
   }
 
-  /** The end of a round; undefined: the daemon ends. */
+  /** Returns the result of a cycle, or undefined if the daemon ends. */
   async #execute(what: 'settle' | 'look', wiring: Wiring): Promise<CycleResult | undefined> {
     try {
       const outcome = await this.#runner.run(
@@ -174,7 +174,7 @@ export class Daemon {
           await this.#stateWatch.look(wiring.config, wiring.journal);
           if (what === 'look') return runUpdateCycle(wiring, onEvent, signal);
           const settled = await runRecovery(wiring, onEvent, signal);
-          // Somebody who joined this round asked for a look.
+          // A client that joined this cycle requested a check.
           const isEnough = settled.kind !== 'up-to-date' || !this.#runner.isFollowed;
           return isEnough ? settled : runUpdateCycle(wiring, onEvent, signal);
         },
@@ -287,7 +287,7 @@ export class Daemon {
   }
 }
 
-/** What an identity owns is set aside at a start, before it is opened. */
+/** Data that belongs to an identity is set aside at a start, before it is opened. */
 function refuseOtherSerialNumber(old: Wiring | undefined, { serialNumber }: Wiring): void {
   if (old === undefined || old.serialNumber === serialNumber) return;
   const message = `the serial number was ${old.serialNumber}, and would be ${serialNumber}`;

@@ -32,7 +32,7 @@ export function splayOffsetMs(serialNumber: string, splayMs: number): number {
   return Math.floor((spread / 0x1_0000_0000) * splayMs);
 }
 
-/** What distinguishes the times of one gateway from those of its fleet. */
+/** Distinguishes the times of a gateway from those of its fleet. */
 export interface Splay {
   readonly serialNumber: string;
   readonly splayMs: number;
@@ -49,7 +49,7 @@ export function splayedStartMs(nowMs: number, schedule: Schedule, { serialNumber
 
 const MAX_FIRST_SPLAY_MS = 60_000;
 
-/** The first look of a gateway that has never looked. It is soon, since somebody may wait for it. */
+/** The first check of a new gateway. It is soon, since an operator may be waiting for it. */
 export function firstTurnMs(nowMs: number, { serialNumber, splayMs }: Splay): number {
   return nowMs + splayOffsetMs(serialNumber, Math.min(splayMs, MAX_FIRST_SPLAY_MS));
 }

@@ -2,15 +2,15 @@ import { RecoveryBackoff } from './recovery-backoff.ts';
 import type { Schedule } from './schedule.ts';
 import { WakeRateLimit } from './wake-rate-limit.ts';
 
-/** The time after which another round is made if a reboot was asked for and the machine still runs. */
+/** Time after which another cycle begins if a reboot was requested and the machine still runs. */
 const REBOOT_PATIENCE_MS = 5 * 60_000;
 const AT_ONCE_MS = Number.NEGATIVE_INFINITY;
 const NEVER_MS = Number.POSITIVE_INFINITY;
-/** If a sleep ends so much too late, the clock was set. */
+/** The clock was set if a sleep ends this much too late. */
 const CLOCK_SET_MS = 60_000;
 
 /**
- * `settle`: finish or undo what was left half done; `look`: settle, and ask the service; `reload`: read the
+ * `settle`: complete or undo an interrupted update; `look`: recover, and ask the service; `reload`: read the
  * configuration.
  */
 export interface NextTask {
@@ -28,9 +28,9 @@ export type CycleResult = 'settled' | 'looked' | 'failed' | 'unsettled' | 'reboo
 /** The looks at the service. Times are of the wall clock, in milliseconds since the epoch. */
 export interface CheckStats {
   readonly nextAtMs: number;
-  /** The last successful look; undefined: none since the start. */
+  /** Time of the last successful check since the start. */
   readonly lastSuccessAtMs: number | undefined;
-  /** The number of looks that have failed since then, because of the service or of what it offered. */
+  /** The number of checks that have failed since then, because of the service or its offer. */
   readonly consecutiveFailures: number;
 }
 
@@ -43,7 +43,7 @@ export interface ScheduleSettings {
   readonly wakeLimitMs: number;
 }
 
-/** Decides what the daemon does next, from what has happened. It has no clock and does not wait. */
+/** Decides the daemon's next task from past events. It has no clock and does not wait. */
 export class Scheduler {
   readonly #wakes = new WakeRateLimit();
   readonly #pauses = new RecoveryBackoff();
@@ -51,7 +51,7 @@ export class Scheduler {
   #isBegun = false;
   #isReloadDue = false;
   #scheduledMs: number;
-  /** The time of the look that a message asked for. */
+  /** The time of the check that a message requested. */
   #wakeMs = NEVER_MS;
   /** The time of a round for something that waits for a window or a hook. */
   #againMs = NEVER_MS;
@@ -71,12 +71,12 @@ export class Scheduler {
     return { what: 'look', atMs: this.#roundMs ?? Math.min(this.lookAtMs, this.#againMs) };
   }
 
-  /** The time of the next look by the schedule or a message. */
+  /** The time of the next check by the schedule or a message. */
   get lookAtMs(): number {
     return Math.min(this.#scheduledMs, this.#wakeMs);
   }
 
-  /** Looks by the schedule and by messages. Looks that a person asked for do not count. */
+  /** Checks by the schedule and by messages. Manual checks do not count. */
   get looks(): CheckStats {
     return { nextAtMs: this.lookAtMs, lastSuccessAtMs: this.#lastLookMs, consecutiveFailures: this.#failedLooks };
   }
@@ -85,18 +85,18 @@ export class Scheduler {
     this.#isReloadDue = true;
   }
 
-  /** Uses these times from now on. The next look keeps its time. */
+  /** Uses these times from now on. The next check keeps its time. */
   follow(times: ScheduleSettings): void {
     this.#times = times;
   }
 
-  /** Notes that the configuration is being read. Whether it can be used or not, a look follows at once. */
+  /** Notes that the configuration is being read. Whether or not it is valid, a check follows immediately. */
   beginReload(): void {
     this.#isReloadDue = false;
     this.#roundMs = AT_ONCE_MS;
   }
 
-  /** A message asks for a look. Returns when the look is due; undefined: the same look was asked for before. */
+  /** Handles a message that requests a check. Returns its time, or undefined if the same check was requested before. */
   wake(nowMs: number): number | undefined {
     if (this.#wakeMs <= nowMs) return undefined;
     const dueMs = this.#wakes.nextMs(nowMs, this.#times.wakeLimitMs);
@@ -106,8 +106,8 @@ export class Scheduler {
   }
 
   /**
-   * Called when the sleep is over; returns whether to act now. False: the clock was set forward, perhaps on all
-   * gateways of a fleet, so the look of the schedule gets a new time.
+   * Called when the sleep is over. Returns whether to act now. False: the clock was set forward, perhaps on all
+   * gateways of a fleet, so the scheduled check gets a new time.
    */
   wakeUp(nowMs: number): boolean {
     if (nowMs - this.#scheduledMs < CLOCK_SET_MS || this.next.atMs !== this.#scheduledMs) return true;
@@ -115,14 +115,14 @@ export class Scheduler {
     return false;
   }
 
-  /** A round begins. It also serves as the look that messages have asked for. */
+  /** A cycle begins. It also serves as the check that messages have requested. */
   beginRound(nowMs: number): void {
     this.#isBegun = true;
     if (this.#wakeMs <= nowMs) this.#wakeMs = NEVER_MS;
     this.#againMs = NEVER_MS;
   }
 
-  /** Asks for a round at this time, whatever the schedule says. Any earlier round cancels that. */
+  /** Requests a cycle at this time, independently of the schedule. Any earlier cycle cancels that. */
   retryAt(atMs: number): void {
     this.#againMs = atMs;
   }

@@ -41,7 +41,7 @@ export class TaskTimer {
     this.#agenda.follow(times);
   }
 
-  /** What is next, once it is due; undefined: the signal was aborted. */
+  /** Resolves with the next task once it is due, or with undefined after an abort. */
   async due(signal: AbortSignal): Promise<NextTask['what'] | undefined> {
     while (!signal.aborted) {
       this.#bell = new AbortController();
@@ -51,12 +51,12 @@ export class TaskTimer {
     return undefined;
   }
 
-  /** A message asks for a look. */
+  /** Handles a message that requests a check. */
   wake(): void {
     const { clock, log } = this.#deps;
     const { atMs } = this.agenda.next;
     const dueMs = this.agenda.wake(clock.nowMs());
-    if (dueMs === undefined) return; // the look was already asked for
+    if (dueMs === undefined) return; // the check was requested before
     log.info({ dueInMs: Math.round(dueMs - clock.nowMs()) }, 'a message asks for a look');
     if (this.agenda.next.atMs < atMs) this.#bell.abort();
   }

@@ -3,8 +3,8 @@ export class WakeRateLimit {
   #dueMs = Number.NEGATIVE_INFINITY;
 
   /**
-   * The time of the look that is asked for now; an earlier request's, if that look is still ahead. It is never later
-   * than the limit, even if the clock was set meanwhile.
+   * Returns the time of the check requested now, or of an earlier request's check that is still ahead. It is never
+   * later than the limit, even if the clock was set.
    */
   nextMs(nowMs: number, limitMs: number): number {
     if (nowMs >= this.#dueMs) this.#dueMs = Math.max(nowMs, this.#dueMs + limitMs);

@@ -28,7 +28,7 @@ export interface WatchdogDeps {
   readonly manager: Pick<ServiceManager, 'watchdogMs' | 'watchdog'>;
   readonly clock: Clock;
   readonly runDirectory: string;
-  /** Whether the running operation makes progress. */
+  /** True while the running operation makes progress. */
   readonly isAlive: () => boolean;
   /** Is called each time. */
   readonly onTurn: () => void;

@@ -27,14 +27,14 @@ import { tryUsers } from './program-users.ts';
 import { refuseExposedState, refuseMisplacedState, stateWarning } from './state-directory.ts';
 import { describeFreeSpace } from './state-space.ts';
 
-/** The gateway, and the operation that runs meanwhile. */
+/** The gateway, and the operation that is running. */
 interface Examined extends Wiring {
   readonly activity: Activity | undefined;
 }
 
 /**
- * Checks one thing that an update needs: returns what was found, or throws an AgentError that says what is wrong.
- * Undefined: this gateway does not need it.
+ * Checks one requirement of an update: returns the finding, or throws an AgentError with the problem. Returns undefined
+ * if this gateway does not need it.
  */
 interface Check {
   readonly name: string;
@@ -84,7 +84,7 @@ export async function diagnose(
   return findings;
 }
 
-/** Checks the clock, compared with that of the service if it has answered. */
+/** Compares the clock with the service's, if that has answered. */
 async function lookAtClock({ world, trust }: Wiring): Promise<string> {
   const nowMs = world.clock.nowMs();
   const shown = new Date(nowMs).toISOString();
@@ -147,7 +147,7 @@ async function lookAtService(wiring: Wiring, signal: AbortSignal): Promise<strin
   });
 }
 
-/** What keeps it from that: the way to the service as it is now, else what became of the last question. */
+/** Returns the reason: the present state of the connection, otherwise the result of the last request. */
 async function whyNotActivated({ session, reach }: Wiring, signal: AbortSignal): Promise<AgentError | undefined> {
   return (await valueOrError(reach(signal))) ?? session.lastFailure;
 }
@@ -164,7 +164,7 @@ async function lookAtBroker({ messaging }: Wiring): Promise<string | undefined> 
   return `${url}, ${state}`;
 }
 
-/** What is installed; that a person exchanged a package is no fault. */
+/** Lists the installed packages. A manually replaced package is no problem. */
 async function lookAtPackages(examined: Examined, signal: AbortSignal): Promise<string | undefined> {
   const packages = await listPackages(examined, signal);
   return packages.length === 0 ? undefined : packages.map(describePackage).join('; ');

@@ -23,7 +23,7 @@ const NO_SLOTS = 'not needed: no slots are configured';
 export interface ExaminedEngine {
   readonly config: Targets;
   readonly bootloader: Bootloader | undefined;
-  /** The socket of the guard of packages. Default: that of the system. */
+  /** The socket of the package installer. Default: the system's. */
   readonly packageGuard?: string;
 }
 
@@ -63,7 +63,7 @@ async function lookAtBootEnvironment(
   return `slot ${booted} runs, slot ${primary} boots next; ${canWrite(config)}${where}`;
 }
 
-/** Says whether the environment can be written. A handler is not asked: it has no write that changes nothing. */
+/** Reports whether the environment is writable. A handler is not called: it has no write without a change. */
 function canWrite({ targets }: Targets): string {
   const isHandler = targets.find(hasBootloader)?.bootloader.kind === 'custom';
   return isHandler
@@ -126,7 +126,7 @@ async function lookAtFallbackSlot(
   };
 }
 
-/** Checks that what ends a trial nobody judges can be started, which only root may do. */
+/** Checks that the trial timer's service can be started, which only root may do. */
 async function lookAtSafetyNet(
   { bootloader, config, packageGuard = PACKAGE_GUARD }: ExaminedEngine,
   signal: AbortSignal,

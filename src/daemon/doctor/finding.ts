@@ -7,7 +7,7 @@ export interface Warning {
   readonly advice: string;
 }
 
-/** The finding of one check; undefined: this gateway does not need it. */
+/** Returns the finding of one check, or undefined if this gateway does not need it. */
 export async function finding(
   name: string,
   look: () => Promise<string | Warning | undefined>,

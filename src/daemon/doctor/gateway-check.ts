@@ -28,8 +28,8 @@ const ROOT = 0;
 const BOOT_NOT_ASKED = 'the boot environment was not asked, since it is root’s: sudo agent config check';
 
 /**
- * What the file says, then what this gateway makes of it. Throws ConfigError, or what is wrong with the state
- * directory. Where the configuration is root's and this user is not, what the user may not see is no error of it.
+ * Checks the file, then its effect on this gateway. Throws ConfigError, or the problem of the state directory. If root
+ * owns the configuration and this user is another one, files that this user may not see are no error.
  */
 export async function checkOnGateway(
   path: string,
@@ -62,8 +62,8 @@ async function doubtsOfUnits(config: Config, signal: AbortSignal): Promise<reado
 }
 
 /**
- * Before there is a configuration. Throws if the state directory cannot be kept beside these slots. Returns what a
- * person should know of it, who may name others.
+ * Checks before there is a configuration. Throws if the state directory cannot be used with these slots. Returns notes
+ * for the operator, who may choose others.
  */
 export async function checkStateFirst(
   state = '/var/lib/thing-agent',

@@ -11,7 +11,7 @@ const SET_IT =
   'set RuntimeWatchdogSec=14s in /etc/systemd/system.conf, in the image too (a Raspberry Pi accepts at most 15 s)';
 
 export interface WatchdogFacts {
-  /** Undefined: the kernel has no watchdog that reports its state. */
+  /** Undefined if the kernel has no watchdog that reports its state. */
   readonly state: string | undefined;
   /** The timeout in effect, in seconds. */
   readonly timeout: string | undefined;
@@ -19,7 +19,7 @@ export interface WatchdogFacts {
   readonly requested: string;
 }
 
-/** Reads the state of the hardware watchdog, and what systemd requested of it. */
+/** Reads the state of the hardware watchdog, and systemd's request. */
 export async function readWatchdog(signal: AbortSignal): Promise<WatchdogFacts> {
   const show = ['systemctl', 'show', '--property=RuntimeWatchdogUSec', '--value'] as const;
   const state = await readKernelText(`${WATCHDOG}/state`, signal);

@@ -6,8 +6,9 @@ import { DaemonError } from '../errors.ts';
 const LOOK_MS = 10_000;
 
 /**
- * How the units of `[update.health]` are now. Undefined: there are none. Throws `unit-missing` for one that systemd does
- * not know, or cannot start: with it no firmware would ever be kept. One that is not active is no fault before an update.
+ * Lists the current state of the units of `[update.health]`, or undefined without any. Throws `unit-missing` for one
+ * that systemd does not know or cannot start: with it no release would ever be committed. An inactive unit is no
+ * problem before an update.
  */
 export async function lookAtHealthUnits(
   { update }: Config,

@@ -9,11 +9,11 @@ export function noSlotsError(): DaemonError {
 /** The configuration file as the next start will read it. */
 export interface ConfigStatus {
   readonly path: string;
-  /** The daemon still uses what stood there before, until it is told so by systemctl. */
+  /** The daemon still uses the previous content until systemctl reloads or restarts it. */
   readonly change: 'none' | 'reload' | 'restart';
 }
 
-/** Throws ConfigError; undefined: the file was just read. */
+/** Throws ConfigError. Undefined if the file was just read. */
 export type ReloadedConfig = (() => Promise<ConfigStatus>) | undefined;
 
 export function describeConfig({ path, change }: ConfigStatus): string {
@@ -21,12 +21,12 @@ export function describeConfig({ path, change }: ConfigStatus): string {
   return `${path} can be used, and has changed since the daemon read it: systemctl ${change} thing-agent`;
 }
 
-/** Why the next start of the agent would refuse its configuration; undefined: it would not. */
+/** Returns the reason why the next start of the agent would reject its configuration, if any. */
 export async function configProblem(readAgain: ReloadedConfig): Promise<string | undefined> {
   return (await lookAtConfig(readAgain)).trouble;
 }
 
-/** `trouble`: why the next start would refuse it; `change`: what a person should know of it else. */
+/** `trouble`: the reason why the next start would reject it; `change`: other notes for the operator. */
 export async function lookAtConfig(
   readAgain: ReloadedConfig,
 ): Promise<{ readonly trouble?: string; readonly change?: string }> {

@@ -4,10 +4,7 @@ import { SystemError } from '../../system/system-errors.ts';
 
 const TRY_MS = 10_000;
 
-/**
- * Takes the rights of each user under which the configuration runs a program, as running it would. Undefined: no such
- * user is configured.
- */
+/** Assumes the rights of each user for whom the configuration runs a program. Returns undefined without such a user. */
 export async function tryUsers(config: Config, signal: AbortSignal): Promise<string | undefined> {
   const users = usersOf(config);
   for (const user of users) {

@@ -13,7 +13,7 @@ import { closeFolder, refuseExposedFolder } from '../../system/files/protected-f
 import type { Log } from '../../system/log/log.ts';
 import type { Journal } from '../../update/journal/journal.ts';
 
-/** The part of a configuration that says where the state directory and the slots lie. */
+/** The part of a configuration with the state directory and the slots. */
 export interface StatePlace {
   readonly paths: Pick<Config['paths'], 'state'>;
   readonly targets: readonly (Pick<SlotsTargetSettings, 'kind' | 'slots'> | { readonly kind: 'mcu' | 'package' })[];
@@ -40,7 +40,7 @@ export async function refuseMisplacedState(config: StatePlace): Promise<void> {
   await rejectVolatileState(config);
 }
 
-/** What nobody refuses, and a person should know of the state directory; undefined: nothing. */
+/** Returns a warning about an accepted state directory, if any. */
 export async function stateWarning(config: StatePlace): Promise<string | undefined> {
   const { state } = config.paths;
   const keeping = await findPersistence(state);
@@ -49,7 +49,7 @@ export async function stateWarning(config: StatePlace): Promise<string | undefin
 }
 
 /**
- * Throws `state-unavailable` if the state directory lies in memory: its partition is not mounted, and an image with a
+ * Throws `state-unavailable` if the state directory is in memory: its partition is not mounted, and an image with a
  * /var in memory hides that.
  */
 async function rejectVolatileState(config: StatePlace, { isMemory }: StateDisk = {}): Promise<void> {
@@ -61,9 +61,9 @@ function slotsOf({ targets }: StatePlace): readonly string[] {
 }
 
 /**
- * Promise `trial-without-state`: file access for everything that must outlive a reboot. While the state directory lies
- * in memory, every access fails like that to a broken disk. What seems to be missing there may only be unmounted, and
- * what would be written there would be lost at the reboot.
+ * Guarantee `trial-without-state`: file access for everything that must survive a reboot. While the state directory is
+ * in memory, every access fails like that to a broken disk. A missing file may only be unmounted, and a written one
+ * would be lost at the reboot.
  */
 export function stateFs(config: StatePlace, disk: StateDisk = {}): DurableFs {
   const { fs = nodeFs } = disk;
@@ -84,14 +84,14 @@ export function stateFs(config: StatePlace, disk: StateDisk = {}): DurableFs {
   };
 }
 
-/** Throws `writable-by-others`: whoever can change what the agent remembers decides what it installs. */
+/** Throws `writable-by-others`: a user who can change the agent's records decides which version it installs. */
 export async function refuseExposedState({ paths }: Config): Promise<void> {
   await refuseExposedFolder(paths.state);
 }
 
 /**
- * Why nothing can be installed, for the status; undefined: as far as is known, the state directory can be used. If no
- * daemon has tried to write there, this tells what a write would meet, as far as can be known without one.
+ * Returns the reason why nothing can be installed, for the status, if the state directory is unusable as far as known.
+ * Without a daemon's attempt to write there, this predicts the result of a write.
  */
 export async function stateBlocker(
   config: Config,
@@ -106,7 +106,7 @@ export async function stateBlocker(
   return found && describeStateTrouble(found);
 }
 
-/** What others can change in the state directory, for the status; empty: nothing. */
+/** Lists the files in the state directory that other users can change, for the status. */
 export async function statePermissionWarnings(config: Config): Promise<readonly string[]> {
   const found = await failureOf(async () => refuseExposedState(config));
   return found === undefined ? [] : [found.message];
@@ -130,7 +130,10 @@ export class StateMonitor {
   }
 }
 
-/** Refuses what root could not write. What only this user may not write is no finding, since the agent may. */
+/**
+ * Rejects a directory that root could not write. One that only this user may not write is no finding, since the agent
+ * may.
+ */
 async function refuseUnwritable(state: string): Promise<void> {
   const file = join(state, 'journal.json');
   try {

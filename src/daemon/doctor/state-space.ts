@@ -7,7 +7,7 @@ import { valueOrUndefined } from '../../system/errors.ts';
 import { STAGING_ROOM_BYTES } from '../../update/journal/state.ts';
 import { DaemonError } from '../errors.ts';
 
-/** The part of a configuration that says what has to find room in the state directory. */
+/** The part of a configuration that determines the required space in the state directory. */
 export interface StateUse {
   readonly paths: Pick<Config['paths'], 'state'>;
   readonly targets: readonly unknown[];
@@ -19,8 +19,8 @@ export interface StateUse {
 }
 
 /**
- * What is free for the state directory, for a person. Throws `state-nearly-full` where an update would not be begun, or
- * where nothing more of what is measured could wait on disk. What the spool holds already needs no more room.
+ * Describes the free space of the state directory for an operator. Throws `state-nearly-full` if an update would not
+ * begin, or if no further measurement could be queued on disk. Existing queued data needs no further space.
  */
 export async function describeFreeSpace({ paths, targets, measurements, telemetry }: StateUse): Promise<string> {
   const { bavail, blocks, bsize } = await statfs(paths.state);

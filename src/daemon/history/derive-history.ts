@@ -72,7 +72,7 @@ export function historyOf(attempts: readonly HistoryAttempt[], forgotten: number
 
 type Reported = HistoryReport['attempts'][number];
 
-/** An attempt that still runs, without an end: the journal knows better what became of it. */
+/** An attempt in progress, without an end: the journal knows better how it ended. */
 function open(
   { outcome: _outcome, code: _code, reason: _reason, endedAt: _endedAt, ...rest }: HistoryAttempt,
   current: Attempt,
@@ -180,7 +180,7 @@ function newOutcomes(before: UpdateState, after: UpdateState): readonly Outcome[
 }
 
 /**
- * The end of a rollback that a person called off. There is no report of it, since nothing has changed for anybody else.
+ * The end of a rollback that an operator cancelled. It is not reported, since nothing has changed for any other party.
  */
 function calledOff({ event, before: { phase }, at }: JournalChange): readonly Outcome[] {
   if (event.type !== 'rolled-back' || phase.kind !== 'rolling-back' || phase.attempt.by !== 'rollback') return [];

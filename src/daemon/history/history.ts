@@ -32,7 +32,7 @@ export interface HistoryDeps {
 }
 
 /**
- * Promise `history`: `history.json` in the state directory, the last attempts with their steps, across updates and
+ * Guarantee `history`: `history.json` in the state directory, the last attempts with their steps, across updates and
  * restarts. A history that cannot be kept never stops the attempt. Where it contradicts the journal, the journal is
  * right.
  */
@@ -94,7 +94,7 @@ export class History {
     return bounded({ ...found, attempts: withMissingOutcomes(found.attempts, state) });
   }
 
-  /** Reads attempt by attempt, so that one that cannot be understood does not cost the others. */
+  /** Reads attempt by attempt, so that an unreadable one does not cost the others. */
   async #read(): Promise<Kept> {
     const text = await readTextFile(this.#path, this.#fs);
     const found = text === undefined ? undefined : stored.safeParse(parsedJson(text)).data;

@@ -3,7 +3,7 @@ import type { TrustList } from '../../firmware/trust/trust-list.ts';
 
 export interface AppliedList {
   readonly list: TrustList;
-  /** The list that was in effect before; undefined: none, or it is not known. */
+  /** The list that was in effect before. Undefined if there was none, or if it is unknown. */
   readonly before: TrustList | undefined;
 }
 
@@ -15,13 +15,13 @@ interface AppliedListInput extends AppliedList {
 
 type Named = Pick<TrustedKey, 'name' | 'fingerprint'>;
 
-/** How many of each kind are named, so that the text fits into an event. */
+/** Number of names of each kind, so that the text fits into an event. */
 const MAX_KEYS = 2;
 const MAX_RELEASES = 4;
 const MAX_NAME_LENGTH = 16;
 const SHORT = 10;
 
-/** Describes for the security log what a list of keys and revocations changes. Pure. */
+/** Describes the changes of a trust list for the security log. Pure. */
 export function describeAppliedList(circumstances: AppliedListInput): string {
   const { list, signedBy } = circumstances;
   const changes = describeChanges(circumstances);
@@ -29,7 +29,7 @@ export function describeAppliedList(circumstances: AppliedListInput): string {
   return `list ${list.number}${signer}: ${changes.length === 0 ? 'changes nothing' : changes.join('; ')}`;
 }
 
-/** What a list revokes, adds and leaves out, in a few words each. Pure. */
+/** Describes the revocations, additions and omissions of a list briefly. Pure. */
 export function describeChanges(circumstances: Omit<AppliedListInput, 'signedBy'>): readonly string[] {
   const { list, before, known } = circumstances;
   const keyOf = namesOf(circumstances);

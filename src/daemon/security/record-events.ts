@@ -71,8 +71,8 @@ export async function recordTrustChanges(
 }
 
 /**
- * Compares the keys with those seen before. Also called when a list took effect, so that the next start does not take
- * this for a change by somebody else.
+ * Compares the keys with those seen before. Also called when a list took effect, so that the next start does not report
+ * this as a foreign change.
  */
 export async function recordKeys(
   security: SecurityRecorder,

@@ -13,12 +13,12 @@ import type { Clock } from '../../system/time/clock.ts';
 
 const MAX_EVENTS = 256;
 const MAX_DETAIL_LENGTH = 400;
-/** Repetitions within this time are only counted, so that nobody can wear out the flash memory. */
+/** Repetitions within this time are only counted, so that they cannot wear out the flash memory. */
 const PAUSE_MS = 3_600_000;
 
 const keptLog = z.object({
   events: z.array(securityEvent).max(2 * MAX_EVENTS),
-  /** What was last seen to be in effect, by kind. */
+  /** The last value seen in effect, by kind. */
   seen: z.record(z.string(), z.string()).default({}),
 });
 
@@ -37,7 +37,7 @@ export interface SecurityLogDeps {
 export type SecurityRecorder = Pick<SecurityLog, 'record' | 'recordOnce' | 'compare'>;
 
 /**
- * Promise `security-log`: `security.json` in the state directory, the last events that concern security, across updates
+ * Guarantee `security-log`: `security.json` in the state directory, the last events that concern security, across updates
  * and restarts. Repetitions within an hour are counted, and written with the next event. A log that cannot be kept
  * never stops what it records.
  */
@@ -64,8 +64,8 @@ export class SecurityLog {
   }
 
   /**
-   * Records the event if what is in effect differs from what was seen last, even before this start. The first time
-   * there is nothing to compare with.
+   * Records the event if the value in effect differs from the last one seen, even before this start. The first time
+   * there is no comparison.
    */
   async compare(id: SecurityEventId, now: string, detail: string): Promise<void> {
     return this.#inTurn(async (kept) => {
@@ -87,8 +87,8 @@ export class SecurityLog {
   }
 
   /**
-   * The report of all events. Writes nothing, so that a mere look may call it. For a damaged log it contains the event
-   * with which the log begins anew.
+   * Returns all events. Writes nothing, so that a read-only command may call it. For a damaged log it contains the
+   * event with which the log starts again.
    */
   async report(): Promise<SecurityReport> {
     await this.#last;
@@ -122,7 +122,7 @@ export class SecurityLog {
     return kept;
   }
 
-  /** The log in its file; undefined: there is none. */
+  /** Returns the log from its file, if there is one. */
   async #read(): Promise<KeptLog | 'damaged' | undefined> {
     const text = await readTextFile(this.#path, this.#fs);
     if (text === undefined) return undefined;

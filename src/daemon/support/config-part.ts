@@ -4,9 +4,9 @@ import { MASK } from '../../system/log/secrets.ts';
 import type { Environment } from '../../system/processes/environment.ts';
 
 /**
- * Promise `secrecy`: the effective configuration as TOML, for somebody else than its operator. A program is given by
- * its name only, since its arguments may be anything, and the keys that a board's menu expects are left out. Throws
- * ConfigError.
+ * Guarantee `secrecy`: returns the effective configuration as TOML for readers other than its operator. A program is
+ * reduced to its name, since its arguments may be anything, and the keys that a board's menu expects are left out.
+ * Throws ConfigError.
  */
 export async function redactedConfig(path: string, environment: Environment): Promise<string> {
   const effective = await effectiveConfig(path, environment);

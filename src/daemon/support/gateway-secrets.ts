@@ -14,14 +14,15 @@ const TIMEOUT_MS = 2_000;
 /** The places where this gateway keeps secrets. */
 export interface SecretPlaces {
   readonly stateDirectory: string;
-  /** The text of the configuration file; undefined: it cannot be read. */
+  /** The text of the configuration file, if it is readable. */
   readonly configText: string | undefined;
   readonly environment: Environment;
 }
 
 /**
- * Promise `secrecy`: the secrets that this program can find: the API key, the content of files that the configuration
- * names, and secrets within the configuration and the environment. What it cannot read, it cannot reveal either.
+ * Guarantee `secrecy`: returns the secrets that this program can find: the API key, the content of files that the
+ * configuration names, and secrets within the configuration and the environment. It cannot reveal anything that it
+ * cannot read.
  */
 export async function gatewaySecrets({
   stateDirectory,
@@ -45,7 +46,7 @@ interface FoundInConfig {
 
 const nothing: FoundInConfig = { secrets: [], files: [] };
 
-/** The secrets of a configuration, even of one that is wrong or no TOML. Pure. */
+/** Returns the secrets of a configuration, even of an invalid one. Pure. */
 export function secretsOfConfig(text: string): FoundInConfig {
   const secrets = secretsOfAddresses(text);
   const files: string[] = [];
@@ -125,7 +126,7 @@ function secretsOfAddress(text: string): readonly string[] {
   ].flatMap((one) => [one, decoded(one)]);
 }
 
-/** A short value of a query is no secret: `?version=1` must not hide every other 1. */
+/** True for a long value. A short value of a query is not a secret: `?version=1` must not hide every other 1. */
 function isLong({ length }: string): boolean {
   return length >= LEAST_OF_QUERY;
 }

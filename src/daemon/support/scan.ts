@@ -12,7 +12,7 @@ import type {
 import { scanSerial } from '../../telemetry/scan/scan-serial.ts';
 import { sensorSchema } from '../../telemetry/settings.ts';
 
-/** The interval of a proposal that has none. The configuration demands one even of a sensor that sends by itself. */
+/** The interval of a proposal without one. The configuration requires it even for a push source. */
 const EVERY = '10s';
 
 /** Finds possible sensors, and proposes their configuration. */

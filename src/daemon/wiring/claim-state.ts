@@ -9,8 +9,8 @@ import type { Log } from '../../system/log/log.ts';
 import type { Journal } from '../../update/journal/journal.ts';
 
 /**
- * What belongs to the thing that a gateway is, and not to its slots and boards. The write-ahead log of a database moves
- * before it, so that no later database is opened with it.
+ * Files that belong to the identity of a gateway, and not to its slots and boards. The write-ahead log of a database
+ * moves before it, so that no later database is opened with it.
  */
 const OWNED = ['spool.db-shm', 'spool.db-wal', 'spool.db', 'history.json', 'machine-id'];
 
@@ -21,7 +21,7 @@ export interface ClaimedState {
 }
 
 /**
- * Promise `other-hardware`: sets aside what an identity of another serial number left in the state directory, before
+ * Guarantee `other-hardware`: sets aside what an identity of another serial number left in the state directory, before
  * anything of it is opened: after a cloned card or a replaced board, nothing of it is delivered as this gateway's.
  * Returns what remains to be done once the journal is open. The identity moves last: after a power cut all is repeated.
  */

@@ -47,7 +47,7 @@ import { stagingWithKeys } from './staging-with-keys.ts';
 import type { Trust } from './trust.ts';
 import type { Runtime } from './wiring.ts';
 
-/** What installs: journal, floors, slots, boards and bootloader. */
+/** The parts that install: journal, minimum versions, slots, boards and bootloader. */
 export interface EngineWiring {
   readonly journal: Journal;
   readonly targets: ReadonlyMap<string, Target>;
@@ -55,9 +55,9 @@ export interface EngineWiring {
   /** The boards by the name of their target, each with its folder. */
   readonly boards: ReadonlyMap<string, McuTargetDeps>;
   readonly boardRoom: LocalBoards;
-  /** Undefined: no target of kind slots is configured. */
+  /** Undefined without a target of kind slots. */
   readonly bootloader: Bootloader | undefined;
-  /** Undefined: no target is configured. */
+  /** Undefined without a target. */
   readonly updater: Updater | undefined;
 }
 
@@ -67,13 +67,13 @@ export interface EngineDeps {
   readonly trust: Trust;
   readonly security: SecurityLog;
   readonly history: History;
-  /** The journal that a reload keeps; undefined: it is opened. */
+  /** The journal that a reload keeps. Undefined: it is opened. */
   readonly journal: Journal | undefined;
   readonly service: ProvisioningService;
   readonly health: HealthGate;
   readonly hooks: HookPort;
   readonly meteredLink: () => Promise<string | undefined>;
-  /** Why the next start of the agent would refuse its configuration; undefined: it would not. */
+  /** Returns the reason why the next start of the agent would reject its configuration, if any. */
   readonly configTrouble: () => Promise<string | undefined>;
 }
 

@@ -8,7 +8,7 @@ import type { PageSettings } from '../../web/settings.ts';
 /** The page is tried again this often: its address may come up after the agent, and its port may become free. */
 const RETRY_MS = 15_000;
 
-/** Serves the page where the configuration says. If it cannot be served, the daemon works on. */
+/** Serves the web UI at the configured address. If it cannot be served, the daemon continues without it. */
 export class PageHost implements AsyncDisposable {
   readonly #deps: Omit<PageServerDeps, 'settings'>;
   #settings: PageSettings | undefined;

@@ -1,7 +1,7 @@
 import type { Config, TargetSettings } from '../../config/config.ts';
 import type { BootingSlotsSettings } from '../../slots/settings.ts';
 
-/** Whether this target is the pair of slots from which the bootloader chooses; other pairs follow it. */
+/** True if this target is the pair of slots from which the bootloader chooses; other pairs follow it. */
 export function hasBootloader(target: TargetSettings): target is BootingSlotsSettings {
   return target.kind === 'slots' && target.bootloader !== undefined;
 }

@@ -11,8 +11,8 @@ export interface StagingSettings extends Pick<FirmwareSettings, 'encoding' | 'de
 }
 
 /**
- * Stages firmware with keys that are read anew each time: they may be replaced, and a bad key only stops updates. When
- * a list of keys and revocations took effect, what it changes is recorded.
+ * Stages firmware with keys that are read again each time: they may be replaced, and a bad key only stops updates. When
+ * a trust list took effect, its changes are recorded.
  */
 export function stagingWithKeys(
   { allowUnsigned, ...settings }: StagingSettings,

@@ -35,7 +35,7 @@ export class TelemetryHost implements AsyncDisposable {
     this.#ports = new SharedPorts({ clock, isBusy });
   }
 
-  /** What telemetry shares with the rest of the daemon: serial ports, and what the service says about the time. */
+  /** Shares serial ports and the service's time between telemetry and the rest of the daemon. */
   around(world: Runtime): Runtime {
     return {
       ...world,
@@ -103,7 +103,7 @@ function sinceBootMs(): number {
   return Number(process.hrtime.bigint() / 1_000_000n);
 }
 
-/** The name of this boot; if it is not known, every start counts as a boot. */
+/** Returns the name of this boot; if it is unknown, every start counts as a boot. */
 async function bootName(machine: Pick<Machine, 'bootId'>): Promise<string> {
   try {
     return await machine.bootId();

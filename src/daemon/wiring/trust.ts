@@ -31,7 +31,7 @@ export interface TrustDeps {
   /** File access to the state directory. */
   readonly fs?: DurableFs;
   readonly clock: Clock;
-  /** Whether a time server has set the machine's clock. */
+  /** Returns whether a time server has set the machine's clock. */
   readonly probe: ProbeSynchronization;
 }
 
@@ -41,13 +41,13 @@ export interface TrustWarning {
   readonly trouble?: TrustProblem | undefined;
 }
 
-/** What was installed; undefined: not known, and a slot of the factory has no digest. */
+/** The previously installed versions. Undefined if unknown; a factory slot has no digest. */
 interface WhatRan {
   readonly installed?: Partial<StagedBefore> | undefined;
   readonly previous?: Partial<StagedBefore> | undefined;
 }
 
-/** What this gateway trusts, and what it knows of the time. */
+/** The trusted keys and the known limits of the time. */
 export class Trust {
   readonly #deps: TrustDeps;
   readonly #store: TrustStore;
@@ -77,8 +77,8 @@ export class Trust {
   }
 
   /**
-   * Takes a list. One that was taken before is told like a new one: the process that took it may have ended before it
-   * could tell. `known` are the keys that were trusted before.
+   * Applies a list. A repeated one is reported like a new one: the process that applied it may have ended before its
+   * report. `known` are the keys that were trusted before.
    */
   async takeList(bytes: Uint8Array, artifact: string, known: readonly TrustedKey[]): Promise<AppliedList> {
     const file = parseTrustListFile(bytes);
@@ -99,7 +99,7 @@ export class Trust {
     return { list: fromFile(file), before: await this.#store.read().catch(whereNotKnown) };
   }
 
-  /** What the list changed that was taken since the last call; undefined: none was taken. */
+  /** Returns the changes of the list that was applied since the last call, if any. */
   collectNews(): ListNews | undefined {
     const news = this.#news;
     this.#news = undefined;
@@ -107,16 +107,17 @@ export class Trust {
   }
 
   /**
-   * The number of the list in effect; undefined: there is none, or it cannot be read, so that any list may replace it.
+   * Returns the number of the list in effect. Undefined if there is none, or if it is unreadable, so that any list may
+   * replace it.
    */
   async listInEffect(): Promise<number | undefined> {
     return (await this.#store.read().catch(whereNotKnown))?.number;
   }
 
   /**
-   * Promise `revocation`: why the list forbids a firmware that was installed before; undefined: it does not, or cannot
-   * be read. Only a signed list is a reason, not the configuration, which an image may bring itself, and not the time. So
-   * a rollback by a person depends on no other file than the list.
+   * Guarantee `revocation`: returns why the list forbids a previously installed release. Undefined if it does not, or
+   * is unreadable. Only a signed list is a reason, not the configuration, which an image may replace, and not the time.
+   * So a manual rollback depends on no other file than the list.
    */
   async revoked({ digest = '', signedBy = '' }: Partial<StagedBefore>): Promise<string | undefined> {
     const list = await this.#store.lastKnown().catch(whereNotKnown);
@@ -126,7 +127,7 @@ export class Trust {
     return undefined;
   }
 
-  /** Why a firmware that was accepted before would not be now, worded to follow its name. */
+  /** Returns why a previously accepted release would now be rejected, worded to follow its name. */
   async distrusted({ digest, signedBy }: StagedBefore, signal: AbortSignal): Promise<string | undefined> {
     let keyring: Keyring;
     try {
@@ -146,7 +147,7 @@ export class Trust {
     return isUsable(key, keyring) ? undefined : `is signed by ${describeKey(key, keyring)}`;
   }
 
-  /** What a person should know, one sentence each. */
+  /** Returns warnings for the operator, one sentence each. */
   async concerns({ installed, previous }: WhatRan, signal: AbortSignal): Promise<readonly TrustWarning[]> {
     try {
       const keyring = await this.keyring(signal);
@@ -175,14 +176,14 @@ export class Trust {
     return configured === 0 ? [] : [{ text }];
   }
 
-  /** The time by the service's clock; undefined: the service was not heard since this process began. */
+  /** The time by the service's clock, if the service responded since this process began. */
   get serviceTimeMs(): number | undefined {
     return this.#heard && this.#heard.atMs + this.#deps.clock.monotonicMs() - this.#heard.monotonicMs;
   }
 
   /**
-   * Whether the clock is set. Without a time server it is believed; with one that has not set it yet, only if it agrees
-   * with the service, since a person may have set it.
+   * True if the clock is set. Without a time server it is believed; with one that has not set it yet, only if it agrees
+   * with the service, since an operator may have set it.
    */
   async isClockSet(signal: AbortSignal): Promise<boolean> {
     const { clock, probe } = this.#deps;
@@ -190,7 +191,7 @@ export class Trust {
     return isPlausible(nowMs) && ((await probe(signal)) !== 'not-yet' || this.agreesWithService(nowMs) === true);
   }
 
-  /** Undefined: the service was not heard since this process began. */
+  /** Undefined if the service did not respond since this process began. */
   agreesWithService(nowMs: number): boolean | undefined {
     const { serviceTimeMs } = this;
     return serviceTimeMs === undefined ? undefined : Math.abs(nowMs - serviceTimeMs) < MOST_APART_MS;
@@ -235,7 +236,7 @@ export function wireTrust(config: Config, { clock, boot }: Runtime): Trust {
   return new Trust({ config, fs: stateFs(config), clock, probe: probeSynchronization(boot?.timesync) });
 }
 
-/** Runs an operation, and adds to its outcome the list of keys and revocations that it installed, if it did. */
+/** Runs an operation, and adds the trust list that it applied, if any, to its result. */
 export async function withAppliedLists<T extends OperationOutcome>(
   trust: Pick<Trust, 'collectNews'>,
   work: () => Promise<T>,
@@ -266,7 +267,7 @@ const states = {
   revoked: ', revoked',
 } as const;
 
-/** `release.pem sha256:…`, for a person who compares. */
+/** Returns `release.pem sha256:…`, for comparison by an operator. */
 export function describeKey(key: TrustedKey, keyring: Keyring): string {
   return `${key.name} ${key.fingerprint}${states[keyStateOf(key, keyring)]}`;
 }

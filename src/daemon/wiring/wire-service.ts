@@ -19,9 +19,9 @@ export interface ServiceWiring extends AsyncDisposable {
   readonly transport: ServiceTransport;
   /** Throws a ServiceError if no connection comes about over which this gateway could be activated. */
   readonly reach: (signal: AbortSignal) => Promise<void>;
-  /** Undefined: no broker is used, and no MQTT code is loaded. */
+  /** Undefined without a broker: no MQTT code is loaded. */
   readonly messaging: MessagingTransport | undefined;
-  /** Undefined: no rate is configured. */
+  /** Undefined without a configured rate. */
   readonly throttle: Throttle | undefined;
 }
 
@@ -54,7 +54,7 @@ export async function wireService(
       // the owner of the two forms disposes them
       [Symbol.asyncDispose]: async () => {},
     },
-    // the broker's connection tells of itself
+    // the broker's connection reports its own state
     reach: async (signal) => (provisioning === rest ? rest.reach(signal) : undefined),
     messaging,
     throttle,

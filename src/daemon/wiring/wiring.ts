@@ -42,7 +42,10 @@ export interface Runtime {
   };
   /** Opens the port of a board. Default: directly. */
   readonly openPort?: OpenPort;
-  /** Why the next start of the agent would refuse its configuration; undefined: it would not. Absent: it was just read. */
+  /**
+   * Returns the reason why the next start of the agent would reject its configuration, if any. Absent if it was just
+   * read.
+   */
   readonly configTrouble?: () => Promise<string | undefined>;
   /** Called with the time that the service's clock shows. */
   readonly onServiceTime?: (atMs: number) => void;
@@ -60,9 +63,9 @@ export interface Wiring extends EngineWiring, AsyncDisposable {
   readonly identities: IdentityStore;
   readonly session: ServiceSession;
   readonly reach: ServiceWiring['reach'];
-  /** Undefined: no broker is used. */
+  /** Undefined without a broker. */
   readonly messaging: MessagingTransport | undefined;
-  /** The bound on downloads; undefined: no rate is configured. */
+  /** The limit of downloads. Undefined without a configured rate. */
   readonly throttle: Throttle | undefined;
   /** Counts what the connections to the service carry since this process began. */
   readonly traffic: Traffic;

@@ -39,7 +39,7 @@ const PATIENCE_MS = 15 * 60_000;
 const AGREES_MS = 5_000;
 
 /**
- * Promise `clock`: decides whether the wall clock can be believed. A gateway without a battery for its clock starts
+ * Guarantee `clock`: decides whether the wall clock can be believed. A gateway without a battery for its clock starts
  * with a time that looks right and is not.
  */
 export class WallClock {

@@ -48,7 +48,7 @@ const PAUSE_MS = 1_000;
 const LONGEST_SLEEP_MS = 60_000;
 
 /**
- * Promise `datapoints`: the durable queue of what the service has not accepted yet. Points wait in memory, where
+ * Guarantee `datapoints`: the durable queue of what the service has not accepted yet. Points wait in memory, where
  * delivery may fetch them (`live`); after a while they are written together, and wait on disk (`backlog`). Opening
  * never fails: a disk that cannot be used is a figure and not an error.
  */

@@ -23,7 +23,7 @@ export function hasBoards({ payloads }: FirmwareRecord): boolean {
 }
 
 /**
- * Promise `one-version`: brings the boards of the update on trial to their new images, in the artifact's order; those
+ * Guarantee `one-version`: brings the boards of the update on trial to their new images, in the artifact's order; those
  * without an order in parallel. What was flashed before a cut is found to be there already. Throws the error of the
  * first board that fails. Packages come first, one after the other, and are asked again at each judgement, since what
  * was installed may have been put back.

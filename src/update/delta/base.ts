@@ -6,7 +6,7 @@ import type { BaseReader, PayloadHeader, SlotName, SlotsTarget, Target, WrittenP
 import { otherSlot } from '../slot.ts';
 
 /**
- * Promise `delta`: each delta must have been made from what the running partition holds. First the partition's record
+ * Guarantee `delta`: each delta must have been made from what the running partition holds. First the partition's record
  * is compared, if there is one (an image of the factory has none), and then the partition itself is read, since it may
  * have been written to. Throws `delta-base-mismatch` before any payload byte is fetched or the other slot changes. A delta that
  * continues behind a checkpoint passed this before, and has discarded the other slot already; each of its windows is

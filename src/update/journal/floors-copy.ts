@@ -23,7 +23,7 @@ const FILE_NAME = 'floors.json';
 type Floors = z.infer<typeof floors>;
 
 /**
- * Promise `floors`: a second copy of the floors in a file of its own, so that a lost or damaged journal lets no older
+ * Guarantee `floors`: a second copy of the floors in a file of its own, so that a lost or damaged journal lets no older
  * release in.
  */
 export class FloorsCopy {

@@ -20,7 +20,7 @@ export interface OutboxPorts {
 }
 
 /**
- * Promise `one-report`: tells the service the committed version and how attempts ended, and before that a program of
+ * Guarantee `one-report`: tells the service the committed version and how attempts ended, and before that a program of
  * the gateway. Each message is kept until the service has accepted it; the refusal of one does not stop the others.
  * Returns the first failure.
  */
@@ -50,7 +50,7 @@ async function attempt(
 }
 
 /**
- * Promise `hook-notified`: tells a program of the gateway. Its answer changes nothing; if this is cut off, it is told
+ * Guarantee `hook-notified`: tells a program of the gateway. Its answer changes nothing; if this is cut off, it is told
  * again.
  */
 async function deliverHook({ journal, tellHook, log }: OutboxPorts, signal: AbortSignal): Promise<void> {

@@ -59,7 +59,7 @@ const wirePosition = z.object({
 });
 
 /**
- * Promise `resume`: a place in the content of a payload's file. It is not trusted: if something in it is wrong, the
+ * Guarantee `resume`: a place in the content of a payload's file. It is not trusted: if something in it is wrong, the
  * transfer starts over.
  */
 const artifactPlace = z.object({
@@ -261,7 +261,7 @@ export const slotKnowledge = z.object({
   seen: z.object({ at: z.string() }).optional(),
 });
 
-/** Promise `floors`: the lowest values that a signed release must have. A commit raises them, nothing lowers them. */
+/** Guarantee `floors`: the lowest values that a signed release must have. A commit raises them, nothing lowers them. */
 export const floors = z.object({
   floor: z
     .object({

@@ -9,7 +9,7 @@ interface RecordDeps {
 }
 
 /**
- * Promise `service-record`: true if the service has another current version than the committed one, so that
+ * Guarantee `service-record`: true if the service has another current version than the committed one, so that
  * the switch must be sent again. A backup of the service, or a switch that something else answered, can be the reason.
  * An offered version is an order, not such a difference.
  */

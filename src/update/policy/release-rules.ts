@@ -27,7 +27,7 @@ export interface ReleaseCircumstances {
 }
 
 /**
- * Promise `floors`: refuses a signed release under another name than its own, and one below the floor. So somebody who
+ * Guarantee `floors`: refuses a signed release under another name than its own, and one below the floor. So somebody who
  * can serve firmware, but not sign it, can neither rename an old release nor bring back one with a known hole. Unsigned
  * firmware claims nothing that could be believed; whether it may be installed was decided before. Returns why it is
  * below the floor if root allowed that.
@@ -51,7 +51,7 @@ export function refuseRelease(header: FirmwareHeader, circumstances: ReleaseCirc
 
 type DowngradePolicy = Pick<ReleaseSettings, 'downgrade'>;
 
-/** Promise `access`: operators bring no older release, unless the configuration allows it. */
+/** Guarantee `access`: operators bring no older release, unless the configuration allows it. */
 function policyFor({ downgrade }: DowngradePolicy, allowDowngrade: boolean | undefined): DowngradePolicy {
   return { downgrade: downgrade ?? (allowDowngrade === false ? 'refuse' : 'allow') };
 }
@@ -74,7 +74,7 @@ export function belowFloor(
     : undefined;
 }
 
-/** Promise `floors`: the floor after a release was committed. It never falls, and only signed releases raise it. */
+/** Guarantee `floors`: the floor after a release was committed. It never falls, and only signed releases raise it. */
 export function raiseFloor(floor: Floor | undefined, release: ReleaseClaims): Floor | undefined {
   if (release.signedBy === undefined) return floor;
   const { name, securityVersion } = release;
@@ -104,7 +104,7 @@ export interface BoardFloors {
 }
 
 /**
- * Promise `floors`: refuses an image for MCUboot below the highest security counter committed on its board and, with
+ * Guarantee `floors`: refuses an image for MCUboot below the highest security counter committed on its board and, with
  * `downgrade = "refuse"`, one of an older version. A missing counter counts as 0, as for MCUboot. Returns why it is
  * below if root allowed that.
  */

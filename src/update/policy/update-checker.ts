@@ -157,7 +157,7 @@ export class UpdateChecker {
   }
 
   /**
-   * Promise `revocation`: lets a list of keys and revocations pass, whatever holds back what the service names. What it
+   * Guarantee `revocation`: lets a list of keys and revocations pass, whatever holds back what the service names. What it
    * forbids must not run on until a person lifts a hold, a window opens, a hook consents, or failures of the connection
    * are forgotten.
    */

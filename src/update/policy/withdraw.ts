@@ -29,7 +29,7 @@ type Ports = Pick<UpdatePorts, 'journal' | 'clock'>;
 type EndPorts = Pick<UpdatePorts, 'journal' | 'clock' | 'bootloader' | 'machine' | 'settings'>;
 type WaitPorts = EndPorts & Pick<UpdatePorts, 'log'>;
 
-/** Promise `one-report`: ends a paused staging that the plan does not continue, so that every attempt gets its end. */
+/** Guarantee `one-report`: ends a paused staging that the plan does not continue, so that every attempt gets its end. */
 export async function endObsoleteStaging(plan: Plan, ports: Ports): Promise<void> {
   if (ports.journal.state.phase.kind !== 'staging') return;
   switch (plan.kind) {

@@ -7,7 +7,7 @@ import { abandonWithoutJournal, stateProblemOnTrial } from './stateless-trial.ts
 import { commitTrial, findRevocation, abandonTrial } from './trial.ts';
 
 /**
- * Promise `revocation`: commits a trial that was approved before a restart, unless a list has forbidden it since. What
+ * Guarantee `revocation`: commits a trial that was approved before a restart, unless a list has forbidden it since. What
  * the bootloader has committed already stays. Where nothing can be written, it is left as any other trial is: a list that
  * forbids it could not be kept, either.
  */

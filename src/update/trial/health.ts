@@ -34,7 +34,7 @@ const unhealthy = (found: Pick<Finding, 'reason' | 'isCut'>): Finding => ({ code
 const PAUSE_MS = 2_000;
 const MAX_COMMAND_MS = 60_000;
 
-/** Promise `trial`: asks again until everything is healthy, or the deadline has passed. */
+/** Guarantee `trial`: asks again until everything is healthy, or the deadline has passed. */
 export function createHealthGate(settings: HealthSettings, ports: HealthPorts): HealthGate {
   const askService = (leftMs: number, signal: AbortSignal): Promise<Finding | undefined> =>
     complaintOfService(ports, Math.ceil(Math.min(leftMs, MAX_COMMAND_MS)), signal);

@@ -15,7 +15,7 @@ export interface RebootWait extends Deferral {
 }
 
 /**
- * Promise `not-armed`: why the agent does not reboot by itself into a staged firmware; undefined: it would, or none is
+ * Guarantee `not-armed`: why the agent does not reboot by itself into a staged firmware; undefined: it would, or none is
  * staged. Pure.
  */
 export function findRebootDeferral(

@@ -38,7 +38,7 @@ export async function stateProblemOnTrial(ports: UpdatePorts, signal: AbortSigna
 }
 
 /**
- * Promise `trial-without-state`: ends a trial whose journal cannot say so. The slot is made unbootable, with a last
+ * Guarantee `trial-without-state`: ends a trial whose journal cannot say so. The slot is made unbootable, with a last
  * word for the other slot. If the boot environment cannot be written either, the reboot alone ends the trial, since the
  * bootloader falls back by itself. The same if the trial is only a guess: the other slot may never have held anything,
  * and the bootloader then returns to this one.

@@ -23,7 +23,7 @@ export function abandonedAfter(state: UpdateState, booted: SlotName): UpdateStat
 }
 
 /**
- * Promise `one-version`: notes durably that a committed version was left, with the tasks of its boards. What follows is
+ * Guarantee `one-version`: notes durably that a committed version was left, with the tasks of its boards. What follows is
  * the end of a rollback without a slot. Undefined: no version was left.
  */
 export async function beginBoardSync(ports: UpdatePorts): Promise<PhaseOf<'rolling-back'> | undefined> {

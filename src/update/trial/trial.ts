@@ -88,7 +88,7 @@ export async function abortAttempt(
 }
 
 /**
- * Promise `trial`: judges the update on trial, which is a new slot, or new boards under the old one. Flashes the boards
+ * Guarantee `trial`: judges the update on trial, which is a new slot, or new boards under the old one. Flashes the boards
  * once the slot is healthy, and keeps everything if it is healthy with them; else everything goes back.
  */
 export async function evaluateTrial(ports: UpdatePorts, signal: AbortSignal): Promise<TrialResult> {
@@ -108,7 +108,7 @@ export async function evaluateTrial(ports: UpdatePorts, signal: AbortSignal): Pr
 }
 
 /**
- * Promise `revocation`: why a list, taken while the firmware waited or ran, forbids keeping it; undefined: none does,
+ * Guarantee `revocation`: why a list, taken while the firmware waited or ran, forbids keeping it; undefined: none does,
  * or a person has gone back by force.
  */
 export async function findRevocation(

@@ -1,6 +1,6 @@
 import { printable } from '../../system/log/printable.ts';
 
-/** Promise `page`: HTML that may be sent as it is. Only `html` makes it, so that every text from outside is escaped. */
+/** Guarantee `page`: HTML that may be sent as it is. Only `html` makes it, so that every text from outside is escaped. */
 export class Html {
   readonly text: string;
 

@@ -3,7 +3,7 @@ import type { Attempt, Outcome, UpdateState } from '../state.ts';
 export const MAX_REPORTS = 16;
 
 /**
- * Promise `one-report`: adds ends of attempts to those that wait for the service. If there are too many, one that ended
+ * Guarantee `one-report`: adds ends of attempts to those that wait for the service. If there are too many, one that ended
  * like a newer one makes room, else the oldest; the newest says how many it stands for, and how many are gone. A
  * waiting report is never changed, since the service may have it already. `by` tells whose attempt ended last; the
  * service is not told that.

@@ -6,7 +6,7 @@ import { AttemptDeferred, meteredHold } from '../plan.ts';
 const LOOK_EVERY_MS = 5_000;
 
 /**
- * Promise `metered`: the source of an order, which throws AttemptDeferred while the link is metered. What a person brings,
+ * Guarantee `metered`: the source of an order, which throws AttemptDeferred while the link is metered. What a person brings,
  * and a list, is transferred nevertheless.
  */
 export function meteredSource(
