@@ -37,10 +37,14 @@ test('each command of the troubleshooting page runs, and makes a support bundle'
   expect((await stat(join(gateway.directory, 'gateway.tar.gz'))).size).toBeGreaterThan(1000);
 });
 
-test('the commands of the image page make releases and trust lists', async () => {
-  const examples = examplesOf(await readPage('image-requirements.md'));
-  expect(examples).toHaveLength(5);
+test.each([
+  ['signing-and-keys.md', 3, ['1.4.0.mender', 'firmware.json', 'trust-2.json']],
+  ['boards.md', 1, ['1.5.0.mender']],
+  ['package-targets.md', 1, ['1.6.0.mender']],
+  ['deltas.md', 1, ['1.5.0.delta.mender']],
+])('makes the files of %s with its %i examples', async (page, count, files) => {
+  const examples = examplesOf(await readPage(page));
+  expect(examples).toHaveLength(count);
   for (const example of examples) expect(await runExample(example, gateway)).toMatch(patternOf(example));
-  const made = ['1.4.0.mender', '1.5.0.mender', '1.5.0.delta.mender', 'firmware.json', 'trust-2.json'];
-  expect(await readdir(gateway.directory)).toEqual(expect.arrayContaining(made));
+  expect(await readdir(gateway.directory)).toEqual(expect.arrayContaining(files));
 });
