@@ -31,7 +31,7 @@ import {
 import type { RunningSlot } from './trial.ts';
 
 /**
- * Invariant 5, promise `power-cut`, promise `kill`: at a start, finishes or undoes what the journal says was left half
+ * Invariant 5, guarantee `power-cut`, guarantee `kill`: at a start, finishes or undoes what the journal says was left half
  * done. May be repeated.
  */
 export async function recoverUpdate(ports: UpdatePorts, signal: AbortSignal): Promise<Outcome> {

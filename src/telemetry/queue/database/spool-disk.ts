@@ -113,7 +113,7 @@ export class QueueFile implements Disposable {
   }
 
   /**
-   * Saves what can be read beside the damaged file, which is set aside only then, in place of the one before. Promise
+   * Saves what can be read beside the damaged file, which is set aside only then, in place of the one before. Guarantee
    * `datapoints`: a salvage that is cut off, or finds no room, is begun again.
    */
   #renew(): [SpoolDatabase, number] {
