@@ -83,18 +83,21 @@ export class TrustListDetector {
     if (this.#isPausing(id, manual)) return false;
     try {
       const header = await acceptableHeaderOf(service.firmware(id), ports, signal);
-      const isFirmware = header !== undefined && header.kind !== 'trust-list';
       const key = header?.digest ?? id;
-      if (this.#isPausing(key, manual)) return false;
-      if (isFirmware) this.#firmwareId = id;
-      else if (counts) this.#note([id, key]);
-      return header?.kind === 'trust-list';
+      return !this.#isPausing(key, manual) && this.#learn(header, [id, key], counts);
     } catch (error) {
       if (!(error instanceof AgentError)) throw error;
       const what = `whether ${name}, which has to wait, is a list of keys and revocations`;
       ports.log.warn({ code: error.code }, `${what}, cannot be seen now: ${error.message}`);
       return false;
     }
+  }
+
+  #learn(header: FirmwareHeader | undefined, keys: readonly [string, string], counts: boolean): boolean {
+    const isList = header?.kind === 'trust-list';
+    if (header !== undefined && !isList) [this.#firmwareId] = keys;
+    else if (counts) this.#note(keys);
+    return isList;
   }
 
   /** The digest counts as well as the id, since the service may offer the same list under any id. */
