@@ -6,6 +6,7 @@ import type { FaultRule, Operation } from '../../fakes/service/faults.ts';
 import { randomContent } from '../../fakes/service/firmware-content.ts';
 import { startStandIn } from '../../fakes/service/stand-in.ts';
 import type { StandIn } from '../../fakes/service/stand-in.ts';
+import { testInFull } from '../../full-run.ts';
 import { conform, rules } from './conform.ts';
 import type { Result } from './conform.ts';
 
@@ -15,8 +16,13 @@ async function startService(): Promise<StandIn> {
   return startStandIn({ versions, updates: { '1': ['2'] }, targetVersionId: '2' });
 }
 
-async function resultsOf(url: string, apiKey?: string, connections = 0): Promise<readonly Result[]> {
-  const ids = { serialNumber: 'GW-1', propertyId: 'p', eventId: 'e' };
+async function resultsOf(
+  url: string,
+  apiKey?: string,
+  connections = 0,
+  largeVersionId?: string,
+): Promise<readonly Result[]> {
+  const ids = { serialNumber: 'GW-1', propertyId: 'p', eventId: 'e', largeVersionId };
   return Array.fromAsync(conform({ url, apiKey, ...ids, timeoutMs: 20_000, connections }));
 }
 
@@ -38,6 +44,7 @@ const version = { id: '1', name: 'one' };
 /** Ways to break each rule, each with the first finding. */
 const breaks: readonly (readonly [string, string, Break])[] = [
   ['failure activation', 'has no key', strike('activate', json({ thingId: 'thing-1' }), always)],
+  ['failure activation', 'has no thing ID', strike('activate', json({ apiKey: 'key-0123456789' }), always)],
   ['failure activation', 'is refused', strike('activate', status(403), always)],
   [
     'warning activation',
@@ -155,6 +162,25 @@ describe('a service', () => {
     const results = await resultsOf(service.url, undefined, 20);
     expect(found(results)).toEqual([expected]);
     expect(results.at(-1)?.exchanges).toHaveLength(5);
+  });
+
+  test('gets a warning if its large text is smaller than 128 MiB, with the measured throughput', async () => {
+    await using service = await startService();
+    const results = await resultsOf(service.url, undefined, 0, '1');
+    expect(found(results)).toEqual(['warning firmware-large']);
+    expect(results.at(-1)?.note).toMatch(/^0\.3 MiB in \d+\.\d s: \d+\.\d MiB\/s$/);
+  });
+
+  test('fails if its large text is truncated', async () => {
+    await using service = await startService();
+    service.fail({ operation: 'firmware', fault: { kind: 'truncate', afterBytes: 1000 }, skip: 4 });
+    expect(found(await resultsOf(service.url, undefined, 0, '1'))).toEqual(['failure firmware-large']);
+  });
+
+  testInFull('passes with a text of 128 MiB', async () => {
+    const versions = [{ id: '1', name: 'one', firmware: randomContent(96 * 1024 * 1024) }];
+    await using service = await startStandIn({ versions, updates: {}, targetVersionId: '1' });
+    expect(found(await resultsOf(service.url, undefined, 0, '1'))).toEqual([]);
   });
 
   test('fails if it cannot be reached', async () => {

@@ -1,11 +1,16 @@
-import type { Exchange } from './probe.ts';
+import { Exchanges } from './exchanges.ts';
+import type { Exchange } from './exchanges.ts';
+import { MessagingProbe } from './messaging-probe.ts';
+import type { MessagingOptions } from './messaging-probe.ts';
 import { Probe } from './probe.ts';
 import { firmwareRules } from './rules/firmware.ts';
-import { connectionsRule } from './rules/load.ts';
+import { connectionsRule, largeTextRule } from './rules/load.ts';
+import { messagingConnectionsRule, messagingRules } from './rules/messaging.ts';
+import type { MessagingRun } from './rules/messaging.ts';
 import { provisioningRules, unknownIdRules } from './rules/provisioning.ts';
 import { keyRules, valueRules } from './rules/values.ts';
 import { Finding } from './verdict.ts';
-import type { Rule, Run, Verdict } from './verdict.ts';
+import type { Rule, Run, Thing, Verdict } from './verdict.ts';
 
 /** In this order: later rules use what earlier ones found out. */
 export const rules: readonly Rule[] = [
@@ -20,6 +25,8 @@ export interface Result {
   readonly rule: string;
   readonly title: string;
   readonly source: Rule['source'];
+  /** A measured figure, if the rule has one. */
+  readonly note: string | undefined;
   readonly verdict: Verdict;
   /** The reason; omitted if the rule passed. */
   readonly why: string | undefined;
@@ -27,11 +34,16 @@ export interface Result {
 }
 
 export interface ConformOptions {
-  readonly url: string;
+  /** The base address of the REST form; omitted: that form is not tested. */
+  readonly url?: string | undefined;
+  /** Omitted: the messaging form is not tested. */
+  readonly messaging?: MessagingOptions | undefined;
   readonly serialNumber: string;
   /** A key of an earlier activation of the serial number: it must not be valid after the next one. */
   readonly apiKey?: string | undefined;
   readonly versionId?: string | undefined;
+  /** A version whose text has 128 MiB or more; omitted: the throughput is not tested. */
+  readonly largeVersionId?: string | undefined;
   readonly propertyId: string;
   readonly eventId: string;
   readonly timeoutMs: number;
@@ -39,23 +51,65 @@ export interface ConformOptions {
   readonly connections: number;
 }
 
+type Results = AsyncGenerator<Result, void, undefined>;
+
 /** Tests a service, rule by rule. */
-export async function* conform(options: ConformOptions): AsyncGenerator<Result, void, undefined> {
-  const { url, apiKey, timeoutMs, serialNumber, propertyId, eventId, versionId } = options;
+export async function* conform(options: ConformOptions): Results {
+  const { url, messaging } = options;
+  const run = url === undefined ? undefined : restRun(options, url);
+  if (run !== undefined) yield* results(restRules(options), run, run.probe.exchanges, run.notes);
+  if (messaging !== undefined) yield* conformInMessaging(options, messaging, run?.thing);
+}
+
+function restRules({ connections, largeVersionId }: ConformOptions): readonly Rule[] {
+  const large = largeVersionId === undefined ? [] : [largeTextRule(largeVersionId)];
+  return [...rules, ...large, ...(connections === 0 ? [] : [connectionsRule(connections)])];
+}
+
+function restRun(options: ConformOptions, url: string): Run & { readonly notes: string[] } {
+  const { apiKey, timeoutMs, serialNumber, propertyId, eventId, versionId } = options;
   const probe = new Probe(url, timeoutMs);
-  if (apiKey !== undefined) probe.hide(apiKey);
+  if (apiKey !== undefined) probe.exchanges.hide(apiKey);
   const oldKeys = apiKey === undefined ? [] : [apiKey];
-  const run: Run = { probe, serialNumber, propertyId, eventId, versionId, oldKeys };
-  const load = options.connections === 0 ? [] : [connectionsRule(options.connections)];
-  for (const rule of [...rules, ...load]) {
+  const notes: string[] = [];
+  const note = (text: string): void => void notes.push(text);
+  return { probe, serialNumber, propertyId, eventId, versionId, oldKeys, notes, note };
+}
+
+async function* conformInMessaging(
+  { serialNumber, versionId, timeoutMs, connections }: ConformOptions,
+  messaging: MessagingOptions,
+  restThing: Thing | undefined,
+): Results {
+  const exchanges = new Exchanges();
+  await using stack = new AsyncDisposableStack();
+  let probe: MessagingProbe | undefined;
+  const connect: Rule<undefined> = {
+    id: 'messaging-broker',
+    title: 'the broker accepts a connection and a subscription to the reply topic',
+    source: 'agent',
+    check: async () => {
+      probe = stack.use(await MessagingProbe.connect(messaging, timeoutMs, exchanges));
+    },
+  };
+  yield* results([connect], undefined, exchanges);
+  if (probe === undefined) return;
+  const run: MessagingRun = { probe, options: messaging, timeoutMs, serialNumber, versionId, restThing };
+  const load = connections === 0 ? [] : [messagingConnectionsRule(connections)];
+  yield* results([...messagingRules, ...load], run, exchanges);
+}
+
+async function* results<R>(all: readonly Rule<R>[], run: R, exchanges: Exchanges, notes: string[] = []): Results {
+  for (const rule of all) {
     const finding = await findingOf(rule, run);
     const { id, title, source } = rule;
-    const exchanges = probe.takeExchanges();
-    yield { rule: id, title, source, verdict: finding?.verdict ?? 'pass', why: finding?.message, exchanges };
+    const note = notes.splice(0)[0];
+    const outcome = { verdict: finding?.verdict ?? ('pass' as const), why: finding?.message };
+    yield { rule: id, title, source, note, ...outcome, exchanges: exchanges.take() };
   }
 }
 
-async function findingOf(rule: Rule, run: Run): Promise<Finding | undefined> {
+async function findingOf<R>(rule: Rule<R>, run: R): Promise<Finding | undefined> {
   try {
     await rule.check(run);
     return undefined;
@@ -66,8 +120,8 @@ async function findingOf(rule: Rule, run: Run): Promise<Finding | undefined> {
 }
 
 /** The result as text; request and response are shown unless the rule passed. */
-export function render({ rule, title, source, verdict, why, exchanges }: Result): string {
-  const head = `${verdict.padEnd(8)} ${rule.padEnd(23)} ${title}`;
+export function render({ rule, title, source, note, verdict, why, exchanges }: Result): string {
+  const head = `${verdict.padEnd(8)} ${rule.padEnd(29)} ${title}${note === undefined ? '' : ` (${note})`}`;
   if (verdict === 'pass') return head;
   const origin = source === 'interface' ? 'stated by the interface' : 'the interface is silent; required by the agent';
   return [head, `         ${why} (${origin})`, ...exchanges.flatMap(renderExchange)].join('\n');

@@ -1,25 +1,30 @@
 import { countOption, numberOption, runTool, WrongUse } from '../../tool.ts';
 import { conform, render } from './conform.ts';
 import type { Result } from './conform.ts';
+import type { MessagingOptions } from './messaging-probe.ts';
 
-const help = `Tests a provisioning service in the REST form, rule by rule, as a gateway uses it.
+const help = `Tests a provisioning service in REST form, in messaging form, or in both, rule by rule, as a gateway uses it.
 
-usage: npm run conform -- --url URL --serial SERIAL [options]
+usage: npm run conform -- [--url URL] [--messaging BROKER --topic-id ID] --serial SERIAL [options]
 
-  --url URL         base address of the service
-  --serial SERIAL   serial number of a test thing. The run activates it twice, so that its present API key becomes
-                    invalid, confirms its current version, and writes a property and datapoints
-  --api-key KEY     API key of an earlier activation: the run checks that it becomes invalid
+  --url URL         base address of the REST form
+  --messaging BROKER  MQTT broker of the messaging form: mqtt(s)://[USER:PASSWORD@]HOST[:PORT]
+  --topic-id ID     the part of the topics v1.ID.json and v1.ID.reply.json
+  --protocol 5|4    MQTT 5 (default) or MQTT 3.1.1
+  --serial SERIAL   serial number of a test thing. The run activates it several times, so that its present API key
+                    becomes invalid, confirms its current version, and in REST form writes a property and datapoints
+  --api-key KEY     API key of an earlier activation: the run checks that it becomes invalid (REST)
   --version ID      version whose firmware is read (default: the target version)
   --property ID     property to write and read (default: conform)
   --event ID        event that takes datapoints (default: conform)
+  --large ID        version with a text of 128 MiB or more: the run measures its throughput (REST)
   --connections N   also make N calls at the same time, for example 200 (default: 0)
   --timeout SECONDS longest wait for a response, and between two pieces of a firmware (default: 60)
   --json            print the results as JSON
   --help            show this
 
 A rule passes, gets a warning (the agent works with the service, but less well, or the rule could not be tested), or
-fails. Warnings and failures come with request and response. API keys are not shown.
+fails. Warnings and failures come with request and response. API keys and the broker's password are not shown.
 Authorities of your own: NODE_EXTRA_CA_CERTS=FILE.
 
 exit codes: 0 no rule failed, 1 a rule failed, 64 wrong use
@@ -27,33 +32,68 @@ exit codes: 0 no rule failed, 1 a rule failed, 64 wrong use
 
 const options = {
   url: { type: 'string' },
+  messaging: { type: 'string' },
+  'topic-id': { type: 'string' },
+  protocol: { type: 'string', default: '5' },
   serial: { type: 'string' },
   'api-key': { type: 'string' },
   version: { type: 'string' },
   property: { type: 'string', default: 'conform' },
   event: { type: 'string', default: 'conform' },
+  large: { type: 'string' },
   connections: { type: 'string', default: '0' },
   timeout: { type: 'string', default: '60' },
   json: { type: 'boolean', default: false },
 } as const;
 
+interface Broker {
+  readonly messaging?: string | undefined;
+  readonly 'topic-id'?: string | undefined;
+  readonly protocol: string;
+}
+
+function messagingOptions({ messaging: url, 'topic-id': topicId, protocol }: Broker): MessagingOptions | undefined {
+  if (url === undefined) return undefined;
+  if (!/^mqtts?:$/.test(URL.parse(url)?.protocol ?? ''))
+    throw new WrongUse('--messaging must be the address of a broker, for example mqtts://broker.example.com');
+  if (topicId === undefined || !/^[^/+#]+$/.test(topicId))
+    throw new WrongUse('--topic-id must be the part of the topic v1.ID.json that stands for the gateway');
+  if (protocol !== '4' && protocol !== '5') throw new WrongUse('--protocol must be 5, or 4 for MQTT 3.1.1');
+  return { url, topicId, protocolVersion: protocol === '4' ? 4 : 5 };
+}
+
+function baseAddress(url: string | undefined): string | undefined {
+  if (url === undefined || /^https?:$/.test(URL.parse(url)?.protocol ?? '')) return url;
+  throw new WrongUse('--url must be the base address of the service, for example https://service.example.com');
+}
+
 await runTool(help, options, async (values) => {
-  const { url, serial, 'api-key': apiKey, version, property, event, timeout, json } = values;
-  if (url === undefined || !/^https?:$/.test(URL.parse(url)?.protocol ?? '')) {
-    throw new WrongUse('--url must be the base address of the service, for example https://service.example.com');
-  }
-  if (serial === undefined || serial === '') throw new WrongUse('--serial must be the serial number of a test thing');
+  const { serial: serialNumber, json } = values;
+  const url = baseAddress(values.url);
+  const messaging = messagingOptions(values);
+  if (url === undefined && messaging === undefined) throw new WrongUse('--url or --messaging is required');
+  if (serialNumber === undefined || serialNumber === '')
+    throw new WrongUse('--serial must be the serial number of a test thing');
   const results: Result[] = [];
-  const timeoutMs = numberOption('timeout', timeout, 0.1) * 1000;
-  const connections = countOption('connections', values.connections, 0);
-  const ids = { versionId: version, propertyId: property, eventId: event };
-  for await (const result of conform({ url, serialNumber: serial, apiKey, ...ids, timeoutMs, connections })) {
+  const conformOptions = {
+    url,
+    messaging,
+    serialNumber,
+    apiKey: values['api-key'],
+    versionId: values.version,
+    largeVersionId: values.large,
+    propertyId: values.property,
+    eventId: values.event,
+    timeoutMs: numberOption('timeout', values.timeout, 0.1) * 1000,
+    connections: countOption('connections', values.connections, 0),
+  };
+  for await (const result of conform(conformOptions)) {
     results.push(result);
     if (!json) console.log(render(result));
   }
   const count = (verdict: string): number => results.filter((result) => result.verdict === verdict).length;
   const counts = { passed: count('pass'), warnings: count('warning'), failures: count('failure') };
-  if (json) console.log(JSON.stringify({ url, serialNumber: serial, ...counts, results }, undefined, 2));
+  if (json) console.log(JSON.stringify({ url, serialNumber, ...counts, results }, undefined, 2));
   else console.log(`\n${counts.passed} passed, ${counts.warnings} warnings, ${counts.failures} failures`);
   return counts.failures === 0 ? 0 : 1;
 });

@@ -1,21 +1,8 @@
 import { pathOf } from '../../../src/service/operations.ts';
 import type { Input, Row } from '../../../src/service/operations.ts';
+import { EXCERPT_CHARACTERS, Exchanges } from './exchanges.ts';
+import type { Draft } from './exchanges.ts';
 import { Finding, fail } from './verdict.ts';
-
-/** A request and its response, with the API keys replaced by their numbers. */
-export interface Exchange {
-  readonly request: string;
-  readonly requestHeaders: Readonly<Record<string, string>>;
-  readonly requestBody?: string | undefined;
-  readonly status?: number;
-  readonly responseHeaders?: Readonly<Record<string, string>>;
-  /** The beginning of the body. */
-  readonly responseBody?: string;
-  /** The reason if there is no complete response. */
-  readonly error?: string;
-}
-
-type Draft = { -readonly [Member in keyof Exchange]: Exchange[Member] };
 
 export interface Reply {
   readonly status: number;
@@ -35,9 +22,6 @@ export interface CallOptions {
   readonly onChunk?: (chunk: Uint8Array, reply: Pick<Reply, 'status' | 'headers'>) => boolean;
 }
 
-const EXCERPT_CHARACTERS = 400;
-/** A rule with more exchanges keeps the unsuccessful ones. */
-const MAX_EXCHANGES = 8;
 /** As the agent: src/service/rest/settings.ts. */
 const MAX_BODY_BYTES = 1024 * 1024;
 
@@ -45,26 +29,11 @@ const MAX_BODY_BYTES = 1024 * 1024;
 export class Probe {
   readonly #base: string;
   readonly #timeoutMs: number;
-  #exchanges: Exchange[] = [];
-  readonly #keys: string[] = [];
+  readonly exchanges = new Exchanges();
 
   constructor(url: string, timeoutMs: number) {
     this.#base = url.replace(/\/+$/, '');
     this.#timeoutMs = timeoutMs;
-  }
-
-  /** Keeps a key out of what is recorded from now on. */
-  hide(key: string): void {
-    if (!this.#keys.includes(key)) this.#keys.push(key);
-  }
-
-  /** The exchanges since the last call of this method. */
-  takeExchanges(): readonly Exchange[] {
-    const all = this.#exchanges;
-    const kept = all.length <= MAX_EXCHANGES ? all : all.filter(({ status = 0 }) => status < 200 || status >= 300);
-    const exchanges = kept.slice(0, MAX_EXCHANGES).map((exchange) => this.#withoutKeys(exchange));
-    this.#exchanges = [];
-    return exchanges;
   }
 
   /** Throws a failure if no complete response arrives. */
@@ -76,7 +45,7 @@ export class Probe {
     const why = `nothing arrived for ${this.#timeoutMs / 1000} s`;
     const timer = setTimeout(() => aborter.abort(new Error(why)), this.#timeoutMs);
     const record: Draft = { request: `${row.method} ${url}`, requestHeaders: headers, requestBody: body };
-    this.#exchanges.push(record);
+    this.exchanges.add(record);
     try {
       const init = { method: row.method, headers, redirect: 'manual', signal: aborter.signal } as const;
       const response = await fetch(url, { ...init, ...(body === undefined ? {} : { body }) });
@@ -98,14 +67,6 @@ export class Probe {
     } finally {
       clearTimeout(timer);
     }
-  }
-
-  #withoutKeys(exchange: Exchange): Exchange {
-    let text = JSON.stringify(exchange);
-    for (const [index, key] of this.#keys.entries()) {
-      text = text.replaceAll(JSON.stringify(key).slice(1, -1), `<key ${index + 1}>`);
-    }
-    return JSON.parse(text) as Exchange;
   }
 }
 

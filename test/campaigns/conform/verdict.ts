@@ -29,6 +29,11 @@ export function need<T>(value: T | undefined, rule: string): T {
   return value ?? warn(`not tested: ${rule} did not pass`);
 }
 
+export interface Thing {
+  readonly thingId: string;
+  readonly apiKey: string;
+}
+
 export interface TextFacts {
   readonly versionId: string;
   readonly contentLength: string | null;
@@ -49,18 +54,20 @@ export interface Run {
   readonly versionId: string | undefined;
   /** Keys of earlier activations. */
   readonly oldKeys: string[];
-  thing?: { readonly thingId: string; readonly apiKey: string };
+  /** Takes a figure to show with the result of the rule. */
+  readonly note: (text: string) => void;
+  thing?: Thing;
   current?: Version;
   target?: Version;
   text?: TextFacts;
   canReadProperty?: boolean;
 }
 
-export interface Rule {
+export interface Rule<R = Run> {
   readonly id: string;
   readonly title: string;
   /** `interface`: the interface states it; `agent`: the interface is silent, and the agent needs or accepts it. */
   readonly source: 'interface' | 'agent';
   /** Throws a Finding if the service does not keep the rule. */
-  readonly check: (run: Run) => Promise<void>;
+  readonly check: (run: R) => Promise<void>;
 }

@@ -1,10 +1,9 @@
-import { FirmwareFormatError } from '../../../../src/firmware/errors.ts';
-import { FirmwareTextDecoder } from '../../../../src/firmware/text/firmware-text.ts';
 import { operations } from '../../../../src/service/operations.ts';
 import { parseContentLength, parseContentRange, strongValidator } from '../../../../src/service/rest/validators.ts';
 import type { CallOptions, Reply } from '../probe.ts';
 import { fail, need, warn } from '../verdict.ts';
 import type { Rule, Run, TextFacts } from '../verdict.ts';
+import { textDecoder } from './firmware-text.ts';
 import { isSuccess } from './replies.ts';
 
 /** The number of bytes to request again. */
@@ -16,8 +15,8 @@ async function request(run: Run, versionId: string, options: CallOptions): Promi
 }
 
 /** Reads the whole text and decodes it as the agent does. */
-async function readText(run: Run, versionId: string): Promise<TextFacts> {
-  const decoder = new FirmwareTextDecoder('auto');
+export async function readText(run: Run, versionId: string): Promise<TextFacts> {
+  const decoder = textDecoder();
   const tail: Uint8Array[] = [];
   let totalBytes = 0;
   let tailOffset = 0;
@@ -28,24 +27,14 @@ async function readText(run: Run, versionId: string): Promise<TextFacts> {
       tailOffset = Math.max(Math.floor(announced / 2), announced - TAIL_BYTES);
       tail.push(chunk.slice(Math.max(0, tailOffset - totalBytes)));
       totalBytes += chunk.byteLength;
-      exhaust(decoder.push(chunk));
+      decoder.push(chunk);
       return true;
     },
   });
   if (!isSuccess(status)) fail(`the status is ${status}; the interface states 200`);
-  exhaust(decoder.finish());
+  decoder.finish();
   const contentLength = headers.get('content-length');
   return { versionId, contentLength, etag: headers.get('etag'), totalBytes, tailOffset, tail: Buffer.concat(tail) };
-}
-
-function exhaust(slices: Iterable<Uint8Array>): void {
-  try {
-    // the bytes of the firmware do not matter here, only that the text has some
-    for (const slice of slices) if (slice.byteLength === 0) continue;
-  } catch (error) {
-    if (error instanceof FirmwareFormatError) fail(error.message);
-    throw error;
-  }
 }
 
 function resumable(run: Run): TextFacts & { readonly validator: string } {

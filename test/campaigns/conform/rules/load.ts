@@ -1,7 +1,28 @@
 import { operations } from '../../../../src/service/operations.ts';
 import { fail, need, warn } from '../verdict.ts';
 import type { Rule } from '../verdict.ts';
+import { readText } from './firmware.ts';
 import { isSuccess } from './replies.ts';
+
+/** The largest text that a service should be able to return: that of a firmware image of 96 MiB in base64. */
+export const LARGE_TEXT_BYTES = 128 * 1024 * 1024;
+
+/** Tests the throughput of a large text. */
+export function largeTextRule(versionId: string): Rule {
+  return {
+    id: 'firmware-large',
+    title: 'a text of 128 MiB arrives completely',
+    source: 'agent',
+    check: async (run) => {
+      const startedAt = performance.now();
+      const { totalBytes } = await readText(run, versionId);
+      const seconds = (performance.now() - startedAt) / 1000;
+      const mebibytes = totalBytes / 1024 / 1024;
+      run.note(`${mebibytes.toFixed(1)} MiB in ${seconds.toFixed(1)} s: ${(mebibytes / seconds).toFixed(1)} MiB/s`);
+      if (totalBytes < LARGE_TEXT_BYTES) warn(`the text of version ${versionId} has only ${totalBytes} bytes`);
+    },
+  };
+}
 
 /** Tests a number of calls at the same time, each on its own connection. */
 export function connectionsRule(count: number): Rule {

@@ -4,15 +4,15 @@ import type { Version } from '../../../../src/service/contract.ts';
 import { operations } from '../../../../src/service/operations.ts';
 import { readActivation, readVersion, readVersions } from '../../../../src/service/replies.ts';
 import { fail, need } from '../verdict.ts';
-import type { Rule, Run } from '../verdict.ts';
+import type { Rule, Run, Thing } from '../verdict.ts';
 import { expectConsent, expectUnknown, readReply } from './replies.ts';
 
-async function activate(run: Run): Promise<NonNullable<Run['thing']>> {
+async function activate(run: Run): Promise<Thing> {
   const { probe, serialNumber } = run;
   const reply = await probe.call(operations.activate, { serialNumber });
   const activation = readReply(reply, (value, operation) => {
     const thing = readActivation(value, operation);
-    probe.hide(thing.apiKey);
+    probe.exchanges.hide(thing.apiKey);
     run.thing = thing;
     return thing;
   });
