@@ -33,7 +33,7 @@ function milliseconds(work: () => unknown): number {
   return (user + system) / 1_000;
 }
 
-/** Undefined for acceptable growth. */
+/** Returns the problem, or undefined for acceptable growth. */
 function growthProblem(work: (text: string) => unknown, make: (length: number) => string): string | undefined {
   // exponential ones never come to an end with the long text
   for (const length of [16, 22, 28, 200]) {
@@ -78,7 +78,7 @@ function expressionsOf(file: string): readonly Expression[] {
 
 const expressions = globSync('**/*.ts', { cwd: sources }).flatMap(expressionsOf);
 
-/** Repeated texts that nearly match an expression: its own characters, and those of its classes. */
+/** Repeated texts that nearly match an expression: its own characters, and its classes' characters. */
 function pumpsOf(pattern: string): readonly string[] {
   const own = [...new Set(pattern.replaceAll(/\\[a-zA-Z]|[[\](){}|?*+^$\\]/g, ''))].slice(0, 10);
   const single = [...new Set([...own, 'a', '0', ' ', '-', '.', ':', '/'])];

@@ -12,7 +12,7 @@ const pages = join(import.meta.dirname, '../docs');
 /** Commands of a page, and their documented output. */
 export interface Example {
   readonly commands: string;
-  /** Undefined without documented output. */
+  /** The documented output, if any. */
   readonly prints: string | undefined;
 }
 

@@ -6,7 +6,7 @@ import { expect, test, vi } from 'vitest';
 
 import { Meter } from './meter.ts';
 
-/** Makes the loader find an invalid library, whatever was compiled before. */
+/** Makes the loader find an invalid library, even after an earlier compilation. */
 test('runs without a meter if simavr is unavailable, and prints the reason in one line', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'no-simavr-'));
   writeFileSync(join(folder, 'libsimavr.so.2'), '');

@@ -9,7 +9,7 @@ export interface Figure {
   readonly name: string;
   readonly unit: Unit;
   readonly value: Spread;
-  /** Upper limit. Undefined: for information only. */
+  /** Upper limit, or none if the figure is only for information. */
   readonly target?: number | undefined;
   /** At least this. */
   readonly atLeast?: number | undefined;

@@ -57,7 +57,7 @@ export async function forgetPeak(pid: number): Promise<void> {
   await writeFile(`/proc/${pid}/clear_refs`, '5');
 }
 
-/** Of the resident set, in MiB: proc_pid_status(5). */
+/** Peak of the resident set, in MiB: proc_pid_status(5). */
 export async function peakOf(pid: number): Promise<number> {
   const [, kibibytes] = /^VmHWM:\s+(\d+) kB/m.exec(await readFile(`/proc/${pid}/status`, 'utf8')) ?? [];
   return Number(kibibytes) / 1024;

@@ -16,7 +16,7 @@ export interface ServiceOptions {
   readonly tls?: { readonly certFile: string; readonly keyFile: string } | undefined;
   /** Speak the messaging form too, through this broker. */
   readonly brokerUrl?: string | undefined;
-  /** A directory for nginx, which serves the images in front of it. Undefined: it serves them directly. */
+  /** A directory for nginx, which serves the images in front of it. Default: this process serves them. */
   readonly nginxFolder?: string | undefined;
 }
 

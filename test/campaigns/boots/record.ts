@@ -38,7 +38,7 @@ export interface RecordOptions extends Machines {
 export interface GatewayPlace {
   readonly disk: string;
   readonly servicePort: number;
-  /** Undefined without a board. */
+  /** The board, if there is one. */
   readonly board?: BoardWiring;
   readonly logs?: string;
   readonly onLine?: (text: string) => void;

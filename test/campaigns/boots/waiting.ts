@@ -1,4 +1,4 @@
-/** Those who wait until something is so; whoever changes it wakes them. */
+/** Waits for conditions. A change wakes the waiting tests. */
 export class Waiting {
   readonly #looks = new Set<() => void>();
 

@@ -68,7 +68,7 @@ export class Counts {
     return this.#perSecond.subarray(fromMs / 1000, toMs / 1000).reduce((most, count) => Math.max(most, count), 0);
   }
 
-  /** Checks beyond one per scheduled time and start, and tries beyond those of a call. */
+  /** Checks beyond one per scheduled time and start, and tries beyond the limit of a call. */
   unpromised(times: number): number {
     return this.#looks.reduce((sum, looks, thing) => {
       return sum + Math.max(0, looks - times - (this.#starts[thing] ?? 0));

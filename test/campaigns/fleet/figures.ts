@@ -7,13 +7,13 @@ export interface Figures {
   readonly name: string;
   readonly what: string;
   readonly things: number;
-  /** Of the schedule alone, in requests per minute. */
+  /** Mean of the schedule alone, in requests per minute. */
   readonly meanPerMinute: number;
   readonly quantiles: { readonly p50: number; readonly p99: number; readonly p999: number };
   readonly timesMean: number;
   readonly busiestSecondTimesMean: number;
   readonly mostTimesMean: number | undefined;
-  /** Of all minutes, including those that the limit ignores. */
+  /** Busiest of all minutes, including those that the limit ignores. */
   readonly busiestMinute: number;
   readonly requests: number;
   readonly refused: number;

@@ -15,7 +15,7 @@ export interface Scenario {
   /** From then on the service names a new version. */
   readonly releaseAtMs: number;
   readonly imageBytes: number;
-  /** Rate of a shared connection. Undefined: each thing has its own. */
+  /** Rate of a shared connection. By default, each thing has its own. */
   readonly lineBytesPerSecond: number | undefined;
   readonly endMs: number;
   /** Minutes from this time on are checked: their p99.9 may be this multiple of the mean. */

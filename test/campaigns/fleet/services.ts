@@ -3,7 +3,7 @@ import { errorOfStatus } from '../../../src/service/rest/statuses.ts';
 
 export interface Answer {
   readonly latencyMs: number;
-  /** Undefined for success. */
+  /** The error, if the call fails. */
   readonly error?: ServiceError;
 }
 

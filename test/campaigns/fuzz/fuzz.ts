@@ -21,7 +21,7 @@ export interface FuzzResult {
   readonly seed: number;
   readonly cases: number;
   readonly peakRssMiB: number;
-  /** Undefined if no invariant was violated. */
+  /** The violated invariant, if any. */
   readonly failure: string | undefined;
 }
 

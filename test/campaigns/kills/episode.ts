@@ -67,7 +67,7 @@ class Play {
     return this.#isAtRest || this.#violations.length > 0;
   }
 
-  /** Runs the agent to its end or to the kill, with the aftermath for the machine. */
+  /** Runs the agent until it exits or is killed, with the aftermath for the machine. */
   async run(strike: Strike | undefined): Promise<void> {
     const { args, followingArgs } = this.#intent;
     const typed = this.runs === 0 ? args : followingArgs;

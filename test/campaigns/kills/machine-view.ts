@@ -62,7 +62,7 @@ export class MachineView {
     return withBoots.length > 0 ? withBoots : listed;
   }
 
-  /** Undefined before the first one. Throws unless the agent's format is valid. */
+  /** Returns the journal, if there is one. Throws for an invalid format. */
   get journal(): UpdateState | undefined {
     const text = this.#stateFile('journal.json');
     return text === undefined ? undefined : updateState.parse(JSON.parse(text));

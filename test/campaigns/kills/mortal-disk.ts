@@ -76,7 +76,9 @@ export class MortalDisk implements AsyncDisposable {
     throw new Error('the backing files never come to rest');
   }
 
-  /** Restarts the machine after a power loss with this image. Other data is lost. The disk must be unused meanwhile. */
+  /**
+   * Restarts the machine after a power loss with this image. Other data is lost. The disk must be unused during this.
+   */
   async restart(image: DiskImage): Promise<void> {
     await this.#detach();
     for (const part of parts) await rm(this.#image.files[part]);

@@ -45,7 +45,7 @@ export interface RunOptions {
 const RUN_DEADLINE_MS = 60_000;
 const LOOK_AGAIN_MS = 2;
 
-/** Runs the real program to its end or to the kill. */
+/** Runs the real program until it exits or is killed. */
 export async function runAgent(gateway: FileGateway, options: RunOptions): Promise<RunEnd> {
   const { args, strike, isEnough } = options;
   using over = overAtTheEnd();

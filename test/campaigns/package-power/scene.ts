@@ -10,11 +10,11 @@ interface Phase {
   readonly play: (rig: Rig) => Promise<void>;
   /** The commands to repeat after an interruption, or with the package installer at work, at that point. */
   readonly again: readonly (readonly string[])[];
-  /** The installed version at the end. Undefined: no package and no remaining file. */
+  /** The installed version at the end, or undefined for no package and no remaining file. */
   readonly ends: string | undefined;
-  /** Whether an agent must run after an interruption, in the phase or at its end. */
+  /** True if an agent must run after an interruption, in the phase or at its end. */
   readonly hasAgent: boolean;
-  /** Whether identity, journal and queue must exist after an interruption. */
+  /** True if identity, journal and queue must exist after an interruption. */
   readonly hasMemory: boolean;
 }
 

@@ -91,7 +91,7 @@ interface LifeParts {
   readonly scenario: Scenario;
 }
 
-/** Runs a daemon from its start to its end. */
+/** Runs a daemon until it ends. */
 async function live({ gateway, time, random, log, scenario }: LifeParts, life: AbortController): Promise<void> {
   let hangUp = (): void => {};
   const { configFile, boot } = gateway;

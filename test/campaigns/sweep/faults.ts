@@ -1,4 +1,4 @@
-/** What may go wrong beside the power. Each is counted over the whole history, cuts or not. */
+/** Faults in addition to power loss. Each is counted over the whole history, with or without interruptions. */
 export const faultKinds = [
   /** A call of the service does not arrive. */
   'request-lost',

@@ -88,7 +88,7 @@ export async function playToCut(script: Script, from: Bookmark): Promise<Bookmar
   }
 }
 
-/** Plays to the end, and a little beyond. */
+/** Plays the whole story, and a little beyond. */
 export async function play(script: Script, from: Bookmark): Promise<Played> {
   const history = new History(script, from);
   let violation: string | undefined;

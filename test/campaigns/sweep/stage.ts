@@ -28,7 +28,7 @@ export class Stage {
     return this.play({ scenario, seed: 1, cuts: [], faults: [] });
   }
 
-  /** Cases that share the first interruption. Undefined: it comes too late, or violates an invariant alone. */
+  /** Cases that share the first interruption. Undefined if it comes too late, or violates an invariant alone. */
   async cutOnce(given: Case): Promise<((continued: Case) => Promise<Played>) | undefined> {
     const from = await this.#prologue(given.scenario);
     const bookmark = await playToCut(this.#script(given), from).catch((error: unknown) => {

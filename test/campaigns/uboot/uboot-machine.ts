@@ -92,8 +92,8 @@ export class UbootMachine implements BootRig {
   }
 
   /**
-   * Runs from power-on to a reset, or to the end of a slot's action. `pulled`: the disk does not respond after U-Boot
-   * has read its script.
+   * Runs from power-on to a reset, or until a slot's action is complete. `pulled`: the disk does not respond after
+   * U-Boot has read its script.
    */
   async start({ pulled = false }: { readonly pulled?: boolean } = {}): Promise<Start> {
     const child = this.#qemu(pulled);

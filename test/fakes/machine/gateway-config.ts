@@ -1,4 +1,4 @@
-/** Where a guest finds the stand-in of the service (qemu.ts). */
+/** Address of the service simulator in a guest (qemu.ts). */
 const serviceUrl = 'http://10.0.2.100';
 export const DEVICE_TYPE = 'virtual-gateway';
 

@@ -29,7 +29,7 @@ export interface RpcRequest {
   readonly properties: IPublishPacket['properties'];
 }
 
-/** A published reply. Default of `correlation`: that of the request. */
+/** A published reply. Default of `correlation`: the request's. */
 export interface RpcReply {
   readonly text: string | Buffer;
   readonly topic?: string;

@@ -32,8 +32,8 @@ interface Waiting {
 }
 
 /**
- * A service that behaves as interface.md says, on HTTP, with every fault on demand: for tests, for the demo, and for whoever
- * integrates the agent.
+ * A service that implements interface.md, on HTTP, with every fault on demand: for tests, for the demo, and for
+ * integrators.
  *
  * ```ts
  * await using service = await startStandIn({ versions: [{ id: '1', firmware: randomContent(2 ** 20) }] });

@@ -58,7 +58,7 @@ export class World {
   readonly #updates = new Map<string, readonly string[]>();
   /** The current version of a new thing. */
   currentVersionId: string | undefined;
-  /** The target of all things. Undefined: no change. */
+  /** The target of all things. Default: no change. */
   targetVersionId: string | undefined;
 
   addVersion(setup: VersionSetup): void {

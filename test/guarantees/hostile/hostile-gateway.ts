@@ -23,7 +23,7 @@ export interface Verdict {
   /** The same, corrected for other load on the machine. */
   readonly slowestCalmStatusMs: number;
   readonly rssMiB: number;
-  /** Undefined if the daemon responds, updates, and ends in order. */
+  /** The problem, unless the daemon responds, updates, and ends in order. */
   readonly failure: string | undefined;
 }
 

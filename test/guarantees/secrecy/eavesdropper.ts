@@ -1,4 +1,4 @@
-/** Hears everything that the agent says to anybody, and knows what it must not say. */
+/** Records all output of the agent, and knows its secrets. */
 export class Eavesdropper {
   readonly #heard: { readonly where: string; readonly text: string }[] = [];
   readonly #secrets = new Map<string, string>();

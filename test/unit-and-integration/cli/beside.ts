@@ -1,4 +1,4 @@
-/** The text beside a label, on one line. */
+/** Returns the text after a label, on one line. */
 export function beside(label: string, text: string): string {
   const lines = text.split('\n');
   const start = lines.findIndex((line) => line.startsWith(`${label} `));

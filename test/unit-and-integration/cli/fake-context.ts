@@ -49,7 +49,7 @@ export interface FakeContext extends CliContext {
 export interface FakeWorld extends Partial<Omit<CliContext, 'out' | 'err'>> {
   readonly daemon?: AgentOperations | undefined;
   readonly alone?: AgentOperations | undefined;
-  /** Width of the terminal. Undefined: not a terminal. */
+  /** Width of the terminal. Absent without a terminal. */
   readonly columns?: number;
 }
 

@@ -48,7 +48,7 @@ describe('a removed key', () => {
 
 describe('a wrong value', () => {
   const cases: readonly (readonly [string, string])[] = [
-    // regression: "expected an address that starts with mqtt://" for one that does
+    // regression: "expected an address that starts with mqtt://" for an address that does
     ...['h:187777', 'h:80a/x', '[::1]:65536', 'h:-1'].map((rest): readonly [string, string] => [
       `[service.messaging]\nurl = "mqtt://${rest}"`,
       `service.messaging.url: expected an address whose port is a number from 1 to 65535, found "mqtt://${rest}"`,

@@ -78,7 +78,7 @@ describe('a member of the group', () => {
     expect(agent.calls).toEqual([]);
   });
 
-  test('that holds all available connections leaves those of the operators and of root', async () => {
+  test('that holds all available connections leaves the operators’ and root’s', async () => {
     await using rig = await controlRig(fakeAgent(), { maxWaiting: 4, maxAtOnce: 1 });
     const held = Array.from({ length: 40 }, () => rawConnection(join(rig.runDirectory, socketNames.members), 'GET '));
     for (const caller of ['operators', 'root'] as const) {
@@ -108,7 +108,7 @@ describe('an operator', () => {
   });
 
   // Regression: with the default configuration an operator installed 1.0.0 over 2.0.0.
-  test('has a file checked as one that must not be older, and root has not', async () => {
+  test('has a file checked with the rule against older releases, and root has not', async () => {
     const agent = fakeAgent();
     await using rig = await controlRig(agent);
     for (const caller of ['operators', 'root'] as const) {

@@ -246,7 +246,7 @@ describe('a hostile client', () => {
     expect(agent.calls).toEqual([['activate', {}]]);
   });
 
-  test('that opens idle connections locks nobody out: the oldest one is closed', async () => {
+  test('that opens idle connections blocks no other client: the oldest one is closed', async () => {
     await using rig = await controlRig(fakeAgent(), { maxWaiting: 4 });
     const held = Array.from({ length: 4 }, () => rawConnection(rig.socket));
     await Promise.all(held.map(({ socket }) => once(socket, 'connect')));

@@ -219,7 +219,7 @@ describe('who calls', () => {
   });
 
   test.each([0, 9])(
-    'and was told about a reboot ignores the lost connection (%i bytes are missing)',
+    'and was informed of a reboot ignores the lost connection (%i bytes are missing)',
     async (missing) => {
       await using directory = await runDirectory();
       const body = '{"kind":"event","event":{"kind":"phase","phase":"rebooting"}}\n';
@@ -338,7 +338,7 @@ async function leaveStaleSocket(path: string): Promise<void> {
   await run(process.execPath, ['-e', script]).catch(() => {});
 }
 
-/** A program that loads its modules as root, and then calls the daemon as user nobody. */
+/** A program that loads its modules as root, and then calls the daemon as an unprivileged user. */
 function asNobody(runDirectory: string): string {
   const module = new URL('../../../src/control/client/control-client.ts', import.meta.url);
   return `

@@ -159,7 +159,7 @@ test.each<[string, OperationRequest, OperationRequest, 'follows' | 'is told that
   );
 });
 
-// Regression: "an update is under way" during the daemon's own cycle, without a hint that the option does not fit.
+// Regression: "another update is running" during the daemon's own cycle, without a hint that the option does not fit.
 test.each<[OperationRequest, OperationRequest, RegExp]>([
   [
     update(),

@@ -5,7 +5,7 @@ import { inChunks } from './chunks.ts';
 export interface MemorySourceOptions {
   readonly form?: FirmwareSource['form'];
   readonly chunkSizes?: readonly number[];
-  /** Undefined if the service sends none. */
+  /** Validator of the service, if it sends one. */
   readonly validator?: string | undefined;
   readonly tellsTotal?: boolean;
   /** The service answers every request with the whole text. */

@@ -27,7 +27,7 @@ export interface Places {
 export interface StagingRequest
   extends Omit<FirmwareRequest, 'expected' | 'onCheckpoint' | 'installedProvides'>, Places {
   readonly installedProvides?: FirmwareRequest['installedProvides'];
-  /** Undefined if the previous one is invalid. */
+  /** Called with undefined if the previous one is invalid. */
   readonly onCheckpoint?: (checkpoint: Checkpoint | undefined) => Promise<void>;
 }
 

@@ -16,7 +16,7 @@ import { SmpModel } from '../../fakes/boards/models/smp/smp-model.ts';
 import { mcubootFile } from './images/build.ts';
 import { program, rigOf } from './protocols/fault-matrix.ts';
 
-/** Boards in any possible state: the reported program is the one that runs. */
+/** Boards in any possible state: the reported program is the running one. */
 const signal = new AbortController().signal;
 
 /** The report, or the code of the error. */

@@ -205,8 +205,8 @@ describe('a rollback', () => {
     expect(dpkg.exchanges).toEqual(['1.0 → 1.1', '1.1 → 1.2', '1.2 → 1.1', '1.1 → 1.0']);
   });
 
-  // Regression, found by the sweep: the journal said that the newer one stayed, and then the package installer found
-  // its request.
+  // Regression, found by the sweep: the newer version was to stay by the journal, and then the package installer
+  // found its request.
   test('that a killed agent requested is dropped once the package is to stay', async () => {
     await installWell(newer);
     target = newTarget(async () => {

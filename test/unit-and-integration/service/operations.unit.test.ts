@@ -40,7 +40,7 @@ describe('paths', () => {
     expect(path).toThrow(expect.objectContaining({ code: 'id-invalid', exit: 'usage', message: what }));
   });
 
-  test('are understood by the other side, for any ids', () => {
+  test('are parsed correctly by the peer, for any ids', () => {
     const character = fc.oneof(fc.integer({ max: 0xd7ff, min: 0 }), fc.integer({ max: 0x10ffff, min: 0xe000 }));
     const id = fc
       .array(character, { minLength: 1, maxLength: 8 })

@@ -103,7 +103,7 @@ describe('which release runs here', () => {
   const withSlots: Answers = { ...said, 'slot-a': '/dev/sda2', 'slot-b': '/dev/sda3', bootloader: 'uboot' };
 
   // Regression: without it the first check downloads the running version.
-  test('is asked for if something is updated, and may be unknown', () => {
+  test('is requested if something is updated, and may be unknown', () => {
     expect(remainingQuestions(bare, {}, withSlots)).toMatchObject([{ name: 'version', found: 'none' }]);
     expect(proposeConfig(bare, {}, { ...withSlots, version: '1.4.0' })).toMatchObject({
       device: { factory_version: '1.4.0' },

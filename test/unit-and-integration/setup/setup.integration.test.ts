@@ -169,7 +169,7 @@ boot_id_file = "${directory}/boot/boot-id"
     expect(exitCode).toBe(0);
   });
 
-  // Regression: an empty answer was asked for again without a message, and none was refused for slot B.
+  // Regression: an empty answer was requested again without a message, and none was rejected for slot B.
   test('reports that an answer is required, and that none is an answer for either slot', async () => {
     const [url = '', type = '', pem = '', slotA = ''] = answers;
     const { exitCode, out } = await setUp(

@@ -11,7 +11,7 @@ export interface Transfer {
 
 type Operation = 'open' | 'read' | 'write' | 'sync' | 'datasync';
 
-/** A drive in memory that loses unflushed data, transfers less than requested, fails and lies. */
+/** A drive in memory that loses unflushed data, transfers less than requested, fails and returns wrong data. */
 export class CruelDevice {
   readonly #medium: Buffer;
   /** Data that the drive has accepted but not stored. */

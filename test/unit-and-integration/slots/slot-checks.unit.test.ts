@@ -15,7 +15,7 @@ interface Attempt {
   readonly slots: Readonly<Record<SlotName, string>>;
   readonly slot?: SlotName;
   readonly booted?: SlotName;
-  /** Of other targets. */
+  /** Slots of other targets. */
   readonly others?: readonly string[];
   readonly sizeBytes?: number;
 }

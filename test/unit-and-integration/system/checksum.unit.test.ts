@@ -46,7 +46,7 @@ describe.each([...Object.entries(checksums), ['the fastest', openChecksum] as co
   });
 });
 
-test('the checksum of bytes in one piece is that of the same bytes in pieces', () => {
+test('the checksum of bytes in one piece equals the checksum of the same bytes in pieces', () => {
   const content = Buffer.alloc(100_000, 'abc');
   expect(checksumOf(content)).toBe(valueOf(openChecksum(), [content.subarray(0, 1), content.subarray(1)]));
 });

@@ -208,7 +208,7 @@ test('readings above the rate are dropped unread, counted and reported; later on
     { clock },
   );
   await made.once(forever);
-  expect(parsed).toBe(60); // a burst of five seconds, and a second later that of one
+  expect(parsed).toBe(60); // a burst of five seconds, and then a burst of one
   expect(readings).toHaveLength(60);
   expect(made.figures).toMatchObject({ readings: 60, dropped: 1_940, lastDrop: 'more than 10 a second' });
 });

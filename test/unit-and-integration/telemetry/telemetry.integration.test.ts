@@ -109,7 +109,7 @@ test('a time that cannot be right is refused', async () => {
   await expect(send).rejects.toThrow(expect.objectContaining({ code: 'time-invalid' }));
 });
 
-test('a watched property follows no link in place of its temporary file', async () => {
+test('a watched property follows no link at the path of its temporary file', async () => {
   const directory = mkdtempSync(join(tmpdir(), 'watch-'));
   const victim = join(directory, 'victim');
   const path = join(directory, 'limits.json');

@@ -27,7 +27,7 @@ async function statusOf(url: string): Promise<number> {
   return (await fetch(url)).status;
 }
 
-test('fifty viewers, and more who read nothing, lock nobody out of the agent’s sockets', async () => {
+test('fifty viewers, and more who read nothing, do not block the agent’s sockets', async () => {
   await site.gateway.startDaemon();
   const follow = async (): Promise<IncomingMessage> => {
     const request = httpRequest(new URL('events', site.url));

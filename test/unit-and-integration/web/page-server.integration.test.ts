@@ -155,7 +155,7 @@ describe('an order', () => {
     expect(await rig.ask('/do', { method: 'POST', headers, body: 'x'.repeat(10_000) })).toMatchObject({ status: 413 });
   });
 
-  test('of a client that disconnects while sending is no problem of the page', async () => {
+  test('of a client that disconnects while sending causes no problem', async () => {
     const gone = new PassThrough();
     const form = readForm(Object.assign(gone, { headers: rig.own }) as never, { maxFormBytes: 100, formMs: 10_000 });
     gone.destroy(new Error('aborted'));

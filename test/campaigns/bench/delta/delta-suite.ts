@@ -18,7 +18,7 @@ import type { DeltaImages, Pair } from './delta-images.ts';
 
 const BLOCK_BYTES = 4096;
 const DIGEST_BYTES = 32;
-/** Of the compressed full image. */
+/** Target compared with the compressed full image. */
 const TARGET_RATIO: Readonly<Record<Pair, number | undefined>> = {
   security: undefined,
   point: 0.08,

@@ -1,7 +1,7 @@
 import { mkdir, rmdir, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-/** Limits for the measured program only. Undefined: none. */
+/** Limits for the measured program only. Default: none. */
 export interface SmallerMachine {
   /** Number of processors, starting with the first. */
   readonly cores?: number | undefined;

@@ -23,7 +23,7 @@ export interface Cut {
 export interface Survivor {
   readonly index: number;
   readonly event: DiskEvent;
-  /** Sectors of a torn write that arrived. Undefined: all. */
+  /** Sectors of a torn write that arrived. Default: all. */
   readonly arrived?: readonly boolean[];
 }
 

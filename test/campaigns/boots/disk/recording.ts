@@ -19,7 +19,7 @@ export type KnownThing = z.infer<typeof thingSchema>;
 const happeningSchema = z.discriminatedUnion('kind', [
   /** The owner wants this version from now on. */
   z.strictObject({ kind: z.literal('wanted'), at: z.number(), version: z.string() }),
-  /** What the service knows, whenever that changed. */
+  /** The service's record after each change. */
   z.strictObject({ kind: z.literal('known'), at: z.number(), thing: thingSchema }),
   z.strictObject({ kind: z.literal('reported'), at: z.number(), outcome: z.string() }),
   /** A line of the console. */

@@ -4,7 +4,7 @@ export const SECTOR = 512;
 
 /** A write, or the flush of all that came before it, in the order in which the disk saw them. */
 export interface DiskEvent {
-  /** Bytes of all logs up to the end of this event: its position among the other events. */
+  /** Bytes of all logs through the end of this event: its position among the other events. */
   readonly position: number;
   readonly kind: 'write' | 'flush';
   /** Durable when the write completes (FUA). */

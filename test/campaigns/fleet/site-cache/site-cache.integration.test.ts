@@ -50,7 +50,7 @@ async function filesOf(folder: string): Promise<string> {
 
 const COUNT = howMuch(10, 4);
 
-test('a caching proxy fetches an image once for many gateways, and stores no key of theirs', async () => {
+test('a caching proxy fetches an image once for many gateways, and stores none of their keys', async () => {
   const gateways = await Promise.all(Array.from({ length: COUNT }, async (_, number) => newGateway(number)));
   const outcomes = await Promise.all(gateways.map(async (gateway) => gateway.json('--update-now')));
   expect(outcomes).toEqual(

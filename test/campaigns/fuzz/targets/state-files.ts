@@ -127,7 +127,7 @@ export const securityFile: FuzzTarget = {
     }),
 };
 
-/** trust.json alone: a list that parses to the same value after a start, or a damaged one that can be replaced. */
+/** trust.json alone: a list that parses to the same value after a start, or a damaged file that can be replaced. */
 export const trustFile: FuzzTarget = {
   name: 'trust-file',
   open: async () =>

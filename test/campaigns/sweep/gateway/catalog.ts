@@ -23,15 +23,15 @@ export interface CatalogEntry extends Sent {
   readonly boot: string;
   /** The meter's program after the installation. */
   readonly meter: string;
-  /** The package in it. Undefined: the factory package stays. */
+  /** The package in it. Default: the factory package stays. */
   readonly app?: string;
   /** The same as the slot holds it. */
   readonly bytes: Uint8Array;
   /** Content of a file on a USB stick: an artifact, or the image itself. */
   readonly decoded: Uint8Array;
-  /** The digest for evidence and quarantine. Undefined: it must never boot. */
+  /** The digest for evidence and quarantine. Absent if it must never boot. */
   readonly digest: string | undefined;
-  /** The fingerprint of the key. Undefined: a key that no list revokes. */
+  /** The fingerprint of the key. Absent if no list revokes the key. */
   readonly signedBy?: string | undefined;
   /** The version that this delta is based on. A gateway that reports a mismatch gets the full image. */
   readonly base?: string;

@@ -31,7 +31,7 @@ export interface ChronicleState {
   readonly keeping: SlotName | undefined;
   readonly keptBefore: SlotName | undefined;
   readonly ran: Readonly<Partial<Record<SlotName, string | undefined>>>;
-  /** Undefined: those in the current boot order. */
+  /** Default: those in the current boot order. */
   readonly others?: readonly string[] | undefined;
   readonly lists: KeptListsState;
 }
@@ -186,7 +186,7 @@ export class Chronicle {
     };
   }
 
-  /** Removes a directory in place of a file. */
+  /** Removes a directory at the path of a file. */
   async #beginningAnew<T>(work: () => Promise<T>): Promise<T> {
     if (this.#hardware.disk.read(JOURNAL) === NO_FILE)
       for (const text of [undefined, lostJournal]) this.journals.add(text);

@@ -24,7 +24,7 @@ export const GARBAGE = '{"format":1,"pha\0\0\0';
 const MISSED_LOOKS = 6;
 const LOOK_MS = 15 * 60_000;
 
-/** Number of directories in place of the journal that the agent sets aside. */
+/** Number of directories at the journal's path that the agent sets aside. */
 const MOST_FOLDERS = 5;
 
 /** Less than any image. */

@@ -53,7 +53,7 @@ export const newService: ServiceState = {
 export class MemoryTransport implements ServiceTransport {
   readonly #parts: TransportParts;
   current: string;
-  /** Undefined without a pending switch. */
+  /** The pending switch, if any. */
   target: string | undefined;
   readonly switches: string[];
   readonly reports: Outcome[];

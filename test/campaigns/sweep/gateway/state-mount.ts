@@ -4,7 +4,7 @@ import type { ForgetfulFs } from '../../../fakes/machine/memory/forgetful-fs.ts'
 
 export const STATE = '/state';
 
-/** Slots that are devices survive a power loss: memory is no path next to them. */
+/** Slots that are devices survive a power loss: memory next to them is rejected. */
 const place = {
   paths: { state: STATE },
   targets: [{ kind: 'slots', slots: { A: '/dev/slot-a', B: '/dev/slot-b' } }],

@@ -19,7 +19,7 @@ export type Taken =
   | { readonly error: undefined; readonly workMs: number }
   | { readonly error: number; readonly why: string };
 
-/** The state of a loader between its begin command and the last packet of data. */
+/** The state of a loader between its start command and the last data packet. */
 export class EspDownload {
   readonly #flash: SpiFlash;
   readonly #traits: EspTraits;

@@ -1,4 +1,4 @@
-/** What differs from one chip to the next, as far as its loader shows it. */
+/** Differences between chips that a loader shows. */
 export interface EspTraits {
   readonly magic: number;
   /** Reply to GET_SECURITY_INFO, or undefined if the ROM lacks it. */

@@ -29,7 +29,7 @@ export interface Habits {
   readonly ranges: boolean;
   /** false: firmware comes in chunks of unannounced number. */
   readonly contentLength: boolean;
-  /** Undefined: any serial number may activate. */
+  /** Serial numbers that may activate. Default: all. */
   readonly serialNumbers: readonly string[] | undefined;
 }
 

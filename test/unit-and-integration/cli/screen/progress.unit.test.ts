@@ -42,7 +42,7 @@ test('a step without bytes is shown without them', () => {
 });
 
 describe('the rate', () => {
-  test('is that of the last seconds, not of the whole time', () => {
+  test('covers the last seconds, not the whole time', () => {
     const state = after([0, staging], [0, received(0)], [10_000, received(10)], [14_000, received(210)]);
     expect(rateOf(state, 14_000)).toBe(50 * mib);
     expect(timeLeftMs(state, 14_000)).toBe(6_040);

@@ -106,7 +106,7 @@ test('the doctor counts warnings in its summary', () => {
   expect(renderDoctor([warning, failure], page)).toMatch(/1 of 2 tests failed, 1 warning\.\n$/);
 });
 
-test('an error shows what failed, its code, and the remedy', () => {
+test('an error shows its cause, its code, and the remedy', () => {
   const text = renderError({ code: 'disk-full', message: 'cannot write', exit: 'disk', advice: 'make room' }, page);
   expect(text).toBe('agent: cannot write (disk-full)\n       make room\n');
 });

@@ -47,7 +47,7 @@ async function report(words: readonly string[] = [file], environment: Readonly<R
   return { out, err, exitCode };
 }
 
-/** Programs that replace those of the machine. */
+/** Programs that replace the machine's. */
 async function programs(scripts: Readonly<Record<string, string>>): Promise<Readonly<Record<string, string>>> {
   const bin = join(folder, 'bin');
   await mkdir(bin);
@@ -125,7 +125,7 @@ test(
   },
 );
 
-testInFull('pipes in place of state files cause no delay, and are reported', async () => {
+testInFull('pipes instead of state files cause no delay, and are reported', async () => {
   await mkdir(join(gateway.directory, 'state'), { mode: 0o700 });
   for (const name of ['journal.json', 'history.json', 'security.json', 'identity.json']) {
     await run('mkfifo', [join(gateway.directory, 'state', name)]);
@@ -215,7 +215,7 @@ test('includes kernel messages that name a configured device', async () => {
   expect(told).toEqual(['[ 1.0] hwmon hwmon0: too hot', String.raw`[ 3.0] hwmon1 \x1b[31m`]);
 });
 
-test('limits the output of a program, and stops one that does not end', { timeout: 60_000 }, async () => {
+test('limits the output of a program, and stops an endless one', { timeout: 60_000 }, async () => {
   const environment = await programs({
     journalctl: 'yes "a line of the log" | head -c 3000000',
     systemctl: 'sleep 600',

@@ -20,7 +20,7 @@ interface Operation {
   readonly responses: Readonly<Record<string, { readonly content: Readonly<Record<string, MediaType>> }>>;
 }
 interface MediaType {
-  /** Undefined for the content of a file. */
+  /** The schema, except for the content of a file. */
   readonly schema?: { readonly $ref?: string; readonly properties?: object };
 }
 

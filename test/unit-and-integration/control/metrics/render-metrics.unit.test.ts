@@ -123,7 +123,7 @@ test.each([calmStatus, troubledStatus])(
   },
 );
 
-test('a busy board is shown with its progress; an idle board, or a transfer in its place, is not', () => {
+test('a busy board is shown with its progress; an idle board, or a transfer instead, is not', () => {
   const activity = {
     process: 'the daemon',
     operation: 'flash',

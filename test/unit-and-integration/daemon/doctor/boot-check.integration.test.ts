@@ -110,7 +110,7 @@ describe('agent config check of a GRUB environment', () => {
     expect(stdout).toMatch(/is on tmpfs, which GRUB cannot write/);
   });
 
-  test('rejects one that is mounted read-only', async () => {
+  test('rejects a read-only mount', async () => {
     const device = await ext4();
     {
       await using first = await TemporaryMount.mount(device.path);

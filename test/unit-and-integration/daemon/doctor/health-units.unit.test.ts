@@ -21,7 +21,7 @@ describe('the units that have to be active after an update', () => {
     'web.service': 'LoadState=loaded\nActiveState=inactive\nSubState=dead\nInvocationID=\n',
   };
 
-  test('shows their current state; an inactive one is no problem before an update', async () => {
+  test('shows their current state; an inactive one is accepted before an update', async () => {
     const found = await lookAtHealthUnits(configured(['app.service', 'web.service']), never, systemctl(states));
     expect(found).toBe('app.service is active, web.service is inactive (dead)');
   });

@@ -102,7 +102,7 @@ const habits: Readonly<Record<string, Habit>> = {
     },
     undo: unmountState,
   },
-  // An existing journal would be believed: that of an unfinished trial.
+  // An existing journal would be believed: its trial is unfinished.
   'in memory': {
     onDevices: true,
     make: async () => {
@@ -258,7 +258,7 @@ describe('status without a daemon reports what the next write would meet, and wr
   });
 });
 
-/** Waits until the status is not that of a check in progress. */
+/** Waits until no check is in progress. */
 async function statusAtRest(): Promise<string> {
   const status = async (): Promise<string> => (await gateway.run('status')).stdout;
   await expect.poll(status, { timeout: 60_000, interval: 100 }).not.toContain('Busy');
@@ -365,7 +365,7 @@ describe('a state directory that others may write', () => {
   });
 
   test.each(howMuch(['state', 'state/journal.json'], ['state/journal.json']))(
-    'is reported, and locks nobody out, if another user owns %s',
+    'is reported, and blocks no user, if another user owns %s',
     async (name) => {
       await gateway.run('--update-now');
       await chown(inGateway(name), STRANGER, STRANGER);

@@ -109,7 +109,7 @@ describe('the history of attempts', () => {
     expect(ended).not.toHaveProperty('inProgress');
   });
 
-  // Regression: "how it ended is not known".
+  // Regression: the history showed an unknown end.
   test('shows that a rollback was cancelled, although it is not reported elsewhere', async () => {
     const phase: PhaseOf<'rolling-back'> = {
       kind: 'rolling-back',

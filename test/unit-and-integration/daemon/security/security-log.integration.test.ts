@@ -88,8 +88,8 @@ function short({ trusted }: typeof keys): string {
   return trusted.fingerprint.slice('sha256:'.length, 'sha256:'.length + 10);
 }
 
-// Regression: that other keys are trusted was told at the next start, perhaps weeks after the list that brought them.
-test('a list of keys is told with its number, and the keys that are trusted from then on with it', async () => {
+// Regression: new trusted keys were recorded at the next start, perhaps weeks after the list that added them.
+test('a trust list is recorded with its number, and the keys that are trusted from then on with it', async () => {
   const revoked = { keys: [keys.trusted.fingerprint], releases: [] };
   const key = { name: 'next.pem', pem: stranger.publicPem };
   const artifact = await listArtifact(listBytes({ number: 7, keys: [key], revoked }), keys.privateKey, {
@@ -109,8 +109,8 @@ test('a list of keys is told with its number, and the keys that are trusted from
   expect(await events()).toEqual(told);
 });
 
-// Regression: three unsigned and foreign files were refused while a release was staged, and nothing was told of them.
-test('a file that is refused while a release waits for its boot is told, too', async () => {
+// Regression: three unsigned and foreign files were rejected while a release was staged, without a record.
+test('a file that is rejected while a release waits for its boot is recorded, too', async () => {
   await offer('good');
   const file = join(gateway.directory, 'forged.mender');
   await writeFile(file, await signed('forged', stranger.privateKey));

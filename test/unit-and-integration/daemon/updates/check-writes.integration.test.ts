@@ -87,7 +87,7 @@ const kinds: Readonly<Record<string, { open: () => Promise<OpenRig>; atStart: nu
   };
 
 describe('a week of update checks without an update', () => {
-  // Seen: with a handler, each check ran `set-state good`: 96 writes a day, each with two syncs.
+  // Regression: with a handler, each check ran `set-state good`: 96 writes a day, each with two syncs.
   test.each(Object.entries(kinds))(
     'writes at most once after the boot with %s, reads the boot environment once per check, and writes no journal',
     async (_name, { open, atStart, perCheck }) => {

@@ -18,7 +18,7 @@ export class Technician {
   bootloader: UpdaterDeps['ports']['bootloader'] | undefined;
   window: DailyWindow | undefined;
   rebootWindow: DailyWindow | undefined;
-  /** Minutes since midnight. Undefined: the clock is not synchronized. */
+  /** Minutes since midnight, or undefined for an unsynchronized clock. */
   minute: number | undefined = 0;
   hooks: UpdaterDeps['hooks'];
   outcomeProperty: string | undefined;

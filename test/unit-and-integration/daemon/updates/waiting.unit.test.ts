@@ -243,7 +243,7 @@ describe('a trial whose journal was damaged', () => {
     return technician;
   }
 
-  // Regression: "there is no trial to commit", and "an update is under way (lost)".
+  // Regression: the errors reported no trial, and a lost update.
   test('is committed manually', async () => {
     const technician = await damaged();
     expect(await (await technician.updater()).commit(ignore, signal)).toMatchObject({ kind: 'installed' });
@@ -302,8 +302,9 @@ describe('an unhealthy trial', () => {
   const left = { kind: 'rolled-back', version: 'version bad' };
   const why = expect.stringContaining('slot B starts with the next boot: agent reboot') as string;
 
-  // Regression: "an update is under way (rolling-back)", without a hint that the old slot waits for a reboot.
-  test('is abandoned on a check by an operator who wants to reboot manually, with a message that a reboot is needed', async () => {
+  // Regression: the error named an update in progress (rolling-back), without a hint that the old slot waits for a
+  // reboot.
+  test('is abandoned when an operator checks before a manual reboot, with a message that a reboot is needed', async () => {
     const technician = await sick();
     const options = { ...byHand, reboot: false };
     expect(await technician.updateOnce(options)).toMatchObject({ ...left, reason: why });

@@ -217,7 +217,7 @@ describe('the daemon', () => {
       await side.publish('gateway/wake', 'now', true);
       await looked;
       for (let count = 0; count < 20; count += 1) await side.publish('gateway/wake', '');
-      // the requested check, and the one that is due after the splay
+      // the requested check, and the check that is due after the splay
       const asked = (): readonly string[] => lines.filter((line) => line.includes('a message asks for a look'));
       await expect.poll(asked, patience).toHaveLength(2);
       await expect.poll(() => lines.some((line) => line.includes('the round failed')), patience).toBe(true);

@@ -74,7 +74,7 @@ test('an outcome counts the revoked keys that the gateway did not know', async (
   expect(outcome).toMatchObject({ trustList: { revokedKeys: 2, unknownKeys: 1 } });
 });
 
-test('a result without a list shows none, whatever was applied before', async () => {
+test('a result without a list shows none, after any earlier list', async () => {
   const trust = trustHere();
   await trust.takeList(listBytes(), fingerprint('a'), []);
   expect(await withAppliedLists(trust, async () => installed)).toEqual(installed);

@@ -59,7 +59,7 @@ const images = fc
     return { base, result: result.length === 0 ? Buffer.of(7) : result };
   });
 
-/** Images with sizes that are no multiples of pages and windows. */
+/** Images whose sizes are not multiples of pages and windows. */
 function pair(scale = 5): { readonly base: Buffer; readonly result: Buffer } {
   const base = randomBytes(60_000 * scale + 1);
   const cut = 20_000 * scale;

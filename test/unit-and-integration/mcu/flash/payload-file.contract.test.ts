@@ -89,7 +89,7 @@ describe.each<readonly [string, () => Promise<{ readonly fs: BoardFs; readonly r
   });
 
   // Regression: EISDIR, for ever.
-  test('is stored despite a directory in place of its temporary file, which stays, and without checkpoints', async () => {
+  test('is stored despite a directory at the path of its temporary file, which stays, and without checkpoints', async () => {
     const path = place();
     await fs.mkdir(`${path}.new`, { recursive: true });
     const resumeAt = { sizeBytes: 1_000, digest: payloadDigest(bytes.subarray(0, 1_000)) };

@@ -96,7 +96,7 @@ async function expectHolds(avr: SimulatedAvr, image: Image): Promise<void> {
   }
 }
 
-/** Of two with the same protocol, the one with short waits. */
+/** The kind with short waits, if two have the same protocol. */
 const inPart = kinds.filter(({ bootloader }) => bootloader !== 'atmegaboot');
 
 describe.each(howMuch(kinds, inPart))(

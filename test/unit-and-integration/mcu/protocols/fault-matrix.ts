@@ -42,7 +42,7 @@ export interface Cell {
 
 const signal = new AbortController().signal;
 
-/** Returns a program of this size that differs in every block from that of another seed. */
+/** Returns a program of this size that differs in every block from a program with another seed. */
 export function program(bytes: number, seed: number): Uint8Array {
   return Uint8Array.from({ length: bytes }, (_, index) => (index * 31 + (index >> 6) * 7 + seed * 89 + 5) & 0xff);
 }

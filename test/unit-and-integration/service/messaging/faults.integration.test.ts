@@ -266,7 +266,7 @@ describe.concurrent('the cause is named', () => {
     expect(direct.transport.report).toMatchObject({ state: 'connected', problem: undefined });
   });
 
-  test('of a broker that does not answer a new connection', async ({ expect: here }) => {
+  test('of a broker that ignores a new connection', async ({ expect: here }) => {
     await using faulty = await FaultRig.open();
     faulty.broker.freeze();
     await using late = messagingRig(faulty.broker.url, { deadlines: { ...deadlines, connectMs: 500 } });

@@ -21,7 +21,7 @@ export interface MosquittoTls {
 
 export interface MosquittoOptions {
   readonly tls?: MosquittoTls;
-  /** Names and passwords. Undefined: any client. */
+  /** Names and passwords. Default: any client. */
   readonly users?: Readonly<Record<string, string>>;
   /** mosquitto.conf(5), acl_file. */
   readonly rules?: string;

@@ -133,7 +133,7 @@ describe('a call', () => {
     }
   });
 
-  test('that reports something is complete as soon as the service accepts it, whatever follows', async () => {
+  test('that reports something is complete as soon as the service accepts it, even if more data follows', async () => {
     for (const fault of [
       { kind: 'body', text: 'null' },
       { kind: 'body', status: 202, text: 'x'.repeat(100_000) },

@@ -53,7 +53,7 @@ async function chunkedService(share: number): Promise<{ readonly url: string } &
   const body = Buffer.concat([...chunks, Buffer.from('0\r\n\r\n')]);
   let end = Math.floor(body.byteLength * share);
   const server = createServer((socket) => {
-    socket.on('error', () => {}); // the other side may have disconnected
+    socket.on('error', () => {}); // the peer may have disconnected
     socket.once('data', () => {
       socket.write('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n');
       socket.end(body.subarray(0, end));

@@ -10,7 +10,7 @@ export interface Turn {
   readonly sendsLength: boolean;
   /** `wrong`: another part than the requested one. `careless`: ignores If-Range. `none`: 416. */
   readonly ranges: 'right' | 'ignored' | 'wrong' | 'careless' | 'none';
-  /** Interrupts this reply after this number of bytes; -1: no reply; undefined: complete. */
+  /** Interrupts this reply after this number of bytes; -1: no reply; undefined if it is complete. */
   readonly cutAfter: number | undefined;
   readonly chunkBytes: number;
 }

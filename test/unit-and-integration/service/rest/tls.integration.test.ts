@@ -100,7 +100,7 @@ describe('a service with TLS', () => {
     await expect(call).rejects.toMatchObject({ code: 'clock-wrong', remedy: 'retry' });
   });
 
-  test('without TLS is distinguished from one that is down', async () => {
+  test('without TLS is distinguished from a service that is down', async () => {
     await using service = await startStandIn();
     await using rig = restRig(service.url.replace('http:', 'https:'), { tls: { caFile: authority.caFile } });
     await expect(rig.transport.call(operations.activate, { serialNumber: 'GW-1' }, signal)).rejects.toMatchObject({

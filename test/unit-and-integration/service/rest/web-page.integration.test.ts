@@ -15,9 +15,8 @@ const { signal } = new AbortController();
 const html = { 'content-type': 'text/html; charset=utf-8' };
 
 /**
- * Replies with status 200 that are not the service's. Their forms are those of captive portals (RFC 8952, section 1),
- * of maintenance pages and of single-page applications; browsers' detection of HTML: WHATWG, MIME Sniffing, section
- * 7.1.
+ * Foreign replies with status 200. Their forms are taken from captive portals (RFC 8952, section 1), maintenance pages
+ * and single-page applications; browsers' detection of HTML: WHATWG, MIME Sniffing, section 7.1.
  */
 const pages: readonly (readonly [string, FaultInput])[] = [
   ['a page labeled as HTML', { kind: 'page' }],

@@ -55,7 +55,7 @@ describe('the slot that runs', () => {
     await expect(asked).rejects.toMatchObject({ code: 'booted-slot-unknown' });
   });
 
-  test('is none for a rescue system, with any mounts', async () => {
+  test('is unknown for a rescue system, with any mounts', async () => {
     await expect(resolveBootedSlot([...commandLine('rauc.slot=rescue'), mounted('A')], signal)).rejects.toMatchObject({
       code: 'booted-slot-unknown',
       message: 'rauc.slot= on the kernel command line names rescue, which is not a slot',

@@ -44,7 +44,7 @@ export class FakeBootloader implements Bootloader {
     this.trialRebootArgument = style === 'one-shot' ? '0 tryboot' : undefined;
   }
 
-  /** Starts the machine as the bootloader does. `argument` is that of the reboot command; a power loss has none. */
+  /** Starts the machine as the bootloader does. `argument` comes from the reboot command; a power loss has none. */
   boot(argument?: string): SlotName {
     const slot = this.#isOneShot ? this.#standingOrTried(argument) : this.#countDown();
     this.booted = slot;

@@ -26,7 +26,7 @@ const SECTOR_BYTES = 512;
  * The real file system, with a power supply. Power loss before the fsync tears data written by `open(…, 'w')`, also
  * under its new name after a rename; a rename whose directory was not fsynced is undone. An overwrite in place is
  * undone without O_DSYNC, and torn with it, unless it stays within one sector: then it is complete. For a bootloader
- * that ignores the journal of a file system (`reader`), no rename has happened by the next boot, whatever was fsynced.
+ * that ignores the journal of a file system (`reader`), no rename has happened by the next boot, with or without fsync.
  */
 export class PoweredFs {
   readonly #power: Power;

@@ -27,7 +27,7 @@ async function put(name: string, text: string): Promise<string> {
 }
 
 describe('the version of an image', () => {
-  test('is the configured one first, then that of the configured file, then that of os-release', async () => {
+  test('prefers the configured one, then the configured file’s, then os-release’s', async () => {
     const release = await put('os-release', 'ID=debian\nVERSION_ID="12"\nIMAGE_VERSION="1.4.0"\n');
     const file = await put('version', '1.5.0\n');
     const both = { factoryVersion: ' 1.6.0 ', factoryVersionFile: file };

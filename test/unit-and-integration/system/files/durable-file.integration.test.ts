@@ -45,16 +45,13 @@ const strangers: Readonly<Record<string, (at: string) => void>> = {
 };
 
 for (const [what, make] of Object.entries(strangers)) {
-  test.each(Object.entries(readers))(
-    `${what} in place of a state file is reported immediately: %s`,
-    async (_, read) => {
-      make(path);
-      await expect(read(path)).rejects.toMatchObject({
-        code: 'state-unavailable',
-        message: matching(/journal\.json: it is not a regular file$/),
-      });
-    },
-  );
+  test.each(Object.entries(readers))(`${what} instead of a state file is reported immediately: %s`, async (_, read) => {
+    make(path);
+    await expect(read(path)).rejects.toMatchObject({
+      code: 'state-unavailable',
+      message: matching(/journal\.json: it is not a regular file$/),
+    });
+  });
 }
 
 test.each(Object.entries(readers))('a state file is read to a bound: %s', async (_, read) => {
@@ -90,7 +87,7 @@ test.each(Object.entries(writers))(
   },
 );
 
-test('the sixth directory in place of the temporary file stays, which is reported, and the five before it are kept', async () => {
+test('the sixth directory at the path of the temporary file stays, which is reported, and the five before it are kept', async () => {
   for (let number = 1; number <= 5; number += 1) {
     mkdirSync(`${path}.new`);
     await replaceFileDurably(path, `${number}`);

@@ -51,7 +51,7 @@ async function kill(child: ChildProcess): Promise<void> {
   await gone;
 }
 
-test('a pipe in place of the lock is neither locked nor awaited', async () => {
+test('a pipe instead of the lock is neither locked nor awaited', async () => {
   await mkdir(join(directory, 'run'));
   execFileSync('mkfifo', [path]);
   expect(await findLockHolder(path)).toBeUndefined();
@@ -66,7 +66,7 @@ test.each([
   ['folder', async () => mkdir(path)],
   ['link', async () => symlink('/etc/hostname', path)],
   ['pipe', async () => execFileSync('mkfifo', [path])],
-])('a %s in place of the lock is named, with the command that removes it', async (_, make) => {
+])('a %s instead of the lock is named, with the command that removes it', async (_, make) => {
   await mkdir(join(directory, 'run'));
   await make();
   await expect(acquireLock(path, 'agent run', signal)).rejects.toMatchObject({
@@ -179,7 +179,7 @@ describe('acquireLock', () => {
     await expect(acquireLock(path, 'third', signal)).rejects.toMatchObject({ holder: { purpose: 'second' } });
   });
 
-  test('is requested again if the file was replaced meanwhile', async () => {
+  test('is requested again if the file was replaced in between', async () => {
     const programs = join(directory, 'programs');
     await mkdir(programs);
     const flock = `#!/bin/sh\nmv -n ${path} ${path}.old\nPATH=\${PATH#*:} exec flock "$@"\n`;
@@ -196,7 +196,7 @@ describe('acquireLock', () => {
     }
   });
 
-  test('does not follow a link in its place', async () => {
+  test('does not follow a link at its path', async () => {
     await (await acquireLock(path, 'first', signal))[Symbol.asyncDispose]();
     const elsewhere = join(directory, 'precious');
     await writeFile(elsewhere, 'precious');

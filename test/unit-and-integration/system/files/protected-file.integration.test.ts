@@ -26,8 +26,8 @@ afterEach(async () => {
 });
 
 /**
- * Attacks as another user who wants other content: makes his own files writable, writes, replaces the file, then its
- * directories.
+ * Attacks as another user, in order to change the content: makes the user's own files writable, writes, replaces the file, then
+ * its directories.
  */
 const attack = `
   key=$1; folder=\${key%/*}; upper=\${folder%/*}

@@ -30,7 +30,7 @@ test('a file is written, and written again, for everybody to read', async () => 
 });
 
 // Regression: the null device of a machine was a file afterwards.
-test('a device, a pipe or a directory in its place is not replaced', async () => {
+test('a device, a pipe or a directory at its path is not replaced', async () => {
   const path = (name: string): string => join(folder, name);
   await run('mknod', [path('device'), 'c', '1', '3']);
   await run('mkfifo', [path('pipe')]);

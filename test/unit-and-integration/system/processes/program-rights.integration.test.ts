@@ -78,7 +78,7 @@ test('a program that keeps running has the user’s rights, and ends with its ch
 
 const nobody = { isRoot: false, name: 'nobody' };
 
-test('an agent without root runs programs of its own user directly, and reports that it cannot run those of others', async () => {
+test('an agent without root runs programs of its own user directly, and reports that it cannot run other users’ programs', async () => {
   expect(asUser(['id'], 'nobody', nobody)).toEqual(['id']);
   await expect(refuseRights(['id'], 'nobody', nobody)).resolves.toBeUndefined();
   await expect(refuseRights(['id'], 'app', nobody)).rejects.toMatchObject({

@@ -22,7 +22,7 @@ test('what is delivered within the group window is never written', () => {
 });
 
 // Regression: the second point went with the first, dated 1970.
-test('a point with an unknown time waits in its place, behind one with a known time', () => {
+test('a point with an unknown time waits in order, behind one with a known time', () => {
   using rig = new SpoolRig();
   const atMs = rig.clock.nowMs();
   const timed = { ...point(0), time: { kind: 'known', atMs } } as const;

@@ -150,7 +150,7 @@ describe('names from outside', () => {
     expect(Math.max(...found.map(({ title }) => title.length))).toBeLessThan(300);
   });
 
-  test('and special files in their place cause no delay', async () => {
+  test('and special files at their paths cause no delay', async () => {
     mkdirSync(join(root, 'sys/class/hwmon/hwmon0/temp1_input'), { recursive: true });
     execFileSync('mkfifo', [join(root, 'sys/class/hwmon/hwmon0/name')]);
     write({ 'sys/class/hwmon/hwmon1/name': 'chip' });

@@ -22,7 +22,7 @@ function settings(source: SourceSettings, timeoutMs = 1_000): MeasurementSetting
   return { name: 'sensors[0] (e)', everyMs: 1_000, timeoutMs, source, ignore: [], outputs: [] };
 }
 
-test('the rate is that of the last readings, and falls during silence', () => {
+test('the rate covers the last readings, and falls during silence', () => {
   const pace = new ReadingRate();
   expect(pace.perMinute(0)).toBeUndefined();
   for (let atMs = 0; atMs <= 1_000_000; atMs += 1_000) pace.note(atMs);

@@ -14,7 +14,7 @@ afterEach(() => {
   vi.unstubAllEnvs();
 });
 
-/** The real program, with a chip in place of the kernel's character device. */
+/** The real program, with a simulated chip instead of the kernel's character device. */
 describe('gpioget of libgpiod 1', () => {
   let programs: string;
 

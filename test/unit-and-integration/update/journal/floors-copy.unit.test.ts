@@ -118,7 +118,7 @@ test('an unreadable copy is reported and immediately replaced; without the journ
 });
 
 // Regression: complained about at each write, for ever, and status without a daemon took it for a journal that was lost.
-describe('something other than a file in place of the copy', () => {
+describe('something other than a file instead of the copy', () => {
   let directory: string;
   let path: string;
   beforeEach(async () => {

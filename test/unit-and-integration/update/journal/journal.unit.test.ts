@@ -85,7 +85,7 @@ async function namesIn(directory: string): Promise<readonly string[]> {
   return (await readdir(directory)).toSorted((a, b) => a.localeCompare(b));
 }
 
-/** Entries in place of the journal. */
+/** Entries instead of the journal. */
 const obstacles: Readonly<Record<string, (path: string) => Promise<void>>> = {
   'a folder': async (path) => void (await mkdir(join(path, 'within'), { recursive: true })),
   'a pipe': async (path) => void execFileSync('mkfifo', [path]),
@@ -94,7 +94,7 @@ const obstacles: Readonly<Record<string, (path: string) => Promise<void>>> = {
 };
 
 // Regression: no event could be made durable any longer.
-test('a directory in place of the temporary file costs no event', async () => {
+test('a directory at the path of the temporary file costs no event', async () => {
   const { disk, open } = forgetfulDisk();
   disk.put('/state/journal.json.new', NO_FILE);
   await (await open()).append(begun);
@@ -118,7 +118,7 @@ test.each([0, 1, 2, 3, 4, 5, 6])(
   },
 );
 
-describe('in place of the journal', () => {
+describe('instead of the journal', () => {
   let directory: string;
   let path: string;
   beforeEach(async () => {

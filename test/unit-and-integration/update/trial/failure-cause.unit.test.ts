@@ -29,7 +29,7 @@ class Trial {
     this.gateway.start();
   }
 
-  /** Plays up to the end of the trial, and the old slot again. */
+  /** Plays through the trial, until the old slot runs again. */
   async fail(): Promise<void> {
     await this.gateway.look();
     this.gateway.start();

@@ -74,7 +74,7 @@ test('an interrupted trial restores the boards if it cannot be armed again', asy
 
 describe('a trial that was found healthy', () => {
   // Regression in the sweep: killed between the two, checked again, found unhealthy. With tryboot the committed slot
-  // could not be discarded any more, and the gateway tried for ever.
+  // could not be discarded, and the gateway tried for ever.
   test.each<FakeStyle>(['counters', 'one-shot'])('is not judged again after a kill (%s)', async (style) => {
     const bench = new Bench({ phase: { ...trial, approved: true } }, style);
     await bench.startTrial();

@@ -123,7 +123,7 @@ describe('before what is staged is booted', () => {
     expect(technician.reboots).toBe(1);
   });
 
-  // Regression: "Consent before_reboot says: not now; asked again …", of a cancelled update.
+  // Regression: consent of before_reboot was still shown as pending for a cancelled update.
   test.each(['cancel', 'rollback'])('no consent is pending after a %s', async (how) => {
     const run = async () => ({ exitCode: 75, stdout: '', stderr: words });
     const program = { command: ['ask'], user: undefined, timeoutMs: 1_000 } as const;

@@ -17,8 +17,8 @@ const untilMs = { timeout: 20_000 };
 
 async function serverThat(serves: (socket: Socket) => void): Promise<Server & AsyncDisposable> {
   const server = createServer((socket) => {
-    socket.on('error', () => {}); // the other side may have disconnected
-    socket.resume(); // otherwise it would not see the end of the other side
+    socket.on('error', () => {}); // the peer may have disconnected
+    socket.resume(); // otherwise it would not see the peer's end
     serves(socket);
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));

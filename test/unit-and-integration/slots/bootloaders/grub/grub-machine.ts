@@ -17,7 +17,7 @@ const modules =
 const told = 'echo "chose=$SLOT told=$TOLD counted=$COUNTED"';
 
 export interface GrubDisk {
-  /** The environment blocks by their names. Undefined: the file is missing. */
+  /** The environment blocks by their names. Absent if the file is missing. */
   readonly environment?: readonly string[] | 'spoilt' | undefined;
   readonly copy?: readonly string[] | 'spoilt' | undefined;
   /** Slots that hold something that GRUB may try to load. */

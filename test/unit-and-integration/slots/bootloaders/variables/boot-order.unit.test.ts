@@ -202,7 +202,7 @@ describe('which slot is on trial', () => {
     expect(isOnTrial({ ...booted(armed, 'B'), trial: undefined }, 'B', 1)).toBe(false);
   });
 
-  test('a slot on trial is no fallback with any counter', () => {
+  test('a slot on trial never counts as fallback, with any counter', () => {
     const counted = { ...armed, attemptsLeft: { A: 3, B: 3 } };
     expect(canSpareInOrder(counted, 'A')).toBe(false);
     expect(canSpareInOrder({ ...counted, trial: { kind: 'none' } }, 'A')).toBe(true);
