@@ -18,13 +18,14 @@ export function installedReport(installed: Installed | undefined, state: UpdateS
 }
 
 export function checkReport(state: UpdateState, look: CheckResult): CheckReport {
-  const { offered, plan, isList } = look;
+  const { offered, plan } = look;
   const installed = installedReport(state.installed, state);
   const underWay = describeUnderWay(state.phase, offered?.id);
   if (underWay !== undefined && plan.kind === 'install')
     return { installed, offered, plan: 'deferred', reason: underWay };
   const planned = plan.kind === 'reconcile' ? 'up-to-date' : plan.kind;
   const lastAttempt = planned === 'install' ? lastFailure(state.lastOutcome, offered?.name) : undefined;
+  const isList = 'trustList' in plan && plan.trustList;
   const known = { ...(isList && { trustList: true }), ...(lastAttempt && { lastAttempt }) };
   return { installed, offered, plan: planned, reason: describeCheck(look), ...known };
 }
@@ -45,18 +46,18 @@ export function describeCheck(look: CheckResult | undefined): string {
   const { plan } = look;
   switch (plan.kind) {
     case 'install':
-      return look.isList === true
-        ? `${plan.version.name} is a list of keys and revocations, which nothing holds back`
+      return plan.trustList === true
+        ? `${plan.version.name} is a trust list, which is not deferred`
         : `version ${plan.version.name} is to be installed`;
     case 'up-to-date':
-      return look.isList === true
-        ? `the list of keys and revocations ${plan.version} is in effect, as the service wants`
+      return plan.trustList === true
+        ? `the trust list ${plan.version} is in effect, as the service wants`
         : `version ${plan.version} is installed, as the service wants`;
     case 'reconcile':
       return `version ${plan.version.name} is installed already, from a file`;
     case 'nothing-offered':
       return 'the service offers nothing to install';
     case 'deferred':
-      return `version ${plan.version} is held back: ${plan.reason}`;
+      return `version ${plan.version} is deferred: ${plan.reason}`;
   }
 }

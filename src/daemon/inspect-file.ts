@@ -13,7 +13,7 @@ import { requireBases } from '../update/delta/base.ts';
 import { UpdateError } from '../update/errors.ts';
 import { headerOf } from '../update/policy/detect-trust-list.ts';
 import { activeEntries, quarantinedError } from '../update/policy/holds/versions.ts';
-import { holdOfStandstill } from '../update/policy/plan.ts';
+import { mayTry } from '../update/policy/may-try.ts';
 import { refuseRelease } from '../update/policy/release-rules.ts';
 import type { FirmwareHeader, FirmwareSource, PayloadHeader } from '../update/ports.ts';
 import { otherSlot } from '../update/slot.ts';
@@ -140,8 +140,9 @@ function refuseByPolicy(
 
 /** The operator's hold. A trust list does not wait for it. */
 function holdsOf({ header }: FirmwareDescription, { journal, world }: Wiring): readonly Obstacle[] {
-  const hold = holdOfStandstill(journal.state, world.clock.nowMs());
-  return hold === undefined || header?.kind === 'trust-list' ? [] : [{ code: hold.code, message: hold.reason }];
+  const { standstill } = journal.state;
+  const hold = header?.kind === 'trust-list' ? undefined : mayTry({ standstill, nowMs: world.clock.nowMs() });
+  return hold === undefined ? [] : [{ code: hold.code, message: hold.reason }];
 }
 
 function targetsFor(

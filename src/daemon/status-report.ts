@@ -268,7 +268,7 @@ export function describeOutcome(outcome: OperationOutcome): string {
     case 'up-to-date':
       return `${outcome.version} is up to date`;
     case 'deferred':
-      return `${outcome.version} is held back: ${outcome.reason}`;
+      return `${outcome.version} is deferred: ${outcome.reason}`;
     case 'installed':
       return describeInstalled(outcome);
     case 'reboot-required':

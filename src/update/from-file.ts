@@ -1,4 +1,5 @@
 import type { HookPort } from './hooks/hooks.ts';
+import type { Deferral } from './outcome.ts';
 import {
   acceptableHeaderOf,
   compareToWaiting,
@@ -6,7 +7,6 @@ import {
   reportingRejection,
 } from './policy/detect-trust-list.ts';
 import type { InstallRequest, UpdatePorts } from './policy/install-request.ts';
-import type { Deferral } from './policy/plan.ts';
 import { yieldToTrustList } from './policy/withdraw.ts';
 import type { FirmwareSource } from './ports.ts';
 

@@ -1,5 +1,11 @@
-import type { Deferral } from './policy/plan.ts';
+import type { DeferralCode } from '../control/gateway-state.ts';
 import type { SlotName } from './ports.ts';
+
+/** Why nothing starts now. */
+export interface Deferral {
+  readonly code: DeferralCode;
+  readonly reason: string;
+}
 
 /** How far an update, or a step of it, has come. */
 export type Outcome =

@@ -2,12 +2,14 @@ import { UpdateError } from './errors.ts';
 import { evidenceOf, evidenceOfSlot } from './evidence.ts';
 import { consentToInstall } from './hooks/consent.ts';
 import { STAGING_ROOM_BYTES, hasSlotPayload, recordsOf } from './journal/state.ts';
+import type { Attempt } from './journal/state.ts';
 import type { InstallOutcome } from './outcome.ts';
 import { endAppliedList } from './policy/apply-trust-list.ts';
-import { attemptFor, heldBack, signedName } from './policy/attempt.ts';
 import { isoTime } from './policy/install-request.ts';
 import type { InstallRequest, UpdatePorts } from './policy/install-request.ts';
+import { deferredOutcome } from './policy/may-try.ts';
 import { endInstalled } from './policy/presence.ts';
+import type { FirmwareHeader, SlotName } from './ports.ts';
 import { otherSlot } from './slot.ts';
 import { savedWrites } from './staging/saved-writes.ts';
 import { Staging } from './staging/staging.ts';
@@ -61,8 +63,8 @@ export async function update(order: InstallRequest, ports: UpdatePorts, signal: 
   });
   ports.onProgress({ kind: 'phase', phase: 'staged', detail: savedWrites(firmware) });
   if (!hasSlotPayload(record)) return evaluateTrial(ports, signal);
-  const hold = order.reboot ? heldBack(phase.attempt, ports.holdReboot) : undefined;
-  const wait = hold ?? (await consentToReboot(phase, ports, signal));
+  const deferred = order.reboot ? deferredOutcome(phase.attempt, ports.deferReboot) : undefined;
+  const wait = deferred ?? (await consentToReboot(phase, ports, signal));
   if (wait !== undefined) return wait;
   const evidence = evidenceOfSlot(verified, staging.contents);
   return startTrial(phase, { evidence, reboot: order.reboot }, ports, signal);
@@ -80,4 +82,30 @@ async function refuseUnsettled({ journal, bootloader }: UpdatePorts, signal: Abo
   if (!(await bootloader.onTrial(signal))) return;
   const why = 'what runs is on trial: nothing is staged before it is committed or left';
   throw new UpdateError('update-in-progress', why);
+}
+
+/** Resumes an interrupted attempt at the same version; for anything else, makes a new attempt. */
+function attemptFor(order: InstallRequest, slot: SlotName, ports: UpdatePorts): Attempt {
+  const { phase } = ports.journal.state;
+  if (phase.kind === 'staging' && phase.slot === slot && order.by === 'service') {
+    const { attempt } = phase;
+    const isSame = attempt.by === 'service' && attempt.version.id === order.version.id;
+    if (isSame) return { ...attempt, ...persistedOptions(order) };
+  }
+  const { version, by } = order;
+  return { id: ports.newAttemptId(), version, by, startedAt: isoTime(ports.clock), ...persistedOptions(order) };
+}
+
+/** The options of an order that must survive a restart. */
+function persistedOptions({
+  force,
+  reboot,
+  manual,
+}: InstallRequest): Pick<Attempt, 'forced' | 'rebootByHand' | 'manual'> {
+  return { ...(force && { forced: true }), rebootByHand: !reboot, ...(manual === true && { manual: manual }) };
+}
+
+/** The name of a signed release, or of a file, under which it is shown and reported. */
+function signedName({ by }: InstallRequest, { name, signedBy }: FirmwareHeader): string | undefined {
+  return by === 'file' || signedBy !== undefined ? name : undefined;
 }

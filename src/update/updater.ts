@@ -11,11 +11,11 @@ import type { ManualHold } from './journal/state.ts';
 import { cancelManually, commitManually, rollBackManually } from './manual.ts';
 import type { ManualActionDeps } from './manual.ts';
 import type { InstallOutcome, Outcome } from './outcome.ts';
-import { startHold, holdOfAttempt, releaseHold } from './policy/holds/manual-hold.ts';
+import { startHold, releaseHold } from './policy/holds/manual-hold.ts';
 import { heldVersions } from './policy/holds/versions.ts';
 import type { InstallRequest, UpdatePorts } from './policy/install-request.ts';
-import { AttemptDeferred, configHold, countsChecks, holdOfStandstill, rebootHold, windowHold } from './policy/plan.ts';
-import type { Deferral, Plan } from './policy/plan.ts';
+import { AttemptDeferred, countsChecks, mayTry } from './policy/may-try.ts';
+import type { Plan } from './policy/plan.ts';
 import { recordDiffers } from './policy/record.ts';
 import { UpdateChecker } from './policy/update-checker.ts';
 import type { CheckResult, LookoutDeps, CheckOptions, LookSettings } from './policy/update-checker.ts';
@@ -79,7 +79,10 @@ export class Updater {
     const { force = false, reboot = true, manual = false } = flags;
     const ports = { ...this.#ports(onEvent, manual ? 'person' : 'schedule'), rebootByHand: !reboot };
     await this.#lookout.lookBeforeSettling(ports, signal);
-    const settled = await recoverUpdate(force ? { ...ports, hold: undefined, askHook: undefined } : ports, signal);
+    const settled = await recoverUpdate(
+      force ? { ...ports, deferResume: undefined, askHook: undefined } : ports,
+      signal,
+    );
     if (settled.kind === 'installed' || settled.kind === 'rolled-back') await this.deliver(onEvent, signal);
     return settled;
   }
@@ -132,12 +135,12 @@ export class Updater {
     if (settled !== undefined && settled.kind !== 'installed') return settled;
     await this.deliver(onEvent, signal);
     onEvent({ kind: 'phase', phase: 'checking' });
-    const look = await this.#lookout.checkAndRecord(flags, signal);
-    const { plan, isList } = look;
-    if (await recordDiffers(look, this.#deps, signal)) await this.deliver(onEvent, signal);
+    const result = await this.#lookout.checkAndRecord(flags, signal);
+    const { plan } = result;
+    if (await recordDiffers(result, this.#deps, signal)) await this.deliver(onEvent, signal);
     await endObsoleteStaging(plan, this.#deps.ports);
     if (plan.kind === 'install') {
-      const { version } = plan;
+      const { version, trustList: isList } = plan;
       const source = this.#deps.service.firmware(version.id);
       const reboot = flags.reboot && (flags.manual || !this.#isRebootedByHand(version));
       const { force, manual: byPerson } = flags;
@@ -148,7 +151,7 @@ export class Updater {
       if (countsChecks.has(plan.code)) await this.journal.append({ type: 'check-deferred' });
       return plan;
     }
-    const nothing = await this.#nothingToInstall({ plan, isList }, onEvent, signal);
+    const nothing = await this.#nothingToInstall(plan, onEvent, signal);
     return settled?.version === nothing.version ? settled : nothing;
   }
 
@@ -160,10 +163,12 @@ export class Updater {
     { onEvent, signal }: { readonly onEvent: OnEvent; readonly signal: AbortSignal },
   ): Promise<OperationOutcome> {
     const { journal, clock, configTrouble } = this.#deps.ports;
-    const held = holdOfStandstill(journal.state, clock.nowMs()) ?? configHold(await configTrouble?.());
-    const still = flags.force ? undefined : held;
-    const isList = await isListInFile(source, still, this.#deps, signal);
-    if (still !== undefined && !isList) return { kind: 'deferred', version: name, ...still };
+    const { standstill } = journal.state;
+    const deferral = flags.force
+      ? undefined
+      : mayTry({ standstill, nowMs: clock.nowMs(), configTrouble: await configTrouble?.() });
+    const isList = await isListInFile(source, deferral, this.#deps, signal);
+    if (deferral !== undefined && !isList) return { kind: 'deferred', version: name, ...deferral };
     const order = { version: { name }, by: 'file', source, ...flags, isList } as const;
     const waiting = await findWaitingBeside(order, this.#deps.ports, signal);
     const reboot = flags.reboot && waiting === undefined;
@@ -227,16 +232,19 @@ export class Updater {
     return trouble === undefined ? [] : [trouble];
   }
 
-  /** The ports with the holds that apply. The reboot window does not hold back a person who waits. */
+  /** Returns the ports with the deferrals that apply. An operator who waits does not wait for the reboot window. */
   #ports(onEvent: OnEvent, asker: Asker = 'schedule'): UpdatePorts {
     const { ports, settings, minuteOfDay, hooks } = this.#deps;
     const { window, rebootWindow } = settings.policy;
-    const holdReboot = (): Deferral | undefined =>
-      asker === 'person' ? undefined : rebootHold(rebootWindow, minuteOfDay());
-    const holdByWindow = rebootWindow === undefined ? () => windowHold(window, minuteOfDay()) : holdReboot;
-    const hold = (): Deferral | undefined => holdOfAttempt(ports) ?? holdByWindow();
+    const ofReboot = asker === 'person' ? {} : { rebootWindow };
+    const ofResume = rebootWindow === undefined ? { window } : ofReboot;
+    const deferReboot: UpdatePorts['deferReboot'] = () => mayTry({ ...ofReboot, minuteOfDay: minuteOfDay() });
+    const deferResume: UpdatePorts['deferResume'] = () => {
+      const { standstill } = ports.journal.state;
+      return mayTry({ standstill, nowMs: ports.clock.nowMs(), ...ofResume, minuteOfDay: minuteOfDay() });
+    };
     const askHook = asker === 'person' ? hooks?.ask : hooks?.askInTurn;
-    return { ...ports, onProgress: onEvent, hold, holdReboot, askHook, wantsHook: hooks?.wants };
+    return { ...ports, onProgress: onEvent, deferResume, deferReboot, askHook, wantsHook: hooks?.wants };
   }
 
   /** Whether a person wants to reboot by hand after this interrupted version, which the daemon continues. */
@@ -274,14 +282,10 @@ export class Updater {
     }
   }
 
-  async #nothingToInstall(
-    { plan, isList }: { readonly plan: Nothing; readonly isList: CheckResult['isList'] | undefined },
-    onEvent: OnEvent,
-    signal: AbortSignal,
-  ): Promise<OperationOutcome> {
+  async #nothingToInstall(plan: Nothing, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
     const { installed } = this.journal.state;
     if (plan.kind === 'nothing-offered') return { kind: 'up-to-date', version: installed?.version.name ?? 'nothing' };
-    if (plan.kind === 'up-to-date') return isList === true ? { ...plan, trustList: true } : plan;
+    if (plan.kind === 'up-to-date') return plan;
     await this.journal.append({ type: 'reconciled', versionId: plan.version.id, switchTo: true });
     await this.deliver(onEvent, signal);
     return { kind: 'up-to-date', version: plan.version.name };

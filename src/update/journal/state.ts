@@ -76,8 +76,8 @@ export type PartitionRecord = SlotKnowledge['records'][string];
  */
 export const STAGING_ROOM_BYTES = 256 * 1024;
 
-/** The hold; undefined: it has ended. Without a clock it does not end by itself. */
-export function activeHold(held: ManualHold | undefined, nowMs: number): ManualHold | undefined {
+/** Returns the hold, or undefined if it has ended. Without a clock it does not end on its own. */
+export function activeHold(held: ManualHold | undefined, nowMs = Number.NaN): ManualHold | undefined {
   if (held?.until === undefined) return held;
   return isPlausible(nowMs) && nowMs >= Date.parse(held.until) ? undefined : held;
 }

@@ -86,11 +86,8 @@ async function findAmongUpdates(
   return chooseVersion(releases, choice, { id: from, name: installed.version.name });
 }
 
-/**
- * The number of a list of keys and revocations, recognized among other versions by the name that `agent artifact trust`
- * proposes.
- */
-function listNumber(name: string): number | undefined {
+/** Returns the number of a trust list, or undefined. It is recognized by the name that `agent artifact trust` proposes. */
+export function listNumber(name: string): number | undefined {
   const [, digits] = /^trust-([1-9]\d{0,14})$/.exec(name) ?? [];
   return digits === undefined ? undefined : Number(digits);
 }

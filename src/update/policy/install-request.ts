@@ -4,11 +4,11 @@ import type { Clock } from '../../system/time/clock.ts';
 import type { ConsentHook } from '../hooks/hooks.ts';
 import type { Journal } from '../journal/journal.ts';
 import type { Attempt, FirmwareRecord, PendingHook, VersionRef } from '../journal/state.ts';
+import type { Deferral } from '../outcome.ts';
 import type { Bootloader, FirmwareSource, Machine, Target } from '../ports.ts';
 import type { OpenFirmware } from '../ports/incoming.ts';
 import type { UpdateProgress } from '../progress.ts';
 import type { HealthGate } from '../trial/health-gate.ts';
-import type { Deferral } from './plan.ts';
 import type { ReleaseSettings } from './release-rules.ts';
 
 /** One firmware to install, wherever it comes from. */
@@ -59,10 +59,10 @@ export interface UpdatePorts {
   readonly onRefused?: ((error: AgentError) => Promise<void>) | undefined;
   readonly onProgress: (event: UpdateProgress) => void;
   readonly settings: UpdateSettings;
-  /** Why an interrupted update has to wait before it continues. Absent: nothing holds it. */
-  readonly hold?: (() => Deferral | undefined) | undefined;
-  /** Why the reboot into a staged firmware has to wait. Absent: nothing holds it. */
-  readonly holdReboot?: (() => Deferral | undefined) | undefined;
+  /** Why an interrupted update has to wait before it resumes. Absent: nothing defers it. */
+  readonly deferResume?: (() => Deferral | undefined) | undefined;
+  /** Why the reboot into staged firmware has to wait. Absent: nothing defers it. */
+  readonly deferReboot?: (() => Deferral | undefined) | undefined;
   /** The number of the list of keys and revocations; undefined, or absent: there is none that can be read. */
   readonly listInEffect?: (() => Promise<number | undefined>) | undefined;
   /** False: the clock was not set since the start, and may be years late. Absent: it was set. */

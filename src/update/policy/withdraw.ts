@@ -1,4 +1,3 @@
-import type { DeferralCode } from '../../control/gateway-state.ts';
 import { AgentError } from '../../system/errors.ts';
 import { hasSlotPayload, hasTouchedBoards } from '../journal/state.ts';
 import type { Attempt, PhaseOf, UpdateState } from '../journal/state.ts';
@@ -8,19 +7,8 @@ import { causeWithoutReport } from '../trial/failure-cause.ts';
 import { fellBack } from '../trial/plan-recovery.ts';
 import type { UpdatePorts } from './install-request.ts';
 import { isoTime } from './install-request.ts';
+import { passing } from './may-try.ts';
 import type { Plan } from './plan.ts';
-
-/** Holds that end by themselves, after which the staging continues. */
-const passing: ReadonlySet<DeferralCode> = new Set([
-  'retry-backoff',
-  'outside-window',
-  'outside-reboot-window',
-  'metered-connection',
-  'config-unusable',
-  'clock-unsynchronized',
-  'flapping',
-  'on-hold',
-]);
 
 const NAMED_SINCE = 'the service has named another version since it was installed';
 const NOT_NAMED = 'the service does not name it any more';

@@ -5,12 +5,12 @@ import { openBaseOf, requireBases } from '../delta/base.ts';
 import { UpdateError } from '../errors.ts';
 import type { SlotContents } from '../evidence.ts';
 import type { Figures, PartitionRecord } from '../journal/state.ts';
+import type { Deferral } from '../outcome.ts';
 import { meteredSource } from '../policy/holds/metered.ts';
 import { entryOf, activeEntries, quarantinedError } from '../policy/holds/versions.ts';
 import { isoTime } from '../policy/install-request.ts';
 import type { InstallRequest, UpdatePorts } from '../policy/install-request.ts';
-import { AttemptDeferred, holdOfVersion } from '../policy/plan.ts';
-import type { Deferral } from '../policy/plan.ts';
+import { AttemptDeferred, mayTry } from '../policy/may-try.ts';
 import { findPresence } from '../policy/presence.ts';
 import { refuseOldBoards, refuseRelease } from '../policy/release-rules.ts';
 import type { Checkpoint, FirmwareHeader, PayloadHeader, SlotName, Target } from '../ports.ts';
@@ -42,7 +42,7 @@ export class Staging {
   readonly #costs: Costs;
   #isUnbootable = false;
   /** Why the content has to wait, as was found when it became known. */
-  #hold: Deferral | undefined;
+  #deferral: Deferral | undefined;
   #completions: readonly PartitionCopy[] = [];
   targets: ReadonlyMap<PayloadHeader, Target> = new Map();
   /** Why the release is below the floor, if root allowed that. */
@@ -152,12 +152,13 @@ export class Staging {
    * being read. Undefined: it runs already.
    */
   async #take({ header, payloads }: IncomingFirmware, signal: AbortSignal): Promise<StagedFirmware | undefined> {
-    if (header.kind !== 'trust-list') await this.#identify(header.digest);
+    const isList = header.kind === 'trust-list';
+    await this.#identify(header.digest, isList);
     this.#refuseRelease(header);
-    if (header.kind !== 'trust-list') {
-      const presence = await this.#plan(header, signal);
-      if (presence?.kind === 'installed') return undefined;
-      this.#defer();
+    const presence = isList ? undefined : await this.#plan(header, signal);
+    if (presence?.kind === 'installed') return undefined;
+    this.#defer();
+    if (!isList) {
       if (presence !== undefined) return presence.firmware;
       await requireBases(this.targets, this.#slot, this.#ports, signal);
     }
@@ -236,23 +237,23 @@ export class Staging {
    * Notes the content of the version once it is known, and refuses it if it is quarantined. Under whatever id the service
    * names it, its digest tells what happened to it before.
    */
-  async #identify(digest: string | undefined): Promise<void> {
+  async #identify(digest: string | undefined, isList = false): Promise<void> {
     if (digest === undefined) return;
-    const { journal, clock, settings: policy } = this.#ports;
+    const { journal, clock, settings: limits } = this.#ports;
     const { version, by, manual = false } = this.#order;
     const nowMs = clock.nowMs();
     if (by === 'service' && entryOf(journal.state.versions, { version })?.digest !== digest) {
-      const firmware = { version: { name: version.name }, digest };
-      this.#hold = this.#isForced ? undefined : holdOfVersion(journal.state, firmware, { policy, nowMs, manual });
+      const release = { version: { name: version.name }, digest, state: journal.state, limits, nowMs, manual };
+      this.#deferral = this.#isForced ? undefined : mayTry({ release, isList });
       await journal.append({ type: 'identified', digest });
     }
-    const quarantined = activeEntries(journal.state, nowMs, policy.quarantineMs);
+    const quarantined = activeEntries(journal.state, nowMs, limits.quarantineMs);
     const entry = this.#isForced ? undefined : quarantined.find((known) => known.digest === digest);
     if (entry !== undefined) throw quarantinedError(entry);
   }
 
   #defer(): void {
-    if (this.#hold !== undefined) throw new AttemptDeferred(this.#hold);
+    if (this.#deferral !== undefined) throw new AttemptDeferred(this.#deferral);
   }
 
   async #recordFailure(error: AgentError): Promise<void> {

@@ -16,7 +16,7 @@ export async function rebootManually(
   given: UpdatePorts,
   signal: AbortSignal,
 ): Promise<void> {
-  const ports = { ...given, hold: undefined, holdReboot: undefined, rebootByHand: false };
+  const ports = { ...given, deferResume: undefined, deferReboot: undefined, rebootByHand: false };
   const { journal, machine, bootloader } = ports;
   const { phase: before } = journal.state;
   if (waitsForBoot(before) && (await bootloader.bootedSlot(signal)) !== before.slot) {

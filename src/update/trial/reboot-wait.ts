@@ -2,21 +2,21 @@ import { nextMinuteMs } from '../../system/time/daily-window.ts';
 import type { DailyWindow } from '../../system/time/daily-window.ts';
 import { hasSlotPayload } from '../journal/state.ts';
 import type { Phase, PhaseOf, UpdateState } from '../journal/state.ts';
-import { waitOf } from '../policy/attempt.ts';
+import type { Deferral } from '../outcome.ts';
 import type { UpdatePorts } from '../policy/install-request.ts';
-import { rebootHold } from '../policy/plan.ts';
-import type { PlanInput, Deferral } from '../policy/plan.ts';
+import { deferredOutcome, mayTry } from '../policy/may-try.ts';
+import type { PlanInput } from '../policy/plan.ts';
 import type { SlotName } from '../ports.ts';
 
-/** A staged firmware waits for the reboot window. */
+/** Staged firmware waits for the reboot window. */
 export interface RebootWait extends Deferral {
-  /** Wall clock, milliseconds since the epoch; undefined: the clock is not set. */
+  /** Wall clock, milliseconds since the epoch; undefined if the clock is not synchronized. */
   readonly untilMs: number | undefined;
 }
 
 /**
- * Guarantee `not-armed`: why the agent does not reboot by itself into a staged firmware; undefined: it would, or none is
- * staged. Pure.
+ * Guarantee `not-armed`: returns why the agent does not reboot automatically into staged firmware; undefined if it would,
+ * or none is staged. Pure.
  */
 export function findRebootDeferral(
   { phase }: UpdateState,
@@ -24,12 +24,13 @@ export function findRebootDeferral(
   { nowMs, minuteOfDay }: Pick<PlanInput, 'nowMs' | 'minuteOfDay'>,
 ): RebootWait | undefined {
   if (window === undefined || !waitsForBoot(phase) || phase.attempt.rebootByHand === true) return undefined;
-  const hold = waitOf(phase.attempt, () => rebootHold(window, minuteOfDay));
-  if (hold === undefined) return undefined;
-  return { ...hold, untilMs: minuteOfDay === undefined ? undefined : nextMinuteMs(window.fromMinute, nowMs) };
+  const deferral = deferredOutcome(phase.attempt, () => mayTry({ rebootWindow: window, minuteOfDay }));
+  if (deferral === undefined) return undefined;
+  const { code, reason } = deferral;
+  return { code, reason, untilMs: minuteOfDay === undefined ? undefined : nextMinuteMs(window.fromMinute, nowMs) };
 }
 
-/** A staged firmware that no reboot would boot, since it has yet to be armed, for the first time or again. */
+/** Staged firmware that no reboot would boot, since it is not armed yet, for the first time or again. */
 export interface StagedUnarmed {
   readonly version: string;
   readonly slot: SlotName;
@@ -45,7 +46,7 @@ export async function findUnarmed(
   return { version: phase.attempt.version.name, slot: phase.slot };
 }
 
-/** Whether a firmware waits for its boot. Boards alone do not: they are tried where the agent runs. */
+/** True if firmware waits for its boot. Boards alone do not: they are tried in the running slot. */
 export function waitsForBoot(phase: Phase): phase is PhaseOf<'staged' | 'trial'> {
   return (phase.kind === 'staged' || phase.kind === 'trial') && hasSlotPayload(phase.firmware);
 }

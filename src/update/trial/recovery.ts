@@ -3,9 +3,9 @@ import { evidenceFromReading, evidenceOfHistory, evidenceOfSlot } from '../evide
 import { hasSlotPayload } from '../journal/state.ts';
 import type { PhaseOf, UpdateState } from '../journal/state.ts';
 import type { Outcome } from '../outcome.ts';
-import { heldBack } from '../policy/attempt.ts';
 import { isoTime } from '../policy/install-request.ts';
 import type { UpdatePorts } from '../policy/install-request.ts';
+import { deferredOutcome } from '../policy/may-try.ts';
 import type { SlotName, WholeSlot } from '../ports.ts';
 import { otherSlot } from '../slot.ts';
 import { verifyPreviousSlot, readPartitions, slotsTargets } from '../whole-slot.ts';
@@ -92,7 +92,7 @@ async function resumeStaged(
   if ((await discardUntrusted(phase, ports, signal)) !== undefined) return { kind: 'settled' };
   if (kind === 'arm') return rearm(phase, found, ports, signal);
   if (kind === 'await-reboot' || ports.rebootByHand === true) return { kind: 'reboot-required', ...trialOf(phase) };
-  return heldBack(phase.attempt, ports.holdReboot) ?? rebootIntoTrial(phase, ports, signal);
+  return deferredOutcome(phase.attempt, ports.deferReboot) ?? rebootIntoTrial(phase, ports, signal);
 }
 
 const NEVER_JUDGED = { code: 'health-unknown', reason: 'the new firmware was never found healthy' };
@@ -208,7 +208,7 @@ async function rearm(
   // also where the trial then has to wait: the trial guard learns from this commit that the running slot is kept, and what
   // was armed before a kill is disarmed
   await renewCommit(found, ports, signal);
-  const wait = heldBack(phase.attempt, ports.hold) ?? (await consentToReboot(phase, ports, signal));
+  const wait = deferredOutcome(phase.attempt, ports.deferResume) ?? (await consentToReboot(phase, ports, signal));
   if (wait !== undefined) return wait;
   await ports.journal.probe();
   let evidence: WholeSlot;

@@ -58,7 +58,7 @@ const stories: Readonly<Record<string, Story>> = {
     story: [
       target('v2'),
       { do: 'update', reboot: false, force: false },
-      target('list'),
+      target('trust-1'),
       rest,
       target('v2'),
       rest,
@@ -68,7 +68,7 @@ const stories: Readonly<Record<string, Story>> = {
     mayRun: ['v1', 'v2'],
     ends: [
       'v2 failed withdrawn',
-      'list installed',
+      'trust-1 installed',
       ...Array<string>(3).fill('v2 refused release-revoked'),
       'v3 installed',
     ],
@@ -80,14 +80,14 @@ const stories: Readonly<Record<string, Story>> = {
       target('v2'),
       { do: 'update', reboot: false, force: false },
       rest,
-      target('list'),
+      target('trust-1'),
       { do: 'reboot' },
       rest,
       target('v3'),
     ],
     wants: 'v3',
     mayRun: ['v1', 'v2'],
-    ends: ['v2 rolled-back no-longer-trusted', 'list installed', 'v3 installed'],
+    ends: ['v2 rolled-back no-longer-trusted', 'trust-1 installed', 'v3 installed'],
   },
   /** A list from an operator revokes the key of a scheduled update. */
   'key-revoked': {
@@ -95,20 +95,20 @@ const stories: Readonly<Record<string, Story>> = {
     story: [
       target('v2'),
       { do: 'update', reboot: false, force: false },
-      { do: 'install', version: 'keys' },
+      { do: 'install', version: 'trust-2' },
       rest,
       target('v3'),
     ],
     wants: 'v3',
     mayRun: ['v1', 'v2'],
-    ends: ['v2 failed overridden', 'keys installed', ...refusedThreeTimes, 'v3 installed'],
+    ends: ['v2 failed overridden', 'trust-2 installed', ...refusedThreeTimes, 'v3 installed'],
   },
   'rollback-revoked': {
     form: 'artifact',
-    story: [target('v3'), rest, target('keys'), rest, { do: 'rollback' }],
+    story: [target('v3'), rest, target('trust-2'), rest, { do: 'rollback' }],
     wants: 'v3',
     mayRun: ['v1'],
-    ends: ['v3 installed', 'keys installed'],
+    ends: ['v3 installed', 'trust-2 installed'],
   },
   /** An operator cancels it. */
   cancelled: {

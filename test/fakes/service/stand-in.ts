@@ -1,4 +1,4 @@
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 
 import { control } from './control.ts';
 import { FaultPlan } from './faults.ts';
@@ -26,6 +26,11 @@ export interface StandInOptions extends Partial<Habits> {
   readonly onCall?: (call: RecordedCall) => void;
 }
 
+interface RunningServer {
+  readonly connections: readonly Socket[];
+  readonly close: () => Promise<void>;
+}
+
 interface Waiting {
   readonly operation: Operation;
   readonly resolve: (call: RecordedCall) => void;
@@ -49,16 +54,16 @@ export class StandIn implements AsyncDisposable {
   readonly #faults: FaultPlan;
   readonly #service: { habits: Habits };
   readonly #waiting: Waiting[];
-  readonly #close: () => Promise<void>;
+  readonly #server: RunningServer;
 
-  constructor(url: string, service: Service, waiting: Waiting[], close: () => Promise<void>) {
+  constructor(url: string, service: Service, waiting: Waiting[], server: RunningServer) {
     this.url = url;
     this.world = service.world;
     this.calls = service.calls;
     this.#faults = service.faults;
     this.#service = service;
     this.#waiting = waiting;
-    this.#close = close;
+    this.#server = server;
   }
 
   /** Spoils a call to come. */
@@ -86,8 +91,13 @@ export class StandIn implements AsyncDisposable {
     return this.calls.filter((call) => call.operation === operation);
   }
 
+  /** All bytes in both directions so far, with the heads of requests and replies. */
+  get trafficBytes(): number {
+    return this.#server.connections.reduce((sum, socket) => sum + socket.bytesRead + socket.bytesWritten, 0);
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#close();
+    await this.#server.close();
   }
 }
 
@@ -120,18 +130,21 @@ export async function startStandIn(options: StandInOptions = {}): Promise<StandI
     control: (request, body, response) => control({ world, faults, calls }, request, body, response),
   };
   const server = createServer(service, tls);
+  const connections: Socket[] = [];
+  server.on('connection', (socket: Socket) => connections.push(socket));
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
     server.listen(port, host, resolve);
   });
   const address = server.address() as AddressInfo;
   const url = `${tls === undefined ? 'http' : 'https'}://${host}:${address.port}${basePath}`;
-  return new StandIn(url, service, waiting, async () => {
+  const close = async (): Promise<void> => {
     const closed = new Promise<void>((resolve) => server.close(() => resolve()));
     server.closeAllConnections();
     await closed;
     world.close();
-  });
+  };
+  return new StandIn(url, service, waiting, { connections, close });
 }
 
 function buildWorld(options: StandInOptions): World {

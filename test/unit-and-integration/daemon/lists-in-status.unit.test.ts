@@ -25,7 +25,7 @@ beforeEach(async () => {
   events = [];
 });
 
-async function take(id = 'list'): Promise<unknown> {
+async function take(id = 'trust-1'): Promise<unknown> {
   technician.gateway.service.target = id;
   return updater.updateNow(bySchedule, (event) => events.push(event), signal);
 }
@@ -45,7 +45,7 @@ describe('a trust list is not a release: once it is in effect,', () => {
     await take();
     expect(status()).toMatchObject({
       installed: { versionName: 'version 1', versionId: '1' },
-      trustList: { number: 1, versionId: 'list' },
+      trustList: { number: 1, versionId: 'trust-1' },
     });
     expect(row('Installed')?.[0]).toMatch(/^version 1 \(id 1\)/);
     expect(row('Trust list')).toEqual(['number 1 is in effect']);
@@ -56,30 +56,30 @@ describe('a trust list is not a release: once it is in effect,', () => {
     await take();
     expect(status()).toMatchObject({
       idleCode: 'up-to-date',
-      idleReason: 'the list of keys and revocations version list is in effect, as the service wants',
+      idleReason: 'the trust list trust-1 is in effect, as the service wants',
     });
-    expect(await take()).toEqual({ kind: 'up-to-date', version: 'version list', trustList: true });
+    expect(await take()).toEqual({ kind: 'up-to-date', version: 'trust-1', trustList: true });
   });
 
   test('the list is reported to the service by its name, instead of the running version', async () => {
     await take();
-    expect(events).toContainEqual({ kind: 'phase', phase: 'switching', detail: 'version list' });
+    expect(events).toContainEqual({ kind: 'phase', phase: 'switching', detail: 'trust-1' });
   });
 
   test('status shows the unreported list while the service has no record of it', async () => {
     technician.gateway.service.switchTo = async () =>
       Promise.reject(new ServiceError({ code: 'connection-refused', why: 'nobody listens' }));
     await take();
-    expect(row('To report')?.[0]).toBe('not yet reported to the service: trust list list is in effect');
+    expect(row('To report')?.[0]).toBe('not yet reported to the service: trust list trust-1 is in effect');
   });
 
   test('one after another leaves what is installed its own id, also when it is the one before', async () => {
     await take();
     const { service } = technician.gateway;
     const asNamed = service.targetVersion.bind(service);
-    service.targetVersion = async () => ({ id: 'next-list', name: 'version list' });
-    await take('next-list');
-    expect(status()).toMatchObject({ installed: { versionId: '1' }, trustList: { number: 2, versionId: 'next-list' } });
+    service.targetVersion = async () => ({ id: 'trust-2', name: 'trust-1' });
+    await take('trust-2');
+    expect(status()).toMatchObject({ installed: { versionId: '1' }, trustList: { number: 2, versionId: 'trust-2' } });
     service.targetVersion = asNamed;
     service.target = '2';
     await technician.update();

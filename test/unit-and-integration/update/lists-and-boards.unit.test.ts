@@ -16,7 +16,7 @@ test.each(['app', 'meter'] as const)(
   'a list that the service offers by the next start takes effect before the revoked version is committed (%s)',
   async (target) => {
     const texts = new Map(['app', 'meter'].map((id) => [id, Buffer.from(id, 'latin1')]));
-    const service = new MemoryService(texts.set('list', Buffer.from(plainFirmware('', LIST))), target);
+    const service = new MemoryService(texts.set('trust-1', Buffer.from(plainFirmware('', LIST))), target);
     let [isKilled, revocation] = [false, undefined as string | undefined];
     const openList = plainFirmwareOpener(() => (revocation = 'was revoked by list 2'));
     const gateway: Gateway = new Gateway({
@@ -33,7 +33,7 @@ test.each(['app', 'meter'] as const)(
     });
     const running = (): string | undefined => gateway.boards.get(target)?.running;
     const look = async (): Promise<unknown> => {
-      const openFirmware = service.target === 'list' ? openList : openNew;
+      const openFirmware = service.target === 'trust-1' ? openList : openNew;
       const ports = { ...(await gateway.ports()), openFirmware, revoked: async () => revocation };
       const policy = { attempts: 3, window: undefined, rebootWindow: undefined, quarantineMs: 86_400_000 };
       const settings = { follow: { kind: 'target' }, policy, outcomeProperty: 'outcome' } as const;
@@ -43,7 +43,7 @@ test.each(['app', 'meter'] as const)(
     gateway.start();
     await expect(look()).rejects.toThrow('killed');
     gateway.start();
-    service.target = 'list';
+    service.target = 'trust-1';
     await look();
     expect(service.reports[0]).toMatchObject({ outcome: 'rolled-back', code: 'no-longer-trusted' });
     expect(running()).toBe(OLD[target]);

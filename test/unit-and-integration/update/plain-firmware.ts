@@ -81,7 +81,7 @@ const list: FirmwareHeader = {
   ...header,
   kind: 'trust-list',
   digest: 'sha256:list',
-  name: 'version list',
+  name: 'trust-1',
   payloads: [],
 };
 

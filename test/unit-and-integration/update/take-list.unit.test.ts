@@ -110,7 +110,7 @@ describe('a trust list', () => {
     const gateway = newGateway();
     await name(gateway, 'list');
     gateway.power.restore();
-    expect(await gateway.look()).toEqual({ kind: 'up-to-date', version: 'version list' });
+    expect(await gateway.look()).toEqual({ kind: 'up-to-date', version: 'version list', trustList: true });
     expect(gateway.power.history.filter((step) => step.includes('/state'))).toEqual([]);
     await name(gateway, '2');
     expect(gateway.running).toBe('image number 2');

@@ -126,11 +126,12 @@ export function clearOthers({ versions }: Ledger): Versions {
  * at most one trial of a release that failed.
  */
 export function activeEntries({ versions }: Ledger, nowMs: number, lastsMs?: number): readonly Blocked[] {
-  return versions.filter((entry): entry is Blocked => isBlocked(entry) && !hasEnded(entry.bad.at, nowMs, lastsMs));
+  return versions.filter((entry): entry is Blocked => isActive(entry, nowMs, lastsMs));
 }
 
-function isBlocked(entry: VersionEntry): entry is Blocked {
-  return entry.bad !== undefined;
+/** True if the release is in quarantine. */
+export function isActive(entry: VersionEntry, nowMs: number, lastsMs?: number): entry is Blocked {
+  return entry.bad !== undefined && !hasEnded(entry.bad.at, nowMs, lastsMs);
 }
 
 /** True if the release failed too often to be tried again soon. It ran in no trial that found it bad, so this ends. */
@@ -209,7 +210,7 @@ function matchesName({ version, digest }: Firmware, word: string): boolean {
 /** The versions that a person's word names and that are held back. A version that was only begun is not. */
 export function heldVersions({ versions }: Ledger, word: string, nowMs: number): readonly string[] {
   const called = versions.filter((entry) => matchesName(entry, word));
-  const held = called.filter((entry) => isBlocked(entry) || entry.failed > 0 || pauseLeft(entry, nowMs) > 0);
+  const held = called.filter((entry) => entry.bad !== undefined || entry.failed > 0 || pauseLeft(entry, nowMs) > 0);
   return [...new Set(held.map(({ version }) => version.name))];
 }
 

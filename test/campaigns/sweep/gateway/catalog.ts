@@ -224,8 +224,8 @@ async function buildLists(
 ): Promise<readonly CatalogEntry[]> {
   const digest = releases.find(({ id }) => id === 'v2')?.digest ?? '';
   const revoking = {
-    list: { keys: [], releases: [digest] },
-    keys: { keys: [own.trusted.fingerprint], releases: [] },
+    'trust-1': { keys: [], releases: [digest] },
+    'trust-2': { keys: [own.trusted.fingerprint], releases: [] },
   };
   const entries: CatalogEntry[] = [];
   for (const [id, revoked] of Object.entries(revoking)) {

@@ -17,7 +17,7 @@ export class MemoryService implements ProvisioningService {
 
   constructor(firmware: ReadonlyMap<string, Uint8Array>, current: string) {
     this.#firmware = firmware;
-    this.versions = [...firmware.keys()].map((id) => ({ id, name: `version ${id}` }));
+    this.versions = [...firmware.keys()].map((id) => ({ id, name: id.startsWith('trust-') ? id : `version ${id}` }));
     this.current = current;
     this.target = current;
   }

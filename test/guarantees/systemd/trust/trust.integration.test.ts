@@ -44,7 +44,7 @@ describe('a trust list', () => {
     });
     expect(trust.rig.currentVersion).toBe('trust-1');
     expect(await trust.technician('status')).toMatchObject({
-      stdout: matching(/Trust list +number 1 .*\n[^]*Now +the list .*trust-1 is in effect/),
+      stdout: matching(/Trust list +number 1 .*\n[^]*Now +the trust list trust-1 is in effect/),
     });
     const told = ['activated', 'trust-list-applied', 'keys-changed'];
     expect((await trust.securityEvents()).map(({ id }) => id)).toEqual(told);

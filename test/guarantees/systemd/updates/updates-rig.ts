@@ -100,7 +100,7 @@ export async function stopInOrder(updates: UpdatesRig): Promise<void> {
 export async function expectRolledBack(updates: UpdatesRig, code: string, reason: RegExp): Promise<void> {
   const { gateway, rig } = updates;
   await gateway.console.until(/v1 was rolled back/);
-  await gateway.console.until(/v1 is held back/);
+  await gateway.console.until(/v1 is deferred/);
   expect(gateway.booted).toBe('A');
   expect(await updates.runsVersion()).toBe('v0');
   expect(rig.reports).toMatchObject([{ version: 'v1', outcome: 'rolled-back', code, reason: matching(reason) }]);

@@ -112,7 +112,7 @@ describe('a bad update is rolled back', () => {
     expect(gateway.boots).toEqual(['A', 'B', 'A', 'B', 'A']);
     expect(await gateway.exec(['agent', '--update-now'])).toMatchObject({
       exitCode: 77,
-      stdout: matching(/held back/),
+      stdout: matching(/deferred/),
     });
   });
 

@@ -12,12 +12,12 @@ import { calmStatus } from '../fake-operations.ts';
 const page: Page = { columns: 80, paint: plain, nowMs: noon, localOffset: () => 60 };
 
 test('a staged update that waits for its window shows its end, and who need not wait', () => {
-  const reason = 'the reboot into it may begin between 02:00 and 05:00';
+  const reason = 'the reboot may begin between 02:00 and 05:00';
   const rebootWait = { reason, until: '2026-03-02T01:00:00.000Z' };
   const told = renderStatus({ ...calmStatus, phase: 'staged', rebootDeferral: rebootWait }, page);
   expect(beside('State', told)).toBe('An update is staged. It starts in its reboot window, or with: agent reboot');
   expect(beside('Reboot', told)).toBe(
-    'the reboot into it may begin between 02:00 and 05:00: [update] reboot_window; ' +
+    'the reboot may begin between 02:00 and 05:00: [update] reboot_window; ' +
       'waiting until 2026-03-02 02:00 +01:00 (in 13 h) to reboot now: agent reboot',
   );
   expect(beside('Reboot', renderStatus(calmStatus, page))).toBe('');

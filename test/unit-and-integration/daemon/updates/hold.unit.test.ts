@@ -25,7 +25,7 @@ describe('an update on hold', () => {
     expect(await technician.updateOnce(unattended)).toMatchObject(held);
     expect(await technician.updateOnce(byHand)).toMatchObject({
       ...held,
-      reason: 'a person holds updates (harvest); agent resume lifts that',
+      reason: 'an operator paused updates (harvest); agent resume resumes them',
     });
     expect(await technician.install('image of a stick')).toMatchObject({ kind: 'deferred', code: 'on-hold' });
     expect(await (await technician.updater()).resume()).toBe(true);
@@ -121,7 +121,7 @@ describe('a configuration file that the next start of the agent would refuse', (
   });
 
   test('does not stop a trust list', async () => {
-    technician.gateway.service.target = 'list';
-    expect(await technician.updateOnce(unattended)).toEqual({ kind: 'installed', version: 'version list' });
+    technician.gateway.service.target = 'trust-1';
+    expect(await technician.updateOnce(unattended)).toEqual({ kind: 'installed', version: 'trust-1' });
   });
 });

@@ -12,7 +12,7 @@ const byHand = { reboot: true, force: false, manual: true };
 const bySchedule = { ...byHand, manual: false };
 const ignore = (): void => {};
 const { signal } = new AbortController();
-const taken = { kind: 'installed', version: 'version list' };
+const taken = { kind: 'installed', version: 'trust-1' };
 
 let technician: Technician;
 /** Ids of requested firmware since version 1 was installed. */
@@ -79,10 +79,10 @@ const obstacles: readonly (readonly [string, string, () => Promise<void>])[] = [
 describe.each(obstacles)('a trust list takes effect immediately %s', (_, code, obstruct) => {
   test('if the service names it', async () => {
     await obstruct();
-    technician.gateway.service.target = 'list';
+    technician.gateway.service.target = 'trust-1';
     expect(await technician.updateOnce(bySchedule)).toEqual(taken);
-    expect(await state()).toMatchObject({ phase: { kind: 'idle' }, installed: { version: { id: 'list' } } });
-    expect(technician.gateway.service.current).toBe('list');
+    expect(await state()).toMatchObject({ phase: { kind: 'idle' }, installed: { version: { id: 'trust-1' } } });
+    expect(technician.gateway.service.current).toBe('trust-1');
   });
 
   test('if an operator brings it', async () => {
@@ -93,12 +93,12 @@ describe.each(obstacles)('a trust list takes effect immediately %s', (_, code, o
   // Regression: the list was shown as deferred, and the update right after it applied it.
   test('and a check shows that, and changes nothing', async () => {
     await obstruct();
-    technician.gateway.service.target = 'list';
+    technician.gateway.service.target = 'trust-1';
     const updater = await technician.updater();
     const before = updater.journal.state;
     for (let times = 0; times < 3; times += 1) {
       const look = await updater.look({ manual: true, force: false }, signal);
-      expect(look).toMatchObject({ plan: { kind: 'install', version: { id: 'list' } }, isList: true });
+      expect(look).toMatchObject({ plan: { kind: 'install', version: { id: 'trust-1' }, trustList: true } });
       expect(checkReport(updater.journal.state, look)).toMatchObject({ plan: 'install', trustList: true });
     }
     expect(updater.journal.state).toEqual(before);
@@ -120,9 +120,9 @@ describe.each(obstacles)('a trust list takes effect immediately %s', (_, code, o
 describe('status shows what the next check would do with the last offer of the service', () => {
   test('once it was done', async () => {
     const updater = await technician.updater();
-    technician.gateway.service.target = 'list';
+    technician.gateway.service.target = 'trust-1';
     await rounds(updater, 1);
-    expect(updater.lastLook?.plan).toEqual({ kind: 'up-to-date', version: 'version list' });
+    expect(updater.lastLook?.plan).toEqual({ kind: 'up-to-date', version: 'trust-1', trustList: true });
   });
 
   test('once it failed twice', async () => {
@@ -151,37 +151,21 @@ describe('what has to wait', () => {
     technician.gateway.service.target = '2';
   });
 
-  test('is read to its header once, not at each check', async () => {
+  test('is never opened, and a trust list is not deferred with it', async () => {
     const updater = await technician.updater();
     const held = { kind: 'deferred', version: 'version 2', code: 'on-hold' };
     expect(await rounds(updater, 5)).toMatchObject(Array.from({ length: 5 }, () => held));
-    expect(opened).toEqual(['2']);
-    technician.gateway.service.target = 'list';
+    expect(opened).toEqual([]);
+    technician.gateway.service.target = 'trust-1';
     expect(await rounds(updater, 1)).toEqual([taken]);
   });
 
-  test('is looked at again where that failed', async () => {
-    const updater = await technician.updater();
-    technician.gateway.service.cutTransfersAfter = 0;
-    expect(await rounds(updater, 2)).toMatchObject([{ code: 'on-hold' }, { code: 'on-hold' }]);
-    technician.gateway.service.cutTransfersAfter = undefined;
-    await rounds(updater, 2);
-    expect(opened).toEqual(['2', '2', '2']);
-  });
-
-  test('and is a list when it is looked at, and a release when it is fetched, is not installed', async () => {
+  test('is not installed under the name of a trust list', async () => {
     const { service } = technician.gateway;
-    const firmware = service.firmware.bind(service);
-    let isFirst = true;
-    service.firmware = (id) => {
-      const source = firmware(isFirst ? 'list' : id);
-      isFirst = false;
-      return source;
-    };
+    service.targetVersion = async () => ({ id: '2', name: 'trust-9' });
     await expect(technician.updateOnce(bySchedule)).rejects.toMatchObject({ code: 'trust-list-mismatch' });
     expect(technician.gateway.running).toBe('image of version 1');
     expect(technician.gateway.bootloader.bootable).toEqual(['B', 'A']);
-    expect(await technician.updateOnce(bySchedule)).toMatchObject({ kind: 'deferred', code: 'on-hold' });
   });
 });
 
@@ -200,39 +184,48 @@ describe('a list that failed before', () => {
 
   // Regression: three bad deliveries delayed a trust list for as long as a quarantine lasts.
   test('takes effect as soon as it arrives intact, after any number of bad deliveries', async () => {
-    technician.gateway.service.target = 'list';
+    technician.gateway.service.target = 'trust-1';
     const updater = await technician.updater();
-    const mend = spoil();
-    for (let look = 0; look < 10; look += 1) await updater.updateNow(bySchedule, ignore, signal).catch(() => {});
-    expect(await rounds(updater, 1)).toMatchObject([{ kind: 'deferred', code: 'attempts-exhausted' }]);
-    const asked = opened.length;
-    technician.elapsedMs += 3_600_000;
-    mend();
-    expect(await rounds(updater, 1)).toEqual([taken]);
-    expect(asked).toBeLessThan(8);
+    const restore = spoil();
+    for (let check = 0; check < 10; check += 1) await updater.updateNow(bySchedule, ignore, signal).catch(() => {});
+    expect(await rounds(updater, 1)).toMatchObject([{ kind: 'deferred', code: 'retry-backoff' }]);
+    expect(opened.length).toBeLessThan(8);
+    restore();
+    expect(await rounds(updater, 8)).toContainEqual(taken);
+  });
+
+  test('takes effect at once if an operator asks for it', async () => {
+    technician.gateway.service.target = 'trust-1';
+    const updater = await technician.updater();
+    const restore = spoil();
+    for (let check = 0; check < 10; check += 1) await updater.updateNow(bySchedule, ignore, signal).catch(() => {});
+    restore();
+    expect(await updater.updateNow(byHand, ignore, signal)).toEqual(taken);
   });
 
   // The service could have the same list taken at each check, under ever new ids.
   test('is taken again after pauses, whatever its id', async () => {
-    await (await technician.updater()).hold({});
     const { service } = technician.gateway;
     const firmware = service.firmware.bind(service);
-    service.firmware = () => firmware('list');
+    service.firmware = () => firmware('trust-1');
+    technician.onListTaken = () => {
+      throw new UpdateError('downgrade', 'list 1 is not newer than list 5');
+    };
     const updater = await technician.updater();
     const codes: unknown[] = [];
-    for (const id of ['2', '3', '2', '3']) {
-      service.target = id;
+    for (const id of ['2', '3', '4', '5']) {
+      service.targetVersion = async () => ({ id, name: 'trust-1' });
       const end = await updater.updateNow(bySchedule, ignore, signal).catch((error: unknown) => error);
       codes.push((end as { readonly code?: string }).code);
     }
-    expect(codes).toEqual(['name-mismatch', 'on-hold', 'on-hold', 'on-hold']);
+    expect(codes).toEqual(['downgrade', 'downgrade', 'retry-backoff', 'retry-backoff']);
   });
 
   test('takes effect although an operator installed a file instead', async () => {
-    technician.gateway.service.target = 'list';
+    technician.gateway.service.target = 'trust-1';
     await technician.install('image from a stick', true);
     const updater = await technician.updater();
-    expect(updater.journal.state.installed?.version).toMatchObject({ name: 'manual', id: 'list' });
+    expect(updater.journal.state.installed?.version).toMatchObject({ name: 'manual', id: 'trust-1' });
   });
 });
 
@@ -248,7 +241,7 @@ describe('during the trial of a new release', () => {
 
   // Regression: the release that the list revoked was committed first, and warned about afterwards.
   test('a list that the service names takes effect before the trial is judged', async () => {
-    await onTrial('list');
+    await onTrial('trust-1');
     technician.onListTaken = () => (technician.revocation = 'was revoked by list 2');
     expect(await technician.updateOnce(bySchedule)).toMatchObject({ kind: 'rebooting', goesBack: true });
     technician.revocation = undefined;
@@ -324,23 +317,23 @@ describe('during the trial of a new release', () => {
     await expect(technician.updateOnce(byHand)).rejects.toThrow('the power fails');
     technician.gateway.start();
     expect(await state()).toMatchObject({ phase: { kind: 'staged' } });
-    technician.gateway.service.target = 'list';
+    technician.gateway.service.target = 'trust-1';
     technician.onListTaken = () => (technician.revocation = 'was revoked by list 2');
     expect(await technician.updateOnce(bySchedule)).toMatchObject({ kind: 'rebooting', goesBack: true });
   });
 
   test('and an unrelated one is acknowledged after it', async () => {
-    await onTrial('list');
+    await onTrial('trust-1');
     expect(await technician.updateOnce(bySchedule)).toEqual(taken);
     expect(technician.gateway.running).toBe('image of version 2');
-    expect(await state()).toMatchObject({ installed: { version: { id: 'list', name: 'version 2' } } });
+    expect(await state()).toMatchObject({ installed: { version: { id: 'trust-1', name: 'version 2' } } });
   });
 
-  test('another release is read no further than its header, and a service that is away delays no verdict', async () => {
+  test('another release is not opened, and a service that is away delays no health check', async () => {
     await onTrial('3');
     const updater = await technician.updater();
     expect(await updater.settle(ignore, signal)).toMatchObject({ kind: 'installed', version: 'version 2' });
-    expect(opened).toEqual(['3']);
+    expect(opened).toEqual([]);
     technician.gateway.service.target = 'bad';
     await technician.updateOnce(byHand);
     technician.gateway.start();

@@ -38,8 +38,8 @@ describe('while the way to the service is metered', () => {
   });
 
   test('a trust list takes effect', async () => {
-    technician.gateway.service.target = 'list';
-    expect(await technician.updateOnce(bySchedule)).toEqual({ kind: 'installed', version: 'version list' });
+    technician.gateway.service.target = 'trust-1';
+    expect(await technician.updateOnce(bySchedule)).toEqual({ kind: 'installed', version: 'trust-1' });
   });
 });
 

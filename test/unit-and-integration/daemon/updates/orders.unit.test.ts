@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
-import { windowHold } from '../../../../src/update/policy/plan.ts';
+import { mayTry } from '../../../../src/update/policy/may-try.ts';
 import { otherSlot } from '../../../../src/update/slot.ts';
 import { MemoryService } from '../../../fakes/machine/memory/memory-service.ts';
 import { PowerCut } from '../../../fakes/machine/power.ts';
@@ -99,7 +99,7 @@ describe('that a version was rolled back', () => {
 
   test('stays pending after a trust list, which is not a release', async () => {
     const technician = await rolledBack();
-    technician.gateway.service.target = 'list';
+    technician.gateway.service.target = 'trust-1';
     await technician.update();
     expect(await last(technician)).toMatchObject(theEnd);
   });
@@ -225,7 +225,7 @@ describe('a trial that goes on after a fall back', () => {
     technician.gateway.reboot();
     technician.gateway.reboot();
     technician.window = { fromMinute: 120, toMinute: 300 };
-    expect(windowHold(technician.window, 0)).toMatchObject({ code: 'outside-window' });
+    expect(mayTry({ window: technician.window, minuteOfDay: 0 })).toMatchObject({ code: 'outside-window' });
     expect(await technician.updateOnce(bySchedule)).toMatchObject({ kind: 'deferred', code: 'outside-window' });
     expect(technician.gateway.bootloader.bootable).not.toContain('B');
     expect(await technician.updateOnce({ ...byHand, force: true })).toMatchObject({ kind: 'rebooting' });

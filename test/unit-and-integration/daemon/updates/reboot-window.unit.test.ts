@@ -77,7 +77,7 @@ describe('with a reboot window, what the daemon stages', () => {
     expect((await technician.updater()).rebootWait).toBeUndefined();
     await technician.updateOnce(bySchedule);
     const wait = (await technician.updater()).rebootWait;
-    expect(wait).toMatchObject({ reason: 'the reboot into it may begin between 02:00 and 05:00' });
+    expect(wait).toMatchObject({ reason: 'the reboot may begin between 02:00 and 05:00' });
     expect(new Date(wait?.untilMs ?? 0).getHours()).toBe(2);
     technician.minute = 120;
     expect((await technician.updater()).rebootWait).toBeUndefined();

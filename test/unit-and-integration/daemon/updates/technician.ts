@@ -47,7 +47,7 @@ export class Technician {
     firmware.set('bad', plainFirmware('bad image'));
     firmware.set('evil', plainFirmware('an image of somebody', 'forged: '));
     firmware.set('long', plainFirmware(`image of version long ${'.'.repeat(80)}`));
-    for (const id of ['list', 'next-list']) firmware.set(id, plainFirmware('', LIST));
+    for (const id of ['trust-1', 'trust-2']) firmware.set(id, plainFirmware('', LIST));
     const service = new MemoryService(firmware, '1');
     const complaint = (content: string): string | undefined => (content.startsWith('bad') ? 'not well' : undefined);
     const slots = { A: 'factory image', B: '' };
@@ -125,8 +125,8 @@ export class Technician {
 
   /** From a stick. */
   async installList(): Promise<OperationOutcome> {
-    const source = this.gateway.service.firmware('list');
-    return (await this.updater()).installFile(source, 'list', byHand, { onEvent: () => {}, signal });
+    const source = this.gateway.service.firmware('trust-1');
+    return (await this.updater()).installFile(source, 'trust-1', byHand, { onEvent: () => {}, signal });
   }
 
   async install(text: string, force = false, name = 'manual', { reboot } = { reboot: true }): Promise<unknown> {

@@ -111,9 +111,9 @@ describe('a manually installed version', () => {
     await technician.update();
     // regression: both were reported as installed manually
     const stays = { kind: 'deferred', code: 'manual-override' };
-    const wentBack = 'a person went back to version 1';
+    const wentBack = 'an operator rolled back to version 1';
     expect(await technician.rollback()).toMatchObject({ ...stays, reason: wentBack });
-    const byHand = 'manual was installed by hand instead of it';
+    const byHand = 'an operator installed manual instead';
     expect(await technician.install('image from a stick')).toMatchObject({ ...stays, reason: byHand });
     expect(technician.gateway.running).toBe('image from a stick');
     technician.gateway.service.target = '3';

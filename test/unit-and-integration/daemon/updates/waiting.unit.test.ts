@@ -160,7 +160,7 @@ describe('an update that waits for its boot', () => {
   // Regression: refused, with the advice to reboot into what the list revoked.
   test('yields to a trust list from an operator, and is fetched again', async () => {
     const technician = await waiting({ ...byHand, reboot: false });
-    expect(await technician.installList()).toEqual({ kind: 'installed', version: 'version list' });
+    expect(await technician.installList()).toEqual({ kind: 'installed', version: 'trust-1' });
     expect(technician.gateway.bootloader.bootable).toEqual(['B']);
     expect(await technician.update()).toEqual({ kind: 'installed', version: 'version 2' });
   });

@@ -293,7 +293,7 @@ describe('a list from the service', () => {
     });
     const gateway = await gatewayAt(service.url, 'target');
     expect(await gateway.run('hold')).toMatchObject({ exitCode: 0 });
-    const held = { exitCode: 77, stdout: expect.stringContaining('a person holds updates') as string };
+    const held = { exitCode: 77, stdout: expect.stringContaining('an operator paused updates') as string };
     service.world.targetVersionId = 'id-1.0.0';
     expect(await gateway.run('--update-now')).toMatchObject(held);
     service.world.targetVersionId = 'id-trust-1';

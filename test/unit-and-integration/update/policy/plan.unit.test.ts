@@ -79,7 +79,7 @@ describe('a plan', () => {
     expect(planUpdate(begun(4, 0), offered, calm)).toMatchObject({ kind: 'install' });
     expect(planUpdate(begun(6, 0), offered, calm)).toMatchObject({
       code: 'retry-backoff',
-      reason: /was cut off 6 times/,
+      reason: /was interrupted 6 times/,
     });
     expect(planUpdate(begun(100, 94), offered, calm)).toMatchObject({ code: 'retry-backoff' });
     expect(planUpdate(begun(100, 95), offered, calm)).toMatchObject({ kind: 'install' });

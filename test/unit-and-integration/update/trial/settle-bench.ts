@@ -6,8 +6,8 @@ import { MemoryJournal } from '../../../../src/update/journal/memory-journal.ts'
 import { initialState, recordsOf } from '../../../../src/update/journal/state.ts';
 import type { FirmwareRecord, Installed, SlotsKnowledge, UpdateState } from '../../../../src/update/journal/state.ts';
 import { commitManually } from '../../../../src/update/manual.ts';
+import type { Deferral } from '../../../../src/update/outcome.ts';
 import type { UpdatePorts } from '../../../../src/update/policy/install-request.ts';
-import type { Deferral } from '../../../../src/update/policy/plan.ts';
 import type { SlotName, SlotsTarget, Target } from '../../../../src/update/ports.ts';
 import { recoverUpdate } from '../../../../src/update/trial/recovery.ts';
 import { MemoryBoard } from '../../../fakes/machine/memory/memory-board.ts';
@@ -146,7 +146,7 @@ export class Bench {
       revoked: async () => this.revocation,
       newAttemptId: () => 'none',
       onProgress: () => {},
-      hold: () => this.hold,
+      deferResume: () => this.hold,
       settings: {
         defaultTarget: 'gateway',
         bootingTarget: 'gateway',

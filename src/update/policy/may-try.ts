@@ -1,0 +1,189 @@
+import type { DeferralCode } from '../../control/gateway-state.ts';
+import { isWithin, timeOfDay } from '../../system/time/daily-window.ts';
+import type { DailyWindow } from '../../system/time/daily-window.ts';
+import { activeHold } from '../journal/state.ts';
+import type { Attempt, Installed, ManualHold, UpdateState, VersionEntry } from '../journal/state.ts';
+import type { Deferral, Deferred } from '../outcome.ts';
+import type { Version } from '../ports.ts';
+import { flapDelayMs } from './holds/flap-damping.ts';
+import { pauseLeft } from './holds/pauses.ts';
+import { entryOf, isActive, isExhausted, isFull } from './holds/versions.ts';
+import type { Firmware } from './holds/versions.ts';
+
+/** An attempt has to wait. It remains, and resumes later. */
+export class AttemptDeferred extends Error {
+  readonly hold: Deferral;
+
+  constructor(hold: Deferral) {
+    super(hold.reason);
+    this.hold = hold;
+  }
+}
+
+/** How often a release may fail, and how long one that failed its trial stays blocked. */
+export interface Limits {
+  readonly attempts: number;
+  /** Undefined: until an operator unblocks it. */
+  readonly quarantineMs?: number | undefined;
+}
+
+/** What is known of a release that may be tried. */
+export interface ReleaseFacts extends Firmware {
+  readonly state: UpdateState;
+  readonly limits: Limits;
+  readonly nowMs: number;
+  /** An operator waits, so only failures that waiting does not cure count. */
+  readonly manual: boolean;
+}
+
+/** What the rules decide by. A rule whose facts are missing defers nothing. */
+export interface Facts {
+  /** The wall clock in milliseconds since the epoch, which may be wrong. */
+  readonly nowMs?: number;
+  /** Minutes since local midnight; undefined if the clock is not synchronized. */
+  readonly minuteOfDay?: number | undefined;
+  readonly standstill?: ManualHold | undefined;
+  /** The service offers this release. */
+  readonly offered?: { readonly version: Version; readonly state: UpdateState; readonly limits: Limits };
+  /** Why the next start of the agent would reject its configuration. */
+  readonly configTrouble?: string | undefined;
+  readonly release?: ReleaseFacts;
+  readonly window?: DailyWindow | undefined;
+  readonly rebootWindow?: DailyWindow | undefined;
+  /** The metered interface that leads to the service. */
+  readonly meteredLink?: string | undefined;
+  /** A trust list: only its own failures defer it. */
+  readonly isList?: boolean;
+}
+
+/** Returns the reason to wait, or undefined if this rule gives none. */
+type Rule = (facts: Facts) => string | undefined;
+
+/** Why a release has to wait, read from top to bottom. Status, history, log and `agent explain` show the code. */
+const rules: readonly (readonly [DeferralCode, Rule])[] = [
+  ['on-hold', ({ standstill, nowMs }) => describeHold(activeHold(standstill, nowMs))],
+  ['manual-override', ({ offered }) => overriddenBy(offered?.state.installed, offered?.version.id)],
+  ['quarantined', blockedReason],
+  ['config-unusable', ({ configTrouble }) => configTrouble],
+  ['cancelled', ({ release }) => (isCancelled(release) ? 'an operator cancelled it' : undefined)],
+  ['attempts-exhausted', ({ release }) => release && attemptsReason(release)],
+  ['retry-backoff', ({ release }) => release && backoffReason(release)],
+  ['flapping', ({ release }) => release && flappingReason(release)],
+  ['clock-unsynchronized', ({ window, rebootWindow, minuteOfDay }) => clockReason(window ?? rebootWindow, minuteOfDay)],
+  ['outside-window', ({ window, minuteOfDay }) => outsideOf(window, minuteOfDay, 'installing')],
+  ['outside-reboot-window', ({ rebootWindow, minuteOfDay }) => outsideOf(rebootWindow, minuteOfDay, 'the reboot')],
+  ['metered-connection', ({ meteredLink }) => meteredLink && `a default route uses ${meteredLink}, which is metered`],
+];
+
+/** Returns the first reason to wait, or undefined if it may be tried. Pure. */
+export function mayTry(facts: Facts): Deferral | undefined {
+  for (const [code, rule] of rules) {
+    const reason = facts.isList === true && code !== 'retry-backoff' ? undefined : rule(facts);
+    if (reason !== undefined) return { code, reason };
+  }
+  return undefined;
+}
+
+/** Deferrals that end after a number of update checks. */
+export const countsChecks: ReadonlySet<DeferralCode> = new Set(['retry-backoff', 'flapping']);
+
+/** Deferrals after which the staging resumes. */
+export const passing: ReadonlySet<DeferralCode> = new Set([
+  ...countsChecks,
+  'outside-window',
+  'outside-reboot-window',
+  'metered-connection',
+  'config-unusable',
+  'clock-unsynchronized',
+  'on-hold',
+]);
+
+/** The outcome of an attempt that has to wait. One that an operator ordered or forced never does. */
+export function deferredOutcome(
+  { by, forced, version }: Attempt,
+  why: (() => Deferral | undefined) | undefined,
+): Deferred | undefined {
+  const deferral = by === 'service' && forced !== true ? why?.() : undefined;
+  return deferral && { kind: 'deferred', version: version.name, ...deferral };
+}
+
+function describeHold(hold: ManualHold | undefined): string | undefined {
+  if (hold === undefined) return undefined;
+  const until = hold.until === undefined ? '' : ` until ${hold.until}`;
+  const why = hold.reason === undefined ? '' : ` (${hold.reason})`;
+  return `an operator paused updates${until}${why}; agent resume resumes them`;
+}
+
+function overriddenBy(installed: Installed | undefined, offeredId: string | undefined): string | undefined {
+  if (installed?.overrides === undefined || installed.overrides !== offeredId) return undefined;
+  const { name } = installed.version;
+  return installed.wentBack === true ? `an operator rolled back to ${name}` : `an operator installed ${name} instead`;
+}
+
+function blockedReason({ offered, nowMs = Number.NaN }: Facts): string | undefined {
+  if (offered === undefined) return undefined;
+  const { state, version, limits } = offered;
+  const entry = entryOf(state.versions, { version });
+  if (entry !== undefined && isActive(entry, nowMs, limits.quarantineMs))
+    return `it failed before: ${entry.bad.reason}`;
+  if (!isFull(state, entry, nowMs, limits.quarantineMs)) return undefined;
+  return 'as many versions as can be remembered are blocked; agent unblock makes room';
+}
+
+function isCancelled(release: ReleaseFacts | undefined): boolean {
+  return release?.manual === false && entryOf(release.state.versions, release)?.cancelled === true;
+}
+
+function attemptsReason(release: ReleaseFacts): string | undefined {
+  const { state, nowMs, limits } = release;
+  const entry = entryOf(state.versions, release);
+  if (entry === undefined || !isExhausted(entry, limits.attempts, nowMs, limits.quarantineMs)) return undefined;
+  return `it failed ${entry.gaveUp} times${lastReason(release)}`;
+}
+
+function backoffReason(release: ReleaseFacts): string | undefined {
+  const entry = waiting(release);
+  const left = entry === undefined ? 0 : pauseLeft(entry, release.nowMs);
+  if (entry === undefined || left === 0) return undefined;
+  const how = entry.failed === 0 ? `was interrupted ${entry.begun} times` : `failed ${entry.failed} times`;
+  return `it ${how}; ${moreChecks(left)}${lastReason(release)}`;
+}
+
+/** Delays versions that replace each other again and again, whatever the cause: that would wear out the gateway. */
+function flappingReason(release: ReleaseFacts): string | undefined {
+  const { state, nowMs, manual, digest } = release;
+  const known = waiting(release)?.digest ?? digest;
+  const left = manual ? 0 : flapDelayMs(state.turns, known, nowMs);
+  if (left === 0) return undefined;
+  const other = state.installed?.version.name ?? 'another version';
+  return `it and ${other} replaced each other again and again; ${moreChecks(left)}`;
+}
+
+/** The entry of a release that no operator waits for. */
+function waiting(release: ReleaseFacts): VersionEntry | undefined {
+  return release.manual ? undefined : entryOf(release.state.versions, release);
+}
+
+/** A check counts as one of the schedule or, if the clock is synchronized, as a quarter of an hour. */
+function moreChecks(left: number): string {
+  return left === 1 ? 'one more update check is skipped' : `${left} more update checks are skipped`;
+}
+
+/** Returns the reason of the last outcome, if it was an attempt at this version. */
+function lastReason({ state: { lastOutcome }, version }: ReleaseFacts): string {
+  return lastOutcome?.version === version.name ? `, last: ${lastOutcome.reason}` : '';
+}
+
+function clockReason(window: DailyWindow | undefined, minuteOfDay: number | undefined): string | undefined {
+  const isUnknown = window !== undefined && minuteOfDay === undefined;
+  return isUnknown ? 'the window applies to a synchronized clock, and the clock is not synchronized' : undefined;
+}
+
+function outsideOf(
+  window: DailyWindow | undefined,
+  minuteOfDay: number | undefined,
+  step: 'installing' | 'the reboot',
+): string | undefined {
+  if (window === undefined || minuteOfDay === undefined || isWithin(window, minuteOfDay)) return undefined;
+  return `${step} may begin between ${timeOfDay(window.fromMinute)} and ${timeOfDay(window.toMinute)}`;
+}
