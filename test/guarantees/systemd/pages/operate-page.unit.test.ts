@@ -8,21 +8,21 @@ import { rowsOf } from './page-tables.ts';
 
 const page = await readPage('operations.md');
 
-test('the page about operating has each state with its exit code', () => {
+test('the operations page lists each state with its exit code', () => {
   const states = rowsOf(page, '| state | means | exit code |').map(([state, , exit]) => [state, Number(exit)]);
   expect(states).toEqual(Object.entries(stateExitCodes));
 });
 
 test('the operations page explains each reason code for not installing', () => {
-  const held = rowsOf(page, '| code | because | ends by itself | ended by a person |');
+  const held = rowsOf(page, '| code | reason | ends automatically | you can end it |');
   const others = rowsOf(page, '| code | means |');
   const codes = [...held, ...others].map(([code]) => code);
   expect(codes).toHaveLength(idleCodes.length);
   expect(new Set(codes)).toEqual(new Set(idleCodes));
 });
 
-test('the page about operating has each trouble, the worst first', () => {
-  expect(rowsOf(page, '| trouble | means | look at |').map(([trouble]) => trouble)).toEqual(problems);
+test('the operations page lists each problem, the worst first', () => {
+  expect(rowsOf(page, '| problem | means | next step |').map(([problem]) => problem)).toEqual(problems);
 });
 
 // Regression: `agent explain no-daemon`, a word of this page: "there is no error code no-daemon".
@@ -31,7 +31,7 @@ test('each word of the page is explained by the program, too', () => {
 });
 
 test('the operations page quotes the program’s own words', () => {
-  const rows = [...rowsOf(page, '| code | means |'), ...rowsOf(page, '| trouble | means | look at |')];
+  const rows = [...rowsOf(page, '| code | means |'), ...rowsOf(page, '| problem | means | next step |')];
   const told = rows.flatMap(([code = '', means = '']) => {
     const meaning = new Map(Object.entries(stateCodes)).get(code)?.means;
     return meaning === undefined

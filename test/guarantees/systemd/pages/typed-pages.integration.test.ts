@@ -28,7 +28,7 @@ async function typeAll(page: string): Promise<string> {
 
 test('each command of the operations page runs', async () => {
   const said = await typeAll('operations.md');
-  expect(said).toContain('a person should look');
+  expect(said).toContain('needs attention');
   expect(said).toMatch(/Hold\s+.*the line is being repaired/);
 });
 

@@ -110,7 +110,7 @@ test('the page for programs names the limits that are kept', () => {
   expect(page).toContain(
     `of ${maxBodyBytes / 1024} KiB at most (headers ${maxHeaderBytes / 1024} KiB), complete within ${requestMs / 1000} s`,
   );
-  expect(page).toContain(`answers ${maxAtOnce} at once`);
+  expect(page).toContain(`answers ${maxAtOnce} requests at the same time`);
   expect(page).toContain(`within ${answerMs / 1000} s`);
   expect(page).toContain(`reads nothing for ${stalledMs / 1000} s`);
   expect(aliveMs).toBe(10_000); // "ten seconds"
