@@ -1,8 +1,9 @@
+import { createHash } from 'node:crypto';
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { basename, join, relative, resolve } from 'node:path';
 
 import { build, transform } from 'esbuild';
-import type { Metafile, Plugin } from 'esbuild';
+import type { Metafile, Plugin, TransformOptions } from 'esbuild';
 
 import { agentVersion } from '../../src/version.ts';
 import { lazyBuiltins } from './lazy-builtins.ts';
@@ -69,12 +70,22 @@ export async function bundle(outdir: string, main: string, arch: string): Promis
   await mkdir(outdir);
   const parts = new Map<string, string>();
   for (const { path, contents, text } of outputFiles) {
-    if (path.endsWith('.js')) parts.set(basename(path), await asCommonJs(text));
+    const name = basename(path) === MAIN ? PROGRAM_FILE : basename(path);
+    if (path.endsWith('.js')) parts.set(name, await asCommonJs(text));
     else await writeFile(path, contents);
   }
   const bound = main === PROGRAM ? sheaves : [];
-  for (const [file, text] of bindSheaves(parts, bound, metafile)) await writeFile(join(outdir, file), text);
+  const files = bindSheaves(parts, bound, metafile);
+  for (const [file, text] of files) await writeFile(join(outdir, file), text);
+  await writeFile(join(outdir, MAIN), await loader([...files.values()]));
   return metafile;
+}
+
+/** The file that runs first and loads the others. What was compiled of them is kept under a digest of their text. */
+async function loader(texts: readonly string[]): Promise<string> {
+  const build = createHash('sha256').update(texts.join('')).digest('hex').slice(0, 16);
+  const text = await readFile(join(project, 'src/load.ts'), 'utf8');
+  return asCommonJs(text, { loader: 'ts', define: { BUILD: JSON.stringify(build) } });
 }
 
 /**
@@ -83,8 +94,9 @@ export async function bundle(outdir: string, main: string, arch: string): Promis
  */
 const withNodeStreams = { 'readable-stream': 'node:stream' };
 
-async function asCommonJs(text: string): Promise<string> {
+async function asCommonJs(text: string, { define, ...more }: TransformOptions = {}): Promise<string> {
   const { code } = await transform(text, {
+    ...more,
     format: 'cjs',
     platform: 'node',
     target: 'node24',
@@ -92,6 +104,7 @@ async function asCommonJs(text: string): Promise<string> {
     define: {
       'import.meta.url': 'moduleUrl',
       'import.meta.dirname': '__dirname',
+      ...define,
     },
     minifySyntax: true,
     minifyWhitespace: true,
@@ -114,6 +127,8 @@ function versionOnly(): Plugin {
 }
 
 const MAIN = 'main.js';
+/** What esbuild makes of `main.ts`; the loader, which is `main.js`, runs it. */
+const PROGRAM_FILE = 'program.js';
 const REQUIRED = /\brequire\("\.\/([\w.-]+\.js)"\)/g;
 
 /** The files by their name: sheaves, and parts that are in none. What runs first is one of those. */
@@ -143,7 +158,7 @@ function bindSheaves(
 const SHEAF = `const parts=new Map,made=new Map;module.exports=name=>{if(!made.has(name)){const module={exports:{}};parts.get(name)(module,module.exports);made.set(name,module.exports)}return made.get(name)};
 `;
 
-/** In parentheses, by which V8 knows that it is compiled with the file and goes into the compile cache. */
+/** In parentheses, by which V8 knows that it is compiled with the file. */
 function inSheaf(name: string, code: string): string {
   return `parts.set("${name}",(function(module,exports){${code}
 }));
