@@ -25,7 +25,7 @@ const MAX_SHOWN = 12;
 const MAX_VIOLATION_CHARACTERS = 1_000;
 const PROGRESS_MS = 60_000;
 
-const help = `Power cuts after every step of every history of an update, in memory; see test/README.md.
+const help = `Power cuts after every step of every history of an update, in memory; see test/campaigns/results.md.
 
 usage: npm run sweep -- [--cases N] [--seed N] [--scenario PART] [--replay CASE]
 
@@ -181,7 +181,7 @@ function sum(numbers: Iterable<number>): number {
   return [...numbers].reduce((total, each) => total + each, 0);
 }
 
-/** The crash sweep: see test/README.md. Prints what it played, and each case that broke a promise. */
+/** The crash sweep: see test/campaigns/results.md. Prints what it played, and each case that broke a promise. */
 await runTool(help, options, async (values) => {
   const [cases, seed] = [countOption('cases', values.cases, 1), countOption('seed', values.seed, 0)];
   const data = await buildCatalog();

@@ -5,7 +5,7 @@ import { compareVersions } from '../../../src/update/policy/choose.ts';
 import { attacks } from './attacks.ts';
 import { HostileGateway } from './hostile-gateway.ts';
 
-/** The tables of test/README.md, section "Attacks": `node test/guarantees/hostile/figures.ts [ATTACK]`. */
+/** The tables of test/campaigns/results.md, section "Attacks": `node test/guarantees/hostile/figures.ts [ATTACK]`. */
 const lengths = [1_024, 16_384, 131_072, 1_048_576];
 const worst = ['a', 'a1-', 'a://b', '0', ' '];
 const works: Readonly<Record<string, (text: string) => unknown>> = {
