@@ -54,7 +54,7 @@ const headers = {
 } as const;
 
 const MAX_PEM_BYTES = 256 * 1024;
-const LOOK_MS = 60_000;
+const LOOK_MS = 100_000; // as the control sockets, in the same wake-up
 
 /** Serves the page where the settings say, until it is disposed. Throws PageError. */
 export async function startPage(deps: PageServerDeps, place: ListenAddress): Promise<AsyncDisposable> {

@@ -37,6 +37,6 @@ export const controlLimits: ControlLimits = {
   aliveMs: 10_000,
   stalledMs: 30_000,
   maxBacklogBytes: 256 * 1024,
-  checkMs: 60_000,
+  checkMs: 100_000, // as often as the watchdog of thing-agent.service is fed, in the same wake-up
   closingMs: 2_000,
 };

@@ -1,8 +1,10 @@
+import { lstatSync } from 'node:fs';
 import { lstat, rm } from 'node:fs/promises';
 import type { Server } from 'node:net';
 
 import { AgentError, describeError, systemErrorCode, undefinedIfMissing } from '../../system/errors.ts';
 import type { Log } from '../../system/log/log.ts';
+import { everyTick } from '../../system/time/tick.ts';
 import type { Caller } from '../access.ts';
 import { listenOnSocket } from './control-socket.ts';
 
@@ -23,7 +25,7 @@ export class SelfHealingSocket implements AsyncDisposable {
   readonly #deps: SelfHealingSocketDeps;
   /** The inode of our socket. */
   #inode: bigint | undefined;
-  #timer: NodeJS.Timeout | undefined;
+  #tick: Disposable | undefined;
   #check: Promise<void> | undefined;
   /** The last logged problem. */
   #problem: string | undefined;
@@ -37,13 +39,13 @@ export class SelfHealingSocket implements AsyncDisposable {
     const { path, caller, checkMs } = this.#deps;
     await listenOnSocket(this.#server, path, caller);
     this.#inode = await inodeAt(path);
-    this.#timer ??= setInterval(() => {
-      this.#check ??= this.#keep().finally(() => (this.#check = undefined));
-    }, checkMs);
+    this.#tick ??= everyTick(checkMs, () => {
+      if (!this.#isInPlace()) this.#check ??= this.#restore().finally(() => (this.#check = undefined));
+    });
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    clearInterval(this.#timer);
+    this.#tick?.[Symbol.dispose]();
     await this.#check;
     const { path, log } = this.#deps;
     try {
@@ -54,10 +56,21 @@ export class SelfHealingSocket implements AsyncDisposable {
     }
   }
 
-  async #keep(): Promise<void> {
+  /** Synchronous, since a thread for each socket would wake the machine as often; the directory is in memory. */
+  #isInPlace(): boolean {
+    const { path } = this.#deps;
+    try {
+      const found = lstatSync(path, { bigint: true, throwIfNoEntry: false })?.ino;
+      return this.#server.listening && found === this.#inode;
+    } catch (error) {
+      if (systemErrorCode(error) === undefined) throw error;
+      return false;
+    }
+  }
+
+  async #restore(): Promise<void> {
     const { path, log } = this.#deps;
     try {
-      if (this.#server.listening && (await inodeAt(path)) === this.#inode) return;
       this.#server.close();
       await this.listen();
       this.#problem = undefined;

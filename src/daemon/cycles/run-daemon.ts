@@ -118,6 +118,7 @@ export class Daemon {
     opened.defer(() => manager.stopping());
     for (const warning of this.#warnings) world.log.warn({}, warning);
     manager.ready(); // waits here, since each message is sent by a program, one after the other
+    this.#telemetry.start();
     const isAlive = (): boolean => this.#liveness.isAlive;
     const onTurn = (): void => void this.#exitIfReplaced();
     opened.use(feedWatchdog({ manager, clock: world.clock, runDirectory, isAlive, onTurn }));

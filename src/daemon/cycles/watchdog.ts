@@ -9,6 +9,7 @@ import { abortable } from '../../system/abortable.ts';
 import { AgentError, systemErrorCode } from '../../system/errors.ts';
 import type { ServiceManager } from '../../system/processes/systemd-notify.ts';
 import type { Clock } from '../../system/time/clock.ts';
+import { everyTick } from '../../system/time/tick.ts';
 
 /**
  * Shorter than the pause between two feeds with the unit that is shipped, so that the second one knows the answer to
@@ -45,10 +46,10 @@ export function feedWatchdog({ manager, clock, runDirectory, isAlive, onTurn }: 
     onTurn();
   };
   feed();
-  const timer = setInterval(feed, everyMs);
+  const tick = everyTick(everyMs, feed);
   return {
     [Symbol.asyncDispose]: async () => {
-      clearInterval(timer);
+      tick[Symbol.dispose]();
       await own[Symbol.asyncDispose]();
     },
   };

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { uptime } from 'node:os';
 
 import { SharedPorts } from '../../serial/shared-ports.ts';
+import { abortable } from '../../system/abortable.ts';
 import { AgentError, describeError } from '../../system/errors.ts';
 import type { Log } from '../../system/log/log.ts';
 import type { Clock } from '../../system/time/clock.ts';
@@ -24,6 +25,7 @@ export class TelemetryHost implements AsyncDisposable {
   readonly #clock: Clock;
   readonly #isBusy: () => boolean;
   readonly #ports: SharedPorts;
+  readonly #ready = Promise.withResolvers<void>();
   #serviceTime: ServiceTime | undefined;
   #current: Telemetry | undefined;
   #wiring: Pick<Wiring, 'config' | 'security'> | undefined;
@@ -46,6 +48,11 @@ export class TelemetryHost implements AsyncDisposable {
     };
   }
 
+  /** The daemon is ready. Until then no program is started for the clock, which would delay that. */
+  start(): void {
+    this.#ready.resolve();
+  }
+
   get current(): Telemetry | undefined {
     return this.#current;
   }
@@ -59,6 +66,7 @@ export class TelemetryHost implements AsyncDisposable {
     const { config, world, session, machine, journal } = wiring;
     await this[Symbol.asyncDispose]();
     this.#wiring = wiring;
+    const probe = probeSynchronization(world.boot?.timesync);
     const { telemetry: settings, measurements, watches } = config;
     this.#current = new Telemetry({
       ...world,
@@ -68,7 +76,10 @@ export class TelemetryHost implements AsyncDisposable {
       stateDirectory: config.paths.state,
       service: session,
       boot: { name: await bootName(machine), sinceBootMs },
-      probe: probeSynchronization(world.boot?.timesync),
+      probe: async (signal) => {
+        await abortable(this.#ready.promise, signal);
+        return probe(signal);
+      },
       openLine: this.#ports.openForSource,
       isLineTaken: this.#isBusy,
       facts: () => facts(journal),

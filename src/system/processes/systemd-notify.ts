@@ -2,6 +2,7 @@ import { describeError } from '../errors.ts';
 import type { Log } from '../log/log.ts';
 import { unprintable } from '../log/printable.ts';
 import { SystemError } from '../system-errors.ts';
+import { Deadline } from '../time/deadline.ts';
 import { runProgram } from './child-process.ts';
 import type { Environment } from './environment.ts';
 
@@ -27,10 +28,11 @@ export type SendToManager = (assignments: readonly string[], signal: AbortSignal
 
 const SEND_TIMEOUT_MS = 10_000;
 const MAX_STATUS_LENGTH = 200;
+const never = new AbortController().signal;
 
 /**
  * Connects to the service manager that started this process. The messages are sent by systemd-notify(1), since Node has
- * no Unix datagram sockets. That program waits until the manager has read the message, so that it is attributed to the
+ * no Unix datagram sockets (`net.connect` ends with EPROTOTYPE, `open` with ENXIO, and `dgram` knows only UDP). That program waits until the manager has read the message, so that it is attributed to the
  * unit; an agent without CAP_SYS_ADMIN needs `NotifyAccess=all`, since the message then carries the program's process
  * id.
  *
@@ -119,8 +121,9 @@ class Notifier {
   }
 
   async #sendOne(message: ReadonlyMap<Subject, readonly string[]>): Promise<void> {
+    using deadline = new Deadline(SEND_TIMEOUT_MS, () => new Error('systemd-notify took too long'), never);
     try {
-      await this.#send([...message.values()].flat(), AbortSignal.timeout(SEND_TIMEOUT_MS));
+      await this.#send([...message.values()].flat(), deadline.signal);
       this.#failing = false;
     } catch (error) {
       if (!this.#failing) this.#log.warn({ error: describeError(error) }, "cannot notify systemd of the agent's state");

@@ -17,7 +17,7 @@ import { ServiceProcess } from '../service-process.ts';
 const run = promisify(execFile);
 const SLOT_BYTES = 1024 * 1024;
 /** As systemd/thing-agent.service sets it. */
-const WATCHDOG_USEC = 180_000_000;
+const WATCHDOG_USEC = 300_000_000;
 
 /** A gateway that runs what its service names, with nothing to do but to look from time to time. */
 export class IdleGateway implements AsyncDisposable {
