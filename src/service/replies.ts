@@ -36,9 +36,9 @@ const headerValue = z
 /** The shape of an activation, which the file of the identity uses, too. */
 export const activationShape = { thingId: id, apiKey: headerValue };
 
-const activationSchema = z.object(activationShape);
-const versionSchema = z.object({ id, name, description });
-const versionsSchema = z.array(versionSchema).max(MAX_VERSIONS);
+export const activationSchema = z.object(activationShape);
+export const versionSchema = z.object({ id, name, description });
+export const versionsSchema = z.array(versionSchema).max(MAX_VERSIONS);
 
 export function readActivation(reply: unknown, operation: string): Activation {
   return readAs(activationSchema, reply, operation);
