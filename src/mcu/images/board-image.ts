@@ -6,14 +6,14 @@ export type ReadBoardImage = (file: Uint8Array, fileName?: string) => Promise<Im
 
 /** The readers of the formats are loaded with the first image. */
 export function boardImageReader(
-  settings: Pick<BoardSettings, 'address' | 'format' | 'mcubootKeyFile'>,
+  settings: Pick<BoardSettings, 'protocol' | 'address' | 'format' | 'mcubootKeyFile'>,
 ): ReadBoardImage {
-  const { address, format, mcubootKeyFile } = settings;
+  const { protocol, address, format, mcubootKeyFile } = settings;
   return async (file, fileName) => {
     const { readImage } = await import('./read-image.ts');
     const { loadMcubootKey } = await import('../mcuboot-key.ts');
     const mcubootKey = mcubootKeyFile === undefined ? undefined : await loadMcubootKey(mcubootKeyFile);
     const isRaw = format === 'raw' || fileName === undefined || /\.bin$/i.test(fileName);
-    return readImage(file, { address, isRaw, mcubootKey });
+    return readImage(file, { address, isRaw, isForMcuboot: protocol === 'smp', mcubootKey });
   };
 }

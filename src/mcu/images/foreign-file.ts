@@ -1,6 +1,8 @@
 import { isUtf8 } from 'node:buffer';
+import { constants, inflateSync } from 'node:zlib';
 
-import { textOf } from './lines.ts';
+import { systemErrorCode } from '../../system/errors.ts';
+import { isUtf16, textOf } from './lines.ts';
 
 /** The name is given by the beginning of a file, or of a text. */
 const namingBytes = 4096;
@@ -25,6 +27,8 @@ const beginnings: readonly (readonly [kind: string, bytes: string])[] = [
   ['a U-Boot image', '\u0027\u0005\u0019\u0056'],
   ['a device tree or FIT image', '\u00d0\u000d\u00fe\u00ed'],
   ['a PDF file', '%PDF-'],
+  ['a PNG picture', '\u0089PNG'],
+  ['a Windows program', 'MZ\u0090\0'],
 ];
 
 const markup = /^\s*<(?:!doctype|html|\?xml)/i;
@@ -42,21 +46,51 @@ const texts: readonly (readonly [kind: string, beginning: RegExp])[] = [
   ['base64', /^[a-z0-9+/]{16,}={0,2}\s/i],
 ];
 
+/** True for the header of the format before xz: properties, dictionary, size (or -1), and the first byte, which is 0. */
+function isLzma(start: Buffer): boolean {
+  if (start.byteLength < 14 || start.readUIntBE(0, 3) !== 0x5d0000 || start[13] !== 0) return false;
+  const size = start.readBigUInt64LE(5);
+  return size === 2n ** 64n - 1n || size < 2n ** 32n;
+}
+
+/** True if the file begins with something compressed. The header (RFC 1950) may as well be the end of a stack. */
+function isZlib(start: Buffer): boolean {
+  const [method, level = 0] = start;
+  if (method !== 0x78 || ![0x01, 0x5e, 0x9c, 0xda].includes(level)) return false;
+  try {
+    return inflateSync(start, { finishFlush: constants.Z_SYNC_FLUSH }).byteLength > 0;
+  } catch (error) {
+    if (systemErrorCode(error) === 'Z_DATA_ERROR') return false;
+    throw error;
+  }
+}
+
 /** The kind of a file that is not an image: an archive, a compressed file, or a text. Undefined if it may be one. */
 export function foreignKind(file: Uint8Array): string | undefined {
-  const start = Buffer.from(file.subarray(0, namingBytes)).toString('latin1');
+  const bytes = Buffer.from(file.subarray(0, namingBytes));
+  const start = bytes.toString('latin1');
   const found = beginnings.find(([, bytes]) => start.startsWith(bytes));
   if (found !== undefined) return found[0];
   if (start.startsWith('ustar', tarMagicAt)) return 'a tar archive';
+  if (isLzma(bytes)) return 'an LZMA file';
+  if (isZlib(bytes)) return 'a zlib stream';
   if (markup.test(start)) return 'an HTML or XML file';
   if (!isText(file)) return undefined;
   const text = `${textOf(file.subarray(0, namingBytes)).trim()}\n`;
   return texts.find(([, beginning]) => beginning.test(text))?.[0] ?? 'a text';
 }
 
-/** True if the file consists of characters only. No program does, since its instructions contain zeros. */
+/** Fewer bytes that look like a text in Latin-1 may be something else. */
+const leastLatinBytes = 16;
+
+/**
+ * True if the file consists of characters only. No program does, since its instructions contain zeros. A text that is not
+ * UTF-8 consists mainly of ASCII.
+ */
 function isText(file: Uint8Array): boolean {
-  const isUtf16 = file[0] === 0xff && file[1] === 0xfe;
-  const characters = isUtf16 ? Buffer.from(textOf(file)) : file;
-  return isUtf8(characters) && !characters.some((byte) => byte < 0x20 && !textControls.has(byte));
+  const bytes = isUtf16(file) ? Buffer.from(textOf(file)) : file;
+  if (bytes.some((byte) => byte < 0x20 && !textControls.has(byte))) return false;
+  if (isUtf8(bytes)) return true;
+  const others = bytes.reduce((sum, byte) => sum + (byte < 0x7f ? 0 : 1), 0);
+  return bytes.byteLength >= leastLatinBytes && others <= bytes.byteLength / 4;
 }

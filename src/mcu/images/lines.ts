@@ -5,13 +5,18 @@ export interface NumberedLine {
   readonly text: string;
 }
 
-/**
- * Returns the text of a file, without its byte order mark. UTF-16 is decoded if its mark is there, as `>` of PowerShell
- * writes it.
- */
+/** True if the file begins with a byte order mark of UTF-16, as `>` of PowerShell writes it. */
+export function isUtf16([first, second]: Uint8Array): boolean {
+  return (first === 0xff && second === 0xfe) || (first === 0xfe && second === 0xff);
+}
+
+/** Returns the text of a file, without its byte order mark. */
 export function textOf(file: Uint8Array): string {
   const bytes = Buffer.from(file.buffer, file.byteOffset, file.byteLength);
-  if (bytes[0] === 0xff && bytes[1] === 0xfe) return bytes.subarray(2).toString('utf16le');
+  if (isUtf16(bytes)) {
+    const units = Buffer.from(bytes.subarray(2, bytes.byteLength & ~1));
+    return (bytes[0] === 0xfe ? units.swap16() : units).toString('utf16le');
+  }
   return (bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? bytes.subarray(3) : bytes).toString('latin1');
 }
 

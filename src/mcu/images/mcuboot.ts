@@ -12,8 +12,13 @@ const protectedMagic = 0x6908;
 const maxTlvs = 64;
 const counterBytes = 4;
 
-/** Flags of the header: IMAGE_F_ENCRYPTED_AES128 and IMAGE_F_ENCRYPTED_AES256 (bootutil/image.h). */
+/**
+ * Flags of the header (bootutil/image.h): IMAGE_F_ENCRYPTED_AES128 and …_AES256, IMAGE_F_NON_BOOTABLE, and
+ * IMAGE_F_COMPRESSED_LZMA1 and …_LZMA2. Which of the others a board starts depends on its MCUboot.
+ */
 const encryptedFlags = 0x4 | 0x8;
+const nonBootable = 0x10;
+const compressedFlags = 0x200 | 0x400;
 
 /** Types of TLVs (MCUboot design, "Image format"; bootutil/image.h). */
 const tlv = {
@@ -88,9 +93,7 @@ function counterOf(view: DataView): number | undefined {
 function checkDigest(file: Uint8Array): Signed {
   const view = new DataView(file.buffer, file.byteOffset, file.byteLength);
   if (file.byteLength < headerBytes) throw new McuError('image-truncated', 'the MCUboot image ends in its header');
-  if ((view.getUint32(16, true) & encryptedFlags) !== 0) {
-    throw unsupported('it is encrypted, and its digest is the one of the decrypted image', 'without encryption');
-  }
+  checkFlags(view.getUint32(16, true));
   const bodyEnd = view.getUint16(8, true) + view.getUint32(12, true);
   const regionEnd = bodyEnd + view.getUint16(10, true);
   if (regionEnd + 4 > file.byteLength) throw new McuError('image-truncated', 'the MCUboot image ends before its TLVs');
@@ -100,7 +103,7 @@ function checkDigest(file: Uint8Array): Signed {
   const tlvs = readTlvs(view, regionEnd, trailerMagic);
   const stated = tlvs.find((entry) => hashNames.has(entry.type));
   if (stated === undefined && tlvs.some(({ type }) => type === tlv.pureSignature)) {
-    throw unsupported('it has a pure signature and no digest', 'without --pure, or with a newer imgtool');
+    throw unsupported(`${checked} it has a pure signature and no digest`, 'without --pure, or with a newer imgtool');
   }
   if (stated === undefined) throw new McuError('image-digest', 'the MCUboot image states no digest');
   const region = file.subarray(0, regionEnd);
@@ -113,8 +116,20 @@ function checkDigest(file: Uint8Array): Signed {
   return { region, digest, tlvs };
 }
 
+function checkFlags(flags: number): void {
+  if ((flags & nonBootable) !== 0) throw unsupported('started: its flag is NON_BOOTABLE', 'without --non-bootable');
+  if ((flags & compressedFlags) === compressedFlags) {
+    throw unsupported('started: it is compressed by LZMA1 and LZMA2', 'with one --compression');
+  }
+  if ((flags & encryptedFlags) !== 0) {
+    throw unsupported(`${checked} it is encrypted, and its digest is the decrypted image's`, 'without encryption');
+  }
+}
+
+const checked = 'checked before it is written:';
+
 function unsupported(why: string, how: string): McuError {
-  return new McuError('image-unsupported', `the MCUboot image cannot be checked before it is written: ${why}`, {
+  return new McuError('image-unsupported', `the MCUboot image cannot be ${why}`, {
     advice: `sign the image ${how}`,
   });
 }

@@ -18,14 +18,27 @@ export interface ImageSettings {
   readonly address?: number | undefined;
   /** True if a file of no known format is a raw binary, as the caller states. */
   readonly isRaw?: boolean | undefined;
+  /** True if only images for MCUboot are accepted. */
+  readonly isForMcuboot?: boolean | undefined;
   /** If set, only images for MCUboot that are signed with this key are accepted. */
   readonly mcubootKey?: KeyObject | undefined;
 }
 
 /** The part of a text image in which its first record must be. */
 const firstRecordBytes = 65_536;
+const mcubootAdvice = 'give the signed binary (zephyr.signed.bin), or sign the application: imgtool sign';
 /** The number of bytes that a message shows of an unknown file. */
 const shownBytes = 8;
+
+const names: Readonly<Record<ImageFormat, string>> = {
+  elf: 'an ELF file',
+  uf2: 'a UF2 file',
+  mcuboot: 'an image for MCUboot',
+  'intel-hex': 'an Intel HEX file',
+  's-record': 'an S-record file',
+  esp: 'an ESP image',
+  raw: 'a raw binary',
+};
 
 const readers: Readonly<Record<ImageFormat, (file: Uint8Array, settings: ImageSettings) => Image>> = {
   elf: readElf,
@@ -33,17 +46,20 @@ const readers: Readonly<Record<ImageFormat, (file: Uint8Array, settings: ImageSe
   mcuboot: (file, { address = 0, mcubootKey }) => readMcuboot(file, address, mcubootKey),
   'intel-hex': readIntelHex,
   's-record': readSRecord,
-  esp: (file, settings) => readEspImage(file, addressIn(settings, 'an ESP image')),
-  raw: (file, settings) => makeImage('raw', [{ address: addressIn(settings, 'a raw binary'), bytes: file }]),
+  esp: (file, settings) => readEspImage(file, addressIn(settings, names.esp)),
+  raw: (file, settings) => makeImage('raw', [{ address: addressIn(settings, names.raw), bytes: file }]),
 };
 
 /** Reads an image of any known format, which its first bytes show. Throws a McuError with an `image-…` code. */
 export function readImage(file: Uint8Array, settings: ImageSettings = {}): Image {
   if (file.byteLength > 4 * maxImageBytes) throw new McuError('image-too-large', `${file.byteLength} bytes of image`);
   if (file.byteLength === 0) throw new McuError('image-empty', 'the file is empty');
-  const format = formatOf(file) ?? rawIf(settings.isRaw === true, file);
-  if (settings.mcubootKey !== undefined && format !== 'mcuboot') {
-    throw new McuError('image-signature', `this target takes only images signed for MCUboot, not ${format}`);
+  const isForMcuboot = settings.isForMcuboot === true || settings.mcubootKey !== undefined;
+  const advice = isForMcuboot ? mcubootAdvice : undefined;
+  const format = formatOf(file) ?? rawIf(settings.isRaw === true, file, advice);
+  if (isForMcuboot && format !== 'mcuboot') {
+    const code = settings.mcubootKey === undefined ? 'image-wrong-chip' : 'image-signature';
+    throw new McuError(code, `this target takes only images for MCUboot, and the file is ${names[format]}`, { advice });
   }
   const image = readers[format](file, settings);
   if (image.segments.every(({ bytes }) => isBlank(bytes))) {
@@ -74,11 +90,12 @@ function formatOf(file: Uint8Array): ImageFormat | undefined {
 }
 
 /** Throws `image-unknown` for a file that is obviously something else, even if it was declared as raw. */
-function rawIf(isStated: boolean, file: Uint8Array): 'raw' {
+function rawIf(isStated: boolean, file: Uint8Array, advice: string | undefined): 'raw' {
   const kind = foreignKind(file);
   if (kind === undefined && isStated) return 'raw';
   const beginning = Buffer.from(file.subarray(0, shownBytes)).toString('hex');
-  throw new McuError('image-unknown', `the file is ${kind ?? `in no known format: it begins with ${beginning}`}`);
+  const what = kind ?? `in no known format: it begins with ${beginning}`;
+  throw new McuError('image-unknown', `the file is ${what}`, { advice });
 }
 
 function addressIn({ address }: ImageSettings, what: string): number {

@@ -1,6 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
 
 import { describe, expect, test } from 'vitest';
 
@@ -8,9 +9,10 @@ import { BoardStore } from '../../../../src/mcu/flash/board-store.ts';
 import { boardImageReader } from '../../../../src/mcu/images/board-image.ts';
 import { createMcuTarget } from '../../../../src/mcu/mcu-target.ts';
 import { evidenceOfKept } from '../../../../src/update/evidence.ts';
+import { espImage } from '../../../fakes/boards/models/esp-image.ts';
 import { espSubject } from '../protocols/esp-subject.ts';
 import { program, rigOf } from '../protocols/fault-matrix.ts';
-import { intelHex, text } from './build.ts';
+import { intelHex, mcubootFile, text } from './build.ts';
 
 const signal = new AbortController().signal;
 const raw = program(300, 1);
@@ -28,8 +30,35 @@ async function codeOf(work: Promise<unknown>): Promise<unknown> {
 }
 
 function reader({ format }: Settings = {}): ReturnType<typeof boardImageReader> {
-  return boardImageReader({ address: 0x2_0000, format, mcubootKeyFile: undefined });
+  return boardImageReader({ protocol: 'esp', address: 0x2_0000, format, mcubootKeyFile: undefined });
 }
+
+describe('a board with MCUboot', () => {
+  const smp = boardImageReader({ protocol: 'smp', address: undefined, format: undefined, mcubootKeyFile: undefined });
+
+  test.each([
+    ['image-wrong-chip', 'a raw binary', 'meter.bin', raw],
+    ['image-wrong-chip', 'an ESP image', 'meter.bin', espImage(raw)],
+    ['image-wrong-chip', 'an Intel HEX file', 'meter.hex', hex],
+    [
+      'image-unknown',
+      `in no known format: it begins with ${Buffer.from(raw.subarray(0, 8)).toString('hex')}`,
+      'meter.img',
+      raw,
+    ],
+    ['image-unknown', 'a gzip file', 'meter.bin', gzipSync(raw)],
+  ])('refuses with %s and advice on signing: %s', async (code, what, name, file) => {
+    await expect(smp(file, name)).rejects.toMatchObject({
+      code,
+      message: expect.stringContaining(`the file is ${what}`) as string,
+      advice: 'give the signed binary (zephyr.signed.bin), or sign the application: imgtool sign',
+    });
+  });
+
+  test('takes a signed image under any name', async () => {
+    expect((await smp(mcubootFile(raw), 'meter')).format).toBe('mcuboot');
+  });
+});
 
 describe('a file of no known format', () => {
   test.each([

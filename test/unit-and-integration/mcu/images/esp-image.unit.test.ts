@@ -48,7 +48,7 @@ describe('an ESP image', () => {
     const application = Uint8Array.from(contents);
     application.set([0x32, 0x54, 0xcd, 0xab], family.chipId === 'esp8266' ? 16 : 0);
     const codeAt = (file: Uint8Array, start: number): string =>
-      codeOf(() => checkFits(readImage(file, { address: start, isRaw: true }), chip));
+      codeOf(() => chip.checkStart?.(readImage(file, { address: start, isRaw: true })));
     expect(codeAt(espImage(contents, family.chipId), address)).toBe('accepted');
     expect(codeAt(espImage(application, family.chipId), address)).toBe('image-overwrites-bootloader');
     expect(codeAt(contents, address)).toBe('image-overwrites-bootloader');

@@ -1,8 +1,10 @@
-import { gzipSync, zstdCompressSync } from 'node:zlib';
+import { constants, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
 
+import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
 import { McuError } from '../../../../src/mcu/errors.ts';
+import { foreignKind } from '../../../../src/mcu/images/foreign-file.ts';
 import { makeImage } from '../../../../src/mcu/images/image.ts';
 import { readImage } from '../../../../src/mcu/images/read-image.ts';
 import { writeIntelHex } from '../../../fakes/boards/write-intel-hex.ts';
@@ -14,6 +16,10 @@ const hex = writeIntelHex(makeImage('raw', [{ address: 0, bytes: program }]));
 const tar = Buffer.alloc(1024);
 tar.write('app.hex');
 tar.write('ustar', 257);
+
+function utf16be(characters: string): Buffer {
+  return Buffer.from(`\u{feff}${characters}`, 'utf16le').swap16();
+}
 
 /** Files that people and pipelines deliver by mistake. */
 const foreign: readonly (readonly [kind: string, file: Uint8Array])[] = [
@@ -31,6 +37,12 @@ const foreign: readonly (readonly [kind: string, file: Uint8Array])[] = [
   ['a DfuSe file', Buffer.concat([text('DfuSe\u0001'), program])],
   ['a U-Boot image', Buffer.concat([Buffer.from('27051956', 'hex'), program])],
   ['a device tree or FIT image', Buffer.concat([Buffer.from('d00dfeed', 'hex'), program])],
+  ['a PNG picture', Buffer.from('89504e470d0a1a0a0000000d49484452', 'hex')],
+  ['a Windows program', Buffer.concat([Buffer.from('4d5a90000300000004000000ffff0000', 'hex'), program])],
+  ['an LZMA file', Buffer.from('5d00008000ffffffffffffffff0034194aee8d', 'hex')],
+  ['an LZMA file', Buffer.from('5d00000001e803000000000000001c80', 'hex')],
+  ...[1, 5, 6, 9].map((level) => ['a zlib stream', deflateSync(text(hex.repeat(20)), { level })] as const),
+  ['a zlib stream', deflateSync(program, { strategy: constants.Z_FIXED })],
   ['a PDF file', text('%PDF-1.7\n%\u00e2\u00e3\u00cf\u00d3\n\u0000')],
   ['an HTML or XML file', text('<!DOCTYPE html><html><body>404 Not Found</body></html>')],
   ['an HTML or XML file', text('\r\n<HTML lang=de>Zugriff verweigert f\u00fcr\u0000')],
@@ -49,7 +61,10 @@ const foreign: readonly (readonly [kind: string, file: Uint8Array])[] = [
   ['base64', text(Buffer.from(program).toString('base64'))],
   ['a text', text('int main(void) { return 0; }\n')],
   ['a text', Buffer.from('\u{feff}Error: no such file\n', 'utf16le')],
+  ['a text', utf16be('Error: no such file\n')],
   ['a text', Buffer.from('Datei nicht gefunden: Gerät\n')],
+  ['a text', text('Datei nicht gefunden: Ger\u00e4t\n')],
+  ['a text', text('Le fichier demand\u00e9 est introuvable sur ce serveur.\r\n'.repeat(90))],
 ];
 
 function refusalOf(file: Uint8Array, isRaw: boolean): { code: string; message: string } {
@@ -83,9 +98,38 @@ describe('a file that is not an image', () => {
     ['a Cortex-M program', Buffer.from('0050002091010008', 'hex')],
     ['a program behind a blank page', Buffer.concat([new Uint8Array(128).fill(0xff), text('PK\u0003\u0004')])],
     ['a program of one instruction', Uint8Array.of(0xff, 0xcf)],
+    ['a Cortex-M program whose stack ends like the header of zlib', Buffer.from('789c002091010008', 'hex')],
   ])('is not seen in %s', (_, file) => {
     expect(codeOf(() => readImage(file, { address: 0, isRaw: true }))).toBe('accepted');
   });
+});
+
+/** The first words of programs: vectors of a Cortex-M and of AVR chips, and an ESP image. */
+const firstWords = fc.oneof(
+  fc
+    .tuple(fc.integer({ min: 0x400, max: 0x2_0000 }), fc.integer({ min: 0x20, max: 0x8_0000 }))
+    .map(([stack, reset]) => Uint32Array.of(0x2000_0000 + stack * 4, 0x0800_0001 + reset * 2)),
+  fc.integer({ min: 26, max: 0x3fff }).map((target) => Uint16Array.of(0x940c, target, 0x940c, 64)),
+  fc.integer({ min: 0, max: 0x7ff }).map((target) => Uint16Array.of(0xc000 + target, 0xc018)),
+  fc.constant(Uint8Array.of()),
+);
+
+test('takes no program for another file, whatever bytes it has', () => {
+  const programs = fc.tuple(firstWords, fc.uint8Array({ minLength: 64, maxLength: 6_000 }));
+  fc.assert(
+    fc.property(programs, ([{ buffer }, rest]) => {
+      expect(foreignKind(Buffer.concat([new Uint8Array(buffer), rest]))).toBeUndefined();
+    }),
+  );
+});
+
+test('needs more than a header to see a zlib stream', () => {
+  const rest = fc.uint8Array({ minLength: 64, maxLength: 5_000 });
+  fc.assert(
+    fc.property(fc.constantFrom(0x01, 0x5e, 0x9c, 0xda), rest, (level, bytes) => {
+      expect(foreignKind(Buffer.concat([Uint8Array.of(0x78, level), bytes]))).toBeUndefined();
+    }),
+  );
 });
 
 describe('Intel HEX is read as toolchains and people write it:', () => {
@@ -95,6 +139,8 @@ describe('Intel HEX is read as toolchains and people write it:', () => {
   test.each([
     ['with a byte order mark', text(`\u00ef\u00bb\u00bf${hex}`)],
     ['in UTF-16, as PowerShell writes it', Buffer.from(`\u{feff}${hex}`, 'utf16le')],
+    ['in UTF-16 with the other order of bytes', utf16be(hex)],
+    ['in UTF-16 that ends within a character', Buffer.concat([utf16be(hex), Uint8Array.of(0)])],
     ['with CRLF', text(lines.join('\r\n'))],
     ['in lower case', text(hex.toLowerCase())],
     ['with blank lines', text(`\r\n\n${lines.join('\n\n')}\n\n`)],

@@ -23,6 +23,11 @@ tampered.writeUInt8(0x41, 34);
 const encrypted = Buffer.from(signed);
 encrypted.writeUInt32LE(0x4, 16);
 const region = signed.subarray(0, 32 + 'application'.length);
+const withFlags = (flags: number): Buffer => {
+  const flagged = Buffer.from(region);
+  flagged.writeUInt32LE(flags, 16);
+  return Buffer.concat([flagged, tlvArea(0x6907, [tlv(0x10, createHash('sha256').update(flagged).digest())])]);
+};
 const withoutDigest = Buffer.concat([region, tlvArea(0x6907, [tlv(0x24, new Uint8Array(64))])]);
 const pure = Buffer.concat([region, tlvArea(0x6907, [tlv(0x25, Uint8Array.of(1)), tlv(0x24, new Uint8Array(64))])]);
 const object = elfFile([data], 83);
@@ -62,6 +67,11 @@ describe('an image file is', () => {
     ['image-unsupported', 'an encrypted MCUboot image', encrypted],
     ['image-unsupported', 'an MCUboot image with a pure signature and without a digest', pure],
     ['image-digest', 'an MCUboot image without a digest', withoutDigest],
+    ['image-unsupported', 'an MCUboot image with the flag NON_BOOTABLE', withFlags(0x10)],
+    ['image-unsupported', 'an MCUboot image that is compressed in two ways', withFlags(0x600)],
+    ['accepted', 'an MCUboot image for the RAM', withFlags(0x20)],
+    ['accepted', 'an MCUboot image for one address of the flash memory', withFlags(0x100)],
+    ['accepted', 'an MCUboot image that is compressed', withFlags(0xc00)],
     ['image-address-missing', 'a raw binary without address', Uint8Array.of(1, 2, 3)],
     ['image-empty', 'an empty file', new Uint8Array()],
   ])('%s: %s', (code, _, file) => {

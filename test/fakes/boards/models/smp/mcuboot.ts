@@ -71,10 +71,11 @@ export class McubootImage {
   }
 }
 
-/** The SHA-256 of an image that is whole; undefined for anything else. */
+/** The SHA-256 of an image that is whole and bootable (IMAGE_F_NON_BOOTABLE); undefined for anything else. */
 export function hashOf(image: Uint8Array | undefined): Uint8Array | undefined {
   const bytes = Buffer.from(image ?? []);
   if (bytes.byteLength < 32 || bytes.readUInt32LE(0) !== 0x96f3b83d) return undefined;
+  if ((bytes.readUInt32LE(16) & 0x10) !== 0) return undefined;
   const end = bytes.readUInt16LE(8) + bytes.readUInt32LE(12) + bytes.readUInt16LE(10);
   const digest = createHash('sha256').update(bytes.subarray(0, end)).digest();
   return bytes.includes(digest, end) ? digest : undefined;
