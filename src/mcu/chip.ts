@@ -1,7 +1,6 @@
 import { hex, McuError } from './errors.ts';
-import { endOf, sliceOf } from './images/image.ts';
+import { endOf } from './images/image.ts';
 import type { EspImageChip, Image, IntendedChip } from './images/image.ts';
-import { mcubootMagic } from './images/mcuboot.ts';
 
 /** Addresses from `start` up to, but not including, `end`. */
 export interface Region {
@@ -25,11 +24,14 @@ export interface Chip {
   readonly flash: Region;
   /** The part of `flash` that an image may fill; the rest belongs to the bootloader. */
   readonly application: Region;
-  /** True if the chip would start what the image has at the address where it starts. Omitted if that may be anything. */
-  readonly startsWith?: ((image: Image) => boolean) | undefined;
+  /** Throws if the chip would start no program of the image. Omitted if the chip's start is unknown. */
+  readonly checkStart?: ((image: Image) => void) | undefined;
 }
 
 export const elfMachines = { avr: 83, arm: 40, xtensa: 94, riscv: 243 } as const;
+
+/** avr-gcc links the content of RAM, EEPROM and fuses to addresses from here on. */
+const avrDataStart = 0x80_0000;
 
 /** Refuses an image for another chip, outside of the chip's memory, or over its bootloader. */
 export function checkFits(image: Image, chip: Chip): void {
@@ -43,7 +45,10 @@ export function checkFits(image: Image, chip: Chip): void {
     const span = `${hex(segment.address)} to ${hex(endOf(segment))}`;
     if (segment.address < chip.flash.start || endOf(segment) > chip.flash.end) {
       const memory = `${hex(chip.flash.start)} to ${hex(chip.flash.end)}`;
-      throw new McuError('image-outside-chip', `the image fills ${span}; the flash of ${chip.name} is ${memory}`);
+      const isAvrData = chip.elfMachine === elfMachines.avr && segment.address >= avrDataStart;
+      throw new McuError('image-outside-chip', `the image fills ${span}; the flash of ${chip.name} is ${memory}`, {
+        advice: isAvrData ? 'leave out EEPROM and fuses: avr-objcopy -R .eeprom -R .fuse -R .lock' : undefined,
+      });
     }
     if (segment.address < chip.application.start || endOf(segment) > chip.application.end) {
       const room = `${hex(chip.application.start)} to ${hex(chip.application.end)}`;
@@ -53,19 +58,14 @@ export function checkFits(image: Image, chip: Chip): void {
       );
     }
   }
-  if (chip.startsWith?.(image) === false) {
-    throw new McuError('image-overwrites-bootloader', `${chip.name} would not start what the image puts first`, {
-      advice: 'check the address: applications do not go to the address of the bootloader',
-    });
-  }
 }
 
-/**
- * For chips that start at this address. False for an image signed for MCUboot there, whose header is not a program: it
- * belongs into a slot behind MCUboot.
- */
-export function startsAt(address: number): (image: Image) => boolean {
-  return (image) => Buffer.from(sliceOf(image, address, address + 4)).readUInt32LE() !== mcubootMagic;
+/** Throws if the image has something else where the chip starts. */
+export function requireStart(isStarted: boolean, chipName: string): void {
+  if (isStarted) return;
+  throw new McuError('image-overwrites-bootloader', `${chipName} would not start what the image puts first`, {
+    advice: 'check the address: applications do not go to the address of the bootloader',
+  });
 }
 
 function isFor(madeFor: IntendedChip, chip: Chip): boolean {

@@ -87,6 +87,8 @@ export async function flash(request: FlashRequest, board: Board, signal: AbortSi
   report({ phase: 'connecting', doneBytes: 0, totalBytes: request.image.sizeBytes });
   return connected(board, signal, async (connection) => {
     checkFits(request.image, connection.session.chip);
+    // a backup is restored, whatever it holds
+    if (request.toStay !== true) connection.session.chip.checkStart?.(request.image);
     const beforeWriting = async (): Promise<void> => {
       report({ phase: 'writing', doneBytes: 0, totalBytes: request.image.sizeBytes });
       await request.beforeWriting?.();
@@ -150,6 +152,7 @@ export async function planFlash(image: Image, board: Board, signal: AbortSignal)
   return connected(board, signal, async (connection) => {
     const { session } = connection;
     checkFits(image, session.chip);
+    session.chip.checkStart?.(image);
     let plan: FlashPlan = { chip: session.chip, unitsTotal: 1, unitsDifferent: undefined };
     if (session.kind === 'memory') {
       const memory = new ChipMemory(connection);

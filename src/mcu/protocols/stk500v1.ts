@@ -1,4 +1,5 @@
 import { isBoardError, McuError } from '../errors.ts';
+import { isBlank } from '../images/image.ts';
 import { discard, equalUnits, exchange, unitAt } from '../protocol.ts';
 import type { Answer, Conversation, MemorySession, Protocol } from '../protocol.ts';
 import { avrChip, pageWorkMs, parkedPage } from './avr-chips.ts';
@@ -51,13 +52,29 @@ function* connect(settings: AvrSettings): Conversation<MemorySession> {
   const [, major = 0] = yield* ask([command.getParameter, softwareMajor], 3);
   const answer = yield* ask([command.readSignature], 5);
   const isOptiboot = major >= optibootMajor;
-  const chip = avrChip(answer.subarray(1, 4), { kind: isOptiboot ? 'optiboot' : 'atmegaboot' }, settings);
-  if (chip.flash.end > addressableBytes) {
-    throw new McuError('board-unsupported', `stk500v1 does not reach the whole flash memory of ${chip.name}`, {
+  const bootloader = { kind: isOptiboot ? 'optiboot' : 'atmegaboot' } as const;
+  const chipWith = (own: AvrSettings): AvrChip => avrChip(answer.subarray(1, 4), bootloader, own);
+  const usual = chipWith(settings);
+  if (usual.flash.end > addressableBytes) {
+    throw new McuError('board-unsupported', `stk500v1 does not reach the whole flash memory of ${usual.name}`, {
       advice: 'use a bootloader with the protocol stk500v2',
     });
   }
-  return session(chip, isOptiboot);
+  const isDoubtful = isOptiboot && settings.bootloaderBytes === undefined;
+  const larger = isDoubtful ? usual.optibootSections : [];
+  const chips = larger.map((bootloaderBytes) => chipWith({ bootloaderBytes }));
+  return session(yield* largestPossible(chips, usual), isOptiboot);
+}
+
+/**
+ * Returns the chip with the largest boot section that it can have. Optiboot does not read the fuses, and boards are sold
+ * with it whose fuses are still for ATmegaBOOT (boards.txt of arduino-core-avr: Nano, Mini). Such a chip starts at the
+ * beginning of the larger section and arrives at Optiboot only because that is blank. If it is not, the section is
+ * smaller, since the bootloader was reached.
+ */
+function* largestPossible(chips: readonly AvrChip[], usual: AvrChip): Conversation<AvrChip> {
+  for (const chip of chips) if (isBlank(yield* readPage(chip.application.end, chip.pageBytes))) return chip;
+  return usual;
 }
 
 function session(chip: AvrChip, isOptiboot: boolean): MemorySession {

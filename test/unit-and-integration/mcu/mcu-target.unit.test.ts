@@ -180,6 +180,18 @@ describe('a board of an update', () => {
     expect(Buffer.compare(bench.model.memory, old)).toBe(0);
   });
 
+  test('refuses data where its program starts, and restores a backup of anything', async () => {
+    const data = new Uint8Array(size);
+    const bench = benchOf({ ...avr, programs: { old: data, new: next } });
+    const nothing = await stage(bench, data);
+    await expect(bench.target.flash(...vouched(nothing), signal)).rejects.toMatchObject({ code: 'image-unsupported' });
+    expect(bench.model.ran).toEqual(['old']);
+    const payload = await stage(bench, next);
+    await bench.target.flash(...vouched(payload), signal);
+    await bench.target.restore(payload, evidenceOfKept, signal);
+    expect(bench.model.ran).toEqual(['old', 'new', 'old']);
+  });
+
   test('that was not flashed for this payload is not put back', async () => {
     const bench = benchOf(avr);
     const payload = await stage(bench, next);

@@ -1,4 +1,4 @@
-import { elfMachines } from '../../chip.ts';
+import { elfMachines, requireStart } from '../../chip.ts';
 import type { Chip, Region } from '../../chip.ts';
 import { isEspImage } from '../../images/esp-image.ts';
 import { endOf, sliceOf } from '../../images/image.ts';
@@ -127,7 +127,7 @@ export function espChip(family: EspFamily, flashBytes: number, guardsBootloader:
     uf2Families: [family.uf2Family],
     espImages: family.chipId,
     flash,
-    startsWith: (image) => isBootable(image, family.bootAddress),
+    checkStart: (image) => requireStart(isBootable(image, family.bootAddress), family.name),
     application: guardsBootloader ? { ...flash, start: partitionTableAddress } : flash,
   };
 }

@@ -1,6 +1,8 @@
-import { elfMachines, startsAt } from '../../chip.ts';
+import { elfMachines, requireStart } from '../../chip.ts';
 import type { Chip, Region } from '../../chip.ts';
 import { hex, McuError } from '../../errors.ts';
+import { sliceOf } from '../../images/image.ts';
+import type { Image } from '../../images/image.ts';
 
 export interface Stm32Settings {
   /** The size of the flash memory, if it is smaller than the largest of its kind. */
@@ -35,6 +37,10 @@ type Layout =
   | { readonly kind: 'sectors'; readonly flashKib: number };
 
 const flashStart = 0x08000000;
+/** Reference manuals, "Memory map": the core-coupled RAM is the lowest one, and peripherals follow the last one. */
+const ramStart = 0x1000_0000;
+const ramEnd = 0x4000_0000;
+const blankWord = 0xffff_ffff;
 const kib = 1024;
 /** Data sheets of F2 and F4: at the lowest voltage, erasing a sector takes at most 0.8 s (16 KiB), 2.4 s or 4 s (128 KiB). */
 const sectorEraseMsPerKib = 50;
@@ -93,7 +99,7 @@ export function stm32Chip(productId: number, settings: Stm32Settings): Stm32Chip
     elfMachine: elfMachines.arm,
     uf2Families: [model.uf2Family],
     espImages: 'none',
-    startsWith: startsAt(flashStart),
+    checkStart: (image) => requireStart(hasVectors(image), model.name),
     flash,
     // the bootloader is in system memory, so the application may fill the whole flash
     application: flash,
@@ -102,6 +108,15 @@ export function stm32Chip(productId: number, settings: Stm32Settings): Stm32Chip
     eraseMs: ({ start, end }) =>
       layout.kind === 'pages' ? layout.eraseMs : ((end - start) / kib) * sectorEraseMsPerKib,
   };
+}
+
+/**
+ * True if the first word can be a stack pointer, that is, in a RAM, or if the image has none there, since a bootloader
+ * of its own is there.
+ */
+function hasVectors(image: Image): boolean {
+  const stack = Buffer.from(sliceOf(image, flashStart, flashStart + 4)).readUInt32LE();
+  return stack === blankWord || (stack >= ramStart && stack < ramEnd);
 }
 
 /**

@@ -42,18 +42,30 @@ export interface Cell {
 
 const signal = new AbortController().signal;
 
-/** Returns a program of this size that differs in every block from a program with another seed. */
+/**
+ * Returns a program of this size that differs in every block from programs of other seeds. Its first word is a jump of an AVR, and the stack
+ * pointer of a Cortex-M.
+ */
 export function program(bytes: number, seed: number): Uint8Array {
-  return Uint8Array.from({ length: bytes }, (_, index) => (index * 31 + (index >> 6) * 7 + seed * 89 + 5) & 0xff);
+  return started(
+    Uint8Array.from({ length: bytes }, (_, index) => (index * 31 + (index >> 6) * 7 + seed * 89 + 5) & 0xff),
+    seed,
+  );
+}
+
+function started(bytes: Uint8Array, seed: number): Uint8Array {
+  bytes.set([(seed * 4) & 0x7f, 0xc0, 0, 0x20]);
+  return bytes;
 }
 
 /** One of which every tenth byte is noise, so that little can be deflated of it. */
 export function noisyProgram(bytes: number, seed: number): Uint8Array {
   let noise = seed;
-  return program(bytes, seed).map((byte, index) => {
+  const noisy = program(bytes, seed).map((byte, index) => {
     noise = (Math.imul(noise, 1_103_515_245) + 12_345) & 0x7fffffff;
     return index % 10 === 0 ? noise >> 16 : byte;
   });
+  return started(noisy, seed);
 }
 
 export function imageOf(subject: Subject): Image {

@@ -1,7 +1,9 @@
 import { describe, expect, test } from 'vitest';
 
 import { checkFits } from '../../../../../src/mcu/chip.ts';
+import type { Chip } from '../../../../../src/mcu/chip.ts';
 import { probe } from '../../../../../src/mcu/flash/flash.ts';
+import { makeImage } from '../../../../../src/mcu/images/image.ts';
 import { readImage } from '../../../../../src/mcu/images/read-image.ts';
 import type { Protocol } from '../../../../../src/mcu/protocol.ts';
 import { avrChip } from '../../../../../src/mcu/protocols/avr-chips.ts';
@@ -10,8 +12,8 @@ import { stk500v1 } from '../../../../../src/mcu/protocols/stk500v1.ts';
 import { stk500v2 } from '../../../../../src/mcu/protocols/stk500v2.ts';
 import { stm32Chip } from '../../../../../src/mcu/protocols/stm32/stm32-chips.ts';
 import { OptibootModel, WiringModel } from '../../../../fakes/boards/models/avr-model.ts';
-import { codeOf, mcubootFile } from '../../images/build.ts';
-import { rigOf } from '../fault-matrix.ts';
+import { codeOf, elfFile, intelHex, mcubootFile, sRecords, text } from '../../images/build.ts';
+import { program, rigOf } from '../fault-matrix.ts';
 import type { Programs } from '../fault-matrix.ts';
 
 const signal = new AbortController().signal;
@@ -82,14 +84,104 @@ describe('the boot section of an AVR', () => {
   });
 });
 
-test.each([
-  ['an AVR', avrChip(Uint8Array.of(0x1e, 0x95, 0x0f), { kind: 'optiboot' }, {})],
-  ['an STM32', stm32Chip(0x410, {})],
-])('%s does not get an image signed for MCUboot at the address where it starts', (_, chip) => {
-  const at = (address: number): string =>
-    codeOf(() => checkFits(readImage(mcubootFile(new Uint8Array(300)), { address }), chip));
-  expect(at(chip.flash.start)).toBe('image-overwrites-bootloader');
-  expect(at(chip.flash.start + 0x4000)).toBe('accepted');
+/** The start of a chip with Optiboot and this program, and the chip as `probe` finds it. */
+async function endWith(bytes: number, optibootSettings?: { bootloaderBytes: number }): Promise<unknown> {
+  const filled = new Uint8Array(0x7e00).fill(0xff);
+  filled.set(program(bytes, 1));
+  const model = (): OptibootModel => new OptibootModel({ programs: { old: filled, new: filled }, pageBytes: 128 });
+  return probed(stk500v1(optibootSettings), model);
+}
+
+describe('an ATmega328P with Optiboot, which cannot read fuses,', () => {
+  test.each([
+    [1_000, 0x7000],
+    [0x7000, 0x7000],
+    [0x7002, 0x7800],
+    [0x7802, 0x7e00],
+    [0x7e00, 0x7e00],
+  ])(
+    'with a program of %i bytes has room up to %i, behind which its fuses may begin the boot section',
+    async (bytes, end) => {
+      expect(await endWith(bytes)).toBe(end);
+    },
+  );
+
+  test('has the room that the configuration states', async () => {
+    expect(await endWith(1_000, { bootloaderBytes: 512 })).toBe(0x7e00);
+    expect(await endWith(0x7e00, { bootloaderBytes: 2048 })).toBe(0x7800);
+  });
+});
+
+const uno = avrChip(Uint8Array.of(0x1e, 0x95, 0x0f), { kind: 'optiboot' }, {});
+const bluePill = stm32Chip(0x410, {});
+
+function startOf(chip: Chip, file: Uint8Array, address: number): string {
+  return codeOf(() => chip.checkStart?.(readImage(file, { address, isRaw: true })));
+}
+
+test('an STM32 refuses anything at its start without a stack in RAM', () => {
+  const { start } = bluePill.flash;
+  expect(startOf(bluePill, mcubootFile(new Uint8Array(300)), start)).toBe('image-overwrites-bootloader');
+  expect(startOf(bluePill, new Uint8Array(300), start)).toBe('image-overwrites-bootloader');
+  expect(startOf(bluePill, mcubootFile(new Uint8Array(300)), start + 0x4000)).toBe('accepted');
+  expect(startOf(bluePill, program(300, 1), start)).toBe('accepted');
+});
+
+function words(...given: readonly number[]): Buffer {
+  return Buffer.concat([Buffer.from(Uint16Array.from(given).buffer), Buffer.alloc(100)]);
+}
+
+describe('an AVR gets a program', () => {
+  test.each([
+    ['of avr-gcc for small chips', words(0xc019, 0xc033)],
+    ['of avr-gcc', words(0x940c, 0x0034, 0x940c, 0x0040)],
+    ['that waits', Buffer.of(0xff, 0xcf)],
+    ['in assembler without vectors', words(0xe008, 0xbf0e, 0x9100, 0xc000, 0x94f8, 0x940e, 0x0004, 0xcffa)],
+  ])('%s', (_, file) => {
+    expect(startOf(uno, file, 0)).toBe('accepted');
+  });
+
+  test('that jumps backwards around the end of a small memory', () => {
+    const tiny = avrChip(Uint8Array.of(0x1e, 0x93, 0x0a), { kind: 'optiboot' }, {});
+    const image = makeImage('raw', [
+      { address: 0, bytes: words(0xcfff - 0x20) },
+      { address: 0x1fc0, bytes: new Uint8Array(16) },
+    ]);
+    expect(codeOf(() => tiny.checkStart?.(image))).toBe('accepted');
+  });
+});
+
+describe('an AVR gets no data:', () => {
+  const eep = Buffer.concat([Buffer.from('calibration 1.25 A\0'), Buffer.alloc(400)]);
+  const segments = [{ address: 0, bytes: eep }];
+
+  test.each([
+    ['an .eep file', text(intelHex(segments)), 0],
+    ['the same in S-records', text(sRecords(segments)), 0],
+    ['the same in ELF', elfFile(segments, 83), 0],
+    ['the same raw', eep, 0],
+    ['zeros', Buffer.alloc(1024), 0],
+    ['an EEPROM whose first cell is free', Buffer.from(`ffff${'0c94'.repeat(20)}`, 'hex'), 0],
+    ['a call that is cut', Buffer.of(0x0e, 0x94), 0],
+    ['a jump to nothing', words(0x940c, 0x3000), 0],
+    ['a program elsewhere', program(300, 1), 0x4000],
+    ['an image signed for MCUboot', mcubootFile(new Uint8Array(300)), 0],
+  ])('%s', (_, file, address) => {
+    expect(startOf(uno, file, address)).toBe('image-unsupported');
+  });
+
+  test('the EEPROM in an ELF file, with advice', () => {
+    const both = [
+      { address: 0, bytes: program(300, 1) },
+      { address: 0x81_0000, bytes: eep },
+    ];
+    expect(() => checkFits(readImage(elfFile(both, 83, 5)), uno)).toThrow(
+      expect.objectContaining({
+        code: 'image-outside-chip',
+        advice: 'leave out EEPROM and fuses: avr-objcopy -R .eeprom -R .fuse -R .lock',
+      }),
+    );
+  });
 });
 
 test('stk500v1 refuses a chip with more memory than its addresses reach', async () => {
