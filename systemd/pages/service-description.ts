@@ -48,7 +48,7 @@ const schemas: Json = {
   Value: value,
 };
 
-/** The name in `schemas` of what an operation returns; omitted if only its success counts. */
+/** The name in `schemas` of the result of an operation; omitted if only its success counts. */
 const resultOf: Readonly<Record<string, string | undefined>> = {
   activate: 'Activation',
   currentVersion: 'Version',
