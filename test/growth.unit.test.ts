@@ -12,7 +12,7 @@ import { Redactor } from '../src/system/log/redactor.ts';
 import { cutText, maskAddresses } from '../src/system/log/secrets.ts';
 import { LineSplitter } from '../src/telemetry/sources/line-splitter.ts';
 import { atPointer, parsePairs, parseReading } from '../src/telemetry/sources/parse-reading.ts';
-import { compareVersions } from '../src/update/policy/choose.ts';
+import { compareVersions } from '../src/update/version-order.ts';
 
 /**
  * How the time grows with the length of a text, measured in one run: what is linear takes four times as long for four times

@@ -1,7 +1,7 @@
 import type { CheckReport, InstalledReport } from '../control/reports.ts';
+import { ownVersion } from '../update/journal/naming.ts';
 import { hasSlotPayload } from '../update/journal/state.ts';
 import type { Installed, Phase, UpdateState } from '../update/journal/state.ts';
-import { ownVersion } from '../update/journal/transitions/naming.ts';
 import type { CheckResult } from '../update/policy/update-checker.ts';
 
 /**

@@ -1,11 +1,11 @@
 import type { AgentError } from '../system/errors.ts';
 import { UpdateError } from './errors.ts';
+import { CANCELLED_BEFORE_BOOT } from './journal/endings.ts';
 import type { PhaseOf } from './journal/state.ts';
 import type { InstallOutcome, Outcome, TrialResult } from './outcome.ts';
 import { isoTime } from './policy/install-request.ts';
 import type { UpdatePorts } from './policy/install-request.ts';
 import { otherSlot } from './slot.ts';
-import { CANCELLED_BEFORE_BOOT } from './trial/failure-cause.ts';
 import { startRollback } from './trial/manual-rollback.ts';
 import type { RollbackOptions } from './trial/manual-rollback.ts';
 import { keepRunning } from './trial/recovery.ts';

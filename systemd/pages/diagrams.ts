@@ -3,9 +3,8 @@ import { dirname, join, normalize } from 'node:path';
 import process from 'node:process';
 import { parseArgs } from 'node:util';
 
-import type { EventType } from '../../src/update/journal/events.ts';
 import { phase } from '../../src/update/journal/schema.ts';
-import type { Phase } from '../../src/update/journal/state.ts';
+import type { EventType, Phase } from '../../src/update/journal/state.ts';
 import { runTool } from '../make/run-tool.ts';
 import { picture } from './svg.ts';
 import type { Arrow, Box } from './svg.ts';

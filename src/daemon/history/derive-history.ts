@@ -1,10 +1,9 @@
 import type { HistoryAttempt, HistoryReport, HistoryStep } from '../../control/history.ts';
 import { describeError } from '../../system/errors.ts';
 import { isPlausible } from '../../system/time/wall-clock.ts';
-import type { EventType } from '../../update/journal/events.ts';
+import { CANCELLED_BEFORE_BOOT } from '../../update/journal/endings.ts';
 import { figures } from '../../update/journal/schema.ts';
-import type { Attempt, Outcome, UpdateState } from '../../update/journal/state.ts';
-import { CANCELLED_BEFORE_BOOT } from '../../update/trial/failure-cause.ts';
+import type { EventType, Attempt, Outcome, UpdateState } from '../../update/journal/state.ts';
 
 /** Derives from the events of the journal what the history notes. Pure. */
 

@@ -9,8 +9,7 @@ import type { DurableFs } from '../../system/files/durable-file.ts';
 import { parsedJson } from '../../system/json-value.ts';
 import type { Log } from '../../system/log/log.ts';
 import type { Clock } from '../../system/time/clock.ts';
-import type { EventType } from '../../update/journal/events.ts';
-import type { UpdateState } from '../../update/journal/state.ts';
+import type { EventType, UpdateState } from '../../update/journal/state.ts';
 import { withMissingOutcomes, historyOf, applyEvent } from './derive-history.ts';
 import type { JournalChange } from './derive-history.ts';
 

@@ -1,7 +1,6 @@
 import type { AgentError } from '../../system/errors.ts';
-import type { EventOf, EventType, StateAfter } from '../../update/journal/events.ts';
 import type { Journal } from '../../update/journal/journal.ts';
-import type { UpdateState } from '../../update/journal/state.ts';
+import type { EventOf, EventType, StateAfter, UpdateState } from '../../update/journal/state.ts';
 import type { History } from './history.ts';
 
 /** A journal that tells its events to the history once they are durable. */

@@ -217,3 +217,20 @@ export async function syncDirectory(path: string, fs: DurableFs = nodeFs): Promi
   await using directory = await fs.open(path, 'r');
   await directory.sync();
 }
+
+/**
+ * Puts a file in the place of something that is no file. The latter is renamed, and durable under its new name before
+ * the file appears. Returns that name. If no file can be written, nothing is touched.
+ */
+export async function replaceForeignFile(path: string, text: string, fs: DurableFs): Promise<string> {
+  const draft = await writeDraft(path, text, fs);
+  const aside = await nextDamagedName(path, fs);
+  try {
+    await fs.rename(path, aside);
+    await syncDirectory(dirname(path), fs);
+  } catch (error) {
+    throw new StorageError('set aside', path, error);
+  }
+  await commitTempFile(draft, path, fs);
+  return aside;
+}

@@ -23,27 +23,8 @@ export async function findFullImage(
   return listed.find(({ id, name }) => name === offered.name && !isRejected(state, id)) ?? offered;
 }
 
-type RejectedDeltas = UpdateState['unfit'];
-
-const MAX_UNFIT = 8;
-
 function isRejected({ unfit }: UpdateState, versionId: string): boolean {
   return unfit?.versions.includes(versionId) === true;
-}
-
-export function withUnfit(unfit: RejectedDeltas, versionId: string): RejectedDeltas {
-  const others = unfit?.versions.filter((id) => id !== versionId) ?? [];
-  return { versions: [...others, versionId].slice(-MAX_UNFIT), told: false };
-}
-
-/** The entry after something else was installed, which the next delta may fit. */
-export function withoutUnfit(unfit: RejectedDeltas): RejectedDeltas {
-  return unfit === undefined || unfit.versions.length === 0 ? unfit : { versions: [], told: false };
-}
-
-/** The entry after the service was told. What it was told is kept as long as it is wanted. */
-export function toldUnfit(unfit: RejectedDeltas): RejectedDeltas {
-  return unfit === undefined || unfit.versions.length === 0 ? undefined : { ...unfit, told: true };
 }
 
 /** The service's list of updates; empty if it has none, so that the named version is asked for again. */

@@ -1,8 +1,8 @@
 import { AgentError } from '../../system/errors.ts';
 import { UpdateError } from '../errors.ts';
 import type { Attempt, PhaseOf } from '../journal/state.ts';
+import { entryOf } from '../journal/versions.ts';
 import type { Deferred } from '../outcome.ts';
-import { entryOf } from '../policy/holds/versions.ts';
 import { isoTime } from '../policy/install-request.ts';
 import type { UpdatePorts } from '../policy/install-request.ts';
 import type { SlotName } from '../ports.ts';

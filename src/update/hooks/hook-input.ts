@@ -1,7 +1,7 @@
 import * as z from 'zod';
 
+import { ownVersion } from '../journal/naming.ts';
 import type { Attempt, UpdateState } from '../journal/state.ts';
-import { ownVersion } from '../journal/transitions/naming.ts';
 import type { SlotName } from '../ports.ts';
 
 export const hookNames = ['before_install', 'before_reboot', 'after_commit', 'after_rollback'] as const;

@@ -9,12 +9,12 @@ import {
   readTextFile,
   replaceFileDurably,
   StorageError,
+  replaceForeignFile,
 } from '../../system/files/durable-file.ts';
 import type { DurableFs } from '../../system/files/durable-file.ts';
 import { parsedJson } from '../../system/json-value.ts';
 import type { Log } from '../../system/log/log.ts';
-import { raiseBoardFloors, raiseFloor } from '../policy/release-rules.ts';
-import { replaceForeignFile } from './damaged-journal.ts';
+import { raiseBoardFloors, raiseFloor } from './places.ts';
 import { floors } from './schema.ts';
 import type { UpdateState } from './state.ts';
 

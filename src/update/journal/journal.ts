@@ -10,17 +10,15 @@ import {
   StorageError,
   isDamagedCopy,
   writeDraft,
+  replaceForeignFile,
 } from '../../system/files/durable-file.ts';
 import type { DurableFs } from '../../system/files/durable-file.ts';
 import type { Log } from '../../system/log/log.ts';
-import { backUpDamaged, replaceForeignFile } from './damaged-journal.ts';
-import type { EventOf, EventType, StateAfter } from './events.ts';
 import { addFloorsCopy, FloorsCopy } from './floors-copy.ts';
-import { MemoryJournal } from './memory-journal.ts';
 import { readState } from './read-state.ts';
+import { advance } from './reducer.ts';
+import type { EventOf, EventType, StateAfter, UpdateState } from './state.ts';
 import { initialState } from './state.ts';
-import type { UpdateState } from './state.ts';
-import { advance } from './transitions.ts';
 
 /** Invariant 4: the durable record of where the running update stands. */
 export interface Journal {
@@ -257,4 +255,45 @@ function obstacle(path: string, { cause }: NoFileError): NoFileError {
     cause,
     'agent --update-now, or the daemon, sets it aside, and begins a new record',
   );
+}
+
+/** A journal in memory, for tests and for commands that must not write to the disk. */
+export class MemoryJournal implements Journal {
+  #state: UpdateState;
+
+  constructor(state: UpdateState = initialState) {
+    this.#state = state;
+  }
+
+  get state(): UpdateState {
+    return this.#state;
+  }
+
+  get missing(): AgentError | undefined {
+    return undefined;
+  }
+
+  get trouble(): AgentError | undefined {
+    return undefined;
+  }
+
+  async refresh(): Promise<void> {}
+
+  async probe(): Promise<void> {}
+
+  async append<T extends EventType>(event: EventOf<T>): Promise<StateAfter<T>> {
+    const next = advance(this.#state, event);
+    this.#state = next;
+    return next;
+  }
+}
+
+/** Copies a damaged file aside, for a person who looks for the cause. The agent works on without it. */
+async function backUpDamaged(path: string, text: string, log: Log, fs: DurableFs): Promise<void> {
+  try {
+    await replaceFileDurably(`${path}.damaged`, text, fs);
+  } catch (error) {
+    if (!(error instanceof StorageError)) throw error;
+    log.warn({ code: error.code }, error.message);
+  }
 }

@@ -3,12 +3,11 @@ import { isWithin, timeOfDay } from '../../system/time/daily-window.ts';
 import type { DailyWindow } from '../../system/time/daily-window.ts';
 import { activeHold } from '../journal/state.ts';
 import type { Attempt, Installed, ManualHold, UpdateState, VersionEntry } from '../journal/state.ts';
+import { entryOf } from '../journal/versions.ts';
+import type { Firmware } from '../journal/versions.ts';
 import type { Deferral, Deferred } from '../outcome.ts';
 import type { Version } from '../ports.ts';
-import { flapDelayMs } from './holds/flap-damping.ts';
-import { pauseLeft } from './holds/pauses.ts';
-import { entryOf, isActive, isExhausted, isFull } from './holds/versions.ts';
-import type { Firmware } from './holds/versions.ts';
+import { flapDelayMs, pauseLeft, isActive, isExhausted, isFull } from './backoff.ts';
 
 /** An attempt has to wait. It remains, and resumes later. */
 export class AttemptDeferred extends Error {

@@ -104,3 +104,20 @@ export async function endInstalled(
   const { installed } = await journal.append({ type: 'found-installed', at: isoTime(clock), figures });
   return { kind: 'installed', version: installed?.version.name ?? version.name };
 }
+
+/**
+ * Ends the attempt of a list of keys and revocations that is in effect. What runs stays, under the id that the service
+ * gave the list.
+ */
+export async function endAppliedList(
+  { header }: StagedFirmware,
+  { version }: InstallRequest,
+  { journal, clock, log, listInEffect }: UpdatePorts,
+  figures: Figures,
+): Promise<InstallOutcome> {
+  const name = header.name ?? version.name;
+  const number = await listInEffect?.();
+  await journal.append({ type: 'trust-list-applied', name, number, at: isoTime(clock), figures });
+  log.info({ list: name, number, signedBy: header.signedBy }, 'a list of keys and revocations took effect');
+  return { kind: 'installed', version: name };
+}

@@ -1,20 +1,14 @@
 import { UpdateError } from '../errors.ts';
+import type { BoardFloors, BoardImage, ReleaseClaims } from '../journal/places.ts';
 import type { Floor } from '../journal/state.ts';
-import type { FirmwareHeader, ImageClaims } from '../ports.ts';
-import { compareSemanticNames, isSemanticName } from './choose.ts';
+import type { FirmwareHeader } from '../ports.ts';
+import { compareSemanticNames, isSemanticName } from '../version-order.ts';
 
 /** `[trust] names` and `downgrade`: which name a signed release may have, and whether it may be an older one. */
 export interface ReleaseSettings {
   readonly nameCheck: 'strict' | 'off';
   /** Undefined: an older release may be installed, but not by operators. */
   readonly downgrade?: 'allow' | 'refuse' | undefined;
-}
-
-/** What a signed release says of itself. */
-export interface ReleaseClaims {
-  readonly signedBy?: string | undefined;
-  readonly name?: string | undefined;
-  readonly securityVersion?: number | undefined;
 }
 
 export interface ReleaseCircumstances {
@@ -74,33 +68,9 @@ export function belowFloor(
     : undefined;
 }
 
-/** Guarantee `floors`: the floor after a release was committed. It never falls, and only signed releases raise it. */
-export function raiseFloor(floor: Floor | undefined, release: ReleaseClaims): Floor | undefined {
-  if (release.signedBy === undefined) return floor;
-  const { name, securityVersion } = release;
-  const numbers = [floor?.securityVersion, securityVersion].filter((number) => number !== undefined);
-  const names = [floor?.name, name].filter((text) => text !== undefined && isSemanticName(text));
-  const [first, second = first] = names;
-  const highest =
-    first === undefined || second === undefined || compareSemanticNames(first, second) >= 0 ? first : second;
-  return { securityVersion: numbers.length === 0 ? undefined : Math.max(...numbers), name: highest };
-}
-
-/** The image that a board is to get. */
-interface BoardImage extends ImageClaims {
-  readonly target: string;
-  readonly kind: 'slots' | 'mcu' | 'package';
-}
-
 interface BoardImages {
   readonly name?: string | undefined;
   readonly payloads: readonly BoardImage[];
-}
-
-/** The highest values that were committed on each board, by its name. */
-export interface BoardFloors {
-  readonly boardFloors?: Readonly<Record<string, number>> | undefined;
-  readonly boardVersions?: Readonly<Record<string, string>> | undefined;
 }
 
 /**
@@ -143,23 +113,4 @@ function belowBoardFloor(
   return compareSemanticNames(imageVersion, version) < 0
     ? `has version ${imageVersion} for ${target}, which is older than ${version}, which was installed before`
     : undefined;
-}
-
-/** Like `raiseFloor`, for each board. */
-export function raiseBoardFloors(
-  { boardFloors, boardVersions }: BoardFloors,
-  { signedBy, payloads }: Pick<ReleaseClaims, 'signedBy'> & { readonly payloads: readonly BoardImage[] },
-): BoardFloors {
-  const [counters, versions] = [{ ...boardFloors }, { ...boardVersions }];
-  for (const { target, kind, securityCounter, imageVersion } of signedBy === undefined ? [] : payloads) {
-    if (kind !== 'mcu') continue;
-    if (securityCounter !== undefined) counters[target] = Math.max(securityCounter, counters[target] ?? 0);
-    if (imageVersion !== undefined && compareSemanticNames(imageVersion, versions[target] ?? '') > 0)
-      versions[target] = imageVersion;
-  }
-  return { boardFloors: filled(counters), boardVersions: filled(versions) };
-}
-
-function filled<T extends object>(record: T): T | undefined {
-  return Object.keys(record).length === 0 ? undefined : record;
 }

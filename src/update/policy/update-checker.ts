@@ -1,15 +1,14 @@
 import { AgentError, describeError } from '../../system/errors.ts';
 import { Deadline } from '../../system/time/deadline.ts';
 import type { FullImage } from '../delta/full-image.ts';
-import type { UpdateEvent } from '../journal/events.ts';
+import { advance } from '../journal/reducer.ts';
+import type { UpdateEvent, UpdateState } from '../journal/state.ts';
 import { hasSlotPayload } from '../journal/state.ts';
-import type { UpdateState } from '../journal/state.ts';
-import { advance } from '../journal/transitions.ts';
+import { needsDate } from '../journal/versions.ts';
 import type { ProvisioningService, Version } from '../ports.ts';
 import { findCandidate, listNumber } from './choose.ts';
 import type { Follow } from './choose.ts';
 import { applyIfTrustList } from './detect-trust-list.ts';
-import { needsDate } from './holds/versions.ts';
 import { isoTime } from './install-request.ts';
 import type { UpdatePorts } from './install-request.ts';
 import { planUpdate } from './plan.ts';

@@ -1,7 +1,7 @@
 import { AgentError } from '../../system/errors.ts';
+import { overriddenBy } from '../journal/naming.ts';
 import { hasSlotPayload, hasTouchedBoards } from '../journal/state.ts';
 import type { Attempt, PhaseOf, UpdateState } from '../journal/state.ts';
-import { overriddenBy } from '../journal/transitions/naming.ts';
 import type { Version } from '../ports.ts';
 import { causeWithoutReport } from '../trial/failure-cause.ts';
 import { fellBack } from '../trial/plan-recovery.ts';

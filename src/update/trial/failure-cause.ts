@@ -1,47 +1,9 @@
-import type { Attempt, PhaseOf, UpdateState } from '../journal/state.ts';
-import { entryOf } from '../policy/holds/versions.ts';
-import type { Cause, HealthGate } from './health-gate.ts';
-
-/**
- * Why a trial ends, and whose fault that is. A firmware at fault is not tried again by itself; after a fault of the
- * world it is.
- */
-export interface TrialFailure {
-  readonly code: string;
-  readonly reason: string;
-  readonly fault: Cause;
-}
-
-/** A person ended the wait for a trial that never ran. */
-export const CANCELLED_BEFORE_BOOT = {
-  code: 'cancelled',
-  reason: 'a person cancelled it before it ran',
-  fault: 'person',
-} as const;
+import type { TrialFailure, PhaseOf, UpdateState, Cause } from '../journal/state.ts';
+import { entryOf } from '../journal/versions.ts';
+import type { HealthGate } from './health-gate.ts';
 
 /** The trial had no way to the service, which its firmware may have broken. */
 const UNREACHED = 'service-unreached';
-
-/**
- * Codes that are the world's fault if they occur once: the power, a disk that was full, a state partition that a slow
- * gateway found too late. If they occur in each trial of a firmware, and not to what runs now, it does not come up,
- * fills the disk, or does not mount its state.
- */
-const unclear: ReadonlySet<string> = new Set(['trial-fell-back', 'health-unknown', 'disk-full', 'state-unavailable']);
-
-export function isAmbiguous(code: string): boolean {
-  return unclear.has(code);
-}
-
-/** Whether the outcome counts against the firmware. What a person went back to is exempt if the person calls it off. */
-export function countsAgainstRelease({ by }: Attempt, fault: Cause): boolean {
-  return fault === 'firmware' || (fault === 'person' && by !== 'rollback');
-}
-
-/** Whether the slot stays bootable: one that a person wanted to go back to does, unless it was found bad. */
-export function keepsFallback({ by }: Attempt, fault: Cause): boolean {
-  return by === 'rollback' && fault !== 'firmware';
-}
 
 /**
  * The fault of a trial that ended in silence: once, it may be the power; as often as a version may fail, it is the

@@ -1,6 +1,3 @@
-/** Who is to blame for the end of a trial: the firmware, the world around the gateway, or a person who wanted it. */
-export type Cause = 'firmware' | 'world' | 'person';
-
 export interface HealthComplaint {
   /**
    * `unhealthy`: its own commands or units failed. `service-down`: the service says that it is down.

@@ -1,7 +1,7 @@
 import type { AgentError } from '../../system/errors.ts';
-import { restoresTo } from '../boards/boards-only.ts';
 import { UpdateError } from '../errors.ts';
 import { evidenceOfHistory } from '../evidence.ts';
+import { restoresTo } from '../journal/places.ts';
 import type { Attempt, FirmwareRecord, Installed } from '../journal/state.ts';
 import type { InstallOutcome } from '../outcome.ts';
 import { isoTime } from '../policy/install-request.ts';

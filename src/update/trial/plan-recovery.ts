@@ -1,8 +1,7 @@
+import { isAmbiguous } from '../journal/endings.ts';
 import { hasSlotPayload } from '../journal/state.ts';
-import type { Phase, PhaseOf, UpdateState } from '../journal/state.ts';
+import type { Phase, PhaseOf, UpdateState, Cause } from '../journal/state.ts';
 import type { SlotName } from '../ports.ts';
-import { isAmbiguous } from './failure-cause.ts';
-import type { Cause } from './health-gate.ts';
 
 /** What to do about the journal that is found at a start. */
 export type Recovery =

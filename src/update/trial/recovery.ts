@@ -1,5 +1,6 @@
 import { AgentError } from '../../system/errors.ts';
 import { evidenceFromReading, evidenceOfHistory, evidenceOfSlot } from '../evidence.ts';
+import { isAmbiguous } from '../journal/endings.ts';
 import { hasSlotPayload } from '../journal/state.ts';
 import type { PhaseOf, UpdateState } from '../journal/state.ts';
 import type { Outcome } from '../outcome.ts';
@@ -11,7 +12,7 @@ import { otherSlot } from '../slot.ts';
 import { verifyPreviousSlot, readPartitions, slotsTargets } from '../whole-slot.ts';
 import { commitApproved } from './commit-approved.ts';
 import { discardUntrusted, discardStaged } from './discard-staged.ts';
-import { causeWithoutReport, isAmbiguous } from './failure-cause.ts';
+import { causeWithoutReport } from './failure-cause.ts';
 import { planRecovery } from './plan-recovery.ts';
 import type { Found, Recovery } from './plan-recovery.ts';
 import { findStateTrouble, isWithoutFallback, abandonWithoutJournal, stateProblemOnTrial } from './stateless-trial.ts';

@@ -1,26 +1,10 @@
-import assert from 'node:assert';
-
-import { restoresTo } from '../boards/boards-only.ts';
-import { hasSlotPayload } from '../journal/state.ts';
-import type { FirmwareRecord, Installed, PhaseOf, StateIn, UpdateState } from '../journal/state.ts';
+import { restoresTo } from '../journal/places.ts';
+import type { FirmwareRecord, Installed, PhaseOf } from '../journal/state.ts';
 import { isoTime } from '../policy/install-request.ts';
 import type { UpdatePorts } from '../policy/install-request.ts';
-import type { McuTarget, SlotName } from '../ports.ts';
-import { otherSlot } from '../slot.ts';
+import type { McuTarget } from '../ports.ts';
 
 type Payload = FirmwareRecord['payloads'][number];
-
-/**
- * The version that was left when another slot runs than the committed one. It is remembered until its boards have
- * followed and the service was told. A trial that is being left ends by itself, and a slot that runs again was not
- * left.
- */
-export function abandonedAfter(state: UpdateState, booted: SlotName): UpdateState['fellFrom'] {
-  const { phase, installed, fellFrom } = state;
-  if (phase.kind === 'rolling-back' && hasSlotPayload(phase.firmware)) return fellFrom;
-  if (fellFrom !== undefined) return fellFrom.slot === booted ? undefined : fellFrom;
-  return installed;
-}
 
 /**
  * Guarantee `one-version`: notes durably that a committed version was left, with the tasks of its boards. What follows is
@@ -68,35 +52,4 @@ async function taskOf(
 
 function payloadFor({ name }: McuTarget, installed: Installed | undefined): Payload | undefined {
   return installed?.payloads.find(({ kind, target }) => kind === 'mcu' && target === name);
-}
-
-/** The phase of a rollback in which only the boards are to be done. */
-export function boardsOnlyRollback(
-  state: UpdateState,
-  {
-    attempt,
-    boards,
-    stay,
-  }: { readonly attempt: PhaseOf<'rolling-back'>['attempt']; readonly boards: Payload[]; readonly stay: string[] },
-): StateIn<'rolling-back'> {
-  const { fellFrom } = state;
-  assert(fellFrom !== undefined, 'no slot was left');
-  const { digest, slot = 'A', version } = fellFrom;
-  const other = otherSlot(slot);
-  const why = `slot ${other} runs again, though ${version.name} was committed in slot ${slot}: the bootloader fell back, or a person chose it`;
-  return {
-    ...state,
-    fellFrom: undefined,
-    phase: {
-      kind: 'rolling-back',
-      attempt,
-      slot: other,
-      firmware: { digest, provides: {}, payloads: boards },
-      code: stay.length === 0 ? 'fell-back' : 'board-not-restored',
-      reason: stay.length === 0 ? why : `${why}; ${stay.join(', ')} cannot follow, and stays as it is`,
-      fault: 'world',
-      boards: Object.fromEntries(boards.map(({ target }) => [target, 'flashed'])),
-      restores: 0,
-    },
-  };
 }

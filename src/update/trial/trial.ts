@@ -3,16 +3,16 @@ import assert from 'node:assert';
 import { AgentError } from '../../system/errors.ts';
 import { restoreFailureCode, flashBoards, hasBoards, restoreBoards } from '../boards/boards.ts';
 import { askConsent } from '../hooks/consent.ts';
+import { keepsFallback } from '../journal/endings.ts';
 import { hasSlotPayload, hasTouchedBoards } from '../journal/state.ts';
-import type { PhaseOf } from '../journal/state.ts';
+import type { PhaseOf, TrialFailure } from '../journal/state.ts';
 import type { InstallOutcome, RolledBack, TrialResult } from '../outcome.ts';
 import { isoTime } from '../policy/install-request.ts';
 import type { UpdatePorts } from '../policy/install-request.ts';
 import type { Bootloader, SlotName, WholeSlot } from '../ports.ts';
 import { recordRunningVersion } from '../running-version.ts';
 import { otherSlot } from '../slot.ts';
-import { findCause, keepsFallback } from './failure-cause.ts';
-import type { TrialFailure } from './failure-cause.ts';
+import { findCause } from './failure-cause.ts';
 
 /** Arms the staged slot for one boot, for the first time or again, and starts the reboot. */
 export async function startTrial(

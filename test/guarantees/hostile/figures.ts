@@ -1,7 +1,7 @@
 import { formatLine } from '../../../src/system/log/log-text.ts';
 import { maskAddresses } from '../../../src/system/log/secrets.ts';
 import { parseReading } from '../../../src/telemetry/sources/parse-reading.ts';
-import { compareVersions } from '../../../src/update/policy/choose.ts';
+import { compareVersions } from '../../../src/update/version-order.ts';
 import { attacks } from './attacks.ts';
 import { HostileGateway } from './hostile-gateway.ts';
 

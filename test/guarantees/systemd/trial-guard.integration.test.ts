@@ -5,9 +5,8 @@ import process from 'node:process';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
 import { silentLog } from '../../../src/system/log/log.ts';
-import type { UpdateEvent } from '../../../src/update/journal/events.ts';
 import { FileJournal } from '../../../src/update/journal/journal.ts';
-import type { Attempt, FirmwareRecord } from '../../../src/update/journal/state.ts';
+import type { UpdateEvent, Attempt, FirmwareRecord } from '../../../src/update/journal/state.ts';
 import { type Ended, newDirectory, run, systemdDirectory } from './installed-root.ts';
 
 const THIS_BOOT = '11111111-1111-4111-8111-111111111111';

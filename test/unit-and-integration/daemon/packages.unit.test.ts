@@ -9,7 +9,7 @@ import { listPackages, showPackages } from '../../../src/daemon/packages.ts';
 import { packageFolder } from '../../../src/daemon/wiring/engine.ts';
 import { PackageStore } from '../../../src/package/package-store.ts';
 import { SystemError } from '../../../src/system/system-errors.ts';
-import { MemoryJournal } from '../../../src/update/journal/memory-journal.ts';
+import { MemoryJournal } from '../../../src/update/journal/journal.ts';
 import { initialState } from '../../../src/update/journal/state.ts';
 import type { Phase } from '../../../src/update/journal/state.ts';
 import { deb, FakeDpkg } from '../package/fake-dpkg.ts';

@@ -7,7 +7,7 @@ import { LineSplitter } from '../../../../src/telemetry/sources/line-splitter.ts
 import { parseReading } from '../../../../src/telemetry/sources/parse-reading.ts';
 import { parseLine } from '../../../../src/telemetry/sources/serial.ts';
 import { toText } from '../../../../src/telemetry/value-text.ts';
-import { compareVersions } from '../../../../src/update/policy/choose.ts';
+import { compareVersions } from '../../../../src/update/version-order.ts';
 import { hostile } from '../mutation.ts';
 import { openTarget, outcomeOf } from '../target.ts';
 import type { CaseOf, FuzzTarget } from '../target.ts';

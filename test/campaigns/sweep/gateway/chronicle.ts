@@ -1,12 +1,11 @@
 import type { Identity, IdentityStore } from '../../../../src/service/identity.ts';
-import type { EventOf, EventType, StateAfter } from '../../../../src/update/journal/events.ts';
+import { CANCELLED_BEFORE_BOOT } from '../../../../src/update/journal/endings.ts';
 import type { Journal } from '../../../../src/update/journal/journal.ts';
+import { advance } from '../../../../src/update/journal/reducer.ts';
+import type { EventOf, EventType, StateAfter, UpdateState } from '../../../../src/update/journal/state.ts';
 import { hasSlotPayload, initialState } from '../../../../src/update/journal/state.ts';
-import type { UpdateState } from '../../../../src/update/journal/state.ts';
-import { advance } from '../../../../src/update/journal/transitions.ts';
 import type { Bootloader, BootState, Machine, SlotName, Verified } from '../../../../src/update/ports.ts';
 import { UNKNOWN_DIGEST } from '../../../../src/update/running-version.ts';
-import { CANCELLED_BEFORE_BOOT } from '../../../../src/update/trial/failure-cause.ts';
 import { NO_FILE } from '../../../fakes/machine/memory/forgetful-fs.ts';
 import { Violation } from '../violation.ts';
 import { contentOf, isDigestOf } from './catalog.ts';

@@ -1,7 +1,7 @@
 import { silentLog } from '../../../../src/system/log/log.ts';
 import { FileJournal } from '../../../../src/update/journal/journal.ts';
 import type { Journal } from '../../../../src/update/journal/journal.ts';
-import { deliverOutbox } from '../../../../src/update/journal/outbox.ts';
+import { deliverOutbox } from '../../../../src/update/outbox.ts';
 import type { InstallOutcome, Outcome } from '../../../../src/update/outcome.ts';
 import { findCandidate } from '../../../../src/update/policy/choose.ts';
 import type { UpdatePorts } from '../../../../src/update/policy/install-request.ts';

@@ -4,9 +4,8 @@ import { beforeEach, describe, expect, test } from 'vitest';
 import { History } from '../../../../src/daemon/history/history.ts';
 import { JournalWithHistory } from '../../../../src/daemon/history/journal-with-history.ts';
 import { silentLog } from '../../../../src/system/log/log.ts';
-import type { AttemptFailure } from '../../../../src/update/journal/events.ts';
-import { MemoryJournal } from '../../../../src/update/journal/memory-journal.ts';
-import type { PhaseOf, UpdateState } from '../../../../src/update/journal/state.ts';
+import { MemoryJournal } from '../../../../src/update/journal/journal.ts';
+import type { AttemptFailure, PhaseOf, UpdateState } from '../../../../src/update/journal/state.ts';
 import { ManualClock } from '../../service/manual-clock.ts';
 import { MemoryState } from '../memory-state.ts';
 

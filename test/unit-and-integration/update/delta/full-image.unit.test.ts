@@ -2,10 +2,10 @@ import { describe, expect, test } from 'vitest';
 
 import { silentLog } from '../../../../src/system/log/log.ts';
 import { UpdateError } from '../../../../src/update/errors.ts';
-import { deliverOutbox } from '../../../../src/update/journal/outbox.ts';
+import { advance } from '../../../../src/update/journal/reducer.ts';
 import { initialState } from '../../../../src/update/journal/state.ts';
 import type { Attempt, UpdateState } from '../../../../src/update/journal/state.ts';
-import { advance } from '../../../../src/update/journal/transitions.ts';
+import { deliverOutbox } from '../../../../src/update/outbox.ts';
 import { findCandidate } from '../../../../src/update/policy/choose.ts';
 import type { Follow } from '../../../../src/update/policy/choose.ts';
 import type { ProvisioningService, Version } from '../../../../src/update/ports.ts';

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { expect, test } from 'vitest';
 
 import { requireBases } from '../../../../src/update/delta/base.ts';
-import { MemoryJournal } from '../../../../src/update/journal/memory-journal.ts';
+import { MemoryJournal } from '../../../../src/update/journal/journal.ts';
 import type { Checkpoint, PayloadHeader } from '../../../../src/update/ports.ts';
 import { MemorySlots } from '../../../fakes/machine/memory/memory-slots.ts';
 import { Power } from '../../../fakes/machine/power.ts';

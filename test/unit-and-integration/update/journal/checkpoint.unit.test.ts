@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
-import { MemoryJournal } from '../../../../src/update/journal/memory-journal.ts';
+import { MemoryJournal } from '../../../../src/update/journal/journal.ts';
 import { initialState, updateState } from '../../../../src/update/journal/state.ts';
 import type { Attempt, UpdateState } from '../../../../src/update/journal/state.ts';
 import { planUpdate } from '../../../../src/update/policy/plan.ts';

@@ -8,9 +8,8 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
 import type { DurableFs } from '../../../../src/system/files/durable-file.ts';
 import { silentLog } from '../../../../src/system/log/log.ts';
-import { FileJournal } from '../../../../src/update/journal/journal.ts';
+import { FileJournal, MemoryJournal } from '../../../../src/update/journal/journal.ts';
 import type { Journal } from '../../../../src/update/journal/journal.ts';
-import { MemoryJournal } from '../../../../src/update/journal/memory-journal.ts';
 import type { Attempt } from '../../../../src/update/journal/state.ts';
 import { RecordingLog } from '../../service/recording-log.ts';
 

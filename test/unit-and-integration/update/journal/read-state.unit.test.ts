@@ -4,9 +4,9 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
 import { readState } from '../../../../src/update/journal/read-state.ts';
+import { advance } from '../../../../src/update/journal/reducer.ts';
 import { initialState } from '../../../../src/update/journal/state.ts';
 import type { Outcome, UpdateState } from '../../../../src/update/journal/state.ts';
-import { advance } from '../../../../src/update/journal/transitions.ts';
 import { blockedIn, entryWith } from '../version-entries.ts';
 
 /** As an agent writes it that does not exist yet: another phase, and more in every part. */

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
+import { countDropped, MAX_REPORTS, withOutcomes } from '../../../../src/update/journal/endings.ts';
 import { initialState } from '../../../../src/update/journal/state.ts';
 import type { Outcome } from '../../../../src/update/journal/state.ts';
-import { countDropped, MAX_REPORTS, withOutcomes } from '../../../../src/update/journal/transitions/reports.ts';
 
 function outcome(attempt: number, version: string): Outcome {
   return { attempt: `a${attempt}`, version, outcome: 'failed', code: 'unhealthy', reason: '', at: '' };

@@ -1,9 +1,8 @@
 import { describe, expect, test } from 'vitest';
 
-import type { UpdateEvent } from '../../../../src/update/journal/events.ts';
+import { advance } from '../../../../src/update/journal/reducer.ts';
+import type { UpdateEvent, UpdateState } from '../../../../src/update/journal/state.ts';
 import { initialState } from '../../../../src/update/journal/state.ts';
-import type { UpdateState } from '../../../../src/update/journal/state.ts';
-import { advance } from '../../../../src/update/journal/transitions.ts';
 
 const attempt = { id: 'a1', version: { id: '2', name: 'two' }, by: 'service', startedAt: 'monday' } as const;
 const boot = { digest: 'sha256:b0', sizeBytes: 5 };

@@ -3,8 +3,9 @@ import { describe, expect, test } from 'vitest';
 
 import { initialState } from '../../../../src/update/journal/state.ts';
 import type { UpdateState, VersionRef } from '../../../../src/update/journal/state.ts';
-import { chooseVersion, compareVersions, findCandidate } from '../../../../src/update/policy/choose.ts';
+import { chooseVersion, findCandidate } from '../../../../src/update/policy/choose.ts';
 import type { ProvisioningService } from '../../../../src/update/ports.ts';
+import { compareVersions } from '../../../../src/update/version-order.ts';
 import { howMuch } from '../../../full.ts';
 import { entryWith } from '../version-entries.ts';
 

@@ -2,17 +2,12 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
 import { AgentError } from '../../../../src/system/errors.ts';
+import { raiseBoardFloors, raiseFloor } from '../../../../src/update/journal/places.ts';
+import type { BoardFloors, ReleaseClaims } from '../../../../src/update/journal/places.ts';
 import type { Floor } from '../../../../src/update/journal/state.ts';
-import { compareSemanticNames } from '../../../../src/update/policy/choose.ts';
-import {
-  belowFloor,
-  raiseBoardFloors,
-  raiseFloor,
-  refuseOldBoards,
-  refuseRelease,
-} from '../../../../src/update/policy/release-rules.ts';
-import type { BoardFloors, ReleaseClaims } from '../../../../src/update/policy/release-rules.ts';
+import { belowFloor, refuseOldBoards, refuseRelease } from '../../../../src/update/policy/release-rules.ts';
 import type { FirmwareHeader } from '../../../../src/update/ports.ts';
+import { compareSemanticNames } from '../../../../src/update/version-order.ts';
 
 const settings = { nameCheck: 'strict', downgrade: 'allow' } as const;
 

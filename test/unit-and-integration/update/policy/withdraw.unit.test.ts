@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 
 import type { DeferralCode } from '../../../../src/control/gateway-state.ts';
-import { MemoryJournal } from '../../../../src/update/journal/memory-journal.ts';
+import { MemoryJournal } from '../../../../src/update/journal/journal.ts';
 import type { Attempt } from '../../../../src/update/journal/state.ts';
 import type { Plan } from '../../../../src/update/policy/plan.ts';
 import { endObsoleteStaging } from '../../../../src/update/policy/withdraw.ts';

@@ -1,10 +1,17 @@
 import type { AgentError } from '../../../../src/system/errors.ts';
 import { StorageError } from '../../../../src/system/files/durable-file.ts';
 import { silentLog } from '../../../../src/system/log/log.ts';
-import type { EventOf, EventType, StateAfter } from '../../../../src/update/journal/events.ts';
-import { MemoryJournal } from '../../../../src/update/journal/memory-journal.ts';
+import { MemoryJournal } from '../../../../src/update/journal/journal.ts';
+import type {
+  EventOf,
+  EventType,
+  StateAfter,
+  FirmwareRecord,
+  Installed,
+  SlotsKnowledge,
+  UpdateState,
+} from '../../../../src/update/journal/state.ts';
 import { initialState, recordsOf } from '../../../../src/update/journal/state.ts';
-import type { FirmwareRecord, Installed, SlotsKnowledge, UpdateState } from '../../../../src/update/journal/state.ts';
 import { commitManually } from '../../../../src/update/manual.ts';
 import type { Deferral } from '../../../../src/update/outcome.ts';
 import type { UpdatePorts } from '../../../../src/update/policy/install-request.ts';

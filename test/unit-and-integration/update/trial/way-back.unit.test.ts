@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
-import { MemoryJournal } from '../../../../src/update/journal/memory-journal.ts';
+import { MemoryJournal } from '../../../../src/update/journal/journal.ts';
 import { rollBackManually } from '../../../../src/update/manual.ts';
 import { findCandidate } from '../../../../src/update/policy/choose.ts';
 import { recoverUpdate } from '../../../../src/update/trial/recovery.ts';

@@ -1,16 +1,8 @@
 import assert from 'node:assert';
 
-import { beforeBoardsAfter, installedAfterCommit, stageBoardsBack } from '../boards/boards-only.ts';
-import { toldUnfit, withoutUnfit } from '../delta/full-image.ts';
-import { applyTrustList } from '../policy/apply-trust-list.ts';
-import { recordInstall } from '../policy/holds/flap-damping.ts';
-import { countCheck } from '../policy/holds/pauses.ts';
-import * as ledger from '../policy/holds/versions.ts';
-import { raiseBoardFloors, raiseFloor } from '../policy/release-rules.ts';
-import { abandonedAfter, boardsOnlyRollback } from '../trial/sync-boards.ts';
-import type { EventOf, EventType, StateAfter } from './events.ts';
-import type { Figures, Installed, Phase, PhaseOf, StateIn, UpdateState } from './state.ts';
 import {
+  toldUnfit,
+  withoutUnfit,
   cancelOrRollBack,
   fail,
   failedVersion,
@@ -18,11 +10,39 @@ import {
   withPendingHook,
   recover,
   withdraw,
-} from './transitions/endings.ts';
-import { inPhase } from './transitions/in-phase.ts';
-import { nameVersion, overriddenBy, reconcile } from './transitions/naming.ts';
-import { installReason, rollbackReason, withOutcomes, withSuperseded } from './transitions/reports.ts';
-import { forgetPartitions, previousAfter, rememberPartitions, recordBootable } from './transitions/slot-knowledge.ts';
+  inPhase,
+  installReason,
+  rollbackReason,
+  withOutcomes,
+  withSuperseded,
+} from './endings.ts';
+import { findInstalled, applyTrustList, nameVersion, overriddenBy, reconcile } from './naming.ts';
+import {
+  swapSlots,
+  beforeBoardsAfter,
+  installedAfterCommit,
+  stageBoardsBack,
+  raiseBoardFloors,
+  raiseFloor,
+  boardsOnlyRollback,
+  forgetPartitions,
+  previousAfter,
+  rememberPartitions,
+  recordBootable,
+} from './places.ts';
+import type {
+  EventOf,
+  EventType,
+  StateAfter,
+  Figures,
+  Installed,
+  Phase,
+  PhaseOf,
+  StateIn,
+  UpdateState,
+} from './state.ts';
+import * as ledger from './versions.ts';
+import { recordInstall, countCheck } from './versions.ts';
 
 const transitions: { readonly [T in EventType]: (state: UpdateState, event: EventOf<T>) => StateAfter<T> } = {
   'staging-started': startStaging,
@@ -244,35 +264,4 @@ function commit(state: UpdateState, { at, slot, owesHook }: EventOf<'committed'>
   return withOutcomes(next, [
     { attempt: attempt.id, version: attempt.version.name, outcome: 'installed', code: 'ok', reason, at },
   ]);
-}
-
-/**
- * Notes that the firmware was already installed. A file from a person does not remove the name that the service has for
- * it.
- */
-function findInstalled(state: UpdateState, { at }: EventOf<'found-installed'>): UpdateState {
-  const { attempt } = inPhase(state, 'staging');
-  assert(state.installed !== undefined, 'nothing is installed');
-  const isNamed = attempt.by === 'service';
-  const { id } = attempt.version;
-  const name = state.installed.signedBy === undefined ? attempt.version.name : state.installed.version.name;
-  const named = { version: { id, name }, overrides: undefined, byHand: undefined, namesake: undefined };
-  const installed = { ...state.installed, wentBack: undefined, ...(isNamed ? named : overriddenBy(state)) };
-  const pendingSwitch = isNamed ? id : state.pendingSwitch;
-  const cleared = isNamed ? ledger.clear(state, attempt) : undefined;
-  const unfit = isNamed ? withoutUnfit(state.unfit) : state.unfit;
-  const next: UpdateState = { ...state, ...cleared, phase: { kind: 'idle' }, installed, pendingSwitch, unfit };
-  const outcome = { outcome: 'installed', code: 'ok', reason: 'it was installed already', at } as const;
-  return withOutcomes(next, [{ attempt: attempt.id, version: installed.version.name, ...outcome }]);
-}
-
-/**
- * The running slot was swapped. It holds what was installed before; if nothing is known of it, the next look installs
- * anew.
- */
-function swapSlots(state: UpdateState, { booted }: EventOf<'slots-swapped'>): UpdateState {
-  const installed = state.previous?.slot === booted ? state.previous : undefined;
-  const fellFrom = abandonedAfter(state, booted);
-  const swapped = { installed, previous: state.installed, beforeBoards: undefined, fellFrom };
-  return { ...state, ...swapped, pendingSwitch: installed?.version.id };
 }

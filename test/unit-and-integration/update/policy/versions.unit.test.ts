@@ -1,23 +1,25 @@
 import { describe, expect, test } from 'vitest';
 
-import { initialState } from '../../../../../src/update/journal/state.ts';
-import type { UpdateState, VersionEntry } from '../../../../../src/update/journal/state.ts';
-import { advance } from '../../../../../src/update/journal/transitions.ts';
-import { hasEnded } from '../../../../../src/update/policy/holds/pauses.ts';
+import { advance } from '../../../../src/update/journal/reducer.ts';
+import { initialState } from '../../../../src/update/journal/state.ts';
+import type { UpdateState, VersionEntry } from '../../../../src/update/journal/state.ts';
 import {
   block,
   countFailure,
   restartDurations,
   entryOf,
+  unblock,
+  needsDate,
+} from '../../../../src/update/journal/versions.ts';
+import type { Blocked } from '../../../../src/update/journal/versions.ts';
+import {
+  hasEnded,
   heldVersions,
   activeEntries,
   isFull,
-  unblock,
-  needsDate,
   quarantinedError,
-} from '../../../../../src/update/policy/holds/versions.ts';
-import type { Blocked } from '../../../../../src/update/policy/holds/versions.ts';
-import { entryWith } from '../../version-entries.ts';
+} from '../../../../src/update/policy/backoff.ts';
+import { entryWith } from '../version-entries.ts';
 
 const DAY_MS = 86_400_000;
 const START_MS = Date.UTC(2027, 0, 1);

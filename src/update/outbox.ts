@@ -1,10 +1,10 @@
-import { AgentError } from '../../system/errors.ts';
-import type { Log } from '../../system/log/log.ts';
-import type { NotifyHook } from '../hooks/hooks.ts';
-import type { ProvisioningService } from '../ports.ts';
-import type { UpdateProgress } from '../progress.ts';
-import type { Journal } from './journal.ts';
-import { nameToSwitchTo } from './transitions/naming.ts';
+import { AgentError } from '../system/errors.ts';
+import type { Log } from '../system/log/log.ts';
+import type { NotifyHook } from './hooks/hooks.ts';
+import type { Journal } from './journal/journal.ts';
+import { nameToSwitchTo } from './journal/naming.ts';
+import type { ProvisioningService } from './ports.ts';
+import type { UpdateProgress } from './progress.ts';
 
 export interface OutboxPorts {
   readonly journal: Journal;

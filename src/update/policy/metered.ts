@@ -1,7 +1,7 @@
-import type { FirmwareSource } from '../../ports.ts';
-import { withChunks } from '../../staging/costs.ts';
-import type { InstallRequest, UpdatePorts } from '../install-request.ts';
-import { AttemptDeferred, mayTry } from '../may-try.ts';
+import type { FirmwareSource } from '../ports.ts';
+import { withChunks } from '../staging/costs.ts';
+import type { InstallRequest, UpdatePorts } from './install-request.ts';
+import { AttemptDeferred, mayTry } from './may-try.ts';
 
 const CHECK_EVERY_MS = 5_000;
 

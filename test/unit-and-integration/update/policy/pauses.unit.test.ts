@@ -1,14 +1,20 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
-import { initialState } from '../../../../../src/update/journal/state.ts';
-import type { UpdateState, VersionEntry } from '../../../../../src/update/journal/state.ts';
-import { countCheck, LONGEST_PAUSE_LOOKS, LOOK_MS, pauseLeft } from '../../../../../src/update/policy/holds/pauses.ts';
-import { countBegin, countFailure, countProgress, entryOf } from '../../../../../src/update/policy/holds/versions.ts';
-import { Gateway } from '../../../../fakes/machine/memory/gateway.ts';
-import { MemoryService } from '../../../../fakes/machine/memory/memory-service.ts';
-import { plainFirmware, openPlainFirmware } from '../../plain-firmware.ts';
-import { blockedIn } from '../../version-entries.ts';
+import { Gateway } from '../../../fakes/machine/memory/gateway.ts';
+import { MemoryService } from '../../../fakes/machine/memory/memory-service.ts';
+import { initialState } from '../../../../src/update/journal/state.ts';
+import type { UpdateState, VersionEntry } from '../../../../src/update/journal/state.ts';
+import {
+  countCheck,
+  countBegin,
+  countFailure,
+  countProgress,
+  entryOf,
+} from '../../../../src/update/journal/versions.ts';
+import { LONGEST_PAUSE_LOOKS, LOOK_MS, pauseLeft } from '../../../../src/update/policy/backoff.ts';
+import { plainFirmware, openPlainFirmware } from '../plain-firmware.ts';
+import { blockedIn } from '../version-entries.ts';
 
 const version = { id: '2', name: 'two' };
 const START_MS = Date.UTC(2027, 0, 1);

@@ -1,16 +1,12 @@
-import { isPlausible } from '../../../system/time/wall-clock.ts';
-import { UpdateError } from '../../errors.ts';
-import type { Attempt, ManualHold, UpdateState, VersionEntry, VersionRef } from '../../journal/state.ts';
-import { hasEnded, pauseLeft } from './pauses.ts';
+import { isPlausible } from '../../system/time/wall-clock.ts';
+import type { Attempt, ManualHold, UpdateState, VersionEntry, VersionRef } from './state.ts';
 
 /** The number of versions that are remembered although nothing defers them. */
 const MAX_FREE = 9;
 /** The number of deferred versions at which no other one starts, since it could replace one of them. */
-const MAX_HELD = 64;
+export const MAX_HELD = 64;
 /** Leaves room for what an operator forces. */
 const MAX_HELD_AT_ALL = 2 * MAX_HELD;
-/** When the attempts of a release that kept failing are counted again from 0. */
-const LONGEST_EXHAUSTION_MS = 30 * 86_400_000;
 /** The least part of a digest that a person must type to name one firmware. */
 const MIN_DIGEST_CHARACTERS = 12;
 
@@ -22,6 +18,13 @@ export type Blocked = VersionEntry & { readonly bad: NonNullable<VersionEntry['b
 export interface Firmware {
   readonly version: VersionRef;
   readonly digest?: string | undefined;
+}
+
+/** Since when something waits, and for how many looks already. */
+export interface Waiting {
+  /** ISO 8601. */
+  readonly since?: string | undefined;
+  readonly looks?: number | undefined;
 }
 
 const untried = { begun: 0, failed: 0, gaveUp: 0 };
@@ -47,7 +50,7 @@ function bounded(versions: Versions): Versions {
 }
 
 /** True if the entry must not be evicted. An entry without a digest was never accepted. */
-function isHeld({ bad, cancelled, digest, gaveUp }: VersionEntry): boolean {
+export function isHeld({ bad, cancelled, digest, gaveUp }: VersionEntry): boolean {
   return bad !== undefined || cancelled === true || (digest !== undefined && gaveUp > 0);
 }
 
@@ -121,49 +124,6 @@ export function clearOthers({ versions }: Ledger): Versions {
   );
 }
 
-/**
- * Returns the entries whose quarantine has not ended. Without a limit only an operator ends one, so the service causes
- * at most one trial of a release that failed.
- */
-export function activeEntries({ versions }: Ledger, nowMs: number, lastsMs?: number): readonly Blocked[] {
-  return versions.filter((entry): entry is Blocked => isActive(entry, nowMs, lastsMs));
-}
-
-/** True if the release is in quarantine. */
-export function isActive(entry: VersionEntry, nowMs: number, lastsMs?: number): entry is Blocked {
-  return entry.bad !== undefined && !hasEnded(entry.bad.at, nowMs, lastsMs);
-}
-
-/** True if the release failed too often to be tried again soon. It ran in no trial that found it bad, so this ends. */
-export function isExhausted(
-  { gaveUp, since }: VersionEntry,
-  attempts: number,
-  nowMs: number,
-  lastsMs = Infinity,
-): boolean {
-  return gaveUp >= attempts && !hasEnded(since, nowMs, Math.min(lastsMs, LONGEST_EXHAUSTION_MS));
-}
-
-/** True if as many other versions are deferred as can be remembered. */
-export function isFull(
-  { versions }: Ledger,
-  offered: VersionEntry | undefined,
-  nowMs: number,
-  lastsMs?: number,
-): boolean {
-  const stands = (entry: VersionEntry): boolean =>
-    entry.cancelled === true ||
-    (entry.bad === undefined ? isExhausted(entry, 1, nowMs, lastsMs) : !hasEnded(entry.bad.at, nowMs, lastsMs));
-  return versions.filter((entry) => entry !== offered && isHeld(entry) && stands(entry)).length >= MAX_HELD;
-}
-
-/** Why what is held back is not installed, and how a person names it to have it tried again. */
-export function quarantinedError({ version: { id, name }, bad: { reason } }: Blocked): UpdateError {
-  const word = [name, id].find((text) => /^\w[\w.+-]*$/.test(text ?? '')) ?? 'VERSION';
-  const advice = `install another version, lift it with agent unblock ${word}, or repeat with --force`;
-  return new UpdateError('quarantined', `it ended badly before (${name}: ${reason})`, { advice });
-}
-
 /** Restarts the time of everything that was held back while the clock was not set, or showed a time in the future. */
 export function restartDurations(state: UpdateState, at: string): UpdateState {
   const nowMs = Date.parse(at);
@@ -201,20 +161,26 @@ function isMisdated(at: string | undefined, nowMs: number): boolean {
 }
 
 /** Whether a word names this firmware: by id or name of its version, or the beginning of its digest. */
-function matchesName({ version, digest }: Firmware, word: string): boolean {
+export function matchesName({ version, digest }: Firmware, word: string): boolean {
   const [hex, given] = [digest?.replace('sha256:', ''), word.replace('sha256:', '')];
   const isDigest = given.length >= MIN_DIGEST_CHARACTERS && hex?.startsWith(given) === true;
   return version.id === word || version.name === word || isDigest;
 }
 
-/** The versions that a person's word names and that are held back. A version that was only begun is not. */
-export function heldVersions({ versions }: Ledger, word: string, nowMs: number): readonly string[] {
-  const called = versions.filter((entry) => matchesName(entry, word));
-  const held = called.filter((entry) => entry.bad !== undefined || entry.failed > 0 || pauseLeft(entry, nowMs) > 0);
-  return [...new Set(held.map(({ version }) => version.name))];
-}
-
 /** Forgets what a person's word names: the service's version, or the file, may be installed again. */
 export function unblock({ versions }: Ledger, word: string): Ledger {
   return { versions: versions.filter((entry) => !matchesName(entry, word)) };
+}
+
+export function countCheck<T extends Waiting>(waiting: T): T {
+  return { ...waiting, looks: (waiting.looks ?? 0) + 1 };
+}
+
+const MAX_REMEMBERED = 8;
+
+/** The digests of what the service had installed lately, in their order, and how long the last one has been running. */
+type Turns = NonNullable<UpdateState['turns']>;
+
+export function recordInstall(turns: Turns | undefined, digest: string, at: string): Turns {
+  return { installed: [...(turns?.installed ?? []), digest].slice(-MAX_REMEMBERED), since: at, looks: 0 };
 }

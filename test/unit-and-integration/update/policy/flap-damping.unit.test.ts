@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
-import { recordInstall, flapDelayMs } from '../../../../../src/update/policy/holds/flap-damping.ts';
-import { countCheck, LONGEST_PAUSE_LOOKS } from '../../../../../src/update/policy/holds/pauses.ts';
+import { recordInstall, countCheck } from '../../../../src/update/journal/versions.ts';
+import { flapDelayMs, LONGEST_PAUSE_LOOKS } from '../../../../src/update/policy/backoff.ts';
 
 const UNSET_CLOCK_MS = 0;
 const at = new Date(UNSET_CLOCK_MS).toISOString();

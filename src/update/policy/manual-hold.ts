@@ -1,9 +1,9 @@
-import { isPlausible } from '../../../system/time/wall-clock.ts';
-import { UpdateError } from '../../errors.ts';
-import { activeHold } from '../../journal/state.ts';
-import type { ManualHold } from '../../journal/state.ts';
-import { isoTime } from '../install-request.ts';
-import type { UpdatePorts } from '../install-request.ts';
+import { isPlausible } from '../../system/time/wall-clock.ts';
+import { UpdateError } from '../errors.ts';
+import { activeHold } from '../journal/state.ts';
+import type { ManualHold } from '../journal/state.ts';
+import { isoTime } from './install-request.ts';
+import type { UpdatePorts } from './install-request.ts';
 
 type Ports = Pick<UpdatePorts, 'journal' | 'clock'>;
 

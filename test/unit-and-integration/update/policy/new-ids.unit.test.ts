@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
-import { Technician } from '../../../daemon/updates/technician.ts';
+import { Technician } from '../../daemon/updates/technician.ts';
 
 const bySchedule = { reboot: true, force: false, manual: false };
 

@@ -1,0 +1,94 @@
+import assert from 'node:assert';
+
+import { inPhase, withOutcomes, withoutUnfit } from './endings.ts';
+import type { EventOf, Installed, UpdateState, VersionRef } from './state.ts';
+import { clear } from './versions.ts';
+
+/**
+ * The installed firmware under its own id. The service may know it by the id of a list of keys and revocations, which
+ * is no firmware.
+ */
+export function ownVersion(
+  { version, underList }: Installed,
+  { listVersion }: Pick<UpdateState, 'listVersion'> = {},
+): VersionRef {
+  const { id, name } = version;
+  if (id !== undefined && id === underList?.id) return { id: underList.ownId, name };
+  return id === listVersion ? { name } : version;
+}
+
+/** The name or id of the running version, if the service does not know yet that it runs. */
+export function nameToSwitchTo(state: UpdateState): string | undefined {
+  const { installed, pendingSwitch } = state;
+  if (pendingSwitch === installed?.underList?.id) return installed?.underList?.name;
+  return pendingSwitch === installed?.version.id ? installed?.version.name : pendingSwitch;
+}
+
+/**
+ * What a firmware from a person overrides: it stays until the service names something else than now, or than at the
+ * next look.
+ */
+export function overriddenBy({ named, installed }: UpdateState): Pick<Installed, 'overrides' | 'byHand'> {
+  const overrides = named?.id ?? installed?.overrides ?? installed?.version.id;
+  return named === undefined && overrides === undefined ? { byHand: true } : { overrides };
+}
+
+export function nameVersion(state: UpdateState, { versionId }: EventOf<'offer-changed'>): UpdateState {
+  const { installed } = state;
+  const isUnknown = installed?.byHand === true;
+  const known = isUnknown ? { ...installed, byHand: undefined, overrides: versionId } : installed;
+  return { ...state, named: { id: versionId }, installed: known };
+}
+
+/** Notes that a file installed by a person is the version that the service names. */
+export function reconcile(state: UpdateState, { versionId, switchTo }: EventOf<'reconciled'>): UpdateState {
+  if (state.installed === undefined) return state;
+  const version = { ...state.installed.version, id: versionId };
+  const installed = { ...state.installed, version, overrides: undefined };
+  return { ...state, installed, pendingSwitch: switchTo ? versionId : state.pendingSwitch };
+}
+
+/**
+ * Notes that the firmware was already installed. A file from a person does not remove the name that the service has for
+ * it.
+ */
+export function findInstalled(state: UpdateState, { at }: EventOf<'found-installed'>): UpdateState {
+  const { attempt } = inPhase(state, 'staging');
+  assert(state.installed !== undefined, 'nothing is installed');
+  const isNamed = attempt.by === 'service';
+  const { id } = attempt.version;
+  const name = state.installed.signedBy === undefined ? attempt.version.name : state.installed.version.name;
+  const named = { version: { id, name }, overrides: undefined, byHand: undefined, namesake: undefined };
+  const installed = { ...state.installed, wentBack: undefined, ...(isNamed ? named : overriddenBy(state)) };
+  const pendingSwitch = isNamed ? id : state.pendingSwitch;
+  const cleared = isNamed ? clear(state, attempt) : undefined;
+  const unfit = isNamed ? withoutUnfit(state.unfit) : state.unfit;
+  const next: UpdateState = { ...state, ...cleared, phase: { kind: 'idle' }, installed, pendingSwitch, unfit };
+  const outcome = { outcome: 'installed', code: 'ok', reason: 'it was installed already', at } as const;
+  return withOutcomes(next, [{ attempt: attempt.id, version: installed.version.name, ...outcome }]);
+}
+
+/** The state after a list was taken. Pure. */
+export function applyTrustList(
+  state: UpdateState,
+  { at, name, number: list }: EventOf<'trust-list-applied'>,
+): UpdateState {
+  const { phase, installed } = state;
+  assert(phase.kind === 'staging', `no list can be taken in phase ${phase.kind}`);
+  const { id: attempt, version, by } = phase.attempt;
+  const reason = 'a list of keys and revocations took effect';
+  const ended = { attempt, version: name, outcome: 'installed', code: 'ok', reason, at } as const;
+  const { reports, lastOutcome } = withOutcomes(state, [ended]);
+  // A list is no firmware, and does not make up for one that was rolled back.
+  const last =
+    state.lastOutcome?.outcome === 'rolled-back'
+      ? state.lastOutcome
+      : lastOutcome && { ...lastOutcome, trustList: list };
+  const next: UpdateState = { ...state, phase: { kind: 'idle' }, reports, lastOutcome: last };
+  if (by !== 'service' || version.id === undefined) return next;
+  const { id } = version;
+  const marks = { overrides: undefined, byHand: undefined, namesake: undefined };
+  const underList = installed && { id, name, ownId: ownVersion(installed, state).id };
+  const known = installed && { ...installed, version: { id, name: installed.version.name }, ...marks, underList };
+  return { ...next, installed: known, listVersion: id, pendingSwitch: id, ...clear(state, { version }) };
+}

@@ -1,0 +1,121 @@
+import { isPlausible } from '../../system/time/wall-clock.ts';
+import { UpdateError } from '../errors.ts';
+import type { UpdateState, VersionEntry } from '../journal/state.ts';
+import { MAX_HELD, isHeld, matchesName } from '../journal/versions.ts';
+import type { Blocked, Waiting } from '../journal/versions.ts';
+
+/** When the attempts of a release that kept failing are counted again from 0. */
+const LONGEST_EXHAUSTION_MS = 30 * 86_400_000;
+
+/** A day with the default schedule. */
+export const LONGEST_PAUSE_LOOKS = 95;
+/** A look counts as much as this time, if the clock can be trusted. */
+export const LOOK_MS = 15 * 60_000;
+/**
+ * So many interrupted attempts are blamed on power or network; further ones may mean a firmware that kills the agent.
+ */
+const FREE_INTERRUPTIONS = 4;
+
+/** The looks that are left of the pause after these failures; 0: it is over. */
+export function pauseLeft(
+  { begun, failed, ...waiting }: Waiting & { readonly begun: number; readonly failed: number },
+  nowMs: number,
+): number {
+  const interruptions = Math.max(0, begun - failed - FREE_INTERRUPTIONS);
+  return checksLeft(waiting, pauseAfter(failed + interruptions), nowMs);
+}
+
+/** After so many failures in a row, 0, 1, 3, 7 … looks are skipped. */
+function pauseAfter(failures: number): number {
+  return failures === 0 ? 0 : Math.min(2 ** (failures - 1) - 1, LONGEST_PAUSE_LOOKS);
+}
+
+/**
+ * The looks that are left of a pause. Looks and time both end it, whichever comes first: a gateway without a clock
+ * counts looks, however short it is on each day; one that is rarely on goes by the clock.
+ */
+export function checksLeft(waiting: Waiting, pauseLooks: number, nowMs: number): number {
+  const passedMs = elapsedSince(waiting.since, nowMs) ?? 0;
+  return Math.max(0, pauseLooks - Math.max(waiting.looks ?? 0, Math.floor(passedMs / LOOK_MS)));
+}
+
+/** True if the time has passed. Without a clock it never does. */
+export function hasEnded(at: string | undefined, nowMs: number, lastsMs = Infinity): boolean {
+  return (elapsedSince(at, nowMs) ?? 0) >= lastsMs;
+}
+
+/** The time since then; undefined: the clock was not set then or now, or was set back. */
+function elapsedSince(at: string | undefined, nowMs: number): number | undefined {
+  const thenMs = at === undefined ? Number.NaN : Date.parse(at);
+  const isKnown = isPlausible(thenMs) && isPlausible(nowMs) && thenMs <= nowMs;
+  return isKnown ? nowMs - thenMs : undefined;
+}
+
+/**
+ * The looks for which a firmware has to wait that was installed and replaced before. The first return is free, since an
+ * operator may have a reason to go back and forth; each further one costs four times as much, up to a day. 0: it may be
+ * installed.
+ */
+export function flapDelayMs(turns: UpdateState['turns'], digest: string | undefined, nowMs: number): number {
+  const returns = turns?.installed.filter((known) => known === digest).length ?? 0;
+  if (turns === undefined || returns < 2) return 0;
+  return checksLeft(turns, Math.min(4 ** (returns - 1), LONGEST_PAUSE_LOOKS), nowMs);
+}
+
+/**
+ * Returns the entries whose quarantine has not ended. Without a limit only an operator ends one, so the service causes
+ * at most one trial of a release that failed.
+ */
+export function activeEntries(
+  { versions }: Pick<UpdateState, 'versions'>,
+  nowMs: number,
+  lastsMs?: number,
+): readonly Blocked[] {
+  return versions.filter((entry): entry is Blocked => isActive(entry, nowMs, lastsMs));
+}
+
+/** True if the release is in quarantine. */
+export function isActive(entry: VersionEntry, nowMs: number, lastsMs?: number): entry is Blocked {
+  return entry.bad !== undefined && !hasEnded(entry.bad.at, nowMs, lastsMs);
+}
+
+/** True if the release failed too often to be tried again soon. It ran in no trial that found it bad, so this ends. */
+export function isExhausted(
+  { gaveUp, since }: VersionEntry,
+  attempts: number,
+  nowMs: number,
+  lastsMs = Infinity,
+): boolean {
+  return gaveUp >= attempts && !hasEnded(since, nowMs, Math.min(lastsMs, LONGEST_EXHAUSTION_MS));
+}
+
+/** True if as many other versions are deferred as can be remembered. */
+export function isFull(
+  { versions }: Pick<UpdateState, 'versions'>,
+  offered: VersionEntry | undefined,
+  nowMs: number,
+  lastsMs?: number,
+): boolean {
+  const stands = (entry: VersionEntry): boolean =>
+    entry.cancelled === true ||
+    (entry.bad === undefined ? isExhausted(entry, 1, nowMs, lastsMs) : !hasEnded(entry.bad.at, nowMs, lastsMs));
+  return versions.filter((entry) => entry !== offered && isHeld(entry) && stands(entry)).length >= MAX_HELD;
+}
+
+/** Why what is held back is not installed, and how a person names it to have it tried again. */
+export function quarantinedError({ version: { id, name }, bad: { reason } }: Blocked): UpdateError {
+  const word = [name, id].find((text) => /^\w[\w.+-]*$/.test(text ?? '')) ?? 'VERSION';
+  const advice = `install another version, lift it with agent unblock ${word}, or repeat with --force`;
+  return new UpdateError('quarantined', `it ended badly before (${name}: ${reason})`, { advice });
+}
+
+/** The versions that a person's word names and that are held back. A version that was only begun is not. */
+export function heldVersions(
+  { versions }: Pick<UpdateState, 'versions'>,
+  word: string,
+  nowMs: number,
+): readonly string[] {
+  const called = versions.filter((entry) => matchesName(entry, word));
+  const held = called.filter((entry) => entry.bad !== undefined || entry.failed > 0 || pauseLeft(entry, nowMs) > 0);
+  return [...new Set(held.map(({ version }) => version.name))];
+}
