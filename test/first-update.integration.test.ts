@@ -57,7 +57,7 @@ test('a first update goes as the page tells it: from a file, then from the servi
     /config\.toml is valid\. File 1\.4\.0, .* Result It would be installed: agent install \S+\/1\.4\.0\.mender /,
   );
   expect(said).toMatch(
-    / 1\.4\.0 is staged in slot B; .* State A new version is on trial\. .* 1\.4\.0: installed after /,
+    / 1\.4\.0 is staged in slot B; .* State 1\.4\.0 is running on trial\. .* 1\.4\.0: installed after /,
   );
   expect(said).toMatch(/ slot B holds what was released $/);
   expect(await updateFromService(port)).toHaveLength(1);
@@ -83,7 +83,7 @@ async function updateFromService(port: number, brokerUrl?: string): Promise<read
   await lineOf(service.stdout, 'the stand-in listens', ended, (line) => called.push(line));
   const said = await type(script('update', port, brokerUrl));
   expect(said).toMatch(
-    /^1\.5\.0 is staged in slot [AB]; .* Done: 1\.5\.0 is installed\. State Attention: the daemon is not running, so/,
+    /^1\.5\.0 is staged in slot [AB]; .* Done: 1\.5\.0 is installed\. State 1\.5\.0 is running\. The daemon is not running, so/,
   );
   expect(said).toMatch(/signed by [0-9a-f]{10},/);
   const isSwitch =

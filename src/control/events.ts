@@ -1,7 +1,8 @@
 import * as z from 'zod';
 
+import { boardKnownBy } from './api/board-report.ts';
 import { followedName } from './long-operations.ts';
-import { boardKnownBy, progressPhase, slotName } from './reports.ts';
+import { progressPhase, slotName } from './reports.ts';
 import type { Infer } from './schema-parts.ts';
 
 /** The events and the result of an operation. */
@@ -13,6 +14,7 @@ const operationOutcome = z.discriminatedUnion('kind', [
     kind: z.literal('up-to-date'),
     ...named,
     trustList: z.boolean().optional().describe('True for a trust list, which is in effect.'),
+    isRecovery: z.boolean().optional().describe('True if the service was not asked: nothing had to be recovered.'),
   }),
   z.object({ kind: z.literal('deferred'), ...named, code: z.string(), reason: z.string() }),
   z.object({

@@ -115,9 +115,17 @@ export function stateOf({ phase, activity, problems, hold }: StateInput): Gatewa
   if (problems.some((code) => breaking.has(code))) return 'broken';
   if (problems.includes('daemon-unresponsive')) return 'needs-attention'; // no daemon continues the phase
   if (problems.includes('daemon-starting')) return 'busy';
-  if (phase !== 'idle') return ofPhase ?? 'busy';
+  return phase === 'idle' ? stateOfIdle(problems, hold) : stateOfPhase(phase, hold);
+}
+
+function stateOfIdle(problems: readonly Problem[], hold: object | undefined): GatewayState {
   if (problems.length > 0) return 'needs-attention';
   return hold === undefined ? 'ok' : 'on-hold';
+}
+
+/** A hold keeps an interrupted download from being resumed; it does not affect a staged update or a trial. */
+function stateOfPhase(phase: string, hold: object | undefined): GatewayState {
+  return phase === 'staging' && hold !== undefined ? 'on-hold' : (phases[phase] ?? 'busy');
 }
 
 const phases: Readonly<Record<string, GatewayState>> = {

@@ -1,6 +1,7 @@
 import * as z from 'zod';
 
 import type { FileContent } from '../system/files/opened-file.ts';
+import { boardPlan, boardProbe, boardReport } from './api/board-report.ts';
 import { MAX_HOLD_MS } from './api/hold-limit.ts';
 import {
   allowDowngrade,
@@ -17,7 +18,7 @@ import { fileReport } from './file-report.ts';
 import { historyReport } from './history.ts';
 import { longOperations } from './long-operations.ts';
 import type { LongOperation, LongOperationName } from './long-operations.ts';
-import { holdReport, boardPlan, boardProbe, boardReport, checkReport, doctorFinding, statusReport } from './reports.ts';
+import { holdReport, checkReport, doctorFinding, statusReport } from './reports.ts';
 import { plainText } from './schema-parts.ts';
 import type { Infer } from './schema-parts.ts';
 import { securityReport } from './security/security-events.ts';

@@ -1,4 +1,4 @@
-import type { BoardReport } from './reports.ts';
+import type { BoardReport } from './api/board-report.ts';
 
 /** Returns the advice for a partially flashed board. */
 export function partialFlashAdvice({ name, writing }: Pick<BoardReport, 'name' | 'writing'>): string {

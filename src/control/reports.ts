@@ -1,5 +1,6 @@
 import * as z from 'zod';
 
+import { boardReport } from './api/board-report.ts';
 import { gatewayStates, idleCodes, problems } from './gateway-state.ts';
 import { followedName } from './long-operations.ts';
 import { maybeUndefined } from './schema-parts.ts';
@@ -55,38 +56,6 @@ const quarantineReport = z.object({
   until: maybeUndefined(z.string()).describe('Omitted if only `agent unblock` ends it, or the clock was not set.'),
 });
 
-const boardWriting = z.object({
-  name: z.string(),
-  since: maybeUndefined(z.string()).describe('ISO 8601; omitted if it cannot be read.'),
-  restorable: z.boolean().describe('True if there is a backup of the previous image.'),
-});
-export type BoardWriting = Infer<typeof boardWriting>;
-
-/** The evidence for the image that a board runs; see `knownBy` in `mcu/`. */
-export const boardKnownBy = z.enum(['active-slot', 'first-slot', 'on-trial', 'otadata', 'read-back', 'sent']);
-
-/** A configured board and the image that this agent flashed last. */
-export const boardReport = z.object({
-  name: z.string(),
-  port: z.string(),
-  protocol: z.string(),
-  connected: z.boolean().describe('The port exists. Only a probe shows whether the board responds.'),
-  chip: maybeUndefined(z.string()),
-  imageDigest: maybeUndefined(z.string()),
-  imageName: maybeUndefined(z.string()),
-  flashedAt: maybeUndefined(z.string()),
-  known: boardKnownBy
-    .optional()
-    .describe('The evidence that the board runs the image; "sent": none. Omitted if an older agent flashed it.'),
-  boots: z.string().optional().describe('The slot that starts and its version, if the board has several slots.'),
-  attempts: maybeUndefined(z.number()),
-  roundTripMs: maybeUndefined(z.number()),
-  writing: boardWriting
-    .optional()
-    .describe('A write that started and has not ended. Unless it is still running, the board may have no program.'),
-});
-export type BoardReport = Infer<typeof boardReport>;
-
 /** A package of this system that is a target. */
 const packageReport = z.object({
   name: z.string().describe('The name of the target.'),
@@ -102,23 +71,6 @@ const packageReport = z.object({
     ),
 });
 export type PackageReport = Infer<typeof packageReport>;
-
-export const boardProbe = z.object({
-  name: z.string(),
-  chip: z.string(),
-  capabilities: z.array(z.string()).describe('The capabilities of its bootloader.'),
-  boots: z.string().optional().describe('The slot that starts and its version, if the board has several slots.'),
-  roundTripMs: maybeUndefined(z.number()),
-});
-export type BoardProbe = Infer<typeof boardProbe>;
-
-export const boardPlan = z.object({
-  name: z.string(),
-  chip: z.string(),
-  unitsTotal: z.number(),
-  unitsDifferent: maybeUndefined(z.number()).describe('Omitted if the protocol cannot determine it.'),
-});
-export type BoardPlan = Infer<typeof boardPlan>;
 
 export const progressPhase = z.enum([
   'checking',
@@ -143,6 +95,7 @@ const activity = z.object({
   phase: progressPhase.optional(),
   doneBytes: z.number().optional(),
   totalBytes: z.number().optional(),
+  leftMs: z.number().optional().describe('The estimated remaining time of the transfer.'),
 });
 export type Activity = Infer<typeof activity>;
 
@@ -168,14 +121,44 @@ export type HoldReport = Infer<typeof holdReport>;
 /** Bytes with HTTP headers and TLS, without TCP and IP. */
 const carried = z.object({ sentBytes: z.number(), receivedBytes: z.number() });
 
+/** The version that runs, committed or not. */
+const runningReport = z.object({
+  version: maybeUndefined(z.string()).describe('Omitted if it is unknown.'),
+  slot: maybeUndefined(slotName),
+  isOnTrial: z.boolean(),
+  isFactory: z.boolean().describe('True for the factory image.'),
+});
+
+const slotState = z.object({
+  bootable: z.boolean(),
+  bootsNext: z.boolean(),
+  version: z.string().optional().describe('The version in this slot; omitted if it is unknown.'),
+  isPartial: z.boolean().optional().describe('True while an update is written to it, or if that was interrupted.'),
+  isFactory: z.boolean().optional().describe('True if it contains the factory image.'),
+});
+
+/** The operations that a status suggests. */
+export const suggestedOperation = z.enum(['commit', 'reboot', 'resume', 'unblock', 'update']);
+
+const nextStep = z.object({
+  isNeeded: z.boolean().describe('False if you need not act.'),
+  text: z.string().describe('What you need to do, or can do, with the command.'),
+  operation: suggestedOperation.optional().describe('The operation that does it.'),
+  version: z.string().optional().describe('The version to unblock.'),
+});
+export type NextStep = Infer<typeof nextStep>;
+
 export const statusReport = z.object({
+  running: runningReport.optional().describe('The running version; omitted by an older daemon.'),
   state: z
     .enum(gatewayStates)
     .optional()
     .describe('The state of the gateway, for programs; omitted by an older daemon.'),
   problems: z.array(z.enum(problems)).optional().describe('The problems, the worst first.'),
+  toDo: nextStep.optional().describe('The next step; omitted by an older daemon.'),
   agentVersion: z.string(),
   daemon: z.boolean(),
+  label: z.string().optional().describe('The name of the gateway: `[device] label`.'),
   serialNumber: maybeUndefined(z.string()),
   thingId: maybeUndefined(z.string()),
   installed: maybeUndefined(installedReport),
@@ -219,10 +202,7 @@ export const statusReport = z.object({
     .optional()
     .describe('The part of an interrupted download that need not be sent again.'),
   slots: maybeUndefined(z.record(z.string(), z.string())),
-  slotStates: z
-    .record(z.string(), z.object({ bootable: z.boolean(), bootsNext: z.boolean() }))
-    .optional()
-    .describe('`slots`, for programs.'),
+  slotStates: z.record(z.string(), slotState).optional().describe('`slots`, for programs.'),
   booted: maybeUndefined(slotName),
   lastOutcome: maybeUndefined(outcomeReport),
   quarantine: z.array(quarantineReport).describe('Releases that failed their trial and are blocked.'),

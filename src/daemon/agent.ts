@@ -1,24 +1,25 @@
 import { basename } from 'node:path';
 
+import type { BoardPlan, BoardProbe } from '../control/api/board-report.ts';
 import type { OnEvent, OperationOutcome } from '../control/events.ts';
 import type { DaemonStatus } from '../control/gateway-state.ts';
 import type { AgentOperations, InputOf, InstallFlags, OutputOf } from '../control/operations.ts';
-import type { Activity, BoardPlan, BoardProbe, CheckReport, StatusReport } from '../control/reports.ts';
+import type { Activity, CheckReport, StatusReport } from '../control/reports.ts';
 import { sourceOf } from '../firmware/file-source.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
 import type { Updater } from '../update/updater.ts';
 import { readImage } from './board-files.ts';
 import { listBoards, planBoard, probeBoard, restartBoard } from './boards.ts';
-import { checkReport } from './check-report.ts';
 import type { CheckStats } from './cycles/scheduler.ts';
 import { diagnose } from './doctor/doctor.ts';
 import { finding } from './doctor/finding.ts';
 import { describeConfig, noTargetsError } from './doctor/preconditions.ts';
 import type { ReloadedConfig } from './doctor/preconditions.ts';
 import { telemetryFindings } from './doctor/telemetry-checks.ts';
-import { gatherStatus } from './gather-status.ts';
 import { recordForce } from './security/record-events.ts';
 import { listSensors, trySensor } from './sensors.ts';
+import { checkReport } from './status/check-report.ts';
+import { gatherStatus } from './status/gather-status.ts';
 import { noSpool, sendPoints, setValue } from './values.ts';
 import { withAppliedLists } from './wiring/trust.ts';
 import type { Wiring } from './wiring/wiring.ts';

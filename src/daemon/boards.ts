@@ -1,4 +1,4 @@
-import type { BoardPlan, BoardProbe, BoardReport } from '../control/reports.ts';
+import type { BoardPlan, BoardProbe, BoardReport } from '../control/api/board-report.ts';
 import { planFlash, probe, resetBoard } from '../mcu/flash/flash.ts';
 import { isPortPresent } from '../serial/port-holders.ts';
 import { AgentError } from '../system/errors.ts';

@@ -1,7 +1,7 @@
 import type { Config } from '../config/config.ts';
+import type { BoardReport, BoardWriting } from '../control/api/board-report.ts';
 import type { OnEvent, OperationOutcome } from '../control/events.ts';
 import type { InputOf } from '../control/operations.ts';
-import type { BoardReport, BoardWriting } from '../control/reports.ts';
 import { VerificationError } from '../firmware/errors.ts';
 import { payloadDigest } from '../mcu/flash/board-store.ts';
 import type { BoardStore } from '../mcu/flash/board-store.ts';

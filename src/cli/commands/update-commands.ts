@@ -1,6 +1,6 @@
 import { MAX_HOLD_DAYS, MAX_HOLD_MS } from '../../control/api/hold-limit.ts';
 import type { InstallFlags } from '../../control/operations.ts';
-import { describeHold } from '../../control/presentation/headline.ts';
+import { describeHold, sentence } from '../../control/presentation/headline.ts';
 import { parseDuration } from '../../system/time/duration.ts';
 import { ArgumentError, throughDaemon } from '../arguments/command.ts';
 import type { Command, ParsedCommand } from '../arguments/command.ts';
@@ -195,7 +195,7 @@ async function hold(typed: ParsedCommand, context: CliContext): Promise<number> 
   const reason = typed.values.get('reason');
   const order = { ...(durationMs !== undefined && { durationMs }), ...(reason !== undefined && { reason }) };
   const held = await withAgent(context, (agent) => agent.hold(order, context.signal));
-  return printResult(held, (page) => renderParagraph(describeHold(held, page), page), typed, context);
+  return printResult(held, (page) => renderParagraph(sentence(describeHold(held, page)), page), typed, context);
 }
 
 async function resume(typed: ParsedCommand, context: CliContext): Promise<number> {

@@ -1,8 +1,8 @@
 import { formatBytes } from '../../control/presentation/bytes.ts';
 import { phaseTitles } from '../../control/presentation/phases.ts';
+import { type ProgressState, rateOf, timeLeftMs } from '../../control/presentation/progress-state.ts';
 import { formatDuration } from '../../control/presentation/time.ts';
 import { displayWidth, fitting, printable } from '../../system/log/printable.ts';
-import { type ProgressState, rateOf, timeLeftMs } from './progress-state.ts';
 
 /** Returns the running phase on one line. The narrower the terminal, the fewer details. */
 export function liveLine(state: ProgressState, nowMs: number, columns: number): string {

@@ -1,13 +1,13 @@
 import type { OnEvent, OperationEvent } from '../../control/events.ts';
 import type { LongOperationName } from '../../control/long-operations.ts';
 import { operationWords } from '../../control/presentation/operation-words.ts';
+import { advanceProgress, beginProgress, type ProgressState } from '../../control/presentation/progress-state.ts';
 import { ProgressThrottle } from '../../control/progress-throttle.ts';
 import { printableJson } from '../../system/log/printable.ts';
 import type { CliContext } from '../context.ts';
 import { wrap } from './layout.ts';
 import { pageFor } from './page.ts';
 import { finishedLine, liveLine, phaseLine } from './progress-line.ts';
-import { advanceProgress, beginProgress, type ProgressState } from './progress-state.ts';
 
 /** Shows an operation while it runs. */
 export interface ProgressView extends AsyncDisposable {

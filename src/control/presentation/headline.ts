@@ -1,5 +1,5 @@
 import { failsForLong, stateOf, troublesOf } from '../gateway-state.ts';
-import type { Problem } from '../gateway-state.ts';
+import type { GatewayState, Problem } from '../gateway-state.ts';
 import type { Activity, HoldReport, StatusReport } from '../reports.ts';
 import { formatBytes } from './bytes.ts';
 import { pluralize } from './counted.ts';
@@ -7,46 +7,66 @@ import { operationWords } from './operation-words.ts';
 import { phaseTitles } from './phases.ts';
 import { isManual } from './rows/package-rows.ts';
 import type { Message } from './rows/row.ts';
-import { formatTime } from './time.ts';
+import { formatDuration, formatTime } from './time.ts';
 import type { When } from './time.ts';
 
-/** Returns the first line of a status. */
+/** Returns the first line of a status: what is running, and what is the matter. */
 export function headlineOf(report: StatusReport, when: When): Message {
-  const troubles = report.problems ?? troublesOf(report);
-  const state = report.state ?? stateOf({ ...report, problems: troubles });
-  if (report.activity !== undefined) return headlineOfActivity(report.activity, report);
-  if (troubles.includes('daemon-starting') && state === 'busy')
-    return { tone: 'attention', text: 'Starting: the daemon is not responding yet.' };
-  if (report.phase !== 'idle' && state !== 'broken' && state !== 'needs-attention') return headlineOfPhase(report);
-  if (troubles.length > 0) {
-    return headlineOfTroubles(troubles, state === 'broken', report);
-  }
-  if (report.hold !== undefined) return { tone: 'attention', text: describeHold(report.hold, when) };
-  if (report.installed === undefined) return { tone: 'good', text: 'Ready. No update attempts yet.' };
-  return headlineOfInstalled(report.installed.versionName, report.packages);
+  const problems = report.problems ?? troublesOf(report);
+  const state = report.state ?? stateOf({ ...report, problems });
+  const matter = matterOf(report, state, problems, when);
+  return { ...matter, text: `${runningText(report)}. ${sentence(matter.text)}` };
 }
 
-function headlineOfTroubles(troubles: readonly Problem[], isBroken: boolean, report: StatusReport): Message {
-  const isUnknown = troubles.includes('not-activated') && report.service.lastError !== undefined;
-  const told = troubles.filter((trouble) => !(isUnknown && trouble === 'service-failing')); // it is why
-  const texts = told.map((trouble) => troubleTexts[trouble](report));
+/** Returns a text as a sentence. The name of a version, a board or a sensor at its start keeps its case. */
+export function sentence(text: string): string {
+  const start = /^(all|busy|it|the|there|updates)\b/.test(text) ? text.charAt(0).toUpperCase() : text.charAt(0);
+  return `${start}${text.slice(1).replace(/\.$/, '')}.`;
+}
+
+/** Returns what is running, as the first sentence of a status. */
+function runningText({ running, installed, slotStates }: StatusReport): string {
+  if (running === undefined)
+    return installed === undefined ? 'The gateway is running' : `${installed.versionName} is running`;
+  const { version, isFactory, isOnTrial } = running;
+  if (version === undefined)
+    return `${isFactory ? 'The factory image' : slotStates === undefined ? 'The gateway' : 'An unknown version'} is running`;
+  return `${version}${isFactory ? ', the factory image,' : ''} is running${isOnTrial ? ' on trial' : ''}`;
+}
+
+function matterOf(report: StatusReport, state: GatewayState, problems: readonly Problem[], when: When): Message {
+  if (report.activity !== undefined) return matterOfActivity(report.activity, report);
+  if (problems.includes('daemon-starting') && state === 'busy')
+    return { tone: 'attention', text: 'the daemon is starting' };
+  if (report.phase !== 'idle' && state !== 'broken' && state !== 'needs-attention') return matterOfPhase(report, when);
+  if (problems.length > 0) return matterOfProblems(problems, state, report);
+  if (report.hold !== undefined) return { tone: 'attention', text: describeHold(report.hold, when) };
+  return matterOfIdle(report);
+}
+
+function matterOfProblems(problems: readonly Problem[], state: GatewayState, report: StatusReport): Message {
+  const isUnknown = problems.includes('not-activated') && report.service.lastError !== undefined;
+  const told = problems.filter((problem) => !(isUnknown && problem === 'service-failing')); // it is the reason
+  const texts = told.map((problem) => problemTexts[problem](report));
+  return { tone: state === 'broken' ? 'bad' : 'attention', text: texts.map(sentence).join(' ') };
+}
+
+function matterOfIdle(report: StatusReport): Message {
+  const { packages = [], idleCode, idleReason } = report;
+  const names = packages.filter(isManual).map(({ package: known }) => known);
+  if (names.length > 0) {
+    const text = `${names.join(' and ')} ${names.length === 1 ? 'was' : 'were'} replaced manually: see Packages`;
+    return { tone: 'attention', text };
+  }
+  if (idleCode === 'up-to-date' || idleCode === 'nothing-offered' || idleCode === undefined)
+    return { tone: 'good', text: 'all is well' };
   return {
-    tone: isBroken ? 'bad' : 'attention',
-    text: `${isBroken ? 'Broken' : 'Attention'}: ${texts.join('; ')}.`,
-    ...(isUnknown && { advice: 'What to do: agent doctor' }),
+    tone: idleCode === 'update-available' || idleCode === 'not-asked' ? 'strong' : 'attention',
+    text: idleReason,
   };
 }
 
-function headlineOfInstalled(version: string, packages: StatusReport['packages'] = []): Message {
-  const names = packages.filter(isManual).map(({ package: known }) => known);
-  if (names.length === 0) return { tone: 'good', text: `All is well: ${version} is installed.` };
-  const text = `${version} is installed, but ${names.join(' and ')} ${names.length === 1 ? 'was' : 'were'} replaced manually since: see Packages.`;
-  return { tone: 'attention', text };
-}
-
-type DescribeTrouble = (report: StatusReport) => string;
-
-const troubleTexts: Readonly<Record<Problem, DescribeTrouble>> = {
+const problemTexts: Readonly<Record<Problem, (report: StatusReport) => string>> = {
   'board-half-written': ({ boards }) => {
     const half = boards.filter(({ writing }) => writing !== undefined).map(({ name }) => name);
     return `${half.join(', ')} is partially flashed and has no program`;
@@ -61,99 +81,92 @@ const troubleTexts: Readonly<Record<Problem, DescribeTrouble>> = {
   'daemon-unresponsive': () => 'the daemon is not responding, so the service is not checked',
   'release-revoked': () => 'the running release was revoked',
   'not-activated': ({ service: { lastError } }) =>
-    `not activated yet${lastError === undefined ? '' : `: ${lastError}`}`,
-  'last-attempt-failed': (report) => `the update to ${lastVersion(report)} failed`,
-  'last-attempt-refused': (report) => `${lastVersion(report)} was refused`,
-  'last-attempt-rolled-back': (report) => `${lastVersion(report)} was rolled back`,
-  'service-failing': () => 'the last call to the service failed',
+    `the gateway is not activated yet${lastError === undefined ? '' : `: ${lastError}`}`,
+  'last-attempt-failed': (report) => `the update to ${lastAttempt(report, 'failed')}`,
+  'last-attempt-refused': (report) => lastAttempt(report, 'was refused'),
+  'last-attempt-rolled-back': (report) => `the update to ${lastAttempt(report, 'was rolled back')}`,
+  'service-failing': ({ service: { lastError } }) => `the service call failed: ${lastError ?? 'unknown error'}`,
   'sensor-failing': ({ telemetry }) => failingSensors(telemetry),
 };
 
 function failingSensors(telemetry: StatusReport['telemetry']): string {
   const [first, ...others] = (telemetry?.sources ?? []).filter(failsForLong);
   const more = others.length === 0 ? '' : ` and ${pluralize(others.length, 'other sensor')}`;
-  return `${first?.name ?? 'a sensor'}${more} delivered no reading for 10 min or more (agent sensors)`;
+  return `${first?.name ?? 'a sensor'}${more} delivered no reading for 10 min or more`;
 }
 
-function lastVersion({ lastOutcome }: StatusReport): string {
-  return lastOutcome?.version ?? 'a version';
+function lastAttempt({ lastOutcome }: StatusReport, end: string): string {
+  if (lastOutcome === undefined) return `a version ${end}`;
+  const { version, reason, code } = lastOutcome;
+  return `${version} ${end}: ${reason} (${code})`;
 }
 
-/**
- * Returns the headline while an operation runs. A trial keeps its own headline, since an operator may want to end it.
- */
-function headlineOfActivity(activity: Activity, report: StatusReport): Message {
-  const { process, operation, board, doneBytes, totalBytes } = activity;
-  if (report.phase === 'trial' || report.phase === 'rolling-back') return headlineOfPhase(report);
-  if (operation === undefined) return { tone: 'strong', text: `Busy: ${process} is running.` };
-  const title = activity.phase === undefined ? operationWords[operation].doing : phaseTitles[activity.phase];
-  const what = board === undefined ? title : `${title} ${board}`;
-  const isMeasured = doneBytes !== undefined && totalBytes !== undefined && totalBytes > 0;
-  const far = isMeasured ? `, ${formatBytes(doneBytes)} of ${formatBytes(totalBytes)}` : '';
-  const advice = operation === 'update' ? 'To follow it: agent --update-now' : undefined;
-  return { tone: 'strong', text: `Busy: ${what}${far}.`, advice };
+/** A trial keeps its own text while an operation works on it. */
+function matterOfActivity(activity: Activity, report: StatusReport): Message {
+  const { process, operation, board, phase } = activity;
+  if (report.phase === 'rolling-back') return { tone: 'attention', text: report.idleReason };
+  if (report.phase === 'trial' && board === undefined) return matterOfTrial(report);
+  if (operation === undefined) return { tone: 'strong', text: `busy: ${process} is running` };
+  const title = phase === undefined ? operationWords[operation].doing : phaseTitles[phase];
+  const what = report.phase === 'staging' && phase === 'staging' ? report.idleReason : `busy: ${title}`;
+  return { tone: 'strong', text: `${what}${board === undefined ? '' : ` ${board}`}${progressText(activity)}` };
 }
 
-function headlineOfPhase(report: StatusReport): Message {
-  const { phase, downloaded, idleReason, rebootDeferral: wait, activity, daemon } = report;
+/** Returns the progress of a transfer with the time left, for example `: 29% of 19.2 MiB, 40 s left`. */
+export function progressText({ doneBytes, totalBytes, leftMs }: Activity): string {
+  if (doneBytes === undefined) return '';
+  const left = leftMs === undefined ? '' : `, ${formatDuration(leftMs)} left`;
+  if (totalBytes === undefined || totalBytes <= 0) return `: ${formatBytes(doneBytes)}${left}`;
+  return `: ${percentOf(doneBytes, totalBytes)}% of ${formatBytes(totalBytes)}${left}`;
+}
+
+export function percentOf(doneBytes: number, totalBytes: number): number {
+  return Math.floor(Math.min(1, doneBytes / totalBytes) * 100);
+}
+
+function matterOfPhase(report: StatusReport, when: When): Message {
+  const { phase, downloaded, idleReason, idleCode, hold } = report;
+  const tone = 'attention';
   switch (phase) {
     case 'staging': {
-      const there =
-        downloaded === undefined
-          ? ''
-          : `; ${formatBytes(downloaded.bytes)} of ${formatBytes(downloaded.totalBytes)} downloaded`;
-      return { tone: 'attention', text: `Interrupted: ${idleReason}${there}.` };
+      if (idleCode === 'on-hold' && hold !== undefined) return { tone, text: describeHold(hold, when) };
+      const part = downloaded && downloaded.totalBytes > 0 && percentOf(downloaded.bytes, downloaded.totalBytes);
+      return { tone, text: typeof part === 'number' ? `${idleReason} at ${part}%` : idleReason };
     }
     case 'staged':
-      if (wait !== undefined)
-        return {
-          tone: 'attention',
-          text: daemon
-            ? 'An update is staged. It starts in its reboot window, or with: agent reboot'
-            : 'An update is staged, but the daemon is not running to start it in its reboot window. To start it: agent reboot',
-        };
-      if (report.booted === undefined)
-        return {
-          tone: 'attention',
-          text: `An update is staged and waits for its trial; ${whatResumesIt(daemon)}.`,
-        };
-      return { tone: 'attention', text: `An update is staged; ${bootTrigger(report)}` };
+      return { tone, text: `${idleReason} and starts ${startOf(report)}` };
     case 'trial':
-      return {
-        tone: 'attention',
-        text: 'A new version is on trial. It is committed if its health checks pass, else rolled back.',
-      };
+      return matterOfTrial(report);
     case 'rolling-back':
-      if (activity !== undefined || daemon)
-        return { tone: 'attention', text: 'Busy: rolling back to the previous version.' };
-      return {
-        tone: 'attention',
-        text: 'Attention: the rollback to the previous version is not finished. To finish it: agent --update-now',
-      };
+      return { tone, text: idleReason };
     default:
-      return { tone: 'strong', text: `Busy: ${phase}.` };
+      return { tone: 'strong', text: `busy: ${phase}` };
   }
 }
 
-/** Returns how an update of packages and boards resumes. Without slots, a boot does not start it. */
-function whatResumesIt(hasDaemon: boolean): string {
-  return hasDaemon ? 'it resumes at the next check' : 'to resume it: agent --update-now';
+function matterOfTrial({ daemon, activity, previous }: StatusReport): Message {
+  const back = previous === undefined ? '' : ` to ${previous.versionName}`;
+  const text =
+    daemon || activity !== undefined
+      ? `it is committed if its health checks pass, else rolled back${back}`
+      : `the daemon is not running, so no health checks run; without a commit it is rolled back${back}`;
+  return { tone: 'attention', text };
 }
 
-/**
- * Describes how to start the staged slot. Once the bootloader is set to boot it, any reboot starts it; before that,
- * only a reboot by the agent.
- */
-function bootTrigger({ booted, slotStates }: StatusReport): string {
+/** Returns when a staged version starts. Once the bootloader is set to boot it, any reboot starts it. */
+function startOf({ rebootDeferral, hookDeferral, booted, slotStates, daemon }: StatusReport): string {
+  if (rebootDeferral !== undefined)
+    return daemon ? 'in its reboot window' : 'only when the daemon runs in its reboot window';
+  if (hookDeferral !== undefined) return 'when its hook allows it';
+  if (booted === undefined) return 'at the next check';
   const isArmed =
     slotStates === undefined ||
     Object.entries(slotStates).some(([slot, { bootsNext }]) => bootsNext && slot !== booted);
-  return isArmed ? 'it starts at the next boot: agent reboot' : 'to start it: agent reboot';
+  return isArmed ? 'at the next boot' : 'when the agent reboots';
 }
 
 /** Describes a hold and its end. */
-export function describeHold({ until }: HoldReport, when: When): string {
-  return until === undefined
-    ? 'On hold: updates are paused until agent resume.'
-    : `On hold: updates are paused until ${formatTime(until, when) ?? until}.`;
+export function describeHold({ until, reason }: HoldReport, when: When): string {
+  const end = until === undefined ? 'until you resume them' : `until ${formatTime(until, when)}`;
+  return `updates are on hold ${end}${reason === undefined ? '' : `: ${reason}`}`;
 }

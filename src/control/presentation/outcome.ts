@@ -10,10 +10,7 @@ export function describeOutcome(outcome: OperationOutcome, forced: boolean): Mes
   const { version } = outcome;
   switch (outcome.kind) {
     case 'up-to-date':
-      return {
-        tone: 'good',
-        text: `Nothing to do: ${version} is ${outcome.trustList === true ? 'in effect' : 'installed'}.`,
-      };
+      return { tone: 'good', text: describeUpToDate(outcome) };
     case 'installed':
       return {
         tone: 'good',
@@ -37,6 +34,15 @@ export function describeOutcome(outcome: OperationOutcome, forced: boolean): Mes
     case 'flashed':
       return { tone: 'good', text: describeFlashed(outcome) };
   }
+}
+
+function describeUpToDate({
+  version,
+  trustList,
+  isRecovery,
+}: Extract<OperationOutcome, { kind: 'up-to-date' }>): string {
+  if (isRecovery === true) return 'No interrupted update.';
+  return `Nothing to do: ${version} is ${trustList === true ? 'in effect' : 'installed'}.`;
 }
 
 function describeDeferral(

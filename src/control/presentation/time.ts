@@ -23,19 +23,14 @@ export interface When {
 
 export const systemOffset: OffsetMinutes = (atMs) => -new Date(atMs).getTimezoneOffset();
 
-/** Returns `2026-03-01 14:05 +01:00`, or with seconds; returns an invalid text unchanged. */
-export function localTime(iso: string, offset: OffsetMinutes, to: 'minutes' | 'seconds' = 'minutes'): string {
+/** Returns the local time with the offset from UTC, or undefined if the text is invalid. */
+function localTime(iso: string, offset: OffsetMinutes): string | undefined {
   const atMs = Date.parse(iso);
-  if (Number.isNaN(atMs)) return iso;
-  const minutes = offset(atMs);
+  const minutes = Number.isNaN(atMs) ? 0 : offset(atMs);
   const shifted = new Date(atMs + minutes * 60_000);
-  if (Number.isNaN(shifted.getTime())) return iso;
-  const text = shifted
-    .toISOString()
-    .replace('T', ' ')
-    .slice(0, to === 'minutes' ? -8 : -5);
+  if (Number.isNaN(shifted.getTime())) return undefined;
   const zone = `${two(Math.floor(Math.abs(minutes) / 60))}:${two(Math.abs(minutes) % 60)}`;
-  return `${text} ${minutes < 0 ? '-' : '+'}${zone}`;
+  return `${shifted.toISOString().replace('T', ' ').slice(0, -5)} ${minutes < 0 ? '-' : '+'}${zone}`;
 }
 
 function two(value: number): string {
@@ -62,11 +57,15 @@ function leastOf(unitMs: number): number {
   return unitMs === dayMs ? 2 * dayMs : hourMs;
 }
 
-/** `2026-03-01 14:05 +01:00 (in 12 min)` */
-export function formatTime(iso: string | undefined, { nowMs, localOffset }: When): string | undefined {
-  if (iso === undefined) return undefined;
+/**
+ * Returns a time as every view shows it: `2026-03-01 14:05 +01:00 (in 12 min)`, or in a log, where events follow each
+ * other within a minute, `2026-03-01 14:05:09 +01:00`. Returns an invalid text unchanged.
+ */
+export function formatTime(iso: string, { nowMs, localOffset }: When, style: 'relative' | 'log' = 'relative'): string {
+  const text = localTime(iso, localOffset);
+  if (text === undefined || style === 'log') return text ?? iso;
   const away = formatRelativeTime(iso, nowMs);
-  return `${localTime(iso, localOffset)}${away === undefined ? '' : ` (${away})`}`;
+  return `${text.replace(/:\d\d(?= [+-])/, '')}${away === undefined ? '' : ` (${away})`}`;
 }
 
 const secondMs = 1_000;

@@ -8,6 +8,8 @@ import { ControlError } from '../control-errors.ts';
 import type { OnEvent, OperationEvent, OperationOutcome } from '../events.ts';
 import { followedName } from '../long-operations.ts';
 import { operationWords } from '../presentation/operation-words.ts';
+import { advanceProgress, beginProgress, timeLeftMs } from '../presentation/progress-state.ts';
+import type { ProgressState } from '../presentation/progress-state.ts';
 import { ProgressThrottle } from '../progress-throttle.ts';
 import type { Activity } from '../reports.ts';
 import type { Infer } from '../schema-parts.ts';
@@ -49,6 +51,7 @@ interface RunningOperation {
   readonly stop: AbortController;
   phase: OperationEvent | undefined;
   transfer: OperationEvent | undefined;
+  progress: ProgressState;
 }
 
 /**
@@ -96,9 +99,10 @@ export class OperationRunner implements AsyncDisposable {
   /** The running operation, for `status`. */
   get activity(): Activity | undefined {
     if (this.#running === undefined) return undefined;
-    const { request, phase, transfer } = this.#running;
+    const { request, phase, transfer, progress } = this.#running;
+    const leftMs = timeLeftMs(progress, this.#clock.monotonicMs());
     const named = { process: 'the daemon', operation: request.operation, board: request.board };
-    return { ...named, ...(phase?.kind === 'phase' && { phase: phase.phase }), ...bytesOf(transfer) };
+    return { ...named, ...(phase?.kind === 'phase' && { phase: phase.phase }), ...bytesOf(transfer), leftMs };
   }
 
   /** True if other clients have joined the running operation. */
@@ -170,6 +174,7 @@ export class OperationRunner implements AsyncDisposable {
     const listeners = new Set([first]);
     const observers = this.#observers;
     const pace = new ProgressThrottle(this.#clock, (event) => {
+      running.progress = advanceProgress(running.progress, event, this.#clock.monotonicMs());
       for (const observer of observers) observer.onEvent(event);
       for (const listener of listeners) listener(event);
     });
@@ -195,7 +200,16 @@ export class OperationRunner implements AsyncDisposable {
       }
     };
     const end = complete();
-    const running: RunningOperation = { request, listeners, end, stop, phase: undefined, transfer: undefined };
+    const progress = beginProgress(this.#clock.monotonicMs());
+    const running: RunningOperation = {
+      request,
+      listeners,
+      end,
+      stop,
+      phase: undefined,
+      transfer: undefined,
+      progress,
+    };
     this.#running = running;
     return running;
   }

@@ -11,7 +11,9 @@ export const runRecovery: RoundWork = async (wiring, onEvent, signal) => {
   const version = journal.state.installed?.version.name ?? 'what runs';
   const settled = await updater?.settle(onEvent, signal);
   await boardRoom.recover(onEvent, signal);
-  return settled === undefined || settled.kind === 'settled' ? { kind: 'up-to-date', version } : settled;
+  return settled === undefined || settled.kind === 'settled'
+    ? { kind: 'up-to-date', version, isRecovery: true }
+    : settled;
 };
 
 /** A cycle with a check: recovers, reports, asks the service, and installs. */

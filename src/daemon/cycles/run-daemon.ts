@@ -11,20 +11,20 @@ import type { ServiceManager } from '../../system/processes/systemd-notify.ts';
 import { longestHealthMs } from '../../update/trial/health-gate.ts';
 import { Agent } from '../agent.ts';
 import type { AgentDeps } from '../agent.ts';
-import { describeCheck } from '../check-report.ts';
 import { refuseTimeZone } from '../doctor/local-time.ts';
 import { configProblem } from '../doctor/preconditions.ts';
 import type { ConfigStatus } from '../doctor/preconditions.ts';
 import { StateMonitor } from '../doctor/state-directory.ts';
 import { DaemonError } from '../errors.ts';
 import { recordTrustChanges } from '../security/record-events.ts';
-import { describeOutcome } from '../status-report.ts';
+import { describeCheck } from '../status/check-report.ts';
 import type { PageHost } from '../wiring/page-host.ts';
 import { TelemetryHost } from '../wiring/telemetry-host.ts';
 import { wire } from '../wiring/wiring.ts';
 import type { Wiring, Runtime } from '../wiring/wiring.ts';
 import { rejectEmptyRollback } from './empty-rollback.ts';
 import { Liveness } from './liveness.ts';
+import { outcomeText } from './outcome-text.ts';
 import { runRecovery, runUpdateCycle } from './rounds.ts';
 import { rebootSpreadMs } from './schedule.ts';
 import type { CycleResult } from './scheduler.ts';
@@ -71,7 +71,7 @@ export class Daemon {
     this.#stateWatch = new StateMonitor(deps.world.log);
     this.#runner = new OperationRunner(clock, signal, {
       onEvent: (event) => this.#follow(event),
-      onEnd: (outcome) => deps.world.log.info({ outcome: outcome.kind }, describeOutcome(outcome)),
+      onEnd: (outcome) => deps.world.log.info({ outcome: outcome.kind }, outcomeText(outcome)),
       onFailure: (error) => this.#noteFailure(error),
     });
     this.#telemetry = new TelemetryHost(clock, () => this.#runner.running !== undefined);

@@ -2,7 +2,7 @@ import type { AgentError } from '../../system/errors.ts';
 import { UpdateError } from '../errors.ts';
 import { evidenceOfHistory } from '../evidence.ts';
 import { restoresTo } from '../journal/places.ts';
-import type { Attempt, FirmwareRecord, Installed } from '../journal/state.ts';
+import type { Attempt, FirmwareRecord, Installed, UpdateState } from '../journal/state.ts';
 import type { InstallOutcome } from '../outcome.ts';
 import { isoTime } from '../policy/install-request.ts';
 import type { UpdatePorts } from '../policy/install-request.ts';
@@ -53,7 +53,7 @@ export async function startRollback(
   const boards = await boardsToRestore(installed, before, flags.force, ports);
   const firmware = firmwareBefore(before, boards, ports);
   const evidence = evidenceOfHistory(firmware, slot, slots[slot], read);
-  const version = before?.version ?? { name: `unknown (slot ${slot})` };
+  const version = before?.version ?? { name: unnamed(slot, journal.state) };
   await overruleStaging(ports);
   const begun = { id: newAttemptId(), version, by: 'rollback', startedAt: isoTime(clock) } as const;
   const attempt = { ...begun, ...marksOf(flags, unverified) };
@@ -65,6 +65,13 @@ export async function startRollback(
     trials: settings.trials,
   });
   return startTrial(phase, { evidence, reboot: flags.reboot }, ports, signal);
+}
+
+/** Returns a name for the content of a slot: no update has written the slot, or the journal was lost. */
+function unnamed(slot: SlotName, { slots, forgot }: UpdateState): string {
+  const [record] = Object.values(slots[slot].records);
+  if (record !== undefined) return record.version;
+  return forgot === true ? 'an unknown version' : 'the factory image';
 }
 
 function marksOf({ reboot, force }: RollbackOptions, unverified: readonly string[]): Partial<Attempt> {

@@ -2,7 +2,7 @@ import { permitted } from '../../control/access.ts';
 import { reportError } from '../../control/control-errors.ts';
 import { checkInput } from '../../control/find-operation.ts';
 import { operationTable } from '../../control/operations.ts';
-import { describeHold } from '../../control/presentation/headline.ts';
+import { describeHold, sentence } from '../../control/presentation/headline.ts';
 import { describeOutcome } from '../../control/presentation/outcome.ts';
 import type { Message } from '../../control/presentation/rows/row.ts';
 import type { OffsetMinutes } from '../../control/presentation/time.ts';
@@ -86,7 +86,7 @@ export class Actions {
     const { clock, localOffset } = this.#deps;
     if (name === 'hold') {
       const held = holdReport.parse(output);
-      return { tone: 'attention', text: describeHold(held, { nowMs: clock.nowMs(), localOffset }) };
+      return { tone: 'attention', text: sentence(describeHold(held, { nowMs: clock.nowMs(), localOffset })) };
     }
     const wasHeld = 'wasHeld' in output && output.wasHeld === true;
     return { tone: 'good', text: wasHeld ? 'Updates resume at the next check.' : 'Nothing was held.' };

@@ -1,4 +1,4 @@
-import { localTime } from '../../control/presentation/time.ts';
+import { formatTime } from '../../control/presentation/time.ts';
 import type { When } from '../../control/presentation/time.ts';
 import type { StatusReport } from '../../control/reports.ts';
 import { html } from './html.ts';
@@ -42,7 +42,7 @@ export function document({ status, title, parts, atMs, actions, leave }: Documen
       ${actions} ${sections(parts)}
     </main>
     <footer>
-      <p data-note>As of ${localTime(new Date(atMs).toISOString(), when.localOffset)}.</p>
+      <p data-note>As of ${formatTime(new Date(atMs).toISOString(), when, 'log')}.</p>
       <p>Thing Agent ${status.agentVersion}</p>
     </footer>`;
   return frame(`${name}: ${title}`, main, true);

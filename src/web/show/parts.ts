@@ -7,7 +7,7 @@ import type { HistoryEntry } from '../../control/presentation/rows/history-rows.
 import type { Row, Message } from '../../control/presentation/rows/row.ts';
 import { securityRows } from '../../control/presentation/rows/security-rows.ts';
 import { statusRows } from '../../control/presentation/rows/status-rows.ts';
-import { localTime } from '../../control/presentation/time.ts';
+import { formatTime } from '../../control/presentation/time.ts';
 import type { When } from '../../control/presentation/time.ts';
 import type { Activity } from '../../control/reports.ts';
 import type { Snapshot } from '../live/page-data.ts';
@@ -64,8 +64,8 @@ function stateOf({ status, lastEnd }: Snapshot, rows: readonly Row[], when: When
   </div>`;
 }
 
-function clockTime(atMs: number, { localOffset }: When): string {
-  return localTime(new Date(atMs).toISOString(), localOffset);
+function clockTime(atMs: number, when: When): string {
+  return formatTime(new Date(atMs).toISOString(), when);
 }
 
 function notice({ label, paragraphs }: Row): Html {

@@ -175,11 +175,7 @@ async function update({ context, broker, service }: Rig, form: Form): Promise<Up
   await command('--update-now'); // commits the update
   const daemon = spawn(program, ['--config', gateway.configFile, 'run'], { stdio: ['ignore', 'ignore', 'pipe'], env });
   try {
-    let calm = 0;
-    for await (const line of createInterface({ input: daemon.stderr })) {
-      if (line.includes('up to date')) calm += 1;
-      if (calm === 2) break; // after settling, and after the first look
-    }
+    for await (const line of createInterface({ input: daemon.stderr })) if (line.includes('up to date')) break;
     daemon.stderr.resume();
     const pid = daemon.pid ?? NaN;
     const { rssMib: idleRssMib } = await memoryOf(pid);

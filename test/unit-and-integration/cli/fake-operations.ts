@@ -1,10 +1,12 @@
+import type { BoardReport } from '../../../src/control/api/board-report.ts';
 import type { OnEvent, OperationOutcome } from '../../../src/control/events.ts';
 import type { AgentOperations, OutputOf } from '../../../src/control/operations.ts';
-import type { BoardReport, CheckReport, StatusReport } from '../../../src/control/reports.ts';
+import type { CheckReport, StatusReport } from '../../../src/control/reports.ts';
 import type { TelemetryStatus } from '../../../src/control/telemetry-protocol.ts';
 import type { OpenedFile } from '../../../src/system/files/opened-file.ts';
 
 export const calmStatus: StatusReport = {
+  running: { version: 'gateway-1.4.2', slot: 'A', isOnTrial: false, isFactory: false },
   agentVersion: '0.1.0',
   daemon: true,
   serialNumber: 'GW-0001',
@@ -26,7 +28,11 @@ export const calmStatus: StatusReport = {
     at: '2026-01-10T10:00:00.000Z',
   },
   phase: 'idle',
-  slots: { A: 'bootable, primary', B: 'bootable' },
+  slots: { A: 'next to boot (good, primary)', B: 'bootable (good)' },
+  slotStates: {
+    A: { bootable: true, bootsNext: true, version: 'gateway-1.4.2' },
+    B: { bootable: true, bootsNext: false, version: 'gateway-1.4.1' },
+  },
   booted: 'A',
   lastOutcome: {
     attempt: 'attempt-7',
@@ -37,7 +43,8 @@ export const calmStatus: StatusReport = {
     at: '2026-02-26T10:04:00.000Z',
   },
   quarantine: [],
-  idleReason: 'what is installed is what the service names',
+  idleReason: 'gateway-1.4.2 is installed, as assigned by the service',
+  idleCode: 'up-to-date',
   nextCheckAt: '2026-03-01T12:15:00.000Z',
   pendingSwitch: undefined,
   pendingReports: 0,
@@ -204,7 +211,8 @@ export const troubledStatus: StatusReport = {
       until: '2026-03-31T09:30:00.000Z',
     },
   ],
-  idleReason: 'gateway-1.5.0 is quarantined until the service names another version',
+  idleReason: 'gateway-1.5.0 is deferred: it failed before: app.service did not become active within 5 min',
+  idleCode: 'quarantined',
   pendingSwitch: 'v-142',
   pendingReports: 2,
   droppedReports: 0,

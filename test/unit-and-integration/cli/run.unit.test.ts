@@ -139,7 +139,7 @@ describe('a user reads', () => {
     [
       'status',
       { daemon: fakeAgent({ status: async () => troubledStatus }) },
-      'Attention: gateway-1.5.0 was rolled back',
+      'gateway-1.4.2 is running. The update to',
     ],
     ['check', {}, 'gateway-1.5.0 would be installed: agent --update-now'],
     ['--update-now', {}, 'Nothing to do: gateway-1.4.2 is installed.'],

@@ -1,4 +1,4 @@
-import type { StatusInput } from '../../../src/daemon/status-report.ts';
+import type { StatusInput } from '../../../src/daemon/status/status-report.ts';
 
 /** Status of a daemon without a check and without problems. */
 export const calmSurroundings: StatusInput = {

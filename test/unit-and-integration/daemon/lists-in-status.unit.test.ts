@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, test } from 'vitest';
 import type { OperationEvent } from '../../../src/control/events.ts';
 import { statusRows } from '../../../src/control/presentation/rows/status-rows.ts';
 import type { StatusReport } from '../../../src/control/reports.ts';
-import { statusReport } from '../../../src/daemon/status-report.ts';
+import { statusReport } from '../../../src/daemon/status/status-report.ts';
 import { ServiceError } from '../../../src/service/errors.ts';
 import type { Updater } from '../../../src/update/updater.ts';
 import { calmSurroundings } from './calm-surroundings.ts';
@@ -47,7 +47,7 @@ describe('a trust list is not a release: once it is in effect,', () => {
       installed: { versionName: 'version 1', versionId: '1' },
       trustList: { number: 1, versionId: 'trust-1' },
     });
-    expect(row('Installed')?.[0]).toMatch(/^version 1 \(id 1\)/);
+    expect(row('Installed')?.join(' ')).toMatch(/^version 1 in slot B id 1, sha256/);
     expect(row('Trust list')).toEqual(['number 1 is in effect']);
     expect(row('Last update')?.[0]).toMatch(/^trust list 1: in effect, /);
   });
@@ -56,7 +56,7 @@ describe('a trust list is not a release: once it is in effect,', () => {
     await take();
     expect(status()).toMatchObject({
       idleCode: 'up-to-date',
-      idleReason: 'the trust list trust-1 is in effect, as the service wants',
+      idleReason: 'trust list trust-1 is in effect, as assigned by the service',
     });
     expect(await take()).toEqual({ kind: 'up-to-date', version: 'trust-1', trustList: true });
   });

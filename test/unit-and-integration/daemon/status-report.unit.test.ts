@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 
-import { checkReport } from '../../../src/daemon/check-report.ts';
-import { statusReport } from '../../../src/daemon/status-report.ts';
-import type { StatusInput } from '../../../src/daemon/status-report.ts';
+import { checkReport } from '../../../src/daemon/status/check-report.ts';
+import { statusReport } from '../../../src/daemon/status/status-report.ts';
+import type { StatusInput } from '../../../src/daemon/status/status-report.ts';
 import { initialState } from '../../../src/update/journal/state.ts';
 import type { Phase, PhaseOf } from '../../../src/update/journal/state.ts';
 import { calmSurroundings as around } from './calm-surroundings.ts';
@@ -43,7 +43,7 @@ describe('an armed update', () => {
   test('is staged until its slot runs', () => {
     expect(statusReport(state, around)).toMatchObject({
       phase: 'staged',
-      idleReason: 'slot B waits for a reboot into version two',
+      idleReason: 'two is staged in slot B',
     });
   });
 
@@ -67,7 +67,8 @@ describe('an armed update', () => {
   test('is on trial when its slot runs', () => {
     expect(statusReport(state, { ...around, booted: 'B' })).toMatchObject({
       phase: 'trial',
-      idleReason: 'version two is on trial in slot B',
+      idleReason: 'two is on trial in slot B',
+      running: { version: 'two', slot: 'B', isOnTrial: true },
     });
   });
 
@@ -86,19 +87,15 @@ describe('a gateway without slots', () => {
   const alone = { ...around, booted: undefined };
 
   test.each<[Phase, Partial<StatusInput>, string]>([
-    [onTrial, {}, 'version two is on trial'],
-    [{ ...onTrial, kind: 'staged' }, {}, 'version two is staged, and waits for its trial'],
-    [
-      { kind: 'staging', attempt: trial.attempt, slot: 'A' },
-      {},
-      'the staging of version two was interrupted; the next look goes on with it',
-    ],
+    [onTrial, {}, 'two is on trial'],
+    [{ ...onTrial, kind: 'staged' }, {}, 'two is staged'],
+    [{ kind: 'staging', attempt: trial.attempt, slot: 'A' }, {}, 'the download of two was interrupted'],
     [
       { kind: 'staging', attempt: trial.attempt, slot: 'A' },
       { activity: { process: 'the daemon' } },
-      'version two is being staged',
+      'two is being staged',
     ],
-    [{ kind: 'lost' }, {}, 'what the journal says cannot be understood; what is installed stays'],
+    [{ kind: 'lost' }, {}, 'the journal of updates cannot be read; the installed version stays'],
   ])('is told of $kind without one', (phase, change, told) => {
     const report = statusReport({ ...initialState, phase, installed, previous: installed }, { ...alone, ...change });
     expect(report.idleReason).toBe(told);
@@ -134,19 +131,19 @@ test('shows an image with a name of its own as the factory version', () => {
 
 describe('why nothing is being installed', () => {
   test.each<[string, Partial<StatusInput>, string]>([
-    ['before the first look', {}, 'the service was not asked for a version yet'],
+    ['before the first look', {}, 'the service has not been checked yet'],
     [
       'after a first look that failed',
       { service: { ...around.service, lastError: 'refused' } },
-      'the service could not be asked yet',
+      'the service could not be checked yet',
     ],
-    ['without a daemon', { daemon: false }, 'nobody asks the service: no daemon runs'],
-    ['of a silent daemon', { daemon: 'silent' }, 'nobody asks the service: the daemon does not answer'],
+    ['without a daemon', { daemon: false }, 'the daemon is not running'],
+    ['of a silent daemon', { daemon: 'silent' }, 'the daemon is not responding'],
     ['where nothing can be installed', { obstacle: 'no targets' }, 'no targets'],
     [
       'after a look',
       { lastLook: { offered: undefined, plan: { kind: 'nothing-offered' } } },
-      'the service offers nothing to install',
+      'the service offers no version',
     ],
   ])('%s', (_, change, told) => {
     expect(statusReport(initialState, { ...around, ...change }).idleReason).toBe(told);
@@ -162,7 +159,7 @@ test('what is staged or on trial already would not be installed once more', () =
   };
   expect(checkReport(state, look('v2'))).toMatchObject({
     plan: 'deferred',
-    reason: 'it is staged or on trial already: agent status',
+    reason: 'it is already staged or on trial',
   });
   expect(checkReport(state, look('v3'))).toMatchObject({ plan: 'install' });
 });
@@ -191,4 +188,68 @@ test.each([
   const throttle = { bytesPerSecond: 1024, untilMs: undefined };
   const report = statusReport(initialState, { ...around, activity, throttle });
   expect(report.throttle).toEqual(told ? { bytesPerSecond: 1024 } : undefined);
+});
+
+// Regression: shown as interrupted, and as resumed at the next check, during a hold and outside the window.
+describe('an interrupted update that is deferred', () => {
+  const phase = { kind: 'staging', attempt: trial.attempt, slot: 'B' } as const;
+  const standstill = { since: '2026-03-01T12:00:00.000Z' };
+  const plan = {
+    kind: 'deferred',
+    version: 'two',
+    code: 'outside-window',
+    reason: 'installing may begin at 02:00',
+  } as const;
+
+  test.each<[string, object, Partial<StatusInput>, object]>([
+    [
+      'by nothing',
+      {},
+      {},
+      { state: 'interrupted', idleCode: 'interrupted', toDo: { isNeeded: false, operation: 'update' } },
+    ],
+    ['by a hold', { standstill }, {}, { state: 'on-hold', idleCode: 'on-hold', toDo: { operation: 'resume' } }],
+    [
+      'by a closed window',
+      {},
+      { lastLook: { offered: { id: 'v2', name: 'two' }, plan } },
+      { idleCode: 'outside-window', idleReason: 'two is deferred: installing may begin at 02:00' },
+    ],
+    ['by its configuration', {}, { isConfigUnusable: true }, { state: 'broken', idleCode: 'config-unusable' }],
+  ])('%s is reported with that reason', (_, state, change, told) => {
+    expect(statusReport({ ...initialState, phase, ...state }, { ...around, ...change })).toMatchObject(told);
+  });
+});
+
+describe('the content of the slots', () => {
+  const slots = { A: { bootable: true, detail: 'good' }, B: { bootable: false, detail: 'bad' } };
+  const boot = { primary: 'A', onTrial: { A: false, B: false }, committed: { A: true, B: false }, slots } as const;
+  const record = { digest: 'sha256:00', sizeBytes: 1, version: '3.0.0', at: '' };
+  const seen = { at: '2026-03-01T12:00:00.000Z' };
+
+  test.each<[string, object, object]>([
+    [
+      'the factory image beside a failed version',
+      { slots: { A: { records: {}, seen }, B: { records: { gateway: record } } } },
+      { A: { isFactory: true }, B: { version: '3.0.0' } },
+    ],
+    [
+      'an update that is being written',
+      { phase: { kind: 'staging', attempt: trial.attempt, slot: 'B' } },
+      { B: { isPartial: true } },
+    ],
+    ['a staged version', { phase: { ...trial, kind: 'staged' } }, { B: { version: 'two' } }],
+    [
+      'nothing known, after the journal was lost',
+      { forgot: true, slots: { A: { records: {}, seen }, B: { records: {} } } },
+      { A: { bootable: true, bootsNext: true, version: undefined }, B: { bootable: false, bootsNext: false } },
+    ],
+  ])('is %s', (_, state, told) => {
+    expect(statusReport({ ...initialState, ...state }, { ...around, boot }).slotStates).toMatchObject(told);
+  });
+
+  test('names the running version first in JSON', () => {
+    const report = statusReport({ ...initialState, slots: { A: { records: {}, seen }, B: { records: {} } } }, around);
+    expect(JSON.stringify(report)).toMatch(/^\{"running":\{"slot":"A","isOnTrial":false,"isFactory":true\},"state"/);
+  });
 });

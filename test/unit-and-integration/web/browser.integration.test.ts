@@ -143,8 +143,8 @@ describe('the page', () => {
     await tab.press('Enter', 'Enter', '\r');
     await tabTo(tab, 'Hold');
     await tab.loaded(async () => tab.press('Enter', 'Enter', '\r'));
-    expect(await textOf(tab, '.said')).toMatch(/^On hold: updates are paused until .* \(in (4 h|3 h 59 min)\)\.$/);
-    expect(await textOf(tab, 'h1')).toMatch(/^On hold: /);
+    expect(await textOf(tab, '.said')).toMatch(/^Updates are on hold until .* \(in (4 h|3 h 59 min)\)\.$/);
+    expect(await textOf(tab, 'h1')).toMatch(/^v1 is running\. Updates are on hold /);
     await shoot(tab, 'held');
     await tabTo(tab, 'Let updates go on');
     await tab.loaded(async () => tab.press('Enter', 'Enter', '\r'));

@@ -24,7 +24,7 @@ describe('a client', () => {
     await rig.serve();
     const { status, headers, text } = await rig.ask('/');
     expect(status).toBe(200);
-    expect(text).toContain('All is well: gateway-1.4.2 is installed.');
+    expect(text).toContain('gateway-1.4.2 is running. All is well.');
     expect(headers).toMatchObject({
       'content-security-policy': expect.stringMatching(/^default-src 'none'; .*frame-ancestors 'none'/) as unknown,
       'x-frame-options': 'DENY',
@@ -76,7 +76,7 @@ describe('an order', () => {
       'asked through the page {"caller":"operators","page":true,"operation":"hold"}',
     );
     expect((await rig.ask('/', { headers: { cookie } })).text).toContain(
-      'role="status" tabindex="-1" autofocus>On hold:',
+      'role="status" tabindex="-1" autofocus>Updates are on hold',
     );
     expect((await rig.ask('/', { headers: { cookie } })).text).not.toContain('autofocus');
   });

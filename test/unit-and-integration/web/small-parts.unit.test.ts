@@ -128,11 +128,12 @@ describe('an order', () => {
 
   test('is offered where it makes sense', () => {
     const busy = { ...calmStatus, activity: { process: 'the daemon' }, hold: { since: '2026-01-01' } };
-    expect(availableOperations({ ...calmStatus, previous: undefined })).toEqual(['update', 'install', 'hold']);
+    const alone = { ...calmStatus, previous: undefined, slotStates: undefined };
+    expect(availableOperations(alone)).toEqual(['update', 'install', 'hold']);
     const ofFactory = { A: { bootable: true, bootsNext: false }, B: { bootable: true, bootsNext: true } };
     const back = availableOperations({ ...calmStatus, previous: undefined, booted: 'B', slotStates: ofFactory });
     expect(back).toContain('rollback');
-    expect(availableOperations({ ...busy, previous: undefined })).toEqual(['cancel', 'resume']);
+    expect(availableOperations({ ...busy, previous: undefined, slotStates: undefined })).toEqual(['cancel', 'resume']);
     expect(availableOperations({ ...calmStatus, phase: 'trial', previous: undefined })).toContain('rollback');
   });
 });

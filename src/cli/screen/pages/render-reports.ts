@@ -26,7 +26,7 @@ function describeLastAttempt({ lastAttempt }: CheckReport, page: Page, advice: s
   if (lastAttempt === undefined) return [];
   const { outcome, code, reason, at } = lastAttempt;
   return [
-    `${outcome.replace('-', ' ')}, ${formatTime(at, page) ?? at}: ${reason} (${code})`,
+    `${outcome.replace('-', ' ')}, ${formatTime(at, page)}: ${reason} (${code})`,
     ...(advice === undefined ? [] : [`before you try again: ${advice}`]),
     'for its steps: agent log last',
   ];

@@ -1,3 +1,4 @@
+import type { BoardReport } from '../../../control/api/board-report.ts';
 import type { HistoryReport } from '../../../control/history.ts';
 import type { OutputOf } from '../../../control/operations.ts';
 import { boardRows } from '../../../control/presentation/rows/board-rows.ts';
@@ -7,7 +8,7 @@ import { securityRows } from '../../../control/presentation/rows/security-rows.t
 import { oneSensorRows, sensorRows } from '../../../control/presentation/rows/sensor-rows.ts';
 import { queueRows } from '../../../control/presentation/rows/spool-rows.ts';
 import { statusRows } from '../../../control/presentation/rows/status-rows.ts';
-import type { BoardReport, StatusReport } from '../../../control/reports.ts';
+import type { StatusReport } from '../../../control/reports.ts';
 import type { SecurityReport } from '../../../control/security/security-events.ts';
 import type { SensorReport } from '../../../control/telemetry-protocol.ts';
 import { renderParagraph, renderRows } from '../layout.ts';

@@ -1,6 +1,6 @@
+import type { BoardPlan, BoardProbe, BoardReport } from '../../api/board-report.ts';
 import { partialFlashAdvice } from '../../partial-flash.ts';
-import type { BoardPlan, BoardProbe, BoardReport } from '../../reports.ts';
-import { localTime } from '../time.ts';
+import { formatTime } from '../time.ts';
 import type { When } from '../time.ts';
 import type { Row } from './row.ts';
 
@@ -30,7 +30,7 @@ export function describeBoard(board: BoardReport, when: When): string {
 function describeWriting(board: BoardReport, when: When): readonly string[] {
   const { writing } = board;
   if (writing === undefined) return [];
-  const since = writing.since === undefined ? '' : ` since ${localTime(writing.since, when.localOffset)}`;
+  const since = writing.since === undefined ? '' : ` since ${formatTime(writing.since, when)}`;
   return [
     `being written${since} (${writing.name}); unless an operation is running, it has no program: ${partialFlashAdvice(board)}`,
   ];
@@ -44,7 +44,7 @@ function describeImage(board: BoardReport, when: When): string {
     `${chip ?? 'unknown chip'}, ${nameOf(imageName)} (${imageDigest.slice(0, 19)})`,
     known === undefined ? '' : knownWords[known],
     boots ?? '',
-    flashedAt === undefined ? '' : localTime(flashedAt, when.localOffset),
+    flashedAt === undefined ? '' : formatTime(flashedAt, when),
     attempts === undefined || attempts === 1 ? '' : `${attempts} attempts`,
     roundTripMs === undefined ? '' : `round trip ${roundTripMs.toFixed(1)} ms`,
   ];

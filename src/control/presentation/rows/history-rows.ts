@@ -2,7 +2,7 @@ import type { HistoryReport } from '../../history.ts';
 import { formatBytes } from '../bytes.ts';
 import { installedNote } from '../installed-note.ts';
 import { listOf } from '../outcome.ts';
-import { formatDuration, localTime } from '../time.ts';
+import { formatDuration, formatTime } from '../time.ts';
 import type { When } from '../time.ts';
 import type { Row, Tone } from './row.ts';
 
@@ -24,7 +24,7 @@ export function stepRows({ steps }: HistoryEntry, when: When): readonly Row[] {
   return steps.map(({ at, step, detail }) => {
     const title = stepTitles.get(step) ?? step;
     return {
-      label: localTime(at, when.localOffset, 'seconds'),
+      label: formatTime(at, when, 'log'),
       paragraphs: [detail === undefined ? title : `${title}: ${detail}`],
     };
   });
@@ -33,7 +33,7 @@ export function stepRows({ steps }: HistoryEntry, when: When): readonly Row[] {
 export function describeAttempt(told: HistoryEntry, when: When): readonly string[] {
   const { startedAt, endedAt, reason, code } = told;
   const at = startedAt ?? endedAt;
-  const lines = [`${at === undefined ? '' : `${localTime(at, when.localOffset)}  `}${whatOf(told)}: ${endOf(told)}`];
+  const lines = [`${at === undefined ? '' : `${formatTime(at, when)}  `}${whatOf(told)}: ${endOf(told)}`];
   if (isTrustList(told)) return [...lines, ...aboutOf(told)];
   if (told.outcome === 'installed') lines.push(...installedNote(reason));
   else if (reason !== undefined && reason !== '') lines.push(`${reason} (${code ?? 'unknown'})`);

@@ -1,6 +1,6 @@
 import { securityEventMeanings } from '../../security/security-event-meanings.ts';
 import type { SecurityEvent, SecurityReport } from '../../security/security-events.ts';
-import { localTime } from '../time.ts';
+import { formatTime } from '../time.ts';
 import type { When } from '../time.ts';
 import type { Row } from './row.ts';
 
@@ -9,7 +9,7 @@ export function securityRows({ events }: SecurityReport, when: When): readonly R
 }
 
 function paragraphsOf({ id, at, lastAt, count, detail }: SecurityEvent, when: When): readonly string[] {
-  const told = (iso: string): string => localTime(iso, when.localOffset, 'seconds');
+  const told = (iso: string): string => formatTime(iso, when, 'log');
   const again = count === 1 ? '' : `, ${count} times, the last ${told(lastAt)}`;
   const meaning = Object.entries(securityEventMeanings).find(([known]) => known === id)?.[1];
   return [`${told(at)}  ${id}${again}`, detail, ...(meaning === undefined ? [] : [meaning])];

@@ -1,49 +1,52 @@
-import type { BrokerReport, InstalledReport, OutcomeReport, HoldReport, StatusReport } from '../../reports.ts';
+import type { BrokerReport, InstalledReport, OutcomeReport, StatusReport } from '../../reports.ts';
 import { formatBytes } from '../bytes.ts';
 import { pluralize } from '../counted.ts';
-import { headlineOf } from '../headline.ts';
+import { describeHold, headlineOf } from '../headline.ts';
 import { installedNote } from '../installed-note.ts';
+import { nextStepOf } from '../next-step.ts';
 import { listOf } from '../outcome.ts';
-import { formatRelativeTime, formatDuration, formatTime } from '../time.ts';
+import { formatDuration, formatTime } from '../time.ts';
 import type { When } from '../time.ts';
 import { describeBoard } from './board-rows.ts';
 import { describePackage, isManual } from './package-rows.ts';
-import type { Row, Message } from './row.ts';
+import type { Row } from './row.ts';
 import { summarizeQueue } from './spool-rows.ts';
 
 const maxQuarantineShown = 5;
 
-/** Returns the rows of a status. The first row shows whether you need to act. */
+/**
+ * Returns the rows of a status. The first one answers what is running and whether something is wrong, the second one
+ * whether you need to act. A reason in the first row is not repeated below.
+ */
 export function statusRows(report: StatusReport, when: When): readonly Row[] {
-  const headline = headlineOf(report, when);
+  const { tone, text: headline } = headlineOf(report, when);
+  const isSaid = (reason: string): boolean => headline.toLowerCase().includes(reason.toLowerCase());
+  const toDo = report.toDo ?? nextStepOf(report);
   return [
-    { label: 'State', paragraphs: [sentenceOf(headline)], tone: headline.tone },
+    { label: 'State', paragraphs: [headline], tone },
+    { label: 'To do', paragraphs: [toDo.text], tone: toDo.isNeeded ? 'attention' : undefined },
     { label: 'Warning', paragraphs: report.warnings, tone: 'attention' },
-    {
-      label: 'Hold',
-      paragraphs: report.hold === undefined ? [] : [describeHoldEnd(report.hold, when)],
-      tone: 'attention',
-    },
+    { label: 'Hold', paragraphs: hold(report, when, isSaid), tone: 'attention' },
     { label: 'Reboot', paragraphs: rebootWait(report, when), tone: 'attention' },
     { label: 'Consent', paragraphs: hookWait(report.hookDeferral, when), tone: 'attention' },
     { label: 'Rate limit', paragraphs: slowed(report.throttle, when) },
+    ...slotRows(report, when),
     { label: 'Installed', paragraphs: installed(report, when) },
     {
       label: 'Trust list',
       paragraphs: report.trustList === undefined ? [] : [`number ${report.trustList.number} is in effect`],
     },
-    { label: 'Running', paragraphs: running(report) },
-    { label: 'Now', paragraphs: [report.idleReason] },
-    { label: 'Next check', paragraphs: [nextCheck(report, when)] },
-    { label: 'Last update', ...lastUpdate(report, when) },
-    { label: 'Previous', paragraphs: previous(report.previous) },
+    { label: 'Updates', paragraphs: idleReason(report).filter((text) => !isSaid(text)) },
+    { label: 'Next check', paragraphs: nextCheck(report, when) },
+    { label: 'Last update', ...lastUpdate(report, when, isSaid) },
+    { label: 'Previous', paragraphs: previous(report) },
     { label: 'Packages', ...packages(report.packages) },
     { label: 'Boards', paragraphs: report.boards.map((board) => describeBoard(board, when)) },
-    { label: 'Quarantine', paragraphs: quarantine(report, when) },
+    { label: 'Quarantine', paragraphs: quarantine(report, when, isSaid) },
     { label: 'To report', paragraphs: toReport(report) },
     {
       label: 'Service',
-      paragraphs: service(report, when),
+      paragraphs: service(report, when).filter((text) => !isSaid(text)),
       tone: report.service.lastError === undefined ? undefined : 'attention',
     },
     {
@@ -59,41 +62,89 @@ export function statusRows(report: StatusReport, when: When): readonly Row[] {
   ];
 }
 
-/** Returns a message with the next command to run. */
-function sentenceOf({ text, advice }: Message): string {
-  return advice === undefined ? text : `${text} ${advice}`;
+function hold({ hold: held }: StatusReport, when: When, isSaid: IsSaid): readonly string[] {
+  if (held === undefined || isSaid(describeHold(held, when))) return [];
+  return [`${describeHold(held, when)}; to resume them: agent resume`];
 }
 
-function describeHoldEnd({ reason, until }: HoldReport, when: When): string {
-  const why = reason === undefined ? 'no reason given' : reason;
-  const end = until === undefined ? '' : `, until ${formatTime(until, when) ?? until}`;
-  const early = until === undefined ? '' : ' before that';
-  return `${why}${end}; to resume${early}: agent resume`;
+/** The reason for not installing anything, unless the gateway is up to date or a failed attempt is the reason. */
+function idleReason({
+  idleReason: reason,
+  idleCode,
+  lastOutcome,
+  quarantine: blocked,
+}: StatusReport): readonly string[] {
+  if (idleCode === 'no-daemon' || idleCode === 'daemon-unresponsive') return [];
+  const isOfLast = idleCode === 'quarantined' && blocked.some(({ version }) => version === lastOutcome?.version);
+  return isOfLast ? [] : [reason];
 }
 
 function rebootWait({ rebootDeferral: wait, daemon }: StatusReport, when: When): readonly string[] {
   if (wait === undefined) return [];
-  const until = formatTime(wait.until, when);
-  const end = until === undefined || !daemon ? '' : `; waiting until ${until}`;
-  return [`${wait.reason}: [update] reboot_window${end}`, 'to reboot now: agent reboot'];
+  const end = wait.until === undefined || !daemon ? '' : `; waiting until ${formatTime(wait.until, when)}`;
+  return [`${wait.reason}: [update] reboot_window${end}`];
 }
 
 function hookWait(wait: StatusReport['hookDeferral'], when: When): readonly string[] {
-  if (wait === undefined) return [];
-  const next = `next call ${formatTime(wait.until, when) ?? wait.until}`;
-  return [`${wait.reason}; ${next}`, 'to call the hook now: agent --update-now; to skip it, add --force'];
+  return wait === undefined ? [] : [`${wait.reason}; next call ${formatTime(wait.until, when)}`];
 }
 
 function slowed(throttle: StatusReport['throttle'], when: When): readonly string[] {
   if (throttle === undefined) return [];
-  const until = formatTime(throttle.until, when);
-  const rate = `downloads use at most ${formatBytes(throttle.bytesPerSecond)}/s`;
-  return [`${rate}${until === undefined ? '' : ` until ${until}`}: [service] max_rate`];
+  const until = throttle.until === undefined ? '' : ` until ${formatTime(throttle.until, when)}`;
+  return [`downloads use at most ${formatBytes(throttle.bytesPerSecond)}/s${until}: [service] max_rate`];
+}
+
+/** Returns a row for each slot: its version and its part, and the origin of the committed version. */
+function slotRows(report: StatusReport, when: When): readonly Row[] {
+  const { slots = {}, slotStates = {}, installed: committed } = report;
+  return Object.entries(slots).map(([slot, detail]) => {
+    const part = partOf(slot, report);
+    const text = `${contentOf(slotStates[slot])}${part === undefined ? '' : `, ${part}`}; ${detail}`;
+    const isKnown = committed?.slot === slot && committed.factory !== true;
+    return {
+      label: `Slot ${slot}`,
+      paragraphs: [text, ...(isKnown ? [provenance(committed, when)] : [])],
+      tone: part === noFallback ? 'attention' : undefined,
+    };
+  });
+}
+
+const fallback = 'fallback (agent rollback)';
+const noFallback = 'no fallback';
+
+type SlotState = NonNullable<StatusReport['slotStates']>[string];
+
+function contentOf(state: SlotState | undefined): string {
+  if (state?.isPartial === true) return 'partially written';
+  const { version, isFactory = false } = state ?? {};
+  if (version === undefined) return isFactory ? 'factory image' : 'unknown content';
+  return isFactory ? `${version} (factory image)` : version;
+}
+
+/** Returns the part of a slot: it runs, is the fallback of the running slot, or is not bootable. */
+function partOf(slot: string, { booted, slotStates, running, phase }: StatusReport): string | undefined {
+  if (booted === undefined) return undefined;
+  if (slot === booted) return running?.isOnTrial === true ? 'running on trial' : 'running';
+  const { bootable = false, bootsNext = false } = slotStates?.[slot] ?? {};
+  if (phase === 'staged') return 'staged';
+  if (bootsNext) return undefined;
+  return bootable ? fallback : noFallback;
+}
+
+/** Returns the content, signature and time of an installed version. */
+function provenance({ versionId, versionName, digest, signedBy, at }: InstalledReport, when: When): string {
+  const id = versionId === undefined || versionId === versionName ? '' : `id ${versionId}, `;
+  const key = signedBy?.startsWith('sha256:') === true ? signedBy.slice('sha256:'.length).slice(0, 10) : signedBy;
+  const trust = key === undefined ? 'unsigned' : `signed by ${key}`;
+  return `${id}${shortDigest(digest)}, ${trust}, since ${formatTime(at, when)}`;
 }
 
 const UNKNOWN = ['unknown'];
 
+/** The installed version of a gateway without slots. */
 function installed(report: StatusReport, when: When): readonly string[] {
+  if (report.slots !== undefined) return [];
   return isUnknown(report) && report.installed === undefined ? UNKNOWN : describeInstalled(report.installed, when);
 }
 
@@ -102,17 +153,12 @@ function isUnknown({ phase }: StatusReport): boolean {
 }
 
 /** Describes the installed version with slot, time and signing key. */
-export function describeInstalled(installed: InstalledReport | undefined, when: When): readonly string[] {
-  if (installed === undefined) return ['no update by this agent yet'];
-  const { versionName, versionId, slot, signedBy, digest, at, factory } = installed;
-  const id = versionId === undefined || versionId === versionName ? '' : ` (id ${versionId})`;
+export function describeInstalled(known: InstalledReport | undefined, when: When): readonly string[] {
+  if (known === undefined) return ['no update by this agent yet'];
+  const { versionName, slot, at, factory } = known;
   const place = slot === undefined ? '' : ` in slot ${slot}`;
-  if (factory === true) return [`${versionName}${id}${place}`, `factory image, first seen ${formatTime(at, when)}`];
-  const trust =
-    signedBy === undefined
-      ? 'unsigned'
-      : `signed by ${signedBy.startsWith('sha256:') ? signedBy.slice('sha256:'.length).slice(0, 10) : signedBy}`;
-  return [`${versionName}${id}${place}, ${shortDigest(digest)}`, `${trust}, since ${formatTime(at, when)}`];
+  if (factory === true) return [`${versionName}${place}`, `factory image, first seen ${formatTime(at, when)}`];
+  return [`${versionName}${place}`, provenance(known, when)];
 }
 
 function shortDigest(digest: string): string {
@@ -120,33 +166,29 @@ function shortDigest(digest: string): string {
 }
 
 /** Describes the next check. While a check runs, the recorded time of the next one has passed. */
-function nextCheck(report: StatusReport, when: When): string {
-  const { daemon, nextCheckAt } = report;
-  if (!daemon) return `none: ${describeAbsence(report)}`;
-  if (nextCheckAt !== undefined && Date.parse(nextCheckAt) <= when.nowMs) return 'now';
-  return formatTime(nextCheckAt, when) ?? 'none: no schedule';
+function nextCheck({ daemon, nextCheckAt }: StatusReport, when: When): readonly string[] {
+  if (!daemon) return [];
+  if (nextCheckAt === undefined) return ['none: no schedule'];
+  return [Date.parse(nextCheckAt) <= when.nowMs ? 'now' : formatTime(nextCheckAt, when)];
 }
 
-function running({ booted, slots }: StatusReport): readonly string[] {
-  const details = Object.entries(slots ?? {}).map(([slot, detail]) => `${slot} is ${detail}`);
-  const all = booted === undefined ? details : [`slot ${booted}`, ...details];
-  return all.length === 0 ? [] : [all.join('; ')];
-}
+type IsSaid = (reason: string) => boolean;
 
-function lastUpdate(report: StatusReport, when: When): Pick<Row, 'paragraphs' | 'tone'> {
+function lastUpdate(report: StatusReport, when: When, isSaid: IsSaid): Pick<Row, 'paragraphs' | 'tone'> {
   const { lastOutcome: last } = report;
   if (last === undefined) return { paragraphs: isUnknown(report) ? UNKNOWN : ['none yet'] };
   const at = formatTime(last.at, when);
   if (last.trustList !== undefined) return { paragraphs: [`${listOf(last.trustList)}: in effect, ${at}`] };
   if (last.outcome === 'installed')
     return { paragraphs: [`${last.version} installed, ${at}`, ...installedNote(last.reason), ...fetched(last)] };
+  const isCancelled = last.code === 'cancelled';
   return {
     paragraphs: [
-      `${last.version} ${last.outcome.replace('-', ' ')}, ${at}`,
-      `${last.reason} (${last.code})`,
+      `${last.version} ${isCancelled ? 'cancelled' : last.outcome.replace('-', ' ')}, ${at}`,
+      ...(isSaid(last.reason) ? [] : [`${last.reason} (${last.code})`]),
       ...fetched(last),
     ],
-    tone: 'attention',
+    tone: isCancelled ? undefined : 'attention',
   };
 }
 
@@ -154,21 +196,20 @@ function fetched({ fetchedBytes }: OutcomeReport): readonly string[] {
   return fetchedBytes === undefined ? [] : [`downloaded ${formatBytes(fetchedBytes)}`];
 }
 
-function previous(installed: InstalledReport | undefined): readonly string[] {
-  if (installed === undefined) return [];
-  const place = installed.slot === undefined ? '' : ` in slot ${installed.slot}`;
-  return [`${installed.versionName}${place}; to roll back to it: agent rollback`];
+/** The target of a rollback that is not in the other slot. */
+function previous({ previous: before, slots, booted }: StatusReport): readonly string[] {
+  if (before === undefined || (slots !== undefined && before.slot !== booted)) return [];
+  return [`${before.versionName}; to roll back to it: agent rollback`];
 }
 
 function packages(told: StatusReport['packages'] = []): Pick<Row, 'paragraphs' | 'tone'> {
   return { paragraphs: told.map(describePackage), tone: told.some(isManual) ? 'attention' : undefined };
 }
 
-function quarantine({ quarantine: held }: StatusReport, when: When): readonly string[] {
+function quarantine({ quarantine: held }: StatusReport, when: When, isSaid: IsSaid): readonly string[] {
   const shown = held.slice(0, maxQuarantineShown).map(({ version, digest, reason, until }) => {
-    const end = until === undefined ? undefined : formatRelativeTime(until, when.nowMs);
-    const failed = `${version} (${shortDigest(digest)}): ${reason}`;
-    return end === undefined ? `${failed}; blocked until agent unblock` : `${failed}; ends ${end}, or by agent unblock`;
+    const end = until === undefined ? '' : `${formatTime(until, when)}, or `;
+    return `${version} (${shortDigest(digest)}) blocked until ${end}agent unblock${isSaid(reason) ? '' : `: ${reason}`}`;
   });
   const rest = held.length - maxQuarantineShown;
   return rest > 0 ? [...shown, `and ${rest} more`] : shown;
@@ -189,9 +230,9 @@ function toReport({ pendingSwitch, pendingReports, droppedReports, trustList }: 
 
 function service({ daemon, service: told }: StatusReport, when: When): readonly string[] {
   const { url, lastError } = told;
-  const refused = formatTime(told.lastRefusalAt, when);
+  const timeOf = (iso: string | undefined): string | undefined => iso && formatTime(iso, when);
+  const [refused, contact] = [timeOf(told.lastRefusalAt), timeOf(told.lastContactAt)];
   const never = daemon ? 'not reached since the start' : 'not checked by this command';
-  const contact = formatTime(told.lastContactAt, when);
   const reached = contact === undefined ? never : `reached ${contact}`;
   const found = refused === undefined ? reached : `reached ${refused}, but replied with an error`;
   const before = refused === undefined || contact === undefined ? '' : `; last successful call ${contact}`;
@@ -236,26 +277,18 @@ function broker(status: BrokerReport | undefined): readonly string[] {
   return problem === undefined ? [line] : [`${problem.message} (${problem.code})`, line];
 }
 
-function device({ serialNumber, thingId }: StatusReport): string {
-  const thing = thingId === undefined ? 'not activated: agent activate' : `Thing ID ${thingId}`;
-  return `${serialNumber ?? 'no serial number'}, ${thing}`;
+function device({ label, serialNumber, thingId }: StatusReport): string {
+  const thing = thingId === undefined ? 'not activated' : `Thing ID ${thingId}`;
+  return [...(label === undefined ? [] : [label]), serialNumber ?? 'no serial number', thing].join(', ');
 }
 
 function agent(report: StatusReport): string {
   const { agentVersion, daemon } = report;
   if (daemon) return `${agentVersion}, the daemon is running`;
-  const absence = describeAbsence(report);
-  const advice = adviceFor[absence];
-  return `${agentVersion}, ${absence}${advice === undefined ? '' : `: ${advice}`}`;
+  return `${agentVersion}, ${describeAbsence(report)}`;
 }
 
 type Absence = 'the daemon is starting' | 'the daemon is not responding' | 'the daemon is not running';
-
-const adviceFor: Readonly<Record<Absence, string | undefined>> = {
-  'the daemon is starting': undefined,
-  'the daemon is not responding': 'systemctl restart thing-agent',
-  'the daemon is not running': 'systemctl start thing-agent',
-};
 
 function describeAbsence({ problems }: StatusReport): Absence {
   if (problems?.includes('daemon-starting') === true) return 'the daemon is starting';

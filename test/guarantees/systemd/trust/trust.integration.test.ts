@@ -55,7 +55,7 @@ describe('a trust list', () => {
       `release.pem ${first.trusted.fingerprint}, revoked, next.pem ${next.trusted.fingerprint}; list 1 of keys`,
     );
     expect(await trust.technician('status')).toMatchObject({
-      stdout: matching(/On hold: updates are paused until agent resume/),
+      stdout: matching(/Updates are on hold until you resume them/),
     });
     expect(await trust.technician('resume')).toMatchObject({ exitCode: 0 });
     const before = await gateway.tell('sha256sum', '/dev/slot-b');

@@ -2,8 +2,9 @@ import { describe, expect, test } from 'vitest';
 
 import { InterruptedError, listenForInterruption } from '../../../../src/cli/interruption.ts';
 import { renderBoards, renderStatus } from '../../../../src/cli/screen/pages/render-rows.ts';
+import type { BoardReport } from '../../../../src/control/api/board-report.ts';
 import type { OnEvent } from '../../../../src/control/events.ts';
-import type { BoardReport, StatusReport } from '../../../../src/control/reports.ts';
+import type { StatusReport } from '../../../../src/control/reports.ts';
 import { beside } from '../beside.ts';
 import { type } from '../fake-context.ts';
 import type { FakeWorld } from '../fake-context.ts';
@@ -26,7 +27,7 @@ const half: BoardReport = {
 describe('a partially flashed board', () => {
   test('is the first line of status', () => {
     const text = renderStatus({ ...calmStatus, boards: [half] }, page);
-    expect(beside('State', text)).toBe('Broken: meter is partially flashed and has no program.');
+    expect(beside('State', text)).toBe('gateway-1.4.2 is running. meter is partially flashed and has no program.');
     expect(text).toContain('agent mcu flash meter FILE, or agent mcu restore meter');
   });
 
@@ -46,25 +47,36 @@ describe('the first line of status during an operation', () => {
   const flashing = { process: 'the daemon', operation: 'flash', board: 'meter', phase: 'flashing' } as const;
 
   test.each<[Partial<StatusReport>, string]>([
-    [{ activity: { ...flashing, doneBytes: 1024, totalBytes: 4096 } }, 'Busy: flashing meter, 1.0 KiB of 4.0 KiB.'],
+    [{ activity: { ...flashing, doneBytes: 1024, totalBytes: 4096 } }, 'Busy: flashing meter: 25% of 4.0 KiB.'],
     [
       { activity: { process: 'agent mcu flash meter (process 7)' } },
       'Busy: agent mcu flash meter (process 7) is running.',
     ],
     [
-      { phase: 'staging', activity: { process: 'the daemon', operation: 'update', phase: 'staging' } },
-      'Busy: staging. To follow it: agent --update-now',
+      {
+        phase: 'staging',
+        idleReason: '2 is being written to slot B',
+        activity: {
+          process: 'the daemon',
+          operation: 'update',
+          phase: 'staging',
+          doneBytes: 3 << 20,
+          totalBytes: 9 << 20,
+          leftMs: 40_000,
+        },
+      },
+      '2 is being written to slot B: 33% of 9.0 MiB, 40 s left.',
     ],
     [
       { phase: 'trial', activity: { process: 'the daemon', operation: 'update', phase: 'health' } },
-      'A new version is on trial. It is committed if its health checks pass, else rolled back.',
+      'It is committed if its health checks pass, else rolled back to gateway-1.4.1.',
     ],
     [
       { phase: 'staging', idleReason: 'it was interrupted', downloaded: { bytes: 2 << 20, totalBytes: 37 << 20 } },
-      'Interrupted: it was interrupted; 2.0 MiB of 37.0 MiB downloaded.',
+      'It was interrupted at 5%.',
     ],
   ])('with %j is: %s', (change, told) => {
-    expect(beside('State', renderStatus({ ...calmStatus, ...change }, page))).toBe(told);
+    expect(beside('State', renderStatus({ ...calmStatus, ...change }, page))).toBe(`gateway-1.4.2 is running. ${told}`);
   });
 });
 

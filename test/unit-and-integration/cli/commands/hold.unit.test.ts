@@ -18,7 +18,7 @@ test('agent hold accepts a duration and a reason, and prints its end; agent resu
   expect(await type('hold', '4h', '--reason', 'harvest')).toMatchObject({
     exitCode: 0,
     calls: [['hold', { durationMs: 4 * 3_600_000, reason: 'harvest' }]],
-    out: 'On hold: updates are paused until 2026-03-01 17:00 +01:00 (in 4 h).\n',
+    out: 'Updates are on hold until 2026-03-01 17:00 +01:00 (in 4 h): harvest.\n',
   });
   expect(await type('hold')).toMatchObject({ exitCode: 0, calls: [['hold', {}]] });
   expect(await type('resume')).toMatchObject({ exitCode: 0, calls: [['resume', {}]] });
@@ -42,10 +42,11 @@ test('status shows a hold with its end, its reason and the command that releases
   const hold = { since: '2026-03-01T11:00:00.000Z', until: '2026-03-01T16:00:00.000Z', reason: 'harvest' };
   const page = { columns: 200, paint: (_tone: unknown, text: string) => text, nowMs: noon, localOffset: () => 60 };
   const text = renderStatus({ ...calmStatus, hold }, page);
-  expect(beside('State', text)).toBe('On hold: updates are paused until 2026-03-01 17:00 +01:00 (in 4 h).');
-  expect(beside('Hold', text)).toBe(
-    'harvest, until 2026-03-01 17:00 +01:00 (in 4 h); to resume before that: agent resume',
+  expect(beside('State', text)).toBe(
+    'gateway-1.4.2 is running. Updates are on hold until 2026-03-01 17:00 +01:00 (in 4 h): harvest.',
   );
+  expect(beside('To do', text)).toBe('nothing; to resume updates: agent resume');
+  expect(beside('Hold', text)).toBe('');
 });
 
 // Regression: `agent hold 4h`, then `agent status` during staging: "lift it before that", without its end.
@@ -54,6 +55,6 @@ test('shows the end of a hold in other states, too', () => {
   const page = { columns: 200, paint: (_tone: unknown, text: string) => text, nowMs: noon, localOffset: () => 60 };
   const text = renderStatus({ ...calmStatus, state: 'staged', phase: 'staged', hold }, page);
   expect(beside('Hold', text)).toBe(
-    'no reason given, until 2026-03-01 17:00 +01:00 (in 4 h); to resume before that: agent resume',
+    'updates are on hold until 2026-03-01 17:00 +01:00 (in 4 h); to resume them: agent resume',
   );
 });

@@ -5,7 +5,12 @@ import type { Page } from '../../../../src/cli/screen/page.ts';
 import { renderHistory, renderStory } from '../../../../src/cli/screen/pages/render-rows.ts';
 import { anyText, steering } from '../any-text.ts';
 
-const page: Page = { columns: 80, paint: (_tone, text) => text, nowMs: 0, localOffset: () => 0 };
+const page: Page = {
+  columns: 80,
+  paint: (_tone, text) => text,
+  nowMs: Date.parse('2026-12-01T12:00:00.000Z'),
+  localOffset: () => 0,
+};
 const told = {
   attempt: '0b1c2d3e-0000',
   version: '1.5.0',
@@ -27,7 +32,7 @@ const told = {
 test('an attempt shows time, versions, result, reason, duration, origin and cost', () => {
   const text = renderHistory({ attempts: [told], discarded: 2 }, page).replaceAll(/\s+/g, ' ');
   expect(text).toBe(
-    '2 older entries were discarded. 0b1c2d3e 2026-12-01 10:00 +00:00 1.4.0 to 1.5.0: rolled back after ' +
+    '2 older entries were discarded. 0b1c2d3e 2026-12-01 10:00 +00:00 (2 h ago) 1.4.0 to 1.5.0: rolled back after ' +
       '3 min 20 s app.service is not active (health-failed) assigned by the service; downloaded 5.0 MiB; from the running slot 2.0 MiB; ' +
       'written 1.0 MiB; already there 3.0 MiB ',
   );
@@ -61,15 +66,17 @@ test('a trust list took effect, and no version was installed; an older record ha
   const text = (attempt: typeof taken & { readonly trustList?: number }): string =>
     renderHistory({ attempts: [attempt], discarded: 0 }, page).replaceAll(/\s+/g, ' ');
   expect(text({ ...taken, trustList: 1 })).toContain(
-    '+00:00 trust list 1: in effect after 3 min 20 s assigned by the service;',
+    '+00:00 (2 h ago) trust list 1: in effect after 3 min 20 s assigned by the service;',
   );
-  expect(text(taken)).toContain('+00:00 trust list trust-1: in effect after 3 min 20 s assigned by the service');
+  expect(text(taken)).toContain(
+    '+00:00 (2 h ago) trust list trust-1: in effect after 3 min 20 s assigned by the service',
+  );
 });
 
 test('a current attempt is shown as such, and so is one with an unknown end', () => {
   const { outcome: _outcome, durationSeconds: _took, ...open } = told;
   const text = renderHistory({ attempts: [open, { ...open, inProgress: true }], discarded: 0 }, page);
-  expect(text).toMatch(/unknown result[^]*running, or interrupted/);
+  expect(text).toMatch(/unknown\s+result[^]*running, or\s+interrupted/);
 });
 
 test('no attempt can steer the terminal', () => {

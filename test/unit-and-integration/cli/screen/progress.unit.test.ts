@@ -2,15 +2,15 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
 import { finishedLine, liveLine, phaseLine } from '../../../../src/cli/screen/progress-line.ts';
+import { openProgressView } from '../../../../src/cli/screen/progress-view.ts';
+import type { OperationEvent } from '../../../../src/control/events.ts';
 import {
   advanceProgress,
   beginProgress,
   rateOf,
   timeLeftMs,
   type ProgressState,
-} from '../../../../src/cli/screen/progress-state.ts';
-import { openProgressView } from '../../../../src/cli/screen/progress-view.ts';
-import type { OperationEvent } from '../../../../src/control/events.ts';
+} from '../../../../src/control/presentation/progress-state.ts';
 import { displayWidth } from '../../../../src/system/log/printable.ts';
 import type { Clock } from '../../../../src/system/time/clock.ts';
 import { anyText, steering } from '../any-text.ts';

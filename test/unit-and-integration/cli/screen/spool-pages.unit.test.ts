@@ -62,7 +62,7 @@ test('the first line of a status names a sensor that has been failing for long',
   const { state: _, problems: __, ...rest } = calmStatus;
   const state = (telemetry: TelemetryStatus): string => beside('State', renderStatus({ ...rest, telemetry }, page));
   expect(state({ ...calmTelemetry, sources })).toBe(
-    'Attention: sensors[0] (temperature) and 1 other sensor delivered no reading for 10 min or more (agent sensors).',
+    'gateway-1.4.2 is running. sensors[0] (temperature) and 1 other sensor delivered no reading for 10 min or more.',
   );
   expect(state(calmTelemetry)).not.toContain('sensor');
 });

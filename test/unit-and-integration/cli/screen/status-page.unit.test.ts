@@ -14,26 +14,26 @@ const page: Page = { columns: 80, paint: plain, nowMs: noon, localOffset: () => 
 test('a staged update that waits for its window shows its end, and who need not wait', () => {
   const reason = 'the reboot may begin between 02:00 and 05:00';
   const rebootWait = { reason, until: '2026-03-02T01:00:00.000Z' };
-  const told = renderStatus({ ...calmStatus, phase: 'staged', rebootDeferral: rebootWait }, page);
-  expect(beside('State', told)).toBe('An update is staged. It starts in its reboot window, or with: agent reboot');
+  const staged = { ...calmStatus, phase: 'staged', idleReason: '2 is staged in slot B', rebootDeferral: rebootWait };
+  const told = renderStatus(staged, page);
+  expect(beside('State', told)).toBe(
+    'gateway-1.4.2 is running. 2 is staged in slot B and starts in its reboot window.',
+  );
+  expect(beside('To do', told)).toBe('nothing; to reboot into it now: agent reboot');
   expect(beside('Reboot', told)).toBe(
     'the reboot may begin between 02:00 and 05:00: [update] reboot_window; ' +
-      'waiting until 2026-03-02 02:00 +01:00 (in 13 h) to reboot now: agent reboot',
+      'waiting until 2026-03-02 02:00 +01:00 (in 13 h)',
   );
   expect(beside('Reboot', renderStatus(calmStatus, page))).toBe('');
-  const alone = renderStatus(
-    { ...calmStatus, phase: 'staged', rebootDeferral: rebootWait, daemon: false },
-    page,
-  ).replaceAll(/\s+/g, ' ');
-  expect(alone).toContain('the daemon is not running to start it in its reboot window. To start it: agent reboot');
+  const alone = renderStatus({ ...staged, daemon: false }, page).replaceAll(/\s+/g, ' ');
+  expect(alone).toContain('starts only when the daemon runs in its reboot window. To do agent reboot');
   expect(alone).not.toContain('waiting until');
 });
 
 test('a hook that defers is shown with its reason, and with ways around it', () => {
   const hookWait = { reason: 'before_reboot says: not now: the press is running', until: '2026-03-01T12:04:00.000Z' };
   expect(beside('Consent', renderStatus({ ...calmStatus, hookDeferral: hookWait }, page))).toBe(
-    'before_reboot says: not now: the press is running; next call 2026-03-01 13:04 +01:00 (in 4 min) ' +
-      'to call the hook now: agent --update-now; to skip it, add --force',
+    'before_reboot says: not now: the press is running; next call 2026-03-01 13:04 +01:00 (in 4 min)',
   );
 });
 
@@ -128,7 +128,7 @@ test('a manually replaced package is shown with both versions, as the first row'
   ];
   const told = renderStatus({ ...calmStatus, packages }, { ...page, columns: 400 });
   expect(beside('State', told)).toBe(
-    'gateway-1.4.2 is installed, but thing-agent and gone were replaced manually since: see Packages.',
+    'gateway-1.4.2 is running. thing-agent and gone were replaced manually: see Packages.',
   );
   expect(beside('Packages', told)).toBe(
     'agent: thing-agent 1.9, installed manually; the last update had installed 1.1 ' +
@@ -139,14 +139,17 @@ test('a manually replaced package is shown with both versions, as the first row'
 test('packages from updates add only their versions', () => {
   const packages = [{ name: 'agent', package: 'thing-agent', version: '1.1', installedByUpdate: '1.1' }];
   const told = renderStatus({ ...calmStatus, packages }, page);
-  expect(beside('State', told)).toBe('All is well: gateway-1.4.2 is installed.');
+  expect(beside('State', told)).toBe('gateway-1.4.2 is running. All is well.');
   expect(beside('Packages', told)).toBe('agent: thing-agent 1.1');
   expect(beside('Packages', renderStatus(calmStatus, page))).toBe('');
 });
 
 // Regression: without the record of updates, it showed that nothing was installed.
 test('unknown values are not shown as none', () => {
-  const text = renderStatus({ ...calmStatus, phase: 'lost', installed: undefined, lastOutcome: undefined }, page);
+  const text = renderStatus(
+    { ...calmStatus, phase: 'lost', slots: undefined, installed: undefined, lastOutcome: undefined },
+    page,
+  );
   expect(beside('Installed', text)).toBe('unknown');
   expect(beside('Last update', text)).toBe('unknown');
 });

@@ -4,7 +4,12 @@ import { describe, expect, test } from 'vitest';
 import { renderRows, wrap } from '../../../../src/cli/screen/layout.ts';
 import { colored, styleFor, plain } from '../../../../src/cli/screen/style.ts';
 import { formatBytes } from '../../../../src/control/presentation/bytes.ts';
-import { formatRelativeTime, formatDuration, localTime, parseTime } from '../../../../src/control/presentation/time.ts';
+import {
+  formatDuration,
+  formatRelativeTime,
+  formatTime,
+  parseTime,
+} from '../../../../src/control/presentation/time.ts';
 import { displayWidth, fitting, printable, printableJson } from '../../../../src/system/log/printable.ts';
 import { anyText, steering } from '../any-text.ts';
 
@@ -117,13 +122,21 @@ describe('time', () => {
   const noon = Date.parse('2026-03-01T12:00:00Z');
 
   test.each([
-    ['2026-03-01T13:05:09Z', 60, '2026-03-01 14:05 +01:00'],
-    ['2026-03-01T13:05:09Z', -210, '2026-03-01 09:35 -03:30'],
-    ['2026-12-31T23:30:00Z', 60, '2027-01-01 00:30 +01:00'],
+    ['2026-03-01T13:05:09Z', 60, '2026-03-01 14:05:09 +01:00'],
+    ['2026-03-01T13:05:09Z', -210, '2026-03-01 09:35:09 -03:30'],
+    ['2026-12-31T23:30:00Z', 60, '2027-01-01 00:30:00 +01:00'],
     ['soon', 60, 'soon'],
     ['+275760-09-13T00:00:00.000Z', 60, '+275760-09-13T00:00:00.000Z'],
   ])('%s at offset %i is shown as %s', (iso, offset, text) => {
-    expect(localTime(iso, () => offset)).toBe(text);
+    const when = { nowMs: noon, localOffset: () => offset };
+    expect(formatTime(iso, when, 'log')).toBe(text);
+    const short = text.replace(/:\d\d (?=[+-])/, ' ');
+    expect(formatTime(iso, when).startsWith(short)).toBe(true);
+  });
+
+  test('has its distance from now in a view', () => {
+    const when = { nowMs: noon, localOffset: () => 60 };
+    expect(formatTime('2026-03-01T12:15:00Z', when)).toBe('2026-03-01 13:15 +01:00 (in 15 min)');
   });
 
   test.each([

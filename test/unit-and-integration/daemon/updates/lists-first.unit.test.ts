@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from 'vitest';
 
-import { checkReport } from '../../../../src/daemon/check-report.ts';
+import { checkReport } from '../../../../src/daemon/status/check-report.ts';
 import { UpdateError } from '../../../../src/update/errors.ts';
 import type { ConsentHook } from '../../../../src/update/hooks/hooks.ts';
 import type { FirmwareSource } from '../../../../src/update/ports.ts';

@@ -88,8 +88,9 @@ test('the reboot window defers the daemon’s reboot, but not a manual one', asy
       rebootDeferral: { reason: expect.stringContaining('the reboot may begin between') as unknown },
     });
   const page = (await gateway.run('status')).stdout.replaceAll(/\s+/g, ' ');
-  expect(page).toContain('An update is staged. It starts in its reboot window, or with: agent reboot');
-  expect(page).toContain('to reboot now: agent reboot');
+  expect(page).toContain(
+    '1.0.0 is staged in slot B and starts in its reboot window. To do nothing; to reboot into it now: agent reboot',
+  );
   expect(gateway.boot()).toBe('A');
   expect(await gateway.run('reboot')).toMatchObject({ exitCode: 0 });
   expect(gateway.rebootRequested).toBe(true);
@@ -102,7 +103,7 @@ describe('the maintenance window', () => {
     expect(await update()).toEqual(held('outside-window'));
     expect(await gateway.run('check')).toMatchObject({
       exitCode: 0,
-      stdout: expect.stringContaining('deferred') as unknown,
+      stdout: expect.stringContaining('is deferred') as unknown,
     });
     expect(service.callsOf('firmware')).toHaveLength(0);
     expect(gateway.rebootRequested).toBe(false);
@@ -179,7 +180,7 @@ test('each attempt ends in one report, with these members and no other', async (
 test('a gateway with a splay waits for its turn, unless an operator asks', async () => {
   await gateway.configure({ ...options(), splay: '1h' });
   await gateway.startDaemon();
-  expect(await gateway.json('status')).toMatchObject({ idleReason: 'the service was not asked for a version yet' });
+  expect(await gateway.json('status')).toMatchObject({ idleReason: 'the service has not been checked yet' });
   expect(service.calls).toEqual([]);
   expect(await gateway.json('--update-now')).toMatchObject({ outcome: { kind: 'rebooting', version: '1.0.0' } });
 });

@@ -1,8 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
-import { Gateway } from '../../../fakes/machine/memory/gateway.ts';
-import { MemoryService } from '../../../fakes/machine/memory/memory-service.ts';
 import { initialState } from '../../../../src/update/journal/state.ts';
 import type { UpdateState, VersionEntry } from '../../../../src/update/journal/state.ts';
 import {
@@ -13,6 +11,8 @@ import {
   entryOf,
 } from '../../../../src/update/journal/versions.ts';
 import { LONGEST_PAUSE_LOOKS, LOOK_MS, pauseLeft } from '../../../../src/update/policy/backoff.ts';
+import { Gateway } from '../../../fakes/machine/memory/gateway.ts';
+import { MemoryService } from '../../../fakes/machine/memory/memory-service.ts';
 import { plainFirmware, openPlainFirmware } from '../plain-firmware.ts';
 import { blockedIn } from '../version-entries.ts';
 

@@ -121,7 +121,7 @@ describe('a rollback', () => {
       await rollBack(gateway);
       expect(gateway.running).toBe(FACTORY);
       const { installed, lastOutcome } = (await gateway.journal()).state;
-      expect(installed?.version.name).toBe(named ? 'version f' : 'unknown (slot A)');
+      expect(installed?.version.name).toBe(named ? 'version f' : 'the factory image');
       expect(lastOutcome?.reason).toContain('not verified again: gateway (nobody has verified it)');
     },
   );

@@ -1,16 +1,16 @@
-import type { StatusReport } from '../control/reports.ts';
-import { AgentError, describeError } from '../system/errors.ts';
-import { maskAddresses } from '../system/log/secrets.ts';
-import type { BootState, SlotName } from '../update/ports.ts';
-import type { AgentDeps } from './agent.ts';
-import { showBoards } from './boards.ts';
-import { lookAtConfig, noTargetsError } from './doctor/preconditions.ts';
-import { statePermissionWarnings, stateBlocker } from './doctor/state-directory.ts';
-import { showPackages } from './packages.ts';
+import type { StatusReport } from '../../control/reports.ts';
+import { AgentError, describeError } from '../../system/errors.ts';
+import { maskAddresses } from '../../system/log/secrets.ts';
+import type { BootState, SlotName } from '../../update/ports.ts';
+import type { AgentDeps } from '../agent.ts';
+import { showBoards } from '../boards.ts';
+import { lookAtConfig, noTargetsError } from '../doctor/preconditions.ts';
+import { statePermissionWarnings, stateBlocker } from '../doctor/state-directory.ts';
+import { showPackages } from '../packages.ts';
+import type { TrustWarning } from '../wiring/trust.ts';
+import type { Wiring } from '../wiring/wiring.ts';
 import { brokerStatus, statusReport } from './status-report.ts';
 import type { StatusInput } from './status-report.ts';
-import type { TrustWarning } from './wiring/trust.ts';
-import type { Wiring } from './wiring/wiring.ts';
 
 /** Gathers the parts of `agent status` from the gateway. It always responds, whatever fails. */
 export async function gatherStatus(deps: AgentDeps, signal: AbortSignal): Promise<StatusReport> {

@@ -1,5 +1,5 @@
-import type { OperationEvent, TransferProgress } from '../../control/events.ts';
-import type { ProgressPhase } from '../../control/reports.ts';
+import type { OperationEvent, TransferProgress } from '../events.ts';
+import type { ProgressPhase } from '../reports.ts';
 
 /** The state of a running operation at one moment of the monotonic clock. */
 export interface ProgressState {

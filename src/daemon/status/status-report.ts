@@ -1,0 +1,186 @@
+import { stateOf, troublesOf } from '../../control/gateway-state.ts';
+import type { DaemonStatus, TrustProblem } from '../../control/gateway-state.ts';
+import type { HistoryAttempt } from '../../control/history.ts';
+import { nextStepOf } from '../../control/presentation/next-step.ts';
+import type { Activity, StatusReport } from '../../control/reports.ts';
+import type { BrokerReport } from '../../service/messaging/transport.ts';
+import type { CurrentRate } from '../../service/throttle.ts';
+import { describeError } from '../../system/errors.ts';
+import { isPlausible } from '../../system/time/wall-clock.ts';
+import type { HookPause } from '../../update/hooks/hooks.ts';
+import { countDropped } from '../../update/journal/endings.ts';
+import { activeHold, hasSlotPayload } from '../../update/journal/state.ts';
+import type { Phase, UpdateState } from '../../update/journal/state.ts';
+import { type Blocked } from '../../update/journal/versions.ts';
+import { activeEntries } from '../../update/policy/backoff.ts';
+import type { CheckResult } from '../../update/policy/update-checker.ts';
+import type { BootState, SlotName } from '../../update/ports.ts';
+import type { RebootWait } from '../../update/trial/reboot-wait.ts';
+import type { CheckStats } from '../cycles/scheduler.ts';
+import { installedReport } from './check-report.ts';
+import { idleness } from './idle-reason.ts';
+import { describeSlots, runningReport } from './slot-report.ts';
+
+/** The part of the status that is not in the journal: known only to a running process. */
+interface RuntimeState {
+  readonly daemon: DaemonStatus;
+  /** Undefined if the gateway has no slots, or if the bootloader fails, which is then the obstacle. */
+  readonly booted: SlotName | undefined;
+  readonly boot: BootState | undefined;
+  readonly activity: Activity | undefined;
+  readonly throttle: CurrentRate | undefined;
+  /** The attempts of the history. */
+  readonly attempts: readonly HistoryAttempt[];
+  readonly rebootDeferral: RebootWait | undefined;
+  readonly hookPause: HookPause | undefined;
+  readonly lastLook: CheckResult | undefined;
+  /** The number of the trust list in effect. */
+  readonly listNumber: number | undefined;
+  /** The wall clock, which may be wrong. */
+  readonly nowMs: number;
+  /** The time after which a failed version may be tried again. */
+  readonly quarantineMs?: number | undefined;
+  /** The reason why the update engine cannot work, if any. */
+  readonly obstacle: string | undefined;
+  /** False: the bootloader or the state directory fails. */
+  readonly canUpdate: boolean;
+  readonly distrust: readonly TrustProblem[];
+  /** The next start of the agent refuses its configuration. */
+  readonly isConfigUnusable: boolean;
+  readonly checks: CheckStats | undefined;
+  readonly service: StatusReport['service'];
+}
+
+export interface StatusInput extends RuntimeState {
+  /** Values that are reported unchanged. */
+  readonly asItIs: Omit<
+    StatusReport,
+    keyof ReturnType<typeof derivedFields> | 'running' | 'state' | 'problems' | 'toDo'
+  >;
+}
+
+export function statusReport(state: UpdateState, around: StatusInput): StatusReport {
+  const known = { ...around.asItIs, ...derivedFields(state, around) };
+  const { daemon, canUpdate, distrust, isConfigUnusable } = around;
+  const problems = troublesOf({ ...known, daemon, canUpdate, distrust, isConfigUnusable });
+  const report = {
+    running: runningReport(state, around.booted),
+    state: stateOf({ ...known, problems }),
+    problems: [...problems],
+    ...known,
+  };
+  return { ...report, toDo: nextStepOf(report) };
+}
+
+/** The members that depend on the journal, or on several inputs. */
+function derivedFields(state: UpdateState, around: RuntimeState) {
+  const awaitsReboot = waitsForReboot(state.phase, around.booted);
+  const hold = activeHold(state.standstill, around.nowMs);
+  return {
+    daemon: around.daemon === true,
+    installed: installedReport(state.installed, state),
+    previous: installedReport(state.beforeBoards ?? state.previous, state),
+    trustList: listReport(state, around),
+    phase: awaitsReboot ? 'staged' : state.phase.kind,
+    activity: around.activity,
+    throttle: isFetching(around) ? describeRate(around.throttle) : undefined,
+    downloaded: downloaded(state.phase),
+    ...describeSlots(around.boot, awaitsReboot ? slotOf(state.phase) : undefined, state),
+    booted: around.booted,
+    lastOutcome: describeLast(state.lastOutcome, around),
+    quarantine: activeEntries(state, around.nowMs, around.quarantineMs).map((entry) => describeHeld(entry, around)),
+    ...idleness(state.phase, awaitsReboot, { ...around, hold }),
+    rebootDeferral: isAlreadyArmed(state.phase, around) ? undefined : describeWait(around.rebootDeferral),
+    hookDeferral: describePause(around.hookPause, around.nowMs),
+    hold,
+    ...describeLookTimes(around.checks),
+    pendingSwitch: state.pendingSwitch,
+    pendingReports: state.reports.length,
+    droppedReports: countDropped(state.reports),
+    service: around.service,
+  };
+}
+
+/** The last outcome, with the bytes that were fetched for it if the history knows them. */
+function describeLast(last: UpdateState['lastOutcome'], { attempts }: RuntimeState): StatusReport['lastOutcome'] {
+  if (last === undefined) return undefined;
+  const fetchedBytes = attempts.findLast(({ attempt }) => attempt === last.attempt)?.fetchedBytes;
+  return fetchedBytes === undefined ? last : { ...last, fetchedBytes };
+}
+
+function listReport({ listVersion: versionId }: UpdateState, { listNumber }: RuntimeState): StatusReport['trustList'] {
+  return listNumber === undefined ? undefined : { number: listNumber, versionId };
+}
+
+/** True if firmware may be arriving. Another process reports no phase, so it may be fetching. */
+function isFetching({ activity }: RuntimeState): boolean {
+  const phase = activity?.phase ?? 'staging';
+  return activity !== undefined && (phase === 'checking' || phase === 'staging');
+}
+
+function describeRate(rate: CurrentRate | undefined): StatusReport['throttle'] {
+  if (rate === undefined) return undefined;
+  const { bytesPerSecond, untilMs } = rate;
+  return { bytesPerSecond, ...(untilMs !== undefined && { until: new Date(untilMs).toISOString() }) };
+}
+
+function slotOf(phase: Phase): SlotName | undefined {
+  return 'slot' in phase ? phase.slot : undefined;
+}
+
+/**
+ * True if the slot runs or boots next after any reboot: it then waits for no window, since an operator may have armed
+ * it.
+ */
+function isAlreadyArmed(phase: Phase, { booted, boot }: RuntimeState): boolean {
+  const slot = slotOf(phase);
+  return slot === booted || (boot !== undefined && boot.primary === slot);
+}
+
+function describeWait(wait: RebootWait | undefined): StatusReport['rebootDeferral'] {
+  if (wait === undefined) return undefined;
+  const { reason, untilMs } = wait;
+  return { reason, ...(untilMs !== undefined && { until: new Date(untilMs).toISOString() }) };
+}
+
+function describeLookTimes(looks: CheckStats | undefined): Pick<StatusReport, 'nextCheckAt' | 'checks'> {
+  if (looks === undefined) return { nextCheckAt: undefined };
+  const { nextAtMs, lastSuccessAtMs, consecutiveFailures } = looks;
+  const lastAt = lastSuccessAtMs === undefined ? undefined : new Date(lastSuccessAtMs).toISOString();
+  return { nextCheckAt: new Date(nextAtMs).toISOString(), checks: { lastSuccessAt: lastAt, consecutiveFailures } };
+}
+
+function describePause(pause: HookPause | undefined, nowMs: number): StatusReport['hookDeferral'] {
+  return pause && { reason: pause.reason, until: new Date(nowMs + pause.leftMs).toISOString() };
+}
+
+/** A version in quarantine. Its end is known only if the setting has one, and if it began while the clock was set. */
+function describeHeld(
+  { version, digest, bad: { code, reason, at } }: Blocked,
+  { quarantineMs }: RuntimeState,
+): StatusReport['quarantine'][number] {
+  const sinceMs = Date.parse(at);
+  const ends = quarantineMs !== undefined && isPlausible(sinceMs);
+  const until = ends ? new Date(sinceMs + quarantineMs).toISOString() : undefined;
+  return { version: version.name, versionId: version.id, digest: digest ?? 'unknown', code, reason, at, until };
+}
+
+/** The state of the broker; empty if there is none. */
+export function brokerStatus(report: BrokerReport | undefined): Pick<StatusReport['service'], 'broker'> {
+  if (report === undefined) return {};
+  const { url, state, problem, ignored } = report;
+  const named = problem === undefined ? undefined : { code: problem.code, message: describeError(problem) };
+  return { broker: { url, state, problem: named, ignored } };
+}
+
+/** True if the slot is armed while the old one still runs: its trial begins with the boot. */
+function waitsForReboot(phase: Phase, booted: SlotName | undefined): boolean {
+  return phase.kind === 'trial' && hasSlotPayload(phase.firmware) && booted !== undefined && booted !== phase.slot;
+}
+
+function downloaded(phase: Phase): StatusReport['downloaded'] {
+  const checkpoint = phase.kind === 'staging' ? phase.checkpoint : undefined;
+  if (checkpoint === undefined) return undefined;
+  const { offset, totalBytes } = checkpoint.wire;
+  return { bytes: offset, totalBytes };
+}

@@ -1,0 +1,111 @@
+import { describe, expect, test } from 'vitest';
+
+import type { Page } from '../../../../src/cli/screen/page.ts';
+import { renderStatus } from '../../../../src/cli/screen/pages/render-rows.ts';
+import { plain } from '../../../../src/cli/screen/style.ts';
+import type { OutcomeReport, StatusReport } from '../../../../src/control/reports.ts';
+import { beside } from '../beside.ts';
+import { noon } from '../fake-context.ts';
+import { calmStatus } from '../fake-operations.ts';
+
+const page: Page = { columns: 80, paint: plain, nowMs: noon, localOffset: () => 60 };
+
+describe('the first line of the status', () => {
+  const staged = { idleReason: '2 is staged in slot B', idleCode: 'staged', slotStates: undefined } as const;
+
+  test.each<[Partial<StatusReport>, matter: string, toDo: string]>([
+    [{ phase: 'staged', ...staged }, '2 is staged in slot B and starts at the next boot.', 'agent reboot'],
+    [
+      { phase: 'staged', ...staged, booted: undefined },
+      '2 is staged in slot B and starts at the next check.',
+      'nothing',
+    ],
+    [
+      {
+        phase: 'staged',
+        ...staged,
+        slotStates: { A: { bootable: true, bootsNext: true }, B: { bootable: false, bootsNext: false } },
+      },
+      '2 is staged in slot B and starts when the agent reboots.',
+      'agent reboot',
+    ],
+    [
+      { phase: 'trial' },
+      'It is committed if its health checks pass, else rolled back to gateway-1.4.1.',
+      'nothing; to decide now: agent commit, or agent rollback',
+    ],
+    [
+      { phase: 'trial', daemon: false },
+      'The daemon is not running, so no health checks run; without a commit it is rolled back to gateway-1.4.1.',
+      'systemctl start thing-agent, or decide yourself: agent commit, or agent rollback',
+    ],
+    [{ phase: 'rolling-back', idleReason: '2 is being rolled back: x' }, '2 is being rolled back: x.', 'nothing'],
+    [
+      { phase: 'rolling-back', idleReason: '2 is being rolled back: x', daemon: false },
+      '2 is being rolled back: x.',
+      'agent --update-now',
+    ],
+    [
+      { phase: 'lost' },
+      'The journal of updates could not be read, so an interrupted update is unknown.',
+      'agent doctor',
+    ],
+    [{ phase: 'dreaming' }, 'Busy: dreaming.', 'nothing'],
+    [{ thingId: undefined }, 'The gateway is not activated yet.', 'agent activate'],
+    [
+      { thingId: undefined, service: { ...calmStatus.service, lastError: 'activate: nobody listens' } },
+      'The gateway is not activated yet: activate: nobody listens.',
+      'agent doctor',
+    ],
+    [
+      { idleCode: 'not-asked', idleReason: 'the service has not been checked yet' },
+      'The service has not been checked yet.',
+      'nothing; to check and install now: agent --update-now',
+    ],
+    [
+      { idleCode: 'outside-window', idleReason: '2 is deferred: installing may begin at 02:00' },
+      '2 is deferred: installing may begin at 02:00.',
+      'nothing; to install it anyway: agent --update-now --force',
+    ],
+  ])('with %j is: %s, and to do is: %s', (change, matter, toDo) => {
+    const text = renderStatus({ ...calmStatus, ...change }, page);
+    expect(beside('State', text)).toBe(`gateway-1.4.2 is running. ${matter}`);
+    expect(beside('To do', text)).toBe(toDo);
+  });
+
+  test.each<[Partial<StatusReport>, string]>([
+    [
+      { running: { version: '2', slot: 'B', isOnTrial: true, isFactory: false }, phase: 'trial' },
+      '2 is running on trial. ',
+    ],
+    [
+      { running: { version: undefined, slot: 'A', isOnTrial: false, isFactory: true } },
+      'The factory image is running. ',
+    ],
+    [
+      { running: { version: undefined, slot: 'A', isOnTrial: false, isFactory: false } },
+      'An unknown version is running. ',
+    ],
+    [{ running: undefined, installed: undefined }, 'The gateway is running. '],
+  ])('with %j begins: %s', (change, start) => {
+    expect(beside('State', renderStatus({ ...calmStatus, ...change }, page)).startsWith(start)).toBe(true);
+  });
+
+  test.each<[OutcomeReport['outcome'], string]>([
+    ['failed', 'The update to gateway-1.5.0 failed: y (x).'],
+    ['refused', 'gateway-1.5.0 was refused: y (x).'],
+    ['rolled-back', 'The update to gateway-1.5.0 was rolled back: y (x).'],
+  ])('after an update that was %s is: %s', (outcome, told) => {
+    const lastOutcome: OutcomeReport = {
+      attempt: '1',
+      version: 'gateway-1.5.0',
+      outcome,
+      code: 'x',
+      reason: 'y',
+      at: '2026-03-01T11:00:00Z',
+    };
+    expect(beside('State', renderStatus({ ...calmStatus, lastOutcome }, page))).toBe(
+      `gateway-1.4.2 is running. ${told}`,
+    );
+  });
+});
