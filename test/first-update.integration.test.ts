@@ -34,9 +34,7 @@ function script(name: string, port: number, brokerUrl?: string): string {
   const placed = text.replaceAll('/tmp/thing-gateway', join(folder, 'gateway')).replaceAll('8080', String(port));
   if (brokerUrl === undefined) return placed;
   const [, option = '', transport = '', messaging = ''] =
-    /`(--broker mqtt:\S+)` at the stand-in[^`]*`url`[^`]*`service`[^`]*`(transport = [^`]+)` with `(messaging = [^`]+)`/.exec(
-      page,
-    ) ?? [];
+    /`(--broker mqtt:\S+)` to the simulator[^`]*`(transport = [^`]+)` and `(messaging = [^`]+)`/.exec(page) ?? [];
   return placed
     .replace('npm run service --', `$& ${option}`)
     .replace(/^service = \{.*(?= \})/m, `$&, ${transport}, ${messaging}`)
@@ -59,7 +57,7 @@ test('a first update goes as the page tells it: from a file, then from the servi
   expect(said).toMatch(
     / 1\.4\.0 is staged in slot B; .* State 1\.4\.0 is running on trial\. .* 1\.4\.0: installed after /,
   );
-  expect(said).toMatch(/ slot B holds what was released $/);
+  expect(said).toMatch(/ slot B contains the release $/);
   expect(await updateFromService(port)).toHaveLength(1);
 });
 
@@ -80,7 +78,7 @@ async function updateFromService(port: number, brokerUrl?: string): Promise<read
     await ended;
   });
   const called: string[] = [];
-  await lineOf(service.stdout, 'the stand-in listens', ended, (line) => called.push(line));
+  await lineOf(service.stdout, 'the simulator listens', ended, (line) => called.push(line));
   const said = await type(script('update', port, brokerUrl));
   expect(said).toMatch(
     /^1\.5\.0 is staged in slot [AB]; .* Done: 1\.5\.0 is installed\. State 1\.5\.0 is running\. The daemon is not running, so/,

@@ -13,8 +13,7 @@ const installedAs: Readonly<Record<string, string>> = {
   '](../src/slots/bootloaders/README.md)': '](bootloaders.md)',
   '](../src/ERRORS.md)': '](ERRORS.md)',
   '](../SECURITY.md)': '](SECURITY.md)',
-  ' In the source tree all of it works as well, after `npm ci` and\n`PATH=$PWD:$PATH`, by which `agent` is the one there.':
-    '',
+  '\nIn the source tree, run `npm ci` and `PATH=$PWD:$PATH` instead of installing the package.\n': '',
   '`systemd/thing-agent.service`': '`/usr/lib/systemd/system/thing-agent.service`',
   '`systemd/trial-guard`': '`/usr/lib/thing-agent/trial-guard`',
   '; what `systemd/install` brought has to be followed by removing it by hand': '',

@@ -71,7 +71,7 @@ async function firstUpdate(folder: string): Promise<number> {
     { timeoutMs: MOST_MS },
     AbortSignal.timeout(MOST_MS),
   );
-  const isDone = exitCode === 0 && stdout.endsWith('slot B holds what was released\n');
+  const isDone = exitCode === 0 && stdout.endsWith('slot B contains the release\n');
   console.log(isDone ? stdout : `${stdout}\n${stderr}`);
   console.log(`${isDone ? 'ok' : 'FAILED'} in ${Math.round((performance.now() - startMs) / 1000)} s`);
   return isDone ? 0 : 1;

@@ -24,7 +24,7 @@ const faults = faultSchema.options
   })
   .join('\n');
 
-const help = `A stand-in for the provisioning service, written from its interface description.
+const help = `A simulator of the provisioning service, written from its interface description.
 
 usage: npm run service -- [options]
 
@@ -150,7 +150,7 @@ async function run(values: Values): Promise<void> {
     ...(values.quiet ? {} : { onCall: (call) => console.log(`${call.status || '---'} ${call.method} ${call.path}`) }),
   });
   const side = values.broker === undefined ? undefined : await messagingSide(values, values.broker, service.world);
-  console.log(`the stand-in listens on ${service.url} (Ctrl-C ends it, --help explains it)`);
+  console.log(`the simulator listens on ${service.url} (Ctrl-C stops it, --help explains it)`);
   if (side !== undefined) console.log(`and on ${side.activateTopic} and ${side.requestTopic} of the broker`);
   const stop = Promise.withResolvers<void>();
   for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => stop.resolve());

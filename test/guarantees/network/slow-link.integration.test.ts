@@ -33,7 +33,7 @@ async function gatewayAt(link: SlowLink, options: Partial<FileGatewayOptions> = 
 async function startService(link: SlowLink, ...options: readonly string[]): Promise<void> {
   const main = join(root, 'test/fakes/service/main.ts');
   const command = [process.execPath, main, '--host', '0.0.0.0', '--port', '8080', '--quiet', ...options];
-  await link.startFar(command, 'the stand-in listens');
+  await link.startFar(command, 'the simulator listens');
 }
 
 const activated: Partial<Finished> = { exitCode: 0, stderr: '' };

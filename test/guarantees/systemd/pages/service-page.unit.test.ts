@@ -19,7 +19,7 @@ test('the page about the service has the operations that the agent speaks, and n
     keys[key],
     isRepeatable ? 'yes' : 'no',
   ]);
-  expect(rowsOf(page, '| operation | method | path | message | key | asked again |')).toEqual(rows);
+  expect(rowsOf(page, '| operation | method | path | message | key | repeated |')).toEqual(rows);
   const paths: readonly string[] = rows.map(([, , path = '']) => path);
   expect([...page.matchAll(/\/v1\/[^\s`]*/g)].map(([path]) => path)).toEqual(paths);
 });
@@ -34,7 +34,7 @@ test('the service page explains the meaning of statuses', () => {
         0,
       );
       expect([status, error.code]).toEqual([status, code]);
-      expect(error.remedy === 'give-up', `${status}: ${error.remedy}`).toBe(does.startsWith('gives up'));
+      expect(error.remedy === 'give-up', `${status}: ${error.remedy}`).toBe(does.startsWith('does not retry'));
     }
   }
 });
@@ -44,7 +44,7 @@ test('the page about the service has the topics and their defaults', () => {
     url: 'https://things.example.com',
     messaging: { url: 'mqtts://broker.example.com' },
   });
-  const rows = rowsOf(page, '| topic | default | who writes |').map(([name = '', value]) => [name, value]);
+  const rows = rowsOf(page, '| topic | default | publisher |').map(([name = '', value]) => [name, value]);
   const topics = rows.map(([name = '']) => [
     name,
     Object.entries(messaging ?? {}).find(([key]) => key === name)?.[1] ?? '–',
