@@ -20,7 +20,7 @@ const installedAs: Readonly<Record<string, string>> = {
 };
 
 /** Words in parentheses that only name tests, or commands of the source tree. */
-const sourceOnly = /,?\s\((?:`?(?:test\/[^`),]*|npm run [^`),]*)`?(?:, )?)+\)/g;
+const sourceOnly = /,?\s\((?:`?(?:test\/[^`),]*|npm run [^`),]*)`?(?:,\s)?)+\)/g;
 
 /** A section about the source tree alone, marked by its title. */
 const sourceSections = /\n## [^\n]*\(source tree\)\n[^]*?(?=\n## |$)/g;
