@@ -8,7 +8,6 @@ const pages = 'docs';
 const installedAs: Readonly<Record<string, string>> = {
   '[config.toml](systemd/config.toml)': '`/etc/thing-agent/config.example.toml`',
   '[its page](../src/slots/bootloaders/README.md)': '[its page](bootloaders.md)',
-  '[SECURITY.md](SECURITY.md)': 'SECURITY.md',
   '](docs/': '](',
   '](../src/slots/bootloaders/README.md)': '](bootloaders.md)',
   '](../src/ERRORS.md)': '](ERRORS.md)',
@@ -16,7 +15,7 @@ const installedAs: Readonly<Record<string, string>> = {
   '\nIn the source tree, run `npm ci` and `PATH=$PWD:$PATH` instead of installing the package.\n': '',
   '`systemd/thing-agent.service`': '`/usr/lib/systemd/system/thing-agent.service`',
   '`systemd/trial-guard`': '`/usr/lib/thing-agent/trial-guard`',
-  '; what `systemd/install` brought has to be followed by removing it by hand': '',
+  '; what `systemd/install` installed must be removed manually': '',
 };
 
 /** Words in parentheses that only name tests, or commands of the source tree. */

@@ -17,9 +17,9 @@ async function textOf(path: string): Promise<string> {
   return readFile(join(project, path), 'utf8');
 }
 
-/** Links to a file and heading, without web addresses. */
+/** Links to a file and heading, without web addresses and the page of CI runs. */
 function linksOf(text: string): readonly (readonly [string, string])[] {
-  const links = text.matchAll(/\]\((?!https?:)(?<file>[^)#]*)(?:#(?<heading>[^)]*))?\)/g);
+  const links = text.matchAll(/\]\((?!https?:|\.\.\/\.\.\/actions\/)(?<file>[^)#]*)(?:#(?<heading>[^)]*))?\)/g);
   return [...links].map(({ groups }) => [groups?.['file'] ?? '', groups?.['heading'] ?? '']);
 }
 
