@@ -183,6 +183,16 @@ describe('a service', () => {
     expect(found(await resultsOf(service.url, undefined, 0, '1'))).toEqual([]);
   });
 
+  test('that answers only some of many calls gets a failure with their number', async () => {
+    await using service = await startService();
+    service.fail({ operation: 'currentVersion', fault: { kind: 'reset' }, skip: 10, times: 5 });
+    const results = await resultsOf(service.url, undefined, 20);
+    expect(found(results)).toEqual(['failure connections']);
+    expect(results.at(-1)?.why).toMatch(
+      /^5 of 20 calls at the same time get no reply. The first: there is no response: /,
+    );
+  });
+
   test('fails if it cannot be reached', async () => {
     const service = await startService();
     await service[Symbol.asyncDispose]();

@@ -10,7 +10,7 @@ import type { MessagingRun } from './rules/messaging.ts';
 import { provisioningRules, unknownIdRules } from './rules/provisioning.ts';
 import { keyRules, valueRules } from './rules/values.ts';
 import { Finding } from './verdict.ts';
-import type { Rule, Run, Thing, Verdict } from './verdict.ts';
+import type { Rule, Run, Verdict } from './verdict.ts';
 
 /** In this order: later rules use what earlier ones found out. */
 export const rules: readonly Rule[] = [
@@ -58,7 +58,7 @@ export async function* conform(options: ConformOptions): Results {
   const { url, messaging } = options;
   const run = url === undefined ? undefined : restRun(options, url);
   if (run !== undefined) yield* results(restRules(options), run, run.probe.exchanges, run.notes);
-  if (messaging !== undefined) yield* conformInMessaging(options, messaging, run?.thing);
+  if (messaging !== undefined) yield* conformInMessaging(options, messaging, run);
 }
 
 function restRules({ connections, largeVersionId }: ConformOptions): readonly Rule[] {
@@ -79,7 +79,7 @@ function restRun(options: ConformOptions, url: string): Run & { readonly notes: 
 async function* conformInMessaging(
   { serialNumber, versionId, timeoutMs, connections }: ConformOptions,
   messaging: MessagingOptions,
-  restThing: Thing | undefined,
+  rest: Run | undefined,
 ): Results {
   const exchanges = new Exchanges();
   await using stack = new AsyncDisposableStack();
@@ -94,9 +94,10 @@ async function* conformInMessaging(
   };
   yield* results([connect], undefined, exchanges);
   if (probe === undefined) return;
-  const run: MessagingRun = { probe, options: messaging, timeoutMs, serialNumber, versionId, restThing };
+  const run: MessagingRun = { probe, options: messaging, timeoutMs, serialNumber, versionId, restThing: rest?.thing };
+  const inBoth = messagingRules.filter(({ id }) => rest !== undefined || id !== 'messaging-same-thing');
   const load = connections === 0 ? [] : [messagingConnectionsRule(connections)];
-  yield* results([...messagingRules, ...load], run, exchanges);
+  yield* results([...inBoth, ...load], run, exchanges);
 }
 
 async function* results<R>(all: readonly Rule<R>[], run: R, exchanges: Exchanges, notes: string[] = []): Results {
@@ -123,7 +124,8 @@ async function findingOf<R>(rule: Rule<R>, run: R): Promise<Finding | undefined>
 export function render({ rule, title, source, note, verdict, why, exchanges }: Result): string {
   const head = `${verdict.padEnd(8)} ${rule.padEnd(29)} ${title}${note === undefined ? '' : ` (${note})`}`;
   if (verdict === 'pass') return head;
-  const origin = source === 'interface' ? 'stated by the interface' : 'the interface is silent; required by the agent';
+  if (exchanges.length === 0) return [head, `         ${why}`].join('\n');
+  const origin = source === 'interface' ? 'stated by the interface' : 'the interface is silent; expected by the agent';
   return [head, `         ${why} (${origin})`, ...exchanges.flatMap(renderExchange)].join('\n');
 }
 

@@ -10,6 +10,7 @@ usage: npm run conform -- [--url URL] [--messaging BROKER --topic-id ID] --seria
   --url URL         base address of the REST form
   --messaging BROKER  MQTT broker of the messaging form: mqtt(s)://[USER:PASSWORD@]HOST[:PORT]
   --topic-id ID     the part of the topics v1.ID.json and v1.ID.reply.json
+  --reply-topic TOPIC  topic of the replies, as in reply_topic of the agent's configuration (default: v1.ID.reply.json)
   --protocol 5|4    MQTT 5 (default) or MQTT 3.1.1
   --serial SERIAL   serial number of a test thing. The run activates it several times, so that its present API key
                     becomes invalid, confirms its current version, and in REST form writes a property and datapoints
@@ -34,6 +35,7 @@ const options = {
   url: { type: 'string' },
   messaging: { type: 'string' },
   'topic-id': { type: 'string' },
+  'reply-topic': { type: 'string' },
   protocol: { type: 'string', default: '5' },
   serial: { type: 'string' },
   'api-key': { type: 'string' },
@@ -49,17 +51,19 @@ const options = {
 interface Broker {
   readonly messaging?: string | undefined;
   readonly 'topic-id'?: string | undefined;
+  readonly 'reply-topic'?: string | undefined;
   readonly protocol: string;
 }
 
-function messagingOptions({ messaging: url, 'topic-id': topicId, protocol }: Broker): MessagingOptions | undefined {
+function messagingOptions(values: Broker): MessagingOptions | undefined {
+  const { messaging: url, 'topic-id': topicId, 'reply-topic': replyTopic, protocol } = values;
   if (url === undefined) return undefined;
   if (!/^mqtts?:$/.test(URL.parse(url)?.protocol ?? ''))
     throw new WrongUse('--messaging must be the address of a broker, for example mqtts://broker.example.com');
   if (topicId === undefined || !/^[^/+#]+$/.test(topicId))
     throw new WrongUse('--topic-id must be the part of the topic v1.ID.json that stands for the gateway');
   if (protocol !== '4' && protocol !== '5') throw new WrongUse('--protocol must be 5, or 4 for MQTT 3.1.1');
-  return { url, topicId, protocolVersion: protocol === '4' ? 4 : 5 };
+  return { url, topicId, replyTopic, protocolVersion: protocol === '4' ? 4 : 5 };
 }
 
 function baseAddress(url: string | undefined): string | undefined {

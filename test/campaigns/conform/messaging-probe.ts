@@ -15,6 +15,8 @@ export interface MessagingOptions {
   /** The address of the broker, with user and password if it demands them. */
   readonly url: string;
   readonly topicId: string;
+  /** Omitted: as the agent has it by default. */
+  readonly replyTopic?: string | undefined;
   readonly protocolVersion: 4 | 5;
 }
 
@@ -45,7 +47,7 @@ export class MessagingProbe implements AsyncDisposable {
 
   private constructor(
     client: MqttClient,
-    { topicId, protocolVersion }: MessagingOptions,
+    { topicId, replyTopic, protocolVersion }: MessagingOptions,
     timeoutMs: number,
     exchanges: Exchanges,
   ) {
@@ -54,7 +56,11 @@ export class MessagingProbe implements AsyncDisposable {
     this.exchanges = exchanges;
     this.hasCorrelation = protocolVersion === 5;
     // the defaults of src/service/settings.ts
-    this.#topics = { activate: 'v1.json', request: `v1.${topicId}.json`, reply: `v1.${topicId}.reply.json` };
+    this.#topics = {
+      activate: 'v1.json',
+      request: `v1.${topicId}.json`,
+      reply: replyTopic ?? `v1.${topicId}.reply.json`,
+    };
     client.on('message', (_topic, payload, packet) => this.#receive(payload, packet));
   }
 
@@ -108,7 +114,10 @@ export class MessagingProbe implements AsyncDisposable {
     const { promise, resolve, reject } = Promise.withResolvers<RpcReply>();
     this.#pending = { id, record, resolve, reject };
     const timer = setTimeout(() => {
-      record.error ??= `no reply arrived on ${this.#topics.reply} within ${this.#timeoutMs / 1000} s`;
+      const where = this.hasCorrelation ? 'the response topic of the request' : 'reply_topic of its configuration';
+      record.error ??=
+        `no reply arrived on ${this.#topics.reply} within ${this.#timeoutMs / 1000} s. ` +
+        `The interface shows no topic for replies: the agent expects them on ${where}`;
       reject(new Error(record.error));
     }, this.#timeoutMs);
     try {

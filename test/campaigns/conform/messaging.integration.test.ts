@@ -39,15 +39,16 @@ async function startService(): Promise<Service> {
 interface Choice {
   readonly url?: string;
   readonly protocolVersion?: 4 | 5;
+  readonly replyTopic?: string;
   readonly connections?: number;
   readonly timeoutMs?: number;
   readonly password?: string;
 }
 
 async function resultsOf(choice: Choice = {}): Promise<readonly Result[]> {
-  const { url, protocolVersion = 5, connections = 0, timeoutMs = 20_000, password = 'open%3Asesame' } = choice;
-  const address = broker.url.replace('://', `://conform:${password}@`);
-  const messaging = { url: address, topicId: 'a1b2', protocolVersion };
+  const { url, protocolVersion = 5, replyTopic, connections = 0, timeoutMs = 20_000 } = choice;
+  const address = broker.url.replace('://', `://conform:${choice.password ?? 'open%3Asesame'}@`);
+  const messaging = { url: address, topicId: 'a1b2', replyTopic, protocolVersion };
   const ids = { serialNumber: 'GW-1', propertyId: 'p', eventId: 'e' };
   return Array.fromAsync(conform({ url, messaging, ...ids, timeoutMs, connections }));
 }
@@ -153,7 +154,10 @@ describe('a service in messaging form', () => {
     await using rig = await startService();
     const results = await resultsOf({ protocolVersion });
     expect(found(results)).toEqual([]);
-    expect(results.map(({ rule }) => rule)).toEqual(['messaging-broker', ...messagingRules.map(({ id }) => id)]);
+    expect(results.map(({ rule }) => rule)).toEqual([
+      'messaging-broker',
+      ...messagingRules.map(({ id }) => id).filter((id) => id !== 'messaging-same-thing'),
+    ]);
     expect(rig.service.world.things).toHaveLength(1);
   });
 
@@ -200,6 +204,13 @@ describe('a service in messaging form', () => {
     await using rig = await startService();
     rig.side.spoilNext('activate', otherThing);
     expect(found(await resultsOf({ url: rig.service.url }))[0]).toBe('failure messaging-same-thing');
+  });
+
+  test('passes with replies on another topic, if that is named', async () => {
+    await using rig = await startService();
+    const elsewhere = right({ topic: 'answers' });
+    for (let count = 0; count < 30; count += 1) rig.side.spoilNext('any', elsewhere);
+    expect(found(await resultsOf({ protocolVersion: 4, replyTopic: 'answers' }))).toEqual([]);
   });
 
   test('shows a reply that the agent ignores, with the reason', async () => {

@@ -1,5 +1,5 @@
 import { operations } from '../../../../src/service/operations.ts';
-import { fail, need, warn } from '../verdict.ts';
+import { fail, Finding, need, warn } from '../verdict.ts';
 import type { Rule } from '../verdict.ts';
 import { readText } from './firmware.ts';
 import { isSuccess } from './replies.ts';
@@ -34,11 +34,29 @@ export function connectionsRule(count: number): Rule {
       const { thingId, apiKey } = need(thing, 'activation');
       const call = async (): Promise<number> =>
         (await probe.call(operations.currentVersion, { thingId }, { key: apiKey })).status;
-      const statuses = await Promise.all(Array.from({ length: count }, call));
+      const statuses = await repliesOf(Array.from({ length: count }, call));
       const refused = statuses.filter((status) => !isSuccess(status));
       const why = `${refused.length} of ${count} calls at the same time are refused, with status ${refused[0]}`;
       if (refused.some((status) => status !== 429 && status !== 503)) fail(why);
       if (refused.length > 0) warn(`${why}. The agent tries again`);
     },
   };
+}
+
+/** Waits for all replies. Throws a failure with the number of missing ones. */
+export async function repliesOf<T>(calls: readonly Promise<T>[]): Promise<readonly T[]> {
+  const missing: Finding[] = [];
+  const settled = calls.map(async (call) => {
+    try {
+      return [await call];
+    } catch (error) {
+      if (!(error instanceof Finding)) throw error;
+      missing.push(error);
+      return [];
+    }
+  });
+  const replies = (await Promise.all(settled)).flat();
+  const [first] = missing;
+  if (first === undefined) return replies;
+  fail(`${missing.length} of ${calls.length} calls at the same time get no reply. The first: ${first.message}`);
 }

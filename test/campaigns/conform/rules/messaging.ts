@@ -11,6 +11,7 @@ import type { MessagingOptions, RpcReply } from '../messaging-probe.ts';
 import { fail, need, warn } from '../verdict.ts';
 import type { Rule, Thing } from '../verdict.ts';
 import { textDecoder } from './firmware-text.ts';
+import { repliesOf } from './load.ts';
 
 /** The input of a run in messaging form, and the facts that its rules collect. */
 export interface MessagingRun {
@@ -82,7 +83,8 @@ function expectUnknown({ failure }: RpcReply): void {
   if (failure === undefined) fail('the reply is not an error: the service accepts an ID that does not exist');
   const { code, message } = failure;
   if (isRepeated(code)) fail(`the reply is error ${code} (${message}): the agent repeats the call. Return 404`);
-  if (code !== 404) warn(`the reply is error ${code} (${message}); 404 says what is wrong`);
+  if (code !== 404)
+    warn(`the reply is error ${code} (${message}). With 404, the agent activates again if the thing is gone`);
 }
 
 /** In this order: later rules use what earlier ones found out. */
@@ -99,7 +101,7 @@ export const messagingRules: readonly Rule<MessagingRun>[] = [
     source: 'interface',
     check: async (run) => {
       const thingId = thingIdOf(run);
-      const inRest = run.restThing?.thingId ?? thingId;
+      const inRest = need(run.restThing, 'activation').thingId;
       if (inRest !== thingId) fail(`the thing ID is ${inRest} in REST form and ${thingId} in messaging form`);
       return Promise.resolve();
     },
@@ -222,9 +224,8 @@ export function messagingConnectionsRule(count: number): Rule<MessagingRun> {
       const connect = async (): Promise<MessagingProbe> =>
         stack.use(await MessagingProbe.connect(run.options, run.timeoutMs, exchanges));
       const probes = await Promise.all(Array.from({ length: count }, connect));
-      const replies = await Promise.all(
-        probes.map(async (probe) => probe.call(operations.currentVersion, { thingId })),
-      );
+      const calls = probes.map(async (probe) => probe.call(operations.currentVersion, { thingId }));
+      const replies = await repliesOf(calls);
       const refused = replies.flatMap(({ failure }) => failure ?? []);
       const why = `${refused.length} of ${count} calls at the same time are refused, with error ${refused[0]?.code}`;
       if (refused.some(({ code }) => code !== 429 && code !== 503)) fail(why);
