@@ -20,7 +20,7 @@ import { recordForce } from './security/record-events.ts';
 import { listSensors, trySensor } from './sensors.ts';
 import { checkReport } from './status/check-report.ts';
 import { gatherStatus } from './status/gather-status.ts';
-import { noSpool, sendPoints, setValue } from './values.ts';
+import { noQueue, sendPoints, setValue } from './values.ts';
 import { withAppliedLists } from './wiring/trust.ts';
 import type { Wiring } from './wiring/wiring.ts';
 
@@ -164,7 +164,7 @@ export class Agent implements AgentOperations, AsyncDisposable {
 
   async queue(): Promise<OutputOf<'queue'>> {
     const telemetry = this.#telemetry;
-    if (telemetry === undefined) throw noSpool();
+    if (telemetry === undefined) throw noQueue();
     return telemetry.status();
   }
 
@@ -178,7 +178,7 @@ export class Agent implements AgentOperations, AsyncDisposable {
 
   async syncQueue(): Promise<OutputOf<'syncQueue'>> {
     const telemetry = this.#telemetry;
-    if (telemetry === undefined) throw noSpool();
+    if (telemetry === undefined) throw noQueue();
     return { onDisk: telemetry.flush() };
   }
 

@@ -47,7 +47,7 @@ export class DaemonError extends defineErrors('DaemonError', {
     'the daemon activates by itself; `agent activate` does it now',
   ),
   'queue-owned-by-daemon': permanent.tryAgain(
-    'The spool belongs to the daemon, and no daemon runs.',
+    'The queue belongs to the daemon, and no daemon runs.',
     'systemctl start thing-agent',
   ),
   'unit-missing': permanent.configuration(

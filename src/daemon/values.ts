@@ -4,8 +4,8 @@ import { DaemonError } from './errors.ts';
 import type { Wiring } from './wiring/wiring.ts';
 
 /**
- * Sends datapoints to the service: through the spool if there is one, which acknowledges what is durable or delivered;
- * else directly.
+ * Sends datapoints to the service: through the queue if there is one, which acknowledges them when they are durable or
+ * delivered; else directly.
  */
 export async function sendPoints(
   points: readonly LocalPoint[],
@@ -32,7 +32,7 @@ export async function setValue(
   return 'service';
 }
 
-/** The error without a daemon, to which the spool belongs. */
-export function noSpool(): DaemonError {
-  return new DaemonError('queue-owned-by-daemon', 'the spool belongs to the daemon, and no daemon runs');
+/** Returns the error without a daemon, which owns the queue. */
+export function noQueue(): DaemonError {
+  return new DaemonError('queue-owned-by-daemon', 'the queue belongs to the daemon, and no daemon runs');
 }

@@ -1,3 +1,4 @@
+import type { JsonText } from '../system/json-value.ts';
 import type { Datapoint } from './contract.ts';
 import { ServiceError } from './errors.ts';
 import { readActivation, readVersion, readVersions } from './replies.ts';
@@ -145,7 +146,7 @@ export const operations = {
     method: 'POST',
     path: '/v1/things/{thingId}/events/{eventId}/datapoints.json',
     key: 'always',
-    body: jsonBody<readonly Datapoint[]>(),
+    body: jsonBody<readonly Datapoint[] | JsonText>(),
     reply: consent,
     isRepeatable: false,
   }),

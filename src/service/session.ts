@@ -1,4 +1,5 @@
 import { AgentError, describeError } from '../system/errors.ts';
+import type { JsonText } from '../system/json-value.ts';
 import type { Log } from '../system/log/log.ts';
 import type { Clock } from '../system/time/clock.ts';
 import { retryAfter } from '../system/time/retry.ts';
@@ -164,7 +165,7 @@ export class ServiceSession implements ProvisioningService {
   }
 
   /** Posts datapoints in one attempt: a second one could duplicate them, and the queue decides about repeating. */
-  async postDatapoints(eventId: string, value: readonly Datapoint[], signal: AbortSignal): Promise<void> {
+  async postDatapoints(eventId: string, value: readonly Datapoint[] | JsonText, signal: AbortSignal): Promise<void> {
     await this.#noted(this.#once(operations.postDatapoints, { eventId, value }, signal));
   }
 

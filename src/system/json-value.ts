@@ -4,6 +4,15 @@
  */
 export const maxValueDepth = 32;
 
+/** A value as JSON, which is sent as it is: neither parsed nor serialized again. */
+export class JsonText {
+  readonly text: string;
+
+  constructor(text: string) {
+    this.text = text;
+  }
+}
+
 /** A number that a double would change, as it was written. JSON.stringify writes the same text. */
 export interface ExactNumber {
   readonly rawJSON: string;

@@ -8,11 +8,11 @@ const TelemetryErrors = defineErrors('TelemetryError', {
     'nothing: what can be salvaged is; if it happens again, replace the medium',
   ),
   'queue-full': transient.disk(
-    'The file system of the spool has no room left.',
-    'make room on the file system of paths.state',
+    'The file system of the queue has no space left.',
+    'make space on the file system of paths.state',
   ),
   'queue-unwritable': transient.disk(
-    'The spool cannot be written.',
+    'The queue cannot be written.',
     'check the file system of paths.state and its permissions',
   ),
   'point-not-durable': transient.tryAgain(

@@ -131,7 +131,7 @@ export const telemetrySchema = z.strictObject({
   bulk: classBounds('7d', 64 * MEBIBYTE),
   min_free_bytes: wholeNumber(0, 2 ** 40)
     .default(16 * MEBIBYTE)
-    .describe('Left free on the file system of the spool'),
+    .describe('Left free on the file system of the queue'),
   flash_bytes_per_day: wholeNumber(MEBIBYTE, 2 ** 40)
     .default(250 * MEBIBYTE)
     .describe('Beyond this, points are written less often'),

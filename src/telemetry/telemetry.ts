@@ -14,8 +14,8 @@ import { Measurement } from './measurement.ts';
 import type { OnDrop } from './measurement.ts';
 import type { NewPoint, PointClass, PointTime } from './point.ts';
 import type { OpenSerialLine, ValueService } from './ports.ts';
-import { DatapointQueue } from './queue/spool.ts';
-import type { BootTime } from './queue/spool.ts';
+import { DatapointQueue } from './queue/queue.ts';
+import type { BootTime } from './queue/queue.ts';
 import { RecentMap } from './recent-map.ts';
 import { SelfReport } from './self-report.ts';
 import type { SelfFacts } from './self-report.ts';
@@ -38,7 +38,7 @@ export interface TelemetryDeps {
   readonly settings: TelemetrySettings;
   readonly measurements: readonly MeasurementSettings[];
   readonly watches: readonly WatchSettings[];
-  /** The directory of the spool's file. */
+  /** The directory of the queue's file. */
   readonly stateDirectory: string;
   readonly service: ValueService;
   readonly clock: Clock;
@@ -74,7 +74,7 @@ const BYTES_PER_POINT = 1_024;
  */
 export class Telemetry implements AsyncDisposable {
   readonly #deps: TelemetryDeps;
-  readonly #spool: DatapointQueue;
+  readonly #queue: DatapointQueue;
   readonly #delivery: Delivery;
   readonly #wallClock: WallClock;
   readonly #maker: SourceMaker;
@@ -86,10 +86,10 @@ export class Telemetry implements AsyncDisposable {
   constructor(deps: TelemetryDeps) {
     const { settings, watches, boot } = deps;
     this.#deps = deps;
-    this.#spool = openSpool(deps);
+    this.#queue = openQueue(deps);
     this.#delivery = new Delivery({
       ...deps,
-      spool: this.#spool,
+      queue: this.#queue,
       batchPoints: settings.batchPoints,
       gatherMs: settings.gatherMs,
       backlogPointsPerSecond: settings.backlogPointsPerSecond,
@@ -97,7 +97,7 @@ export class Telemetry implements AsyncDisposable {
     this.#wallClock = new WallClock({
       ...deps,
       sinceBootMs: boot.sinceBootMs,
-      onSet: (startedAtMs) => this.#spool.learnClock(startedAtMs),
+      onSet: (startedAtMs) => this.#queue.learnClock(startedAtMs),
     });
     this.#maker = new SourceMaker({
       ...deps,
@@ -114,12 +114,12 @@ export class Telemetry implements AsyncDisposable {
     this.#stop.abort(new Error('telemetry ends'));
     await this.#running;
     this.#maker[Symbol.dispose]();
-    this.#spool[Symbol.dispose]();
+    this.#queue[Symbol.dispose]();
   }
 
   /** Takes all points or none. Resolves when they are durable or delivered. Throws TelemetryError. */
   async sendDatapoints(points: readonly LocalPoint[], signal: AbortSignal): Promise<AcknowledgedBy> {
-    return this.#spool.pushDurably(
+    return this.#queue.pushDurably(
       points.map((point) => this.#newPoint(point)),
       signal,
     );
@@ -127,7 +127,7 @@ export class Telemetry implements AsyncDisposable {
 
   /** Resolves when the value is durable or delivered. Throws TelemetryError. */
   async setProperty(id: string, value: unknown, signal: AbortSignal): Promise<AcknowledgedBy> {
-    return this.#spool.setPropertyDurably(id, value, signal);
+    return this.#queue.setPropertyDurably(id, value, signal);
   }
 
   /** Notes the time of the service's clock. */
@@ -142,17 +142,17 @@ export class Telemetry implements AsyncDisposable {
 
   /** Writes what is in memory; returns whether it is on disk now. */
   flush(): boolean {
-    return this.#spool.flush();
+    return this.#queue.flush();
   }
 
   status(): TelemetryStatus {
     return {
-      spool: this.#spool.figures(),
+      spool: this.#queue.figures(),
       delivery: this.#delivery.figures(),
       clock: this.#wallClock.state,
       sources: this.#sources.map(({ figures }) => figures),
       watches: this.#watches.map(({ figures }) => figures),
-      deadLetters: this.#spool.deadLetters(10).map(({ event, atMs, text, reason }) => {
+      deadLetters: this.#queue.deadLetters(10).map(({ event, atMs, text, reason }) => {
         const at = new Date(atMs).toISOString();
         return { event, at, value: text.slice(0, 200), reason };
       }),
@@ -184,10 +184,10 @@ export class Telemetry implements AsyncDisposable {
       settings: settings.report,
       facts,
       figures: () => this.#agentFigures(),
-      publish: (id, value) => void this.#spool.setProperty(id, value),
+      publish: (id, value) => void this.#queue.setProperty(id, value),
       clock,
     });
-    const loops = [this.#wallClock, this.#spool, this.#delivery, report, ...this.#sources, ...this.#watches];
+    const loops = [this.#wallClock, this.#queue, this.#delivery, report, ...this.#sources, ...this.#watches];
     await Promise.all(loops.map(async (loop) => this.#guard(async () => loop.run(signal))));
   }
 
@@ -231,8 +231,8 @@ export class Telemetry implements AsyncDisposable {
   #keep(to: OutputSettings['to'], value: unknown, onDrop: OnDrop, series: string): void {
     const named = (name: string): string => name.replaceAll('{topic}', () => series);
     try {
-      if (to.kind === 'property') this.#spool.setProperty(named(to.id), value);
-      else this.#spool.push([{ event: named(to.event), class: to.class, value, time: this.#wallClock.now() }]);
+      if (to.kind === 'property') this.#queue.setProperty(named(to.id), value);
+      else this.#queue.push([{ event: named(to.event), class: to.class, value, time: this.#wallClock.now() }]);
     } catch (error) {
       onDrop('unusable', describeError(error)); // the other outputs get their values
     }
@@ -244,7 +244,7 @@ export class Telemetry implements AsyncDisposable {
   }
 
   #agentFigures(): Readonly<Record<string, unknown>> {
-    const { pointsInMemory, pointsOnDisk, dropped, flashBytesPerDay } = this.#spool.figures();
+    const { pointsInMemory, pointsOnDisk, dropped, flashBytesPerDay } = this.#queue.figures();
     const { delivered, failedRequests } = this.#delivery.figures();
     return {
       waiting: pointsInMemory + pointsOnDisk,
@@ -267,9 +267,9 @@ function silenceOf(source: SourceSettings): number | undefined {
   return source.kind === 'exec' || source.kind === 'mqtt' ? source.idleTimeoutMs : undefined;
 }
 
-function openSpool({ settings, measurements, stateDirectory, clock, boot, log }: TelemetryDeps): DatapointQueue {
+function openQueue({ settings, measurements, stateDirectory, clock, boot, log }: TelemetryDeps): DatapointQueue {
   return new DatapointQueue({
-    path: join(stateDirectory, 'spool.db'),
+    path: join(stateDirectory, 'queue.db'),
     bounds: settings.bounds,
     minFreeBytes: settings.minFreeBytes,
     maxDeadLetters: MAX_DEAD_LETTERS,

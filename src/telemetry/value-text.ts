@@ -7,6 +7,7 @@ const MAX_NAME_LENGTH = 256;
 
 /** A value as JSON. Throws TelemetryError `value-invalid`. */
 export function toText(value: unknown): string {
+  if (typeof value === 'number' && Number.isFinite(value)) return String(value);
   if (!nestedWithin(value)) {
     throw new TelemetryError('value-invalid', `this value is nested deeper than ${maxValueDepth} levels`);
   }

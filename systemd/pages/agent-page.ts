@@ -20,7 +20,7 @@ const exitMeanings: Readonly<Record<keyof typeof exitCodes, string>> = {
 
 const files: Readonly<Record<string, string>> = {
   '/etc/thing-agent/config.toml': 'The configuration: thing-agent.toml(5).',
-  '/var/lib/thing-agent': 'Identity, journal of updates, spool of measurements. Both slots mount it.',
+  '/var/lib/thing-agent': 'Identity, journal of updates, queue of measurements. Both slots mount it.',
   '/run/thing-agent': `Sockets: ${socketNames.members} for members of thing-agent, ${socketNames.operators} for members of thing-operators, ${socketNames.root} for root.`,
   '/usr/share/doc/thing-agent':
     'Pages: README.md lists them, such as operations.md, troubleshooting.md (from what is seen to what is typed) and ERRORS.md; the bill of materials.',

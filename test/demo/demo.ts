@@ -108,7 +108,7 @@ interface Actors {
 async function stay({ stage, gateway }: Actors, daemon: ChildProcess): Promise<never> {
   const agent = `./agent --config ${gateway.configFile}`;
   narrator.title('Gateway and service stay until Ctrl-C. In another terminal, in this folder:');
-  const commands = ['status', 'history', 'hold 1h', 'resume', '--update-now --force', 'doctor', 'spool status'];
+  const commands = ['status', 'history', 'hold 1h', 'resume', '--update-now --force', 'doctor', 'queue status'];
   for (const words of commands) narrator.say(`  ${agent} ${words}`);
   stage.stay();
   for (let running = daemon; ;) running = await rebootWhenAsked({ stage, gateway }, running);

@@ -38,7 +38,7 @@ export async function describeFreeSpace({ paths, targets, measurements, telemetr
       advice: `make room there: du -xah ${paths.state} | sort -h`,
     });
   }
-  const held = (await valueOrUndefined(stat(join(paths.state, 'spool.db'))))?.size ?? 0;
+  const held = (await valueOrUndefined(stat(join(paths.state, 'queue.db'))))?.size ?? 0;
   const { maxBytes } = telemetry.bounds;
   const isShort = measurements.length > 0 && free - forUpdate - reserve < maxBytes - held;
   const short = `, so that less than [telemetry] max_bytes (${formatBytes(maxBytes)}) of measurements can wait there`;

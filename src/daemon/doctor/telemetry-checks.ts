@@ -21,7 +21,7 @@ export function telemetryFindings(
   return [
     ...sensors.map(findingOf),
     ...watches.map((detail) => ({ name: 'watch', ok: false, detail, advice: 'see [[watch]] in the configuration' })),
-    spoolFinding(measuring.spool),
+    queueFinding(measuring.spool),
   ];
 }
 
@@ -48,10 +48,10 @@ function findingOf(sensor: Sensor): DoctorFinding {
   };
 }
 
-function spoolFinding({ error, pointsOnDisk, oldestAgeMs, dropped }: Measuring['spool']): DoctorFinding {
+function queueFinding({ error, pointsOnDisk, oldestAgeMs, dropped }: Measuring['spool']): DoctorFinding {
   const lost = Object.values(dropped).reduce((sum, count) => sum + count, 0);
   const oldest = oldestAgeMs === undefined ? '' : `, the oldest for ${formatDuration(oldestAgeMs)}`;
   const detail = `${pluralize(pointsOnDisk, 'point')} on disk${oldest}; ${lost} dropped`;
-  if (error === undefined) return { name: 'spool', ok: true, detail };
-  return { name: 'spool', ok: false, detail: error, advice: 'agent queue status' };
+  if (error === undefined) return { name: 'queue', ok: true, detail };
+  return { name: 'queue', ok: false, detail: error, advice: 'agent queue status' };
 }

@@ -12,7 +12,7 @@ import type { Journal } from '../../update/journal/journal.ts';
  * Files that belong to the identity of a gateway, and not to its slots and boards. The write-ahead log of a database
  * moves before it, so that no later database is opened with it.
  */
-const OWNED = ['spool.db-shm', 'spool.db-wal', 'spool.db', 'history.json', 'machine-id'];
+const OWNED = ['queue.db-shm', 'queue.db-wal', 'queue.db', 'history.json', 'machine-id'];
 
 export interface ClaimedState {
   readonly stateDirectory: string;

@@ -18,7 +18,7 @@ const MAX_EVENTS_TOLD = 16;
 const TELLING_MS = 60_000;
 
 /**
- * Runs the telemetry of the present configuration. There is only one spool, so the old telemetry ends before the new
+ * Runs the telemetry of the present configuration. There is only one queue, so the old telemetry ends before the new
  * one begins.
  */
 export class TelemetryHost implements AsyncDisposable {

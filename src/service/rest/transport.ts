@@ -1,3 +1,4 @@
+import { JsonText } from '../../system/json-value.ts';
 import type { Log } from '../../system/log/log.ts';
 import type { Clock } from '../../system/time/clock.ts';
 import { Deadline } from '../../system/time/deadline.ts';
@@ -193,7 +194,8 @@ export class RestTransport implements ServiceTransport {
     const title = titleOf(operation, input);
     const value: unknown = Reflect.get(input, 'value');
     const isPlain = operation.body?.form === 'json-or-text' && propertyText === 'plain';
-    const text = (): string => (isPlain && typeof value === 'string' ? value : toJson(value, title));
+    const plain = isPlain ? plainText(value) : undefined;
+    const text = (): string => plain ?? toJson(value, title);
     return {
       operation: title,
       method: operation.method,
@@ -240,7 +242,14 @@ async function readBeginning(exchange: Exchange): Promise<Beginning> {
   return { bytes: Buffer.concat(chunks), failure };
 }
 
+/** Returns a string without quotes, or undefined if the value is not a string. */
+function plainText(value: unknown): string | undefined {
+  const plain: unknown = value instanceof JsonText && value.text.startsWith('"') ? JSON.parse(value.text) : value;
+  return typeof plain === 'string' ? plain : undefined;
+}
+
 function toJson(value: unknown, operation: string): string {
+  if (value instanceof JsonText) return value.text;
   let why = 'the value cannot be written as JSON';
   try {
     const text: string | undefined = JSON.stringify(value);

@@ -3,7 +3,7 @@ import type { BootRecord } from '../queue/database/records.ts';
 /** The least time between the end of a boot whose clock was never set and the start of the next one. */
 const REBOOT_MS = 1_000;
 
-/** This boot and earlier ones, with their beginnings, which date the points that came while the clock was not set. */
+/** This boot and earlier ones, with their beginnings, which date the datapoints that came while the clock was not set. */
 export class Boots {
   readonly #name: string;
   #known: BootRecord[];

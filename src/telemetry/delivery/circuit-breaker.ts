@@ -15,7 +15,7 @@ const policy: RetryPolicy = {
   maxRetryAfterMs: 3_600_000,
 };
 
-/** Computes when the gate opens. It has no clock. */
+/** Computes when requests may be made again. It has no clock. */
 export class BreakerTimer {
   readonly #random: () => number;
   #failures = 0;
@@ -25,12 +25,12 @@ export class BreakerTimer {
     this.#random = random;
   }
 
-  /** The number of failures in a row. Whoever passes the gate returns it to `closed`. */
+  /** The number of failures in a row. The caller returns it to `recordFailure`. */
   get failures(): number {
     return this.#failures;
   }
 
-  /** The time until the gate is open; 0 or less: it is open. */
+  /** Returns the time until requests may be made; 0 or less if they may be now. */
   waitMs(nowMs: number): number {
     return this.#opensAtMs - nowMs;
   }
@@ -40,7 +40,7 @@ export class BreakerTimer {
     this.#opensAtMs = Number.NEGATIVE_INFINITY;
   }
 
-  /** Closes the gate after a failure. Attempts that ran at the same time count as one failure. */
+  /** Defers requests after a failure. Attempts that ran at the same time count as one failure. */
   recordFailure(pass: number, nowMs: number, retryAfterMs: number): void {
     if (pass === this.#failures) this.#failures += 1;
     const pauseMs = backoffMs(policy, this.#failures, this.#random, retryAfterMs);
@@ -48,7 +48,7 @@ export class BreakerTimer {
   }
 }
 
-/** Keeps back all requests together for a while after the service, or the way to it, has failed. */
+/** Blocks all requests for a backoff period after the service or the connection has failed. */
 export class CircuitBreaker {
   readonly #clock: Clock;
   readonly #times: BreakerTimer;
@@ -59,12 +59,12 @@ export class CircuitBreaker {
     this.#times = new BreakerTimer(random);
   }
 
-  /** Why the gate was closed last, since the last success; undefined: it was not. */
+  /** The reason of the last failure. Undefined if there was none since the last success. */
   get reason(): string | undefined {
     return this.#reason;
   }
 
-  /** Returns when the gate is open. Return the result to `closed` if the attempt fails. */
+  /** Waits until requests may be made. Pass the result to `recordFailure` if the attempt fails. */
   async acquire(signal: AbortSignal): Promise<number> {
     for (let waitMs = this.#waitMs(); waitMs > 0; waitMs = this.#waitMs()) await this.#clock.sleep(waitMs, signal);
     signal.throwIfAborted();

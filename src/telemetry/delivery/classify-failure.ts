@@ -1,8 +1,8 @@
 import { AgentError, describeError } from '../../system/errors.ts';
 
-/** What a failed delivery means for what was sent. */
+/** The consequence of a failed delivery for its datapoints. */
 export type FailureClass =
-  /** The request was too large: send less at once. */
+  /** The request was too large: send fewer datapoints in one. */
   | { readonly kind: 'split'; readonly reason: string }
   /** Something in the request was refused: find out what. */
   | { readonly kind: 'refused'; readonly reason: string }
@@ -20,7 +20,7 @@ const meaning: ReadonlyMap<string, 'split' | 'refused' | 'unknown'> = new Map([
   ['service-not-found', 'unknown'], // 404
 ] as const);
 
-/** Throws an error that is no AgentError: a defect, or the reason of an aborted signal. */
+/** Throws any error other than an AgentError: a defect, or the reason of an aborted signal. */
 export function classifyFailure(error: unknown): FailureClass {
   if (!(error instanceof AgentError)) throw error;
   const reason = describeError(error);

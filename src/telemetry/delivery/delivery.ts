@@ -2,40 +2,37 @@ import type { DeliveryStats } from '../../control/telemetry-protocol.ts';
 import type { Log } from '../../system/log/log.ts';
 import type { Clock } from '../../system/time/clock.ts';
 import type { ValueService } from '../ports.ts';
-import type { Batch } from '../queue/batch.ts';
-import type { DatapointQueue } from '../queue/spool.ts';
+import type { Lane } from '../queue/batch.ts';
+import type { DatapointQueue } from '../queue/queue.ts';
 import { CircuitBreaker } from './circuit-breaker.ts';
-import { DatapointSender } from './datapoint-sender.ts';
-import { PropertySender } from './property-sender.ts';
+import { Sender } from './sender.ts';
 import { Suspensions } from './suspension.ts';
 
 export interface DeliveryDeps {
-  readonly spool: DatapointQueue;
+  readonly queue: DatapointQueue;
   readonly service: ValueService;
   readonly clock: Clock;
   /** 0 ≤ random() < 1 */
   readonly random: () => number;
   readonly log: Log;
-  /** The most points in one request. */
+  /** The most datapoints in one request. */
   readonly batchPoints: number;
-  /** Live points of an event are gathered for so long, unless they are urgent. */
+  /** Live datapoints of an event are gathered for this time, unless they are urgent. */
   readonly gatherMs: number;
   readonly backlogPointsPerSecond: number;
-  /** While this is true the backlog waits, since the line belongs to an update. */
+  /** While this is true the backlog waits, since the connection belongs to an update. */
   readonly isLineTaken: () => boolean;
 }
 
-/** How often the backlog checks whether the update still has the line. */
-const LOOK_MS = 1_000;
-const LONGEST_SLEEP_MS = 60_000;
+/** The interval at which the backlog checks whether the update still has the connection. */
+const CHECK_MS = 1_000;
 
-/** Delivers what the spool holds to the service: live points, the backlog and properties, each in a loop of its own. */
+/** Delivers the queue to the service: live datapoints, the backlog and properties, each in a loop of its own. */
 export class Delivery {
   readonly #deps: DeliveryDeps;
-  readonly #gate: CircuitBreaker;
-  readonly #parking = new Suspensions();
-  readonly #properties: PropertySender;
-  readonly #couriers: Readonly<Record<Batch['lane'], DatapointSender>>;
+  readonly #breaker: CircuitBreaker;
+  readonly #suspensions = new Suspensions();
+  readonly #senders: Readonly<Record<Lane, Sender>>;
   #delivered = 0;
   #requests = 0;
   #failedRequests = 0;
@@ -43,38 +40,54 @@ export class Delivery {
 
   constructor(deps: DeliveryDeps) {
     this.#deps = deps;
-    this.#gate = new CircuitBreaker(deps);
-    this.#properties = new PropertySender({ ...deps, gate: this.#gate });
+    this.#breaker = new CircuitBreaker(deps);
     const onPost = (points: number, isAccepted: boolean): void => this.#note(points, isAccepted);
-    const courierDeps = { ...deps, gate: this.#gate, onPost };
-    this.#couriers = { live: new DatapointSender(courierDeps), backlog: new DatapointSender(courierDeps) };
+    const sender = (): Sender => new Sender({ ...deps, breaker: this.#breaker, onPost });
+    this.#senders = { live: sender(), backlog: sender(), property: sender() };
   }
 
-  /** Delivers until the signal is aborted. */
+  /** Delivers until the signal is aborted. An empty queue has no timer. */
   async run(signal: AbortSignal): Promise<void> {
-    await Promise.all([this.#runLive(signal), this.#runBacklog(signal), this.#properties.run(signal)]);
+    const { queue, clock, gatherMs } = this.#deps;
+    const { live, urgent, backlog, property } = queue.arrival;
+    const untilAborted = async (work: () => Promise<void>): Promise<void> => {
+      while (!signal.aborted) await work();
+    };
+    await Promise.all([
+      untilAborted(async () => {
+        await this.deliverLive(signal);
+        await live.wait(this.#restMs, clock, signal);
+        await urgent.wait(gatherMs, clock, signal);
+      }),
+      untilAborted(async () => {
+        await this.deliverBacklog(signal);
+        await backlog.wait(this.#restMs, clock, signal);
+      }),
+      untilAborted(async () => {
+        await this.deliverProperties(signal);
+        await property.wait(this.#restMs, clock, signal);
+      }),
+    ]);
   }
 
-  /** Tries at once what was parked, and what the gate keeps back. */
+  /** Immediately retries suspended events and properties, and requests that the circuit breaker defers. */
   tryAgain(): void {
-    const { live, backlog } = this.#deps.spool.arrival;
-    this.#gate.recordSuccess();
-    this.#parking.clear();
-    this.#properties.tryAgain();
-    live.notify();
-    backlog.notify();
+    const { live, backlog, property } = this.#deps.queue.arrival;
+    this.#breaker.recordSuccess();
+    this.#suspensions.clear();
+    for (const wakeup of [live, backlog, property]) wakeup.notify();
   }
 
-  /** Delivers all live points. */
+  /** Delivers all live datapoints. */
   async deliverLive(signal: AbortSignal): Promise<void> {
-    for (let points = 1; points > 0;) points = await this.#deliverNext('live', signal);
+    while ((await this.#deliverNext('live', signal)) > 0);
   }
 
-  /** Delivers everything on disk, at the configured pace. */
+  /** Delivers all that is on disk, at the configured pace. */
   async deliverBacklog(signal: AbortSignal): Promise<void> {
-    const { clock, isLineTaken, backlogPointsPerSecond } = this.#deps;
+    const { queue, clock, backlogPointsPerSecond, isLineTaken } = this.#deps;
     for (;;) {
-      while (isLineTaken()) await clock.sleep(LOOK_MS, signal);
+      while (queue.hasBacklog && isLineTaken()) await clock.sleep(CHECK_MS, signal);
       const startedMs = clock.monotonicMs();
       const points = await this.#deliverNext('backlog', signal);
       if (points === 0) return;
@@ -84,53 +97,37 @@ export class Delivery {
   }
 
   async deliverProperties(signal: AbortSignal): Promise<void> {
-    await this.#properties.deliverAll(signal);
+    while ((await this.#deliverNext('property', signal)) > 0);
   }
 
   figures(): DeliveryStats {
+    const suspended = [...this.#suspensions.suspended(this.#deps.clock.monotonicMs())];
     return {
       delivered: this.#delivered,
       requests: this.#requests,
       failedRequests: this.#failedRequests,
       resent: this.#resent,
-      suspendedEvents: [...this.#parking.suspended(this.#deps.clock.monotonicMs())],
-      error: this.#gate.reason,
+      suspendedEvents: suspended.filter(({ kind }) => kind === 'event').map(({ name }) => name),
+      error: this.#breaker.reason,
     };
   }
 
-  async #runLive(signal: AbortSignal): Promise<void> {
-    const { spool, clock, gatherMs } = this.#deps;
-    while (!signal.aborted) {
-      await this.deliverLive(signal);
-      await spool.arrival.urgent.wait(gatherMs, clock, signal);
-      if (!spool.hasLive) await spool.arrival.live.wait(this.#restMs, clock, signal);
-    }
-  }
-
-  async #runBacklog(signal: AbortSignal): Promise<void> {
-    const { spool, clock } = this.#deps;
-    while (!signal.aborted) {
-      await this.deliverBacklog(signal);
-      await spool.arrival.backlog.wait(this.#restMs, clock, signal);
-    }
-  }
-
   get #restMs(): number {
-    return Math.min(LONGEST_SLEEP_MS, this.#parking.msUntilFirst(this.#deps.clock.monotonicMs()) + 1);
+    return this.#suspensions.msUntilFirst(this.#deps.clock.monotonicMs()) + 1;
   }
 
-  /** Delivers the next batch. Returns the number of its points; 0: there is nothing to deliver. */
-  async #deliverNext(lane: Batch['lane'], signal: AbortSignal): Promise<number> {
-    const { spool, clock, batchPoints } = this.#deps;
-    const parked = this.#parking.suspended(clock.monotonicMs());
-    const batch = lane === 'live' ? spool.takeLive(batchPoints, parked) : spool.takeBacklog(batchPoints, parked);
+  /** Delivers the next batch. Returns the number of its datapoints, 0 if there is nothing to deliver. */
+  async #deliverNext(lane: Lane, signal: AbortSignal): Promise<number> {
+    const { queue, clock, batchPoints } = this.#deps;
+    const limit = lane === 'property' ? 1 : batchPoints;
+    const batch = queue.take(lane, limit, this.#suspensions.suspended(clock.monotonicMs()));
     if (batch === undefined) return 0;
     try {
-      const end = await this.#couriers[lane].deliver(batch, signal);
-      if (end === 'parked') this.#parking.suspend(batch.event, clock.monotonicMs());
+      const end = await this.#senders[lane].deliver(batch, signal);
+      if (end === 'suspended') this.#suspensions.suspend(batch.stream, clock.monotonicMs());
       return batch.points.length;
     } finally {
-      spool.release(batch);
+      queue.release(batch);
     }
   }
 

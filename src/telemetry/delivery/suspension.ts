@@ -1,24 +1,26 @@
-const PARKED_MS = 5 * 60_000;
+import type { Stream } from '../queue/streams.ts';
 
-/** Keeps back names that the service does not accept now. Each is tried again after a while. */
+const SUSPENDED_MS = 5 * 60_000;
+
+/** Defers events and properties that the service does not accept now. Each is tried again after a while. */
 export class Suspensions {
-  readonly #untilMs = new Map<string, number>();
+  readonly #untilMs = new Map<Stream, number>();
 
-  suspend(name: string, nowMs: number): void {
-    this.#untilMs.set(name, nowMs + PARKED_MS);
+  suspend(stream: Stream, nowMs: number): void {
+    this.#untilMs.set(stream, nowMs + SUSPENDED_MS);
   }
 
-  suspended(nowMs: number): ReadonlySet<string> {
-    for (const [name, untilMs] of this.#untilMs) if (untilMs <= nowMs) this.#untilMs.delete(name);
+  suspended(nowMs: number): ReadonlySet<Stream> {
+    for (const [stream, untilMs] of this.#untilMs) if (untilMs <= nowMs) this.#untilMs.delete(stream);
     return new Set(this.#untilMs.keys());
   }
 
-  /** Allows all names to be tried again. */
+  /** Allows all to be tried again. */
   clear(): void {
     this.#untilMs.clear();
   }
 
-  /** The time until the first name may be tried again. */
+  /** Returns the time until the first one may be tried again, or infinity. */
   msUntilFirst(nowMs: number): number {
     return Math.max(0, Math.min(...this.#untilMs.values()) - nowMs);
   }

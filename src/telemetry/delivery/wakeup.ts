@@ -1,23 +1,31 @@
+import { abortable } from '../../system/abortable.ts';
 import type { Clock } from '../../system/time/clock.ts';
 
-/** A bell that wakes a loop. The loop works when there is something to do, and otherwise sleeps. */
+/** Wakes a loop that works when there is something to do, and otherwise sleeps. */
 export class Wakeup {
-  #rung = new AbortController();
+  #notified = new AbortController();
 
   notify(): void {
-    this.#rung.abort();
+    this.#notified.abort();
   }
 
-  /** Returns after `ms`, or as soon as the bell is rung; at once if it was rung since the last wait. */
+  /**
+   * Returns after `ms`, or as soon as it is notified; immediately if it was notified since the last wait. An infinite
+   * wait has no timer.
+   */
   async wait(ms: number, clock: Pick<Clock, 'sleep'>, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
-    const rung = this.#rung;
+    const notified = this.#notified;
     try {
-      if (!rung.signal.aborted) await clock.sleep(ms, AbortSignal.any([signal, rung.signal]));
+      if (!notified.signal.aborted) await sleep(ms, clock, AbortSignal.any([signal, notified.signal]));
     } catch (error) {
       signal.throwIfAborted();
-      if (!rung.signal.aborted) throw error;
+      if (!notified.signal.aborted) throw error;
     }
-    if (rung.signal.aborted && this.#rung === rung) this.#rung = new AbortController();
+    if (notified.signal.aborted && this.#notified === notified) this.#notified = new AbortController();
   }
+}
+
+async function sleep(ms: number, clock: Pick<Clock, 'sleep'>, signal: AbortSignal): Promise<void> {
+  return ms === Number.POSITIVE_INFINITY ? abortable(new Promise<never>(() => {}), signal) : clock.sleep(ms, signal);
 }

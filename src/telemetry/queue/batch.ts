@@ -1,53 +1,64 @@
 import type { Acknowledgement } from '../delivery/acknowledgement.ts';
-import type { PointClass } from '../point.ts';
+import type { RowClass } from './database/records.ts';
 import type { Stream } from './streams.ts';
 
-/** A point that can be sent, since its time is known. */
-export interface SpooledPoint {
-  readonly atMs: number;
+/** A datapoint, or a value of a property, until it is settled. */
+export interface QueuedPoint {
+  readonly stream: Stream;
+  readonly class: RowClass;
+  /** Omitted while the clock is not set. */
+  readonly atMs: number | undefined;
+  readonly sinceBootMs: number;
   /** JSON. */
   readonly text: string;
-  /** The seq of its row; undefined: it is only in memory. */
-  readonly seq: number | undefined;
-  readonly receipt?: Acknowledgement | undefined;
+  /** The stream's revision when it came. A property has a newer value if they differ. */
+  readonly revision: number;
+  readonly ack?: Acknowledgement | undefined;
+  /** The seq of its row. Undefined if it is only in memory. */
+  seq: number | undefined;
 }
 
-/**
- * Points of one event on their way to the service, oldest first, and how far they have come. `live`: from memory,
- * `backlog`: from the disk.
- */
-export class Batch<Point extends SpooledPoint = SpooledPoint> {
-  readonly lane: 'live' | 'backlog';
+/** Its time is known, so that it can be sent. */
+export type TimedPoint = QueuedPoint & { readonly atMs: number };
+
+/** `live`: datapoints from memory, `backlog`: datapoints from the disk, `property`: values of properties from both. */
+export type Lane = 'live' | 'backlog' | 'property';
+
+/** Datapoints of one stream on their way to the service, oldest first, and how far they have come. */
+export class Batch {
+  readonly lane: Lane;
   readonly stream: Stream;
-  readonly points: readonly Point[];
-  /** The table of its rows: damage may have given the stream another class. */
-  readonly class: PointClass;
+  readonly points: readonly TimedPoint[];
   #settled = 0;
 
-  constructor(lane: Batch['lane'], stream: Stream, points: readonly Point[], table = stream.class) {
+  constructor(lane: Lane, stream: Stream, points: readonly TimedPoint[]) {
     this.lane = lane;
     this.stream = stream;
     this.points = points;
-    this.class = table;
   }
 
-  get event(): string {
-    return this.stream.event;
+  /** True if it holds no value of a property that has a newer one. */
+  get isCurrent(): boolean {
+    return this.points.every(isCurrent);
   }
 
-  /** The first point that is not settled; undefined: all are. */
-  get next(): Point | undefined {
+  /** The first datapoint that is not settled. Undefined if all are. */
+  get next(): TimedPoint | undefined {
     return this.points[this.#settled];
   }
 
-  get left(): readonly Point[] {
+  get left(): readonly TimedPoint[] {
     return this.points.slice(this.#settled);
   }
 
-  /** Settles the next `count` points, which the service has or will never accept. Returns them. */
-  acknowledge(count: number): readonly Point[] {
+  /** Settles the next `count` datapoints, which the service has or will never accept. Returns them. */
+  acknowledge(count: number): readonly TimedPoint[] {
     const settled = this.points.slice(this.#settled, this.#settled + count);
     this.#settled += settled.length;
     return settled;
   }
+}
+
+export function isCurrent({ stream, revision }: QueuedPoint): boolean {
+  return stream.revision === revision;
 }

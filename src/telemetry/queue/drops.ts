@@ -1,10 +1,10 @@
 import type { QueueStats } from '../../control/telemetry-protocol.ts';
 
 type DropCounts = QueueStats['dropped'];
-/** Why a point was not delivered. */
+/** The reason why a datapoint was not delivered. */
 export type DropReason = keyof DropCounts;
 
-/** Counts points that were not delivered, since the agent started. */
+/** Counts the datapoints that were not delivered, since the agent started. */
 export class Drops {
   readonly #counts: Record<DropReason, number> = {
     'too-old': 0,

@@ -1,18 +1,16 @@
 import { pointBytes, pointClasses } from '../point.ts';
 import type { PointClass } from '../point.ts';
-import { totalOf } from './database/records.ts';
-import type { QueueTotals, StoredPoint } from './database/records.ts';
-import type { SpoolDatabase } from './database/spool-database.ts';
+import type { QueueDatabase } from './database/queue-database.ts';
+import { count, rangeOf, totalOf } from './database/records.ts';
+import type { StoredPoint, Totals } from './database/records.ts';
 import type { DropReason } from './drops.ts';
-
-const CHUNK = 500;
 
 export interface ClassBounds {
   readonly maxBytes: number;
   readonly maxAgeMs: number;
 }
 
-export type SpoolBounds = Readonly<Record<PointClass, ClassBounds>> & {
+export type QueueBounds = Readonly<Record<PointClass, ClassBounds>> & {
   /** The bound for all classes together. */
   readonly maxBytes: number;
 };
@@ -23,39 +21,39 @@ export interface Evicted {
 }
 
 /**
- * Removes what exceeds the bounds: the oldest points of a class, or of the lowest class if all together are too much.
- * `ageMs` tells how long a point has waited; undefined: not known yet.
+ * Removes what exceeds the bounds, and adjusts the totals: the oldest datapoints of a class, or of the lowest class if
+ * all together are too much. `ageMs` returns how long a datapoint has waited, or undefined if that is unknown.
  */
 export function evict(
-  db: SpoolDatabase,
-  bounds: SpoolBounds,
+  db: QueueDatabase,
+  { bounds, totals }: { readonly bounds: QueueBounds; readonly totals: Totals },
   ageMs: (point: StoredPoint) => number | undefined,
 ): readonly Evicted[] {
   const evicted: Evicted[] = [];
-  let holdings = db.holdings();
-  const take = (table: PointClass, reason: DropReason, mustGo: (oldest: StoredPoint) => boolean): void => {
-    for (const points of evictFront(db, table, mustGo)) {
-      evicted.push({ reason, points });
-      holdings = db.holdings();
+  const drop = (pointClass: PointClass, reason: DropReason, mustGo: (oldest: StoredPoint) => boolean): void => {
+    const range = rangeOf(pointClass);
+    let last: number | undefined;
+    for (const oldest of db.rows(range)) {
+      if (!mustGo(oldest)) break;
+      last = oldest.seq;
     }
+    if (last === undefined) return;
+    const gone = db.remove({ ...range, last });
+    count(totals, pointClass, -1, gone);
+    evicted.push({ reason, points: gone.points });
   };
-  for (const table of pointClasses) {
-    const { maxAgeMs, maxBytes } = bounds[table];
-    take(table, 'too-old', (oldest) => (ageMs(oldest) ?? 0) > maxAgeMs);
-    take(table, 'queue-full', beyond(holdings[table].bytes - maxBytes));
+  for (const pointClass of pointClasses) {
+    const { maxAgeMs, maxBytes } = bounds[pointClass];
+    drop(pointClass, 'too-old', (oldest) => (ageMs(oldest) ?? 0) > maxAgeMs);
+    drop(pointClass, 'queue-full', beyond(totals[pointClass].bytes - maxBytes));
   }
-  for (const table of pointClasses.toReversed()) {
-    take(table, 'queue-full', beyond(totalOf(holdings).bytes - bounds.maxBytes));
+  for (const pointClass of pointClasses.toReversed()) {
+    drop(pointClass, 'queue-full', beyond(totalOf(totals).bytes - bounds.maxBytes));
   }
   return evicted;
 }
 
-export function isBeyond(holdings: QueueTotals, bounds: SpoolBounds): boolean {
-  const isClassBeyond = pointClasses.some((table) => holdings[table].bytes > bounds[table].maxBytes);
-  return isClassBeyond || totalOf(holdings).bytes > bounds.maxBytes;
-}
-
-/** Selects the oldest points until so many bytes are removed. */
+/** Selects the oldest datapoints until this number of bytes is removed. */
 function beyond(bytes: number): (oldest: StoredPoint) => boolean {
   let left = bytes;
   return ({ text }) => {
@@ -63,21 +61,4 @@ function beyond(bytes: number): (oldest: StoredPoint) => boolean {
     left -= pointBytes(text);
     return true;
   };
-}
-
-/** Removes the oldest points piece by piece. Yields how many were removed. */
-function* evictFront(
-  db: SpoolDatabase,
-  table: PointClass,
-  mustGo: (oldest: StoredPoint) => boolean,
-): Generator<number, void, undefined> {
-  for (let limit = 1; ; limit = CHUNK) {
-    const rows = db.oldest(table, limit);
-    const first = rows[0];
-    const kept = rows.findIndex((row) => !mustGo(row));
-    const last = rows[kept === -1 ? rows.length - 1 : kept - 1];
-    if (first === undefined || last === undefined) return;
-    yield db.remove({ class: table, first: first.seq, last: last.seq });
-    if (kept !== -1) return;
-  }
 }

@@ -4,8 +4,8 @@ const HOUR_MS = 3_600_000;
 const HOURS = 24;
 
 /**
- * The bytes that this process has given the kernel to write to a medium (proc_pid_io(5), write_bytes); undefined: the
- * kernel does not count them.
+ * Returns the bytes that this process has given the kernel to write to a medium (proc_pid_io(5), write_bytes), or
+ * undefined if the kernel does not count them.
  */
 function readWrittenBytes(): number | undefined {
   try {
@@ -17,7 +17,7 @@ function readWrittenBytes(): number | undefined {
   }
 }
 
-/** Counts what the spool writes to the medium, hour by hour, for the last day. */
+/** Counts the bytes that the queue writes to the medium, hour by hour, for the last day. */
 export class FlashWear {
   readonly #hours = Array.from({ length: HOURS }, () => 0);
   readonly #readWritten: () => number | undefined;

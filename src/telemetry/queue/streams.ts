@@ -1,68 +1,67 @@
 import { TelemetryError } from '../errors.ts';
-import type { NewPoint, PointClass, PointTime } from '../point.ts';
+import type { PointTime } from '../point.ts';
 import type { StreamRecord } from './database/records.ts';
 
-/** The bound for events in each class. More are a mistake, for example names made of measured values. */
+/** The bound for events, and for properties whose values wait. More are a mistake, for example names made of values. */
 const MAX_STREAMS = 10_000;
-/** Points of the same moment get times one after the other. A time further ahead came from a clock that was wrong. */
+/** Datapoints of the same moment get times one after the other. A time further ahead came from a clock that was wrong. */
 const MAX_AHEAD_MS = 3_600_000;
 
-/** The last times that were given to points of an event; the next ones are later. */
-interface LastTimes {
-  atMs: number;
-  sinceBootMs: number;
+/** An event, or a property whose value waits. */
+export interface Stream {
+  /** The id of its row. Undefined if it has none yet. */
+  id: number | undefined;
+  readonly kind: 'event' | 'property';
+  readonly name: string;
+  /** The last times that were given to its datapoints; the next ones are later. */
+  readonly last: { atMs: number; sinceBootMs: number };
+  /** Rises with each value of a property: only the last one counts. */
+  revision: number;
+  /** False if it has no datapoints on disk. */
+  mayBeOnDisk: boolean;
 }
 
-/** An event in a class. */
-export interface Stream {
-  /** The id of its row; undefined: it has none yet. */
-  id: number | undefined;
-  readonly event: string;
-  readonly class: PointClass;
-  readonly last: LastTimes;
-}
+type StreamName = Pick<Stream, 'kind' | 'name'>;
 
 export interface StreamPosition {
-  /** Undefined: the clock is not set. */
+  /** Omitted if the clock is not set. */
   readonly atMs: number | undefined;
   readonly sinceBootMs: number;
 }
 
-/** All streams, and the times of their points, which are unique and rise within an event. */
+/** All streams, and the times of their datapoints, which are unique and rise within an event. */
 export class StreamRegistry {
   /** The events of the configuration, which are accepted however many names others make up. */
   readonly #configured: ReadonlySet<string>;
-  readonly #streams = new Map<string, Stream>();
+  readonly #streams = { event: new Map<string, Stream>(), property: new Map<string, Stream>() };
   readonly #byId = new Map<number, Stream>();
-  readonly #last = new Map<string, LastTimes>();
   #nextId = 1;
 
   constructor(configured: ReadonlySet<string> = new Set()) {
     this.#configured = configured;
   }
 
-  of(name: Pick<NewPoint, 'event' | 'class'>): Stream {
-    const known = this.#streams.get(keyOf(name));
+  of({ kind, name }: StreamName): Stream {
+    const known = this.#streams[kind].get(name);
     if (known !== undefined) return known;
-    if (this.#streams.size >= MAX_STREAMS && !this.#configured.has(name.event)) {
-      throw new TelemetryError('too-many-names', `no more than ${MAX_STREAMS} events are kept apart`);
+    if (this.#streams[kind].size >= MAX_STREAMS && !(kind === 'event' && this.#configured.has(name))) {
+      const what = kind === 'event' ? 'events are kept apart' : 'properties wait at the same time';
+      throw new TelemetryError('too-many-names', `no more than ${MAX_STREAMS} ${what}`);
     }
-    return this.#add(name);
-  }
-
-  #add({ event, class: pointClass }: Pick<NewPoint, 'event' | 'class'>): Stream {
-    const key = keyOf({ event, class: pointClass });
-    const stream: Stream = { id: undefined, event, class: pointClass, last: this.#lastOf(event) };
-    this.#streams.set(key, stream);
-    return stream;
+    return this.#add({ kind, name });
   }
 
   byId(id: number): Stream | undefined {
     return this.#byId.get(id);
   }
 
-  all(): IteratorObject<Stream> {
-    return this.#streams.values();
+  all(kind: Stream['kind']): IteratorObject<Stream> {
+    return this.#streams[kind].values();
+  }
+
+  /** The number of properties whose values wait. */
+  get properties(): number {
+    return this.#streams.property.size;
   }
 
   idOf(stream: Stream): number {
@@ -74,56 +73,63 @@ export class StreamRegistry {
     return stream.id;
   }
 
-  recordOf(stream: Stream): StreamRecord {
-    const { event, last } = stream;
-    const times = { lastAtMs: last.atMs, lastSinceBootMs: last.sinceBootMs };
-    return { id: this.idOf(stream), event, class: stream.class, ...times };
+  records(): readonly StreamRecord[] {
+    const all = [...this.all('event'), ...this.all('property')];
+    return all.map((stream) => this.recordOf(stream));
   }
 
-  /** Takes over the streams of a newly opened database. Streams that it lacks get an id when they are written. */
+  recordOf(stream: Stream): StreamRecord {
+    const { kind, name, last } = stream;
+    return { id: this.idOf(stream), kind, name, lastAtMs: last.atMs, lastSinceBootMs: last.sinceBootMs };
+  }
+
+  /** Forgets a property: its value is settled. */
+  forget(stream: Stream): void {
+    stream.revision += 1;
+    this.#streams.property.delete(stream.name);
+    if (stream.id !== undefined) this.#byId.delete(stream.id);
+  }
+
+  /** Adopts the streams of a newly opened database. Streams that it lacks get an id when they are written. */
   adopt(records: readonly StreamRecord[], isThisBoot: boolean): void {
     this.#byId.clear();
-    for (const stream of this.#streams.values()) stream.id = undefined;
+    for (const kind of ['event', 'property'] as const) for (const stream of this.all(kind)) stream.id = undefined;
     for (const { id, lastAtMs, lastSinceBootMs, ...name } of records) {
-      const stream = this.#streams.get(keyOf(name)) ?? this.#add(name);
+      const stream = this.#streams[name.kind].get(name.name) ?? this.#add(name);
       stream.id = id;
       stream.last.atMs = Math.max(stream.last.atMs, lastAtMs);
       if (isThisBoot) stream.last.sinceBootMs = Math.max(stream.last.sinceBootMs, lastSinceBootMs);
+      stream.mayBeOnDisk = true;
       this.#byId.set(id, stream);
       this.#nextId = Math.max(this.#nextId, id + 1);
     }
   }
 
-  stamp(stream: Stream, time: PointTime, nowSinceBootMs: number): StreamPosition {
-    const { last } = stream;
+  stamp({ last }: Stream, time: PointTime, nowSinceBootMs: number): StreamPosition {
+    const now = Math.round(nowSinceBootMs);
     switch (time.kind) {
       case 'given':
-        return { atMs: Math.round(time.atMs), sinceBootMs: Math.round(nowSinceBootMs) };
+        return { atMs: Math.round(time.atMs), sinceBootMs: now };
       case 'known':
         last.atMs = nextAfter(last.atMs, Math.round(time.atMs));
-        return { atMs: last.atMs, sinceBootMs: Math.round(nowSinceBootMs) };
+        return { atMs: last.atMs, sinceBootMs: now };
       case 'since-boot':
-        last.sinceBootMs = Math.max(Math.round(nowSinceBootMs), last.sinceBootMs + 1);
+        last.sinceBootMs = Math.max(now, last.sinceBootMs + 1);
         return { atMs: undefined, sinceBootMs: last.sinceBootMs };
     }
   }
 
-  /** The clock was set: new points get later times than those that waited for that. */
+  /** The clock was set: new datapoints get later times than those that waited for that. */
   learnStart(startedAtMs: number): void {
-    for (const last of this.#last.values()) last.atMs = Math.max(last.atMs, startedAtMs + last.sinceBootMs);
+    for (const { last } of this.all('event')) last.atMs = Math.max(last.atMs, startedAtMs + last.sinceBootMs);
   }
 
-  #lastOf(event: string): LastTimes {
-    const known = this.#last.get(event);
-    if (known !== undefined) return known;
+  #add(name: StreamName): Stream {
     const last = { atMs: 0, sinceBootMs: 0 };
-    this.#last.set(event, last);
-    return last;
+    const stream: Stream = { id: undefined, ...name, last, revision: 0, mayBeOnDisk: false };
+    this.#streams[name.kind].set(name.name, stream);
+    return stream;
   }
-}
-
-function keyOf({ event, class: pointClass }: Pick<NewPoint, 'event' | 'class'>): string {
-  return `${pointClass} ${event}`;
 }
 
 function nextAfter(lastMs: number, nowMs: number): number {

@@ -77,7 +77,7 @@ export class Uploads {
     }
   }
 
-  /** The bytes that the file may take. Journal and spool lie on the same file system, so some are reserved for them. */
+  /** The bytes that the file may take. Journal and queue are on the same file system, so some are reserved for them. */
   async #roomBytes(): Promise<number> {
     const { bavail, bsize } = await statfs(this.#folder);
     return Math.max(0, bavail * bsize - this.#limits.minFreeBytes);

@@ -4,7 +4,7 @@ import type { Rig } from './rig.ts';
 type Rule = (rig: Rig) => readonly string[];
 
 const knownFiles =
-  /^(?:(?:journal|floors|identity|security|history)\.json(?:\.new)?|spool\.db(?:-wal|-shm|-journal)?)$/;
+  /^(?:(?:journal|floors|identity|security|history)\.json(?:\.new)?|queue\.db(?:-wal|-shm|-journal)?)$/;
 
 const always: readonly Rule[] = [
   ({ ledger }) => ledger.contradictions,

@@ -7,17 +7,17 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 /** How a process with a queue ends, and the content that the next one finds. */
 export interface Death extends Disposable {
-  readonly spoolPath: string;
+  readonly queuePath: string;
   /** Resolves when the next one may begin. */
   strike(child: ChildProcess): Promise<void>;
 }
 
 /** `kill -9`: whatever it gave to the kernel is there. */
 export class Killing implements Death {
-  readonly spoolPath: string;
+  readonly queuePath: string;
 
   constructor(directory: string) {
-    this.spoolPath = join(directory, 'spool.db');
+    this.queuePath = join(directory, 'queue.db');
   }
 
   async strike(child: ChildProcess): Promise<void> {
@@ -34,7 +34,7 @@ const quietMs = 5;
  * frozen, the file behind the device is copied, and the next one continues with the copy. Requires root.
  */
 export class PowerCut implements Death {
-  readonly spoolPath: string;
+  readonly queuePath: string;
   readonly #directory: string;
   readonly #mount: string;
   #cuts = 0;
@@ -42,7 +42,7 @@ export class PowerCut implements Death {
   constructor(directory: string, sizeMib = 256) {
     this.#directory = directory;
     this.#mount = join(directory, 'mount');
-    this.spoolPath = join(this.#mount, 'spool.db');
+    this.queuePath = join(this.#mount, 'queue.db');
     mkdirSync(this.#mount);
     run('truncate', '-s', `${sizeMib}M`, this.#image);
     run('mkfs.ext4', '-q', this.#image);

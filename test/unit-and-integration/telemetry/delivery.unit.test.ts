@@ -7,18 +7,18 @@ import { silentLog } from '../../../src/system/log/log.ts';
 import { Delivery } from '../../../src/telemetry/delivery/delivery.ts';
 import type { DeliveryDeps } from '../../../src/telemetry/delivery/delivery.ts';
 import { FakeValues, serviceError } from './fake-values.ts';
-import { SpoolRig, point, points } from './queue/spool-rig.ts';
+import { QueueRig, point, points } from './queue/queue-rig.ts';
 
 const forever = new AbortController().signal;
 
-class DeliveryRig extends SpoolRig {
+class DeliveryRig extends QueueRig {
   readonly service = new FakeValues();
   readonly delivery: Delivery;
 
   constructor(options: Partial<DeliveryDeps> = {}) {
     super();
     this.delivery = new Delivery({
-      spool: this.spool,
+      queue: this.queue,
       service: this.service,
       clock: this.clock,
       random: () => 1,
@@ -34,7 +34,7 @@ class DeliveryRig extends SpoolRig {
 
 test('a batch holds points of one event, with times in UTC, to the millisecond, unique and rising', async () => {
   using rig = new DeliveryRig();
-  rig.spool.push([...points(2, 'a'), ...points(1, 'b')]);
+  rig.queue.push([...points(2, 'a'), ...points(1, 'b')]);
   await rig.delivery.deliverLive(forever);
   expect(rig.service.posted.map(({ event, datapoints }) => [event, datapoints])).toEqual([
     [
@@ -54,7 +54,7 @@ test.each(['key-rejected', 'service-request-timeout', 'service-rate-limited', 's
     using rig = new DeliveryRig();
     let failures = 3;
     rig.service.answer = () => (failures-- > 0 ? serviceError(code) : undefined);
-    rig.spool.push(points(3));
+    rig.queue.push(points(3));
     await rig.delivery.deliverLive(forever);
     const bodies = rig.service.posted.map(({ datapoints }) => JSON.stringify(datapoints));
     expect(bodies).toHaveLength(4);
@@ -73,7 +73,7 @@ test('pauses grow to five minutes and no further, and Retry-After is honoured', 
     if (failures === 11) return serviceError('service-rate-limited', 20_000);
     return failures > 0 ? serviceError('service-unavailable') : undefined;
   };
-  rig.spool.push(points(1));
+  rig.queue.push(points(1));
   await rig.delivery.deliverLive(forever);
   expect(rig.clock.slept[0]).toBe(20_000 + 20_000); // and what is drawn comes after it
   expect(Math.max(...rig.clock.slept)).toBe(300_000);
@@ -82,11 +82,11 @@ test('pauses grow to five minutes and no further, and Retry-After is honoured', 
 test('what is too large is split, and the service is not asked the same again', async () => {
   using rig = new DeliveryRig();
   rig.service.answer = ({ datapoints }) => (datapoints.length > 30 ? serviceError('service-too-large') : undefined);
-  rig.spool.push(points(100));
+  rig.queue.push(points(100));
   await rig.delivery.deliverLive(forever);
   expect(rig.service.valuesOf('e')).toEqual(Array.from({ length: 100 }, (_, index) => index));
   const refused = rig.service.posted.length - rig.service.accepted.length;
-  rig.spool.push(points(100));
+  rig.queue.push(points(100));
   await rig.delivery.deliverLive(forever);
   expect(rig.service.posted.length - rig.service.accepted.length).toBeLessThan(refused * 2);
 });
@@ -98,24 +98,24 @@ test.each(['service-rejected', 'service-conflict'])(
     const bad = new Set([7, 8, 63]);
     rig.service.answer = ({ datapoints }) =>
       datapoints.some(({ value }) => bad.has(Number(value))) ? serviceError(code) : undefined;
-    rig.spool.push(points(100));
+    rig.queue.push(points(100));
     await rig.delivery.deliverLive(forever);
     expect(rig.service.valuesOf('e')).toEqual(
       Array.from({ length: 100 }, (_, index) => index).filter((one) => !bad.has(one)),
     );
-    rig.spool.flush();
-    const letters = rig.spool.deadLetters(10);
+    rig.queue.flush();
+    const letters = rig.queue.deadLetters(10);
     expect(new Set(letters.map(({ text }) => Number(text)))).toEqual(bad);
     expect(letters[0]?.reason).toContain(code);
   },
 );
 
-test('a service that refuses everything does not get to empty the spool', async () => {
+test('a service that refuses everything does not get to empty the queue', async () => {
   using rig = new DeliveryRig();
   rig.service.answer = () => serviceError('service-rejected');
-  rig.spool.push(points(400));
+  rig.queue.push(points(400));
   await rig.delivery.deliverLive(forever);
-  expect(rig.spool.waiting).toBe(380);
+  expect(rig.queue.waiting).toBe(380);
   expect(rig.delivery.figures().suspendedEvents).toEqual(['e']);
   rig.service.answer = () => undefined;
   rig.clock.advance(300_000);
@@ -126,8 +126,8 @@ test('a service that refuses everything does not get to empty the spool', async 
 test('an event that the service does not know is suspended; the others continue', async () => {
   using rig = new DeliveryRig();
   rig.service.answer = ({ event }) => (event === 'unknown' ? serviceError('service-not-found') : undefined);
-  rig.spool.push([...points(3, 'unknown'), ...points(3, 'known')]);
-  rig.spool.flush();
+  rig.queue.push([...points(3, 'unknown'), ...points(3, 'known')]);
+  rig.queue.flush();
   await rig.delivery.deliverBacklog(forever);
   expect(rig.service.valuesOf('known')).toEqual([0, 1, 2]);
   rig.service.answer = () => undefined;
@@ -139,9 +139,9 @@ test('an event that the service does not know is suspended; the others continue'
 test('the backlog keeps to its pace and rests while an update has the line; live points do not', async () => {
   let rests = 3;
   using rig = new DeliveryRig({ backlogPointsPerSecond: 100, isLineTaken: () => rests-- > 0, batchPoints: 50 });
-  rig.spool.push(points(150));
-  rig.spool.flush();
-  rig.spool.push([point('live')]);
+  rig.queue.push(points(150));
+  rig.queue.flush();
+  rig.queue.push([point('live')]);
   await rig.delivery.deliverLive(forever);
   expect(rig.clock.slept).toEqual([]);
   await rig.delivery.deliverBacklog(forever);
@@ -154,7 +154,7 @@ test('the last value of a property arrives; a rejected one is dropped, an unknow
     if (id === 'bad') return serviceError('service-rejected');
     return id === 'new' ? serviceError('service-not-found') : undefined;
   };
-  for (const id of ['good', 'bad', 'new']) for (const value of [1, { two: 2 }]) rig.spool.setProperty(id, value);
+  for (const id of ['good', 'bad', 'new']) for (const value of [1, { two: 2 }]) rig.queue.setProperty(id, value);
   await rig.delivery.deliverProperties(forever);
   expect([...rig.service.properties]).toEqual([['good', { two: 2 }]]);
   rig.service.answerProperty = () => undefined;
@@ -170,11 +170,11 @@ test('delivery that is stopped gives everything back', async () => {
     stop.abort(new Error('enough'));
     return serviceError('connection-reset');
   };
-  rig.spool.push(points(3));
+  rig.queue.push(points(3));
   await expect(rig.delivery.deliverLive(stop.signal)).rejects.toThrow('enough');
-  expect(rig.spool.waiting).toBe(3);
+  expect(rig.queue.waiting).toBe(3);
   rig.crash();
-  expect(rig.spool.waiting).toBe(0);
+  expect(rig.queue.waiting).toBe(0);
 });
 
 test('whatever the service answers, every point arrives once or is set aside, in order', async () => {
@@ -197,12 +197,12 @@ test('whatever the service answers, every point arrives once or is set aside, in
           const code = answers.shift();
           return code === undefined ? undefined : serviceError(code);
         };
-        rig.spool.push(points(count));
-        if (count % 2 === 0) rig.spool.flush();
-        for (let round = 0; round < 20 && rig.spool.waiting > 0; round += 1) {
+        rig.queue.push(points(count));
+        if (count % 2 === 0) rig.queue.flush();
+        for (let round = 0; round < 20 && rig.queue.waiting > 0; round += 1) {
           await rig.delivery.deliverLive(forever);
           await rig.delivery.deliverBacklog(forever);
-          rig.spool.flush();
+          rig.queue.flush();
           rig.clock.advance(300_000);
         }
         const arrived = rig.service.valuesOf('e').map(Number);
@@ -211,7 +211,7 @@ test('whatever the service answers, every point arrives once or is set aside, in
           [...arrived].sort((a, b) => a - b),
         );
         assert.equal(new Set(arrived).size, arrived.length);
-        assert.equal(arrived.length + rig.spool.figures().dropped.refused, count);
+        assert.equal(arrived.length + rig.queue.figures().dropped.refused, count);
       },
     ),
     { numRuns: 60 },
@@ -221,8 +221,8 @@ test('whatever the service answers, every point arrives once or is set aside, in
 test('suspended values, and values that wait for the service, are tried immediately after a new activation', async () => {
   using rig = new DeliveryRig();
   rig.service.answer = () => serviceError('service-not-found');
-  rig.spool.push(points(3, 'e'));
-  rig.spool.flush();
+  rig.queue.push(points(3, 'e'));
+  rig.queue.flush();
   await rig.delivery.deliverBacklog(forever);
   expect(rig.delivery.figures().suspendedEvents).toEqual(['e']);
   rig.service.answer = () => undefined;

@@ -1,6 +1,8 @@
 import { setImmediate } from 'node:timers/promises';
 
 import { AgentError } from '../../../src/system/errors.ts';
+import { parseExactly } from '../../../src/system/json-value.ts';
+import type { JsonText } from '../../../src/system/json-value.ts';
 import type { ValueService } from '../../../src/telemetry/ports.ts';
 
 export interface Posted {
@@ -22,16 +24,18 @@ export class FakeValues implements ValueService {
   answer: (posted: Omit<Posted, 'code'>) => AgentError | undefined = () => undefined;
   answerProperty: (id: string, value: unknown) => AgentError | undefined = () => undefined;
 
-  async postDatapoints(event: string, datapoints: Posted['datapoints'], signal: AbortSignal): Promise<void> {
+  async postDatapoints(event: string, { text }: JsonText, signal: AbortSignal): Promise<void> {
     await setImmediate();
+    const datapoints = parseExactly(text) as Posted['datapoints'];
     signal.throwIfAborted();
     const error = this.answer({ event, datapoints });
     this.posted.push({ event, datapoints, code: error?.code });
     if (error !== undefined) throw error;
   }
 
-  async setProperty(id: string, value: unknown): Promise<void> {
+  async setProperty(id: string, { text }: JsonText): Promise<void> {
     await setImmediate();
+    const value = parseExactly(text);
     const error = this.answerProperty(id, value);
     if (error !== undefined) throw error;
     this.properties.set(id, value);

@@ -5,7 +5,7 @@ import { silentLog } from '../../../src/system/log/log.ts';
 import { systemClock } from '../../../src/system/time/clock.ts';
 import { Delivery } from '../../../src/telemetry/delivery/delivery.ts';
 import type { ValueService } from '../../../src/telemetry/ports.ts';
-import { DatapointQueue } from '../../../src/telemetry/queue/spool.ts';
+import { DatapointQueue } from '../../../src/telemetry/queue/queue.ts';
 import { maxLives } from './replay.ts';
 
 /** node replay-worker.ts SPOOL SERVICE FIRST LAST GROUP LIFE: pushes numbers, tells which are acknowledged, delivers until all are. */
@@ -17,7 +17,7 @@ const sinceBootMs = (): number => Number(process.hrtime.bigint() / 1_000_000n);
 const service: ValueService = {
   postDatapoints: async (event, datapoints, signal) => {
     try {
-      const request = { method: 'POST', body: JSON.stringify(datapoints), signal };
+      const request = { method: 'POST', body: datapoints.text, signal };
       const { status } = await fetch(`${url}/${event}`, request);
       if (status === 204) return;
     } catch (error) {
@@ -36,7 +36,7 @@ const service: ValueService = {
   property: async () => undefined,
 };
 
-const spool = new DatapointQueue({
+const queue = new DatapointQueue({
   path,
   bounds: { urgent: ample, normal: ample, bulk: ample, maxBytes: 2 ** 40 },
   minFreeBytes: 0,
@@ -50,9 +50,9 @@ const spool = new DatapointQueue({
   boot: { name: 'boot', sinceBootMs },
   log: silentLog,
 });
-spool.learnClock(Date.now() - sinceBootMs());
+queue.learnClock(Date.now() - sinceBootMs());
 const delivery = new Delivery({
-  spool,
+  queue,
   service,
   clock: systemClock,
   random: () => Math.random() / 100, // of the pauses after a failure
@@ -62,7 +62,7 @@ const delivery = new Delivery({
   backlogPointsPerSecond: 1_000_000,
   isLineTaken: () => false,
 });
-void spool.run(forever);
+void queue.run(forever);
 void delivery.run(forever);
 
 for (let next = Number(first); next < Number(last); next += Number(group)) {
@@ -73,12 +73,12 @@ for (let next = Number(first); next < Number(last); next += Number(group)) {
     value: (next + index) * maxLives + Number(life),
     time: { kind: 'known', atMs: Date.now() } as const,
   }));
-  await spool.pushDurably(points, forever);
+  await queue.pushDurably(points, forever);
   process.stdout.write(`${next + count}\n`);
 }
-while (spool.waiting > 0) {
-  spool.flush();
+while (queue.waiting > 0) {
+  queue.flush();
   await systemClock.sleep(20, forever);
 }
-process.stdout.write(`done ${JSON.stringify(spool.figures())}\n`);
+process.stdout.write(`done ${JSON.stringify(queue.figures())}\n`);
 process.exit(0);

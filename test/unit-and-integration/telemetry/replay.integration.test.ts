@@ -7,7 +7,7 @@ import { expect, test } from 'vitest';
 
 import { howMuch } from '../../full.ts';
 import { Killing, PowerCut } from './deaths.ts';
-import { SpoolRig, drain, points, values } from './queue/spool-rig.ts';
+import { QueueRig, drain, points, values } from './queue/queue-rig.ts';
 import { replay } from './replay.ts';
 
 test.each([
@@ -33,11 +33,11 @@ test('a power loss at any moment loses no acknowledged point', () => {
   mkdirSync(mount);
   execFileSync('mount', ['-o', 'loop', image, mount]);
   try {
-    using rig = new SpoolRig({ path: join(mount, 'spool.db') });
+    using rig = new QueueRig({ path: join(mount, 'queue.db') });
     for (let cut = 1; cut <= 5; cut += 1) {
-      rig.spool.push(points(100 * cut, `event-${cut}`));
-      expect(rig.spool.flush()).toBe(true);
-      rig.spool.push(points(3, 'not-acknowledged'));
+      rig.queue.push(points(100 * cut, `event-${cut}`));
+      expect(rig.queue.flush()).toBe(true);
+      rig.queue.push(points(3, 'not-acknowledged'));
       const after = afterPowerCut(image, join(directory, `cut-${cut}`));
       for (let event = 1; event <= cut; event += 1) expect(after.get(`event-${event}`)).toBe(100 * event);
     }
@@ -54,9 +54,12 @@ function afterPowerCut(image: string, directory: string): ReadonlyMap<string, nu
   mkdirSync(mount);
   execFileSync('mount', ['-o', 'loop', copy, mount]);
   try {
-    using rig = new SpoolRig({ path: join(mount, 'spool.db') });
+    using rig = new QueueRig({ path: join(mount, 'queue.db') });
     const found = new Map<string, number>();
-    for (const batch of drain(rig.spool)) found.set(batch.event, (found.get(batch.event) ?? 0) + values(batch).length);
+    for (const batch of drain(rig.queue)) {
+      const { name } = batch.stream;
+      found.set(name, (found.get(name) ?? 0) + values(batch).length);
+    }
     return found;
   } finally {
     execFileSync('umount', [mount]);

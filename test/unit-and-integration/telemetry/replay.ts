@@ -88,7 +88,7 @@ export interface Replayed {
 const LONGEST_LIFE_MS = 600;
 const FASTEST_POINTS_PER_MS = 200;
 
-/** Numbers through the spool of a process that dies at random, to a service that fails one request in five. */
+/** Numbers through the queue of a process that dies at random, to a service that fails one request in five. */
 export async function replay(points: number, death: Death, random: () => number): Promise<Replayed> {
   await using service = new FailingService(points);
   const url = await service.listen();
@@ -96,7 +96,7 @@ export async function replay(points: number, death: Death, random: () => number)
   let acknowledged = 0;
   let deaths = 0;
   for (let isDone = false; !isDone;) {
-    const args = [worker, death.spoolPath, url, String(acknowledged), String(points), '500', String(deaths)];
+    const args = [worker, death.queuePath, url, String(acknowledged), String(points), '500', String(deaths)];
     const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
     const exited = once(child, 'exit');
     let timer: NodeJS.Timeout | undefined;
@@ -119,7 +119,7 @@ export async function replay(points: number, death: Death, random: () => number)
   return { acknowledged, deaths, missing: service.missing(acknowledged), duplicates, changed };
 }
 
-const help = `Numbers through the spool of a process that dies at random, to a service that fails one request in five.
+const help = `Numbers through the queue of a process that dies at random, to a service that fails one request in five.
 
 usage: node test/unit-and-integration/telemetry/replay.ts [--power-cuts] [POINTS]
 

@@ -8,7 +8,7 @@ import type { MeasurementSettings, SourceSettings } from '../../../src/telemetry
 import { Telemetry } from '../../../src/telemetry/telemetry.ts';
 import type { TelemetryDeps } from '../../../src/telemetry/telemetry.ts';
 import { FakeValues } from './fake-values.ts';
-import { ampleBounds } from './queue/spool-rig.ts';
+import { ampleBounds } from './queue/queue-rig.ts';
 
 export const deadline = (): AbortSignal => AbortSignal.timeout(20_000);
 export const noReduction = { scale: 1, offset: 0, deadband: undefined, heartbeatMs: undefined, over: undefined };

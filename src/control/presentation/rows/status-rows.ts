@@ -9,8 +9,8 @@ import { formatDuration, formatTime } from '../time.ts';
 import type { When } from '../time.ts';
 import { describeBoard } from './board-rows.ts';
 import { describePackage, isManual } from './package-rows.ts';
+import { summarizeQueue } from './queue-rows.ts';
 import type { Row } from './row.ts';
-import { summarizeQueue } from './spool-rows.ts';
 
 const maxQuarantineShown = 5;
 

@@ -1,17 +1,50 @@
 import { parsedJson } from '../../../system/json-value.ts';
+import { pointBytes, pointClasses } from '../../point.ts';
 import type { PointClass } from '../../point.ts';
 
-/** No spool has had as many points. */
-export const maxSeq = 2 ** 40;
-/** No time of a point lies further from 1970: a date of JavaScript could not hold it. */
-export const maxTimeMs = 2 ** 48;
+/** The kind of a row: a datapoint of a class, or the value of a property. */
+export const rowClasses = [...pointClasses, 'property'] as const;
+export type RowClass = (typeof rowClasses)[number];
+
+/** No queue has had as many rows. */
+const SPAN = 2 ** 40;
+/** The bound for a time, in milliseconds from 1970: a date of JavaScript cannot hold a later one. */
+const MAX_TIME_MS = 2 ** 48;
+
+/**
+ * The class is in the high bits of a seq. So one key gives the order of delivery and of eviction; an index would double
+ * what is written. Normal datapoints have the smallest numbers, which take the least space.
+ */
+const bases: Readonly<Record<RowClass, number>> = { urgent: -SPAN, normal: 0, bulk: SPAN, property: 2 * SPAN };
+
+export interface SeqRange {
+  readonly first: number;
+  readonly last: number;
+}
+
+export function rangeOf(rowClass: RowClass): SeqRange {
+  return { first: bases[rowClass], last: bases[rowClass] + SPAN - 1 };
+}
+
+/** The seqs of all datapoints, of all rows. */
+export const pointRange: SeqRange = { first: rangeOf('urgent').first, last: rangeOf('bulk').last };
+export const wholeRange: SeqRange = { first: rangeOf('urgent').first, last: rangeOf('property').last };
+
+/** Returns the seq of the n-th datapoint of a class, or of the property with the stream n, whose values share a row. */
+export function seqOf(rowClass: RowClass, n: number): number {
+  return bases[rowClass] + n;
+}
+
+export function classOf(seq: number): RowClass {
+  return rowClasses.find((rowClass) => seq <= rangeOf(rowClass).last) ?? 'property';
+}
 
 export interface StoredPoint {
   readonly seq: number;
   readonly stream: number;
-  /** Undefined: the clock was not set. */
+  /** Omitted if the clock was not set. */
   readonly atMs: number | undefined;
-  /** The row of `boots` in which the point came; `sinceBootMs` is the time since then. */
+  /** The row of `boots` in which the datapoint came; `sinceBootMs` is the time since then. */
   readonly boot: number;
   readonly sinceBootMs: number;
   /** JSON. */
@@ -20,20 +53,20 @@ export interface StoredPoint {
 
 export interface StreamRecord {
   readonly id: number;
-  readonly event: string;
-  readonly class: PointClass;
-  /** The latest `at` that was given to a point; the next one gets a later time. */
+  readonly kind: 'event' | 'property';
+  readonly name: string;
+  /** The latest `at` that was given to a datapoint; the next one gets a later time. */
   readonly lastAtMs: number;
-  /** The same for points that came before the clock was set. */
+  /** The same for datapoints that came before the clock was set. */
   readonly lastSinceBootMs: number;
 }
 
 export interface BootRecord {
   readonly id: number;
   readonly name: string;
-  /** The time of the last point. */
+  /** The time of the last datapoint. */
   readonly lastMs: number;
-  /** The wall clock at its start; undefined: its clock was never set. */
+  /** The wall clock at its start. Omitted if its clock was never set. */
   readonly startedAtMs: number | undefined;
 }
 
@@ -44,39 +77,41 @@ export interface DeadLetter {
   readonly reason: string;
 }
 
-/** Points of one class by their seq, both ends included; of one stream, or of all. */
-export interface PointRange {
-  readonly class: PointClass;
-  readonly first: number;
-  readonly last: number;
-  readonly stream?: number | undefined;
-}
-
 export interface Amount {
-  readonly points: number;
-  readonly bytes: number;
+  points: number;
+  bytes: number;
 }
 
-export type QueueTotals = Readonly<Record<PointClass, Amount>>;
+export type Totals = Readonly<Record<RowClass, Amount>>;
 
-const nothing: Amount = { points: 0, bytes: 0 };
-
-export const emptyTotals: QueueTotals = { urgent: nothing, normal: nothing, bulk: nothing };
-
-export function totalOf(holdings: QueueTotals): Amount {
-  const add = (sum: Amount, { points, bytes }: Amount): Amount => ({
-    points: sum.points + points,
-    bytes: sum.bytes + bytes,
-  });
-  return Object.values(holdings).reduce(add, nothing);
+export function emptyTotals(): Totals {
+  const none = (): Amount => ({ points: 0, bytes: 0 });
+  return { urgent: none(), normal: none(), bulk: none(), property: none() };
 }
 
-/** Whether a row can be a point, which SQLite does not know: it has no checksums of pages. */
+/** Adds rows to the totals, or subtracts them. */
+export function count(totals: Totals, rowClass: RowClass, sign: 1 | -1, { points, bytes }: Readonly<Amount>): void {
+  totals[rowClass].points += sign * points;
+  totals[rowClass].bytes += sign * bytes;
+}
+
+export function amountOf(text: string): Amount {
+  return { points: 1, bytes: pointBytes(text) };
+}
+
+/** Returns the total of all datapoints, without properties. */
+export function totalOf(totals: Readonly<Record<PointClass, Readonly<Amount>>>): Amount {
+  const sum = { points: 0, bytes: 0 };
+  for (const pointClass of pointClasses) {
+    sum.points += totals[pointClass].points;
+    sum.bytes += totals[pointClass].bytes;
+  }
+  return sum;
+}
+
+/** True if a row can be a datapoint. SQLite does not know: it has no checksums of pages. */
 export function isWhole({ seq, atMs = 0, sinceBootMs, text }: StoredPoint): boolean {
-  if (seq > maxSeq || !(Math.abs(atMs) < maxTimeMs) || !(Math.abs(sinceBootMs) < maxTimeMs)) return false;
-  return isJson(text);
-}
-
-export function isJson(text: string): boolean {
+  if (seq < wholeRange.first || seq > wholeRange.last) return false;
+  if (!(Math.abs(atMs) < MAX_TIME_MS) || !(Math.abs(sinceBootMs) < MAX_TIME_MS)) return false;
   return parsedJson(text) !== undefined;
 }

@@ -1,23 +1,18 @@
-import { pointClasses } from '../../point.ts';
-import type { PointClass } from '../../point.ts';
-import { isWhole, maxSeq, totalOf } from './records.ts';
+import type { QueueDatabase } from './queue-database.ts';
+import { isWhole, rangeOf, totalOf, wholeRange } from './records.ts';
 import type { StoredPoint, StreamRecord } from './records.ts';
-import type { SpoolDatabase } from './spool-database.ts';
 
 const CHUNK = 512;
-/** The number of reads that may fail, so that a file of garbage comes to an end, too. */
+/** The number of reads that may fail, so that a file of garbage ends, too. */
 const MAX_FAILURES = 5_000;
 
-/**
- * Every readable point of a damaged table, in order and in chunks. Parts that cannot be read are skipped in growing
- * steps.
- */
-function* readableRows(from: SpoolDatabase, table: PointClass, lastSeq: number): Generator<readonly StoredPoint[]> {
-  let after = 0;
+/** Every readable row of a damaged file, in order and in chunks. Unreadable parts are skipped in growing steps. */
+function* readableRows(from: QueueDatabase): Generator<readonly StoredPoint[]> {
+  let after = wholeRange.first;
   let limit = CHUNK;
   let step = 1;
-  for (let failures = 0; failures < MAX_FAILURES && after < lastSeq;) {
-    const rows = attempt(() => from.after(table, after, limit));
+  for (let failures = 0; failures < MAX_FAILURES && after < wholeRange.last;) {
+    const rows = attempt(() => from.after(after, limit));
     if (rows === undefined) {
       failures += 1;
       if (limit > 1) limit = Math.max(1, limit >> 3);
@@ -36,41 +31,36 @@ function* readableRows(from: SpoolDatabase, table: PointClass, lastSeq: number):
   }
 }
 
-/** What the spool has in memory, in case the file cannot tell it any more. */
+/** The state of the queue that is known without its file. */
 export interface InMemoryState {
   readonly streams: readonly StreamRecord[];
   readonly points: number;
-  readonly lastSeq: number;
 }
 
 /**
- * Copies what a damaged spool still holds into a new one, point for point. Streams whose name is not known are left
- * out. Returns the number of points that are missing.
+ * Copies the readable rows of a damaged queue into a new one. Rows of a stream whose name is unknown are left out.
+ * Returns the number of datapoints that are missing.
  */
-export function salvage(from: SpoolDatabase, to: SpoolDatabase, remembered: InMemoryState): number {
+export function salvage(from: QueueDatabase, to: QueueDatabase, remembered: InMemoryState): number {
   const streams = attempt(() => from.streams()) ?? remembered.streams;
-  const points = attempt(() => totalOf(from.holdings()).points) ?? remembered.points;
-  const lastSeq = attempt(() => from.lastSeq()) ?? (remembered.lastSeq || maxSeq);
-  const properties = attempt(() => from.properties()) ?? [];
+  const points = attempt(() => from.expectedPoints()) ?? remembered.points;
   const boots = attempt(() => from.boots()) ?? [];
   to.transaction(() => {
-    for (const [id, text] of properties) to.saveProperty(id, text);
     for (const boot of boots) to.saveBoot(boot);
     for (const stream of streams) to.saveStream(stream);
   });
   const ids = new Set(streams.map(({ id }) => id));
+  const properties = rangeOf('property');
   let seen = 0;
-  for (const table of pointClasses) {
-    for (const rows of readableRows(from, table, lastSeq)) {
-      seen += rows.length;
-      const known = rows.filter((row) => ids.has(row.stream) && isWhole(row));
-      to.transaction(() => to.addPoints(table, known));
-    }
+  for (const rows of readableRows(from)) {
+    const known = rows.filter((row) => ids.has(row.stream) && isWhole(row));
+    seen += rows.filter(({ seq }) => seq < properties.first || seq > properties.last).length;
+    to.transaction(() => to.add(known));
   }
-  return Math.max(0, Math.max(points, seen) - totalOf(to.holdings()).points);
+  return Math.max(0, Math.max(points, seen) - totalOf(to.totals()).points);
 }
 
-/** The result of a read; undefined: the file cannot be read there. */
+/** Returns the result of a read, or undefined if the file cannot be read there. */
 export function attempt<T>(read: () => T): T | undefined {
   try {
     return read();

@@ -26,7 +26,7 @@ backlog_points_per_second = 1_000_000
 `;
 
 export interface Drained {
-  /** Resident, with an empty spool; with all that waits; at the peak of draining. */
+  /** Resident, with an empty queue; with all that waits; at the peak of draining. */
   readonly emptyMib: number;
   readonly waitingMib: number;
   readonly peakMib: number;
@@ -34,10 +34,10 @@ export interface Drained {
   readonly seconds: number;
 }
 
-/** The built daemon, whose service is away and comes back. `spool` is copied into its state directory. */
+/** The built daemon, whose service is away and comes back. `queue` is copied into its state directory. */
 export async function drainByDaemon(
   { workFolder, program }: Pick<BenchContext, 'workFolder' | 'program'>,
-  spool: string,
+  queue: string,
 ): Promise<Drained> {
   const image = Buffer.alloc(SLOT_BYTES, 'image');
   await writeFile(join(workFolder, 'drain-image'), image);
@@ -63,14 +63,14 @@ export async function drainByDaemon(
   };
   const waiting = async (): Promise<number> => {
     const { stdout } = await run(program, ['--config', gateway.configFile, 'queue', 'status', '--json'], { env });
-    const { spool: figures } = JSON.parse(stdout) as { spool: { pointsOnDisk: number; pointsInMemory: number } };
+    const { queue: figures } = JSON.parse(stdout) as { queue: { pointsOnDisk: number; pointsInMemory: number } };
     return figures.pointsOnDisk + figures.pointsInMemory;
   };
   const empty = await start();
   const { rssMib: emptyMib } = await memoryOf(empty.pid);
   await end(empty);
   await mkdir(join(gateway.directory, 'state'), { recursive: true });
-  await copyFile(spool, join(gateway.directory, 'state/spool.db'));
+  await copyFile(queue, join(gateway.directory, 'state/queue.db'));
   await service.fail('postDatapoints');
   const daemon = await start();
   try {

@@ -3,8 +3,8 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 
-import type { DatapointQueue } from '../../../../src/telemetry/queue/spool.ts';
-import { SpoolRig, noEvents, points } from '../../../unit-and-integration/telemetry/queue/spool-rig.ts';
+import type { DatapointQueue } from '../../../../src/telemetry/queue/queue.ts';
+import { QueueRig, noStreams, points } from '../../../unit-and-integration/telemetry/queue/queue-rig.ts';
 
 const GROUPS_PER_DAY = 8_640;
 const SECTOR_BYTES = 512;
@@ -12,7 +12,7 @@ const SECTOR_BYTES = 512;
 const WARM_UP_GROUPS = 200;
 
 /**
- * Ten points a second, 100 in each group of ten seconds, into a spool on ext4 on a loop device: megabytes that reach the
+ * Ten points a second, 100 in each group of ten seconds, into a queue on ext4 on a loop device: megabytes that reach the
  * device, per day. Online, the service takes each group before it is due.
  */
 export function writtenPerDay(groups: number): { readonly offlineMb: number; readonly onlineMb: number } {
@@ -23,13 +23,13 @@ export function writtenPerDay(groups: number): { readonly offlineMb: number; rea
   mkdirSync(mount);
   execFileSync('mount', ['-o', 'loop,noatime', image, mount]);
   try {
-    using rig = new SpoolRig({ path: join(mount, 'spool.db') });
+    using rig = new QueueRig({ path: join(mount, 'queue.db') });
     const perDay = (count: number, deliver: boolean): number => {
       const before = bytesWritten(mount);
       for (let group = 0; group < count; group += 1) {
-        for (let event = 0; event < 5; event += 1) rig.spool.push(points(20, `event-${event}`));
-        if (deliver) acceptAll(rig.spool);
-        rig.spool.flush();
+        for (let event = 0; event < 5; event += 1) rig.queue.push(points(20, `event-${event}`));
+        if (deliver) acceptAll(rig.queue);
+        rig.queue.flush();
       }
       return ((bytesWritten(mount) - before) / count / 1e6) * GROUPS_PER_DAY;
     };
@@ -48,9 +48,13 @@ function bytesWritten(mount: string): number {
   return Number(readFileSync(`/sys/block/${device}/stat`, 'utf8').trim().split(/\s+/)[6]) * SECTOR_BYTES;
 }
 
-function acceptAll(spool: DatapointQueue): void {
-  for (let batch = spool.takeLive(500, noEvents); batch !== undefined; batch = spool.takeLive(500, noEvents)) {
-    spool.accepted(batch, batch.points.length);
-    spool.release(batch);
+function acceptAll(queue: DatapointQueue): void {
+  for (
+    let batch = queue.take('live', 500, noStreams);
+    batch !== undefined;
+    batch = queue.take('live', 500, noStreams)
+  ) {
+    queue.accepted(batch, batch.points.length);
+    queue.release(batch);
   }
 }

@@ -8,7 +8,7 @@ import { silentLog } from '../../../../src/system/log/log.ts';
 import { systemClock } from '../../../../src/system/time/clock.ts';
 import { Delivery } from '../../../../src/telemetry/delivery/delivery.ts';
 import { restSettings } from '../../../unit-and-integration/service/rest/rest-rig.ts';
-import { SpoolRig, points } from '../../../unit-and-integration/telemetry/queue/spool-rig.ts';
+import { QueueRig, points } from '../../../unit-and-integration/telemetry/queue/queue-rig.ts';
 import type { BenchContext } from '../context.ts';
 import type { Figure, SuiteResult } from '../figures.ts';
 import { writeRandomImage, writeText } from '../firmware-files.ts';
@@ -22,7 +22,7 @@ const forever = new AbortController().signal;
 /** Nothing is written while it is measured how fast points go through. */
 const inMemory = { writeIntervalMs: 3_600_000, writePoints: 1e9, maxMemoryPoints: 1e9, maxMemoryBytes: 1e12 };
 
-/** Issue 5: points from push to 204, what flash is spent on, and a spool that is full. Wants root for the loop device. */
+/** Issue 5: points from push to 204, what flash is spent on, and a queue that is full. Wants root for the loop device. */
 export async function telemetrySuite(context: BenchContext): Promise<SuiteResult> {
   const figures = [
     ...(await throughput(context)),
@@ -63,7 +63,7 @@ async function throughput(context: BenchContext): Promise<readonly Figure[]> {
 }
 
 async function pointsPerSecond(url: string, batchPoints: number, count: number): Promise<number> {
-  using rig = new SpoolRig({ clock: systemClock, ...inMemory });
+  using rig = new QueueRig({ clock: systemClock, ...inMemory });
   await using transport = new RestTransport(restSettings(url), {
     clock: systemClock,
     random: Math.random,
@@ -79,7 +79,7 @@ async function pointsPerSecond(url: string, batchPoints: number, count: number):
   });
   await session.thing(forever);
   const delivery = new Delivery({
-    spool: rig.spool,
+    queue: rig.queue,
     service: session,
     clock: systemClock,
     random: Math.random,
@@ -91,7 +91,7 @@ async function pointsPerSecond(url: string, batchPoints: number, count: number):
   });
   const all = points(count, 'bench');
   const before = performance.now();
-  rig.spool.push(all);
+  rig.queue.push(all);
   await delivery.deliverLive(forever);
   return (count / (performance.now() - before)) * 1000;
 }
@@ -109,26 +109,26 @@ function flashFigures({ quick, tell }: BenchContext): readonly Figure[] {
   ];
 }
 
-// ------------------------------------------------------------------------------------------------ a full spool
+// ------------------------------------------------------------------------------------------------ a full queue
 
 async function fullSpool(context: BenchContext, count: number): Promise<readonly Figure[]> {
-  context.tell(`a spool of ${count} points`);
-  using rig = new SpoolRig({ ...inMemory, writeIntervalMs: 1e9 });
+  context.tell(`a queue of ${count} points`);
+  using rig = new QueueRig({ ...inMemory, writeIntervalMs: 1e9 });
   for (let pushed = 0; pushed < count; pushed += 10_000) {
-    rig.spool.push(points(10_000, `event-${(pushed / 10_000) % 5}`));
-    rig.spool.flush();
+    rig.queue.push(points(10_000, `event-${(pushed / 10_000) % 5}`));
+    rig.queue.flush();
   }
-  rig.spool[Symbol.dispose]();
+  rig.queue[Symbol.dispose]();
   const opened = Array.from({ length: 5 }, () => timeToOpen(rig, count));
   const workFolder = await mkdtemp(join(context.workFolder, 'drain-'));
   const { emptyMib, waitingMib, peakMib, seconds } = await drainByDaemon({ ...context, workFolder }, rig.path);
-  rig.spool = rig.open();
+  rig.queue = rig.open();
   const mib = (value: number): string => `${Math.round(value)} MiB`;
   const how = `${count} points; resident set of the built daemon, VmRSS and VmHWM`;
   const waiting = `${how}: ${mib(emptyMib)} with nothing to deliver, ${mib(waitingMib)} with all that waits for the service`;
   return [
     {
-      name: 'opening a full spool',
+      name: 'opening a full queue',
       unit: 'ms',
       value: spreadOf(opened),
       target: 100,
@@ -151,10 +151,10 @@ async function fullSpool(context: BenchContext, count: number): Promise<readonly
   ];
 }
 
-function timeToOpen(rig: SpoolRig, count: number): number {
+function timeToOpen(rig: QueueRig, count: number): number {
   const before = performance.now();
-  using spool = rig.open();
+  using queue = rig.open();
   const took = performance.now() - before;
-  if (spool.waiting !== count) throw new Error(`${spool.waiting} points are waiting`);
+  if (queue.waiting !== count) throw new Error(`${queue.waiting} points are waiting`);
   return took;
 }

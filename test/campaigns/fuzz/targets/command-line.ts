@@ -6,7 +6,7 @@ import { openTarget } from '../target.ts';
 import type { FuzzTarget } from '../target.ts';
 
 const words =
-  'run status activate check install commit rollback reboot mcu list probe flash restore reset property get set datapoint send spool flush config show schema doctor --update-now --json --help --version --config --at --force --no-reboot -- - -h'.split(
+  'run status activate check install commit rollback reboot mcu list probe flash restore reset property get set datapoint send queue sync config show schema doctor --update-now --json --help --version --config --at --force --no-reboot -- - -h'.split(
     ' ',
   );
 const word = fc.oneof(

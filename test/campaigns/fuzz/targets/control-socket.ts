@@ -26,7 +26,7 @@ const paths = [
   'properties/a',
   'events/e/datapoints',
   'points',
-  'spool',
+  'queue',
   'boards',
   'nothing',
   '%00',

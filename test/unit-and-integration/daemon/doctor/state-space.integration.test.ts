@@ -45,7 +45,7 @@ describe('the room of the state directory, for doctor', () => {
     });
   });
 
-  test('is too little for what is measured, of which the spool leaves a part free', async () => {
+  test('is too little for what is measured, of which the queue leaves a part free', async () => {
     await expect(roomBeside(3 * MIB, measuring)).rejects.toMatchObject({
       message: expect.stringContaining(
         'there, and measurements leave 1.0 MiB free ([telemetry] reserve_bytes)',
@@ -53,7 +53,7 @@ describe('the room of the state directory, for doctor', () => {
     });
     const less = '2.0 MiB are free, so that less than [telemetry] max_bytes (1.0 MiB) of measurements can wait there';
     expect(await roomBeside(2 * MIB, measuring)).toBe(less);
-    await writeFile(join(place.folder, 'spool.db'), Buffer.alloc(0.5 * MIB));
+    await writeFile(join(place.folder, 'queue.db'), Buffer.alloc(0.5 * MIB));
     expect(await roomBeside(1.5 * MIB, measuring)).toBe('2.0 MiB are free');
   });
 });

@@ -270,7 +270,7 @@ describe('a pipe instead of a state file', () => {
   const pipes = [
     // It is set aside, and the daemon continues.
     ['journal.json', 'ok journal phase'],
-    ['spool.db', 'state directory'],
+    ['queue.db', 'state directory'],
     // The service is contacted before a staged update boots: the gateway activates once more, and stores that.
     ['identity.json', 'knows this gateway as thing'],
     ['trust.json', 'it is not a regular file'],

@@ -44,10 +44,10 @@ const sensor: Sensors['sensors'][number] = {
   notice: undefined,
 };
 
-test('doctor has a line for each sensor, and for the spool', () => {
+test('doctor has a line for each sensor, and for the queue', () => {
   expect(telemetryFindings(measuring, { isLive: true, sensors: [sensor] })).toEqual([
     { name: 'sensors[0] (temp)', ok: true, detail: 'read 4 s ago' },
-    { name: 'spool', ok: true, detail: '12 points on disk, the oldest for 1 min 30 s; 3 dropped' },
+    { name: 'queue', ok: true, detail: '12 points on disk, the oldest for 1 min 30 s; 3 dropped' },
   ]);
 });
 
@@ -81,7 +81,7 @@ test('reports a failure with its error, its time, and the command to type', () =
   expect(found.map(({ name, ok, detail, advice }) => [name, ok, detail, advice])).toEqual([
     ['sensors[0] (temp)', false, 'no such file (source-failed), for 2 min', "agent sensors 'sensors[0] (temp)' --try"],
     ['watch', false, 'limit: it ended with 1', 'see [[watch]] in the configuration'],
-    ['spool', false, 'the disk is full', 'agent queue status'],
+    ['queue', false, 'the disk is full', 'agent queue status'],
   ]);
 });
 

@@ -15,7 +15,7 @@ let state: string;
 
 beforeEach(async () => {
   state = await mkdtemp(join(tmpdir(), 'claim-'));
-  for (const name of ['spool.db', 'spool.db-wal', 'history.json', 'trust.json'])
+  for (const name of ['queue.db', 'queue.db-wal', 'history.json', 'trust.json'])
     await writeFile(join(state, name), name);
   await new FileIdentityStore(state, identity.serialNumber, silentLog).save(identity);
   const journal = { ...initialState, pendingSwitch: 'v2', named: { id: 'v2' }, forgot: true };
@@ -44,7 +44,7 @@ test('keeps the state of its own serial number', async () => {
 test('sets aside queue, history and unsent reports, and keeps slots and trust', async () => {
   const journal = await start('GW-K2');
   const aside = join(state, 'of-GW_K1');
-  expect((await readdir(aside)).toSorted()).toEqual(['history.json', 'journal.json', 'spool.db', 'spool.db-wal']);
+  expect((await readdir(aside)).toSorted()).toEqual(['history.json', 'journal.json', 'queue.db', 'queue.db-wal']);
   expect(await readFile(join(aside, 'journal.json'), 'utf8')).toContain('"pendingSwitch":"v2"');
   expect((await readdir(state)).toSorted()).toEqual([
     'identity.json.other-serial-number',
@@ -61,7 +61,7 @@ test('repeats the rest after a power cut before the identity was set aside', asy
   const identities = new FileIdentityStore(state, 'GW-K2', silentLog);
   await claimState({ stateDirectory: state, identities, log: silentLog });
   await start('GW-K2');
-  expect(await readFile(join(state, 'of-GW_K1', 'spool.db'), 'utf8')).toBe('spool.db');
+  expect(await readFile(join(state, 'of-GW_K1', 'queue.db'), 'utf8')).toBe('queue.db');
   expect(await readdir(state)).toContain('identity.json.other-serial-number');
 });
 

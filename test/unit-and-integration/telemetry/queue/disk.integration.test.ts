@@ -17,10 +17,10 @@ import process from 'node:process';
 
 import { afterEach, beforeEach, expect, test } from 'vitest';
 
-import { SpoolRig, drain, points, values } from './spool-rig.ts';
+import { QueueRig, drain, points, values } from './queue-rig.ts';
 
-const databaseModule = resolve(import.meta.dirname, '../../../../src/telemetry/queue/database/spool-database.ts');
-/** Longer than the spool leaves a disk alone that has failed. */
+const databaseModule = resolve(import.meta.dirname, '../../../../src/telemetry/queue/database/queue-database.ts');
+/** Longer than the queue leaves a disk alone that has failed. */
 const AGAIN_MS = 31_000;
 
 let stack: DisposableStack;
@@ -54,13 +54,13 @@ function mountExt4(options: string): string {
   return device;
 }
 
-function rigThere(): SpoolRig {
-  return stack.use(new SpoolRig({ path: join(mount, 'spool.db'), maxMemoryPoints: 100_000 }));
+function rigThere(): QueueRig {
+  return stack.use(new QueueRig({ path: join(mount, 'queue.db'), maxMemoryPoints: 100_000 }));
 }
 
 /** All that is there, in the order of each event. */
-function delivered(rig: SpoolRig): unknown[] {
-  return drain(rig.spool).flatMap(values);
+function delivered(rig: QueueRig): unknown[] {
+  return drain(rig.queue).flatMap(values);
 }
 
 const numbers = (count: number): number[] => Array.from({ length: count }, (_, index) => index);
@@ -69,21 +69,21 @@ test('a full file system: points stay in memory, which is reported, and are writ
   run('mount', '-t', 'tmpfs', '-o', 'size=2m', 'tmpfs', mount);
   stack.defer(() => run('umount', mount));
   const rig = rigThere();
-  rig.spool.push(points(500, 'before'));
-  expect(rig.spool.flush()).toBe(true);
+  rig.queue.push(points(500, 'before'));
+  expect(rig.queue.flush()).toBe(true);
   const filler = join(mount, 'filler');
   fill(filler);
-  rig.spool.push(points(20_000, 'during'));
-  expect(rig.spool.flush()).toBe(false);
-  expect(rig.spool.figures()).toMatchObject({
+  rig.queue.push(points(20_000, 'during'));
+  expect(rig.queue.flush()).toBe(false);
+  expect(rig.queue.figures()).toMatchObject({
     pointsInMemory: 20_000,
     pointsOnDisk: 500,
     error: expect.stringContaining('full') as unknown,
   });
   rmSync(filler);
   rig.clock.advance(AGAIN_MS);
-  expect(rig.spool.flush()).toBe(true);
-  expect(rig.spool.figures()).toMatchObject({ pointsInMemory: 0, pointsOnDisk: 20_500, error: undefined });
+  expect(rig.queue.flush()).toBe(true);
+  expect(rig.queue.figures()).toMatchObject({ pointsInMemory: 0, pointsOnDisk: 20_500, error: undefined });
   expect(delivered(rig)).toEqual([...numbers(500), ...numbers(20_000)]);
 });
 
@@ -91,47 +91,47 @@ test('of a file system that is nearly full the rest is left to the agent itself'
   run('mount', '-t', 'tmpfs', '-o', 'size=8m', 'tmpfs', mount);
   stack.defer(() => run('umount', mount));
   const minFreeBytes = 4 * 1024 * 1024;
-  const rig = stack.use(new SpoolRig({ path: join(mount, 'spool.db'), minFreeBytes }));
-  rig.spool.push(points(10, 'before'));
-  expect(rig.spool.flush()).toBe(true);
+  const rig = stack.use(new QueueRig({ path: join(mount, 'queue.db'), minFreeBytes }));
+  rig.queue.push(points(10, 'before'));
+  expect(rig.queue.flush()).toBe(true);
   writeFileSync(join(mount, 'filler'), Buffer.alloc(5 * 1024 * 1024));
-  rig.spool.push(points(10, 'during'));
-  expect(rig.spool.flush()).toBe(false);
-  expect(rig.spool.figures().error).toContain(`less than ${minFreeBytes} bytes are free`);
+  rig.queue.push(points(10, 'during'));
+  expect(rig.queue.flush()).toBe(false);
+  expect(rig.queue.figures().error).toContain(`less than ${minFreeBytes} bytes are free`);
   expect(delivered(rig)).toEqual([...numbers(10), ...numbers(10)]);
-  expect(rig.spool.flush()).toBe(true); // delivered points are still removed from the disk
+  expect(rig.queue.flush()).toBe(true); // delivered points are still removed from the disk
 });
 
 test('a file system that is mounted read-only, and writable later', () => {
   mountExt4('rw');
   run('mount', '-o', 'remount,ro', mount);
   const rig = rigThere();
-  rig.spool.push(points(10));
-  expect(rig.spool.flush()).toBe(false);
-  expect(rig.spool.figures()).toMatchObject({ pointsInMemory: 10, error: expect.any(String) as unknown });
+  rig.queue.push(points(10));
+  expect(rig.queue.flush()).toBe(false);
+  expect(rig.queue.figures()).toMatchObject({ pointsInMemory: 10, error: expect.any(String) as unknown });
   run('mount', '-o', 'remount,rw', mount);
   rig.clock.advance(AGAIN_MS);
-  expect(rig.spool.flush()).toBe(true);
-  expect(rig.spool.figures()).toMatchObject({ pointsOnDisk: 10, error: undefined });
+  expect(rig.queue.flush()).toBe(true);
+  expect(rig.queue.figures()).toMatchObject({ pointsOnDisk: 10, error: undefined });
   expect(delivered(rig)).toEqual(numbers(10));
 });
 
 // Regression: SIGBUS at each start of the agent on a small state partition that was full, by a file of SQLite that is mapped into memory.
 test('a full file system whose blocks are smaller than a page of memory does not crash a process that opens the queue', () => {
   mountExt4('rw');
-  const path = join(mount, 'spool.db');
+  const path = join(mount, 'queue.db');
   const rig = rigThere();
-  rig.spool.push(points(500));
-  expect(rig.spool.flush()).toBe(true);
+  rig.queue.push(points(500));
+  expect(rig.queue.flush()).toBe(true);
   const aside = join(directory, 'as-after-a-cut');
   for (const suffix of ['', '-wal']) copyFileSync(`${path}${suffix}`, `${aside}${suffix}`);
-  rig.spool[Symbol.dispose]();
+  rig.queue[Symbol.dispose]();
   for (const suffix of ['', '-wal']) copyFileSync(`${aside}${suffix}`, `${path}${suffix}`);
   for (const filler of ['filler', 'rest']) {
     fill(join(mount, filler));
     run('sync', '--file-system', mount);
   }
-  const open = `import { SpoolDatabase } from '${databaseModule}'; console.log(SpoolDatabase.open('${path}').lastSeq());`;
+  const open = `import { QueueDatabase } from '${databaseModule}'; console.log(QueueDatabase.open('${path}').lastNumber());`;
   const { signal, stdout, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', open], {
     encoding: 'utf8',
   });
@@ -142,36 +142,36 @@ test('a full file system whose blocks are smaller than a page of memory does not
 test('a file system that turns read-only under the open queue, and is mounted again after a check', () => {
   const device = mountExt4('errors=remount-ro');
   const rig = rigThere();
-  rig.spool.push(points(500, 'before'));
-  expect(rig.spool.flush()).toBe(true);
+  rig.queue.push(points(500, 'before'));
+  expect(rig.queue.flush()).toBe(true);
   writeFileSync(`/sys/fs/ext4/${basename(device)}/trigger_fs_error`, 'a test');
-  rig.spool.push(points(10, 'during'));
-  expect(rig.spool.flush()).toBe(false);
-  expect(rig.spool.figures()).toMatchObject({ pointsInMemory: 10, error: expect.any(String) as unknown });
+  rig.queue.push(points(10, 'during'));
+  expect(rig.queue.flush()).toBe(false);
+  expect(rig.queue.figures()).toMatchObject({ pointsInMemory: 10, error: expect.any(String) as unknown });
   run('umount', mount);
   repair(device);
   run('mount', device, mount);
   rig.clock.advance(AGAIN_MS);
-  expect(rig.spool.flush()).toBe(true);
-  expect(rig.spool.figures().error).toBeUndefined();
+  expect(rig.queue.flush()).toBe(true);
+  expect(rig.queue.figures().error).toBeUndefined();
   expect(delivered(rig)).toEqual([...numbers(500), ...numbers(10)]);
 });
 
 test('a file that is damaged while it is open: readable data is saved, the rest is counted, and it continues', () => {
-  const rig = stack.use(new SpoolRig({ maxMemoryPoints: 1_000_000, writePoints: 1_000_000 }));
-  rig.spool.push(points(200_000));
-  expect(rig.spool.flush()).toBe(true);
+  const rig = stack.use(new QueueRig({ maxMemoryPoints: 1_000_000, writePoints: 1_000_000 }));
+  rig.queue.push(points(200_000));
+  expect(rig.queue.flush()).toBe(true);
   const pages = Math.floor(statSync(rig.path).size / 4096);
   const file = openSync(rig.path, 'r+');
   writeSync(file, Buffer.alloc(40 * 4096, 0xa5), 0, 40 * 4096, Math.floor(pages / 2) * 4096);
   closeSync(file);
   const before = new Set(delivered(rig));
-  const { dropped } = rig.spool.figures();
+  const { dropped } = rig.queue.figures();
   expect(dropped.damaged).toBeGreaterThan(0);
   expect(before.size + dropped.damaged).toBe(200_000);
   expect(before.size).toBeGreaterThan(150_000);
-  rig.spool.push(points(10, 'after'));
-  expect(rig.spool.flush()).toBe(true);
+  rig.queue.push(points(10, 'after'));
+  expect(rig.queue.flush()).toBe(true);
   expect(delivered(rig)).toEqual(numbers(10));
   expect(readFileSync(`${rig.path}.damaged`).byteLength).toBeGreaterThan(0);
 });

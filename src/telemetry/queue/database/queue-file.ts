@@ -5,11 +5,11 @@ import { describeError } from '../../../system/errors.ts';
 import type { Log } from '../../../system/log/log.ts';
 import { TelemetryError } from '../../errors.ts';
 import type { FlashWear } from '../flash-wear.ts';
+import { QueueDatabase } from './queue-database.ts';
 import { attempt, salvage } from './salvage.ts';
 import type { InMemoryState } from './salvage.ts';
-import { SpoolDatabase } from './spool-database.ts';
 
-export interface SpoolDiskDeps {
+export interface QueueFileDeps {
   readonly path: string;
   /** The bytes that stay free on this file system, for the agent's own state. */
   readonly minFreeBytes: number;
@@ -17,27 +17,27 @@ export interface SpoolDiskDeps {
   readonly monotonicMs: () => number;
   readonly log: Log;
   readonly remembered: () => InMemoryState;
-  /** Called with each opened database, and with the number of points that a damaged one has lost. */
-  readonly onOpen: (db: SpoolDatabase, lostPoints: number) => void;
-  readonly open?: ((path: string) => SpoolDatabase) | undefined;
+  /** Called with each opened database, and with the number of datapoints that a damaged one has lost. */
+  readonly onOpen: (db: QueueDatabase, lostPoints: number) => void;
+  readonly open?: ((path: string) => QueueDatabase) | undefined;
 }
 
 /** The pause between two attempts on a disk that failed. */
 const RETRY_MS = 30_000;
 
-/** The file of the spool, with everything that can happen to it. It may be missing; no method ever throws. */
+/** The file of the queue, with everything that can happen to it. It may be missing; no method ever throws. */
 export class QueueFile implements Disposable {
-  readonly #deps: SpoolDiskDeps;
-  #db: SpoolDatabase | undefined;
+  readonly #deps: QueueFileDeps;
+  #db: QueueDatabase | undefined;
   #trouble: string | undefined;
   #retryAtMs = Number.NEGATIVE_INFINITY;
   #isDamaged = false;
 
-  constructor(deps: SpoolDiskDeps) {
+  constructor(deps: QueueFileDeps) {
     this.#deps = deps;
   }
 
-  /** Why nothing can be stored now; undefined: it can. */
+  /** The reason why nothing can be stored now. Undefined if it can. */
   get trouble(): string | undefined {
     return this.#trouble;
   }
@@ -47,8 +47,8 @@ export class QueueFile implements Disposable {
     this.#db = undefined;
   }
 
-  /** Does work in one transaction; false: it did not happen. `grows`: it needs room. */
-  write(grows: boolean, work: (db: SpoolDatabase) => void): boolean {
+  /** Does work in one transaction. Returns false if it did not happen. `grows`: it needs room. */
+  write(grows: boolean, work: (db: QueueDatabase) => void): boolean {
     const { flash, monotonicMs } = this.#deps;
     return this.#use(
       grows,
@@ -60,11 +60,11 @@ export class QueueFile implements Disposable {
     );
   }
 
-  read<T>(work: (db: SpoolDatabase) => T, otherwise: T): T {
+  read<T>(work: (db: QueueDatabase) => T, otherwise: T): T {
     return this.#use(false, work, otherwise);
   }
 
-  #use<T>(grows: boolean, work: (db: SpoolDatabase) => T, otherwise: T): T {
+  #use<T>(grows: boolean, work: (db: QueueDatabase) => T, otherwise: T): T {
     for (const isLast of [false, true]) {
       try {
         const db = this.#ready(grows);
@@ -80,22 +80,22 @@ export class QueueFile implements Disposable {
     return otherwise;
   }
 
-  #ready(grows: boolean): SpoolDatabase | undefined {
+  #ready(grows: boolean): QueueDatabase | undefined {
     const { path, minFreeBytes, monotonicMs } = this.#deps;
     const waits = this.#trouble !== undefined && monotonicMs() < this.#retryAtMs;
     if (waits && (grows || this.#db === undefined)) return undefined;
     this.#db ??= this.#open();
     if (grows && freeBytes(path) < minFreeBytes) {
-      throw new TelemetryError('queue-full', `less than ${minFreeBytes} bytes are free beside ${path}`);
+      throw new TelemetryError('queue-full', `less than ${minFreeBytes} bytes are free next to ${path}`);
     }
     return this.#db;
   }
 
-  #open(): SpoolDatabase {
+  #open(): QueueDatabase {
     const { path, flash, monotonicMs, onOpen, open = openDatabase } = this.#deps;
     if (!existsSync(path) && existsSync(savedOf(path))) exchange(path);
     if (!this.#isDamaged) {
-      let db: SpoolDatabase | undefined;
+      let db: QueueDatabase | undefined;
       try {
         db = open(path);
         onOpen(db, 0);
@@ -103,7 +103,7 @@ export class QueueFile implements Disposable {
       } catch (error) {
         db?.[Symbol.dispose]();
         if (!isDamage(error)) throw error;
-        this.#deps.log.error({ code: error.code }, `${error.message}; what can be read is saved`);
+        this.#deps.log.error({ code: error.code }, `${error.message}; its readable rows are saved`);
       }
     }
     const [db, lost] = flash.measure(monotonicMs(), () => this.#renew());
@@ -116,13 +116,13 @@ export class QueueFile implements Disposable {
    * Saves what can be read beside the damaged file, which is set aside only then, in place of the one before. Guarantee
    * `datapoints`: a salvage that is cut off, or finds no room, is begun again.
    */
-  #renew(): [SpoolDatabase, number] {
+  #renew(): [QueueDatabase, number] {
     const { path, log, open = openDatabase, remembered } = this.#deps;
     remove(savedOf(path));
     let lost = remembered().points;
     try {
       using fresh = open(savedOf(path));
-      const damaged = attempt(() => SpoolDatabase.openDamaged(path));
+      const damaged = attempt(() => QueueDatabase.openDamaged(path));
       try {
         if (damaged !== undefined) lost = salvage(damaged, fresh, remembered());
       } finally {
@@ -134,12 +134,12 @@ export class QueueFile implements Disposable {
     }
     remove(asideOf(path));
     exchange(path);
-    log.warn({ lost, aside: asideOf(path) }, 'the spool was damaged; what could be read was saved');
+    log.warn({ lost, aside: asideOf(path) }, 'the queue was damaged; its readable rows were saved');
     return [open(path), lost];
   }
 
   #well(): void {
-    if (this.#trouble !== undefined) this.#deps.log.info({}, 'the spool is on disk again');
+    if (this.#trouble !== undefined) this.#deps.log.info({}, 'the queue is on disk again');
     this.#trouble = undefined;
   }
 
@@ -149,7 +149,7 @@ export class QueueFile implements Disposable {
     if (!damage && !isTrouble(error)) throw error;
     if (!isTrouble(error) || error.code !== 'queue-full') this[Symbol.dispose]();
     if (this.#trouble === undefined) {
-      log.error({ error: describeError(error) }, 'the spool cannot be written; points are kept in memory');
+      log.error({ error: describeError(error) }, 'the queue cannot be written; datapoints stay in memory');
     }
     this.#trouble = describeError(error);
     this.#retryAtMs = damage ? Number.NEGATIVE_INFINITY : monotonicMs() + RETRY_MS;
@@ -163,7 +163,7 @@ function asideOf(path: string): string {
   return `${path}.damaged`;
 }
 
-/** What a salvage saves. It is complete when the damaged file is gone from its place. */
+/** The file that a salvage writes. It is complete once the damaged file was moved away. */
 function savedOf(path: string): string {
   return `${path}.saved`;
 }
@@ -179,13 +179,13 @@ function exchange(path: string): void {
   renameSync(savedOf(path), path);
 }
 
-const openDatabase = (path: string): SpoolDatabase => SpoolDatabase.open(path);
+const openDatabase = (path: string): QueueDatabase => QueueDatabase.open(path);
 
 function isDamage(error: unknown): error is TelemetryError {
   return error instanceof TelemetryError && error.code === 'queue-damaged';
 }
 
-/** Whether an error, of SQLite or of the file system, means that the disk cannot be used for now. */
+/** True if an error, of SQLite or of the file system, means that the disk cannot be used for now. */
 function isTrouble(error: unknown): error is Error & { readonly code: string } {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' && !error.code.startsWith('ERR_');
 }

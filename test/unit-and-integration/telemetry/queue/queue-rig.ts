@@ -5,24 +5,25 @@ import { join } from 'node:path';
 import { silentLog } from '../../../../src/system/log/log.ts';
 import { TelemetryError } from '../../../../src/telemetry/errors.ts';
 import type { NewPoint, PointClass } from '../../../../src/telemetry/point.ts';
-import type { Batch, SpooledPoint } from '../../../../src/telemetry/queue/batch.ts';
-import { SpoolDatabase } from '../../../../src/telemetry/queue/database/spool-database.ts';
+import type { Batch, TimedPoint } from '../../../../src/telemetry/queue/batch.ts';
+import { QueueDatabase } from '../../../../src/telemetry/queue/database/queue-database.ts';
 import { FlashWear } from '../../../../src/telemetry/queue/flash-wear.ts';
-import { DatapointQueue } from '../../../../src/telemetry/queue/spool.ts';
-import type { SpoolDeps } from '../../../../src/telemetry/queue/spool.ts';
+import { DatapointQueue } from '../../../../src/telemetry/queue/queue.ts';
+import type { QueueDeps } from '../../../../src/telemetry/queue/queue.ts';
+import type { Stream } from '../../../../src/telemetry/queue/streams.ts';
 import { ManualClock } from '../../service/manual-clock.ts';
 
-export const noEvents: ReadonlySet<string> = new Set();
+export const noStreams: ReadonlySet<Stream> = new Set();
 const ample = { maxBytes: 2 ** 30, maxAgeMs: 2 ** 40 };
 export const ampleBounds = { urgent: ample, normal: ample, bulk: ample, maxBytes: 2 ** 30 };
 
-export interface RigOptions extends Partial<SpoolDeps> {
+export interface RigOptions extends Partial<QueueDeps> {
   readonly bootName?: string;
 }
 
-/** A spool in a directory of its own, a clock that stands still, and a disk that can fail. */
-export class SpoolRig implements Disposable {
-  readonly directory = mkdtempSync(join(tmpdir(), 'spool-'));
+/** A queue in a directory of its own, a clock that stands still, and a disk that can fail. */
+export class QueueRig implements Disposable {
+  readonly directory = mkdtempSync(join(tmpdir(), 'queue-'));
   readonly clock = new ManualClock();
   readonly #options: RigOptions;
   /** The error of every transaction, while it is set. */
@@ -31,14 +32,14 @@ export class SpoolRig implements Disposable {
   #bootedAtMs: number;
   #lives = 0;
   path: string;
-  spool: DatapointQueue;
+  queue: DatapointQueue;
 
   constructor(options: RigOptions = {}) {
     this.#options = options;
     this.bootName = options.bootName ?? 'boot-1';
     this.#bootedAtMs = this.clock.monotonicMs() - 20_000;
-    this.path = join(this.directory, 'spool.db');
-    this.spool = this.open();
+    this.path = join(this.directory, 'queue.db');
+    this.queue = this.open();
   }
 
   open(): DatapointQueue {
@@ -56,7 +57,7 @@ export class SpoolRig implements Disposable {
       clock: this.clock,
       boot: { name: this.bootName, sinceBootMs: () => this.clock.monotonicMs() - this.#bootedAtMs },
       log: silentLog,
-      open: (path) => this.#failing(SpoolDatabase.open(path)),
+      open: (path) => this.#failing(QueueDatabase.open(path)),
       ...this.#options,
     });
   }
@@ -68,16 +69,16 @@ export class SpoolRig implements Disposable {
   /** Ends as with `kill -9`: data in memory is lost. `damage` is applied to the files. */
   crash(damage: (path: string) => void = () => {}): void {
     this.#lives += 1;
-    const next = join(this.directory, `spool-${this.#lives}.db`);
+    const next = join(this.directory, `queue-${this.#lives}.db`);
     for (const suffix of ['', '-wal']) {
       if (existsSync(`${this.path}${suffix}`)) copyFileSync(`${this.path}${suffix}`, `${next}${suffix}`);
     }
     this.failure = 'queue-full';
-    this.spool[Symbol.dispose]();
+    this.queue[Symbol.dispose]();
     this.failure = undefined;
     this.path = next;
     damage(next);
-    this.spool = this.open();
+    this.queue = this.open();
   }
 
   /** A crash and another boot, whose clock is not set. */
@@ -89,17 +90,17 @@ export class SpoolRig implements Disposable {
 
   /** Ends the agent in order. */
   restart(): void {
-    this.spool[Symbol.dispose]();
-    this.spool = this.open();
+    this.queue[Symbol.dispose]();
+    this.queue = this.open();
   }
 
   [Symbol.dispose](): void {
     this.failure = undefined;
-    this.spool[Symbol.dispose]();
+    this.queue[Symbol.dispose]();
     rmSync(this.directory, { recursive: true, force: true });
   }
 
-  #failing(db: SpoolDatabase): SpoolDatabase {
+  #failing(db: QueueDatabase): QueueDatabase {
     const transaction = db.transaction.bind(db);
     db.transaction = (work) => {
       transaction(() => {
@@ -119,27 +120,38 @@ export function points(count: number, event = 'e', pointClass: PointClass = 'nor
   return Array.from({ length: count }, (_, index) => point(index, event, pointClass));
 }
 
-export function values({ points }: { readonly points: readonly Pick<SpooledPoint, 'text'>[] }): unknown[] {
+export function values({ points }: { readonly points: readonly Pick<TimedPoint, 'text'>[] }): unknown[] {
   return points.map(({ text }) => JSON.parse(text) as unknown);
 }
 
 /** Everything, as a service that never fails gets it. */
-export function drain(spool: DatapointQueue, limit = 500): Batch[] {
+export function drain(queue: DatapointQueue, limit = 500): Batch[] {
   const batches: Batch[] = [];
   for (;;) {
-    const batch = spool.takeLive(limit, noEvents) ?? spool.takeBacklog(limit, noEvents);
+    const batch = queue.take('live', limit, noStreams) ?? queue.take('backlog', limit, noStreams);
     if (batch === undefined) return batches;
-    spool.accepted(batch, batch.points.length);
-    spool.release(batch);
+    queue.accepted(batch, batch.points.length);
+    queue.release(batch);
     batches.push(batch);
   }
 }
 
-/** A spool whose disk, with the file at this path, comes later than the agent: when `arrive` was called. */
-export function rigWithLateDisk(path: string): { readonly late: SpoolRig; readonly arrive: () => void } {
+/** Delivers the next value of a property; `meanwhile` happens while it is on its way. */
+export function takeProperty({ queue }: QueueRig, meanwhile: () => void = () => {}): [string, string] | undefined {
+  const batch = queue.take('property', 1, noStreams);
+  const [value] = batch?.points ?? [];
+  if (batch === undefined || value === undefined) return undefined;
+  meanwhile();
+  queue.accepted(batch, 1);
+  queue.release(batch);
+  return [batch.stream.name, value.text];
+}
+
+/** A queue whose disk, with the file at this path, comes later than the agent: when `arrive` was called. */
+export function rigWithLateDisk(path: string): { readonly late: QueueRig; readonly arrive: () => void } {
   let isThere = false;
-  const open = (file: string): SpoolDatabase => SpoolDatabase.open(isThere ? file : '/nowhere/spool.db');
-  const late = new SpoolRig({ path, open });
+  const open = (file: string): QueueDatabase => QueueDatabase.open(isThere ? file : '/nowhere/queue.db');
+  const late = new QueueRig({ path, open });
   return {
     late,
     arrive: () => {

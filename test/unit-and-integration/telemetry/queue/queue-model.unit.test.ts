@@ -5,9 +5,9 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 
 import type { PointClass } from '../../../../src/telemetry/point.ts';
-import type { Batch, SpooledPoint } from '../../../../src/telemetry/queue/batch.ts';
-import { SpoolRig, ampleBounds, noEvents } from './spool-rig.ts';
-import type { RigOptions } from './spool-rig.ts';
+import type { Batch, TimedPoint } from '../../../../src/telemetry/queue/batch.ts';
+import { QueueRig, ampleBounds, noStreams } from './queue-rig.ts';
+import type { RigOptions } from './queue-rig.ts';
 
 const classes = ['urgent', 'normal', 'bulk'] as const;
 
@@ -28,7 +28,10 @@ type Step =
       readonly outcome: Outcome;
       readonly late: boolean;
     }
-  | { readonly kind: 'flush' | 'crash' | 'restart' | 'reboot' | 'learn-clock' }
+  | { readonly kind: 'set'; readonly property: number }
+  | { readonly kind: 'deliver-property'; readonly outcome: Outcome; readonly late: boolean }
+  | { readonly kind: 'flush' | 'learn-clock' }
+  | { readonly kind: 'new-life'; readonly how: 'crash' | 'restart' | 'reboot' }
   | { readonly kind: 'disk'; readonly fails: boolean }
   | { readonly kind: 'wait'; readonly ms: number }
   | { readonly kind: 'corrupt'; readonly at: number; readonly how: 'page' | 'wal' | 'tail' };
@@ -48,7 +51,17 @@ const plainSteps: fc.Arbitrary<Step>[] = [
     outcome: fc.constantFrom('accept' as const, 'accept-half' as const, 'refuse-one' as const, 'fail' as const),
     late: fc.boolean(),
   }),
-  fc.record({ kind: fc.constantFrom('flush', 'crash', 'restart', 'reboot', 'learn-clock') }),
+  fc.record({ kind: fc.constant('set' as const), property: fc.nat(1) }),
+  fc.record({
+    kind: fc.constant('deliver-property' as const),
+    outcome: fc.constantFrom('accept' as const, 'fail' as const),
+    late: fc.boolean(),
+  }),
+  fc.record({ kind: fc.constantFrom('flush' as const, 'learn-clock' as const) }),
+  fc.record({
+    kind: fc.constant('new-life' as const),
+    how: fc.constantFrom('crash' as const, 'restart' as const, 'reboot' as const),
+  }),
   fc.record({ kind: fc.constant('disk' as const), fails: fc.boolean() }),
   fc.record({ kind: fc.constant('wait' as const), ms: fc.integer({ min: 0, max: 40_000 }) }),
 ];
@@ -60,18 +73,24 @@ const corrupt: fc.Arbitrary<Step> = fc.record({
 
 /** Records acknowledged, delivered and lost points. */
 class Oracle implements Disposable {
-  readonly rig: SpoolRig;
+  readonly rig: QueueRig;
   readonly pushed = new Map<number, string>();
   readonly promised = new Set<number>();
   readonly arrived = new Map<number, number>();
   readonly refused = new Set<number>();
+  /** The last value of each property: set, promised, and at the service. */
+  readonly properties = {
+    set: new Map<string, number>(),
+    promised: new Map<string, number>(),
+    arrived: new Map<string, number>(),
+  };
   counted = 0;
   isTimed = false;
   #next = 0;
   #order = new Map<string, number>();
 
   constructor(options: RigOptions) {
-    this.rig = new SpoolRig(options);
+    this.rig = new QueueRig(options);
   }
 
   [Symbol.dispose](): void {
@@ -85,6 +104,10 @@ class Oracle implements Disposable {
         return this.#push(step);
       case 'deliver':
         return this.#deliver(step);
+      case 'set':
+        return this.#set(`property-${step.property}`);
+      case 'deliver-property':
+        return void this.#deliverProperty(step);
       case 'flush':
         return this.#flush();
       case 'learn-clock':
@@ -94,16 +117,9 @@ class Oracle implements Disposable {
         return;
       case 'wait':
         return rig.clock.advance(step.ms);
-      case 'crash':
-        return this.#newLife(() => rig.crash());
-      case 'restart':
-        this.#flush();
-        return this.#newLife(() => rig.restart());
-      case 'reboot':
-        this.isTimed = false;
-        return this.#newLife(() => rig.reboot());
+      case 'new-life':
       case 'corrupt':
-        return this.#newLife(() => rig.crash((path) => spoil(path, step.at, step.how)));
+        return this.#newLife(step);
     }
   }
 
@@ -114,12 +130,14 @@ class Oracle implements Disposable {
     this.#learnClock();
     this.#flush();
     for (let rounds = 0; rounds < 10_000; rounds += 1) {
-      const batch = this.rig.spool.takeLive(50, noEvents) ?? this.rig.spool.takeBacklog(50, noEvents);
+      const batch = this.rig.queue.take('live', 50, noStreams) ?? this.rig.queue.take('backlog', 50, noStreams);
       if (batch === undefined) break;
       this.#accept(batch, batch.points);
-      this.rig.spool.release(batch);
+      this.rig.queue.release(batch);
     }
-    assert.equal(this.rig.spool.waiting, 0);
+    while (this.#deliverProperty({ outcome: 'accept', late: false }));
+    assert.equal(this.rig.queue.waiting, 0);
+    assert.equal(this.rig.queue.figures().properties, 0);
     this.#count();
   }
 
@@ -137,40 +155,69 @@ class Oracle implements Disposable {
           : ({ kind: 'since-boot' } as const);
       return { event: name, class: pointClass, value: this.#next++, time };
     });
-    this.rig.spool.push(points);
+    this.rig.queue.push(points);
+  }
+
+  #set(name: string): void {
+    this.rig.queue.setProperty(name, this.#next);
+    this.properties.set.set(name, this.#next++);
+  }
+
+  /** Delivers the next value of a property, while a newer one may come. Returns false if none waits. */
+  #deliverProperty({ outcome, late }: Pick<Extract<Step, { kind: 'deliver-property' }>, 'outcome' | 'late'>): boolean {
+    const { queue } = this.rig;
+    const batch = queue.take('property', 1, noStreams);
+    if (batch === undefined) return false;
+    const { name } = batch.stream;
+    const value = Number(batch.points[0]?.text);
+    if (late) this.#set(name);
+    if (late) this.#flush();
+    if (outcome === 'accept') {
+      assert(value >= (this.properties.arrived.get(name) ?? -1), `${name} goes forward only`);
+      this.properties.arrived.set(name, value);
+      queue.accepted(batch, 1);
+    }
+    queue.release(batch);
+    return true;
+  }
+
+  /** The properties whose last promised value, or a newer one, is not at the service. */
+  get stale(): string[] {
+    const { promised, arrived } = this.properties;
+    return [...promised].filter(([name, value]) => (arrived.get(name) ?? -1) < value).map(([name]) => name);
   }
 
   #deliver({ lane, limit, outcome, late }: Extract<Step, { kind: 'deliver' }>): void {
-    const { spool } = this.rig;
-    const batch = lane === 'live' ? spool.takeLive(limit, noEvents) : spool.takeBacklog(limit, noEvents);
+    const { queue } = this.rig;
+    const batch = lane === 'live' ? queue.take('live', limit, noStreams) : queue.take('backlog', limit, noStreams);
     if (batch === undefined) return;
     if (late) this.#flush();
     const [first] = batch.points;
     if (outcome === 'refuse-one' && first !== undefined) {
-      spool.refused(batch, 'no');
+      queue.refused(batch, 'no');
       this.refused.add(Number(first.text));
     }
     if (outcome === 'accept') this.#accept(batch, batch.points);
     if (outcome === 'accept-half') this.#accept(batch, batch.points.slice(0, Math.ceil(limit / 2)));
-    spool.release(batch);
+    queue.release(batch);
   }
 
-  #accept(batch: Batch, points: readonly SpooledPoint[]): void {
+  #accept(batch: Batch, points: readonly TimedPoint[]): void {
     for (const { text, atMs } of points) {
       const value = Number(text);
-      assert.equal(this.pushed.get(value), batch.event);
+      assert.equal(this.pushed.get(value), batch.stream.name);
       assert.equal(this.arrived.get(value) ?? atMs, atMs, 'a point keeps its time');
       assert(atMs > 0, 'no point goes without its time');
       this.arrived.set(value, atMs);
       this.promised.add(value);
     }
     this.#expectOrder(batch, points);
-    this.rig.spool.accepted(batch, points.length);
+    this.rig.queue.accepted(batch, points.length);
   }
 
   /** Within one life of the agent, a lane of an event goes forward only. */
-  #expectOrder(batch: Batch, points: readonly SpooledPoint[]): void {
-    const stream = `${batch.lane} ${batch.event} ${batch.class}`;
+  #expectOrder(batch: Batch, points: readonly TimedPoint[]): void {
+    const stream = `${batch.lane} ${batch.stream.name} ${batch.points[0]?.class}`;
     for (const { text } of points) {
       assert(Number(text) > (this.#order.get(stream) ?? -1), `${stream} goes forward only`);
       this.#order.set(stream, Number(text));
@@ -178,27 +225,41 @@ class Oracle implements Disposable {
   }
 
   #flush(): void {
-    const dropped = Object.values(this.rig.spool.figures().dropped).reduce((sum, count) => sum + count, 0);
-    if (!this.rig.spool.flush() || dropped > 0) return;
+    const dropped = Object.values(this.rig.queue.figures().dropped).reduce((sum, count) => sum + count, 0);
+    if (!this.rig.queue.flush()) return;
+    for (const [name, value] of this.properties.set) this.properties.promised.set(name, value);
+    if (dropped > 0) return;
     for (const value of this.pushed.keys()) if (!this.#lost.has(value)) this.promised.add(value);
   }
 
   readonly #lost = new Set<number>();
 
-  #newLife(begin: () => void): void {
+  #newLife(step: Extract<Step, { kind: 'new-life' | 'corrupt' }>): void {
+    const { rig } = this;
+    if (step.how === 'restart') this.#flush();
     this.#count();
     for (const value of this.pushed.keys()) if (!this.promised.has(value)) this.#lost.add(value);
     this.#order = new Map();
-    begin();
+    this.properties.set.clear();
+    if (step.kind === 'corrupt') return rig.crash((path) => spoil(path, step.at, step.how));
+    switch (step.how) {
+      case 'crash':
+        return rig.crash();
+      case 'restart':
+        return rig.restart();
+      case 'reboot':
+        this.isTimed = false;
+        return rig.reboot();
+    }
   }
 
   #learnClock(): void {
     this.isTimed = true;
-    this.rig.spool.learnClock(this.rig.clock.nowMs() - this.rig.sinceBootMs);
+    this.rig.queue.learnClock(this.rig.clock.nowMs() - this.rig.sinceBootMs);
   }
 
   #count(): void {
-    const { dropped } = this.rig.spool.figures();
+    const { dropped } = this.rig.queue.figures();
     this.counted += Object.values(dropped).reduce((sum, count) => sum + count, 0) - dropped.refused;
   }
 }
@@ -219,6 +280,7 @@ test('acknowledged points are delivered in order, with a constant time, for any 
       for (const step of steps) oracle.run(step);
       oracle.finish();
       expect(oracle.missing).toEqual([]);
+      expect(oracle.stale).toEqual([]);
       expect(oracle.counted).toBe(0);
       const times = [...oracle.arrived].map(([value, atMs]) => `${oracle.pushed.get(value)} ${atMs}`);
       expect(new Set(times).size).toBe(times.length);
@@ -247,7 +309,7 @@ test('no damage to the file stops the agent, and later points are delivered', ()
       for (const step of steps) oracle.run(step);
       oracle.rig.failure = undefined;
       oracle.rig.clock.advance(60_000);
-      oracle.rig.spool.flush();
+      oracle.rig.queue.flush();
       const before = new Set(oracle.arrived.keys());
       oracle.run({ kind: 'push', event: 1, class: 'normal', count: 5, isTimed: false });
       oracle.finish();

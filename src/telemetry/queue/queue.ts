@@ -1,0 +1,296 @@
+import type { QueueStats } from '../../control/telemetry-protocol.ts';
+import type { Log } from '../../system/log/log.ts';
+import type { Clock } from '../../system/time/clock.ts';
+import { Boots } from '../clock/boots.ts';
+import { Acknowledgement, waitForAck } from '../delivery/acknowledgement.ts';
+import type { AcknowledgedBy } from '../delivery/acknowledgement.ts';
+import { Wakeup } from '../delivery/wakeup.ts';
+import { TelemetryError } from '../errors.ts';
+import type { NewPoint, PointTime } from '../point.ts';
+import { checkName, toText } from '../value-text.ts';
+import { isCurrent } from './batch.ts';
+import type { Batch, Lane, QueuedPoint } from './batch.ts';
+import type { DeadLetter } from './database/records.ts';
+import { Drops } from './drops.ts';
+import { FlashWear } from './flash-wear.ts';
+import { StoredPoints } from './stored-points.ts';
+import type { StoredPointsDeps } from './stored-points.ts';
+import { StreamRegistry } from './streams.ts';
+import type { Stream } from './streams.ts';
+import { UnflushedPoints } from './unflushed-points.ts';
+
+export interface QueueDeps extends Omit<StoredPointsDeps, 'flash' | 'monotonicMs' | 'sinceBootMs'> {
+  readonly clock: Clock;
+  readonly boot: BootTime;
+  /** Datapoints are written together, after this time or at this number. */
+  readonly writeIntervalMs: number;
+  readonly writePoints: number;
+  readonly maxMemoryPoints: number;
+  readonly maxMemoryBytes: number;
+  /** Beyond this, groups become as large as the memory allows. */
+  readonly maxFlashBytesPerDay: number;
+  readonly flash?: FlashWear;
+  /** The events of the configuration, which are accepted however many names others make up. */
+  readonly configuredEvents?: ReadonlySet<string>;
+  readonly log: Log;
+}
+
+/** The kernel's monotonic clock, which continues while the agent restarts. */
+export interface BootTime {
+  readonly name: string;
+  readonly sinceBootMs: () => number;
+}
+
+/** The pause between two attempts on a disk that failed. */
+const PAUSE_MS = 1_000;
+const LONGEST_SLEEP_MS = 60_000;
+
+/**
+ * Guarantee `datapoints`: the durable queue of datapoints that the service has not accepted yet. SQLite is the queue; memory holds
+ * only the group that is not flushed yet, which may be delivered before. Opening never fails: a disk that cannot be used
+ * is a figure, not an error.
+ */
+export class DatapointQueue implements Disposable {
+  readonly #deps: QueueDeps;
+  readonly #streams: StreamRegistry;
+  readonly #boots: Boots;
+  readonly #drops = new Drops();
+  readonly #unflushed: UnflushedPoints;
+  readonly #stored: StoredPoints;
+  readonly #flash: FlashWear;
+  readonly #onTheirWay = new Map<Lane, Batch>();
+  /** Notified when there may be something to write. */
+  readonly #writing = new Wakeup();
+  /** Notified when there may be something to deliver. */
+  readonly arrival = { live: new Wakeup(), urgent: new Wakeup(), backlog: new Wakeup(), property: new Wakeup() };
+  #isUrgent = false;
+  /** When something was settled that is still on disk. */
+  #settledAtMs: number | undefined;
+
+  constructor(deps: QueueDeps) {
+    const { clock, boot, flash = new FlashWear() } = deps;
+    this.#deps = deps;
+    this.#streams = new StreamRegistry(deps.configuredEvents);
+    this.#flash = flash;
+    this.#boots = new Boots(boot.name);
+    this.#unflushed = new UnflushedPoints((point) => this.#timeOf(point));
+    const known = { streams: this.#streams, boots: this.#boots, drops: this.#drops };
+    const timing = { flash, monotonicMs: () => clock.monotonicMs(), sinceBootMs: boot.sinceBootMs };
+    this.#stored = new StoredPoints({ ...deps, ...timing }, known);
+  }
+
+  /** Writes what is in memory, and closes. */
+  [Symbol.dispose](): void {
+    this.flush();
+    this.#stored[Symbol.dispose]();
+  }
+
+  /** Accepts all datapoints or none. Throws TelemetryError for a value or a name that cannot be sent. */
+  push(points: readonly NewPoint[]): Acknowledgement {
+    const prepared = points.map((point) => {
+      const stream = { kind: 'event', name: checkName(point.event) } as const;
+      return { point, text: toText(point.value), stream: this.#streams.of(stream) };
+    });
+    const ack = new Acknowledgement(points.length);
+    const now = this.#deps.boot.sinceBootMs();
+    for (const { point, text, stream } of prepared) {
+      const { atMs, sinceBootMs } = this.#streams.stamp(stream, this.#dated(point.time, now), now);
+      const { class: pointClass } = point;
+      this.#unflushed.add({ stream, class: pointClass, atMs, sinceBootMs, text, revision: 0, ack, seq: undefined });
+      this.#isUrgent ||= pointClass === 'urgent';
+    }
+    this.#keepMemoryBounded();
+    this.arrival.live.notify();
+    if (this.#isUrgent || this.#unflushed.total.points >= this.#deps.writePoints / 2) this.arrival.urgent.notify();
+    this.#writing.notify();
+    return ack;
+  }
+
+  /** Resolves when the datapoints are durable or delivered. Throws TelemetryError if they are neither in time. */
+  async pushDurably(points: readonly NewPoint[], signal: AbortSignal): Promise<AcknowledgedBy> {
+    this.#isUrgent = true;
+    return this.#acknowledged(this.push(points), signal);
+  }
+
+  /** Sets a property; only its last value counts. */
+  setProperty(id: string, value: unknown): Acknowledgement {
+    const text = toText(value);
+    const stream = this.#streams.of({ kind: 'property', name: checkName(id) });
+    stream.revision += 1;
+    const ack = new Acknowledgement(1);
+    const came = { stream, class: 'property', revision: stream.revision, text, ack, seq: undefined } as const;
+    const replaced = this.#unflushed.addOrReplace({ ...came, atMs: 0, sinceBootMs: this.#deps.boot.sinceBootMs() });
+    replaced?.ack?.follow(ack);
+    this.arrival.property.notify();
+    this.#writing.notify();
+    return ack;
+  }
+
+  async setPropertyDurably(id: string, value: unknown, signal: AbortSignal): Promise<AcknowledgedBy> {
+    this.#isUrgent = true;
+    return this.#acknowledged(this.setProperty(id, value), signal);
+  }
+
+  /** The clock was set, and shows when this boot began. Datapoints that waited for that can be sent. */
+  learnClock(startedAtMs: number): void {
+    this.#boots.learnStart(Math.round(startedAtMs));
+    this.#streams.learnStart(Math.round(startedAtMs));
+    this.arrival.live.notify();
+    this.arrival.backlog.notify();
+  }
+
+  /** Writes what is due, until the signal is aborted. An empty queue has no timer. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock } = this.#deps;
+    while (!signal.aborted) {
+      const isUsable = this.msUntilDue() > 0 ? this.#stored.isUsable() : this.flush();
+      const dueMs = isUsable ? this.msUntilDue() : PAUSE_MS;
+      // what may be written to flash in a day frees up with time
+      await this.#writing.wait(
+        this.#unflushed.all.length > 0 ? Math.min(dueMs, LONGEST_SLEEP_MS) : dueMs,
+        clock,
+        signal,
+      );
+    }
+  }
+
+  /** Returns the time until a write is due. 0 if it is due now; infinity if there is nothing to write. */
+  msUntilDue(): number {
+    const { clock, boot, writeIntervalMs, writePoints, maxMemoryPoints, maxFlashBytesPerDay } = this.#deps;
+    const [oldest] = this.#unflushed.all;
+    if (this.#isUrgent && oldest !== undefined) return 0;
+    const nowMs = clock.monotonicMs();
+    const isSpent = this.#flash.bytesOfLastDay(nowMs) >= maxFlashBytesPerDay;
+    if (this.#unflushed.total.points >= (isSpent ? maxMemoryPoints * 0.8 : writePoints)) return 0;
+    const waitedMs =
+      oldest === undefined || isSpent ? Number.NEGATIVE_INFINITY : boot.sinceBootMs() - oldest.sinceBootMs;
+    const settledMs = this.#settledAtMs === undefined ? Number.NEGATIVE_INFINITY : nowMs - this.#settledAtMs;
+    return Math.max(0, writeIntervalMs - Math.max(waitedMs, settledMs));
+  }
+
+  /** Writes now. Returns false if the disk cannot be used, and everything stays in memory. */
+  flush(): boolean {
+    const points = this.#unflushed.all;
+    if (points.length === 0 && !this.#stored.isDirty) return true;
+    if (!this.#stored.write(points)) return false;
+    this.#isUrgent = false;
+    this.#settledAtMs = undefined;
+    this.#unflushed.clear();
+    for (const { ack } of points) ack?.safe('disk');
+    if (points.length > 0) this.arrival.backlog.notify();
+    return true;
+  }
+
+  /** Returns the next datapoints of one stream. Each lane has one batch at a time. `skip`: streams that have to wait. */
+  take(lane: Lane, limit: number, skip: ReadonlySet<Stream>): Batch | undefined {
+    if (this.#onTheirWay.has(lane)) return undefined;
+    const batch = this.#next(lane, limit, skip);
+    if (batch !== undefined) this.#onTheirWay.set(lane, batch);
+    return batch;
+  }
+
+  /** The service has accepted the next `count` datapoints. */
+  accepted(batch: Batch, count: number): void {
+    const points = batch.acknowledge(count);
+    for (const { seq, ack } of points) if (seq === undefined) ack?.safe('service');
+    this.#settle(batch, points);
+  }
+
+  /** The service will never accept the next datapoint. */
+  refused(batch: Batch, reason: string): void {
+    const points = batch.acknowledge(1);
+    const { name: event } = batch.stream;
+    for (const { atMs, text, ack } of points) {
+      ack?.lost(new TelemetryError('point-refused', `the service refuses a datapoint of event ${event}`));
+      this.#stored.addDeadLetter({ event, atMs, text, reason });
+      this.#drops.note('refused', 1);
+    }
+    this.#settle(batch, points);
+  }
+
+  /** Ends the delivery of a batch. Datapoints that were neither accepted nor refused wait again. */
+  release(batch: Batch): void {
+    if (this.#onTheirWay.get(batch.lane) !== batch) return;
+    this.#onTheirWay.delete(batch.lane);
+    this.#stored.release(batch);
+    this.#writing.notify();
+  }
+
+  /** The number of datapoints that the service does not have yet. */
+  get waiting(): number {
+    return this.#unflushed.total.points + this.#stored.total.points;
+  }
+
+  get hasBacklog(): boolean {
+    return this.#stored.total.points > 0;
+  }
+
+  deadLetters(limit: number): readonly DeadLetter[] {
+    return this.#stored.deadLetters(limit);
+  }
+
+  figures(): QueueStats {
+    const { points, bytes } = this.#stored.total;
+    return {
+      pointsInMemory: this.#unflushed.total.points,
+      pointsOnDisk: points,
+      bytesOnDisk: bytes,
+      fileBytes: this.#stored.fileBytes(),
+      oldestAgeMs: this.#stored.oldestAgeMs(),
+      properties: this.#streams.properties,
+      dropped: this.#drops.counts,
+      deadLetters: this.#stored.countDeadLetters(),
+      flashBytesPerDay: this.#flash.bytesPerDay(this.#deps.clock.monotonicMs()),
+      bootsWithEstimatedTime: this.#boots.estimated,
+      error: this.#stored.trouble,
+    };
+  }
+
+  #next(lane: Lane, limit: number, skip: ReadonlySet<Stream>): Batch | undefined {
+    let batch = lane === 'backlog' ? undefined : this.#unflushed.next(lane, limit, skip);
+    // an older value on disk must not be sent after a newer one, not even after a crash
+    if (lane === 'property' && batch !== undefined && this.#stored.hasProperties && this.flush()) batch = undefined;
+    if (lane === 'live' || batch !== undefined) return batch;
+    const live = this.#onTheirWay.get('live');
+    const isFlushed = live?.next?.seq !== undefined; // its rows must not be sent twice
+    return this.#stored.next(lane, limit, isFlushed ? new Set([...skip, live.stream]) : skip);
+  }
+
+  /** Dates a datapoint that comes when the clock is already set, so that it needs no dating later. */
+  #dated(time: PointTime, sinceBootMs: number): PointTime {
+    const { startedAtMs } = this.#boots.current;
+    if (time.kind !== 'since-boot' || startedAtMs === undefined) return time;
+    return { kind: 'known', atMs: startedAtMs + sinceBootMs };
+  }
+
+  #timeOf({ atMs, sinceBootMs }: QueuedPoint): number | undefined {
+    return atMs ?? this.#boots.wallMs(this.#boots.current.id, sinceBootMs);
+  }
+
+  async #acknowledged({ settled }: Acknowledgement, signal: AbortSignal): Promise<AcknowledgedBy> {
+    return waitForAck(settled, { clock: this.#deps.clock, trouble: () => this.#stored.trouble }, signal);
+  }
+
+  #settle({ stream }: Batch, points: readonly QueuedPoint[]): void {
+    this.#unflushed.remove(points);
+    if (stream.kind === 'event') this.#stored.settle(stream, points);
+    else if (points.every(isCurrent)) this.#stored.settleProperty(stream);
+    if (this.#stored.isDirty) this.#settledAtMs ??= this.#deps.clock.monotonicMs();
+  }
+
+  #keepMemoryBounded(): void {
+    const { maxMemoryPoints, maxMemoryBytes } = this.#deps;
+    const isBeyond = (): boolean => {
+      const { points, bytes } = this.#unflushed.total;
+      return points > maxMemoryPoints || bytes > maxMemoryBytes;
+    };
+    if (!isBeyond() || this.flush()) return;
+    while (isBeyond()) {
+      const dropped = this.#unflushed.dropOldest(this.#onTheirWay.get('live')?.left ?? []);
+      if (dropped === undefined) return;
+      const why = 'a datapoint was dropped: neither disk nor memory has room';
+      dropped.ack?.lost(new TelemetryError('point-dropped', why));
+      this.#drops.note('memory-full', 1);
+    }
+  }
+}

@@ -1,0 +1,270 @@
+import type { Log } from '../../system/log/log.ts';
+import type { Boots } from '../clock/boots.ts';
+import { pointClasses } from '../point.ts';
+import type { Batch, Lane, QueuedPoint } from './batch.ts';
+import type { QueueDatabase } from './database/queue-database.ts';
+import { QueueFile } from './database/queue-file.ts';
+import { amountOf, classOf, count, emptyTotals, pointRange, rangeOf, seqOf, totalOf } from './database/records.ts';
+import type { Amount, DeadLetter, SeqRange, StoredPoint, Totals } from './database/records.ts';
+import type { Drops } from './drops.ts';
+import { evict } from './eviction.ts';
+import type { Evicted, QueueBounds } from './eviction.ts';
+import type { FlashWear } from './flash-wear.ts';
+import { batchesOf, readWindow } from './read-window.ts';
+import type { Stream, StreamRegistry } from './streams.ts';
+
+/** The rows that are read together, from which batches are made. */
+const WINDOW = 1_000;
+/** A larger file returns its space when it becomes empty. */
+const SHRINK_ABOVE_BYTES = 1024 * 1024;
+
+export interface StoredPointsDeps {
+  readonly path: string;
+  readonly bounds: QueueBounds;
+  readonly minFreeBytes: number;
+  readonly maxDeadLetters: number;
+  readonly flash: FlashWear;
+  readonly monotonicMs: () => number;
+  readonly sinceBootMs: () => number;
+  readonly log: Log;
+  readonly open?: ((path: string) => QueueDatabase) | undefined;
+}
+
+/** The knowledge in memory about the rows on disk. */
+export interface QueueKnowledge {
+  readonly streams: StreamRegistry;
+  readonly boots: Boots;
+  readonly drops: Drops;
+}
+
+interface Removal extends SeqRange {
+  readonly stream: number;
+}
+
+/** The datapoints on disk. They are written, read back in batches, removed when settled, and evicted. */
+export class StoredPoints implements Disposable {
+  readonly #deps: StoredPointsDeps;
+  readonly #known: QueueKnowledge;
+  readonly #file: QueueFile;
+  #totals = emptyTotals();
+  /** The highest number of a datapoint. A row gets its seq when it is written. */
+  #lastNumber = 0;
+  #removals: Removal[] = [];
+  #dead: DeadLetter[] = [];
+  /** Batches that were read ahead. */
+  #windows: Record<Exclude<Lane, 'live'>, Batch[]> = { backlog: [], property: [] };
+
+  constructor(deps: StoredPointsDeps, known: QueueKnowledge) {
+    this.#deps = deps;
+    this.#known = known;
+    const { streams } = known;
+    this.#file = new QueueFile({
+      ...deps,
+      remembered: () => ({ streams: streams.records(), points: this.total.points }),
+      onOpen: (db, lost) => this.#adopt(db, lost),
+    });
+    this.#file.read(() => undefined, undefined); // opens it
+  }
+
+  [Symbol.dispose](): void {
+    this.#file[Symbol.dispose]();
+  }
+
+  get trouble(): string | undefined {
+    return this.#file.trouble;
+  }
+
+  /** Returns true if the disk can be used. After a failure it is tried, although there is nothing to write. */
+  isUsable(): boolean {
+    return this.trouble === undefined || this.#file.write(true, () => {});
+  }
+
+  /** The total without properties. */
+  get total(): Amount {
+    return totalOf(this.#totals);
+  }
+
+  get hasProperties(): boolean {
+    return this.#totals.property.points > 0;
+  }
+
+  /** True if something settled is still on disk. */
+  get isDirty(): boolean {
+    return this.#removals.length > 0 || this.#dead.length > 0;
+  }
+
+  fileBytes(): number {
+    return this.#file.read((db) => db.fileBytes(), 0);
+  }
+
+  deadLetters(limit: number): readonly DeadLetter[] {
+    return this.#file.read((db) => db.deadLetters(limit), []);
+  }
+
+  countDeadLetters(): number {
+    return this.#file.read((db) => db.countDeadLetters(), 0);
+  }
+
+  /** The age of the oldest datapoint by this boot's clock. Undefined if none waits, or the age is unknown. */
+  oldestAgeMs(): number | undefined {
+    const oldest = this.#file.read(
+      (db) => pointClasses.flatMap((pointClass) => db.rows(rangeOf(pointClass)).take(1).toArray()),
+      [],
+    );
+    const ages = oldest.map((point) => this.#ageMs(point)).filter((age) => age !== undefined);
+    return ages.length === 0 ? undefined : Math.max(...ages);
+  }
+
+  /** Writes datapoints, and removes settled ones and those beyond the bounds, in one durable transaction. */
+  write(points: readonly QueuedPoint[]): boolean {
+    const { drops } = this.#known;
+    const removals = this.#removals;
+    const dead = this.#dead;
+    let totals = this.#totals;
+    let evicted: readonly Evicted[] = [];
+    const done = this.#file.write(points.length > 0, (db) => {
+      totals = structuredClone(this.#totals);
+      for (const removal of removals) this.#remove(db, removal, totals);
+      for (const letter of dead) db.addDeadLetter(letter, this.#deps.maxDeadLetters);
+      this.#add(db, points, totals);
+      evicted = evict(db, { bounds: this.#deps.bounds, totals }, (point) => this.#ageMs(point));
+    });
+    if (!done) {
+      for (const point of points) point.seq = undefined;
+      return false;
+    }
+    this.#totals = totals;
+    for (const { reason, points: lost } of evicted) drops.note(reason, lost);
+    this.#removals = this.#removals.slice(removals.length);
+    this.#dead = this.#dead.slice(dead.length);
+    this.#tidy();
+    return true;
+  }
+
+  /** Returns the next batch, most urgent and oldest first. `skip`: streams that have to wait. */
+  next(lane: Exclude<Lane, 'live'>, limit: number, skip: ReadonlySet<Stream>): Batch | undefined {
+    const isFree = (batch: Batch): boolean => !skip.has(batch.stream) && batch.isCurrent;
+    if (!this.#windows[lane].some(isFree)) {
+      const waiting = lane === 'property' ? this.#totals.property : this.total;
+      if (waiting.points === 0 || (this.isDirty && !this.write([]))) return undefined;
+      const read = this.#read(lane, limit, skip); // may replace the windows, where the file is damaged
+      this.#windows[lane] = read;
+    }
+    const window = this.#windows[lane];
+    const index = window.findIndex(isFree);
+    return index === -1 ? undefined : window.splice(index, 1)[0];
+  }
+
+  /** Removes settled datapoints that have rows, which are neighbors in their stream, with the next write. */
+  settle(stream: Stream, points: readonly QueuedPoint[]): void {
+    const seqs = points.flatMap(({ seq }) => seq ?? []);
+    const [first, last] = [seqs[0], seqs.at(-1)];
+    if (first === undefined || last === undefined) return;
+    this.#removals.push({ first, last, stream: this.#known.streams.idOf(stream) });
+  }
+
+  /** Removes the last value of a property with the next write, and forgets the property. */
+  settleProperty(stream: Stream): void {
+    this.#known.streams.forget(stream);
+    const { id } = stream;
+    if (id === undefined) return;
+    const seq = seqOf('property', id);
+    this.#removals.push({ first: seq, last: seq, stream: id });
+  }
+
+  addDeadLetter(letter: DeadLetter): void {
+    this.#dead.push(letter);
+  }
+
+  /** Lets the unsettled datapoints of a batch be read again. */
+  release({ lane, next }: Batch): void {
+    if (next !== undefined && lane !== 'live') this.#windows[lane] = [];
+  }
+
+  /** Reads batches. Streams whose oldest datapoint has no time yet are passed over. */
+  #read(lane: Lane, limit: number, skip: ReadonlySet<Stream>): Batch[] {
+    const { streams } = this.#known;
+    const [kind, range] =
+      lane === 'property' ? (['property', rangeOf('property')] as const) : (['event', pointRange] as const);
+    const passedOver = new Set(skip);
+    for (;;) {
+      const open = streams
+        .all(kind)
+        .filter((stream) => stream.mayBeOnDisk && !passedOver.has(stream))
+        .toArray();
+      if (open.length === 0) return [];
+      const without = [...passedOver].flatMap(({ id }) => id ?? []);
+      const window = this.#file.read((db) => readWindow(db.rows(range, without).take(WINDOW), this.#known), undefined);
+      if (window === undefined) return [];
+      const batches = window.groups.flatMap((points) => batchesOf(lane, points, limit));
+      if (batches.length > 0) return batches;
+      for (const stream of window.found) passedOver.add(stream);
+      if (window.rows < WINDOW) for (const stream of open) stream.mayBeOnDisk = window.found.has(stream);
+    }
+  }
+
+  #add(db: QueueDatabase, points: readonly QueuedPoint[], totals: Totals): void {
+    const { streams, boots } = this.#known;
+    for (const stream of new Set(points.map((point) => point.stream))) {
+      db.saveStream(streams.recordOf(stream));
+      stream.mayBeOnDisk = true;
+    }
+    const rows = points.map((point) => this.#row(point));
+    const properties = rows.filter(({ seq }) => classOf(seq) === 'property');
+    for (const { seq, stream } of properties)
+      count(totals, 'property', -1, db.remove({ first: seq, last: seq }, stream));
+    db.add(rows);
+    for (const { class: rowClass, text } of points) count(totals, rowClass, 1, amountOf(text));
+    for (const boot of boots.all) db.saveBoot(boot);
+  }
+
+  /**
+   * Returns the row of a datapoint. Its number is used up even if the transaction fails, since a disk that fails may have
+   * kept it.
+   */
+  #row(point: QueuedPoint): StoredPoint {
+    const { streams, boots } = this.#known;
+    const { stream, atMs, sinceBootMs, text } = point;
+    if (atMs === undefined) boots.note(sinceBootMs);
+    const id = streams.idOf(stream);
+    if (stream.kind === 'event') this.#lastNumber += 1;
+    point.seq = seqOf(point.class, stream.kind === 'event' ? this.#lastNumber : id);
+    return { seq: point.seq, stream: id, atMs, boot: boots.current.id, sinceBootMs, text };
+  }
+
+  #remove(db: QueueDatabase, { first, last, stream }: Removal, totals: Totals): void {
+    const rowClass = classOf(first);
+    count(totals, rowClass, -1, db.remove({ first, last }, stream));
+    if (rowClass === 'property') db.deleteStream(stream);
+  }
+
+  #ageMs({ boot, sinceBootMs }: StoredPoint): number | undefined {
+    return this.#known.boots.ageMs(boot, sinceBootMs, this.#deps.sinceBootMs());
+  }
+
+  #adopt(db: QueueDatabase, lost: number): void {
+    const { streams, boots, drops } = this.#known;
+    this.#lastNumber = Math.max(this.#lastNumber, db.lastNumber());
+    const isThisBoot = boots.adopt(db.boots());
+    const settled = new Set(
+      this.#removals.filter(({ first }) => classOf(first) === 'property').map(({ stream }) => stream),
+    );
+    streams.adopt(
+      db.streams().filter(({ id }) => !settled.has(id)),
+      isThisBoot,
+    );
+    this.#totals = db.totals();
+    this.#windows = { backlog: [], property: [] };
+    if (lost > 0) drops.note('damaged', lost);
+  }
+
+  /** Forgets past boots when nothing waits, since nothing has to be dated any longer. */
+  #tidy(): void {
+    if (this.total.points > 0) return;
+    const past = this.#known.boots.forgetPast();
+    this.#file.read((db) => {
+      for (const { id } of past) db.deleteBoot(id);
+      if (db.fileBytes() > SHRINK_ABOVE_BYTES) db.shrink();
+    }, undefined);
+  }
+}
