@@ -21,7 +21,6 @@ import { listSensors, trySensor } from './sensors.ts';
 import { checkReport } from './status/check-report.ts';
 import { gatherStatus } from './status/gather-status.ts';
 import { noQueue, sendPoints, setValue } from './values.ts';
-import { withAppliedLists } from './wiring/trust.ts';
 import type { Wiring } from './wiring/wiring.ts';
 
 export interface AgentDeps {
@@ -72,9 +71,7 @@ export class Agent implements AgentOperations, AsyncDisposable {
     const updater = this.#updater;
     await recordForce(this.#wiring.security, 'update', flags);
     await this.#wiring.boardRoom.recover(onEvent, signal);
-    return withAppliedLists(this.#wiring.trust, async () =>
-      updater.updateNow({ ...flags, manual: true }, onEvent, signal),
-    );
+    return updater.updateNow({ ...flags, manual: true }, onEvent, signal);
   }
 
   async install(
@@ -83,9 +80,7 @@ export class Agent implements AgentOperations, AsyncDisposable {
     signal: AbortSignal,
   ): Promise<OperationOutcome> {
     await recordForce(this.#wiring.security, `install ${path}`, flags);
-    return withAppliedLists(this.#wiring.trust, async () =>
-      this.#updater.installFile(sourceOf(file), basename(path), flags, { onEvent, signal }),
-    );
+    return this.#updater.installFile(sourceOf(file), basename(path), flags, { onEvent, signal });
   }
 
   async history(): Promise<OutputOf<'history'>> {

@@ -40,6 +40,7 @@ export function firmwareOpener(settings: FirmwareSettings): OpenFirmware {
   return async (request, signal) => {
     const checkpoint = usableCheckpoint(request, settings);
     const told = tellerOf(request, checkpoint);
+    if (told === undefined) return open(settings, request, checkpoint, signal);
     const firmware = await mapError(open(settings, request, checkpoint, signal), told);
     return { ...firmware, payloads: withMappedErrors(firmware.payloads, told) };
   };
@@ -51,9 +52,13 @@ function usableCheckpoint({ source, resume }: FirmwareRequest, { encoding }: Fir
   return encoding === 'auto' || encoding === resume?.encoding ? resume : undefined;
 }
 
-function tellerOf({ source }: FirmwareRequest, checkpoint: Checkpoint | undefined): (error: unknown) => unknown {
+/** Returns the translation of errors that this source needs, if any. */
+function tellerOf(
+  { source }: FirmwareRequest,
+  checkpoint: Checkpoint | undefined,
+): ((error: unknown) => unknown) | undefined {
   if (source.form === 'decoded') return asOfFile;
-  return checkpoint === undefined ? (error) => error : asOfCheckpoint;
+  return checkpoint === undefined ? undefined : asOfCheckpoint;
 }
 
 /**

@@ -166,7 +166,12 @@ export class ServiceSession implements ProvisioningService {
 
   /** Posts datapoints in one attempt: a second one could duplicate them, and the queue decides about repeating. */
   async postDatapoints(eventId: string, value: readonly Datapoint[] | JsonText, signal: AbortSignal): Promise<void> {
-    await this.#noted(this.#once(operations.postDatapoints, { eventId, value }, signal));
+    try {
+      await this.#once(operations.postDatapoints, { eventId, value }, signal);
+    } catch (error) {
+      if (error instanceof AgentError) this.#note(error);
+      throw error;
+    }
   }
 
   firmware(versionId: string): FirmwareSource {
@@ -227,9 +232,11 @@ export class ServiceSession implements ProvisioningService {
       tries += 1;
       log.warn({ code: error.code }, `${error.message}; trying again (${tries} of ${attempts})`);
     };
-    const pauseAfter = (error: unknown, failures: number): number | undefined =>
-      this.#patience.pauseMs(error, failures);
-    return retryAfter(async () => this.#noted(work()), pauseAfter, { clock, onRetry }, signal);
+    const pauseAfter = (error: unknown, failures: number): number | undefined => {
+      if (error instanceof AgentError) this.#note(error);
+      return this.#patience.pauseMs(error, failures);
+    };
+    return retryAfter(work, pauseAfter, { clock, onRetry }, signal);
   }
 
   async #heard<T>(reply: Promise<T>): Promise<T> {
@@ -244,14 +251,5 @@ export class ServiceSession implements ProvisioningService {
     const refused = error instanceof ServiceError && error.isAnswer;
     const at = new Date(this.#deps.clock.nowMs()).toISOString();
     this.#contact = { ...this.#contact, lastError: describeError(error), ...(refused && { lastRefusalAt: at }) };
-  }
-
-  async #noted<T>(work: Promise<T>): Promise<T> {
-    try {
-      return await work;
-    } catch (error) {
-      if (error instanceof AgentError) this.#note(error);
-      throw error;
-    }
   }
 }

@@ -1,5 +1,4 @@
 import type { OnEvent, OperationOutcome } from '../../control/events.ts';
-import { withAppliedLists } from '../wiring/trust.ts';
 import type { Wiring } from '../wiring/wiring.ts';
 
 /** The work of one round, with one wiring and one outcome. */
@@ -18,10 +17,10 @@ export const runRecovery: RoundWork = async (wiring, onEvent, signal) => {
 
 /** A cycle with a check: recovers, reports, asks the service, and installs. */
 export const runUpdateCycle: RoundWork = async (wiring, onEvent, signal) => {
-  const { updater, session, trust, boardRoom } = wiring;
+  const { updater, session, boardRoom } = wiring;
   await boardRoom.recover(onEvent, signal);
   const order = { reboot: true, force: false, manual: false };
-  const outcome = updater && (await withAppliedLists(trust, async () => updater.updateNow(order, onEvent, signal)));
+  const outcome = await updater?.updateNow(order, onEvent, signal);
   if (outcome !== undefined && outcome.kind !== 'up-to-date') return outcome;
   await session.thing(signal); // activates a gateway that follows no version, too
   if (outcome !== undefined) return outcome;

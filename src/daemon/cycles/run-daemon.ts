@@ -3,8 +3,10 @@ import { isDeepStrictEqual } from 'node:util';
 
 import type { LoadedConfig } from '../../config/load-config.ts';
 import type { OperationEvent } from '../../control/events.ts';
+import { describeOutcome } from '../../control/presentation/outcome.ts';
 import type { SecurityEventId } from '../../control/security/security-event-meanings.ts';
 import { OperationRunner } from '../../control/server/operation-runner.ts';
+import type { OperationWork } from '../../control/server/operation-runner.ts';
 import { AgentError, describeError } from '../../system/errors.ts';
 import { acquireLock, DAEMON } from '../../system/files/lock.ts';
 import type { ServiceManager } from '../../system/processes/systemd-notify.ts';
@@ -24,7 +26,6 @@ import { wire } from '../wiring/wiring.ts';
 import type { Wiring, Runtime } from '../wiring/wiring.ts';
 import { rejectEmptyRollback } from './empty-rollback.ts';
 import { Liveness } from './liveness.ts';
-import { outcomeText } from './outcome-text.ts';
 import { runRecovery, runUpdateCycle } from './rounds.ts';
 import { rebootSpreadMs } from './schedule.ts';
 import type { CycleResult } from './scheduler.ts';
@@ -71,7 +72,7 @@ export class Daemon {
     this.#stateWatch = new StateMonitor(deps.world.log);
     this.#runner = new OperationRunner(clock, signal, {
       onEvent: (event) => this.#follow(event),
-      onEnd: (outcome) => deps.world.log.info({ outcome: outcome.kind }, outcomeText(outcome)),
+      onEnd: (outcome) => deps.world.log.info({ outcome: outcome.kind }, describeOutcome(outcome, true).text),
       onFailure: (error) => this.#noteFailure(error),
     });
     this.#telemetry = new TelemetryHost(clock, () => this.#runner.running !== undefined);
@@ -79,10 +80,22 @@ export class Daemon {
     this.#alarmClock = new TaskTimer({ clock, log: deps.world.log, liveness: this.#liveness });
   }
 
+  /** Starts, and runs each cycle when it is due. */
   async run(): Promise<void> {
+    await using opened = new AsyncDisposableStack();
+    await this.#start(opened);
+    const ending = AbortSignal.any([this.#signal, this.#replaced.signal]);
+    for (;;) {
+      const what = await this.#alarmClock.due(ending);
+      if (what === undefined) return;
+      if (what === 'reload') await this.#reload();
+      else await this.#runCycle(what);
+    }
+  }
+
+  async #start(opened: AsyncDisposableStack): Promise<void> {
     const { world, manager, onReload } = this.#deps;
     const { paths } = this.#loaded.config;
-    await using opened = new AsyncDisposableStack();
     opened.use(manager);
     await refuseTimeZone(world, this.#signal);
     opened.use(await acquireLock(join(paths.run, 'agent.lock'), DAEMON, this.#signal));
@@ -123,18 +136,6 @@ export class Daemon {
     const onTurn = (): void => void this.#exitIfReplaced();
     opened.use(feedWatchdog({ manager, clock: world.clock, runDirectory, isAlive, onTurn }));
     world.log.info({ version: world.agentVersion, serialNumber: this.#currentWiring.serialNumber }, 'the agent is up');
-    await this.#loop();
-  }
-
-  /** Does what is next when it is due. */
-  async #loop(): Promise<void> {
-    const ending = AbortSignal.any([this.#signal, this.#replaced.signal]);
-    for (;;) {
-      const what = await this.#alarmClock.due(ending);
-      if (what === undefined) return;
-      if (what === 'reload') await this.#reload();
-      else await this.#round(what);
-    }
   }
 
   /**
@@ -153,44 +154,43 @@ export class Daemon {
     return true;
   }
 
-  async #round(what: 'settle' | 'look'): Promise<void> {
-    const { clock } = this.#deps.world;
+  async #runCycle(what: 'settle' | 'look'): Promise<void> {
     const wiring = this.#currentWiring;
-    this.#alarmClock.agenda.beginRound(clock.nowMs());
-    const end = await this.#execute(what, wiring);
-    if (end === undefined) return;
-    if (end === 'looked' || end === 'failed') this.#notifyStatus(describeCheck(wiring.updater?.lastLook));
-    this.#alarmClock.agenda.endRound(end, clock.nowMs());
-    const { rebootWait, hookPause } = wiring.updater ?? {};
-    if (rebootWait?.untilMs !== undefined) this.#alarmClock.agenda.retryAt(rebootWait.untilMs + rebootSpreadMs(wiring));
-    else if (hookPause !== undefined) this.#alarmClock.agenda.retryAt(clock.nowMs() + hookPause.leftMs);
-  }
-
-  /** Returns the result of a cycle, or undefined if the daemon ends. */
-  async #execute(what: 'settle' | 'look', wiring: Wiring): Promise<CycleResult | undefined> {
+    this.#alarmClock.agenda.beginRound(this.#deps.world.clock.nowMs());
     try {
-      const outcome = await this.#runner.run(
-        { operation: 'update', reboot: true, force: false },
-        async (onEvent, signal) => {
-          await this.#stateWatch.look(wiring.config, wiring.journal);
-          if (what === 'look') return runUpdateCycle(wiring, onEvent, signal);
-          const settled = await runRecovery(wiring, onEvent, signal);
-          // A client that joined this cycle requested a check.
-          const isEnough = settled.kind !== 'up-to-date' || !this.#runner.isFollowed;
-          return isEnough ? settled : runUpdateCycle(wiring, onEvent, signal);
-        },
-        () => {},
-        this.#signal,
-      );
-      if (outcome.kind === 'rebooting') return 'rebooting';
-      return what === 'settle' ? 'settled' : 'looked';
+      const request = { operation: 'update', reboot: true, force: false } as const;
+      const { kind } = await this.#runner.run(request, this.#workOf(what, wiring), () => {}, this.#signal);
+      this.#plan(kind === 'rebooting' ? kind : what === 'settle' ? 'settled' : 'looked', wiring);
     } catch (error) {
-      if (this.#signal.aborted) return undefined;
+      if (this.#signal.aborted) return;
       if (!(error instanceof AgentError)) throw error;
       const { phase } = wiring.journal.state;
       const isSettled = what === 'look' && (phase.kind === 'idle' || phase.kind === 'staging');
-      return isSettled ? 'failed' : 'unsettled';
+      this.#plan(isSettled ? 'failed' : 'unsettled', wiring);
     }
+  }
+
+  /** Plans the next cycle after one with this result. */
+  #plan(end: CycleResult, wiring: Wiring): void {
+    const { updater } = wiring;
+    const { agenda } = this.#alarmClock;
+    const nowMs = this.#deps.world.clock.nowMs();
+    if (end === 'looked' || end === 'failed') this.#notifyStatus(describeCheck(updater?.lastLook));
+    agenda.endRound(end, nowMs);
+    const { rebootWait, hookPause } = updater ?? {};
+    if (rebootWait?.untilMs !== undefined) agenda.retryAt(rebootWait.untilMs + rebootSpreadMs(wiring));
+    else if (hookPause !== undefined) agenda.retryAt(nowMs + hookPause.leftMs);
+  }
+
+  #workOf(what: 'settle' | 'look', wiring: Wiring): OperationWork {
+    return async (onEvent, signal) => {
+      await this.#stateWatch.look(wiring.config, wiring.journal);
+      if (what === 'look') return runUpdateCycle(wiring, onEvent, signal);
+      const settled = await runRecovery(wiring, onEvent, signal);
+      // A client that joined this cycle requested a check.
+      const isEnough = settled.kind !== 'up-to-date' || !this.#runner.isFollowed;
+      return isEnough ? settled : runUpdateCycle(wiring, onEvent, signal);
+    };
   }
 
   /** Runs work alone. It counts as a forced update, so that it does not join a round that waits for a window. */

@@ -178,6 +178,7 @@ function wireUpdater(deps: UpdaterWiringDeps): Updater {
     log,
     imageVersion: async () => findImageVersion(config.device, log),
     listInEffect: async () => trust.listInEffect(),
+    appliedList: () => trust.collectNews(),
     meteredLink,
     configTrouble,
     isVersionConfigured: config.device.factoryVersion !== undefined,

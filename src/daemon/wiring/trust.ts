@@ -236,17 +236,6 @@ export function wireTrust(config: Config, { clock, boot }: Runtime): Trust {
   return new Trust({ config, fs: stateFs(config), clock, probe: probeSynchronization(boot?.timesync) });
 }
 
-/** Runs an operation, and adds the trust list that it applied, if any, to its result. */
-export async function withAppliedLists<T extends OperationOutcome>(
-  trust: Pick<Trust, 'collectNews'>,
-  work: () => Promise<T>,
-): Promise<T> {
-  trust.collectNews();
-  const outcome = await work();
-  const list = trust.collectNews();
-  return outcome.kind === 'installed' && list !== undefined ? { ...outcome, trustList: list } : outcome;
-}
-
 /** Allows for the way of the request, and for whole seconds in the header. */
 const MOST_APART_MS = 5 * 60_000;
 

@@ -47,13 +47,16 @@ export async function wireService(
   const firmware = messaging !== undefined && configured?.firmwareTransport === 'messaging' ? messaging : rest;
   const resources = opened.move();
   return {
-    transport: {
-      call: async (operation, input, signal) =>
-        (operation.rpc === undefined ? rest : provisioning).call(operation, input, signal),
-      firmware: async (input, from, signal) => firmware.firmware(input, from, signal),
-      // the owner of the two forms disposes them
-      [Symbol.asyncDispose]: async () => {},
-    },
+    // the owner of the two forms disposes them
+    transport:
+      messaging === undefined
+        ? rest
+        : {
+            call: async (operation, input, signal) =>
+              (operation.rpc === undefined ? rest : provisioning).call(operation, input, signal),
+            firmware: async (input, from, signal) => firmware.firmware(input, from, signal),
+            [Symbol.asyncDispose]: async () => {},
+          },
     // the broker's connection reports its own state
     reach: async (signal) => (provisioning === rest ? rest.reach(signal) : undefined),
     messaging,

@@ -56,11 +56,16 @@ export class RestTransport implements ServiceTransport {
 
   async call<I extends Input, O>(operation: Operation<I, O>, input: I, signal: AbortSignal): Promise<O> {
     const call = this.#callOf(operation, input);
+    using deadline = this.#wholeDeadline(call, signal);
+    const contentType = call.body === undefined ? undefined : { 'content-type': 'text/json; charset=UTF-8' };
+    const request = { ...call, headers: { ...keyHeader(call), ...contentType } };
+    await using exchange = await this.#http.send(request, deadline.signal);
+    if (!isSuccess(exchange.status)) throw await this.#refusal(call, exchange);
     if (operation.reply.form === 'consent') {
-      await this.#tell(call, signal);
+      await this.#readConsent(call, exchange);
       return operation.reply.read(undefined, call.operation);
     }
-    const body = await this.#ask(call, operation.reply.form === 'json' ? /^[[{]/ : undefined, signal);
+    const body = await this.#readBody(call, exchange, operation.reply.form === 'json' ? /^[[{]/ : undefined);
     const read = operation.reply.form === 'json' ? readJson : readJsonOrText;
     return operation.reply.read(read(body, call.operation), call.operation);
   }
@@ -90,10 +95,8 @@ export class RestTransport implements ServiceTransport {
     await this.#http[Symbol.asyncDispose]();
   }
 
-  /** Makes a call whose reply matters. Returns the whole body; every 2xx status is a success, but not a web page. */
-  async #ask(call: Call, jsonStart: RegExp | undefined, signal: AbortSignal): Promise<Uint8Array> {
-    using deadline = this.#wholeDeadline(call, signal);
-    await using exchange = await this.#send(call, deadline.signal);
+  /** Returns the whole body of a reply that matters. Every 2xx status is a success, but not a web page. */
+  async #readBody(call: Call, exchange: Exchange, jsonStart: RegExp | undefined): Promise<Uint8Array> {
     const chunks: Uint8Array[] = [];
     let room = maxReplyBytes;
     for await (const chunk of exchange.chunks()) {
@@ -108,10 +111,8 @@ export class RestTransport implements ServiceTransport {
     return body;
   }
 
-  /** Makes a call whose success matters: 204 is one, and any other 2xx status that cannot come with a web page. */
-  async #tell(call: Call, signal: AbortSignal): Promise<void> {
-    using deadline = this.#wholeDeadline(call, signal);
-    await using exchange = await this.#send(call, deadline.signal);
+  /** Accepts 204, and any other 2xx status that cannot come with a web page. */
+  async #readConsent(call: Call, exchange: Exchange): Promise<void> {
     const { bytes, failure } = await readBeginning(exchange);
     if (exchange.status !== 204 && bytes.byteLength === 0 && failure !== undefined) throw failure;
     this.#accept(call, exchange, exchange.status === 204 ? undefined : bytes);
@@ -163,13 +164,6 @@ export class RestTransport implements ServiceTransport {
     const why = 'the whole call took longer than its deadline';
     const late = (): ServiceError => new ServiceError({ code: 'total-timeout', operation, why });
     return new Deadline(this.#settings.deadlines.totalMs, late, signal);
-  }
-
-  async #send(call: Call, signal: AbortSignal): Promise<Exchange> {
-    const contentType = call.body === undefined ? undefined : { 'content-type': 'text/json; charset=UTF-8' };
-    const exchange = await this.#http.send({ ...call, headers: { ...keyHeader(call), ...contentType } }, signal);
-    if (!isSuccess(exchange.status)) throw await this.#refusal(call, exchange);
-    return exchange;
   }
 
   /** The error for a reply that is not a success. Disposes the exchange. */

@@ -4,7 +4,7 @@ import type { Clock } from '../../system/time/clock.ts';
 import type { ConsentHook } from '../hooks/hooks.ts';
 import type { Journal } from '../journal/journal.ts';
 import type { Attempt, FirmwareRecord, PendingHook, VersionRef } from '../journal/state.ts';
-import type { Deferral } from '../outcome.ts';
+import type { AppliedList, Deferral } from '../outcome.ts';
 import type { Bootloader, FirmwareSource, Machine, Target } from '../ports.ts';
 import type { OpenFirmware } from '../ports/incoming.ts';
 import type { UpdateProgress } from '../progress.ts';
@@ -65,6 +65,8 @@ export interface UpdatePorts {
   readonly deferReboot?: (() => Deferral | undefined) | undefined;
   /** The number of the list of keys and revocations; undefined, or absent: there is none that can be read. */
   readonly listInEffect?: (() => Promise<number | undefined>) | undefined;
+  /** Returns the changes of the trust list that was applied since the last call. */
+  readonly appliedList?: (() => AppliedList | undefined) | undefined;
   /** False: the clock was not set since the start, and may be years late. Absent: it was set. */
   readonly isClockSet?: ((signal: AbortSignal) => Promise<boolean>) | undefined;
   /** The metered interface that is the way to the service now; undefined, or absent: there is none. */

@@ -112,12 +112,12 @@ export async function endInstalled(
 export async function endAppliedList(
   { header }: StagedFirmware,
   { version }: InstallRequest,
-  { journal, clock, log, listInEffect }: UpdatePorts,
+  { journal, clock, log, listInEffect, appliedList }: UpdatePorts,
   figures: Figures,
 ): Promise<InstallOutcome> {
   const name = header.name ?? version.name;
   const number = await listInEffect?.();
   await journal.append({ type: 'trust-list-applied', name, number, at: isoTime(clock), figures });
   log.info({ list: name, number, signedBy: header.signedBy }, 'a list of keys and revocations took effect');
-  return { kind: 'installed', version: name };
+  return { kind: 'installed', version: name, trustList: appliedList?.() };
 }

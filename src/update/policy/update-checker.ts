@@ -81,8 +81,11 @@ export class UpdateChecker {
 
   /** Checks without changing anything. */
   async check(flags: CheckOptions, signal: AbortSignal): Promise<CheckResult> {
+    return this.#evaluate(await this.offered(signal), flags);
+  }
+
+  async #evaluate(offered: Version | undefined, flags: CheckOptions): Promise<CheckResult> {
     const { ports } = this.#deps;
-    const offered = await this.offered(signal);
     this.#found = { offered, meteredLink: await ports.meteredLink?.(), configTrouble: await ports.configTrouble?.() };
     const { state } = ports.journal;
     const next = offersAnother(state, offered) ? advance(state, named(offered)) : state;
@@ -126,8 +129,9 @@ export class UpdateChecker {
     const { journal, clock } = ports;
     if (needsDate(journal.state, clock.nowMs()) && (await ports.isClockSet?.(signal)) !== false)
       await journal.append({ type: 'quarantine-started', at: isoTime(clock) });
-    const result = await this.check(flags, signal);
-    const { offered, plan } = result;
+    const offered = await this.offered(signal);
+    const result = await this.#evaluate(offered, flags);
+    const { plan } = result;
     if (offersAnother(journal.state, offered)) await journal.append(named(offered));
     if (plan.kind === 'up-to-date') await clearOverride(journal);
     if (plan.kind !== 'reconcile') return result;

@@ -86,16 +86,33 @@ export class Staging {
       // a file is sent once, by an operator who can send it again
       const isFile = this.#order.source.form === 'decoded';
       const policy = isFile ? { ...STAGING_RETRIES, attempts: 1 } : STAGING_RETRIES;
-      return await retry(() => this.#stageOnce(signal), policy, { clock, random, onRetry }, signal);
+      return await retry(() => this.#stage(signal), policy, { clock, random, onRetry }, signal);
     } catch (error) {
       if (error instanceof AgentError) await this.#recordFailure(error);
       throw error;
     }
   }
 
-  async #stageOnce(signal: AbortSignal): Promise<StagedFirmware | undefined> {
+  /** Transfers the firmware, from a checkpoint if there is one that fits. Undefined: it runs already. */
+  async #stage(signal: AbortSignal): Promise<StagedFirmware | undefined> {
     const { journal, settings } = this.#ports;
-    const firmware = await this.#transfer(signal);
+    const { phase } = journal.state;
+    let resume = phase.kind === 'staging' ? phase.checkpoint : undefined;
+    let expected: FirmwareHeader | undefined;
+    let firmware: StagedFirmware | undefined;
+    for (;;) {
+      try {
+        await using incoming = await this.#open(resume, expected, signal);
+        expected = incoming.header;
+        signal.throwIfAborted();
+        firmware = await this.#take(incoming, signal);
+        break;
+      } catch (error) {
+        if (resume === undefined || !(error instanceof AgentError) || !STALE_CODES.has(error.code)) throw error;
+      }
+      resume = undefined;
+      await this.#keepCheckpoint(undefined);
+    }
     if (firmware === undefined) return undefined;
     if (firmware.header.digest === undefined) await this.#identify(firmware.digest);
     this.#defer();
@@ -104,26 +121,6 @@ export class Staging {
     await this.#complete(signal);
     for (const { written } of firmware.payloads) this.#costs.countWritten(written);
     return firmware;
-  }
-
-  /** Transfers the firmware, from a checkpoint on if there is one that is of use. Undefined: it runs already. */
-  async #transfer(signal: AbortSignal): Promise<StagedFirmware | undefined> {
-    const { phase } = this.#ports.journal.state;
-    const resume = phase.kind === 'staging' ? phase.checkpoint : undefined;
-    let expected: FirmwareHeader | undefined;
-    const begin = async (from: Checkpoint | undefined): Promise<StagedFirmware | undefined> => {
-      await using firmware = await this.#open(from, expected, signal);
-      expected = firmware.header;
-      signal.throwIfAborted();
-      return await this.#take(firmware, signal);
-    };
-    try {
-      return await begin(resume);
-    } catch (error) {
-      if (resume === undefined || !(error instanceof AgentError) || !STALE_CODES.has(error.code)) throw error;
-    }
-    await this.#keepCheckpoint(undefined);
-    return begin(undefined);
   }
 
   async #open(

@@ -117,7 +117,7 @@ export class GatewayRig implements AsyncDisposable {
     try {
       await gateway.console.until(/the agent is up/);
       await gateway.console.until(/checking/);
-      await gateway.console.until(/v0 is up to date/);
+      await gateway.console.until(/Nothing to do: v0 is installed/);
       return gateway;
     } catch (error) {
       await gateway[Symbol.asyncDispose]();

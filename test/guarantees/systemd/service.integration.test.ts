@@ -273,7 +273,7 @@ describe('the service after a stop, a kill or a new configuration', () => {
     await gateway.powerOff();
     gateway.powerOn();
     await gateway.console.until(/the agent is up/);
-    await gateway.console.until(/v0 is up to date/);
+    await gateway.console.until(/Nothing to do: v0 is installed/);
     expect(rig.service.world.things).toMatchObject([{ serialNumber: 'GW-0001', activations: 1 }]);
     expect((await gateway.exec(['agent', 'status'])).stdout).toMatch(/thing-1/);
   });

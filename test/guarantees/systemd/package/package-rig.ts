@@ -123,7 +123,7 @@ export class PackageRig<Machine extends DebianMachine = PackageMachine> implemen
     await machine.put('usr/lib/app/healthy', '#!/bin/sh\n');
     await machine.tell('systemctl', 'enable', '--now', 'thing-agent');
     await machine.console.until(/the agent is up/);
-    await machine.console.until(/v0 is up to date/);
+    await machine.console.until(/Nothing to do: v0 is installed/);
   }
 
   /** Sets how long the package installer waits for an agent that never starts. */

@@ -107,7 +107,7 @@ test('what the service did not hear of the switch before SIGTERM it hears after 
   expect(await stop(await daemonThatSays('trying again (2 of'))).toBe(0);
   expect(await gateway.json('status')).toMatchObject({ phase: 'idle', pendingSwitch: 'good', pendingReports: 1 });
   service.clearFaults();
-  await stop(await daemonThatSays('good is up to date'));
+  await stop(await daemonThatSays('Nothing to do: good is installed'));
   expect(service.callsOf('switchTo').at(-1)?.status).toBe(204);
   expect(await gateway.json('status')).toMatchObject({ pendingReports: 0 });
 });
