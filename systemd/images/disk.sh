@@ -1,10 +1,10 @@
 # shellcheck shell=sh
-# What the scripts that make disks have in common; they read it in.
+# Shared by the scripts that create disks, which source it.
 
 here=$(dirname "$(readlink -f "$0")")
 name=$(basename "$0")
 page=''
-# Of a Raspberry Pi's disk: its partitions have no names, and are told by this.
+# The ID of a Raspberry Pi's disk, which names its partitions.
 disk_id=7a6d0001
 gpt=''
 
@@ -18,7 +18,7 @@ help() {
   exit 0
 }
 
-# OPTION VALUE: what was typed with an option that is needed.
+# OPTION VALUE: the value of a required option.
 must_be_file() {
   [ "$2" != '' ] || fail "$1 is missing (try --help)" 64
   [ -f "$2" ] || fail "$1 $2: there is no such file" 64
@@ -33,7 +33,7 @@ must_be_said() {
   [ "$2" != '' ] || fail "$1 is missing (try --help)" 64
 }
 
-# The scripts make a file: in place of a disk they would remove its device node, and their tables count sectors of 512 bytes.
+# The scripts make a file: given a disk, they would remove its device node, and their tables count sectors of 512 bytes.
 must_be_file_out() {
   must_be_said --out "$out"
   if [ -e "$out" ] && [ ! -f "$out" ]; then
@@ -41,7 +41,7 @@ must_be_file_out() {
   fi
 }
 
-# Where the integrator's page is: beside the scripts in what was built, and with the bootloaders in the source.
+# The path of the page for integrators: next to the scripts in a built tree, and with the bootloaders in the source.
 find_page() {
   for candidate in "$here/bootloaders.md" "$here/../../src/slots/bootloaders/README.md"; do
     if [ "$page" = '' ] && [ -f "$candidate" ]; then page=$candidate; fi
@@ -70,14 +70,14 @@ make_ext4() {
   mkfs.ext4 -q -F -O "$(page_features)" -L "$label" -E root_owner=0:0 "$@" "$part"
 }
 
-# LABEL: what stands in this block of the page.
+# LABEL: prints this block of the page.
 from_page() {
   text=$(awk -v begin="\`\`\`$1" '$0 == begin { inside = 1; next } /^```/ { inside = 0 } inside' "$page")
   [ "$text" != '' ] || fail "$page has no block \"$1\"" 66
   printf '%s\n' "$text"
 }
 
-# FILE: MiB that a slot needs, with an eighth for what comes.
+# FILE: MiB that a slot needs, with an eighth in reserve.
 slot_mib() {
   echo $((($(stat -c %s "$1") * 9 / 8 + 1048575) / 1048576))
 }

@@ -63,15 +63,15 @@ export interface BuildOptions {
   readonly main: string;
   /** As in `process.arch`. */
   readonly arch: string;
-  /** Node's program for that architecture; undefined: the pinned one. */
+  /** Node's program for that architecture, if not the pinned one. */
   readonly node?: string | undefined;
-  /** Whether the runtime is to be without its symbols for debuggers. */
+  /** True to strip the debug symbols of the runtime. */
   readonly strip?: boolean;
-  /** Default: nobody is told. */
+  /** Receives each slow step; silent by default. */
   readonly say?: Say;
 }
 
-/** The tree is made beside its place and takes it in one step: a build that fails leaves the old one. */
+/** The tree is made next to its path and renamed in one step: a failed build keeps the old one. */
 export async function buildTree(options: BuildOptions): Promise<void> {
   const { out, main, arch: name, node, strip = false, say = () => {} } = options;
   const arch = architectureNamed(name);
@@ -149,7 +149,7 @@ async function fillTree(out: string, { main, arch, node, strip, say }: Filling):
   for (const asset of ['page.css', 'page.js']) {
     await copyFile(join(project, 'src/web', asset), join(out, 'lib', asset));
   }
-  // said, or Node looks for it in the folders above
+  // explicit, or Node searches the parent directories for it
   await writeFile(join(out, 'lib/package.json'), '{ "type": "commonjs" }\n');
   await copyFile(join(project, 'agent'), join(out, 'agent'));
   await copyFile(join(project, 'LICENSE'), join(out, 'LICENSE'));
@@ -166,7 +166,7 @@ async function fillTree(out: string, { main, arch, node, strip, say }: Filling):
   await fixModes(out);
 }
 
-/** Whatever the umask is here, and was where the source was checked out. */
+/** Independent of the umask, here and in the checkout. */
 async function fixModes(folder: string): Promise<void> {
   await chmod(folder, 0o755);
   for (const entry of await readdir(folder, { recursive: true, withFileTypes: true })) {

@@ -16,7 +16,7 @@ import { lazyBuiltins } from './lazy-builtins.ts';
 
 interface Sheaf {
   readonly file: string;
-  /** Modules of the source. Their parts are bound, and what these import; a part that is in two is in the first. */
+  /** Modules of the source. Their parts are bundled with their imports; a part of two sheaves is in the first. */
   readonly roots: readonly string[];
 }
 
@@ -81,7 +81,7 @@ export async function bundle(outdir: string, main: string, arch: string): Promis
   return metafile;
 }
 
-/** The file that runs first and loads the others. What was compiled of them is kept under a digest of their text. */
+/** The file that runs first and loads the others. Compiled code is cached under a digest of their text. */
 async function loader(texts: readonly string[]): Promise<string> {
   const build = createHash('sha256').update(texts.join('')).digest('hex').slice(0, 16);
   const text = await readFile(join(project, 'src/load.ts'), 'utf8');
@@ -127,11 +127,11 @@ function versionOnly(): Plugin {
 }
 
 const MAIN = 'main.js';
-/** What esbuild makes of `main.ts`; the loader, which is `main.js`, runs it. */
+/** The output of esbuild for `main.ts`; the loader, `main.js`, runs it. */
 const PROGRAM_FILE = 'program.js';
 const REQUIRED = /\brequire\("\.\/([\w.-]+\.js)"\)/g;
 
-/** The files by their name: sheaves, and parts that are in none. What runs first is one of those. */
+/** The files by their name: sheaves, and parts outside of them. The first file to run is one of these. */
 function bindSheaves(
   parts: ReadonlyMap<string, string>,
   bound: readonly Sheaf[],
@@ -180,8 +180,8 @@ function partsFor(roots: readonly string[], { outputs }: Metafile): Set<string> 
 }
 
 /**
- * undici without what costs memory for nothing: HTTP/2, which is switched off, would load `node:http2` (4 MiB). V8 would
- * compile its parser of HTTP, WebAssembly, anew after a few looks, for speed that no line to the service needs; what
+ * undici without parts that only cost memory: HTTP/2, which is switched off, would load `node:http2` (4 MiB). V8 would
+ * compile its parser of HTTP, WebAssembly, again after a few update checks, for speed that no line to the service needs; what
  * it works in then stays with `malloc` (10 MiB). How soon it does is decided when the parser is made. The flag is put
  * back, since Node's own compiled code is for its default flags.
  */

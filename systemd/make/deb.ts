@@ -32,13 +32,13 @@ export interface DebOptions {
   readonly out: string;
   /** As in `process.arch`, or Debian's name of it. */
   readonly arch: string;
-  /** Of the package. */
+  /** The version of the package. */
   readonly version?: string;
-  /** What dpkg-deb is told, e.g. `-Znone`; xz otherwise. */
+  /** Compression option of dpkg-deb, such as `-Znone`; xz by default. */
   readonly compression?: string;
-  /** What a build made; made anew if not given. */
+  /** The tree of a build; built if omitted. */
   readonly tree?: string;
-  /** Default: nobody is told. */
+  /** Receives each slow step; silent by default. */
   readonly say?: Say;
 }
 
@@ -68,7 +68,7 @@ export async function buildDeb(options: DebOptions): Promise<string> {
   }
 }
 
-/** Written beside its place first. */
+/** Written to a temporary path first. */
 async function moveIntoPlace(folder: string, out: string): Promise<string> {
   const name = (await readdir(folder)).find((file) => file.endsWith('.deb'));
   if (name === undefined) throw new Error('dpkg-buildpackage made no package');
@@ -79,7 +79,7 @@ async function moveIntoPlace(folder: string, out: string): Promise<string> {
   return place;
 }
 
-/** What can be said of a package. */
+/** Properties of a package. */
 export async function figuresOf(path: string) {
   const format = '${Version} ${Architecture} ${Installed-Size}';
   const { stdout } = await run('dpkg-deb', ['--show', '--showformat', format, path], { timeout: 60_000 });

@@ -1,4 +1,4 @@
-/** What Node loads for itself before it runs a program, and what nearly all of this one uses: not worth a detour. */
+/** Modules that Node loads before it runs a program, or that nearly every part uses: not worth deferring. */
 const LOADED = 'buffer|events|fs|fs/promises|module|path|process|timers|timers/promises|url|util';
 
 const REQUIRED = new RegExp(
@@ -10,7 +10,7 @@ const REQUIRED = new RegExp(
  * Lets a part ask for a module of the runtime when it first uses one of its members, since to load crypto, net, http
  * and tls takes as long as a start of Node. The text is what esbuild writes for a static import:
  * `import_node_net=require("node:net")` and uses such as `(0,import_node_net.isIP)(…)`. The variable holds an object
- * whose members put the module in its place. A variable that is used in another way stays as it is.
+ * whose members replace it with the module. A variable with other uses stays unchanged.
  */
 export function lazyBuiltins(code: string): string {
   return code.replaceAll(REQUIRED, (all, variable: string, required: string) => {
@@ -18,7 +18,7 @@ export function lazyBuiltins(code: string): string {
       ...code.matchAll(new RegExp(String.raw`(?<![\w$.])${variable}(?![\w$])(\.([A-Za-z_$][\w$]*))?`, 'g')),
     ];
     const members = new Set(uses.flatMap(([, , member]) => (member === undefined ? [] : [member])));
-    const others = uses.filter(([, , member]) => member === undefined).length - 1; // but for this one
+    const others = uses.filter(([, , member]) => member === undefined).length - 1; // except for this one
     if (others > 0 || members.size === 0) return all;
     const getters = [...members].map((member) => `get ${member}(){return(${variable}=${required}).${member}}`);
     return `${variable}={${getters.join(',')}}`;

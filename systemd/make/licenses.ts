@@ -4,7 +4,7 @@ import { join } from 'node:path';
 /** A part of the built program whose license asks that its text is passed on. */
 export interface LicensedPart {
   readonly title: string;
-  /** Directories that may have the text. The first one that has it counts. */
+  /** Directories that may have the text. The first match counts. */
   readonly directories: readonly string[];
 }
 

@@ -43,7 +43,7 @@ export async function nativeDepends(files: readonly string[]): Promise<string> {
   return dependsOf(headers.map(({ stdout }) => stdout).join('\n'));
 }
 
-/** The same from what readelf prints. Throws where a library is not known. */
+/** The same from the output of readelf. Throws if a library is unknown. */
 export function dependsOf(headers: string): string {
   const libraries = [...headers.matchAll(/\(NEEDED\).*\[(.+)\]/g)].map(([, name = '']) => name);
   const least = { libc6: newest(glibcVersions(headers)), 'libstdc++6': newest(libstdcxxVersions(headers)) };

@@ -12,9 +12,9 @@ import { sha256 } from './runtime.ts';
 import { withFiles } from './sbom.ts';
 
 export interface PackageSource {
-  /** What `npm run build` made. */
+  /** The output of `npm run build`. */
   readonly tree: string;
-  /** Where the source of the package is laid out. */
+  /** The directory for the source of the package. */
   readonly source: string;
   readonly version: string;
   /** In seconds since 1970. */
@@ -26,7 +26,7 @@ const HOME = 'usr/lib/thing-agent';
 const WANTS = 'lib/systemd/system/thing-agent.service.wants';
 const DOCS = 'usr/share/doc/thing-agent';
 
-/** Of the units and their scripts. */
+/** The units and their scripts. */
 const units = join(import.meta.dirname, '..');
 
 /** Files of systemd/, and where they lie on a gateway. Units are moved below /usr by debian/rules. */
@@ -45,7 +45,7 @@ const places: Readonly<Record<string, string>> = {
   'config.toml': 'etc/thing-agent/config.example.toml',
 };
 
-/** What debhelper packs: `root/`, which is laid out as on a gateway, and `debian/`. */
+/** The input of debhelper: `root/`, laid out as on a gateway, and `debian/`. */
 export async function layOut({ tree, source, version, builtAt }: PackageSource): Promise<void> {
   const root = join(source, 'root');
   for (const [file, place] of Object.entries(places)) {
@@ -73,7 +73,7 @@ export async function layOut({ tree, source, version, builtAt }: PackageSource):
   );
 }
 
-/** What people read, and what their shells know. */
+/** Pages for people, and completion for their shells. */
 async function layOutPages(root: string, version: string, builtAt: number): Promise<void> {
   const texts = {
     'usr/share/man/man8/agent.8': agentPage({ version, builtAt }),
@@ -89,9 +89,9 @@ async function layOutPages(root: string, version: string, builtAt: number): Prom
 }
 
 /**
- * dpkg renames the files of a package into their places one by one, in the order of their names. The program lies in a
- * folder of its own for each content, whose name begins with a digit, and is started by a file that comes after it: whoever
- * starts it, whenever dpkg is interrupted, finds the old program or the new one, whole.
+ * dpkg renames the files of a package into their places one by one, in the order of their names. The program is in a
+ * separate directory for each content, whose name starts with a digit, and is started by a file that comes after it. So
+ * after any interruption of dpkg, the complete old or the complete new program starts.
  */
 async function layOutProgram(tree: string, root: string, version: string): Promise<void> {
   const parts = ['agent', 'bin', 'lib'];

@@ -127,7 +127,7 @@ const checks = {
   none: { words: [], skipped: ['all checks (--checks none)'] },
 } as const;
 
-/** Resolves with what was skipped or has failed. */
+/** Resolves with the skipped and failed steps. */
 async function runChecks({ words, skipped }: (typeof checks)[keyof typeof checks]): Promise<readonly string[]> {
   if (words.length === 0) return skipped;
   say(`npm ${words.join(' ')}`);

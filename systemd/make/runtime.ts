@@ -9,7 +9,7 @@ import { z } from 'zod';
 
 /**
  * Node's program for a gateway. It runs as root there, so it is never taken as it is found: its bytes are compared with the
- * digest that the project pins in runtimes.json, and its ELF header with the architecture that was asked for.
+ * digest that the project pins in runtimes.json, and its ELF header with the requested architecture.
  */
 
 const project = join(import.meta.dirname, '../..');
@@ -28,7 +28,7 @@ const pins = z.strictObject({
   sha256: z.strictObject({ x64: z.hex(), arm64: z.hex() }),
 });
 
-/** What a person typed: `arm64`, `x64`, or Debian's `amd64`. */
+/** Returns the architecture for `arm64`, `x64`, or Debian's `amd64`. */
 export function architectureNamed(name: string): Architecture {
   if (name === 'arm64') return name;
   if (name === 'x64' || name === 'amd64') return 'x64';
@@ -79,7 +79,7 @@ async function copyIfPinned(from: string, to: string, pinned: string): Promise<b
   return sha256(await readFile(to)) === pinned;
 }
 
-/** The program that a person gives instead: its architecture is checked, its content is theirs. */
+/** A program from the command line instead: its architecture is checked, not its content. */
 export async function copyGivenRuntime(from: string, arch: Architecture, to: string): Promise<void> {
   const machine = await machineOf(from);
   if (machine !== machines[arch]) throw new Error(`${from} is no program for ${arch}`);
@@ -129,7 +129,7 @@ export function sha256(bytes: Uint8Array): string {
   return createHash('sha256').update(bytes).digest('hex');
 }
 
-/** e_machine of an ELF file of little endian; undefined: it is none. */
+/** Returns e_machine of a little-endian ELF file, or undefined for other files. */
 async function machineOf(path: string): Promise<number | undefined> {
   await using file = await open(path, 'r');
   const header = Buffer.alloc(20);

@@ -26,7 +26,7 @@ const lockFile = z.object({
 export type Digests = ReadonlyMap<string, string>;
 
 /**
- * What is in a built tree, as CycloneDX 1.6 (cyclonedx.org/docs/1.6/json): the packages whose code the bundler took, and the
+ * The content of a built tree, as CycloneDX 1.6 (cyclonedx.org/docs/1.6/json): the packages whose code the bundler took, and the
  * runtime. It has neither a time nor a random serial number, so that two builds of one source are equal.
  */
 export async function billOfMaterials(
@@ -92,7 +92,7 @@ const agent = {
   licenses: [{ license: { id: 'Apache-2.0' } }],
 } as const;
 
-/** `node_modules/a`, `node_modules/@b/c` or one nested in another; undefined: a file of the project or of the bundler. */
+/** `node_modules/a`, `node_modules/@b/c` or a nested package; undefined for a file of the project or of the bundler. */
 function packageFolder(path: string): string | undefined {
   return /^(?:node_modules\/(?:@[^/]+\/)?[^/]+\/)+/.exec(path)?.[0].slice(0, -1);
 }

@@ -2,9 +2,9 @@ import { commonOptions, optionTable } from '../../src/cli/arguments/command.ts';
 import type { Command, OptionName } from '../../src/cli/arguments/command.ts';
 import { commandTable } from '../../src/cli/commands/command-table.ts';
 
-/** Completion for bash and zsh, from the table of commands. Both scripts are one, but for how a shell is asked and answered. */
+/** Completion for bash and zsh, from the table of commands. Both scripts are the same, except for the interface of the shell. */
 
-/** What may stand without a command, or with one that is an option itself. */
+/** Options that are valid without a command, or with a command that is an option. */
 const toplevel: readonly OptionName[] = [
   'update-now',
   ...commandTable.flatMap(({ name, options }) => (name.startsWith('--') ? options : [])),
@@ -12,7 +12,7 @@ const toplevel: readonly OptionName[] = [
   'version',
 ];
 
-/** Words before the cursor that are no options, joined by spaces → what may follow. */
+/** Words before the cursor, without options, joined by spaces, to the possible next words. */
 function cases(answer: (words: readonly string[], options: readonly OptionName[], isFile: boolean) => string): string {
   const commands = commandTable.filter(({ name }) => !name.startsWith('--'));
   const firsts = [...new Set(commands.map(({ name }) => name.split(' ')[0] ?? ''))];
@@ -28,7 +28,7 @@ function cases(answer: (words: readonly string[], options: readonly OptionName[]
   return rows.join('\n');
 }
 
-/** Of a word that is a command, and begins others. */
+/** The options of a command that is also the start of others. */
 function optionsOf(commands: readonly Command[], name: string): readonly OptionName[] {
   return [...(commands.find((command) => command.name === name)?.options ?? []), ...commonOptions];
 }

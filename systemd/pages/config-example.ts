@@ -16,7 +16,7 @@ const intro = `# Thing Agent: what an integrator sets for this kind of gateway. 
 # What stands after a single "#" is a setting and its default, unless a comment says that it, or its table, is an example.
 `;
 
-/** What is set though it is not required. */
+/** Settings that are set although they are not required. */
 const alsoSet = new Set(['trust.keys', 'targets.gateway.bootloader']);
 
 /** Tables whose name is in force though nothing in them is set. */
@@ -118,7 +118,7 @@ interface Setting extends Row {
   readonly isSet: boolean;
 }
 
-/** What is not described goes with what stands above it. Throws if that cannot be, since one is an example. */
+/** A setting without a description belongs to the setting above it. Throws if only one of them is an example. */
 function setting({ key, path, child, above, isSet }: Setting): string {
   const { value, isExample, others } = shown(path, child);
   const text = said(child, isExample && !isSet);
@@ -128,7 +128,7 @@ function setting({ key, path, child, above, isSet }: Setting): string {
   return `${text}${isSet ? '' : '#'}${assignment(key, value)}\n${more.join('')}`;
 }
 
-/** A whole table that is not in force, with all that may stand there. */
+/** A complete table as a comment, with all its settings. */
 function sketch(name: string, node: SchemaNode): string {
   const lines = Object.entries(propertiesOf(node)).map(([key, child]) => {
     const text = describe(child) === '' ? membersOf(child) : describe(child);
@@ -153,7 +153,7 @@ function bootloaderKinds(node: SchemaNode | undefined): string {
   return `## The kinds of bootloaders, and what their tables may have: defaults, or examples.\n${kinds.join('')}`;
 }
 
-/** Those of a sensor that the examples leave unexplained. */
+/** The settings of a sensor that the examples do not explain. */
 function furtherSettings(sensor: SchemaNode | undefined): string {
   const rows = Object.entries(propertiesOf(sensor)).filter(
     ([key, child]) => describe(child) !== '' || !new RegExp(`\\b${key}\\b`).test(sensorExamples),
@@ -180,7 +180,7 @@ interface Shown {
   readonly others: readonly unknown[];
 }
 
-/** The value that stands in the file: the default, or an example. Throws if there is neither. */
+/** The value shown in the file: the default, or an example. Throws if there is neither. */
 function shown(path: string, node: SchemaNode): Shown {
   const { default: standard, examples: [example, ...others] = [] } = node;
   if (standard !== undefined && !isEmpty(standard)) return { value: standard, isExample: false, others };
@@ -211,14 +211,14 @@ function inSentence(node: SchemaNode): string {
   return `${text.charAt(0).toLowerCase()}${text.slice(1)}`;
 }
 
-/** Whether the table has a name of its own: where something is said of its keys. Others stand in one line. */
+/** True if the table has its own header, since its keys have descriptions. Other tables are inline. */
 function hasName(node: SchemaNode): boolean {
   return (
     node.examples === undefined && Object.values(propertiesOf(node)).some((child) => child.description !== undefined)
   );
 }
 
-/** Whether a table need not be written to be there. */
+/** True if a table exists without being written. */
 function isThere(node: SchemaNode, key: string): boolean {
   return requires(node, key) || propertiesOf(node)[key]?.default !== undefined;
 }

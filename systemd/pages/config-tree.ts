@@ -2,7 +2,7 @@ import { z } from 'zod';
 
 import { configJsonSchema } from '../../src/config/schema/json-schema.ts';
 
-/** What the pages read of JSON Schema (draft 2020-12). */
+/** The part of JSON Schema (draft 2020-12) that the pages use. */
 export interface SchemaNode {
   readonly description?: string | undefined;
   readonly type?: string | undefined;
@@ -52,7 +52,7 @@ export function configTree(): SchemaNode {
   return schemaNode.parse(configJsonSchema());
 }
 
-/** What it is, and the words that it may be where its description leaves them out. */
+/** Returns the description, with the possible words if it omits them. */
 export function describe({ description = '', enum: words = [] }: SchemaNode): string {
   const isComplete = words.every((word) => description.includes(JSON.stringify(word)));
   const parts = [description, isComplete ? '' : listed(words, ' or ')].filter((part) => part !== '');

@@ -29,7 +29,7 @@ export function subsection(title: string, ...content: readonly string[]): string
   return `.SS ${quoted(title)}\n${content.join('')}`;
 }
 
-/** A term in bold, and what it means. */
+/** A term in bold, and its meaning. */
 export function entry(term: string, ...meaning: readonly string[]): string {
   return `.TP\n.B ${quoted(term)}\n${meaning.map(line).join('.br\n')}`;
 }

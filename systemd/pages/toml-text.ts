@@ -1,4 +1,4 @@
-/** Values as a person writes them in TOML. */
+/** Values as written by hand in TOML. */
 
 type Json = Readonly<Record<string, unknown>>;
 

@@ -208,7 +208,7 @@ describe('trial-guard', () => {
     expect(await guard()).toEqual({
       exitCode: 0,
       output:
-        '<4>a trial is open that nobody judges (the bootloader says so, and the agent has not kept it): rebooting, so that the bootloader falls back\n',
+        '<4>a trial is open without health checks (by the bootloader, and the agent has not committed it): rebooting, so that the bootloader falls back\n',
     });
     expect(await asked()).toBe('reboot\n');
   });
@@ -353,7 +353,7 @@ describe('trial-guard', () => {
     await write(judged);
     expect(await guard('--look')).toEqual({
       exitCode: 3,
-      output: 'a trial may be open that nobody judges (phase trial)\n',
+      output: 'a trial may be open without health checks (phase trial)\n',
     });
     await write([{ type: 'committed', at: '', slot: 'B' }]);
     expect(await guard('--look')).toEqual({ exitCode: 0, output: '' });

@@ -121,5 +121,5 @@ export async function putBackByGuard(directory: string, dpkg: FakeDpkg): Promise
   const field = (name: string): string => new RegExp(`^${name}=(.*)$`, 'm').exec(text)?.[1] ?? '';
   await copyFile(join(directory, `${field('otherwise')}.deb`), join(directory, 'again'));
   dpkg.installed = await readFile(join(directory, 'again'));
-  await writeFile(join(directory, 'result'), `${field('id')} put-back no agent has judged it\n`);
+  await writeFile(join(directory, 'result'), `${field('id')} put-back no agent has checked its health\n`);
 }

@@ -115,12 +115,12 @@ describe('the package', () => {
     const process = await rig.mainPid('thing-agent.service');
     expect(await rig.install(after, 'env', 'THING_AGENT_PATIENCE=1')).toMatchObject({
       exitCode: 1,
-      stderr: expect.stringContaining('an update is under way') as string,
+      stderr: expect.stringContaining('an update is running') as string,
     });
     expect(await rig.installed()).toBe(before);
     expect(await rig.mainPid('thing-agent.service')).toBe(process);
     const waited = rig.install(after, 'systemd-cat');
-    await machine.console.until(/waiting for the update that is under way/);
+    await machine.console.until(/waiting for the running update/);
     expect(await rig.status()).toMatchObject({ activity: { operation: 'update' } });
     await machine.tell('agent', 'cancel');
     expect(await update).toMatchObject({ exitCode: 75 });
@@ -175,7 +175,7 @@ describe('the package', () => {
     await machine.tell('systemctl', 'start', 'thing-agent-package-agent.service');
     expect(await machine.exec('dpkg', '--purge', 'thing-agent')).toMatchObject({
       exitCode: 1,
-      stderr: expect.stringContaining('an update of packages is under way') as string,
+      stderr: expect.stringContaining('packages are being updated') as string,
     });
     await machine.tell('env', 'THING_AGENT_PATIENCE=0', 'dpkg', '--remove', 'thing-agent');
     await rig.dpkg.kill('starts find /var/lib/thing-agent', '--purge', 'thing-agent');

@@ -124,7 +124,7 @@ test('reinstalls the previous package if the new agent does not start, and block
   await expect.poll(() => rig.machine.has(result), { timeout: 60_000 }).toBe(true);
   expect(await rig.machine.exec('dpkg', '--install', '/packages/1.1.deb')).toMatchObject({
     exitCode: 1,
-    stderr: expect.stringContaining('an update of packages is under way') as string,
+    stderr: expect.stringContaining('packages are being updated') as string,
   });
   expect(await report).toMatchObject({ version: 'v6b', outcome: 'rolled-back', code: 'package-restored' });
   await expectRest('1.1');

@@ -121,6 +121,6 @@ export async function leaveUnjudged(updates: UpdatesRig, difference: Difference,
   const { gateway } = updates;
   await updateTo(updates, 'v1', { ...quickGuard, ...difference });
   await gateway.console.until(sign);
-  await gateway.console.until(/a trial is open that nobody judges \(phase trial\): rebooting/);
+  await gateway.console.until(/a trial is open without health checks \(phase trial\): rebooting/);
   await expectRolledBack(updates, 'trial-fell-back', /the agent did not start/);
 }

@@ -134,7 +134,7 @@ describe('a bad update is rolled back', () => {
       [unit]: `[Service]\nEnvironment=${environment}\n`,
     });
     await gateway.console.until(EMERGENCY);
-    await gateway.console.until(/a trial is open that nobody judges \(the bootloader says so/);
+    await gateway.console.until(/a trial is open without health checks \(by the bootloader/);
     await expectRolledBack(updates, 'trial-fell-back', /the agent did not start/);
     expect(gateway.boots).toEqual(['A', 'B', 'A']);
   });
