@@ -31,10 +31,11 @@ export async function program(args: readonly string[]): Promise<number> {
   using interruption = listenForInterruption(process);
   const { signal } = interruption;
   const load = async (): Promise<LoadedConfig> => loadFrom(parsed.configFile);
+  const parent = process.ppid;
   const err = new Terminal(process.stderr);
   const spoken = (): Log => consoleLog(err, () => pageFor(err, context));
   const context: CliContext = {
-    out: new Terminal(process.stdout),
+    out: new Terminal(process.stdout, () => process.ppid === parent),
     err,
     env: process.env,
     version: agentVersion,
@@ -43,6 +44,7 @@ export async function program(args: readonly string[]): Promise<number> {
     localOffset: systemOffset,
     signal,
     guard: (asksInstead) => interruption.guard(asksInstead),
+    isInteractive: process.stdin.isTTY && err.isTTY,
     person: () => new LinePrompter(process.stdin, err),
     connect: async (ending) => connect(load, ending),
     look: async (daemon, ending) => {

@@ -82,6 +82,13 @@ describe('an error code', () => {
     expect(codes.filter((code) => !knownCodes().includes(code))).toEqual([]);
   });
 
+  test('has a remedy, if only that no action is needed', () => {
+    const without = errorCatalogue.flatMap(({ codes: ofModule }) =>
+      Object.entries(ofModule).flatMap(([code, { advice }]) => (advice === undefined || advice === '' ? [code] : [])),
+    );
+    expect(without).toEqual([]);
+  });
+
   test('is on the page of error codes with its table’s description (npm run errors writes it)', () => {
     expect(readFileSync(errorsPagePath, 'utf8')).toBe(errorsPage());
   });

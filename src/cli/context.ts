@@ -15,6 +15,10 @@ export interface TextOutput {
   readonly isTTY: boolean;
   /** The current width of the terminal, or undefined if it is not a terminal. */
   readonly columns: number | undefined;
+  /** The current height of the terminal, or undefined if it is not a terminal. */
+  readonly rows: number | undefined;
+  /** False once the reader has closed the stream, or the parent of this process has ended. */
+  readonly isOpen: boolean;
   /** Never throws. Does nothing once the reader has closed the stream. */
   write(text: string): void;
   /**
@@ -102,6 +106,8 @@ export interface CliContext {
    * signal is then not aborted.
    */
   guard(asksInstead: () => boolean): Disposable;
+  /** True if standard input and standard error are a terminal. */
+  readonly isInteractive: boolean;
   person(): Prompter;
   /** Resolves with the running daemon, or undefined if none is running. Throws `daemon-unresponsive`. */
   connect(signal: AbortSignal): Promise<AgentOperations | undefined>;

@@ -1,7 +1,7 @@
 import { defineErrors, permanent, transient } from '../system/define-errors.ts';
 
 export class CliError extends defineErrors('CliError', {
-  usage: permanent.usage('The command line is invalid.'),
+  usage: permanent.usage('The command line is invalid.', 'agent --help, or agent help COMMAND'),
   'output-unwritable': transient.disk(
     'The output file cannot be written.',
     'check the directory, its permissions and its free space',
@@ -11,6 +11,13 @@ export class CliError extends defineErrors('CliError', {
     'The output file is a slot or a device, is on a slot, or is not a regular file.',
     'choose a file elsewhere, such as in /run',
   ),
-  'part-unavailable': transient.failed('A part of a support bundle is not available.'),
+  'part-unavailable': transient.failed(
+    'A part of a support bundle is not available.',
+    'read the reason in the support bundle; the other parts are complete',
+  ),
+  'not-confirmed': permanent.refused(
+    'You did not confirm the operation.',
+    'run the command again and answer y, or use --yes',
+  ),
   'internal-error': permanent.failed('The agent has a defect.', 'report it, with its log (journalctl -u thing-agent)'),
 }) {}

@@ -14,13 +14,22 @@ const ConfigErrors = defineErrors('ConfigError', {
     'There is no configuration file.',
     'make it with agent setup, or name another with --config FILE',
   ),
-  'config-unreadable': permanent.configuration('The configuration file cannot be read.'),
+  'config-unreadable': permanent.configuration(
+    'The configuration file cannot be read.',
+    'check the path and the permissions: agent config check --config FILE',
+  ),
   'config-unwritable': permanent.configuration(
     'The configuration cannot be written, as its file system is read-only.',
     'write it below /run (agent --config /run/config.toml setup), and build it into the image as /etc/thing-agent/config.toml',
   ),
-  'config-syntax': permanent.configuration('The configuration file is not valid TOML.'),
-  'config-invalid': permanent.configuration('The configuration has a key or a value that is not accepted.'),
+  'config-syntax': permanent.configuration(
+    'The configuration file is not valid TOML.',
+    'correct the line that the message names, then: agent config check',
+  ),
+  'config-invalid': permanent.configuration(
+    'The configuration has a key or a value that is not accepted.',
+    'correct the lines that the message names, then: agent config check; all settings: docs/configuration.md',
+  ),
   'writable-by-others': sharedErrors['writable-by-others'],
 });
 

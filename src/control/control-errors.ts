@@ -5,11 +5,26 @@ import type { ExitKind } from '../system/errors.ts';
 import type { ReportedError } from './events.ts';
 
 const RequestErrors = defineErrors('ControlRequestError', {
-  'control-route-unknown': permanent.usage('The control socket does not have this path.'),
-  'control-method-wrong': permanent.usage('The path of the control socket does not accept this method.'),
-  'control-request-invalid': permanent.usage('The request to the control socket has an invalid input.'),
-  'control-request-too-large': permanent.usage('The request to the control socket is too large.'),
-  'control-request-slow': permanent.usage('The request to the control socket was not complete in time.'),
+  'control-route-unknown': permanent.usage(
+    'The control socket does not have this path.',
+    'the paths are in docs/api.md',
+  ),
+  'control-method-wrong': permanent.usage(
+    'The path of the control socket does not accept this method.',
+    'the methods are in docs/api.md',
+  ),
+  'control-request-invalid': permanent.usage(
+    'The request to the control socket has an invalid input.',
+    'the inputs are in docs/api.md',
+  ),
+  'control-request-too-large': permanent.usage(
+    'The request to the control socket is too large.',
+    'send less at a time',
+  ),
+  'control-request-slow': permanent.usage(
+    'The request to the control socket was not complete in time.',
+    'send the request without pauses',
+  ),
 });
 
 /** The control socket rejects a request with this HTTP status. */

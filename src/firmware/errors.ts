@@ -3,21 +3,58 @@ import type { CodeOf } from '../system/define-errors.ts';
 import { sharedErrors } from '../system/shared-errors.ts';
 
 const FormatErrors = defineErrors('FirmwareFormatError', {
-  'text-truncated': transient.protocol('The encoded firmware is truncated.'),
-  'text-not-a-string': permanent.protocol('The response with the encoded firmware is not a JSON string.'),
-  'text-bad-escape': permanent.protocol('The JSON string with the encoded firmware has an escape that does not exist.'),
+  'text-truncated': transient.protocol(
+    'The encoded firmware is truncated.',
+    'nothing: the agent retries; if it fails again, upload the release to the service again',
+  ),
+  'text-not-a-string': permanent.protocol(
+    'The response with the encoded firmware is not a JSON string.',
+    'nothing: the agent retries; if it fails again, upload the release to the service again',
+  ),
+  'text-bad-escape': permanent.protocol(
+    'The JSON string with the encoded firmware has an escape that does not exist.',
+    'nothing: the agent retries; if it fails again, upload the release to the service again',
+  ),
   'text-illegal-character': permanent.protocol(
     'The encoded firmware has a character that is not part of its encoding.',
+    'nothing: the agent retries; if it fails again, upload the release to the service again',
   ),
-  'text-trailing': permanent.protocol('The encoded firmware is followed by other data.'),
-  'text-odd-hex': permanent.protocol('The hexadecimal encoding of the firmware has an odd number of digits.'),
-  'text-bad-padding': permanent.protocol('The base64 encoding of the firmware is not padded correctly.'),
-  'text-empty': permanent.protocol('The encoded firmware is empty.'),
-  'compression-truncated': transient.protocol('Compressed data is truncated.'),
-  'compression-corrupt': permanent.protocol('Compressed data is damaged.'),
-  'compression-trailing': permanent.protocol('The compressed data is followed by other data.'),
-  'compression-memory': permanent.protocol('Decompression would need more memory than is allowed.'),
-  'firmware-truncated': transient.protocol('The firmware image is truncated.'),
+  'text-trailing': permanent.protocol(
+    'The encoded firmware is followed by other data.',
+    'nothing: the agent retries; if it fails again, upload the release to the service again',
+  ),
+  'text-odd-hex': permanent.protocol(
+    'The hexadecimal encoding of the firmware has an odd number of digits.',
+    'nothing: the agent retries; if it fails again, upload the release to the service again',
+  ),
+  'text-bad-padding': permanent.protocol(
+    'The base64 encoding of the firmware is not padded correctly.',
+    'nothing: the agent retries; if it fails again, upload the release to the service again',
+  ),
+  'text-empty': permanent.protocol(
+    'The encoded firmware is empty.',
+    'nothing: the agent retries; if it fails again, upload the release to the service again',
+  ),
+  'compression-truncated': transient.protocol(
+    'Compressed data is truncated.',
+    'nothing: the agent retries; if it fails again, upload the release to the service again',
+  ),
+  'compression-corrupt': permanent.protocol(
+    'Compressed data is damaged.',
+    'nothing: the agent retries; if it fails again, upload the release to the service again',
+  ),
+  'compression-trailing': permanent.protocol(
+    'The compressed data is followed by other data.',
+    'nothing: the agent retries; if it fails again, upload the release to the service again',
+  ),
+  'compression-memory': permanent.protocol(
+    'Decompression would need more memory than is allowed.',
+    'compress the release with a smaller window',
+  ),
+  'firmware-truncated': transient.protocol(
+    'The firmware image is truncated.',
+    'nothing: the agent retries; if it fails again, upload the release to the service again',
+  ),
   'image-empty': sharedErrors['image-empty'],
 });
 
@@ -34,26 +71,69 @@ export class FirmwareFormatError extends FormatErrors {
 }
 
 const VerificationErrors = defineErrors('VerificationError', {
-  'artifact-version': permanent.refused('The artifact is of a format version that is not supported.'),
-  'artifact-malformed': permanent.refused('The artifact does not follow its format.'),
-  'artifact-augmented': permanent.refused('The artifact has unsigned parts, which are not supported.'),
-  'artifact-scripts': permanent.refused('The artifact carries state scripts, which this agent does not run.'),
-  'artifact-corrupt': permanent.refused('A part of the artifact cannot be decompressed or is truncated.'),
-  'manifest-mismatch': permanent.refused('The artifact has other payloads than its manifest lists.'),
-  'checksum-mismatch': permanent.refused('A part of the artifact does not match its manifest.'),
-  'digest-mismatch': permanent.refused('A payload does not match the manifest of its artifact.'),
+  'artifact-version': permanent.refused(
+    'The artifact is of a format version that is not supported.',
+    'write the artifact with format version 3 (mender-artifact)',
+  ),
+  'artifact-malformed': permanent.refused(
+    'The artifact does not follow its format.',
+    'copy or download the file again; if it fails again, build the release again',
+  ),
+  'artifact-augmented': permanent.refused(
+    'The artifact has unsigned parts, which are not supported.',
+    'write the artifact without an augmented header',
+  ),
+  'artifact-scripts': permanent.refused(
+    'The artifact carries state scripts, which this agent does not run.',
+    'write the artifact without state scripts; use [hooks] instead',
+  ),
+  'artifact-corrupt': permanent.refused(
+    'A part of the artifact cannot be decompressed or is truncated.',
+    'copy or download the file again; if it fails again, build the release again',
+  ),
+  'manifest-mismatch': permanent.refused(
+    'The artifact has other payloads than its manifest lists.',
+    'copy or download the file again; if it fails again, build the release again',
+  ),
+  'checksum-mismatch': permanent.refused(
+    'A part of the artifact does not match its manifest.',
+    'copy or download the file again; if it fails again, build the release again',
+  ),
+  'digest-mismatch': permanent.refused(
+    'A payload does not match the manifest of its artifact.',
+    'copy or download the file again; if it fails again, build the release again',
+  ),
   'delta-malformed': permanent.refused(
     'A delta does not follow its format, or contradicts the signed sizes.',
     'make it again with agent artifact delta',
   ),
-  'tar-malformed': permanent.refused('A tar archive inside the artifact is malformed.'),
-  'tar-unsupported': permanent.refused('A tar archive inside the artifact uses an unsupported feature.'),
-  'tar-name': permanent.refused('A name inside the artifact is absolute, leaves its directory or is malformed.'),
-  'tar-duplicate': permanent.refused('The artifact contains a name twice.'),
-  'artifact-unsigned': permanent.refused('The artifact is not signed.'),
-  'image-unsigned': permanent.refused('The file has no signature, and the operator did not permit unsigned files.'),
+  'tar-malformed': permanent.refused(
+    'A tar archive inside the artifact is malformed.',
+    'copy or download the file again; if it fails again, build the release again',
+  ),
+  'tar-unsupported': permanent.refused(
+    'A tar archive inside the artifact uses an unsupported feature.',
+    'copy or download the file again; if it fails again, build the release again',
+  ),
+  'tar-name': permanent.refused(
+    'A name inside the artifact is absolute, leaves its directory or is malformed.',
+    'copy or download the file again; if it fails again, build the release again',
+  ),
+  'tar-duplicate': permanent.refused(
+    'The artifact contains a name twice.',
+    'copy or download the file again; if it fails again, build the release again',
+  ),
+  'artifact-unsigned': permanent.refused(
+    'The artifact is not signed.',
+    'sign the release: mender-artifact sign; or allow unsigned releases in [trust] allow_unsigned',
+  ),
+  'image-unsigned': permanent.refused(
+    'The file has no signature, and the operator did not permit unsigned files.',
+    'flash a signed image, or allow unsigned files in [trust] allow_unsigned',
+  ),
   'signature-invalid': permanent.refused(
     'The artifact’s signature is not by a trusted key, or the artifact was changed.',
+    'sign the release with a key in [trust] keys; if you did, download it again',
   ),
   'key-revoked': permanent.refused(
     'The artifact is signed with a key that was revoked.',
@@ -70,13 +150,22 @@ const VerificationErrors = defineErrors('VerificationError', {
     'A trust list is older than the last accepted one.',
     'give the next list a higher number',
   ),
-  'trust-no-keys': permanent.refused('No trusted key is configured, so nothing can be verified.'),
+  'trust-no-keys': permanent.refused(
+    'No trusted key is configured, so nothing can be verified.',
+    'add the public key of your releases to [trust] keys',
+  ),
   'device-type-mismatch': permanent.refused(
     'The artifact is for other devices.',
     'use the release for this device; its type is in [device] device_type',
   ),
-  'depends-unmet': permanent.refused('The artifact depends on another installed version.'),
-  'payload-type': permanent.refused('The target for the payload of the artifact is unknown.'),
+  'depends-unmet': permanent.refused(
+    'The artifact depends on another installed version.',
+    'install the release that it depends on first',
+  ),
+  'payload-type': permanent.refused(
+    'The target for the payload of the artifact is unknown.',
+    'write the artifact with a payload of a target in [targets]; agent info FILE shows its payloads',
+  ),
 });
 
 export type VerificationErrorCode = CodeOf<typeof VerificationErrors>;
@@ -107,7 +196,10 @@ export class FirmwareError extends defineErrors('FirmwareError', {
     'A delta could not be made: its artifact cannot be written, or mender-artifact failed.',
     'check the directory of --output and its free space, and that --key is a private key in the format of openssl',
   ),
-  'decompression-stalled': transient.failed('Decompression made no progress.'),
+  'decompression-stalled': transient.failed(
+    'Decompression made no progress.',
+    'report this with agent support-bundle; release the firmware with another compression',
+  ),
   'trust-list-exists': permanent.usage(
     'A new trust list would replace a file, and the revocations of that file would be lost.',
     'continue it (--from), or name a file that does not exist',

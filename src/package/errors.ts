@@ -10,8 +10,14 @@ export class PackageError extends defineErrors('PackageError', {
     'The file is not a package that dpkg can read.',
     'check it with dpkg-deb --info FILE; sign the artifact again with a valid package',
   ),
-  'package-mismatch': permanent.refused('The file is another package than the one that the target is for.'),
-  'package-architecture': permanent.refused('The package is for another architecture than this system’s.'),
+  'package-mismatch': permanent.refused(
+    'The file is another package than the one that the target is for.',
+    'write the artifact with the package that the target names',
+  ),
+  'package-architecture': permanent.refused(
+    'The package is for another architecture than this system’s.',
+    'build the package for this architecture: dpkg --print-architecture',
+  ),
   'package-backup-failed': permanent.failed(
     'The installed package cannot be saved for a rollback, so nothing is installed.',
     'dpkg --audit, and dpkg --verify PACKAGE, say what is wrong with what is installed',
@@ -23,12 +29,16 @@ export class PackageError extends defineErrors('PackageError', {
   ),
   'package-restored': permanent.failed(
     'No agent ran the health checks while the package was on trial, for example because it does not start; the previous package is reinstalled.',
+    'correct the package; its log: journalctl -u thing-agent',
   ),
   'package-not-restored': transient.failed(
     'Neither the new package nor the previous one could be completely installed.',
     'dpkg --configure -a; if that does not help: dpkg -i with the file in packages/ of the state directory; see the output of dpkg: journalctl -u "thing-agent-package*"',
   ),
-  'package-changed': permanent.failed('Another version of the package was installed manually while it was on trial.'),
+  'package-changed': permanent.failed(
+    'Another version of the package was installed manually while it was on trial.',
+    'nothing; to install the assigned version: agent --update-now',
+  ),
   'package-installer-unavailable': transient.failed(
     'The package installer, which installs packages outside of the agent, is not available.',
     'systemctl start thing-agent-package.socket; see the output of the installer: journalctl -u "thing-agent-package*"',

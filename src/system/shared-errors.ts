@@ -8,6 +8,7 @@ export const sharedErrors = {
   ),
   'checkpoint-stale': transient.disk(
     'The rest of an interrupted download is missing or unusable; the download starts again.',
+    'nothing: the agent downloads it again',
   ),
   'delta-base-mismatch': permanent.refused(
     'A delta was made from an image other than the running one, or the running image was modified: nothing can be rebuilt from it.',
@@ -19,7 +20,10 @@ export const sharedErrors = {
   ),
   'file-changed': transient.tryAgain('A file is being written to while it is read.', 'wait until it is complete'),
   'file-unreadable': permanent.usage('A file cannot be read.', 'check the path: a regular file that you may read'),
-  'image-empty': permanent.protocol('The image is empty.'),
+  'image-empty': permanent.protocol(
+    'The image is empty.',
+    'copy or download the file again; if it fails again, build the release again',
+  ),
   'writable-by-others': permanent.configuration(
     'A key, a password, a program, the configuration or the state directory could be changed by others than root: the file, or a directory on the way to it, belongs to another user, or others may write there.',
     'find out who wrote there, then run the command in the message as root',

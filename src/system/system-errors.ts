@@ -39,10 +39,22 @@ export class SystemError extends defineErrors('SystemError', {
     'A program cannot run with the rights of the user that the configuration names for it.',
     'start the agent as root, or leave user out',
   ),
-  'program-missing': transient.failed('A program cannot be started.'),
-  'program-timeout': transient.failed('A program did not end in time.'),
-  'program-output-too-large': transient.failed('A program printed too much output.'),
-  'notify-failed': transient.failed("systemd could not be notified of the agent's state."),
+  'program-missing': transient.failed(
+    'A program cannot be started.',
+    'install the program, or correct its path in the configuration',
+  ),
+  'program-timeout': transient.failed(
+    'A program did not end in time.',
+    'run the program yourself to see what it waits for; or raise its timeout in the configuration',
+  ),
+  'program-output-too-large': transient.failed(
+    'A program printed too much output.',
+    'reduce the output of the program',
+  ),
+  'notify-failed': transient.failed(
+    "systemd could not be notified of the agent's state.",
+    'check that systemd-notify is installed, and that the unit has NotifyAccess=all',
+  ),
   'serial-number-unknown': permanent.configuration(
     'The serial number of this gateway is unknown.',
     'run agent setup, or set [device] serial_number or serial_number_file',

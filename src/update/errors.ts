@@ -6,6 +6,7 @@ import { sharedErrors } from '../system/shared-errors.ts';
 export class UpdateError extends defineErrors('UpdateError', {
   'not-verified': permanent.refused(
     'Something was to be booted or flashed that is not known to hold what was vouched for.',
+    'install the release again: agent --update-now',
   ),
   'slot-incomplete': permanent.refused(
     'A firmware leaves out a partition of the slot, and nothing vouches for what that would hold: a slot boots as a whole.',
@@ -19,10 +20,14 @@ export class UpdateError extends defineErrors('UpdateError', {
     'A program of this gateway ([hooks]) wants to be asked later, or could not be asked. The pauses grow.',
     'agent --update-now asks again; with --force it asks no hook',
   ),
-  'duplicate-target': permanent.refused('A firmware has two payloads for one target.'),
-  'no-payload': permanent.refused('A firmware has no payload.'),
+  'duplicate-target': permanent.refused(
+    'A firmware has two payloads for one target.',
+    'write the artifact with one payload for each target',
+  ),
+  'no-payload': permanent.refused('A firmware has no payload.', 'write the artifact with a payload'),
   'target-unknown': permanent.refused(
     'The configuration does not have the target that a payload, or an update under way, needs.',
+    'add the target to [targets], or write the artifact for a configured target',
   ),
   'delta-base-mismatch': sharedErrors['delta-base-mismatch'],
   'release-revoked': sharedErrors['release-revoked'],
@@ -115,13 +120,17 @@ export const updateCodes = {
     means: 'A person installed a file, or went back: that stays until the service names another version.',
     advice: 'agent --update-now --force installs what the service names',
   },
-  ok: { means: 'The attempt ended well.' },
+  ok: {
+    means: 'The attempt succeeded. As the state of a gateway: it runs, and no action is needed.',
+    advice: 'nothing',
+  },
   unhealthy: {
     means: 'The new firmware was not found healthy within its deadline.',
     advice: 'see the reason; mend the firmware',
   },
   'service-down': {
     means: 'The new firmware was healthy, but the service said that it is down; the version is tried again later.',
+    advice: 'nothing: the agent tries it again later',
   },
   'service-unreached': {
     means:
@@ -137,16 +146,25 @@ export const updateCodes = {
       'The other slot runs again, after this version had been committed: the bootloader fell back, or a person chose it.',
     advice: 'see the boot log of the slot that was left',
   },
-  'health-unknown': { means: 'The new firmware was never found healthy: its judging was interrupted again and again.' },
-  manual: { means: 'A person rolled the version back.' },
-  interrupted: { means: 'The installation of a file was interrupted.', advice: 'repeat it' },
-  superseded: { means: 'The attempt was interrupted, and another version followed.' },
-  withdrawn: { means: 'The service does not name the version any more.' },
+  'health-unknown': {
+    means: 'The new firmware was never found healthy: its judging was interrupted again and again.',
+    advice: 'find out what restarts the gateway during the health checks: agent log',
+  },
+  manual: { means: 'A person rolled the version back.', advice: 'nothing; to install it again: agent --update-now' },
+  interrupted: {
+    means: 'A download or the installation of a file was interrupted.',
+    advice: 'a download resumes at the next check; to install a file: agent install FILE',
+  },
+  superseded: { means: 'The attempt was interrupted, and another version followed.', advice: 'nothing' },
+  withdrawn: { means: 'The service does not name the version any more.', advice: 'nothing' },
   cancelled: {
     means: 'A person cancelled it; it is not begun again by itself.',
     advice: 'agent --update-now begins it again',
   },
-  overridden: { means: 'A person installed something else.' },
+  overridden: {
+    means: 'A person installed something else.',
+    advice: 'nothing; to install the assigned version: agent --update-now --force',
+  },
   'board-not-restored': {
     means: 'A rollback could not give a board back what it held.',
     advice: 'agent mcu restore NAME',

@@ -11,10 +11,12 @@ export type ListenAddress =
   | { readonly kind: 'socket'; readonly path: string };
 
 const addressPattern = /^(?:\[([0-9a-fA-F:.]+)\]|([0-9.]+)):([1-9]\d{0,4})$/;
+/** The daemon may not open the ports below. */
+const MIN_PORT = 1_024;
 const MAX_PORT = 65_535;
 
 const listenText = 'an address and a port such as "127.0.0.1:8077" or "[::1]:8077", or the path of a Unix socket';
-const portText = `an address whose port is a number from 1 to ${MAX_PORT}`;
+const portText = `an address whose port is a number from ${MIN_PORT} to ${MAX_PORT}`;
 const hostText = 'a name such as "gateway.example.com", without a port';
 
 function isLoopback(host: string, family: 'ipv4' | 'ipv6'): boolean {
@@ -29,13 +31,13 @@ export function parseListenAddress(value: string): ListenAddress | undefined {
   if (/^\/[^\0]*[^/\0]$/.test(value)) return { kind: 'socket', path: value };
   const [, six, four, digits] = addressPattern.exec(value) ?? [];
   const [host = '', port] = [six ?? four, Number(digits)];
-  if (isIP(host) !== (six === undefined ? 4 : 6) || port > MAX_PORT) return undefined;
+  if (isIP(host) !== (six === undefined ? 4 : 6) || port < MIN_PORT || port > MAX_PORT) return undefined;
   return { kind: 'tcp', host, port, isLoopback: isLoopback(host, six === undefined ? 'ipv4' : 'ipv6') };
 }
 
 /** True if it would be an address with another port. */
 function hasWrongPort(value: string): boolean {
-  return parseListenAddress(value.replace(/:\d+$/, ':1')) !== undefined;
+  return parseListenAddress(value.replace(/:\d+$/, `:${MIN_PORT}`)) !== undefined;
 }
 
 export const MAX_PASSWORD_FILE_BYTES = 4_096;

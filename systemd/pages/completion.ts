@@ -1,6 +1,7 @@
 import { commonOptions, optionTable } from '../../src/cli/arguments/command.ts';
 import type { Command, OptionName } from '../../src/cli/arguments/command.ts';
 import { commandTable } from '../../src/cli/commands/command-table.ts';
+import { errorCodes } from '../../src/error-catalogue.ts';
 
 /** Completion for bash and zsh, from the table of commands. Both scripts are the same, except for the interface of the shell. */
 
@@ -12,8 +13,11 @@ const toplevel: readonly OptionName[] = [
   'version',
 ];
 
-/** Words before the cursor, without options, joined by spaces, to the possible next words. */
-function cases(answer: (words: readonly string[], options: readonly OptionName[], isFile: boolean) => string): string {
+/** Writes the assignments for the words, the options and the files that may follow. */
+type Answer = (words: readonly string[], options: readonly OptionName[], isFile: boolean) => string;
+
+/** Returns a case for each sequence of words before the cursor, without options, joined by spaces. */
+function cases(answer: Answer): string {
   const commands = commandTable.filter(({ name }) => !name.startsWith('--'));
   const firsts = [...new Set(commands.map(({ name }) => name.split(' ')[0] ?? ''))];
   const groups = firsts.filter((first) => commands.some(({ name }) => name.startsWith(`${first} `)));
@@ -33,16 +37,36 @@ function optionsOf(commands: readonly Command[], name: string): readonly OptionN
   return [...(commands.find((command) => command.name === name)?.options ?? []), ...commonOptions];
 }
 
+/** Returns the second words of commands; if the first word is a command itself, also the values of its operand. */
 function secondWords(commands: readonly Command[], first: string): readonly string[] {
-  return commands.flatMap(({ name }) => (name.startsWith(`${first} `) ? [name.slice(first.length + 1)] : []));
+  const own = commands.find(({ name }) => name === first)?.operands[0];
+  const words = commands.flatMap(({ name }) => (name.startsWith(`${first} `) ? [name.slice(first.length + 1)] : []));
+  return own === undefined ? words : [...words, ...namesFor(first, own)];
 }
 
 /** A case for each word that may follow a command: the pattern has a star for each operand that is there already. */
-function operandCases({ name, operands, options }: Command, answer: Parameters<typeof cases>[0]): readonly string[] {
+function operandCases({ name, operands, options }: Command, answer: Answer): readonly string[] {
   const all = [...options, ...commonOptions];
   return [...operands, undefined]
-    .map((operand, index) => `    '${name}'${"' '*".repeat(index)}) ${answer([], all, operand === 'FILE')} ;;`)
+    .map((operand, index) => {
+      const words = operand === undefined ? [] : namesFor(name, operand);
+      return `    '${name}'${"' '*".repeat(index)}) ${answer(words, all, operand === 'FILE')} ;;`;
+    })
     .toReversed();
+}
+
+/** Returns the values of an operand: codes, or a shell expression that reads names from this gateway. */
+function namesFor(command: string, operand: string): readonly string[] {
+  if (operand === 'CODE') return [...new Set(errorCodes())];
+  if (operand === '[ATTEMPT]') return [namesOf('history', 'attempt')];
+  if (operand === 'VERSION') return [namesOf('status', 'version', `sed 's/.*"quarantine":\\[//; s/\\].*//' | `)];
+  if (operand === 'NAME' && command.startsWith('mcu ')) return [namesOf('mcu list', 'name')];
+  return operand === '[NAME]' && command === 'sensors' ? [namesOf('sensors', 'id')] : [];
+}
+
+/** Returns a shell expression for the values of a member in the JSON that a command prints. */
+function namesOf(command: string, member: string, filter = ''): string {
+  return `$(agent ${command} --json 2>/dev/null | ${filter}grep -o '"${member}":"[^"]*"' | cut -d'"' -f4 | sort -u)`;
 }
 
 const withValue = (wanted: (value: string) => boolean): string =>
@@ -54,7 +78,7 @@ const optionWords = (options: readonly OptionName[]): string => options.map((nam
 
 export function bashCompletion(): string {
   const answer = (words: readonly string[], options: readonly OptionName[], isFile: boolean): string =>
-    `words='${words.join(' ')}' options='${optionWords(options)}' files=${isFile ? 'yes' : ''}`;
+    `words="${words.join(' ')}" options='${optionWords(options)}' files=${isFile ? 'yes' : ''}`;
   return `# Completion of agent(8) for bash; made from its table of commands.
 _agent() {
   local current=\${COMP_WORDS[COMP_CWORD]} typed= index words= options= files=

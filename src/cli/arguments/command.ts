@@ -14,6 +14,8 @@ export const optionTable = {
   'no-keep': { value: undefined, summary: 'do not back up the board first' },
   'exit-code': { value: undefined, summary: 'exit with 0 if ok, 1 if it needs attention, 2 if it is broken' },
   reason: { value: 'TEXT', summary: 'reason, shown in agent status' },
+  watch: { value: undefined, summary: 'show it again whenever it changes, until Ctrl-C' },
+  follow: { value: undefined, summary: 'also print new entries, until Ctrl-C' },
   security: { value: undefined, summary: 'show security events' },
   textfile: { value: 'FILE', summary: 'write to FILE, for the textfile collector of node_exporter' },
   overwrite: { value: undefined, summary: 'replace FILE if it exists' },

@@ -2,7 +2,7 @@ import type { Command } from '../arguments/command.ts';
 import { artifactCommands } from './artifact-commands.ts';
 import { boardCommands } from './board-commands.ts';
 import { configCommands } from './config-commands.ts';
-import { inspectCommands } from './inspect-commands.ts';
+import { inspectCommands } from './inspect/inspect-commands.ts';
 import { programCommands } from './program-commands.ts';
 import { reportCommand } from './report-command.ts';
 import { scanCommand } from './sensors/scan-command.ts';

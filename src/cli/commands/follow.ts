@@ -30,9 +30,13 @@ export async function follow(work: FollowedOperation, typed: ParsedCommand, cont
   const outcome = await run(work, typed.json, context);
   const value = { kind: 'result', outcome };
   const exitCode = printResult(value, (page) => renderOutcome(outcome, typed.flags.has('force'), page), typed, context);
+  if (work.file !== undefined && outcome.kind === 'rebooting' && outcome.goesBack === true && !typed.json)
+    context.err.write(renderParagraph(notInstalled, pageFor(context.err, context)));
   if (outcome.kind === 'deferred') return exitCodes.refused;
   return isRollback(outcome) && work.isRollback !== true ? exitCodes.failed : exitCode;
 }
+
+const notInstalled = 'The file was not installed: after the reboot, run the same command again.';
 
 function isRollback(outcome: OperationOutcome): boolean {
   return outcome.kind === 'rolled-back' || (outcome.kind === 'rebooting' && outcome.goesBack === true);

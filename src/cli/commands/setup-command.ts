@@ -12,7 +12,7 @@ import type { CliContext, ConfigSetup, Prompter } from '../context.ts';
 import { pageFor } from '../screen/page.ts';
 import { renderDoctor } from '../screen/pages/render-reports.ts';
 import { printProblems } from './config-commands.ts';
-import { examine } from './inspect-commands.ts';
+import { examine } from './inspect/inspect-commands.ts';
 import { wholePath } from './named-file.ts';
 import { singleParagraph, printResult } from './print.ts';
 
@@ -170,9 +170,13 @@ async function askAll(round: Asking): Promise<string | undefined> {
   }
   const text = setup.text(answers);
   context.err.write(`\n${text.split('\n').map(printable).join('\n')}\n`);
-  const word = await person.ask(`Check this and write it to ${printable(setup.path)}? [Y/n]`, context.signal);
-  if (word === undefined) throw noTerminalError();
-  return /^(y|yes|)$/i.test(word) ? text : undefined;
+  for (;;) {
+    const word = await person.ask(`Check this and write it to ${printable(setup.path)}? [Y/n]`, context.signal);
+    if (word === undefined) throw noTerminalError();
+    if (/^(y|yes|)$/i.test(word)) return text;
+    if (/^(n|no)$/i.test(word)) return undefined;
+    context.err.write('Answer y or n.\n');
+  }
 }
 
 interface Asking {

@@ -1,15 +1,17 @@
 import { MAX_HOLD_DAYS, MAX_HOLD_MS } from '../../control/api/hold-limit.ts';
 import type { InstallFlags } from '../../control/operations.ts';
 import { describeHold, sentence } from '../../control/presentation/headline.ts';
+import { printable } from '../../system/log/printable.ts';
 import { parseDuration } from '../../system/time/duration.ts';
 import { ArgumentError, throughDaemon } from '../arguments/command.ts';
 import type { Command, ParsedCommand } from '../arguments/command.ts';
 import type { CliContext } from '../context.ts';
+import { CliError } from '../errors.ts';
 import { renderParagraph } from '../screen/layout.ts';
 import { follow } from './follow.ts';
 import { wholePath } from './named-file.ts';
 import { singleParagraph, printResult } from './print.ts';
-import { withAgent } from './with-agent.ts';
+import { withAgent, withReadOnlyAgent } from './with-agent.ts';
 
 export const updateCommands: readonly Command[] = [
   {
@@ -51,11 +53,15 @@ export const updateCommands: readonly Command[] = [
   {
     name: 'rollback',
     operands: [],
-    options: ['no-reboot', 'force'],
-    meanings: { force: 'also to a revoked release, and without boards that cannot roll back' },
+    options: ['no-reboot', 'force', 'yes'],
+    meanings: {
+      force: 'also to a revoked release, and without boards that cannot roll back',
+      yes: 'do not ask for confirmation',
+    },
     group: 'Update',
     summary: 'roll back to the previous version, or end a trial',
     details: [
+      'On a terminal, asks for confirmation, since the gateway reboots.',
       'Rolls back the boards together with the gateway. If a board cannot, nothing is rolled back, unless you use --force.',
       throughDaemon,
     ],
@@ -158,11 +164,24 @@ async function commit(typed: ParsedCommand, context: CliContext): Promise<number
 }
 
 async function rollback(typed: ParsedCommand, context: CliContext): Promise<number> {
+  if (context.isInteractive && !typed.json && !typed.flags.has('yes')) await confirmRollback(context);
   return follow(
     { begin: (agent, onEvent) => agent.rollback(installFlags(typed), onEvent, context.signal), isRollback: true },
     typed,
     context,
   );
+}
+
+/** Throws if you do not confirm the rollback. */
+async function confirmRollback(context: CliContext): Promise<void> {
+  const status = await withReadOnlyAgent(context, (agent) => agent.status({}, context.signal));
+  const what =
+    status.phase === 'trial'
+      ? `End the trial of ${status.running?.version ?? 'the running version'}`
+      : `Roll back to ${status.previous?.versionName ?? 'the previous version'}`;
+  using person = context.person();
+  const answer = await person.ask(`${printable(what)}? The gateway may reboot. [y/N]`, context.signal);
+  if (!/^y(es)?$/i.test(answer ?? '')) throw new CliError('not-confirmed', 'nothing was changed');
 }
 
 async function cancel(typed: ParsedCommand, context: CliContext): Promise<number> {

@@ -5,6 +5,7 @@ import type { TextOutput } from '../context.ts';
 export interface OutputStream {
   readonly isTTY?: boolean;
   readonly columns?: number;
+  readonly rows?: number;
   write(text: string): unknown;
   on(event: 'error', listener: (error: Error) => void): unknown;
 }
@@ -15,11 +16,14 @@ export interface OutputStream {
  */
 export class Terminal implements TextOutput {
   readonly #stream: OutputStream;
+  readonly #isAttended: () => boolean;
   #open = true;
   #pinned: string | undefined;
 
-  constructor(stream: OutputStream) {
+  /** `isAttended` returns false once the program that started this one has ended, as after a closed connection. */
+  constructor(stream: OutputStream, isAttended = (): boolean => true) {
     this.#stream = stream;
+    this.#isAttended = isAttended;
     stream.on('error', () => {
       this.#open = false;
     });
@@ -31,6 +35,14 @@ export class Terminal implements TextOutput {
 
   get columns(): number | undefined {
     return this.isTTY ? this.#stream.columns : undefined;
+  }
+
+  get rows(): number | undefined {
+    return this.isTTY ? this.#stream.rows : undefined;
+  }
+
+  get isOpen(): boolean {
+    return this.#open && this.#isAttended();
   }
 
   write(text: string): void {

@@ -7,7 +7,7 @@ import type { AgentOperations } from '../../control/operations.ts';
 import { AgentError, valueOrError } from '../../system/errors.ts';
 import { openOwn, readUntrustedFile } from '../../system/files/untrusted-file.ts';
 import { runProgram } from '../../system/processes/child-process.ts';
-import { examine } from '../commands/inspect-commands.ts';
+import { examine } from '../commands/inspect/inspect-commands.ts';
 import { CliError } from '../errors.ts';
 import type { Section, Sources } from './collect.ts';
 

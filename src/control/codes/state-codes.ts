@@ -1,5 +1,5 @@
 import type { CodeMeaning } from '../../system/define-errors.ts';
-import type { IdleCode, Problem } from '../gateway-state.ts';
+import type { GatewayState, IdleCode, Problem } from '../gateway-state.ts';
 
 const unreadable: CodeMeaning = {
   means: 'The journal of updates could not be read, so an interrupted update is unknown.',
@@ -8,20 +8,33 @@ const unreadable: CodeMeaning = {
 
 /** The meanings of the codes of a status (`idleCode`, `problems`) that are not error codes. */
 export const stateCodes = {
-  'up-to-date': { means: 'The assigned version is running.' },
+  busy: { means: 'An operation is running.', advice: 'wait; to follow it: agent status --watch' },
+  'on-trial': {
+    means: 'A new version runs, and its health checks are running.',
+    advice: 'wait, or decide now: agent commit or agent rollback',
+  },
+  'needs-attention': {
+    means: 'Something failed that the agent cannot fix.',
+    advice: 'agent status names it, and what to do',
+  },
+  broken: {
+    means: 'The gateway cannot be updated, or a board has no program.',
+    advice: 'agent status names the reason, and what to do',
+  },
+  'up-to-date': { means: 'The assigned version is running.', advice: 'nothing' },
   'update-available': {
     means: 'A version can be installed now.',
     advice: 'agent --update-now, or wait for the next check',
   },
-  'nothing-offered': { means: 'The service offers no version.' },
+  'nothing-offered': { means: 'The service offers no version.', advice: 'nothing; assign a version in the service' },
   'not-asked': { means: 'The service has not been checked yet.', advice: 'to check now: agent check' },
-  staging: { means: 'An update is being written.', advice: 'to follow it: agent --update-now' },
+  staging: { means: 'An update is being written.', advice: 'to follow it: agent status --watch' },
   staged: { means: 'A staged update waits for its reboot.', advice: 'agent reboot' },
   trial: {
     means: 'The health checks of a new version are running.',
     advice: 'wait, or end the trial: agent commit or agent rollback',
   },
-  'rolling-back': { means: 'The gateway is rolling back.' },
+  'rolling-back': { means: 'The gateway is rolling back.', advice: 'wait; to follow it: agent status --watch' },
   'no-daemon': { means: 'The daemon is not running.', advice: 'systemctl start thing-agent' },
   'daemon-starting': {
     means: 'systemd starts the daemon.',
@@ -35,11 +48,11 @@ export const stateCodes = {
   'journal-lost': unreadable,
   'last-attempt-failed': {
     means: 'The last update could not be written.',
-    advice: 'to see the reason: agent log last',
+    advice: 'to see the reason: agent log',
   },
-  'last-attempt-refused': { means: 'The last update was refused.', advice: 'to see the reason: agent log last' },
+  'last-attempt-refused': { means: 'The last update was refused.', advice: 'to see the reason: agent log' },
   'last-attempt-rolled-back': {
     means: 'The last update was booted and then rolled back.',
-    advice: 'to see the reason: agent log last',
+    advice: 'to see the reason: agent log',
   },
-} as const satisfies Partial<Record<IdleCode | Problem, CodeMeaning>>;
+} as const satisfies Partial<Record<GatewayState | IdleCode | Problem, CodeMeaning>>;

@@ -82,9 +82,9 @@ const problemTexts: Readonly<Record<Problem, (report: StatusReport) => string>> 
   'release-revoked': () => 'the running release was revoked',
   'not-activated': ({ service: { lastError } }) =>
     `the gateway is not activated yet${lastError === undefined ? '' : `: ${lastError}`}`,
-  'last-attempt-failed': (report) => `the update to ${lastAttempt(report, 'failed')}`,
+  'last-attempt-failed': (report) => `the ${kindOfLast(report)} to ${lastAttempt(report, 'failed')}`,
   'last-attempt-refused': (report) => lastAttempt(report, 'was refused'),
-  'last-attempt-rolled-back': (report) => `the update to ${lastAttempt(report, 'was rolled back')}`,
+  'last-attempt-rolled-back': (report) => `the ${kindOfLast(report)} to ${lastAttempt(report, 'was rolled back')}`,
   'service-failing': ({ service: { lastError } }) => `the service call failed: ${lastError ?? 'unknown error'}`,
   'sensor-failing': ({ telemetry }) => failingSensors(telemetry),
 };
@@ -93,6 +93,10 @@ function failingSensors(telemetry: StatusReport['telemetry']): string {
   const [first, ...others] = (telemetry?.sources ?? []).filter(failsForLong);
   const more = others.length === 0 ? '' : ` and ${pluralize(others.length, 'other sensor')}`;
   return `${first?.name ?? 'a sensor'}${more} delivered no reading for 10 min or more`;
+}
+
+function kindOfLast({ lastOutcome }: StatusReport): string {
+  return lastOutcome?.by === 'rollback' ? 'rollback' : 'update';
 }
 
 function lastAttempt({ lastOutcome }: StatusReport, end: string): string {

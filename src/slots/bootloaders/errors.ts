@@ -5,24 +5,43 @@ import type { CodeOf } from '../../system/define-errors.ts';
 export class BootloaderError extends defineErrors('BootloaderError', {
   'boot-environment-unreadable': transient.disk(
     'The tool, the file or the device of the boot environment is not responding, or its checksum is wrong.',
+    'agent doctor shows the failing tool, file or device; compare it with [targets] bootloader',
   ),
   'boot-environment-invalid': permanent.disk(
     'The boot environment was read, but its content makes no sense. Nothing is guessed and nothing is written.',
+    'compare the boot environment with docs/image-requirements.md; agent doctor shows its content',
   ),
-  'boot-environment-unwritable': transient.disk('The boot environment cannot be written.'),
+  'boot-environment-unwritable': transient.disk(
+    'The boot environment cannot be written.',
+    'check that the device or the file system of the boot environment is writable: agent doctor',
+  ),
   'boot-environment-misplaced': permanent.configuration(
     'The bootloader reads other data than the agent writes to the boot environment.',
     'put it on a separate file system, FAT or ext4, created with the image',
   ),
   'boot-write-not-confirmed': permanent.disk(
     'The boot environment was written without an error, but reads back differently.',
+    'check for another writer of the boot environment, and for failing storage: agent doctor',
   ),
-  'no-fallback-slot': permanent.refused('The change would leave no slot that is known to boot.'),
-  'slot-unbootable': permanent.refused('A slot to be committed is marked unbootable and is not running.'),
-  'booted-slot-unknown': permanent.failed('Neither the kernel command line nor the mounts show the running slot.'),
-  'booted-slot-contradiction': permanent.failed('Two sources name two different slots as the running one.'),
+  'no-fallback-slot': permanent.refused(
+    'The change would leave no slot that is known to boot.',
+    'nothing: the running slot stays; to restore a fallback, install a release: agent --update-now',
+  ),
+  'slot-unbootable': permanent.refused(
+    'A slot to be committed is marked unbootable and is not running.',
+    'install a release into this slot: agent --update-now',
+  ),
+  'booted-slot-unknown': permanent.failed(
+    'Neither the kernel command line nor the mounts show the running slot.',
+    'add the slot to the kernel command line, as docs/image-requirements.md shows',
+  ),
+  'booted-slot-contradiction': permanent.failed(
+    'Two sources name two different slots as the running one.',
+    'correct the slots in [targets], or the kernel command line: agent doctor',
+  ),
   'handler-failed': transient.failed(
     'The integrator’s boot handler failed, or printed a word that its interface does not define.',
+    'run the handler yourself: HANDLER get-current; its interface is in docs/image-requirements.md',
   ),
 }) {}
 

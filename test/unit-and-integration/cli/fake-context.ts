@@ -20,6 +20,8 @@ export const stoppedClock: Clock = {
 export class FakeOutput implements TextOutput {
   readonly isTTY: boolean;
   readonly columns: number | undefined;
+  rows: number | undefined;
+  isOpen = true;
   text = '';
   pinned: (string | undefined)[] = [];
 
@@ -62,6 +64,7 @@ export function fakeContext({ daemon, alone, columns, ...wanted }: FakeWorld = {
     localOffset: () => 60,
     signal: new AbortController().signal,
     guard: () => ({ [Symbol.dispose]: () => {} }),
+    isInteractive: false,
     person: () => ({ ask: async () => undefined, [Symbol.dispose]: () => {} }),
     connect: async () => daemon,
     look: async () => ({ ...(alone ?? fakeAgent()), [Symbol.asyncDispose]: async () => {} }),

@@ -10,7 +10,7 @@ const TLS = ['certificate_file', 'key_file'] as const;
 describe('where the page listens', () => {
   test.each([
     ['127.0.0.1:8077', { kind: 'tcp', host: '127.0.0.1', port: 8077, isLoopback: true }],
-    ['127.8.8.8:1', { kind: 'tcp', host: '127.8.8.8', port: 1, isLoopback: true }],
+    ['127.8.8.8:1024', { kind: 'tcp', host: '127.8.8.8', port: 1024, isLoopback: true }],
     ['[::1]:8077', { kind: 'tcp', host: '::1', port: 8077, isLoopback: true }],
     ['[::ffff:127.0.0.1]:8077', { kind: 'tcp', host: '::ffff:127.0.0.1', port: 8077, isLoopback: true }],
     ['0.0.0.0:8443', { kind: 'tcp', host: '0.0.0.0', port: 8443, isLoopback: false }],
@@ -25,6 +25,7 @@ describe('where the page listens', () => {
     'localhost:8077',
     '127.0.0.1',
     '127.0.0.1:0',
+    '127.0.0.1:1023', // the unit grants no right to such a port
     '127.0.0.1:65536',
     '[127.0.0.1]:1',
     '::1:8077',
@@ -51,9 +52,9 @@ describe('a page', () => {
   });
 
   test.each([
-    ['in the open', 'listen = "0.0.0.0:80"\n', [beyond]],
-    ['in the open, with a password', `listen = "0.0.0.0:80"\n${files('password_file')}`, [beyond]],
-    ['encrypted, for everybody', `listen = "[::]:80"\n${files(...TLS)}`, [beyond]],
+    ['in the open', 'listen = "0.0.0.0:8080"\n', [beyond]],
+    ['in the open, with a password', `listen = "0.0.0.0:8080"\n${files('password_file')}`, [beyond]],
+    ['encrypted, for everybody', `listen = "[::]:8080"\n${files(...TLS)}`, [beyond]],
     ['that does something for everybody', 'listen = "127.0.0.1:8077"\nallow_operations = true\n', [unprotected]],
     [
       'that is off, and does something',

@@ -59,7 +59,7 @@ describe('a wrong value', () => {
     ],
     [
       '[web]\nlisten = "127.0.0.1:187777"',
-      'web.listen: expected an address whose port is a number from 1 to 65535, found "127.0.0.1:187777"',
+      'web.listen: expected an address whose port is a number from 1024 to 65535, found "127.0.0.1:187777"',
     ],
     [
       '[update]\nfollow = "tagret"',

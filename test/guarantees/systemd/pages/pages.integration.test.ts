@@ -23,6 +23,7 @@ beforeAll(async () => {
   for (const [name, text] of Object.entries(pages)) await writeFile(join(directory, name), text);
   await writeFile(join(directory, 'agent.bash'), bashCompletion());
   await writeFile(join(directory, '_agent'), zshCompletion());
+  await writeFile(join(directory, 'agent'), fakeAgent, { mode: 0o755 });
   await mkdir(join(directory, 'here'));
   await writeFile(join(directory, 'here/new release.mender'), '');
 });
@@ -101,17 +102,27 @@ function keysOf(schema: unknown): { readonly keys: ReadonlySet<string>; readonly
   return { keys, descriptions };
 }
 
+/** Prints what the commands print that completion calls. */
+const fakeAgent = `#!/bin/sh
+case "$*" in
+  'history --json') echo '{"attempts":[{"attempt":"7f00aa11","version":"1"},{"attempt":"0b1c2d3e","version":"2"}]}' ;;
+  'status --json') echo '{"running":{"version":"2"},"quarantine":[{"version":"3.0.0","reason":"x"}],"checks":{"version":"9"}}' ;;
+  'mcu list --json') echo '{"boards":[{"name":"meter","imageName":"meter.hex"}]}' ;;
+  'sensors --json') echo '{"sensors":[{"name":"sensors[0]","outputs":[{"id":"temperature"},{"id":"level"}]}]}' ;;
+esac
+`;
+
 /** Returns the completions for the last word. */
 type Complete = (...words: readonly string[]) => Promise<readonly string[]>;
 
 const inBash: Complete = async (...words) => {
-  const script = `. "$1/agent.bash"; cd "$1/here"; shift; COMP_WORDS=(agent "$@") COMP_CWORD=$# COMPREPLY=(); _agent; printf '%s\\n' "\${COMPREPLY[@]}"`;
+  const script = `PATH=$1:$PATH; . "$1/agent.bash"; cd "$1/here"; shift; COMP_WORDS=(agent "$@") COMP_CWORD=$# COMPREPLY=(); _agent; printf '%s\\n' "\${COMPREPLY[@]}"`;
   return list(await tool(['bash', '-c', script, 'bash', directory, ...words]));
 };
 
 /** Completes in zsh with the input of zsh's own functions. */
 const inZsh: Complete = async (...words) => {
-  const script = `compadd() { print -l -- \${(P)2} }; _files() { print -l -- * }; folder=$1; cd $1/here; shift; words=(agent "$@") CURRENT=$(($# + 1)); f() { . $folder/_agent }; f`;
+  const script = `compadd() { print -l -- \${(P)2} }; _files() { print -l -- * }; folder=$1; PATH=$1:$PATH; cd $1/here; shift; words=(agent "$@") CURRENT=$(($# + 1)); f() { . $folder/_agent }; f`;
   const found = list(await tool(['zsh', '-f', '-c', script, 'zsh', directory, ...words]));
   return found.filter((word) => word.startsWith(words.at(-1) ?? ''));
 };
@@ -138,13 +149,28 @@ describe.each([
     expect(await complete('install', '')).toEqual(['new release.mender']);
     expect(await complete('--config', 'new')).toEqual(['new release.mender']);
     expect(await complete('mcu', 'flash', 'meter', '')).toEqual(['new release.mender']);
-    expect(await complete('mcu', 'flash', '')).toEqual([]);
     expect(await complete('install', 'a', '')).toEqual([]);
     expect(await complete('datapoint', 'send', 'level', '3', '--at', '')).toEqual([]);
   });
 
+  test('offers codes, and the attempts, versions, boards and sensors of this gateway', async () => {
+    expect(await complete('explain', 'digest-')).toEqual(['digest-mismatch']);
+    expect(await complete('log', '')).toEqual(['0b1c2d3e', '7f00aa11']);
+    expect(await complete('unblock', '')).toEqual(['3.0.0']);
+    expect(await complete('mcu', 'flash', 'm')).toEqual(['meter']);
+    expect(await complete('mcu', 'restore', '')).toEqual(['meter']);
+    expect(await complete('sensors', '')).toEqual(['scan', 'level', 'temperature']);
+  });
+
   test('offers the options of the command, and the global options', async () => {
-    expect(await complete('rollback', '--')).toEqual(['--no-reboot', '--force', '--config', '--json', '--help']);
+    expect(await complete('rollback', '--')).toEqual([
+      '--no-reboot',
+      '--force',
+      '--yes',
+      '--config',
+      '--json',
+      '--help',
+    ]);
     expect(await complete('--u')).toEqual(['--update-now']);
   });
 });

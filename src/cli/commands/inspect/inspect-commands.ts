@@ -1,21 +1,19 @@
-import type { FileReport } from '../../control/file-report.ts';
-import { stateExitCodes, stateOf, troublesOf } from '../../control/gateway-state.ts';
-import type { HistoryReport } from '../../control/history.ts';
-import type { DoctorFinding } from '../../control/reports.ts';
-import type { CodeMeaning, ErrorMeaning } from '../../system/define-errors.ts';
-import { AgentError, exitCodes } from '../../system/errors.ts';
-import { nearest } from '../../system/nearest.ts';
-import { ArgumentError, throughDaemon } from '../arguments/command.ts';
-import type { Command, ParsedCommand } from '../arguments/command.ts';
-import type { CliContext } from '../context.ts';
-import { CliError } from '../errors.ts';
-import { renderParagraph } from '../screen/layout.ts';
-import { renderFile } from '../screen/pages/render-file.ts';
-import { renderCheck, renderDoctor } from '../screen/pages/render-reports.ts';
-import { renderHistory, renderSecurityLog, renderStatus, renderStory } from '../screen/pages/render-rows.ts';
-import { wholePath } from './named-file.ts';
-import { printResult } from './print.ts';
-import { withAgent, withReadOnlyAgent } from './with-agent.ts';
+import type { FileReport } from '../../../control/file-report.ts';
+import { stateExitCodes, stateOf, troublesOf } from '../../../control/gateway-state.ts';
+import type { DoctorFinding } from '../../../control/reports.ts';
+import { AgentError, exitCodes } from '../../../system/errors.ts';
+import { throughDaemon } from '../../arguments/command.ts';
+import type { Command, ParsedCommand } from '../../arguments/command.ts';
+import type { CliContext } from '../../context.ts';
+import { renderFile } from '../../screen/pages/render-file.ts';
+import { renderCheck, renderDoctor } from '../../screen/pages/render-reports.ts';
+import { renderHistory, renderStatus } from '../../screen/pages/render-rows.ts';
+import { wholePath } from '../named-file.ts';
+import { printResult } from '../print.ts';
+import { withAgent, withReadOnlyAgent } from '../with-agent.ts';
+import { showLog } from './attempt-log.ts';
+import { explain } from './explain.ts';
+import { watchStatus } from './watch-status.ts';
 
 export const inspectCommands: readonly Command[] = [
   {
@@ -30,7 +28,7 @@ export const inspectCommands: readonly Command[] = [
   {
     name: 'status',
     operands: [],
-    options: ['exit-code'],
+    options: ['exit-code', 'watch'],
     group: 'Inspect',
     summary: 'show what is running, and whether you need to act',
     details: [
@@ -78,11 +76,12 @@ export const inspectCommands: readonly Command[] = [
   {
     name: 'log',
     operands: ['[ATTEMPT]'],
-    options: ['security'],
+    options: ['follow', 'security'],
     group: 'Inspect',
     summary: 'show the steps of an attempt, or security events',
     details: [
-      'ATTEMPT is the start of an id in agent history, or last.',
+      'ATTEMPT is the start of an id in agent history. Without it, shows the last attempt.',
+      'With --follow, also prints new steps or events, until Ctrl-C.',
       'With --security, shows the last security events, also from before an update. Events that repeat within an hour are counted.',
       'For the log of the agent, run journalctl -u thing-agent.',
     ],
@@ -95,16 +94,14 @@ export const inspectCommands: readonly Command[] = [
     group: 'Inspect',
     summary: 'explain a code, and what to do',
     details: [
-      'CODE is an error code, or a code in agent status --json. Works without daemon, configuration and network.',
+      'CODE is an error code, a code in agent status --json such as a state, or an exit code. Works without daemon, configuration and network.',
     ],
     run: explain,
   },
 ];
 
-/** The maximum number of listed attempts if an id is ambiguous. */
-const MAX_CANDIDATES = 5;
-
 async function status(typed: ParsedCommand, context: CliContext): Promise<number> {
+  if (typed.flags.has('watch')) return watchStatus(typed, context);
   const report = await withReadOnlyAgent(context, (agent) => agent.status({}, context.signal));
   const exitCode = printResult(report, (page) => renderStatus(report, page), typed, context);
   if (!typed.flags.has('exit-code')) return exitCode;
@@ -150,42 +147,6 @@ async function history(typed: ParsedCommand, context: CliContext): Promise<numbe
   return printResult(report, (page) => renderHistory(report, page), typed, context);
 }
 
-async function showLog(typed: ParsedCommand, context: CliContext): Promise<number> {
-  const [attempt] = typed.operands;
-  const isOfSecurity = typed.flags.has('security');
-  if (attempt !== undefined && !isOfSecurity) return showAttempt(attempt, typed, context);
-  if (!isOfSecurity || attempt !== undefined) {
-    throw new ArgumentError('ATTEMPT or --security is missing; agent history lists the attempts');
-  }
-  const report = await withReadOnlyAgent(context, (agent) => agent.securityLog({}, context.signal));
-  return printResult(report, (page) => renderSecurityLog(report, page), typed, context);
-}
-
-async function showAttempt(word: string, typed: ParsedCommand, context: CliContext): Promise<number> {
-  const { attempts } = await withReadOnlyAgent(context, (agent) => agent.history({}, context.signal));
-  const found = word === 'last' ? attempts.at(-1) : findUniqueAttempt(attempts, word);
-  if (found === undefined) {
-    throw new CliError('usage', `there is no attempt ${word}`, { advice: 'to list the attempts: agent history' });
-  }
-  return printResult(found, (page) => renderStory(found, page), typed, context);
-}
-
-/** Returns the attempt with this id, or the only attempt whose id starts with it. */
-function findUniqueAttempt(
-  attempts: HistoryReport['attempts'],
-  word: string,
-): HistoryReport['attempts'][number] | undefined {
-  const exact = attempts.findLast(({ attempt }) => attempt === word);
-  const begins = attempts.filter(({ attempt }) => attempt.startsWith(word));
-  const ids = [...new Set(begins.map(({ attempt }) => attempt))];
-  if (exact !== undefined || ids.length < 2) return exact ?? begins.at(-1);
-  const named = begins.slice(-MAX_CANDIDATES).map(({ attempt, version }) => `${attempt.slice(0, 13)} (${version})`);
-  const rest = begins.length > MAX_CANDIDATES ? ` and ${begins.length - MAX_CANDIDATES} earlier attempts` : '';
-  throw new CliError('usage', `${ids.length} attempts start with ${word}: ${named.join(', ')}${rest}`, {
-    advice: 'give more characters of the id, or last',
-  });
-}
-
 /** Returns the findings of `doctor`. If the agent cannot be examined, the error becomes a finding. */
 export async function examine(context: CliContext): Promise<readonly DoctorFinding[]> {
   try {
@@ -208,40 +169,3 @@ const daemonFindings = {
     advice: 'start it with systemctl start thing-agent; its log: journalctl -u thing-agent',
   },
 } as const;
-
-/** `agent explain CODE`: prints the catalog entry of a code, offline. */
-async function explain(typed: ParsedCommand, context: CliContext): Promise<number> {
-  const [asked = ''] = typed.operands;
-  const code = asked
-    .trim()
-    .replace(/^\((.*)\)$/, '$1')
-    .toLowerCase();
-  const meaning = await context.explain(code);
-  if (meaning === undefined) {
-    const meant = nearest(code, await context.errorCodes());
-    throw new CliError('usage', `unknown code ${code}`, {
-      advice:
-        (meant === undefined ? '' : `did you mean ${meant}? `) +
-        'a code is the word in parentheses at the end of a message, such as tls-unknown-ca',
-    });
-  }
-  const exitCode = 'exit' in meaning ? exitCodes[meaning.exit] : undefined;
-  const lines = explanation(meaning);
-  return printResult(
-    { code, ...meaning, exitCode },
-    (page) => lines.map((line) => renderParagraph(line, page)).join(''),
-    typed,
-    context,
-  );
-}
-
-function explanation(meaning: ErrorMeaning | CodeMeaning): readonly string[] {
-  const lines = [meaning.means];
-  if (meaning.advice !== undefined) lines.push(`What to do: ${meaning.advice}.`);
-  if ('remedy' in meaning) {
-    const waiting = meaning.remedy === 'retry' ? 'may fix it: the agent retries' : 'does not fix it';
-    lines.push(`Waiting ${waiting}.`);
-    lines.push(`A command that fails so ends with exit code ${exitCodes[meaning.exit]}.`);
-  }
-  return lines;
-}
