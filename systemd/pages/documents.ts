@@ -24,6 +24,9 @@ const sourceOnly = /,?\s\((?:`?(?:test\/[^`),]*|npm run [^`),]*)`?(?:,\s)?)+\)/g
 /** A section about the source tree alone, marked by its title. */
 const sourceSections = /\n## [^\n]*\(source tree\)\n[^]*?(?=\n## |$)/g;
 
+/** A screenshot, which the package does not have. */
+const screenshot = /^!\[[^\]]*\]\(images\/[\w-]+\.png\)\n\n/gm;
+
 const picture = /!\[[^\]]*\]\((images\/[\w-]+\.svg)\)/g;
 
 /** The title of a page about the source tree alone. */
@@ -61,7 +64,7 @@ async function picturesOf(texts: readonly string[]): Promise<Readonly<Record<str
 /** Throws where something is left that only the source tree has. */
 function forGateway(name: string, text: string, there: readonly string[]): string {
   const replaced = Object.entries(installedAs).reduce((all, [from, to]) => all.replaceAll(from, to), text);
-  const done = replaced.replaceAll(sourceSections, '').replaceAll(sourceOnly, '');
+  const done = replaced.replaceAll(sourceSections, '').replaceAll(sourceOnly, '').replaceAll(screenshot, '');
   const beside = there.reduce((all, file) => all.replaceAll(new RegExp(`\\]\\(${file}(?:#[^)]*)?\\)`, 'g'), ']'), done);
   const left = /(?<![\w/.-])(?:src|test|systemd)\/[\w.-]+|npm (?:run|ci)\b|\]\((?!https?:)[^)]*\)/.exec(
     beside.replaceAll(picture, ''),
