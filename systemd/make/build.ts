@@ -155,7 +155,7 @@ async function fillTree(out: string, { main, arch, node, strip, say }: Filling):
   await copyFile(join(project, 'LICENSE'), join(out, 'LICENSE'));
   await cp(join(project, 'systemd'), join(out, 'systemd'), {
     recursive: true,
-    filter: (source) => !/\.ts$|\/make$|debian$/.test(source),
+    filter: (source) => !/\.ts$|\/(?:make|debian|yocto|buildroot)$/.test(source),
   });
   const page = join(project, 'src/slots/bootloaders/README.md');
   await copyFile(page, join(out, 'systemd/images/bootloaders.md'));
