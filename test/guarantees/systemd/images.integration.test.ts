@@ -33,7 +33,9 @@ test.each([
   ['grub', ['--arch', 'riscv64'], '--arch is amd64, or arm64 with --firmware efi'],
   ['grub', ['--slot', '/nowhere'], '--slot /nowhere: there is no such file'],
   ['grub', [], '--slot is missing (try --help)'],
-  ['slot', ['--bootloader', 'lilo'], '--bootloader is grub, uboot or raspberrypi'],
+  ['slot', ['--bootloader', 'systemd-boot'], '--kernel-out is missing: systemd-boot cannot read a slot'],
+  ['slot', ['--key', '/dev/null'], '--key and --cert are for systemd-boot'],
+  ['slot', ['--bootloader', 'lilo'], '--bootloader is grub, uboot, raspberrypi or systemd-boot'],
   ['uboot', ['--attempts', '0'], '--attempts is a number from 1 to 99'],
   ['raspberrypi', ['--disk-id', 'coffee'], '--disk-id is eight hexadecimal digits'],
 ])('%s with %j alone says first what cannot be meant, then what is missing', async (script, given, message) => {
@@ -154,7 +156,10 @@ describe('what a slot holds for another bootloader', () => {
   test('rejects an unknown one', async () => {
     const given = ['--root', join(folder, 'root'), '--out', join(folder, 'x'), '--bootloader', 'barebox'];
     const { exitCode, output } = await run(join(scripts, 'slot'), ...given);
-    expect([exitCode, output]).toEqual([64, expect.stringContaining('grub, uboot or raspberrypi') as unknown]);
+    expect([exitCode, output]).toEqual([
+      64,
+      expect.stringContaining('grub, uboot, raspberrypi or systemd-boot') as unknown,
+    ]);
   });
 });
 
