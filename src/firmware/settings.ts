@@ -17,8 +17,8 @@ export const trustSchema = z.strictObject({
     .default([])
     .meta({
       description:
-        'Files with public keys (ECDSA P-256, RSA from 3072, Ed25519), each perhaps with a name, a beginning and an end (UTC).' +
-        ' Without one nothing is installed',
+        'Files with public keys (ECDSA P-256, RSA from 3072 bits, Ed25519), each with an optional name, start ' +
+        'and end (UTC). Without a key, nothing is installed',
       examples: [
         ['/etc/thing-agent/trust/release.pem'],
         [
@@ -31,13 +31,13 @@ export const trustSchema = z.strictObject({
         ],
       ],
     }),
-  allow_unsigned: flag().default(false).describe('Anybody who reaches the service’s place could run anything here'),
+  allow_unsigned: flag()
+    .default(false)
+    .describe('Permits unsigned firmware: anyone who can act as the service can then run any code here'),
   name_check: z
     .enum(['strict', 'off'])
     .default('strict')
-    .describe(
-      '"strict": a release is refused under another name than the one that it is signed with; "off": it may have any',
-    ),
+    .describe('"strict": a release must be offered under its signed name; "off": any name is accepted'),
   downgrade: z
     .enum(['allow', 'refuse'])
     .optional()

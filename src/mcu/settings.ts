@@ -20,11 +20,11 @@ export const mcuTargetSchema = z
       .describe('"dtr", "dtr-rts", "1200bps", "none" or { command = ["/usr/lib/app/reset-meter"] }'),
     address: wholeNumber(0, 0xffff_ffff)
       .optional()
-      .meta({ description: 'Where a raw binary goes', examples: [0x0800_0000] }),
+      .meta({ description: 'Address of a raw binary', examples: [0x0800_0000] }),
     format: z
       .literal('raw')
       .optional()
-      .describe('Takes files of no known format as raw binaries; without it their names must end in .bin'),
+      .describe('Accepts files of unknown format as raw binaries. By default, their names must end in .bin'),
     ...allSettings(protocols),
     mcuboot_key_file: absolutePath('/etc/thing-agent/trust/mcuboot.pem')
       .optional()

@@ -10,10 +10,10 @@ export const packageTargetSchema = z
     kind: z.literal('package'),
     package: text(packageText, 128)
       .regex(/^[a-z0-9][a-z0-9+.-]+$/, packageText)
-      .meta({ description: 'What dpkg calls it: thing-agent, or an application', examples: ['thing-agent'] }),
+      .meta({ description: 'Its name in dpkg: thing-agent, or an application', examples: ['thing-agent'] }),
     install_deadline: duration('10s', '1d')
       .default('10m')
-      .describe('What dpkg and the scripts of the package may take'),
+      .describe('Time limit for dpkg and the scripts of the package'),
     grace_period: duration('10s', '1d')
       .default('5m')
       .describe(

@@ -11,7 +11,7 @@ const messagingSchema = z.strictObject({
   client_id: text()
     .optional()
     .meta({
-      description: 'The client id at the broker; made from the serial number if left out',
+      description: 'Client ID at the broker; by default derived from the serial number',
       examples: ['gateway-0001'],
     }),
   ...brokerLogin,
@@ -25,41 +25,40 @@ const messagingSchema = z.strictObject({
   activate_topic: topic()
     .default('v1.json')
     .describe(
-      'Of the activation, of all other requests, and of replies: the broker must let this gateway write the first two, and read the third',
+      'Topics of the activation, of all other requests, and of replies. The broker must permit this gateway to ' +
+        'publish to the first two, and to subscribe to the third',
     ),
   request_topic: topic().default('v1.{topic_id}.json'),
   reply_topic: topic().default('v1.{topic_id}.reply.json'),
   protocol_version: z
     .literal([5, 4], { error: '5, or 4 for MQTT 3.1.1' })
     .default(5)
-    .describe('5, or 4 for MQTT 3.1.1, with which the service has to know reply_topic'),
+    .describe('5, or 4 for MQTT 3.1.1. With 4, the service must know reply_topic'),
   status_topic: topic()
     .optional()
     .meta({
-      description: 'Topic on which the agent reports that it is online, and the broker that it is offline',
+      description: 'Topic on which the agent reports that it is online, and the broker reports that it is offline',
       examples: ['gateways/{topic_id}/status'],
     }),
   wake_topic: topic()
     .optional()
     .meta({
       description:
-        'A message makes the agent look for its version before its schedule, at most once per splay of [update]; with either' +
-        ' transport',
+        'A message on this topic makes the agent check for updates immediately, at most once per splay of ' +
+        '[update]; with either transport',
       examples: ['gateways/{topic_id}/wake'],
     }),
-  keep_alive: duration('5s', '12h').default('1m').describe('A broker that is silent for longer counts as gone'),
-  session_expiry: duration('0s').default('1h').describe('How long the broker keeps replies for an agent that is away'),
-  request_timeout: duration('1s', '10m')
+  keep_alive: duration('5s', '12h')
     .default('1m')
-    .describe('Until the reply, or the beginning of a firmware transfer'),
-  max_message: byteSize('64KiB', '256MiB')
-    .default('64MiB')
-    .describe('A text of firmware that is larger needs transport "rest"'),
+    .describe('A broker that sends nothing for longer counts as disconnected'),
+  session_expiry: duration('0s').default('1h').describe('How long the broker keeps replies for a disconnected agent'),
+  request_timeout: duration('1s', '10m').default('1m').describe('Until the reply, or the start of a firmware transfer'),
+  max_message: byteSize('64KiB', '256MiB').default('64MiB').describe('A larger firmware text needs transport "rest"'),
   firmware_transport: z
     .enum(['rest', 'messaging'])
     .optional()
     .meta({
-      description: 'What firmware is fetched with, "rest" or "messaging"; as transport if left out',
+      description: 'Transport for firmware, "rest" or "messaging"; by default as transport',
       examples: ['messaging'],
     }),
 });
@@ -71,15 +70,15 @@ const maxRates = z.union([rate(), z.array(z.strictObject({ window: dailyWindow()
 export const serviceSchema = z.strictObject({
   url: address(['https', 'http']).meta({
     description:
-      '{base_url} of the provisioning service. There is no proxy setting: the daemon’s environment names the proxy (HTTPS_PROXY, HTTP_PROXY, NO_PROXY), by' +
-      ' systemctl edit thing-agent; brokers are spoken to without it',
+      'Address of the provisioning service. The proxy is not a setting: set HTTPS_PROXY, HTTP_PROXY and ' +
+      'NO_PROXY in the daemon’s environment (systemctl edit thing-agent). Connections to brokers use no proxy',
     examples: ['https://things.example.com'],
   }),
   insecure: flag()
     .default(false)
     .describe(
-      'Permits http:// and, of messaging, mqtt:// to another machine: who stands between reads the API key, and can offer what' +
-        ' was released before',
+      'Permits http:// and, for messaging, mqtt:// to another machine. An attacker on the network can then ' +
+        'read the API key, and offer older releases',
     ),
   transport: z.enum(['rest', 'messaging']).default('rest').describe('Form of the provisioning operations'),
   key_on_provisioning: flag().default(true).describe('Send X-ApiKey on provisioning calls too, once there is one'),
@@ -89,18 +88,19 @@ export const serviceSchema = z.strictObject({
     .describe('A property value that is a text is sent as it is ("plain") or as a JSON string ("json")'),
   max_rate: maxRates.optional().meta({
     description:
-      'The limit for all firmware downloads together, also those that an operator starts; a change applies from the next one on.' +
-      ' Or by the time of day, local: the first that fits. A row without a window is of the rest of the day; without such a' +
-      ' row nothing bounds it then. While the clock is not set, the least of them',
+      'Limit for all firmware downloads together, also manual ones. A change applies to the next download. As ' +
+      'a list, the first row whose window (local time) matches applies. A row without a window applies to the ' +
+      'rest of the day, which is unlimited without such a row. While the clock is unsynchronized, the lowest ' +
+      'limit applies',
     examples: ['200KiB/s', [{ window: '08:00-18:00', rate: '50KiB/s' }, { rate: '1MiB/s' }]],
   }),
   ...tlsFiles(''),
   timeouts: z
     .strictObject({
-      connect: duration('1s').default('10s').describe('Until a connection is there'),
-      first_byte: duration('1s').default('1m').describe('Until a reply begins'),
+      connect: duration('1s').default('10s').describe('Until the connection is established'),
+      first_byte: duration('1s').default('1m').describe('Until the first byte of the reply'),
       idle: duration('1s').default('1m').describe('Between two chunks of a reply'),
-      total: duration('1s').default('2m').describe('Of a call with its reply'),
+      total: duration('1s').default('2m').describe('For a call with its reply'),
       transfer: duration('1s').default('1d').describe('For a firmware image'),
     })
     .prefault({}),

@@ -21,14 +21,17 @@ export const slotsTargetSchema = z
       .optional()
       .meta({
         description:
-          'Nothing writes to its images: a rollback is refused unless they read as they were verified. Known of squashfs and erofs',
+          'The images are never written to: a rollback is refused if they have changed. Known for squashfs and ' +
+          'erofs',
         examples: [true],
       }),
     bootloader: bootloaderSchema
       .optional()
-      .describe('One pair has it, and decides which slot boots; further pairs, such as boot partitions, follow it'),
+      .describe(
+        'Only one pair has it, and decides which slot boots. Further pairs, such as boot partitions, follow it',
+      ),
   })
-  .describe('The slots that this gateway boots from, and the bootloader that chooses');
+  .describe('The slots that this gateway boots from, and its bootloader');
 
 export type SlotsTargetSettings = SettingsOf<typeof slotsTargetSchema> & { readonly name: string };
 

@@ -45,13 +45,13 @@ const treatment = {
     .meta({ description: 'Is added then', examples: [-40] }),
   deadband: positive()
     .optional()
-    .meta({ description: 'A change that is not larger is not sent', examples: [0.2] }),
+    .meta({ description: 'Smaller changes are not sent', examples: [0.2] }),
   deadband_percent: positive()
     .optional()
-    .meta({ description: 'The same, in the place of deadband', examples: [1] }),
+    .meta({ description: 'The same in percent, instead of deadband', examples: [1] }),
   heartbeat: duration('1s', '7d')
     .optional()
-    .meta({ description: 'Sent at least so often', examples: ['10m'] }),
+    .meta({ description: 'A reading is sent at least this often', examples: ['10m'] }),
   aggregate_window: duration('1s', '1d')
     .optional()
     .meta({ description: 'One value for each such period', examples: ['1m'] }),
@@ -74,7 +74,10 @@ const polling = {
     .array(number())
     .max(100)
     .default([])
-    .meta({ description: 'What the device sends without measuring, before scale and offset', examples: [[32_768]] }),
+    .meta({
+      description: 'Values that the device sends without a measurement, before scale and offset',
+      examples: [[32_768]],
+    }),
   source: sourceSchema,
 };
 
@@ -116,31 +119,33 @@ const classBounds = (age: DurationText, bytes: number) =>
 const MEBIBYTE = 1024 * 1024;
 
 export const telemetrySchema = z.strictObject({
-  gather: duration('0s', '1h').default('1s').describe('Live points of an event go together after this'),
+  gather: duration('0s', '1h').default('1s').describe('Live datapoints of an event are sent together after this time'),
   write_interval: duration('100ms', '1h')
     .default('10s')
-    .describe('What was not taken then is written to the disk after this'),
-  write_points: wholeNumber(1, 100_000).default(500).describe('Or after so many points'),
-  memory_points: wholeNumber(10, 100_000).default(10_000).describe('Points in memory at the most'),
-  batch_points: wholeNumber(1, 10_000).default(500).describe('Points in one request at the most'),
+    .describe('Datapoints that were not accepted are written to the disk after this time'),
+  write_points: wholeNumber(1, 100_000).default(500).describe('Or after this number of datapoints'),
+  memory_points: wholeNumber(10, 100_000).default(10_000).describe('Maximum number of datapoints in memory'),
+  batch_points: wholeNumber(1, 10_000).default(500).describe('Maximum number of datapoints in one request'),
   max_bytes: wholeNumber(4_096, 2 ** 40)
     .default(64 * MEBIBYTE)
-    .describe('Bounds of what waits on disk, in all and of each class: oldest and lowest class first'),
+    .describe(
+      'Limits of the datapoints on disk, in total and by class. The oldest of the lowest class are dropped ' + 'first',
+    ),
   urgent: classBounds('365d', 32 * MEBIBYTE),
   normal: classBounds('30d', 64 * MEBIBYTE),
   bulk: classBounds('7d', 64 * MEBIBYTE),
   min_free_bytes: wholeNumber(0, 2 ** 40)
     .default(16 * MEBIBYTE)
-    .describe('Left free on the file system of the queue'),
+    .describe('Free space to keep on the file system of the queue'),
   flash_bytes_per_day: wholeNumber(MEBIBYTE, 2 ** 40)
     .default(250 * MEBIBYTE)
-    .describe('Beyond this, points are written less often'),
+    .describe('Above this, datapoints are written less often'),
   backlog_points_per_second: wholeNumber(1, 1_000_000)
     .default(1_000)
-    .describe('Points that waited, sent in a second at the most'),
+    .describe('Maximum number of queued datapoints sent in a second'),
   source_points_per_second: wholeNumber(1, 10_000)
     .default(200)
-    .describe('Of each source that speaks by itself; what is over it is dropped and counted'),
+    .describe('Limit for each push source; readings above it are dropped and counted'),
   source_bytes_per_second: byteSize('1KiB', '64MiB').default('256KiB').describe('The same in bytes'),
   report: z
     .strictObject({
@@ -154,7 +159,7 @@ export const telemetrySchema = z.strictObject({
     })
     .prefault({})
     .meta({
-      description: 'Properties in which the agent tells about itself',
+      description: 'Properties in which the agent reports about itself',
       examples: [
         {
           every: '5m',

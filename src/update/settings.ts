@@ -35,14 +35,17 @@ export const updateSchema = z.strictObject({
     .enum(['target', 'updates', 'none'])
     .default('target')
     .describe(
-      '"target": install what the service names. "updates": choose among what it offers. "none": only what a person installs',
+      '"target": install the version that the service assigns. "updates": select one of the offered versions. ' +
+        '"none": install only files, manually',
     ),
-  schedule: text('a cron expression such as "*/15 * * * *"').default('*/15 * * * *').describe('When to look (cron)'),
+  schedule: text('a cron expression such as "*/15 * * * *"')
+    .default('*/15 * * * *')
+    .describe('When to check for updates (cron)'),
   splay: duration()
     .default('15m')
     .describe(
-      'Looks are spread over so long, by serial number, so that a fleet does not call at once: best over all that lies between' +
-        ' two of them',
+      'Checks are spread over this time by serial number, so that a fleet does not call together. Best: the ' +
+        'interval of the schedule',
     ),
   select: z
     .string({ error: choiceText })
@@ -50,30 +53,30 @@ export const updateSchema = z.strictObject({
     .refine((value) => choiceWords.has(value) || parsePattern(value) !== undefined, choiceText)
     .default('newest')
     .describe(
-      'Of "updates": "newest" by semantic version of the name, "last", "first", or a pattern such as "/^stable-/". Lists of keys' +
-        ' and revocations come before all of these, if they are called trust- and their number, as agent artifact trust proposes',
+      'For "updates": "newest" by the semantic version of the name, "last", "first", or a pattern such as ' +
+        '"/^stable-/". A trust list, named trust- and its number, comes before these',
     ),
   window: dailyWindow()
     .optional()
     .meta({
-      description: 'When installing may begin, local time; without it at any time',
+      description: 'When installing may start, local time; by default at any time',
       examples: ['02:00-05:00'],
     }),
   reboot_window: dailyWindow()
     .optional()
     .meta({
       description:
-        'When the reboot into a staged firmware may begin, local time; window is of the staging alone then. What waits is not' +
-        ' armed: a power cut starts the old one. Who asks for agent reboot or agent --update-now does not wait, nor does a way' +
-        ' back',
+        'When the reboot into a staged update may start, local time. window then limits only the staging. A ' +
+        'waiting update is not armed: after a power loss, the running version starts. agent reboot, agent ' +
+        '--update-now and rollbacks do not wait',
       examples: ['03:00-04:00'],
     }),
   full_image: z
     .enum(['updates', 'same'])
     .default('updates')
     .describe(
-      'After a delta that does not fit what runs: "updates" installs another version of its name, if the service lists one;' +
-        ' "same" asks for the same again',
+      'After a delta with another base than the running image: "updates" installs another version of the same ' +
+        'name, if the service lists one; "same" requests the same version again',
     ),
   metered: z
     .array(interfaceName())
@@ -81,37 +84,37 @@ export const updateSchema = z.strictObject({
     .default([])
     .meta({
       description:
-        'Interfaces whose bytes cost: while the default route leads through one of them, downloads wait, or pause. Who forces an' +
-        ' update, installs a file, or revokes a key does not. Looked at are the default routes of the main table, 0.0.0.0/0 and' +
-        ' ::/0; those of a VPN split in two halves, of policy tables and of several next hops are not seen',
+        'Interfaces that cost money by volume: while the default route uses one of them, downloads wait or ' +
+        'pause. Files, --force and trust lists are not affected. The agent reads the default routes of the main ' +
+        'table (0.0.0.0/0 and ::/0), but not split VPN routes, policy routing or several next hops',
       examples: [['wwan*', 'ppp0']],
     }),
   default_target: text()
     .optional()
-    .meta({ description: 'Where a raw image goes; without it to the pair of slots', examples: ['gateway'] }),
-  encoding: z.enum(['auto', 'base64', 'base64url', 'hex']).default('auto').describe('Of the firmware’s text'),
+    .meta({ description: 'Target of a plain image; by default the pair of slots', examples: ['gateway'] }),
+  encoding: z.enum(['auto', 'base64', 'base64url', 'hex']).default('auto').describe('Encoding of the firmware text'),
   health: z
     .strictObject({
-      deadline: duration('1s', '1d').default('5m').describe('Until when all has to be well'),
-      service: flag().default(true).describe('The service has to be reachable'),
+      deadline: duration('1s', '1d').default('5m').describe('Time until all conditions must be met'),
+      service: flag().default(true).describe('The service must be reachable'),
       commands: z
         .array(command())
         .max(32)
         .default([])
-        .meta({ description: 'Programs that have to exit with 0', examples: [[['/usr/lib/app/healthy']]] }),
+        .meta({ description: 'Programs that must exit with 0', examples: [[['/usr/lib/app/healthy']]] }),
       user: user(),
       units: z
         .array(text().regex(/^[\w:.\\@-]{1,255}$/, 'the name of a unit such as "app.service"'))
         .max(32)
         .default([])
-        .meta({ description: 'Units that have to be active', examples: [['app.service']] }),
+        .meta({ description: 'Units that must be active', examples: [['app.service']] }),
       stable_for: duration('0s', '10m')
         .default('10s')
-        .describe('So long each unit has to stay active without being started again, also beyond the deadline'),
+        .describe('Time for which each unit must stay active without a restart, also beyond the deadline'),
     })
     .prefault({})
-    .describe('What has to be well after an update; else the gateway goes back to what ran before'),
-  max_attempts: wholeNumber(1, 100).default(3).describe('How often one version may fail before it is held back'),
+    .describe('Conditions for a healthy update; otherwise the gateway rolls back to the previous version'),
+  max_attempts: wholeNumber(1, 100).default(3).describe('How often a version may fail before it is blocked'),
   trial_attempts: wholeNumber(1, 10).default(2).describe('How often a staged slot may be booted for its trial'),
   quarantine: duration('1h', '3650d')
     .optional()
@@ -132,19 +135,19 @@ const hook = () =>
 
 export const hooksSchema = z.strictObject({
   before_install: hook().meta({
-    description: 'Asked before a firmware is transferred',
+    description: 'Runs before a release is downloaded',
     examples: [{ command: ['/usr/lib/app/may-install'], user: 'app', timeout: '1m' }],
   }),
   before_reboot: hook().meta({
-    description: 'Asked before what is staged is armed and booted',
+    description: 'Runs before a staged update is armed and booted',
     examples: [{ command: ['/usr/lib/app/may-reboot'] }],
   }),
   after_commit: hook().meta({
-    description: 'Told, perhaps more than once, that a version was kept; its exit code changes nothing',
+    description: 'Runs, perhaps more than once, after a version was committed; its exit code has no effect',
     examples: [{ command: ['/usr/lib/app/migrate'], timeout: '10m' }],
   }),
   after_rollback: hook().meta({
-    description: 'The same of a version that was left',
+    description: 'The same after a version was rolled back',
     examples: [{ command: ['/usr/lib/app/tell-operator'] }],
   }),
 });
@@ -152,7 +155,7 @@ export const hooksSchema = z.strictObject({
 export const reportSchema = z.strictObject({
   outcome: text()
     .optional()
-    .meta({ description: 'The property that receives the end of each attempt', examples: ['update_outcome'] }),
+    .meta({ description: 'The property that receives the result of each attempt', examples: ['update_outcome'] }),
   security: text()
     .optional()
     .meta({
@@ -163,8 +166,8 @@ export const reportSchema = z.strictObject({
     .optional()
     .meta({
       description:
-        'The property that receives the ids of versions whose deltas did not fit, {"versions": ["42"]}: the service may give' +
-        ' these whole',
+        'The property that receives the IDs of versions whose deltas have another base, {"versions": ["42"]}: ' +
+        'the service may return the full images',
       examples: ['wanted_whole'],
     }),
 });

@@ -73,7 +73,7 @@ export const pageSchema = z.strictObject({
   key_file: absolutePath('/etc/thing-agent/page.key').optional(),
   client_ca_file: absolutePath('/etc/thing-agent/page-clients.pem')
     .optional()
-    .describe('Only those connect whose certificate is by it'),
+    .describe('Only clients with a certificate of this authority can connect'),
   hosts: z
     .array(text(hostText, 253).regex(/^[A-Za-z0-9.-]+$/, hostText))
     .max(32)
@@ -85,7 +85,8 @@ export const pageSchema = z.strictObject({
   allow_operations: flag()
     .default(false)
     .describe(
-      'Whether viewers may install, hold and roll back, too, like thing-operators; needs a password or a client certificate',
+      'True: viewers can also install, pause and roll back, like thing-operators. Needs a password or a client ' +
+        'certificate',
     ),
 });
 

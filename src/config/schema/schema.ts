@@ -22,12 +22,17 @@ const targetName = 'a name of letters, digits, "-" and "_" that starts with a le
 export const configSchema = z.strictObject({
   service: serviceSchema,
   device: z.strictObject({
-    device_type: text().meta({ description: 'Compared with the artifact’s', examples: ['raspberrypi4-64'] }),
+    device_type: text().meta({
+      description: 'Compared with the device types of an artifact',
+      examples: ['raspberrypi4-64'],
+    }),
     serial_number: text('a text that is not empty', 128)
       .regex(/\S/, 'a text that is not blank')
       .optional()
       .meta({
-        description: 'Without it and serial_number_file it comes from the hardware (device tree, DMI)',
+        description:
+          'By default, with neither this nor serial_number_file, the serial number of the hardware (device tree, ' +
+          'DMI)',
         examples: ['GW-0001'],
       }),
     serial_number_file: absolutePath('/sys/firmware/devicetree/base/serial-number').optional(),
@@ -36,32 +41,32 @@ export const configSchema = z.strictObject({
       .optional()
       .meta({
         description:
-          'What the service calls this image: a new gateway does not download it then. Without it and factory_version_file,' +
-          ' IMAGE_VERSION of /etc/os-release says it, which is the right place: an image names itself there, and a' +
-          ' configuration that both slots share is wrong after the first update',
+          'Name of this image at the service, so that a new gateway does not download it. By default, ' +
+          'IMAGE_VERSION of /etc/os-release, which is the better place: a configuration that both slots share is ' +
+          'wrong after the first update',
         examples: ['1.4.0'],
       }),
     factory_version_file: absolutePath('/etc/firmware-version')
       .optional()
-      .describe('The same in a file of the image: like os-release, or the version alone'),
+      .describe('The same in a file of the image: in the format of os-release, or the version alone'),
   }),
   paths: z
     .strictObject({
       state: absolutePath('/var/lib/thing-agent')
         .default('/var/lib/thing-agent')
-        .describe('$STATE_DIRECTORY wins, which systemd sets (StateDirectory=)'),
+        .describe('Overridden by $STATE_DIRECTORY, which systemd sets (StateDirectory=)'),
       run: absolutePath('/run/thing-agent')
         .default('/run/thing-agent')
-        .describe('$RUNTIME_DIRECTORY wins, which systemd sets (RuntimeDirectory=)'),
+        .describe('Overridden by $RUNTIME_DIRECTORY, which systemd sets (RuntimeDirectory=)'),
     })
     .prefault({}),
   update: updateSchema.prefault({}),
   hooks: hooksSchema
     .prefault({})
     .describe(
-      'Programs that give their consent, with JSON on their standard input (hooks.md of the documentation). 0: go on; 75: not' +
-        ' now, the agent asks again later; any other code: no, the attempt has ended. What stands on standard error is shown' +
-        ' in agent status',
+      'Programs that allow, defer or reject an update, with JSON on their standard input (hooks.md of the ' +
+        'documentation). Exit code 0: allow; 75: defer, and the agent runs the hook again later; any other: ' +
+        'reject, and the attempt ends. agent status shows their standard error',
     ),
   trust: trustSchema.prefault({}),
   report: reportSchema.prefault({}),
@@ -69,12 +74,13 @@ export const configSchema = z.strictObject({
     .strictObject({
       reboot_command: command()
         .default(['systemctl', 'reboot'])
-        .describe(
-          'The bootloader’s argument, such as "0 tryboot", takes the place of {argument}; without that it is added at the end',
-        ),
+        .describe('The bootloader’s argument, such as "0 tryboot", replaces {argument}, or is added at the end'),
       boot_id_file: absolutePath('/run/boot-id')
         .default('/proc/sys/kernel/random/boot_id')
-        .describe('Changes with every boot; another file for a container, which shares the kernel’s with its host'),
+        .describe(
+          'A file that changes with every boot. A container needs its own, since it shares the kernel’s with its ' +
+            'host',
+        ),
     })
     .prefault({}),
   control: z
@@ -83,10 +89,16 @@ export const configSchema = z.strictObject({
         .array(text())
         .max(1000)
         .default([])
-        .meta({ description: 'Properties that the former may read and write, too', examples: [['setpoint']] }),
+        .meta({
+          description: 'Properties that members of thing-agent can also read and write',
+          examples: [['setpoint']],
+        }),
     })
     .prefault({})
-    .describe('Members of the group thing-agent look and send datapoints, those of thing-operators ask for everything'),
+    .describe(
+      'Members of the group thing-agent can view and send datapoints. Members of thing-operators can use all ' +
+        'operations',
+    ),
   web: pageSchema.prefault({}).describe('A page about this gateway for a browser (web-ui.md of the documentation)'),
   log: z
     .strictObject({

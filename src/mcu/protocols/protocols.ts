@@ -70,7 +70,7 @@ const xmodem = boardProtocol({
         variant: z.enum(['xmodem', 'xmodem-1k', 'ymodem']).default('xmodem-1k'),
         upload_keys: text()
           .optional()
-          .meta({ description: 'What a boot menu wants to hear before it receives', examples: ['1'] }),
+          .meta({ description: 'Keys that a boot menu needs before it receives', examples: ['1'] }),
         start_keys: text()
           .optional()
           .meta({ description: 'And to start the application', examples: ['3'] }),

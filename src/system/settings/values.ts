@@ -154,7 +154,7 @@ export const user = shared(() => {
     .regex(/^[a-zA-Z0-9_][a-zA-Z0-9_.-]*\$?$/, what)
     .optional()
     .register(z.globalRegistry, {
-      description: 'User with whose rights the program runs; default: the agent’s',
+      description: 'User that the program runs as; by default the agent’s',
       examples: ['app'],
     });
 });
