@@ -63,7 +63,8 @@ export interface LoadedBootloader<Shape extends z.ZodRawShape> {
 interface Description<Name extends string, Shape extends z.ZodRawShape> {
   readonly name: Name;
   readonly settings: Shape;
-  readonly fileOf: (written: OwnTable<Name, Shape>) => BootFile;
+  /** Omitted if the settings name no file. */
+  readonly fileOf?: (written: OwnTable<Name, Shape>) => BootFile;
   readonly load: () => Promise<LoadedBootloader<Shape>>;
 }
 
@@ -76,7 +77,7 @@ export function bootloaderKind<Name extends string, Shape extends z.ZodRawShape>
     name,
     table: tableOfKind(name, described.settings),
     create: async (settings: OfKind, deps: BootDeps) => (await load()).create(own(settings), deps),
-    fileOf: (written: OfKind) => (isWritten(written) ? fileOf(written) : undefined),
+    fileOf: (written: OfKind) => (isWritten(written) ? fileOf?.(written) : undefined),
     lookAt: async (settings: OfKind, deps: GrubReaderDeps, signal: AbortSignal) =>
       (await load()).lookAt(own(settings), deps, signal),
   };
