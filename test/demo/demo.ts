@@ -32,7 +32,7 @@ one, with a power cut between; and measurements through the absence of the servi
 /** Exits with 0 on success. An interrupted demo removes all its files. */
 async function demo(keep: boolean, stage: Stage): Promise<void> {
   const keys = makeKeyPair('ecdsa-p256', 'release.pem');
-  await using meter = await Meter.plugIn((why) => narrator.tell(`No board hangs on this gateway: ${why}`));
+  await using meter = await Meter.plugIn((why) => narrator.tell(`This gateway has no board: ${why}`));
   using thermometer = new Thermometer();
   await using service = await startStandIn({
     versions: [
@@ -55,42 +55,43 @@ async function demo(keep: boolean, stage: Stage): Promise<void> {
   });
   const actors = { stage, service, gateway };
 
-  narrator.title('A new gateway: slots A and B (files), one trusted key, and a service that never heard of it.');
+  narrator.title('A new gateway: slots A and B (files), one trusted key, and a service that does not know it yet.');
   narrator.tell(
-    `Its configuration: ${gateway.configFile}. The daemon starts, activates and installs what the service names.`,
+    `Its configuration: ${gateway.configFile}. The daemon starts, activates the gateway and installs the assigned version.`,
   );
   let daemon = await gateway.startDaemon(narrator.log);
   daemon = await rebootWhenAsked(actors, daemon);
   await settled(actors, 'installed');
 
-  narrator.title('The owner selects version 2.0.0. A technician does not wait for the schedule.');
+  narrator.title('The service assigns version 2.0.0. An operator installs it without waiting for the schedule.');
   service.world.targetVersionId = 'v2';
   service.fail({ operation: 'firmware', fault: { kind: 'drip', bytes: 64 * 1024, everyMs: 2 } }); // a line of some 20 MiB/s
-  if (meter !== undefined) narrator.tell(`It is for a meter on a serial port, too, which says: ${await meter.says()}.`);
+  if (meter !== undefined)
+    narrator.tell(`It also contains a program for the meter on a serial port, which now sends: ${await meter.says()}.`);
   await technician(gateway, '--update-now');
   daemon = await rebootWhenAsked(actors, daemon);
   if (meter !== undefined) daemon = await cutWhileFlashing(actors, meter, daemon);
   await settled(actors, 'installed');
-  if (meter !== undefined) narrator.tell(`The meter says: ${await meter.says()}.`);
+  if (meter !== undefined) narrator.tell(`The meter sends: ${await meter.says()}.`);
   await technician(gateway, 'status');
 
-  narrator.title('Version 3.0.0 is signed and complete, but its application does not work.');
+  narrator.title('Version 3.0.0 is signed and complete, but its application does not start.');
   service.world.targetVersionId = 'v3';
   await technician(gateway, '--update-now');
   daemon = await rebootWhenAsked(actors, daemon);
-  narrator.tell('Its health gate has 3 seconds; then the agent goes back.');
+  narrator.tell('Its health checks have 3 seconds; then the agent rolls back.');
   daemon = await rebootWhenAsked(actors, daemon);
   await settled(actors, 'rolled-back');
   await technician(gateway, 'status');
 
-  narrator.title('All the while a sensor has measured the room. Now the service goes away.');
+  narrator.title('During all this, a sensor has measured the room. Now the service stops.');
   const away = { service, gateway, technician: async (...args: string[]) => technician(gateway, ...args) };
   await stage.waitFor('the measurements of the time without a service', serviceAway(away, stage.signal));
 
   const { currentVersionId } = service.world.things[0] ?? {};
   narrator.title(
-    `Slot ${gateway.booted} runs, the service knows version ${currentVersionId}: both went as they should. ` +
-      `It has ${temperatures(service).length} temperatures.`,
+    `Slot ${gateway.booted} is running, and the service has version ${currentVersionId} on record. ` +
+      `It has received ${temperatures(service).length} temperatures.`,
   );
   if (currentVersionId !== 'v2' || !gateway.imageBeginsWith(gateway.booted, 'healthy 2.0.0'))
     throw new Error('wrong end');
@@ -107,7 +108,7 @@ interface Actors {
 /** Keeps the gateway running, with its reboots, until the demo is interrupted. */
 async function stay({ stage, gateway }: Actors, daemon: ChildProcess): Promise<never> {
   const agent = `./agent --config ${gateway.configFile}`;
-  narrator.title('Gateway and service stay until Ctrl-C. In another terminal, in this folder:');
+  narrator.title('Gateway and service run until Ctrl-C. In another terminal, in this directory:');
   const commands = ['status', 'history', 'hold 1h', 'resume', '--update-now --force', 'doctor', 'queue status'];
   for (const words of commands) narrator.say(`  ${agent} ${words}`);
   stage.stay();
@@ -135,11 +136,11 @@ async function firmware(version: string, health: string, keys: KeyPair, meter?: 
 /** Gateway and meter lose their power while the meter is flashed on the trial of the new slot. */
 async function cutWhileFlashing(actors: Actors, meter: Meter, daemon: ChildProcess): Promise<ChildProcess> {
   const { stage, gateway } = actors;
-  await stage.waitFor('the flashing of the meter', meter.cutWhileFlashed(stage.signal));
+  await stage.waitFor('flashing the meter', meter.cutWhileFlashed(stage.signal));
   await stop(daemon, 'SIGKILL');
-  narrator.tell('── power cut ── the meter holds half a program, and the gateway was on trial ──');
+  narrator.tell('── power loss ── the meter has half a program, and the gateway was on trial ──');
   await meter.power();
-  narrator.tell(`The meter says ${await meter.says()}: half a program never runs.`);
+  narrator.tell(`The meter sends ${await meter.says()}: half a program never runs.`);
   narrator.tell(`── power is back ── the bootloader chooses slot ${gateway.boot()} ──`);
   return rebootWhenAsked(actors, await gateway.startDaemon(narrator.log));
 }
@@ -158,7 +159,7 @@ async function rebootWhenAsked(
     throw new Error(`the daemon ended with ${String(code)}`);
   });
   const asked = Promise.race([gateway.rebootRequest(stage.signal), died]);
-  await stage.waitFor('a reboot that the daemon asks for', asked);
+  await stage.waitFor('the reboot requested by the daemon', asked);
   died.catch(() => {}); // killed by the reboot
   await stop(daemon, 'SIGKILL');
   narrator.tell(`── reboot ── the bootloader chooses slot ${gateway.boot()} ──`);
@@ -174,7 +175,7 @@ async function settled({ stage, service }: Actors, outcome: 'installed' | 'rolle
   await stage.until(`the outcome ${outcome} at the service`, isTold);
   const looks = (): number => service.calls.filter(({ operation }) => operation === 'targetVersion').length;
   const before = looks();
-  await stage.until('the next look of the daemon', () => looks() > before);
+  await stage.until('the next update check of the daemon', () => looks() > before);
   service.world.things[0]?.properties.delete('update_outcome');
 }
 
@@ -187,7 +188,7 @@ async function main(): Promise<number> {
       return 0;
     }
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => stage.leave());
-    process.stdout.on('error', () => stage.leave()); // `| head` has seen enough
+    process.stdout.on('error', () => stage.leave()); // `| head` closes its input
     await demo(values.keep === true, stage);
     return 0;
   } catch (error) {

@@ -31,7 +31,7 @@ export async function serviceAway({ service, gateway, technician }: Stage, signa
   narrator.tell(`${temperatures(service).length} temperatures have arrived, the last one ${described(service)}.`);
 
   service.fail({ operation: 'any', fault: { kind: 'reset' }, times: Number.MAX_SAFE_INTEGER });
-  narrator.tell('── the service is gone ── the sensor goes on, and its points wait');
+  narrator.tell('── the service stops ── the sensor continues, and its datapoints wait');
   const arrived = temperatures(service).length;
   while ((await pointsWaiting(gateway)) < manyPoints) await delay(lookMs, undefined, { signal });
   await technician('queue', 'status');

@@ -54,6 +54,15 @@ describe('the pages for people at a gateway', () => {
     for (const settings of settingsOf(await textOf(path))) expect(configOf(settings).service.url).toBeDefined();
   });
 
+  /** By typed-pages.integration.test.ts, socket-api.integration.test.ts and metrics.integration.test.ts. */
+  const played = ['api', 'boards', 'deltas', 'measurements', 'monitoring', 'operations', 'package-targets'];
+  played.push('signing-and-keys', 'troubleshooting');
+
+  test('have commands that tests run, or a mark that they do not (sh not-run)', async () => {
+    const runnable = await Promise.all(names.map(async (path) => /^```sh$/m.test(await textOf(path))));
+    expect(names.filter((_path, index) => runnable[index])).toEqual(played.map((name) => join(doc, `${name}.md`)));
+  });
+
   test('the index names each, and nothing else', async () => {
     const index = await textOf(join(doc, 'README.md'));
     const linked = linksOf(index).map(([file]) => join(doc, file));

@@ -41,6 +41,9 @@ test('the examples of the page work as described', async () => {
   expect(examples.length).toBeGreaterThan(5);
   await writeFile(join(gateway.directory, '1.4.0.mender'), 'no artifact');
   for (const example of examples) expect(await runExample(example, gateway)).toMatch(patternOf(example));
+  const ofMeasurements = examplesOf(await readPage('measurements.md'));
+  expect(ofMeasurements).toHaveLength(1);
+  for (const example of ofMeasurements) expect(await runExample(example, gateway)).toContain('"safeAt"');
   expect(JSON.parse(await readFile(join(gateway.directory, 'thing-agent.openapi.json'), 'utf8'))).toMatchObject({
     openapi: '3.1.0',
   });
