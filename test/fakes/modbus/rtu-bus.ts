@@ -20,6 +20,8 @@ export interface Conduct {
   readonly spoil?: (frame: Buffer) => Uint8Array;
   /** The answer comes in pieces of this size, 2 ms apart. */
   readonly pieceBytes?: number;
+  /** The whole answer comes again after this time, as from a repeater or a radio that did not get its own receipt. */
+  readonly againMs?: number;
 }
 
 interface Arrival {
@@ -71,10 +73,12 @@ export class RtuBus {
     this.#answer(unit, Buffer.from(rtuFrame(unit, answerPdu(frame.subarray(1, -2), model))), conduct);
   }
 
-  #answer(unit: number, frame: Buffer, { delayMs = DELAY_MS, isLost, lead, spoil, pieceBytes: size }: Conduct): void {
+  #answer(unit: number, frame: Buffer, conduct: Conduct): void {
+    const { delayMs = DELAY_MS, isLost, lead, spoil, pieceBytes: size, againMs } = conduct;
     if (isLost === true) return;
     const atMs = Math.max(this.clock.monotonicMs(), this.#busyUntilMs.get(unit) ?? 0) + delayMs;
     this.#busyUntilMs.set(unit, atMs);
+    if (againMs !== undefined) this.#arrive(atMs + againMs, Buffer.from(frame));
     const bytes = Buffer.concat([lead ?? Buffer.alloc(0), spoil?.(frame) ?? frame]);
     const pieceBytes = size ?? bytes.byteLength;
     for (let at = 0; at < bytes.byteLength; at += pieceBytes) {

@@ -137,7 +137,7 @@ export function rtuFrame(unit: number, pdu: Uint8Array): Uint8Array {
 export interface Heard {
   /** The PDU of the answer. */
   readonly answer: Uint8Array | undefined;
-  /** Answers to other requests. */
+  /** Answers to other requests, and further ones to this request. */
   readonly others: readonly Uint8Array[];
   /** The request itself came back. */
   readonly isEchoed: boolean;
@@ -155,12 +155,12 @@ export function hear(bytes: Uint8Array, unit: number, request: Uint8Array): Hear
   const rest: number[] = [];
   let isEchoed = false;
   let answer: Uint8Array | undefined;
-  for (let at = 0; at < bytes.byteLength && answer === undefined;) {
+  for (let at = 0; at < bytes.byteLength;) {
     const from = bytes.subarray(at);
     const frame = startsWith(from, echo) ? echo : wholeAnswer(from);
     if (frame === echo) isEchoed = true;
     else if (frame === undefined) rest.push(from[0] ?? 0);
-    else if (isAnswer(frame, unit, request)) answer = frame.subarray(1, -2);
+    else if (answer === undefined && isAnswer(frame, unit, request)) answer = frame.subarray(1, -2);
     else others.push(frame);
     at += frame?.byteLength ?? 1;
   }

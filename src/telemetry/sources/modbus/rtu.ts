@@ -18,16 +18,40 @@ export interface RtuRequest {
   readonly timeoutMs: number;
 }
 
-interface Owed {
-  readonly request: RtuRequest;
-  readonly untilMs: number;
-  readonly answered: AbortController;
+/** A unit on the line, and the last request to it. */
+interface Unit {
+  readonly turns: SerialQueue;
+  request: RtuRequest;
+  /** The number of requests. */
+  requests: number;
+  /** True while answers may come. */
+  owes: boolean;
+  /** Then they are too late to come. */
+  untilMs: number;
+  hasAnswered: boolean;
+  /** Aborted when nothing more is waited for. */
+  settled: AbortController;
+  /** True if a second copy of the answer is waited for. */
+  isWatched: boolean;
+  /** The number of requests for which the unit is still suspected of answering twice. */
+  suspected: number;
+}
+
+/** The bytes of one exchange, taken apart. */
+interface Exchanged extends Heard {
+  /** Answers that came before the request. */
+  readonly before: readonly Uint8Array[];
 }
 
 type Monotonic = Pick<Clock, 'monotonicMs' | 'sleep'>;
 
 /** A unit may still answer a request within this time, or until a second after the timeout if that is longer. */
 const LATE_MS = 5_000;
+/** A unit that may answer twice is waited for until it was silent for this time. */
+const COPY_MS = 1_000;
+/** A unit that answered twice is watched for this number of requests, and any other in each of so many. */
+const SUSPECTED_FOR = 10;
+const WATCHED_EVERY = 1_000;
 /** The interval at which a listener checks if another unit needs the line. */
 const LISTEN_MS = 50;
 /** After this silence a damaged answer is not continued: USB adapters pass bytes on with pauses. */
@@ -38,7 +62,9 @@ const MAX_HEARD_BYTES = 512;
 
 /**
  * A serial line with Modbus units. It carries one request at a time. An answer has no number that ties it to its request,
- * so a unit that owes one gets no other request until the answer came or is too late to come.
+ * so a unit that owes one gets no other request until the answer came or is too late to come. Some units answer twice,
+ * for example behind a repeater: the answers of a watched unit are followed by a second of listening, which no other unit
+ * interrupts. The first request to each unit is watched.
  */
 export class RtuLine {
   /** True once a request came back, as from an adapter that hears itself. */
@@ -46,9 +72,7 @@ export class RtuLine {
   readonly #openLine: OpenSerialLine;
   readonly #clock: Monotonic;
   readonly #turns = new SerialQueue(1);
-  readonly #units = new Map<number, SerialQueue>();
-  /** The units that owe an answer, each to one request. */
-  readonly #owing = new Map<number, Owed>();
+  readonly #units = new Map<number, Unit>();
 
   constructor(openLine: OpenSerialLine, clock: Monotonic) {
     this.#openLine = openLine;
@@ -57,74 +81,102 @@ export class RtuLine {
 
   /** Returns the PDU of the answer. Throws AgentError. */
   async ask(request: RtuRequest, signal: AbortSignal): Promise<Uint8Array> {
-    const { unit } = request;
-    const turns = this.#units.get(unit) ?? new SerialQueue(1);
-    this.#units.set(unit, turns);
-    const answered = new AbortController();
-    const inTurn = async (): Promise<Heard> => {
-      try {
-        return await this.#turns.run(async () => this.#exchange(request, answered, signal), signal);
-      } finally {
-        await this.#settle(unit, signal);
-      }
-    };
-    const heard = await turns.run(inTurn, signal);
-    if (heard.answer !== undefined) return heard.answer;
-    throw unanswered(request, heard, answered.signal.aborted);
+    const unit = this.#units.get(request.unit) ?? newUnit(request);
+    this.#units.set(request.unit, unit);
+    return unit.turns.run(async () => {
+      await this.#settle(unit, signal);
+      const exchange = this.#turns.run(async () => this.#exchange(unit, request, signal), signal);
+      const heard = await exchange.finally(async () => this.#settle(unit, signal));
+      if (heard.answer !== undefined) return heard.answer;
+      throw unanswered(request, heard, unit.hasAnswered);
+    }, signal);
   }
 
-  async #exchange(request: RtuRequest, answered: AbortController, signal: AbortSignal): Promise<Heard> {
-    const { port, unit, timeoutMs } = request;
+  async #exchange(unit: Unit, request: RtuRequest, signal: AbortSignal): Promise<Exchanged> {
+    const { port, timeoutMs } = request;
     using opening = new Deadline(timeoutMs, () => late(request), signal);
     await using line = await this.#openLine(port, request, opening.signal);
-    const untilMs = this.#clock.monotonicMs() + Math.max(LATE_MS, timeoutMs + 1_000);
-    this.#owing.set(unit, { request, untilMs, answered });
+    unit.request = request;
+    unit.isWatched = unit.suspected > 0 || unit.requests % WATCHED_EVERY === 0;
+    unit.requests += 1;
+    unit.hasAnswered = false;
+    this.#owe(unit, Math.max(LATE_MS, timeoutMs + 1_000));
     const heard = await askByRtu(line, request, this.#clock, signal);
-    this.#note(heard, request);
-    await this.#listen(line, request, signal);
+    for (const frame of heard.before) this.#came(frame, unit);
+    await this.#listen(line, unit, this.#note(heard, unit), signal);
     return heard;
   }
 
-  /** Listens for the answer that a unit owes, until another unit needs the line. */
-  async #listen(line: SerialLine, request: RtuRequest, signal: AbortSignal): Promise<void> {
-    let bytes: Uint8Array = new Uint8Array();
-    while (this.#turns.waiting === 0) {
-      const leftMs = (this.#owing.get(request.unit)?.untilMs ?? 0) - this.#clock.monotonicMs();
+  #owe(unit: Unit, forMs: number): void {
+    if (!unit.owes) unit.settled = new AbortController();
+    unit.owes = true;
+    unit.untilMs = this.#clock.monotonicMs() + forMs;
+  }
+
+  /** Listens for what a unit owes, until another unit needs the line. For a second copy, that unit has to wait. */
+  async #listen(line: SerialLine, unit: Unit, rest: Uint8Array, signal: AbortSignal): Promise<void> {
+    const { unit: number, pdu } = unit.request;
+    let bytes = rest;
+    while (unit.owes && (unit.hasAnswered || this.#turns.waiting === 0)) {
+      const leftMs = unit.untilMs - this.#clock.monotonicMs();
       if (leftMs <= 0) return;
       bytes = joined(bytes, await line.read(Math.min(leftMs, LISTEN_MS), signal));
-      this.#note(hear(bytes, request.unit, request.pdu), request);
+      bytes = this.#note(hear(bytes, number, pdu), unit);
     }
   }
 
   /** Waits until a unit owes nothing. */
-  async #settle(unit: number, signal: AbortSignal): Promise<void> {
-    const owing = this.#owing.get(unit);
-    if (owing === undefined) return;
+  async #settle(unit: Unit, signal: AbortSignal): Promise<void> {
     try {
-      const leftMs = Math.max(0, owing.untilMs - this.#clock.monotonicMs());
-      await this.#clock.sleep(leftMs, AbortSignal.any([signal, owing.answered.signal]));
+      while (unit.owes && unit.untilMs > this.#clock.monotonicMs()) {
+        const leftMs = unit.untilMs - this.#clock.monotonicMs();
+        await this.#clock.sleep(leftMs, AbortSignal.any([signal, unit.settled.signal]));
+      }
+      if (unit.owes && unit.hasAnswered) unit.suspected = Math.max(0, unit.suspected - 1);
     } catch (error) {
-      if (!owing.answered.signal.aborted) throw error;
+      if (!unit.settled.signal.aborted) throw error;
     } finally {
-      this.#owing.delete(unit);
+      unit.owes = false;
     }
   }
 
-  /** Notes which units answered, and whether the adapter hears itself. */
-  #note({ answer, others, isEchoed, rest }: Heard, { unit, pdu }: RtuRequest): void {
+  /** Notes which units answered, and whether the adapter hears itself. Returns the bytes that may still become a frame. */
+  #note({ answer, others, isEchoed, rest }: Heard, unit: Unit): Uint8Array {
+    const { unit: number, pdu } = unit.request;
     if (answer !== undefined || isEchoed) this.isEchoing = isEchoed;
-    if (answer !== undefined || isDamagedAnswer(rest, unit, pdu)) this.#answered(unit);
-    for (const frame of others) {
-      const [from = 0] = frame;
-      const owed = this.#owing.get(from);
-      if (owed !== undefined && isAnswer(frame, from, owed.request.pdu)) this.#answered(from);
-    }
+    const isDamaged = answer === undefined && isDamagedAnswer(rest, number, pdu);
+    if (answer !== undefined || isDamaged) this.#answered(unit);
+    for (const frame of others) this.#came(frame);
+    return isDamaged ? new Uint8Array() : rest;
   }
 
-  #answered(unit: number): void {
-    this.#owing.get(unit)?.answered.abort();
-    this.#owing.delete(unit);
+  /** Notes a frame besides the answer to a request. It came before the request to `unasked`. */
+  #came(frame: Uint8Array, unasked?: Unit): void {
+    const [number = 0] = frame;
+    const unit = this.#units.get(number);
+    if (unit === undefined || !isAnswer(frame, number, unit.request.pdu)) return;
+    if (unit.owes && unit !== unasked) {
+      this.#answered(unit);
+      return;
+    }
+    unit.suspected = SUSPECTED_FOR;
+    unit.isWatched = true;
+    if (unit !== unasked) this.#owe(unit, COPY_MS);
   }
+
+  #answered(unit: Unit): void {
+    if (unit.hasAnswered) unit.suspected = SUSPECTED_FOR;
+    unit.hasAnswered = true;
+    unit.untilMs = this.#clock.monotonicMs() + COPY_MS;
+    if (unit.isWatched) return;
+    unit.owes = false;
+    unit.settled.abort();
+  }
+}
+
+function newUnit(request: RtuRequest): Unit {
+  const debt = { owes: false, untilMs: 0, hasAnswered: false, settled: new AbortController() };
+  return { turns: new SerialQueue(1), request, requests: 0, isWatched: false, suspected: 0, ...debt };
 }
 
 /** Makes one request on a line that has no other user, after the silence between frames. Throws SerialError. */
@@ -133,16 +185,19 @@ export async function askByRtu(
   { baud, unit, pdu, timeoutMs }: RtuRequest,
   clock: Pick<Clock, 'monotonicMs'>,
   signal: AbortSignal,
-): Promise<Heard> {
+): Promise<Exchanged> {
   const endMs = clock.monotonicMs() + timeoutMs;
   const leftMs = (): number => Math.max(0, endMs - clock.monotonicMs());
-  let before: Uint8Array = new Uint8Array();
+  let noise: Uint8Array = new Uint8Array();
+  let stale = hear(noise, unit, pdu);
   for (let isSilent = false; !isSilent && leftMs() > 0;) {
-    const bytes = await line.read(idleTimeoutMs(baud), signal);
-    before = joined(before, bytes);
+    const quietMs = stale.answer === undefined ? idleTimeoutMs(baud) : Math.min(leftMs(), COPY_MS);
+    const bytes = await line.read(quietMs, signal);
+    noise = joined(noise, bytes);
+    stale = hear(noise, unit, pdu);
     isSilent = bytes.byteLength === 0;
   }
-  const { others } = hear(before, unit, pdu);
+  const before = stale.answer === undefined ? stale.others : [rtuFrame(unit, stale.answer), ...stale.others];
   await line.write(rtuFrame(unit, pdu), signal);
   let bytes: Uint8Array = new Uint8Array();
   for (;;) {
@@ -151,7 +206,7 @@ export async function askByRtu(
     const waitMs = isDamaged ? Math.min(leftMs(), Math.max(PAUSE_MS, idleTimeoutMs(baud))) : leftMs();
     const isOver = heard.answer !== undefined || bytes.byteLength === MAX_HEARD_BYTES;
     const more = isOver ? new Uint8Array() : await line.read(waitMs, signal);
-    if (more.byteLength === 0) return { ...heard, others: [...others, ...heard.others] };
+    if (more.byteLength === 0) return { ...heard, before };
     bytes = joined(bytes, more);
   }
 }
@@ -171,10 +226,11 @@ function late({ unit, timeoutMs }: RtuRequest): TelemetryError {
 }
 
 /** The reason why a request has no answer. */
-function unanswered(request: RtuRequest, { others, isEchoed, rest }: Heard, isLate: boolean): TelemetryError {
+function unanswered(request: RtuRequest, heard: Exchanged, isLate: boolean): TelemetryError {
+  const { before, others, isEchoed, rest } = heard;
   const name = `modbus unit ${request.unit}`;
   if (rest.byteLength >= SHORTEST_FRAME_BYTES) return sourceFailed(name, `a damaged answer: ${hex(rest)}`);
-  const [other = rest] = others;
+  const [other = rest] = [...before, ...others];
   const instead = other.byteLength === 0 ? '' : `, but ${hex(other)}`;
   const echo = isEchoed ? '; the adapter echoes the request' : '';
   const { code, message } = late(request);

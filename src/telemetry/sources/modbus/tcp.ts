@@ -35,6 +35,8 @@ export class TcpDevice implements Disposable {
   #socket: Socket | undefined;
   #unread: Buffer = Buffer.alloc(0);
   #transaction = 0;
+  /** The number of an answer to another request. */
+  #other: number | undefined;
 
   constructor(host: string, port: number, clock: Pick<Clock, 'sleep'>) {
     this.#host = host;
@@ -46,7 +48,9 @@ export class TcpDevice implements Disposable {
   async ask(request: TcpRequest, signal: AbortSignal): Promise<Uint8Array> {
     const { unit, timeoutMs } = request;
     const late = (): Error => {
-      const why = `no answer within ${timeoutMs} ms${this.#dialing?.answers ?? ''}`;
+      const numbers =
+        this.#other === undefined ? '' : ` to transaction ${this.#transaction}, but one to transaction ${this.#other}`;
+      const why = `no answer within ${timeoutMs} ms${this.#dialing?.answers ?? ''}${numbers}`;
       return new TelemetryError('source-timeout', `${this.#name} unit ${unit}: ${why}`);
     };
     const inTurn = async (): Promise<Uint8Array> => {
@@ -100,6 +104,7 @@ export class TcpDevice implements Disposable {
     socket.setTimeout(0);
     try {
       this.#transaction = (this.#transaction + 1) & 0xffff;
+      this.#other = undefined;
       socket.write(tcpFrame(this.#transaction, unit, pdu));
       return tcpPdu(await this.#frame(socket), unit);
     } finally {
@@ -115,6 +120,7 @@ export class TcpDevice implements Disposable {
         const frame = this.#unread.subarray(0, tcpFrameLength(this.#unread));
         this.#unread = this.#unread.subarray(frame.byteLength);
         if (frame.readUInt16BE(0) === this.#transaction) return frame;
+        this.#other = frame.readUInt16BE(0);
       }
       return undefined;
     };

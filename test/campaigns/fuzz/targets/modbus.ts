@@ -84,14 +84,21 @@ const rtuConducts = fc.array(
   { minLength: 1, maxLength: 12 },
 );
 
-/** Late, echoed, interleaved, foreign and damaged answers on a serial line: no register yields the value of another one. */
+/** Units that answer each request twice, the whole time. */
+const doubled = fc.option(fc.integer({ min: 0, max: 900 }), { nil: undefined });
+const lines = fc.record({ conducts: rtuConducts, againMs: doubled });
+
+/** Late, echoed, interleaved, doubled, foreign and damaged answers on a serial line: no register yields the value of another one. */
 export const modbusLine: FuzzTarget = {
   name: 'modbus-line',
   open: async () =>
-    openTarget(rtuConducts, async (conducts) => {
-      const bus = new RtuBus(new Map([1, 2].map((number) => [number, unit(number)])), (request) =>
-        conductOf(conducts[request % conducts.length] ?? {}),
-      );
+    openTarget(lines, async ({ conducts, againMs }) => {
+      const bus = new RtuBus(new Map([1, 2].map((number) => [number, unit(number)])), (request) => {
+        const conduct = conducts[request % conducts.length] ?? {};
+        // a damaged answer with a whole copy looks like one answer
+        const { damage: _, ...undamaged } = conduct;
+        return againMs === undefined ? conductOf(conduct) : { ...undamaged, againMs };
+      });
       using devices = new ModbusDevices(bus.open, bus.clock);
       const wire = { port: '/dev/none', baud: 9_600, parity: 'even', timeoutMs: 500 } as const;
       await readAll(registers, (register) => devices.rtuSource(wire, register), 3);

@@ -21,7 +21,7 @@ function request(address: number, unit = 1, timeoutMs = 500): RtuRequest {
 }
 
 /** Register N of unit U holds 1000 U + N. */
-function bench(conduct?: (request: number) => Conduct, units: readonly number[] = [1, 2]) {
+function newBench(conduct?: (request: number) => Conduct, units: readonly number[] = [1, 2]) {
   const bus = new RtuBus(
     new Map(units.map((unit) => [unit, { holding: (address) => 1_000 * unit + address }])),
     conduct,
@@ -34,7 +34,18 @@ function bench(conduct?: (request: number) => Conduct, units: readonly number[] 
   return { bus, line, read };
 }
 
-type Bench = Pick<ReturnType<typeof bench>, 'bus' | 'read'>;
+/** A line on which each unit was asked before, so that none is suspected. Its requests and its time begin at 0. */
+async function bench(conduct: (request: number) => Conduct = () => ({}), units: readonly number[] = [1, 2]) {
+  let isProved = false;
+  const made = newBench((request) => (isProved ? conduct(request) : {}), units);
+  for (const unit of units) await made.read(0, unit);
+  isProved = true;
+  made.bus.asked.length = 0;
+  const startMs = made.bus.clock.monotonicMs();
+  return { ...made, msSince: () => made.bus.clock.monotonicMs() - startMs };
+}
+
+type Bench = Pick<ReturnType<typeof newBench>, 'bus' | 'read'>;
 
 /** Reads some registers of a unit at an interval, as that many sensors do; returns what each of them yielded. */
 async function poll({ bus, read }: Bench, registers: number, rounds: number, unit = 1): Promise<(number | string)[][]> {
@@ -54,13 +65,13 @@ const late = expect.stringContaining('no answer within 500 ms') as string;
 
 describe('an answer that comes after its timeout', () => {
   test.each([510, 600, 900, 1_200, 2_500, 4_900])('is never taken for another one: %i ms', async (delayMs) => {
-    const { bus, read } = bench(() => ({ delayMs }));
+    const { bus, read } = await bench(() => ({ delayMs }));
     const came = expect.stringMatching(/no answer within 500 ms; it came later$/) as string;
     for (const yielded of await poll({ bus, read }, 3, 8)) expect(yielded).toEqual(Array(8).fill(came));
   });
 
   test('costs the one request alone', async () => {
-    const { bus, read } = bench((index) => ({ delayMs: index % 7 === 6 ? 600 : 30 }));
+    const { bus, read } = await bench((index) => ({ delayMs: index % 7 === 6 ? 600 : 30 }));
     const yielded = await poll({ bus, read }, 3, 20);
     for (const [address, values] of yielded.entries()) {
       expect(new Set(values)).toEqual(new Set([1_000 + address, expect.stringContaining('no answer') as string]));
@@ -70,8 +81,8 @@ describe('an answer that comes after its timeout', () => {
   });
 
   test('is left out during a request to another unit, which does not wait for it', async () => {
-    const { bus, read } = bench((index) => ({ delayMs: index === 0 ? 700 : 300 }));
-    const first = read(0).catch((error: unknown) => [String(error), bus.clock.monotonicMs()]);
+    const { bus, read, msSince } = await bench((index) => ({ delayMs: index === 0 ? 700 : 300 }));
+    const first = read(0).catch((error: unknown) => [String(error), msSince()]);
     await bus.clock.sleep(100, forever);
     expect(await read(5, 2)).toBe(2_005);
     expect(await first).toEqual([expect.stringMatching(/it came later$/), expect.closeTo(805, 0)]);
@@ -82,13 +93,68 @@ describe('an answer that comes after its timeout', () => {
 // Regression: found by the fuzz target modbus-line.
 test('an answer of the unit to another master is not taken for the one that it owes', async () => {
   const foreign = { afterMs: 1_000, bytes: rtuFrame(1, Uint8Array.of(3, 4, 0, 7, 0, 8)) };
-  const { bus, read } = bench(() => ({ delayMs: 1_300, stray: [foreign] }));
+  const { bus, read } = await bench(() => ({ delayMs: 1_300, stray: [foreign] }));
   for (const yielded of await poll({ bus, read }, 2, 4)) expect(yielded).toEqual(Array(4).fill(late));
+});
+
+describe('a unit that answers twice', () => {
+  const right = (registers: number, rounds: number, unit = 1): number[][] =>
+    Array.from({ length: registers }, (_, address) => Array<number>(rounds).fill(1_000 * unit + address));
+
+  test.each([0, 1, 3, 30, 280, 300, 320, 700, 980])(
+    'yields no value of another register, from the first one on: %i ms later',
+    async (againMs) => {
+      const made = newBench(() => ({ againMs }));
+      expect(await poll(made, 3, 8)).toEqual(right(3, 8));
+    },
+  );
+
+  test.each([600, 2_500])(
+    'and late (%i ms) fails each request, and is never taken for another one',
+    async (delayMs) => {
+      const made = newBench(() => ({ delayMs, againMs: 300 }));
+      for (const yielded of await poll(made, 3, 4)) expect(yielded).toEqual(Array(4).fill(late));
+    },
+  );
+
+  test('is found behind other units, too', async () => {
+    const { bus, read } = newBench(() => ({ againMs: 300 }));
+    expect(await Promise.all([poll({ bus, read }, 3, 8, 1), poll({ bus, read }, 3, 8, 2)])).toEqual([
+      right(3, 8, 1),
+      right(3, 8, 2),
+    ]);
+  });
+
+  test('is watched for ten requests, each of which takes a second more', async () => {
+    const { read, msSince } = await bench((index) => (index === 0 ? { againMs: 0 } : {}));
+    const times: number[] = [];
+    for (let request = 0; request < 13; request += 1) {
+      const startMs = msSince();
+      await read(0);
+      times.push(msSince() - startMs);
+    }
+    expect(times.map((ms) => ms > 1_000)).toEqual([...Array<boolean>(10).fill(true), false, false, false]);
+  });
+
+  test('from some time on can be wrong until its next proof, and then no longer', async () => {
+    const made = await bench(() => ({ againMs: 290 }));
+    const yielded = await poll(made, 3, 700);
+    const wrong = yielded.map((values, address) => values.findLastIndex((value) => value !== 1_000 + address));
+    for (const last of wrong) expect(last).toBeLessThan(335);
+    expect(Math.max(...wrong)).toBeGreaterThan(0);
+  });
+
+  test('is noticed by an answer before the next request, which waits until the line is silent', async () => {
+    const stale = { afterMs: 21, bytes: rtuFrame(1, Uint8Array.of(3, 2, 3, 0xe8)) };
+    const { read, msSince } = await bench((index) => (index === 0 ? { stray: [stale] } : {}));
+    expect(await Promise.all([read(0), read(1, 1, 5_000)])).toEqual([1_000, 1_001]);
+    expect(msSince()).toBeGreaterThan(2_000);
+  });
 });
 
 describe('a silent unit', () => {
   test('gets a request every five seconds and delays no other unit', async () => {
-    const { bus, read } = bench(undefined, [1]);
+    const { bus, read } = await bench(undefined, [1]);
     const [dead, alive] = await Promise.all([poll({ bus, read }, 3, 2, 9), poll({ bus, read }, 2, 20)]);
     for (const yielded of dead) expect(yielded).toEqual([late, late]);
     expect(alive.map((values) => new Set(values))).toEqual([new Set([1_000]), new Set([1_001])]);
@@ -97,7 +163,7 @@ describe('a silent unit', () => {
   });
 
   test('differs from an adapter that only hears itself', async () => {
-    const { line, read } = bench(() => ({ isEchoed: true, isLost: true }));
+    const { line, read } = await bench(() => ({ isEchoed: true, isLost: true }));
     await expect(read(0)).rejects.toMatchObject({
       code: 'source-timeout',
       message: 'modbus unit 1: no answer within 500 ms; the adapter echoes the request',
@@ -107,7 +173,7 @@ describe('a silent unit', () => {
 });
 
 test('the timeout of a request begins when it has the line', async () => {
-  const { read } = bench(() => ({ delayMs: 450 }));
+  const { read } = await bench(() => ({ delayMs: 450 }));
   expect(await Promise.all([0, 1, 2, 3, 4].map(async (address) => read(address)))).toEqual([
     1_000, 1_001, 1_002, 1_003, 1_004,
   ]);
@@ -134,14 +200,14 @@ describe('an answer is found', () => {
     ],
   ];
   test.each(conducts)('%s', async (_, conduct) => {
-    const { line, read } = bench(() => conduct);
+    const { line, read } = await bench(() => conduct);
     expect([await read(3), await read(4)]).toEqual([1_003, 1_004]);
     expect(line.isEchoing).toBe(conduct.isEchoed === true);
   });
 
   test('but not of another unit, function or length', async () => {
     for (const bytes of [other, otherLength, otherFunction]) {
-      const { read } = bench(() => ({ isLost: true, stray: [{ afterMs: 10, bytes }] }));
+      const { read } = await bench(() => ({ isLost: true, stray: [{ afterMs: 10, bytes }] }));
       const hex = Buffer.from(bytes).toString('hex');
       await expect(read(3)).rejects.toThrow(`no answer within 500 ms, but ${hex}`);
     }
@@ -155,18 +221,18 @@ describe('a damaged answer', () => {
   };
 
   test('is reported soon, and the next request does not wait', async () => {
-    const { bus, read } = bench((index) => (index === 0 ? { spoil: flipped } : {}));
+    const { read, msSince } = await bench((index) => (index === 0 ? { spoil: flipped } : {}));
     await expect(read(0, 1, 10_000)).rejects.toMatchObject({
       code: 'source-failed',
       message: /a damaged answer: 010302/,
     });
     expect(await read(1)).toBe(1_001);
-    expect(bus.clock.monotonicMs()).toBeLessThan(200);
+    expect(msSince()).toBeLessThan(200);
   });
 
   test('or noise may come before the answer, which is then not taken for the next one', async () => {
     const noise = { afterMs: 10, bytes: Buffer.alloc(12, 0xa5) };
-    const { bus, read } = bench((index) => (index === 0 ? { stray: [noise], delayMs: 300 } : {}));
+    const { bus, read } = await bench((index) => (index === 0 ? { stray: [noise], delayMs: 300 } : {}));
     const values = await poll({ bus, read }, 2, 3);
     expect(values.map(([, ...later]) => later)).toEqual([
       [1_000, 1_000],
@@ -176,7 +242,7 @@ describe('a damaged answer', () => {
 });
 
 test('a request waits for the silence between frames', async () => {
-  const { bus, read } = bench(() => ({ delayMs: 20 }));
+  const { bus, read } = await bench(() => ({ delayMs: 20 }));
   await read(0);
   const answeredMs = bus.clock.monotonicMs();
   await read(1);
@@ -185,13 +251,13 @@ test('a request waits for the silence between frames', async () => {
 
 test('a line that is never silent fails a request in its time', async () => {
   const babble = Array.from({ length: 2_000 }, (_, index) => ({ afterMs: index, bytes: Uint8Array.of(1, 3, 250) }));
-  const { bus, read } = bench((index) => ({ isLost: true, stray: index === 0 ? babble : [] }));
+  const { read, msSince } = await bench((index) => ({ isLost: true, stray: index === 0 ? babble : [] }));
   await expect(read(0)).rejects.toThrow('a damaged answer');
-  expect(bus.clock.monotonicMs()).toBeLessThan(12_000);
+  expect(msSince()).toBeLessThan(12_000);
 });
 
 test('a port that a board takes is given back immediately, and the unit is not asked before its answer is due', async () => {
-  const { bus, read } = bench(() => ({ delayMs: 300 }));
+  const { bus, read, msSince } = await bench(() => ({ delayMs: 300 }));
   const busy = new SerialError('port-busy', '/dev/ttyUSB0 is needed for its board');
   const line = new RtuLine(async (...port) => {
     const opened = await bus.open(...port);
@@ -203,7 +269,7 @@ test('a port that a board takes is given back immediately, and the unit is not a
     };
   }, bus.clock);
   await expect(line.ask(request(0), forever)).rejects.toBe(busy);
-  expect(bus.clock.monotonicMs()).toBeGreaterThan(4_900);
+  expect(msSince()).toBeGreaterThan(4_900);
   expect(await read(1)).toBe(1_001);
 });
 
@@ -212,7 +278,7 @@ test('registers share a line by any name of its port, and tell of its echo', asy
   const [port, other] = [join(directory, 'ttyUSB0'), join(directory, 'by-id')];
   writeFileSync(port, '');
   symlinkSync(port, other);
-  const { bus } = bench(() => ({ delayMs: 400, isEchoed: true }));
+  const { bus } = await bench(() => ({ delayMs: 400, isEchoed: true }));
   let open = 0;
   const openLine: typeof bus.open = async (...args) => {
     open += 1;

@@ -85,6 +85,20 @@ describe('an answer that comes after its timeout', () => {
     expect(outcomes).toEqual([100, late, 102, 103, late, 105, 106, late, 108]);
   });
 
+  test('or with another number is named', async () => {
+    const renumbered = (frame: Buffer): Buffer => {
+      frame.writeUInt16BE(0x1234, 0);
+      return frame;
+    };
+    const { read } = await bench(() => ({ spoil: renumbered }));
+    await expect(read(1, 100)).rejects.toMatchObject({
+      code: 'source-timeout',
+      message: expect.stringMatching(
+        /no answer within 100 ms to transaction 1, but one to transaction 4660$/,
+      ) as string,
+    });
+  });
+
   test('on the same connection is left out by its number', async () => {
     const old = (frame: Buffer): Buffer => {
       const before = Buffer.from(frame);
