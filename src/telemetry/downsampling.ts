@@ -23,26 +23,38 @@ export class Downsampler {
 
   /** Returns the value to send now, or undefined if there is none. Calls `onDrop` for a reading that it leaves out. */
   push(reading: unknown, nowMs: number, onDrop: (why: string) => void): unknown {
-    const { over } = this.#settings;
     const value = scaled(reading, this.#settings);
     if (value === undefined) onDrop(`${sampleOf(reading)} is not a finite number`);
-    const reduced = over === undefined ? value : this.#gather(value, nowMs, over);
-    if (reduced === undefined || !this.#isSignificant(reduced, nowMs)) return undefined;
-    this.#sent = { value: reduced, atMs: nowMs };
-    return reduced;
-  }
-
-  /** Gathers the values of a period. The first reading after the period ends it, and a value begins the next one. */
-  #gather(value: unknown, nowMs: number, { periodMs, aggregate }: NonNullable<ReductionSettings['over']>): unknown {
-    const period = this.#period;
-    const isOver = period !== undefined && nowMs - period.startedMs >= periodMs;
-    if (isOver) this.#period = undefined;
+    if (this.#settings.over === undefined) return this.#ifSignificant(value, nowMs);
+    const reduced = this.end(nowMs);
     if (value !== undefined) {
       this.#period ??= { startedMs: nowMs, values: 0, sum: 0, min: value, max: value, last: value };
       join(this.#period, value);
     }
-    if (!isOver) return undefined;
-    return aggregate === 'mean' ? period.sum / period.values : period[aggregate];
+    return reduced;
+  }
+
+  /** The time at which the open period is over; infinity: none is open. */
+  get endsMs(): number {
+    const { over } = this.#settings;
+    const period = this.#period;
+    return over === undefined || period === undefined ? Number.POSITIVE_INFINITY : period.startedMs + over.periodMs;
+  }
+
+  /** Ends the open period if it is over. Returns its value to send, or undefined if there is none. */
+  end(nowMs: number): unknown {
+    const { over } = this.#settings;
+    const period = this.#period;
+    if (over === undefined || period === undefined || nowMs < this.endsMs) return undefined;
+    this.#period = undefined;
+    const { aggregate } = over;
+    return this.#ifSignificant(aggregate === 'mean' ? period.sum / period.values : period[aggregate], nowMs);
+  }
+
+  #ifSignificant(value: unknown, nowMs: number): unknown {
+    if (value === undefined || !this.#isSignificant(value, nowMs)) return undefined;
+    this.#sent = { value, atMs: nowMs };
+    return value;
   }
 
   #isSignificant(value: unknown, nowMs: number): boolean {

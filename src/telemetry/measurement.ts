@@ -67,6 +67,19 @@ export class Measurement {
     return used > 0;
   }
 
+  /** The time at which the first of the open periods is over; infinity: none is open. */
+  get endsMs(): number {
+    return Math.min(...this.#outputs.map(({ reduction }) => reduction.endsMs));
+  }
+
+  /** Ends the periods that are over at this time, or all of them. Calls `onValue` for each value to send. */
+  end(onValue: (to: OutputSettings['to'], value: unknown) => void, nowMs = Number.POSITIVE_INFINITY): void {
+    for (const { settings, reduction } of this.#outputs) {
+      const value = reduction.end(nowMs);
+      if (value !== undefined) onValue(settings.to, value);
+    }
+  }
+
   /** Returns the part of a reading for an output, or undefined if there is none. */
   #partOf(reading: Reading, output: Output, nowMs: number, onDrop: OnDrop): unknown {
     const { pointer } = output.settings;

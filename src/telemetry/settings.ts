@@ -1,7 +1,7 @@
 import * as z from 'zod';
 
 import { brokerLogin, topic } from '../mqtt/settings.ts';
-import { tablesOf } from '../system/settings/described.ts';
+import { tablesOf, withName } from '../system/settings/described.ts';
 import { settingsOf } from '../system/settings/settings.ts';
 import type { SettingsOf } from '../system/settings/settings.ts';
 import {
@@ -21,7 +21,6 @@ const sourceSchema = z.discriminatedUnion('kind', tablesOf(sources));
 
 export type SourceSettings = SettingsOf<typeof sourceSchema>;
 
-const every = () => duration('100ms', '1d');
 const number = () => z.number({ error: 'a number' });
 const positive = () => number().positive('a number above 0');
 
@@ -54,7 +53,7 @@ const treatment = {
     .meta({ description: 'A reading is sent at least this often', examples: ['10m'] }),
   aggregate_window: duration('1s', '1d')
     .optional()
-    .meta({ description: 'One value for each such period', examples: ['1m'] }),
+    .meta({ description: 'One value for each such period, which begins with a reading', examples: ['1m'] }),
   aggregate: z.enum(['mean', 'min', 'max', 'last']).default('mean').describe('Of the readings of such a period'),
 };
 
@@ -66,7 +65,13 @@ const outputSchema = z.strictObject({
 });
 
 const polling = {
-  every: every(),
+  every: duration('100ms', '1d')
+    .optional()
+    .meta({
+      description:
+        'How often the source is read; required unless it sends on its own ("mqtt", "serial", "exec" with stream)',
+      examples: ['10s'],
+    }),
   timeout: duration('100ms', '1h')
     .default('10s')
     .describe('For one reading of the source, from its turn on a line or connection that sources share'),
@@ -81,15 +86,29 @@ const polling = {
   source: sourceSchema,
 };
 
-export const sensorSchema = z.strictObject({
-  event: text().optional(),
-  priority: pointClass(),
-  ...treatment,
-  ...polling,
-  outputs: z.array(outputSchema).max(100).default([]).describe('Several events and properties from one source'),
-});
+interface Polling {
+  readonly every?: unknown;
+  readonly source: z.output<typeof sourceSchema>;
+}
 
-export const propertySchema = z.strictObject({ id: text(), ...treatment, ...polling });
+/** True if a source that is read at intervals has one. */
+function hasInterval({ every, source }: Polling): boolean {
+  return every !== undefined || withName(sources, source.kind).speaks(source);
+}
+
+const interval = { path: ['every'], error: 'a duration such as "10s", since this source is read at intervals' };
+
+export const sensorSchema = z
+  .strictObject({
+    event: text().optional(),
+    priority: pointClass(),
+    ...treatment,
+    ...polling,
+    outputs: z.array(outputSchema).max(100).default([]).describe('Several events and properties from one source'),
+  })
+  .refine(hasInterval, interval);
+
+export const propertySchema = z.strictObject({ id: text(), ...treatment, ...polling }).refine(hasInterval, interval);
 
 export const watchSchema = z.strictObject({
   id: text(),
@@ -208,7 +227,8 @@ export function watchSettings(written: readonly Written<typeof watchSchema>[]): 
 export interface MeasurementSettings {
   /** The name for a person: `sensors[0] (temperature)`. */
   readonly name: string;
-  readonly everyMs: number;
+  /** Omitted for a source that sends on its own. */
+  readonly everyMs?: number | undefined;
   readonly timeoutMs: number;
   readonly source: SourceSettings;
   /** Numbers that are not measurements, as they are read. */

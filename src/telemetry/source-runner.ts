@@ -17,7 +17,8 @@ export interface SourceRunnerDeps {
   /** The name for a person. */
   readonly name: string;
   readonly source: Source;
-  readonly everyMs: number;
+  /** The interval of a polled source. */
+  readonly everyMs?: number | undefined;
   /** A source that sends by itself counts as failed after so much silence; undefined: it may be silent. */
   readonly idleTimeoutMs?: number | undefined;
   /** The bounds for a source that sends by itself. */
@@ -42,6 +43,8 @@ const restart: RetryPolicy = {
   maxRetryAfterMs: 0,
 };
 
+/** Sources do not all begin at the same time. */
+const SPREAD_MS = 1_000;
 const DROPS_LOGGED_EVERY_MS = 10 * 60_000;
 
 /**
@@ -73,8 +76,8 @@ export class SourceRunner {
   }
 
   async run(signal: AbortSignal): Promise<void> {
-    const { source, everyMs, clock, random } = this.#deps;
-    await clock.sleep(random() * Math.min(everyMs, 1_000), signal);
+    const { source, everyMs = SPREAD_MS, clock, random } = this.#deps;
+    await clock.sleep(random() * Math.min(everyMs, SPREAD_MS), signal);
     let dueMs = clock.monotonicMs();
     while (!signal.aborted) {
       await this.once(signal);
@@ -114,11 +117,11 @@ export class SourceRunner {
       onUnmatched: (text: string): void => {
         timer?.refresh();
         if (this.#progress.isReading) this.#progress.came();
-        else this.#drop('no-match', `the pattern matches nothing in ${sampleOf(text)}`);
+        else this.drop('no-match', `the pattern matches nothing in ${sampleOf(text)}`);
       },
       onDrop: (reason: DropReason, why: string): void => {
         timer?.refresh();
-        this.#drop(reason, why);
+        this.drop(reason, why);
       },
     };
     try {
@@ -134,9 +137,9 @@ export class SourceRunner {
     const { dropped } = progress;
     let isUsed = false;
     try {
-      isUsed = onReading(reading, (reason, why) => this.#drop(reason, why), series);
+      isUsed = onReading(reading, (reason, why) => this.drop(reason, why), series);
     } catch (error) {
-      this.#drop('unusable', describeError(error));
+      this.drop('unusable', describeError(error));
     }
     progress.came();
     if (isUsed && progress.read(reading, progress.dropped === dropped)) {
@@ -145,7 +148,7 @@ export class SourceRunner {
   }
 
   /** Counts something that is not used. Logs that only now and then. */
-  #drop(reason: DropReason, why: string): void {
+  drop(reason: DropReason, why: string): void {
     const { log, name, clock } = this.#deps;
     this.#progress.drop(reason, why);
     const nowMs = clock.monotonicMs();

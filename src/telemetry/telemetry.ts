@@ -10,13 +10,11 @@ import { parseTime } from './clock/parse-time.ts';
 import type { AcknowledgedBy } from './delivery/acknowledgement.ts';
 import { Delivery } from './delivery/delivery.ts';
 import { TelemetryError } from './errors.ts';
-import { Measurement } from './measurement.ts';
 import type { OnDrop } from './measurement.ts';
 import type { NewPoint, PointClass, PointTime } from './point.ts';
 import type { OpenSerialLine, ValueService } from './ports.ts';
 import { DatapointQueue } from './queue/queue.ts';
 import type { BootTime } from './queue/queue.ts';
-import { RecentMap } from './recent-map.ts';
 import { SelfReport } from './self-report.ts';
 import type { SelfFacts } from './self-report.ts';
 import { sensorReport } from './sensors/sensor-report.ts';
@@ -29,7 +27,8 @@ import type {
   WatchSettings,
 } from './settings.ts';
 import { SourceRunner } from './source-runner.ts';
-import type { OnReading } from './source-runner.ts';
+import { SourceSeries } from './source-series.ts';
+import type { SourceSeriesDeps } from './source-series.ts';
 import { SourceMaker } from './sources/create-source.ts';
 import type { Reading } from './sources/source.ts';
 import { Watch } from './watch.ts';
@@ -62,8 +61,6 @@ export interface LocalPoint {
   readonly class?: PointClass | undefined;
 }
 
-/** Topics of a source whose readings are reduced separately. */
-const MAX_SERIES = 1_000;
 const MAX_DEAD_LETTERS = 1_000;
 /** The memory for each point that may wait there. */
 const BYTES_PER_POINT = 1_024;
@@ -78,6 +75,7 @@ export class Telemetry implements AsyncDisposable {
   readonly #delivery: Delivery;
   readonly #wallClock: WallClock;
   readonly #maker: SourceMaker;
+  readonly #series: SourceSeries[] = [];
   readonly #sources: readonly SourceRunner[];
   readonly #watches: readonly Watch[];
   readonly #stop = new AbortController();
@@ -113,6 +111,7 @@ export class Telemetry implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stop.abort(new Error('telemetry ends'));
     await this.#running;
+    for (const series of this.#series) series.end();
     this.#maker[Symbol.dispose]();
     this.#queue[Symbol.dispose]();
   }
@@ -187,7 +186,8 @@ export class Telemetry implements AsyncDisposable {
       publish: (id, value) => void this.#queue.setProperty(id, value),
       clock,
     });
-    const loops = [this.#wallClock, this.#queue, this.#delivery, report, ...this.#sources, ...this.#watches];
+    const readers = [...this.#sources, ...this.#series, ...this.#watches];
+    const loops = [this.#wallClock, this.#queue, this.#delivery, report, ...readers];
     await Promise.all(loops.map(async (loop) => this.#guard(async () => loop.run(signal))));
   }
 
@@ -208,23 +208,22 @@ export class Telemetry implements AsyncDisposable {
   }
 
   #makeSources(): readonly SourceRunner[] {
-    const { measurements, settings: telemetry } = this.#deps;
+    const { measurements, settings: telemetry, clock } = this.#deps;
     const { rate } = telemetry;
     return measurements.map((settings) => {
-      const measurements = new RecentMap(MAX_SERIES, () => new Measurement(settings));
-      const onReading: OnReading = (reading, onDrop, series) => {
-        const onValue = (to: OutputSettings['to'], value: unknown): void => this.#keep(to, value, onDrop, series);
-        return measurements.get(series).push(reading, this.#deps.clock.monotonicMs(), onValue, onDrop);
-      };
-      const idleTimeoutMs = silenceOf(settings.source);
-      return new SourceRunner({
+      const onDrop: OnDrop = (reason, why) => runner.drop(reason, why);
+      const onValue: SourceSeriesDeps['onValue'] = (to, value, series) => this.#keep(to, value, onDrop, series);
+      const ofSource = new SourceSeries(settings, { clock, onValue, onDrop });
+      this.#series.push(ofSource);
+      const runner: SourceRunner = new SourceRunner({
         ...this.#deps,
         ...settings,
         rate,
-        idleTimeoutMs,
+        idleTimeoutMs: silenceOf(settings.source),
         source: this.#maker.make(settings),
-        onReading,
+        onReading: (reading, _, series) => ofSource.push(reading, series),
       });
+      return runner;
     });
   }
 

@@ -9,6 +9,8 @@ interface Sleeper {
 
 /** Time that passes only while everything sleeps on this clock, and then immediately. */
 export class SteppedClock implements Clock {
+  /** The number of sleeps that ended by time. */
+  wakeups = 0;
   #nowMs = 0;
   #sleepers: readonly Sleeper[] = [];
   #isPassing = false;
@@ -45,6 +47,7 @@ export class SteppedClock implements Clock {
       if (next === undefined) break;
       this.#nowMs = Math.max(this.#nowMs, next.dueMs);
       this.#sleepers = this.#sleepers.filter((other) => other !== next);
+      this.wakeups += 1;
       next.wake();
     }
     this.#isPassing = false;

@@ -81,6 +81,23 @@ test.each([
 });
 
 test.each([
+  [false, 'mqtt', 'url = "mqtt://localhost", topic = "a"'],
+  [false, 'serial', 'port = "/dev/ttyACM0"'],
+  [false, 'exec', 'command = ["/usr/bin/meter"], stream = true'],
+  [true, 'exec', 'command = ["/usr/bin/meter"]'],
+  [true, 'file', 'path = "/run/level"'],
+])('requires an interval (%s) for a source of kind %s with %s', (isMissing, kind, settings) => {
+  const source = `source = { kind = "${kind}", ${settings} }`;
+  for (const table of [`[[properties]]\nid = "p"\n${source}`, `[[sensors]]\nevent = "p"\n${source}`]) {
+    const name = `${table.startsWith('[[p') ? 'properties' : 'sensors'}[0].every`;
+    const problem = `${name} is missing: expected a duration such as "10s", since this source is read at intervals`;
+    const problems = isMissing ? problemsOf(`${leastConfig}\n${table}`) : [];
+    expect(problems.map((found) => found.includes(problem))).toEqual(isMissing ? [true] : []);
+    expect(isMissing || parseConfig(table).measurements[0]?.everyMs === undefined).toBe(true);
+  }
+});
+
+test.each([
   ['exec', 'command = ["/usr/bin/meter"], stream = true, idle_timeout = "30s"', 30_000],
   ['mqtt', 'url = "mqtt://localhost", topic = "a", idle_timeout = "1h"', 3_600_000],
   ['mqtt', 'url = "mqtt://localhost", topic = "a"', undefined],

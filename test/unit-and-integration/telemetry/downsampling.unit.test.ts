@@ -70,6 +70,22 @@ test('ends a period also with a reading that is not a number, and sends nothing 
   expect(sent({ over }, [1, 3, 'nan', 'nan', 'nan', 'nan', 'nan', 10, 20, 30, 'nan'])).toEqual([2, 20]);
 });
 
+test('ends a period by time, once, and sends its value by the same rules', () => {
+  const over = { periodMs: 3_000, aggregate: 'mean' } as const;
+  const reduction = new Downsampler({ ...plain, over, deadband: { kind: 'absolute', value: 1 } });
+  const never = (why: string): void => expect.fail(why);
+  expect([reduction.endsMs, reduction.end(10_000)]).toEqual([Number.POSITIVE_INFINITY, undefined]);
+  expect([reduction.push(1, 0, never), reduction.push(2, 1_000, never), reduction.endsMs]).toEqual([
+    undefined,
+    undefined,
+    3_000,
+  ]);
+  expect([2_999, 3_000, 3_000].map((nowMs) => reduction.end(nowMs))).toEqual([undefined, 1.5, undefined]);
+  expect([reduction.push(2, 9_000, never), reduction.endsMs]).toEqual([undefined, 12_000]);
+  expect(reduction.end(12_000)).toBeUndefined();
+  expect([reduction.push(9, 13_000, never), reduction.end(Number.POSITIVE_INFINITY)]).toEqual([undefined, 9]);
+});
+
 test('takes the last text of a period, and never NaN', () => {
   const over = { periodMs: 3_000, aggregate: 'last' } as const;
   expect(sent({ over }, ['on', 'off', Number.NaN, 'on'])).toEqual(['off']);

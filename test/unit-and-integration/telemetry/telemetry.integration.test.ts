@@ -4,8 +4,9 @@ import { join } from 'node:path';
 
 import { expect, test } from 'vitest';
 
+import type { MeasurementSettings } from '../../../src/telemetry/settings.ts';
 import { serviceError } from './fake-values.ts';
-import { deadline, measurement, Rig, until } from './telemetry-rig.ts';
+import { deadline, measurement, noReduction, Rig, until } from './telemetry-rig.ts';
 
 test('what a sensor measures arrives, and a source that fails harms no other', async () => {
   await using rig = new Rig({
@@ -48,6 +49,23 @@ test('what a sensor measures arrives, and a source that fails harms no other', a
   expect(errors[0]).toBeUndefined();
   expect(errors[1]).toContain('ended with 1');
   expect(errors[2]).toMatch(/500 ms|still waits/);
+});
+
+test('sends the last period of a program that falls silent, and of one that runs when the agent stops', async () => {
+  const averages = (event: string, text: string, periodMs: number): MeasurementSettings => {
+    const command = ['/bin/sh', '-c', `echo ${text}; sleep 60`] as [string, ...string[]];
+    const source = { kind: 'exec', command, user: undefined, stream: true, idleTimeoutMs: undefined } as const;
+    const to = { kind: 'event', event, class: 'normal' } as const;
+    const reduction = { ...noReduction, over: { periodMs, aggregate: 'mean' } } as const;
+    return { ...measurement(event, source), outputs: [{ to, pointer: '', reduction }] };
+  };
+  await using rig = new Rig({ measurements: [averages('short', '5', 1_000), averages('long', '7', 3_600_000)] });
+  await until(() => rig.service.valuesOf('short').length === 1);
+  expect(rig.telemetry.sensors().map(({ readings }) => readings)).toEqual([1, 1]);
+  expect(rig.service.valuesOf('long')).toEqual([]);
+  await rig.restart();
+  await until(() => rig.service.valuesOf('long').length === 1);
+  expect([rig.service.valuesOf('short')[0], rig.service.valuesOf('long')[0]]).toEqual([5, 7]);
 });
 
 test('the service goes away and comes back: everything that was acknowledged arrives, over a restart too', async () => {

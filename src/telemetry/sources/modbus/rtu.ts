@@ -85,11 +85,19 @@ export class RtuLine {
     this.#units.set(request.unit, unit);
     return unit.turns.run(async () => {
       await this.#settle(unit, signal);
-      const exchange = this.#turns.run(async () => this.#exchange(unit, request, signal), signal);
-      const heard = await exchange.finally(async () => this.#settle(unit, signal));
+      const heard = await this.#heardFrom(unit, request, signal);
       if (heard.answer !== undefined) return heard.answer;
       throw unanswered(request, heard, unit.hasAnswered);
     }, signal);
+  }
+
+  /** Makes the exchange when the line is free. The unit owes nothing afterwards. */
+  async #heardFrom(unit: Unit, request: RtuRequest, signal: AbortSignal): Promise<Exchanged> {
+    try {
+      return await this.#turns.run(async () => this.#exchange(unit, request, signal), signal);
+    } finally {
+      await this.#settle(unit, signal);
+    }
   }
 
   async #exchange(unit: Unit, request: RtuRequest, signal: AbortSignal): Promise<Exchanged> {

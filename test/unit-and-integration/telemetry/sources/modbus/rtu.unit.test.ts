@@ -34,7 +34,7 @@ function newBench(conduct?: (request: number) => Conduct, units: readonly number
   return { bus, line, read };
 }
 
-/** A line on which each unit was asked before, so that none is suspected. Its requests and its time begin at 0. */
+/** A line on which each unit has answered a request, so that none is watched. Its requests begin at 0. */
 async function bench(conduct: (request: number) => Conduct = () => ({}), units: readonly number[] = [1, 2]) {
   let isProved = false;
   const made = newBench((request) => (isProved ? conduct(request) : {}), units);
