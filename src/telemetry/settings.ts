@@ -211,7 +211,7 @@ export function telemetrySettings(written: Written<typeof telemetrySchema>) {
   return {
     ...others,
     bounds: { maxBytes, urgent, normal, bulk },
-    /** The bounds for one source that sends by itself. */
+    /** The bounds for one push source. */
     rate: { pointsPerSecond, bytesPerSecond },
   };
 }
@@ -225,7 +225,7 @@ export function watchSettings(written: readonly Written<typeof watchSchema>[]): 
 
 /** One source and the processing of its readings, for sensors and properties alike. */
 export interface MeasurementSettings {
-  /** The name for a person: `sensors[0] (temperature)`. */
+  /** The name that users see: `sensors[0] (temperature)`. */
   readonly name: string;
   /** Omitted for a source that sends on its own. */
   readonly everyMs?: number | undefined;

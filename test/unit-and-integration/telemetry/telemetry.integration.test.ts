@@ -51,7 +51,7 @@ test('what a sensor measures arrives, and a source that fails harms no other', a
   expect(errors[2]).toMatch(/500 ms|still waits/);
 });
 
-test('sends the last period of a program that falls silent, and of one that runs when the agent stops', async () => {
+test('sends the last period of a program that falls silent, also when the agent stops', async () => {
   const averages = (event: string, text: string, periodMs: number): MeasurementSettings => {
     const command = ['/bin/sh', '-c', `echo ${text}; sleep 60`] as [string, ...string[]];
     const source = { kind: 'exec', command, user: undefined, stream: true, idleTimeoutMs: undefined } as const;

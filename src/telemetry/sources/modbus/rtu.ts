@@ -49,7 +49,7 @@ type Monotonic = Pick<Clock, 'monotonicMs' | 'sleep'>;
 const LATE_MS = 5_000;
 /** A unit that may answer twice is waited for until it was silent for this time. */
 const COPY_MS = 1_000;
-/** A unit that answered twice is watched for this number of requests, and any other in each of so many. */
+/** The number of requests for which a unit that answered twice is watched, and the interval at which any other unit is. */
 const SUSPECTED_FOR = 10;
 const WATCHED_EVERY = 1_000;
 /** The interval at which a listener checks if another unit needs the line. */
@@ -121,7 +121,7 @@ export class RtuLine {
     unit.untilMs = this.#clock.monotonicMs() + forMs;
   }
 
-  /** Listens for what a unit owes, until another unit needs the line. For a second copy, that unit has to wait. */
+  /** Listens for the answers that a unit owes, until another unit needs the line. It has to wait for a second copy. */
   async #listen(line: SerialLine, unit: Unit, rest: Uint8Array, signal: AbortSignal): Promise<void> {
     const { unit: number, pdu } = unit.request;
     let bytes = rest;
