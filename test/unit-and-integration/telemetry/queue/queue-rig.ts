@@ -136,12 +136,12 @@ export function drain(queue: DatapointQueue, limit = 500): Batch[] {
   }
 }
 
-/** Delivers the next value of a property; `meanwhile` happens while it is on its way. */
-export function takeProperty({ queue }: QueueRig, meanwhile: () => void = () => {}): [string, string] | undefined {
+/** Delivers the next value of a property; `whileSent` happens while it is on its way. */
+export function takeProperty({ queue }: QueueRig, whileSent: () => void = () => {}): [string, string] | undefined {
   const batch = queue.take('property', 1, noStreams);
   const [value] = batch?.points ?? [];
   if (batch === undefined || value === undefined) return undefined;
-  meanwhile();
+  whileSent();
   queue.accepted(batch, 1);
   queue.release(batch);
   return [batch.stream.name, value.text];

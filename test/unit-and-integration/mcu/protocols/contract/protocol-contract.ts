@@ -100,7 +100,7 @@ export function protocolContract(name: string, subject: Subject): void {
     test.each([
       ['is silent', () => new Uint8Array()],
       ['sends garbage', noise(64)],
-      ['sends without an end', noise(16 * 1024)],
+      ['never stops sending', noise(16 * 1024)],
     ])('connects or fails with a code in time when the board %s, and closes the line', async (_, next) => {
       const line = new HostileLine(next);
       const error = await Connection.to(line.board(subject), forever)

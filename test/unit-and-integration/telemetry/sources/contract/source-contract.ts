@@ -8,7 +8,7 @@ import type { Reading, Source } from '../../../../../src/telemetry/sources/sourc
 
 /**
  * The behavior of a device. `silent`: it does not respond. `garbage`: bytes without a meaning. `overflow`: far more than
- * a reading, without an end where it can have none. `gone`: it is missing, or refuses.
+ * a reading, and endless where possible. `gone`: it is missing, or refuses.
  */
 export type Conduct = 'works' | 'silent' | 'garbage' | 'overflow' | 'gone';
 
