@@ -4,9 +4,9 @@ import * as z from 'zod';
 
 import { historyAttempt } from '../../control/history.ts';
 import type { HistoryAttempt, HistoryReport } from '../../control/history.ts';
-import { nodeFs, readTextFile, replaceFileDurably, StorageError } from '../../system/files/durable-file.ts';
+import { StorageError } from '../../system/files/durable-file.ts';
 import type { DurableFs } from '../../system/files/durable-file.ts';
-import { parsedJson } from '../../system/json-value.ts';
+import { DurableList } from '../../system/files/durable-list.ts';
 import type { Log } from '../../system/log/log.ts';
 import type { Clock } from '../../system/time/clock.ts';
 import type { EventType, UpdateState } from '../../update/journal/state.ts';
@@ -37,32 +37,41 @@ export interface HistoryDeps {
  */
 export class History {
   readonly #deps: HistoryDeps;
-  readonly #path: string;
-  readonly #fs: DurableFs;
-  #kept: Kept | undefined;
-  #last: Promise<void> = Promise.resolve();
+  readonly #list: DurableList<Kept>;
 
   constructor(deps: HistoryDeps) {
+    const { stateDirectory, log, fs } = deps;
     this.#deps = deps;
-    this.#path = join(deps.stateDirectory, 'history.json');
-    this.#fs = deps.fs ?? nodeFs;
+    this.#list = new DurableList({
+      path: join(stateDirectory, 'history.json'),
+      fs,
+      log,
+      title: 'the history of attempts',
+      empty: () => ({ attempts: [], discarded: 0 }),
+      parse: parseKept,
+    });
   }
 
-  /** Notes a step. When this resolves, it is durable if the disk takes it and the process may end after this step. */
+  /** Records a step. When this resolves, it is durable if the disk takes it and the process may end after this step. */
   async note(happened: Omit<JournalChange, 'at'>): Promise<void> {
-    const turn = this.#last.then(async () => this.#attempt(happened));
-    this.#last = turn.catch(() => {});
-    return turn;
+    const { clock, log, hasSlots } = this.#deps;
+    const { before, event } = happened;
+    return this.#list.change(({ content, from }) => {
+      if (from === 'damaged file') log.warn({}, 'the history of attempts is damaged, and starts again');
+      const known = from === 'memory' ? content.attempts : withMissingOutcomes(content.attempts, before);
+      const at = new Date(clock.nowMs()).toISOString();
+      const attempts = applyEvent(known, { ...happened, at }, hasSlots);
+      return [bounded({ ...content, attempts }), attempts !== known && !waits.has(event.type)];
+    });
   }
 
-  /** The report of all attempts. Writes nothing, so that a mere look may call it. */
+  /** Returns the report of all attempts. Writes nothing, so that a read-only command may call it. */
   async report(state: UpdateState): Promise<HistoryReport> {
-    await this.#last;
-    const { attempts, discarded } = this.#kept ?? (await this.#read());
+    const { attempts, discarded } = (await this.#list.read()).content;
     return historyOf(attempts, discarded, state);
   }
 
-  /** The attempts for a report that also contains other things; empty if they cannot be read. */
+  /** Returns the attempts for a report that also contains other things; empty if they cannot be read. */
   async known(state: UpdateState): Promise<HistoryReport['attempts']> {
     try {
       return (await this.report(state)).attempts;
@@ -71,41 +80,17 @@ export class History {
       return [];
     }
   }
+}
 
-  async #attempt(happened: Omit<JournalChange, 'at'>): Promise<void> {
-    const { clock, log } = this.#deps;
-    const { before, event } = happened;
-    try {
-      const kept = (this.#kept ??= await this.#load(before));
-      const at = new Date(clock.nowMs()).toISOString();
-      const attempts = applyEvent(kept.attempts, { ...happened, at }, this.#deps.hasSlots);
-      if (attempts === kept.attempts) return;
-      this.#kept = bounded({ ...kept, attempts });
-      if (!waits.has(event.type)) await replaceFileDurably(this.#path, JSON.stringify(this.#kept), this.#fs);
-    } catch (error) {
-      if (!(error instanceof StorageError)) throw error;
-      log.warn({ code: error.code }, `the history of attempts cannot be kept: ${error.message}`);
-    }
-  }
-
-  async #load(state: UpdateState): Promise<Kept> {
-    const found = await this.#read();
-    return bounded({ ...found, attempts: withMissingOutcomes(found.attempts, state) });
-  }
-
-  /** Reads attempt by attempt, so that an unreadable one does not cost the others. */
-  async #read(): Promise<Kept> {
-    const text = await readTextFile(this.#path, this.#fs);
-    const found = text === undefined ? undefined : stored.safeParse(parsedJson(text)).data;
-    if (text !== undefined && found === undefined) {
-      this.#deps.log.warn({ path: this.#path }, 'the history of attempts is damaged, and begins anew');
-    }
-    const attempts = (found?.attempts ?? []).flatMap((one) => {
-      const { data } = storedAttempt.safeParse(one);
-      return data === undefined ? [] : [data];
-    });
-    return { attempts: attempts.slice(-MAX_ATTEMPTS), discarded: found?.discarded ?? 0 };
-  }
+/** Reads attempt by attempt, so that an unreadable one does not cost the others. */
+function parseKept(value: unknown): Kept | undefined {
+  const found = stored.safeParse(value).data;
+  if (found === undefined) return undefined;
+  const attempts = found.attempts.flatMap((one) => {
+    const { data } = storedAttempt.safeParse(one);
+    return data === undefined ? [] : [data];
+  });
+  return { attempts: attempts.slice(-MAX_ATTEMPTS), discarded: found.discarded };
 }
 
 /** Keeps members that a newer agent added. */

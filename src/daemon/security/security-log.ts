@@ -6,8 +6,8 @@ import type { SecurityEventId } from '../../control/security/security-event-mean
 import { securityEvent } from '../../control/security/security-events.ts';
 import type { SecurityReport } from '../../control/security/security-events.ts';
 import { describeError } from '../../system/errors.ts';
-import { nodeFs, readTextFile, replaceFileDurably, StorageError } from '../../system/files/durable-file.ts';
 import type { DurableFs } from '../../system/files/durable-file.ts';
+import { DurableList } from '../../system/files/durable-list.ts';
 import type { Log } from '../../system/log/log.ts';
 import type { Clock } from '../../system/time/clock.ts';
 
@@ -43,24 +43,26 @@ export type SecurityRecorder = Pick<SecurityLog, 'record' | 'recordOnce' | 'comp
  */
 export class SecurityLog {
   readonly #deps: SecurityLogDeps;
+  readonly #list: DurableList<KeptLog>;
   readonly #path: string;
-  readonly #fs: DurableFs;
-  #kept: KeptLog | undefined;
   /** The events of the last hour. */
   readonly #begun = new Map<string, { readonly number: number; readonly atMs: number }>();
-  /** The trouble that was logged; it is logged once until it ends. */
-  #trouble: string | undefined;
-  #last: Promise<void> = Promise.resolve();
 
   constructor(deps: SecurityLogDeps) {
     this.#deps = deps;
     this.#path = join(deps.stateDirectory, 'security.json');
-    this.#fs = deps.fs ?? nodeFs;
+    this.#list = new DurableList({
+      ...deps,
+      path: this.#path,
+      title: 'the log of security events',
+      empty: () => ({ events: [], seen: {} }),
+      parse: (value) => keptLog.safeParse(value).data,
+    });
   }
 
   /** Records an event. It is durable when this resolves, if the disk takes it. */
   async record(id: SecurityEventId, detail: string): Promise<void> {
-    return this.#inTurn(async (kept) => this.#add(kept, id, detail));
+    return this.#change((kept) => this.#add(kept, id, detail));
   }
 
   /**
@@ -68,21 +70,22 @@ export class SecurityLog {
    * there is no comparison.
    */
   async compare(id: SecurityEventId, now: string, detail: string): Promise<void> {
-    return this.#inTurn(async (kept) => {
+    return this.#change((kept) => {
       const before = kept.seen[id];
-      if (before === now) return;
+      if (before === now) return false;
       kept.seen[id] = now;
-      if (before === undefined) await this.#write(kept);
-      else await this.#add(kept, id, detail);
+      if (before !== undefined) this.#add(kept, id, detail);
+      return true;
     });
   }
 
   /** Records the event unless the same `which` was the last to be recorded like this, even before this start. */
   async recordOnce(id: SecurityEventId, which: string, detail: string): Promise<void> {
-    return this.#inTurn(async (kept) => {
-      if (kept.seen[id] === which) return;
+    return this.#change((kept) => {
+      if (kept.seen[id] === which) return false;
       kept.seen[id] = which;
-      await this.#add(kept, id, detail);
+      this.#add(kept, id, detail);
+      return true;
     });
   }
 
@@ -91,65 +94,40 @@ export class SecurityLog {
    * event with which the log starts again.
    */
   async report(): Promise<SecurityReport> {
-    await this.#last;
-    const found = this.#kept ?? (await this.#read());
-    const events = found === 'damaged' ? [this.#eventOf(1, 'log-damaged', this.#path)] : (found?.events ?? []);
+    const { content, from } = await this.#list.read();
+    const events = from === 'damaged file' ? [this.#eventOf(1, 'log-damaged', this.#path)] : content.events;
     return { events: [...events], discarded: (events[0]?.number ?? 1) - 1 };
   }
 
-  async #inTurn(work: (kept: KeptLog) => Promise<void>): Promise<void> {
-    const turn = this.#last.then(async () => this.#attempt(work));
-    this.#last = turn.catch(() => {});
-    return turn;
+  /** Changes the log. `work` returns true if something must be written. */
+  async #change(work: (kept: KeptLog) => boolean): Promise<void> {
+    let isNew = false;
+    await this.#list.change(({ content: kept, from }) => {
+      const before = lastNumber(kept);
+      if (from === 'damaged file') this.#add(kept, 'log-damaged', this.#path);
+      const isChanged = work(kept);
+      isNew = lastNumber(kept) !== before;
+      return [kept, isChanged || isNew];
+    });
+    if (isNew) this.#deps.onEvent?.();
   }
 
-  async #attempt(work: (kept: KeptLog) => Promise<void>): Promise<void> {
-    try {
-      await work((this.#kept ??= await this.#load()));
-    } catch (error) {
-      if (!(error instanceof StorageError)) throw error;
-      if (this.#trouble === error.message) return;
-      this.#trouble = error.message;
-      this.#deps.log.error({ code: error.code }, `the log of security events cannot be kept: ${error.message}`);
-    }
-  }
-
-  async #load(): Promise<KeptLog> {
-    const found = await this.#read();
-    if (found !== 'damaged') return found ?? { events: [], seen: {} };
-    const kept: KeptLog = { events: [], seen: {} };
-    await this.#add(kept, 'log-damaged', this.#path);
-    return kept;
-  }
-
-  /** Returns the log from its file, if there is one. */
-  async #read(): Promise<KeptLog | 'damaged' | undefined> {
-    const text = await readTextFile(this.#path, this.#fs);
-    if (text === undefined) return undefined;
-    try {
-      return keptLog.parse(JSON.parse(text));
-    } catch (error) {
-      if (error instanceof SyntaxError || error instanceof z.ZodError) return 'damaged';
-      throw error;
-    }
-  }
-
-  async #add(kept: KeptLog, id: SecurityEventId, why: string): Promise<void> {
-    const { clock, log, onEvent } = this.#deps;
-    const event = this.#eventOf((kept.events.at(-1)?.number ?? 0) + 1, id, why);
+  /** Returns true if the event is new, false if it only repeats one of the last hour. */
+  #add(kept: KeptLog, id: SecurityEventId, why: string): boolean {
+    const { clock, log } = this.#deps;
+    const event = this.#eventOf(lastNumber(kept) + 1, id, why);
     const { number, at, detail } = event;
     const same = this.#recent(kept, `${id} ${detail}`);
     if (same !== undefined) {
       same.count += 1;
       same.lastAt = at;
-      return;
+      return false;
     }
     log.info({ security: id }, detail);
     kept.events.push(event);
     kept.events.splice(0, kept.events.length - MAX_EVENTS);
     this.#begun.set(`${id} ${detail}`, { number, atMs: clock.monotonicMs() });
-    await this.#write(kept);
-    onEvent?.();
+    return true;
   }
 
   #eventOf(number: number, id: SecurityEventId, why: string): KeptLog['events'][number] {
@@ -163,9 +141,8 @@ export class SecurityLog {
     const begun = this.#begun.get(key);
     return begun === undefined ? undefined : events.findLast(({ number }) => number === begun.number);
   }
+}
 
-  async #write(kept: KeptLog): Promise<void> {
-    await replaceFileDurably(this.#path, JSON.stringify(kept), this.#fs);
-    this.#trouble = undefined;
-  }
+function lastNumber({ events }: KeptLog): number {
+  return events.at(-1)?.number ?? 0;
 }
