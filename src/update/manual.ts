@@ -2,15 +2,17 @@ import type { AgentError } from '../system/errors.ts';
 import { UpdateError } from './errors.ts';
 import { CANCELLED_BEFORE_BOOT } from './journal/endings.ts';
 import type { PhaseOf } from './journal/state.ts';
+import { hasSlotPayload } from './journal/state.ts';
 import type { InstallOutcome, Outcome, TrialResult } from './outcome.ts';
 import { isoTime } from './policy/install-request.ts';
 import type { UpdatePorts } from './policy/install-request.ts';
 import { otherSlot } from './slot.ts';
 import { startRollback } from './trial/manual-rollback.ts';
 import type { RollbackOptions } from './trial/manual-rollback.ts';
-import { keepRunning } from './trial/recovery.ts';
+import { keepRunning, recoverUpdate } from './trial/recovery.ts';
+import { discardUntrusted, findUnarmed, waitsForBoot } from './trial/staged.ts';
 import { abandonWithoutJournal } from './trial/stateless-trial.ts';
-import { findRevocation, commitWithoutHealthChecks, abandonTrial, rollBack } from './trial/trial.ts';
+import { findRevocation, commitWithoutHealthChecks, abandonTrial, rollBack, rebootToTrial } from './trial/trial.ts';
 
 /** What an intervention by a person needs. */
 export interface ManualActionDeps {
@@ -107,4 +109,31 @@ async function callOff({ attempt }: PhaseOf<'staged' | 'trial'>, { ports, settle
 /** The outcome for a person: the rollback counts, not the reboot that it takes. */
 function outcomeOf(end: TrialResult): Ended {
   return end.kind === 'rebooting' ? { kind: 'rolled-back', version: end.version, reason: end.reason } : end;
+}
+
+/**
+ * Reboots for a person, who waits for no window: a staged firmware is armed if needed, and booted. If it is not vouched
+ * for any more, it is disarmed instead, and the refusal thrown, since the person meant to boot it. If before_reboot
+ * wants to be asked later, `hook-deferred` is thrown and nothing reboots, since an application is at work.
+ */
+export async function rebootManually(
+  argument: string | undefined,
+  given: UpdatePorts,
+  signal: AbortSignal,
+): Promise<void> {
+  const ports = { ...given, deferResume: undefined, deferReboot: undefined, rebootByHand: false };
+  const { journal, machine, bootloader } = ports;
+  const { phase: before } = journal.state;
+  if (waitsForBoot(before) && (await bootloader.bootedSlot(signal)) !== before.slot) {
+    const refusal = await discardUntrusted(before, ports, signal);
+    if (refusal !== undefined) throw refusal;
+  }
+  const unarmed = await findUnarmed(ports, signal);
+  const settled = unarmed === undefined ? undefined : await recoverUpdate(ports, signal);
+  if (settled?.kind === 'rebooting') return;
+  if (settled?.kind === 'deferred' && settled.code === 'hook-deferred')
+    throw new UpdateError(settled.code, settled.reason);
+  const { phase } = journal.state;
+  if (phase.kind === 'trial' && hasSlotPayload(phase.firmware)) await rebootToTrial(phase, ports, signal);
+  else await machine.reboot(argument, signal);
 }

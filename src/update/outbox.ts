@@ -4,7 +4,7 @@ import type { NotifyHook } from './hooks/hooks.ts';
 import type { Journal } from './journal/journal.ts';
 import { nameToSwitchTo } from './journal/naming.ts';
 import type { ProvisioningService } from './ports.ts';
-import type { UpdateProgress } from './progress.ts';
+import type { UpdateProgress } from './ports/incoming.ts';
 
 export interface OutboxPorts {
   readonly journal: Journal;

@@ -10,9 +10,8 @@ import { deferredOutcome } from './policy/may-try.ts';
 import { endAppliedList, endInstalled } from './policy/presence.ts';
 import type { FirmwareHeader, SlotName } from './ports.ts';
 import { otherSlot } from './slot.ts';
-import { savedWrites } from './staging/saved-writes.ts';
 import { Staging } from './staging/staging.ts';
-import { recordOf } from './staging/targets.ts';
+import { savedWrites, recordOf } from './staging/targets.ts';
 import { consentToReboot, evaluateTrial, startTrial } from './trial/trial.ts';
 import { withFormats } from './whole-slot.ts';
 

@@ -1,6 +1,6 @@
 import type { OperationRequest } from '../../control/server/operation-runner.ts';
 import { otherSlot } from '../../update/slot.ts';
-import { requireRollbackTarget } from '../../update/trial/rollback-target.ts';
+import { requireRollbackTarget } from '../../update/trial/manual-rollback.ts';
 import type { Wiring } from '../wiring/wiring.ts';
 
 /** Throws `no-previous-version`, so that no operation is interrupted for a rollback that is impossible. */

@@ -10,7 +10,7 @@ import type { OperationWork } from '../../control/server/operation-runner.ts';
 import { AgentError, describeError } from '../../system/errors.ts';
 import { acquireLock, DAEMON } from '../../system/files/lock.ts';
 import type { ServiceManager } from '../../system/processes/systemd-notify.ts';
-import { longestHealthMs } from '../../update/trial/health-gate.ts';
+import { longestHealthMs } from '../../update/trial/health.ts';
 import { Agent } from '../agent.ts';
 import type { AgentDeps } from '../agent.ts';
 import { refuseTimeZone } from '../doctor/local-time.ts';

@@ -1,6 +1,6 @@
 import type { Config } from '../../config/config.ts';
 import { runProgram } from '../../system/processes/child-process.ts';
-import { complaintOfUnit, showUnit, unitState } from '../../update/trial/units.ts';
+import { complaintOfUnit, showUnit, unitState } from '../../update/trial/health.ts';
 import { DaemonError } from '../errors.ts';
 
 const LOOK_MS = 10_000;

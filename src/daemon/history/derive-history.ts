@@ -91,7 +91,6 @@ const tellingSteps: ReadonlySet<string> = new Set<EventType>([
   'slot-opened',
   'staged',
   'rollback-staged',
-  'boards-back-staged',
   'trial-armed',
   'reboot-asked',
   'trial-missed',

@@ -15,7 +15,7 @@ import { type Blocked } from '../../update/journal/versions.ts';
 import { activeEntries } from '../../update/policy/backoff.ts';
 import type { CheckResult } from '../../update/policy/update-checker.ts';
 import type { BootState, SlotName } from '../../update/ports.ts';
-import type { RebootWait } from '../../update/trial/reboot-wait.ts';
+import type { RebootWait } from '../../update/trial/staged.ts';
 import type { CheckStats } from '../cycles/scheduler.ts';
 import { installedReport } from './check-report.ts';
 import { idleness } from './idle-reason.ts';

@@ -30,8 +30,8 @@ import type {
   SlotsTarget,
   Target,
 } from '../../update/ports.ts';
-import { longestHealthMs } from '../../update/trial/health-gate.ts';
-import type { HealthGate } from '../../update/trial/health-gate.ts';
+import { longestHealthMs } from '../../update/trial/health.ts';
+import type { HealthGate } from '../../update/trial/health.ts';
 import { Updater } from '../../update/updater.ts';
 import { ensureStateDirectory, stateFs } from '../doctor/state-directory.ts';
 import { notifyTrialTimer } from '../doctor/trial-timer.ts';

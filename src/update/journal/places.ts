@@ -5,7 +5,6 @@ import { otherSlot } from '../slot.ts';
 import { compareSemanticNames, isSemanticName } from '../version-order.ts';
 import { hasSlotPayload } from './state.ts';
 import type {
-  Attempt,
   EventOf,
   FirmwareRecord,
   Floor,
@@ -103,19 +102,6 @@ export function installedAfterCommit(
   const held = before ?? installedWith(firmware, installed);
   const { digest, signedBy } = firmware;
   return { ...held, digest, signedBy };
-}
-
-/**
- * The staged rollback of an update of boards alone: the running slot stays, and the boards go back to what they held
- * before.
- */
-export function stageBoardsBack(
-  { phase, beforeBoards }: UpdateState,
-  { attempt, slot, boards }: { readonly attempt: Attempt; readonly slot: SlotName; readonly boards: Payload[] },
-): PhaseOf<'staged'> {
-  assert(phase.kind === 'idle' && beforeBoards !== undefined, 'boards alone were not updated');
-  const { digest, signedBy, provides } = beforeBoards;
-  return { kind: 'staged', attempt, slot, firmware: { digest, signedBy, provides, payloads: boards }, trialsLeft: 1 };
 }
 
 /** What a rollback by a person brought back; undefined: that is not known. */

@@ -21,7 +21,6 @@ import {
   swapSlots,
   beforeBoardsAfter,
   installedAfterCommit,
-  stageBoardsBack,
   raiseBoardFloors,
   raiseFloor,
   boardsOnlyRollback,
@@ -30,6 +29,7 @@ import {
   rememberPartitions,
   recordBootable,
 } from './places.ts';
+import { hasSlotPayload } from './state.ts';
 import type {
   EventOf,
   EventType,
@@ -135,7 +135,6 @@ const transitions: { readonly [T in EventType]: (state: UpdateState, event: Even
     const next = boardsOnlyRollback(state, event);
     return state.phase.kind === 'staging' ? withSuperseded(next, state.phase.attempt, event.attempt) : next;
   },
-  'boards-back-staged': (state, event) => ({ ...state, phase: stageBoardsBack(state, event) }),
   'slot-seen': (state, { slot, at }) => ({ ...state, slots: recordBootable(state.slots, slot, at) }),
   'records-invalidated': (state, { slot, targets }) => ({
     ...state,
@@ -197,7 +196,8 @@ function stageRollback(
   { attempt, slot, firmware, trials }: EventOf<'rollback-staged'>,
 ): StateIn<'staged'> {
   inPhase(state, 'idle');
-  assert(state.slots[slot].seen !== undefined, 'the other slot is not known to boot');
+  const isKnown = hasSlotPayload(firmware) ? state.slots[slot].seen : state.beforeBoards;
+  assert(isKnown !== undefined, 'there is no known version to roll back to');
   return { ...state, phase: { kind: 'staged', attempt, slot, firmware, trialsLeft: trials } };
 }
 

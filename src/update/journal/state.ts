@@ -167,6 +167,7 @@ interface EventData {
   };
   readonly 'rollback-staged': {
     readonly attempt: Attempt;
+    /** The slot to be tried; if boards alone go back, the running one. */
     readonly slot: SlotName;
     /** What the slot holds, as far as that is known, and what to do with the boards. */
     readonly firmware: FirmwareRecord;
@@ -217,12 +218,6 @@ interface EventData {
     readonly stay: string[];
     readonly at: string;
   };
-  /** Boards alone are to go back; the running slot stays. */
-  readonly 'boards-back-staged': {
-    readonly attempt: Attempt;
-    readonly slot: SlotName;
-    readonly boards: FirmwareRecord['payloads'];
-  };
   /** The slot runs, was committed, and boots. */
   readonly 'slot-seen': { readonly slot: SlotName; readonly at: string };
   /** Partitions of the slot were read, and do not hold what was recorded. */
@@ -264,7 +259,6 @@ interface PhaseAfter {
   readonly 'slot-opened': 'staging';
   readonly staged: 'staged';
   readonly 'rollback-staged': 'staged';
-  readonly 'boards-back-staged': 'staged';
   readonly 'trial-missed': 'staged';
   readonly 'trial-armed': 'trial';
   readonly 'reboot-asked': 'trial';

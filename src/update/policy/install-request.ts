@@ -6,9 +6,8 @@ import type { Journal } from '../journal/journal.ts';
 import type { Attempt, FirmwareRecord, PendingHook, VersionRef } from '../journal/state.ts';
 import type { AppliedList, Deferral } from '../outcome.ts';
 import type { Bootloader, FirmwareSource, Machine, Target } from '../ports.ts';
-import type { OpenFirmware } from '../ports/incoming.ts';
-import type { UpdateProgress } from '../progress.ts';
-import type { HealthGate } from '../trial/health-gate.ts';
+import type { OpenFirmware, UpdateProgress } from '../ports/incoming.ts';
+import type { HealthGate } from '../trial/health.ts';
 import type { ReleaseSettings } from './release-rules.ts';
 
 /** One firmware to install, wherever it comes from. */

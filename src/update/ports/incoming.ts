@@ -7,6 +7,7 @@ import type {
   PayloadOpening,
   PayloadWriter,
   WrittenPayload,
+  BoardProgress,
 } from '../ports.ts';
 
 export interface FirmwareRequest {
@@ -73,3 +74,22 @@ export interface StagedPayload {
 
 /** Turns the encoded text into payloads that are verified while they are written (firmware/). Throws to refuse. */
 export type OpenFirmware = (request: FirmwareRequest, signal: AbortSignal) => Promise<IncomingFirmware>;
+
+/** The progress that a person and `status` can follow. */
+export type UpdateProgress =
+  | { readonly kind: 'phase'; readonly phase: ProgressPhase; readonly detail?: string | undefined }
+  | ({ readonly kind: 'transfer' } & TransferProgress)
+  | ({ readonly kind: 'board' } & BoardProgress);
+
+export type ProgressPhase =
+  | 'checking'
+  | 'staging'
+  | 'verifying'
+  | 'staged'
+  | 'rebooting'
+  | 'health'
+  | 'flashing'
+  | 'committing'
+  | 'rolling-back'
+  | 'switching'
+  | 'done';

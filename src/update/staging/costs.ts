@@ -1,4 +1,6 @@
 import type { Figures } from '../journal/state.ts';
+import type { InstallRequest, UpdatePorts } from '../policy/install-request.ts';
+import { AttemptDeferred, mayTry } from '../policy/may-try.ts';
 import type { FirmwareSource, WrittenPayload } from '../ports.ts';
 
 /** Counts what one attempt costs, continuing from its costs before this start. */
@@ -56,4 +58,35 @@ export function withChunks(
       };
     },
   };
+}
+
+const CHECK_EVERY_MS = 5_000;
+
+/**
+ * Guarantee `metered`: returns the source of an order, which throws AttemptDeferred while the connection is metered. A file
+ * of an operator and a trust list are transferred anyway.
+ */
+export function meteredSource(
+  { source, by, isList }: Pick<InstallRequest, 'source' | 'by' | 'isList'>,
+  { meteredLink, clock }: Pick<UpdatePorts, 'meteredLink' | 'clock'>,
+): FirmwareSource {
+  if (meteredLink === undefined || by !== 'service' || isList === true) return source;
+  const check = async (): Promise<void> => {
+    const deferral = mayTry({ meteredLink: await meteredLink() });
+    if (deferral !== undefined) throw new AttemptDeferred(deferral);
+  };
+  async function* spare(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void, undefined> {
+    let checkedMs = clock.monotonicMs();
+    for await (const chunk of chunks) {
+      yield chunk;
+      if (clock.monotonicMs() - checkedMs < CHECK_EVERY_MS) continue;
+      await check();
+      checkedMs = clock.monotonicMs();
+    }
+  }
+  const open: FirmwareSource['open'] = async (from, signal) => {
+    await check();
+    return source.open(from, signal);
+  };
+  return withChunks({ form: source.form, open }, spare);
 }

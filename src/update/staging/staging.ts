@@ -11,14 +11,13 @@ import { activeEntries, quarantinedError } from '../policy/backoff.ts';
 import { isoTime } from '../policy/install-request.ts';
 import type { InstallRequest, UpdatePorts } from '../policy/install-request.ts';
 import { AttemptDeferred, mayTry } from '../policy/may-try.ts';
-import { meteredSource } from '../policy/metered.ts';
 import { findPresence } from '../policy/presence.ts';
 import { refuseOldBoards, refuseRelease } from '../policy/release-rules.ts';
 import type { Checkpoint, FirmwareHeader, PayloadHeader, SlotName, Target } from '../ports.ts';
 import type { FirmwareRequest, IncomingFirmware, StagedFirmware, StagedPayload } from '../ports/incoming.ts';
 import { copyPartition, openingOfCopy, planCompletion, slotsTargets } from '../whole-slot.ts';
 import type { PartitionCopy } from '../whole-slot.ts';
-import { Costs } from './costs.ts';
+import { meteredSource, Costs } from './costs.ts';
 import { placesOf, recordOf, resolveTargets } from './targets.ts';
 
 /** Retries within one attempt. Before them, the transfer itself continues after cut connections. */

@@ -1,6 +1,6 @@
 import type { TrialFailure, PhaseOf, UpdateState, Cause } from '../journal/state.ts';
 import { entryOf } from '../journal/versions.ts';
-import type { HealthGate } from './health-gate.ts';
+import type { HealthGate } from './health.ts';
 
 /** The trial had no way to the service, which its firmware may have broken. */
 const UNREACHED = 'service-unreached';

@@ -1,8 +1,6 @@
 import { AgentError } from '../../system/errors.ts';
 import type { ProgramResult, runProgram } from '../../system/processes/child-process.ts';
 import type { Clock } from '../../system/time/clock.ts';
-import type { HealthComplaint, HealthGate } from './health-gate.ts';
-import { complaintOfUnit, showUnit, unitState } from './units.ts';
 
 export interface HealthSettings {
   readonly deadlineMs: number;
@@ -184,4 +182,60 @@ function saysTryAgain({ exit }: AgentError): boolean {
 function lastLine(text: string): string | undefined {
   const line = text.trim().split('\n').at(-1)?.trim().slice(0, 200);
   return line === '' ? undefined : line;
+}
+
+export interface HealthComplaint {
+  /**
+   * `unhealthy`: its own commands or units failed. `service-down`: the service says that it is down.
+   * `service-unreached`: the service could not be reached.
+   */
+  readonly code: 'unhealthy' | 'service-down' | 'service-unreached';
+  readonly reason: string;
+}
+
+/** Decides whether the running firmware is good enough to keep. */
+export interface HealthGate {
+  /** Resolves with undefined as soon as everything is healthy, or with the complaint at the deadline. */
+  check(signal: AbortSignal): Promise<HealthComplaint | undefined>;
+  /** Resolves with true as soon as the service answers, or with false at the deadline. */
+  reachesService(signal: AbortSignal): Promise<boolean>;
+}
+
+/** How long a judgement may take: what was well at the last moment before the deadline is watched beyond it. */
+export function longestHealthMs(health: {
+  readonly deadlineMs: number;
+  readonly units: readonly string[];
+  readonly stableForMs: number;
+}): number {
+  return health.deadlineMs + (health.units.length === 0 ? 0 : health.stableForMs);
+}
+
+/** `InvocationID` is another one with each start of the unit (systemd.exec(5)). */
+const properties = ['LoadState', 'ActiveState', 'SubState', 'InvocationID'] as const;
+
+/** What systemd says of a unit (systemctl(1), show). */
+type UnitState = Readonly<Record<(typeof properties)[number], string>>;
+
+export function showUnit(unit: string): [string, ...string[]] {
+  return ['systemctl', 'show', `--property=${properties.join(',')}`, '--', unit];
+}
+
+export function unitState({ stdout }: Pick<ProgramResult, 'stdout'>): UnitState {
+  const lines = new Map(stdout.split('\n').map((line) => [line.split('=', 1)[0], line.slice(line.indexOf('=') + 1)]));
+  const of = (name: (typeof properties)[number]): string => lines.get(name)?.trim() ?? '';
+  return {
+    LoadState: of('LoadState'),
+    ActiveState: of('ActiveState'),
+    SubState: of('SubState'),
+    InvocationID: of('InvocationID'),
+  };
+}
+
+/** Why the unit is not active; undefined: it is. */
+export function complaintOfUnit(unit: string, { LoadState, ActiveState, SubState }: UnitState): string | undefined {
+  if (LoadState === 'not-found') return `there is no unit ${unit}`;
+  if (LoadState !== 'loaded' && LoadState !== '') return `${unit} is ${LoadState}, so it cannot be active`;
+  if (ActiveState === 'active') return undefined;
+  if (ActiveState === '') return `systemd does not say how ${unit} is`;
+  return `${unit} is ${ActiveState}${SubState === ActiveState ? '' : ` (${SubState})`}`;
 }

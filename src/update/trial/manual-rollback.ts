@@ -1,30 +1,31 @@
 import type { AgentError } from '../../system/errors.ts';
+import { planEarlierBoards } from '../boards/earlier-boards.ts';
 import { UpdateError } from '../errors.ts';
 import { evidenceOfHistory } from '../evidence.ts';
-import { restoresTo } from '../journal/places.ts';
 import type { Attempt, FirmwareRecord, Installed, UpdateState } from '../journal/state.ts';
 import type { InstallOutcome } from '../outcome.ts';
 import { isoTime } from '../policy/install-request.ts';
 import type { UpdatePorts } from '../policy/install-request.ts';
 import { withdraw } from '../policy/withdraw.ts';
-import type { InPlaceTarget, SlotName } from '../ports.ts';
+import type { SlotName } from '../ports.ts';
 import { unverifiedFirmware } from '../running-version.ts';
 import { otherSlot } from '../slot.ts';
 import { verifyPreviousSlot } from '../whole-slot.ts';
 import type { PreviousSlotContents } from '../whole-slot.ts';
-import { requireRollbackTarget } from './rollback-target.ts';
 import { evaluateTrial, startTrial } from './trial.ts';
 
 export interface RollbackOptions {
-  /** false: stop before the reboot. */
+  /** False: stop before the reboot. */
   readonly reboot: boolean;
   /** Leave boards that cannot go back as they are. */
   readonly force: boolean;
 }
 
 /**
- * Boots the other slot, if it is known to boot, as a trial like any other; the boards follow when it is healthy.
- * Partitions that nothing writes to are read first, and must hold what was verified. Throws before anything is changed.
+ * Rolls back to the previous version, as a trial like any other. After an update of boards alone, the boards go back and
+ * the slot stays; otherwise the other slot is booted, if it is known to boot, and the boards follow when it is healthy.
+ * Partitions that are never written to are read first, and must hold what was verified. Throws before anything is
+ * changed.
  */
 export async function startRollback(
   slot: SlotName,
@@ -32,39 +33,45 @@ export async function startRollback(
   ports: UpdatePorts,
   signal: AbortSignal,
 ): Promise<InstallOutcome> {
-  const { journal, newAttemptId, clock, settings } = ports;
-  const { installed, previous, slots, beforeBoards } = journal.state;
-  if (!flags.force) await refuseRevoked(slot, ports);
-  if (beforeBoards !== undefined) {
-    const boards = await boardsToRestore(installed, beforeBoards, flags.force, ports);
-    if (boards.length > 0)
-      return goBackOnBoards(
-        { before: beforeBoards, boards, booted: otherSlot(slot), forced: flags.force },
-        ports,
-        signal,
-      );
-    if (!flags.force)
-      throw nothing(`no ${hasBoards(ports) ? 'board' : 'package'} can go back to what it held before`, ports);
-  }
-  const hasSlots = [...ports.targets.values()].some(({ kind }) => kind === 'slots');
+  const { journal, settings, targets } = ports;
+  const { previous, slots, beforeBoards } = journal.state;
+  const inSlot = previous?.slot === slot ? previous : undefined;
+  if (!flags.force) await refuseRevoked(beforeBoards ?? inSlot, ports);
+  const onBoards = beforeBoards && (await rollBackBoards(beforeBoards, otherSlot(slot), { flags, ports, signal }));
+  if (onBoards !== undefined) return onBoards;
+  const hasSlots = [...targets.values()].some(({ kind }) => kind === 'slots');
   requireRollbackTarget(hasSlots ? slot : undefined, { slots });
-  const before = previous?.slot === slot ? previous : undefined;
-  const { read, unverified } = await findAndDoubt(slot, before, ports, signal);
-  const boards = await boardsToRestore(installed, before, flags.force, ports);
-  const firmware = firmwareBefore(before, boards, ports);
+  const { read, unverified } = await findAndDoubt(slot, inSlot, ports, signal);
+  const firmware = firmwareBefore(inSlot, await boardsFor(inSlot, flags, ports), ports);
   const evidence = evidenceOfHistory(firmware, slot, slots[slot], read);
-  const version = before?.version ?? { name: unnamed(slot, journal.state) };
-  await overruleStaging(ports);
-  const begun = { id: newAttemptId(), version, by: 'rollback', startedAt: isoTime(clock) } as const;
-  const attempt = { ...begun, ...marksOf(flags, unverified) };
-  const { phase } = await journal.append({
-    type: 'rollback-staged',
-    attempt,
-    slot,
-    firmware,
-    trials: settings.trials,
-  });
+  const version = inSlot?.version ?? { name: unnamed(slot, journal.state) };
+  const attempt = await beginRollback(version, marksOf(flags, unverified), ports);
+  const { trials } = settings;
+  const { phase } = await journal.append({ type: 'rollback-staged', attempt, slot, firmware, trials });
   return startTrial(phase, { evidence, reboot: flags.reboot }, ports, signal);
+}
+
+interface Rollback {
+  readonly flags: RollbackOptions;
+  readonly ports: UpdatePorts;
+  readonly signal: AbortSignal;
+}
+
+/** Rolls back an update of boards alone. By force, returns undefined if no board can go back. */
+async function rollBackBoards(
+  to: Installed,
+  booted: SlotName,
+  { flags, ports, signal }: Rollback,
+): Promise<InstallOutcome | undefined> {
+  const payloads = await boardsFor(to, flags, ports);
+  if (payloads.length === 0 && flags.force) return undefined;
+  if (payloads.length === 0)
+    throw noPrevious(`no ${hasBoards(ports) ? 'board' : 'package'} can go back to what it held before`, ports);
+  const { digest, signedBy, provides, version } = to;
+  const firmware = { digest, signedBy, provides, payloads: [...payloads] };
+  const attempt = await beginRollback(version, flags.force ? { forced: true } : {}, ports);
+  await ports.journal.append({ type: 'rollback-staged', attempt, slot: booted, firmware, trials: 1 });
+  return evaluateTrial(ports, signal);
 }
 
 /** Returns a name for the content of a slot: no update has written the slot, or the journal was lost. */
@@ -72,6 +79,17 @@ function unnamed(slot: SlotName, { slots, forgot }: UpdateState): string {
   const [record] = Object.values(slots[slot].records);
   if (record !== undefined) return record.version;
   return forgot === true ? 'an unknown version' : 'the factory image';
+}
+
+/** Makes the attempt. An interrupted staging is of no use anymore: its slot is booted, or stays as it is. */
+async function beginRollback(
+  version: Attempt['version'],
+  marks: Partial<Attempt>,
+  ports: UpdatePorts,
+): Promise<Attempt> {
+  if (ports.journal.state.phase.kind === 'staging')
+    await withdraw('overridden', 'an operator rolled back instead', ports);
+  return { id: ports.newAttemptId(), version, by: 'rollback', startedAt: isoTime(ports.clock), ...marks };
 }
 
 function marksOf({ reboot, force }: RollbackOptions, unverified: readonly string[]): Partial<Attempt> {
@@ -82,16 +100,7 @@ function marksOf({ reboot, force }: RollbackOptions, unverified: readonly string
   };
 }
 
-/** Ends a staging that is of no use any more, since the person goes back to its slot, or the slot stays as it is. */
-async function overruleStaging(ports: UpdatePorts): Promise<void> {
-  if (ports.journal.state.phase.kind !== 'staging') return;
-  await withdraw('overridden', 'a person went back instead', ports);
-}
-
-/**
- * Finds what the slot holds. A firmware that is not vouched for any more is not refused to a person who goes back to
- * it, but it is reported.
- */
+/** Reads what the slot holds. A release that is no longer trusted is not refused here, but it is reported. */
 async function findAndDoubt(
   slot: SlotName,
   before: Installed | undefined,
@@ -107,20 +116,18 @@ async function findAndDoubt(
 }
 
 /**
- * Refuses to go back to a release that a list revokes, by itself or by its key, unless a person forces it. What the
- * bootloader falls back to cannot be refused.
+ * Refuses to go back to a release that a trust list revokes, by itself or by its key, unless an operator forces it. A
+ * fallback of the bootloader cannot be refused.
  */
-async function refuseRevoked(slot: SlotName, { journal, revoked }: UpdatePorts): Promise<void> {
-  const { beforeBoards, previous } = journal.state;
-  const goal = beforeBoards ?? (previous?.slot === slot ? previous : undefined);
-  const why = goal && (await revoked?.(goal));
+async function refuseRevoked(to: Installed | undefined, { revoked }: UpdatePorts): Promise<void> {
+  const why = to && (await revoked?.(to));
   if (why === undefined) return;
-  throw new UpdateError('release-revoked', `release ${goal?.version.name} ${why}`, {
-    advice: 'install another release; --force goes back all the same',
+  throw new UpdateError('release-revoked', `release ${to?.version.name} ${why}`, {
+    advice: 'install another release; --force rolls back anyway',
   });
 }
 
-/** What the slot holds, as far as it is known, and what to do with the boards. */
+/** Returns the known content of the slot, and the tasks of the boards. */
 function firmwareBefore(before: Installed | undefined, boards: readonly Payload[], ports: UpdatePorts): FirmwareRecord {
   const unknown = unverifiedFirmware(ports);
   const { digest, signedBy, provides, payloads } = before ?? unknown;
@@ -129,81 +136,47 @@ function firmwareBefore(before: Installed | undefined, boards: readonly Payload[
   return { digest, signedBy, provides, payloads: [...known, ...boards] };
 }
 
-interface BoardsBack {
-  readonly before: Installed;
-  /** The boards' tasks; at least one. */
-  readonly boards: Payload[];
-  readonly booted: SlotName;
-  readonly forced: boolean;
-}
-
-/**
- * Goes back after an update of boards alone: the boards are on trial like in any other update of boards, and the slot
- * stays.
- */
-async function goBackOnBoards(
-  { before, boards, booted, forced }: BoardsBack,
-  ports: UpdatePorts,
-  signal: AbortSignal,
-): Promise<InstallOutcome> {
-  const { journal, newAttemptId, clock } = ports;
-  await overruleStaging(ports);
-  const begun = { id: newAttemptId(), version: before.version, by: 'rollback', startedAt: isoTime(clock) } as const;
-  const attempt = { ...begun, ...(forced && { forced }) };
-  await journal.append({ type: 'boards-back-staged', attempt, slot: booted, boards });
-  return evaluateTrial(ports, signal);
-}
-
 type Payload = FirmwareRecord['payloads'][number];
 
-/**
- * The boards that one of the two versions has flashed. What was there before the newer payload is restored; if the
- * newer version is the goal, its payload is flashed again.
- */
-async function boardsToRestore(
-  installed: Installed | undefined,
-  previous: Installed | undefined,
-  force: boolean,
+/** Returns the tasks of the boards. By force, boards that cannot go back stay as they are. */
+async function boardsFor(
+  to: Installed | undefined,
+  { force }: RollbackOptions,
   ports: UpdatePorts,
-): Promise<Payload[]> {
-  const { targets, log } = ports;
-  const tasks: Payload[] = [];
-  for (const target of targets.values()) {
-    if (target.kind === 'slots') continue;
-    const task = await boardTask(target, payloadFor(target, installed), payloadFor(target, previous));
-    if (task === 'stays') continue;
-    if (task !== 'cannot') tasks.push(task);
-    else if (force) log.warn({ board: target.name }, `${target.name} stays as it is: what it held before is not kept`);
-    else
-      throw nothing(
-        `what ${target.kind === 'mcu' ? 'the board' : 'the package'} ${target.name} held before is not kept any more`,
-        ports,
-      );
+): Promise<readonly Payload[]> {
+  const { payloads, stay } = await planEarlierBoards(ports.journal.state.installed, to, ports);
+  const [first] = stay;
+  if (first !== undefined && !force)
+    throw noPrevious(
+      `what ${first.kind === 'mcu' ? 'the board' : 'the package'} ${first.name} held before is not kept any more`,
+      ports,
+    );
+  for (const { name } of stay)
+    ports.log.warn({ board: name }, `${name} stays as it is: what it held before is not kept`);
+  return payloads;
+}
+
+/**
+ * Throws `no-previous-version` if that can be told from the journal alone. `slot`: where a rollback would lead;
+ * undefined: this gateway has no slots.
+ */
+export function requireRollbackTarget(
+  slot: SlotName | undefined,
+  { slots, beforeBoards }: Pick<UpdateState, 'slots'> & Partial<Pick<UpdateState, 'beforeBoards'>>,
+): void {
+  if (beforeBoards !== undefined) return;
+  if (slot === undefined) {
+    const advice = 'agent status shows what runs';
+    throw new UpdateError('no-previous-version', 'no update has changed anything here that could go back', {
+      advice,
+    });
   }
-  return tasks;
+  if (slots[slot].seen !== undefined) return;
+  throw new UpdateError('no-previous-version', `slot ${slot} was never seen to run with what it holds now`);
 }
 
-async function boardTask(
-  target: InPlaceTarget,
-  now: Payload | undefined,
-  before: Payload | undefined,
-): Promise<Payload | 'stays' | 'cannot'> {
-  if (now?.digest === before?.digest) return 'stays';
-  if (before !== undefined && (await target.keeps(before.digest)).payload) return before;
-  if (now === undefined) return 'stays';
-  if (!restoresTo(now, before)) return 'cannot';
-  const kept = await target.keeps(now.digest);
-  // the payload itself is needed, too, in case the rollback fails
-  if (!kept.before || !kept.payload) return 'cannot';
-  return { ...now, back: true, ...(now.order !== undefined && { order: -now.order }) };
-}
-
-function payloadFor({ name }: InPlaceTarget, installed: Installed | undefined): Payload | undefined {
-  return installed?.payloads.find(({ kind, target }) => kind !== 'slots' && target === name);
-}
-
-/** The advice of the code is about boards. */
-function nothing(message: string, ports?: Pick<UpdatePorts, 'targets'>): AgentError {
+/** The default advice is about boards. */
+function noPrevious(message: string, ports?: Pick<UpdatePorts, 'targets'>): AgentError {
   const isWithoutBoards = ports !== undefined && !hasBoards(ports);
   return new UpdateError(
     'no-previous-version',

@@ -1,4 +1,5 @@
 import { AgentError } from '../../system/errors.ts';
+import { beginBoardSync } from '../boards/earlier-boards.ts';
 import { evidenceFromReading, evidenceOfHistory, evidenceOfSlot } from '../evidence.ts';
 import { isAmbiguous } from '../journal/endings.ts';
 import { hasSlotPayload } from '../journal/state.ts';
@@ -10,14 +11,18 @@ import { deferredOutcome } from '../policy/may-try.ts';
 import type { SlotName, WholeSlot } from '../ports.ts';
 import { otherSlot } from '../slot.ts';
 import { verifyPreviousSlot, readPartitions, slotsTargets } from '../whole-slot.ts';
-import { commitApproved } from './commit-approved.ts';
-import { discardUntrusted, discardStaged } from './discard-staged.ts';
 import { causeWithoutReport } from './failure-cause.ts';
 import { planRecovery } from './plan-recovery.ts';
 import type { Found, Recovery } from './plan-recovery.ts';
-import { findStateTrouble, isWithoutFallback, abandonWithoutJournal, stateProblemOnTrial } from './stateless-trial.ts';
+import { discardUntrusted, discardStaged } from './staged.ts';
+import {
+  commitApproved,
+  findStateTrouble,
+  isWithoutFallback,
+  abandonWithoutJournal,
+  stateProblemOnTrial,
+} from './stateless-trial.ts';
 import type { AbandonReason } from './stateless-trial.ts';
-import { beginBoardSync } from './sync-boards.ts';
 import {
   consentToReboot,
   finishRollback,
@@ -151,13 +156,9 @@ async function judgeUnknown(
   signal: AbortSignal,
 ): Promise<Outcome> {
   const stateTrouble = isKnown ? await findStateTrouble(ports, signal) : unknownTrial(ports);
-  const complaint = stateTrouble ?? (await complaintOf(ports, signal));
+  const complaint = stateTrouble ?? (await ports.health.check(signal));
   if (complaint !== undefined) return abandonWithoutJournal(complaint, booted, ports, signal);
   return keepRunning({ booted }, ports, signal);
-}
-
-async function complaintOf({ health }: UpdatePorts, signal: AbortSignal): Promise<AbandonReason | undefined> {
-  return health.check(signal);
 }
 
 function unknownTrial({ journal }: UpdatePorts): AbandonReason {

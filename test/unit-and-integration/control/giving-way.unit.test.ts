@@ -12,7 +12,7 @@ import { rejectEmptyRollback } from '../../../src/daemon/cycles/empty-rollback.t
 import type { Wiring } from '../../../src/daemon/wiring/wiring.ts';
 import { UpdateError } from '../../../src/update/errors.ts';
 import { initialState } from '../../../src/update/journal/state.ts';
-import type { ProgressPhase } from '../../../src/update/progress.ts';
+import type { ProgressPhase } from '../../../src/update/ports/incoming.ts';
 import { ConductedOperation, fakeAgent } from '../cli/fake-operations.ts';
 
 const forever = new AbortController().signal;

@@ -94,7 +94,6 @@ const stepTitles: ReadonlyMap<string, string> = new Map([
   ['slot-opened', 'writing started'],
   ['staged', 'verified'],
   ['rollback-staged', 'rollback prepared'],
-  ['boards-back-staged', 'rollback prepared'],
   ['trial-armed', 'boots next, on trial'],
   ['reboot-asked', 'reboot'],
   ['trial-missed', 'another reboot happened first'],

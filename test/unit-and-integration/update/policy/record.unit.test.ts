@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 
-import { recordDiffers } from '../../../../src/update/policy/record.ts';
+import { recordDiffers } from '../../../../src/update/policy/update-checker.ts';
 import { Technician } from '../../daemon/updates/technician.ts';
 
 const { signal } = new AbortController();

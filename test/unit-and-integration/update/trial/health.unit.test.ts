@@ -3,8 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { AgentError } from '../../../../src/system/errors.ts';
 import { ProgramError } from '../../../../src/system/processes/child-process.ts';
 import type { ProgramResult } from '../../../../src/system/processes/child-process.ts';
-import { longestHealthMs } from '../../../../src/update/trial/health-gate.ts';
-import { createHealthGate } from '../../../../src/update/trial/health.ts';
+import { longestHealthMs, createHealthGate } from '../../../../src/update/trial/health.ts';
 import type { HealthPorts, HealthSettings } from '../../../../src/update/trial/health.ts';
 
 const signal = new AbortController().signal;

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
-import { rebootManually } from '../../../../src/update/trial/manual-reboot.ts';
+import { rebootManually } from '../../../../src/update/manual.ts';
 import { blockedIn } from '../version-entries.ts';
 import { Bench, firmware, installed, trial } from './settle-bench.ts';
 

@@ -1,5 +1,7 @@
+import type { AgentError } from '../../system/errors.ts';
 import { nextMinuteMs } from '../../system/time/daily-window.ts';
 import type { DailyWindow } from '../../system/time/daily-window.ts';
+import { UpdateError } from '../errors.ts';
 import { hasSlotPayload } from '../journal/state.ts';
 import type { Phase, PhaseOf, UpdateState } from '../journal/state.ts';
 import type { Deferral } from '../outcome.ts';
@@ -7,6 +9,7 @@ import type { UpdatePorts } from '../policy/install-request.ts';
 import { deferredOutcome, mayTry } from '../policy/may-try.ts';
 import type { PlanInput } from '../policy/plan.ts';
 import type { SlotName } from '../ports.ts';
+import { abortAttempt, findRevocation } from './trial.ts';
 
 /** Staged firmware waits for the reboot window. */
 export interface RebootWait extends Deferral {
@@ -49,4 +52,41 @@ export async function findUnarmed(
 /** True if firmware waits for its boot. Boards alone do not: they are tried in the running slot. */
 export function waitsForBoot(phase: Phase): phase is PhaseOf<'staged' | 'trial'> {
   return (phase.kind === 'staged' || phase.kind === 'trial') && hasSlotPayload(phase.firmware);
+}
+
+/** Disarms what is not vouched for any more. Returns why; undefined: it may boot. */
+export async function discardUntrusted(
+  phase: PhaseOf<'staged' | 'trial'>,
+  ports: UpdatePorts,
+  signal: AbortSignal,
+): Promise<UpdateError | undefined> {
+  const error = await distrustReason(phase, ports, signal);
+  if (error === undefined) return undefined;
+  await discardStaged(phase, error, ports, signal);
+  return error;
+}
+
+/** A way back ends for a list alone: it must not depend on files of the configuration. */
+async function distrustReason(
+  phase: PhaseOf<'staged' | 'trial'>,
+  ports: UpdatePorts,
+  signal: AbortSignal,
+): Promise<UpdateError | undefined> {
+  const { by, version } = phase.attempt;
+  if (by === 'rollback') {
+    const revocation = await findRevocation(phase, ports);
+    return revocation && new UpdateError(revocation.code, revocation.reason);
+  }
+  const doubt = await ports.distrusted?.(phase.firmware, signal);
+  return doubt === undefined ? undefined : new UpdateError('no-longer-trusted', `version ${version.name} ${doubt}`);
+}
+
+export async function discardStaged(
+  phase: PhaseOf<'staged' | 'trial'>,
+  error: AgentError,
+  ports: UpdatePorts,
+  signal: AbortSignal,
+): Promise<void> {
+  ports.log.error({ slot: phase.slot, code: error.code }, `the staged slot is given up: ${error.message}`);
+  await abortAttempt(phase, error, ports, signal);
 }
