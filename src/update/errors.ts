@@ -5,137 +5,135 @@ import { sharedErrors } from '../system/shared-errors.ts';
 /** An update, a commit or a rollback is refused. */
 export class UpdateError extends defineErrors('UpdateError', {
   'not-verified': permanent.refused(
-    'Something was to be booted or flashed that is not known to hold what was vouched for.',
+    'An image to be booted or flashed differs from the verified one.',
     'install the release again: agent --update-now',
   ),
   'slot-incomplete': permanent.refused(
-    'A firmware leaves out a partition of the slot, and nothing vouches for what that would hold: a slot boots as a whole.',
+    'A release leaves out a partition of the slot, and the content of that partition is not verified.',
     'install a release that has a payload for each target of kind slots',
   ),
   'hook-rejected': permanent.refused(
-    'A program of this gateway ([hooks]) does not want this firmware. It counts against the attempts of the version.',
-    'agent --update-now --force asks no hook',
+    'A consent hook rejected this release. It counts as a failed attempt of the version.',
+    'agent --update-now --force runs no hook',
   ),
   'hook-deferred': transient.tryAgain(
-    'A program of this gateway ([hooks]) wants to be asked later, or could not be asked. The pauses grow.',
-    'agent --update-now asks again; with --force it asks no hook',
+    'A consent hook deferred the update, or could not run. It runs again after growing pauses.',
+    'agent --update-now runs the hook now; with --force no hook',
   ),
   'duplicate-target': permanent.refused(
-    'A firmware has two payloads for one target.',
+    'A release has two payloads for one target.',
     'write the artifact with one payload for each target',
   ),
-  'no-payload': permanent.refused('A firmware has no payload.', 'write the artifact with a payload'),
+  'no-payload': permanent.refused('A release has no payload.', 'write the artifact with a payload'),
   'target-unknown': permanent.refused(
-    'The configuration does not have the target that a payload, or an update under way, needs.',
+    'The configuration lacks the target of a payload or of an update in progress.',
     'add the target to [targets], or write the artifact for a configured target',
   ),
   'delta-base-mismatch': sharedErrors['delta-base-mismatch'],
   'release-revoked': sharedErrors['release-revoked'],
   'no-previous-version': permanent.refused(
-    'There is nothing that a rollback could go back to.',
-    'agent status shows what runs; where only a board cannot go back, --force takes the gateway back without it',
+    'There is no previous version for a rollback.',
+    'see agent status; if only a board cannot be rolled back, --force leaves it as it is',
   ),
   'name-mismatch': permanent.refused(
-    'The service offers a signed release under another name than the one that it was signed with.',
-    'name the version at the service as the release is signed, or set [trust] name_check = "off"',
+    'The service offers a signed release under another name than the signed one.',
+    'give the version at the service the signed name, or set [trust] name_check = "off"',
   ),
   downgrade: permanent.refused(
-    'The release is older than one that was installed before, by its signed security version or by [trust] downgrade.',
-    'install a newer release; root can lift this once: agent install FILE --allow-downgrade',
+    'The release is older than an installed one, by its signed security version or by [trust] downgrade.',
+    'install a newer release; root can allow this once: agent install FILE --allow-downgrade',
   ),
-  'no-trial': permanent.refused('There is no trial to commit.', 'agent status shows what runs'),
+  'no-trial': permanent.refused('There is no trial to commit.', 'agent status'),
   'trial-in-progress': permanent.refused(
-    'A new firmware runs on trial: there is no download or wait that could be cancelled.',
-    'agent commit keeps it, agent rollback ends it',
+    'A release is on trial, so there is no download or wait to cancel.',
+    'agent commit, or agent rollback',
   ),
-  'update-in-progress': permanent.refused('An update is under way.', 'agent status shows what runs'),
+  'update-in-progress': permanent.refused('An update is in progress.', 'agent status'),
   'update-pending': permanent.tryAgain(
-    'A file was not installed, since another version is staged and waits for its boot.',
-    'agent cancel gives the other one up, agent reboot starts it; then install the file',
+    'A file was not installed, since another version is staged and waits for its reboot.',
+    'discard the other version with agent cancel, or boot it with agent reboot; then install the file',
   ),
   'no-longer-trusted': permanent.refused(
-    'What was staged is not vouched for any more: its release or its key was revoked, or [trust] has changed.',
-    'offer a release that a trusted key signed; agent log --security tells what changed',
+    'A staged release is no longer trusted: it or its key was revoked, or [trust] changed.',
+    'offer a release signed with a trusted key; agent log --security shows the change',
   ),
   'clock-unsynchronized': transient.failed(
-    'The clock of this gateway is not set: it is not known whether the [update] window is open, or a certificate valid.',
+    'The clock is not synchronized, so neither the [update] window nor certificates can be checked.',
     'check the network time service: TLS certificates and maintenance windows need a clock',
   ),
   quarantined: permanent.refused(
     'This release failed its trial and is blocked until an operator unblocks it.',
-    'install another version, lift it with agent unblock VERSION, or repeat with --force',
+    'install another version, run agent unblock VERSION, or repeat with --force',
   ),
   'trust-list-mismatch': transient.protocol(
-    'What was a signed list of keys and revocations when it was looked at was another thing when it was fetched.',
-    'see that the service, and what stands before it, answers the same twice',
+    'A version with the name of a trust list is not one.',
+    'give the name trust-N only to trust lists',
   ),
   'hold-needs-clock': transient.tryAgain(
-    'A hold with an end was asked for, and the clock of the gateway is not set.',
-    'hold without an end: agent hold; agent resume lifts it',
+    'A hold for a time needs a synchronized clock.',
+    'agent hold without a time, until agent resume',
   ),
   'version-not-blocked': permanent.refused(
-    'No version of that name, id or digest is held back.',
-    'agent status lists those that are',
+    'No version of that name, ID or digest is blocked.',
+    'agent status lists the blocked versions',
   ),
 }) {}
 
-/** Why an update waits, or how an attempt ended: codes of `status` and of reports that belong to no error. */
+/** Reasons for deferring an update, and results of attempts: codes of `status` and of reports that are not errors. */
 export const updateCodes = {
   'attempts-exhausted': {
-    means: 'The version failed as often as [update] attempts allows, in ways that waiting does not cure.',
-    advice: 'mend the version, name another one, let it be tried again with agent unblock, or repeat with --force',
+    means: 'The version failed permanently as often as [update] max_attempts allows.',
+    advice: 'fix the version, offer another one, run agent unblock VERSION, or repeat with --force',
   },
   'retry-backoff': {
-    means: 'The last attempt failed; the next ones come after growing pauses.',
+    means: 'The last attempt failed; it is retried after growing pauses.',
     advice: 'agent --update-now does not wait',
   },
   flapping: {
-    means:
-      'The service had this version and another one installed by turns; each further time waits longer, up to a day.',
-    advice: 'find out who changes the version at the service; agent --update-now does not wait',
+    means: 'This version and another one replaced each other repeatedly; each further time waits longer, up to a day.',
+    advice: 'find out what changes the version at the service; agent --update-now does not wait',
   },
   'on-hold': {
-    means: 'A person wants nothing to be installed for now (agent hold).',
-    advice: 'agent resume lifts that; --force goes through for one order',
+    means: 'An operator paused updates (agent hold).',
+    advice: 'agent resume; --force installs one update anyway',
   },
   'outside-window': {
-    means: 'Installing may not begin at this time of day ([update] window).',
+    means: 'Outside the maintenance window ([update] window).',
     advice: 'wait for the window, or repeat with --force',
   },
   'outside-reboot-window': {
-    means: 'A firmware is staged, and the reboot into it may not begin at this time of day ([update] reboot_window).',
-    advice: 'wait for the window, or ask for agent reboot',
+    means: 'An update is staged and waits for its reboot window ([update] reboot_window).',
+    advice: 'wait for the window, or run agent reboot',
   },
   'metered-connection': {
-    means:
-      'A default route leads through an interface whose bytes cost ([update] metered); downloads wait for another one.',
+    means: 'A default route uses a metered interface ([update] metered); downloads wait for another one.',
     advice: 'connect another network, or repeat with --force',
   },
   'config-unusable': {
     means:
-      'The configuration file cannot be used any more. The agent works with what it had read; its next start, and so a trial of a new firmware, would fail.',
-    advice: 'agent config check names the line; mend it, then: systemctl reload thing-agent',
+      'The configuration file is invalid. The agent uses the previous one, but its next start, and so any trial, would fail.',
+    advice: 'fix the line that agent config check names, then: systemctl reload thing-agent',
   },
   'manual-override': {
-    means: 'A person installed a file, or went back: that stays until the service names another version.',
-    advice: 'agent --update-now --force installs what the service names',
+    means: 'An operator installed a file or rolled back; this stays until the service offers another version.',
+    advice: 'agent --update-now --force installs the offered version',
   },
   ok: {
     means: 'The attempt succeeded. As the state of a gateway: it runs, and no action is needed.',
     advice: 'nothing',
   },
   unhealthy: {
-    means: 'The new firmware was not found healthy within its deadline.',
-    advice: 'see the reason; mend the firmware',
+    means: 'The health checks of the new version failed.',
+    advice: 'see the reason; fix the release',
   },
   'service-down': {
-    means: 'The new firmware was healthy, but the service said that it is down; the version is tried again later.',
-    advice: 'nothing: the agent tries it again later',
+    means: 'The service was down during the trial; the version is retried later.',
+    advice: 'nothing: the agent retries it later',
   },
   'service-unreached': {
     means:
-      'The service was not to be had from the new firmware. Where the old one could not reach it either, the version is tried again later; else the firmware is to blame.',
-    advice: 'see the reason; where the firmware is to blame, its network configuration or its certificates are',
+      'The new version could not reach the service. If the previous version cannot either, it is retried later; otherwise the release failed.',
+    advice: 'see the reason; check the network configuration and the certificates of the release',
   },
   'trial-fell-back': {
     means: 'The bootloader fell back before the new slot was committed.',
@@ -143,30 +141,30 @@ export const updateCodes = {
   },
   'fell-back': {
     means:
-      'The other slot runs again, after this version had been committed: the bootloader fell back, or a person chose it.',
-    advice: 'see the boot log of the slot that was left',
+      'The other slot runs again after this version was committed: the bootloader fell back, or an operator chose it.',
+    advice: 'see the boot log of the abandoned slot',
   },
   'health-unknown': {
-    means: 'The new firmware was never found healthy: its judging was interrupted again and again.',
+    means: 'The health checks of the new version were interrupted repeatedly.',
     advice: 'find out what restarts the gateway during the health checks: agent log',
   },
-  manual: { means: 'A person rolled the version back.', advice: 'nothing; to install it again: agent --update-now' },
+  manual: { means: 'An operator rolled the version back.', advice: 'nothing; to install it again: agent --update-now' },
   interrupted: {
     means: 'A download or the installation of a file was interrupted.',
     advice: 'a download resumes at the next check; to install a file: agent install FILE',
   },
   superseded: { means: 'The attempt was interrupted, and another version followed.', advice: 'nothing' },
-  withdrawn: { means: 'The service does not name the version any more.', advice: 'nothing' },
+  withdrawn: { means: 'The service no longer offers the version.', advice: 'nothing' },
   cancelled: {
-    means: 'A person cancelled it; it is not begun again by itself.',
-    advice: 'agent --update-now begins it again',
+    means: 'An operator cancelled it; it does not start again automatically.',
+    advice: 'agent --update-now starts it again',
   },
   overridden: {
-    means: 'A person installed something else.',
+    means: 'An operator installed something else.',
     advice: 'nothing; to install the assigned version: agent --update-now --force',
   },
   'board-not-restored': {
-    means: 'A rollback could not give a board back what it held.',
+    means: 'A rollback could not restore a board.',
     advice: 'agent mcu restore NAME',
   },
 } as const satisfies Readonly<Record<string, CodeMeaning>>;

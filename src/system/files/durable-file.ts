@@ -219,8 +219,22 @@ export async function syncDirectory(path: string, fs: DurableFs = nodeFs): Promi
 }
 
 /**
- * Puts a file in the place of something that is no file. The latter is renamed, and durable under its new name before
- * the file appears. Returns that name. If no file can be written, nothing is touched.
+ * Replaces a file. A directory that appeared in its place is renamed, and its new name returned; a pipe is replaced like
+ * a file.
+ */
+export async function replaceFileOrForeign(path: string, text: string, fs: DurableFs): Promise<string | undefined> {
+  try {
+    await replaceFileDurably(path, text, fs);
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof StorageError) || systemErrorCode(error.cause) !== 'EISDIR') throw error;
+    return replaceForeignFile(path, text, fs);
+  }
+}
+
+/**
+ * Renames an entry that is not a file, and writes a file under its name. The renamed entry is durable before the file
+ * appears. Returns its new name. If no file can be written, nothing changes.
  */
 export async function replaceForeignFile(path: string, text: string, fs: DurableFs): Promise<string> {
   const draft = await writeDraft(path, text, fs);

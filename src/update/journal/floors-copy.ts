@@ -2,12 +2,12 @@ import { join } from 'node:path';
 
 import type * as z from 'zod';
 
-import { AgentError, systemErrorCode } from '../../system/errors.ts';
+import { AgentError } from '../../system/errors.ts';
 import {
   NoFileError,
   readDurableTextFile,
   readTextFile,
-  replaceFileDurably,
+  replaceFileOrForeign,
   StorageError,
   replaceForeignFile,
 } from '../../system/files/durable-file.ts';
@@ -87,19 +87,9 @@ export class FloorsCopy {
   }
 
   async #write(text: string): Promise<void> {
-    if (!this.#isObstructed) {
-      try {
-        return await replaceFileDurably(this.#path, text, this.#fs);
-      } catch (error) {
-        // a folder was put there meanwhile; a pipe would have been replaced
-        if (!(error instanceof StorageError) || systemErrorCode(error.cause) !== 'EISDIR') throw error;
-      }
-    }
-    const aside = await replaceForeignFile(this.#path, text, this.#fs);
-    this.#log.error(
-      { path: this.#path, aside },
-      'what is no file, in the place of the copy of the floors, was set aside',
-    );
+    const replace = this.#isObstructed ? replaceForeignFile : replaceFileOrForeign;
+    const aside = await replace(this.#path, text, this.#fs);
+    if (aside !== undefined) this.#log.error({ path: this.#path, aside }, 'not a copy of the floors: set aside');
   }
 
   /** Logs each trouble once. */

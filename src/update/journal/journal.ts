@@ -1,12 +1,13 @@
 import { join } from 'node:path';
 
-import { AgentError, systemErrorCode } from '../../system/errors.ts';
+import { AgentError } from '../../system/errors.ts';
 import {
   NoFileError,
   nodeFs,
   readDurableTextFile,
   readTextFile,
   replaceFileDurably,
+  replaceFileOrForeign,
   StorageError,
   isDamagedCopy,
   writeDraft,
@@ -192,14 +193,7 @@ export class FileJournal implements Journal {
   }
 
   async #write(state: UpdateState): Promise<void> {
-    const text = JSON.stringify(state);
-    try {
-      await replaceFileDurably(this.#path, text, this.#fs);
-    } catch (error) {
-      // a folder was put there meanwhile; a pipe would have been replaced
-      if (!(error instanceof StorageError) || systemErrorCode(error.cause) !== 'EISDIR') throw error;
-      await this.#takePlace(text, error);
-    }
+    this.#logSetAside(await replaceFileOrForeign(this.#path, JSON.stringify(state), this.#fs));
   }
 
   /** Begins a new journal in the place of something that is no file. What was under way is lost. */
@@ -209,14 +203,13 @@ export class FileJournal implements Journal {
     await this.#load(); // somebody may have removed it
     const { missing } = this;
     if (!(missing instanceof NoFileError)) return;
-    await this.#takePlace(JSON.stringify(lostState), missing);
+    this.#logSetAside(await replaceForeignFile(this.#path, JSON.stringify(lostState), this.#fs));
     await this.#load();
     if (this.#floors.wasDamaged) await this.#onFloorsLost();
   }
 
-  async #takePlace(text: string, why: StorageError): Promise<void> {
-    const aside = await replaceForeignFile(this.#path, text, this.#fs);
-    this.#log.error({ path: this.#path, aside, why: why.message }, 'what is no journal was set aside');
+  #logSetAside(aside: string | undefined): void {
+    if (aside !== undefined) this.#log.error({ path: this.#path, aside }, 'not a journal: set aside');
   }
 
   /** Writes the former state again: a write that failed in its last step might be there after a restart. */

@@ -335,7 +335,7 @@ describe('something other than a file instead of the journal', () => {
     await gateway.rebootRequest(AbortSignal.timeout(60_000));
     expect(await stop(daemon)).toBe(0);
     expect(await readdir(inGateway('state/journal.json.unusable'))).toEqual(['within']);
-    expect(lines.join('\n')).toContain('what is no journal was set aside');
+    expect(lines.join('\n')).toContain('not a journal: set aside');
     gateway.boot();
     await gateway.run('--update-now');
     expect(lastOutcome()).toMatchObject({ outcome: 'installed', version: 'v2' });
