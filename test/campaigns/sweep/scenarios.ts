@@ -334,7 +334,7 @@ const stories: Readonly<Record<string, Story>> = {
     prologue: [],
     story: [rest, { do: 'rollback' }],
     wants: 'v1',
-    ends: ['v1 installed', 'unknown (slot A) installed'],
+    ends: ['v1 installed', 'the factory image installed'],
   },
   forced: {
     story: [target('bad'), rest, { do: 'update', reboot: true, force: true }],
