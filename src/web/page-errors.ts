@@ -8,7 +8,11 @@ export class PageError extends defineErrors('PageError', {
   ),
   'web-files-invalid': permanent.configuration(
     'A file that [web] names cannot be used.',
-    'agent config check names what is wrong with it',
+    'agent config check names the problem',
+  ),
+  'bundle-failed': transient.failed(
+    'The web UI could not create a support bundle.',
+    'run it on the gateway: agent support-bundle FILE',
   ),
 }) {}
 

@@ -23,6 +23,7 @@ import { PageError } from './page-errors.ts';
 import { pageLimits } from './page-limits.ts';
 import type { PageLimits } from './page-limits.ts';
 import { Routes } from './routes.ts';
+import type { SupportBundle } from './routes.ts';
 import type { ListenAddress, PageSettings } from './settings.ts';
 
 export interface PageServerDeps extends Performer {
@@ -32,6 +33,7 @@ export interface PageServerDeps extends Performer {
   readonly localOffset: OffsetMinutes;
   readonly stateDirectory: string;
   readonly onLoginRefused: (why: string) => void;
+  readonly supportBundle: SupportBundle;
   readonly limits?: Partial<PageLimits>;
 }
 

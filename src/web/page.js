@@ -1,4 +1,4 @@
-// Follows what happens, and takes a file that is dropped. Reading and everything else works without it.
+// Updates the page while it is open, and accepts a dropped file. Everything else works without it.
 'use strict';
 
 {
@@ -6,7 +6,7 @@
   /** @type {EventSource | undefined} */
   let events;
 
-  /** A part as it is now; what a person opened, and where he is, stays. */
+  /** Replaces a part. Opened details and the focus stay. */
   function show(/** @type {Element} */ part, /** @type {string} */ html) {
     const opened = [...part.querySelectorAll('details[open]')].map(({ id }) => id);
     const focused = part.contains(document.activeElement) ? document.activeElement?.closest('details')?.id : undefined;
@@ -15,13 +15,13 @@
     if (focused !== undefined) document.getElementById(focused)?.querySelector('summary')?.focus();
   }
 
-  /** What is shown may be old: that is said where it is seen, wherever one reads. */
+  /** Shows whether the page is current, in a place that is always visible. */
   function say(/** @type {string} */ text, isLive = false) {
     if (note !== null) note.textContent = text;
     document.body.classList.toggle('stale', !isLive);
   }
 
-  /** Not while a person is at a form. */
+  /** Waits while a form is open. */
   function loadAnew() {
     if (document.querySelector('.actions details[open]') === null) window.location.reload();
     else window.setTimeout(loadAnew, 30_000);
@@ -31,7 +31,7 @@
     events?.close();
     const stream = new EventSource('events');
     events = stream;
-    stream.addEventListener('open', () => say('Live: what happens is shown at once.', true));
+    stream.addEventListener('open', () => say('Live: changes are shown immediately.', true));
     stream.addEventListener('title', ({ data }) => void (document.title = String(data)));
     stream.addEventListener('can', ({ data }) => {
       const possible = String(data).split(' ');
@@ -43,17 +43,17 @@
       stream.addEventListener(part.getAttribute('data-part') ?? '', ({ data }) => show(part, String(data)));
     }
     stream.addEventListener('error', () => {
-      const isOver = stream.readyState === EventSource.CLOSED; // too many follow, or the session has ended
+      const isOver = stream.readyState === EventSource.CLOSED; // too many viewers, or the session has ended
       if (isOver) window.setTimeout(loadAnew, 30_000);
       say(
         isOver
-          ? 'Not live: the page is loaded anew in half a minute.'
-          : 'Not live: the gateway does not answer. Trying again.',
+          ? 'Not live: the page is reloaded in half a minute.'
+          : 'Not live: the gateway is not responding. Trying again.',
       );
     });
   }
 
-  // A page that nobody looks at takes nobody's place.
+  // A hidden page does not take the place of another viewer.
   document.addEventListener('visibilitychange', () => {
     if (document.hidden) events?.close();
     else follow();
@@ -69,7 +69,7 @@
       if (told !== null) told.textContent = text;
     };
 
-    // Dropped anywhere, it is chosen; a person still says that it is to be installed.
+    // A file dropped anywhere is selected; you still confirm its installation.
     document.addEventListener('dragover', (event) => event.preventDefault());
     document.addEventListener('drop', (event) => {
       event.preventDefault();
@@ -92,14 +92,14 @@
       });
       request.addEventListener('load', () => {
         if (request.status === 200) window.location.reload();
-        else tell(request.responseXML?.querySelector('h1')?.textContent ?? 'The gateway did not take the file.');
+        else tell(request.responseXML?.querySelector('h1')?.textContent ?? 'The gateway did not accept the file.');
       });
-      request.addEventListener('error', () => tell('The gateway did not take the file.'));
+      request.addEventListener('error', () => tell('The gateway did not accept the file.'));
       request.open('POST', `file?name=${encodeURIComponent(file.name)}`);
       request.setRequestHeader('x-page-token', install.dataset['install'] ?? '');
       request.responseType = 'document';
       request.send(file);
-      tell(`${file.name} is sent.`);
+      tell(`Sending ${file.name}.`);
     });
   }
 }

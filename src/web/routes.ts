@@ -1,14 +1,14 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 
 import type { StatusReport } from '../control/reports.ts';
-import { describeError } from '../system/errors.ts';
+import { AgentError, describeError } from '../system/errors.ts';
 import { openNamedFile } from '../system/files/opened-file.ts';
 import type { Log } from '../system/log/log.ts';
 import type { AccessControl } from './access/access-control.ts';
 import { requireKnownHost, requireSameOrigin } from './access/same-origin.ts';
 import type { Session } from './access/sessions.ts';
 import { addressOf } from './access/shares.ts';
-import { actionForms, resultNotice } from './act/action-forms.ts';
+import { actionForms, diagnostics, resultNotice, stepForms } from './act/action-forms.ts';
 import { orderOf } from './act/actions.ts';
 import type { Actions } from './act/actions.ts';
 import type { Uploads } from './act/upload.ts';
@@ -18,11 +18,15 @@ import { Refusal } from './page-errors.ts';
 import type { PageLimits } from './page-limits.ts';
 import type { ListenAddress, PageSettings } from './settings.ts';
 import { frame } from './show/document.ts';
+import type { ViewerForms } from './show/document.ts';
 import { loginPage, logoutForm, readForm } from './show/forms.ts';
 import { html } from './show/html.ts';
 import type { Html } from './show/html.ts';
 
 const NOT_OUR_NAME = 421;
+
+/** Creates a support bundle. Throws AgentError. */
+export type SupportBundle = (signal: AbortSignal) => Promise<{ readonly name: string; readonly content: Buffer }>;
 
 export interface RoutesDeps {
   readonly settings: PageSettings;
@@ -34,6 +38,7 @@ export interface RoutesDeps {
   readonly files: Uploads;
   readonly limits: PageLimits;
   readonly log: Log;
+  readonly supportBundle: SupportBundle;
   /** Called when a request is complete, or may take its time: a new connection no longer replaces this one. */
   readonly asked: (request: IncomingMessage) => void;
 }
@@ -61,7 +66,7 @@ export class Routes {
       const path = (request.url ?? '').split('?', 1)[0] ?? '';
       if (request.method === 'POST') return await this.#post(path, request, response);
       if (request.method === 'GET' || request.method === 'HEAD') return await this.#get(path, request, response);
-      throw new Refusal(405, 'This page takes GET and POST.');
+      throw new Refusal(405, 'This page accepts GET and POST.');
     } catch (error) {
       return this.#refusal(error);
     }
@@ -77,7 +82,7 @@ export class Routes {
     const mayLook = door.mayView(session);
     if (path === '/events') {
       if (!mayLook) throw new Refusal(403, 'Log in first.');
-      if (request.method === 'HEAD') throw new Refusal(405, 'This is followed with GET.');
+      if (request.method === 'HEAD') throw new Refusal(405, 'Use GET.');
       news.follow(response, addressOf(request.socket), () => door.mayView(session));
       return undefined;
     }
@@ -101,16 +106,40 @@ export class Routes {
       case '/logout':
         door.requireToken(session, form.get('token') ?? undefined);
         return toPage({ 'set-cookie': door.logout(request) });
-      case '/do': {
-        const operator = door.requireOperator(session, form.get('token') ?? undefined);
-        const { name, input } = orderOf(form);
-        operator.said = await this.#deps.orders.submit(name, input);
-        this.#deps.news.noteChange();
+      case '/do':
+        await this.#act(door.requireOperator(session, form.get('token') ?? undefined), form);
         return toPage();
-      }
+      case '/support-bundle':
+        door.requireOperator(session, form.get('token') ?? undefined);
+        return this.#supportBundle(request);
       default:
         throw new Refusal(404, 'There is nothing here.');
     }
+  }
+
+  async #act(operator: Session, form: URLSearchParams): Promise<void> {
+    const { orders, news } = this.#deps;
+    if (form.get('operation') === 'doctor') {
+      const result = await orders.diagnose();
+      if ('findings' in result) operator.diagnostics = result;
+      else operator.said = result;
+      return;
+    }
+    const { name, input } = orderOf(form, (await news.status()).toDo?.version);
+    operator.said = await orders.submit(name, input);
+    news.noteChange();
+  }
+
+  async #supportBundle(request: IncomingMessage): Promise<Reply> {
+    const gone = new AbortController();
+    request.once('close', () => gone.abort());
+    const { name, content } = await this.#deps.supportBundle(gone.signal);
+    return {
+      status: 200,
+      type: 'application/gzip',
+      body: content,
+      more: { 'content-disposition': `attachment; filename="${name}"` },
+    };
   }
 
   /** Answers when the file was received and its installation has begun. */
@@ -127,7 +156,7 @@ export class Routes {
     };
     files.take(request, name, work).catch(begun.reject);
     await begun.promise;
-    return page(frame('Thing Agent', html`<p>The file is here.</p>`));
+    return page(frame('Thing Agent', html`<p>The file was received.</p>`));
   }
 
   async #login(request: IncomingMessage, response: ServerResponse, password: string): Promise<Reply> {
@@ -140,16 +169,20 @@ export class Routes {
   #forViewer(session: Session | undefined): ForViewer {
     const { passwordFile, allowOperations: operate } = this.#deps.settings;
     if (session === undefined) return { actions: undefined, leave: undefined };
-    const { said, token } = session;
+    const { said, token, diagnostics: found } = session;
     session.said = undefined;
-    const actions = (status: StatusReport): Html =>
-      html`${said && resultNotice(said)}${operate && actionForms(status, token)}`;
+    const actions = (status: StatusReport): ViewerForms => ({
+      said: said && resultNotice(said),
+      step: operate ? stepForms(status, token) : undefined,
+      others: operate ? html`${actionForms(status, token)}${found && diagnostics(found)}` : undefined,
+    });
     return { actions, leave: passwordFile === undefined ? undefined : logoutForm(token) };
   }
 
   #refusal(error: unknown): Reply {
     const isOurs = error instanceof Refusal;
-    if (!isOurs) this.#deps.log.error({ error: describeError(error) }, 'the page failed unexpectedly');
+    if (error instanceof AgentError) return this.#refusal(new Refusal(503, `${error.message} (${error.code}).`));
+    if (!isOurs) this.#deps.log.error({ error: describeError(error) }, 'the web UI failed unexpectedly');
     const text = isOurs ? error.message : 'The agent failed unexpectedly; see its log.';
     // under a name that is not ours, the browser could load nothing else of the page
     if (isOurs && error.status === NOT_OUR_NAME) return { status: NOT_OUR_NAME, type: 'text/plain', body: text };

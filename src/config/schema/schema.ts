@@ -36,6 +36,10 @@ export const configSchema = z.strictObject({
         examples: ['GW-0001'],
       }),
     serial_number_file: absolutePath('/sys/firmware/devicetree/base/serial-number').optional(),
+    label: text('a text that is not empty', 64)
+      .regex(/^[^\p{Cc}]*\S[^\p{Cc}]*$/u, 'a text that is not blank')
+      .optional()
+      .meta({ description: 'The name of this gateway in agent status and the web UI', examples: ['Boiler room'] }),
     factory_version: text('a text that is not empty', 200)
       .regex(/\S/, 'a text that is not blank')
       .optional()

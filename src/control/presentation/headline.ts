@@ -6,16 +6,25 @@ import { pluralize } from './counted.ts';
 import { operationWords } from './operation-words.ts';
 import { phaseTitles } from './phases.ts';
 import { isManual } from './rows/package-rows.ts';
-import type { Message } from './rows/row.ts';
+import type { Message, Tone } from './rows/row.ts';
 import { formatDuration, formatTime } from './time.ts';
 import type { When } from './time.ts';
 
 /** Returns the first line of a status: what is running, and what is the matter. */
 export function headlineOf(report: StatusReport, when: When): Message {
+  const { tone, running, matter } = headlineParts(report, when);
+  return { tone, text: `${running} ${matter}` };
+}
+
+/** Returns the two parts of the first line. */
+export function headlineParts(
+  report: StatusReport,
+  when: When,
+): { readonly tone: Tone; readonly running: string; readonly matter: string } {
   const problems = report.problems ?? troublesOf(report);
   const state = report.state ?? stateOf({ ...report, problems });
-  const matter = matterOf(report, state, problems, when);
-  return { ...matter, text: `${runningText(report)}. ${sentence(matter.text)}` };
+  const { tone, text } = matterOf(report, state, problems, when);
+  return { tone, running: `${runningText(report)}.`, matter: sentence(text) };
 }
 
 /** Returns a text as a sentence. The name of a version, a board or a sensor at its start keeps its case. */

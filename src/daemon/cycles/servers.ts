@@ -32,6 +32,10 @@ export async function startServers(
       stateDirectory: paths.state,
       localOffset: systemOffset,
       onLoginRefused,
+      supportBundle: async (ending) => {
+        const { ownSupportBundle } = await import('../support/own-bundle.ts');
+        return ownSupportBundle(loaded().path, ending);
+      },
     }),
   );
   await host.serve(page);

@@ -65,6 +65,7 @@ async function copiedFields(
   const packages = await showPackages(wiring, signal);
   return {
     agentVersion: wiring.world.agentVersion,
+    ...(wiring.config.device.label !== undefined && { label: wiring.config.device.label }),
     serialNumber: wiring.serialNumber,
     thingId: await loadThingId(wiring),
     boards: await showBoards(wiring),

@@ -44,7 +44,7 @@ function nameOf(host: string | undefined): string | undefined {
 
 /**
  * Refuses a request that another page made the browser send. Every current browser sends `Origin` or `Sec-Fetch-Site`;
- * a request without both does not come from a browser. A web server in front may end TLS, so that only the browser knows
+ * a request without both is from another client. A web server in front may end TLS, so that only the browser knows
  * the scheme: it then sends `Sec-Fetch-Site`, as for every page over TLS.
  */
 export function requireSameOrigin({ headers, socket }: IncomingMessage): void {

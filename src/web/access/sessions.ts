@@ -1,7 +1,14 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 
 import type { Message } from '../../control/presentation/rows/row.ts';
+import type { DoctorFinding } from '../../control/reports.ts';
 import type { Clock } from '../../system/time/clock.ts';
+
+/** The result of `agent doctor`, and when it was ready. */
+export interface Diagnostics {
+  readonly at: string;
+  readonly findings: readonly DoctorFinding[];
+}
 
 /** The session of an operator. */
 export interface Session {
@@ -9,6 +16,7 @@ export interface Session {
   readonly token: string;
   /** The notice on the next page. */
   said: Message | undefined;
+  diagnostics?: Diagnostics;
 }
 
 interface KeptSession extends Session {
@@ -21,7 +29,7 @@ const IDLE_MS = 60 * 60_000;
 const LONGEST_MS = 12 * 60 * 60_000;
 
 /**
- * Sessions, kept in memory: they end with the daemon. A new session may replace the one that was used least recently.
+ * Sessions, kept in memory: they end with the daemon. A new session may replace the least recently used session.
  */
 export class Sessions {
   readonly #clock: Pick<Clock, 'monotonicMs'>;

@@ -1,5 +1,6 @@
 import type { Message } from '../../control/presentation/rows/row.ts';
 import type { StatusReport } from '../../control/reports.ts';
+import type { Diagnostics } from '../access/sessions.ts';
 import { html } from '../show/html.ts';
 import type { Content, Html } from '../show/html.ts';
 import type { PageOperation } from './actions.ts';
@@ -17,25 +18,41 @@ export function availableOperations(status: StatusReport): readonly PageOperatio
   ];
 }
 
+/** Returns the name of the suggested next step in the list of what is possible now. */
+export function stepOf({ toDo }: StatusReport): string | undefined {
+  return toDo?.operation === undefined ? undefined : `step-${toDo.operation}`;
+}
+
 /** True if a rollback is possible: also to a slot that no agent installed, such as the factory image. */
 function hasWayBack({ previous, slotStates, booted }: StatusReport): boolean {
   const others = Object.entries(slotStates ?? {}).filter(([slot]) => slot !== booted);
   return previous !== undefined || others.some(([, { bootable }]) => bootable);
 }
 
+/** Returns the name of the version that a rollback would start. */
+function rollbackTarget({ previous, slotStates, booted }: StatusReport): string {
+  const other = Object.entries(slotStates ?? {}).find(([slot]) => slot !== booted)?.[1];
+  const unnamed = other?.isFactory === true ? 'the factory image' : 'the previous version';
+  return previous?.versionName ?? other?.version ?? unnamed;
+}
+
 /** The forms of an operator; `token` shows that they come from this page. */
 export function actionForms(status: StatusReport, token: string): Html {
   const possible = availableOperations(status);
-  const back =
-    status.phase === 'trial' ? 'end the trial' : `roll back to ${status.previous?.versionName ?? 'what ran before'}`;
+  const back = status.phase === 'trial' ? 'end the trial' : `roll back to ${rollbackTarget(status)}`;
   const only = (name: PageOperation, content: Html): Html =>
     html`<div data-can="${name}" ${possible.includes(name) ? undefined : hidden}>${content}</div>`;
   return html`<section aria-labelledby="title-actions" class="actions">
-    <h2 id="title-actions">What to do</h2>
+    <h2 id="title-actions">Actions</h2>
     <div class="buttons">
-      ${only('update', form('update', token, html`<button class="main">Look now</button>`))}
-      ${only('cancel', form('cancel', token, html`<button>Cancel what is under way</button>`))}
-      ${only('resume', form('resume', token, html`<button>Let updates go on</button>`))}
+      ${only('update', form('update', token, html`<button class="main">Check for updates</button>`))}
+      ${only('cancel', form('cancel', token, html`<button>Cancel</button>`))}
+      ${only('resume', form('resume', token, html`<button>Resume updates</button>`))}
+      ${form('doctor', token, html`<button>Run diagnostics</button>`)}
+      <form method="post" action="support-bundle">
+        <input type="hidden" name="token" value="${token}" />
+        <button>Download support bundle</button>
+      </form>
     </div>
     ${only('hold', folded('hold', 'Hold updates', form('hold', token, holdFields)))}
     ${only('install', folded('install', 'Install a file', installForm(token)))}
@@ -43,9 +60,61 @@ export function actionForms(status: StatusReport, token: string): Html {
   </section>`;
 }
 
+type Step = NonNullable<NonNullable<StatusReport['toDo']>['operation']>;
+
+const stepLabels: Readonly<Record<Step, string>> = {
+  commit: 'Commit now',
+  reboot: 'Reboot now',
+  resume: 'Resume updates',
+  unblock: 'Try again',
+  update: 'Check and install now',
+};
+
+/** The button for the suggested next step; the others are hidden until the state changes. */
+export function stepForms(status: StatusReport, token: string): Html {
+  const suggested = stepOf(status);
+  const steps = Object.entries(stepLabels).map(
+    ([step, label]) =>
+      html`<div data-can="step-${step}" ${suggested === `step-${step}` ? undefined : hidden}>
+        ${form(step, token, html`<button class="main">${label}</button>`)}
+      </div>`,
+  );
+  return html`<div class="step">${steps}</div>`;
+}
+
+/** The last diagnostics that this operator ran. */
+export function diagnostics({ findings, at }: Diagnostics): Html {
+  return html`<section aria-labelledby="title-diagnostics">
+    <h2 id="title-diagnostics">Diagnostics</h2>
+    <p class="none">${at}</p>
+    <table>
+      <thead>
+        <tr>
+          <th scope="col">Result</th>
+          <th scope="col">Test</th>
+          <th scope="col">Finding</th>
+        </tr>
+      </thead>
+      <tbody>
+        ${findings.map(({ name, ok, isWarning, detail, advice }) => {
+          const isFine = ok && isWarning !== true;
+          return html`<tr class="${isFine ? 'plain' : 'attention'}">
+            <td>${ok ? (isFine ? 'ok' : 'warning') : 'failed'}</td>
+            <th scope="row">${name}</th>
+            <td>
+              <p>${detail}</p>
+              ${!isFine && advice !== undefined && html`<p>${advice}</p>`}
+            </td>
+          </tr>`;
+        })}
+      </tbody>
+    </table>
+  </section>`;
+}
+
 const hidden = html`hidden`;
 
-function form(operation: PageOperation, token: string, fields: Content): Html {
+function form(operation: string, token: string, fields: Content): Html {
   return html`<form method="post" action="do">
     <input type="hidden" name="token" value="${token}" />
     <input type="hidden" name="operation" value="${operation}" />
@@ -85,7 +154,7 @@ function rollbackFields(back: string): Html {
  */
 function installForm(token: string): Html {
   return html`<form data-install="${token}">
-    <p>An artifact or an image, verified as one that the service names.</p>
+    <p>An artifact or an image. It is verified like a release from the service.</p>
     <label for="file">File, chosen or dropped here</label>
     <input id="file" type="file" required />
     <button>Install</button>
@@ -98,5 +167,5 @@ function installForm(token: string): Html {
 /** Renders the result of the last action. It gets the focus, so that a screen reader reads it immediately. */
 export function resultNotice({ tone, text, advice }: Message): Html {
   const told = advice === undefined ? text : `${text} ${advice}`;
-  return html`<p class="said ${tone}" role="status" tabindex="-1" autofocus>${told}</p>`;
+  return html`<p class="result ${tone}" role="status" tabindex="-1" autofocus>${told}</p>`;
 }

@@ -5,6 +5,7 @@ import { operationTable } from '../../control/operations.ts';
 import { describeHold, sentence } from '../../control/presentation/headline.ts';
 import { describeOutcome } from '../../control/presentation/outcome.ts';
 import type { Message } from '../../control/presentation/rows/row.ts';
+import { formatTime } from '../../control/presentation/time.ts';
 import type { OffsetMinutes } from '../../control/presentation/time.ts';
 import { holdReport } from '../../control/reports.ts';
 import { answer, follow } from '../../control/server/perform.ts';
@@ -13,11 +14,22 @@ import { AgentError, describeError } from '../../system/errors.ts';
 import type { Log } from '../../system/log/log.ts';
 import type { Clock } from '../../system/time/clock.ts';
 import { parseDuration } from '../../system/time/duration.ts';
+import type { Diagnostics } from '../access/sessions.ts';
 import { Refusal } from '../page-errors.ts';
 import type { PageLimits } from '../page-limits.ts';
 
 /** The actions on the page. */
-export const pageOperations = ['update', 'cancel', 'hold', 'resume', 'rollback', 'install'] as const;
+export const pageOperations = [
+  'update',
+  'cancel',
+  'hold',
+  'resume',
+  'rollback',
+  'install',
+  'commit',
+  'reboot',
+  'unblock',
+] as const;
 export type PageOperation = (typeof pageOperations)[number];
 
 export interface OrdersDeps extends Performer {
@@ -30,13 +42,17 @@ export interface OrdersDeps extends Performer {
 const begun: Readonly<Record<PageOperation, string>> = {
   update: 'Started an update check. The result is shown here.',
   cancel: 'Cancelling the running operation.',
-  hold: 'Begun: updates are held.',
+  hold: 'Pausing updates.',
   resume: 'Resuming updates.',
   rollback: 'Rolling back.',
   install: 'Verifying and installing the file. The result is shown here.',
+  commit: 'Committing the trial.',
+  reboot: 'Rebooting.',
+  unblock: 'Trying again. The result is shown here.',
 };
 
 const ANSWER_MS = 60_000;
+const DOCTOR_MS = 120_000;
 const never = new AbortController().signal;
 
 /** Performs operations with the rights of an operator, as the control socket does. */
@@ -51,7 +67,25 @@ export class Actions {
    * The answer if the operation ends soon, else that it has begun. The operation continues although the browser leaves.
    */
   async submit(name: PageOperation, input: object): Promise<Message> {
-    return this.resultOrStarted(name, this.perform(name, input));
+    return this.resultOrStarted(name, name === 'unblock' ? this.#tryAgain(input) : this.perform(name, input));
+  }
+
+  /** Unblocks a version and installs it. */
+  async #tryAgain(input: object): Promise<Message> {
+    const unblocked = await this.perform('unblock', input);
+    return unblocked.tone === 'bad' ? unblocked : this.perform('update', {});
+  }
+
+  /** Returns the findings of `agent doctor`. */
+  async diagnose(): Promise<Diagnostics | Message> {
+    const { clock, localOffset } = this.#deps;
+    try {
+      const { findings } = await this.#deps.operations.doctor({}, AbortSignal.timeout(DOCTOR_MS));
+      const nowMs = clock.nowMs();
+      return { at: formatTime(new Date(nowMs).toISOString(), { nowMs, localOffset }, 'log'), findings };
+    } catch (error) {
+      return this.#failed(error);
+    }
   }
 
   async resultOrStarted(name: PageOperation, end: Promise<Message>): Promise<Message> {
@@ -71,7 +105,7 @@ export class Actions {
     try {
       const checked = permitted('operators', { name, entry, parameters: {} }, checkInput(entry, input), []);
       const path = 'path' in checked ? String(checked.path) : undefined;
-      this.#deps.log.info({ caller: 'operators', page: true, operation: name, path }, 'asked through the page');
+      this.#deps.log.info({ caller: 'operators', page: true, operation: name, path }, 'request in the web UI');
       if (!('output' in entry)) {
         return describeOutcome(await follow(this.#deps, { name, input: checked }, () => {}, never), false);
       }
@@ -88,24 +122,29 @@ export class Actions {
       const held = holdReport.parse(output);
       return { tone: 'attention', text: sentence(describeHold(held, { nowMs: clock.nowMs(), localOffset })) };
     }
+    if (name === 'reboot') return { tone: 'strong', text: 'The gateway is rebooting.' };
     const wasHeld = 'wasHeld' in output && output.wasHeld === true;
-    return { tone: 'good', text: wasHeld ? 'Updates resume at the next check.' : 'Nothing was held.' };
+    return { tone: 'good', text: wasHeld ? 'Updates resume at the next check.' : 'Updates were not on hold.' };
   }
 
   #failed(error: unknown): Message {
     if (!(error instanceof AgentError)) {
-      this.#deps.log.error({ error: describeError(error) }, 'what the page asked for failed unexpectedly');
+      this.#deps.log.error({ error: describeError(error) }, 'a request in the web UI failed unexpectedly');
     }
     const { message, code, advice } = reportError(error);
     return { tone: 'bad', text: `${message} (${code}).`, advice };
   }
 }
 
-/** The operation and input of a form. Throws Refusal. */
-export function orderOf(form: URLSearchParams): { readonly name: PageOperation; readonly input: object } {
+/** The operation and input of a form. `version` is the version to unblock. Throws Refusal. */
+export function orderOf(
+  form: URLSearchParams,
+  version?: string,
+): { readonly name: PageOperation; readonly input: object } {
   const name = pageOperations.find((known) => known === form.get('operation'));
   if (name === undefined || name === 'install') throw new Refusal(400, 'Unknown action.');
   if (name === 'rollback' && form.get('confirm') !== 'yes') throw new Refusal(400, 'Confirm the rollback.');
+  if (name === 'unblock') return { name, input: { version: version ?? '' } };
   return { name, input: name === 'hold' ? holdOf(form) : {} };
 }
 

@@ -6,9 +6,10 @@ import type { Performer } from '../../control/server/perform.ts';
 import { describeError } from '../../system/errors.ts';
 import type { Log } from '../../system/log/log.ts';
 import type { Clock } from '../../system/time/clock.ts';
-import { availableOperations } from '../act/action-forms.ts';
+import { availableOperations, stepOf } from '../act/action-forms.ts';
 import type { PageLimits } from '../page-limits.ts';
-import { document } from '../show/document.ts';
+import { document, nameOf } from '../show/document.ts';
+import type { ViewerForms } from '../show/document.ts';
 import type { Html } from '../show/html.ts';
 import { partNames, progressOf, renderParts, sentenceOf } from '../show/parts.ts';
 import { PageData } from './page-data.ts';
@@ -24,7 +25,7 @@ export interface LiveNewsDeps extends Performer {
 
 /** The forms of this viewer, or undefined if read-only. */
 export interface ForViewer {
-  readonly actions: ((status: Snapshot['status']) => Html) | undefined;
+  readonly actions: ((status: Snapshot['status']) => ViewerForms) | undefined;
   readonly leave: Html | undefined;
 }
 
@@ -79,6 +80,11 @@ export class LiveUpdates implements AsyncDisposable {
     );
   }
 
+  /** The status as the viewers see it. */
+  async status(): Promise<Snapshot['status']> {
+    return (await this.#data.snapshot(this.#deps.limits.freshMs)).status;
+  }
+
   follow(response: ServerResponse, address: string, mayLook: () => boolean): void {
     this.#viewers.add(response, address, mayLook);
     this.scheduleBroadcast();
@@ -122,7 +128,7 @@ export class LiveUpdates implements AsyncDisposable {
       try {
         this.#broadcast(await this.#data.snapshot(this.#deps.limits.freshMs));
       } catch (error) {
-        this.#deps.log.warn({ error: describeError(error) }, 'the page cannot be renewed');
+        this.#deps.log.warn({ error: describeError(error) }, 'the web UI cannot be updated');
       }
     }
   }
@@ -130,8 +136,8 @@ export class LiveUpdates implements AsyncDisposable {
   #broadcast(snapshot: Snapshot): void {
     const when = this.#when(snapshot);
     const parts = renderParts(snapshot, when);
-    this.#viewers.tell('title', `${snapshot.status.serialNumber ?? 'Gateway'}: ${sentenceOf(snapshot, when).text}`);
-    this.#viewers.tell('can', availableOperations(snapshot.status).join(' '));
+    this.#viewers.tell('title', `${nameOf(snapshot.status)}: ${sentenceOf(snapshot, when).text}`);
+    this.#viewers.tell('can', [...availableOperations(snapshot.status), stepOf(snapshot.status)].join(' '));
     for (const name of partNames) this.#viewers.tell(name, parts[name].text);
   }
 
@@ -153,7 +159,7 @@ export class LiveUpdates implements AsyncDisposable {
     try {
       await this.#data.sample();
     } catch (error) {
-      this.#deps.log.warn({ error: describeError(error) }, 'the page cannot look at the sensors');
+      this.#deps.log.warn({ error: describeError(error) }, 'the web UI cannot read the sensors');
     }
   }
 }

@@ -5,8 +5,10 @@ import { html } from './html.ts';
 import type { Html } from './html.ts';
 import type { PartName, Parts } from './parts.ts';
 
-const titles: Readonly<Record<Exclude<PartName, 'state' | 'progress'>, string>> = {
-  facts: 'Facts',
+type SectionName = Exclude<PartName, 'state' | 'progress'>;
+
+const titles: Readonly<Record<SectionName, string>> = {
+  facts: 'Details',
   slots: 'Slots',
   boards: 'Boards',
   sensors: 'Sensors',
@@ -14,32 +16,51 @@ const titles: Readonly<Record<Exclude<PartName, 'state' | 'progress'>, string>> 
   log: 'Security log',
 };
 
+/** The sections below the first card; two columns if there is room. */
+const columns: readonly (readonly SectionName[])[] = [
+  ['slots', 'boards', 'sensors'],
+  ['facts', 'history', 'log'],
+];
+
+/** The forms of an operator. */
+export interface ViewerForms {
+  /** The result of the last action. */
+  readonly said: Html | undefined;
+  /** The button for the suggested next step, in the first card. */
+  readonly step: Html | undefined;
+  readonly others: Html | undefined;
+}
+
 export interface DocumentContent {
   readonly status: StatusReport;
   readonly title: string;
   readonly parts: Parts;
   readonly atMs: number;
   /** The forms of this viewer, or undefined if read-only. */
-  readonly actions: Html | undefined;
+  readonly actions: ViewerForms | undefined;
   /** The button that ends the session, or undefined. */
   readonly leave: Html | undefined;
 }
 
 /** Returns the whole page for a viewer. */
 export function document({ status, title, parts, atMs, actions, leave }: DocumentContent, when: When): Html {
-  const { serialNumber, thingId } = status;
-  const name = serialNumber ?? 'Gateway';
+  const { label, serialNumber, thingId } = status;
+  const name = nameOf(status);
+  const thing = thingId === undefined ? 'not activated' : `Thing ID ${thingId}`;
   const main = html`<header>
       <p class="name">${name}</p>
-      <p>${thingId === undefined ? 'not activated' : `thing ${thingId}`}</p>
+      <p>${label === undefined || serialNumber === undefined ? thing : `${serialNumber}, ${thing}`}</p>
       ${leave}
     </header>
     <main>
-      <section aria-label="State">
+      ${actions?.said}
+      <section aria-label="State" class="card">
         <div data-part="state" aria-live="polite">${parts.state}</div>
         <div data-part="progress">${parts.progress}</div>
+        ${actions?.step}
       </section>
-      ${actions} ${sections(parts)}
+      ${actions?.others}
+      <div class="columns">${columns.map((names) => html`<div>${sections(names, parts)}</div>`)}</div>
     </main>
     <footer>
       <p data-note>As of ${formatTime(new Date(atMs).toISOString(), when, 'log')}.</p>
@@ -48,19 +69,19 @@ export function document({ status, title, parts, atMs, actions, leave }: Documen
   return frame(`${name}: ${title}`, main, true);
 }
 
-function sections(parts: Parts): Html {
-  return html`${entriesOf(titles).map(
-    ([part, title]) =>
+/** Returns the name of the gateway. */
+export function nameOf({ label, serialNumber }: StatusReport): string {
+  return label ?? serialNumber ?? 'Gateway';
+}
+
+function sections(names: readonly SectionName[], parts: Parts): Html {
+  return html`${names.map(
+    (part) =>
       html`<section aria-labelledby="title-${part}">
-        <h2 id="title-${part}">${title}</h2>
+        <h2 id="title-${part}">${titles[part]}</h2>
         <div data-part="${part}">${parts[part]}</div>
       </section>`,
   )}`;
-}
-
-function entriesOf<Key extends string>(table: Readonly<Record<Key, string>>): readonly (readonly [Key, string])[];
-function entriesOf(table: Readonly<Record<string, string>>): readonly (readonly [string, string])[] {
-  return Object.entries(table);
 }
 
 /** The frame of every page. Without JavaScript a page that is followed reloads itself. */

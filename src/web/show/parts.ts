@@ -1,5 +1,5 @@
-import { formatBytes } from '../../control/presentation/bytes.ts';
-import { headlineOf } from '../../control/presentation/headline.ts';
+import { headlineOf, headlineParts, percentOf, progressText } from '../../control/presentation/headline.ts';
+import { nextStepOf } from '../../control/presentation/next-step.ts';
 import { phaseTitles } from '../../control/presentation/phases.ts';
 import { boardRows } from '../../control/presentation/rows/board-rows.ts';
 import { describeAttempt, stepRows } from '../../control/presentation/rows/history-rows.ts';
@@ -9,7 +9,7 @@ import { securityRows } from '../../control/presentation/rows/security-rows.ts';
 import { statusRows } from '../../control/presentation/rows/status-rows.ts';
 import { formatTime } from '../../control/presentation/time.ts';
 import type { When } from '../../control/presentation/time.ts';
-import type { Activity } from '../../control/reports.ts';
+import type { Activity, StatusReport } from '../../control/reports.ts';
 import type { Snapshot } from '../live/page-data.ts';
 import { html } from './html.ts';
 import type { Html } from './html.ts';
@@ -23,21 +23,22 @@ export type Parts = Readonly<Record<PartName, Html>>;
 const MAX_ATTEMPTS = 12;
 const MAX_EVENTS = 12;
 
-/** Rows that are shown in parts of their own, not among the facts. */
-const elsewhere: ReadonlySet<string> = new Set(['State', 'Now', 'Boards', 'Running']);
+/** Rows that are shown elsewhere, not among the details. */
+const elsewhere: ReadonlySet<string> = new Set(['State', 'To do', 'Updates', 'Boards']);
 /** The most important rows. */
 const notices: ReadonlySet<string> = new Set(['Warning', 'Hold', 'Reboot', 'Consent']);
 
+const isOfSlot = ({ label }: Row): boolean => label.startsWith('Slot ');
+
 export function renderParts(snapshot: Snapshot, when: When): Parts {
   const { status, sensors, traces } = snapshot;
-  const rows = statusRows(status, when).filter(
-    ({ paragraphs, label }) => paragraphs.length > 0 && !elsewhere.has(label),
-  );
+  const all = statusRows(status, when).filter(({ paragraphs }) => paragraphs.length > 0);
+  const rows = all.filter(({ label }) => !elsewhere.has(label));
   return {
-    state: stateOf(snapshot, rows, when),
+    state: stateOf(snapshot, all, when),
     progress: progressOf(status.activity),
-    facts: definitions(rows.filter(({ label }) => !notices.has(label))),
-    slots: slotsOf(snapshot),
+    facts: definitions(rows.filter((row) => !notices.has(row.label) && !isOfSlot(row))),
+    slots: slotsOf(rows.filter(isOfSlot)),
     boards: boardsOf(boardRows(status.boards, when)),
     sensors: sensorCards(sensors, traces),
     history: historyOf(snapshot, when),
@@ -49,12 +50,18 @@ export function sentenceOf({ status }: Pick<Snapshot, 'status'>, when: When): Me
   return headlineOf(status, when);
 }
 
+/** The first card. The bar shows the progress, so that there is one figure only. */
 function stateOf({ status, lastEnd }: Snapshot, rows: readonly Row[], when: When): Html {
-  const { tone, text } = sentenceOf({ status }, when);
+  const { tone, running, matter } = headlineParts(withoutProgress(status), when);
+  const { isNeeded, text } = status.toDo ?? nextStepOf(status);
   const shown = rows.filter(({ label }) => notices.has(label));
+  const reasons = rows.find(({ label }) => label === 'Updates')?.paragraphs ?? [];
   return html`<div class="state ${tone}">
-    <h1>${text}</h1>
-    <p>${status.idleReason}</p>
+    <h1>${running}</h1>
+    <p class="matter">${matter}</p>
+    <p class="${isNeeded ? 'to-do needed' : 'to-do'}"><strong>To do:</strong> ${text}</p>
+    ${reasons.map((text) => html`<p>${text}.</p>`)}
+    <p>${powerText(status)}</p>
     ${
       lastEnd !== undefined &&
       status.activity === undefined &&
@@ -62,6 +69,22 @@ function stateOf({ status, lastEnd }: Snapshot, rows: readonly Row[], when: When
     }
     ${shown.length > 0 && html`<div class="notices">${shown.map(notice)}</div>`}
   </div>`;
+}
+
+function withoutProgress(status: StatusReport): StatusReport {
+  const { activity } = status;
+  return activity === undefined ? status : { ...status, activity: { ...activity, doneBytes: undefined } };
+}
+
+/** Returns whether you may switch the gateway off now. */
+function powerText({ boards, activity, phase }: StatusReport): string {
+  const half = boards.filter(({ writing }) => writing !== undefined).map(({ name }) => name);
+  if (activity !== undefined && half.length > 0)
+    return `Keep the power on: ${half.join(', ')} is being flashed. After a power loss, the agent flashes it again.`;
+  if (phase === 'trial') return 'Safe to power off, but an interrupted trial is rolled back, and repeated later.';
+  return activity === undefined
+    ? 'Safe to power off.'
+    : 'Safe to power off: an interrupted update resumes at the next start.';
 }
 
 function clockTime(atMs: number, when: When): string {
@@ -80,22 +103,15 @@ export function progressOf(activity: Activity | undefined): Html {
   if (activity?.phase === undefined) return html``;
   const { phase, board, doneBytes, totalBytes } = activity;
   const title = board === undefined ? phaseTitles[phase] : `${phaseTitles[phase]} ${board}`;
-  if (doneBytes === undefined)
-    return html`<div class="progress">
-      <p>${title}</p>
-      <progress aria-label="${title}"></progress>
-    </div>`;
-  if (totalBytes === undefined || totalBytes <= 0) {
-    const told = `${title}: ${formatBytes(doneBytes)}`;
-    return html`<div class="progress">
-      <p>${told}</p>
-      <progress aria-label="${title}"></progress>
-    </div>`;
-  }
-  const percent = Math.floor(Math.min(1, doneBytes / totalBytes) * 100);
+  const isMeasured = doneBytes !== undefined && totalBytes !== undefined && totalBytes > 0;
+  const text = `${title}${progressText(activity)}`;
   return html`<div class="progress">
-    <p>${title}: ${formatBytes(doneBytes)} of ${formatBytes(totalBytes)}, ${percent} %</p>
-    <progress max="100" value="${percent}" aria-label="${title}">${percent} %</progress>
+    <p>${text}</p>
+    ${
+      isMeasured
+        ? html`<progress max="100" value="${percentOf(doneBytes, totalBytes)}" aria-label="${title}"></progress>`
+        : html`<progress aria-label="${title}"></progress>`
+    }
   </div>`;
 }
 
@@ -111,44 +127,17 @@ function definitions(rows: readonly Row[]): Html {
   </dl>`;
 }
 
-function slotsOf({ status }: Snapshot): Html {
-  const { slots, slotStates, booted } = status;
-  const names = Object.keys(slots ?? {});
-  if (names.length === 0) return html`<p class="none">This gateway has no slots.</p>`;
-  const rows = names.map((name) => {
-    const facts = slotStates?.[name];
-    const marks = [
-      ...(name === booted ? ['runs'] : []),
-      ...(facts?.bootsNext === true ? ['boots next'] : []),
-      ...(facts?.bootable === false ? ['cannot boot'] : []),
-    ];
-    return html`<tr>
-      <th scope="row">${name}</th>
-      <td>${slots?.[name]}</td>
-      <td>${marks.join(', ')}</td>
-    </tr>`;
-  });
-  return html`<table>
-    <thead>
-      <tr>
-        <th scope="col">Slot</th>
-        <th scope="col">State</th>
-        <th scope="col">Now</th>
-      </tr>
-    </thead>
-    <tbody>
-      ${rows}
-    </tbody>
-  </table>`;
+function slotsOf(rows: readonly Row[]): Html {
+  return rows.length === 0 ? html`<p class="none">This gateway has no slots.</p>` : definitions(rows);
 }
 
 function boardsOf(rows: readonly Row[]): Html {
-  if (rows.length === 0) return html`<p class="none">No board is configured.</p>`;
+  if (rows.length === 0) return html`<p class="none">No boards are configured.</p>`;
   return html`<table>
     <thead>
       <tr>
         <th scope="col">Board</th>
-        <th scope="col">How it is</th>
+        <th scope="col">State</th>
       </tr>
     </thead>
     <tbody>
@@ -164,13 +153,13 @@ function boardsOf(rows: readonly Row[]): Html {
 }
 
 function historyOf({ history: { attempts, discarded } }: Snapshot, when: When): Html {
-  if (attempts.length === 0) return html`<p class="none">Nothing was installed by this agent yet.</p>`;
+  if (attempts.length === 0) return html`<p class="none">No update attempts yet.</p>`;
   const shown = attempts.slice(-MAX_ATTEMPTS).toReversed();
   const more = attempts.length - shown.length + discarded;
   return html`<ol class="history" reversed>
       ${shown.map((told) => attemptOf(told, when))}
     </ol>
-    ${more > 0 && html`<p class="none">${more} before these; agent history shows those that are kept.</p>`}`;
+    ${more > 0 && html`<p class="none">${more} earlier attempts: agent history</p>`}`;
 }
 
 function attemptOf(told: HistoryEntry, when: When): Html {
@@ -182,7 +171,7 @@ function attemptOf(told: HistoryEntry, when: When): Html {
     ${
       steps.length > 0 &&
       html`<details id="attempt-${told.attempt.replaceAll(/[^\w-]/g, '')}">
-        <summary>Step by step</summary>
+        <summary>Steps</summary>
         ${definitions(steps)}
       </details>`
     }
@@ -190,9 +179,8 @@ function attemptOf(told: HistoryEntry, when: When): Html {
 }
 
 function logOf({ security }: Snapshot, when: When): Html {
-  if (security.events.length === 0) return html`<p class="none">Nothing that concerned security has happened.</p>`;
+  if (security.events.length === 0) return html`<p class="none">No security events.</p>`;
   const rows = securityRows({ ...security, events: security.events.slice(-MAX_EVENTS).toReversed() }, when);
   const more = security.events.length - rows.length + security.discarded;
-  return html`${definitions(rows)}
-  ${more > 0 && html`<p class="none">${more} before these; agent log --security shows those that are kept.</p>`}`;
+  return html`${definitions(rows)} ${more > 0 && html`<p class="none">${more} earlier events: agent log --security</p>`}`;
 }

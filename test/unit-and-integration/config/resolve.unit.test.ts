@@ -190,6 +190,7 @@ const wholeResolved: Config = {
     serialNumberFile: undefined,
     factoryVersion: undefined,
     factoryVersionFile: undefined,
+    label: undefined,
     deviceType: 'raspberrypi4-64',
   },
   paths: { state: '/var/lib/thing-agent', run: '/run/thing-agent' },

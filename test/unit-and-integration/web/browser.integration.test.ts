@@ -117,7 +117,11 @@ describe('the page', () => {
         ),
       ).toEqual([]);
       const titles = await tab.evaluate(`[...document.querySelectorAll('h2')].map((it) => it.textContent)`);
-      expect(titles).toEqual(['What to do', 'Facts', 'Slots', 'Boards', 'Sensors', 'History', 'Security log']);
+      expect(titles).toEqual(['Actions', 'Slots', 'Boards', 'Sensors', 'Details', 'History', 'Security log']);
+      const lefts = await tab.evaluate<number>(
+        `new Set([...document.querySelectorAll('.columns > div')].map((it) => it.getBoundingClientRect().left)).size`,
+      );
+      expect(lefts).toBe(width >= 1280 ? 2 : 1);
       expect(await textOf(tab, '.sensors li:last-child h3')).toContain('door <b>');
       await shoot(tab, `${width}-${scheme}`);
     },
@@ -135,20 +139,23 @@ describe('the page', () => {
 
   test('can be used with the keyboard: check, hold, resume', async () => {
     await using tab = await loggedIn();
-    await tabTo(tab, 'Look now');
+    await tabTo(tab, 'Check for updates');
     await tab.loaded(async () => tab.press('Enter', 'Enter', '\r'));
-    expect(await textOf(tab, '.said')).toMatch(/^(Nothing to do: v1 is installed|Started )/);
+    expect(await textOf(tab, '.result')).toMatch(/^(Nothing to do: v1 is installed|Started )/);
     await tab.until(`!document.querySelector('[data-can=update]').hidden`);
     await tabTo(tab, 'Hold updates');
     await tab.press('Enter', 'Enter', '\r');
     await tabTo(tab, 'Hold');
     await tab.loaded(async () => tab.press('Enter', 'Enter', '\r'));
-    expect(await textOf(tab, '.said')).toMatch(/^Updates are on hold until .* \(in (4 h|3 h 59 min)\)\.$/);
-    expect(await textOf(tab, 'h1')).toMatch(/^v1 is running\. Updates are on hold /);
+    expect(await textOf(tab, '.result')).toMatch(/^Updates are on hold until .* \(in (4 h|3 h 59 min)\)\.$/);
+    expect(await textOf(tab, 'h1')).toBe('v1 is running.');
+    expect(await textOf(tab, '.matter')).toMatch(/^Updates are on hold /);
+    expect(await textOf(tab, '.to-do')).toBe('To do: nothing; to resume updates: agent resume');
     await shoot(tab, 'held');
-    await tabTo(tab, 'Let updates go on');
+    expect(await textOf(tab, '.step div:not([hidden])')).toBe('Resume updates');
+    await tabTo(tab, 'Resume updates');
     await tab.loaded(async () => tab.press('Enter', 'Enter', '\r'));
-    expect(await textOf(tab, '.said')).toBe('Updates resume at the next check.');
+    expect(await textOf(tab, '.result')).toBe('Updates resume at the next check.');
   });
 
   test('takes a file that is dropped, and installs it; its bar moves with an update', async () => {
@@ -163,10 +170,44 @@ describe('the page', () => {
     await tab.until(`document.activeElement.textContent === 'Install'`);
     await shoot(tab, 'dropped');
     await tab.loaded(async () => tab.press('Enter', 'Enter', '\r'));
-    await tab.until(`document.querySelector('h1').textContent.includes('staged')`);
+    await tab.until(`document.querySelector('.matter').textContent.includes('staged')`);
     await tab.until(`document.querySelector('.history li')?.textContent.includes('v3 <b>')`);
     expect(await textOf(tab, '.history li')).toContain('v3 <b>');
     await shoot(tab, 'installed');
+    expect(await textOf(tab, '.to-do')).toBe('To do: agent reboot');
+    await tab.until(`document.querySelector('.step div:not([hidden])')?.textContent.trim() === 'Reboot now'`);
+    await tab.loaded(async () => tab.evaluate(`document.querySelector('.step div:not([hidden]) button').click()`));
+    expect(await textOf(tab, '.result')).toMatch(/rebooting/i);
+    expect(site.gateway.rebootRequested).toBe(true);
+  });
+
+  test('runs diagnostics, and shows each result to this operator', async () => {
+    await using tab = await loggedIn();
+    await tabTo(tab, 'Run diagnostics');
+    await tab.loaded(async () => tab.press('Enter', 'Enter', '\r'));
+    expect(
+      await tab.evaluate(`document.querySelectorAll('[aria-labelledby=title-diagnostics] tbody tr').length`),
+    ).toBeGreaterThan(5);
+    expect(await textOf(tab, '[aria-labelledby=title-diagnostics] tbody')).toContain('configuration');
+    expect(await findings(tab)).toEqual([]);
+    await shoot(tab, 'diagnostics');
+  });
+
+  test('downloads a support bundle, but not for another page', async () => {
+    await using tab = await loggedIn();
+    const download = (token: string): string => `(async () => {
+      const body = new URLSearchParams({ token: ${token} });
+      const reply = await fetch('support-bundle', { method: 'POST', body });
+      const bytes = new Uint8Array(await reply.arrayBuffer());
+      return [reply.status, reply.headers.get('content-disposition'), [...bytes.slice(0, 2)]];
+    })()`;
+    expect(await tab.evaluate(download(`document.querySelector('[name=token]').value`))).toEqual([
+      200,
+      'attachment; filename="support-bundle.tar.gz"',
+      [0x1f, 0x8b],
+    ]);
+    expect(await tab.evaluate(download(`'guessed'`))).toEqual([403, null, expect.anything()]);
+    tab.complaints.length = 0; // the console reports the refusal
   });
 
   testInFull('shows an update in progress', async () => {

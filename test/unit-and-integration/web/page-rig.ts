@@ -97,6 +97,7 @@ export class PageRig implements AsyncDisposable {
       clock: systemClock,
       localOffset: () => 0,
       onLoginRefused: (why: string) => void this.refusedLogins.push(why),
+      supportBundle: async () => ({ name: 'bundle.tar.gz', content: Buffer.from('a bundle') }),
       limits: { closingMs: 200, quickMs: 50, ...limits },
     };
     this.stack.use(await startPage(parts, place));

@@ -73,7 +73,7 @@ describe('an order', () => {
     expect(answered).toMatchObject({ status: 303, headers: { location: './' } });
     expect(rig.agent.calls).toContainEqual(['hold', { durationMs: 14_400_000, reason: 'works' }]);
     expect(rig.log.lines.join('\n')).toContain(
-      'asked through the page {"caller":"operators","page":true,"operation":"hold"}',
+      'request in the web UI {"caller":"operators","page":true,"operation":"hold"}',
     );
     expect((await rig.ask('/', { headers: { cookie } })).text).toContain(
       'role="status" tabindex="-1" autofocus>Updates are on hold',
