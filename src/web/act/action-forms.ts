@@ -99,7 +99,7 @@ export function diagnostics({ findings, at }: Diagnostics): Html {
         ${findings.map(({ name, ok, isWarning, detail, advice }) => {
           const isFine = ok && isWarning !== true;
           return html`<tr class="${isFine ? 'plain' : 'attention'}">
-            <td>${ok ? (isFine ? 'ok' : 'warning') : 'failed'}</td>
+            <td>${ok ? (isFine ? 'ok' : 'warn') : 'failed'}</td>
             <th scope="row">${name}</th>
             <td>
               <p>${detail}</p>
