@@ -148,7 +148,7 @@ export const telemetrySchema = z.strictObject({
   max_bytes: wholeNumber(4_096, 2 ** 40)
     .default(64 * MEBIBYTE)
     .describe(
-      'Limits of the datapoints on disk, in total and by class. The oldest of the lowest class are dropped ' + 'first',
+      'Limits of the datapoints on disk, in total and by class. The oldest of the lowest class are dropped first',
     ),
   urgent: classBounds('365d', 32 * MEBIBYTE),
   normal: classBounds('30d', 64 * MEBIBYTE),
