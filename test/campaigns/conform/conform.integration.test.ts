@@ -236,6 +236,9 @@ describe('npm run conform', () => {
     [['--url', 'ftp://x', '--serial', 'GW-1'], '--url'],
     [['--url', 'http://x'], '--serial'],
     [['--nonsense'], '--nonsense'],
+    [['--url', 'http://x', '--serial', 'GW-1', '--topic-id', 'a1b2'], '--messaging'],
+    [['--messaging', 'http://x', '--serial', 'GW-1', '--topic-id', 'a1b2'], '--messaging'],
+    [['--messaging', 'mqtt://x', '--serial', 'GW-1'], '--topic-id'],
   ])('refuses %j with the exit code for wrong use', async (words, named) => {
     const { code, stderr } = await run(...words);
     expect(code).toBe(64);

@@ -57,13 +57,21 @@ interface Broker {
 
 function messagingOptions(values: Broker): MessagingOptions | undefined {
   const { messaging: url, 'topic-id': topicId, 'reply-topic': replyTopic, protocol } = values;
-  if (url === undefined) return undefined;
+  if (url === undefined) {
+    if ((topicId ?? replyTopic) === undefined) return undefined;
+    throw new WrongUse('--topic-id and --reply-topic need --messaging, the broker of the topics');
+  }
   if (!/^mqtts?:$/.test(URL.parse(url)?.protocol ?? ''))
     throw new WrongUse('--messaging must be the address of a broker, for example mqtts://broker.example.com');
   if (topicId === undefined || !/^[^/+#]+$/.test(topicId))
     throw new WrongUse('--topic-id must be the part of the topic v1.ID.json that stands for the gateway');
-  if (protocol !== '4' && protocol !== '5') throw new WrongUse('--protocol must be 5, or 4 for MQTT 3.1.1');
-  return { url, topicId, replyTopic, protocolVersion: protocol === '4' ? 4 : 5 };
+  return { url, topicId, replyTopic, protocolVersion: protocolVersion(protocol) };
+}
+
+function protocolVersion(protocol: string): 4 | 5 {
+  if (protocol === '4') return 4;
+  if (protocol === '5') return 5;
+  throw new WrongUse('--protocol must be 5, or 4 for MQTT 3.1.1');
 }
 
 function baseAddress(url: string | undefined): string | undefined {
