@@ -361,7 +361,9 @@ describe('agent run', () => {
     expect(held).toMatchObject({ exitCode: 77, stdout: matching(/config\.toml:\d+.*config-unusable/s) });
     let status = await gateway.run('status', '--exit-code');
     while (status.stdout.includes('Busy')) status = await gateway.run('status', '--exit-code');
-    expect(status.stdout.replaceAll(/\s+/g, ' ')).toMatch(/^State Broken: the configuration file cannot be used/);
+    expect(status.stdout.replaceAll(/\s+/g, ' ')).toMatch(
+      /^State v1 is running\. The configuration file cannot be used/,
+    );
     expect(status.exitCode).toBe(2);
     await gateway.configure(options());
     expect(await gateway.run('--update-now')).toMatchObject({ exitCode: 0, stdout: matching(/is rebooting into it/) });

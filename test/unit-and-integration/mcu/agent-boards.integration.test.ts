@@ -257,7 +257,7 @@ describe('agent mcu flash that is interrupted', () => {
     const [status, list] = await Promise.all([gateway.run('status'), gateway.run('mcu', 'list')]);
     expect(status).toMatchObject({
       exitCode: 0,
-      stdout: matching(/Busy: agent mcu flash meter \(process \d+\) is at/),
+      stdout: matching(/Busy: agent mcu flash meter \(process \d+\) is running/),
     });
     expect(list).toMatchObject({ exitCode: 0, stdout: matching(/being written/) });
     expect(await gateway.run('mcu', 'probe', 'meter')).toMatchObject({ exitCode: 75 });

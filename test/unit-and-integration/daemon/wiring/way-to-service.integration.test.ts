@@ -86,8 +86,8 @@ describe('a service behind TLS with its own authority, client certificates and a
     async function toldBesideDaemon(gateway: FileGateway): Promise<string> {
       const daemon = await gateway.startDaemon();
       let status = await told(gateway, 'status');
-      while (status.includes('Busy') || !status.includes('Attention')) status = await told(gateway, 'status');
-      expect(status).toMatch(/not activated yet: activation: .* What to do: agent doctor/);
+      while (status.includes('Busy') || !status.includes('not activated yet')) status = await told(gateway, 'status');
+      expect(status).toMatch(/not activated yet: activation: .* To do agent doctor/);
       const said = await told(gateway, 'doctor');
       expect(await stop(daemon)).toBe(0);
       return said;
