@@ -6,7 +6,7 @@ import type { Deferred } from '../outcome.ts';
 import { isoTime } from '../policy/install-request.ts';
 import type { UpdatePorts } from '../policy/install-request.ts';
 import type { SlotName } from '../ports.ts';
-import type { HookName } from './hook-input.ts';
+import type { HookName } from './hooks.ts';
 
 /**
  * Asks a hook for its consent. Undefined: it consents, or is not asked, since a person forced the update or goes back.

@@ -1,7 +1,6 @@
+import { AgentError } from '../../system/errors.ts';
 import { searchWithin } from '../../system/pattern.ts';
 import { SystemError } from '../../system/system-errors.ts';
-import { findFullImage } from '../delta/full-image.ts';
-import type { FullImage } from '../delta/full-image.ts';
 import type { Installed, UpdateState, VersionRef } from '../journal/state.ts';
 import { entryOf } from '../journal/versions.ts';
 import type { ProvisioningService, Version } from '../ports.ts';
@@ -149,4 +148,44 @@ function newest(versions: readonly Version[]): Version | undefined {
     if (best === undefined || compareVersions(version, best) > 0) best = version;
   }
   return best;
+}
+
+/**
+ * Where the whole image is looked for after a delta did not fit: among the `updates` of the service, or under the same
+ * version.
+ */
+export type FullImage = 'updates' | 'same';
+
+/**
+ * The version that the service names or, if its delta did not fit what runs, another version of this name in the
+ * service's list.
+ */
+export async function findFullImage(
+  offered: Version,
+  state: UpdateState,
+  service: ProvisioningService,
+  signal: AbortSignal,
+): Promise<Version> {
+  if (!isRejected(state, offered.id)) return offered;
+  const listed = await listUpdates(state, service, signal);
+  return listed.find(({ id, name }) => name === offered.name && !isRejected(state, id)) ?? offered;
+}
+
+function isRejected({ unfit }: UpdateState, versionId: string): boolean {
+  return unfit?.versions.includes(versionId) === true;
+}
+
+/** The service's list of updates; empty if it has none, so that the named version is asked for again. */
+async function listUpdates(
+  { installed }: UpdateState,
+  service: ProvisioningService,
+  signal: AbortSignal,
+): Promise<readonly Version[]> {
+  try {
+    const from = installed?.version.id ?? (await service.currentVersion(signal)).id;
+    return await service.updates(from, signal);
+  } catch (error) {
+    if (error instanceof AgentError && error.remedy === 'give-up') return [];
+    throw error;
+  }
 }

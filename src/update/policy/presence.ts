@@ -6,9 +6,9 @@ import type { FirmwareHeader, FirmwareSource, PayloadHeader, SlotName, Target } 
 import type { StagedFirmware, StagedPayload } from '../ports/incoming.ts';
 import { otherSlot } from '../slot.ts';
 import { readPartitions } from '../whole-slot.ts';
-import { acceptableHeaderOf } from './detect-trust-list.ts';
 import { isoTime } from './install-request.ts';
 import type { InstallRequest, UpdatePorts } from './install-request.ts';
+import { acceptableHeaderOf } from './trust-lists.ts';
 
 /** Where a firmware is already, so that it need not be transferred. */
 export type ExistingCopy =

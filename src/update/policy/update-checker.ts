@@ -1,19 +1,18 @@
 import { AgentError, describeError, valueOrError } from '../../system/errors.ts';
 import { Deadline } from '../../system/time/deadline.ts';
-import type { FullImage } from '../delta/full-image.ts';
 import { advance } from '../journal/reducer.ts';
 import type { UpdateEvent, UpdateState } from '../journal/state.ts';
 import { hasSlotPayload } from '../journal/state.ts';
 import { needsDate } from '../journal/versions.ts';
 import type { ProvisioningService, Version } from '../ports.ts';
+import type { FullImage, Follow } from './choose.ts';
 import { findCandidate, listNumber } from './choose.ts';
-import type { Follow } from './choose.ts';
-import { applyIfTrustList } from './detect-trust-list.ts';
 import { isoTime } from './install-request.ts';
 import type { UpdatePorts } from './install-request.ts';
 import { planUpdate } from './plan.ts';
 import type { PlanInput, Plan, Policy } from './plan.ts';
 import { isInstalled } from './presence.ts';
+import { applyIfTrustList } from './trust-lists.ts';
 import { endUnwantedWait } from './withdraw.ts';
 
 export interface LookSettings {

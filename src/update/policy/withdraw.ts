@@ -3,7 +3,7 @@ import { overriddenBy } from '../journal/naming.ts';
 import { hasSlotPayload, hasTouchedBoards } from '../journal/state.ts';
 import type { Attempt, PhaseOf, UpdateState } from '../journal/state.ts';
 import type { Version } from '../ports.ts';
-import { causeWithoutReport } from '../trial/failure-cause.ts';
+import { causeWithoutReport } from '../trial/health.ts';
 import { fellBack } from '../trial/plan-recovery.ts';
 import type { UpdatePorts } from './install-request.ts';
 import { isoTime } from './install-request.ts';

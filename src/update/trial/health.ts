@@ -1,6 +1,8 @@
 import { AgentError } from '../../system/errors.ts';
 import type { ProgramResult, runProgram } from '../../system/processes/child-process.ts';
 import type { Clock } from '../../system/time/clock.ts';
+import type { TrialFailure, PhaseOf, UpdateState, Cause } from '../journal/state.ts';
+import { entryOf } from '../journal/versions.ts';
 
 export interface HealthSettings {
   readonly deadlineMs: number;
@@ -238,4 +240,32 @@ export function complaintOfUnit(unit: string, { LoadState, ActiveState, SubState
   if (ActiveState === 'active') return undefined;
   if (ActiveState === '') return `systemd does not say how ${unit} is`;
   return `${unit} is ${ActiveState}${SubState === ActiveState ? '' : ` (${SubState})`}`;
+}
+
+/** The trial had no way to the service, which its firmware may have broken. */
+const UNREACHED = 'service-unreached';
+
+/**
+ * The fault of a trial that ended in silence: once, it may be the power; as often as a version may fail, it is the
+ * firmware.
+ */
+export function causeWithoutReport({ versions, phase }: UpdateState, attempts: number): Cause {
+  if (!('firmware' in phase) || phase.attempt.by !== 'service') return 'world';
+  const entry = entryOf(versions, { version: phase.attempt.version, digest: phase.firmware.digest });
+  return (entry?.gaveUp ?? 0) + 1 >= attempts ? 'firmware' : 'world';
+}
+
+/**
+ * Finds the fault of a trial that could not reach the service: the old system tries whether the service can be reached
+ * now.
+ */
+export async function findCause(
+  { code, reason, fault }: PhaseOf<'rolling-back'>,
+  health: HealthGate,
+  signal: AbortSignal,
+): Promise<TrialFailure> {
+  if (code !== UNREACHED || fault !== 'world') return { code, reason, fault };
+  const reached = await health.reachesService(signal);
+  if (!reached) return { code, reason: `${reason}; nor can what runs now`, fault };
+  return { code, reason: `${reason}; what runs now can`, fault: 'firmware' };
 }

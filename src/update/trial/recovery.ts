@@ -11,7 +11,7 @@ import { deferredOutcome } from '../policy/may-try.ts';
 import type { SlotName, WholeSlot } from '../ports.ts';
 import { otherSlot } from '../slot.ts';
 import { verifyPreviousSlot, readPartitions, slotsTargets } from '../whole-slot.ts';
-import { causeWithoutReport } from './failure-cause.ts';
+import { causeWithoutReport } from './health.ts';
 import { planRecovery } from './plan-recovery.ts';
 import type { Found, Recovery } from './plan-recovery.ts';
 import { discardUntrusted, discardStaged } from './staged.ts';

@@ -12,7 +12,7 @@ import type { UpdatePorts } from '../policy/install-request.ts';
 import type { Bootloader, SlotName, WholeSlot } from '../ports.ts';
 import { recordRunningVersion } from '../running-version.ts';
 import { otherSlot } from '../slot.ts';
-import { findCause } from './failure-cause.ts';
+import { findCause } from './health.ts';
 
 /** Arms the staged slot for one boot, for the first time or again, and starts the reboot. */
 export async function startTrial(

@@ -11,8 +11,7 @@ import { ProgramError } from '../../../../src/system/processes/child-process.ts'
 import type { runProgram } from '../../../../src/system/processes/child-process.ts';
 import type { Clock } from '../../../../src/system/time/clock.ts';
 import type { DailyWindow } from '../../../../src/system/time/daily-window.ts';
-import { hookInput, hookNames } from '../../../../src/update/hooks/hook-input.ts';
-import { Hooks } from '../../../../src/update/hooks/hooks.ts';
+import { hookInput, hookNames, Hooks } from '../../../../src/update/hooks/hooks.ts';
 import { FileJournal } from '../../../../src/update/journal/journal.ts';
 import type { Journal } from '../../../../src/update/journal/journal.ts';
 import type { Follow } from '../../../../src/update/policy/choose.ts';

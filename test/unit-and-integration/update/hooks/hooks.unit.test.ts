@@ -2,9 +2,8 @@ import { describe, expect, test } from 'vitest';
 
 import { ProgramError } from '../../../../src/system/processes/child-process.ts';
 import type { ProgramTerms, ProgramResult } from '../../../../src/system/processes/child-process.ts';
-import { hookInput } from '../../../../src/update/hooks/hook-input.ts';
-import type { HookSubject } from '../../../../src/update/hooks/hook-input.ts';
-import { Hooks } from '../../../../src/update/hooks/hooks.ts';
+import { hookInput, Hooks } from '../../../../src/update/hooks/hooks.ts';
+import type { HookSubject } from '../../../../src/update/hooks/hooks.ts';
 import { ManualClock } from '../../service/manual-clock.ts';
 
 const { signal } = new AbortController();
