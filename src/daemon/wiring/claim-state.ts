@@ -1,10 +1,9 @@
-import { copyFile, constants } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import type { FileIdentityStore } from '../../service/identity.ts';
 import { AgentError, systemErrorCode } from '../../system/errors.ts';
-import { nodeFs, StorageError } from '../../system/files/durable-file.ts';
-import { makeFolder } from '../../system/files/make-folder.ts';
+import { nodeFs, readTextFile, replaceFileDurably, StorageError } from '../../system/files/durable-file.ts';
+import type { DurableFs } from '../../system/files/durable-file.ts';
 import type { Log } from '../../system/log/log.ts';
 import type { Journal } from '../../update/journal/journal.ts';
 
@@ -18,6 +17,7 @@ export interface ClaimedState {
   readonly stateDirectory: string;
   readonly identities: Pick<FileIdentityStore, 'foreignOwner' | 'setAsideForeign'>;
   readonly log: Log;
+  readonly fs?: DurableFs & Pick<typeof nodeFs, 'mkdir'>;
 }
 
 /**
@@ -26,12 +26,12 @@ export interface ClaimedState {
  * Returns what remains to be done once the journal is open. The identity moves last: after a power cut all is repeated.
  */
 export async function claimState(claimed: ClaimedState): Promise<(journal: Journal) => Promise<void>> {
-  const { stateDirectory, identities, log } = claimed;
+  const { stateDirectory, identities, log, fs = nodeFs } = claimed;
   const owner = await valueOrLogged(async () => identities.foreignOwner(), log);
   if (owner === undefined) return async () => {};
   const aside = join(stateDirectory, `of-${owner.replaceAll(/[^\w-]/g, '_').slice(0, 64)}`);
   log.warn({ owner, aside }, 'the state directory belongs to another serial number: what belongs to it is set aside');
-  const isMoved = await valueOrLogged(async () => moveOwned(stateDirectory, aside), log);
+  const isMoved = await valueOrLogged(async () => moveOwned(stateDirectory, aside, fs), log);
   return async (journal) => {
     if (isMoved !== true) return;
     await valueOrLogged(async () => {
@@ -41,13 +41,15 @@ export async function claimState(claimed: ClaimedState): Promise<(journal: Journ
   };
 }
 
-async function moveOwned(stateDirectory: string, aside: string): Promise<true> {
-  await makeFolder(aside, 0o700);
+async function moveOwned(stateDirectory: string, aside: string, fs: NonNullable<ClaimedState['fs']>): Promise<true> {
+  await fs.mkdir(aside, { mode: 0o700, recursive: true });
   for (const name of OWNED) {
-    await unlessMissing(aside, async () => nodeFs.rename(join(stateDirectory, name), join(aside, name)));
+    await unlessMissing(aside, async () => fs.rename(join(stateDirectory, name), join(aside, name)));
   }
-  const [journal, copy] = [join(stateDirectory, 'journal.json'), join(aside, 'journal.json')];
-  await unlessMissing(aside, async () => copyFile(journal, copy, constants.COPYFILE_EXCL));
+  const copy = join(aside, 'journal.json');
+  const journal = await readTextFile(join(stateDirectory, 'journal.json'), fs);
+  if (journal !== undefined && (await readTextFile(copy, fs)) === undefined)
+    await replaceFileDurably(copy, journal, fs, 0o600);
   return true;
 }
 
@@ -55,8 +57,7 @@ async function unlessMissing(aside: string, step: () => Promise<void>): Promise<
   try {
     await step();
   } catch (error) {
-    const code = systemErrorCode(error);
-    if (code !== 'ENOENT' && code !== 'EEXIST') throw new StorageError('set aside into', aside, error);
+    if (systemErrorCode(error) !== 'ENOENT') throw new StorageError('set aside into', aside, error);
   }
 }
 

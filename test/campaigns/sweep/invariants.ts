@@ -95,6 +95,19 @@ function judgeReports({ transport }: Gateway): void {
 }
 
 /** Checks invariants of a gateway without pending work. */
+/** Nothing is sent under the identity of other hardware. */
+export function judgeOwner({ serialNumber }: Hardware, owner: string | undefined): void {
+  demand(owner === serialNumber, `${serialNumber} sends the key of ${owner}`);
+}
+
+/** No report of other hardware is sent as this gateway's. */
+export function judgeReporter({ former, begun, journalWasLost }: Chronicle, { attempt, version }: Outcome): void {
+  demand(
+    journalWasLost || begun.has(attempt) || !former.has(attempt),
+    `the end of ${attempt} (${version}) is reported under another identity`,
+  );
+}
+
 export function judgeRest(gateway: Gateway, state: UpdateState): void {
   const { hardware, chronicle, transport } = gateway;
   judgeRemains(gateway);

@@ -17,7 +17,9 @@ import type { ProgramParts } from './gateway/program.ts';
 import {
   judgeFiles,
   judgeNeed,
+  judgeOwner,
   judgeRemains,
+  judgeReporter,
   judgeSwitch,
   judgeTransfer,
   storedKey,
@@ -100,7 +102,9 @@ export class Life {
       chronicle.watch(() => judgeTransfer(hardware, versionId, position));
       if (scenario.imagesNameThemselves) chronicle.watch(() => judgeNeed(this.gateway, versionId));
     };
-    const parts = { catalog, power: hardware.power, faults, onSwitch, onTransfer };
+    const onKey: TransportParts['onKey'] = (owner) => chronicle.watch(() => judgeOwner(hardware, owner));
+    const onReport: TransportParts['onReport'] = (report) => chronicle.watch(() => judgeReporter(chronicle, report));
+    const parts = { catalog, power: hardware.power, faults, onSwitch, onTransfer, onKey, onReport };
     const transport = new MemoryTransport(parts, from?.service ?? newService);
     chronicle.servesWhole = (id) => transport.whole.includes(id);
     this.gateway = { hardware, chronicle, transport };
@@ -189,6 +193,19 @@ export class Life {
       orderly = undefined;
     }
     throw new Violation(`no agent runs after ${MAX_STARTS} starts`);
+  }
+
+  /** Switches the machine off, and puts its medium into one with another serial number. */
+  moveCard(): void {
+    const { hardware } = this.gateway;
+    hardware.sync();
+    hardware.serialNumber = `${hardware.serialNumber}I`;
+    this.restart();
+  }
+
+  /** As an operator does after `identity-foreign`. */
+  restartAgent(): void {
+    this.#endProgram();
   }
 
   /** Starts that do not reach the agent, until the bootloader gives the slot up. */

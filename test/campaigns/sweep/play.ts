@@ -56,10 +56,10 @@ const ZONE_STEP_MINUTES = 9 * 60;
 type Operation = Extract<Deed, { do: 'update' | 'install' | 'rollback' | 'commit' | 'cancel' | 'overrule' }>;
 
 /** Actions that restart the machine. */
-type Start = Extract<Deed, { do: 'reboot' | 'foreign-reboot' | 'fall-back' }>;
+type Start = Extract<Deed, { do: 'reboot' | 'foreign-reboot' | 'fall-back' | 'move-card' }>;
 
 function isStart(deed: Deed): deed is Start {
-  return deed.do === 'reboot' || deed.do === 'foreign-reboot' || deed.do === 'fall-back';
+  return ['reboot', 'foreign-reboot', 'fall-back', 'move-card'].includes(deed.do);
 }
 
 /** Deferrals that end without an action. */
@@ -280,6 +280,7 @@ class History {
   async #start(deed: Start): Promise<void> {
     if (deed.do === 'reboot') return this.#reboot();
     if (deed.do === 'fall-back') return this.life.fallBack();
+    if (deed.do === 'move-card') return this.life.moveCard();
     // Two cuts and this, each before the agent could say that it runs, are as many starts as a bootloader counts.
     if (this.life.cutsMade > SILENT_STARTS) await this.life.serve(async () => ({ kind: 'up-to-date', version: '' }));
     this.life.gateway.hardware.missesState = deed.withoutState === true;
@@ -301,6 +302,7 @@ class History {
     this.#last = await this.life.serve(async ({ updater, signal }) =>
       updater.updateNow({ reboot: true, force: false, manual: false }, ignoreEvents, signal),
     );
+    if (this.#last.kind === 'failed' && this.#last.error.code === 'identity-foreign') this.life.restartAgent();
     this.#judgeWindow();
   }
 

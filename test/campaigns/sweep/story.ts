@@ -25,7 +25,9 @@ export type Deed =
   /** Decides while the trial is being judged, which gives way. */
   | { readonly do: 'overrule'; readonly by: 'commit' | 'rollback' }
   /** The committed slot no longer starts, until the bootloader discards it. */
-  | { readonly do: 'fall-back' };
+  | { readonly do: 'fall-back' }
+  /** The card continues in hardware with another serial number. */
+  | { readonly do: 'move-card' };
 
 export interface Scenario {
   readonly name: string;

@@ -24,6 +24,7 @@ export interface ChronicleState {
   readonly journals: readonly (string | undefined)[];
   readonly identities: readonly (string | undefined)[];
   readonly begun: readonly string[];
+  readonly former: readonly string[];
   readonly trying: SlotName | undefined;
   readonly tryingWith: string | undefined;
   readonly kept: SlotName;
@@ -39,6 +40,7 @@ export const newChronicle: ChronicleState = {
   journals: [undefined],
   identities: [undefined],
   begun: [],
+  former: [],
   trying: undefined,
   tryingWith: undefined,
   kept: 'A',
@@ -63,6 +65,8 @@ export class Chronicle {
   readonly identities: Possible;
   /** Attempts whose begin was acknowledged. */
   readonly begun: Set<string>;
+  /** Attempts that ended in hardware with another serial number. */
+  readonly former: Set<string>;
   /** Armed, or about to be armed, and neither committed nor discarded since. */
   trying: SlotName | undefined;
   /** The digest of the firmware that it was armed for last. */
@@ -93,6 +97,7 @@ export class Chronicle {
     this.journals = new Set(state.journals);
     this.identities = new Set(state.identities);
     this.begun = new Set(state.begun);
+    this.former = new Set(state.former);
     this.trying = state.trying;
     this.tryingWith = state.tryingWith;
     this.kept = state.kept;
@@ -107,10 +112,12 @@ export class Chronicle {
     const { trying, tryingWith, kept, keeping, keptBefore, others } = this;
     const ran = { ...this.ran };
     const [journals, identities, begun] = [[...this.journals], [...this.identities], [...this.begun]];
+    const former = [...this.former];
     return {
       journals,
       identities,
       begun,
+      former,
       trying,
       tryingWith,
       kept,
@@ -162,6 +169,7 @@ export class Chronicle {
       this.#forgetCalledOff(event, inner.state);
       const state = await this.#beginningAnew(async () => inner.append(event));
       reduceTo(this.journals, JSON.stringify(state));
+      if (event.type === 'identity-changed') this.#ownerChanges(state);
       if ('attempt' in state.phase) this.begun.add(state.phase.attempt.id);
       return state;
     };
@@ -190,6 +198,13 @@ export class Chronicle {
     if (this.#hardware.disk.read(JOURNAL) === NO_FILE)
       for (const text of [undefined, lostJournal]) this.journals.add(text);
     return work();
+  }
+
+  /** The end of each attempt so far is for the former owner. One that continues is the new owner's. */
+  #ownerChanges({ phase }: UpdateState): void {
+    for (const id of this.begun) this.former.add(id);
+    this.begun.clear();
+    if (phase.kind === 'lost' && phase.interrupted !== undefined) this.begun.add(phase.interrupted.id);
   }
 
   identityStore(inner: IdentityStore): IdentityStore {

@@ -13,6 +13,7 @@ import { installedOf, PackageMachine } from './package-machine.ts';
 import type { PackageMemory } from './package-machine.ts';
 import { STATE, StateMount } from './state-mount.ts';
 
+export const FACTORY_SERIAL_NUMBER = 'GW-1';
 export const JOURNAL = `${STATE}/journal.json`;
 export const IDENTITY = `${STATE}/identity.json`;
 export const LISTS = [`${STATE}/trust.json`, `${STATE}/trust-copy.json`, `${STATE}/trust-revoked.json`] as const;
@@ -44,6 +45,7 @@ export interface HardwareState {
   readonly attempts: number;
   readonly flaps: number;
   readonly nowMs: number;
+  readonly serialNumber: string;
   /** Offset of local time to UTC. */
   readonly zoneMinutes: number;
   /** Directories that replaced the journal. */
@@ -67,6 +69,7 @@ export function factoryState({ image, boot, meter }: CatalogEntry, delivery: Del
     attempts: 0,
     flaps: 0,
     nowMs: 0,
+    serialNumber: FACTORY_SERIAL_NUMBER,
     zoneMinutes: 0,
     folders: 0,
     told: [],
@@ -90,6 +93,7 @@ export class Hardware {
   /** Number of health checks of a flapping image. */
   flaps: number;
   nowMs: number;
+  serialNumber: string;
   zoneMinutes: number;
   folders: number;
   readonly told: Set<string>;
@@ -126,6 +130,7 @@ export class Hardware {
     this.attempts = state.attempts;
     this.flaps = state.flaps;
     this.nowMs = state.nowMs;
+    this.serialNumber = state.serialNumber;
     this.zoneMinutes = state.zoneMinutes;
     this.folders = state.folders;
     this.told = new Set(state.told);
@@ -146,7 +151,7 @@ export class Hardware {
   }
 
   get state(): HardwareState {
-    const { disk, slots, boot, board, boots, attempts, flaps, nowMs, zoneMinutes, folders, told } = this;
+    const { disk, slots, boot, board, boots, attempts, flaps, nowMs, serialNumber, zoneMinutes, folders, told } = this;
     const { memory: bootMemory, booted } = boot;
     const contents = { A: slots.content('A'), B: slots.content('B') };
     return {
@@ -161,6 +166,7 @@ export class Hardware {
       attempts,
       flaps,
       nowMs,
+      serialNumber,
       zoneMinutes,
       folders,
       told: [...told],

@@ -27,6 +27,10 @@ export interface TransportParts {
   readonly onSwitch: (versionId: string) => void;
   /** Looks at each transfer before it begins. */
   readonly onTransfer: (versionId: string, from: FirmwarePosition | undefined) => void;
+  /** Checks the owner of each key that is sent. */
+  readonly onKey: (owner: string | undefined) => void;
+  /** Checks each report when it arrives. */
+  readonly onReport: (report: Outcome) => void;
 }
 
 /** State of the service. */
@@ -36,6 +40,8 @@ export interface ServiceState {
   readonly switches: readonly string[];
   readonly reports: readonly Outcome[];
   readonly keys: readonly string[];
+  /** The serial number of each key. */
+  readonly owners: readonly string[];
   /** Versions that the gateway requested as full images. */
   readonly whole: readonly string[];
 }
@@ -46,6 +52,7 @@ export const newService: ServiceState = {
   switches: [],
   reports: [],
   keys: [],
+  owners: [],
   whole: [],
 };
 
@@ -59,6 +66,7 @@ export class MemoryTransport implements ServiceTransport {
   readonly reports: Outcome[];
   /** Every key that was ever given; the last one is valid. */
   readonly keys: string[];
+  readonly owners: string[];
   whole: readonly string[];
 
   constructor(parts: TransportParts, state: ServiceState) {
@@ -68,12 +76,14 @@ export class MemoryTransport implements ServiceTransport {
     this.switches = [...state.switches];
     this.reports = [...state.reports];
     this.keys = [...state.keys];
+    this.owners = [...state.owners];
     this.whole = state.whole;
   }
 
   get state(): ServiceState {
-    const { current, target, switches, reports, keys, whole } = this;
-    return { current, target, switches: [...switches], reports: [...reports], keys: [...keys], whole };
+    const { current, target, switches, reports, keys, owners, whole } = this;
+    const lists = { switches: [...switches], reports: [...reports], keys: [...keys], owners: [...owners] };
+    return { current, target, ...lists, whole };
   }
 
   get wanted(): string {
@@ -89,7 +99,7 @@ export class MemoryTransport implements ServiceTransport {
     const versionId = textOf(input, 'versionId');
     switch (operation) {
       case operations.activate:
-        return { thingId: THING_ID, apiKey: this.#newKey() };
+        return { thingId: THING_ID, apiKey: this.#activate(textOf(input, 'serialNumber')) };
       case operations.currentVersion:
         return versionOf(this.current);
       case operations.targetVersion:
@@ -111,7 +121,10 @@ export class MemoryTransport implements ServiceTransport {
 
   #setProperty(id: string, value: unknown): void {
     if (id === WHOLE_IMAGE) this.whole = (value as { readonly versions: readonly string[] }).versions;
-    else this.reports.push(value as Outcome);
+    else {
+      this.#parts.onReport(value as Outcome);
+      this.reports.push(value as Outcome);
+    }
   }
 
   async firmware(input: OfVersion, from: FirmwarePosition | undefined, signal: AbortSignal): Promise<FirmwareText> {
@@ -150,7 +163,8 @@ export class MemoryTransport implements ServiceTransport {
     if (faults.strikes('request-lost')) throw lost('no connection');
     if (faults.strikes('page')) throw new ServiceError({ code: 'reply-web-page', why: 'a web page answered' });
     if (faults.strikes('service-forgot')) this.#forget();
-    if (faults.strikes('key-dropped')) this.#newKey();
+    if (faults.strikes('key-dropped')) this.#newKey(this.owners.at(-1) ?? '');
+    if (key !== undefined) this.#parts.onKey(this.owners[this.keys.indexOf(key)]);
     if (key !== undefined && key !== this.keys.at(-1)) {
       throw new ServiceError({ code: 'key-rejected', why: 'the key is not valid' });
     }
@@ -165,9 +179,19 @@ export class MemoryTransport implements ServiceTransport {
     this.current = newService.current;
   }
 
-  #newKey(): string {
+  /** Another serial number is another thing, with the same target and without a history. */
+  #activate(serialNumber: string): string {
+    if (this.owners.length > 0 && this.owners.at(-1) !== serialNumber) {
+      this.#forget();
+      this.whole = [];
+    }
+    return this.#newKey(serialNumber);
+  }
+
+  #newKey(owner: string): string {
     const key = `key-${this.keys.length + 1}`;
     this.keys.push(key);
+    this.owners.push(owner);
     return key;
   }
 }

@@ -1,4 +1,5 @@
 import type { OnEvent } from '../../../../src/control/events.ts';
+import { claimState } from '../../../../src/daemon/wiring/claim-state.ts';
 import { Trust } from '../../../../src/daemon/wiring/trust.ts';
 import type { TrustSettings } from '../../../../src/firmware/artifact/trust.ts';
 import { firmwareOpener } from '../../../../src/firmware/open-firmware.ts';
@@ -23,6 +24,7 @@ import { Updater } from '../../../../src/update/updater.ts';
 import type { Scenario } from '../story.ts';
 import { BOARD, TARGET } from './catalog.ts';
 import type { Chronicle } from './chronicle.ts';
+import { FACTORY_SERIAL_NUMBER } from './hardware.ts';
 import type { Hardware } from './hardware.ts';
 import { WHOLE_IMAGE } from './memory-transport.ts';
 import type { MemoryTransport } from './memory-transport.ts';
@@ -32,7 +34,6 @@ import { STATE } from './state-mount.ts';
 
 /** The window in which a waiting agent may reboot. */
 export const MORNING: DailyWindow = { fromMinute: 6 * 60, toMinute: 12 * 60 };
-const SERIAL_NUMBER = 'GW-1';
 const ATTEMPTS = 3;
 const HEALTH = { deadlineMs: 5_000, commands: [['healthy']], units: [], stableForMs: 0, service: true } as const;
 /** So that a short image has several. */
@@ -61,12 +62,12 @@ export class Program {
     const { hardware, chronicle, transport, follow, imagesNameThemselves, waitsFor } = parts;
     const clock = fakeClock(hardware);
     const believed = trustOn(parts, clock);
-    const identities = new FileIdentityStore(STATE, SERIAL_NUMBER, silentLog, hardware.stateMount.fs);
+    const identities = new FileIdentityStore(STATE, hardware.serialNumber, silentLog, hardware.stateMount.fs);
     const random = (): number => 0.5;
     this.session = new ServiceSession({
       transport,
       identities: chronicle.identityStore(identities),
-      serialNumber: SERIAL_NUMBER,
+      serialNumber: hardware.serialNumber,
       clock,
       random,
       log: silentLog,
@@ -124,7 +125,14 @@ export class Program {
   }
 
   static async start(parts: ProgramParts): Promise<Program> {
-    return new Program(parts, await FileJournal.open(STATE, silentLog, parts.hardware.stateMount.fs));
+    const { serialNumber, stateMount } = parts.hardware;
+    const fs = { ...stateMount.fs, mkdir: async () => undefined };
+    const identities = new FileIdentityStore(STATE, serialNumber, silentLog, fs);
+    if (serialNumber !== FACTORY_SERIAL_NUMBER) parts.chronicle.identities.add(undefined); // it may be set aside again
+    const onJournal = await claimState({ stateDirectory: STATE, identities, log: silentLog, fs });
+    const program = new Program(parts, await FileJournal.open(STATE, silentLog, fs));
+    await onJournal(program.journal);
+    return program;
   }
 
   get signal(): AbortSignal {

@@ -1,4 +1,4 @@
-import { rest, target } from '../story.ts';
+import { look, rest, target } from '../story.ts';
 import type { Story } from '../story.ts';
 
 const later = (version: string) => ({ do: 'target', version, after: 'a year' }) as const;
@@ -34,5 +34,12 @@ export const hostileStories: Readonly<Record<string, Story>> = {
     wants: 'v2',
     mayRun: ['v1'],
     ends: ['bad rolled-back unhealthy', ...again(2), 'v2 installed'],
+  },
+  /** The card is put into other hardware: reports, history and identity of the former gateway stay behind. */
+  moved: {
+    story: [target('v2'), rest, { do: 'move-card' }, rest, target('v3'), look, { do: 'move-card' }, rest],
+    wants: 'v3',
+    mayRun: ['v1', 'v2'],
+    ends: ['v2 installed', 'v3 installed'],
   },
 };
