@@ -94,7 +94,6 @@ function judgeReports({ transport }: Gateway): void {
   }
 }
 
-/** Checks invariants of a gateway without pending work. */
 /** Nothing is sent under the identity of other hardware. */
 export function judgeOwner({ serialNumber }: Hardware, owner: string | undefined): void {
   demand(owner === serialNumber, `${serialNumber} sends the key of ${owner}`);
@@ -108,6 +107,7 @@ export function judgeReporter({ former, begun, journalWasLost }: Chronicle, { at
   );
 }
 
+/** Checks invariants of a gateway without pending work. */
 export function judgeRest(gateway: Gateway, state: UpdateState): void {
   const { hardware, chronicle, transport } = gateway;
   judgeRemains(gateway);
