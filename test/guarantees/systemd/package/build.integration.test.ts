@@ -209,13 +209,20 @@ describe('a build', () => {
     expect(names).toEqual(expect.arrayContaining(['zod', 'undici', '@serialport/bindings-cpp', 'mqtt', 'node']));
     expect(names).not.toContain('vitest');
     expect(bom.components.filter(({ hashes }) => hashes?.[0]?.content === undefined)).toEqual([]);
+    const licenses = await readFile(join(tree, 'copyright'), 'utf8');
+    const titles = bom.components.map(({ name, version }) => (name === 'node' ? 'Node.js (' : `${name} ${version}`));
+    expect(titles.filter((title) => !licenses.includes(`\n${title}`))).toEqual([]);
     const listed = bom.properties.map(({ name }) => name.replace('file:', ''));
     expect([...listed, 'sbom.cdx.json'].sort()).toEqual([...(await digests(tree)).keys()].sort());
   });
 });
 
 interface Bom {
-  readonly components: readonly { readonly name: string; readonly hashes?: readonly { readonly content: string }[] }[];
+  readonly components: readonly {
+    readonly name: string;
+    readonly version: string;
+    readonly hashes?: readonly { readonly content: string }[];
+  }[];
   readonly properties: readonly { readonly name: string }[];
 }
 
