@@ -22,8 +22,8 @@ export interface RtuRequest {
 interface Unit {
   readonly turns: SerialQueue;
   request: RtuRequest;
-  /** The number of requests. */
-  requests: number;
+  /** The number of requests that it answered. */
+  answers: number;
   /** True while answers may come. */
   owes: boolean;
   /** Then they are too late to come. */
@@ -64,7 +64,7 @@ const MAX_HEARD_BYTES = 512;
  * A serial line with Modbus units. It carries one request at a time. An answer has no number that ties it to its request,
  * so a unit that owes one gets no other request until the answer came or is too late to come. Some units answer twice,
  * for example behind a repeater: the answers of a watched unit are followed by a second of listening, which no other unit
- * interrupts. The first request to each unit is watched.
+ * interrupts. The first answer of each unit is watched.
  */
 export class RtuLine {
   /** True once a request came back, as from an adapter that hears itself. */
@@ -105,8 +105,7 @@ export class RtuLine {
     using opening = new Deadline(timeoutMs, () => late(request), signal);
     await using line = await this.#openLine(port, request, opening.signal);
     unit.request = request;
-    unit.isWatched = unit.suspected > 0 || unit.requests % WATCHED_EVERY === 0;
-    unit.requests += 1;
+    unit.isWatched = unit.suspected > 0 || unit.answers % WATCHED_EVERY === 0;
     unit.hasAnswered = false;
     this.#owe(unit, Math.max(LATE_MS, timeoutMs + 1_000));
     const heard = await askByRtu(line, request, this.#clock, signal);
@@ -174,6 +173,7 @@ export class RtuLine {
 
   #answered(unit: Unit): void {
     if (unit.hasAnswered) unit.suspected = SUSPECTED_FOR;
+    else unit.answers += 1;
     unit.hasAnswered = true;
     unit.untilMs = this.#clock.monotonicMs() + COPY_MS;
     if (unit.isWatched) return;
@@ -184,7 +184,7 @@ export class RtuLine {
 
 function newUnit(request: RtuRequest): Unit {
   const debt = { owes: false, untilMs: 0, hasAnswered: false, settled: new AbortController() };
-  return { turns: new SerialQueue(1), request, requests: 0, isWatched: false, suspected: 0, ...debt };
+  return { turns: new SerialQueue(1), request, answers: 0, isWatched: false, suspected: 0, ...debt };
 }
 
 /** Makes one request on a line that has no other user, after the silence between frames. Throws SerialError. */

@@ -95,9 +95,10 @@ export const modbusLine: FuzzTarget = {
     openTarget(lines, async ({ conducts, againMs }) => {
       const bus = new RtuBus(new Map([1, 2].map((number) => [number, unit(number)])), (request) => {
         const conduct = conducts[request % conducts.length] ?? {};
-        // a damaged answer with a whole copy looks like one answer
-        const { damage: _, ...undamaged } = conduct;
-        return againMs === undefined ? conductOf(conduct) : { ...undamaged, againMs };
+        // a damaged answer with a whole copy looks like one answer, and a copy five seconds late is too late to be expected
+        if (againMs === undefined) return conductOf(conduct);
+        const { damage: _, delayMs = 0, ...undamaged } = conduct;
+        return { ...undamaged, delayMs: Math.min(delayMs, 700), againMs };
       });
       using devices = new ModbusDevices(bus.open, bus.clock);
       const wire = { port: '/dev/none', baud: 9_600, parity: 'even', timeoutMs: 500 } as const;

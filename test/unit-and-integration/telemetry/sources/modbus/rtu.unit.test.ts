@@ -109,6 +109,13 @@ describe('a unit that answers twice', () => {
     },
   );
 
+  // Regression: found by the fuzz target modbus-line.
+  test('is found by its first answer, although its first request was lost', async () => {
+    const made = newBench((index) => (index === 0 ? { isLost: true } : { againMs: 6 }));
+    const [first = [], ...others] = await poll(made, 3, 8);
+    expect([first.slice(1), ...others]).toEqual([right(1, 7)[0], ...right(3, 8).slice(1)]);
+  });
+
   test.each([600, 2_500])(
     'and late (%i ms) fails each request, and is never taken for another one',
     async (delayMs) => {
