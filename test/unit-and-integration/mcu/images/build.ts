@@ -6,7 +6,7 @@ import fc from 'fast-check';
 import { McuError } from '../../../../src/mcu/errors.ts';
 import type { Segment } from '../../../../src/mcu/images/image.ts';
 
-/** Segments as a linker would place them: sorted, with a gap between each. */
+/** Segments as a linker would place them: sorted, with a gap between each, and not blank. */
 export const layouts = fc
   .array(
     fc.record({ gap: fc.integer({ min: 1, max: 70_000 }), bytes: fc.uint8Array({ minLength: 1, maxLength: 300 }) }),
@@ -22,7 +22,8 @@ export const layouts = fc
       address = start + bytes.byteLength;
       return { address: start, bytes };
     });
-  });
+  })
+  .filter((segments) => segments.some(({ bytes }) => bytes.some((byte) => byte !== 0xff)));
 
 export function plain(segments: readonly Segment[]): { address: number; bytes: number[] }[] {
   return segments.map(({ address, bytes }) => ({ address, bytes: [...bytes] }));
