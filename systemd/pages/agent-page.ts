@@ -8,14 +8,14 @@ import type { PageHead } from './roff.ts';
 
 const exitMeanings: Readonly<Record<keyof typeof exitCodes, string>> = {
   done: 'done, or nothing to do',
-  usage: 'the command line cannot be understood',
-  unreachable: 'the service, or the broker, cannot be reached',
+  usage: 'the command line is invalid',
+  unreachable: 'the service or the broker is unreachable',
   failed: 'failed',
   disk: 'a disk or a device failed',
   tryAgain: 'try again later',
-  protocol: 'the other side broke the protocol',
-  refused: 'refused: not verified, not permitted, or held back',
-  configuration: 'the configuration is wrong',
+  protocol: 'the peer broke the protocol',
+  refused: 'refused: not verified, not permitted, or deferred',
+  configuration: 'the configuration is invalid',
 };
 
 const files: Readonly<Record<string, string>> = {
@@ -23,18 +23,18 @@ const files: Readonly<Record<string, string>> = {
   '/var/lib/thing-agent': 'Identity, journal of updates, queue of measurements. Both slots mount it.',
   '/run/thing-agent': `Sockets: ${socketNames.members} for members of thing-agent, ${socketNames.operators} for members of thing-operators, ${socketNames.root} for root.`,
   '/usr/share/doc/thing-agent':
-    'Pages: README.md lists them, such as operations.md, troubleshooting.md (from what is seen to what is typed) and ERRORS.md; the bill of materials.',
+    'Pages: README.md lists them, such as operations.md, troubleshooting.md (from a symptom to the next command) and ERRORS.md; the bill of materials.',
 };
 
 /** agent(8), from the table of commands. */
 export function agentPage(head: Omit<PageHead, 'name' | 'manual'>): string {
   return [
     pageHead({ ...head, name: 'AGENT', manual: 8 }),
-    section('Name', line('agent - keeps this gateway on the firmware that its service names')),
+    section('Name', line('agent - keeps this gateway on the firmware version that the service assigns')),
     section('Synopsis', line(usageLine(undefined))),
     section(
       'Description',
-      line('A technician asks the running daemon by this program; without a daemon it does the same by itself.'),
+      line('Queries and controls the running daemon. Without a daemon, it does the same work itself.'),
       paragraph('Results go to stdout, progress and errors to stderr.'),
     ),
     section('Commands'),
@@ -46,7 +46,7 @@ export function agentPage(head: Omit<PageHead, 'name' | 'manual'>): string {
       'Exit status',
       ...Object.entries(exitMeanings).map(([kind, meaning]) => exitEntry(kind, meaning)),
       entry('130', 'interrupted by Ctrl-C; 143: by SIGTERM'),
-      paragraph('Of agent status --exit-code: 0 well, or at work by itself, 1 a person should look, 2 broken.'),
+      paragraph('agent status --exit-code: 0 ok or busy, 1 needs attention, 2 broken.'),
     ),
     section('Files', ...Object.entries(files).map(([file, meaning]) => entry(file, meaning))),
     section('See also', line('thing-agent.toml(5), systemctl(1), journalctl(1), mender-artifact(1)')),

@@ -12,8 +12,8 @@ import { assignment, comment, isTable, unbroken } from './toml-text.ts';
 /** The configuration that is installed, from the schema: `npm run config` writes it, a test compares. */
 export const configExamplePath = join(import.meta.dirname, '../config.toml');
 
-const intro = `# Thing Agent: what an integrator sets for this kind of gateway. Try changes with: agent config check
-# What stands after a single "#" is a setting and its default, unless a comment says that it, or its table, is an example.
+const intro = `# Configuration of the Thing Agent. Check changes with: agent config check
+# A line with a single "#" is a setting with its default, unless the comment above it or its table starts with "Example".
 `;
 
 /** Settings that are set although they are not required. */
@@ -52,7 +52,7 @@ const chosen: Readonly<Record<string, (node: SchemaNode) => string>> = {
 
 const targetNames: Readonly<Record<string, string>> = { mcu: 'meter', package: 'agent' };
 
-const sensorExamples = `## \`agent sensors scan hwmon\` (thermal, iio, w1, serial, modbus) proposes tables for what is there; \`agent sensors NAME --try\` reads one.
+const sensorExamples = `## \`agent sensors scan hwmon\` (thermal, iio, w1, serial, modbus) proposes tables for the sensors it finds; \`agent sensors NAME --try\` reads one.
 ## Example. Readings become datapoints of an event:
 #[[sensors]]
 #event = "temperature"
@@ -81,7 +81,7 @@ const propertyExample = `## Example. Only the last value of a property counts:
 #source = { kind = "system", metric = "load1" }
 `;
 
-const watchExample = `## Example. A property that somebody sets at the service goes into a file, to a program or to a local topic when it changes:
+const watchExample = `## Example. A property of the service that is written to a file, a program or a local topic whenever it changes:
 #[[watch]]
 #id = "limits"
 #every = "1m"

@@ -34,7 +34,9 @@ export function configPage(head: Omit<PageHead, 'name' | 'manual'>): string {
     section('Name', line('thing-agent.toml - configuration of the Thing Agent, /etc/thing-agent/config.toml')),
     section(
       'Description',
-      line('TOML 1.0. `agent config check` names what is wrong with its line, `agent config show` what is in effect.'),
+      line(
+        'TOML 1.0. `agent config check` reports mistakes with their lines, `agent config show` prints the settings in effect.',
+      ),
       paragraph(
         'Durations are texts such as "90s" or "1h30m", sizes such as "64MiB". Files are named by absolute paths.',
       ),

@@ -85,16 +85,17 @@ async function readme(): Promise<string> {
   return `# Thing Agent on this gateway\n\nSee also agent(8) and thing-agent.toml(5).\n\n${index}\n${parts.join('\n')}`;
 }
 
-/** Guarantees and assumptions without the tests that show them, which only the source tree has. */
+/** Guarantees by name, and assumptions, without the tests that show them, which only the source tree has. */
 function withoutTests(text: string): string {
-  const [before = '', after = ''] = text.split(/(?=^## Each guarantee$)/m);
-  const lines = after.replace(/^The source cites[^]*?\n\n/m, '').split('\n');
-  return `${before}${lines.map((line) => (line.startsWith('|') ? firstCell(line) : line)).join('\n')}`;
+  const [before = '', guarantees = '', after = ''] = text.split(/(?=^## (?:Each guarantee|Limits and details)$)/m);
+  const named = guarantees.replace(/^The source cites[^]*?\n\n/m, '');
+  return `${before}${withCells(named, 2)}${withCells(after, 1)}`;
 }
 
-function firstCell(row: string): string {
-  const [, cell = ''] = /^\|((?:[^|`]|`[^`]*`)*)\|/.exec(row) ?? [];
-  return `|${cell}|`;
+/** Cuts each row of the tables after this number of cells. */
+function withCells(text: string, count: number): string {
+  const row = new RegExp(`^((?:\\|(?:[^|\`]|\`[^\`]*\`)*){${count}}\\|).*$`, 'gm');
+  return text.replaceAll(row, '$1');
 }
 
 /** With its heading, up to the next one of the same rank. */

@@ -11,7 +11,7 @@ describe('documents of the package', () => {
       expect(text.length).toBeGreaterThan(1000);
       expect(text).not.toMatch(/(?:src|test|systemd)\/[\w.-]+\)|npm run/);
     }
-    expect(texts['guarantees.md']).toContain('| `kill -9` at any moment costs only time |');
+    expect(texts['guarantees.md']).toContain('| `kill -9` at any moment costs only time | `kill` |\n');
     expect(Object.keys(texts)).toContain('images/slots.svg');
   });
 });
