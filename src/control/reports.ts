@@ -251,7 +251,8 @@ export const checkReport = z.object({
     .enum(['install', 'up-to-date', 'deferred', 'nothing-offered'])
     .describe('The result of an update at this time.'),
   reason: z.string(),
-  trustList: z.boolean().optional().describe('True if the offered release is a trust list, which is never deferred.'),
+  code: z.string().optional().describe('The rule that defers the version, see `agent explain`.'),
+  trustList: z.boolean().optional().describe('True if the offered release is a trust list, which no rule defers.'),
   lastAttempt: outcomeReport.optional().describe('The last attempt, if it was for this version and failed.'),
 });
 export type CheckReport = Infer<typeof checkReport>;

@@ -25,7 +25,8 @@ export function checkReport(state: UpdateState, look: CheckResult): CheckReport 
     return { installed, offered, plan: 'deferred', reason: inProgress };
   const planned = plan.kind === 'reconcile' ? 'up-to-date' : plan.kind;
   const lastAttempt = planned === 'install' ? lastFailure(state.lastOutcome, offered?.name) : undefined;
-  const known = { ...(isList && { trustList: true }), ...(lastAttempt && { lastAttempt }) };
+  const code = plan.kind === 'deferred' ? { code: plan.code } : undefined;
+  const known = { ...code, ...(isList && { trustList: true }), ...(lastAttempt && { lastAttempt }) };
   return { installed, offered, plan: planned, reason: describeCheck(look), ...known };
 }
 

@@ -10,10 +10,11 @@ import type { Page } from '../page.ts';
 
 /** Renders the result of a check. `advice` is the remedy for the last failed attempt of this version. */
 export function renderCheck(report: CheckReport, page: Page, advice?: string): string {
-  const { offered } = report;
+  const { offered, code } = report;
+  const reason = code === undefined ? report.reason : `${report.reason} (${code})`;
   const plan = describePlan(report);
   const rows: readonly Row[] = [
-    { label: 'Plan', paragraphs: [plan.text, report.reason].filter((text) => text !== ''), tone: plan.tone },
+    { label: 'Plan', paragraphs: [plan.text, reason].filter((text) => text !== ''), tone: plan.tone },
     { label: 'Last attempt', paragraphs: describeLastAttempt(report, page, advice), tone: 'attention' },
     { label: 'Offered', paragraphs: offered === undefined ? ['nothing'] : [`${offered.name} (id ${offered.id})`] },
     { label: '', paragraphs: offered?.description === undefined ? [] : [offered.description] },

@@ -103,8 +103,9 @@ describe('the maintenance window', () => {
     expect(await update()).toEqual(held('outside-window'));
     expect(await gateway.run('check')).toMatchObject({
       exitCode: 0,
-      stdout: expect.stringContaining('is deferred') as unknown,
+      stdout: expect.stringContaining('(outside-window)') as unknown,
     });
+    expect(await gateway.json('check')).toMatchObject({ plan: 'deferred', code: 'outside-window' });
     expect(service.callsOf('firmware')).toHaveLength(0);
     expect(gateway.rebootRequested).toBe(false);
     expect(await update('--force')).toEqual(installed('1.0.0'));
