@@ -2,7 +2,7 @@ import type { Cost } from './measure.ts';
 import { spreadOf } from './statistics.ts';
 import type { Spread } from './statistics.ts';
 
-export type Unit = '×' | 's' | 'ms' | '%' | 'CPU s/GiB' | 'MiB' | '/min' | '/s' | 'MB/day';
+export type Unit = '×' | 's' | 'ms' | '%' | 'CPU s/GiB' | 'MiB' | '/min' | '/s' | 'MB/day' | 'B';
 
 /** One measured thing. */
 export interface Figure {

