@@ -12,10 +12,12 @@ import type { SuiteResult } from './figures.ts';
 import { idleSuite } from './idle/idle-suite.ts';
 import { startSuite } from './idle/start-suite.ts';
 import { installSuite } from './install-suite.ts';
+import { smallSuite } from './machine/small-suite.ts';
 import { mcuSuite } from './mcu/mcu.ts';
 import { memorySuite } from './memory-suite.ts';
 import { messagingSuite } from './messaging.ts';
 import { record, worseThanRecorded } from './recorded.ts';
+import type { RecordedRun } from './recorded.ts';
 import { telemetrySuite } from './telemetry/telemetry.ts';
 import { trafficSuite } from './traffic/traffic-suite.ts';
 
@@ -24,6 +26,7 @@ const suites: Readonly<Record<string, (context: BenchContext) => Promise<SuiteRe
   memory: memorySuite,
   idle: idleSuite,
   start: startSuite,
+  small: smallSuite,
   mcu: mcuSuite,
   messaging: messagingSuite,
   delta: deltaSuite,
@@ -72,17 +75,12 @@ await runTool(help, options, async (values) => {
     cores: values.cores === undefined ? undefined : countOption('cores', values.cores, 1),
     memoryMib: values.memory === undefined ? undefined : countOption('memory', values.memory, 1),
   };
-  const run = values.record;
-  if (run !== undefined && run !== 'before' && run !== 'now') throw new WrongUse('--record is before or now');
+  const run = recordedRun(values.record);
   const workFolder = await mkdtemp(join(values.work ?? tmpdir(), 'bench-'));
   const built = values.built === undefined ? join(workFolder, 'dist') : resolve(values.built);
   const tell = (line: string): void => console.error(line);
   try {
-    if (values.built === undefined) {
-      tell('building the program');
-      const main = join(import.meta.dirname, '../../../src/main.ts');
-      await buildTree({ out: built, main, arch: process.arch, node: process.execPath });
-    }
+    if (values.built === undefined) await buildProgram(built, tell);
     const context: Omit<BenchContext, 'workFolder'> = {
       program: join(built, 'agent'),
       node: join(built, 'bin/node'),
@@ -99,14 +97,29 @@ await runTool(help, options, async (values) => {
       await rm(suiteFolder, { recursive: true });
     }
     await report(results, context, values.json);
-    if (run !== undefined) await record(results, run);
-    const worse = run === undefined ? await worseThanRecorded(results) : [];
-    for (const line of worse) console.log(`More than 5 % worse: ${line}`);
-    return worse.length === 0 ? 0 : 1;
+    return run === undefined ? await compare(results) : await record(results, run);
   } finally {
     await rm(workFolder, { recursive: true, force: true });
   }
 });
+
+async function buildProgram(out: string, tell: (line: string) => void): Promise<void> {
+  tell('building the program');
+  const main = join(import.meta.dirname, '../../../src/main.ts');
+  await buildTree({ out, main, arch: process.arch, node: process.execPath });
+}
+
+function recordedRun(name: string | undefined): RecordedRun | undefined {
+  if (name !== undefined && name !== 'before' && name !== 'now') throw new WrongUse('--record is before or now');
+  return name;
+}
+
+/** Returns the exit code. */
+async function compare(results: readonly SuiteResult[]): Promise<number> {
+  const worse = await worseThanRecorded(results);
+  for (const line of worse) console.log(`More than 5 % worse: ${line}`);
+  return worse.length === 0 ? 0 : 1;
+}
 
 function suiteNamed(name: string): (context: BenchContext) => Promise<SuiteResult> {
   const suite = suites[name];

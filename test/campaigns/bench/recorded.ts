@@ -42,8 +42,8 @@ export async function worseThanRecorded(results: readonly SuiteResult[]): Promis
   );
 }
 
-/** Records a run and draws all recorded figures. */
-export async function record(results: readonly SuiteResult[], run: RecordedRun): Promise<void> {
+/** Records a run and draws all recorded figures. Returns the exit code. */
+export async function record(results: readonly SuiteResult[], run: RecordedRun): Promise<number> {
   const all = [...(await readRecorded())];
   for (const { suite, figures } of results) {
     for (const { name, unit, value, target } of figures.filter(isComparable)) {
@@ -56,6 +56,7 @@ export async function record(results: readonly SuiteResult[], run: RecordedRun):
   }
   await writeFile(RECORDED, `${JSON.stringify(all, undefined, 2)}\n`);
   await writeFile(DRAWING, draw(all.filter(({ before, now }) => before !== undefined && now !== undefined)));
+  return 0;
 }
 
 const ROW = 34;

@@ -24,7 +24,7 @@ export class IdleGateway implements AsyncDisposable {
   readonly #command: readonly string[];
   readonly #service: ServiceProcess;
   readonly #gateway: FileGateway;
-  readonly #env: NodeJS.ProcessEnv;
+  readonly #workFolder: string;
   readonly #notifySocket: string;
   readonly #receiver: ChildProcess;
   readonly #messages: Interface;
@@ -34,17 +34,17 @@ export class IdleGateway implements AsyncDisposable {
     {
       service,
       gateway,
-      env,
+      workFolder,
     }: {
       readonly service: ServiceProcess;
       readonly gateway: FileGateway;
-      readonly env: NodeJS.ProcessEnv;
+      readonly workFolder: string;
     },
   ) {
     this.#command = [...program, '--config', gateway.configFile];
     this.#service = service;
     this.#gateway = gateway;
-    this.#env = env;
+    this.#workFolder = workFolder;
     this.#notifySocket = join(gateway.directory, 'notify');
     const script = join(import.meta.dirname, '../../../unit-and-integration/system/processes/notify-socket.pl');
     this.#receiver = spawn('perl', [script, this.#notifySocket], { stdio: ['ignore', 'pipe', 'inherit'] });
@@ -60,8 +60,7 @@ export class IdleGateway implements AsyncDisposable {
     const updateToml = 'schedule = "0 0 1 1 *"'; // no check comes by itself while something is measured
     const options = { serviceUrl: service.url, image, slotBytes: SLOT_BYTES, updateToml };
     const gateway = await FileGateway.create(options);
-    const env = { ...process.env, ...agentEnvironment(workFolder, gateway) };
-    const idle = new IdleGateway([program], { service, gateway, env });
+    const idle = new IdleGateway([program], { service, gateway, workFolder });
     await once(idle.#messages, 'line'); // it listens
     await chmod(idle.#notifySocket, 0o777);
     await idle.command('--update-now');
@@ -70,25 +69,37 @@ export class IdleGateway implements AsyncDisposable {
     return idle;
   }
 
+  get env(): Readonly<Record<string, string>> {
+    return agentEnvironment(this.#workFolder, this.#gateway);
+  }
+
+  get configFile(): string {
+    return this.#gateway.configFile;
+  }
+
   async command(...args: readonly string[]): Promise<void> {
     const [program = '', ...before] = this.#command;
-    await run(program, [...before, ...args], { env: this.#env });
+    await run(program, [...before, ...args], { env: { ...process.env, ...this.env } });
   }
 
   /** The daemon as systemd runs it. `ready` resolves when systemd would know, `idle` after the first look. */
-  start(watchdog = true): {
+  start(
+    watchdog = true,
+    argv?: readonly string[],
+  ): {
     readonly daemon: ChildProcess;
     readonly ready: Promise<void>;
     readonly idle: Promise<void>;
   } {
     const env = {
-      ...this.#env,
+      ...process.env,
+      ...this.env,
       NOTIFY_SOCKET: this.#notifySocket,
       WATCHDOG_USEC: watchdog ? String(WATCHDOG_USEC) : '',
     };
     const ready = lineWith(this.#messages, 'READY=1');
-    const [program = '', ...before] = this.#command;
-    const daemon = spawn(program, [...before, 'run'], {
+    const [program = '', ...args] = argv ?? [...this.#command, 'run'];
+    const daemon = spawn(program, args, {
       stdio: ['ignore', 'ignore', 'pipe'],
       env,
     });

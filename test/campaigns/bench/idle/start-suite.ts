@@ -53,9 +53,9 @@ async function timeOfCommand(gateway: IdleGateway, name: string): Promise<number
 }
 
 /** Until systemd would have read the message. */
-export async function timeToReady(gateway: IdleGateway): Promise<number> {
+export async function timeToReady(gateway: IdleGateway, argv?: readonly string[]): Promise<number> {
   const before = performance.now();
-  const { daemon, ready, idle } = gateway.start();
+  const { daemon, ready, idle } = gateway.start(true, argv);
   await ready;
   const time = performance.now() - before;
   await idle;

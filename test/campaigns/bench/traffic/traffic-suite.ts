@@ -35,7 +35,7 @@ const IMAGE_BYTES = 16 * MIB;
 const CHANGED_BYTES = Math.round(IMAGE_BYTES / 100);
 const CHECKS = 20;
 /** After a pause in which a connection without traffic is closed. */
-const IDLE_CHECKS = 3;
+const IDLE_CHECKS = { REST: 3, 'REST over TLS': 3, MQTT: 0 } as const;
 const IDLE_MS = 15_000;
 const CHECKS_PER_DAY = 96;
 const SENSORS = 10;
@@ -93,57 +93,66 @@ async function writeReleases({ workFolder, program }: BenchContext) {
 
 /** On a gateway that installed the base, by its daemon. */
 async function updates(rig: Rig, form: Form): Promise<readonly Figure[]> {
-  const { broker, texts, artifactBytes } = rig;
-  await using authority = await Authority.create();
-  const tls = form === 'REST over TLS' ? await authority.issue('service', 'IP:127.0.0.1') : undefined;
-  const how = form === 'MQTT' ? { brokerUrl: broker.url } : tls && { tls, nginxFolder: rig.workFolder };
-  await using service = await ServiceProcess.start({ texts, ...how });
-  await using line = await CountedLine.to(form === 'MQTT' ? broker.port : Number(new URL(service.url).port));
-  const lines = form === 'MQTT' ? ['transport = "messaging"'] : tls && [`ca_file = "${authority.caFile}"`];
-  const broking = `[service.messaging]\nurl = "mqtt://127.0.0.1:${line.port}"\ntopic_id = "a1b2"\n`;
-  await using gateway = await FileGateway.create({
-    serviceUrl: form === 'MQTT' ? service.url : `${new URL(service.url).protocol}//127.0.0.1:${line.port}`,
-    image: await readFile(rig.base),
-    slotBytes: IMAGE_BYTES,
-    trustedKey: rig.trustedKey,
-    serviceToml: lines?.join('\n') ?? '',
-    extraToml: form === 'MQTT' ? broking : '',
-  });
+  await using opened = new AsyncDisposableStack();
+  const { service, line, gateway } = await connect(rig, form, opened);
   const env = { ...process.env, ...agentEnvironment(rig.workFolder, gateway) };
   const command = async (...args: readonly string[]): Promise<unknown> =>
     run(rig.program, ['--config', gateway.configFile, ...args], { env });
+  const check = async (): Promise<unknown> => command('--update-now');
   await service.setTarget('base');
-  await command('--update-now');
+  await check();
   gateway.boot();
-  await command('--update-now'); // commits the update
-  const daemon = spawn(rig.program, ['--config', gateway.configFile, 'run'], {
-    stdio: ['ignore', 'ignore', 'pipe'],
-    env,
-  });
-  try {
-    for await (const text of createInterface({ input: daemon.stderr })) if (text.includes('up to date')) break;
-    daemon.stderr.resume();
-    const check = async (): Promise<unknown> => command('--update-now');
-    await check();
-    const checks: Carried[] = [];
-    for (let count = 0; count < CHECKS; count += 1) checks.push(await line.during(check));
-    for (let count = 0; form !== 'MQTT' && count < IDLE_CHECKS; count += 1) {
-      await sleep(IDLE_MS);
-      checks.push(await line.during(check));
-    }
-    const install = async (name: 'whole' | 'delta'): Promise<Carried> => {
-      await service.setTarget(name);
-      return line.during(async () => command('--update-now', '--no-reboot'));
-    };
-    const [whole, delta] = [await install('whole'), await install('delta')];
-    return [
-      ...checkFigures(form, checks),
-      release(`a release of 16 MiB over ${form}`, whole, artifactBytes.whole),
-      release(`the same as a delta, 1 % changed, over ${form}`, delta, artifactBytes.delta),
-    ];
-  } finally {
-    await end(daemon);
+  await check(); // commits the update
+  const argv = ['--config', gateway.configFile, 'run'];
+  const daemon = spawn(rig.program, argv, { stdio: ['ignore', 'ignore', 'pipe'], env });
+  opened.defer(async () => end(daemon));
+  for await (const text of createInterface({ input: daemon.stderr })) if (text.includes('up to date')) break;
+  daemon.stderr.resume();
+  await check();
+  const checks: Carried[] = [];
+  for (let count = 0; count < CHECKS; count += 1) checks.push(await line.during(check));
+  for (let count = 0; count < IDLE_CHECKS[form]; count += 1) {
+    await sleep(IDLE_MS);
+    checks.push(await line.during(check));
   }
+  const install = async (name: 'whole' | 'delta'): Promise<Carried> => {
+    await service.setTarget(name);
+    return line.during(async () => command('--update-now', '--no-reboot'));
+  };
+  const [whole, delta] = [await install('whole'), await install('delta')];
+  return [
+    ...checkFigures(form, checks),
+    release(`a release of 16 MiB over ${form}`, whole, rig.artifactBytes.whole),
+    release(`the same as a delta, 1 % changed, over ${form}`, delta, rig.artifactBytes.delta),
+  ];
+}
+
+interface Connected {
+  readonly service: ServiceProcess;
+  readonly line: CountedLine;
+  readonly gateway: FileGateway;
+}
+
+/** A gateway, its service, and the counted connection between them. */
+async function connect(rig: Rig, form: Form, opened: AsyncDisposableStack): Promise<Connected> {
+  const { broker, texts } = rig;
+  const options = { image: await readFile(rig.base), slotBytes: IMAGE_BYTES, trustedKey: rig.trustedKey };
+  if (form === 'MQTT') {
+    const service = opened.use(await ServiceProcess.start({ texts, brokerUrl: broker.url }));
+    const line = opened.use(await CountedLine.to(broker.port));
+    const extraToml = `[service.messaging]\nurl = "mqtt://127.0.0.1:${line.port}"\ntopic_id = "a1b2"\n`;
+    const serviceToml = 'transport = "messaging"';
+    const gateway = await FileGateway.create({ ...options, serviceUrl: service.url, serviceToml, extraToml });
+    return { service, line, gateway: opened.use(gateway) };
+  }
+  const authority = opened.use(await Authority.create());
+  const tls = form === 'REST' ? undefined : await authority.issue('service', 'IP:127.0.0.1');
+  const service = opened.use(await ServiceProcess.start({ texts, ...(tls && { tls, nginxFolder: rig.workFolder }) }));
+  const { protocol, port } = new URL(service.url);
+  const line = opened.use(await CountedLine.to(Number(port)));
+  const serviceToml = tls === undefined ? '' : `ca_file = "${authority.caFile}"`;
+  const serviceUrl = `${protocol}//127.0.0.1:${line.port}`;
+  return { service, line, gateway: opened.use(await FileGateway.create({ ...options, serviceUrl, serviceToml })) };
 }
 
 /** Connections that stay idle are closed, so a check by the schedule usually opens one. */
