@@ -1,6 +1,6 @@
 import fs from 'node:fs';
 import type { Stats } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import process from 'node:process';
 import { Script } from 'node:vm';
 import { crc32 } from 'node:zlib';
@@ -84,7 +84,8 @@ function save(): void {
   isNew = false;
   attempt(() => {
     if (!belongsToUs(attempt(() => fs.lstatSync(folder)))) fs.rmSync(folder, { recursive: true, force: true });
-    fs.mkdirSync(folder, { recursive: true, mode: 0o700 });
+    // not `recursive`, which never returns where a directory takes no entries, as in /proc
+    for (const path of [dirname(cache), cache, folder]) attempt(() => fs.mkdirSync(path, { mode: 0o700 }));
     for (const [name, script] of scripts) write(join(folder, name), script.createCachedData());
     for (const other of fs.readdirSync(cache))
       if (other.startsWith(PREFIX) && !other.startsWith(`${PREFIX}${BUILD}`))

@@ -115,8 +115,12 @@ test('removes what other builds kept, and nothing else', async () => {
   expect([mine, rest]).toEqual([expect.stringMatching(/^code-[0-9a-f]{16}-command$/), ['kept']]);
 });
 
-test('starts without a place for compiled code', async () => {
-  await rm(cache, { recursive: true });
-  await writeFile(cache, '');
+test.each([
+  { what: 'that is a file', place: async () => (await rm(cache, { recursive: true }), await writeFile(cache, '')) },
+  // Seen: a daemon that never ended, since mkdir -p of Node tries without end where a directory takes no entries.
+  { what: 'that takes no entries', place: async () => void (cache = '/proc') },
+  { what: 'that is not there yet', place: async () => void (cache = join(cache, 'new/cache')) },
+])('starts and ends with a place for compiled code $what', async ({ place }) => {
+  await place();
   expect(await version()).toBe(agentVersion);
 });
