@@ -15,6 +15,7 @@ import { agentEnvironment } from './bench-agent.ts';
 import type { BenchContext } from './context.ts';
 import type { Figure, SuiteResult } from './figures.ts';
 import { writeRandomImage, writeText } from './firmware-files.ts';
+import { nothingToDo } from './idle/idle-daemon.ts';
 import { forgetPeak, memoryOf, peakOf } from './process-facts.ts';
 import { ServiceProcess } from './service-process.ts';
 import { inRounds, ratioOf, spreadOf } from './statistics.ts';
@@ -175,7 +176,7 @@ async function update({ context, broker, service }: Rig, form: Form): Promise<Up
   await command('--update-now'); // commits the update
   const daemon = spawn(program, ['--config', gateway.configFile, 'run'], { stdio: ['ignore', 'ignore', 'pipe'], env });
   try {
-    for await (const line of createInterface({ input: daemon.stderr })) if (line.includes('up to date')) break;
+    for await (const line of createInterface({ input: daemon.stderr })) if (nothingToDo.test(line)) break;
     daemon.stderr.resume();
     const pid = daemon.pid ?? NaN;
     const { rssMib: idleRssMib } = await memoryOf(pid);

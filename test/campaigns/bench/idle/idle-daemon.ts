@@ -15,6 +15,8 @@ import { writeText } from '../firmware-files.ts';
 import { ServiceProcess } from '../service-process.ts';
 
 const run = promisify(execFile);
+/** What a daemon logs at the end of a round that changes nothing; the first words are those of older builds. */
+export const nothingToDo = /up to date|Nothing to do|No interrupted update/;
 const SLOT_BYTES = 1024 * 1024;
 /** As systemd/thing-agent.service sets it. */
 const WATCHDOG_USEC = 300_000_000;
@@ -97,13 +99,13 @@ export class IdleGateway implements AsyncDisposable {
       NOTIFY_SOCKET: this.#notifySocket,
       WATCHDOG_USEC: watchdog ? String(WATCHDOG_USEC) : '',
     };
-    const ready = lineWith(this.#messages, 'READY=1');
+    const ready = lineWith(this.#messages, /READY=1/);
     const [program = '', ...args] = argv ?? [...this.#command, 'run'];
     const daemon = spawn(program, args, {
       stdio: ['ignore', 'ignore', 'pipe'],
       env,
     });
-    const idle = lineWith(createInterface({ input: daemon.stderr }), 'up to date');
+    const idle = lineWith(createInterface({ input: daemon.stderr }), nothingToDo);
     return { daemon, ready, idle };
   }
 
@@ -120,10 +122,10 @@ export async function end(child: ChildProcess): Promise<void> {
   await ended;
 }
 
-async function lineWith(lines: Interface, text: string): Promise<void> {
+async function lineWith(lines: Interface, text: RegExp): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   const onLine = (line: string): void => {
-    if (line.includes(text)) resolve();
+    if (text.test(line)) resolve();
   };
   lines.on('line', onLine);
   await promise;

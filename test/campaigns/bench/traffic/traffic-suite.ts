@@ -21,7 +21,7 @@ import { agentEnvironment } from '../bench-agent.ts';
 import type { BenchContext } from '../context.ts';
 import type { Figure, SuiteResult } from '../figures.ts';
 import { imageFile, writeSignedArtifact, writeText } from '../firmware-files.ts';
-import { end } from '../idle/idle-daemon.ts';
+import { end, nothingToDo } from '../idle/idle-daemon.ts';
 import { ServiceProcess } from '../service-process.ts';
 import { spreadOf } from '../statistics.ts';
 import { CountedLine } from './counted-line.ts';
@@ -106,7 +106,7 @@ async function updates(rig: Rig, form: Form): Promise<readonly Figure[]> {
   const argv = ['--config', gateway.configFile, 'run'];
   const daemon = spawn(rig.program, argv, { stdio: ['ignore', 'ignore', 'pipe'], env });
   opened.defer(async () => end(daemon));
-  for await (const text of createInterface({ input: daemon.stderr })) if (text.includes('up to date')) break;
+  for await (const text of createInterface({ input: daemon.stderr })) if (nothingToDo.test(text)) break;
   daemon.stderr.resume();
   await check();
   const checks: Carried[] = [];
