@@ -48,7 +48,7 @@ function overview(): string {
     { path: 'M370,72 L448,72', label: 'writes', at: [410, 64] },
     { path: 'M580,72 L678,72', label: 'reboot', at: [629, 64] },
     { path: 'M760,104 L760,168' },
-    { path: 'M680,202 L582,202', label: 'flashes', at: [631, 194] },
+    { path: 'M700,104 L700,136 L515,136 L515,168', label: 'flashes', at: [610, 130] },
     { path: 'M240,202 L95,202 L95,106', label: 'measurements', at: [150, 194] },
     { path: 'M305,104 L305,168' },
   ];
