@@ -1,12 +1,13 @@
 import { existsSync } from 'node:fs';
 import { copyFile, mkdir, mkdtemp, open, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import process from 'node:process';
 
 import { debianRootFileSystem } from '../../fakes/machine/booting/debian.ts';
 import { imageScripts } from '../../fakes/machine/booting/disk-images.ts';
 import { qemuGateway } from '../../fakes/machine/booting/qemu-gateway.ts';
+import { selfCheckFiles, selfCheckPassed } from '../../fakes/machine/booting/self-check.ts';
 import { tool } from '../../fakes/machine/tool.ts';
 import { runTool, WrongUse } from '../../tool.ts';
 import { partitionsOf } from '../boots/record.ts';
@@ -80,6 +81,10 @@ async function makeDisk(folder: string): Promise<string> {
   await tool([join(at('tree'), 'systemd/install'), '--root', root, '--enable']);
   await mkdir(join(root, 'etc/thing-agent/trust'), { recursive: true });
   await writeFile(join(root, 'etc/thing-agent/config.toml'), config);
+  for (const [path, text] of Object.entries({ ...selfCheckFiles, '/etc/hosts': '127.0.0.1 localhost\n' })) {
+    await mkdir(dirname(join(root, path)), { recursive: true });
+    await writeFile(join(root, path), text, { mode: text.startsWith('#!') ? 0o755 : 0o644 });
+  }
   await tool(['openssl', 'ecparam', '-genkey', '-name', 'prime256v1', '-noout', '-out', at('release-private.pem')]);
   const publicKey = join(root, 'etc/thing-agent/trust/release.pem');
   await tool(['openssl', 'ec', '-in', at('release-private.pem'), '-pubout', '-out', publicKey]);
@@ -100,7 +105,7 @@ async function startAll(folder: string, disk: string, onLine: ((line: string) =>
   const changed = join(folder, 'changed.img');
   const copy = async (): Promise<void> => void (await tool(['cp', '--sparse=always', disk, changed]));
   await copy();
-  await shows('as it is', { folder, disk: changed, onLine }, /rootfs-a is verified/, /agent\[\d+\]: /);
+  await shows('as it is', { folder, disk: changed, onLine }, /rootfs-a is verified/, /agent\[\d+\]: /, selfCheckPassed);
   await copy();
   await overwrite(changed, ((await partitionsOf(changed)).find(({ name }) => name === 'rootfs-a')?.sector ?? 0) * 512);
   await shows('with a changed block', { folder, disk: changed, onLine }, /verity: .* is corrupted|metadata block/);

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 
 import { bootIdFile, fwEnvConfig, NspawnGateway, slotDevices } from '../../fakes/machine/booting/nspawn-gateway.ts';
+import { selfCheck } from '../../fakes/machine/booting/self-check.ts';
 import { SlotImages } from '../../fakes/machine/booting/slot-images.ts';
 import type { Difference, SlotImagesOptions } from '../../fakes/machine/booting/slot-images.ts';
 import { builtTree } from '../../fakes/machine/built-agent.ts';
@@ -118,6 +119,7 @@ export class GatewayRig implements AsyncDisposable {
       await gateway.console.until(/the agent is up/);
       await gateway.console.until(/checking/);
       await gateway.console.until(/Nothing to do: v0 is installed/);
+      await selfCheck(async (...command) => gateway.tell(...command));
       return gateway;
     } catch (error) {
       await gateway[Symbol.asyncDispose]();

@@ -143,6 +143,7 @@ export class SlotImages implements AsyncDisposable {
       ...files,
       '/etc/thing-agent/trust/release.pem': keys.publicPem,
       '/etc/machine-id': '',
+      '/etc/hosts': '127.0.0.1 localhost\n',
       // Masked: a login prompt hangs up the console first, and takes words of the journal with it.
       '/etc/systemd/system/console-getty.service': '',
       // It fails in a container of Debian 13.
