@@ -195,7 +195,7 @@ export const statusReport = z.object({
     .object({ bytes: z.number(), measuredMs: z.number() })
     .optional()
     .describe(
-      'What the agent itself wrote to storage since the daemon started, as the kernel counts it: state, queue, boot environment, boards, images. Omitted without a daemon, and while nothing was counted.',
+      'The bytes that the agent itself wrote to storage since the daemon started, as the kernel counts them: state, queue, boot environment, boards, images. Omitted without a daemon, and while nothing was counted.',
     ),
   downloaded: z
     .object({ bytes: z.number(), totalBytes: z.number() })

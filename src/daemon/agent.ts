@@ -112,7 +112,7 @@ export class Agent implements AgentOperations, AsyncDisposable {
 
   async cancel(_input: object, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
     const { updater, journal } = this.#wiring;
-    const version = journal.state.installed?.version.name ?? 'what runs';
+    const version = journal.state.installed?.version.name ?? 'the running version';
     return updater === undefined ? { kind: 'nothing-to-cancel', version } : updater.cancel(onEvent, signal);
   }
 

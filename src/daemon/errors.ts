@@ -3,7 +3,7 @@ import { defineErrors, permanent, transient } from '../system/define-errors.ts';
 /** The configuration or the gateway does not allow the requested operation. */
 export class DaemonError extends defineErrors('DaemonError', {
   'schedule-invalid': permanent.configuration(
-    'The schedule is no cron expression.',
+    'The schedule is not a cron expression.',
     'write five fields, such as "*/15 * * * *"',
   ),
   'no-slots-configured': permanent.configuration(
@@ -15,7 +15,7 @@ export class DaemonError extends defineErrors('DaemonError', {
     'add a target: [targets.gateway] with kind = "slots", a package with kind = "package", or a board with kind = "mcu"',
   ),
   'state-not-permitted': permanent.refused(
-    'This user may not see what the agent keeps, and no daemon runs that could be asked.',
+    'This user may not read the state directory, and no daemon is running.',
     'the same with sudo, or start the daemon: systemctl start thing-agent',
   ),
   'serial-number-changed': permanent.configuration(
@@ -31,7 +31,7 @@ export class DaemonError extends defineErrors('DaemonError', {
     'agent sensors shows the reason for each sensor',
   ),
   'no-trusted-key': permanent.configuration(
-    'There is no trusted key, so no firmware can be installed.',
+    'There is no trusted key, so no release can be installed.',
     'name the public key of your releases in [trust] keys',
   ),
   'trial-timer-missing': permanent.configuration(
@@ -44,7 +44,7 @@ export class DaemonError extends defineErrors('DaemonError', {
   ),
   'not-activated': transient.unreachable(
     'This gateway is not activated at the service yet.',
-    'the daemon activates by itself; `agent activate` does it now',
+    'the daemon activates it automatically; to activate it now: agent activate',
   ),
   'queue-owned-by-daemon': permanent.tryAgain(
     'The queue belongs to the daemon, and no daemon runs.',
@@ -60,7 +60,7 @@ export class DaemonError extends defineErrors('DaemonError', {
   ),
   'board-not-configured': permanent.usage('The configuration has no board of this name.', 'agent mcu list'),
   'no-backup': permanent.refused(
-    'Nothing is kept of what the board held before.',
+    'There is no backup of the previous image of the board.',
     'flash a file: agent mcu flash NAME FILE',
   ),
 }) {}

@@ -133,7 +133,7 @@ function refuseByPolicy(
   const entry = quarantined.find((known) => known.digest === digest);
   if (entry !== undefined) throw quarantinedError(entry);
   if (phase.kind !== 'idle' && phase.kind !== 'staging') {
-    throw new UpdateError('update-in-progress', `an update is under way (${phase.kind})`);
+    throw new UpdateError('update-in-progress', `an update is in progress (${phase.kind})`);
   }
   refuseRelease(header, { settings: config.trust, offeredName: undefined, floor, allowDowngrade });
 }

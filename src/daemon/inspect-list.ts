@@ -30,5 +30,5 @@ function leftWithout(keyring: Keyring, list: TrustList): readonly string[] {
   const former = new Set(keyring.list?.keys.map(({ fingerprint }) => fingerprint));
   const configured = keyring.keys.filter(({ fingerprint }) => !former.has(fingerprint));
   const left = [...configured, ...list.keys].filter((key) => !revoked.has(key.fingerprint) && isUsable(key, keyring));
-  return left.length > 0 ? [] : ['leaves no trusted key: no firmware can be installed after it'];
+  return left.length > 0 ? [] : ['leaves no trusted key: no release can be installed after it'];
 }

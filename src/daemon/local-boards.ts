@@ -90,7 +90,7 @@ export class LocalBoards {
     const { board, store } = boardNamed(name, this.#deps.boards);
     const kept = await store.kept();
     if (kept?.image === undefined) {
-      throw new DaemonError('no-backup', `${name}: nothing is kept of what it held before`);
+      throw new DaemonError('no-backup', `${name}: there is no backup of its previous image`);
     }
     onEvent({ kind: 'phase', phase: 'flashing', detail: name });
     const job = { board, store, onProgress: progressTo(onEvent), vouch: evidenceOfKept };
@@ -109,7 +109,7 @@ export class LocalBoards {
     const touched: readonly string[] = 'boards' in phase ? Object.keys(phase.boards) : [];
     for (const [name, { board, store }] of boards) {
       if (touched.includes(name) || (await store.writing()) === undefined) continue;
-      onEvent({ kind: 'phase', phase: 'flashing', detail: `${name}, whose last write was cut` });
+      onEvent({ kind: 'phase', phase: 'flashing', detail: `${name}, whose last write was interrupted` });
       try {
         const runs = await recoverBoard(
           { board, store, onProgress: progressTo(onEvent), vouch: evidenceOfKept },

@@ -130,7 +130,7 @@ function aboutSlots(facts: DetectedGateway, given: Table, answers: Answers): rea
 }
 
 /**
- * Whether the agent came as a package, and nothing here was made for slots. Any Debian has the environment of GRUB; the
+ * True if the agent was installed as a package, and nothing here was made for slots. Any Debian has the environment of GRUB; the
  * files of the others are placed for slots.
  */
 function isPackagedAlone({ packages, partitions, bootloaders }: DetectedGateway): boolean {

@@ -141,8 +141,8 @@ export interface BeginDeps extends Pick<SetupDeps, 'path' | 'check'> {
 }
 
 /**
- * `from` is a file with a part of a configuration. Throws ConfigError, and what `checkState` throws: no answer mends a
- * state directory.
+ * `from` is a file with a part of a configuration. Throws ConfigError, and the errors of `checkState`: no answer can fix
+ * a state directory.
  */
 export async function beginSetup(
   { path, check, checkState }: BeginDeps,
@@ -183,7 +183,7 @@ function serialNotes(facts: DetectedGateway, given: Table): readonly string[] {
   return doubt === undefined ? [] : [`the serial number ${doubt}`];
 }
 
-/** `agent setup` is no advice to who just typed it. */
+/** Omits the advice to run `agent setup`, which is already running. */
 async function readPart(from: string): Promise<string> {
   try {
     return await readConfigText(from);
@@ -206,8 +206,8 @@ async function makeFolderOf(path: string): Promise<void> {
 const HEADER = `# Made by agent setup. All settings: agent config schema; after a change: agent config check
 `;
 
-const VERSION_UNKNOWN = `# Nobody said which release runs here ([device] factory_version, or better IMAGE_VERSION of /etc/os-release): the
-# first look downloads the one that the service names, even if it is the same.
+const VERSION_UNKNOWN = `# The running release is unknown ([device] factory_version, or better IMAGE_VERSION of /etc/os-release): the
+# first check downloads the assigned one, even if it is the same.
 `;
 
 function imageVersionNote({ imageVersion }: DetectedGateway): string {

@@ -29,7 +29,7 @@ export function findSlotPairs(partitions: readonly string[]): readonly SlotPair[
   return pairs.toSorted((one, other) => Number(ROOT_NAME.test(other.name)) - Number(ROOT_NAME.test(one.name)));
 }
 
-/** Whether one of these may be a slot, though its partner was not found or has another form of name. */
+/** True if one of these may be a slot, though its partner was not found or has a different name pattern. */
 export function hasSlotName(partitions: readonly string[]): boolean {
   return partitions.some((name) => SLOT_NAME.test(name.replace(/[bB]$/, 'a').replace(/1$/, '0')));
 }

@@ -14,7 +14,7 @@ import { printResult } from './print.ts';
 import { followAcrossUpgrade } from './self-update.ts';
 import { withAgent } from './with-agent.ts';
 
-/** A long operation and what an interruption of it means. */
+/** A long operation and the effect of interrupting it. */
 export interface FollowedOperation {
   readonly begin: (agent: AgentOperations, onEvent: OnEvent) => Promise<OperationOutcome>;
   /** True if you must finish a partially flashed board manually after an interruption. */

@@ -39,7 +39,7 @@ export type FileContext =
   | {
       readonly kind: 'gateway';
       /** If omitted, the hardware is not checked. */ readonly findSerialNumber?: FindSerialNumber;
-      /** The agent runs as root, and this user is not: what may not be seen is no error. */ readonly isRoots?: boolean;
+      /** The agent runs as root, unlike this user: an invisible file is not an error. */ readonly isRoots?: boolean;
     }
   /** In a root file system in a folder, on a machine that builds images. */
   | { readonly kind: 'image'; readonly root: string }
@@ -47,8 +47,8 @@ export type FileContext =
   | { readonly kind: 'none' };
 
 /**
- * Checks the configuration and everything that it names, and returns all findings at once. Throws ConfigError only if
- * there is no file, or if it is no TOML.
+ * Checks the configuration and everything that it names, and returns all findings. Throws ConfigError only if there
+ * is no file, or if it is not TOML.
  */
 export async function checkConfig(
   path: string,
@@ -110,7 +110,7 @@ async function lookForSerialNumber(
   }
 }
 
-/** What the unit of the daemon does not see (ProtectHome=yes), though this command does. */
+/** Directories that the unit of the daemon does not see (ProtectHome=yes), though this command does. */
 const HIDDEN = /^\/(?:home|root|run\/user)\//;
 
 function hiddenFiles({ tables, placeOf }: ValidSubset): readonly Finding[] {

@@ -2,9 +2,9 @@ import { fileOfBootloader } from '../../slots/settings.ts';
 import type { ConfigFile, ValidTables } from '../schema/schema.ts';
 
 /**
- * What a file that the configuration names must be. `secret`, `page password`: nobody else may write it, and not
- * everybody may read it.
- * `certificates`: nobody else may write it, and it is PEM. `program`: may be found in $PATH. `own program`: runs with the agent's rights.
+ * The requirements of a file in the configuration. `secret`, `page password`: only its owner may write it, and not
+ * everyone may read it. `certificates`: only its owner may write it, and it is PEM. `program`: may be found in $PATH.
+ * `own program`: runs with the agent's rights.
  */
 export type RequiredFileKind =
   | 'readable file'

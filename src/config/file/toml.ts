@@ -21,7 +21,7 @@ export function parseToml(text: string): Record<string, unknown> {
     if (!(error instanceof TomlError)) throw error;
     const [firstLine = ''] = error.message.split('\n', 1);
     const said = firstLine.replace(/^Invalid TOML document: /, '');
-    // A line's end is one: what the parser says of a string that nothing closes.
+    // The parser reports the end of a line in an unclosed string as a control character.
     const meant = said.includes('control characters') ? `${said}; is the quote that ends one missing?` : said;
     const advice = said.includes('losslessly') ? '; write a number beyond 2^53 with .0 at its end' : '';
     throw new TomlSyntaxError(meant + advice, error.line, error.column);

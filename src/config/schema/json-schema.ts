@@ -10,7 +10,7 @@ export function configJsonSchema(): Readonly<Record<string, unknown>> {
   };
 }
 
-/** Zod leaves out the examples of what holds a `preprocess`; ours are of the input. */
+/** Zod omits the examples of a schema with `preprocess`; ours are examples of the input. */
 function keepExamples({
   zodSchema,
   jsonSchema,

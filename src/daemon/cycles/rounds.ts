@@ -7,7 +7,7 @@ type RoundWork = (wiring: Wiring, onEvent: OnEvent, signal: AbortSignal) => Prom
 /** The cycle at the start: completes or undoes an interrupted update. */
 export const runRecovery: RoundWork = async (wiring, onEvent, signal) => {
   const { updater, journal, boardRoom } = wiring;
-  const version = journal.state.installed?.version.name ?? 'what runs';
+  const version = journal.state.installed?.version.name ?? 'the running version';
   const settled = await updater?.settle(onEvent, signal);
   await boardRoom.recover(onEvent, signal);
   return settled === undefined || settled.kind === 'settled'

@@ -277,7 +277,7 @@ export class Daemon {
   }
 
   get #currentWiring(): Wiring {
-    if (this.#wiring === undefined) throw new Error('the wiring was asked for before the daemon was wired');
+    if (this.#wiring === undefined) throw new Error('the wiring was read before the daemon was wired');
     return this.#wiring;
   }
 

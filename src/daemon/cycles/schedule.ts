@@ -32,7 +32,7 @@ export function splayOffsetMs(serialNumber: string, splayMs: number): number {
   return Math.floor((spread / 0x1_0000_0000) * splayMs);
 }
 
-/** Distinguishes the times of a gateway from those of its fleet. */
+/** Distinguishes the times of a gateway from its fleet's. */
 export interface Splay {
   readonly serialNumber: string;
   readonly splayMs: number;

@@ -24,7 +24,7 @@ export async function startServers(
   const onDenied = (who: string, what: string): void => record('access-denied', `${who} asked for ${what}`);
   const sockets = { runDirectory: paths.run, memberProperties, onDenied, ...performer, log: world.log };
   opened.use(await startControlServer(sockets, signal));
-  const onLoginRefused = (why: string): void => record('login-refused', why);
+  const onLoginRefused = (why: string): void => record('login-rejected', why);
   const host = opened.use(
     new PageHost({
       ...performer,

@@ -25,7 +25,7 @@ export class TaskTimer {
   }
 
   get agenda(): Scheduler {
-    if (this.#agenda === undefined) throw new Error('the agenda was asked for before the daemon was wired');
+    if (this.#agenda === undefined) throw new Error('the agenda was read before the daemon was wired');
     return this.#agenda;
   }
 
@@ -57,7 +57,7 @@ export class TaskTimer {
     const { atMs } = this.agenda.next;
     const dueMs = this.agenda.wake(clock.nowMs());
     if (dueMs === undefined) return; // the check was requested before
-    log.info({ dueInMs: Math.round(dueMs - clock.nowMs()) }, 'a message asks for a look');
+    log.info({ dueInMs: Math.round(dueMs - clock.nowMs()) }, 'update check requested over MQTT');
     if (this.agenda.next.atMs < atMs) this.#bell.abort();
   }
 

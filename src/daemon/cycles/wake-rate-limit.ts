@@ -1,4 +1,4 @@
-/** The times of looks that messages ask for: at once, but never two within the limit. No request is lost. */
+/** The times of checks that messages request: immediately, but never two within the limit. No request is lost. */
 export class WakeRateLimit {
   #dueMs = Number.NEGATIVE_INFINITY;
 

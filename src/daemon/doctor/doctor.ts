@@ -102,7 +102,7 @@ async function lookAtJournal({ journal, config }: Wiring): Promise<string | unde
   if (config.targets.length === 0) return undefined;
   const { phase } = journal.state;
   if (phase.kind !== 'lost') return `phase ${phase.kind}`;
-  throw journal.missing ?? new StorageError('read', join(config.paths.state, 'journal.json'), 'what it said was lost');
+  throw journal.missing ?? new StorageError('read', join(config.paths.state, 'journal.json'), 'its content was lost');
 }
 
 /** Checks the watchdog, which ends a slot that hangs before the agent starts. */
@@ -164,7 +164,7 @@ async function lookAtBroker({ messaging }: Wiring): Promise<string | undefined> 
   return `${url}, ${state}`;
 }
 
-/** Lists the installed packages. A manually replaced package is no problem. */
+/** Lists the installed packages. A manually replaced package is not a problem. */
 async function lookAtPackages(examined: Examined, signal: AbortSignal): Promise<string | undefined> {
   const packages = await listPackages(examined, signal);
   return packages.length === 0 ? undefined : packages.map(describePackage).join('; ');
@@ -176,7 +176,7 @@ async function lookAtBoards(examined: Examined): Promise<string | undefined> {
   if (half !== undefined && examined.activity?.phase !== 'flashing') {
     throw new McuError(
       'board-half-written',
-      `${half.name}: the writing of ${half.writing?.name} was cut: it may run nothing`,
+      `${half.name}: flashing ${half.writing?.name} was interrupted: it may have no program`,
       {
         advice: partialFlashAdvice(half),
       },

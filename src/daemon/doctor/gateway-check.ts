@@ -29,7 +29,7 @@ const BOOT_NOT_ASKED = 'the boot environment was not asked, since it is root’s
 
 /**
  * Checks the file, then its effect on this gateway. Throws ConfigError, or the problem of the state directory. If root
- * owns the configuration and this user is another one, files that this user may not see are no error.
+ * owns the configuration and this user is another one, files that this user may not see are not an error.
  */
 export async function checkOnGateway(
   path: string,
@@ -74,9 +74,7 @@ export async function checkStateFirst(
   const doubt = await stateWarning(place);
   if (doubt !== undefined) return [doubt];
   const isInMemory = slots.length === 0 && (await findPersistence(state)).kind === 'memory';
-  return isInMemory
-    ? [`${state} lies in memory: partitions as slots would be refused (mount the state partition)`]
-    : [];
+  return isInMemory ? [`${state} is in memory: partitions as slots would be refused (mount the state partition)`] : [];
 }
 
 async function ownerOf(path: string): Promise<number | undefined> {

@@ -11,7 +11,7 @@ const SET_IT =
   'set RuntimeWatchdogSec=14s in /etc/systemd/system.conf, in the image too (a Raspberry Pi accepts at most 15 s)';
 
 export interface WatchdogFacts {
-  /** Undefined if the kernel has no watchdog that reports its state. */
+  /** Omitted if the kernel has no watchdog that reports its state. */
   readonly state: string | undefined;
   /** The timeout in effect, in seconds. */
   readonly timeout: string | undefined;

@@ -7,8 +7,8 @@ const LOOK_MS = 10_000;
 
 /**
  * Lists the current state of the units of `[update.health]`, or undefined without any. Throws `unit-missing` for one
- * that systemd does not know or cannot start: with it no release would ever be committed. An inactive unit is no
- * problem before an update.
+ * that systemd does not know or cannot start: with it no release would ever be committed. An inactive unit is fine
+ * before an update.
  */
 export async function lookAtHealthUnits(
   { update }: Config,
@@ -21,7 +21,7 @@ export async function lookAtHealthUnits(
     const state = unitState(await run(showUnit(unit), { timeoutMs: LOOK_MS }, signal));
     const complaint = complaintOfUnit(unit, state);
     if (state.LoadState !== 'loaded')
-      throw new DaemonError('unit-missing', `[update.health] units: ${complaint}, and so no firmware would be kept`);
+      throw new DaemonError('unit-missing', `[update.health] units: ${complaint}, so no release would be committed`);
     said.push(complaint ?? `${unit} is active`);
   }
   return units.length === 0 ? undefined : said.join(', ');

@@ -45,7 +45,7 @@ export async function stateWarning(config: StatePlace): Promise<string | undefin
   const { state } = config.paths;
   const keeping = await findPersistence(state);
   if (keeping.kind !== 'unknown') return undefined;
-  return `whether ${state} lies in memory is not known: it is written to ${keeping.layer}, outside of this container`;
+  return `${state} may be in memory: it is written to ${keeping.layer}, outside of this container`;
 }
 
 /**
@@ -131,8 +131,8 @@ export class StateMonitor {
 }
 
 /**
- * Rejects a directory that root could not write. One that only this user may not write is no finding, since the agent
- * may.
+ * Rejects a directory that root could not write. A directory that only this user may not write is fine, since the
+ * agent may.
  */
 async function refuseUnwritable(state: string): Promise<void> {
   const file = join(state, 'journal.json');

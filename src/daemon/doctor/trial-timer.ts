@@ -35,7 +35,7 @@ export async function notifyTrialTimer(
     await writeFile(path, `${await machine.bootId()}\n`, { flag: 'wx' }); // follows no link
   } catch (error) {
     if (!(error instanceof AgentError) && systemErrorCode(error) === undefined) throw error;
-    log.warn({ path, reason: describeError(error) }, 'the safety net could not be told that this slot is kept');
+    log.warn({ path, reason: describeError(error) }, 'the trial timer could not be notified of the commit');
   }
 }
 
@@ -52,16 +52,16 @@ export async function testTrialTimer(signal: AbortSignal): Promise<string | Warn
   if (timer.stdout.trim() !== 'active') {
     throw missing(`${TIMER} is not active`, `systemctl enable --now ${TIMER}, in the image too`);
   }
-  if (!existsSync(PROGRAM)) throw missing(`${PROGRAM} is missing`, 'install the agent anew');
+  if (!existsSync(PROGRAM)) throw missing(`${PROGRAM} is missing`, 'install the agent again');
   const look = await runProgram([PROGRAM, '--look'], { timeoutMs: LOOK_MS }, signal);
   if (look.exitCode === TRIAL_IS_OPEN) return `${TIMER} is active; not tried: ${look.stdout.trim()}`;
   const start = await runProgram(['systemctl', 'start', SERVICE], { timeoutMs: START_MS }, signal);
-  if (start.exitCode === 0) return `${TIMER} is active, and what it starts runs`;
+  if (start.exitCode === 0) return `${TIMER} is active, and its program runs`;
   const show = ['systemctl', 'show', '--property=Result,ExecMainStatus', SERVICE] as const;
   const { stdout } = await runProgram(show, { timeoutMs: LOOK_MS }, signal);
   throw missing(
     `${SERVICE} cannot run (${stdout.trim().replaceAll('\n', ', ')})`,
-    `systemctl status ${SERVICE} says why`,
+    `systemctl status ${SERVICE} shows the reason`,
   );
 }
 

@@ -71,7 +71,7 @@ export function historyOf(attempts: readonly HistoryAttempt[], forgotten: number
 
 type Reported = HistoryReport['attempts'][number];
 
-/** An attempt in progress, without an end: the journal knows better how it ended. */
+/** An attempt in progress, without its result, which the journal has. */
 function open(
   { outcome: _outcome, code: _code, reason: _reason, endedAt: _endedAt, ...rest }: HistoryAttempt,
   current: Attempt,

@@ -8,22 +8,22 @@ import type { SecurityRecorder } from './security-log.ts';
 
 /** The security event of the code of a refusal. */
 const refusals: Readonly<Record<string, SecurityEventId>> = {
-  'signature-invalid': 'signature-refused',
-  'artifact-unsigned': 'signature-refused',
-  'image-unsigned': 'signature-refused',
-  'checksum-mismatch': 'signature-refused',
-  'digest-mismatch': 'signature-refused',
-  'manifest-mismatch': 'signature-refused',
-  'key-revoked': 'key-refused',
-  'key-expired': 'key-refused',
-  'key-not-yet-valid': 'key-refused',
-  'no-trusted-key': 'key-refused',
-  'release-revoked': 'release-refused',
-  downgrade: 'downgrade-refused',
-  'name-mismatch': 'name-refused',
-  'trust-list-malformed': 'trust-list-refused',
-  'trust-list-old': 'trust-list-refused',
-  'trust-no-keys': 'trust-list-refused',
+  'signature-invalid': 'signature-rejected',
+  'artifact-unsigned': 'signature-rejected',
+  'image-unsigned': 'signature-rejected',
+  'checksum-mismatch': 'signature-rejected',
+  'digest-mismatch': 'signature-rejected',
+  'manifest-mismatch': 'signature-rejected',
+  'key-revoked': 'key-rejected',
+  'key-expired': 'key-rejected',
+  'key-not-yet-valid': 'key-rejected',
+  'no-trusted-key': 'key-rejected',
+  'release-revoked': 'release-rejected',
+  downgrade: 'downgrade-rejected',
+  'name-mismatch': 'name-rejected',
+  'trust-list-malformed': 'trust-list-rejected',
+  'trust-list-old': 'trust-list-rejected',
+  'trust-no-keys': 'trust-list-rejected',
 };
 
 /** Records a refusal; does nothing for an error that does not concern security. */
@@ -85,7 +85,7 @@ export async function recordKeys(
     const names = trusted.map(({ name, fingerprint }) => `${name} ${fingerprint}`);
     const all = JSON.stringify(trusted.map(({ fingerprint }) => fingerprint).toSorted());
     const state = createHash('sha256').update(all).digest('hex');
-    const doubt = damage !== undefined && list === undefined ? 'what was revoked is not known any more: ' : '';
+    const doubt = damage !== undefined && list === undefined ? 'the revocations were lost: ' : '';
     const told = names.length === 0 ? 'no key is trusted' : names.join(', ');
     await security.compare('keys-changed', state, `${doubt}${told}`);
   } catch (error) {

@@ -24,7 +24,7 @@ import { describeSlots, runningReport } from './slot-report.ts';
 /** The part of the status that is not in the journal: known only to a running process. */
 interface RuntimeState {
   readonly daemon: DaemonStatus;
-  /** Undefined if the gateway has no slots, or if the bootloader fails, which is then the obstacle. */
+  /** Omitted if the gateway has no slots, or if the bootloader fails, which is then the obstacle. */
   readonly booted: SlotName | undefined;
   readonly boot: BootState | undefined;
   readonly activity: Activity | undefined;

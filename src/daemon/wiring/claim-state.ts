@@ -30,7 +30,10 @@ export async function claimState(claimed: ClaimedState): Promise<(journal: Journ
   const owner = await valueOrLogged(async () => identities.foreignOwner(), log);
   if (owner === undefined) return async () => {};
   const aside = join(stateDirectory, `of-${owner.replaceAll(/[^\w-]/g, '_').slice(0, 64)}`);
-  log.warn({ owner, aside }, 'the state directory belongs to another serial number: what belongs to it is set aside');
+  log.warn(
+    { owner, aside },
+    'the state directory belongs to another serial number: its identity and history are set aside',
+  );
   const isMoved = await valueOrLogged(async () => moveOwned(stateDirectory, aside, fs), log);
   return async (journal) => {
     if (isMoved !== true) return;

@@ -55,9 +55,9 @@ export interface EngineWiring {
   /** The boards by the name of their target, each with its folder. */
   readonly boards: ReadonlyMap<string, McuTargetDeps>;
   readonly boardRoom: LocalBoards;
-  /** Undefined without a target of kind slots. */
+  /** Omitted without a target of kind slots. */
   readonly bootloader: Bootloader | undefined;
-  /** Undefined without a target. */
+  /** Omitted without a target. */
   readonly updater: Updater | undefined;
 }
 
@@ -67,7 +67,7 @@ export interface EngineDeps {
   readonly trust: Trust;
   readonly security: SecurityLog;
   readonly history: History;
-  /** The journal that a reload keeps. Undefined: it is opened. */
+  /** The journal that a reload keeps. If omitted, it is opened. */
   readonly journal: Journal | undefined;
   readonly service: ProvisioningService;
   readonly health: HealthGate;

@@ -134,16 +134,16 @@ export class Trust {
       keyring = await this.keyring(signal);
     } catch (error) {
       if (!(error instanceof AgentError)) throw error;
-      return `is not known to be vouched for: ${error.message}`;
+      return `cannot be verified: ${error.message}`;
     }
-    if (keyring.damage !== undefined) return `is not known to be vouched for: ${keyring.damage.message}`;
+    if (keyring.damage !== undefined) return `cannot be verified: ${keyring.damage.message}`;
     if (keyring.revoked?.releases.has(digest) === true) return 'was revoked';
     if (signedBy === undefined) {
       const { allowUnsigned } = this.#deps.config.trust;
-      return allowUnsigned ? undefined : 'is signed by nobody, which [trust] allow_unsigned does not permit any more';
+      return allowUnsigned ? undefined : 'is unsigned, which [trust] allow_unsigned no longer permits';
     }
     const key = keyring.keys.find(({ fingerprint, name }) => fingerprint === signedBy || name === signedBy);
-    if (key === undefined) return `is signed by ${signedBy}, which is not among the trusted keys any more`;
+    if (key === undefined) return `is signed by ${signedBy}, which is no longer a trusted key`;
     return isUsable(key, keyring) ? undefined : `is signed by ${describeKey(key, keyring)}`;
   }
 
@@ -159,7 +159,7 @@ export class Trust {
       const runs = installed && (await this.revoked(installed));
       if (runs !== undefined) found.push({ text: `the release that is installed ${runs}`, trouble: 'release-revoked' });
       const before = previous && (await this.revoked(previous));
-      if (before !== undefined) found.push({ text: `the release to which agent rollback goes back ${before}` });
+      if (before !== undefined) found.push({ text: `the previous release, the target of agent rollback, ${before}` });
       return found;
     } catch (error) {
       if (!(error instanceof AgentError)) throw error;
@@ -182,7 +182,7 @@ export class Trust {
   }
 
   /**
-   * True if the clock is set. Without a time server it is believed; with one that has not set it yet, only if it agrees
+   * True if the clock is set. Without a time server it is believed; with a time server that has not set it yet, only if it agrees
    * with the service, since an operator may have set it.
    */
   async isClockSet(signal: AbortSignal): Promise<boolean> {
@@ -191,7 +191,7 @@ export class Trust {
     return isPlausible(nowMs) && ((await probe(signal)) !== 'not-yet' || this.agreesWithService(nowMs) === true);
   }
 
-  /** Undefined if the service did not respond since this process began. */
+  /** Omitted if the service did not respond since this process started. */
   agreesWithService(nowMs: number): boolean | undefined {
     const { serviceTimeMs } = this;
     return serviceTimeMs === undefined ? undefined : Math.abs(nowMs - serviceTimeMs) < MOST_APART_MS;
@@ -239,9 +239,9 @@ export function wireTrust(config: Config, { clock, boot }: Runtime): Trust {
 /** Allows for the way of the request, and for whole seconds in the header. */
 const MOST_APART_MS = 5 * 60_000;
 
-export const NO_KEY = 'there is no trusted key, so no firmware can be installed';
+export const NO_KEY = 'there is no trusted key, so no release can be installed';
 export const NO_KEY_LEFT =
-  'no trusted key is left (revoked, or not of this time): no firmware can be installed until a new public key stands in [trust] keys';
+  'no trusted key is left (revoked, or not of this time): no release can be installed until [trust] keys has a new public key';
 
 export function isUsable(key: TrustedKey, keyring: Keyring): boolean {
   const state = keyStateOf(key, keyring);
@@ -250,7 +250,7 @@ export function isUsable(key: TrustedKey, keyring: Keyring): boolean {
 
 const states = {
   valid: '',
-  unknown: ', of which nobody knows whether it is of this time: no clock was set',
+  unknown: ', whose validity is unknown: the clock was not set',
   'not-yet': ', not valid yet',
   expired: ', expired',
   revoked: ', revoked',

@@ -19,9 +19,9 @@ export interface ServiceWiring extends AsyncDisposable {
   readonly transport: ServiceTransport;
   /** Throws a ServiceError if no connection comes about over which this gateway could be activated. */
   readonly reach: (signal: AbortSignal) => Promise<void>;
-  /** Undefined without a broker: no MQTT code is loaded. */
+  /** Omitted without a broker: no MQTT code is loaded. */
   readonly messaging: MessagingTransport | undefined;
-  /** Undefined without a configured rate. */
+  /** Omitted without a configured rate. */
   readonly throttle: Throttle | undefined;
 }
 

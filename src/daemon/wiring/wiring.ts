@@ -63,7 +63,7 @@ export interface Wiring extends EngineWiring, AsyncDisposable {
   readonly identities: IdentityStore;
   readonly session: ServiceSession;
   readonly reach: ServiceWiring['reach'];
-  /** Undefined without a broker. */
+  /** Omitted without a broker. */
   readonly messaging: MessagingTransport | undefined;
   /** The limit of downloads. Undefined without a configured rate. */
   readonly throttle: Throttle | undefined;

@@ -156,6 +156,6 @@ export const matching = (pattern: RegExp): unknown => expect.stringMatching(patt
 /** The state of a board after an operator's interrupted flash operation. */
 export const halfWritten = {
   list: { name: 'meter', writing: { name: 'meter-2.hex', restorable: true } },
-  doctor: { ok: false, detail: matching(/^meter: the writing of meter-2\.hex was cut/) },
+  doctor: { ok: false, detail: matching(/^meter: flashing meter-2\.hex was interrupted/) },
   status: matching(/meter is partially flashed and\s+has no program/),
 };

@@ -47,6 +47,6 @@ test('a file below the committed security counter or version is flashed only wit
   for (const words of [[place('same.bin')], [place('old.bin'), '--allow-downgrade']])
     expect(await flash(...words)).toContain('port-missing');
   const { stdout } = await gateway.run('log', '--security');
-  expect(stdout).toContain('downgrade-refused');
+  expect(stdout).toContain('downgrade-rejected');
   expect(stdout).toMatch(/force-used[^]*--allow-downgrade/);
 });

@@ -92,7 +92,7 @@ describe('the page', () => {
     const { events } = (await site.gateway.json('log', '--security')) as {
       events: readonly { id: string; detail: string }[];
     };
-    expect(events.filter(({ id }) => id === 'login-refused').map(({ detail }) => detail)).toEqual([
+    expect(events.filter(({ id }) => id === 'login-rejected').map(({ detail }) => detail)).toEqual([
       'the page was given a wrong password, from 127.0.0.1',
     ]);
   });

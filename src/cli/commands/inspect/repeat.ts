@@ -6,7 +6,7 @@ const PAUSE_MS = 2_000;
 
 /**
  * Shows something again and again until it is complete, until Ctrl-C, which is a success, or until the output has no
- * reader any more.
+ * reader.
  */
 export async function repeat(context: CliContext, show: () => Promise<'complete' | 'open'>): Promise<number> {
   const { out, clock, signal } = context;

@@ -62,7 +62,7 @@ describe('a trust list', () => {
     await trust.rig.offerArtifact('v1', await trust.desk.release('v1', 'first'));
     expect(await trust.technician('--update-now')).toMatchObject({ exitCode: 77, stderr: matching(/\(key-revoked\)/) });
     const refused = (await trust.securityEvents()).slice(told.length);
-    expect(refused).toMatchObject([{ id: 'key-refused', detail: matching(new RegExp(first.trusted.fingerprint)) }]);
+    expect(refused).toMatchObject([{ id: 'key-rejected', detail: matching(new RegExp(first.trusted.fingerprint)) }]);
     expect(await gateway.tell('sha256sum', '/dev/slot-b')).toBe(before);
     expect(gateway.boots).toEqual(['A', 'A']);
 

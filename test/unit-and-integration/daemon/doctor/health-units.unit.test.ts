@@ -30,7 +30,7 @@ describe('the units that have to be active after an update', () => {
   test('are wrong where systemd knows none of that name', async () => {
     await expect(lookAtHealthUnits(configured(['ap.service']), never, systemctl(states))).rejects.toMatchObject({
       code: 'unit-missing',
-      message: '[update.health] units: there is no unit ap.service, and so no firmware would be kept',
+      message: '[update.health] units: there is no unit ap.service, so no release would be committed',
     });
   });
 

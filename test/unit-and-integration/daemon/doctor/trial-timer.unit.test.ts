@@ -40,5 +40,5 @@ test('a commit succeeds without the record for the trial timer, and reports it',
   const said: string[] = [];
   const log = { ...silentLog, warn: (_fields: object, message: string) => void said.push(message) };
   await notifyTrialTimer(run, machine, log);
-  expect(said).toEqual(['the safety net could not be told that this slot is kept']);
+  expect(said).toEqual(['the trial timer could not be notified of the commit']);
 });

@@ -75,8 +75,8 @@ test('shows security events in order, also after an update', async () => {
   await gateway.run('activate');
   expect(await events()).toEqual([
     matching(/^activated: as thing /),
-    matching(/^signature-refused: .*\(signature-invalid\)$/),
-    matching(/^name-refused: .*of last year.*\(name-mismatch\)$/),
+    matching(/^signature-rejected: .*\(signature-invalid\)$/),
+    matching(/^name-rejected: .*of last year.*\(name-mismatch\)$/),
     'force-used: rollback --force',
     matching(/^configuration-changed: .*config\.toml, now sha256:/),
     matching(/^keys-changed: release\.pem sha256:.*next\.pem sha256:/),
@@ -115,7 +115,7 @@ test('a file that is rejected while a release waits for its boot is recorded, to
   const file = join(gateway.directory, 'forged.mender');
   await writeFile(file, await signed('forged', stranger.privateKey));
   expect(await gateway.run('install', file)).toMatchObject({ exitCode: 77 });
-  expect(await events()).toEqual([matching(/^activated: /), matching(/^signature-refused: .*\(signature-invalid\)$/)]);
+  expect(await events()).toEqual([matching(/^activated: /), matching(/^signature-rejected: .*\(signature-invalid\)$/)]);
 });
 
 test('records a member’s request without permission, and sends the events to the service as a property', async () => {

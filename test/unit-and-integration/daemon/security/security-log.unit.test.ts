@@ -136,14 +136,14 @@ describe('the log of security events', () => {
 });
 
 test.each([
-  [new VerificationError('signature-invalid', 'm'), 'signature-refused'],
-  [new VerificationError('image-unsigned', 'm'), 'signature-refused'],
-  [new VerificationError('key-revoked', 'm'), 'key-refused'],
-  [new VerificationError('key-expired', 'm'), 'key-refused'],
-  [new VerificationError('release-revoked', 'm'), 'release-refused'],
-  [new VerificationError('trust-list-old', 'm'), 'trust-list-refused'],
-  [new UpdateError('downgrade', 'm'), 'downgrade-refused'],
-  [new UpdateError('name-mismatch', 'm'), 'name-refused'],
+  [new VerificationError('signature-invalid', 'm'), 'signature-rejected'],
+  [new VerificationError('image-unsigned', 'm'), 'signature-rejected'],
+  [new VerificationError('key-revoked', 'm'), 'key-rejected'],
+  [new VerificationError('key-expired', 'm'), 'key-rejected'],
+  [new VerificationError('release-revoked', 'm'), 'release-rejected'],
+  [new VerificationError('trust-list-old', 'm'), 'trust-list-rejected'],
+  [new UpdateError('downgrade', 'm'), 'downgrade-rejected'],
+  [new UpdateError('name-mismatch', 'm'), 'name-rejected'],
 ])('a refusal is recorded, and thrown on: %s', async (error, id) => {
   const log = open();
   await expect(recordingRejections(log, throwing(error))).rejects.toBe(error);
@@ -194,7 +194,7 @@ describe('whom this gateway trusts', () => {
   test('is unknown if the revocations are', async () => {
     await start(1, one.fingerprint);
     await start(0);
-    const detail = `what was revoked is not known any more: one ${one.fingerprint}, two ${two.fingerprint}`;
+    const detail = `the revocations were lost: one ${one.fingerprint}, two ${two.fingerprint}`;
     expect((await open().report()).events).toMatchObject([{ id: 'keys-changed', detail }]);
   });
 });

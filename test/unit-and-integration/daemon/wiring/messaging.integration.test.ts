@@ -218,7 +218,7 @@ describe('the daemon', () => {
       await looked;
       for (let count = 0; count < 20; count += 1) await side.publish('gateway/wake', '');
       // the requested check, and the check that is due after the splay
-      const asked = (): readonly string[] => lines.filter((line) => line.includes('a message asks for a look'));
+      const asked = (): readonly string[] => lines.filter((line) => line.includes('update check requested over MQTT'));
       await expect.poll(asked, patience).toHaveLength(2);
       await expect.poll(() => lines.some((line) => line.includes('the round failed')), patience).toBe(true);
       expect(side.requestsOf('targetVersion').length + service.callsOf('targetVersion').length).toBe(1);
@@ -243,7 +243,7 @@ describe('the daemon', () => {
       .poll(async () => rig.gateway.json('status'), patience)
       .toMatchObject({ service: { broker: { state: 'connected', ignored: { retained: 1 } } } });
     await stop(again);
-    expect(lines.filter((line) => line.includes('a message asks for a look'))).toEqual([]);
+    expect(lines.filter((line) => line.includes('update check requested over MQTT'))).toEqual([]);
   });
 
   testInFull('counts in its status what it ignored', async () => {

@@ -214,7 +214,7 @@ test('a revoked release is neither installed nor the target of a rollback, unles
   expect(back).toMatchObject({ exitCode: 77 });
   expect(back.stderr).toContain('(release-revoked)');
   const warned = (await gateway.run('status')).stdout.replaceAll(/\s+/g, ' ');
-  expect(warned).toContain('the release to which agent rollback goes back was revoked by list 1');
+  expect(warned).toContain('the previous release, the target of agent rollback, was revoked by list 1');
   expect(await settle(gateway, 'rollback', '--force')).toMatchObject({ exitCode: 0 });
   expect(await running(gateway)).toBe('healthy root 1.0.0');
   expect((await gateway.run('status')).stdout.replaceAll(/\s+/g, ' ')).toContain('was revoked by list 1');
