@@ -20,29 +20,29 @@ export const updateState = z.object({
   format: z.literal(1),
   phase,
   installed: installed.optional(),
-  /** What was known of updates was lost once, so that anything may be running. */
+  /** The knowledge of updates was lost once, so any version may be running. */
   forgot: z.boolean().optional(),
-  /** What the other slot holds, as long as it may boot. */
+  /** The version in the other slot, as long as it may boot. */
   previous: installed.optional(),
-  /** What was installed in the same slot before boards alone were updated: a rollback goes there first. */
+  /** The version in the same slot before boards alone were updated: the first target of a rollback. */
   beforeBoards: installed.optional(),
-  /** A committed version that the bootloader has left: its boards have not followed, and the service was not told. */
+  /** A committed version that the bootloader abandoned: its boards have not followed, and no report was made. */
   fellFrom: installed.optional(),
-  /** What was tried, by digest, so that the same content under a new id keeps its history; the last one at the end. */
+  /** The tried releases, by digest, so that the same content under a new ID keeps its history; the last one at the end. */
   versions: z.array(versionEntry),
-  /** The digests of what the service had installed lately, oldest first. Versions that take turns wait longer each time. */
+  /** The digests of the service's last versions, oldest first. Versions that replace each other wait longer each time. */
   turns: z.object({ installed: z.array(z.string()), ...waiting }).optional(),
-  /** What the service named at the last look: the id of a version, or nothing. */
+  /** The offer of the service at the last check: the ID of a version, or none. */
   named: z.object({ id: z.string().optional() }).optional(),
   standstill: standstill.optional(),
   owedHook: owedHook.optional(),
-  /** The id of the version of which the service does not know yet that it runs. */
+  /** The ID of the running version, if it was not reported to the service yet. */
   pendingSwitch: z.string().optional(),
   /** Outcomes that the service has not accepted yet, oldest first. */
   reports: z.array(outcome),
   lastOutcome: outcome.optional(),
   ...floors.shape,
-  /** The id of the version under which a list was last taken. It counts where nothing is known to be installed. */
+  /** The ID of the version of the last trust list. It counts if the installed version is unknown. */
   listVersion: z.string().optional(),
   unfit: unfitDeltas.optional(),
   slots: z.object({ A: slotKnowledge, B: slotKnowledge }),
@@ -71,8 +71,8 @@ export type SlotsKnowledge = Readonly<Record<SlotName, SlotKnowledge>>;
 export type PartitionRecord = SlotKnowledge['records'][string];
 
 /**
- * The room that a staging needs for its checkpoints, with the head of an artifact, history and outbox. Without it, each
- * look would transfer anew up to the point where the room ends.
+ * The space that a staging needs for its checkpoints, with the head of an artifact, history and outbox. Without it, each
+ * check would start the transfer again, until the disk is full.
  */
 export const STAGING_ROOM_BYTES = 256 * 1024;
 
@@ -82,12 +82,12 @@ export function activeHold(held: ManualHold | undefined, nowMs = Number.NaN): Ma
   return isPlausible(nowMs) && nowMs >= Date.parse(held.until) ? undefined : held;
 }
 
-/** Whether the update has a payload for a slot. One without goes the same way, but without the reboot. */
+/** True if the update has a payload for a slot. Without one, the trial runs without a reboot. */
 export function hasSlotPayload(firmware: FirmwareRecord): boolean {
   return firmware.payloads.some((payload) => payload.kind === 'slots');
 }
 
-/** Whether a trial, which may have been cut since, has begun to write a board or a package. */
+/** True if a trial, which may have been interrupted since, started to write a board or a package. */
 export function hasTouchedBoards(phase: PhaseOf<'staged' | 'trial'>): boolean {
   return phase.kind === 'trial' && Object.keys(phase.boards).length > 0;
 }
@@ -100,7 +100,7 @@ export const initialState: UpdateState = {
   slots: { A: { records: {} }, B: { records: {} } },
 };
 
-/** The records of the partitions that a firmware was verified to fill, by target. */
+/** Returns the verified content of the partitions of a release, by target. */
 export function recordsOf(
   { payloads, signedBy }: FirmwareRecord,
   { version, at }: Pick<Installed, 'version' | 'at'>,
@@ -114,13 +114,10 @@ export function recordsOf(
   );
 }
 
-/** Who is to blame for the end of a trial: the firmware, the world around the gateway, or a person who wanted it. */
+/** The cause of the end of a trial: the release, the environment of the gateway, or an operator. */
 export type Cause = 'firmware' | 'world' | 'person';
 
-/**
- * Why a trial ends, and whose fault that is. A firmware at fault is not tried again by itself; after a fault of the
- * world it is.
- */
+/** The end of a trial and its cause. A release that caused it is not retried automatically. */
 export interface TrialFailure {
   readonly code: string;
   readonly reason: string;
@@ -128,12 +125,12 @@ export interface TrialFailure {
 }
 
 interface Costs {
-  /** The figures of the attempt as a whole; undefined: unchanged. */
+  /** The figures of the whole attempt, if they changed. */
   readonly figures?: Figures | undefined;
 }
 
 interface Owing {
-  /** A program of the gateway has to be told. */
+  /** A notification hook has to run. */
   readonly owesHook?: boolean;
 }
 
@@ -142,14 +139,14 @@ interface Owing {
  * not allow is a defect, and asserts.
  */
 interface EventData {
-  /** The state directory is another gateway's: what was tried, and what its service was to be told, is not this one's. */
+  /** The state directory is from another gateway, so its attempts and reports are not those of this one. */
   readonly 'identity-changed': object;
   readonly 'staging-started': { readonly attempt: Attempt; readonly slot: SlotName; readonly at: string };
-  /** The header of the attempt was read, and its digest was not known yet. */
+  /** The header was read, and its digest is new. */
   readonly identified: { readonly digest: string };
-  /** Undefined: the previous checkpoint is of no use. */
+  /** Omitted to discard the previous checkpoint. */
   readonly checkpointed: { readonly checkpoint: Checkpoint | undefined } & Costs;
-  /** The staging continues with the next look; the attempt has not ended. */
+  /** The staging resumes at the next check; the attempt has not ended. */
   readonly 'staging-paused': { readonly at: string } & Costs;
   /** Invariant 2: the next write destroys what this partition of the slot held. */
   readonly 'slot-opened': { readonly target: string };
@@ -162,14 +159,14 @@ interface EventData {
     readonly name: string | undefined;
     /** Why the release is below the floor, if root allowed that. */
     readonly downgrade?: string | undefined;
-    /** What the partitions of the slot were verified to hold, by target. */
+    /** The verified content of the partitions of the slot, by target. */
     readonly records: Readonly<Record<string, PartitionRecord>>;
   };
   readonly 'rollback-staged': {
     readonly attempt: Attempt;
-    /** The slot to be tried; if boards alone go back, the running one. */
+    /** The slot to be tried; for boards alone, the running one. */
     readonly slot: SlotName;
-    /** What the slot holds, as far as that is known, and what to do with the boards. */
+    /** The known content of the slot, and the tasks of the boards. */
     readonly firmware: FirmwareRecord;
     readonly trials: number;
   };
@@ -181,7 +178,7 @@ interface EventData {
   /** Another reboot came first, so the trial was not used up. */
   readonly 'trial-missed': object;
   readonly 'health-check-started': object;
-  /** The trial is healthy, or a person keeps it: it is to be committed. */
+  /** The trial is healthy, or an operator commits it. */
   readonly approved: object;
   /** `slot`: the running one. */
   readonly committed: { readonly at: string; readonly slot: SlotName } & Owing;
@@ -193,21 +190,21 @@ interface EventData {
   readonly restoring: object;
   readonly 'board-restored': { readonly target: string };
   readonly 'rolled-back': TrialFailure & { readonly at: string } & Owing;
-  /** A program of the gateway was told how this attempt ended. */
+  /** A notification hook received the result of this attempt. */
   readonly 'hook-notified': { readonly attemptId: string };
   readonly failed: { readonly at: string; readonly failure: AttemptFailure } & Costs;
-  /** A paused staging is not wanted any more. */
+  /** A paused staging is no longer wanted. */
   readonly withdrawn: { readonly at: string; readonly code: string; readonly reason: string };
-  /** A person ended the staging: the agent does not begin this version again by itself. */
+  /** An operator ended the staging: the agent does not start this version again automatically. */
   readonly cancelled: { readonly at: string };
-  /** Another slot runs than the one installed last: a person or the bootloader chose it. */
+  /** The slot of the installed version does not run: an operator or the bootloader chose the other one. */
   readonly 'slots-swapped': { readonly booted: SlotName };
   /** The wanted firmware already runs, perhaps under another name. */
   readonly 'found-installed': { readonly at: string } & Costs;
   /** `name`: the name that the list has of itself. */
   readonly 'trust-list-applied': {
     readonly name: string;
-    /** Undefined: the number is not known. */
+    /** Omitted if the number is unknown. */
     readonly number?: number | undefined;
     readonly at: string;
   } & Costs;
@@ -220,29 +217,29 @@ interface EventData {
   };
   /** The slot runs, was committed, and boots. */
   readonly 'slot-seen': { readonly slot: SlotName; readonly at: string };
-  /** Partitions of the slot were read, and do not hold what was recorded. */
+  /** Partitions of the slot were read, and differ from their records. */
   readonly 'records-invalidated': { readonly slot: SlotName; readonly targets: readonly string[] };
   readonly 'factory-version': { readonly installed: Installed };
   readonly recovered: { readonly at: string };
   readonly switched: { readonly versionId: string };
-  /** The service believes that another version runs: it is told once more. */
+  /** The service has another current version, so the running one is reported again. */
   readonly 'record-differs': { readonly versionId: string };
   readonly reconciled: { readonly versionId: string; readonly switchTo: boolean };
-  /** The service's version of this name is another one than what a person installed. */
+  /** The service's version of this name is not the one that an operator installed. */
   readonly 'name-disambiguated': { readonly versionId: string };
   /** The service names another version than before, or none. */
   readonly 'offer-changed': { readonly versionId: string | undefined };
-  /** A firmware that waits has waited for one more look. */
+  /** A deferred version has waited for one more check. */
   readonly 'check-deferred': object;
-  /** The clock was set: what was held back before counts from now on. */
+  /** The clock was set: earlier deferrals count from now on. */
   readonly 'quarantine-started': { readonly at: string };
-  /** A person begins a hold. */
+  /** An operator starts a hold. */
   readonly 'hold-started': { readonly standstill: ManualHold };
   readonly 'hold-released': object;
   /** The id, name or digest of a version. */
   readonly unblocked: { readonly version: string };
   readonly reported: { readonly attemptId: string };
-  /** The service was told which versions are wanted whole. */
+  /** The service received the versions whose full image is wanted. */
   readonly 'full-image-requested': object;
 }
 
@@ -278,6 +275,6 @@ export interface AttemptFailure {
   readonly outcome: 'failed' | 'refused';
   readonly code: string;
   readonly reason: string;
-  /** Waiting may cure the failure, so it does not count against the attempts of the version. */
+  /** The failure may be temporary, so it does not count against the attempts of the version. */
   readonly curable?: boolean;
 }

@@ -10,25 +10,22 @@ import type { OpenFirmware, UpdateProgress } from '../ports/incoming.ts';
 import type { HealthGate } from '../trial/health.ts';
 import type { ReleaseSettings } from './release-rules.ts';
 
-/** One firmware to install, wherever it comes from. */
+/** One release to install, from the service or from a file. */
 export interface InstallRequest {
   readonly version: VersionRef;
   readonly by: Exclude<Attempt['by'], 'rollback'>;
   readonly source: FirmwareSource;
-  /** false: stop before the reboot. */
+  /** False: stop before the reboot. */
   readonly reboot: boolean;
-  /** A person lifted the quarantine, this once. */
+  /** An operator overrides the quarantine, this once. */
   readonly force: boolean;
-  /** A person waits for it, not the schedule. */
+  /** An operator waits for it, not the schedule. */
   readonly manual?: boolean | undefined;
-  /** Root lifted the floor, this once. */
+  /** Root overrides the minimum security version, this once. */
   readonly allowDowngrade?: boolean | undefined;
-  /** The digest of the only release for which root lifted the floor, this once. */
+  /** The digest of the only release for which root overrides the minimum, this once. */
   readonly downgradeTo?: string | undefined;
-  /**
-   * Its header was that of a list of keys and revocations, for which nobody's consent is needed. It is refused if it
-   * turns out to be anything else.
-   */
+  /** It is a trust list by its name or header, so no hook has to consent. If it is anything else, it is rejected. */
   readonly isList?: boolean | undefined;
 }
 
@@ -42,11 +39,11 @@ export interface UpdatePorts {
   readonly clock: Clock;
   readonly random: () => number;
   readonly log: Log;
-  /** Why a firmware that was accepted before would not be now, worded to follow its name; undefined: it would. */
+  /** Returns the reason for no longer trusting an accepted release, worded to follow its name. */
   readonly distrusted?: ((firmware: StagedBefore, signal: AbortSignal) => Promise<string | undefined>) | undefined;
-  /** Why a signed list of revocations forbids a firmware that runs, or ran, worded to follow its name. */
+  /** Returns the reason for which a trust list revokes a release, worded to follow its name. */
   readonly revoked?: ((firmware: StagedBefore) => Promise<string | undefined>) | undefined;
-  /** The version that the running image states; undefined: it states none. */
+  /** Returns the version that the running image states, if any. */
   readonly imageVersion: () => Promise<string | undefined>;
   /**
    * True if the configuration states that version, which both slots may share: it is true only of what the factory
@@ -54,42 +51,42 @@ export interface UpdatePorts {
    */
   readonly isVersionConfigured?: boolean;
   readonly newAttemptId: () => string;
-  /** Called with the reason why a firmware was not staged. */
+  /** Called with the reason for not staging a release. */
   readonly onRefused?: ((error: AgentError) => Promise<void>) | undefined;
   readonly onProgress: (event: UpdateProgress) => void;
   readonly settings: UpdateSettings;
-  /** Why an interrupted update has to wait before it resumes. Absent: nothing defers it. */
+  /** Returns the reason for not resuming an interrupted update now. */
   readonly deferResume?: (() => Deferral | undefined) | undefined;
-  /** Why the reboot into staged firmware has to wait. Absent: nothing defers it. */
+  /** Returns the reason for not rebooting into staged firmware now. */
   readonly deferReboot?: (() => Deferral | undefined) | undefined;
-  /** The number of the list of keys and revocations; undefined, or absent: there is none that can be read. */
+  /** Returns the number of the trust list in effect, if there is a readable one. */
   readonly listInEffect?: (() => Promise<number | undefined>) | undefined;
   /** Returns the changes of the trust list that was applied since the last call. */
   readonly appliedList?: (() => AppliedList | undefined) | undefined;
   /** False: the clock was not set since the start, and may be years late. Absent: it was set. */
   readonly isClockSet?: ((signal: AbortSignal) => Promise<boolean>) | undefined;
-  /** The metered interface that is the way to the service now; undefined, or absent: there is none. */
+  /** Returns the metered interface of the connection to the service, if it is metered. */
   readonly meteredLink?: (() => Promise<string | undefined>) | undefined;
-  /** Why the next start of the agent would refuse its configuration; undefined, or absent: it would not. */
+  /** Returns the reason for which the next start of the agent would reject its configuration, if any. */
   readonly configTrouble?: (() => Promise<string | undefined>) | undefined;
-  /** Asks for consent. Absent: nobody is asked. */
+  /** Runs a consent hook. */
   readonly askHook?: ConsentHook | undefined;
-  /** Whether this program of the gateway wants to be told. Absent: none does. */
+  /** True if this notification hook is configured. */
   readonly wantsHook?: ((hook: PendingHook['hook']) => boolean) | undefined;
-  /** The person who asked makes the reboot later: the agent stops before it. */
+  /** The operator reboots later: the agent stops before the reboot. */
   readonly rebootByHand?: boolean | undefined;
 }
 
 export type StagedBefore = Pick<FirmwareRecord, 'digest' | 'signedBy'>;
 
 export interface UpdateSettings {
-  /** The target of a raw image; undefined: there is none. */
+  /** The target of a raw image, if configured. */
   readonly defaultTarget: string | undefined;
   /** The target of a root file system: the pair of slots that boots. */
   readonly bootingTarget: string | undefined;
-  /** How often a staged slot is booted on trial before it is given up, at least once. */
+  /** The number of trial boots of a staged slot, at least 1. */
   readonly trials: number;
-  /** How often one version may fail before it is held back, at least once. */
+  /** The number of failures before a version is blocked, at least 1. */
   readonly attempts: number;
   /** The time after which a failed firmware may be tried again. */
   readonly quarantineMs?: number | undefined;
