@@ -14,10 +14,10 @@ import { discardUntrusted, findUnarmed, waitsForBoot } from './trial/staged.ts';
 import { abandonWithoutJournal } from './trial/stateless-trial.ts';
 import { findRevocation, commitWithoutHealthChecks, abandonTrial, rollBack, rebootToTrial } from './trial/trial.ts';
 
-/** What an intervention by a person needs. */
+/** The dependencies of a manual action. */
 export interface ManualActionDeps {
   readonly ports: UpdatePorts;
-  /** Finishes or undoes what the journal says. */
+  /** Recovers an interrupted update. */
   readonly settle: () => Promise<Outcome>;
   /** Tells the service what it does not know yet. */
   readonly deliver: () => Promise<AgentError | undefined>;
@@ -28,9 +28,8 @@ type Ended = InstallOutcome | { readonly kind: 'cancelled' | 'nothing-to-cancel'
 const BY_HAND = { code: 'manual', reason: 'a person rolled it back', fault: 'person' } as const;
 
 /**
- * Keeps the trial for a person, without waiting for the health gate, even if a damaged journal has lost what it knew of
- * it. Refused while the journal cannot be read, since it says what belongs to the trial, such as its boards; and
- * refused if a list has revoked the firmware.
+ * Commits the trial without health checks, even if a damaged journal has lost it. Rejected while the journal cannot be
+ * read, since it names the boards of the trial, and if a trust list revokes the release.
  */
 export async function commitManually({ ports, deliver }: ManualActionDeps, signal: AbortSignal): Promise<Ended> {
   const { journal, bootloader } = ports;
@@ -51,9 +50,7 @@ export async function commitManually({ ports, deliver }: ManualActionDeps, signa
   return outcomeOf(end);
 }
 
-/**
- * Ends a trial, calls off one that has not booted yet, or boots what was installed before, as a trial like any other.
- */
+/** Ends a trial, cancels one that has not booted yet, or boots the previous version, as a trial like any other. */
 export async function rollBackManually(
   flags: RollbackOptions,
   intervention: ManualActionDeps,
@@ -81,8 +78,8 @@ export async function rollBackManually(
 }
 
 /**
- * Ends a download that is paused or was just interrupted, or the wait for the reboot into a trial. The agent does not
- * begin this version again by itself. A running trial is left to `commit` and `rollback`.
+ * Ends a paused or just interrupted download, or the wait for the reboot into a trial. The agent does not start this
+ * version again automatically. A running trial needs `commit` or `rollback`.
  */
 export async function cancelManually(intervention: ManualActionDeps, signal: AbortSignal): Promise<Ended> {
   const { journal, bootloader, clock } = intervention.ports;
@@ -99,22 +96,22 @@ export async function cancelManually(intervention: ManualActionDeps, signal: Abo
   throw new UpdateError('trial-in-progress', `version ${phase.attempt.version.name} is on trial already`);
 }
 
-/** Calls off a firmware that was staged but never ran. */
+/** Cancels a staged release that never ran. */
 async function callOff({ attempt }: PhaseOf<'staged' | 'trial'>, { ports, settle }: ManualActionDeps): Promise<Ended> {
   await ports.journal.append({ type: 'rollback-started', ...CANCELLED_BEFORE_BOOT });
   await settle();
   return { kind: 'cancelled', version: attempt.version.name };
 }
 
-/** The outcome for a person: the rollback counts, not the reboot that it takes. */
+/** Returns the outcome for an operator: the rollback, not the reboot that it takes. */
 function outcomeOf(end: TrialResult): Ended {
   return end.kind === 'rebooting' ? { kind: 'rolled-back', version: end.version, reason: end.reason } : end;
 }
 
 /**
- * Reboots for a person, who waits for no window: a staged firmware is armed if needed, and booted. If it is not vouched
- * for any more, it is disarmed instead, and the refusal thrown, since the person meant to boot it. If before_reboot
- * wants to be asked later, `hook-deferred` is thrown and nothing reboots, since an application is at work.
+ * Reboots for an operator, who waits for no window: staged firmware is armed if needed, and booted. If it is no longer
+ * trusted, it is disarmed and the error thrown. If `before_reboot` defers, `hook-deferred` is thrown and nothing
+ * reboots.
  */
 export async function rebootManually(
   argument: string | undefined,

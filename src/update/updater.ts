@@ -106,11 +106,11 @@ export class Updater {
     return this.#lookout.check(flags, signal);
   }
 
-  /** Lifts the quarantine, so that the service may name the version again. Returns what was lifted. */
+  /** Ends the quarantine, so that the service can offer the version again. Returns the unblocked names. */
   async forget(version: string): Promise<readonly string[]> {
     const { journal, clock } = this.#deps.ports;
     const names = heldVersions(journal.state, version, clock.nowMs());
-    if (names.length === 0) throw new UpdateError('version-not-blocked', `no version ${version} is held back`);
+    if (names.length === 0) throw new UpdateError('version-not-blocked', `no version ${version} is blocked`);
     await journal.append({ type: 'unblocked', version });
     return names;
   }
@@ -153,7 +153,7 @@ export class Updater {
     return settled?.version === nothing.version ? settled : nothing;
   }
 
-  /** Installs a firmware from a local file. The next look finds out what the service calls it. */
+  /** Installs a release from a local file. The next check finds the service's name for it. */
   async installFile(
     source: FirmwareSource,
     name: string,
@@ -196,7 +196,7 @@ export class Updater {
     };
   }
 
-  /** Reboots for a person: a staged firmware is booted as a trial, whatever window it waits for. */
+  /** Reboots for an operator: staged firmware is booted as a trial, in any window. */
   async reboot(argument: string | undefined, signal: AbortSignal): Promise<void> {
     const onProgress = (): void => {};
     try {
@@ -207,24 +207,24 @@ export class Updater {
     }
   }
 
-  /** What has to be armed before a reboot boots it. */
+  /** Returns the staged firmware that a reboot would not boot, since it is not armed. */
   async findUnarmed(signal: AbortSignal): Promise<StagedUnarmed | undefined> {
     return findUnarmed(this.#deps.ports, signal);
   }
 
-  /** Why the agent does not reboot by itself into a staged firmware; undefined: it would, or none is staged. */
+  /** Returns the reason for not rebooting into staged firmware automatically. */
   get rebootWait(): RebootWait | undefined {
     const { ports, settings, minuteOfDay } = this.#deps;
     const nowMs = ports.clock.nowMs();
     return findRebootDeferral(ports.journal.state, settings.policy.rebootWindow, { nowMs, minuteOfDay: minuteOfDay() });
   }
 
-  /** How long the integrator's program, which wants to be asked later, is not asked. */
+  /** Returns the pause of a consent hook that deferred. */
   get hookPause(): HookPause | undefined {
     return standingPause(this.#deps.hooks?.pause, this.journal.state);
   }
 
-  /** How the last program of the integrator failed when it was told something. */
+  /** Returns the failure of the last notification hook. */
   get hookTroubles(): readonly string[] {
     const trouble = this.#deps.hooks?.trouble;
     return trouble === undefined ? [] : [trouble];
@@ -245,13 +245,13 @@ export class Updater {
     return { ...ports, onProgress: onEvent, deferResume, deferReboot, askHook, wantsHook: hooks?.wants };
   }
 
-  /** Whether a person wants to reboot by hand after this interrupted version, which the daemon continues. */
+  /** True if an operator wants to reboot manually after this interrupted version, which the daemon resumes. */
   #isRebootedByHand({ id }: Version): boolean {
     const { phase } = this.journal.state;
     return phase.kind === 'staging' && phase.attempt.version.id === id && phase.attempt.rebootByHand === true;
   }
 
-  /** Settles before an operation; undefined: nothing stands in the way. Leaves a person's reboot to a person. */
+  /** Recovers before an operation. Returns an outcome that prevents it. A manual reboot is left to the operator. */
   async #settleFor(
     flags: InstallFlags & { readonly manual: boolean },
     onEvent: OnEvent,

@@ -17,7 +17,7 @@ function isPhase<K extends Phase['kind']>(phase: Phase, kind: K): phase is Phase
   return phase.kind === kind;
 }
 
-/** A person ended the wait for a trial that never ran. */
+/** An operator cancelled a trial that never ran. */
 export const CANCELLED_BEFORE_BOOT = {
   code: 'cancelled',
   reason: 'a person cancelled it before it ran',
@@ -25,9 +25,8 @@ export const CANCELLED_BEFORE_BOOT = {
 } as const;
 
 /**
- * Codes that are the world's fault if they occur once: the power, a disk that was full, a state partition that a slow
- * gateway found too late. If they occur in each trial of a firmware, and not to what runs now, it does not come up,
- * fills the disk, or does not mount its state.
+ * Codes that a single power loss, full disk or late state partition may cause. If every trial of a release ends with
+ * one, and the previous version does not, the release is the cause.
  */
 const unclear: ReadonlySet<string> = new Set(['trial-fell-back', 'health-unknown', 'disk-full', 'state-unavailable']);
 
@@ -35,12 +34,12 @@ export function isAmbiguous(code: string): boolean {
   return unclear.has(code);
 }
 
-/** Whether the outcome counts against the firmware. What a person went back to is exempt if the person calls it off. */
+/** True if the result counts against the release. A rollback is exempt if an operator cancels it. */
 export function countsAgainstRelease({ by }: Attempt, fault: Cause): boolean {
   return fault === 'firmware' || (fault === 'person' && by !== 'rollback');
 }
 
-/** Whether the slot stays bootable: one that a person wanted to go back to does, unless it was found bad. */
+/** True if the slot stays bootable: the target of a manual rollback does, unless it was found bad. */
 export function keepsFallback({ by }: Attempt, fault: Cause): boolean {
   return by === 'rollback' && fault !== 'firmware';
 }
@@ -48,10 +47,9 @@ export function keepsFallback({ by }: Attempt, fault: Cause): boolean {
 export const MAX_REPORTS = 16;
 
 /**
- * Guarantee `one-report`: adds ends of attempts to those that wait for the service. If there are too many, one that ended
- * like a newer one makes room, else the oldest; the newest says how many it stands for, and how many are gone. A
- * waiting report is never changed, since the service may have it already. `by` tells whose attempt ended last; the
- * service is not told that.
+ * Guarantee `one-report`: adds results of attempts to those that wait for the service. If there are too many, an older
+ * one with the same result makes room, or else the oldest; the newest one contains the count of both. A waiting report
+ * never changes, since the service may have it already. `by` is kept for the last result, and not reported.
  */
 export function withOutcomes<S extends UpdateState>(state: S, outcomes: readonly Outcome[], by?: Attempt['by']): S {
   let { reports } = state;
@@ -61,10 +59,7 @@ export function withOutcomes<S extends UpdateState>(state: S, outcomes: readonly
   return { ...state, reports, lastOutcome: by === undefined ? last : { ...last, by } };
 }
 
-/**
- * Whether a file that did not come to run ended here. That is an event, and does not hide an outcome at which a person
- * should look.
- */
+/** True if this is a file that never ran. It does not hide a result that needs attention. */
 function isLessThan(before: Outcome | undefined, { outcome }: Outcome, by: Attempt['by'] | undefined): boolean {
   if (by !== 'file' || outcome === 'installed') return false;
   return before !== undefined && before.outcome !== 'installed' && before.by !== 'file';
@@ -126,12 +121,12 @@ export function withoutUnfit(unfit: RejectedDeltas): RejectedDeltas {
   return unfit === undefined || unfit.versions.length === 0 ? unfit : { versions: [], told: false };
 }
 
-/** The entry after the service was told. What it was told is kept as long as it is wanted. */
+/** Returns the entry after the service received it. It is kept as long as the images are wanted. */
 export function toldUnfit(unfit: RejectedDeltas): RejectedDeltas {
   return unfit === undefined || unfit.versions.length === 0 ? undefined : { ...unfit, told: true };
 }
 
-/** Whether an attempt says something about the version that the service names. One by a person does not. */
+/** True if an attempt counts for the version that the service offers. A manual one does not. */
 export function isCounted({ by }: Attempt): boolean {
   return by === 'service';
 }
@@ -145,7 +140,7 @@ export function withPendingHook(
 
 type WithAttempt = Extract<Phase, { readonly attempt: Attempt }>;
 
-/** What an attempt brings, as far as it is known. */
+/** Returns the release of an attempt, as far as it is known. */
 function firmwareOf(phase: WithAttempt): Firmware {
   return { version: phase.attempt.version, digest: 'firmware' in phase ? phase.firmware.digest : undefined };
 }
@@ -161,8 +156,8 @@ export function failedVersion(
 }
 
 /**
- * Ends an attempt that never ran: nothing is held against it, and a slot that a person wanted to go back to stays as it
- * is.
+ * Ends an attempt that never ran: it does not count against the release, and the target of a manual rollback stays as
+ * it is.
  */
 function callOff(state: UpdateState, { code, reason, at }: EventOf<'rolled-back'>): UpdateState {
   const phase = inPhase(state, 'rolling-back');
@@ -221,7 +216,7 @@ export function withdraw(state: UpdateState, { at, code, reason }: EventOf<'with
   return withOutcomes({ ...state, phase: { kind: 'idle' } }, [ended], by);
 }
 
-/** An attempt that cannot be understood any more counts as failed, so that it is not begun again for ever. */
+/** An attempt that cannot be read counts as failed, so that it does not start again forever. */
 export function recover(state: UpdateState, { at }: EventOf<'recovered'>): UpdateState {
   const { interrupted } = inPhase(state, 'lost');
   const next: UpdateState = { ...state, phase: { kind: 'idle' }, forgot: true };

@@ -4,10 +4,7 @@ import { inPhase, withOutcomes, withoutUnfit } from './endings.ts';
 import type { EventOf, Installed, UpdateState, VersionRef } from './state.ts';
 import { clear } from './versions.ts';
 
-/**
- * The installed firmware under its own id. The service may know it by the id of a list of keys and revocations, which
- * is no firmware.
- */
+/** Returns the installed release under its own ID. The service may know it by the ID of a trust list. */
 export function ownVersion(
   { version, underList }: Installed,
   { listVersion }: Pick<UpdateState, 'listVersion'> = {},
@@ -25,8 +22,8 @@ export function nameToSwitchTo(state: UpdateState): string | undefined {
 }
 
 /**
- * What a firmware from a person overrides: it stays until the service names something else than now, or than at the
- * next look.
+ * Returns the version that a manually installed file overrides: the file stays until the service offers another one
+ * than now, or than at the next check.
  */
 export function overriddenBy({ named, installed }: UpdateState): Pick<Installed, 'overrides' | 'byHand'> {
   const overrides = named?.id ?? installed?.overrides ?? installed?.version.id;
@@ -40,7 +37,7 @@ export function nameVersion(state: UpdateState, { versionId }: EventOf<'offer-ch
   return { ...state, named: { id: versionId }, installed: known };
 }
 
-/** Notes that a file installed by a person is the version that the service names. */
+/** Records that a manually installed file is the version that the service offers. */
 export function reconcile(state: UpdateState, { versionId, switchTo }: EventOf<'reconciled'>): UpdateState {
   if (state.installed === undefined) return state;
   const version = { ...state.installed.version, id: versionId };
@@ -48,10 +45,7 @@ export function reconcile(state: UpdateState, { versionId, switchTo }: EventOf<'
   return { ...state, installed, pendingSwitch: switchTo ? versionId : state.pendingSwitch };
 }
 
-/**
- * Notes that the firmware was already installed. A file from a person does not remove the name that the service has for
- * it.
- */
+/** Records that the release was already installed. A manual file does not remove the service's name for it. */
 export function findInstalled(state: UpdateState, { at }: EventOf<'found-installed'>): UpdateState {
   const { attempt } = inPhase(state, 'staging');
   assert(state.installed !== undefined, 'nothing is installed');
@@ -79,7 +73,7 @@ export function applyTrustList(
   const reason = 'a list of keys and revocations took effect';
   const ended = { attempt, version: name, outcome: 'installed', code: 'ok', reason, at } as const;
   const { reports, lastOutcome } = withOutcomes(state, [ended]);
-  // A list is no firmware, and does not make up for one that was rolled back.
+  // A trust list does not make up for a release that was rolled back.
   const last =
     state.lastOutcome?.outcome === 'rolled-back'
       ? state.lastOutcome

@@ -19,8 +19,8 @@ import type {
 type Payload = FirmwareRecord['payloads'][number];
 
 /**
- * Invariant 2: forgets what was recorded of these partitions, which hold or are about to hold something else. The slot
- * then also counts as one that was not seen to run.
+ * Invariant 2: removes the records of partitions whose content is about to change, or differs. The slot then counts as
+ * not seen running.
  */
 export function forgetPartitions(slots: SlotsKnowledge, slot: SlotName, targets: readonly string[]): SlotsKnowledge {
   const kept = Object.entries(slots[slot].records).filter(([target]) => !targets.includes(target));
@@ -40,7 +40,7 @@ export function recordBootable(slots: SlotsKnowledge, slot: SlotName, at: string
   return { ...slots, [slot]: { ...slots[slot], seen: { at } } };
 }
 
-/** What the other slot holds. */
+/** Returns the version in the other slot. */
 export function previousAfter(
   { installed, previous }: UpdateState,
   slot: SlotName,
@@ -50,10 +50,7 @@ export function previousAfter(
   return installed?.slot === slot ? previous : installed;
 }
 
-/**
- * The running slot was swapped. It holds what was installed before; if nothing is known of it, the next look installs
- * anew.
- */
+/** The other slot runs now, with its earlier version. If nothing is known of it, the next check installs again. */
 export function swapSlots(state: UpdateState, { booted }: EventOf<'slots-swapped'>): UpdateState {
   const installed = state.previous?.slot === booted ? state.previous : undefined;
   const fellFrom = abandonedAfter(state, booted);
@@ -65,9 +62,9 @@ export function swapSlots(state: UpdateState, { booted }: EventOf<'slots-swapped
 const NOTHING_OF_OURS = 'none';
 
 /**
- * What is installed after an update. If it was of boards alone, the slot and the other boards still hold what they
- * held. Each board's payload notes over which one it was flashed, since restoring the board brings back exactly that
- * one.
+ * Returns the installed release after an update. After one of boards alone, the slot and the other boards are
+ * unchanged. Each payload of a board records the one that it replaced, since restoring the board brings back exactly
+ * that one.
  */
 function installedWith(firmware: FirmwareRecord, before: Installed | undefined): FirmwareRecord {
   const payloads = firmware.payloads.filter(({ back }) => back !== true).map((payload) => flashedOver(payload, before));
@@ -81,17 +78,12 @@ function flashedOver(payload: Payload, before: Installed | undefined): Payload {
   return payload.kind !== 'slots' ? { ...payload, over: digestOn(payload.target, before) } : payload;
 }
 
-/**
- * Whether restoring the board from its present payload brings back the earlier one. Older journals do not say, and
- * count as yes.
- */
+/** True if undoing the present payload of a board brings back the earlier one. */
 export function restoresTo(now: Payload, then: Payload | undefined): boolean {
   return now.over === undefined || now.over === (then?.digest ?? NOTHING_OF_OURS);
 }
 
-/**
- * What is installed after a commit: what the update brought or a rollback brought back, with everything that stayed.
- */
+/** Returns the installed release after a commit: the content of the update or rollback, and the unchanged rest. */
 export function installedAfterCommit(
   state: UpdateState,
   { attempt, firmware }: PhaseOf<'trial'>,
@@ -104,7 +96,7 @@ export function installedAfterCommit(
   return { ...held, digest, signedBy };
 }
 
-/** What a rollback by a person brought back; undefined: that is not known. */
+/** Returns the version that a manual rollback restored, if it is known. */
 function beforeRollback(
   { previous, beforeBoards }: UpdateState,
   slot: SlotName,
@@ -114,10 +106,7 @@ function beforeRollback(
   return previous?.slot === slot ? previous : undefined;
 }
 
-/**
- * What the next rollback goes back to without changing the slot; undefined after another slot, or that state itself,
- * was installed.
- */
+/** Returns the target of the next rollback within this slot, if the last update was of boards alone. */
 export function beforeBoardsAfter(
   state: UpdateState,
   firmware: FirmwareRecord,
@@ -132,9 +121,8 @@ function digestOn(target: string, installed: Installed | undefined): string {
 }
 
 /**
- * The version that was left when another slot runs than the committed one. It is remembered until its boards have
- * followed and the service was told. A trial that is being left ends by itself, and a slot that runs again was not
- * left.
+ * Returns the abandoned version if another slot runs than the committed one. It is kept until its boards have followed
+ * and it was reported. A trial that is being abandoned ends on its own, and a slot that runs again was not abandoned.
  */
 export function abandonedAfter(state: UpdateState, booted: SlotName): UpdateState['fellFrom'] {
   const { phase, installed, fellFrom } = state;
@@ -174,7 +162,7 @@ export function boardsOnlyRollback(
   };
 }
 
-/** What a signed release says of itself. */
+/** The claims of a signed release. */
 export interface ReleaseClaims {
   readonly signedBy?: string | undefined;
   readonly name?: string | undefined;

@@ -12,12 +12,12 @@ const slotName = z.enum(['A', 'B']);
 const requester = z.enum(['service', 'file', 'rollback']);
 
 const versionRef = z.object({
-  /** Undefined: from a local file, so the service has no name for it. */
+  /** Omitted for a local file: the service has no name for it. */
   id: z.string().optional(),
   name: z.string(),
 });
 
-/** What an attempt cost so far, across restarts. Anything since the last durable write may be missing. */
+/** The cost of an attempt so far, across restarts, without anything after the last durable write. */
 export const figures = z.object({
   /** Bytes of the service's text. */
   fetchedBytes: z.number().optional(),
@@ -36,14 +36,14 @@ export const attempt = z.object({
   startedAt: z.string(),
   /** With a rollback: partitions that could not be verified before they were booted again, and why. */
   unverified: z.array(z.string()).optional(),
-  /** A person said that nothing may hold this attempt back. */
+  /** An operator forced this attempt, so nothing defers it. */
   forced: z.boolean().optional(),
-  /** A person wants to reboot by hand. */
+  /** An operator wants to reboot manually. */
   rebootByHand: z.boolean().optional(),
-  /** A person asked for what the service names. */
+  /** An operator requested it. */
   manual: z.boolean().optional(),
   figures: figures.optional(),
-  /** Why the release is below the floor, if root allowed that. */
+  /** The reason why the release is below the minimum security version, if root permitted that. */
   downgrade: z.string().optional(),
 });
 
@@ -79,19 +79,21 @@ const artifactPlace = z.object({
   whole: z.array(z.object({ payload: z.number(), name: z.string(), sizeBytes: z.number() })).readonly(),
 });
 
-/** Where a transfer may continue after a restart. It is made durable only after the data that it describes. */
+/**
+ * A place where a transfer can resume after a restart. It is written only after the data that it describes is durable.
+ */
 const checkpoint = z.object({
   wire: wirePosition,
   /** The state of the text decoder at that place. */
   encoding: z.enum(['base64', 'base64url', 'hex']),
   carry: z.string(),
-  /** What the target of the current payload holds up to that place. */
+  /** The content of the current target up to that place. */
   image: digestedPart,
-  /** Undefined: a raw image. */
+  /** Omitted for a raw image. */
   artifact: artifactPlace.optional(),
 });
 
-/** What was verified of a firmware when it was staged. */
+/** The verified content of a staged release. */
 const firmware = z.object({
   digest: z.string(),
   signedBy: z.string().optional(),
@@ -100,7 +102,7 @@ const firmware = z.object({
   /** The `security_version` that the release itself provides. */
   securityVersion: z.number().optional(),
   provides: z.record(z.string(), z.string()),
-  /** What the slots and the kept files hold, by target: enough to verify them again by reading. */
+  /** The content of the slots and files, by target, so that it can be verified again by reading. */
   payloads: z.array(
     digestedPart.extend({
       target: z.string(),
@@ -108,9 +110,12 @@ const firmware = z.object({
       order: z.number().optional(),
       securityCounter: z.number().optional(),
       imageVersion: z.string().optional(),
-      /** In a rollback by a person: the board gets back what it held before this payload. */
+      /** For a manual rollback: this board gets its earlier image back. */
       back: z.boolean().optional(),
-      /** Of an installed payload: the digest of the one that the board had before; `none`: no update had brought it one. */
+      /**
+       * Of an installed payload: the digest of the image that it replaced on the board, or `none` if that was not from
+       * an update.
+       */
       over: z.string().optional(),
     }),
   ),
@@ -119,7 +124,7 @@ const firmware = z.object({
 /** The state of the boards of an update, by target. A board that is not named is untouched. */
 const boards = z.record(z.string(), z.enum(['touched', 'flashed']));
 
-/** Where an update stands. */
+/** The phase of an update. */
 export const phase = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('idle') }),
   /** The phase could not be understood: it is damaged, or of a newer agent, for which `was` keeps it as found. */
@@ -136,10 +141,10 @@ export const phase = z.discriminatedUnion('kind', [
     firmware,
     trialsLeft: z.number(),
     bootId: z.string(),
-    /** A person wants to reboot by hand. */
+    /** An operator wants to reboot manually. */
     rebootByHand: z.boolean(),
     judgements: z.number(),
-    /** The trial was found healthy, or is kept by a person: only the commit is missing. */
+    /** The trial was healthy, or an operator committed it: only the commit is missing. */
     approved: z.boolean(),
     boards,
     /** False: this agent has not asked for the reboot into the trial, so another reboot may have come first. */
@@ -155,7 +160,7 @@ export const phase = z.discriminatedUnion('kind', [
     fault: z.enum(['firmware', 'world', 'person']),
     /** The boards that must get back what they held. */
     boards,
-    /** How often the restoring was begun. */
+    /** The number of attempts to restore the boards. */
     restores: z.number(),
   }),
 ]);
@@ -167,19 +172,19 @@ export const installed = open({
   at: z.string(),
   /** No agent has installed it: the version is the image's own word, and nothing of it was verified. */
   factory: z.boolean().optional(),
-  /** A person installed it while the service named this version: it stays until the service names another one. */
+  /** An operator installed it when the service offered this version. It stays until the service offers another one. */
   overrides: z.string().optional(),
-  /** A person installed it, and what the service named then is not known yet: the next look will tell. */
+  /** An operator installed it, and the offer at that time is unknown: the next check shows it. */
   byHand: z.boolean().optional(),
-  /** A person went back to it: what `overrides` names was left, or comes later. */
+  /** An operator rolled back to it from the version in `overrides`, or before that was offered. */
   wentBack: z.boolean().optional(),
   /** A version of the service that has the same name, but is another one. */
   namesake: z.string().optional(),
-  /** A list of keys was taken later: the service knows the firmware by the list's id, and knew it by `ownId` before. */
+  /** A trust list followed: the service knows the release by the list's ID, and knew it by `ownId` before. */
   underList: z.object({ id: z.string(), name: z.string(), ownId: z.string().optional() }).optional(),
 });
 
-/** The end of an attempt, as the service is told of it. */
+/** The result of an attempt, as reported to the service. */
 export const outcome = open({
   attempt: z.string(),
   version: z.string(),
@@ -187,12 +192,12 @@ export const outcome = open({
   code: z.string(),
   reason: z.string(),
   at: z.string(),
-  /** So many earlier attempts ended the same way, and are not reported separately. */
+  /** The number of earlier attempts with the same result that are not reported separately. */
   count: z.number().optional(),
-  /** So many earlier ends were dropped, because the service was away for too long. */
+  /** The number of earlier results that were dropped, because the service was unreachable for too long. */
   dropped: z.number().optional(),
   by: requester.optional(),
-  /** The number of the list of keys and revocations that took effect. */
+  /** The number of the trust list that took effect. */
   trustList: z.number().optional(),
 });
 
@@ -201,42 +206,42 @@ export const waiting = { since: z.string().optional(), looks: z.number().optiona
 
 /** The history of a release that the service offered or an operator installed. */
 export const versionEntry = open({
-  /** Undefined: its header was never read. */
+  /** Omitted if its header was never read. */
   digest: z.string().optional(),
   /** The last id that the service offered it under. */
   version: versionRef,
-  /** How often it was begun, failed, and failed in a way that waiting cannot cure. */
+  /** The number of starts, of failures, and of failures that are permanent. */
   begun: z.number(),
   failed: z.number(),
   gaveUp: z.number(),
   ...waiting,
   /** An operator cancelled it: only an operator starts it again. */
   cancelled: z.boolean().optional(),
-  /** Why it is quarantined. */
+  /** The reason for its quarantine. */
   bad: open({ code: z.string(), reason: z.string(), at: z.string() }).optional(),
 });
 
-/** A hold by a person. It is in the journal, so that it survives restarts and both slots know it. */
+/** An operator's hold. It is in the journal, so that it survives restarts and applies in both slots. */
 export const standstill = z.object({
   since: z.string(),
-  /** ISO 8601; undefined: until it is lifted. */
+  /** ISO 8601. Omitted if only `agent resume` ends it. */
   until: z.string().optional(),
   reason: z.string().optional(),
 });
 
-/** A program of the gateway that has still to be told how an attempt ended. */
+/** A notification hook that has not run yet. */
 export const owedHook = z.object({
   hook: z.enum(['after_commit', 'after_rollback']),
   attempt: z.string(),
   by: requester,
   version: versionRef,
   slot: slotName,
-  /** Why the version was left. */
+  /** The reason for abandoning the version. */
   code: z.string().optional(),
   reason: z.string().optional(),
 });
 
-/** Versions whose delta did not fit what runs, by id, the oldest first: they are wanted whole. */
+/** Versions whose delta did not fit the running one, by ID, oldest first: their full images are wanted. */
 export const unfitDeltas = z.object({
   versions: z.array(z.string()),
   /** The service knows, if a property is configured to tell it. */
@@ -249,15 +254,15 @@ const partitionRecord = open({
   /** The name of the version. */
   version: z.string(),
   signedBy: z.string().optional(),
-  /** Nothing writes to the image while it runs: if it reads differently, somebody has tampered with it. */
+  /** Nothing writes to the image while it runs, so different content means tampering. */
   readOnly: z.boolean().optional(),
   at: z.string(),
 });
 
 export const slotKnowledge = z.object({
-  /** What each partition of the slot holds, by the name of its target. */
+  /** The content of each partition of the slot, by target. */
   records: z.record(z.string(), partitionRecord),
-  /** The slot was seen to run with what it holds now. This is removed with the first record. */
+  /** The slot was seen running with its present content. This is removed with the first record. */
   seen: z.object({ at: z.string() }).optional(),
 });
 

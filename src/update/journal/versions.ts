@@ -5,9 +5,9 @@ import type { Attempt, ManualHold, UpdateState, VersionEntry, VersionRef } from 
 const MAX_FREE = 9;
 /** The number of deferred versions at which no other one starts, since it could replace one of them. */
 export const MAX_HELD = 64;
-/** Leaves room for what an operator forces. */
+/** Leaves room for forced updates. */
 const MAX_HELD_AT_ALL = 2 * MAX_HELD;
-/** The least part of a digest that a person must type to name one firmware. */
+/** The shortest part of a digest that names a release. */
 const MIN_DIGEST_CHARACTERS = 12;
 
 type Versions = UpdateState['versions'];
@@ -20,7 +20,7 @@ export interface Firmware {
   readonly digest?: string | undefined;
 }
 
-/** Since when something waits, and for how many looks already. */
+/** The start of a wait, and the number of update checks since. */
 export interface Waiting {
   /** ISO 8601. */
   readonly since?: string | undefined;
@@ -89,7 +89,7 @@ export function countProgress({ versions }: Ledger, version: VersionRef) {
   return changed(versions, { version }, (entry) => ({ ...entry, begun: entry.failed + 1 }));
 }
 
-/** Counts a failure. `counts`: waiting does not cure it. */
+/** Counts a failure. `counts`: it is permanent. */
 export function countFailure({ versions }: Ledger, firmware: Firmware, at: string, counts: boolean) {
   const fail = ({ failed, gaveUp, ...entry }: VersionEntry): VersionEntry => ({
     ...entry,
@@ -124,7 +124,7 @@ export function clearOthers({ versions }: Ledger): Versions {
   );
 }
 
-/** Restarts the time of everything that was held back while the clock was not set, or showed a time in the future. */
+/** Restarts the time of each deferral that started while the clock was not set, or showed a time in the future. */
 export function restartDurations(state: UpdateState, at: string): UpdateState {
   const nowMs = Date.parse(at);
   const redated = <T extends string | undefined>(then: T) => (isMisdated(then, nowMs) ? at : then);
@@ -140,7 +140,7 @@ export function restartDurations(state: UpdateState, at: string): UpdateState {
   };
 }
 
-/** Whether something has to be dated again. `nowMs` must come from a clock that is set. */
+/** True if a deferral needs a new date. `nowMs` must come from a clock that is set. */
 export function needsDate({ versions, standstill }: UpdateState, nowMs: number): boolean {
   const dates = [standstill?.since, ...versions.flatMap(({ since, bad }) => [since, bad?.at])];
   return isPlausible(nowMs) && dates.some((at) => isMisdated(at, nowMs));
@@ -160,14 +160,14 @@ function isMisdated(at: string | undefined, nowMs: number): boolean {
   return !isPlausible(atMs) || atMs > nowMs;
 }
 
-/** Whether a word names this firmware: by id or name of its version, or the beginning of its digest. */
+/** True if a word names this release: the ID or name of its version, or the start of its digest. */
 export function matchesName({ version, digest }: Firmware, word: string): boolean {
   const [hex, given] = [digest?.replace('sha256:', ''), word.replace('sha256:', '')];
   const isDigest = given.length >= MIN_DIGEST_CHARACTERS && hex?.startsWith(given) === true;
   return version.id === word || version.name === word || isDigest;
 }
 
-/** Forgets what a person's word names: the service's version, or the file, may be installed again. */
+/** Removes the entries that a word names: these releases may be installed again. */
 export function unblock({ versions }: Ledger, word: string): Ledger {
   return { versions: versions.filter((entry) => !matchesName(entry, word)) };
 }
@@ -178,7 +178,7 @@ export function countCheck<T extends Waiting>(waiting: T): T {
 
 const MAX_REMEMBERED = 8;
 
-/** The digests of what the service had installed lately, in their order, and how long the last one has been running. */
+/** The digests of the service's last versions, in order, and the running time of the last one. */
 type Turns = NonNullable<UpdateState['turns']>;
 
 export function recordInstall(turns: Turns | undefined, digest: string, at: string): Turns {

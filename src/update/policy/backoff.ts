@@ -9,14 +9,14 @@ const LONGEST_EXHAUSTION_MS = 30 * 86_400_000;
 
 /** A day with the default schedule. */
 export const LONGEST_PAUSE_LOOKS = 95;
-/** A look counts as much as this time, if the clock can be trusted. */
+/** A check counts as this time, if the clock is synchronized. */
 export const LOOK_MS = 15 * 60_000;
 /**
- * So many interrupted attempts are blamed on power or network; further ones may mean a firmware that kills the agent.
+ * This number of interrupted attempts is attributed to power or network; more may mean a release that kills the agent.
  */
 const FREE_INTERRUPTIONS = 4;
 
-/** The looks that are left of the pause after these failures; 0: it is over. */
+/** Returns the number of checks that remain of the pause after these failures. */
 export function pauseLeft(
   { begun, failed, ...waiting }: Waiting & { readonly begun: number; readonly failed: number },
   nowMs: number,
@@ -25,14 +25,14 @@ export function pauseLeft(
   return checksLeft(waiting, pauseAfter(failed + interruptions), nowMs);
 }
 
-/** After so many failures in a row, 0, 1, 3, 7 … looks are skipped. */
+/** Returns the number of checks to skip after this number of failures in a row: 0, 1, 3, 7 and so on. */
 function pauseAfter(failures: number): number {
   return failures === 0 ? 0 : Math.min(2 ** (failures - 1) - 1, LONGEST_PAUSE_LOOKS);
 }
 
 /**
- * The looks that are left of a pause. Looks and time both end it, whichever comes first: a gateway without a clock
- * counts looks, however short it is on each day; one that is rarely on goes by the clock.
+ * Returns the number of checks that remain of a pause. Checks and time both end it, whichever comes first: a gateway
+ * without a clock counts checks, and a gateway that is rarely on goes by the clock.
  */
 export function checksLeft(waiting: Waiting, pauseLooks: number, nowMs: number): number {
   const passedMs = elapsedSince(waiting.since, nowMs) ?? 0;
@@ -44,7 +44,7 @@ export function hasEnded(at: string | undefined, nowMs: number, lastsMs = Infini
   return (elapsedSince(at, nowMs) ?? 0) >= lastsMs;
 }
 
-/** The time since then; undefined: the clock was not set then or now, or was set back. */
+/** Returns the time since then, or undefined if the clock was not set then or now, or was set back. */
 function elapsedSince(at: string | undefined, nowMs: number): number | undefined {
   const thenMs = at === undefined ? Number.NaN : Date.parse(at);
   const isKnown = isPlausible(thenMs) && isPlausible(nowMs) && thenMs <= nowMs;
@@ -52,9 +52,8 @@ function elapsedSince(at: string | undefined, nowMs: number): number | undefined
 }
 
 /**
- * The looks for which a firmware has to wait that was installed and replaced before. The first return is free, since an
- * operator may have a reason to go back and forth; each further one costs four times as much, up to a day. 0: it may be
- * installed.
+ * Returns the number of checks that a release has to wait that was installed and replaced before. The first return is
+ * free, since an operator may go back and forth; each further one takes four times as long, up to a day.
  */
 export function flapDelayMs(turns: UpdateState['turns'], digest: string | undefined, nowMs: number): number {
   const returns = turns?.installed.filter((known) => known === digest).length ?? 0;
@@ -102,14 +101,14 @@ export function isFull(
   return versions.filter((entry) => entry !== offered && isHeld(entry) && stands(entry)).length >= MAX_HELD;
 }
 
-/** Why what is held back is not installed, and how a person names it to have it tried again. */
+/** Returns the error for a blocked release, with the word that unblocks it. */
 export function quarantinedError({ version: { id, name }, bad: { reason } }: Blocked): UpdateError {
   const word = [name, id].find((text) => /^\w[\w.+-]*$/.test(text ?? '')) ?? 'VERSION';
-  const advice = `install another version, lift it with agent unblock ${word}, or repeat with --force`;
-  return new UpdateError('quarantined', `it ended badly before (${name}: ${reason})`, { advice });
+  const advice = `install another version, run agent unblock ${word}, or repeat with --force`;
+  return new UpdateError('quarantined', `it failed before (${name}: ${reason})`, { advice });
 }
 
-/** The versions that a person's word names and that are held back. A version that was only begun is not. */
+/** Returns the names of the blocked versions that a word names. A version that was only started is not blocked. */
 export function heldVersions(
   { versions }: Pick<UpdateState, 'versions'>,
   word: string,

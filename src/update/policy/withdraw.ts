@@ -34,9 +34,9 @@ export async function endObsoleteStaging(plan: Plan, ports: Ports): Promise<void
 }
 
 /**
- * Withdraws a firmware that waits for its boot, if the service now names another version or a list of keys. A version
- * of the service is compared with the one that it names now, a file with the one that it named when the file was
- * installed. If the service cannot be asked, its last word counts.
+ * Withdraws staged firmware if the service now offers another version or a trust list. A version of the service is
+ * compared with its present offer, a file with the offer when it was installed. If the service is unreachable, its
+ * last offer counts.
  */
 export async function endUnwantedWait(look: () => Promise<Version | undefined>, ports: WaitPorts, signal: AbortSignal) {
   const { journal, log } = ports;
@@ -54,8 +54,8 @@ export async function endUnwantedWait(look: () => Promise<Version | undefined>, 
 }
 
 /**
- * Withdraws a waiting firmware for a list of keys and revocations that a person brings. The list may forbid it; it can
- * be installed again afterwards.
+ * Withdraws staged firmware for a trust list of an operator. The list may revoke it; it can be installed again
+ * afterwards.
  */
 export async function yieldToTrustList(ports: WaitPorts, signal: AbortSignal): Promise<void> {
   const phase = await findWaiting(ports, signal);
@@ -66,8 +66,8 @@ export async function yieldToTrustList(ports: WaitPorts, signal: AbortSignal): P
 }
 
 /**
- * Ends the wait. A firmware that has not run ends here. One that was tried, now or before it was armed again, and fell
- * back has failed: settling continues with that, and reads itself what the slot said when it was left.
+ * Ends the wait. Firmware that has not run ends here. If it was tried and fell back, the attempt has failed: recovery
+ * continues with that, and reads the exit reason of the slot.
  */
 async function endWait(
   phase: PhaseOf<'staged' | 'trial'>,
@@ -89,7 +89,7 @@ async function endWait(
 }
 
 /**
- * Whether the trial was booted: the machine has rebooted since it was armed and, if a trial needs a reboot argument,
+ * True if the trial was booted: the machine has rebooted since it was armed and, if a trial needs a reboot argument,
  * that reboot was the agent's.
  */
 async function hasRun(phase: PhaseOf<'trial'>, { bootloader, machine }: EndPorts): Promise<boolean> {
@@ -97,7 +97,7 @@ async function hasRun(phase: PhaseOf<'trial'>, { bootloader, machine }: EndPorts
   return !wasMissed && (await machine.bootId()) !== phase.bootId;
 }
 
-/** The firmware that was installed and has not booted yet; undefined: there is none. */
+/** Returns the phase of firmware that was installed and has not booted yet. */
 async function findWaiting(
   { journal, bootloader }: Pick<UpdatePorts, 'journal' | 'bootloader'>,
   signal: AbortSignal,
@@ -109,8 +109,8 @@ async function findWaiting(
 }
 
 /**
- * Why a waiting firmware is not wanted any more; undefined: it is. A person's file is overridden only by a new word of
- * the service, not by its silence. Pure.
+ * Returns the reason for not wanting staged firmware anymore. A file is overridden by a new offer of the service, not
+ * by a missing one. Pure.
  */
 function withdrawalReason(
   state: UpdateState,

@@ -37,14 +37,14 @@ function holding(...entries: readonly VersionEntry[]): UpdateState {
 }
 
 describe('a quarantine', () => {
-  // Regression: "lift it with agent unblock", which wants a VERSION, after a digest of which no command takes the whole.
+  // Regression: "run agent unblock", which wants a VERSION, after a digest of which no command takes the whole.
   test.each([
     [{ id: '7', name: '1.4.0' }, '1.4.0'],
     [{ id: '7', name: 'of a file' }, '7'],
     [{ id: undefined, name: '--force' }, 'VERSION'],
   ])('of %j is shown with its remedy: %s', (version, word) => {
     const { message, advice } = quarantinedError(held('1', { version }));
-    expect(message).toBe(`it ended badly before (${version.name}: bad)`);
+    expect(message).toBe(`it failed before (${version.name}: bad)`);
     expect(advice).toContain(`agent unblock ${word}, or repeat with --force`);
   });
 
