@@ -86,13 +86,8 @@ const polling = {
   source: sourceSchema,
 };
 
-interface Polling {
-  readonly every?: unknown;
-  readonly source: z.output<typeof sourceSchema>;
-}
-
 /** True if a source that is read at intervals has one. */
-function hasInterval({ every, source }: Polling): boolean {
+function hasInterval({ every, source }: { every?: unknown; source: Written<typeof sourceSchema> }): boolean {
   return every !== undefined || withName(sources, source.kind).speaks(source);
 }
 

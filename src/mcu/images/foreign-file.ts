@@ -15,6 +15,7 @@ const tarMagicAt = 257;
 const beginnings: readonly (readonly [kind: string, bytes: string])[] = [
   ['a gzip file', '\u001f\u008b'],
   ['an xz file', '\u00fd7zXZ\0'],
+  ['an LZMA file', ']\0\0'],
   ['a Zstandard file', '\u0028\u00b5\u002f\u00fd'],
   ['a bzip2 file', 'BZh'],
   ['an LZ4 file', '\u0004\u0022\u004d\u0018'],
@@ -46,14 +47,7 @@ const texts: readonly (readonly [kind: string, beginning: RegExp])[] = [
   ['base64', /^[a-z0-9+/]{16,}={0,2}\s/i],
 ];
 
-/** True for the header of the format before xz: properties, dictionary, size (or -1), and the first byte, which is 0. */
-function isLzma(start: Buffer): boolean {
-  if (start.byteLength < 14 || start.readUIntBE(0, 3) !== 0x5d0000 || start[13] !== 0) return false;
-  const size = start.readBigUInt64LE(5);
-  return size === 2n ** 64n - 1n || size < 2n ** 32n;
-}
-
-/** True if the file begins with something compressed. The header (RFC 1950) may as well be the end of a stack. */
+/** True if more than the header (RFC 1950) is there, which the stack pointer of a Cortex-M may begin with, too. */
 function isZlib(start: Buffer): boolean {
   const [method, level = 0] = start;
   if (method !== 0x78 || ![0x01, 0x5e, 0x9c, 0xda].includes(level)) return false;
@@ -72,7 +66,6 @@ export function foreignKind(file: Uint8Array): string | undefined {
   const found = beginnings.find(([, bytes]) => start.startsWith(bytes));
   if (found !== undefined) return found[0];
   if (start.startsWith('ustar', tarMagicAt)) return 'a tar archive';
-  if (isLzma(bytes)) return 'an LZMA file';
   if (isZlib(bytes)) return 'a zlib stream';
   if (markup.test(start)) return 'an HTML or XML file';
   if (!isText(file)) return undefined;

@@ -43,8 +43,8 @@ export interface Cell {
 const signal = new AbortController().signal;
 
 /**
- * Returns a program of this size that differs in every block from programs of other seeds. Its first word is a jump of an AVR, and the stack
- * pointer of a Cortex-M.
+ * Returns a program of this size that differs in every block from programs of other seeds. Its first word is a jump
+ * of an AVR, and the stack pointer of a Cortex-M.
  */
 export function program(bytes: number, seed: number): Uint8Array {
   return started(
