@@ -65,7 +65,7 @@ export function sourceContract(
         await using stack = new AsyncDisposableStack();
         const rig = await open(stack);
         rig.conduct(conduct);
-        const { reading, drops, error } = await attempt(rig.source, AbortSignal.timeout(4 * timeoutMs));
+        const { reading, drops, error } = await attempt(rig.source, briefly(rig.source));
         expect(error === undefined || isEnd(error) || error instanceof AgentError).toBe(true);
         expect((JSON.stringify(reading) ?? '').length).toBeLessThan(MAX_READING_CHARACTERS);
         expect([conduct, drops > 0 || error !== undefined || conduct === 'garbage' || conduct === 'overflow']).toEqual([
@@ -80,11 +80,16 @@ export function sourceContract(
       const rig = await open(stack);
       await attempt(rig.source);
       rig.conduct(conduct);
-      await attempt(rig.source, AbortSignal.timeout(2 * timeoutMs));
+      await attempt(rig.source, briefly(rig.source));
       rig.conduct('works');
       await expect.poll(async () => attempt(rig.source), { timeout: 15_000 }).toHaveProperty('reading');
     });
   });
+}
+
+/** A polled source ends by its own timeout; a push source may be silent. */
+function briefly({ kind }: Source): AbortSignal {
+  return AbortSignal.timeout(kind === 'polled' ? 4 * timeoutMs : timeoutMs / 4);
 }
 
 interface Attempt {

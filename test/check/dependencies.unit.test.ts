@@ -1,0 +1,40 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { afterEach, beforeEach, expect, test } from 'vitest';
+
+import { Dependencies } from './dependencies.ts';
+
+let root = '';
+
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), 'dependencies-'));
+  write('a.unit.test.ts', "import { b } from './b.ts';");
+  write('b.ts', "import { a } from './a.unit.test.ts'; const thread = new URL('./c-worker.ts', import.meta.url);");
+  write('c-worker.ts', "const data = join(import.meta.dirname, 'data.json');");
+  write('data.json', '{}');
+  write('other.ts', '');
+});
+afterEach(() => rmSync(root, { recursive: true }));
+
+function write(path: string, text: string): void {
+  writeFileSync(join(root, path), text);
+}
+
+function keyNow(): string {
+  const paths = ['a.unit.test.ts', 'b.ts', 'c-worker.ts', 'data.json', 'other.ts'];
+  return new Dependencies(root, paths).keyOf('a.unit.test.ts');
+}
+
+test.each(['a.unit.test.ts', 'b.ts', 'c-worker.ts', 'data.json'])('changes the key of a test with %s', (path) => {
+  const before = keyNow();
+  write(path, 'changed');
+  expect(keyNow()).not.toBe(before);
+});
+
+test('keeps the key of a test that cannot reach a changed file', () => {
+  const before = keyNow();
+  write('other.ts', 'changed');
+  expect(keyNow()).toBe(before);
+});
