@@ -33,7 +33,7 @@ async function readGreen(): Promise<Green> {
   return existsSync(greenPath) ? (JSON.parse(await readFile(greenPath, 'utf8')) as Green) : { tests: {}, lint: {} };
 }
 
-/** Returns the tracked files and the new ones that are not ignored. */
+/** Returns the tracked files, and new files that git does not ignore. */
 async function filesOfTree(): Promise<readonly string[]> {
   const words = ['ls-files', '--cached', '--others', '--exclude-standard'];
   const { stdout } = await promisify(execFile)('git', words, { cwd: project, maxBuffer: 2 ** 26 });
