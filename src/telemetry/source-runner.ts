@@ -14,14 +14,14 @@ import type { TelemetrySettings } from './settings.ts';
 import type { PushedSource, Reading, Source } from './sources/source.ts';
 
 export interface SourceRunnerDeps {
-  /** The name for a person. */
+  /** The name for operators. */
   readonly name: string;
   readonly source: Source;
   /** The interval of a polled source. */
   readonly everyMs?: number | undefined;
-  /** A source that sends by itself counts as failed after so much silence; undefined: it may be silent. */
+  /** A push source fails after this time of silence. Omitted if it may be silent. */
   readonly idleTimeoutMs?: number | undefined;
-  /** The bounds for a source that sends by itself. */
+  /** The bounds for a push source. */
   readonly rate: TelemetrySettings['rate'];
   readonly clock: Clock;
   /** 0 ≤ random() < 1 */
@@ -90,7 +90,7 @@ export class SourceRunner {
     }
   }
 
-  /** Takes one reading, or runs a source that sends by itself once. */
+  /** Takes one reading, or runs a push source once. */
   async once(signal: AbortSignal): Promise<void> {
     const { source } = this.#deps;
     try {

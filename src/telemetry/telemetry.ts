@@ -49,14 +49,14 @@ export interface TelemetryDeps {
   readonly openLine: OpenSerialLine;
   /** While this is true the backlog waits, since an update has the line. */
   readonly isLineTaken: () => boolean;
-  /** What the agent publishes about itself. */
+  /** Returns the values that the agent publishes about itself. */
   readonly facts: () => SelfFacts;
 }
 
 export interface LocalPoint {
   readonly event: string;
   readonly value: unknown;
-  /** ISO 8601; undefined: now. */
+  /** ISO 8601. Omitted for now. */
   readonly at?: string | undefined;
   readonly class?: PointClass | undefined;
 }
@@ -134,7 +134,7 @@ export class Telemetry implements AsyncDisposable {
     this.#wallClock.onServiceTime(time);
   }
 
-  /** The gateway may be a new thing: tries at once what the service did not accept from the old one. */
+  /** The gateway may be a new thing: immediately retries the values that the service rejected from the old one. */
   tryAgain(): void {
     this.#delivery.tryAgain();
   }
@@ -168,10 +168,7 @@ export class Telemetry implements AsyncDisposable {
     const index = this.#deps.measurements.findIndex((settings) => settings.name === name);
     const [settings, runner] = [this.#deps.measurements[index], this.#sources[index]];
     if (settings === undefined || runner === undefined) {
-      throw new TelemetryError(
-        'source-unavailable',
-        `there is no source ${name}: the configuration was changed meanwhile`,
-      );
+      throw new TelemetryError('source-unavailable', `there is no source ${name}: the configuration has changed`);
     }
     return trySource(runner.source, settings, signal);
   }

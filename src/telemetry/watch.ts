@@ -15,11 +15,11 @@ export interface WatchDeps {
   readonly log: Log;
 }
 
-/** The bound for what a program prints about a value. */
+/** The bound for the output of a program. */
 const MAX_OUTPUT_BYTES = 64 * 1024;
 
 /**
- * Watches a property that somebody sets at the service. Its value is passed on when it changes, and once after a start.
+ * Watches a property that is set at the service. Its value is passed on when it changes, and once after a start.
  */
 export class Watch {
   readonly #deps: WatchDeps;
@@ -43,7 +43,7 @@ export class Watch {
     }
   }
 
-  /** Looks once. A value that cannot be passed on is tried again with the next look. */
+  /** Checks once. A value that cannot be passed on is tried again with the next check. */
   async look(signal: AbortSignal): Promise<void> {
     const { service, watch, log } = this.#deps;
     try {

@@ -13,13 +13,13 @@ import type { ReadingSink, PolledSource, PushedSource } from './source.ts';
 
 export interface Program {
   readonly command: readonly [string, ...string[]];
-  /** The user whose rights it has; undefined: the agent's. */
+  /** The user whose rights it has. Omitted if it has the agent's. */
   readonly user?: string | undefined;
 }
 
 const MAX_OUTPUT_BYTES = 64 * 1024;
 const MAX_LINE_BYTES = 16 * 1024;
-/** A program that runs for so long has started, though it may have nothing to print. */
+/** A program that runs for this time has started, although it may have nothing to print. */
 const STARTED_MS = 1_000;
 
 /** A program that is started for each reading and prints it: a number, JSON, or a text. */
@@ -40,7 +40,7 @@ export function execSource({ command, user }: Program, timeoutMs: number): Polle
 }
 
 /**
- * A program that keeps running and prints one reading per line. When it is not wanted any more, it is killed with its
+ * A program that keeps running and prints one reading per line. When it is no longer needed, it is killed with its
  * children.
  */
 export function execStreamSource({ command, user }: Program): PushedSource {

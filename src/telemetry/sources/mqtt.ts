@@ -49,7 +49,7 @@ export function mqttSource(settings: MqttSettings): PushedSource {
     kind: 'pushed',
     run: async (intake, signal) => {
       const unusable = Promise.withResolvers<never>();
-      unusable.promise.catch(() => {}); // nobody may be waiting any more
+      unusable.promise.catch(() => {}); // its caller may no longer wait
       const take = ({ topic: from, content, isRetained }: Message): void => {
         if (from.length > MAX_TOPIC_LENGTH) {
           intake.drop('too-long', `a topic longer than ${MAX_TOPIC_LENGTH} characters`);

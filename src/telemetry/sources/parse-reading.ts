@@ -34,7 +34,7 @@ function intact(text: string): string {
   throw new TelemetryError('value-invalid', `not UTF-8: ${sampleOf(text)}`);
 }
 
-/** Parses `a=1 b=2.5 c=on`, separated by blanks, commas or semicolons; undefined: the line has another form. */
+/** Parses `a=1 b=2.5 c=on`, separated by blanks, commas or semicolons. Returns undefined for another form. */
 export function parsePairs(line: string): Readonly<Record<string, unknown>> | undefined {
   const parts = line.trim().split(/[\s,;]+/);
   const pairs = parts.map((part) => /^([A-Za-z_][\w.-]*)[=:](.+)$/.exec(part));
@@ -43,7 +43,7 @@ export function parsePairs(line: string): Readonly<Record<string, unknown>> | un
 }
 
 /**
- * The part of a reading at a JSON pointer (RFC 6901); undefined: there is no such part. An empty pointer means the
+ * The part of a reading at a JSON pointer (RFC 6901), or undefined if there is none. An empty pointer means the
  * whole reading.
  */
 export function atPointer(reading: Reading, pointer: string): unknown {

@@ -9,37 +9,37 @@ import { TelemetryError } from '../errors.ts';
 import type { OpenSerialLine } from '../ports.ts';
 import type { ModbusDevices } from './modbus/modbus.ts';
 
-/** What a source yields: a number, a text, or an object from which outputs take parts. */
+/** The result of reading a source: a number, a text, or an object from which outputs take parts. */
 export type Reading = unknown;
 
 /** A source that is read at intervals. Throws AgentError. */
 export interface PolledSource {
   readonly kind: 'polled';
   read(signal: AbortSignal): Promise<Reading>;
-  /** What an operator should know although the source works. */
+  /** A note for operators although the source works. */
   readonly notice?: string | undefined;
 }
 
-/** Receives what a source that sends by itself hears. */
+/** Receives the readings of a push source. */
 export interface ReadingSink {
   /** The source is connected, and may be silent from now on. */
   connected(): void;
   /**
-   * Takes one more reading. `read` makes it; it is not called if readings come too fast. What is unusable is dropped; an
-   * undefined reading means that the source was to pick readings, and that `text` holds none. `series`: readings of
+   * Takes one more reading. `read` makes it; it is not called if readings come too fast. An unusable reading is dropped; an
+   * undefined one means that the source was to pick readings, and that `text` holds none. `series`: readings of
    * another one are reduced separately. Throws any other error of `read`.
    */
   take(read: () => Reading, text?: string, series?: string): void;
   /** Counts an arrival without a reading. `why` may end with a sample of it. */
   drop(reason: DropReason, why: string): void;
   /**
-   * So many bytes arrived. If it returns a promise, the source must wait for it before it reads more; it never rejects.
+   * This number of bytes arrived. If it returns a promise, the source must wait for it before it reads more; it never rejects.
    */
   rest(bytes: number): Promise<void> | undefined;
 }
 
 /**
- * A source that sends by itself. Throws AgentError when it cannot continue, or returns when it has ended; it is begun
+ * A push source. Throws AgentError when it cannot continue, or returns when it has ended; it is started
  * again later. It reads no further than `rest` allows, so that a sender that is too fast has to wait. Exceptions leave
  * it only through this promise.
  */
@@ -72,13 +72,13 @@ interface Description<Name extends string, Shape extends z.ZodRawShape> {
   readonly settings: Shape;
   /** Loads the source, which reading a configuration does not. */
   readonly create: (settings: OwnSettings<Name, Shape>, deps: SourceDeps) => Promise<Source>;
-  /** What is read, without secrets: a device, a file, a program, an address. */
+  /** Returns the location that is read, without secrets: a device, a file, a program, an address. */
   readonly place: (settings: OwnSettings<Name, Shape>) => string;
-  /** Advice for somebody whose try failed; absent: the usual one. */
+  /** Returns the advice after a failed try. Omitted for the usual one. */
   readonly advice?: (settings: OwnSettings<Name, Shape>) => string;
   /** True if the source waits for its turn, and then keeps its timeout itself. */
   readonly takesTurns?: boolean;
-  /** Whether the source sends by itself. Absent: it is read at intervals. */
+  /** True for a push source. Omitted if it is read at intervals. */
   readonly speaks?: (settings: OwnSettings<Name, Shape>) => boolean;
 }
 

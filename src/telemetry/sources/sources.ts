@@ -172,7 +172,7 @@ const file = sourceKind({
   settings: { path: absolutePath('/run/level') },
   create: async ({ path }) => (await import('./file.ts')).fileSource(path),
   place: ({ path }) => path,
-  advice: () => 'check that the file is there, and that whoever writes it runs',
+  advice: () => 'check that the file exists, and that its writer runs',
 });
 
 const metrics = [

@@ -17,7 +17,7 @@ export async function readKernelFile(path: string, signal: AbortSignal): Promise
   }
 }
 
-/** The text of a file without surrounding white space; undefined: it cannot be read. */
+/** Returns the text of a file without surrounding white space, or undefined if it cannot be read. */
 export async function readKernelText(path: string, signal: AbortSignal): Promise<string | undefined> {
   try {
     return (await readKernelFile(path, signal)).trim();
