@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process';
+import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 
@@ -113,8 +114,24 @@ export async function installSuite(context: BenchContext): Promise<SuiteResult> 
   return {
     suite: 'install',
     measurements: measurementsOf(costs),
-    figures: figures(costs, [...probes.values()].flat(), sizeBytes),
+    figures: [...figures(costs, [...probes.values()].flat(), sizeBytes), ...(await transferred(files))],
   };
+}
+
+/** What each program downloads. */
+async function transferred({ image, texts, swu, mender: ofMender, rauc: ofRauc }: Files): Promise<readonly Figure[]> {
+  const downloads = {
+    [names.plain]: texts.plain,
+    [names.artifact]: texts.artifact,
+    [names.swupdate]: swu.path,
+    [names.mender]: ofMender.artifact,
+    [names.rauc]: ofRauc.bundle,
+  };
+  const sizes = Object.entries(downloads).map(async ([name, path]): Promise<Figure> => {
+    const value = spreadOf([(await stat(path)).size / image.sizeBytes]);
+    return { name: `${name}: transferred, of the image`, unit: '×', value, how: 'size of the file, without headers' };
+  });
+  return Promise.all(sizes);
 }
 
 async function writeFiles({ workFolder, sizeBytes, tell }: BenchContext, device: string): Promise<Files> {
