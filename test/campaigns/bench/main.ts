@@ -16,8 +16,8 @@ import { smallSuite } from './machine/small-suite.ts';
 import { mcuSuite } from './mcu/mcu.ts';
 import { memorySuite } from './memory-suite.ts';
 import { messagingSuite } from './messaging.ts';
-import { record, worseThanRecorded } from './recorded.ts';
-import type { RecordedRun } from './recorded.ts';
+import { record, worseThanRecorded } from './recorded/recorded.ts';
+import type { RecordedRun } from './recorded/recorded.ts';
 import { telemetrySuite } from './telemetry/telemetry.ts';
 import { trafficSuite } from './traffic/traffic-suite.ts';
 

@@ -3,9 +3,9 @@ import { join } from 'node:path';
 
 import { expect, test } from 'vitest';
 
-import type { Figure } from './figures.ts';
+import type { Figure } from '../figures.ts';
+import { spreadOf } from '../statistics.ts';
 import { worseThanRecorded } from './recorded.ts';
-import { spreadOf } from './statistics.ts';
 
 interface Entry {
   readonly suite: string;

@@ -1,9 +1,9 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 
-import type { Figure, SuiteResult } from './figures.ts';
+import type { Figure, SuiteResult } from '../figures.ts';
 
-const project = resolve(import.meta.dirname, '../../..');
+const project = resolve(import.meta.dirname, '../../../..');
 const RECORDED = join(import.meta.dirname, 'recorded.json');
 const DRAWING = join(project, 'docs/images/performance.svg');
 /** A figure that is worse by more than this fails the run. */
