@@ -3,6 +3,7 @@ import { join } from 'node:path';
 
 import { partialFlashAdvice } from '../../control/partial-flash.ts';
 import { describePackage } from '../../control/presentation/rows/package-rows.ts';
+import { formatTime, systemOffset } from '../../control/presentation/time.ts';
 import type { Activity, DoctorFinding } from '../../control/reports.ts';
 import { McuError } from '../../mcu/errors.ts';
 import { SerialError } from '../../serial/errors.ts';
@@ -84,18 +85,19 @@ export async function diagnose(
   return findings;
 }
 
+function timeText(atMs: number): string {
+  return formatTime(new Date(atMs).toISOString(), { nowMs: atMs, localOffset: systemOffset }, 'log');
+}
+
 /** Compares the clock with the service's, if that has answered. */
 async function lookAtClock({ world, trust }: Wiring): Promise<string> {
   const nowMs = world.clock.nowMs();
-  const shown = new Date(nowMs).toISOString();
+  const shown = timeText(nowMs);
   if (!isPlausible(nowMs)) throw new UpdateError('clock-unsynchronized', `the clock shows ${shown}, which cannot be`);
   const { serviceTimeMs } = trust;
   if (serviceTimeMs === undefined) return shown;
   if (trust.agreesWithService(nowMs) === true) return `${shown}, as the service's`;
-  throw new UpdateError(
-    'clock-unsynchronized',
-    `the clock shows ${shown}, the service's ${new Date(serviceTimeMs).toISOString()}`,
-  );
+  throw new UpdateError('clock-unsynchronized', `the clock shows ${shown}, the service's ${timeText(serviceTimeMs)}`);
 }
 
 async function lookAtJournal({ journal, config }: Wiring): Promise<string | undefined> {

@@ -108,9 +108,8 @@ export function deferredOutcome(
 
 function describeHold(hold: ManualHold | undefined): string | undefined {
   if (hold === undefined) return undefined;
-  const until = hold.until === undefined ? '' : ` until ${hold.until}`;
   const why = hold.reason === undefined ? '' : ` (${hold.reason})`;
-  return `an operator paused updates${until}${why}; agent resume resumes them`;
+  return `an operator paused updates${why}; agent resume resumes them`;
 }
 
 function overriddenBy(installed: Installed | undefined, offeredId: string | undefined): string | undefined {

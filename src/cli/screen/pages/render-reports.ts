@@ -14,13 +14,19 @@ export function renderCheck(report: CheckReport, page: Page, advice?: string): s
   const reason = code === undefined ? report.reason : `${report.reason} (${code})`;
   const plan = describePlan(report);
   const rows: readonly Row[] = [
-    { label: 'Plan', paragraphs: [plan.text, reason].filter((text) => text !== ''), tone: plan.tone },
+    { label: 'Plan', paragraphs: planTexts(plan.text, reason), tone: plan.tone },
     { label: 'Last attempt', paragraphs: describeLastAttempt(report, page, advice), tone: 'attention' },
     { label: 'Offered', paragraphs: offered === undefined ? ['nothing'] : [`${offered.name} (id ${offered.id})`] },
     { label: '', paragraphs: offered?.description === undefined ? [] : [offered.description] },
     { label: 'Installed', paragraphs: describeInstalled(report.installed, page) },
   ];
   return renderRows(rows, page);
+}
+
+/** The reason may begin with the plan, which is then not repeated. */
+function planTexts(plan: string, reason: string): readonly string[] {
+  if (reason === '') return [plan];
+  return reason.startsWith(plan.slice(0, -1)) ? [reason] : [plan, reason];
 }
 
 function describeLastAttempt({ lastAttempt }: CheckReport, page: Page, advice: string | undefined): readonly string[] {

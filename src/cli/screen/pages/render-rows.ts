@@ -59,7 +59,7 @@ export function renderSensor(sensor: SensorReport, isRead: boolean, page: Page):
 }
 
 export function renderQueue(status: OutputOf<'queue'>, page: Page): string {
-  return renderRows(queueRows(status), page);
+  return renderRows(queueRows(status, page), page);
 }
 
 function renderDiscarded({ discarded }: HistoryReport | SecurityReport, page: Page): string {

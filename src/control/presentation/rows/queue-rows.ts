@@ -1,13 +1,15 @@
 import type { OutputOf } from '../../operations.ts';
 import { formatBytes } from '../bytes.ts';
 import { pluralize } from '../counted.ts';
+import { formatTime } from '../time.ts';
+import type { When } from '../time.ts';
 import type { Row } from './row.ts';
 import { isTroubled } from './sensor-rows.ts';
 
 const MAX_FAILING_SHOWN = 5;
 
 /** Returns all rows of `agent queue status`. */
-export function queueRows(status: OutputOf<'queue'>): readonly Row[] {
+export function queueRows(status: OutputOf<'queue'>, when: When): readonly Row[] {
   const { spool, delivery, sources, watches, deadLetters } = status;
   const failing = sources.filter(isTroubled);
   return [
@@ -34,7 +36,9 @@ export function queueRows(status: OutputOf<'queue'>): readonly Row[] {
     },
     {
       label: 'Rejected',
-      paragraphs: deadLetters.map(({ event, at, value, reason }) => `${event} ${at} ${value}: ${reason}`),
+      paragraphs: deadLetters.map(
+        ({ event, at, value, reason }) => `${event} ${formatTime(at, when, 'log')} ${value}: ${reason}`,
+      ),
     },
   ];
 }

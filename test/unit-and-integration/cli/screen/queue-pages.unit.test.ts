@@ -75,7 +75,7 @@ describe('the page of the spool', () => {
     ['Sources', '1 of 2 work'],
     ['Failing', 'sensors[1] (level): /dev/ttyUSB0: is unplugged'],
     ['Suspended', 'level: the service rejects it at the moment'],
-    ['Rejected', 'level 2026-02-26T10:00:00.000Z -1: status 422'],
+    ['Rejected', 'level 2026-02-26 11:00:00 +01:00 -1: status 422'],
   ])('says beside %s: %s', (label, told) => {
     expect(beside(label, renderQueue(calmTelemetry, page))).toBe(told);
   });

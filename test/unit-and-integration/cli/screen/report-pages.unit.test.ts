@@ -110,3 +110,10 @@ test('an error shows its cause, its code, and the remedy', () => {
   const text = renderError({ code: 'disk-full', message: 'cannot write', exit: 'disk', advice: 'make room' }, page);
   expect(text).toBe('agent: cannot write (disk-full)\n       make room\n');
 });
+
+test('a check shows the reason for a deferral once', () => {
+  const reason = 'gateway-1.5.0 is deferred: installing may begin at 02:00';
+  const text = renderCheck({ ...installCheck, plan: 'deferred', reason }, { ...page, columns: 200 });
+  expect(text.match(/deferred/g)).toHaveLength(1);
+  expect(text).toContain('installing may begin at 02:00');
+});
