@@ -5,8 +5,8 @@ import type { SlotName, Verified, WholeSlot } from './ports.ts';
 import type { StagedFirmware } from './ports/incoming.ts';
 
 /**
- * Invariant 1: evidence is made in this file alone. What was written and read back must be what a signed manifest
- * promises, or what the operator permitted unsigned.
+ * Invariant 1: evidence is made in this file alone. The data that was written and read back must match the claims of a
+ * signed manifest, or the operator's permission for unsigned firmware.
  */
 export function evidenceOf(firmware: StagedFirmware): Verified {
   if (firmware.payloads.length === 0) throw notVerified('the firmware has no payload');
@@ -26,15 +26,15 @@ export function evidenceFromReading(record: FirmwareRecord, digestsByTarget: Rea
 }
 
 /**
- * Evidence of what is kept for a board or a package: its digest now is that of a payload which was verified when it was
- * staged, or of what a board held before.
+ * Evidence for a stored payload of a board or a package: its digest now matches a payload that was verified when it was
+ * staged, or a backup.
  */
 export function evidenceOfKept({ target, recorded, found }: ReadPartition): Verified {
   if (found !== recorded) throw notVerified(`target ${target} holds ${found} instead of ${recorded}`);
   return mint(recorded);
 }
 
-/** Why a file that a person brings for a board may be flashed. */
+/** Reasons why an operator's file for a board may be flashed. */
 export interface FileGrounds {
   /** Its own signature was verified with the key of the target. */
   readonly isSigned: boolean;
@@ -47,7 +47,7 @@ export function evidenceOfFile(digest: string, { isSigned, allowUnsigned }: File
   return mint(digest);
 }
 
-/** What was recorded of a partition, or of something kept for a board, and what is read from it now. */
+/** The record of a partition, or of a stored payload of a board, and its content now. */
 export interface ReadPartition {
   readonly target: string;
   readonly recorded: string;
@@ -65,7 +65,7 @@ export interface SlotContents {
 }
 
 /**
- * Guarantee `whole-slot`: evidence that a slot may boot: each partition holds what was vouched for, written now or read
+ * Guarantee `whole-slot`: evidence that a slot may boot: each partition has its verified content, written now or read
  * again.
  */
 export function evidenceOfSlot(firmware: Verified, contents: SlotContents): WholeSlot {
@@ -79,8 +79,8 @@ export function evidenceOfSlot(firmware: Verified, contents: SlotContents): Whol
 }
 
 /**
- * Evidence for going back: this slot was seen to run with what it holds now, and what could be read of it is what was
- * verified. Images that are written to while they run cannot be verified again; the attempt's report says so.
+ * Evidence for a rollback: this slot was seen running with its present content, and the readable part of it is
+ * verified. Images that are written to while they run cannot be verified again; the attempt's report mentions that.
  */
 export function evidenceOfHistory(
   firmware: Pick<FirmwareRecord, 'digest'>,

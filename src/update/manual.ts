@@ -50,7 +50,9 @@ export async function commitManually({ ports, deliver }: ManualActionDeps, signa
   return outcomeOf(end);
 }
 
-/** Ends a trial, cancels one that has not booted yet, or boots the previous version, as a trial like any other. */
+/**
+ * Ends a trial, cancels an update that has not booted yet, or boots the previous version, as a trial like any other.
+ */
 export async function rollBackManually(
   flags: RollbackOptions,
   intervention: ManualActionDeps,
@@ -109,8 +111,8 @@ function outcomeOf(end: TrialResult): Ended {
 }
 
 /**
- * Reboots for an operator, who waits for no window: staged firmware is armed if needed, and booted. If it is no longer
- * trusted, it is disarmed and the error thrown. If `before_reboot` defers, `hook-deferred` is thrown and nothing
+ * Reboots for an operator, without waiting for a window: a staged update is armed if needed, and booted. If it is no
+ * longer trusted, it is disarmed and the error thrown. If `before_reboot` defers, `hook-deferred` is thrown and nothing
  * reboots.
  */
 export async function rebootManually(

@@ -9,12 +9,12 @@ import type { UpdateProgress } from './ports/incoming.ts';
 export interface OutboxPorts {
   readonly journal: Journal;
   readonly service: Pick<ProvisioningService, 'switchTo' | 'setProperty'>;
-  /** The property that receives outcomes; undefined: they are not reported. */
+  /** The property that receives results. Undefined if they are not reported. */
   readonly outcomeProperty: string | undefined;
-  /** The property that receives the versions that are wanted whole; undefined: none does. */
+  /** The property that receives the versions requested as full images, if any. */
   readonly wholeImageProperty?: string | undefined;
   readonly log: Log;
-  /** Undefined: no program is to be told. */
+  /** Undefined without a program to notify. */
   readonly tellHook?: NotifyHook | undefined;
   readonly onProgress: (event: UpdateProgress) => void;
 }
@@ -50,8 +50,8 @@ async function attempt(
 }
 
 /**
- * Guarantee `hook-notified`: tells a program of the gateway. Its answer changes nothing; if this is cut off, it is told
- * again.
+ * Guarantee `hook-notified`: notifies a program of the gateway. Its result changes nothing; an interrupted notification
+ * is repeated.
  */
 async function deliverHook({ journal, tellHook, log }: OutboxPorts, signal: AbortSignal): Promise<void> {
   const { owedHook: owed, installed } = journal.state;

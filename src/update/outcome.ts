@@ -1,7 +1,7 @@
 import type { OperationOutcome } from '../control/events.ts';
 import type { DeferralCode } from '../control/gateway-state.ts';
 
-/** Why nothing starts now. */
+/** The reason why nothing starts now. */
 export interface Deferral {
   readonly code: DeferralCode;
   readonly reason: string;

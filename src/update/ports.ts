@@ -5,7 +5,7 @@ import type { WirePosition, WrittenPrefix } from './journal/state.ts';
 
 export type { ArtifactPlace, Checkpoint, WirePosition, WrittenPrefix } from './journal/state.ts';
 
-/** The service's name for a firmware. */
+/** The service's name for a release. */
 export interface Version {
   readonly id: string;
   readonly name: string;
@@ -27,25 +27,25 @@ export interface ProvisioningService {
   switchTo(versionId: string, signal: AbortSignal): Promise<void>;
   setProperty(propertyId: string, value: unknown, signal: AbortSignal): Promise<void>;
   /**
-   * The current version for a caller that compares it with what runs, which is due after a start, an activation or a
-   * switch without a known end, and once a day. Undefined: it is not due, or this gateway is not activated.
+   * Returns the current version for comparison with the running one, which is due after a start, an activation or a
+   * switch with an unknown end, and once a day. Undefined if it is not due, or if this gateway is not activated.
    */
   recordedVersion(signal: AbortSignal): Promise<RecordedVersion | undefined>;
 }
 
 export interface RecordedVersion {
-  /** Undefined: the service has no current version for this thing. */
+  /** Undefined if the service has no current version for this thing. */
   readonly id: string | undefined;
 }
 
-/** A firmware that can be read from its start as often as needed; of a file that is sent, only its header can. */
+/** Firmware that can be read from its start as often as needed; for a file that is sent, only its header can. */
 export interface FirmwareSource {
   /** `json-string`: the encoded text as the service sends it. `decoded`: the bytes themselves, as from a file. */
   readonly form: 'json-string' | 'decoded';
   /**
-   * Opens a transfer. It starts at `from.offset` if the other side still has the same text, else at 0 (see
-   * `startOffset`), and continues by itself after a cut. Reading throws `firmware-changed` (retry) if the text changed
-   * meanwhile.
+   * Opens a transfer. It starts at `from.offset` if the server still has the same text, otherwise at 0 (see
+   * `startOffset`), and continues automatically after an interruption. Reading throws `firmware-changed` (retry) if the
+   * text changed.
    */
   open(from: WirePosition | undefined, signal: AbortSignal): Promise<FirmwareTransfer>;
 }
@@ -54,20 +54,22 @@ export interface FirmwareTransfer extends AsyncDisposable {
   readonly startOffset: number;
   readonly totalBytes: number | undefined;
   readonly validator: string | undefined;
-  /** The bytes in order, without gaps, to be read once. A chunk is valid until the next one is asked for. */
+  /** The bytes in order, without gaps, to be read once. A chunk is valid until the next request. */
   readonly chunks: AsyncIterable<Uint8Array>;
 }
 
 // --------------------------------------------------------------------------------------------------------- firmware
 
 /**
- * What is known of a firmware before its first payload byte is used. For an artifact it is verified with a trusted key.
+ * The known facts about a release before its first payload byte is used. For an artifact they are verified with a
+ * trusted key.
  */
 export interface FirmwareHeader {
-  /** `trust-list`: keys and revocations, for no target. It is in effect after it was read to its end. */
+  /** `trust-list`: keys and revocations, for no target. It is in effect after it was read completely. */
   readonly kind: 'artifact' | 'image' | 'trust-list';
   /**
-   * `sha256:` and the hex digest of an artifact's manifest; undefined: a raw image, whose digest is known at its end.
+   * `sha256:` and the hex digest of an artifact's manifest. Undefined for a raw image, whose digest is known at its
+   * end.
    */
   readonly digest: string | undefined;
   /** The artifact's name. */
@@ -75,30 +77,30 @@ export interface FirmwareHeader {
   readonly deviceTypes?: readonly string[] | undefined;
   /** The `security_version` that the artifact itself provides. */
   readonly securityVersion?: number | undefined;
-  /** The trusted key that signed it; undefined: it is unsigned, and the operator permits that. */
+  /** The trusted key that signed it. Undefined if it is unsigned, and the operator permits that. */
   readonly signedBy: string | undefined;
   /** It has a signature, but of no trusted key, and counts as unsigned. */
   readonly unknownSigner?: boolean | undefined;
   readonly payloads: readonly PayloadHeader[];
-  /** As in a StagedFirmware; undefined: not known before its end. */
+  /** As in a StagedFirmware. Undefined if not known before its end. */
   readonly provides?: Readonly<Record<string, string>> | undefined;
 }
 
 export interface PayloadHeader {
   readonly fileName: string;
-  /** A name of `[targets]`; `rootfs-image`: the only target of kind slots; `default`: that of a raw image. */
+  /** A name of `[targets]`; `rootfs-image`: the only target of kind slots; `default`: the target of a raw image. */
   readonly target: { readonly name: string } | 'rootfs-image' | 'default';
   /** Boards with a number are flashed one after the other, before those without, which are flashed in parallel. */
   readonly order?: number | undefined;
-  /** `sha256:` and the hex digest of what the target is to hold, as it was signed; undefined: a raw image. */
+  /** `sha256:` and the hex digest of the target's future content, as it was signed. Undefined for a raw image. */
   readonly digest?: string | undefined;
-  /** The file is no image: it is rebuilt from the one that runs. */
+  /** The file must be rebuilt from the running image. */
   readonly delta?: DeltaClaims | undefined;
 }
 
-/** What was signed about a delta. */
+/** The signed claims about a delta. */
 export interface DeltaClaims {
-  /** What the running partition must hold: its first bytes. */
+  /** The required content of the running partition: its first bytes. */
   readonly base: WrittenPrefix;
   readonly result: WrittenPrefix;
 }
@@ -121,13 +123,13 @@ export interface PayloadOpening {
 export interface PayloadWriter extends AsyncDisposable {
   /** Takes the whole chunk before it returns. If it returns a promise, wait for it before the next chunk. */
   write(chunk: Uint8Array): Promise<void> | undefined;
-  /** Makes durable what was written so far. */
+  /** Makes all data written so far durable. */
   checkpoint(signal: AbortSignal): Promise<WrittenPrefix>;
   /** Makes everything durable, reads it back and compares. */
   finish(signal: AbortSignal): Promise<WrittenPayload>;
 }
 
-/** What an image for MCUboot says of itself; its version is `1.2.3` or `1.2.3+4`. */
+/** The claims of an image for MCUboot; its version is `1.2.3` or `1.2.3+4`. */
 export interface ImageClaims {
   readonly securityCounter?: number | undefined;
   readonly imageVersion?: string | undefined;
@@ -159,9 +161,9 @@ export interface SlotsTarget {
   openSlot(slot: SlotName, opening: PayloadOpening, signal: AbortSignal): Promise<PayloadWriter>;
   /** `sha256:` and the hex digest of the slot's first bytes, read from the medium. */
   digestOf(slot: SlotName, sizeBytes: number, signal: AbortSignal): Promise<string>;
-  /** The slot's bytes, read as they are asked for. The slot may be running. */
+  /** The slot's bytes, read on request. The slot may be running. */
   openBase(slot: SlotName, signal: AbortSignal): Promise<BaseReader>;
-  /** Whether nothing writes to the image of this slot while it runs. */
+  /** True if nothing writes to the image of this slot while it runs. */
   isReadOnly(slot: SlotName, signal: AbortSignal): Promise<boolean>;
   /** Writes the slot's first bytes, read from the medium. The caller finishes the writer. */
   copyInto(writer: PayloadWriter, slot: SlotName, sizeBytes: number, signal: AbortSignal): Promise<void>;
@@ -185,15 +187,15 @@ interface InPlace {
   /** `sha256:` and the hex digest of the kept payload's first bytes. */
   digestOf(sizeBytes: number, signal: AbortSignal, digest: string): Promise<string>;
   /**
-   * Flashes, or installs, the kept payload, to which the evidence must belong. What the board held is kept first, once
-   * for each payload. May be repeated.
+   * Flashes, or installs, the stored payload, to which the evidence must belong. The board's content is backed up
+   * first, once for each payload. May be repeated.
    */
   flash(payload: BoardPayload, evidence: Verified, signal: AbortSignal): Promise<void>;
   /**
    * Flashes what the board held before this payload; does nothing if the payload was never flashed. May be repeated.
    */
   restore(payload: BoardPayload, vouch: VouchForKept, signal: AbortSignal): Promise<void>;
-  /** Whether this payload can be flashed again, and whether what the board held before it can be restored. */
+  /** Returns whether this payload can be flashed again, and whether the board's backup can be restored. */
   keeps(digest: string): Promise<KeptForBoard>;
 }
 
@@ -219,8 +221,8 @@ export interface BoardProgress {
 declare const verified: unique symbol;
 
 /**
- * Invariant 1: evidence that a firmware, or what is kept for a board, is what a trusted key or the operator vouched
- * for, by its digest. Only update/evidence.ts makes it.
+ * Invariant 1: evidence that a release, or a stored payload of a board, was verified with a trusted key or permitted by
+ * the operator, by its digest. Only update/evidence.ts makes it.
  */
 export interface Verified {
   readonly digest: string;
@@ -228,7 +230,7 @@ export interface Verified {
 }
 
 /**
- * Makes evidence for what a board held before, from the digest that was kept with it and its digest now. Throws if they
+ * Makes evidence for a board's backup, from the digest that was stored with it and its digest now. Throws if they
  * differ.
  */
 export type VouchForKept = (kept: {
@@ -239,9 +241,7 @@ export type VouchForKept = (kept: {
 
 declare const wholeSlot: unique symbol;
 
-/**
- * Invariant 1: evidence that every partition of a slot holds what was vouched for. Only update/evidence.ts makes it.
- */
+/** Invariant 1: evidence that every partition of a slot has its verified content. Only update/evidence.ts makes it. */
 export interface WholeSlot extends Verified {
   readonly slot: SlotName;
   readonly [wholeSlot]: true;
@@ -253,7 +253,7 @@ export interface Bootloader {
   readonly trialRebootArgument: string | undefined;
   /** The slot that runs, according to the bootloader and checked with what is mounted. */
   bootedSlot(signal: AbortSignal): Promise<SlotName>;
-  /** Whether this boot falls back by itself unless it is committed. The slot of a trial may have no journal. */
+  /** True if this boot falls back automatically unless it is committed. The slot of a trial may have no journal. */
   onTrial(signal: AbortSignal): Promise<boolean>;
   /** Changes a harmless variable and reads it back. Throws if the boot environment cannot be written. */
   canary(signal: AbortSignal): Promise<void>;
@@ -263,8 +263,8 @@ export interface Bootloader {
    */
   markUnbootable(slot: SlotName, signal: AbortSignal, lastWord?: string): Promise<void>;
   /**
-   * Boots this slot next, once. Without `commit`, the bootloader then falls back to the other one by itself. Throws if
-   * the evidence is not of this slot.
+   * Boots this slot next, once. Without `commit`, the bootloader then falls back to the other one automatically. Throws
+   * if the evidence belongs to another slot.
    */
   tryOnce(slot: SlotName, evidence: WholeSlot, signal: AbortSignal): Promise<void>;
   /** Invariant 3: the one write that decides. This slot boots from now on, with fresh boot counters. */
@@ -287,7 +287,10 @@ export interface BootState {
 export interface SlotBootState {
   readonly bootable: boolean;
   readonly detail: string;
-  /** The last word of the agent that left this slot; undefined: none, or the bootloader has no place for it. */
+  /**
+   * The exit reason of the agent that abandoned this slot. Undefined if there is none, or if the bootloader cannot
+   * store it.
+   */
   readonly lastWord?: string | undefined;
 }
 

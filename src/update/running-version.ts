@@ -5,13 +5,13 @@ import type { UpdatePorts } from './policy/install-request.ts';
 import type { SlotName } from './ports.ts';
 import { slotsTargets } from './whole-slot.ts';
 
-/** Stands for a digest where nobody could verify anything; no firmware has it. */
+/** Stands for the digest of an image that could not be verified; no release has it. */
 export const UNKNOWN_DIGEST = 'unknown';
 
 /**
- * Notes that the running slot was committed, and so is known to boot, which makes it possible to go back there. If no
- * agent has installed anything yet, the version is what the image says of itself. If nothing can be written, the next
- * start does this.
+ * Records that the running slot was committed, and so is known to boot, which makes it possible to roll back to it. If
+ * no agent has installed anything yet, the version is the image's own. If nothing can be written, the next start does
+ * this.
  */
 export async function recordRunningVersion(slot: SlotName, ports: UpdatePorts): Promise<void> {
   const { journal, targets, imageVersion, clock, log } = ports;
@@ -34,14 +34,14 @@ export async function recordRunningVersion(slot: SlotName, ports: UpdatePorts): 
   }
 }
 
-/** A name for a system without slots, before its first package is exchanged, so that a person can go back to it. */
+/** A name for a system without slots, before its first package is replaced, so that an operator can roll back to it. */
 function unnamed(isInSlots: boolean, { journal }: UpdatePorts): string | undefined {
   return !isInSlots && journal.state.phase.kind === 'trial' ? 'factory' : undefined;
 }
 
 /**
- * Whether the configured version must not be believed: after updates that nobody remembers, the running slot may hold
- * any of them, whatever the configuration of both slots says.
+ * True if the configured version is unreliable: after unrecorded updates, the running slot may have any of them,
+ * whatever the configuration of both slots states.
  */
 function mayBeStale({ journal, isVersionConfigured, log }: UpdatePorts): boolean {
   const { phase, forgot } = journal.state;
@@ -50,7 +50,7 @@ function mayBeStale({ journal, isVersionConfigured, log }: UpdatePorts): boolean
   return true;
 }
 
-/** The record of an image that the factory, or somebody else, put into each partition of a slot. */
+/** The record of an image that the factory, or another party, wrote to each partition of a slot. */
 export function unverifiedFirmware({ targets }: Pick<UpdatePorts, 'targets'>): FirmwareRecord {
   const payloads = slotsTargets(targets.values()).map(({ name }) => {
     return { target: name, kind: 'slots', digest: UNKNOWN_DIGEST, sizeBytes: 0 } as const;

@@ -16,7 +16,7 @@ import type { Choice } from './policy/choose.ts';
 const choiceWords = new Set(['newest', 'last', 'first']);
 const choicePattern = /^\/(.+)\/(i?)$/s;
 
-/** The pattern in `/pattern/` or `/pattern/i`; undefined: the text is none, or no regular expression. */
+/** Returns the pattern in `/pattern/` or `/pattern/i`, or undefined for another text or an invalid expression. */
 function parsePattern(value: string): RegExp | undefined {
   const [, source, flags] = choicePattern.exec(value) ?? [];
   if (source === undefined) return undefined;
@@ -172,7 +172,7 @@ export const reportSchema = z.strictObject({
     }),
 });
 
-/** `[update]`, but for what `default_target` is where nothing is written. */
+/** Returns `[update]`, with the default of `default_target` if it is not set. */
 export function updateSettings(written: z.output<typeof updateSchema>) {
   const { select, ...settings } = settingsOf(updateSchema, written);
   return { ...settings, choose: choiceOf(select) };

@@ -16,8 +16,8 @@ import { consentToReboot, evaluateTrial, startTrial } from './trial/trial.ts';
 import { withFormats } from './whole-slot.ts';
 
 /**
- * Guarantee `power-cut`: installs one firmware up to the reboot into its trial; settle() is the other half. Wherever this
- * is cut off, the journal says where it stands.
+ * Guarantee `power-cut`: installs a release up to the reboot into its trial; settle() is the other half. After an
+ * interruption at any point, the journal has the position.
  */
 export async function update(order: InstallRequest, ports: UpdatePorts, signal: AbortSignal): Promise<InstallOutcome> {
   const { journal, bootloader, settings } = ports;
@@ -39,7 +39,7 @@ export async function update(order: InstallRequest, ports: UpdatePorts, signal: 
   const verified = evidenceOf(firmware);
 
   const record = recordOf(firmware, staging.targets);
-  // boards alone are tried beside the slot that runs
+  // boards alone are tried with the running slot
   const onTrial = hasSlotPayload(record) ? slot : otherSlot(slot);
   const name = signedName(order, firmware.header);
   const { downgrade } = staging;
@@ -69,8 +69,8 @@ export async function update(order: InstallRequest, ports: UpdatePorts, signal: 
 }
 
 /**
- * Refuses to begin if nothing can be kept. If the journal could not be read when it was settled, only now is it known
- * that an update is under way.
+ * Refuses to begin if nothing can be stored. If the journal was unreadable during the recovery, only now is it known
+ * that an update is in progress.
  */
 async function refuseUnsettled({ journal, bootloader }: UpdatePorts, signal: AbortSignal): Promise<void> {
   await journal.probe(STAGING_ROOM_BYTES);

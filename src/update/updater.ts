@@ -29,16 +29,16 @@ import { update } from './update.ts';
 export interface UpdaterDeps extends LookoutDeps {
   readonly ports: Omit<UpdatePorts, 'onProgress'>;
   readonly settings: UpdaterSettings;
-  /** Undefined: nobody is asked. */
+  /** Absent without hooks. */
   readonly hooks?: HookPort | undefined;
 }
 
 interface Settling {
-  /** It waits for no window and no `agent hold`, and no hook is asked. */
+  /** It waits for no window and no `agent hold`, and no hook is called. */
   readonly force?: boolean;
-  /** false: a person makes the reboot. */
+  /** false: an operator makes the reboot. */
   readonly reboot?: boolean;
-  /** A person waits, so the reboot window does not count. */
+  /** An operator waits, so the reboot window does not count. */
   readonly manual?: boolean;
 }
 
@@ -48,7 +48,7 @@ export interface UpdaterSettings extends LookSettings {
   readonly wholeImageProperty?: string | undefined;
 }
 
-/** Who wants it: a person, who waits for the result, or the agent by its schedule. */
+/** Origin of a request: an operator, who waits for the result, or the agent by its schedule. */
 type Asker = 'person' | 'schedule';
 
 type Nothing = Exclude<Plan, { kind: 'install' | 'deferred' }>;
@@ -67,12 +67,12 @@ export class Updater {
     return this.#deps.ports.journal;
   }
 
-  /** The last look, for `status`. */
+  /** The last check, for `status`. */
   get lastLook(): CheckResult | undefined {
     return this.#lookout.lastLook;
   }
 
-  /** Finishes or undoes what was left half done, and tells the service how it ended. */
+  /** Completes or undoes an interrupted update, and reports its end to the service. */
   async settle(onEvent: OnEvent, signal: AbortSignal, flags: Settling = {}): Promise<Outcome> {
     const { force = false, reboot = true, manual = false } = flags;
     const ports = { ...this.#ports(onEvent, manual ? 'person' : 'schedule'), rebootByHand: !reboot };

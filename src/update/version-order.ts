@@ -10,7 +10,7 @@ export function compareVersions(a: VersionRef, b: VersionRef): number {
   );
 }
 
-/** Whether a name contains a semantic version. */
+/** True if a name contains a semantic version. */
 export function isSemanticName(name: string): boolean {
   return parseSemanticVersion(name) !== undefined;
 }
@@ -66,7 +66,7 @@ function parseSemanticVersion(name: string): SemanticVersion | undefined {
   return findVersion(bare) ?? (bare === name ? undefined : findVersion(name));
 }
 
-/** Finds the numbers that stand at the end, or before a prerelease at the end. */
+/** Finds the numbers at the end, or before a prerelease at the end. */
 function findVersion(text: string): SemanticVersion | undefined {
   let from = text.length;
   while (from > 0 && /[0-9A-Za-z.-]/.test(text.charAt(from - 1))) from -= 1;

@@ -5,10 +5,10 @@ import type { UpdatePorts } from './policy/install-request.ts';
 import type { PayloadOpening, PayloadWriter, SlotName, SlotsTarget, Target, WrittenPayload } from './ports.ts';
 import { otherSlot } from './slot.ts';
 
-/** A partition that a firmware leaves out, and how it comes to hold the same as that of the running slot. */
+/** A partition that a release leaves out, and how it gets the content of the running slot. */
 export interface PartitionCopy {
   readonly target: SlotsTarget;
-  /** What the partition must hold. */
+  /** The required content of the partition. */
   readonly record: PartitionRecord;
   /** `holds`: it was read and holds that already. */
   readonly how: 'holds' | 'copy';
@@ -21,9 +21,9 @@ export function slotsTargets(targets: Iterable<Target>): readonly SlotsTarget[] 
 type Ports = Pick<UpdatePorts, 'journal' | 'targets'>;
 
 /**
- * Guarantee `whole-slot`: plans what happens to the partitions of a slot that a firmware leaves out. The firmware belongs
- * to what runs beside it, so they must hold the same as in the running slot, and that must be what was verified. Throws
- * `slot-incomplete`; nothing is written here.
+ * Guarantee `whole-slot`: plans the partitions of a slot that a release leaves out. The release belongs to the other
+ * running partitions, so these partitions must have the same content as in the running slot, and it must be verified.
+ * Throws `slot-incomplete`; nothing is written here.
  */
 export async function planCompletion(
   brought: Iterable<Target>,
@@ -70,7 +70,7 @@ export function openingOfCopy({ target: { name }, record }: PartitionCopy, slot:
   return { payload, sizeBytes: record.sizeBytes, resumeAt: undefined };
 }
 
-/** Copies a partition from the running slot. Throws if that does not hold any more what it was found to hold. */
+/** Copies a partition from the running slot. Throws if its content no longer matches the earlier reading. */
 export async function copyPartition(
   { target, record }: PartitionCopy,
   slot: SlotName,
@@ -106,7 +106,7 @@ export async function readPartitions(
   return read;
 }
 
-/** What a slot is found to hold before a person goes back to it. */
+/** The content of a slot before a manual rollback to it. */
 export interface PreviousSlotContents {
   readonly read: readonly ReadPartition[];
   /** Partitions that cannot be verified, and why. */

@@ -14,19 +14,19 @@ interface BoardTask {
   readonly back: boolean | undefined;
 }
 
-/** A board whose restoring was begun so often without an end is left as it is, since it does not answer any more. */
+/** A board whose restore was started this many times without an end is left as it is, since it no longer responds. */
 const MAX_RESTORES = 10;
 
-/** Whether this update has anything to flash, or a package to install. */
+/** True if this update has boards to flash, or packages to install. */
 export function hasBoards({ payloads }: FirmwareRecord): boolean {
   return payloads.some((payload) => payload.kind !== 'slots');
 }
 
 /**
  * Guarantee `one-version`: brings the boards of the update on trial to their new images, in the artifact's order; those
- * without an order in parallel. What was flashed before a cut is found to be there already. Throws the error of the
- * first board that fails. Packages come first, one after the other, and are asked again at each judgement, since what
- * was installed may have been put back.
+ * without an order in parallel. Boards flashed before an interruption are recognized. Throws the error of the first
+ * board that fails. Packages come first, one after the other, and are checked again before each health check, since an
+ * installed one may have been restored.
  */
 export async function flashBoards(phase: PhaseOf<'trial'>, ports: UpdatePorts, signal: AbortSignal): Promise<void> {
   const { journal } = ports;
@@ -52,8 +52,8 @@ export async function flashBoards(phase: PhaseOf<'trial'>, ports: UpdatePorts, s
 }
 
 /**
- * Gives the boards that were touched back what they held, the last one first. Throws while one of them may be tried
- * again. Returns what is wrong with a board that is given up; undefined: nothing.
+ * Restores the previous content of the touched boards, the last one first. Throws while one of them may be tried again.
+ * Returns the problem of a board that is left as it is, if any.
  */
 export async function restoreBoards(
   phase: PhaseOf<'rolling-back'>,
@@ -85,7 +85,7 @@ function isFinal({ code }: AgentError): boolean {
   return code === 'board-not-restorable';
 }
 
-/** What a rollback is reported with that could not give back what this firmware had replaced. */
+/** Returns the code for a rollback that could not restore everything that this update had replaced. */
 export function restoreFailureCode(firmware: FirmwareRecord): 'board-not-restored' | 'package-not-restored' {
   return boardPayloads(firmware).some(({ kind }) => kind === 'mcu') ? 'board-not-restored' : 'package-not-restored';
 }
@@ -101,7 +101,7 @@ function boardPayloads({ payloads }: FirmwareRecord): readonly Payload[] {
   return payloads.filter(({ kind }) => kind !== 'slots');
 }
 
-/** The task of a payload. If its board has left the configuration meanwhile, nothing can be done for it. */
+/** The task of a payload. If its board is no longer in the configuration, nothing can be done for it. */
 function boardTask({ target: name, digest, sizeBytes, order, back }: Payload, { targets }: UpdatePorts): BoardTask {
   const target = targets.get(name);
   if (target !== undefined && target.kind !== 'slots') {

@@ -30,7 +30,7 @@ export async function beginBoardSync(ports: UpdatePorts): Promise<PhaseOf<'rolli
 export interface EarlierBoards {
   /** The payloads of a trial that brings the boards back. */
   readonly payloads: readonly Payload[];
-  /** The boards that cannot go back. */
+  /** The boards without a backup. */
   readonly stay: readonly InPlaceTarget[];
 }
 

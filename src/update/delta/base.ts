@@ -6,11 +6,11 @@ import type { BaseReader, PayloadHeader, SlotName, SlotsTarget, Target, WrittenP
 import { otherSlot } from '../slot.ts';
 
 /**
- * Guarantee `delta`: each delta must have been made from what the running partition holds. First the partition's record
- * is compared, if there is one (an image of the factory has none), and then the partition itself is read, since it may
- * have been written to. Throws `delta-base-mismatch` before any payload byte is fetched or the other slot changes. A delta that
- * continues behind a checkpoint passed this before, and has discarded the other slot already; each of its windows is
- * compared nevertheless.
+ * Guarantee `delta`: each delta must have been made from the running partition's content. First the partition's record
+ * is compared, if there is one (a factory image has none), and then the partition itself is read, since it may have
+ * been written to. Throws `delta-base-mismatch` before any payload byte is fetched or the other slot changes. A delta
+ * that continues after a checkpoint passed this before, and has discarded the other slot already; each of its windows
+ * is still compared.
  */
 export async function requireBases(
   targets: ReadonlyMap<PayloadHeader, Target>,
@@ -52,7 +52,7 @@ async function digestOf(target: SlotsTarget, slot: SlotName, sizeBytes: number, 
   }
 }
 
-/** Opens the base of a delta: the target's partition in the running slot, beside the one that is written. */
+/** Opens the base of a delta: the target's partition in the running slot, while the other slot is written. */
 export async function openBaseOf(target: Target | undefined, slot: SlotName, signal: AbortSignal): Promise<BaseReader> {
   if (target?.kind !== 'slots') throw wrongBase('a delta is for a pair of slots');
   return target.openBase(otherSlot(slot), signal);

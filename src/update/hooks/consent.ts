@@ -9,8 +9,8 @@ import type { SlotName } from '../ports.ts';
 import type { HookName } from './hooks.ts';
 
 /**
- * Asks a hook for its consent. Undefined: it consents, or is not asked, since a person forced the update or goes back.
- * Throws `hook-rejected`.
+ * Asks a hook for its consent. Returns undefined if it consents, or is not called, since an operator forced the update
+ * or rolls back. Throws `hook-rejected`.
  */
 export async function askConsent(
   hook: HookName,

@@ -22,7 +22,7 @@ export interface HookPorts {
   readonly clock: Pick<Clock, 'monotonicMs'>;
 }
 
-/** A hook asked to be asked later. */
+/** A hook that deferred. */
 export interface HookPause {
   readonly hook: HookName;
   /** See `keyOf`. */
@@ -32,8 +32,8 @@ export interface HookPause {
 }
 
 /**
- * Resolves if the hook consents. Throws `hook-rejected` if it says no, and `hook-deferred` if it wants to be asked later or cannot
- * be asked.
+ * Resolves if the hook consents. Throws `hook-rejected` if it rejects, and `hook-deferred` if it defers or cannot be
+ * called.
  */
 export type ConsentHook = (hook: HookName, about: HookSubject, signal: AbortSignal) => Promise<void>;
 
@@ -62,14 +62,14 @@ const LONGEST_PAUSE_MS = 60 * 60_000;
 /** The part of Hooks that an update uses. */
 export type HookPort = Pick<Hooks, 'ask' | 'askInTurn' | 'pause' | 'wants' | 'tell' | 'trouble'>;
 
-/** Runs programs of the integrator, which are asked for their consent or told how an attempt ended. */
+/** Runs programs of the integrator, which give their consent or are notified of the end of an attempt. */
 export class Hooks {
   readonly #programs: HookPrograms;
   readonly #ports: HookPorts;
-  /** How often "not now" was said in a row. It is forgotten at a restart, after which the hook is asked again. */
+  /** Number of deferrals in a row. A restart resets it, after which the hook is called again. */
   #refusals: Refusals | undefined;
   #trouble: string | undefined;
-  /** The attempt of which a program was told last. */
+  /** The last attempt of which a program was notified. */
   #told: string | undefined;
 
   constructor(programs: HookPrograms, ports: HookPorts) {
@@ -77,7 +77,7 @@ export class Hooks {
     this.#ports = ports;
   }
 
-  /** Asks at once, for a person who waits. */
+  /** Asks immediately, for an operator who waits. */
   readonly ask: ConsentHook = async (hook, about, signal) => {
     const program = this.#programs[hook];
     if (program === undefined) return;
@@ -108,7 +108,7 @@ export class Hooks {
     const { hook, attempt: id, by, version, slot, code, reason } = owed;
     const program = this.#programs[hook];
     if (program === undefined) return undefined;
-    if (this.#told === id) return this.#trouble; // it was told, but the journal could not record that
+    if (this.#told === id) return this.#trouble; // it was notified, but the journal could not record that
     const about = { attempt: { id, by, version }, slot, installed, code, reason };
     const failed = `${hook} of ${version.name} failed`;
     try {
@@ -122,12 +122,12 @@ export class Hooks {
     return this.#trouble;
   };
 
-  /** How the last program that was told failed; undefined: it did not. */
+  /** The failure of the last notified program, if it failed. */
   get trouble(): string | undefined {
     return this.#trouble;
   }
 
-  /** The time until a hook is asked again; undefined: none waits. */
+  /** The time until a hook is called again, if one waits. */
   get pause(): HookPause | undefined {
     if (this.#refusals === undefined) return undefined;
     const { hook, firmware, reason, count, atMs } = this.#refusals;
@@ -147,9 +147,7 @@ export class Hooks {
   }
 }
 
-/**
- * The pause that still matters; undefined, too, if what the hook was asked about was called off and waits no longer.
- */
+/** The pause that still matters. Undefined, too, if the subject of the hook was cancelled and no longer waits. */
 export function standingPause(pause: HookPause | undefined, { phase }: UpdateState): HookPause | undefined {
   if (pause?.hook !== 'before_reboot') return pause;
   const waits = phase.kind === 'staged' || phase.kind === 'trial';
@@ -166,7 +164,7 @@ function judge(hook: HookName, { exitCode, stderr }: ProgramResult): void {
   throw new UpdateError('hook-rejected', `${hook} says no (${describeEnd(exitCode)})${words}`);
 }
 
-/** Why the hook is to be asked later; undefined: it said no. */
+/** Returns the reason for a later call of the hook, or undefined if it rejected. */
 function deferReason(hook: HookName, error: AgentError): string | undefined {
   if (!(error instanceof UpdateError)) return `${hook} could not be asked: ${error.message}`;
   return error.code === 'hook-deferred' ? error.message : undefined;
@@ -196,7 +194,7 @@ const version = z.object({
   name: z.string(),
 });
 
-/** What a hook reads from its standard input: one line of JSON. Members may be added without changing `format`. */
+/** The standard input of a hook: one line of JSON. Members may be added without changing `format`. */
 export const hookInput = z.object({
   format: z.literal(1),
   hook: z.enum(hookNames),
@@ -214,7 +212,7 @@ export const hookInput = z.object({
 });
 export type HookInput = z.infer<typeof hookInput>;
 
-/** What a hook is asked about. */
+/** The subject of a hook. */
 export interface HookSubject {
   readonly attempt: Pick<Attempt, 'id' | 'by' | 'version'>;
   readonly slot: SlotName;

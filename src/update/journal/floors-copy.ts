@@ -33,7 +33,7 @@ export class FloorsCopy {
   /** The text of the file. */
   #text: string | undefined;
   #isDamaged = false;
-  /** Something stands in its place that is no file, which waiting does not cure. */
+  /** Something other than a file is at its path, which waiting does not fix. */
   #isObstructed = false;
   #complained: string | undefined;
 
@@ -43,7 +43,10 @@ export class FloorsCopy {
     this.#log = log;
   }
 
-  /** The state with the higher of its own floors and those of the file. A file that cannot be read adds nothing. */
+  /**
+   * Returns the state with the higher of its own minimum versions and those of the file. An unreadable file adds
+   * nothing.
+   */
   async addTo(state: UpdateState): Promise<UpdateState> {
     try {
       this.#text = await readDurableTextFile(this.#path, this.#fs);
@@ -62,17 +65,17 @@ export class FloorsCopy {
     return state;
   }
 
-  /** Whether the file existed when it was read, but could not be used. */
+  /** True if the file existed when it was read, but could not be used. */
   get wasDamaged(): boolean {
     return this.#isDamaged;
   }
 
   /**
-   * Writes the file if the floors changed, or if something else stands in its place, which is set aside. A failure ends
-   * nothing, since the journal holds the same.
+   * Writes the file if the minimum versions changed, or if something other than a file is at its path, which is set
+   * aside. A failure ends nothing, since the journal has the same content.
    */
   async keep(state: UpdateState): Promise<void> {
-    // somebody may have removed it
+    // it may have been removed
     const { floor, boardFloors, boardVersions } = this.#isObstructed ? await this.addTo(state) : state;
     const text = JSON.stringify({ floor, boardFloors, boardVersions });
     if (text === (this.#text ?? '{}') && !this.#isObstructed) return;
@@ -111,7 +114,7 @@ export async function addFloorsCopy(state: UpdateState, directory: string, fs: D
   }
 }
 
-/** The floors in a text; undefined: it cannot be understood. */
+/** Returns the minimum versions in a text, or undefined if it is unreadable. */
 function parseFloors(text = '{}'): Floors | undefined {
   return floors.safeParse(parsedJson(text)).data;
 }

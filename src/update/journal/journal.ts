@@ -24,9 +24,11 @@ import { initialState } from './state.ts';
 /** Invariant 4: the durable record of where the running update stands. */
 export interface Journal {
   readonly state: UpdateState;
-  /** Why nothing is known of an update; undefined: the journal was read, or something was appended since. */
+  /**
+   * The reason why the state of updates is unknown. Undefined if the journal was read, or an event was appended since.
+   */
   readonly missing: AgentError | undefined;
-  /** What was wrong when the journal was last read, probed or written; undefined: nothing. */
+  /** The error when the journal was last read, probed or written, if any. */
   readonly trouble: AgentError | undefined;
   /** Reads the journal again if it could not be read. */
   refresh(): Promise<void>;
@@ -39,11 +41,11 @@ export interface Journal {
 const FILE_NAME = 'journal.json';
 const lostState: UpdateState = { ...initialState, phase: { kind: 'lost' } };
 
-/** What the journal needs of its surroundings. */
+/** The environment of the journal. */
 export interface JournalPlace {
-  /** Throws if the directory is no place for a journal. Default: every directory is. */
+  /** Throws if the directory cannot have a journal. Default: every directory can. */
   readonly admit?: () => Promise<void>;
-  /** Called when nobody knows any more which release is the lowest that may be installed. */
+  /** Called when the lowest permitted release is no longer known. */
   readonly onFloorsLost?: () => Promise<void>;
 }
 
@@ -76,9 +78,9 @@ export class FileJournal implements Journal {
   }
 
   /**
-   * Opens the journal. One that cannot be understood is copied aside, and read part by part (read-state.ts). It keeps
-   * its place until something is appended, since a missing journal would mean that nothing is under way. With one that
-   * cannot be read at all, the agent installs nothing; something that is no file is set aside by the first write.
+   * Opens the journal. An unreadable one is copied, and read part by part (read-state.ts). It stays in place until an
+   * event is appended, since a missing journal would mean an idle state. If it cannot be read at all, the agent
+   * installs nothing; something other than a file is set aside by the first write.
    */
   static async open(
     directory: string,
@@ -196,11 +198,11 @@ export class FileJournal implements Journal {
     this.#logSetAside(await replaceFileOrForeign(this.#path, JSON.stringify(state), this.#fs));
   }
 
-  /** Begins a new journal in the place of something that is no file. What was under way is lost. */
+  /** Replaces something other than a file by a new journal. The update in progress is lost. */
   async #beginAnew(): Promise<void> {
     if (!(this.#missing instanceof NoFileError)) return;
     await this.#admit();
-    await this.#load(); // somebody may have removed it
+    await this.#load(); // it may have been removed
     const { missing } = this;
     if (!(missing instanceof NoFileError)) return;
     this.#logSetAside(await replaceForeignFile(this.#path, JSON.stringify(lostState), this.#fs));
@@ -235,7 +237,7 @@ export async function lookAtJournal(directory: string, fs: DurableFs = nodeFs): 
   }
 }
 
-/** The state in a text. Without a file nothing is under way, unless something was set aside in its place. */
+/** The state in a text. Without a file the state is idle, unless something was set aside at its path. */
 async function readFound(text: string | undefined, path: string, fs: DurableFs): Promise<ReturnType<typeof readState>> {
   if (text !== undefined) return readState(text);
   return { state: (await isDamagedCopy(path, fs)) ? lostState : initialState, damage: [] };
@@ -281,7 +283,7 @@ export class MemoryJournal implements Journal {
   }
 }
 
-/** Copies a damaged file aside, for a person who looks for the cause. The agent works on without it. */
+/** Copies a damaged file for the operator's analysis. The agent continues without it. */
 async function backUpDamaged(path: string, text: string, log: Log, fs: DurableFs): Promise<void> {
   try {
     await replaceFileDurably(`${path}.damaged`, text, fs);

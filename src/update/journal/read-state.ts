@@ -58,7 +58,7 @@ function stateOf(found: Readonly<Record<string, unknown>>): FoundState {
   return { state: { ...state, ...Object.fromEntries(unknown) }, damage };
 }
 
-/** What replaces a part that cannot be understood. Parts without a replacement are left out. */
+/** Replacements for unreadable parts. Parts without a replacement are left out. */
 const substitutes: Readonly<Record<string, (found: unknown) => unknown>> = {
   phase: lostPhase,
   slots: () => initialState.slots,

@@ -70,10 +70,7 @@ const artifactPlace = z.object({
   /** The size of that member, and how much of it is still to come. */
   member: z.object({ sizeBytes: z.number(), leftBytes: z.number() }),
   file: z.object({ name: z.string(), sizeBytes: z.number() }),
-  /**
-   * If the file is a delta: the bytes of it before this place, and the distance from here to the end of the last
-   * rebuilt window.
-   */
+  /** For a delta: the consumed bytes of the file, and the distance from here to the end of the last rebuilt window. */
   delta: z.object({ takenBytes: z.number(), skipBytes: z.number() }).optional(),
   /** The files that were staged completely, in their order. */
   whole: z.array(z.object({ payload: z.number(), name: z.string(), sizeBytes: z.number() })).readonly(),
@@ -113,7 +110,7 @@ const firmware = z.object({
       /** For a manual rollback: this board gets its earlier image back. */
       back: z.boolean().optional(),
       /**
-       * Of an installed payload: the digest of the image that it replaced on the board, or `none` if that was not from
+       * For an installed payload: the digest of the image that it replaced on the board, or `none` if that was not from
        * an update.
        */
       over: z.string().optional(),

@@ -139,7 +139,7 @@ interface Owing {
  * not allow is a defect, and asserts.
  */
 interface EventData {
-  /** The state directory is from another gateway, so its attempts and reports are not those of this one. */
+  /** The state directory is from another gateway, so its attempts and reports belong to that gateway. */
   readonly 'identity-changed': object;
   readonly 'staging-started': { readonly attempt: Attempt; readonly slot: SlotName; readonly at: string };
   /** The header was read, and its digest is new. */
@@ -157,7 +157,7 @@ interface EventData {
     readonly slot: SlotName;
     readonly trials: number;
     readonly name: string | undefined;
-    /** Why the release is below the floor, if root allowed that. */
+    /** Why the release is below the minimum, if root allowed that. */
     readonly downgrade?: string | undefined;
     /** The verified content of the partitions of the slot, by target. */
     readonly records: Readonly<Record<string, PartitionRecord>>;

@@ -18,11 +18,11 @@ export type Follow =
   | { readonly kind: 'updates'; readonly choice: Choice }
   | { readonly kind: 'none' };
 
-/** What is known of lists of keys and revocations. */
+/** The known trust lists. */
 export interface KnownLists {
-  /** The number of the list in effect; undefined: there is none. */
+  /** The number of the list in effect, if there is one. */
   readonly number: number | undefined;
-  /** How often a list may fail before older ones are considered again. */
+  /** Number of failures of a list before older ones are considered again. */
   readonly attempts: number;
 }
 
@@ -33,7 +33,10 @@ interface Known {
   readonly wholeImage?: FullImage;
 }
 
-/** The version that the service wants this gateway to run; undefined: none, or none is followed. */
+/**
+ * Returns the version that the service assigns to this gateway. Undefined if there is none, or if the gateway follows
+ * none.
+ */
 export async function findCandidate(
   follow: Follow,
   known: Known,
@@ -61,7 +64,7 @@ async function findTarget(
   }
 }
 
-/** Whether the factory installed this version, and the service has not confirmed yet which of its versions that is. */
+/** True if the factory installed this version, and the service has not confirmed yet which of its versions that is. */
 function isUnnamed({ version, factory }: Installed): boolean {
   return factory === true && version.id === undefined;
 }
@@ -151,14 +154,14 @@ function newest(versions: readonly Version[]): Version | undefined {
 }
 
 /**
- * Where the whole image is looked for after a delta did not fit: among the `updates` of the service, or under the same
+ * Where the full image is found after a delta did not fit: among the `updates` of the service, or under the same
  * version.
  */
 export type FullImage = 'updates' | 'same';
 
 /**
- * The version that the service names or, if its delta did not fit what runs, another version of this name in the
- * service's list.
+ * Returns the version that the service assigns or, if its delta did not fit the running one, another version of this
+ * name in the service's list.
  */
 export async function findFullImage(
   offered: Version,
@@ -175,7 +178,7 @@ function isRejected({ unfit }: UpdateState, versionId: string): boolean {
   return unfit?.versions.includes(versionId) === true;
 }
 
-/** The service's list of updates; empty if it has none, so that the named version is asked for again. */
+/** Returns the service's list of updates; empty if it has none, so that the assigned version is requested again. */
 async function listUpdates(
   { installed }: UpdateState,
   service: ProvisioningService,

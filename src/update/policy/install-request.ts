@@ -46,8 +46,7 @@ export interface UpdatePorts {
   /** Returns the version that the running image states, if any. */
   readonly imageVersion: () => Promise<string | undefined>;
   /**
-   * True if the configuration states that version, which both slots may share: it is true only of what the factory
-   * installed.
+   * True if the configuration states that version, which both slots may share: it is valid only for the factory image.
    */
   readonly isVersionConfigured?: boolean;
   readonly newAttemptId: () => string;

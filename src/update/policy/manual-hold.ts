@@ -8,7 +8,7 @@ import type { UpdatePorts } from './install-request.ts';
 type Ports = Pick<UpdatePorts, 'journal' | 'clock'>;
 
 export interface StandstillOrder {
-  /** Undefined: until an operator resumes updates. */
+  /** Absent: until an operator resumes updates. */
   readonly durationMs?: number | undefined;
   readonly reason?: string | undefined;
 }

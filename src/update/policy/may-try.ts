@@ -19,23 +19,23 @@ export class AttemptDeferred extends Error {
   }
 }
 
-/** How often a release may fail, and how long one that failed its trial stays blocked. */
+/** How often a release may fail, and how long it stays blocked after a failed trial. */
 export interface Limits {
   readonly attempts: number;
-  /** Undefined: until an operator unblocks it. */
+  /** Absent: until an operator unblocks it. */
   readonly quarantineMs?: number | undefined;
 }
 
-/** What is known of a release that may be tried. */
+/** The known facts about a release that may be tried. */
 export interface ReleaseFacts extends Firmware {
   readonly state: UpdateState;
   readonly limits: Limits;
   readonly nowMs: number;
-  /** An operator waits, so only failures that waiting does not cure count. */
+  /** An operator waits, so only permanent failures count. */
   readonly manual: boolean;
 }
 
-/** What the rules decide by. A rule whose facts are missing defers nothing. */
+/** Input of the rules. A rule whose facts are missing defers nothing. */
 export interface Facts {
   /** The wall clock in milliseconds since the epoch, which may be wrong. */
   readonly nowMs?: number;
@@ -44,7 +44,7 @@ export interface Facts {
   readonly standstill?: ManualHold | undefined;
   /** The service offers this release. */
   readonly offered?: { readonly version: Version; readonly state: UpdateState; readonly limits: Limits };
-  /** Why the next start of the agent would reject its configuration. */
+  /** The reason why the next start of the agent would reject its configuration. */
   readonly configTrouble?: string | undefined;
   readonly release?: ReleaseFacts;
   readonly window?: DailyWindow | undefined;
@@ -58,7 +58,9 @@ export interface Facts {
 /** Returns the reason to wait, or undefined if this rule gives none. */
 type Rule = (facts: Facts) => string | undefined;
 
-/** Why a release has to wait, read from top to bottom. Status, history, log and `agent explain` show the code. */
+/**
+ * Reasons why a release has to wait, read from top to bottom. Status, history, log and `agent explain` show the code.
+ */
 const rules: readonly (readonly [DeferralCode, Rule])[] = [
   ['on-hold', ({ standstill, nowMs }) => describeHold(activeHold(standstill, nowMs))],
   ['manual-override', ({ offered }) => overriddenBy(offered?.state.installed, offered?.version.id)],

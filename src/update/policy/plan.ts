@@ -9,7 +9,7 @@ import type { Limits } from './may-try.ts';
 export interface Policy extends Limits {
   /** When an installation may begin, in minutes of the local day. May cross midnight. */
   readonly window: DailyWindow | undefined;
-  /** When the reboot into staged firmware may begin; undefined: once it is staged, or later within `window`. */
+  /** When the reboot into a staged update may begin. Undefined: once it is staged, or later within `window`. */
   readonly rebootWindow?: DailyWindow | undefined;
 }
 
@@ -30,7 +30,7 @@ export interface PlanInput {
   readonly minuteOfDay: number | undefined;
   /** The metered interface that leads to the service. */
   readonly meteredLink?: string | undefined;
-  /** Why the next start of the agent would reject its configuration. */
+  /** The reason why the next start of the agent would reject its configuration. */
   readonly configTrouble?: string | undefined;
   /** An operator waits, so no pause after a failure applies. */
   readonly manual: boolean;

@@ -10,7 +10,7 @@ import { isoTime } from './install-request.ts';
 import type { InstallRequest, UpdatePorts } from './install-request.ts';
 import { acceptableHeaderOf } from './trust-lists.ts';
 
-/** Where a firmware is already, so that it need not be transferred. */
+/** Where a copy of the release exists, so that it need not be transferred. */
 export type ExistingCopy =
   /** The firmware runs. */
   | { readonly kind: 'installed' }
@@ -19,7 +19,7 @@ export type ExistingCopy =
 
 type Ports = Pick<UpdatePorts, 'journal' | 'targets'>;
 
-/** Where the firmware is already; undefined: it has to be transferred. */
+/** Returns the existing copy of the release, or undefined if it has to be transferred. */
 export async function findPresence(
   header: FirmwareHeader,
   targets: ReadonlyMap<PayloadHeader, Target>,
@@ -37,7 +37,7 @@ export async function findPresence(
   return { kind: 'in-slot', firmware: { header, digest, provides, payloads } };
 }
 
-/** Whether a firmware of the service is the installed one, by its header. A refused firmware counts as another one. */
+/** True if an offered release is the installed one, by its header. A rejected release counts as another one. */
 export async function isInstalled(
   source: FirmwareSource,
   ports: Pick<UpdatePorts, 'journal' | 'openFirmware'>,
@@ -48,17 +48,14 @@ export async function isInstalled(
 }
 
 /**
- * Whether a header is that of the installed firmware. A raw image has no digest before its end, and counts as another
+ * True if a header belongs to the installed release. A raw image has no digest before its end, and counts as another
  * one.
  */
 function isOfInstalled({ digest }: FirmwareHeader, { installed }: UpdateState): boolean {
   return digest !== undefined && digest === installed?.digest;
 }
 
-/**
- * Whether it is the installed release in another form, such as a delta of what was installed as a whole. It would
- * change nothing.
- */
+/** True if it is the installed release in another form, such as a delta of the full image. It would change nothing. */
 function isSameRelease(
   { name, provides }: FirmwareHeader,
   targets: ReadonlyMap<PayloadHeader, Target>,
@@ -71,7 +68,7 @@ function isSameRelease(
 }
 
 /**
- * The payloads in the slot; undefined: the slot does not hold all of them. Boards keep no payload that was not flashed.
+ * Returns the payloads in the slot, or undefined if the slot lacks one. Boards keep no payload that was not flashed.
  */
 async function readPayloads(
   targets: ReadonlyMap<PayloadHeader, Target>,
@@ -106,8 +103,7 @@ export async function endInstalled(
 }
 
 /**
- * Ends the attempt of a list of keys and revocations that is in effect. What runs stays, under the id that the service
- * gave the list.
+ * Ends the attempt of a trust list in effect. The running version stays, under the id that the service gave the list.
  */
 export async function endAppliedList(
   { header }: StagedFirmware,

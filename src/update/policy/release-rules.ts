@@ -13,7 +13,7 @@ export interface ReleaseSettings {
 
 export interface ReleaseCircumstances {
   readonly settings: ReleaseSettings;
-  /** The service's name for it; undefined: a person brought the file. */
+  /** The service's name for it. Undefined for an operator's file. */
   readonly offeredName: string | undefined;
   readonly floor: Floor | undefined;
   /** True: root has allowed a downgrade, this once. False: an operator brought the file. */
@@ -21,10 +21,10 @@ export interface ReleaseCircumstances {
 }
 
 /**
- * Guarantee `floors`: refuses a signed release under another name than its own, and one below the floor. So somebody who
- * can serve firmware, but not sign it, can neither rename an old release nor bring back one with a known hole. Unsigned
- * firmware claims nothing that could be believed; whether it may be installed was decided before. Returns why it is
- * below the floor if root allowed that.
+ * Guarantee `floors`: rejects a signed release under another name than its own, and a release below the minimum
+ * version. So an attacker who can serve firmware, but not sign it, can neither rename an old release nor offer one with
+ * a known hole again. Unsigned firmware has no claims; whether it may be installed was decided before. Returns why it
+ * is below the minimum if root allowed that.
  */
 export function refuseRelease(header: FirmwareHeader, circumstances: ReleaseCircumstances): string | undefined {
   const { name, signedBy } = header;
@@ -50,7 +50,7 @@ function policyFor({ downgrade }: DowngradePolicy, allowDowngrade: boolean | und
   return { downgrade: downgrade ?? (allowDowngrade === false ? 'refuse' : 'allow') };
 }
 
-/** Why the release is too old, worded as the end of a sentence; undefined: it is not. */
+/** Returns why the release is too old, worded as the end of a sentence, if it is. */
 export function belowFloor(
   { name, securityVersion }: ReleaseClaims,
   floor: Floor,

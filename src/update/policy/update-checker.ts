@@ -54,7 +54,7 @@ export interface CheckOptions {
   readonly force: boolean;
 }
 
-/** What the service offers, and what follows from it. */
+/** The service's offer, and what follows from it. */
 export interface CheckResult {
   readonly offered: Version | undefined;
   readonly plan: Plan;
@@ -71,7 +71,7 @@ export class UpdateChecker {
   }
 
   /**
-   * The last offer of the service, and what would be done about it now: meanwhile it may be installed, have failed, or be
+   * The last offer of the service, and what would be done about it now: by now it may be installed, have failed, or be
    * deferred.
    */
   get lastLook(): CheckResult | undefined {

@@ -12,23 +12,23 @@ import type {
 
 export interface FirmwareRequest {
   readonly source: FirmwareSource;
-  /** What the installed firmware provides, for `artifact_depends` of the artifact. */
+  /** The provides of the installed release, for `artifact_depends` of the artifact. */
   readonly installedProvides: Readonly<Record<string, string>>;
   /** The checkpoint of an earlier transfer. Throws `checkpoint-stale` (retry), now or later, if it is of no use. */
   readonly resume?: Checkpoint | undefined;
-  /** What was opened before a transfer started over. Throws `firmware-changed` (retry) for another firmware. */
+  /** The header before a transfer started over. Throws `firmware-changed` (retry) for another release. */
   readonly expected?: FirmwareHeader | undefined;
-  /** Called after the data before the checkpoint was made durable. Undefined: no checkpoints are wanted. */
+  /** Called after the data before the checkpoint was made durable. Absent if no checkpoints are wanted. */
   readonly onCheckpoint?: ((checkpoint: Checkpoint) => Promise<void>) | undefined;
   readonly onProgress: (progress: TransferProgress) => void;
 }
 
-/** A firmware whose header was read, and nothing behind it. */
+/** A release whose header was read, and nothing after it. */
 export interface IncomingFirmware extends AsyncDisposable {
   readonly header: FirmwareHeader;
   /**
-   * The payloads in the order of the artifact, to be iterated once. Each must be written before the next one is asked
-   * for. After the last one, the firmware was read to its end, and a list is in effect.
+   * The payloads in the order of the artifact, to be iterated once. Each must be written before the next one is
+   * requested. After the last one, the release was read completely, and a list is in effect.
    */
   readonly payloads: AsyncIterable<IncomingPayload>;
 }
@@ -37,8 +37,7 @@ export interface IncomingPayload extends PayloadOpening {
   /** True if `write` needs a base. */
   readonly isRebuilt: boolean;
   /**
-   * Writes the payload from its first byte to its end, and judges it. Without a base, a delta is only read, and its own
-   * bytes are written.
+   * Writes the complete payload, and verifies it. Without a base, a delta is only read, and its own bytes are written.
    */
   write(place: PayloadPlace, signal: AbortSignal): Promise<StagedPayload>;
 }
@@ -75,7 +74,7 @@ export interface StagedPayload {
 /** Turns the encoded text into payloads that are verified while they are written (firmware/). Throws to refuse. */
 export type OpenFirmware = (request: FirmwareRequest, signal: AbortSignal) => Promise<IncomingFirmware>;
 
-/** The progress that a person and `status` can follow. */
+/** The progress that an operator and `status` can follow. */
 export type UpdateProgress =
   | { readonly kind: 'phase'; readonly phase: ProgressPhase; readonly detail?: string | undefined }
   | ({ readonly kind: 'transfer' } & TransferProgress)

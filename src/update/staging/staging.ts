@@ -32,8 +32,8 @@ const STAGING_RETRIES: RetryPolicy = {
 const STALE_CODES: ReadonlySet<string> = new Set(['checkpoint-stale', 'payload-stale', 'delta-base-mismatch']);
 
 /**
- * Brings a firmware from its source into its places. If that fails, the attempt ends in the journal, or is paused there if it
- * may continue later.
+ * Writes a release from its source to its targets. If that fails, the attempt ends in the journal, or is paused there
+ * if it may continue later.
  */
 export class Staging {
   readonly #order: InstallRequest;
@@ -41,11 +41,11 @@ export class Staging {
   readonly #ports: UpdatePorts;
   readonly #costs: Costs;
   #isUnbootable = false;
-  /** Why the content has to wait, as was found when it became known. */
+  /** The reason why the content has to wait, found once it was known. */
   #deferral: Deferral | undefined;
   #completions: readonly PartitionCopy[] = [];
   targets: ReadonlyMap<PayloadHeader, Target> = new Map();
-  /** Why the release is below the floor, if root allowed that. */
+  /** Why the release is below the minimum, if root allowed that. */
   downgrade: string | undefined;
 
   constructor(order: InstallRequest, slot: SlotName, ports: UpdatePorts, before: Figures | undefined) {
@@ -59,7 +59,7 @@ export class Staging {
     return this.#costs.figures;
   }
 
-  /** What each partition of the slot holds now. */
+  /** The present content of each partition of the slot. */
   get contents(): SlotContents {
     const names = (targets: Iterable<Target>): string[] => slotsTargets(targets).map(({ name }) => name);
     const configured = names(this.#ports.targets.values());
@@ -76,7 +76,7 @@ export class Staging {
     return Object.fromEntries(this.#completions.map(({ target, record }) => [target.name, { ...record, at }]));
   }
 
-  /** Stages the firmware. Undefined: it runs already. */
+  /** Stages the release. Returns undefined if it already runs. */
   async run(signal: AbortSignal): Promise<StagedFirmware | undefined> {
     const { clock, random, log } = this.#ports;
     const onRetry = (error: AgentError, delayMs: number): void =>
@@ -92,7 +92,7 @@ export class Staging {
     }
   }
 
-  /** Transfers the firmware, from a checkpoint if there is one that fits. Undefined: it runs already. */
+  /** Transfers the release, from a checkpoint if there is a valid one. Returns undefined if it already runs. */
   async #stage(signal: AbortSignal): Promise<StagedFirmware | undefined> {
     const { journal, settings } = this.#ports;
     const { phase } = journal.state;
@@ -144,9 +144,9 @@ export class Staging {
   }
 
   /**
-   * Invariant 2: refuses the firmware by its header, and only then writes each payload: opens its place, gives up what the
-   * place holds, and writes the first byte. A firmware that the other slot holds already is returned without its payloads
-   * being read. Undefined: it runs already.
+   * Invariant 2: rejects the release by its header, and only then writes each payload: opens its target, discards the
+   * content of the target, and writes the first byte. If the other slot already has the release, it is returned without
+   * reading its payloads. Returns undefined if it already runs.
    */
   async #take({ header, payloads }: IncomingFirmware, signal: AbortSignal): Promise<StagedFirmware | undefined> {
     const isList = header.kind === 'trust-list';
@@ -174,8 +174,8 @@ export class Staging {
   }
 
   /**
-   * Decides where each payload goes, and what becomes of the partitions that the firmware leaves out. Returns where the
-   * firmware is already; undefined: its payloads have to be written.
+   * Decides about the target of each payload, and about the partitions that the release leaves out. Returns the
+   * existing copy of the release, or undefined if its payloads have to be written.
    */
   async #plan(header: FirmwareHeader, signal: AbortSignal): ReturnType<typeof findPresence> {
     const [ports, slot] = [this.#ports, this.#slot];

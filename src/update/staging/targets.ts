@@ -24,7 +24,7 @@ export function resolveTargets<T extends Pick<Target, 'name'>>(
   return resolved;
 }
 
-/** The targets for a person: the slot, and each board and package by its name. */
+/** Returns the targets for an operator: the slot, and each board and package by its name. */
 export function placesOf(targets: Iterable<Target>, slot: SlotName): string {
   const places = [...targets].map((target) => (target.kind === 'slots' ? `slot ${slot}` : target.name));
   return [...new Set(places)].join(', ');
@@ -67,7 +67,7 @@ export function recordOf(firmware: StagedFirmware, targets: ReadonlyMap<PayloadH
   return { digest, name, signedBy, securityVersion, provides: { ...provides }, payloads };
 }
 
-/** For a person who watches: how much was written, and how much was there already. */
+/** Returns the numbers of written and reused bytes, for an operator. */
 export function savedWrites(firmware: StagedFirmware): string {
   const total = firmware.payloads.reduce((sum, { written }) => sum + written.sizeBytes, 0);
   const unchanged = firmware.payloads.reduce((sum, { written }) => sum + written.unchangedBytes, 0);

@@ -8,11 +8,11 @@ export interface HealthSettings {
   readonly deadlineMs: number;
   /** Each must exit with 0. */
   readonly commands: readonly (readonly [string, ...string[]])[];
-  /** The user whose rights they have; undefined: the agent's. */
+  /** The user whose rights they have. Default: the agent's. */
   readonly user?: string | undefined;
   /** Each must be active, and stay so. */
   readonly units: readonly string[];
-  /** So long no unit may have been started again. */
+  /** No unit may have been restarted for this time. */
   readonly stableForMs: number;
   /** The service must answer. */
   readonly service: boolean;
@@ -24,7 +24,7 @@ export interface HealthPorts {
   readonly reachService: (signal: AbortSignal) => Promise<unknown>;
 }
 
-/** `isCut`: found only because the deadline ended it; an earlier finding says more. */
+/** `isCut`: found only because the deadline ended it; an earlier finding is more informative. */
 interface Finding extends HealthComplaint {
   readonly isCut?: boolean;
 }
@@ -84,7 +84,7 @@ async function firstComplaint(
   return complaint ?? complaintOfRestarts(settings, { ports, signal });
 }
 
-/** Where and for whom programs run. */
+/** Environment and user of the programs. */
 interface Running {
   readonly ports: HealthPorts;
   readonly user?: string | undefined;
@@ -111,7 +111,7 @@ async function askUnits(
   return { invocations };
 }
 
-/** A unit that crashes and is started again and again is active in between, so that one look at it says nothing. */
+/** A unit that crashes and restarts repeatedly is active in between, so that a single check is not enough. */
 async function complaintOfRestarts(
   { units, stableForMs }: HealthSettings,
   running: Running,
@@ -176,7 +176,7 @@ async function complaintOfService(
   }
 }
 
-/** Whether the service itself says that it is down or busy. Anything else may be caused by this firmware. */
+/** True if the service itself reports that it is down or busy. Anything else may be caused by this release. */
 function saysTryAgain({ exit }: AgentError): boolean {
   return exit === 'tryAgain';
 }
@@ -188,8 +188,8 @@ function lastLine(text: string): string | undefined {
 
 export interface HealthComplaint {
   /**
-   * `unhealthy`: its own commands or units failed. `service-down`: the service says that it is down.
-   * `service-unreached`: the service could not be reached.
+   * `unhealthy`: its own commands or units failed. `service-down`: the service reports that it is down. `service-
+   * unreached`: the service could not be reached.
    */
   readonly code: 'unhealthy' | 'service-down' | 'service-unreached';
   readonly reason: string;
@@ -203,7 +203,9 @@ export interface HealthGate {
   reachesService(signal: AbortSignal): Promise<boolean>;
 }
 
-/** How long a judgement may take: what was well at the last moment before the deadline is watched beyond it. */
+/**
+ * Longest duration of the health checks: anything healthy at the last moment before the deadline is watched beyond it.
+ */
 export function longestHealthMs(health: {
   readonly deadlineMs: number;
   readonly units: readonly string[];
@@ -215,7 +217,7 @@ export function longestHealthMs(health: {
 /** `InvocationID` is another one with each start of the unit (systemd.exec(5)). */
 const properties = ['LoadState', 'ActiveState', 'SubState', 'InvocationID'] as const;
 
-/** What systemd says of a unit (systemctl(1), show). */
+/** Properties of a unit from systemd (systemctl(1), show). */
 type UnitState = Readonly<Record<(typeof properties)[number], string>>;
 
 export function showUnit(unit: string): [string, ...string[]] {
@@ -233,7 +235,7 @@ export function unitState({ stdout }: Pick<ProgramResult, 'stdout'>): UnitState 
   };
 }
 
-/** Why the unit is not active; undefined: it is. */
+/** Returns why the unit is not active, if it is not. */
 export function complaintOfUnit(unit: string, { LoadState, ActiveState, SubState }: UnitState): string | undefined {
   if (LoadState === 'not-found') return `there is no unit ${unit}`;
   if (LoadState !== 'loaded' && LoadState !== '') return `${unit} is ${LoadState}, so it cannot be active`;

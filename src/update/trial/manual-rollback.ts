@@ -17,15 +17,15 @@ import { evaluateTrial, startTrial } from './trial.ts';
 export interface RollbackOptions {
   /** False: stop before the reboot. */
   readonly reboot: boolean;
-  /** Leave boards that cannot go back as they are. */
+  /** Leave boards without a backup as they are. */
   readonly force: boolean;
 }
 
 /**
- * Rolls back to the previous version, as a trial like any other. After an update of boards alone, the boards go back and
- * the slot stays; otherwise the other slot is booted, if it is known to boot, and the boards follow when it is healthy.
- * Partitions that are never written to are read first, and must hold what was verified. Throws before anything is
- * changed.
+ * Rolls back to the previous version, as a trial like any other. After an update of boards alone, the boards roll back
+ * and the slot stays; otherwise the other slot is booted, if it is known to boot, and the boards follow when it is
+ * healthy. Partitions that are never written to are read first, and must have their verified content. Throws before
+ * anything is changed.
  */
 export async function startRollback(
   slot: SlotName,
@@ -57,7 +57,7 @@ interface Rollback {
   readonly signal: AbortSignal;
 }
 
-/** Rolls back an update of boards alone. By force, returns undefined if no board can go back. */
+/** Rolls back an update of boards alone. By force, returns undefined if no board can roll back. */
 async function rollBackBoards(
   to: Installed,
   booted: SlotName,
@@ -116,7 +116,7 @@ async function findAndDoubt(
 }
 
 /**
- * Refuses to go back to a release that a trust list revokes, by itself or by its key, unless an operator forces it. A
+ * Refuses a rollback to a release that a trust list revokes, directly or by its key, unless an operator forces it. A
  * fallback of the bootloader cannot be refused.
  */
 async function refuseRevoked(to: Installed | undefined, { revoked }: UpdatePorts): Promise<void> {
@@ -138,7 +138,7 @@ function firmwareBefore(before: Installed | undefined, boards: readonly Payload[
 
 type Payload = FirmwareRecord['payloads'][number];
 
-/** Returns the tasks of the boards. By force, boards that cannot go back stay as they are. */
+/** Returns the tasks of the boards. By force, boards without a backup stay as they are. */
 async function boardsFor(
   to: Installed | undefined,
   { force }: RollbackOptions,
@@ -157,8 +157,8 @@ async function boardsFor(
 }
 
 /**
- * Throws `no-previous-version` if that can be told from the journal alone. `slot`: where a rollback would lead;
- * undefined: this gateway has no slots.
+ * Throws `no-previous-version` if the journal alone shows that. `slot`: the target of a rollback, or undefined on a
+ * gateway without slots.
  */
 export function requireRollbackTarget(
   slot: SlotName | undefined,

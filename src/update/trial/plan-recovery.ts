@@ -3,16 +3,16 @@ import { hasSlotPayload } from '../journal/state.ts';
 import type { Phase, PhaseOf, UpdateState, Cause } from '../journal/state.ts';
 import type { SlotName } from '../ports.ts';
 
-/** What to do about the journal that is found at a start. */
+/** The reaction to the journal at a start. */
 export type Recovery =
-  /** Keep what runs: renew its boot counters. */
+  /** Keep the running slot: renew its boot counters. */
   | { readonly kind: 'keep' }
   /**
-   * The running slot is on trial, and the journal does not know of it. If the slot is known, it is kept if healthy;
-   * else it is left, since the state directory is not that of the slot that armed it.
+   * The running slot is on trial without a record in the journal. If the slot is known, it is committed if healthy;
+   * otherwise it is abandoned, since the state directory is not that of the slot that armed it.
    */
   | { readonly kind: 'unknown-trial'; readonly isKnown: boolean }
-  /** An interrupted staging from a local file cannot continue by itself. */
+  /** An interrupted staging from a local file cannot continue automatically. */
   | { readonly kind: 'give-up-staging' }
   /** An interrupted staging continues with the next look at the service. */
   | { readonly kind: 'resume-staging' }
@@ -20,7 +20,7 @@ export type Recovery =
   | { readonly kind: 'arm'; readonly phase: PhaseOf<'staged' | 'trial'> }
   /** It was armed in this very boot: only the reboot is missing. */
   | { readonly kind: 'reboot'; readonly phase: PhaseOf<'trial'> }
-  /** The same, but a person wanted to make the reboot. */
+  /** The same, but an operator wanted to make the reboot. */
   | { readonly kind: 'await-reboot'; readonly phase: PhaseOf<'trial'> }
   /** The trial slot runs and was approved: only the commit, or its record, is missing. */
   | { readonly kind: 'commit'; readonly phase: PhaseOf<'trial'> }
@@ -33,15 +33,15 @@ export type Recovery =
       readonly kind: 'rolled-back';
       readonly code: string;
       readonly reason: string;
-      /** After a silence, nobody can tell yet. */
+      /** After a trial without output, the cause is unknown. */
       readonly fault: Cause;
     };
 
-/** What is found at a start beside the journal. */
+/** The state of the gateway at a start, in addition to the journal. */
 export interface Found {
   readonly booted: SlotName;
   readonly bootId: string;
-  /** The bootloader says that this boot falls back by itself unless it is committed. */
+  /** The bootloader reports that this boot falls back automatically unless it is committed. */
   readonly onTrial: boolean;
   /** The boot environment shows nothing that a commit of the booted slot would change. */
   readonly isCommitted: boolean;
@@ -51,14 +51,14 @@ export interface Found {
   readonly lastWord: string | undefined;
 }
 
-/** A trial that was judged this often without an end has failed. */
+/** A trial whose health checks started this often without an end has failed. */
 export const MAX_JUDGEMENTS = 3;
 
 /**
  * Invariant 5: decides by the journal, the slot that really runs, and whether that slot is on trial. The boot
  * environment and the journal cannot change in one step: `staged` may already be armed, and a trial whose boot never
- * happened (power cut) looks like one that fell back, so it is tried again while trials are left. A trial is never kept
- * unjudged against the bootloader's word, and a committed slot is never given up.
+ * happened (power loss) looks like one that fell back, so it is tried again while trials are left. A trial is never
+ * committed without health checks if the bootloader contradicts, and a committed slot is never discarded.
  */
 export function planRecovery(state: UpdateState, found: Found, hasJournal = true): Recovery {
   const { phase } = state;
@@ -91,14 +91,14 @@ function recoverRollback(phase: PhaseOf<'rolling-back'>, { booted }: Found): Rec
   return { kind: 'rolled-back', code, reason, fault };
 }
 
-/** Whether the running trial is the one in the journal. */
+/** True if the running trial is the one in the journal. */
 function isTrialOf(phase: Phase, booted: SlotName): boolean {
   return 'firmware' in phase && hasSlotPayload(phase.firmware) && phase.slot === booted;
 }
 
 /**
- * Whether the running slot is known: a person may have booted it without the agent, or the journal may have lost what
- * it knew.
+ * True if the running slot is known: an operator may have booted it without the agent, or the journal may have lost its
+ * record.
  */
 function isKnownToRun({ phase, slots, installed, previous }: UpdateState, booted: SlotName): boolean {
   if (phase.kind === 'lost') return true;
@@ -121,12 +121,12 @@ function fellBackItself(lastWord: string): Recovery {
   return { kind: 'rolled-back', code: lastWord, reason, fault: isAmbiguous(lastWord) ? 'world' : 'firmware' };
 }
 
-/** Whether the trial runs here. Without a payload for a slot, it is wherever the agent runs. */
+/** True if the trial runs here. Without a payload for a slot, it is wherever the agent runs. */
 function runsHere(phase: PhaseOf<'staged'> | PhaseOf<'trial'>, bootedSlot: SlotName): boolean {
   return bootedSlot === phase.slot || !hasSlotPayload(phase.firmware);
 }
 
-/** The bootloader went back from a trial. If that happens once, it may be the world's fault. */
+/** The bootloader fell back from a trial. If that happens once, the environment may be the cause. */
 export function fellBack({ judgements }: Pick<PhaseOf<'trial'>, 'judgements'>) {
   const reason =
     judgements === 0

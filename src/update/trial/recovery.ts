@@ -37,8 +37,8 @@ import {
 import type { RunningSlot } from './trial.ts';
 
 /**
- * Invariant 5, guarantee `power-cut`, guarantee `kill`: at a start, finishes or undoes what the journal says was left half
- * done. May be repeated.
+ * Invariant 5, guarantee `power-cut`, guarantee `kill`: at a start, completes or undoes an interrupted update according
+ * to the journal. May be repeated.
  */
 export async function recoverUpdate(ports: UpdatePorts, signal: AbortSignal): Promise<Outcome> {
   const { journal, bootloader, log } = ports;
@@ -88,7 +88,7 @@ async function apply(recovery: Recovery, found: Found, ports: UpdatePorts, signa
   }
 }
 
-/** Continues with what was staged before this start, if it is still vouched for. */
+/** Continues with an update staged before this start, if it is still trusted. */
 async function resumeStaged(
   { kind, phase }: Extract<Recovery, { kind: 'arm' | 'reboot' | 'await-reboot' }>,
   found: Found,
@@ -104,8 +104,8 @@ async function resumeStaged(
 const NEVER_JUDGED = { code: 'health-unknown', reason: 'the new firmware was never found healthy' };
 
 /**
- * Leaves the trial. If no other slot boots, the running one stays, whatever was found of it, and the next version has
- * to mend it.
+ * Abandons the trial. If no other slot boots, the running one stays, whatever its state, and the next version has to
+ * fix it.
  */
 async function abandonOrStay(
   phase: PhaseOf<'trial' | 'rolling-back'>,
@@ -134,8 +134,8 @@ async function giveUpTrial({ journal, settings }: UpdatePorts): Promise<PhaseOf<
 }
 
 /**
- * Keeps the running slot by renewing its boot counters, which run down with every boot. If the phase could not be
- * understood, what was under way has ended: according to the bootloader, the running slot was committed.
+ * Keeps the running slot by renewing its boot counters, which run down with every boot. If the phase was unreadable,
+ * the update in progress has ended: according to the bootloader, the running slot was committed.
  */
 export async function keepRunning(running: RunningSlot, ports: UpdatePorts, signal: AbortSignal): Promise<Outcome> {
   const { journal, clock } = ports;
@@ -207,8 +207,8 @@ async function rearm(
   ports: UpdatePorts,
   signal: AbortSignal,
 ): Promise<Outcome> {
-  // also where the trial then has to wait: the trial guard learns from this commit that the running slot is kept, and what
-  // was armed before a kill is disarmed
+  // also if the trial then has to wait: the trial guard learns from this commit that the running slot is committed, and
+  // a slot armed before a kill is disarmed
   await renewCommit(found, ports, signal);
   const wait = deferredOutcome(phase.attempt, ports.deferResume) ?? (await consentToReboot(phase, ports, signal));
   if (wait !== undefined) return wait;
@@ -225,20 +225,21 @@ async function rearm(
   return startTrial(phase, { evidence, reboot }, ports, signal);
 }
 
-/** Whether to wait for a person who wanted to reboot by hand. That is waited for once. */
+/** True if the agent waits for an operator who wanted to reboot manually. It waits once. */
 function waitsForPerson(phase: PhaseOf<'staged' | 'trial'>): boolean {
   const wasAsked = phase.kind === 'trial' && phase.rebootAsked === true;
   return phase.attempt.rebootByHand === true && !wasAsked;
 }
 
-/** Whether another reboot came first, where a trial boots only by the reboot that asks for it. */
+/** True if another reboot came first, for a bootloader that boots a trial only by the reboot that requests it. */
 function missedTrialBoot({ phase }: UpdateState, { booted, bootId }: Found, { bootloader }: UpdatePorts): boolean {
   if (bootloader.trialRebootArgument === undefined || phase.kind !== 'trial') return false;
   return phase.rebootAsked === false && booted !== phase.slot && bootId !== phase.bootId;
 }
 
 /**
- * Verifies by reading what was verified when it was written; in a slot that a person goes back to, as much as possible.
+ * Verifies by reading the content that was verified when it was written; in the target of a manual rollback, as much as
+ * possible.
  */
 async function readEvidence(
   { attempt, firmware, slot }: PhaseOf<'staged' | 'trial'>,
@@ -283,7 +284,7 @@ async function rolledBack(
 ): Promise<Outcome> {
   const phase = await rollingBack(recovery, ports);
   if (hasSlotPayload(phase.firmware)) await disableSlot(phase, ports.bootloader, signal);
-  // boards alone were on trial: meanwhile the bootloader may have gone back to the other slot
+  // boards alone were on trial: the bootloader may have fallen back to the other slot since
   await keepSlot({ booted }, ports, signal);
   return finishRollback(phase, ports, signal);
 }

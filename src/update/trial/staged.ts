@@ -54,7 +54,7 @@ export function waitsForBoot(phase: Phase): phase is PhaseOf<'staged' | 'trial'>
   return (phase.kind === 'staged' || phase.kind === 'trial') && hasSlotPayload(phase.firmware);
 }
 
-/** Disarms what is not vouched for any more. Returns why; undefined: it may boot. */
+/** Disarms an update that is no longer trusted. Returns the reason, or undefined if it may boot. */
 export async function discardUntrusted(
   phase: PhaseOf<'staged' | 'trial'>,
   ports: UpdatePorts,
@@ -66,7 +66,7 @@ export async function discardUntrusted(
   return error;
 }
 
-/** A way back ends for a list alone: it must not depend on files of the configuration. */
+/** A rollback ends for a list alone: it must not depend on files of the configuration. */
 async function distrustReason(
   phase: PhaseOf<'staged' | 'trial'>,
   ports: UpdatePorts,

@@ -9,13 +9,13 @@ import type { SlotName } from '../ports.ts';
 import { otherSlot } from '../slot.ts';
 import { commitTrial, findRevocation, abandonTrial } from './trial.ts';
 
-/** Why a trial without a usable journal is left: the code of an error, which the other slot will read. */
+/** The reason for abandoning a trial without a usable journal: the code of an error, which the other slot will read. */
 export interface AbandonReason {
   readonly code: string;
   readonly reason: string;
 }
 
-/** A short failure of the disk says nothing about a firmware. */
+/** A short failure of the disk is no evidence about a release. */
 const STATE_PATIENCE: RetryPolicy = {
   attempts: 4,
   firstDelayMs: 2_000,
@@ -23,7 +23,7 @@ const STATE_PATIENCE: RetryPolicy = {
   maxRetryAfterMs: 8_000,
 };
 
-/** What is wrong with the state directory, if it stays so; undefined: it can be used. */
+/** Returns the problem of the state directory, if it persists. */
 export async function findStateTrouble(ports: UpdatePorts, signal: AbortSignal): Promise<AbandonReason | undefined> {
   const { journal, clock, random } = ports;
   try {
@@ -41,10 +41,10 @@ export async function stateProblemOnTrial(ports: UpdatePorts, signal: AbortSigna
 }
 
 /**
- * Guarantee `trial-without-state`: ends a trial whose journal cannot say so. The slot is made unbootable, with a last
- * word for the other slot. If the boot environment cannot be written either, the reboot alone ends the trial, since the
- * bootloader falls back by itself. The same if the trial is only a guess: the other slot may never have held anything,
- * and the bootloader then returns to this one.
+ * Guarantee `trial-without-state`: ends a trial that the journal cannot record. The slot is made unbootable, with an
+ * exit reason for the other slot. If the boot environment cannot be written either, the reboot alone ends the trial,
+ * since the bootloader falls back automatically. The same applies if the trial is only inferred: the other slot may be
+ * empty, and the bootloader then returns to this one.
  */
 export async function abandonWithoutJournal(
   { code, reason }: AbandonReason,
@@ -71,9 +71,9 @@ export function isWithoutFallback({ code }: AgentError): boolean {
 }
 
 /**
- * Guarantee `revocation`: commits a trial that was approved before a restart, unless a list has forbidden it since. What
- * the bootloader has committed already stays. Where nothing can be written, it is left as any other trial is: a list that
- * forbids it could not be kept, either.
+ * Guarantee `revocation`: commits a trial that was approved before a restart, unless a list has forbidden it since. A
+ * slot that the bootloader has already committed stays. If nothing can be written, it is abandoned like any other
+ * trial: a list that forbids it could not be stored, either.
  */
 export async function commitApproved(
   phase: PhaseOf<'trial'>,

@@ -37,8 +37,8 @@ export async function startTrial(
 }
 
 /**
- * Asks for consent to the reboot; undefined: the staged firmware may be armed. If a hook says no, it is given up, and
- * the error thrown.
+ * Asks for consent to the reboot. Returns undefined if the staged update may be armed. If a hook rejects, it is
+ * discarded, and the error thrown.
  */
 export async function consentToReboot(
   phase: PhaseOf<'staged' | 'trial'>,
@@ -65,9 +65,9 @@ export async function rebootToTrial(
 }
 
 /**
- * Ends an attempt that cannot be armed. It is disarmed first, so that a journal that says `idle` never meets an armed
- * slot. If even that fails, the journal stays as it is, and settle() tries again. A trial that was cut may have touched
- * boards: they get back what they held.
+ * Ends an attempt that cannot be armed. It is disarmed first, so that an `idle` journal never meets an armed slot. If
+ * even that fails, the journal stays as it is, and settle() tries again. An interrupted trial may have touched boards:
+ * they are restored.
  */
 export async function abortAttempt(
   phase: PhaseOf<'staged' | 'trial'>,
@@ -88,8 +88,9 @@ export async function abortAttempt(
 }
 
 /**
- * Guarantee `trial`: judges the update on trial, which is a new slot, or new boards under the old one. Flashes the boards
- * once the slot is healthy, and keeps everything if it is healthy with them; else everything goes back.
+ * Guarantee `trial`: runs the health checks of the update on trial, which is a new slot, or new boards with the old
+ * one. Flashes the boards once the slot is healthy, and commits everything if it is healthy with them; otherwise
+ * everything is rolled back.
  */
 export async function evaluateTrial(ports: UpdatePorts, signal: AbortSignal): Promise<TrialResult> {
   const { journal } = ports;
@@ -108,8 +109,8 @@ export async function evaluateTrial(ports: UpdatePorts, signal: AbortSignal): Pr
 }
 
 /**
- * Guarantee `revocation`: why a list, taken while the firmware waited or ran, forbids keeping it; undefined: none does,
- * or a person has gone back by force.
+ * Guarantee `revocation`: returns why a list, applied while the update waited or ran, forbids its commit. Undefined if
+ * none does, or if an operator has forced a rollback.
  */
 export async function findRevocation(
   { attempt, firmware }: PhaseOf<'staged' | 'trial'>,
@@ -122,7 +123,7 @@ export async function findRevocation(
     : { code: 'no-longer-trusted', reason: `version ${attempt.version.name} ${why}` };
 }
 
-/** Keeps the trial for a person: health does not count, but its boards are flashed. */
+/** Commits the trial for an operator: health does not count, but its boards are flashed. */
 export async function commitWithoutHealthChecks(ports: UpdatePorts, signal: AbortSignal): Promise<TrialResult> {
   const { phase } = await ports.journal.append({ type: 'health-check-started' });
   const failure = await tryBoards(phase, ports, signal);
@@ -145,13 +146,13 @@ async function tryBoards(
 
 /**
  * Keeps the running slot while boards alone are on trial: it was committed before, and its boot counters are renewed as
- * at every start. Complains if the bootloader went back to another slot meanwhile, for which the boards were not meant.
+ * at every start. Throws if the bootloader fell back to another slot since, for which the boards were not meant.
  */
 async function keepRunning(ports: UpdatePorts, signal: AbortSignal): Promise<TrialFailure | undefined> {
   const booted = await ports.bootloader.bootedSlot(signal);
   const committed = ports.journal.state.installed?.slot ?? booted;
   await keepSlot({ booted }, ports, signal);
-  // whoever found it running may have kept it already
+  // it may have been committed since it was found running
   const expected = ports.journal.state.fellFrom?.slot ?? committed;
   if (expected === booted) return undefined;
   const reason = `slot ${booted} runs, no longer slot ${expected}, for which the boards were meant`;
@@ -208,8 +209,8 @@ async function checkHealth(
 }
 
 /**
- * Invariant 3: commits the trial. The verdict is made durable first, so that it is not made twice; then the
- * bootloader's write decides, and the journal follows. After a cut in between, settle() continues.
+ * Invariant 3: commits the trial. The result of the health checks is made durable first, so that they run only once;
+ * then the bootloader's write decides, and the journal follows. After an interruption in between, settle() continues.
  */
 export async function commitTrial(
   phase: PhaseOf<'trial'>,
@@ -234,8 +235,8 @@ export async function abandonTrial(why: TrialFailure, ports: UpdatePorts, signal
 }
 
 /**
- * Rolls back: the boards get back what they held, the running slot is made unbootable, and the machine reboots into the
- * other one. A board that does not answer now is restored from there (settle.ts).
+ * Rolls back: the boards are restored, the running slot is made unbootable, and the machine reboots into the other one.
+ * A board that does not respond now is restored from there (settle.ts).
  */
 export async function rollBack(
   phase: PhaseOf<'rolling-back'>,
@@ -261,7 +262,7 @@ export async function rollBack(
   return { kind: 'rebooting', version, slot, reason: phase.reason, goesBack: true };
 }
 
-/** Makes the slot unbootable. A slot that a person wanted to go back to stays bootable, unless it was found bad. */
+/** Makes the slot unbootable. The target of a manual rollback stays bootable, unless it was found bad. */
 export async function disableSlot(
   { slot, attempt, fault }: PhaseOf<'rolling-back'>,
   bootloader: Bootloader,
