@@ -74,7 +74,8 @@ export class DatapointQueue implements Disposable {
     this.#flash = flash;
     this.#boots = new Boots(boot.name);
     this.#unflushed = new UnflushedPoints((point) => this.#timeOf(point));
-    const known = { streams: this.#streams, boots: this.#boots, drops: this.#drops };
+    const onOpen = (): void => [this.arrival.backlog, this.arrival.property].forEach((wakeup) => wakeup.notify());
+    const known = { streams: this.#streams, boots: this.#boots, drops: this.#drops, onOpen };
     const timing = { flash, monotonicMs: () => clock.monotonicMs(), sinceBootMs: boot.sinceBootMs };
     this.#stored = new StoredPoints({ ...deps, ...timing }, known);
   }
@@ -214,6 +215,7 @@ export class DatapointQueue implements Disposable {
     this.#onTheirWay.delete(batch.lane);
     this.#stored.release(batch);
     this.#writing.notify();
+    if (this.hasBacklog) this.arrival.backlog.notify(); // the stream of a live batch was passed over
   }
 
   /** The number of datapoints that the service does not have yet. */

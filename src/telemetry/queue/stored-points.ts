@@ -35,6 +35,8 @@ export interface QueueKnowledge {
   readonly streams: StreamRegistry;
   readonly boots: Boots;
   readonly drops: Drops;
+  /** Called when a file was opened, perhaps later than the agent started, with rows to deliver. */
+  readonly onOpen: () => void;
 }
 
 interface Removal extends SeqRange {
@@ -256,6 +258,7 @@ export class StoredPoints implements Disposable {
     this.#totals = db.totals();
     this.#windows = { backlog: [], property: [] };
     if (lost > 0) drops.note('damaged', lost);
+    this.#known.onOpen();
   }
 
   /** Forgets past boots when nothing waits, since nothing has to be dated any longer. */

@@ -236,6 +236,24 @@ test('a disk that comes back later than the agent still has what it had', () => 
   ]);
 });
 
+// Regression: the backlog slept until the next datapoint came, and a stored one of the same event waited.
+test('wakes the backlog when a live batch ends whose event has stored datapoints', async () => {
+  using rig = new QueueRig();
+  rig.queue.push(points(1));
+  const live = rig.queue.take('live', 1, noStreams);
+  rig.queue.push(points(1));
+  rig.queue.flush();
+  if (live === undefined) throw new Error('there is a batch');
+  const { backlog } = rig.queue.arrival;
+  await backlog.wait(1, rig.clock, forever);
+  expect(rig.queue.take('backlog', 10, noStreams)).toBeUndefined();
+  rig.queue.accepted(live, 1);
+  rig.queue.release(live);
+  await backlog.wait(1, rig.clock, forever);
+  expect(rig.clock.slept).toEqual([]);
+  expect(rig.queue.take('backlog', 10, noStreams)?.points).toHaveLength(1);
+});
+
 test('has no timer while the queue is empty', async () => {
   using rig = new QueueRig();
   const ending = new AbortController();
