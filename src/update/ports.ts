@@ -1,4 +1,4 @@
-// What an update needs of the other rooms. A room that implements a port imports its type from here; daemon/ passes the
+// Interfaces that an update needs from other modules, which import their types from here; daemon/ passes the
 // implementations to update(). This file has types only.
 
 import type { WirePosition, WrittenPrefix } from './journal/state.ts';
@@ -287,10 +287,7 @@ export interface BootState {
 export interface SlotBootState {
   readonly bootable: boolean;
   readonly detail: string;
-  /**
-   * The exit reason of the agent that abandoned this slot. Undefined if there is none, or if the bootloader cannot
-   * store it.
-   */
+  /** The exit reason of the agent that abandoned this slot, if the bootloader stores one. */
   readonly lastWord?: string | undefined;
 }
 

@@ -172,8 +172,8 @@ export class DatapointQueue implements Disposable {
   /** Writes now. Returns false if the disk cannot be used, and everything stays in memory. */
   flush(): boolean {
     const points = this.#unflushed.all;
-    if (points.length === 0 && !this.#stored.isDirty) return true;
-    if (!this.#stored.write(points)) return false;
+    const isNeeded = points.length > 0 || this.#stored.isDirty;
+    if (isNeeded && !this.#stored.write(points)) return false;
     this.#isUrgent = false;
     this.#settledAtMs = undefined;
     this.#unflushed.clear();

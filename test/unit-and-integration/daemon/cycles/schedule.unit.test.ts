@@ -58,7 +58,7 @@ describe('the schedule', () => {
     return found;
   }
 
-  /** Regression: with a splay longer than the interval looks were left out, since only times to come were considered. */
+  /** Regression: with a splay longer than the interval checks were left out, since only times to come were considered. */
   test.each([0, 1, 7, 20, 90])('includes every check with a splay of %i minutes', async (splay) => {
     for (const serial of ['GW-1', 'GW-2', 'GW-3']) {
       const firstMs = splayOffsetMs(serial, splay * 60_000) % 300_000 || 300_000;
@@ -86,7 +86,7 @@ describe('the schedule', () => {
 describe('the turn after a start', () => {
   const nowMs = Date.UTC(2027, 0, 1);
 
-  /** test('leaves no task in the package', async () => { */
+  /** Returns how many of a thousand gateways check in the busiest tenth of their time. */
   function busiestTenth(splayMs: number, turnOf: (serialNumber: string) => number): number {
     const tenths = Array.from({ length: 10 }, () => 0);
     for (let n = 0; n < 1_000; n += 1) {
@@ -96,7 +96,7 @@ describe('the turn after a start', () => {
     return Math.max(...tenths);
   }
 
-  /** Returns how many of a thousand gateways check in the busiest tenth of their time. */
+  /** Regression in a simulated fleet: nine in ten gateways checked in the same second, a minute after a power loss. */
   test('spreads first checks over a minute', () => {
     const turnOf = (serialNumber: string): number => firstTurnMs(nowMs, { serialNumber, splayMs: 900_000 });
     expect(busiestTenth(60_000, turnOf)).toBeLessThan(150);

@@ -125,7 +125,7 @@ const habits: Readonly<Record<string, Habit>> = {
   },
 };
 
-/** // In part: a state that will be lost, and one with another error code. */
+/** In part: a state that will be lost, and one with another error code. */
 const someHabits = new Set(['in memory', 'full']);
 const trials = Object.entries(habits).filter(([name]) => howMuch(true, someHabits.has(name)));
 
