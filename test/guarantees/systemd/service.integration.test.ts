@@ -120,7 +120,7 @@ describe('the installed service', () => {
       stderr: matching(/Read-only file system/),
     });
     await gateway.tell('systemctl', 'start', 'thing-agent-trial.service');
-    expect((await gateway.exec(['agent', 'doctor'])).stdout).toMatch(/ok +safety net[^]*what\s+it\s+starts\s+runs/);
+    expect((await gateway.exec(['agent', 'doctor'])).stdout).toMatch(/ok +safety net[^]*its\s+program\s+runs/);
     const dropIn = '/run/systemd/system/thing-agent-trial.service.d/test.conf';
     await gateway.write(dropIn, '[Service]\nReadWritePaths=/missing\n');
     await gateway.tell('systemctl', 'daemon-reload');

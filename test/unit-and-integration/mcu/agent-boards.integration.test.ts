@@ -188,7 +188,7 @@ describe.each(howMuch<readonly (typeof ways)[number][]>(ways, [ways[0]]))('agent
       /^64: .*cannot read .*nothing\.hex: there is no such file/,
     );
     expect(await failing('probe', 'relay')).toMatch(/^74: .*relay: /);
-    expect(await failing('restore', 'meter')).toMatch(/^77: .*nothing is kept/);
+    expect(await failing('restore', 'meter')).toMatch(/^77: .*there is no backup/);
     const signal = AbortSignal.timeout(60_000);
     {
       await using _holder = await openSerialLine(meter.port, { baud: 9_600, parity: 'none' }, signal);
