@@ -6,6 +6,7 @@ import type { Readable } from 'node:stream';
 import { AgentError, describeError } from '../../system/errors.ts';
 import { killGroup, runProgram } from '../../system/processes/child-process.ts';
 import { asUser, programEnvironment, refuseRights } from '../../system/processes/program-rights.ts';
+import { sampleOf } from '../reading-text.ts';
 import { LineSplitter } from './line-splitter.ts';
 import { parseReading } from './parse-reading.ts';
 import { sourceFailed } from './source.ts';
@@ -88,4 +89,6 @@ async function readLines(output: Readable, intake: ReadingSink): Promise<void> {
     for (const line of lines.push(chunk)) intake.take(() => parseReading(line));
     await intake.rest(chunk.byteLength);
   }
+  const rest = lines.finish();
+  if (rest !== '') intake.drop('malformed', `its last line has no end: ${sampleOf(rest)}`);
 }

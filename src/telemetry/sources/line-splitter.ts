@@ -4,7 +4,8 @@ export class LineSplitter {
   readonly #onTooLong: (why: string) => void;
   #parts: Uint8Array[] = [];
   #bytes = 0;
-  #isTooLong = false;
+  /** True up to the next line end: the line is too long, or its beginning is missing. */
+  #isSkipped = false;
 
   constructor(maxBytes: number, onTooLong: (why: string) => void) {
     this.#maxBytes = maxBytes;
@@ -19,31 +20,37 @@ export class LineSplitter {
       if (chunk[index] !== LF && chunk[index] !== CR) continue;
       this.#keep(chunk.subarray(start, index));
       start = index + 1;
-      const line = this.#finish();
+      const line = this.finish();
       if (line !== '') lines.push(line);
     }
     this.#keep(chunk.subarray(start));
     return lines;
   }
 
+  /** Drops the current line. */
+  skipLine(): void {
+    this.#isSkipped = true;
+    this.#parts = [];
+  }
+
+  /** Returns the text after the last line end, and begins a line. */
+  finish(): string {
+    const line = Buffer.concat(this.#parts).toString('utf8');
+    this.#parts = [];
+    this.#bytes = 0;
+    this.#isSkipped = false;
+    return line;
+  }
+
   #keep(part: Uint8Array): void {
-    if (this.#isTooLong || part.byteLength === 0) return;
+    if (this.#isSkipped || part.byteLength === 0) return;
     this.#bytes += part.byteLength;
     if (this.#bytes <= this.#maxBytes) {
       this.#parts.push(part.slice());
       return;
     }
-    this.#isTooLong = true;
-    this.#parts = [];
+    this.skipLine();
     this.#onTooLong(`a line longer than ${this.#maxBytes} bytes`);
-  }
-
-  #finish(): string {
-    const line = Buffer.concat(this.#parts).toString('utf8');
-    this.#parts = [];
-    this.#bytes = 0;
-    this.#isTooLong = false;
-    return line;
   }
 }
 

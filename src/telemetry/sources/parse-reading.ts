@@ -4,8 +4,8 @@ import { sampleOf } from '../reading-text.ts';
 import type { Reading } from './source.ts';
 
 /**
- * Parses a text as JSON, else as a number if it begins with one; else the reading is the text itself. Undefined: it is
- * empty. Throws `value-invalid`, also for a text with bytes that were not UTF-8.
+ * Parses a text as JSON, else as a number that one unit may follow; else the reading is the text itself. Returns
+ * nothing for an empty text, and NaN for `nan` and `inf`. Throws `value-invalid`, also for bytes that were not UTF-8.
  */
 export function parseReading(text: string): Reading {
   const trimmed = text.trim();
@@ -15,13 +15,15 @@ export function parseReading(text: string): Reading {
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
   }
-  const number = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?(?=$|\s)/.exec(trimmed);
-  if (number === null || grouped.test(trimmed)) return intact(trimmed);
-  return /^[+-]?\d+$/.test(number[0]) ? parseExactly(String(BigInt(number[0]))) : Number(number[0]);
+  if (/^[+-]?(?:nan|inf|infinity)$/i.test(trimmed)) return Number.NaN;
+  const number = measured.exec(trimmed)?.[1];
+  if (number === undefined) return intact(trimmed);
+  return /^[+-]?\d+$/.test(number) ? parseExactly(String(BigInt(number))) : Number(number);
 }
 
-/** `1 234.5`: one number in groups of three digits, or two numbers. It must not become 1. */
-const grouped = /^[+-]?\d{1,3}(?:[ \u00A0\u202F]\d{3})+(?:[.,]\d+)?$/;
+/** A number, alone or before one unit such as `°C`, `m3/h` or `m/s2`. `1 234.5` and `3 of 5` must not become 1 and 3. */
+const measured =
+  /^([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)(?:\s+(?![.,;+-])(?:[A-Za-z][23](?!\d)|[^\s\d:=])+)?$/;
 
 function shallow(reading: Reading): Reading {
   if (nestedWithin(reading)) return reading;

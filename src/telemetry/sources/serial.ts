@@ -11,8 +11,8 @@ export interface SerialSettings {
   readonly path: string;
   readonly baud: number;
   /**
-   * Undefined: a line is JSON, `key=value` pairs, or a number. Else the reading is the pattern's named groups, or its
-   * first group.
+   * The pattern whose named groups, or first group, are the reading. Omitted if a line is JSON, `key=value` pairs, or a
+   * number.
    */
   readonly pattern: RegExp | undefined;
   /** A line that is silent for longer counts as failed, and is opened again. */
@@ -21,6 +21,8 @@ export interface SerialSettings {
 
 const MAX_LINE_BYTES = 4_096;
 const READ_MS = 1_000;
+/** After this silence a line begins. Longer than a character at 50 baud, shorter than a bootloader after a reset. */
+const QUIET_MS = 250;
 /** The time for one line on the wall clock, on a machine that may be busy. */
 const PATTERN_MS = 200;
 
@@ -34,11 +36,17 @@ export function serialSource(settings: SerialSettings, openLine: OpenSerialLine)
       const lines = new LineSplitter(MAX_LINE_BYTES, (why) => intake.drop('too-long', why));
       intake.connected();
       let silentMs = 0;
+      let waitMs = QUIET_MS;
       while (!signal.aborted) {
-        const bytes = await line.read(READ_MS, signal);
-        silentMs = bytes.byteLength === 0 ? silentMs + READ_MS : 0;
+        const bytes = await line.read(waitMs, signal);
+        silentMs = bytes.byteLength === 0 ? silentMs + waitMs : 0;
         if (silentMs >= idleTimeoutMs)
           throw new TelemetryError('source-timeout', `${path}: no byte for ${idleTimeoutMs} ms`);
+        if (waitMs === QUIET_MS && bytes.byteLength > 0) {
+          lines.skipLine();
+          intake.drop('malformed', `the beginning of a line that was in progress when ${path} was opened is missing`);
+        }
+        waitMs = READ_MS;
         for (const text of lines.push(bytes)) intake.take(() => parseLine(text, pattern), text);
         await intake.rest(bytes.byteLength);
       }

@@ -122,6 +122,22 @@ describe('a reading that cannot be used', () => {
     });
   });
 
+  test.each(['nan', '-inf', '{"t": 1e999}'])('is a number that is not finite: %s', async (text) => {
+    const { runner, sent } = sensor(prints(text), { outputs: [output(text.startsWith('{') ? '/t' : '')] });
+    await runner.once(forever);
+    expect(sent).toEqual([]);
+    expect(runner.figures).toMatchObject({ readings: 0, droppedFor: { 'not-a-number': 1 } });
+  });
+
+  test('is a part of pairs that is not a number, and only that part', async () => {
+    const { source, say } = speaks();
+    const { runner, sent } = sensor(source, { outputs: [output('/t'), output('/h')] });
+    void runner.once(forever);
+    await say((intake) => intake.take(() => parseLine('t=21.5 h=nan', undefined), ''));
+    expect(sent).toEqual([21.5]);
+    expect(runner.figures).toMatchObject({ readings: 1, droppedFor: { 'not-a-number': 1 } });
+  });
+
   test('leaves the other outputs their values, and counts as failing while it lasts', async () => {
     const { runner, sent, clock } = sensor(prints('{"t": 4}'), { outputs: [output('/t'), output('/x')] });
     await runner.once(forever);
@@ -167,6 +183,8 @@ test.each([
   '$GPGGA,123519,4807.038,N*47',
   '12:30:05',
   'boot: ready',
+  '3 sensors not found',
+  '2026 Nov 27 21.5',
 ])('drops a line without a reading, and keeps a sample: %j', async (line) => {
   const { figures } = await hear(line);
   expect(figures).toMatchObject({ state: 'delivering', dropped: 1, droppedFor: { malformed: 1 } });

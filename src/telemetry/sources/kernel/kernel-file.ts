@@ -6,11 +6,11 @@ import { sourceFailed } from '../source.ts';
 
 const MAX_BYTES = 64 * 1024;
 
-/** The beginning of a file; of a kernel's file that is all. Throws TelemetryError. */
+/** Returns the text of a file of at most 64 KiB. Throws TelemetryError. */
 export async function readKernelFile(path: string, signal: AbortSignal): Promise<string> {
   signal.throwIfAborted();
   try {
-    return (await readUntrustedFile(path, { maxBytes: MAX_BYTES, longer: 'cut' }, signal)).toString('utf8');
+    return (await readUntrustedFile(path, { maxBytes: MAX_BYTES }, signal)).toString('utf8');
   } catch (error) {
     signal.throwIfAborted();
     throw sourceFailed(path, describeError(error), error);

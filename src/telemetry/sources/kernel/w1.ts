@@ -17,6 +17,9 @@ export function w1Source(device: string, root = '/'): PolledSource {
       if (notMeasured.has(milli) || milli >= 127_930) {
         throw sourceFailed(path, `${milli / 1_000} °C is what the sensor shows when it has not measured`);
       }
+      if (milli < -55_000 || milli > 125_000) {
+        throw sourceFailed(path, `${milli / 1_000} °C is outside its range, which is from -55 to 125 °C`);
+      }
       return milli / 1_000;
     },
   };

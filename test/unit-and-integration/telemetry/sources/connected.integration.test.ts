@@ -70,3 +70,52 @@ test('a serial port that does not open is not', async () => {
   const refuse = async (): Promise<never> => Promise.reject(new Error('no such port'));
   expect(await connects(serialSource(port, refuse))).toMatchObject({ message: 'no such port' });
 });
+
+/** Runs a serial port whose reads return these bytes, and then fail. Returns the readings and the drops. */
+async function hears(...arrivals: readonly string[]): Promise<readonly [readonly unknown[], readonly string[]]> {
+  const left = [...arrivals];
+  const read = async (): Promise<Uint8Array> => {
+    const next = left.shift();
+    if (next === undefined) throw new Error('unplugged');
+    return Buffer.from(next);
+  };
+  const readings: unknown[] = [];
+  const drops: string[] = [];
+  const intake = {
+    connected: () => {},
+    take: (reading: () => unknown) => void readings.push(reading()),
+    drop: (reason: string, why: string) => void drops.push(`${reason}: ${why}`),
+    rest: () => undefined,
+  };
+  const ended = serialSource(port, async () => ({ ...emptyLine, read })).run(intake, deadline());
+  await expect(ended).rejects.toThrow('unplugged');
+  return [readings, drops];
+}
+
+const inProgress = 'malformed: the beginning of a line that was in progress when /dev/ttyX was opened is missing';
+
+test.each([
+  ['drops and counts the rest of a line in progress', ['5\n26\n', '27\n'], [26, 27], [inProgress]],
+  ['drops a line in progress that comes in parts', ['5', '', '7\n26\n'], [26], [inProgress]],
+  ['keeps a first line that begins after a silence', ['', '25\n26\n'], [25, 26], []],
+  ['keeps the only line of a board that is reset when its port opens', ['', '25\n'], [25], []],
+])('a serial port that was just opened %s', async (_, arrivals, readings, drops) => {
+  expect(await hears(...arrivals)).toEqual([readings, drops]);
+});
+
+test.each([
+  ['printf "1\\n2"', ['malformed: its last line has no end: "2"']],
+  ['echo 1', []],
+])('a program that ends with %s', async (script, expected) => {
+  const readings: unknown[] = [];
+  const drops: string[] = [];
+  const intake = {
+    connected: () => {},
+    take: (reading: () => unknown) => void readings.push(reading()),
+    drop: (reason: string, why: string) => void drops.push(`${reason}: ${why}`),
+    rest: () => undefined,
+  };
+  const ended = execStreamSource({ command: ['/bin/sh', '-c', script] }).run(intake, deadline());
+  await expect(ended).rejects.toMatchObject({ code: 'source-failed' });
+  expect([readings, drops]).toEqual([[1], expected]);
+});

@@ -39,6 +39,8 @@ const board = {
   'sys/bus/w1/devices/28-0316a2795ee7/temperature': '21062\n',
   'sys/bus/w1/devices/28-000000000085/temperature': '85000\n',
   'sys/bus/w1/devices/28-000000000127/temperature': '127937\n',
+  'sys/bus/w1/devices/28-000000000300/temperature': '-300000\n',
+  'sys/bus/w1/devices/28-000000000126/temperature': '-127000\n',
   'proc/loadavg': '0.52 0.58 0.59 1/389 12345\n',
   'proc/uptime': '35021.17 69000.11\n',
   'proc/meminfo': 'MemTotal:        4000 kB\nMemFree:          500 kB\nMemAvailable:    1000 kB\n',
@@ -51,6 +53,7 @@ const board = {
   'sys/devices/platform/soc/soc:firmware/get_throttled': '50005\n',
   'run/level.json': '{"level": 4.2}\n',
   'run/empty': '',
+  'run/long': '7 '.repeat(40_000),
 };
 
 class Board implements Disposable {
@@ -106,6 +109,9 @@ test('the room on a disk is plausible', async () => {
 test.each<[string, string, (root: string) => PolledSource]>([
   ['85 °C of a sensor that has not measured', 'has not measured', (root) => w1Source('28-000000000085', root)],
   ['127.94 °C of a sensor without power', 'has not measured', (root) => w1Source('28-000000000127', root)],
+  ['-300 °C', 'from -55 to 125 °C', (root) => w1Source('28-000000000300', root)],
+  ['-127 °C, which a library shows for a missing sensor', 'from -55', (root) => w1Source('28-000000000126', root)],
+  ['a file that is too long', 'is longer than 65536 bytes', (root) => fileSource(join(root, 'run/long'))],
   ['a chip that is not there', 'no chip nct6775', (root) => hwmonSource('nct6775', 'temp1', root)],
   ['an input that is not there', 'temp9_input', (root) => hwmonSource('cpu_thermal', 'temp9', root)],
   ['a zone that is not there', 'no zone gpu', (root) => thermalSource('gpu', root)],

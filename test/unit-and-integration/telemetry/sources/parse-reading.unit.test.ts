@@ -8,6 +8,10 @@ import { parseLine } from '../../../../src/telemetry/sources/serial.ts';
 test.each([
   ['21.5\n', 21.5],
   ['21.5 C', 21.5],
+  ['21.5 °C', 21.5],
+  ['21.5\u00A0°C\n', 21.5],
+  ['12 m3/h', 12],
+  ['9.81 m/s2', 9.81],
   ['+3', 3],
   ['{"a": [1]}', { a: [1] }],
   ['"text"', 'text'],
@@ -15,8 +19,18 @@ test.each([
   ['12abc', '12abc'],
   ['1 234.5', '1 234.5'],
   ['12\u202F345', '12\u202F345'],
-  ['0.52 0.58 0.59 1/389', 0.52],
-  ['100\n200', 100],
+  ['0.52 0.58 0.59 1/389', '0.52 0.58 0.59 1/389'],
+  ['100\n200', '100\n200'],
+  ['3 sensors not found', '3 sensors not found'],
+  ['2026 Nov 27 21.5', '2026 Nov 27 21.5'],
+  ['2 -3', '2 -3'],
+  ['21.5 T=3', '21.5 T=3'],
+  ['nan', Number.NaN],
+  ['-NaN\n', Number.NaN],
+  ['inf', Number.NaN],
+  ['-Infinity', Number.NaN],
+  ['nano', 'nano'],
+  ['"nan"', 'nan'],
   [' \n', undefined],
 ])('%j is read as %j', (text, value) => {
   expect(parseReading(text)).toEqual(value);
@@ -35,6 +49,7 @@ test.each([
 
 test('reads pairs with their kinds, and rejects anything else', () => {
   expect(parsePairs('t=21.5, h=40;state=ok')).toEqual({ t: 21.5, h: 40, state: 'ok' });
+  expect(parsePairs('t=21.5 h=nan')).toEqual({ t: 21.5, h: Number.NaN });
   expect(parsePairs('booting v2')).toBeUndefined();
 });
 
@@ -63,6 +78,25 @@ test.each([
 
 test('reads a number before a unit that is not UTF-8', () => {
   expect(parseReading(Buffer.from('21.5 \u00b0C', 'latin1').toString())).toBe(21.5);
+});
+
+test('drops the rest of a line that was in progress, whatever its length', () => {
+  for (const [stream, lines] of [
+    ['5\n26\n', ['26']],
+    ['5\r\n26\r\n', ['26']],
+    [`${'9'.repeat(20)}\n26\n`, ['26']],
+    ['\n26\n', ['26']],
+  ] as const) {
+    const splitter = new LineSplitter(10, () => expect.unreachable());
+    splitter.skipLine();
+    expect(splitter.push(Buffer.from(stream))).toEqual(lines);
+  }
+});
+
+test('returns the rest without a line end', () => {
+  const splitter = new LineSplitter(10, () => {});
+  splitter.push(Buffer.from('1\n2'));
+  expect([splitter.finish(), splitter.finish()]).toEqual(['2', '']);
 });
 
 test('a pointer finds the part that it names, and nothing else', () => {

@@ -23,7 +23,13 @@ sourceContract('serial', async () => {
   const openLine: OpenSerialLine = async (_, __, signal) => {
     signal.throwIfAborted();
     if (present === 'gone') return gone();
-    return { write: async () => {}, read, [Symbol.asyncDispose]: async () => {} };
+    let isQuiet = present === 'works'; // it was opened between two lines
+    const readAfterQuiet: typeof read = async (...waiting) => {
+      if (!isQuiet) return read(...waiting);
+      isQuiet = false;
+      return Buffer.alloc(0);
+    };
+    return { write: async () => {}, read: readAfterQuiet, [Symbol.asyncDispose]: async () => {} };
   };
   const port = { path: '/dev/ttyX', baud: 9_600, pattern: undefined, idleTimeoutMs: 3_000 };
   return { source: serialSource(port, openLine), conduct: (conduct) => void (present = conduct) };
