@@ -10,7 +10,7 @@ const tarMagicAt = 257;
 
 /**
  * How files begin that are delivered instead of an image by mistake. No program for a microcontroller begins like this: it
- * begins with jumps (AVR), or with an aligned stack pointer in RAM (Cortex-M).
+ * begins with jumps (AVR), or with a stack pointer in RAM (Cortex-M).
  */
 const beginnings: readonly (readonly [kind: string, bytes: string])[] = [
   ['a gzip file', '\u001f\u008b'],
@@ -29,6 +29,14 @@ const beginnings: readonly (readonly [kind: string, bytes: string])[] = [
   ['a device tree or FIT image', '\u00d0\u000d\u00fe\u00ed'],
   ['a PDF file', '%PDF-'],
   ['a PNG picture', '\u0089PNG'],
+  ['a GIF picture', 'GIF8'],
+  ['a JPEG picture', '\u00ff\u00d8\u00ff'],
+  ['an SQLite database', 'SQLite format 3\0'],
+  ['a SquashFS file system', 'hsqs'],
+  ['an lzip file', 'LZIP'],
+  ['a file of compress', '\u001f\u009d'],
+  ['a file encrypted by OpenSSL', 'Salted__'],
+  ['a Java class', '\u00ca\u00fe\u00ba\u00be'],
   ['a Windows program', 'MZ\u0090\0'],
 ];
 

@@ -1,6 +1,7 @@
 import { elfMachines } from '../chip.ts';
 import type { Chip } from '../chip.ts';
 import { McuError } from '../errors.ts';
+import { isBlank, sliceOf } from '../images/image.ts';
 import type { Image, Segment } from '../images/image.ts';
 
 export interface AvrSettings {
@@ -94,7 +95,7 @@ export function avrChip(signature: Uint8Array, bootloader: AvrBootloader, settin
     avrArchitecture: architectureOf(model.flashKib),
     uf2Families: [],
     espImages: 'none',
-    checkStart: (image) => requireProgram(image, end),
+    checkStart: (image) => requireProgram(image, end, bootStart),
     flash: { start: 0, end },
     // a page is erased as a whole, so the bootloader's first page is not the application's
     application: { start: 0, end: bootStart - (bootStart % pageBytes) },
@@ -104,10 +105,12 @@ export function avrChip(signature: Uint8Array, bootloader: AvrBootloader, settin
 }
 
 /** Throws for an image without a program at address 0: with a bootloader, too, the chip's program starts there. */
-function requireProgram(image: Image, flashBytes: number): void {
-  const target = firstJump(image.segments[0], flashBytes);
-  const isInside = ({ address, bytes }: Segment): boolean => target >= address && target < address + bytes.byteLength;
-  if (image.segments.some(isInside)) return;
+function requireProgram(image: Image, flashBytes: number, bootStart: number): void {
+  for (const [kind, target] of transfers(image.segments[0], flashBytes)) {
+    const isCode = !isBlank(sliceOf(image, target, target + 2)) || (kind === 'call' && target >= bootStart);
+    if (!isCode) break;
+    if (kind === 'jump') return;
+  }
   throw new McuError(
     'image-unsupported',
     'the image has no program at address 0: it looks like data, such as the content of an EEPROM (.eep)',
@@ -115,23 +118,37 @@ function requireProgram(image: Image, flashBytes: number): void {
   );
 }
 
+type Transfer = readonly [kind: 'jump' | 'call' | 'branch', target: number];
+
 /**
- * Returns the target of the first jump from address 0 on ("AVR Instruction Set Manual": RJMP, JMP), or -1. A program
- * begins with a jump or arrives at one; data, even if it has the bits of one, seldom jumps into itself.
+ * The jumps, calls and branches from address 0 on ("AVR Instruction Set Manual": RJMP, JMP, RCALL, CALL, BRBS,
+ * BRBC), up to the first reserved word. A program begins with a jump or arrives at one; data, even if it has
+ * the bits of instructions, seldom stays within itself.
  */
-function firstJump(start: Segment | undefined, flashBytes: number): number {
-  if (start?.address !== 0) return -1;
+function* transfers(start: Segment | undefined, flashBytes: number): Generator<Transfer> {
+  if (start?.address !== 0) return;
   const view = new DataView(start.bytes.buffer, start.bytes.byteOffset, start.bytes.byteLength);
-  for (let at = 0; at + 2 <= view.byteLength; at += 2) {
+  for (let at = 0; at + 2 <= view.byteLength;) {
     const word = view.getUint16(at, true);
-    if (word >> 12 === 0xc) return (at + 2 + ((word << 20) >> 19) + flashBytes) % flashBytes;
-    const isJump = (word & 0xfe0e) === 0x940c;
-    const hasTwoWords = isJump || (word & 0xfe0e) === 0x940e || (word & 0xfc0f) === 0x9000;
-    if (word === 0xffff || (hasTwoWords && at + 4 > view.byteLength)) return -1;
-    if (isJump) return 2 * ((((word >> 3) & 0x3e) | (word & 1)) * 0x1_0000 + view.getUint16(at + 2, true));
-    if (hasTwoWords) at += 2;
+    const isFar = (word & 0xfe0c) === 0x940c;
+    const end = at + (isFar || (word & 0xfc0f) === 0x9000 ? 4 : 2);
+    const isReserved = (word & 0xf808) === 0xf808 || (word > 0 && word < 0x100);
+    if (isReserved || end > view.byteLength) return;
+    const transfer = isFar ? farTransfer(word, view.getUint16(at + 2, true)) : nearTransfer(word, end, flashBytes);
+    if (transfer !== undefined) yield transfer;
+    at = end;
   }
-  return -1;
+}
+
+function farTransfer(word: number, low: number): Transfer {
+  const high = ((word >> 3) & 0x3e) | (word & 1);
+  return [(word & 2) === 0 ? 'jump' : 'call', 2 * (high * 0x1_0000 + low)];
+}
+
+function nearTransfer(word: number, end: number, flashBytes: number): Transfer | undefined {
+  const around = (offset: number): number => (end + offset + flashBytes) % flashBytes;
+  if (word >> 11 === 0x1e) return ['branch', around(((word << 22) >> 25) * 2)];
+  return word >> 13 === 6 ? [word >> 12 === 0xc ? 'jump' : 'call', around((word << 20) >> 19)] : undefined;
 }
 
 /** "AVR Options" of GCC: avr4 up to 8 KiB, avr5 up to 64, avr51 up to 128, avr6 above. */

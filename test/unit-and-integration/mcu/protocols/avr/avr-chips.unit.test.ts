@@ -10,7 +10,6 @@ import { avrChip } from '../../../../../src/mcu/protocols/avr-chips.ts';
 import type { AvrBootloader } from '../../../../../src/mcu/protocols/avr-chips.ts';
 import { stk500v1 } from '../../../../../src/mcu/protocols/stk500v1.ts';
 import { stk500v2 } from '../../../../../src/mcu/protocols/stk500v2.ts';
-import { stm32Chip } from '../../../../../src/mcu/protocols/stm32/stm32-chips.ts';
 import { OptibootModel, WiringModel } from '../../../../fakes/boards/models/avr-model.ts';
 import { codeOf, elfFile, intelHex, mcubootFile, sRecords, text } from '../../images/build.ts';
 import { program, rigOf } from '../fault-matrix.ts';
@@ -113,19 +112,10 @@ describe('an ATmega328P with Optiboot, which cannot read fuses,', () => {
 });
 
 const uno = avrChip(Uint8Array.of(0x1e, 0x95, 0x0f), { kind: 'optiboot' }, {});
-const bluePill = stm32Chip(0x410, {});
 
 function startOf(chip: Chip, file: Uint8Array, address: number): string {
   return codeOf(() => chip.checkStart?.(readImage(file, { address, isRaw: true })));
 }
-
-test('an STM32 refuses anything at its start without a stack in RAM', () => {
-  const { start } = bluePill.flash;
-  expect(startOf(bluePill, mcubootFile(new Uint8Array(300)), start)).toBe('image-overwrites-bootloader');
-  expect(startOf(bluePill, new Uint8Array(300), start)).toBe('image-overwrites-bootloader');
-  expect(startOf(bluePill, mcubootFile(new Uint8Array(300)), start + 0x4000)).toBe('accepted');
-  expect(startOf(bluePill, program(300, 1), start)).toBe('accepted');
-});
 
 function words(...given: readonly number[]): Buffer {
   return Buffer.concat([Buffer.from(Uint16Array.from(given).buffer), Buffer.alloc(100)]);
@@ -136,6 +126,8 @@ describe('an AVR gets a program', () => {
     ['of avr-gcc for small chips', words(0xc019, 0xc033)],
     ['of avr-gcc', words(0x940c, 0x0034, 0x940c, 0x0040)],
     ['that waits', Buffer.of(0xff, 0xcf)],
+    ['that calls its bootloader', words(0x940e, 0x3f00, 0xcffd)],
+    ['in assembler that waits for a pin', words(0x9a25, 0x9b18, 0xcffe, 0xf7e9, 0xcffb)],
     ['in assembler without vectors', words(0xe008, 0xbf0e, 0x9100, 0xc000, 0x94f8, 0x940e, 0x0004, 0xcffa)],
   ])('%s', (_, file) => {
     expect(startOf(uno, file, 0)).toBe('accepted');
@@ -164,6 +156,10 @@ describe('an AVR gets no data:', () => {
     ['an EEPROM whose first cell is free', Buffer.from(`ffff${'0c94'.repeat(20)}`, 'hex'), 0],
     ['a call that is cut', Buffer.of(0x0e, 0x94), 0],
     ['a jump to nothing', words(0x940c, 0x3000), 0],
+    ['a branch to nothing', words(0xe008, 0xf5f8, 0xc001), 0],
+    ['a call to nothing', words(0xe008, 0x940e, 0x3000, 0xc001), 0],
+    ['a branch before the beginning', words(0xe008, 0xf7c1, 0xc001), 0],
+    ['an EEPROM with the bits of a jump to a free cell', Buffer.from(`01c0${'ff'.repeat(100)}`, 'hex'), 0],
     ['a program elsewhere', program(300, 1), 0x4000],
     ['an image signed for MCUboot', mcubootFile(new Uint8Array(300)), 0],
   ])('%s', (_, file, address) => {
