@@ -1,7 +1,7 @@
-import { elfMachines, requireStart } from '../../chip.ts';
+import { elfMachines } from '../../chip.ts';
 import type { Chip, Region } from '../../chip.ts';
 import { hex, McuError } from '../../errors.ts';
-import { sliceOf } from '../../images/image.ts';
+import { isBlank, sliceOf } from '../../images/image.ts';
 import type { Image } from '../../images/image.ts';
 
 export interface Stm32Settings {
@@ -40,7 +40,11 @@ const flashStart = 0x08000000;
 /** Reference manuals, "Memory map": the core-coupled RAM is the lowest one, and peripherals follow the last one. */
 const ramStart = 0x1000_0000;
 const ramEnd = 0x4000_0000;
-const blankWord = 0xffff_ffff;
+/**
+ * ARMv7-M Architecture Reference Manual, "Reset behavior": stack pointer, of which the lowest two bits are ignored, and
+ * address of the first instruction.
+ */
+const vectorBytes = 8;
 const kib = 1024;
 /** Data sheets of F2 and F4: at the lowest voltage, erasing a sector takes at most 0.8 s (16 KiB), 2.4 s or 4 s (128 KiB). */
 const sectorEraseMsPerKib = 50;
@@ -99,7 +103,6 @@ export function stm32Chip(productId: number, settings: Stm32Settings): Stm32Chip
     elfMachine: elfMachines.arm,
     uf2Families: [model.uf2Family],
     espImages: 'none',
-    checkStart: (image) => requireStart(hasVectors(image), model.name),
     flash,
     // the bootloader is in system memory, so the application may fill the whole flash
     application: flash,
@@ -111,12 +114,37 @@ export function stm32Chip(productId: number, settings: Stm32Settings): Stm32Chip
 }
 
 /**
- * True if the first word can be a stack pointer, that is, in a RAM, or if the image has none there, since a bootloader
- * of its own is there.
+ * Throws if the chip would start no program. An image that touches the first page, which is erased as a whole, must have
+ * vectors there; before any other image, the chip must hold a bootloader of its own. `held` is the chip's beginning.
  */
-function hasVectors(image: Image): boolean {
-  const stack = Buffer.from(sliceOf(image, flashStart, flashStart + 4)).readUInt32LE();
-  return stack === blankWord || (stack >= ramStart && stack < ramEnd);
+export function requireVectors(image: Image, { name, pages: [first] }: Stm32Chip, held: Uint8Array): void {
+  const end = first?.end ?? flashStart;
+  if (!image.segments.some(({ address }) => address < end)) {
+    if (!isBlank(held.subarray(0, vectorBytes))) return;
+    throw new McuError('image-unsupported', `nothing starts the image: ${name} is blank at ${hex(flashStart)}`, {
+      advice: 'write the bootloader that starts this image first, or one file that contains both',
+    });
+  }
+  const vectors = Buffer.from(sliceOf(image, flashStart, flashStart + vectorBytes));
+  const [stack, reset] = [vectors.readUInt32LE(0), vectors.readUInt32LE(4)];
+  if (stack >= ramStart && stack < ramEnd && isEntry(image, reset)) return;
+  throw new McuError(
+    'image-overwrites-bootloader',
+    `${name} would not start: the image has ${hex(stack)} and ${hex(reset)} at ${hex(flashStart)}, not a stack pointer in RAM and the address of its code`,
+    {
+      advice: `check the address that the program is linked for, and give all of it, with its vectors; behind a bootloader of its own it begins at ${hex(end)} or later`,
+    },
+  );
+}
+
+/**
+ * True if the chip can start there: an odd address (Thumb) of the image's code behind the vectors. The reference manuals,
+ * "Boot configuration", show the flash memory at address 0, too.
+ */
+function isEntry(image: Image, reset: number): boolean {
+  const address = reset < flashStart ? reset + flashStart : reset;
+  if (reset % 2 === 0 || address <= flashStart + vectorBytes) return false;
+  return !isBlank(sliceOf(image, address - 1, address + 1));
 }
 
 /**

@@ -3,7 +3,7 @@ import { hex, isBoardError, McuError } from '../../errors.ts';
 import { discard, exactly, exchange, untilSameTwice, noReply, unitAt } from '../../protocol.ts';
 import type { ChipDigest, Conversation, MemorySession, ModemStep, Protocol } from '../../protocol.ts';
 import { probeChecksum } from './stm32-checksum.ts';
-import { stm32Chip } from './stm32-chips.ts';
+import { requireVectors, stm32Chip } from './stm32-chips.ts';
 import type { Stm32Chip, Stm32Settings } from './stm32-chips.ts';
 import { ack, acknowledged, checked, commandBytes, counted, nack, requireAck, wordBytes } from './stm32-frames.ts';
 import { blockBytes, Stm32Memory } from './stm32-memory.ts';
@@ -66,7 +66,7 @@ function* connect(settings: Stm32Settings): Conversation<MemorySession> {
   const digest = commands.includes(command.getChecksum)
     ? yield* tried(probeChecksum(chip.flash.start, block))
     : undefined;
-  return session(chip, memory, erase, digest);
+  return session({ ...chip, checkStart: (image) => requireVectors(image, chip, block) }, memory, erase, digest);
 }
 
 /** Returns the result of a conversation, or undefined if the bootloader answered otherwise, and is in step again. */

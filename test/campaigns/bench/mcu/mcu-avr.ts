@@ -51,14 +51,14 @@ const characterMs = 10 / 115.2;
 const longestMs = 300_000;
 
 /**
- * A program that loops (`rjmp .`), followed by bytes that depend on the seed: the program must not write its memory
+ * A program that loops (`rjmp .`, which is a stack pointer of an STM32, too, with a reset vector behind it), followed by bytes that depend on the seed: the program must not write its memory
  * after it was flashed onto the simulated chip.
  */
 export function contentsOf(sizeBytes: number, seed: number): Buffer {
   const bytes = Buffer.from(
     Array.from({ length: sizeBytes }, (_, index) => (index * 31 + (index >> 6) * 7 + seed * 89 + 5) & 0xff),
   );
-  bytes.set([0xff, 0xcf]);
+  bytes.set([0xff, 0xcf, 0, 0x20, 0x11, 0, 0, 0x08]);
   return bytes;
 }
 

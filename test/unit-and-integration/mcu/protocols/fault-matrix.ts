@@ -43,8 +43,8 @@ export interface Cell {
 const signal = new AbortController().signal;
 
 /**
- * Returns a program of this size that differs in every block from programs of other seeds. Its first word is a jump
- * of an AVR, and the stack pointer of a Cortex-M.
+ * Returns a program of this size that differs in every block from programs of other seeds. It begins with a
+ * jump of an AVR, and with the stack pointer and the reset vector of a Cortex-M in an STM32.
  */
 export function program(bytes: number, seed: number): Uint8Array {
   return started(
@@ -54,7 +54,7 @@ export function program(bytes: number, seed: number): Uint8Array {
 }
 
 function started(bytes: Uint8Array, seed: number): Uint8Array {
-  bytes.set([(seed * 4) & 0x7f, 0xc0, 0, 0x20]);
+  bytes.set([(seed * 4) & 0x7f, 0xc0, 0, 0x20, 0x11, 0, 0, 0x08]);
   return bytes;
 }
 

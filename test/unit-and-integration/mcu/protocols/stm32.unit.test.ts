@@ -130,3 +130,30 @@ describe('a chip with two banks', () => {
     expect(Buffer.compare(model.memory, old)).toBe(0);
   });
 });
+
+describe('an STM32 with an own bootloader', () => {
+  const behind = makeImage('raw', [{ address: start + 2 * pageBytes, bytes: program(pageBytes, 3) }]);
+
+  test('keeps it, and gets an application behind it', async () => {
+    const { model, board } = rig({}, old);
+    expect(await flash({ image: behind }, board, signal)).toMatchObject({ unitsWritten: 1 });
+    expect(Buffer.compare(model.memory.subarray(0, 2 * pageBytes), old.subarray(0, 2 * pageBytes))).toBe(0);
+  });
+
+  test('that is not there gets no application, except that a backup is restored', async () => {
+    const { model, board } = rig({}, old);
+    model.memory.fill(0xff);
+    await expect(flash({ image: behind }, board, signal)).rejects.toMatchObject({ code: 'image-unsupported' });
+    expect(model.memory.every((byte) => byte === 0xff)).toBe(true);
+    expect(await flash({ image: behind, toStay: true }, board, signal)).toMatchObject({ unitsWritten: 1 });
+  });
+
+  test('loses nothing of it to an image that begins inside of its first page', async () => {
+    const { model, board } = rig({}, old);
+    const inside = makeImage('raw', [{ address: start + 0x10c, bytes: program(4096, 3) }]);
+    await expect(flash({ image: inside }, board, signal)).rejects.toMatchObject({
+      code: 'image-overwrites-bootloader',
+    });
+    expect(Buffer.compare(model.memory, old)).toBe(0);
+  });
+});

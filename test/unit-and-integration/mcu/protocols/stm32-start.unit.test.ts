@@ -1,0 +1,85 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+
+import { endOf, makeImage } from '../../../../src/mcu/images/image.ts';
+import type { Image } from '../../../../src/mcu/images/image.ts';
+import { requireVectors, stm32Chip } from '../../../../src/mcu/protocols/stm32/stm32-chips.ts';
+import { codeOf, mcubootFile } from '../images/build.ts';
+import { program } from './fault-matrix.ts';
+
+const start = 0x0800_0000;
+const held = program(256, 1);
+const blank = new Uint8Array(256).fill(0xff);
+
+function imageAt(address: number, bytes: Uint8Array): Image {
+  return makeImage('raw', [{ address, bytes }]);
+}
+
+/** The verdict of an STM32F103 with pages of 1 KiB. */
+function verdict(image: Image, before = held): string {
+  return codeOf(() => requireVectors(image, stm32Chip(0x410, {}), before));
+}
+
+/** A program of 4 KiB with these vectors. */
+function vectors(stack: number, reset: number): Image {
+  const bytes = Buffer.from(program(4096, 1));
+  bytes.writeUInt32LE(stack, 0);
+  bytes.writeUInt32LE(reset, 4);
+  return imageAt(start, bytes);
+}
+
+describe('an STM32 takes', () => {
+  test.each([
+    ['a whole program', imageAt(start, program(300, 1)), blank],
+    ['one whose stack begins in core-coupled RAM', vectors(0x1001_0000, start + 0x101), held],
+    // the linker scripts of ST for the Nucleo-L476RG
+    ['one whose stack begins at the last byte of a RAM', vectors(0x2001_7fff, start + 0x101), held],
+    ['one that is linked for the alias of its flash at 0', vectors(0x2000_5000, 0x101), held],
+    ['an application behind the pages of its own bootloader', imageAt(start + 0x400, program(300, 1)), held],
+    ['one with the header of MCUboot there', imageAt(start + 0x4000, mcubootFile(new Uint8Array(300))), held],
+  ])('%s', (_, image, before) => {
+    expect(verdict(image, before)).toBe('accepted');
+  });
+});
+
+describe('an STM32 takes no image that it would not start:', () => {
+  test.each([
+    ['without its vector table', imageAt(start + 0x10c, program(4096, 1))],
+    ['shifted by 512 bytes', imageAt(start + 0x200, program(4096, 1))],
+    ['that ends the first page', imageAt(start + 0x3ff, Uint8Array.of(1))],
+    ['with blank vectors', vectors(0xffff_ffff, 0xffff_ffff)],
+    ['with a blank reset vector', vectors(0x2000_5000, 0xffff_ffff)],
+    ['with the reset vector 0', vectors(0x2000_5000, 0)],
+    ['with an even reset vector', vectors(0x2000_5000, start + 0x100)],
+    ['with a reset vector into the vectors', vectors(0x2000_5000, start + 5)],
+    ['that is linked for another address', vectors(0x2000_5000, 0x0801_0001)],
+    ['with the stack in the flash memory', vectors(start + 0x1000, start + 0x101)],
+    ['with the header of MCUboot', imageAt(start, mcubootFile(new Uint8Array(300)))],
+    ['of zeros', imageAt(start, new Uint8Array(300))],
+  ])('%s', (_, image) => {
+    expect(verdict(image)).toBe('image-overwrites-bootloader');
+  });
+
+  test('inside of a large first sector', () => {
+    const chip = stm32Chip(0x413, {});
+    const at = (address: number): string => codeOf(() => requireVectors(imageAt(address, program(300, 1)), chip, held));
+    expect([at(start + 0x3c00), at(start + 0x4000)]).toEqual(['image-overwrites-bootloader', 'accepted']);
+  });
+
+  test('behind a bootloader that is not there', () => {
+    expect(verdict(imageAt(start + 0x800, program(300, 1)), blank)).toBe('image-unsupported');
+  });
+
+  test('with any stack and a reset vector outside of its code', () => {
+    const outside = fc.integer({ min: 0, max: 0xffff_ffff }).filter((reset) => {
+      const { segments } = vectors(0, 0);
+      const at = reset < start ? reset + start : reset;
+      return reset % 2 === 0 || !segments.some((segment) => at >= segment.address && at < endOf(segment));
+    });
+    fc.assert(
+      fc.property(fc.integer({ min: 0, max: 0xffff_ffff }), outside, (stack, reset) => {
+        expect(verdict(vectors(stack, reset))).toBe('image-overwrites-bootloader');
+      }),
+    );
+  });
+});
