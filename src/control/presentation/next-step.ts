@@ -57,11 +57,13 @@ function ofInterrupted(report: StatusReport): NextStep {
   return act(lastOutcome?.by === 'file' ? 'agent install FILE' : 'agent --update-now', 'update');
 }
 
-function ofIdle({ idleCode, quarantine }: StatusReport): NextStep {
+function ofIdle({ idleCode, idleReason, quarantine }: StatusReport): NextStep {
   if (idleCode === 'update-available' || idleCode === 'not-asked')
     return nothing('to check and install now: agent --update-now', 'update');
   const choice = deferralSteps.get(idleCode ?? '');
-  if (idleCode === 'quarantined') return unblock(quarantine.at(-1)?.version);
+  // the deferred version, not another blocked one
+  if (idleCode === 'quarantined')
+    return unblock(quarantine.find(({ version }) => idleReason.startsWith(`${version} `))?.version);
   return choice ?? nothing();
 }
 

@@ -27,9 +27,9 @@ export async function watchStatus({ json }: ParsedCommand, context: CliContext):
 
 const HOME_AND_CLEAR = '\u001B[H\u001B[J';
 
-/** Keeps the first rows on the screen, which are the most important ones. */
-function firstRows(text: string, rows: number | undefined): string {
-  return rows === undefined
+/** Keeps the first rows on the screen, which are the most important ones. A serial console has 0 rows if it reports no size. */
+function firstRows(text: string, rows = 0): string {
+  return rows === 0
     ? text
     : `${text
         .split('\n')

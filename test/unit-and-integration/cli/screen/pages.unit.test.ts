@@ -12,6 +12,7 @@ import { renderStatus } from '../../../../src/cli/screen/pages/render-rows.ts';
 import { plain } from '../../../../src/cli/screen/style.ts';
 import type { BoardReport } from '../../../../src/control/api/board-report.ts';
 import type { OperationOutcome } from '../../../../src/control/events.ts';
+import { nextStepOf } from '../../../../src/control/presentation/next-step.ts';
 import type { BrokerReport, CheckReport, InstalledReport, StatusReport } from '../../../../src/control/reports.ts';
 import { sourceStates } from '../../../../src/control/telemetry-protocol.ts';
 import type { TelemetryStatus } from '../../../../src/control/telemetry-protocol.ts';
@@ -68,6 +69,16 @@ test('the factory version is not called unsigned: the agent did not install it',
   expect(beside('State', told)).toBe('1, the factory image, is running. All is well.');
   expect(beside('Slot A', told)).toBe('1 (factory image), running; next to boot (good)');
   expect(beside('Slot B', told)).toBe('unknown content, no fallback; not bootable (bad)');
+});
+
+// Regression: with two blocked versions, it offered to unblock the one that was not offered.
+test('what to do names the deferred version of several blocked ones', () => {
+  const [blocked] = troubledStatus.quarantine;
+  if (blocked === undefined) throw new Error('a version is blocked');
+  const quarantine = ['2.0.0', '3.0.0'].map((version) => ({ ...blocked, version }));
+  const idleReason = '2.0.0 is deferred: it failed before';
+  const deferred = { ...troubledStatus, quarantine, problems: [], state: 'ok', idleCode: 'quarantined' } as const;
+  expect(nextStepOf({ ...deferred, idleReason, toDo: undefined })).toMatchObject({ version: '2.0.0' });
 });
 
 describe('the status of a gateway in trouble', () => {
