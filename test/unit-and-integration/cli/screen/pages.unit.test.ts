@@ -75,7 +75,10 @@ test('the factory version is not called unsigned: the agent did not install it',
 test('what to do names the deferred version of several blocked ones', () => {
   const [blocked] = troubledStatus.quarantine;
   if (blocked === undefined) throw new Error('a version is blocked');
-  const quarantine = ['2.0.0', '3.0.0'].map((version) => ({ ...blocked, version }));
+  const quarantine = [
+    { ...blocked, version: '2.0.0' },
+    { ...blocked, version: '3.0.0' },
+  ];
   const idleReason = '2.0.0 is deferred: it failed before';
   const deferred = { ...troubledStatus, quarantine, problems: [], state: 'ok', idleCode: 'quarantined' } as const;
   expect(nextStepOf({ ...deferred, idleReason, toDo: undefined })).toMatchObject({ version: '2.0.0' });
