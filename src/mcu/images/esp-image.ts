@@ -43,6 +43,11 @@ export function readEspImage(file: Uint8Array, address: number): Image {
   return makeImage('esp', [{ address, bytes: file }], { kind: 'esp-chip', chip });
 }
 
+/** True if these bytes begin an ESP image with the long header, and end before its checksum. */
+export function endsEarly(file: Uint8Array): boolean {
+  return isEspImage(file) && bodyOf(Buffer.from(file), longHeadBytes) === undefined;
+}
+
 /** Walks through the segments; undefined if the file ends before their checksum. */
 function bodyOf(bytes: Buffer, headBytes: number): Body | undefined {
   let sum = checksumSeed;

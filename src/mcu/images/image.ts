@@ -50,6 +50,14 @@ export function endOf(segment: Segment): number {
   return segment.address + segment.bytes.byteLength;
 }
 
+/** True if the image fills a part of the units from `start` to `end`, so that writing it erases them. */
+export function touches({ segments }: Image, start: number, end: number, unitBytes: number): boolean {
+  return segments.some(
+    (segment) =>
+      segment.address < Math.ceil(end / unitBytes) * unitBytes && endOf(segment) > start - (start % unitBytes),
+  );
+}
+
 /** The bytes from `start` to `end`, with `filler` where the image has none. */
 export function sliceOf(image: Image, start: number, end: number, filler = 0xff): Uint8Array {
   const slice = new Uint8Array(end - start).fill(filler);

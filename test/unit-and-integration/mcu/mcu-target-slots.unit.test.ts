@@ -13,7 +13,7 @@ import { smp } from '../../../src/mcu/protocols/smp/smp.ts';
 import { evidenceOfKept } from '../../../src/update/evidence.ts';
 import type { BoardPayload, McuTarget } from '../../../src/update/ports.ts';
 import { selectSecondSlot } from '../../fakes/boards/models/esp-bootloader.ts';
-import { espImage } from '../../fakes/boards/models/esp-image.ts';
+import { espApplication } from '../../fakes/boards/models/esp-image.ts';
 import { EspModel } from '../../fakes/boards/models/esp-model.ts';
 import { espTraits } from '../../fakes/boards/models/esp-traits.ts';
 import { SmpModel } from '../../fakes/boards/models/smp/smp-model.ts';
@@ -107,7 +107,7 @@ test('records that a board runs an image on trial, and from which slot', async (
 });
 
 test('returns an ESP to the slot that ran before its first update', async () => {
-  const images = { old: espImage(program(5_000, 1)), new: espImage(program(5_000, 2)) };
+  const images = { old: espApplication(program(5_000, 1)), new: espApplication(program(5_000, 2)) };
   const model = new EspModel({ programs: images, traits: espTraits('esp32'), start: 0x10000 });
   selectSecondSlot(model.flash.bytes, images.old);
   const subject = { programs: images, start: 0x10000, baud: 115_200, mayBlankStart: false, obeysNoise: false };

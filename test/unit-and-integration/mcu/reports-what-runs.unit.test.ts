@@ -4,12 +4,13 @@ import { expect, test } from 'vitest';
 import { isBoardError } from '../../../src/mcu/errors.ts';
 import { flash } from '../../../src/mcu/flash/flash.ts';
 import type { FlashReport, FlashRequest } from '../../../src/mcu/flash/flash.ts';
+import { makeImage } from '../../../src/mcu/images/image.ts';
 import { readImage } from '../../../src/mcu/images/read-image.ts';
 import { esp } from '../../../src/mcu/protocols/esp/esp.ts';
 import { smp } from '../../../src/mcu/protocols/smp/smp.ts';
 import { otaEntry, partitionTable, twoSlots } from '../../fakes/boards/models/esp-bootloader.ts';
 import type { OtaState } from '../../fakes/boards/models/esp-bootloader.ts';
-import { espImage } from '../../fakes/boards/models/esp-image.ts';
+import { espApplication, espImage } from '../../fakes/boards/models/esp-image.ts';
 import { EspModel } from '../../fakes/boards/models/esp-model.ts';
 import { espTraits } from '../../fakes/boards/models/esp-traits.ts';
 import { SmpModel } from '../../fakes/boards/models/smp/smp-model.ts';
@@ -94,7 +95,7 @@ test('reports of a board with MCUboot what it runs', async () => {
   );
 });
 
-const espPrograms = { old: espImage(program(500, 1)), new: espImage(program(500, 2)) };
+const espPrograms = { old: espApplication(program(500, 1)), new: espApplication(program(500, 2)) };
 const entry = fc.option(
   fc.record({
     sequence: fc.integer({ min: 1, max: 9 }),
@@ -160,5 +161,69 @@ test('reports of an ESP what it runs', async () => {
       }
     }),
     { numRuns: 150, examples: abandoned },
+  );
+});
+
+const espBootloader = espImage(program(500, 3));
+const espFile = fc.record({
+  address: fc.oneof(
+    fc.constantFrom(
+      0,
+      0x1000,
+      0x1100,
+      0x4000,
+      0x8000,
+      0x9000,
+      0xd000,
+      0x10000,
+      0x10100,
+      0x11000,
+      0x18000,
+      0x1f000,
+      0x20000,
+    ),
+    fc.integer({ min: 0, max: 0x38000 }),
+  ),
+  file: fc.constantFrom(
+    espPrograms.new,
+    espBootloader,
+    espApplication(program(500, 2), 5),
+    espApplication(program(70_000, 2)),
+    program(500, 4),
+  ),
+  damagedAt: fc.option(fc.integer({ min: 32, max: 530 }), { nil: undefined }),
+  keptBytes: fc.option(fc.integer({ min: 2, max: 500 }), { nil: undefined }),
+});
+
+test('leaves an ESP with a program, whatever is written where', async () => {
+  await fc.assert(
+    fc.asyncProperty(espFile, async ({ address, file, damagedAt, keptBytes }) => {
+      fc.pre(address + file.byteLength <= 0x40000);
+      const model = new EspModel({ traits: espTraits('esp32'), programs: espPrograms, start: 0x10000 });
+      const { bytes } = model.flash;
+      bytes.set(espBootloader, 0x1000);
+      bytes.set(partitionTable(twoSlots()), 0x8000);
+      bytes.set(otaEntry(1), 0xd000);
+      const before = Buffer.from(bytes.subarray(0x1000, 0x9000));
+      const written = Uint8Array.from(file);
+      if (damagedAt !== undefined) written[damagedAt] = (written[damagedAt] ?? 0) ^ 0x10;
+      const isWhole = damagedAt === undefined && keptBytes === undefined;
+      const { board } = rigOf({
+        protocol: () => esp(),
+        model: () => model,
+        programs: espPrograms,
+        start: 0x10000,
+        baud: 115_200,
+        mayBlankStart: true,
+        obeysNoise: false,
+      });
+      const image = makeImage('raw', [{ address, bytes: written.subarray(0, keptBytes) }]);
+      const report = await ended({ image }, board);
+      const isNew = isWhole && file === espPrograms.new && [0x10000, 0x20000].includes(address);
+      expect([typeof report === 'string' && isNew, model.ran.at(-1)]).toEqual([false, isNew ? 'new' : 'old']);
+      expect(before.equals(bytes.subarray(0x1000, 0x9000))).toBe(true);
+      expect(typeof report === 'string' || isNew || file[0] !== 0xe9 || address === 0x1000).toBe(true);
+    }),
+    { numRuns: 150 },
   );
 });

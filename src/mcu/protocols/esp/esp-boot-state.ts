@@ -1,5 +1,7 @@
-import { McuError } from '../../errors.ts';
-import { endOf } from '../../images/image.ts';
+import type { Chip } from '../../chip.ts';
+import { hex, McuError } from '../../errors.ts';
+import { endsEarly } from '../../images/esp-image.ts';
+import { sliceOf, touches } from '../../images/image.ts';
 import type { Image } from '../../images/image.ts';
 import type { BootPlan, ChipDigest, Conversation } from '../../protocol.ts';
 import {
@@ -10,12 +12,12 @@ import {
   otadataOf,
   partitionsIn,
   planBoot,
+  requireApplications,
   startedBy,
-  tableAddress,
   tableBytes,
 } from './esp-boot.ts';
 import type { BootState } from './esp-boot.ts';
-import { sectorBytes } from './esp-chips.ts';
+import { contentOf, sectorBytes, tableAddress } from './esp-chips.ts';
 import type { EspFamily } from './esp-chips.ts';
 import { words } from './esp-frames.ts';
 import { demand, espCommand } from './esp-registers.ts';
@@ -32,9 +34,22 @@ interface ReadState {
 }
 
 /** Plans how the bootloader comes to start an image. Without a partition table, only what the ROM starts is known. */
-export function* bootPlanFor(image: Image, { bootAddress }: EspFamily, digest: ChipDigest): Conversation<BootPlan> {
+export function* bootPlanFor(
+  image: Image,
+  { bootAddress }: EspFamily,
+  chip: Chip,
+  digest: ChipDigest,
+): Conversation<BootPlan> {
   const read = yield* readState(digest, image);
-  if (read !== undefined) return planBoot(image, read.held, read.state, read.sectors);
+  if (read !== undefined) {
+    requireApplications(image, read.state, chip, bootAddress);
+    return planBoot(image, read.held, read.state, read.sectors);
+  }
+  const isLong = endsEarly(contentOf(image, bootAddress, tableAddress));
+  if (!isLong && touches(image, tableAddress, tableAddress + tableBytes, sectorBytes)) {
+    const message = `the image has no valid partition table for ${hex(tableAddress)}, so nothing would start`;
+    throw new McuError('image-overwrites-bootloader', message, { advice: 'check the address of the target' });
+  }
   return { image, known: isIn(image, bootAddress) ? 'read-back' : 'sent', guard: undefined, before: undefined };
 }
 
@@ -73,7 +88,8 @@ function* readTable(digest: ChipDigest): Conversation<Uint8Array> {
     blocks.push(block);
     if (endsTable(block)) break;
   }
-  return yield* verified(tableAddress, Buffer.concat(blocks), digest);
+  const table = yield* verified(tableAddress, Buffer.concat(blocks), digest);
+  return Buffer.concat([table], tableBytes).fill(0xff, table.byteLength);
 }
 
 /** Answers carry no checksum, so the bytes that were read are compared by a digest. */
@@ -89,13 +105,8 @@ function* readBlock(address: number): Conversation<Uint8Array> {
   return Uint8Array.from(response.data.subarray(0, readBytes));
 }
 
-/** Returns the bytes, overlaid with the image's bytes. */
+/** Returns the bytes of a sector, or those of the image if it replaces the sector. */
 function overlaid(bytes: Uint8Array, address: number, image?: Image): Uint8Array {
-  const result = Uint8Array.from(bytes);
-  for (const segment of image?.segments ?? []) {
-    const from = Math.max(address, segment.address);
-    const to = Math.min(address + bytes.byteLength, endOf(segment));
-    if (from < to) result.set(segment.bytes.subarray(from - segment.address, to - segment.address), from - address);
-  }
-  return result;
+  const end = address + bytes.byteLength;
+  return image !== undefined && touches(image, address, end, sectorBytes) ? sliceOf(image, address, end) : bytes;
 }

@@ -1,19 +1,20 @@
 import { createHash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 
+import { checkFits } from '../../chip.ts';
+import type { Chip } from '../../chip.ts';
 import { hex, McuError } from '../../errors.ts';
-import { isEspImage } from '../../images/esp-image.ts';
-import { endOf, makeImage, sliceOf } from '../../images/image.ts';
+import { endsEarly, isEspImage, readEspImage } from '../../images/esp-image.ts';
+import { endOf, isBlank, makeImage, touches } from '../../images/image.ts';
 import type { Image, Segment } from '../../images/image.ts';
 import type { BootPlan } from '../../protocol.ts';
-import { sectorBytes } from './esp-chips.ts';
+import { contentOf, isApplication, sectorBytes } from './esp-chips.ts';
 
 /**
  * Which application the second-stage bootloader of an ESP starts. Sources: ESP-IDF, "Partition Tables" and "OTA";
  * `bootloader_utility.c`, `bootloader_common_loader.c`, `flash_partitions.c`; `otatool.py` for the entry that a host
  * writes.
  */
-export const tableAddress = 0x8000;
 export const tableBytes = 0xc00;
 const partitionBytes = 32;
 
@@ -138,13 +139,14 @@ export function planBoot(image: Image, held: BootState, state: BootState, sector
   const started = startedBy(state);
   const written = partitions.filter((partition) => partition.type === appType && isIn(image, partition.start));
   const isStarted = started !== undefined && written.includes(started);
-  if (isStarted) requireEspImage(image, started);
   if (written.length === 0 || (isStarted && keepsStarting(started, state))) {
     return { image, known, guard: undefined, before: undefined };
   }
   const target = written.find((partition) => isFactory(partition) || isSlot(partition));
-  if (target === undefined || otadata === undefined || isIn(image, otadata.start)) throw unselectable(written, started);
-  requireEspImage(image, target);
+  if (target === undefined || otadata === undefined || touchesSectors(image, otadata)) {
+    throw unselectable(written, started);
+  }
+  requireApplication(image, target);
   const selection = selectionOf(target, state, otadata);
   return {
     image: makeImage(image.format, [...image.segments, ...selection], image.madeFor),
@@ -154,11 +156,40 @@ export function planBoot(image: Image, held: BootState, state: BootState, sector
   };
 }
 
-/** Throws McuError if the bootloader would find no ESP image in the partition, and so start another application. */
-function requireEspImage(image: Image, partition: Partition): void {
-  if (isEspImage(sliceOf(image, partition.start, partition.start + 2))) return;
-  const message = `the file has no ESP image for ${nameOf(partition)}, so the bootloader would not start it`;
+/**
+ * Throws McuError if the image replaces a part of an application by anything but a whole one for this chip that fits, or
+ * holds an ESP image where nothing starts it. A partition that does not start may become blank.
+ */
+export function requireApplications(image: Image, state: BootState, chip: Chip, bootAddress: number): void {
+  const started = startedBy(state);
+  const applications = state.partitions.filter(({ type }) => type === appType);
+  for (const partition of applications.filter((each) => touchesSectors(image, each))) {
+    const { start, sizeBytes } = partition;
+    const bytes = contentOf(image, start, start + sizeBytes);
+    if (partition !== started && isBlank(bytes)) continue;
+    requireApplication(image, partition);
+    if (endsEarly(bytes) && isIn(image, start + sizeBytes)) {
+      const message = `the application is larger than ${nameOf(partition)}, which has ${sizeBytes} bytes`;
+      throw new McuError('image-too-large', message);
+    }
+    checkFits(readEspImage(bytes, start), chip);
+  }
+  const starts = [bootAddress, ...applications.map(({ start }) => start)];
+  const stray = image.segments.find(({ address, bytes }) => isEspImage(bytes) && !starts.includes(address));
+  if (stray === undefined) return;
+  const message = `the ESP image is for ${hex(stray.address)}, but programs start at ${starts.map(hex).join(', ')}`;
+  throw new McuError('image-unknown', message, { advice: 'check the address of the target' });
+}
+
+/** Throws McuError if the bootloader would find no application in the partition, and so start another one. */
+function requireApplication(image: Image, partition: Partition): void {
+  if (isApplication(contentOf(image, partition.start, partition.start))) return;
+  const message = `the file has no ESP application for ${nameOf(partition)}, so the bootloader would not start it`;
   throw new McuError('image-unknown', message, { advice: 'give an application, and check the address of the target' });
+}
+
+function touchesSectors(image: Image, { start, sizeBytes }: Partition): boolean {
+  return touches(image, start, start + sizeBytes, sectorBytes);
 }
 
 function isReplaced(started: Partition | undefined, image: Image): boolean {

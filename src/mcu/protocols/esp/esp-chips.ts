@@ -1,7 +1,7 @@
-import { elfMachines, requireStart } from '../../chip.ts';
+import { checkFits, elfMachines, requireStart } from '../../chip.ts';
 import type { Chip, Region } from '../../chip.ts';
-import { isEspImage } from '../../images/esp-image.ts';
-import { endOf, sliceOf } from '../../images/image.ts';
+import { isEspImage, readEspImage } from '../../images/esp-image.ts';
+import { endOf, sliceOf, touches } from '../../images/image.ts';
 import type { EspImageChip, Image } from '../../images/image.ts';
 
 /**
@@ -93,8 +93,8 @@ export const espFamilies: readonly EspFamily[] = [
   },
 ];
 
-/** Secure Boot protects everything below the partition table. */
-const partitionTableAddress = 0x8000;
+/** The bootloader is below the partition table; Secure Boot protects everything there. */
+export const tableAddress = 0x8000;
 
 /** The loaders in ROM address flash memory with 24 bits. */
 const addressableBytes = 16 * 1024 * 1024;
@@ -120,28 +120,47 @@ export function flashBytesOf(jedecId: number): number | undefined {
 
 export function espChip(family: EspFamily, flashBytes: number, guardsBootloader: boolean): Chip {
   const flash: Region = { start: 0, end: Math.min(flashBytes, addressableBytes) };
-  return {
+  const chip: Chip = {
     name: family.name,
     id: (family.magics[0] ?? 0).toString(16),
     elfMachine: family.elfMachine,
     uf2Families: [family.uf2Family],
     espImages: family.chipId,
     flash,
-    checkStart: (image) => requireStart(isBootable(image, family.bootAddress), family.name),
-    application: guardsBootloader ? { ...flash, start: partitionTableAddress } : flash,
+    checkStart: (image) => checkBootloader(image, chip, family),
+    application: guardsBootloader ? { ...flash, start: tableAddress } : flash,
   };
+  return chip;
 }
 
 /** ESP-IDF, "App Image Format": the descriptor of an application is behind the headers of image and first segment. */
 const descriptorAt = 24 + 8;
 const descriptorMagic = 0xabcd_5432;
+const descriptorEnd = descriptorAt + 4;
+
+/** Returns the image's bytes from `start` to `end`, or to its own end. */
+export function contentOf(image: Image, start: number, end = Infinity): Uint8Array {
+  const lastEnd = Math.max(...image.segments.map(endOf));
+  return sliceOf(image, start, Math.max(start + descriptorEnd, Math.min(end, lastEnd)));
+}
+
+/** True if the bytes begin like an application, and not like a bootloader. */
+export function isApplication(bytes: Uint8Array): boolean {
+  const descriptor = Buffer.from(bytes.subarray(descriptorAt, descriptorEnd));
+  return isEspImage(bytes) && descriptor.readUInt32LE(0) === descriptorMagic;
+}
 
 /**
- * False if the image replaces the program that the ROM starts, and is not an ESP image there, or is an application, as
- * a UF2 for TinyUF2.
+ * Throws McuError if the image replaces a part of the program that the ROM starts, and is not a whole ESP image there, or
+ * is an application, as a UF2 for TinyUF2.
  */
-function isBootable(image: Image, address: number): boolean {
-  if (!image.segments.some((segment) => segment.address <= address && address < endOf(segment))) return true;
-  const start = sliceOf(image, address, address + descriptorAt + 4);
-  return isEspImage(start) && Buffer.from(start).readUInt32LE(descriptorAt) !== descriptorMagic;
+function checkBootloader(image: Image, chip: Chip, family: EspFamily): void {
+  const start = family.bootAddress;
+  const unitBytes = espUnitBytes(family);
+  // programs of an ESP8266 have parts behind the first unit
+  const end = family.modern ? tableAddress : start + unitBytes;
+  if (!touches(image, start, end, unitBytes)) return;
+  const bytes = contentOf(image, start);
+  requireStart(isEspImage(bytes) && !isApplication(bytes), family.name);
+  checkFits(readEspImage(bytes, start), chip);
 }

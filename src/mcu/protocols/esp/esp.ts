@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 
+import type { Chip } from '../../chip.ts';
 import { isBoardError, McuError } from '../../errors.ts';
 import type { Image } from '../../images/image.ts';
 import { discard, equalUnits, withoutIo, untilSameTwice, noReply, unitAt } from '../../protocol.ts';
@@ -106,7 +107,7 @@ class EspLoader {
       writes: 'anywhere',
       write: (address, bytes) => writer.write(address, bytes),
       boots: family.modern ? () => bootedSlot(md5) : undefined,
-      planBoot: family.modern ? (image) => this.#planBoot(image, family) : undefined,
+      planBoot: family.modern ? (image) => this.#planBoot(image, family, chip) : undefined,
       // the head of the bootloader, what selects the program, or else the first unit: nothing starts without it
       guardOf: (units) => unitAt(family.bootAddress)(units) ?? unitAt(this.#selection ?? -1)(units) ?? units[0],
       parked: 'erased',
@@ -117,8 +118,8 @@ class EspLoader {
     };
   }
 
-  *#planBoot(image: Image, family: EspFamily): Conversation<BootPlan> {
-    const plan = yield* bootPlanFor(image, family, md5);
+  *#planBoot(image: Image, family: EspFamily, chip: Chip): Conversation<BootPlan> {
+    const plan = yield* bootPlanFor(image, family, chip, md5);
     this.#selection = plan.guard;
     return plan;
   }

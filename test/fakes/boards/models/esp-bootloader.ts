@@ -74,17 +74,20 @@ export function selectSecondSlot(flash: Uint8Array, running: Uint8Array): void {
 export function startFrom(flash: Uint8Array, rollback: boolean): number | undefined {
   const bytes = Buffer.from(flash.buffer, flash.byteOffset, flash.byteLength);
   const table = tableIn(bytes);
-  const place = (type: number, subtype: number): number | undefined =>
-    table.find((entry) => entry.type === type && entry.subtype === subtype)?.start;
+  const entryOf = (type: number, subtype: number): PartitionEntry | undefined =>
+    table.find((entry) => entry.type === type && entry.subtype === subtype);
   const slots = table.filter(({ type, subtype }) => type === 0 && subtype >= 0x10 && subtype < 0x20).length;
-  const factory = place(0, 0);
-  const otadata = place(1, 0);
+  const factory = entryOf(0, 0);
+  const otadata = entryOf(1, 0)?.start;
   const selected =
     otadata === undefined ? -1 : selectedIndex(bytes, otadata, { slots, hasFactory: factory !== undefined, rollback });
   // load_boot_image: downwards to the factory application, then upwards
   const order = [...range(selected, -1), -1, ...Array.from({ length: slots }, (_, index) => index)];
-  const places = order.map((index) => (index < 0 ? factory : place(0, 0x10 + index)));
-  return places.find((start) => start !== undefined && isWholeEspImage(bytes.subarray(start)));
+  const places = order.map((index) => (index < 0 ? factory : entryOf(0, 0x10 + index)));
+  // esp_image_format.c: an image that is larger than its partition does not start
+  return places.find(
+    (place) => place !== undefined && isWholeEspImage(bytes.subarray(place.start, place.start + place.bytes)),
+  )?.start;
 }
 
 function range(from: number, below: number): number[] {

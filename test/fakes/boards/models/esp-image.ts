@@ -20,6 +20,11 @@ export function espImage(contents: Uint8Array, chip: number | 'esp8266' = 0): Ui
   return Uint8Array.from(image);
 }
 
+/** An application, whose contents begin with the descriptor of ESP-IDF, "App Image Format". */
+export function espApplication(contents: Uint8Array, chip = 0): Uint8Array {
+  return espImage(Uint8Array.of(0x32, 0x54, 0xcd, 0xab, ...contents), chip);
+}
+
 /** True if the ROM starts what the memory begins with. */
 export function isWholeEspImage(memory: Uint8Array): boolean {
   const image = Buffer.from(memory);

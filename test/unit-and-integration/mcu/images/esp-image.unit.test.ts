@@ -52,6 +52,9 @@ describe('an ESP image', () => {
     expect(codeAt(espImage(contents, family.chipId), address)).toBe('accepted');
     expect(codeAt(espImage(application, family.chipId), address)).toBe('image-overwrites-bootloader');
     expect(codeAt(contents, address)).toBe('image-overwrites-bootloader');
+    expect(codeAt(espImage(contents, family.chipId), address + 0x100)).toBe('image-overwrites-bootloader');
+    expect(codeAt(contents.subarray(0, 9), address + 0xff0)).toBe('image-overwrites-bootloader');
+    expect(codeAt(espImage(contents, 13), address)).toBe('image-wrong-chip');
     expect(codeAt(espImage(application, family.chipId), 0x1_0000)).toBe('accepted');
   });
 

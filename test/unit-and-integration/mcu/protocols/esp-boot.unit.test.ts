@@ -8,14 +8,14 @@ import { readImage } from '../../../../src/mcu/images/read-image.ts';
 import { esp } from '../../../../src/mcu/protocols/esp/esp.ts';
 import { otaEntry, partitionTable, twoSlots } from '../../../fakes/boards/models/esp-bootloader.ts';
 import type { PartitionEntry } from '../../../fakes/boards/models/esp-bootloader.ts';
-import { espImage } from '../../../fakes/boards/models/esp-image.ts';
+import { espApplication, espImage } from '../../../fakes/boards/models/esp-image.ts';
 import { EspModel } from '../../../fakes/boards/models/esp-model.ts';
 import { espTraits } from '../../../fakes/boards/models/esp-traits.ts';
 import { noisyProgram, rigOf } from './fault-matrix.ts';
 
 const signal = new AbortController().signal;
-const programs = { old: espImage(noisyProgram(9_000, 1)), new: espImage(noisyProgram(9_000, 2)) };
-const stale = espImage(noisyProgram(9_000, 3));
+const programs = { old: espApplication(noisyProgram(9_000, 1)), new: espApplication(noisyProgram(9_000, 2)) };
+const stale = espApplication(noisyProgram(9_000, 3));
 const [first, second, factory, otadata] = [0x10000, 0x20000, 0x30000, 0xd000];
 
 interface Layout {
@@ -216,4 +216,88 @@ test('claims nothing about slots without a partition table', async () => {
   const { model, flash: bring } = bench();
   model.flash.bytes.fill(0xff, 0x8000, 0x8c00);
   expect(await bring(imageAt(first))).toMatchObject({ known: 'sent', boots: undefined });
+});
+
+describe('an ESP image where nothing would start it', () => {
+  const raw = (address: number, bytes: Uint8Array): Image => makeImage('raw', [{ address, bytes }]);
+  const damaged = Uint8Array.from(programs.new).fill(0, 3000, 3001);
+  const bootloader = espImage(noisyProgram(8_000, 4));
+  const incomplete: unknown = expect.stringMatching(/^image-(truncated|checksum)$/);
+  const tooLarge = espApplication(noisyProgram(70_000, 5));
+  const merged = (application: Uint8Array): Uint8Array => {
+    const file = new Uint8Array(0xf000 + application.byteLength).fill(0xff);
+    file.set(bootloader);
+    file.set(partitionTable(twoSlots()), 0x7000);
+    file.set(application, 0xf000);
+    return file;
+  };
+  const withPrograms = {
+    entries: [otaEntry(1)],
+    holds: { 0x1000: espImage(noisyProgram(8_000, 5)), [first]: programs.old, [second]: stale },
+  };
+
+  const refused: readonly (readonly [string, unknown, Image])[] = [
+    ['in a partition', 'image-unknown', raw(0x11000, programs.new)],
+    ['just behind the start of a partition', 'image-unknown', raw(0x10100, programs.new)],
+    ['in the free part of a partition', 'image-unknown', raw(0x18000, programs.new)],
+    ['over data partitions', 'image-unknown', raw(0x9000, programs.new)],
+    ['behind the partitions', 'image-unknown', raw(0x38000, programs.new)],
+    ['in the bootloader', 'image-overwrites-bootloader', raw(0x1100, programs.new)],
+    ['behind the start of the bootloader', 'image-overwrites-bootloader', raw(0x4000, programs.new)],
+    ['over the partition table', 'image-overwrites-bootloader', raw(0x8c00, programs.new.subarray(0, 100))],
+    ['damaged, for the slot that starts', 'image-checksum', raw(first, damaged)],
+    ['damaged, for the other slot', 'image-checksum', raw(second, damaged)],
+    ['truncated', incomplete, raw(first, programs.new.subarray(0, 6000))],
+    ['for another chip', 'image-wrong-chip', raw(first, espApplication(noisyProgram(900, 2), 5))],
+    ['that is a bootloader', 'image-unknown', raw(first, bootloader)],
+    ['that is a merged file', 'image-unknown', raw(first, merged(programs.new))],
+    ['in a merged file, truncated', incomplete, raw(0x1000, merged(programs.new.subarray(0, 5000)))],
+    ['in a merged file, damaged', 'image-checksum', raw(0x1000, merged(damaged))],
+    [
+      'in a merged file with a damaged table',
+      'image-overwrites-bootloader',
+      raw(0x1000, merged(programs.new).fill(0, 0x7005, 0x7006)),
+    ],
+    ['that is a truncated bootloader', incomplete, raw(0x1000, bootloader.subarray(0, 4000))],
+    ['that is a bootloader for another chip', 'image-wrong-chip', raw(0x1000, espImage(noisyProgram(900, 2), 5))],
+    ['that is larger than the slot that starts', 'image-too-large', raw(first, tooLarge)],
+    ['that is larger than the other slot', 'image-too-large', raw(second, tooLarge)],
+  ];
+
+  test.each(refused)('is refused, and nothing is written: %s', async (_, code, image) => {
+    const { model, flash: bring } = bench(withPrograms);
+    const before = Buffer.from(model.flash.bytes);
+    await expect(bring(image)).rejects.toMatchObject({ code });
+    expect([before.equals(model.flash.bytes), model.ran.at(-1)]).toEqual([true, 'old']);
+  });
+
+  test.each([
+    ['a merged file', 'new', raw(0x1000, merged(programs.new))],
+    [
+      'a merged file that is filled',
+      'new',
+      raw(0x1000, Buffer.concat([merged(programs.new)], 0x30000).fill(0xff, 0xf000 + programs.new.byteLength)),
+    ],
+    ['a bootloader', 'old', raw(0x1000, bootloader)],
+    ['a partition table', 'old', raw(0x8000, partitionTable(twoSlots(true)))],
+    ['a data partition', 'old', raw(0x9000, noisyProgram(0x4000, 5))],
+    ['data behind the partitions', 'old', raw(0x30000, noisyProgram(0x8000, 5))],
+  ] as const)('is not %s, which is written', async (_, runs, image) => {
+    const { model, flash: bring } = bench(withPrograms);
+    expect(await bring(image)).toMatchObject({ boots: 'ota_0' });
+    expect(model.ran.at(-1)).toBe(runs);
+  });
+
+  test('is not a merged file for a blank chip', async () => {
+    const { model, flash: bring } = bench({ table: [], holds: {}, entries: [] });
+    model.flash.bytes.fill(0xff);
+    expect(await bring(raw(0x1000, merged(programs.new)))).toMatchObject({ known: 'otadata', boots: 'ota_0' });
+    expect(model.ran.at(-1)).toBe('new');
+  });
+
+  test('may cover the table in a chip that has none', async () => {
+    const { model, flash: bring } = bench();
+    model.flash.bytes.fill(0xff, 0x8000, 0x8c00);
+    expect(await bring(raw(0x1000, espImage(noisyProgram(40_000, 6))))).toMatchObject({ known: 'read-back' });
+  });
 });

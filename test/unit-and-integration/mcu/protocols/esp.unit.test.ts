@@ -10,6 +10,7 @@ import { esp } from '../../../../src/mcu/protocols/esp/esp.ts';
 import type { EspSettings } from '../../../../src/mcu/protocols/esp/esp.ts';
 import type { BoardSettings } from '../../../../src/mcu/settings.ts';
 import { silentLog } from '../../../../src/system/log/log.ts';
+import { espImage } from '../../../fakes/boards/models/esp-image.ts';
 import { EspModel } from '../../../fakes/boards/models/esp-model.ts';
 import { espTraits, securityInfo } from '../../../fakes/boards/models/esp-traits.ts';
 import type { EspTraits } from '../../../fakes/boards/models/esp-traits.ts';
@@ -151,7 +152,8 @@ describe('a flash of an ESP32', () => {
     ['the head of its bootloader, although the image begins before', 0, 0x1000],
   ])('parks %s first, and writes it last', async (_, at, parked) => {
     const next = Uint8Array.from(other);
-    next.set([0xe9, 1], parked - at);
+    const [headBytes, tailBytes] = [32, 16];
+    next.set(espImage(other.subarray(headBytes + tailBytes + parked - at)), parked - at);
     const { model, board } = rig(traits, next, {}, at);
     const afterErasing = 1;
     model.dieAtWrite(afterErasing, false);

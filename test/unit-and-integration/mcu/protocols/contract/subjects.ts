@@ -6,7 +6,7 @@ import { stm32 } from '../../../../../src/mcu/protocols/stm32/stm32.ts';
 import { xmodem } from '../../../../../src/mcu/protocols/xmodem.ts';
 import { OptibootModel, WiringModel } from '../../../../fakes/boards/models/avr-model.ts';
 import { selectSecondSlot } from '../../../../fakes/boards/models/esp-bootloader.ts';
-import { espImage } from '../../../../fakes/boards/models/esp-image.ts';
+import { espApplication, espImage } from '../../../../fakes/boards/models/esp-image.ts';
 import { EspModel } from '../../../../fakes/boards/models/esp-model.ts';
 import { espTraits } from '../../../../fakes/boards/models/esp-traits.ts';
 import { SmpModel } from '../../../../fakes/boards/models/smp/smp-model.ts';
@@ -72,7 +72,7 @@ export const subjects: Readonly<Record<string, Subject>> = {
       selectSecondSlot(model.flash.bytes, programs.old);
       return model;
     },
-    programs: espPrograms(9 * 1024),
+    programs: { old: espApplication(noisyProgram(9 * 1024, 1)), new: espApplication(noisyProgram(9 * 1024, 2)) },
     start: 0x10000,
     baud: 115_200,
     mayBlankStart: false,
