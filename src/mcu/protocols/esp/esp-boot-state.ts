@@ -105,7 +105,7 @@ function* readBlock(address: number): Conversation<Uint8Array> {
   return Uint8Array.from(response.data.subarray(0, readBytes));
 }
 
-/** Returns the bytes of a sector, or those of the image if it replaces the sector. */
+/** Returns the bytes of a sector. If the image replaces the sector, returns its bytes. */
 function overlaid(bytes: Uint8Array, address: number, image?: Image): Uint8Array {
   const end = address + bytes.byteLength;
   return image !== undefined && touches(image, address, end, sectorBytes) ? sliceOf(image, address, end) : bytes;
