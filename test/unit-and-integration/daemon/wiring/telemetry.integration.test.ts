@@ -37,9 +37,9 @@ test('readings of a sensor and datapoints of an operator or a program, sent whil
   }
   const points = [4, 5].map((value) => ({ event: 'level', value }));
   expect(await pushByCurl(join(gateway.directory, 'run/root.sock'), JSON.stringify({ points }))).toBe(200);
-  expect(await gateway.json('queue', 'status')).toMatchObject({
-    delivery: { error: expect.stringContaining('503') as unknown },
-  });
+  const queueStatus = async (): Promise<unknown> => gateway.json('queue', 'status');
+  const failing = { delivery: { error: expect.stringContaining('503') as unknown } };
+  await expect.poll(queueStatus, { timeout: 60_000 }).toMatchObject(failing);
   await stop(daemon, 'SIGKILL');
   service.clearFaults();
   await gateway.startDaemon();
