@@ -45,8 +45,8 @@ const TelemetryErrors = defineErrors('TelemetryError', {
     'raise the source’s timeout, or check the device behind it',
   ),
   'source-not-pollable': permanent.usage(
-    'A source of measurements speaks by itself, and cannot be asked.',
-    'agent sensors NAME shows what it said last',
+    'A push source sends its own readings, and cannot be polled.',
+    'agent sensors NAME shows its last reading',
   ),
   'source-unavailable': permanent.configuration(
     'A source of measurements is configured in a way that cannot work.',

@@ -68,7 +68,7 @@ export class MessagingTransport implements ServiceTransport {
 
   #callOf(operation: Row, input: Input): RpcCall {
     const { topics } = this.#settings;
-    if (operation.rpc === undefined) throw new Error(`${operation.title} is only spoken of in REST form`);
+    if (operation.rpc === undefined) throw new Error(`${operation.title} is available only in REST form`);
     return {
       operation: titleOf(operation, input),
       topic: operation.key === 'none' ? topics.activate : topics.request,

@@ -11,7 +11,7 @@ export async function trySource(
   signal: AbortSignal,
 ): Promise<Reading> {
   if (source.kind === 'pushed')
-    throw new TelemetryError('source-not-pollable', `${name} speaks by itself, and cannot be asked`);
+    throw new TelemetryError('source-not-pollable', `${name} is a push source, and cannot be polled`);
   try {
     return await source.read(signal);
   } catch (error) {
