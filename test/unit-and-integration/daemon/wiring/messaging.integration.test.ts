@@ -267,6 +267,8 @@ describe('the daemon', () => {
       const { service } = (await gateway.json('status')) as StatusReport;
       return service.broker?.problem?.code ?? service.broker?.state;
     };
+    // an activation that is under way would wait for its answer for a minute
+    expect(await gateway.run('check')).toMatchObject({ exitCode: 0 });
     await broker.stop();
     await expect.poll(problem, rarely).toBe('broker-refused');
     expect((await gateway.run('status')).stdout).toMatch(/refused.*\(broker-refused\)/s);
