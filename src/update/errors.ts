@@ -65,7 +65,7 @@ export class UpdateError extends defineErrors('UpdateError', {
     'This release failed its trial and is blocked until an operator unblocks it.',
     'install another version, run agent unblock VERSION, or repeat with --force',
   ),
-  'trust-list-mismatch': transient.protocol(
+  'trust-list-mismatch': permanent.protocol(
     'A version with the name of a trust list is not one.',
     'give the name trust-N only to trust lists',
   ),

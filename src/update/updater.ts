@@ -1,16 +1,18 @@
 import type { OnEvent, OperationOutcome } from '../control/events.ts';
 import type { InputOf, InstallFlags } from '../control/operations.ts';
 import { AgentError } from '../system/errors.ts';
+import type { Clock } from '../system/time/clock.ts';
 import { UpdateError } from './errors.ts';
 import { standingPause } from './hooks/hooks.ts';
 import type { HookPause, HookPort } from './hooks/hooks.ts';
 import type { Journal } from './journal/journal.ts';
-import type { ManualHold } from './journal/state.ts';
+import type { ManualHold, UpdateState } from './journal/state.ts';
 import { cancelManually, commitManually, rollBackManually, rebootManually } from './manual.ts';
 import type { ManualActionDeps } from './manual.ts';
 import { deliverOutbox } from './outbox.ts';
 import type { InstallOutcome, Outcome } from './outcome.ts';
 import { heldVersions } from './policy/backoff.ts';
+import { hasPausedList } from './policy/choose.ts';
 import type { InstallRequest, UpdatePorts } from './policy/install-request.ts';
 import { startHold, releaseHold } from './policy/manual-hold.ts';
 import { AttemptDeferred, countsChecks, mayTry } from './policy/may-try.ts';
@@ -52,6 +54,12 @@ export interface UpdaterSettings extends LookSettings {
 type Asker = 'person' | 'schedule';
 
 type Nothing = Exclude<Plan, { kind: 'install' | 'deferred' }>;
+
+/** True if a check counts for a deferral that ends after a number of checks. */
+function isCounted(plan: Plan, state: UpdateState, clock: Clock): boolean {
+  if (plan.kind === 'deferred' && countsChecks.has(plan.code)) return true;
+  return plan.kind !== 'install' && hasPausedList(state, clock.nowMs());
+}
 
 /** The update room as the daemon and a technician drive it, one call at a time. */
 export class Updater {
@@ -137,6 +145,8 @@ export class Updater {
     const { plan } = result;
     if (await recordDiffers(result, this.#deps, signal)) await this.deliver(onEvent, signal);
     await endObsoleteStaging(plan, this.#deps.ports);
+    if (isCounted(plan, this.journal.state, this.#deps.ports.clock))
+      await this.journal.append({ type: 'check-deferred' });
     if (plan.kind === 'install') {
       const { version, trustList: isList } = plan;
       const source = this.#deps.service.firmware(version.id);
@@ -145,10 +155,7 @@ export class Updater {
       const order = { version, by: 'service', source, force, reboot, manual: byPerson, isList } as const;
       return this.#install(order, byPerson ? 'person' : 'schedule', onEvent, signal);
     }
-    if (plan.kind === 'deferred') {
-      if (countsChecks.has(plan.code)) await this.journal.append({ type: 'check-deferred' });
-      return plan;
-    }
+    if (plan.kind === 'deferred') return plan;
     const nothing = await this.#nothingToInstall(plan, onEvent, signal);
     return settled?.version === nothing.version ? settled : nothing;
   }

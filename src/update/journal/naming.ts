@@ -81,8 +81,12 @@ export function applyTrustList(
   const next: UpdateState = { ...state, phase: { kind: 'idle' }, reports, lastOutcome: last };
   if (by !== 'service' || version.id === undefined) return next;
   const { id } = version;
-  const marks = { overrides: undefined, byHand: undefined, namesake: undefined };
   const underList = installed && { id, name, ownId: ownVersion(installed, state).id };
-  const known = installed && { ...installed, version: { id, name: installed.version.name }, ...marks, underList };
+  const known = installed && {
+    ...installed,
+    version: { id, name: installed.version.name },
+    namesake: undefined,
+    underList,
+  };
   return { ...next, installed: known, listVersion: id, pendingSwitch: id, ...clear(state, { version }) };
 }

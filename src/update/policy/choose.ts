@@ -5,6 +5,7 @@ import type { Installed, UpdateState, VersionRef } from '../journal/state.ts';
 import { entryOf } from '../journal/versions.ts';
 import type { ProvisioningService, Version } from '../ports.ts';
 import { compareVersions } from '../version-order.ts';
+import { pauseLeft } from './backoff.ts';
 
 /** Which of the versions that the service offers is to be installed. */
 export type Choice =
@@ -22,8 +23,9 @@ export type Follow =
 export interface KnownLists {
   /** The number of the list in effect, if there is one. */
   readonly number: number | undefined;
-  /** Number of failures of a list before older ones are considered again. */
-  readonly attempts: number;
+  readonly nowMs: number;
+  /** False if a version with the name of a list is not a list, or cannot be read now. */
+  readonly isGenuine: (version: Version) => Promise<boolean>;
 }
 
 interface Known {
@@ -83,8 +85,7 @@ async function findAmongUpdates(
   if (installed === undefined || isUnnamed(installed)) return service.currentVersion(signal);
   const from = installed.version.id ?? (await service.currentVersion(signal)).id;
   const versions = (await service.updates(from, signal)).filter(({ id }) => id !== from);
-  const list = newestList(versions, state, lists);
-  if (list !== undefined) return list;
+  for (const list of dueLists(versions, state, lists)) if ((await lists?.isGenuine(list)) !== false) return list;
   const releases = versions.filter(({ name }) => listNumber(name) === undefined);
   return chooseVersion(releases, choice, { id: from, name: installed.version.name });
 }
@@ -96,17 +97,22 @@ export function listNumber(name: string): number | undefined {
 }
 
 /**
- * The list with the highest number above the one in effect. It comes before any release, unless it was refused
- * repeatedly.
+ * Returns the lists with a higher number than the list in effect, highest first. They come before any release. A list
+ * that failed is skipped during its retry backoff, so that a misnamed release delays neither the others nor a good list.
  */
-function newestList(
-  versions: readonly Version[],
-  state: UpdateState,
-  { number: known = 0, attempts }: KnownLists = { number: undefined, attempts: 1 },
-): Version | undefined {
-  const isRefused = (version: Version): boolean => (entryOf(state.versions, { version })?.gaveUp ?? 0) >= attempts;
-  const lists = versions.filter((version) => (listNumber(version.name) ?? 0) > known && !isRefused(version));
-  return lists.sort((a, b) => (listNumber(b.name) ?? 0) - (listNumber(a.name) ?? 0))[0];
+function dueLists(versions: readonly Version[], { versions: entries }: UpdateState, known?: KnownLists): Version[] {
+  const isPaused = (version: Version): boolean => {
+    const entry = entryOf(entries, { version });
+    return entry !== undefined && pauseLeft(entry, known?.nowMs ?? Number.NaN) > 0;
+  };
+  const number = ({ name }: Version): number => listNumber(name) ?? 0;
+  const lists = versions.filter((version) => number(version) > (known?.number ?? 0) && !isPaused(version));
+  return lists.sort((a, b) => number(b) - number(a));
+}
+
+/** True if a trust list was tried before and is skipped by the next checks, which count. */
+export function hasPausedList({ versions }: UpdateState, nowMs: number): boolean {
+  return versions.some((entry) => listNumber(entry.version.name) !== undefined && pauseLeft(entry, nowMs) > 0);
 }
 
 /**

@@ -12,7 +12,7 @@ import type { UpdatePorts } from './install-request.ts';
 import { planUpdate } from './plan.ts';
 import type { PlanInput, Plan, Policy } from './plan.ts';
 import { isInstalled } from './presence.ts';
-import { applyIfTrustList } from './trust-lists.ts';
+import { applyIfTrustList, headerOf } from './trust-lists.ts';
 import { endUnwantedWait } from './withdraw.ts';
 
 export interface LookSettings {
@@ -42,6 +42,8 @@ export interface LookoutDeps {
 
 /** Invariant 6: the deadline for asking about a trust list. Without a reply, the health checks run anyway. */
 const LIST_CHECK_MS = 60_000;
+/** A version that has the name of a trust list but cannot be read leaves time for the others. */
+const LIST_HEADER_MS = LIST_CHECK_MS / 3;
 
 type SettlingPorts = Pick<
   UpdatePorts,
@@ -94,9 +96,26 @@ export class UpdateChecker {
   /** Returns what the service offers now. */
   async offered(signal: AbortSignal): Promise<Version | undefined> {
     const { service, settings, ports } = this.#deps;
-    const lists = { number: await ports.listInEffect?.(), attempts: settings.policy.attempts };
+    const { state } = ports.journal;
+    // an idle gateway installs it, which counts and reports the failure
+    const isGenuine = async (version: Version) => state.phase.kind === 'idle' || this.#isList(version, signal);
+    const lists = { number: await ports.listInEffect?.(), nowMs: ports.clock.nowMs(), isGenuine };
     const { follow, wholeImage = 'same' } = settings;
-    return findCandidate(follow, { state: ports.journal.state, lists, wholeImage }, service, signal);
+    return findCandidate(follow, { state, lists, wholeImage }, service, signal);
+  }
+
+  /** True if a version is a trust list, so that an update in progress may end for it. */
+  async #isList({ id, name }: Version, signal: AbortSignal): Promise<boolean> {
+    const { service, ports } = this.#deps;
+    using deadline = new Deadline(LIST_HEADER_MS, () => new Error('the service took too long'), signal);
+    try {
+      const { kind } = await headerOf(service.firmware(id), ports, deadline.signal);
+      return kind === 'trust-list';
+    } catch (error) {
+      if (signal.aborted || !(error instanceof AgentError || deadline.signal.aborted)) throw error;
+      ports.log.warn({ version: name }, `a version named like a trust list was skipped: ${describeError(error)}`);
+      return false;
+    }
   }
 
   /** Asks the service before recovery: its offer may have changed. */
@@ -132,7 +151,7 @@ export class UpdateChecker {
     const result = await this.#evaluate(offered, flags);
     const { plan } = result;
     if (offersAnother(journal.state, offered)) await journal.append(named(offered));
-    if (plan.kind === 'up-to-date') await clearOverride(journal);
+    if (plan.kind === 'up-to-date' && plan.trustList !== true) await clearOverride(journal);
     if (plan.kind !== 'reconcile') return result;
     const { id: versionId } = plan.version;
     const isFactory = journal.state.installed?.factory === true; // it has no digest, and its name is the image's own
@@ -172,8 +191,12 @@ async function runsOnTrial({ journal, bootloader }: SettlingPorts, signal: Abort
   return !hasSlotPayload(phase.firmware) || (await bootloader.bootedSlot(signal)) === phase.slot;
 }
 
-/** True if the service offers another version than before. The first check shows what an operator's file overrides. */
+/**
+ * True if the service offers another release than before. The first check shows which one an operator's file overrides.
+ * A trust list replaces no release.
+ */
 function offersAnother({ named: last, installed }: UpdateState, offered: Version | undefined): boolean {
+  if (offered !== undefined && listNumber(offered.name) !== undefined) return false;
   return last === undefined || last.id !== offered?.id || installed?.byHand === true;
 }
 

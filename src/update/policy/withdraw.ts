@@ -119,7 +119,8 @@ function withdrawalReason(
 ): string | undefined {
   if (by !== 'file') return offered?.id === version.id ? undefined : NOT_NAMED;
   const { overrides } = overriddenBy(state);
-  const isNew = overrides !== undefined && offered !== undefined && offered.id !== overrides;
+  const isNew =
+    overrides !== undefined && offered !== undefined && ![overrides, state.listVersion].includes(offered.id);
   return isNew ? NAMED_SINCE : undefined;
 }
 

@@ -22,6 +22,7 @@ export class Technician {
   minute: number | undefined = 0;
   hooks: UpdaterDeps['hooks'];
   outcomeProperty: string | undefined;
+  follow: UpdaterDeps['settings']['follow'] = { kind: 'target' };
   /** The interface through which downloads cost, if that is the way to the service. */
   meteredLink: string | undefined;
   /** Reason why the next start of the agent would reject its configuration. */
@@ -47,6 +48,7 @@ export class Technician {
     firmware.set('bad', plainFirmware('bad image'));
     firmware.set('evil', plainFirmware('an image of somebody', 'forged: '));
     firmware.set('long', plainFirmware(`image of version long ${'.'.repeat(80)}`));
+    firmware.set('trust-7', plainFirmware('a release with the name of a list'));
     for (const id of ['trust-1', 'trust-2']) firmware.set(id, plainFirmware('', LIST));
     const service = new MemoryService(firmware, '1');
     const complaint = (content: string): string | undefined => (content.startsWith('bad') ? 'not well' : undefined);
@@ -70,7 +72,7 @@ export class Technician {
     };
     const openFirmware = plainFirmwareOpener(onList);
     const settings = {
-      follow: { kind: 'target' },
+      follow: this.follow,
       policy: { attempts: 3, window: this.window, rebootWindow: this.rebootWindow, quarantineMs: 30 * 86_400_000 },
       outcomeProperty: this.outcomeProperty,
     } as const;

@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { initialState } from '../../../../src/update/journal/state.ts';
 import type { UpdateState, VersionRef } from '../../../../src/update/journal/state.ts';
 import { chooseVersion, findCandidate } from '../../../../src/update/policy/choose.ts';
+import type { KnownLists } from '../../../../src/update/policy/choose.ts';
 import type { ProvisioningService } from '../../../../src/update/ports.ts';
 import { compareVersions } from '../../../../src/update/version-order.ts';
 import { howMuch } from '../../../full.ts';
@@ -158,12 +159,12 @@ describe('among the versions to which it can switch, a gateway', () => {
 
   async function found(
     names: readonly string[],
-    options: { number?: number; state?: UpdateState } = {},
+    options: { number?: number; state?: UpdateState; isGenuine?: KnownLists['isGenuine'] } = {},
   ): Promise<unknown> {
     const service = {
       updates: async () => names.map((name) => ({ id: name, name })),
     } as unknown as ProvisioningService;
-    const lists = { number: options.number, attempts: 3 };
+    const lists = { number: options.number, nowMs: Number.NaN, isGenuine: options.isGenuine ?? (async () => true) };
     const choices = [{ kind: 'newest' }, { kind: 'pattern', pattern: /^1\./u }] as const;
     const looks = choices.map(async (choice) =>
       findCandidate({ kind: 'updates', choice }, { state: options.state ?? state, lists }, service, signal),
@@ -196,5 +197,16 @@ describe('among the versions to which it can switch, a gateway', () => {
   test('continues with releases if two lists were', async () => {
     const both = { ...state, versions: [refused('trust-2'), refused('trust-3')] };
     expect(await found(['1.6.0', 'trust-2', 'trust-3'], { state: both })).toBe('1.6.0');
+  });
+
+  test('takes a list again after its pause, whatever the number of failures', async () => {
+    const entry = { ...refused('trust-3'), failed: 50, gaveUp: 50, looks: 95 };
+    expect(await found(['1.6.0', 'trust-3'], { state: { ...state, versions: [entry] } })).toBe('trust-3');
+  });
+
+  test('skips a version that only has the name of a list', async () => {
+    const isGenuine: KnownLists['isGenuine'] = async ({ name }) => name === 'trust-2';
+    expect(await found(['1.6.0', 'trust-2', 'trust-3'], { isGenuine })).toBe('trust-2');
+    expect(await found(['1.6.0', 'trust-3'], { isGenuine })).toBe('1.6.0');
   });
 });
