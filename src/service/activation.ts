@@ -1,23 +1,19 @@
 import { describeError } from '../system/errors.ts';
 import { StorageError } from '../system/files/durable-file.ts';
 import type { Log } from '../system/log/log.ts';
+import { SerialQueue } from '../system/serial-queue.ts';
 import type { Clock } from '../system/time/clock.ts';
 import type { ServiceTransport } from './contract.ts';
 import { ServiceError } from './errors.ts';
 import type { ServiceErrorCode } from './errors.ts';
 import type { Identity, IdentityStore } from './identity.ts';
 import { operations } from './operations.ts';
-import type { ReactivationLimit } from './reactivation-limit.ts';
+import { ReactivationLimit } from './reactivation-limit.ts';
 
 export interface ActivationDeps {
   readonly transport: Pick<ServiceTransport, 'call'>;
-  readonly store: IdentityStore;
+  readonly identities: IdentityStore;
   readonly serialNumber: string;
-  readonly limit: ReactivationLimit;
-  /** Limits activations for a rejected key that the service refuses, or leaves without response. */
-  readonly refusals: ReactivationLimit;
-  /** Limits activations for a thing ID that the service no longer knows. */
-  readonly remakes: ReactivationLimit;
   /**
    * Called after an activation. The thing may be a new one, so that what the service refused to the old one may be
    * tried again.
@@ -29,6 +25,9 @@ export interface ActivationDeps {
   readonly log: Log;
 }
 
+/** The least time between two activations for a thing that the service does not know. */
+const REMAKE_PAUSE_MS = 6 * 3_600_000;
+
 /**
  * The identity of this gateway: from the store, else from activation. Calls run one after the other, so that several
  * calls whose key was rejected cause one activation. A crash between the service's answer and the disk costs one more
@@ -39,7 +38,12 @@ export class ActivatedIdentity {
   #identity: Identity | undefined;
   /** The key that was last seen in the store. A different one there comes from the activation of another process. */
   #storedKey: string | undefined;
-  #lastTurn: Promise<void> = Promise.resolve();
+  readonly #turns = new SerialQueue(1);
+  readonly #renewals = new ReactivationLimit();
+  /** Limits activations for a rejected key that the service refuses, or leaves without response. */
+  readonly #refusals = new ReactivationLimit();
+  /** Limits activations for a thing ID that the service no longer knows. */
+  readonly #remakes = new ReactivationLimit(1, REMAKE_PAUSE_MS);
   /** The service's last refusal of an activation for a rejected key. Undefined after a granted one. */
   #lastRefusal: ServiceError | undefined;
 
@@ -78,12 +82,12 @@ export class ActivatedIdentity {
    * Returns undefined if that was tried recently and did not help.
    */
   async reactivate(lost: Identity, signal: AbortSignal): Promise<Identity | undefined> {
-    const { remakes, clock, serialNumber, log } = this.#deps;
-    if (remakes.waitMs(clock.monotonicMs()) > 0) return undefined;
+    const { clock, serialNumber, log } = this.#deps;
+    if (this.#remakes.waitMs(clock.monotonicMs()) > 0) return undefined;
     return this.#inTurn(signal, async () => {
       if (this.#identity !== undefined && this.#identity.apiKey !== lost.apiKey) return this.#identity;
       log.warn({ serialNumber, thingId: lost.thingId }, 'the service no longer knows this thing ID; activating again');
-      remakes.note(clock.monotonicMs());
+      this.#remakes.note(clock.monotonicMs());
       return this.#activate(signal);
     });
   }
@@ -94,17 +98,17 @@ export class ActivatedIdentity {
   }
 
   async #activateAgain(signal: AbortSignal): Promise<Identity> {
-    const { limit, refusals, clock, serialNumber, log } = this.#deps;
-    const waitMs = limit.waitMs(clock.monotonicMs());
+    const { clock, serialNumber, log } = this.#deps;
+    const waitMs = this.#renewals.waitMs(clock.monotonicMs());
     if (waitMs > 0) {
       this.#deps.onShared?.();
       throw sharedSerialNumber(serialNumber, waitMs);
     }
-    if (this.#lastRefusal !== undefined && refusals.waitMs(clock.monotonicMs()) > 0)
+    if (this.#lastRefusal !== undefined && this.#refusals.waitMs(clock.monotonicMs()) > 0)
       throw notRetried(this.#lastRefusal);
     log.warn({ serialNumber }, 'the service no longer accepts the API key; activating again');
     const identity = await this.#activateUnlessRefused(signal);
-    limit.note(clock.monotonicMs());
+    this.#renewals.note(clock.monotonicMs());
     return identity;
   }
 
@@ -115,7 +119,7 @@ export class ActivatedIdentity {
     } catch (error) {
       if (error instanceof ServiceError && refusalCodes.has(error.code)) {
         this.#lastRefusal = error;
-        this.#deps.refusals.note(this.#deps.clock.monotonicMs());
+        this.#refusals.note(this.#deps.clock.monotonicMs());
       }
       throw error;
     }
@@ -148,7 +152,7 @@ export class ActivatedIdentity {
    */
   async #load(): Promise<Identity | undefined> {
     try {
-      return await this.#deps.store.load();
+      return await this.#deps.identities.load();
     } catch (error) {
       if (!(error instanceof StorageError)) throw error;
       this.#deps.log.error({ code: error.code, error: describeError(error) }, 'the identity cannot be read');
@@ -160,7 +164,7 @@ export class ActivatedIdentity {
   async #store(identity: Identity): Promise<void> {
     if (identity.apiKey === this.#storedKey) return;
     try {
-      await this.#deps.store.save(identity);
+      await this.#deps.identities.save(identity);
       this.#storedKey = identity.apiKey;
     } catch (error) {
       if (!(error instanceof StorageError)) throw error;
@@ -169,18 +173,12 @@ export class ActivatedIdentity {
   }
 
   async #inTurn(signal: AbortSignal, work: () => Promise<Identity>): Promise<Identity> {
-    const before = this.#lastTurn;
-    const turn = Promise.withResolvers<void>();
-    this.#lastTurn = turn.promise;
-    await before;
-    try {
-      signal.throwIfAborted();
+    const turn = async (): Promise<Identity> => {
       const identity = await work();
       await this.#store(identity);
       return identity;
-    } finally {
-      turn.resolve();
-    }
+    };
+    return this.#turns.run(turn, signal);
   }
 }
 

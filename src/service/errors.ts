@@ -37,3 +37,15 @@ export class ServiceError extends ServiceErrors {
     return new ServiceError({ ...this.#failure, operation });
   }
 }
+
+/** Codes of failures that only an operator or another device can end: no call waits for that. */
+export const neverSoon: ReadonlySet<string> = new Set<ServiceErrorCode>([
+  'key-rejected',
+  'activation-refused',
+  'activation-timeout',
+  'serial-number-shared',
+]);
+
+export function isKeyRejected(error: unknown): boolean {
+  return error instanceof ServiceError && error.code === 'key-rejected';
+}

@@ -2,24 +2,15 @@ import { AgentError, describeError } from '../system/errors.ts';
 import type { JsonText } from '../system/json-value.ts';
 import type { Log } from '../system/log/log.ts';
 import type { Clock } from '../system/time/clock.ts';
-import { retryAfter } from '../system/time/retry.ts';
+import { retryAfter, retryPauseMs } from '../system/time/retry.ts';
 import type { RetryPolicy } from '../system/time/retry.ts';
-import type {
-  FirmwareSource,
-  FirmwareTransfer,
-  ProvisioningService,
-  RecordedVersion,
-  WirePosition,
-} from '../update/ports.ts';
+import type { FirmwareSource, ProvisioningService, RecordedVersion } from '../update/ports.ts';
 import { ActivatedIdentity } from './activation.ts';
-import { defaultCallRetry, CallRetry } from './call-retry.ts';
-import type { Activation, Datapoint, ServiceTransport, Version } from './contract.ts';
-import { ServiceError } from './errors.ts';
+import type { Activation, Datapoint, ServiceTransport, Version, WithThing } from './contract.ts';
+import { isKeyRejected, neverSoon, ServiceError } from './errors.ts';
 import type { Identity, IdentityStore } from './identity.ts';
 import { operations } from './operations.ts';
 import type { Input, Operation } from './operations.ts';
-import { ReactivationLimit } from './reactivation-limit.ts';
-import { isKeyRejected, RekeyedTransfer } from './rekeyed-transfer.ts';
 
 export interface SessionDeps {
   readonly transport: ServiceTransport;
@@ -29,15 +20,19 @@ export interface SessionDeps {
   /** 0 ≤ random() < 1 */
   readonly random: () => number;
   readonly log: Log;
-  readonly retry?: RetryPolicy;
-  readonly renewals?: ReactivationLimit;
   /** Called after each activation. */
   readonly onActivated?: ((thingId: string, isAgain: boolean) => void) | undefined;
   readonly onShared?: (() => void) | undefined;
 }
 
-/** The least time between two activations for a thing that the service does not know. */
-const REMAKE_PAUSE_MS = 6 * 3_600_000;
+/** A single call makes a few attempts; callers with a schedule come back anyway. */
+export const callRetry: RetryPolicy = {
+  attempts: 4,
+  firstDelayMs: 1_000,
+  maxDelayMs: 15_000,
+  maxRetryAfterMs: 27_000,
+};
+
 const RECORD_PAUSE_MS = 24 * 3_600_000;
 
 export interface ServiceStatus {
@@ -56,31 +51,19 @@ export interface ServiceStatus {
 export class ServiceSession implements ProvisioningService {
   readonly #deps: SessionDeps;
   readonly #identity: ActivatedIdentity;
-  readonly #patience: CallRetry;
   #contact: ServiceStatus = { lastError: undefined, lastContactAt: undefined };
   #lastFailure: AgentError | undefined;
   /** By the monotonic clock: when the service's record of the current version is compared again. */
   #recordDueMs = Number.NEGATIVE_INFINITY;
 
   constructor(deps: SessionDeps) {
-    const { transport, identities, serialNumber, clock, log } = deps;
-    const limit = deps.renewals ?? new ReactivationLimit();
     this.#deps = deps;
-    this.#patience = new CallRetry(deps.retry ?? defaultCallRetry, deps.random);
     this.#identity = new ActivatedIdentity({
-      transport,
-      store: identities,
-      serialNumber,
-      limit,
-      refusals: new ReactivationLimit(),
-      remakes: new ReactivationLimit(1, REMAKE_PAUSE_MS),
+      ...deps,
       onActivated: (thingId, isAgain) => {
         this.#recordDueMs = Number.NEGATIVE_INFINITY;
         deps.onActivated?.(thingId, isAgain);
       },
-      onShared: deps.onShared,
-      clock,
-      log,
     });
   }
 
@@ -178,11 +161,9 @@ export class ServiceSession implements ProvisioningService {
     return {
       form: 'json-string',
       open: async (from, signal) => {
-        const open = async (thing: Identity, position: WirePosition | undefined): Promise<FirmwareTransfer> =>
-          this.#deps.transport.firmware({ ...thing, versionId }, position, signal);
-        const reopen = async (position: WirePosition | undefined): Promise<FirmwareTransfer> =>
-          this.#attempts(async () => this.#withIdentity(async (thing) => open(thing, position), signal), signal);
-        return new RekeyedTransfer(await reopen(from), reopen);
+        const withThing: WithThing = async (call) => this.#withIdentity(call, signal);
+        const open = async () => this.#deps.transport.firmware(versionId, withThing, from, signal);
+        return this.#attempts(open, signal);
       },
     };
   }
@@ -225,16 +206,15 @@ export class ServiceSession implements ProvisioningService {
 
   /** Repeats the work as long as waiting here makes sense. */
   async #attempts<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
-    const { clock, log } = this.#deps;
-    const { attempts } = this.#patience;
+    const { clock, log, random } = this.#deps;
     let tries = 1;
     const onRetry = (error: AgentError): void => {
       tries += 1;
-      log.warn({ code: error.code }, `${error.message}; trying again (${tries} of ${attempts})`);
+      log.warn({ code: error.code }, `${error.message}; trying again (${tries} of ${callRetry.attempts})`);
     };
     const pauseAfter = (error: unknown, failures: number): number | undefined => {
       if (error instanceof AgentError) this.#note(error);
-      return this.#patience.pauseMs(error, failures);
+      return callPauseMs(error, failures, random);
     };
     return retryAfter(work, pauseAfter, { clock, onRetry }, signal);
   }
@@ -252,4 +232,14 @@ export class ServiceSession implements ProvisioningService {
     const at = new Date(this.#deps.clock.nowMs()).toISOString();
     this.#contact = { ...this.#contact, lastError: describeError(error), ...(refused && { lastRefusalAt: at }) };
   }
+}
+
+/**
+ * Returns the pause after this number of failures of a call, or undefined if the call has failed: also if the service
+ * wants a longer pause than a call makes.
+ */
+export function callPauseMs(error: unknown, failures: number, random: () => number): number | undefined {
+  const isLong = error instanceof AgentError && (error.retryAfterMs ?? 0) > callRetry.maxRetryAfterMs;
+  if (isLong || (error instanceof AgentError && neverSoon.has(error.code))) return undefined;
+  return retryPauseMs(error, failures, callRetry, random);
 }

@@ -54,8 +54,7 @@ export async function wireService(
         : {
             call: async (operation, input, signal) =>
               (operation.rpc === undefined ? rest : provisioning).call(operation, input, signal),
-            firmware: async (input, from, signal) => firmware.firmware(input, from, signal),
-            [Symbol.asyncDispose]: async () => {},
+            firmware: firmware.firmware.bind(firmware),
           },
     // the broker's connection reports its own state
     reach: async (signal) => (provisioning === rest ? rest.reach(signal) : undefined),

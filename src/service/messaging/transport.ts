@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 
 import { releaseMemory } from '../../system/files/release-memory.ts';
-import type { FirmwarePosition, FirmwareText, OfVersion, ServiceTransport } from '../contract.ts';
+import type { FirmwareTransfer, WirePosition } from '../../update/ports.ts';
+import type { ServiceTransport, WithThing } from '../contract.ts';
 import type { ServiceError } from '../errors.ts';
 import { operations, paramsOf, textOf, titleOf } from '../operations.ts';
 import type { Input, Operation, Row } from '../operations.ts';
@@ -57,9 +58,16 @@ export class MessagingTransport implements ServiceTransport {
   }
 
   /** Reads an encoded firmware image, always from the beginning: a message arrives entirely or not at all. */
-  async firmware(input: OfVersion, _from: FirmwarePosition | undefined, signal: AbortSignal): Promise<FirmwareText> {
-    const call = this.#callOf(operations.firmware, input);
-    return firmwareText(required(await this.#rpc.call(call, signal), call), signal);
+  async firmware(
+    versionId: string,
+    withThing: WithThing,
+    _from: WirePosition | undefined,
+    signal: AbortSignal,
+  ): Promise<FirmwareTransfer> {
+    return withThing(async (thing) => {
+      const call = this.#callOf(operations.firmware, { ...thing, versionId });
+      return firmwareText(required(await this.#rpc.call(call, signal), call), signal);
+    });
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -84,7 +92,7 @@ export class MessagingTransport implements ServiceTransport {
 const CHUNK_BYTES = 256 * 1024;
 
 /** The text in the message, from quotation mark to quotation mark; its reader judges it. */
-function firmwareText(result: unknown, signal: AbortSignal): FirmwareText {
+function firmwareText(result: unknown, signal: AbortSignal): FirmwareTransfer {
   const isLong = Buffer.isBuffer(result);
   const text = isLong ? result : Buffer.from(JSON.stringify(result));
   async function* chunks(): AsyncGenerator<Uint8Array, void, undefined> {

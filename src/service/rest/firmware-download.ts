@@ -3,15 +3,13 @@ import type { Clock } from '../../system/time/clock.ts';
 import { Deadline } from '../../system/time/deadline.ts';
 import { backoffMs } from '../../system/time/retry.ts';
 import type { RetryPolicy } from '../../system/time/retry.ts';
-import type { FirmwarePosition, FirmwareText } from '../contract.ts';
-import { ServiceError } from '../errors.ts';
+import type { FirmwareTransfer, WirePosition } from '../../update/ports.ts';
+import { neverSoon, ServiceError } from '../errors.ts';
 import type { ServiceErrorCode } from '../errors.ts';
 import type { Throttle } from '../throttle.ts';
-import { identityOf, classifyRangeResponse } from './range-response.ts';
+import { identityOf, classifyRangeResponse, strongValidator } from './range-response.ts';
 import type { TextHead, TextIdentity, TextRange } from './range-response.ts';
-import { BlockChecksums } from './replay-check.ts';
-import type { ReplayCheck } from './replay-check.ts';
-import { strongValidator } from './validators.ts';
+import { SeenText } from './seen-text.ts';
 
 export interface TextReply extends TextHead, AsyncDisposable {
   chunks(): AsyncIterable<Uint8Array>;
@@ -38,11 +36,11 @@ export interface DownloadDeps {
  * continues by `Range` if the service stated a strong validator and a length. Otherwise the text is read again, and the
  * part that was read before is compared and skipped. Only a checksum of each MiB is kept, not the text itself.
  */
-export class FirmwareDownload implements FirmwareText {
+export class FirmwareDownload implements FirmwareTransfer {
   readonly #deps: DownloadDeps;
   readonly #deadline: Deadline;
   readonly #identity: TextIdentity;
-  readonly #seen = new BlockChecksums();
+  readonly #seen = new SeenText();
   readonly #startOffset: number;
   #reply: TextReply | undefined;
   /** True until the service shows that it cannot serve ranges. */
@@ -59,7 +57,7 @@ export class FirmwareDownload implements FirmwareText {
   /** Sends the first request. If the service no longer knows the position, the download starts at 0. */
   static async open(
     deps: DownloadDeps,
-    from: FirmwarePosition | undefined,
+    from: WirePosition | undefined,
     signal: AbortSignal,
   ): Promise<FirmwareDownload> {
     const why = 'the whole transfer took longer than its deadline';
@@ -119,21 +117,16 @@ export class FirmwareDownload implements FirmwareText {
   }
 
   /** Yields the new part of a reply, after comparing the rest with the earlier data. */
-  async *#take({ reply, replay }: Continued): AsyncGenerator<Uint8Array, void, undefined> {
+  async *#take(reply: TextReply): AsyncGenerator<Uint8Array, void, undefined> {
     for await (const chunk of reply.chunks()) {
       await this.#rest(chunk.byteLength);
-      const known = Math.min(replay?.remainingBytes ?? 0, chunk.byteLength);
-      if (replay?.push(chunk.subarray(0, known)) === false)
-        throw this.#changed('the part that was already read differs');
-      const fresh = chunk.subarray(known);
-      if (fresh.byteLength === 0) continue;
-      if (this.#position + fresh.byteLength > (this.totalBytes ?? Infinity)) {
+      const fresh = this.#seen.push(chunk);
+      if (fresh === undefined) throw this.#changed('the part that was already read differs');
+      if (this.#position > (this.totalBytes ?? Infinity))
         throw this.#error('reply-malformed', 'the text is longer than the service announced');
-      }
-      this.#seen.append(fresh);
-      yield fresh;
+      if (fresh.byteLength > 0) yield fresh;
     }
-    if ((replay?.remainingBytes ?? 0) > 0) throw this.#changed('it is shorter than the part that was already read');
+    if (this.#seen.isReplay) throw this.#changed('it is shorter than the part that was already read');
   }
 
   /**
@@ -150,26 +143,31 @@ export class FirmwareDownload implements FirmwareText {
     const { resume, clock, random, log, operation } = this.#deps;
     this.#deadline.signal.throwIfAborted();
     if (!(error instanceof ServiceError)) throw error;
-    const isCut = error.remedy === 'retry' && !notCuredByReadingOn.has(error.code);
-    if (!isCut || failures >= resume.attempts) throw error.during(`${operation}, byte ${this.#position}`);
+    if (error.remedy !== 'retry' || lasting.has(error.code) || failures >= resume.attempts)
+      throw error.during(`${operation}, byte ${this.#position}`);
     const delayMs = Math.round(backoffMs(resume, failures, random, error.retryAfterMs));
     const fields = { operation, code: error.code, offset: this.#position, attempt: failures, delayMs };
     log.warn(fields, 'the transfer was interrupted; it resumes after a pause');
     await clock.sleep(delayMs, this.#deadline.signal);
   }
 
-  /** The open reply, or a new one that continues at the present position. */
-  async #openReply(): Promise<Continued> {
-    if (this.#reply !== undefined) return { reply: this.#reply, replay: undefined };
+  /** The open reply, or a new one that continues at the present position, or repeats the text. */
+  async #openReply(): Promise<TextReply> {
+    if (this.#reply !== undefined) return this.#reply;
     const { request, log, operation } = this.#deps;
     const range = this.#rangesWork ? this.#range() : undefined;
-    this.#reply = await request(range, this.#deadline.signal);
-    const continuation = classifyRangeResponse(this.#reply, this.#identity, this.#position);
+    const reply = await request(range, this.#deadline.signal);
+    this.#reply = reply;
+    const continuation = classifyRangeResponse(reply, this.#identity, this.#position);
     switch (continuation.kind) {
       case 'onward':
-        return { reply: this.#reply, replay: undefined };
+        this.#seen.beginAt('end');
+        return reply;
       case 'again':
-        return { reply: this.#reply, replay: this.#replay() };
+        if (this.#startOffset > 0)
+          throw this.#changed('the service restarts it, and the data of an earlier transfer cannot be compared');
+        this.#seen.beginAt('start');
+        return reply;
       case 'changed':
         throw this.#changed(continuation.why);
       case 'unusable':
@@ -184,11 +182,6 @@ export class FirmwareDownload implements FirmwareText {
   #range(): TextRange | undefined {
     const { validator, totalBytes } = this;
     return validator === undefined || totalBytes === undefined ? undefined : { offset: this.#position, validator };
-  }
-
-  #replay(): ReplayCheck {
-    if (this.#startOffset === 0) return this.#seen.replay();
-    throw this.#changed('the service restarts it, and the data of an earlier transfer cannot be compared');
   }
 
   get #position(): number {
@@ -214,13 +207,8 @@ export class FirmwareDownload implements FirmwareText {
   }
 }
 
-const notCuredByReadingOn: ReadonlySet<string> = new Set(['firmware-changed', 'key-rejected', 'reply-malformed']);
-
-interface Continued {
-  readonly reply: TextReply;
-  /** Compares the data that is read again. Omitted if the reply contains only new data. */
-  readonly replay: ReplayCheck | undefined;
-}
+/** Codes that reading again cannot fix. */
+const lasting: ReadonlySet<string> = new Set([...neverSoon, 'firmware-changed', 'reply-malformed']);
 
 interface Opened {
   readonly reply: TextReply;
@@ -228,7 +216,7 @@ interface Opened {
   readonly startOffset: number;
 }
 
-async function openText(deps: DownloadDeps, from: FirmwarePosition | undefined, signal: AbortSignal): Promise<Opened> {
+async function openText(deps: DownloadDeps, from: WirePosition | undefined, signal: AbortSignal): Promise<Opened> {
   if (from === undefined || !isUsable(from)) {
     const reply = await deps.request(undefined, signal);
     return { reply, identity: identityOf(reply), startOffset: 0 };
@@ -243,6 +231,6 @@ async function openText(deps: DownloadDeps, from: FirmwarePosition | undefined, 
   return openText(deps, undefined, signal);
 }
 
-function isUsable({ offset, validator, totalBytes }: FirmwarePosition): boolean {
+function isUsable({ offset, validator, totalBytes }: WirePosition): boolean {
   return offset < totalBytes && strongValidator(validator) !== undefined;
 }

@@ -2,7 +2,8 @@ import { JsonText } from '../../system/json-value.ts';
 import type { Log } from '../../system/log/log.ts';
 import type { Clock } from '../../system/time/clock.ts';
 import { Deadline } from '../../system/time/deadline.ts';
-import type { FirmwarePosition, FirmwareText, OfVersion, ServiceTransport } from '../contract.ts';
+import type { FirmwareTransfer, WirePosition } from '../../update/ports.ts';
+import type { Activation, ServiceTransport, WithThing } from '../contract.ts';
 import { ServiceError } from '../errors.ts';
 import type { ServiceErrorCode } from '../errors.ts';
 import { operations, pathOf, textOf, titleOf } from '../operations.ts';
@@ -14,6 +15,7 @@ import type { Exchange } from './exchange.ts';
 import { FirmwareDownload } from './firmware-download.ts';
 import type { TextReply } from './firmware-download.ts';
 import { HttpClient } from './http-client.ts';
+import type { TextRange } from './range-response.ts';
 import { maxBeginningBytes, maxBeginningMs, maxReplyBytes } from './settings.ts';
 import type { RestSettings } from './settings.ts';
 import { errorOfStatus, excerptOf, serviceTimeMs } from './statuses.ts';
@@ -70,20 +72,36 @@ export class RestTransport implements ServiceTransport {
     return operation.reply.read(read(body, call.operation), call.operation);
   }
 
-  async firmware(input: OfVersion, from: FirmwarePosition | undefined, signal: AbortSignal): Promise<FirmwareText> {
-    const call = this.#callOf(operations.firmware, input);
-    const request = async (range: { offset: number; validator: string } | undefined, textSignal: AbortSignal) => {
-      const headers = range && { range: `bytes=${range.offset}-`, 'if-range': range.validator };
-      const exchange = await this.#http.send({ ...call, headers: { ...keyHeader(call), ...headers } }, textSignal);
-      const isPart = exchange.status === 206 || exchange.status === 416;
-      if (range === undefined ? isSuccess(exchange.status) && !isPart : isSuccess(exchange.status) || isPart) {
-        return this.#withoutPage(call, exchange, range !== undefined);
-      }
-      throw await this.#refusal(call, exchange);
-    };
+  async firmware(
+    versionId: string,
+    withThing: WithThing,
+    from: WirePosition | undefined,
+    signal: AbortSignal,
+  ): Promise<FirmwareTransfer> {
     const { resume, deadlines } = this.#settings;
-    const deps = { ...this.#deps, operation: call.operation, request, resume, deadlineMs: deadlines.transferMs };
+    const deps = {
+      ...this.#deps,
+      operation: titleOf(operations.firmware, { versionId }),
+      request: async (range: TextRange | undefined, textSignal: AbortSignal) =>
+        withThing(async (thing) => this.#requestText({ ...thing, versionId }, range, textSignal)),
+      resume,
+      deadlineMs: deadlines.transferMs,
+    };
     return FirmwareDownload.open(deps, from, signal);
+  }
+
+  async #requestText(
+    input: Activation & { readonly versionId: string },
+    range: TextRange | undefined,
+    signal: AbortSignal,
+  ): Promise<TextReply> {
+    const call = this.#callOf(operations.firmware, input);
+    const headers = range && { range: `bytes=${range.offset}-`, 'if-range': range.validator };
+    const exchange = await this.#http.send({ ...call, headers: { ...keyHeader(call), ...headers } }, signal);
+    const isPart = exchange.status === 206 || exchange.status === 416;
+    if (isPart ? range !== undefined : isSuccess(exchange.status))
+      return this.#withoutPage(call, exchange, !isPart && range !== undefined);
+    throw await this.#refusal(call, exchange);
   }
 
   /** Opens a connection and asks nothing on it. Throws a ServiceError if none comes about. */
@@ -127,10 +145,10 @@ export class RestTransport implements ServiceTransport {
   }
 
   /** Returns the reply with encoded firmware, and refuses a web page. */
-  async #withoutPage(call: Call, exchange: Exchange, isRanged: boolean): Promise<TextReply> {
+  async #withoutPage(call: Call, exchange: Exchange, isReplay: boolean): Promise<TextReply> {
     const chunks = this.#firmwareChunks(call, exchange);
     // a page must not be compared with the earlier data: it would count as a changed firmware image
-    const first = isRanged && exchange.status < 206 ? await chunks.next() : undefined;
+    const first = isReplay ? await chunks.next() : undefined;
     async function* all(): AsyncGenerator<Uint8Array, void, undefined> {
       if (first?.done === false) yield first.value;
       yield* chunks;

@@ -1,6 +1,6 @@
 import { SleepIntervals, splayOffsetMs, offsetSchedule, splayedStartMs } from '../../../src/daemon/cycles/schedule.ts';
 import { Scheduler } from '../../../src/daemon/cycles/scheduler.ts';
-import { defaultCallRetry, CallRetry } from '../../../src/service/call-retry.ts';
+import { callPauseMs } from '../../../src/service/session.ts';
 import type { NextTime } from '../../../src/system/time/cron.ts';
 import { CalendarQueue } from './calendar-queue.ts';
 import { Counts } from './counts.ts';
@@ -22,7 +22,6 @@ export class Fleet {
   readonly #scenario: Scenario;
   readonly #random: () => number;
   readonly #queue: CalendarQueue;
-  readonly #patience: CallRetry;
   readonly #agendas: Scheduler[] = [];
   readonly #step: Uint8Array;
   readonly #tries: Uint8Array;
@@ -47,7 +46,6 @@ export class Fleet {
     const { things, splayMs, endMs } = scenario;
     this.#scenario = scenario;
     this.#random = random;
-    this.#patience = new CallRetry(defaultCallRetry, random);
     this.#queue = new CalendarQueue(things, endMs);
     this.#step = new Uint8Array(things);
     this.#tries = new Uint8Array(things);
@@ -140,7 +138,7 @@ export class Fleet {
       this.#answered(thing, latencyMs);
       return;
     }
-    const pauseMs = this.#patience.pauseMs(error, tries);
+    const pauseMs = callPauseMs(error, tries, this.#random);
     if (pauseMs !== undefined) {
       this.#queue.add(thing, this.#nowMs + latencyMs + pauseMs);
       return;

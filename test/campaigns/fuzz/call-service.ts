@@ -1,5 +1,6 @@
 import type { ServiceTransport } from '../../../src/service/contract.ts';
 import { operations } from '../../../src/service/operations.ts';
+import { asThing } from '../../fakes/service/as-thing.ts';
 import type { Operation } from '../../fakes/service/faults.ts';
 
 export const thing = { thingId: 'thing-1', apiKey: 'key-of-the-thing' };
@@ -36,7 +37,7 @@ export async function callService(transport: ServiceTransport, operation: Operat
 }
 
 async function readFirmware(transport: ServiceTransport): Promise<number> {
-  await using text = await transport.firmware({ ...thing, versionId: '2' }, undefined, signal);
+  await using text = await transport.firmware('2', asThing(thing), undefined, signal);
   let size = 0;
   for await (const chunk of text.chunks) {
     size += chunk.byteLength;

@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { firmwareOpener } from '../../../src/firmware/open-firmware.ts';
-import { defaultCallRetry } from '../../../src/service/call-retry.ts';
 import { FirmwareDownload } from '../../../src/service/rest/firmware-download.ts';
 import { defaultResume } from '../../../src/service/rest/settings.ts';
+import { callRetry } from '../../../src/service/session.ts';
 import { createSlotsTarget } from '../../../src/slots/slots-target.ts';
 import { silentLog } from '../../../src/system/log/log.ts';
 import { retry } from '../../../src/system/time/retry.ts';
@@ -157,7 +157,7 @@ class FarGateway {
     const open: FirmwareSource['open'] = async (from, signal) => {
       const opening = async (): Promise<FirmwareDownload> =>
         FirmwareDownload.open({ ...context, deadlineMs: 2 ** 31 - 1 }, from, signal);
-      return retry(opening, defaultCallRetry, { clock, random }, signal);
+      return retry(opening, callRetry, { clock, random }, signal);
     };
     return { form: 'json-string', open };
   }

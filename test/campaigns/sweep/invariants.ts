@@ -1,7 +1,7 @@
-import type { FirmwarePosition } from '../../../src/service/contract.ts';
 import type { Identity } from '../../../src/service/identity.ts';
 import { updateState } from '../../../src/update/journal/state.ts';
 import type { Outcome, UpdateState } from '../../../src/update/journal/state.ts';
+import type { WirePosition } from '../../../src/update/ports.ts';
 import { UNKNOWN_DIGEST } from '../../../src/update/running-version.ts';
 import { NO_FILE } from '../../fakes/machine/memory/forgetful-fs.ts';
 import { FACTORY_APP, isDigestOf } from './gateway/catalog.ts';
@@ -220,7 +220,7 @@ export function judgeSwitch({ hardware, chronicle }: Gateway, versionId: string)
 }
 
 /** Durable parts of a transfer are not transferred again. */
-export function judgeTransfer(hardware: Hardware, versionId: string, from: FirmwarePosition | undefined): void {
+export function judgeTransfer(hardware: Hardware, versionId: string, from: WirePosition | undefined): void {
   const phase = storedState(hardware)?.phase;
   if (phase?.kind !== 'staging' || phase.attempt.version.id !== versionId) return;
   const wire = phase.checkpoint?.wire;

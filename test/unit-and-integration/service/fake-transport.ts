@@ -1,14 +1,10 @@
-import type {
-  Activation,
-  Datapoint,
-  FirmwarePosition,
-  FirmwareText,
-  OfVersion,
-  ServiceTransport,
-} from '../../../src/service/contract.ts';
+import { Readable } from 'node:stream';
+
+import type { Activation, Datapoint, ServiceTransport, WithThing } from '../../../src/service/contract.ts';
 import { ServiceError } from '../../../src/service/errors.ts';
 import { operations, textOf } from '../../../src/service/operations.ts';
 import type { Input, Operation as ServiceOperation, Row } from '../../../src/service/operations.ts';
+import type { FirmwareTransfer, WirePosition } from '../../../src/update/ports.ts';
 import type { Operation } from '../../fakes/service/faults.ts';
 import { Refused } from '../../fakes/service/world.ts';
 import type { Thing, World } from '../../fakes/service/world.ts';
@@ -18,8 +14,6 @@ export class FakeTransport implements ServiceTransport {
   readonly world: World;
   readonly calls: Operation[] = [];
   readonly #failures: { readonly operation: Operation; readonly error: unknown }[] = [];
-  /** Throws this error after this number of bytes of each transfer. */
-  cutTransfer: { readonly afterBytes: number; readonly error: unknown } | undefined;
 
   constructor(world: World) {
     this.world = world;
@@ -40,25 +34,36 @@ export class FakeTransport implements ServiceTransport {
     return answers.get(operation)?.(this.world, thing, input);
   }
 
-  async firmware(input: OfVersion, from: FirmwarePosition | undefined, signal: AbortSignal): Promise<FirmwareText> {
+  async firmware(
+    versionId: string,
+    withThing: WithThing,
+    from: WirePosition | undefined,
+    signal: AbortSignal,
+  ): Promise<FirmwareTransfer> {
+    return withThing(async (known) => this.#firmware(versionId, known, from, signal));
+  }
+
+  async #firmware(
+    versionId: string,
+    thing: Activation,
+    from: WirePosition | undefined,
+    signal: AbortSignal,
+  ): Promise<FirmwareTransfer> {
     return this.#call('firmware', signal, () => {
-      this.#known(input);
-      const { text, tag } = this.world.firmware(input.versionId);
+      this.#known(thing);
+      const { text, tag } = this.world.firmware(versionId);
       const validator = `"${tag}"`;
       const goesOn = from?.validator === validator && from.totalBytes === text.sizeBytes;
       const startOffset = goesOn ? from.offset : 0;
-      const cut = this.cutTransfer;
       return {
         startOffset,
         totalBytes: text.sizeBytes,
         validator,
-        chunks: cutAfter(text.read(startOffset), cut),
+        chunks: Readable.from(text.read(startOffset)),
         [Symbol.asyncDispose]: async () => {},
       };
     });
   }
-
-  async [Symbol.asyncDispose](): Promise<void> {}
 
   async #call<T>(operation: Operation, signal: AbortSignal, work: () => T): Promise<T> {
     signal.throwIfAborted();
@@ -113,16 +118,4 @@ function valueOf(input: Input): unknown {
 function nameOf(operation: Row): Operation {
   const entries = Object.entries(operations) as [Operation, Row][];
   return entries.find(([, row]) => row === operation)?.[0] ?? 'activate';
-}
-
-async function* cutAfter(chunks: Iterable<Uint8Array>, cut: FakeTransport['cutTransfer']): AsyncGenerator<Uint8Array> {
-  let left = cut?.afterBytes ?? Infinity;
-  for (const chunk of chunks) {
-    if (chunk.byteLength > left) {
-      yield chunk.subarray(0, left);
-      throw cut?.error;
-    }
-    left -= chunk.byteLength;
-    yield chunk;
-  }
 }

@@ -315,27 +315,6 @@ describe('firmware through a session', () => {
       expect((await readAll(transfer.chunks)).byteLength).toBe(transfer.totalBytes);
     }
   });
-
-  test('resumes with a new key if the old one was dropped on the way', async () => {
-    const rig = new SessionRig();
-    const source = rig.start().firmware('1');
-    await using whole = await source.open(undefined, signal);
-    const expected = await readAll(whole.chunks);
-
-    rig.transport.cutTransfer = { afterBytes: 100_001, error: failure('key-rejected') };
-    await using transfer = await source.open(undefined, signal);
-    rig.dropKey();
-    expect((await readAll(transfer.chunks)).equals(expected)).toBe(true);
-    expect(rig.count('activate')).toBe(2);
-  });
-
-  test('that changed while the key was renewed is not mixed', async () => {
-    const rig = new SessionRig();
-    rig.transport.cutTransfer = { afterBytes: 100_001, error: failure('key-rejected') };
-    await using transfer = await rig.start().firmware('1').open(undefined, signal);
-    rig.world.changeFirmware('1', 0, false);
-    await expect(readAll(transfer.chunks)).rejects.toMatchObject({ code: 'firmware-changed' });
-  });
 });
 
 describe('an activation that power loss interrupts', () => {

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 
 import type { Activation, ServiceTransport } from '../../../src/service/contract.ts';
 import { operations } from '../../../src/service/operations.ts';
+import { asThing } from '../../fakes/service/as-thing.ts';
 import { randomContent } from '../../fakes/service/firmware-content.ts';
 import { FirmwareText } from '../../fakes/service/firmware-text.ts';
 import type { World } from '../../fakes/service/world.ts';
@@ -83,7 +84,7 @@ export function serviceTransportContract(name: string, open: () => Promise<Trans
     test('firmware arrives complete, as one JSON string', async () => {
       const { rig, thing } = await activated();
       await using _ = rig;
-      await using text = await rig.transport.firmware({ ...thing, versionId: nastyId }, undefined, signal);
+      await using text = await rig.transport.firmware(nastyId, asThing(thing), undefined, signal);
       expect(text.startOffset).toBe(0);
       const expected = Buffer.concat([...new FirmwareText(firmware).read()]);
       expect((await readAll(text.chunks)).equals(expected)).toBe(true);
@@ -92,14 +93,15 @@ export function serviceTransportContract(name: string, open: () => Promise<Trans
     test('a download resumes at its position, or starts again', async () => {
       const { rig, thing } = await activated();
       await using _ = rig;
-      await using first = await rig.transport.firmware({ ...thing, versionId: '1' }, undefined, signal);
+      await using first = await rig.transport.firmware('1', asThing(thing), undefined, signal);
       const whole = await readAll(first.chunks);
       const from = { offset: 400_000, validator: first.validator ?? '"none"', totalBytes: whole.byteLength };
-      await using second = await rig.transport.firmware({ ...thing, versionId: '1' }, from, signal);
+      await using second = await rig.transport.firmware('1', asThing(thing), from, signal);
       expect([0, 400_000]).toContain(second.startOffset);
       expect((await readAll(second.chunks)).equals(whole.subarray(second.startOffset))).toBe(true);
       await using changed = await rig.transport.firmware(
-        { ...thing, versionId: '1' },
+        '1',
+        asThing(thing),
         { ...from, validator: '"other"' },
         signal,
       );
@@ -116,7 +118,7 @@ export function serviceTransportContract(name: string, open: () => Promise<Trans
       await expect(
         rig.transport.call(operations.switchTo, { ...thing, versionId: 'unknown' }, signal),
       ).rejects.toMatchObject(notFound);
-      await expect(rig.transport.firmware({ ...thing, versionId: 'unknown' }, undefined, signal)).rejects.toMatchObject(
+      await expect(rig.transport.firmware('unknown', asThing(thing), undefined, signal)).rejects.toMatchObject(
         notFound,
       );
       const stranger = { ...thing, thingId: 'unknown' };
@@ -128,9 +130,9 @@ export function serviceTransportContract(name: string, open: () => Promise<Trans
       await using _ = rig;
       const reason = new Error('stop');
       await expect(rig.transport.call(operations.targetVersion, thing, AbortSignal.abort(reason))).rejects.toBe(reason);
-      await expect(
-        rig.transport.firmware({ ...thing, versionId: '1' }, undefined, AbortSignal.abort(reason)),
-      ).rejects.toBe(reason);
+      await expect(rig.transport.firmware('1', asThing(thing), undefined, AbortSignal.abort(reason))).rejects.toBe(
+        reason,
+      );
     });
   });
 }

@@ -1,5 +1,5 @@
 import { operations } from '../../../../src/service/operations.ts';
-import { parseContentLength, parseContentRange, strongValidator } from '../../../../src/service/rest/validators.ts';
+import { parseContentLength, parseContentRange, strongValidator } from '../../../../src/service/rest/range-response.ts';
 import type { CallOptions, Reply } from '../probe.ts';
 import { fail, need, warn } from '../verdict.ts';
 import type { Rule, Run, TextFacts } from '../verdict.ts';

@@ -1,14 +1,9 @@
-import type {
-  FirmwarePosition,
-  FirmwareText,
-  OfVersion,
-  ServiceTransport,
-  Version,
-} from '../../../../src/service/contract.ts';
+import type { ServiceTransport, Version, WithThing } from '../../../../src/service/contract.ts';
 import { ServiceError } from '../../../../src/service/errors.ts';
 import { operations, textOf } from '../../../../src/service/operations.ts';
 import type { Input, Operation, Row } from '../../../../src/service/operations.ts';
 import type { Outcome } from '../../../../src/update/journal/state.ts';
+import type { FirmwareTransfer, WirePosition } from '../../../../src/update/ports.ts';
 import type { Power } from '../../../fakes/machine/power.ts';
 import type { Faults } from '../faults.ts';
 import { contentOf } from './catalog.ts';
@@ -26,7 +21,7 @@ export interface TransportParts {
   /** Looks at each switch when it arrives. */
   readonly onSwitch: (versionId: string) => void;
   /** Looks at each transfer before it begins. */
-  readonly onTransfer: (versionId: string, from: FirmwarePosition | undefined) => void;
+  readonly onTransfer: (versionId: string, from: WirePosition | undefined) => void;
   /** Checks the owner of each key that is sent. */
   readonly onKey: (owner: string | undefined) => void;
   /** Checks each report when it arrives. */
@@ -127,9 +122,22 @@ export class MemoryTransport implements ServiceTransport {
     }
   }
 
-  async firmware(input: OfVersion, from: FirmwarePosition | undefined, signal: AbortSignal): Promise<FirmwareText> {
-    const { versionId } = input;
-    return this.#call(input.apiKey, signal, () => {
+  async firmware(
+    versionId: string,
+    withThing: WithThing,
+    from: WirePosition | undefined,
+    signal: AbortSignal,
+  ): Promise<FirmwareTransfer> {
+    return withThing(async ({ apiKey }) => this.#transfer(versionId, apiKey, from, signal));
+  }
+
+  async #transfer(
+    versionId: string,
+    apiKey: string,
+    from: WirePosition | undefined,
+    signal: AbortSignal,
+  ): Promise<FirmwareTransfer> {
+    return this.#call(apiKey, signal, () => {
       this.#parts.onTransfer(versionId, from);
       const entry = this.#parts.catalog.entry(versionId);
       const whole = this.whole.includes(versionId) ? entry.whole : undefined;
@@ -141,8 +149,6 @@ export class MemoryTransport implements ServiceTransport {
       return { startOffset, totalBytes: text.length, validator, chunks, [Symbol.asyncDispose]: dispose };
     });
   }
-
-  async [Symbol.asyncDispose](): Promise<void> {}
 
   async *#chunks(text: Uint8Array, from: number, ends: readonly number[]): AsyncGenerator<Uint8Array> {
     const { power, faults } = this.#parts;

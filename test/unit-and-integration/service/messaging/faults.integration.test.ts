@@ -4,6 +4,7 @@ import type { Activation } from '../../../../src/service/contract.ts';
 import { operations } from '../../../../src/service/operations.ts';
 import { Throttle } from '../../../../src/service/throttle.ts';
 import { systemClock } from '../../../../src/system/time/clock.ts';
+import { asThing } from '../../../fakes/service/as-thing.ts';
 import { randomContent } from '../../../fakes/service/firmware-content.ts';
 import { MessagingSide } from '../../../fakes/service/messaging.ts';
 import type { ProvisioningOperation } from '../../../fakes/service/messaging.ts';
@@ -86,7 +87,7 @@ class FaultRig implements AsyncDisposable {
         await transport.call(operations.switchTo, { ...this.thing, versionId: '2' }, signal);
         return this.world.things[0]?.currentVersionId;
       case 'firmware': {
-        await using text = await transport.firmware({ ...this.thing, versionId: '1' }, undefined, signal);
+        await using text = await transport.firmware('1', asThing(this.thing), undefined, signal);
         return (await readAll(text.chunks)).byteLength;
       }
     }
@@ -212,7 +213,7 @@ describe.concurrent('a firmware image', () => {
       deadlines: { ...deadlines, requestMs: 3_000 },
     });
     faulty.link.slowDown(100_000);
-    await using text = await patient.transport.firmware({ ...faulty.thing, versionId: '1' }, undefined, signal);
+    await using text = await patient.transport.firmware('1', asThing(faulty.thing), undefined, signal);
     expect((await readAll(text.chunks)).byteLength).toBe(expected.firmware);
     expect(patient.log.lines.map(({ message }) => message)).toEqual(['connected to the broker']);
   });
@@ -223,7 +224,7 @@ describe.concurrent('a firmware image', () => {
     const throttle = new Throttle([{ window: undefined, bytesPerSecond: 30_000 }], systemClock);
     const short = { ...deadlines, requestMs: 1_000, transferMs: 1_500 };
     await using slowed = messagingRig(faulty.link.url, { keepAliveMs: 1_000, deadlines: short }, throttle);
-    await using text = await slowed.transport.firmware({ ...faulty.thing, versionId: '3' }, undefined, signal);
+    await using text = await slowed.transport.firmware('3', asThing(faulty.thing), undefined, signal);
     expect(throttle.inForce).toEqual({ bytesPerSecond: 30_000, untilMs: undefined });
     expect((await readAll(text.chunks)).byteLength).toBe(133_338);
     expect(slowed.log.lines.map(({ message }) => message)).toEqual(['connected to the broker']);
@@ -233,7 +234,7 @@ describe.concurrent('a firmware image', () => {
     await using faulty = await FaultRig.open();
     await using hasty = messagingRig(faulty.link.url, { deadlines: { ...deadlines, transferMs: 500 } });
     faulty.link.slowDown(50_000);
-    const call = hasty.transport.firmware({ ...faulty.thing, versionId: '1' }, undefined, signal);
+    const call = hasty.transport.firmware('1', asThing(faulty.thing), undefined, signal);
     await expect(call).rejects.toMatchObject({ code: 'total-timeout' });
   });
 

@@ -5,6 +5,7 @@ import { describe, expect, test } from 'vitest';
 
 import { ServiceError } from '../../../../src/service/errors.ts';
 import { operations } from '../../../../src/service/operations.ts';
+import { asThing } from '../../../fakes/service/as-thing.ts';
 import { correlationProperty, packet, publishPacket } from '../../mqtt/packets.ts';
 import { connack, first, PretendBroker, suback } from '../../mqtt/pretend-broker.ts';
 import { messagingRig } from './messaging-rig.ts';
@@ -105,7 +106,7 @@ describe('a broker', () => {
       });
     });
     await using rig = messagingRig(broker.url, { protocolVersion: 4, keepAliveMs: 1_000 });
-    await using text = await rig.transport.firmware({ ...thing, versionId: '1' }, undefined, signal);
+    await using text = await rig.transport.firmware('1', asThing(thing), undefined, signal);
     expect(text.totalBytes).toBe(100_002);
   });
 

@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 
 import type { Activation } from '../../../../src/service/contract.ts';
 import { operations } from '../../../../src/service/operations.ts';
+import { asThing } from '../../../fakes/service/as-thing.ts';
 import { randomContent } from '../../../fakes/service/firmware-content.ts';
 import { FirmwareText } from '../../../fakes/service/firmware-text.ts';
 import { MessagingSide } from '../../../fakes/service/messaging.ts';
@@ -166,7 +167,7 @@ describe.each([5, 4] as const)('with MQTT protocol version %i', (protocolVersion
 
   test('an oversized image suggests REST', async () => {
     await using small = messagingRig(broker.url, { protocolVersion, maxMessageBytes: 200_000 });
-    const call = small.transport.firmware({ ...thing, versionId: '1' }, undefined, signal);
+    const call = small.transport.firmware('1', asThing(thing), undefined, signal);
     await expect(call).rejects.toMatchObject({
       code: 'message-too-large',
       remedy: 'give-up',
@@ -182,7 +183,7 @@ describe.each([5, 4] as const)('with MQTT protocol version %i', (protocolVersion
       foreignText.write('00000000', text.indexOf(id));
       return [{ text: foreignText, ...own }, { text }, { text }];
     });
-    await using transfer = await rig.transport.firmware({ ...thing, versionId: '1' }, undefined, signal);
+    await using transfer = await rig.transport.firmware('1', asThing(thing), undefined, signal);
     expect((await readAll(transfer.chunks)).equals(firmwareText)).toBe(true);
     expect(await currentVersion()).toEqual(right);
     expect(ignored()).toMatchObject({ unknown: 1 });
@@ -193,13 +194,13 @@ describe.each([5, 4] as const)('with MQTT protocol version %i', (protocolVersion
     ['has no result', (text: Buffer) => Buffer.from(text.toString().replace('"result"', '"resolt"'))],
   ])('a firmware whose reply %s is an error of the protocol', async (_, change) => {
     service.spoilNext('firmware', (_request, text) => [{ text: change(text) }]);
-    const call = rig.transport.firmware({ ...thing, versionId: '1' }, undefined, signal);
+    const call = rig.transport.firmware('1', asThing(thing), undefined, signal);
     await expect(call).rejects.toMatchObject({ code: 'reply-malformed' });
   });
 
   test('an image that is not a text is passed on unchanged, for its reader to reject', async () => {
     service.spoilNext('firmware', ({ id }) => [{ text: `{"jsonrpc":"2.0","id":"${id}","result": [1, 2]}` }]);
-    await using transfer = await rig.transport.firmware({ ...thing, versionId: '1' }, undefined, signal);
+    await using transfer = await rig.transport.firmware('1', asThing(thing), undefined, signal);
     expect((await readAll(transfer.chunks)).toString()).toBe('[1,2]');
   });
 });

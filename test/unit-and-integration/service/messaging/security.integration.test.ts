@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
 import type { MessagingSettings } from '../../../../src/service/messaging/settings.ts';
 import { operations } from '../../../../src/service/operations.ts';
+import { asThing } from '../../../fakes/service/as-thing.ts';
 import { randomContent } from '../../../fakes/service/firmware-content.ts';
 import { FirmwareText } from '../../../fakes/service/firmware-text.ts';
 import { MessagingSide } from '../../../fakes/service/messaging.ts';
@@ -78,7 +79,7 @@ describe.each([5, 4] as const)(
     test('is counted with the overhead of TLS', async () => {
       await using rig = messagingRig(broker.url, { ...login, protocolVersion });
       const thing = await rig.transport.call(operations.activate, { serialNumber: 'GW-1' }, signal);
-      await using text = await rig.transport.firmware({ ...thing, versionId: '1' }, undefined, signal);
+      await using text = await rig.transport.firmware('1', asThing(thing), undefined, signal);
       const { byteLength } = await readAll(text.chunks);
       const { sentBytes, receivedBytes } = rig.traffic.report.sinceStart;
       expect(receivedBytes / byteLength).toBeGreaterThan(1.001);
@@ -157,7 +158,7 @@ test('a status topic that may not be written is reported, and prevents no reques
 test('a firmware image arrives complete over TLS', async () => {
   await using rig = messagingRig(broker.url, login);
   const thing = await rig.transport.call(operations.activate, { serialNumber: 'GW-1' }, signal);
-  await using text = await rig.transport.firmware({ ...thing, versionId: '1' }, undefined, signal);
+  await using text = await rig.transport.firmware('1', asThing(thing), undefined, signal);
   const expected = Buffer.concat([...new FirmwareText(firmware).read()]);
   expect((await readAll(text.chunks)).equals(expected)).toBe(true);
 });
@@ -165,7 +166,7 @@ test('a firmware image arrives complete over TLS', async () => {
 test('gives back the memory of a large message when its reader has finished', async () => {
   await using rig = messagingRig(broker.url, login);
   const thing = await rig.transport.call(operations.activate, { serialNumber: 'GW-1' }, signal);
-  const text = await rig.transport.firmware({ ...thing, versionId: '1' }, undefined, signal);
+  const text = await rig.transport.firmware('1', asThing(thing), undefined, signal);
   const chunks: Uint8Array[] = await Array.fromAsync(text.chunks);
   expect(chunks.map(({ byteLength }) => byteLength)).not.toContain(0);
   await text[Symbol.asyncDispose]();

@@ -3,6 +3,7 @@ import type { IPublishPacket, MqttClient } from 'mqtt';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 
 import { operations } from '../../../../src/service/operations.ts';
+import { asThing } from '../../../fakes/service/as-thing.ts';
 import { randomContent } from '../../../fakes/service/firmware-content.ts';
 import { MessagingSide } from '../../../fakes/service/messaging.ts';
 import { World } from '../../../fakes/service/world.ts';
@@ -61,7 +62,7 @@ async function askEverything({ transport }: MessagingRig): Promise<void> {
   const thing = await transport.call(operations.activate, { serialNumber: 'GW-1' }, signal);
   await transport.call(operations.currentVersion, thing, signal);
   await transport.call(operations.targetVersion, thing, signal);
-  await using _ = await transport.firmware({ ...thing, versionId: '1' }, undefined, signal);
+  await using _ = await transport.firmware('1', asThing(thing), undefined, signal);
   await transport.call(operations.updates, { ...thing, versionId: '1' }, signal);
   await transport.call(operations.switchTo, { ...thing, versionId: '1' }, signal);
 }

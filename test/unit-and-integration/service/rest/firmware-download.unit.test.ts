@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 
-import type { FirmwarePosition } from '../../../../src/service/contract.ts';
 import { ServiceError } from '../../../../src/service/errors.ts';
 import { FirmwareDownload } from '../../../../src/service/rest/firmware-download.ts';
 import type { DownloadDeps } from '../../../../src/service/rest/firmware-download.ts';
 import { Throttle } from '../../../../src/service/throttle.ts';
 import { systemClock } from '../../../../src/system/time/clock.ts';
+import type { WirePosition } from '../../../../src/update/ports.ts';
 import { randomContent } from '../../../fakes/service/firmware-content.ts';
 import { ManualClock } from '../manual-clock.ts';
 import { RecordingLog } from '../recording-log.ts';
@@ -39,7 +39,7 @@ function context(server: TextServer, others: Partial<DownloadDeps> = {}): Downlo
   };
 }
 
-async function download(server: TextServer, from?: FirmwarePosition, others?: Partial<DownloadDeps>) {
+async function download(server: TextServer, from?: WirePosition, others?: Partial<DownloadDeps>) {
   await using transfer = await FirmwareDownload.open(context(server, others), from, signal);
   return { transfer, bytes: await readAll(transfer.chunks) };
 }
@@ -236,7 +236,7 @@ describe('encoded firmware', () => {
 });
 
 describe('a transfer that goes on after a restart', () => {
-  const from: FirmwarePosition = { offset: 2_000_000, validator: '"1"', totalBytes: text.byteLength };
+  const from: WirePosition = { offset: 2_000_000, validator: '"1"', totalBytes: text.byteLength };
 
   test('starts at its position if the text is still the same', async () => {
     const { transfer, bytes } = await download(new TextServer([{ ...plain, cutAfter: 500_000 }, plain]), from);
@@ -258,7 +258,7 @@ describe('a transfer that goes on after a restart', () => {
     expect(bytes.equals(turn.text)).toBe(true);
   });
 
-  test.each<[string, Partial<FirmwarePosition>]>([
+  test.each<[string, Partial<WirePosition>]>([
     ['at the end', { offset: text.byteLength }],
     ['with a weak validator', { validator: 'W/"1"' }],
     ['with a validator that is none', { validator: '"1"\r\nx: y' }],

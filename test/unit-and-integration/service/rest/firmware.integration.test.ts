@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
 import type { Activation } from '../../../../src/service/contract.ts';
 import { operations } from '../../../../src/service/operations.ts';
+import { asThing } from '../../../fakes/service/as-thing.ts';
 import type { FaultInput } from '../../../fakes/service/faults.ts';
 import { randomContent } from '../../../fakes/service/firmware-content.ts';
 import { FirmwareText } from '../../../fakes/service/firmware-text.ts';
@@ -39,7 +40,7 @@ afterEach(async () => {
 
 async function download(fault?: FaultInput): Promise<Buffer> {
   const { transport } = fault !== undefined && fallsSilent.has(fault.kind) ? hasty : rig;
-  await using text = await transport.firmware({ ...thing, versionId: '1' }, undefined, signal);
+  await using text = await transport.firmware('1', asThing(thing), undefined, signal);
   return await readAll(text.chunks);
 }
 
@@ -82,7 +83,7 @@ const cuts: readonly [FaultInput][] = [
 
 describe('firmware', () => {
   test('comes as the service wrote it, and its length and validator with it', async () => {
-    await using text = await rig.transport.firmware({ ...thing, versionId: '1' }, undefined, signal);
+    await using text = await rig.transport.firmware('1', asThing(thing), undefined, signal);
     expect(text).toMatchObject({ startOffset: 0, totalBytes: expected.byteLength, validator: '"1-1"' });
     expect((await readAll(text.chunks)).equals(expected)).toBe(true);
     expect(service.callsOf('firmware')).toHaveLength(1);
@@ -129,7 +130,7 @@ describe('firmware', () => {
     async (share) => {
       await using raw = await chunkedService(share);
       await using cutRig = restRig(raw.url);
-      await using text = await cutRig.transport.firmware({ ...thing, versionId: '1' }, undefined, signal);
+      await using text = await cutRig.transport.firmware('1', asThing(thing), undefined, signal);
       expect((await readAll(text.chunks)).equals(expected)).toBe(true);
     },
   );
@@ -185,7 +186,7 @@ describe('firmware', () => {
   test('has a deadline as a whole', async () => {
     await using hastier = restRig(service.url, { deadlines: { ...impatient, transferMs: 2_000 } });
     service.fail({ operation: 'firmware', fault: { kind: 'drip', bytes: 10, everyMs: 100 } });
-    await using text = await hastier.transport.firmware({ ...thing, versionId: '1' }, undefined, signal);
+    await using text = await hastier.transport.firmware('1', asThing(thing), undefined, signal);
     await expect(readAll(text.chunks)).rejects.toMatchObject({ code: 'total-timeout' });
   });
 
@@ -200,7 +201,7 @@ describe('firmware', () => {
       },
     };
     service.world.addVersion({ id: 'huge', firmware: watched });
-    await using text = await rig.transport.firmware({ ...thing, versionId: 'huge' }, undefined, signal);
+    await using text = await rig.transport.firmware('huge', asThing(thing), undefined, signal);
     const chunks = text.chunks[Symbol.asyncIterator]();
     await chunks.next();
     furthest = 0;
@@ -211,7 +212,7 @@ describe('firmware', () => {
 
   test('of which only a part is wanted leaves no connection behind that others would wait for', async () => {
     for (let times = 0; times < 10; times += 1) {
-      await using text = await rig.transport.firmware({ ...thing, versionId: '1' }, undefined, signal);
+      await using text = await rig.transport.firmware('1', asThing(thing), undefined, signal);
       for await (const chunk of text.chunks) if (chunk.byteLength > 0) break;
     }
     expect(await rig.transport.call(operations.targetVersion, thing, signal)).toMatchObject({ id: '1' });
@@ -219,7 +220,7 @@ describe('firmware', () => {
 
   test('that is aborted ends with the reason', async () => {
     const controller = new AbortController();
-    await using text = await rig.transport.firmware({ ...thing, versionId: '1' }, undefined, controller.signal);
+    await using text = await rig.transport.firmware('1', asThing(thing), undefined, controller.signal);
     const reason = new Error('stop');
     const reading = (async () => {
       for await (const chunk of text.chunks) if (chunk.byteLength > 0) controller.abort(reason);

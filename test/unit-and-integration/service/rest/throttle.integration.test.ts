@@ -6,6 +6,7 @@ import { expect, test } from 'vitest';
 
 import { Throttle } from '../../../../src/service/throttle.ts';
 import { systemClock } from '../../../../src/system/time/clock.ts';
+import { asThing } from '../../../fakes/service/as-thing.ts';
 import { restRig } from './rest-rig.ts';
 
 const MIB = 1024 * 1024;
@@ -47,8 +48,8 @@ test('a download that is slowed down is not read from its socket, so that the se
     const throttle = new Throttle([{ window: undefined, bytesPerSecond: 1024 }], clock);
     const { port } = server.address() as AddressInfo;
     await using rig = restRig(`http://127.0.0.1:${port}`, {}, systemClock, throttle);
-    const thing = { thingId: 'thing-1', apiKey: 'key', versionId: '1' };
-    await using text = await rig.transport.firmware(thing, undefined, stop.signal);
+    const thing = asThing({ thingId: 'thing-1', apiKey: 'key' });
+    await using text = await rig.transport.firmware('1', thing, undefined, stop.signal);
     const reading = Array.fromAsync(text.chunks).catch((error: unknown) => error);
     await slept.promise;
     await expect.poll(() => replies[0]?.writableNeedDrain, { timeout: 20_000 }).toBe(true);

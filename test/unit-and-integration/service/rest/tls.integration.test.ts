@@ -10,6 +10,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
 import { operations } from '../../../../src/service/operations.ts';
 import type { TlsFiles } from '../../../../src/system/tls-files.ts';
+import { asThing } from '../../../fakes/service/as-thing.ts';
 import { randomContent } from '../../../fakes/service/firmware-content.ts';
 import { startStandIn } from '../../../fakes/service/stand-in.ts';
 import type { StandIn } from '../../../fakes/service/stand-in.ts';
@@ -45,7 +46,7 @@ describe('a service with TLS', () => {
     await using rig = restRig(service.url, { tls: { caFile: authority.caFile } });
     const thing = await rig.transport.call(operations.activate, { serialNumber: 'GW-1' }, signal);
     service.fail({ operation: 'firmware', fault: { kind: 'truncate', afterBytes: 500_000 } });
-    await using text = await rig.transport.firmware({ ...thing, versionId: '1' }, undefined, signal);
+    await using text = await rig.transport.firmware('1', asThing(thing), undefined, signal);
     expect((await readAll(text.chunks)).byteLength).toBe(text.totalBytes);
   });
 
@@ -62,7 +63,7 @@ describe('a service with TLS', () => {
     await using rig = restRig(service.url, { tls: { caFile: authority.caFile } });
     const thing = await rig.transport.call(operations.activate, { serialNumber: 'GW-1' }, signal);
     service.fail({ operation: 'firmware', fault: { kind: 'truncate', afterBytes: 500_000 } });
-    await using text = await rig.transport.firmware({ ...thing, versionId: '1' }, undefined, signal);
+    await using text = await rig.transport.firmware('1', asThing(thing), undefined, signal);
     const { byteLength } = await readAll(text.chunks);
     const { sentBytes, receivedBytes } = rig.traffic.report.sinceStart;
     expect(receivedBytes / byteLength).toBeGreaterThan(1.001);

@@ -6,7 +6,7 @@ import {
   parseContentLength,
   parseContentRange,
   strongValidator,
-} from '../../../../src/service/rest/validators.ts';
+} from '../../../../src/service/rest/range-response.ts';
 
 describe('validators', () => {
   test.each([

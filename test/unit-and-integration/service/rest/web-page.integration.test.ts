@@ -4,6 +4,7 @@ import type { Activation } from '../../../../src/service/contract.ts';
 import { operations } from '../../../../src/service/operations.ts';
 import { RestTransport } from '../../../../src/service/rest/transport.ts';
 import { systemClock } from '../../../../src/system/time/clock.ts';
+import { asThing } from '../../../fakes/service/as-thing.ts';
 import type { FaultInput, Operation } from '../../../fakes/service/faults.ts';
 import { randomContent } from '../../../fakes/service/firmware-content.ts';
 import { startStandIn } from '../../../fakes/service/stand-in.ts';
@@ -74,7 +75,7 @@ const calls: readonly (readonly [Operation, () => Promise<unknown>])[] = [
   [
     'firmware',
     async () => {
-      await using text = await transport.firmware({ ...thing, versionId: '1' }, undefined, signal);
+      await using text = await transport.firmware('1', asThing(thing), undefined, signal);
       await readAll(text.chunks);
     },
   ],
@@ -102,7 +103,7 @@ test('a page does not end a download: it continues when the page is gone', async
 });
 
 async function readFirmware(): Promise<Buffer> {
-  await using text = await transport.firmware({ ...thing, versionId: '1' }, undefined, signal);
+  await using text = await transport.firmware('1', asThing(thing), undefined, signal);
   return await readAll(text.chunks);
 }
 

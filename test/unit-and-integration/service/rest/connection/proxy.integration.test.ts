@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { operations } from '../../../../../src/service/operations.ts';
 import type { ProxySettings } from '../../../../../src/service/rest/connection/proxy.ts';
 import type { RestSettings } from '../../../../../src/service/rest/settings.ts';
+import { asThing } from '../../../../fakes/service/as-thing.ts';
 import { randomContent } from '../../../../fakes/service/firmware-content.ts';
 import { startStandIn } from '../../../../fakes/service/stand-in.ts';
 import type { StandIn } from '../../../../fakes/service/stand-in.ts';
@@ -47,7 +48,7 @@ describe('through a proxy', () => {
     await using rig = restRig(plain.url, { proxy: { http: proxy.url } });
     const thing = await rig.transport.call(operations.activate, { serialNumber: 'GW-1' }, signal);
     plain.fail({ operation: 'firmware', fault: { kind: 'truncate', afterBytes: 500_000 } });
-    await using text = await rig.transport.firmware({ ...thing, versionId: '1' }, undefined, signal);
+    await using text = await rig.transport.firmware('1', asThing(thing), undefined, signal);
     expect((await readAll(text.chunks)).byteLength).toBe(text.totalBytes);
     expect(proxy.requests[0]).toBe(`PUT ${plain.url}/v1/things/activate/GW-1.json`);
     expect(plain.calls.at(-1)?.headers['host']).toBe(authorityOf(plain));
