@@ -44,7 +44,9 @@ const mqtt = sourceKind({
     retained: z
       .enum(['once', 'skip'])
       .default('once')
-      .describe('"once" uses a retained message unless it equals the last message of its topic'),
+      .describe(
+        '"once" uses a retained message unless it equals the last message of its topic since the agent started; after a restart it is used again, with the time of its arrival. "skip" uses none',
+      ),
     idle_timeout: duration('1s', '7d').optional().describe('After this without a message it counts as failing'),
   },
   create: async (settings) => (await import('./mqtt.ts')).mqttSource(settings),
