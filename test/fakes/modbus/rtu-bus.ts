@@ -38,14 +38,15 @@ const DELAY_MS = 20;
 export class RtuBus {
   readonly clock = new SteppedClock();
   /** The requests, in order. */
-  readonly asked: { readonly unit: number; readonly address: number; readonly atMs: number }[] = [];
+  readonly asked: { readonly unit: number; readonly code: number; readonly address: number; readonly atMs: number }[] =
+    [];
   readonly #units: ReadonlyMap<number, UnitModel>;
-  readonly #conduct: (request: number) => Conduct;
+  readonly #conduct: (request: number, code: number) => Conduct;
   /** When a unit has given its last answer. */
   readonly #busyUntilMs = new Map<number, number>();
   #arrivals: readonly Arrival[] = [];
 
-  constructor(units: ReadonlyMap<number, UnitModel>, conduct: (request: number) => Conduct = () => ({})) {
+  constructor(units: ReadonlyMap<number, UnitModel>, conduct: (request: number, code: number) => Conduct = () => ({})) {
     this.#units = units;
     this.#conduct = conduct;
   }
@@ -63,9 +64,9 @@ export class RtuBus {
 
   #hear(frame: Buffer): void {
     const nowMs = this.clock.monotonicMs();
-    const [unit = 0] = frame;
-    const conduct = this.#conduct(this.asked.length);
-    this.asked.push({ unit, address: frame.readUInt16BE(2), atMs: nowMs });
+    const [unit = 0, code = 0] = frame;
+    const conduct = this.#conduct(this.asked.length, code);
+    this.asked.push({ unit, code, address: frame.readUInt16BE(2), atMs: nowMs });
     if (conduct.isEchoed === true) this.#arrive(nowMs, frame);
     for (const { afterMs, bytes } of conduct.stray ?? []) this.#arrive(nowMs + afterMs, bytes);
     const model = this.#units.get(unit);

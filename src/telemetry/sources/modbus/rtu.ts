@@ -24,6 +24,8 @@ interface Unit {
   request: RtuRequest;
   /** The number of requests that it answered. */
   answers: number;
+  /** The functions of the requests without an answer, each once, in order. */
+  unanswered: readonly number[];
   /** True while answers may come. */
   owes: boolean;
   /** Then they are too late to come. */
@@ -52,6 +54,10 @@ const COPY_MS = 1_000;
 /** The number of requests for which a unit that answered twice is watched, and the interval at which any other unit is. */
 const SUSPECTED_FOR = 10;
 const WATCHED_EVERY = 1_000;
+/** A unit whose answers can no longer be distinguished gets no request for this time, in which late ones pass. */
+const QUIET_MS = 30_000;
+/** Functions that change nothing in a unit, the most common first. */
+const readFunctions = [3, 4, 1, 2];
 /** The interval at which a listener checks if another unit needs the line. */
 const LISTEN_MS = 50;
 /** After this silence a damaged answer is not continued: USB adapters pass bytes on with pauses. */
@@ -62,7 +68,7 @@ const MAX_HEARD_BYTES = 512;
 
 /**
  * A serial line with Modbus units. It carries one request at a time. An answer has no number that ties it to its request,
- * so a unit that owes one gets no other request until the answer came or is too late to come. Some units answer twice,
+ * so a unit that owes one gets no other request for a while, and then one whose answer cannot be confused with it. Some units answer twice,
  * for example behind a repeater: the answers of a watched unit are followed by a second of listening, which no other unit
  * interrupts. The first answer of each unit is watched.
  */
@@ -85,10 +91,29 @@ export class RtuLine {
     this.#units.set(request.unit, unit);
     return unit.turns.run(async () => {
       await this.#settle(unit, signal);
-      const heard = await this.#heardFrom(unit, request, signal);
-      if (heard.answer !== undefined) return heard.answer;
-      throw unanswered(request, heard, unit.hasAnswered);
+      if (unit.unanswered.includes(functionOf(request))) await this.#catchUp(unit, request, signal);
+      return this.#answerOf(unit, request, signal);
     }, signal);
+  }
+
+  /**
+   * Makes sure that no answer to an earlier request can be taken for the next one. A unit answers in order, so that after
+   * its answer to a request with another function (also an exception) none is outstanding.
+   */
+  async #catchUp(unit: Unit, request: RtuRequest, signal: AbortSignal): Promise<void> {
+    const code = readFunctions.find((other) => !unit.unanswered.includes(other));
+    if (code !== undefined) {
+      await this.#answerOf(unit, { ...request, pdu: Uint8Array.of(code, 0, 0, 0, 1) }, signal);
+      return;
+    }
+    await this.#clock.sleep(Math.max(0, unit.untilMs + QUIET_MS - this.#clock.monotonicMs()), signal);
+    unit.unanswered = [];
+  }
+
+  async #answerOf(unit: Unit, request: RtuRequest, signal: AbortSignal): Promise<Uint8Array> {
+    const heard = await this.#heardFrom(unit, request, signal);
+    if (heard.answer !== undefined) return heard.answer;
+    throw unanswered(request, heard, unit.hasAnswered);
   }
 
   /** Makes the exchange when the line is free. The unit owes nothing afterwards. */
@@ -105,7 +130,8 @@ export class RtuLine {
     using opening = new Deadline(timeoutMs, () => late(request), signal);
     await using line = await this.#openLine(port, request, opening.signal);
     unit.request = request;
-    unit.isWatched = unit.suspected > 0 || unit.answers % WATCHED_EVERY === 0;
+    unit.isWatched = unit.suspected > 0 || unit.unanswered.length > 0 || unit.answers % WATCHED_EVERY === 0;
+    unit.unanswered = [...unit.unanswered, functionOf(request)];
     unit.hasAnswered = false;
     this.#owe(unit, Math.max(LATE_MS, timeoutMs + 1_000));
     const heard = await askByRtu(line, request, this.#clock, signal);
@@ -137,11 +163,12 @@ export class RtuLine {
     try {
       while (unit.owes && unit.untilMs > this.#clock.monotonicMs()) {
         const leftMs = unit.untilMs - this.#clock.monotonicMs();
-        await this.#clock.sleep(leftMs, AbortSignal.any([signal, unit.settled.signal]));
+        const { signal: settled } = unit.settled; // a copy of the answer gives the unit another one
+        await this.#clock.sleep(leftMs, AbortSignal.any([signal, settled])).catch((error: unknown) => {
+          if (!settled.aborted) throw error;
+        });
       }
       if (unit.owes && unit.hasAnswered) unit.suspected = Math.max(0, unit.suspected - 1);
-    } catch (error) {
-      if (!unit.settled.signal.aborted) throw error;
     } finally {
       unit.owes = false;
     }
@@ -175,6 +202,7 @@ export class RtuLine {
     if (unit.hasAnswered) unit.suspected = SUSPECTED_FOR;
     else unit.answers += 1;
     unit.hasAnswered = true;
+    unit.unanswered = [];
     unit.untilMs = this.#clock.monotonicMs() + COPY_MS;
     if (unit.isWatched) return;
     unit.owes = false;
@@ -184,7 +212,11 @@ export class RtuLine {
 
 function newUnit(request: RtuRequest): Unit {
   const debt = { owes: false, untilMs: 0, hasAnswered: false, settled: new AbortController() };
-  return { turns: new SerialQueue(1), request, answers: 0, isWatched: false, suspected: 0, ...debt };
+  return { turns: new SerialQueue(1), request, answers: 0, unanswered: [], isWatched: false, suspected: 0, ...debt };
+}
+
+function functionOf({ pdu: [code = 0] }: RtuRequest): number {
+  return code;
 }
 
 /** Makes one request on a line that has no other user, after the silence between frames. Throws SerialError. */

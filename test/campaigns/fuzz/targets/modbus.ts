@@ -86,15 +86,18 @@ const rtuConducts = fc.array(
 
 /** Units that answer each request twice, the whole time. */
 const doubled = fc.option(fc.integer({ min: 0, max: 900 }), { nil: undefined });
-const lines = fc.record({ conducts: rtuConducts, againMs: doubled });
+/** The delay of some answers on a line without other masters, whose answers look the same. */
+const veryLate = fc.option(fc.integer({ min: 4_800, max: 12_000 }), { nil: undefined });
+const lines = fc.record({ conducts: rtuConducts, againMs: doubled, lateMs: veryLate });
 
 /** Late, echoed, interleaved, doubled, foreign and damaged answers on a serial line: no register yields the value of another one. */
 export const modbusLine: FuzzTarget = {
   name: 'modbus-line',
   open: async () =>
-    openTarget(lines, async ({ conducts, againMs }) => {
+    openTarget(lines, async ({ conducts, againMs, lateMs }) => {
       const bus = new RtuBus(new Map([1, 2].map((number) => [number, unit(number)])), (request) => {
         const conduct = conducts[request % conducts.length] ?? {};
+        if (lateMs !== undefined) return lateOf(conduct, lateMs);
         // a damaged answer with a whole copy looks like one answer, and a copy five seconds late is too late to be expected
         if (againMs === undefined) return conductOf(conduct);
         const { damage: _, delayMs = 0, ...undamaged } = conduct;
@@ -105,6 +108,15 @@ export const modbusLine: FuzzTarget = {
       await readAll(registers, (register) => devices.rtuSource(wire, register), 3);
     }),
 };
+
+function lateOf({ delayMs = 0, isLost, isEchoed, pieceBytes }: Conduct, lateMs: number): Conduct {
+  return {
+    delayMs: delayMs > 700 ? lateMs : delayMs,
+    ...(isLost && { isLost }),
+    ...(isEchoed && { isEchoed }),
+    ...(pieceBytes && { pieceBytes }),
+  };
+}
 
 function conductOf({ damage: damaged, ...conduct }: CaseOf<typeof rtuConducts>[number]): Conduct {
   if (damaged === undefined) return conduct;

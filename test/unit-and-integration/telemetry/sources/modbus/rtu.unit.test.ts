@@ -21,7 +21,7 @@ function request(address: number, unit = 1, timeoutMs = 500): RtuRequest {
 }
 
 /** Register N of unit U holds 1000 U + N. */
-function newBench(conduct?: (request: number) => Conduct, units: readonly number[] = [1, 2]) {
+function newBench(conduct?: (request: number, code: number) => Conduct, units: readonly number[] = [1, 2]) {
   const bus = new RtuBus(
     new Map(units.map((unit) => [unit, { holding: (address) => 1_000 * unit + address }])),
     conduct,
@@ -35,9 +35,9 @@ function newBench(conduct?: (request: number) => Conduct, units: readonly number
 }
 
 /** A line on which each unit has answered a request, so that none is watched. Its requests begin at 0. */
-async function bench(conduct: (request: number) => Conduct = () => ({}), units: readonly number[] = [1, 2]) {
+async function bench(conduct: (request: number, code: number) => Conduct = () => ({}), units = [1, 2]) {
   let isProved = false;
-  const made = newBench((request) => (isProved ? conduct(request) : {}), units);
+  const made = newBench((request, code) => (isProved ? conduct(request, code) : {}), units);
   for (const unit of units) await made.read(0, unit);
   isProved = true;
   made.bus.asked.length = 0;
@@ -62,12 +62,40 @@ async function poll({ bus, read }: Bench, registers: number, rounds: number, uni
 }
 
 const late = expect.stringContaining('no answer within 500 ms') as string;
+const HOLDING = 3;
 
 describe('an answer that comes after its timeout', () => {
   test.each([510, 600, 900, 1_200, 2_500, 4_900])('is never taken for another one: %i ms', async (delayMs) => {
     const { bus, read } = await bench(() => ({ delayMs }));
     const came = expect.stringMatching(/no answer within 500 ms; it came later$/) as string;
     for (const yielded of await poll({ bus, read }, 3, 8)) expect(yielded).toEqual(Array(8).fill(came));
+  });
+
+  // Regression: an answer after 6.0 s became the value of another register.
+  test.each([5_100, 6_000, 9_900, 14_000])('is never taken for another one after %i ms', async (delayMs) => {
+    for (const isSilent of [false, true]) {
+      const { bus, read } = await bench((index, code) =>
+        index === 0 ? { delayMs } : { isLost: isSilent && code !== HOLDING },
+      );
+      const yielded = await poll({ bus, read }, 3, 4);
+      for (const [address, values] of yielded.entries()) {
+        for (const value of values) expect([1_000 + address, late]).toContainEqual(value);
+        expect(values.at(-1)).toBe(1_000 + address);
+      }
+    }
+  });
+
+  test.each([5_100, 6_000, 7_500])('is never taken for another one if each takes %i ms', async (delayMs) => {
+    const { bus, read } = await bench(() => ({ delayMs }));
+    for (const yielded of await poll({ bus, read }, 3, 8)) expect(yielded).toEqual(Array(8).fill(late));
+  });
+
+  test('is ruled out by a request with another function, which every unit answers', async () => {
+    const { bus, read, msSince } = await bench((index) => ({ isLost: index === 0 }));
+    await expect(read(0)).rejects.toThrow('no answer');
+    expect(await read(1)).toBe(1_001);
+    expect(bus.asked.map(({ code }) => code)).toEqual([HOLDING, 4, HOLDING]);
+    expect(msSince()).toBeLessThan(6_200);
   });
 
   test('costs the one request alone', async () => {
@@ -124,6 +152,18 @@ describe('a unit that answers twice', () => {
     },
   );
 
+  // Regression: found by the fuzz target modbus-line; the first unit failed with an AbortError.
+  test('may do so during a request to another unit', async () => {
+    const answer = rtuFrame(1, Uint8Array.of(3, 2, 3, 0xe8));
+    const { bus, read } = await bench((index) =>
+      index === 0 ? { isLost: true } : { lead: Buffer.concat([answer, answer]) },
+    );
+    const first = read(0).catch((error: unknown) => String(error));
+    await bus.clock.sleep(600, forever);
+    expect(await read(5, 2)).toBe(2_005);
+    expect(await first).toEqual(late);
+  });
+
   test('is found behind other units, too', async () => {
     const { bus, read } = newBench(() => ({ againMs: 300 }));
     expect(await Promise.all([poll({ bus, read }, 3, 8, 1), poll({ bus, read }, 3, 8, 2)])).toEqual([
@@ -160,7 +200,7 @@ describe('a unit that answers twice', () => {
 });
 
 describe('a silent unit', () => {
-  test('gets a request every five seconds and delays no other unit', async () => {
+  test('gets a request every five seconds at most, and delays no other unit', async () => {
     const { bus, read } = await bench(undefined, [1]);
     const [dead, alive] = await Promise.all([poll({ bus, read }, 3, 2, 9), poll({ bus, read }, 2, 20)]);
     for (const yielded of dead) expect(yielded).toEqual([late, late]);
