@@ -21,11 +21,11 @@ export interface IntakeDeps {
   readonly onDrop: OnDrop;
 }
 
-/** What may arrive at once after a silence, for example everything that a broker has retained. */
+/** The burst that is allowed after a silence, for example everything that a broker has retained. */
 const POINTS_BURST_SECONDS = 5;
 const BYTES_BURST_SECONDS = 1;
 
-/** Guarantee `hostile-input`: bounds what a source that sends by itself passes on. */
+/** Guarantee `hostile-input`: bounds the readings of a push source. */
 export class BoundedSink implements ReadingSink {
   readonly #deps: IntakeDeps;
   readonly #points: TokenBucket;
@@ -65,7 +65,7 @@ export class BoundedSink implements ReadingSink {
   rest(bytes: number): Promise<void> | undefined {
     const { clock, signal } = this.#deps;
     const pauseMs = this.#bytes.spend(bytes);
-    // whoever waits checks the signal afterwards
+    // the source checks the signal afterwards
     return pauseMs === 0 ? undefined : clock.sleep(pauseMs, signal).catch(() => {});
   }
 }

@@ -25,7 +25,7 @@ const TelemetryErrors = defineErrors('TelemetryError', {
   ),
   'point-refused': permanent.failed(
     'The service refuses a datapoint, and would refuse it again.',
-    'compare the value with what the service accepts for this event',
+    'compare the value with the values that the service accepts for this event',
   ),
   'value-invalid': sharedErrors['value-invalid'],
   'time-invalid': permanent.usage(
@@ -41,7 +41,7 @@ const TelemetryErrors = defineErrors('TelemetryError', {
     'check the source in [[sensors]] and the device behind it',
   ),
   'source-timeout': transient.failed(
-    'A source of measurements did not answer in time.',
+    'A source of measurements timed out.',
     'raise the source’s timeout, or check the device behind it',
   ),
   'source-not-pollable': permanent.usage(

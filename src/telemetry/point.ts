@@ -19,7 +19,7 @@ export interface NewPoint {
   readonly time: PointTime;
 }
 
-/** What a point costs beside its value, in memory and on disk, approximately. */
+/** The approximate size of a point without its value, in memory and on disk. */
 export const pointOverheadBytes = 32;
 
 export function pointBytes(text: string): number {

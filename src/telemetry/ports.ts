@@ -1,7 +1,7 @@
 import type { LeasedLine, OpenPort } from '../serial/line.ts';
 import type { JsonText } from '../system/json-value.ts';
 
-/** What telemetry needs of the other modules. `service/session.ts` implements the first one. */
+/** The needs of telemetry that other modules meet. `service/session.ts` implements the first one. */
 
 /** The service, for values. Errors are AgentErrors with the codes that classify-failure.ts knows. */
 export interface ValueService {

@@ -1,7 +1,7 @@
 import type { Clock } from '../system/time/clock.ts';
 import type { TelemetrySettings } from './settings.ts';
 
-/** What the agent knows about the gateway. */
+/** The agent's knowledge about the gateway. */
 export interface SelfFacts {
   readonly installed: string | undefined;
   readonly slot: string | undefined;

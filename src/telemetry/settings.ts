@@ -240,9 +240,9 @@ export interface OutputSettings {
   readonly reduction: ReductionSettings;
 }
 
-/** How many readings become fewer points. Times are in milliseconds of a monotonic clock. */
+/** The reduction of readings to fewer points. Times are in milliseconds of a monotonic clock. */
 export interface ReductionSettings extends Pick<Treatment, 'scale' | 'offset' | 'heartbeatMs'> {
-  /** A change of at most this is not sent; undefined: every reading is sent. */
+  /** A change of at most this is not sent. Omitted if every reading is sent. */
   readonly deadband: { readonly kind: 'absolute' | 'relative'; readonly value: number } | undefined;
   /** One value is sent for each period. */
   readonly over: { readonly periodMs: number; readonly aggregate: Treatment['aggregate'] } | undefined;

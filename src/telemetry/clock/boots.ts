@@ -59,13 +59,13 @@ export class Boots {
     }
   }
 
-  /** The wall clock at a moment; undefined: not known yet. */
+  /** Returns the wall clock at a moment, or undefined if it is still unknown. */
   wallMs(boot: number, sinceBootMs: number): number | undefined {
     const started = this.#known.find((record) => record.id === boot)?.startedAtMs;
     return started === undefined ? undefined : started + sinceBootMs;
   }
 
-  /** How long ago a moment was; undefined: not known yet. */
+  /** Returns the time since a moment, or undefined if it is still unknown. */
   ageMs(boot: number, sinceBootMs: number, nowSinceBootMs: number): number | undefined {
     if (boot === this.#current.id) return nowSinceBootMs - sinceBootMs;
     const now = this.wallMs(this.#current.id, nowSinceBootMs);

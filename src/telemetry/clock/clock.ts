@@ -14,7 +14,7 @@ export interface ServiceTime {
   readonly monotonicMs: number;
 }
 
-/** What the machine says about its wall clock. `unknown`: nothing visible keeps the time. */
+/** The state of the machine's wall clock. `unknown`: nothing visible keeps the time. */
 export type Synchronization = 'synchronized' | 'not-yet' | 'unknown';
 
 export type ProbeSynchronization = (signal: AbortSignal) => Promise<Synchronization>;
@@ -30,7 +30,7 @@ export interface WallClockDeps {
   readonly onSet: (startedAtMs: number) => void;
 }
 
-/** The pause then doubles each time, since each look starts a program. */
+/** The pause then doubles each time, since each check starts a program. */
 const FIRST_PAUSE_MS = 5_000;
 const LONGEST_PAUSE_MS = { unset: 60_000, assumed: 3_600_000, service: 3_600_000 } as const;
 /** After this time a clock that looks right is believed, even if no time server was reached. */
@@ -142,8 +142,8 @@ const believed = {
 } as const;
 
 /**
- * systemd-timesyncd makes this file (systemd-timesyncd.service(8)). For others, such as chrony, systemd-timedated is
- * asked.
+ * systemd-timesyncd makes this file (systemd-timesyncd.service(8)). For others, such as chrony, systemd-timedated
+ * has the state.
  */
 export function probeSynchronization(timesyncPath = '/run/systemd/timesync'): ProbeSynchronization {
   return async (signal) => {

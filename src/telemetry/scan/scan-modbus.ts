@@ -59,7 +59,7 @@ export async function scanModbus(
 async function reach({ host, port }: Destination, signal: AbortSignal): Promise<void> {
   const dialing = new Dialing({ host, port });
   const late = (): Error =>
-    new TelemetryError('source-timeout', `${host}:${port} does not answer within ${CONNECT_MS} ms${dialing.answers}`);
+    new TelemetryError('source-timeout', `${host}:${port} is not responding within ${CONNECT_MS} ms${dialing.answers}`);
   using deadline = new Deadline(CONNECT_MS, late, signal);
   try {
     (await dialing.open(deadline.signal)).destroy();

@@ -1,31 +1,31 @@
 import type { SensorUnit } from '../../control/telemetry-protocol.ts';
 
-/** Where to look for sensors: in what the kernel shows, or at the units of a Modbus line that a person names. */
+/** The place to scan for sensors: a class of the kernel's devices, or the units of a Modbus line that the operator names. */
 export type ScanOrder = { readonly kind: 'hwmon' | 'thermal' | 'iio' | 'w1' | 'serial' } | ModbusPlace;
 
 export type ModbusPlace =
   | { readonly kind: 'modbus-tcp'; readonly host: string; readonly port: number }
   | { readonly kind: 'modbus-rtu'; readonly port: string; readonly baud: number; readonly parity: 'none' | 'even' };
 
-/** Called after each Modbus unit that was asked. */
+/** Called after the request to each Modbus unit. */
 export type OnProbe = (unit: number, answering: number) => void;
 
-/** Why something that was found cannot be read, or is perhaps not what one wants to read. */
+/** The reason why a candidate cannot be read, or is perhaps not a sensor. */
 export type ScanProblem =
   /** Another device has the same name, and no label or address tells them apart. */
   | 'same-name'
-  /** Its name cannot stand in a configuration. */
+  /** Its name is not allowed in a configuration. */
   | 'odd-name'
   | 'unreadable'
   /** The machine's own messages are printed there. */
   | 'console'
-  /** The device answers for every unit that is asked. */
+  /** The device answers for every unit. */
   | 'any-unit';
 
 /** Something that could be a source. Its names come from outside. */
 export interface ScanCandidate {
   readonly title: string;
-  /** The table for `[[sensors]]`; undefined: it cannot be configured. */
+  /** The table for `[[sensors]]`. Omitted if it cannot be configured. */
   readonly sensor: ProposedSensor | undefined;
   /** The value that would be sent now. */
   readonly reading: string | undefined;

@@ -9,7 +9,7 @@ export class ReadingRate {
     if (this.#timesMs.length > MAX_KEPT) this.#timesMs.shift();
   }
 
-  /** Undefined: there were fewer than two readings. */
+  /** Returns undefined if there were fewer than two readings. */
   perMinute(nowMs: number): number | undefined {
     const [firstMs] = this.#timesMs;
     const lastMs = this.#timesMs.at(-1);

@@ -10,7 +10,7 @@ import type { Reading } from '../sources/source.ts';
 import { sources } from '../sources/sources.ts';
 import { unitOf, wholeUnit } from './unit.ts';
 
-/** What only the runner of a source knows. */
+/** The figures that only the runner of a source has. */
 export interface RunnerDetails {
   readonly lastReading: Reading;
   readonly perMinute: number | undefined;
@@ -18,7 +18,7 @@ export interface RunnerDetails {
   readonly notice?: string | undefined;
 }
 
-/** The report of one source. Without figures, nobody reads the source. Pure. */
+/** The report of one source. Without figures, the source is not read. Pure. */
 export function sensorReport(
   { name, source, everyMs, ignore, outputs }: MeasurementSettings,
   figures?: SourceStats & RunnerDetails,

@@ -4,7 +4,7 @@ import type { MeasurementSettings } from '../settings.ts';
 import type { Reading, Source } from '../sources/source.ts';
 import { sources } from '../sources/sources.ts';
 
-/** Reads a source once, now, for a person. Nothing is counted, kept or sent. Throws AgentError with advice. */
+/** Reads a source once, now, for an operator. Nothing is counted, kept or sent. Throws AgentError with advice. */
 export async function trySource(
   source: Source,
   { name, source: settings }: Pick<MeasurementSettings, 'name' | 'source'>,

@@ -113,8 +113,8 @@ export class QueueFile implements Disposable {
   }
 
   /**
-   * Saves what can be read beside the damaged file, which is set aside only then, in place of the one before. Guarantee
-   * `datapoints`: a salvage that is cut off, or finds no room, is begun again.
+   * Saves the readable rows next to the damaged file, which is set aside only then and replaces the one before. Guarantee
+   * `datapoints`: a salvage that is interrupted, or finds no room, starts again.
    */
   #renew(): [QueueDatabase, number] {
     const { path, log, open = openDatabase, remembered } = this.#deps;
