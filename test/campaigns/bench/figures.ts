@@ -2,7 +2,7 @@ import type { Cost } from './measure.ts';
 import { spreadOf } from './statistics.ts';
 import type { Spread } from './statistics.ts';
 
-export type Unit = '×' | 's' | 'ms' | '%' | 'CPU s/GiB' | 'MiB' | '/min' | '/s' | 'MB/day' | 'B';
+export type Unit = '×' | 's' | 'ms' | '%' | 'CPU s/GiB' | 'MiB' | '/min' | 'MB/day' | 'B';
 
 /** One measured thing. */
 export interface Figure {
@@ -11,8 +11,6 @@ export interface Figure {
   readonly value: Spread;
   /** Upper limit, or none if the figure is only for information. */
   readonly target?: number | undefined;
-  /** At least this. */
-  readonly atLeast?: number | undefined;
   /** How it was got. */
   readonly how: string;
 }
@@ -40,9 +38,8 @@ export function measurementsOf(costs: ReadonlyMap<string, readonly Cost[]>): rea
   }));
 }
 
-export function isMissed({ value, target, atLeast }: Figure): boolean {
-  const isTooMuch = target !== undefined && !(value.median <= target);
-  return isTooMuch || (atLeast !== undefined && !(value.median >= atLeast));
+export function isMissed({ value, target }: Figure): boolean {
+  return target !== undefined && !(value.median <= target);
 }
 
 /** Tables in Markdown; each figure as its median, with the smallest and the largest. */
@@ -54,8 +51,8 @@ export function renderResult({ suite, measurements, figures }: SuiteResult): str
     show(peakRssMib),
   ]);
   const rows = figures.map((figure) => {
-    const { name, unit, value, how } = figure;
-    const aim = aimOf(figure);
+    const { name, unit, value, target, how } = figure;
+    const aim = target === undefined ? '' : `≤ ${target}`;
     return [name, `${show(value)} ${unit}`, isMissed(figure) ? `${aim} **missed**` : aim, how];
   });
   const tables = [
@@ -63,11 +60,6 @@ export function renderResult({ suite, measurements, figures }: SuiteResult): str
     table(['figure', 'measured', 'target', 'how'], rows),
   ];
   return `## ${suite}\n\n${tables.join('\n\n')}\n`;
-}
-
-function aimOf({ target, atLeast }: Figure): string {
-  if (target !== undefined) return `≤ ${target}`;
-  return atLeast === undefined ? '' : `≥ ${atLeast}`;
 }
 
 function table(header: readonly string[], rows: readonly (readonly string[])[]): string {

@@ -13,17 +13,15 @@ import { idleSuite } from './idle/idle-suite.ts';
 import { startSuite } from './idle/start-suite.ts';
 import { installSuite } from './install-suite.ts';
 import { smallSuite } from './machine/small-suite.ts';
-import { mcuSuite } from './mcu/mcu.ts';
-import { memorySuite } from './memory-suite.ts';
+import { mcuSuite } from './mcu-suite.ts';
 import { messagingSuite } from './messaging.ts';
 import { record, worseThanRecorded } from './recorded/recorded.ts';
 import type { RecordedRun } from './recorded/recorded.ts';
-import { telemetrySuite } from './telemetry/telemetry.ts';
+import { telemetrySuite } from './telemetry-suite.ts';
 import { trafficSuite } from './traffic/traffic-suite.ts';
 
 const suites: Readonly<Record<string, (context: BenchContext) => Promise<SuiteResult>>> = {
   install: installSuite,
-  memory: memorySuite,
   idle: idleSuite,
   start: startSuite,
   small: smallSuite,

@@ -5,12 +5,8 @@ import process from 'node:process';
 import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
 
-import type { Activation, ServiceTransport } from '../../../src/service/contract.ts';
-import { operations } from '../../../src/service/operations.ts';
 import { FileGateway } from '../../fakes/machine/file-gateway.ts';
-import { messagingRig } from '../../unit-and-integration/service/messaging/messaging-rig.ts';
 import { Mosquitto } from '../../unit-and-integration/service/messaging/mosquitto.ts';
-import { restRig } from '../../unit-and-integration/service/rest/rest-rig.ts';
 import { agentEnvironment } from './bench-agent.ts';
 import type { BenchContext } from './context.ts';
 import type { Figure, SuiteResult } from './figures.ts';
@@ -25,12 +21,7 @@ const MIB = 2 ** 20;
 /** In base64 it is the largest message that is permitted without a setting. */
 const IMAGE_BYTES = 48 * MIB;
 const TINY_BYTES = 64 * 1024;
-const ROUND_TRIPS = { quick: 500, usual: 3_000 };
-/** Requests at a time; RpcClient takes no more. */
-const AT_A_TIME = 8;
 const OVER_THE_MESSAGE_MIB = 40;
-
-const { signal } = new AbortController();
 
 interface Rig {
   readonly context: BenchContext;
@@ -41,7 +32,7 @@ interface Rig {
 type Form = 'messaging' | 'rest';
 
 /**
- * Issue 6: round trips, and an image of 48 MiB, in messaging form against REST form. Requires mosquitto from Debian.
+ * Issue 6: an image of 48 MiB in messaging form against REST form. Requires mosquitto from Debian.
  */
 export async function messagingSuite(context: BenchContext): Promise<SuiteResult> {
   const { workFolder, tell, rounds } = context;
@@ -67,54 +58,9 @@ export async function messagingSuite(context: BenchContext): Promise<SuiteResult
   return {
     suite: 'messaging',
     measurements: [],
-    figures: [...(await roundTrips(rig)), ...updateFigures(updates.get('messaging') ?? [], updates.get('rest') ?? [])],
+    figures: updateFigures(updates.get('messaging') ?? [], updates.get('rest') ?? []),
   };
 }
-
-// ------------------------------------------------------------------------------------------------------ round trips
-
-async function roundTrips({ context, broker, service }: Rig): Promise<readonly Figure[]> {
-  await using messaging = messagingRig(broker.url);
-  await using plain = messagingRig(broker.url, { protocolVersion: 4 });
-  await using rest = restRig(service.url);
-  const thing = await rest.transport.call(operations.activate, { serialNumber: 'round-trips' }, signal);
-  const count = context.quick ? ROUND_TRIPS.quick : ROUND_TRIPS.usual;
-  const contenders = [
-    ['messaging, MQTT 5', messaging.transport, 1],
-    ['messaging, MQTT 3.1.1', plain.transport, 1],
-    [`messaging, MQTT 5, ${AT_A_TIME} at a time`, messaging.transport, AT_A_TIME],
-    ['REST', rest.transport, 1],
-  ] as const;
-  const figures: Figure[] = [];
-  for (const [name, transport, atATime] of contenders) {
-    await perSecond(transport, thing, 100, atATime); // connects
-    const rates: number[] = [];
-    for (let round = 0; round < context.rounds; round += 1) {
-      context.tell(`round ${round + 1} of ${context.rounds}: round trips, ${name}`);
-      rates.push(await perSecond(transport, thing, count, atATime));
-    }
-    const how = `${count} × current version; the broker with set_tcp_nodelay, the stand-in in another process`;
-    figures.push({ name: `round trips, ${name}`, unit: '/s', value: spreadOf(rates), how });
-  }
-  return figures;
-}
-
-async function perSecond(
-  transport: ServiceTransport,
-  thing: Activation,
-  count: number,
-  atATime: number,
-): Promise<number> {
-  const before = performance.now();
-  let left = count;
-  const lane = async (): Promise<void> => {
-    for (; left > 0; left -= 1) await transport.call(operations.currentVersion, thing, signal);
-  };
-  await Promise.all(Array.from({ length: atATime }, lane));
-  return (count / (performance.now() - before)) * 1000;
-}
-
-// --------------------------------------------------------------------------------------------------------- firmware
 
 interface UpdateCost {
   /** Duration of the command, through a running daemon. */

@@ -5,7 +5,6 @@ import { join } from 'node:path';
 import process from 'node:process';
 import { createInterface } from 'node:readline';
 
-import type { Operation } from '../../fakes/service/faults.ts';
 import { WebServer } from './machine/web-server.ts';
 
 const program = join(import.meta.dirname, '../../fakes/service/main.ts');
@@ -57,17 +56,6 @@ export class ServiceProcess implements AsyncDisposable {
 
   async setTarget(version: string): Promise<void> {
     await this.#call('PUT', '/stand-in/target', JSON.stringify({ version }));
-  }
-
-  /** From now on such calls are answered with 503. */
-  async fail(operation: Operation): Promise<void> {
-    const rule = { operation, fault: { kind: 'status', status: 503 }, times: 1_000_000 };
-    await this.#call('POST', '/stand-in/faults', JSON.stringify(rule));
-  }
-
-  /** Clears all faults. */
-  async recover(): Promise<void> {
-    await this.#call('DELETE', '/stand-in/faults');
   }
 
   /** Address of the image for a plain HTTP client. */

@@ -22,8 +22,8 @@ interface Recorded {
 export type RecordedRun = 'before' | 'now';
 
 /** True if the figure holds for other machines, too: bytes, or a ratio to what ran in the same run. */
-function isComparable({ unit, value, atLeast }: Figure): boolean {
-  return (unit === '×' || unit === 'B') && atLeast === undefined && !Number.isNaN(value.median);
+function isComparable({ unit, value }: Figure): boolean {
+  return (unit === '×' || unit === 'B') && !Number.isNaN(value.median);
 }
 
 async function readRecorded(): Promise<readonly Recorded[]> {

@@ -3,8 +3,8 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 
-import type { DatapointQueue } from '../../../../src/telemetry/queue/queue.ts';
-import { QueueRig, noStreams, points } from '../../../unit-and-integration/telemetry/queue/queue-rig.ts';
+import type { DatapointQueue } from '../../../src/telemetry/queue/queue.ts';
+import { QueueRig, noStreams, points } from '../../unit-and-integration/telemetry/queue/queue-rig.ts';
 
 const GROUPS_PER_DAY = 8_640;
 const SECTOR_BYTES = 512;
