@@ -114,6 +114,7 @@ export function stateOf({ phase, activity, problems, hold }: StateInput): Gatewa
   if (activity !== undefined) return ofPhase === 'on-trial' || ofPhase === 'rolling-back' ? ofPhase : 'busy';
   if (problems.some((code) => breaking.has(code))) return 'broken';
   if (problems.includes('daemon-unresponsive')) return 'needs-attention'; // no daemon continues the phase
+  if (phase === 'trial' && problems.includes('no-daemon')) return 'needs-attention'; // no health checks run
   if (problems.includes('daemon-starting')) return 'busy';
   return phase === 'idle' ? stateOfIdle(problems, hold) : stateOfPhase(phase, hold);
 }
@@ -138,7 +139,7 @@ const phases: Readonly<Record<string, GatewayState>> = {
 
 /**
  * Exit codes of `agent status --exit-code` for monitoring: 0 ok, 1 needs attention, 2 broken. States that the agent
- * ends on its own count as ok.
+ * ends on its own count as ok. "To do" names something exactly if the code is not 0.
  */
 export const stateExitCodes: Readonly<Record<GatewayState, number>> = {
   ok: 0,

@@ -19,6 +19,7 @@ const installedReport = z.object({
   digest: z.string(),
   slot: maybeUndefined(slotName),
   signedBy: maybeUndefined(z.string()).describe('Omitted if it was installed unsigned.'),
+  keyName: z.string().optional().describe('The file name of that key; omitted if it is no longer trusted.'),
   at: z.string(),
   factory: z
     .boolean()
@@ -141,7 +142,7 @@ const slotState = z.object({
 export const suggestedOperation = z.enum(['commit', 'reboot', 'resume', 'unblock', 'update']);
 
 const nextStep = z.object({
-  isNeeded: z.boolean().describe('False if you need not act.'),
+  isNeeded: z.boolean().describe('False if the exit code of `agent status --exit-code` is 0.'),
   text: z.string().describe('What you need to do, or can do, with the command.'),
   operation: suggestedOperation.optional().describe('The operation that does it.'),
   version: z.string().optional().describe('The version to unblock.'),

@@ -64,7 +64,7 @@ export class Agent implements AgentOperations, AsyncDisposable {
 
   async check(_input: object, signal: AbortSignal): Promise<CheckReport> {
     const look = await this.#updater.look({ manual: true, force: false }, signal);
-    return checkReport(this.#wiring.journal.state, look);
+    return checkReport(this.#wiring.journal.state, look, await this.#wiring.trust.keyNames(signal));
   }
 
   async update(flags: InstallFlags, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {

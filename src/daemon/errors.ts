@@ -35,7 +35,7 @@ export class DaemonError extends defineErrors('DaemonError', {
     'name the public key of your releases in [trust] keys',
   ),
   'trial-timer-missing': permanent.configuration(
-    'The safety net for a slot in which the agent cannot start is not active, or cannot run.',
+    'The trial timer, which ends the trial of a slot in which the agent cannot start, is not active, or cannot run.',
     'systemctl enable --now thing-agent-trial.timer, in the image too',
   ),
   'state-nearly-full': transient.disk(

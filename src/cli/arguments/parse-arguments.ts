@@ -15,6 +15,8 @@ export function parseArguments(args: readonly string[]): ParsedArguments {
 function parseInvocation(typed: TypedArguments): Invocation {
   const { flags } = typed;
   if (flags.has('version')) return { kind: 'version' };
+  const [first] = typed.words;
+  if (flags.has('update-now') && first === 'help') return helpFor(['--update-now']);
   const words = flags.has('update-now') ? ['--update-now', ...typed.words] : typed.words;
   const command = commandOf(words);
   if (words[0] === 'help' && command === undefined) return helpFor(words.slice(1));

@@ -74,9 +74,9 @@ async function makeConfig(typed: ParsedCommand, context: CliContext): Promise<nu
   return printResult({ ...told, findings }, (page) => `${renderDoctor(findings, page)}\n${next}`, typed, context);
 }
 
-/** True if the finding is about the trial timer, which the unit of the agent starts later. */
+/** True if the finding is about a unit that the unit of the agent starts later. */
 function startsWithAgent({ name, ok }: DoctorFinding): boolean {
-  return name === 'safety net' && !ok;
+  return (name === 'trial timer' || name === 'package installer') && !ok;
 }
 
 /** True if a daemon is running. Its findings would be about its current configuration. */

@@ -85,7 +85,8 @@ const problemTexts: Readonly<Record<Problem, (report: StatusReport) => string>> 
   'journal-lost': () => 'the journal of updates could not be read, so an interrupted update is unknown',
   'trust-list-damaged': () => 'the trust list is damaged, so no update is installed',
   'no-trusted-key': () => 'there is no usable trusted key, so no update can be installed',
-  'no-daemon': () => 'the daemon is not running, so the service is not checked',
+  'no-daemon': (report) =>
+    report.phase === 'trial' ? trialText(report) : 'the daemon is not running, so the service is not checked',
   'daemon-starting': () => 'the daemon is starting',
   'daemon-unresponsive': () => 'the daemon is not responding, so the service is not checked',
   'release-revoked': () => 'the running release was revoked',
@@ -118,9 +119,9 @@ function lastAttempt({ lastOutcome }: StatusReport, end: string): string {
 function matterOfActivity(activity: Activity, report: StatusReport): Message {
   const { process, operation, board, phase } = activity;
   if (report.phase === 'rolling-back') return { tone: 'attention', text: report.idleReason };
-  if (report.phase === 'trial' && board === undefined) return matterOfTrial(report);
+  if (report.phase === 'trial' && board === undefined) return { tone: 'attention', text: trialText(report) };
   if (operation === undefined) return { tone: 'strong', text: `busy: ${process} is running` };
-  const title = phase === undefined ? operationWords[operation].doing : phaseTitles[phase];
+  const title = phase === undefined || phase === 'checking' ? operationWords[operation].doing : phaseTitles[phase];
   const what = report.phase === 'staging' && phase === 'staging' ? report.idleReason : `busy: ${title}`;
   return { tone: 'strong', text: `${what}${board === undefined ? '' : ` ${board}`}${progressText(activity)}` };
 }
@@ -149,7 +150,7 @@ function matterOfPhase(report: StatusReport, when: When): Message {
     case 'staged':
       return { tone, text: `${idleReason} and starts ${startOf(report)}` };
     case 'trial':
-      return matterOfTrial(report);
+      return { tone, text: trialText(report) };
     case 'rolling-back':
       return { tone, text: idleReason };
     default:
@@ -157,13 +158,11 @@ function matterOfPhase(report: StatusReport, when: When): Message {
   }
 }
 
-function matterOfTrial({ daemon, activity, previous }: StatusReport): Message {
+function trialText({ daemon, activity, previous }: StatusReport): string {
   const back = previous === undefined ? '' : ` to ${previous.versionName}`;
-  const text =
-    daemon || activity !== undefined
-      ? `it is committed if its health checks pass, else rolled back${back}`
-      : `the daemon is not running, so no health checks run; without a commit it is rolled back${back}`;
-  return { tone: 'attention', text };
+  return daemon || activity !== undefined
+    ? `it is committed if its health checks pass, else rolled back${back}`
+    : `the daemon is not running, so no health checks run; without a commit it is rolled back${back}`;
 }
 
 /** Returns when a staged version starts. Once the bootloader is set to boot it, any reboot starts it. */

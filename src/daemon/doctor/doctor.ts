@@ -128,7 +128,7 @@ async function lookAtKeys({ config, trust }: Wiring, signal: AbortSignal): Promi
   const keyring = await trust.keyring(signal);
   if (keyring.damage !== undefined) throw keyring.damage;
   const unsigned = allowUnsigned ? 'unsigned firmware is permitted' : 'unsigned firmware is refused';
-  const list = keyring.list === undefined ? '' : `; list ${keyring.list.number} of keys and revocations`;
+  const list = keyring.list === undefined ? '' : `; trust list ${keyring.list.number}`;
   if (keyring.keys.some((key) => isUsable(key, keyring))) {
     return `${keyring.keys.map((key) => describeKey(key, keyring)).join(', ')}${list}; ${unsigned}`;
   }

@@ -12,6 +12,7 @@ import { runProgram } from '../../system/processes/child-process.ts';
 import type { Bootloader } from '../../update/ports.ts';
 import { otherSlot } from '../../update/slot.ts';
 import { hasBootloader, otherSlots } from '../wiring/slot-settings.ts';
+import type { Wiring } from '../wiring/wiring.ts';
 import { finding } from './finding.ts';
 import type { Warning } from './finding.ts';
 import { noTargetsError } from './preconditions.ts';
@@ -23,6 +24,7 @@ const NO_SLOTS = 'not needed: no slots are configured';
 export interface ExaminedEngine {
   readonly config: Targets;
   readonly bootloader: Bootloader | undefined;
+  readonly journal?: Pick<Wiring['journal'], 'state'>;
   /** The socket of the package installer. Default: the system's. */
   readonly packageGuard?: string;
 }
@@ -38,7 +40,8 @@ const checks: readonly Check[] = [
   { name: 'boot environment', look: lookAtBootEnvironment },
   { name: 'staging slot', look: lookAtStagingSlot },
   { name: 'fallback slot', look: lookAtFallbackSlot },
-  { name: 'safety net', look: lookAtSafetyNet },
+  { name: 'trial timer', look: lookAtTrialTimer },
+  { name: 'package installer', look: lookAtPackageInstaller },
 ];
 
 /** Runs the checks that need the rights of root. */
@@ -112,12 +115,18 @@ async function lookAtStagingSlot(
 
 /** Checks that the gateway can fall back to the other slot. */
 async function lookAtFallbackSlot(
-  { bootloader }: ExaminedEngine,
+  { bootloader, journal }: ExaminedEngine,
   signal: AbortSignal,
 ): Promise<string | Warning | undefined> {
   if (bootloader === undefined) return undefined;
   const booted = await bootloader.bootedSlot(signal);
   const fallback = otherSlot(booted);
+  const phase = journal?.state.phase;
+  if (phase?.kind === 'staged' || phase?.kind === 'trial') {
+    const { attempt, slot } = phase;
+    const what = attempt.by === 'rollback' ? `the rollback to ${attempt.version.name}` : attempt.version.name;
+    if (slot === fallback) return `slot ${booted} becomes the fallback when ${what} boots in slot ${slot}`;
+  }
   const { slots } = await bootloader.inspect(signal);
   if (slots[fallback].bootable) return `slot ${fallback}`;
   return {
@@ -127,14 +136,22 @@ async function lookAtFallbackSlot(
 }
 
 /** Checks that the trial timer's service can be started, which only root may do. */
-async function lookAtSafetyNet(
-  { bootloader, config, packageGuard = PACKAGE_GUARD }: ExaminedEngine,
+async function lookAtTrialTimer(
+  { bootloader, config }: ExaminedEngine,
   signal: AbortSignal,
-): Promise<string | Warning> {
+): Promise<string | Warning | undefined> {
   if (bootloader !== undefined) return testTrialTimer(signal);
-  if (!hasPackages(config)) return NO_SLOTS;
+  return hasPackages(config) ? undefined : NO_SLOTS;
+}
+
+async function lookAtPackageInstaller({
+  bootloader,
+  config,
+  packageGuard = PACKAGE_GUARD,
+}: ExaminedEngine): Promise<string | undefined> {
+  if (bootloader !== undefined || !hasPackages(config)) return undefined;
   await requireInstaller(packageGuard);
-  return `the guard of packages is started by ${packageGuard}`;
+  return `started by ${packageGuard}`;
 }
 
 /** Refuses a file that stands for a slot where this process may not write. */

@@ -21,7 +21,7 @@ const TRIAL_IS_OPEN = 3;
 
 /**
  * Tells systemd/trial-guard that the running slot was kept in this boot, since the kernel command line still calls it a
- * trial. If this cannot be written, the safety net reboots once, which does no harm.
+ * trial. If this cannot be written, the trial timer reboots once, which does no harm.
  */
 export async function notifyTrialTimer(
   runDirectory: string,
@@ -39,7 +39,7 @@ export async function notifyTrialTimer(
   }
 }
 
-/** Starts the safety net once, as its timer would: it does nothing unless a trial is open. */
+/** Starts the service of the trial timer once: it does nothing unless a trial is open. */
 export async function testTrialTimer(signal: AbortSignal): Promise<string | Warning> {
   if (!isSystemdRunning()) {
     const advice = 'run the agent under systemd, or end such a trial by a program of your own';

@@ -4,22 +4,39 @@ import { hasSlotPayload } from '../../update/journal/state.ts';
 import type { Installed, Phase, UpdateState } from '../../update/journal/state.ts';
 import type { CheckResult } from '../../update/policy/update-checker.ts';
 
+/** The names of the trusted keys, by fingerprint. */
+export type KeyNames = ReadonlyMap<string, string>;
+
 /**
  * Returns the installed version with its own name and id, even if a trust list is the version that the service knows.
  */
-export function installedReport(installed: Installed | undefined, state: UpdateState): InstalledReport | undefined {
+export function installedReport(
+  installed: Installed | undefined,
+  state: UpdateState,
+  keyNames?: KeyNames,
+): InstalledReport | undefined {
   if (installed === undefined) return undefined;
   const { digest, signedBy, at, factory } = installed;
   const { id: versionId, name: versionName } = ownVersion(installed, state);
   // a system without slots counts as slot A in the journal
   const slot = hasSlotPayload(installed) ? installed.slot : undefined;
-  return { versionId, versionName, digest, slot, signedBy, at, ...(factory && { factory }) };
+  const keyName = keyNames?.get(signedBy ?? '');
+  return {
+    versionId,
+    versionName,
+    digest,
+    slot,
+    signedBy,
+    at,
+    ...(keyName && { keyName }),
+    ...(factory && { factory }),
+  };
 }
 
-export function checkReport(state: UpdateState, look: CheckResult): CheckReport {
+export function checkReport(state: UpdateState, look: CheckResult, keyNames?: KeyNames): CheckReport {
   const { offered, plan } = look;
   const isList = 'trustList' in plan && plan.trustList;
-  const installed = installedReport(state.installed, state);
+  const installed = installedReport(state.installed, state, keyNames);
   const inProgress = describeInProgress(state.phase, offered?.id);
   if (inProgress !== undefined && plan.kind === 'install')
     return { installed, offered, plan: 'deferred', reason: inProgress };

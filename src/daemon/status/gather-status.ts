@@ -32,6 +32,7 @@ export async function gatherStatus(deps: AgentDeps, signal: AbortSignal): Promis
     rebootDeferral: updater?.rebootWait,
     hookPause: updater?.hookPause,
     lastLook: updater?.lastLook,
+    keyNames: await trust.keyNames(signal),
     listNumber: await trust.listInEffect(),
     nowMs: world.clock.nowMs(),
     quarantineMs: config.update.quarantineMs,
@@ -63,6 +64,7 @@ async function copiedFields(
   signal: AbortSignal,
 ): Promise<StatusInput['asItIs']> {
   const packages = await showPackages(wiring, signal);
+  const traffic = deps.daemon === true ? wiring.traffic.report : undefined;
   return {
     agentVersion: wiring.world.agentVersion,
     ...(wiring.config.device.label !== undefined && { label: wiring.config.device.label }),
@@ -70,17 +72,17 @@ async function copiedFields(
     thingId: await loadThingId(wiring),
     boards: await showBoards(wiring),
     ...(packages.length > 0 && { packages: [...packages] }),
-    traffic: deps.daemon === true ? wiring.traffic.report : undefined,
-    written: deps.daemon === true ? storageWrites() : undefined,
+    traffic,
+    written: traffic && storageWrites(traffic.measuredMs),
     warnings,
     telemetry: deps.telemetry?.()?.status(),
   };
 }
 
 /** Returns the kernel's count (getrusage(2), ru_oublock); undefined while it is zero, since not every kernel counts. */
-function storageWrites(): StatusReport['written'] {
+function storageWrites(measuredMs: number): StatusReport['written'] {
   const bytes = process.resourceUsage().fsWrite * 512;
-  return bytes === 0 ? undefined : { bytes, measuredMs: Math.round(process.uptime() * 1000) };
+  return bytes === 0 ? undefined : { bytes, measuredMs };
 }
 
 async function warningsOf(

@@ -47,9 +47,11 @@ export function idleness(phase: Phase, awaitsReboot: boolean, around: IdleInput)
 
 function describeStaged({ kind, attempt, slot, firmware }: PhaseOf<'staged' | 'trial'>, awaitsReboot: boolean): Idle {
   const place = hasSlotPayload(firmware) ? ` in slot ${slot}` : '';
+  const { version, by } = attempt;
   if (kind === 'trial' && !awaitsReboot)
-    return { idleReason: `${attempt.version.name} is on trial${place}`, idleCode: 'trial' };
-  return { idleReason: `${attempt.version.name} is staged${place}`, idleCode: 'staged' };
+    return { idleReason: `${version.name} is on trial${place}`, idleCode: 'trial' };
+  const what = by === 'rollback' ? `the rollback to ${version.name}` : version.name;
+  return { idleReason: `${what} is staged${place}`, idleCode: 'staged' };
 }
 
 /** Returns the reason that defers an interrupted update, which comes before the interruption. */

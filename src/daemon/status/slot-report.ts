@@ -49,10 +49,10 @@ function trialOf(phase: Phase, slot: SlotName | undefined): string | undefined {
   return isRunning ? phase.attempt.version.name : undefined;
 }
 
-/** `armed`: a slot that is to be booted once, which some bootloaders do not call bootable until it is committed. */
+/** `armed`: a slot that boots once, which some bootloaders do not call bootable until it is committed. */
 export function describeSlots(
   boot: BootState | undefined,
-  armed: SlotName | undefined,
+  { armed, booted }: { readonly armed: SlotName | undefined; readonly booted: SlotName | undefined },
   state: UpdateState,
 ): Pick<StatusReport, 'slots' | 'slotStates'> {
   if (boot === undefined) return { slots: undefined };
@@ -64,8 +64,9 @@ export function describeSlots(
   };
   const describe = (slot: SlotName): string => {
     const { bootable, bootsNext } = stateOfSlot(slot);
-    const once = slot === armed ? ', once, on trial' : '';
-    return `${bootsNext ? `next to boot${once}` : bootable ? 'bootable' : 'not bootable'} (${slots[slot].detail})`;
+    if (bootsNext && slot === armed) return 'next to boot, once, on trial';
+    if (slot === booted && boot.onTrial[slot] && !bootsNext) return `without a commit, slot ${primary} boots next`;
+    return bootsNext ? 'next to boot' : bootable ? 'bootable' : `not bootable (${slots[slot].detail})`;
   };
   return {
     slots: { A: describe('A'), B: describe('B') },

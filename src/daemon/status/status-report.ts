@@ -18,6 +18,7 @@ import type { BootState, SlotName } from '../../update/ports.ts';
 import type { RebootWait } from '../../update/trial/staged.ts';
 import type { CheckStats } from '../cycles/scheduler.ts';
 import { installedReport } from './check-report.ts';
+import type { KeyNames } from './check-report.ts';
 import { idleness } from './idle-reason.ts';
 import { describeSlots, runningReport } from './slot-report.ts';
 
@@ -34,6 +35,7 @@ interface RuntimeState {
   readonly rebootDeferral: RebootWait | undefined;
   readonly hookPause: HookPause | undefined;
   readonly lastLook: CheckResult | undefined;
+  readonly keyNames: KeyNames;
   /** The number of the trust list in effect. */
   readonly listNumber: number | undefined;
   /** The wall clock, which may be wrong. */
@@ -78,14 +80,18 @@ function derivedFields(state: UpdateState, around: RuntimeState) {
   const hold = activeHold(state.standstill, around.nowMs);
   return {
     daemon: around.daemon === true,
-    installed: installedReport(state.installed, state),
+    installed: installedReport(state.installed, state, around.keyNames),
     previous: installedReport(state.beforeBoards ?? state.previous, state),
     trustList: listReport(state, around),
     phase: awaitsReboot ? 'staged' : state.phase.kind,
     activity: around.activity,
     throttle: isFetching(around) ? describeRate(around.throttle) : undefined,
     downloaded: downloaded(state.phase),
-    ...describeSlots(around.boot, awaitsReboot ? slotOf(state.phase) : undefined, state),
+    ...describeSlots(
+      around.boot,
+      { armed: awaitsReboot ? slotOf(state.phase) : undefined, booted: around.booted },
+      state,
+    ),
     booted: around.booted,
     lastOutcome: describeLast(state.lastOutcome, around),
     quarantine: activeEntries(state, around.nowMs, around.quarantineMs).map((entry) => describeHeld(entry, around)),

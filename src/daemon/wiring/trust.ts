@@ -9,7 +9,7 @@ import type { Keyring } from '../../firmware/trust/keyring.ts';
 import { fromFile, parseTrustListFile } from '../../firmware/trust/trust-list.ts';
 import type { TrustList } from '../../firmware/trust/trust-list.ts';
 import { TrustStore } from '../../firmware/trust/trust-store.ts';
-import { AgentError, describeError } from '../../system/errors.ts';
+import { AgentError, describeError, valueOrError } from '../../system/errors.ts';
 import { StorageError } from '../../system/files/durable-file.ts';
 import type { DurableFs } from '../../system/files/durable-file.ts';
 import type { Clock } from '../../system/time/clock.ts';
@@ -74,6 +74,12 @@ export class Trust {
       store: this.#store,
       knownTime: async () => this.#knownTime(signal),
     });
+  }
+
+  /** Returns the names of the trusted keys by fingerprint; none if the keys cannot be read. */
+  async keyNames(signal: AbortSignal): Promise<ReadonlyMap<string, string>> {
+    const found = await valueOrError(this.keyring(signal));
+    return new Map(found instanceof AgentError ? [] : found.keys.map(({ fingerprint, name }) => [fingerprint, name]));
   }
 
   /**

@@ -91,7 +91,7 @@ export function diagnostics({ findings, at }: Diagnostics): Html {
       <thead>
         <tr>
           <th scope="col">Result</th>
-          <th scope="col">Test</th>
+          <th scope="col">Check</th>
           <th scope="col">Finding</th>
         </tr>
       </thead>

@@ -105,13 +105,13 @@ describe('the installed service', () => {
     expect(doctor.stdout).toMatch(/ok +staging slot +slot B \(\/dev\/slot-b\) can be written/);
   });
 
-  test('has a safety net, and its doctor misses it where it has none', async () => {
-    expect((await gateway.exec(['agent', 'doctor'])).stdout).toMatch(/ok +safety net/);
+  test('has a trial timer, and doctor reports it if it is missing', async () => {
+    expect((await gateway.exec(['agent', 'doctor'])).stdout).toMatch(/ok +trial timer/);
     await gateway.tell('systemctl', 'stop', 'thing-agent-trial.timer');
     const missing = await gateway.exec(['agent', 'doctor']);
     await restart();
     expect(await gateway.tell('systemctl', 'is-active', 'thing-agent-trial.timer')).toBe('active');
-    expect(missing).toMatchObject({ exitCode: 70, stdout: matching(/FAIL +safety net[^]*systemctl enable --now/) });
+    expect(missing).toMatchObject({ exitCode: 70, stdout: matching(/FAIL +trial timer[^]*systemctl enable --now/) });
   });
 
   test('has a trial timer that can write only to the state, and a doctor that tests it', async () => {
@@ -120,7 +120,7 @@ describe('the installed service', () => {
       stderr: matching(/Read-only file system/),
     });
     await gateway.tell('systemctl', 'start', 'thing-agent-trial.service');
-    expect((await gateway.exec(['agent', 'doctor'])).stdout).toMatch(/ok +safety net[^]*its\s+program\s+runs/);
+    expect((await gateway.exec(['agent', 'doctor'])).stdout).toMatch(/ok +trial timer[^]*its\s+program\s+runs/);
     const dropIn = '/run/systemd/system/thing-agent-trial.service.d/test.conf';
     await gateway.write(dropIn, '[Service]\nReadWritePaths=/missing\n');
     await gateway.tell('systemctl', 'daemon-reload');
@@ -128,7 +128,7 @@ describe('the installed service', () => {
     await gateway.tell('rm', dropIn);
     await gateway.tell('systemctl', 'daemon-reload');
     await gateway.tell('systemctl', 'stop', 'thing-agent-trial.service');
-    expect(broken.stdout).toMatch(/FAIL +safety net[^]*cannot\s+run[^]*226/);
+    expect(broken.stdout).toMatch(/FAIL +trial timer[^]*cannot\s+run[^]*226/);
   });
 
   test('shows where its trial timer checks that this slot is committed', async () => {

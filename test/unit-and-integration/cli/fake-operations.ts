@@ -17,6 +17,7 @@ export const calmStatus: StatusReport = {
     digest: `sha256:${'0123456789abcdef'.repeat(4)}`,
     slot: 'A',
     signedBy: `sha256:0a1b2c3d4e5f${'0'.repeat(52)}`,
+    keyName: 'release.pem',
     at: '2026-02-26T10:00:00.000Z',
   },
   previous: {
@@ -25,10 +26,11 @@ export const calmStatus: StatusReport = {
     digest: `sha256:${'fedcba9876543210'.repeat(4)}`,
     slot: 'B',
     signedBy: `sha256:0a1b2c3d4e5f${'0'.repeat(52)}`,
+    keyName: 'release.pem',
     at: '2026-01-10T10:00:00.000Z',
   },
   phase: 'idle',
-  slots: { A: 'next to boot (good, primary)', B: 'bootable (good)' },
+  slots: { A: 'next to boot', B: 'bootable' },
   slotStates: {
     A: { bootable: true, bootsNext: true, version: 'gateway-1.4.2' },
     B: { bootable: true, bootsNext: false, version: 'gateway-1.4.1' },

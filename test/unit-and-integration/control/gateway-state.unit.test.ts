@@ -71,6 +71,7 @@ describe('the state of a gateway, in words that stay', () => {
     ['was cut off', { phase: 'staging' }, [], ['interrupted', 1]],
     ['waits for a reboot', { phase: 'staged' }, [], ['staged', 1]],
     ['judges', { phase: 'trial' }, [], ['on-trial', 0]],
+    ['is on trial without a daemon', { phase: 'trial', daemon: false }, ['no-daemon'], ['needs-attention', 1]],
     ['goes back', { phase: 'rolling-back' }, [], ['rolling-back', 1]],
   ])('%s', (_why, facts, troubles, [state, exitCode]) => {
     const whole = { ...calm, ...facts };

@@ -15,6 +15,7 @@ export const calmSurroundings: StatusInput = {
   boot: undefined,
   lastLook: undefined,
   listNumber: undefined,
+  keyNames: new Map(),
   nowMs: 0,
   quarantineMs: 30 * 86_400_000,
   activity: undefined,

@@ -28,11 +28,12 @@ describe('an armed update', () => {
   const state = { ...initialState, phase: trial };
 
   // Regression: "B is not bootable (bad, primary)", and "to start it: agent reboot", of a slot that any reboot starts.
+  // Later "next to boot, once, on trial (bad, primary)": words of a bootloader that contradict the rest.
   test('is next to boot, though its bootloader does not call it bootable before it is committed', () => {
     const slots = { A: { bootable: true, detail: 'good' }, B: { bootable: false, detail: 'bad, primary' } };
     const boot = { primary: 'B', onTrial: { A: false, B: true }, committed: { A: false, B: false }, slots } as const;
     expect(statusReport(state, { ...around, boot })).toMatchObject({
-      slots: { B: 'next to boot, once, on trial (bad, primary)' },
+      slots: { B: 'next to boot, once, on trial' },
       slotStates: { A: { bootsNext: false }, B: { bootable: false, bootsNext: true } },
     });
     const disarmed = statusReport(state, { ...around, boot: { ...boot, primary: 'A' } });
@@ -62,6 +63,25 @@ describe('an armed update', () => {
       committed: { A: false, B: false },
     };
     expect(statusReport(state, { ...around, boot, rebootDeferral: rebootWait }).rebootDeferral).toEqual(told);
+  });
+
+  // Regression: "running on trial; not bootable (bad)".
+  test('on trial says what the next boot starts without a commit', () => {
+    const slot = { bootable: true, detail: 'marked good by the bootloader' };
+    const slots = { A: slot, B: { bootable: false, detail: 'marked bad by the bootloader' } };
+    const boot = { primary: 'A', onTrial: { A: false, B: true }, committed: { A: true, B: false }, slots } as const;
+    expect(statusReport(state, { ...around, booted: 'B', boot }).slots).toEqual({
+      A: 'next to boot',
+      B: 'without a commit, slot A boots next',
+    });
+  });
+
+  // Regression: "gateway-1.4.1 is staged in slot B" after `agent rollback --no-reboot`.
+  test('by a rollback is called a rollback', () => {
+    const rollback = { ...trial, attempt: { ...trial.attempt, by: 'rollback' as const } };
+    expect(statusReport({ ...initialState, phase: rollback }, around).idleReason).toBe(
+      'the rollback to two is staged in slot B',
+    );
   });
 
   test('is on trial when its slot runs', () => {
@@ -206,7 +226,7 @@ describe('an interrupted update that is deferred', () => {
       'by nothing',
       {},
       {},
-      { state: 'interrupted', idleCode: 'interrupted', toDo: { isNeeded: false, operation: 'update' } },
+      { state: 'interrupted', idleCode: 'interrupted', toDo: { isNeeded: true, operation: 'update' } },
     ],
     ['by a hold', { standstill }, {}, { state: 'on-hold', idleCode: 'on-hold', toDo: { operation: 'resume' } }],
     [

@@ -150,7 +150,7 @@ describe('the page', () => {
     expect(await textOf(tab, '.result')).toMatch(/^Updates are on hold until .* \(in (4 h|3 h 59 min)\)\.$/);
     expect(await textOf(tab, 'h1')).toBe('v1 is running.');
     expect(await textOf(tab, '.matter')).toMatch(/^Updates are on hold /);
-    expect(await textOf(tab, '.to-do')).toBe('To do: nothing; to resume updates: agent resume');
+    expect(await textOf(tab, '.to-do')).toBe('To do: wait, or resume updates: agent resume');
     await shoot(tab, 'held');
     expect(await textOf(tab, '.step div:not([hidden])')).toBe('Resume updates');
     await tabTo(tab, 'Resume updates');

@@ -33,7 +33,7 @@ export const inspectCommands: readonly Command[] = [
     summary: 'show what is running, and whether you need to act',
     details: [
       'Always available. If the daemon does not respond within 5 s, reads the state directly and warns you. Programs can rely on state, problems and idleCode of --json.',
-      'With --exit-code, for monitoring: 0 ok or busy; 1 needs attention; 2 broken, the gateway cannot be updated or a board has no program; 64 or more: status unavailable.',
+      'With --exit-code, for monitoring: 0 ok or busy; 1 needs attention; 2 broken, the gateway cannot be updated or a board has no program; 64 or more: status unavailable. For 1 and 2, To do names the next step.',
     ],
     run: status,
   },
@@ -44,8 +44,8 @@ export const inspectCommands: readonly Command[] = [
     group: 'Inspect',
     summary: 'diagnose everything that an update needs',
     details: [
-      'Changes nothing. The exit code is 70 if a test fails, and 1 if there are only warnings: an update works, but the gateway may not recover from a failure.',
-      'If the daemon is not responding, this is the only finding: the daemon may be using what the tests would check.',
+      'Changes nothing. The exit code is 70 if a check fails, and 1 if there are only warnings: an update works, but the gateway may not recover from a failure.',
+      'If the daemon is not responding, this is the only finding: the daemon may be using the devices that would be checked.',
     ],
     run: doctor,
   },
@@ -114,7 +114,7 @@ async function check(typed: ParsedCommand, context: CliContext): Promise<number>
   return printResult(report, (page) => renderCheck(report, page, meaning?.advice), typed, context);
 }
 
-/** The exit code of `agent doctor` if no test fails but some warn, as 1 of `agent status --exit-code`. */
+/** The exit code of `agent doctor` if no check fails but some warn, as 1 of `agent status --exit-code`. */
 const ONLY_WARNINGS = 1;
 
 async function doctor(typed: ParsedCommand, context: CliContext): Promise<number> {

@@ -6,20 +6,28 @@ import { renderStatus } from '../../screen/pages/render-rows.ts';
 import { withReadOnlyAgent } from '../with-agent.ts';
 import { repeat } from './repeat.ts';
 
+/** After this number of unchanged readings, the status is printed again: only a write finds out that no one reads. */
+const MAX_SILENT = 30;
+
 /**
  * `agent status --watch`: on a terminal, redraws the status in place; elsewhere prints it again whenever more than its
- * times and counters change. With `--json`, prints each reading on a line.
+ * times and counters change, and each minute. With `--json`, prints each reading on a line.
  */
 export async function watchStatus({ json }: ParsedCommand, context: CliContext): Promise<number> {
   const { out, env } = context;
   const isScreen = out.isTTY && env['TERM'] !== 'dumb' && !json;
   let shown: string | undefined;
+  let silent = 0;
   return repeat(context, async () => {
     const report = await withReadOnlyAgent(context, (agent) => agent.status({}, context.signal));
     const text = json ? `${printableJson(report)}\n` : renderStatus(report, pageFor(out, context));
     if (isScreen) out.write(`${HOME_AND_CLEAR}${firstRows(text, out.rows)}`);
     else if (json) out.write(text);
-    else if (shown !== withoutTimes(text)) out.write(shown === undefined ? text : `\n${text}`);
+    else if (shown === withoutTimes(text) && silent < MAX_SILENT) silent += 1;
+    else {
+      out.write(shown === undefined ? text : `\n${text}`);
+      silent = 0;
+    }
     shown = withoutTimes(text);
     return 'open';
   });

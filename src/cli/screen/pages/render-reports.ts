@@ -75,8 +75,8 @@ export function renderDoctor(findings: readonly DoctorFinding[], page: Page): st
   const count = (level: DoctorLevel): number => findings.filter((found) => levelOf(found) === level).length;
   const [failed, warned] = [count('failure'), count('warning')];
   const warnings = warned === 0 ? '' : `, ${pluralize(warned, 'warning')}`;
-  const tests = pluralize(findings.length, 'test');
-  const summary = failed === 0 ? `All ${tests} passed${warnings}.` : `${failed} of ${tests} failed${warnings}.`;
+  const checks = pluralize(findings.length, 'check');
+  const summary = failed === 0 ? `All ${checks} passed${warnings}.` : `${failed} of ${checks} failed${warnings}.`;
   const worst = failed > 0 ? 'bad' : warned > 0 ? 'attention' : 'good';
   return `${renderRows(rows, page)}${renderParagraph(summary, page, worst)}`;
 }

@@ -15,7 +15,7 @@ export function queueRows(status: OutputOf<'queue'>, when: When): readonly Row[]
   return [
     { label: 'Queue', paragraphs: [describeQueue(status)] },
     { label: 'Delivered', paragraphs: [describeDelivered(delivery)] },
-    { label: 'Resent', paragraphs: delivery.resent === 0 ? [] : [pluralize(delivery.resent, 'point')] },
+    { label: 'Resent', paragraphs: delivery.resent === 0 ? [] : [pluralize(delivery.resent, 'datapoint')] },
     { label: 'Dropped', paragraphs: droppedByReason(status) },
     { label: 'Service', paragraphs: delivery.error === undefined ? [] : [delivery.error], tone: 'attention' },
     {
@@ -45,12 +45,12 @@ export function queueRows(status: OutputOf<'queue'>, when: When): readonly Row[]
 
 function describeDelivered({ delivered, requests, failedRequests }: OutputOf<'queue'>['delivery']): string {
   const failed = failedRequests === 0 ? '' : `; ${pluralize(failedRequests, 'request')} failed`;
-  return `${pluralize(delivered, 'point')}, in ${pluralize(requests - failedRequests, 'request')}${failed}`;
+  return `${pluralize(delivered, 'datapoint')}, in ${pluralize(requests - failedRequests, 'request')}${failed}`;
 }
 
 function describeQueue({ spool }: OutputOf<'queue'>): string {
   const { pointsInMemory, pointsOnDisk, properties, oldestAgeMs } = spool;
-  const parts = [`${pluralize(pointsInMemory, 'point')} in memory, ${pointsOnDisk} on disk`];
+  const parts = [`${pluralize(pointsInMemory, 'datapoint')} in memory, ${pointsOnDisk} on disk`];
   if (properties > 0) parts.push(pluralize(properties, 'property', 'properties'));
   if (oldestAgeMs !== undefined) parts.push(`the oldest for ${age(oldestAgeMs)}`);
   return parts.join('; ');
@@ -67,9 +67,9 @@ export function summarizeQueue(status: OutputOf<'queue'>): Pick<Row, 'paragraphs
     ...failing.slice(0, MAX_FAILING_SHOWN),
     ...(failing.length > MAX_FAILING_SHOWN ? [`and ${failing.length - MAX_FAILING_SHOWN} more failing sources`] : []),
   ];
-  const flash = `${formatBytes(spool.flashBytesPerDay)} a day to flash`;
+  const flash = spool.flashBytesPerDay === 0 ? '' : `; ${formatBytes(spool.flashBytesPerDay)} a day written to storage`;
   return {
-    paragraphs: [`${describeQueue(status)}; ${flash}`, ...troubles],
+    paragraphs: [`${describeQueue(status)}${flash}`, ...troubles],
     tone: troubles.length === 0 ? undefined : 'attention',
   };
 }

@@ -100,7 +100,9 @@ function slotRows(report: StatusReport, when: When): readonly Row[] {
   const { slots = {}, slotStates = {}, installed: committed } = report;
   return Object.entries(slots).map(([slot, detail]) => {
     const part = partOf(slot, report);
-    const text = `${contentOf(slotStates[slot])}${part === undefined ? '' : `, ${part}`}; ${detail}`;
+    const lacks = part === noFallback ? `, so slot ${report.booted} has no fallback` : '';
+    const content = part === undefined || lacks !== '' ? '' : `, ${part}`;
+    const text = `${contentOf(slotStates[slot])}${content}; ${detail}${lacks}`;
     const isKnown = committed?.slot === slot && committed.factory !== true;
     return {
       label: `Slot ${slot}`,
@@ -133,10 +135,9 @@ function partOf(slot: string, { booted, slotStates, running, phase }: StatusRepo
 }
 
 /** Returns the content, signature and time of an installed version. */
-function provenance({ versionId, versionName, digest, signedBy, at }: InstalledReport, when: When): string {
+function provenance({ versionId, versionName, digest, signedBy, keyName, at }: InstalledReport, when: When): string {
   const id = versionId === undefined || versionId === versionName ? '' : `id ${versionId}, `;
-  const key = signedBy?.startsWith('sha256:') === true ? signedBy.slice('sha256:'.length).slice(0, 10) : signedBy;
-  const trust = key === undefined ? 'unsigned' : `signed by ${key}`;
+  const trust = signedBy === undefined ? 'unsigned' : `signed by ${keyName ?? `key ${shortDigest(signedBy)}`}`;
   return `${id}${shortDigest(digest)}, ${trust}, since ${formatTime(at, when)}`;
 }
 
@@ -208,8 +209,9 @@ function packages(told: StatusReport['packages'] = []): Pick<Row, 'paragraphs' |
 
 function quarantine({ quarantine: held }: StatusReport, when: When, isSaid: IsSaid): readonly string[] {
   const shown = held.slice(0, maxQuarantineShown).map(({ version, digest, reason, until }) => {
-    const end = until === undefined ? '' : `${formatTime(until, when)}, or `;
-    return `${version} (${shortDigest(digest)}) blocked until ${end}agent unblock${isSaid(reason) ? '' : `: ${reason}`}`;
+    const end = until === undefined ? '' : ` until ${formatTime(until, when)}`;
+    const why = isSaid(reason) ? '' : `: ${reason}`;
+    return `${version} (${shortDigest(digest)}) blocked${end}${why}; to end this: agent unblock ${version}`;
   });
   const rest = held.length - maxQuarantineShown;
   return rest > 0 ? [...shown, `and ${rest} more`] : shown;
@@ -251,7 +253,7 @@ function traffic(told: StatusReport['traffic']): readonly string[] {
   ];
   // A window longer than the daemon's uptime would claim traffic from before its start.
   const whole = windows.filter(({ ms }) => measuredMs === undefined || measuredMs >= ms).map(({ words }) => words);
-  const ran = measuredMs === undefined ? '' : `, ${formatDuration(measuredMs)} ago`;
+  const ran = measuredMs === undefined ? '' : ` ${formatDuration(measuredMs)} ago`;
   return [[...whole, `${carried(sinceStart)} since the daemon started${ran}`].join('; ')];
 }
 

@@ -64,7 +64,11 @@ export class AutobootFile implements BootEnvironment<TrybootState> {
     const describe = (slot: SlotName) => {
       if (slot === standing) return { bootable: true, detail: 'boots by default' };
       if (slot === tried) return { bootable: true, detail: 'boots once when tried' };
-      return { bootable: false, detail: 'not named', lastWord: lastWord?.slot === slot ? lastWord.code : undefined };
+      return {
+        bootable: false,
+        detail: 'not in autoboot.txt',
+        lastWord: lastWord?.slot === slot ? lastWord.code : undefined,
+      };
     };
     return { primary: standing, slots: { A: describe('A'), B: describe('B') } };
   }

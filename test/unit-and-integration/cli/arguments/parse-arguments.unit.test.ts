@@ -24,6 +24,7 @@ test.each<[string, Invocation]>([
   ['--help', { kind: 'help', command: undefined }],
   ['-h', { kind: 'help', command: undefined }],
   ['help', { kind: 'help', command: undefined }],
+  ['help --update-now', { kind: 'help', command: commandTable.find(({ name }) => name === '--update-now') }],
   ['--version', { kind: 'version' }],
   ['status --version', { kind: 'version' }],
 ])('«agent %s» is understood', (line, wanted) => {

@@ -115,6 +115,12 @@ describe('agent status --watch', () => {
     expect(out).toContain('2 is deferred');
   });
 
+  // Regression: `agent status --watch | head` did not end, since nothing was written to the closed pipe.
+  test('prints an unchanged status again after a minute, and so notices that its reader has left', async () => {
+    const { out } = await typeUntilInterrupted(['status', '--watch'], 61, { daemon: fakeAgent() });
+    expect(out.match(/^State/gm)).toHaveLength(2);
+  });
+
   test('redraws in place on a terminal, and shows the first rows that fit', async () => {
     const world = { daemon: fakeAgent(), columns: 80 };
     const { out } = await typeUntilInterrupted(['status', '--watch'], 1, world);

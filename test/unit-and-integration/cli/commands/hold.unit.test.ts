@@ -45,7 +45,7 @@ test('status shows a hold with its end, its reason and the command that releases
   expect(beside('State', text)).toBe(
     'gateway-1.4.2 is running. Updates are on hold until 2026-03-01 17:00 +01:00 (in 4 h): harvest.',
   );
-  expect(beside('To do', text)).toBe('nothing; to resume updates: agent resume');
+  expect(beside('To do', text)).toBe('wait, or resume updates: agent resume');
   expect(beside('Hold', text)).toBe('');
 });
 

@@ -85,9 +85,9 @@ test.each([
   );
 });
 
-// Regression: "FAIL safety net: no listener on /run/thing-agent-package.sock" right after the package was installed.
-test('a safety net that starts with the agent is missed only once the agent was started', async () => {
-  const safetyNet = { name: 'safety net', ok: false, detail: 'nobody listens' };
+// Regression: "FAIL trial timer: no listener on /run/thing-agent-package.sock" right after the package was installed.
+test('reports a missing trial timer only after the agent was started', async () => {
+  const trialTimer = { name: 'trial timer', ok: false, detail: 'no listener' };
   const key = { name: 'trusted keys', ok: false, detail: 'there are none' };
   const told = async (findings: readonly DoctorFinding[]): Promise<readonly [string, string]> => {
     const alone = fakeAgent({ doctor: async () => ({ findings: [...findings] }) });
@@ -95,12 +95,12 @@ test('a safety net that starts with the agent is missed only once the agent was 
     const { out } = await typeAt(['setup', '--yes'], { alone, setup });
     return [out, (await typeAt(['setup', '--yes', '--json'], { alone, setup })).out];
   };
-  const [text, json] = await told([safetyNet, key]);
+  const [text, json] = await told([trialTimer, key]);
   expect(text).toMatch(/FAIL +trusted keys/);
   expect(text).toMatch(/enable --now thing-agent\nThis also starts the trial timer\. Afterwards, run agent doctor\.$/m);
   expect(JSON.parse(json)).toMatchObject({ findings: [key] });
-  const [works] = await told([{ ...safetyNet, ok: true }]);
-  expect(works).toMatch(/ok +safety net/);
+  const [works] = await told([{ ...trialTimer, ok: true }]);
+  expect(works).toMatch(/ok +trial timer/);
   expect(works).not.toContain('It starts');
 });
 

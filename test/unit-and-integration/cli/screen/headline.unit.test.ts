@@ -1,8 +1,11 @@
+import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
 import type { Page } from '../../../../src/cli/screen/page.ts';
 import { renderStatus } from '../../../../src/cli/screen/pages/render-rows.ts';
 import { plain } from '../../../../src/cli/screen/style.ts';
+import { idleCodes, problems, stateExitCodes, stateOf } from '../../../../src/control/gateway-state.ts';
+import { nextStepOf } from '../../../../src/control/presentation/next-step.ts';
 import type { OutcomeReport, StatusReport } from '../../../../src/control/reports.ts';
 import { beside } from '../beside.ts';
 import { noon } from '../fake-context.ts';
@@ -18,7 +21,7 @@ describe('the first line of the status', () => {
     [
       { phase: 'staged', ...staged, booted: undefined },
       '2 is staged in slot B and starts at the next check.',
-      'nothing',
+      'wait for the next check',
     ],
     [
       {
@@ -37,9 +40,13 @@ describe('the first line of the status', () => {
     [
       { phase: 'trial', daemon: false },
       'The daemon is not running, so no health checks run; without a commit it is rolled back to gateway-1.4.1.',
-      'systemctl start thing-agent, or decide yourself: agent commit, or agent rollback',
+      'systemctl start thing-agent, or decide now: agent commit, or agent rollback',
     ],
-    [{ phase: 'rolling-back', idleReason: '2 is being rolled back: x' }, '2 is being rolled back: x.', 'nothing'],
+    [
+      { phase: 'rolling-back', idleReason: '2 is being rolled back: x' },
+      '2 is being rolled back: x.',
+      'wait, or follow it: agent status --watch',
+    ],
     [
       { phase: 'rolling-back', idleReason: '2 is being rolled back: x', daemon: false },
       '2 is being rolled back: x.',
@@ -107,5 +114,47 @@ describe('the first line of the status', () => {
     expect(beside('State', renderStatus({ ...calmStatus, lastOutcome }, page))).toBe(
       `gateway-1.4.2 is running. ${told}`,
     );
+  });
+});
+
+// Regression: exit code 1 while "To do" was "nothing" (on hold, rolled back, interrupted), and 0 for a trial that no
+// daemon checks.
+describe('the exit code and what to do', () => {
+  const anything = fc.record({
+    phase: fc.constantFrom('idle', 'staging', 'staged', 'trial', 'rolling-back', 'lost'),
+    daemon: fc.boolean(),
+    booted: fc.constantFrom(undefined, 'A' as const),
+    idleCode: fc.constantFrom(...idleCodes),
+    problems: fc.subarray([...problems]),
+    hold: fc.constantFrom(undefined, { since: '2026-03-01T11:00:00Z' }),
+    activity: fc.constantFrom(undefined, { process: 'the daemon' }),
+    rebootDeferral: fc.constantFrom(undefined, { reason: 'x' }),
+    hookDeferral: fc.constantFrom(undefined, { reason: 'x', until: '2026-03-01T12:00:00Z' }),
+  });
+
+  test('agree in every state', () => {
+    fc.assert(
+      fc.property(anything, (change) => {
+        const state = stateOf(change);
+        const { isNeeded, text } = nextStepOf({ ...calmStatus, ...change, state });
+        expect(isNeeded).toBe(stateExitCodes[state] > 0);
+        expect(text.startsWith('nothing')).toBe(!isNeeded);
+      }),
+    );
+  });
+
+  test.each<[Partial<StatusReport>, number, string]>([
+    [{ hold: { since: '2026-03-01T11:00:00Z' } }, 1, 'wait, or resume updates: agent resume'],
+    [{ phase: 'staging', idleCode: 'interrupted' }, 1, 'wait for the next check, or resume it now: agent --update-now'],
+    [
+      { phase: 'trial', daemon: false, problems: ['no-daemon'] },
+      1,
+      'systemctl start thing-agent, or decide now: agent commit, or agent rollback',
+    ],
+    [{ phase: 'trial' }, 0, 'nothing; to decide now: agent commit, or agent rollback'],
+  ])('with %j are %i and: %s', (change, exitCode, text) => {
+    const report = { ...calmStatus, ...change };
+    expect(stateExitCodes[stateOf({ ...report, problems: report.problems ?? [] })]).toBe(exitCode);
+    expect(nextStepOf(report).text).toBe(text);
   });
 });

@@ -33,10 +33,10 @@ describe('the status of a gateway that is well', () => {
     ['To do', 'nothing'],
     [
       'Slot A',
-      'gateway-1.4.2, running; next to boot (good, primary) ' +
-        'id v-142, sha256:0123456789ab, signed by 0a1b2c3d4e, since 2026-02-26 11:00 +01:00 (3 days ago)',
+      'gateway-1.4.2, running; next to boot ' +
+        'id v-142, sha256:0123456789ab, signed by release.pem, since 2026-02-26 11:00 +01:00 (3 days ago)',
     ],
-    ['Slot B', 'gateway-1.4.1, fallback (agent rollback); bootable (good)'],
+    ['Slot B', 'gateway-1.4.1, fallback (agent rollback); bootable'],
     ['Updates', 'gateway-1.4.2 is installed, as assigned by the service'],
     ['Next check', '2026-03-01 13:15 +01:00 (in 15 min)'],
     ['Last update', 'gateway-1.4.2 installed, 2026-02-26 11:04 +01:00 (3 days ago)'],
@@ -63,12 +63,17 @@ test('the factory version is not called unsigned: the agent did not install it',
       A: { bootable: true, bootsNext: true, version: '1', isFactory: true },
       B: { bootable: false, bootsNext: false },
     },
-    slots: { A: 'next to boot (good)', B: 'not bootable (bad)' },
+    slots: {
+      A: 'next to boot',
+      B: 'not bootable (marked bad by the bootloader)',
+    },
   };
   const told = renderStatus(factory, page);
   expect(beside('State', told)).toBe('1, the factory image, is running. All is well.');
-  expect(beside('Slot A', told)).toBe('1 (factory image), running; next to boot (good)');
-  expect(beside('Slot B', told)).toBe('unknown content, no fallback; not bootable (bad)');
+  expect(beside('Slot A', told)).toBe('1 (factory image), running; next to boot');
+  expect(beside('Slot B', told)).toBe(
+    'unknown content; not bootable (marked bad by the bootloader), so slot A has no fallback',
+  );
 });
 
 // Regression: with two blocked versions, it offered to unblock the one that was not offered.
@@ -93,7 +98,7 @@ describe('the status of a gateway in trouble', () => {
       'gateway-1.4.2 is running. The update to gateway-1.5.0 was rolled back: app.service did not become active within 5 min (health-failed). ' +
         'The service call failed: cannot reach https://things.example.com: connection refused.',
     ],
-    ['To do', 'nothing; to try gateway-1.5.0 again: agent unblock gateway-1.5.0'],
+    ['To do', 'correct the release, or try it again: agent unblock gateway-1.5.0'],
     ['Warning', 'unsigned firmware may be installed: [trust] allow_unsigned = true'],
     ['Updates', ''],
     ['Last update', 'gateway-1.5.0 rolled back, 2026-03-01 10:30 +01:00 (2 h 30 min ago)'],
@@ -103,7 +108,7 @@ describe('the status of a gateway in trouble', () => {
     ],
     [
       'Quarantine',
-      'gateway-1.5.0 (sha256:aaaaaaaaaaaa) blocked until 2026-03-31 10:30 +01:00 (in 30 days), or agent unblock',
+      'gateway-1.5.0 (sha256:aaaaaaaaaaaa) blocked until 2026-03-31 10:30 +01:00 (in 30 days); to end this: agent unblock gateway-1.5.0',
     ],
     ['To report', 'not yet reported to the service: v-142 is running 2 results of update attempts'],
   ])('says beside %s: %s', (label, told) => {
@@ -112,7 +117,9 @@ describe('the status of a gateway in trouble', () => {
 
   test('shows that only agent unblock ends a quarantine without a time', () => {
     const quarantine = troubledStatus.quarantine.map((entry) => ({ ...entry, until: undefined }));
-    expect(renderStatus({ ...troubledStatus, quarantine }, page)).toContain('blocked until agent unblock');
+    expect(renderStatus({ ...troubledStatus, quarantine }, page)).toMatch(
+      /blocked; to\s+end\s+this:\s+agent\s+unblock\s+gateway-1.5.0/,
+    );
   });
 
   test('fits on one screen of a console', () => {

@@ -94,7 +94,7 @@ test('doctor counts failures and gives advice only for them', () => {
     'ok    clock             it is set\n' +
       'FAIL  boot environment  cannot be written\n' +
       '                        check fw_env.config\n' +
-      '1 of 2 tests failed.\n',
+      '1 of 2 checks failed.\n',
   );
 });
 
@@ -102,8 +102,8 @@ test('the doctor counts warnings in its summary', () => {
   const warning = { name: 'watchdog', ok: true, isWarning: true, detail: 'none', advice: 'load its driver' };
   const failure = { name: 'clock', ok: false, detail: 'it is not set' };
   const text = 'WARN  watchdog  none\n                load its driver\n';
-  expect(renderDoctor([warning], page)).toBe(`${text}All 1 test passed, 1 warning.\n`);
-  expect(renderDoctor([warning, failure], page)).toMatch(/1 of 2 tests failed, 1 warning\.\n$/);
+  expect(renderDoctor([warning], page)).toBe(`${text}All 1 check passed, 1 warning.\n`);
+  expect(renderDoctor([warning, failure], page)).toMatch(/1 of 2 checks failed, 1 warning\.\n$/);
 });
 
 test('an error shows its cause, its code, and the remedy', () => {

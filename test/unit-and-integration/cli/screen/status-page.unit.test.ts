@@ -19,7 +19,7 @@ test('a staged update that waits for its window shows its end, and who need not 
   expect(beside('State', told)).toBe(
     'gateway-1.4.2 is running. 2 is staged in slot B and starts in its reboot window.',
   );
-  expect(beside('To do', told)).toBe('nothing; to reboot into it now: agent reboot');
+  expect(beside('To do', told)).toBe('wait for the reboot window, or reboot into it now: agent reboot');
   expect(beside('Reboot', told)).toBe(
     'the reboot may begin between 02:00 and 05:00: [update] reboot_window; ' +
       'waiting until 2026-03-02 02:00 +01:00 (in 13 h)',
@@ -78,10 +78,10 @@ describe('what the line carried', () => {
     {
       why: 'after a restart, no window is named that is longer than what was counted',
       minutes: 12,
-      says: `${all}, 12 min ago`,
+      says: `${all} 12 min ago`,
     },
-    { why: 'after an hour, the hour is named, too', minutes: 60, says: `${hour}${all}, 1 h ago` },
-    { why: 'after a day, the day is named, too', minutes: 25 * 60, says: `${hour}${day}${all}, 25 h ago` },
+    { why: 'after an hour, the hour is named, too', minutes: 60, says: `${hour}${all} 1 h ago` },
+    { why: 'after a day, the day is named, too', minutes: 25 * 60, says: `${hour}${day}${all} 25 h ago` },
   ])('is told in both directions: $why', ({ minutes, says }) => {
     expect(told(minutes * 60_000)).toBe(says);
   });

@@ -5,6 +5,8 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
 import { examineEngine } from '../../../../src/daemon/doctor/engine-checks.ts';
+import { initialState } from '../../../../src/update/journal/state.ts';
+import type { Bootloader } from '../../../../src/update/ports.ts';
 
 const { signal } = new AbortController();
 const agent = {
@@ -23,7 +25,7 @@ afterEach(async () => {
   await rm(directory, { recursive: true });
 });
 
-// Regression: "safety net: not needed: no slots are configured", of a gateway whose packages need a guard.
+// Regression: "safety net: not needed: no slots are configured", of a gateway whose packages need an installer.
 describe('doctor on a gateway without slots', () => {
   const packageGuard = (): string => join(directory, 'guard.sock');
   const examine = async (): Promise<unknown> => {
@@ -31,21 +33,41 @@ describe('doctor on a gateway without slots', () => {
     return examineEngine({ config, bootloader: undefined, packageGuard: packageGuard() }, signal);
   };
 
-  test('finds the guard that puts a bad package back', async () => {
+  test('finds the installer, which restores the previous package', async () => {
     await writeFile(packageGuard(), '');
-    const detail = `the guard of packages is started by ${packageGuard()}`;
-    expect(await examine()).toEqual([{ name: 'safety net', ok: true, detail }]);
+    const detail = `started by ${packageGuard()}`;
+    expect(await examine()).toEqual([{ name: 'package installer', ok: true, detail }]);
   });
 
   test('reports that it is missing, and names the unit to start', async () => {
     const advice: unknown = expect.stringContaining('systemctl start thing-agent-package.socket');
     expect(await examine()).toEqual([
       {
-        name: 'safety net',
+        name: 'package installer',
         ok: false,
         advice,
         detail: `no listener on ${packageGuard()}: packages cannot be installed`,
       },
     ]);
+  });
+});
+
+// Regression: "none: slot B is not bootable …; install a release" after `agent rollback --no-reboot`.
+test('doctor does not advise to install a release while a rollback is staged', async () => {
+  const slot = { bootable: false, detail: '' };
+  const bootloader = {
+    bootedSlot: async () => 'A',
+    canary: async () => {},
+    inspect: async () => ({ primary: 'A', slots: { A: slot, B: slot } }),
+  } as unknown as Bootloader;
+  const attempt = { id: '1', version: { name: '1.4.0' }, by: 'rollback', startedAt: '' } as const;
+  const firmware = { digest: 'sha256:00', provides: {}, payloads: [] };
+  const phase = { kind: 'staged', attempt, slot: 'B', firmware, trialsLeft: 1 } as const;
+  const journal = { state: { ...initialState, phase } };
+  const findings = await examineEngine({ config: { targets: [] }, bootloader, journal }, signal);
+  expect(findings.find(({ name }) => name === 'fallback slot')).toEqual({
+    name: 'fallback slot',
+    ok: true,
+    detail: 'slot A becomes the fallback when the rollback to 1.4.0 boots in slot B',
   });
 });

@@ -89,7 +89,7 @@ test('the reboot window defers the daemon’s reboot, but not a manual one', asy
     });
   const page = (await gateway.run('status')).stdout.replaceAll(/\s+/g, ' ');
   expect(page).toContain(
-    '1.0.0 is staged in slot B and starts in its reboot window. To do nothing; to reboot into it now: agent reboot',
+    '1.0.0 is staged in slot B and starts in its reboot window. To do wait for the reboot window, or reboot into it now: agent reboot',
   );
   expect(gateway.boot()).toBe('A');
   expect(await gateway.run('reboot')).toMatchObject({ exitCode: 0 });

@@ -145,7 +145,7 @@ describe('autoboot.txt', () => {
     await rig.bootloader.tryOnce('B', evidence, signal);
     expect(await rig.boot('0 tryboot')).toBe('B');
     await rig.bootloader.markUnbootable('B', signal, 'state-unavailable');
-    expect((await rig.bootloader.inspect(signal)).slots.B).toEqual({ bootable: false, detail: 'not named' });
+    expect((await rig.bootloader.inspect(signal)).slots.B).toEqual({ bootable: false, detail: 'not in autoboot.txt' });
     expect(await rig.boot('0 tryboot')).toBe('A');
   });
 
