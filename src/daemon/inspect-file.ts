@@ -172,7 +172,7 @@ async function placeObstacles(
       const sizeBytes = payload.delta?.result.sizeBytes ?? sizes.get(payload.fileName);
       const others = otherSlots(config, settings);
       await checkSlot({ slot, slots: settings.slots, booted, others, sizeBytes }, realSystem);
-      await requireBases(new Map([[payload, target]]), slot, { journal }, signal);
+      await requireBases(new Map([[payload, target]]), slot, { journal, signal });
     });
     found.push(...obstacles);
   }

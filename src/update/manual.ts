@@ -31,21 +31,21 @@ const BY_HAND = { code: 'manual', reason: 'a person rolled it back', fault: 'per
  * Commits the trial without health checks, even if a damaged journal has lost it. Rejected while the journal cannot be
  * read, since it names the boards of the trial, and if a trust list revokes the release.
  */
-export async function commitManually({ ports, deliver }: ManualActionDeps, signal: AbortSignal): Promise<Ended> {
+export async function commitManually({ ports, deliver }: ManualActionDeps): Promise<Ended> {
   const { journal, bootloader } = ports;
   await journal.refresh();
   const { phase, installed } = journal.state;
-  const booted = await bootloader.bootedSlot(signal);
-  if (phase.kind === 'lost' && (await bootloader.onTrial(signal))) {
+  const booted = await bootloader.bootedSlot(ports.signal);
+  if (phase.kind === 'lost' && (await bootloader.onTrial(ports.signal))) {
     if (journal.missing !== undefined) throw journal.missing;
-    await keepRunning({ booted }, ports, signal);
+    await keepRunning({ booted }, ports);
     return { kind: 'installed', version: installed?.version.name ?? 'what runs' };
   }
   const onTrial = phase.kind === 'trial' || phase.kind === 'staged';
   if (!onTrial || booted !== phase.slot) throw new UpdateError('no-trial', 'there is no trial to commit');
   const revocation = await findRevocation(phase, ports);
   if (revocation !== undefined) throw new UpdateError(revocation.code, revocation.reason);
-  const end = await commitWithoutHealthChecks(ports, signal);
+  const end = await commitWithoutHealthChecks(ports);
   await deliver();
   return outcomeOf(end);
 }
@@ -53,28 +53,24 @@ export async function commitManually({ ports, deliver }: ManualActionDeps, signa
 /**
  * Ends a trial, cancels an update that has not booted yet, or boots the previous version, as a trial like any other.
  */
-export async function rollBackManually(
-  flags: RollbackOptions,
-  intervention: ManualActionDeps,
-  signal: AbortSignal,
-): Promise<Ended> {
+export async function rollBackManually(flags: RollbackOptions, intervention: ManualActionDeps): Promise<Ended> {
   const { ports, settle, deliver } = intervention;
   const { journal, bootloader } = ports;
   await journal.refresh();
   const { phase } = journal.state;
-  const booted = await bootloader.bootedSlot(signal);
+  const booted = await bootloader.bootedSlot(ports.signal);
   const runsHere = 'slot' in phase && phase.slot === booted;
-  if (phase.kind === 'lost' && (await bootloader.onTrial(signal)))
-    return outcomeOf(await abandonWithoutJournal(BY_HAND, booted, ports, signal));
+  if (phase.kind === 'lost' && (await bootloader.onTrial(ports.signal)))
+    return outcomeOf(await abandonWithoutJournal(BY_HAND, booted, ports));
   await journal.probe();
   if (phase.kind === 'lost') await settle();
   if (phase.kind === 'trial' || phase.kind === 'staged')
-    return runsHere ? outcomeOf(await abandonTrial(BY_HAND, ports, signal)) : callOff(phase, intervention);
+    return runsHere ? outcomeOf(await abandonTrial(BY_HAND, ports)) : callOff(phase, intervention);
   if (phase.kind === 'rolling-back') {
-    if (runsHere) return outcomeOf(await rollBack(phase, ports, signal));
+    if (runsHere) return outcomeOf(await rollBack(phase, ports));
     throw new UpdateError('update-in-progress', `${phase.attempt.version.name} is being rolled back already`);
   }
-  const outcome = await startRollback(otherSlot(booted), flags, ports, signal);
+  const outcome = await startRollback(otherSlot(booted), flags, ports);
   if (outcome.kind === 'installed' || outcome.kind === 'rolled-back') await deliver();
   return outcome;
 }
@@ -83,8 +79,8 @@ export async function rollBackManually(
  * Ends a paused or just interrupted download, or the wait for the reboot into a trial. The agent does not start this
  * version again automatically. A running trial needs `commit` or `rollback`.
  */
-export async function cancelManually(intervention: ManualActionDeps, signal: AbortSignal): Promise<Ended> {
-  const { journal, bootloader, clock } = intervention.ports;
+export async function cancelManually(intervention: ManualActionDeps): Promise<Ended> {
+  const { journal, bootloader, clock, signal } = intervention.ports;
   await journal.refresh();
   const { phase, installed } = journal.state;
   if (phase.kind === 'staging') {
@@ -115,24 +111,20 @@ function outcomeOf(end: TrialResult): Ended {
  * longer trusted, it is disarmed and the error thrown. If `before_reboot` defers, `hook-deferred` is thrown and nothing
  * reboots.
  */
-export async function rebootManually(
-  argument: string | undefined,
-  given: UpdatePorts,
-  signal: AbortSignal,
-): Promise<void> {
+export async function rebootManually(argument: string | undefined, given: UpdatePorts): Promise<void> {
   const ports = { ...given, deferResume: undefined, deferReboot: undefined, rebootByHand: false };
   const { journal, machine, bootloader } = ports;
   const { phase: before } = journal.state;
-  if (waitsForBoot(before) && (await bootloader.bootedSlot(signal)) !== before.slot) {
-    const refusal = await discardUntrusted(before, ports, signal);
+  if (waitsForBoot(before) && (await bootloader.bootedSlot(ports.signal)) !== before.slot) {
+    const refusal = await discardUntrusted(before, ports);
     if (refusal !== undefined) throw refusal;
   }
-  const unarmed = await findUnarmed(ports, signal);
-  const settled = unarmed === undefined ? undefined : await recoverUpdate(ports, signal);
+  const unarmed = await findUnarmed(ports);
+  const settled = unarmed === undefined ? undefined : await recoverUpdate(ports);
   if (settled?.kind === 'rebooting') return;
   if (settled?.kind === 'deferred' && settled.code === 'hook-deferred')
     throw new UpdateError(settled.code, settled.reason);
   const { phase } = journal.state;
-  if (phase.kind === 'trial' && hasSlotPayload(phase.firmware)) await rebootToTrial(phase, ports, signal);
-  else await machine.reboot(argument, signal);
+  if (phase.kind === 'trial' && hasSlotPayload(phase.firmware)) await rebootToTrial(phase, ports);
+  else await machine.reboot(argument, ports.signal);
 }

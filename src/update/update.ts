@@ -19,20 +19,20 @@ import { withFormats } from './whole-slot.ts';
  * Guarantee `power-cut`: installs a release up to the reboot into its trial; settle() is the other half. After an
  * interruption at any point, the journal has the position.
  */
-export async function update(order: InstallRequest, ports: UpdatePorts, signal: AbortSignal): Promise<InstallOutcome> {
+export async function update(order: InstallRequest, ports: UpdatePorts): Promise<InstallOutcome> {
   const { journal, bootloader, settings } = ports;
-  const slot = otherSlot(await bootloader.bootedSlot(signal));
-  await refuseUnsettled(ports, signal);
-  await bootloader.canary(signal);
+  const slot = otherSlot(await bootloader.bootedSlot(ports.signal));
+  await refuseUnsettled(ports);
+  await bootloader.canary(ports.signal);
 
   const attempt = attemptFor(order, slot, ports);
   // called once: below, or where a hook refuses, so that its veto is the end of an attempt
   const begin = async () => journal.append({ type: 'staging-started', attempt, slot, at: isoTime(ports.clock) });
-  const notNow = order.isList === true ? undefined : await consentToInstall({ attempt, slot, begin }, ports, signal);
+  const notNow = order.isList === true ? undefined : await consentToInstall({ attempt, slot, begin }, ports);
   if (notNow !== undefined) return notNow;
   await begin();
   const staging = new Staging(order, slot, ports, attempt.figures);
-  const firmware = await staging.run(signal);
+  const firmware = await staging.run();
   const { figures } = staging;
   if (firmware === undefined) return endInstalled(order, ports, figures);
   if (firmware.header.kind === 'trust-list') return endAppliedList(firmware, order, ports, figures);
@@ -47,7 +47,7 @@ export async function update(order: InstallRequest, ports: UpdatePorts, signal: 
     ports.log.warn({ version: name }, `an older release is installed, as root said: it ${downgrade}`);
   const version = { ...order.version, name: name ?? order.version.name };
   const at = isoTime(ports.clock);
-  const written = await withFormats(recordsOf(record, { version, at }), slot, ports, signal);
+  const written = await withFormats(recordsOf(record, { version, at }), slot, ports);
   const records = { ...written, ...staging.completed(at) };
   const { phase } = await journal.append({
     type: 'staged',
@@ -60,19 +60,19 @@ export async function update(order: InstallRequest, ports: UpdatePorts, signal: 
     figures,
   });
   ports.onProgress({ kind: 'phase', phase: 'staged', detail: savedWrites(firmware) });
-  if (!hasSlotPayload(record)) return evaluateTrial(ports, signal);
+  if (!hasSlotPayload(record)) return evaluateTrial(ports);
   const deferred = order.reboot ? deferredOutcome(phase.attempt, ports.deferReboot) : undefined;
-  const wait = deferred ?? (await consentToReboot(phase, ports, signal));
+  const wait = deferred ?? (await consentToReboot(phase, ports));
   if (wait !== undefined) return wait;
   const evidence = evidenceOfSlot(verified, staging.contents);
-  return startTrial(phase, { evidence, reboot: order.reboot }, ports, signal);
+  return startTrial(phase, { evidence, reboot: order.reboot }, ports);
 }
 
 /**
  * Refuses to begin if nothing can be stored. If the journal was unreadable during the recovery, only now is it known
  * that an update is in progress.
  */
-async function refuseUnsettled({ journal, bootloader }: UpdatePorts, signal: AbortSignal): Promise<void> {
+async function refuseUnsettled({ journal, bootloader, signal }: UpdatePorts): Promise<void> {
   await journal.probe(STAGING_ROOM_BYTES);
   const { kind } = journal.state.phase;
   if (kind !== 'idle' && kind !== 'staging')

@@ -29,7 +29,7 @@ import { rebootToTrial } from './trial/trial.ts';
 import { update } from './update.ts';
 
 export interface UpdaterDeps extends LookoutDeps {
-  readonly ports: Omit<UpdatePorts, 'onProgress'>;
+  readonly ports: Omit<UpdatePorts, 'onProgress' | 'signal'>;
   readonly settings: UpdaterSettings;
   /** Absent without hooks. */
   readonly hooks?: HookPort | undefined;
@@ -83,12 +83,9 @@ export class Updater {
   /** Completes or undoes an interrupted update, and reports its end to the service. */
   async settle(onEvent: OnEvent, signal: AbortSignal, flags: Settling = {}): Promise<Outcome> {
     const { force = false, reboot = true, manual = false } = flags;
-    const ports = { ...this.#ports(onEvent, manual ? 'person' : 'schedule'), rebootByHand: !reboot };
-    await this.#lookout.lookBeforeSettling(ports, signal);
-    const settled = await recoverUpdate(
-      force ? { ...ports, deferResume: undefined, askHook: undefined } : ports,
-      signal,
-    );
+    const ports = { ...this.#ports(onEvent, signal, manual ? 'person' : 'schedule'), rebootByHand: !reboot };
+    await this.#lookout.lookBeforeSettling(ports);
+    const settled = await recoverUpdate(force ? { ...ports, deferResume: undefined, askHook: undefined } : ports);
     if (settled.kind === 'installed' || settled.kind === 'rolled-back') await this.deliver(onEvent, signal);
     return settled;
   }
@@ -175,7 +172,7 @@ export class Updater {
     const isList = await isListInFile(source, deferral, this.#deps, signal);
     if (deferral !== undefined && !isList) return { kind: 'deferred', version: name, ...deferral };
     const order = { version: { name }, by: 'file', source, ...flags, isList } as const;
-    const waiting = await findWaitingBeside(order, this.#deps.ports, signal);
+    const waiting = await findWaitingBeside(order, this.#ports(onEvent, signal));
     const reboot = flags.reboot && waiting === undefined;
     const settled = await this.#settleFor({ ...flags, reboot, manual: true }, onEvent, signal);
     if (settled === undefined || settled.kind === 'installed') return this.#install(order, 'person', onEvent, signal);
@@ -184,20 +181,20 @@ export class Updater {
   }
 
   async commit(onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
-    return commitManually(this.#intervention(onEvent, signal), signal);
+    return commitManually(this.#intervention(onEvent, signal));
   }
 
   async rollback(flags: InstallFlags, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
-    return rollBackManually(flags, this.#intervention(onEvent, signal, flags), signal);
+    return rollBackManually(flags, this.#intervention(onEvent, signal, flags));
   }
 
   async cancel(onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
-    return cancelManually(this.#intervention(onEvent, signal), signal);
+    return cancelManually(this.#intervention(onEvent, signal));
   }
 
   #intervention(onEvent: OnEvent, signal: AbortSignal, { reboot = true }: Settling = {}): ManualActionDeps {
     return {
-      ports: { ...this.#ports(onEvent), rebootByHand: !reboot },
+      ports: { ...this.#ports(onEvent, signal), rebootByHand: !reboot },
       settle: async () => this.settle(onEvent, signal, { reboot }),
       deliver: async () => this.deliver(onEvent, signal),
     };
@@ -207,7 +204,7 @@ export class Updater {
   async reboot(argument: string | undefined, signal: AbortSignal): Promise<void> {
     const onProgress = (): void => {};
     try {
-      await rebootManually(argument, this.#ports(onProgress, 'person'), signal);
+      await rebootManually(argument, this.#ports(onProgress, signal, 'person'));
     } catch (error) {
       if (error instanceof UpdateError && error.code === 'hook-rejected') await this.deliver(onProgress, signal);
       throw error;
@@ -216,7 +213,7 @@ export class Updater {
 
   /** Returns the staged firmware that a reboot would not boot, since it is not armed. */
   async findUnarmed(signal: AbortSignal): Promise<StagedUnarmed | undefined> {
-    return findUnarmed(this.#deps.ports, signal);
+    return findUnarmed({ ...this.#deps.ports, signal });
   }
 
   /** Returns the reason for not rebooting into staged firmware automatically. */
@@ -238,7 +235,7 @@ export class Updater {
   }
 
   /** Returns the ports with the deferrals that apply. An operator who waits does not wait for the reboot window. */
-  #ports(onEvent: OnEvent, asker: Asker = 'schedule'): UpdatePorts {
+  #ports(onEvent: OnEvent, signal: AbortSignal, asker: Asker = 'schedule'): UpdatePorts {
     const { ports, settings, minuteOfDay, hooks } = this.#deps;
     const { window, rebootWindow } = settings.policy;
     const ofReboot = asker === 'person' ? {} : { rebootWindow };
@@ -249,7 +246,7 @@ export class Updater {
       return mayTry({ standstill, nowMs: ports.clock.nowMs(), ...ofResume, minuteOfDay: minuteOfDay() });
     };
     const askHook = asker === 'person' ? hooks?.ask : hooks?.askInTurn;
-    return { ...ports, onProgress: onEvent, deferResume, deferReboot, askHook, wantsHook: hooks?.wants };
+    return { ...ports, signal, onProgress: onEvent, deferResume, deferReboot, askHook, wantsHook: hooks?.wants };
   }
 
   /** True if an operator wants to reboot manually after this interrupted version, which the daemon resumes. */
@@ -271,13 +268,13 @@ export class Updater {
     const mayReboot = flags.reboot && flags.manual;
     if (settled.kind !== 'reboot-required' || !mayReboot || phase.kind !== 'trial') return settled;
     const { version, slot } = settled;
-    await rebootToTrial(phase, this.#ports(onEvent), signal);
+    await rebootToTrial(phase, this.#ports(onEvent, signal));
     return { kind: 'rebooting', version, slot };
   }
 
   async #install(order: InstallRequest, asker: Asker, onEvent: OnEvent, signal: AbortSignal): Promise<InstallOutcome> {
     try {
-      const outcome = await update(order, this.#ports(onEvent, asker), signal);
+      const outcome = await update(order, this.#ports(onEvent, signal, asker));
       if (outcome.kind === 'installed' || outcome.kind === 'rolled-back') await this.deliver(onEvent, signal);
       return outcome;
     } catch (error) {

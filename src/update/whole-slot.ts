@@ -18,7 +18,7 @@ export function slotsTargets(targets: Iterable<Target>): readonly SlotsTarget[] 
   return [...targets].filter((target) => target.kind === 'slots');
 }
 
-type Ports = Pick<UpdatePorts, 'journal' | 'targets'>;
+type Ports = Pick<UpdatePorts, 'journal' | 'targets' | 'signal'>;
 
 /**
  * Guarantee `whole-slot`: plans the partitions of a slot that a release leaves out. The release belongs to the other
@@ -29,23 +29,17 @@ export async function planCompletion(
   brought: Iterable<Target>,
   slot: SlotName,
   ports: Ports,
-  signal: AbortSignal,
 ): Promise<readonly PartitionCopy[]> {
   const names = new Set(slotsTargets(brought).map(({ name }) => name));
   if (names.size === 0) return [];
   const completions: PartitionCopy[] = [];
   for (const target of slotsTargets(ports.targets.values())) {
-    if (!names.has(target.name)) completions.push(await completionOf(target, slot, ports, signal));
+    if (!names.has(target.name)) completions.push(await completionOf(target, slot, ports));
   }
   return completions;
 }
 
-async function completionOf(
-  target: SlotsTarget,
-  slot: SlotName,
-  ports: Ports,
-  signal: AbortSignal,
-): Promise<PartitionCopy> {
+async function completionOf(target: SlotsTarget, slot: SlotName, ports: Ports): Promise<PartitionCopy> {
   const running = otherSlot(slot);
   const { slots } = ports.journal.state;
   const record = slots[running].records[target.name];
@@ -54,10 +48,10 @@ async function completionOf(
     throw incompleteSlotError(slot, `${lacks} what that holds in slot ${running} was never verified`);
   const held = slots[slot].records[target.name];
   if (held !== undefined && held.digest === record.digest && held.sizeBytes === record.sizeBytes) {
-    const [read] = await readPartitions(slot, [target], ports, signal);
+    const [read] = await readPartitions(slot, [target], ports);
     if (read?.found === read?.recorded) return { target, record, how: 'holds' };
   }
-  const found = await target.digestOf(running, record.sizeBytes, signal);
+  const found = await target.digestOf(running, record.sizeBytes, ports.signal);
   if (found === record.digest) return { target, record, how: 'copy' };
   throw incompleteSlotError(
     slot,
@@ -90,8 +84,7 @@ export async function copyPartition(
 export async function readPartitions(
   slot: SlotName,
   targets: readonly SlotsTarget[],
-  { journal }: Pick<Ports, 'journal'>,
-  signal: AbortSignal,
+  { journal, signal }: Pick<Ports, 'journal' | 'signal'>,
 ): Promise<readonly ReadPartition[]> {
   const { records } = journal.state.slots[slot];
   const read: ReadPartition[] = [];
@@ -114,19 +107,15 @@ export interface PreviousSlotContents {
 }
 
 /** Reads a slot again that ran before. Throws `not-verified` if a partition has changed that nothing writes to. */
-export async function verifyPreviousSlot(
-  slot: SlotName,
-  ports: Ports,
-  signal: AbortSignal,
-): Promise<PreviousSlotContents> {
+export async function verifyPreviousSlot(slot: SlotName, ports: Ports): Promise<PreviousSlotContents> {
   const { records } = ports.journal.state.slots[slot];
   const unverified: string[] = [];
   const read: ReadPartition[] = [];
   for (const target of slotsTargets(ports.targets.values())) {
     const record = records[target.name];
     if (record === undefined) unverified.push(`${target.name} (nobody has verified it)`);
-    else if (record.readOnly === true) read.push(...(await readPartitions(slot, [target], ports, signal)));
-    else if ((await target.digestOf(slot, record.sizeBytes, signal)) !== record.digest) {
+    else if (record.readOnly === true) read.push(...(await readPartitions(slot, [target], ports)));
+    else if ((await target.digestOf(slot, record.sizeBytes, ports.signal)) !== record.digest) {
       unverified.push(`${target.name} (it changed after it was verified)`);
     }
   }
@@ -137,8 +126,7 @@ export async function verifyPreviousSlot(
 export async function withFormats(
   records: Readonly<Record<string, PartitionRecord>>,
   slot: SlotName,
-  { targets }: Pick<Ports, 'targets'>,
-  signal: AbortSignal,
+  { targets, signal }: Pick<Ports, 'targets' | 'signal'>,
 ): Promise<Record<string, PartitionRecord>> {
   const known: Record<string, PartitionRecord> = {};
   for (const [name, record] of Object.entries(records)) {

@@ -28,7 +28,7 @@ export function hasBoards({ payloads }: FirmwareRecord): boolean {
  * board that fails. Packages come first, one after the other, and are checked again before each health check, since an
  * installed one may have been restored.
  */
-export async function flashBoards(phase: PhaseOf<'trial'>, ports: UpdatePorts, signal: AbortSignal): Promise<void> {
+export async function flashBoards(phase: PhaseOf<'trial'>, ports: UpdatePorts): Promise<void> {
   const { journal } = ports;
   const isOpen = ({ target, kind }: Payload): boolean => kind === 'package' || phase.boards[target] !== 'flashed';
   const payloads = boardPayloads(phase.firmware).filter(isOpen);
@@ -36,14 +36,14 @@ export async function flashBoards(phase: PhaseOf<'trial'>, ports: UpdatePorts, s
   if (tasks.length === 0) return;
   ports.onProgress({ kind: 'phase', phase: 'flashing', detail: tasks.map(({ target }) => target.name).join(', ') });
   const evidence = new Map<string, Verified>();
-  for (const task of tasks) if (task.back !== true) evidence.set(task.target.name, await readKept(task, signal));
+  for (const task of tasks) if (task.back !== true) evidence.set(task.target.name, await readKept(task, ports.signal));
   const flashOne = async (task: BoardTask): Promise<void> => {
     const { name } = task.target;
     const verified = evidence.get(name);
     const isNew = phase.boards[name] !== 'flashed';
     if (isNew) await journal.append({ type: 'board-write-started', target: name });
-    if (verified === undefined) await task.target.restore(payloadOf(task, ports), evidenceOfKept, signal);
-    else await task.target.flash(payloadOf(task, ports), verified, signal);
+    if (verified === undefined) await task.target.restore(payloadOf(task, ports), evidenceOfKept, ports.signal);
+    else await task.target.flash(payloadOf(task, ports), verified, ports.signal);
     if (isNew) await journal.append({ type: 'board-flashed', target: name });
   };
   const ordered = tasks.filter((task) => task.order !== undefined).sort((a, b) => (a.order ?? 0) - (b.order ?? 0));
@@ -58,7 +58,6 @@ export async function flashBoards(phase: PhaseOf<'trial'>, ports: UpdatePorts, s
 export async function restoreBoards(
   phase: PhaseOf<'rolling-back'>,
   ports: UpdatePorts,
-  signal: AbortSignal,
 ): Promise<AgentError | undefined> {
   const { journal, log } = ports;
   const touched = boardPayloads(phase.firmware).filter(({ target }) => phase.boards[target] !== undefined);
@@ -68,7 +67,7 @@ export async function restoreBoards(
   let failure: AgentError | undefined;
   for (const payload of touched.toReversed()) {
     try {
-      await undo(boardTask(payload, ports), ports, signal);
+      await undo(boardTask(payload, ports), ports);
       await journal.append({ type: 'board-restored', target: payload.target });
     } catch (error) {
       if (!(error instanceof AgentError)) throw error;
@@ -90,9 +89,9 @@ export function restoreFailureCode(firmware: FirmwareRecord): 'board-not-restore
   return boardPayloads(firmware).some(({ kind }) => kind === 'mcu') ? 'board-not-restored' : 'package-not-restored';
 }
 
-async function undo(task: BoardTask, ports: UpdatePorts, signal: AbortSignal): Promise<void> {
-  if (task.back !== true) return task.target.restore(payloadOf(task, ports), evidenceOfKept, signal);
-  return task.target.flash(payloadOf(task, ports), await readKept(task, signal), signal);
+async function undo(task: BoardTask, ports: UpdatePorts): Promise<void> {
+  if (task.back !== true) return task.target.restore(payloadOf(task, ports), evidenceOfKept, ports.signal);
+  return task.target.flash(payloadOf(task, ports), await readKept(task, ports.signal), ports.signal);
 }
 
 type Payload = FirmwareRecord['payloads'][number];

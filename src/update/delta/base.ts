@@ -15,8 +15,7 @@ import { otherSlot } from '../slot.ts';
 export async function requireBases(
   targets: ReadonlyMap<PayloadHeader, Target>,
   slot: SlotName,
-  { journal }: Pick<UpdatePorts, 'journal'>,
-  signal: AbortSignal,
+  { journal, signal }: Pick<UpdatePorts, 'journal' | 'signal'>,
 ): Promise<void> {
   const running = otherSlot(slot);
   const { slots, phase } = journal.state;

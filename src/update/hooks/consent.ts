@@ -19,8 +19,7 @@ export async function askConsent(
     slot,
     firmware,
   }: Pick<PhaseOf<'staged' | 'trial'>, 'attempt' | 'slot'> & Partial<Pick<PhaseOf<'staged' | 'trial'>, 'firmware'>>,
-  { askHook, journal }: Pick<UpdatePorts, 'askHook' | 'journal'>,
-  signal: AbortSignal,
+  { askHook, journal, signal }: Pick<UpdatePorts, 'askHook' | 'journal' | 'signal'>,
 ): Promise<Deferred | undefined> {
   if (attempt.forced === true || attempt.by === 'rollback') return undefined;
   try {
@@ -44,11 +43,10 @@ interface Beginning {
 /** Asks before anything is transferred. A hook-rejected version counts as an attempt, with its end. */
 export async function consentToInstall(
   { attempt, slot, begin }: Beginning,
-  ports: Pick<UpdatePorts, 'askHook' | 'journal' | 'clock'>,
-  signal: AbortSignal,
+  ports: Pick<UpdatePorts, 'askHook' | 'journal' | 'clock' | 'signal'>,
 ): ReturnType<typeof askConsent> {
   try {
-    return await askConsent('before_install', { attempt, slot }, ports, signal);
+    return await askConsent('before_install', { attempt, slot }, ports);
   } catch (error) {
     if (error instanceof AgentError) {
       await begin();

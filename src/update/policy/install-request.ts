@@ -30,6 +30,8 @@ export interface InstallRequest {
 }
 
 export interface UpdatePorts {
+  /** Ends the operation. */
+  readonly signal: AbortSignal;
   readonly journal: Journal;
   readonly bootloader: Bootloader;
   readonly targets: ReadonlyMap<string, Target>;

@@ -17,21 +17,21 @@ export type ExistingCopy =
   /** The other slot holds the firmware, as reading it has just shown. */
   | { readonly kind: 'in-slot'; readonly firmware: StagedFirmware };
 
-type Ports = Pick<UpdatePorts, 'journal' | 'targets'>;
+type Ports = Pick<UpdatePorts, 'journal' | 'targets' | 'signal'>;
 
 /** Returns the existing copy of the release, or undefined if it has to be transferred. */
 export async function findPresence(
   header: FirmwareHeader,
   targets: ReadonlyMap<PayloadHeader, Target>,
-  { slot, ports }: { readonly slot: SlotName; readonly ports: Ports },
-  signal: AbortSignal,
+  slot: SlotName,
+  ports: Ports,
 ): Promise<ExistingCopy | undefined> {
   const { state } = ports.journal;
   const runs = state.installed?.slot === undefined || state.installed.slot === otherSlot(slot);
   if (header.digest === undefined) return undefined;
   const isRunning = isOfInstalled(header, state) || isSameRelease(header, targets, otherSlot(slot), state);
   if (runs && isRunning) return { kind: 'installed' };
-  const payloads = await readPayloads(targets, slot, ports, signal);
+  const payloads = await readPayloads(targets, slot, ports);
   if (payloads === undefined || header.provides === undefined) return undefined;
   const { digest, provides } = header;
   return { kind: 'in-slot', firmware: { header, digest, provides, payloads } };
@@ -74,7 +74,6 @@ async function readPayloads(
   targets: ReadonlyMap<PayloadHeader, Target>,
   slot: SlotName,
   ports: Ports,
-  signal: AbortSignal,
 ): Promise<readonly StagedPayload[] | undefined> {
   const { records } = ports.journal.state.slots[slot];
   const isRecorded = ([{ digest }, { kind, name }]: readonly [PayloadHeader, Target]): boolean =>
@@ -84,7 +83,7 @@ async function readPayloads(
   for (const [header, target] of targets) {
     if (target.kind !== 'slots' || header.digest === undefined) return undefined;
     const sizeBytes = records[target.name]?.sizeBytes ?? 0;
-    const [read] = await readPartitions(slot, [target], ports, signal);
+    const [read] = await readPartitions(slot, [target], ports);
     if (read?.found !== header.digest) return undefined;
     const written = { sizeBytes, digest: read.found, unchangedBytes: sizeBytes };
     payloads.push({ header, written, promise: { kind: 'manifest', digest: header.digest } });

@@ -66,22 +66,21 @@ export async function isListInFile(
  */
 export async function findWaitingBeside(
   { source, version }: InstallRequest,
-  ports: Omit<UpdatePorts, 'onProgress'>,
-  signal: AbortSignal,
+  ports: UpdatePorts,
 ): Promise<InstallRequest['version'] | undefined> {
   const { phase } = ports.journal.state;
   if (phase.kind !== 'staged' && phase.kind !== 'trial') return undefined;
   const { attempt, firmware } = phase;
   if (attempt.by === 'file' && attempt.version.name === version.name) return undefined; // a raw image has no digest yet
   try {
-    const { digest, kind } = await headerOf(source, ports, signal);
+    const { digest, kind } = await headerOf(source, ports, ports.signal);
     if (kind !== 'trust-list') return digest !== undefined && digest === firmware.digest ? undefined : attempt.version;
     if (attempt.by === 'rollback') return attempt.version;
-    await applyIfTrustList(source, ports, signal);
+    await applyIfTrustList(source, ports, ports.signal);
   } catch (error) {
     if (error instanceof AgentError) await ports.onRefused?.(error); // no attempt has started to report it
     throw error;
   }
-  await yieldToTrustList(ports, signal);
+  await yieldToTrustList(ports);
   return undefined;
 }

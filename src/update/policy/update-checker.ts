@@ -47,7 +47,7 @@ const LIST_HEADER_MS = LIST_CHECK_MS / 3;
 
 type SettlingPorts = Pick<
   UpdatePorts,
-  'journal' | 'clock' | 'bootloader' | 'machine' | 'settings' | 'log' | 'openFirmware'
+  'journal' | 'clock' | 'bootloader' | 'machine' | 'settings' | 'log' | 'openFirmware' | 'signal'
 >;
 
 export interface CheckOptions {
@@ -119,17 +119,18 @@ export class UpdateChecker {
   }
 
   /** Asks the service before recovery: its offer may have changed. */
-  async lookBeforeSettling(ports: SettlingPorts, signal: AbortSignal): Promise<void> {
+  async lookBeforeSettling(ports: SettlingPorts): Promise<void> {
     if (this.#deps.settings.follow.kind === 'none') return;
-    await endUnwantedWait(async () => this.offered(signal), ports, signal);
-    if (await runsOnTrial(ports, signal)) await this.#takeListDuringTrial(ports, signal);
+    await endUnwantedWait(async () => this.offered(ports.signal), ports);
+    if (await runsOnTrial(ports)) await this.#takeListDuringTrial(ports);
   }
 
   /**
    * Applies a trust list before the health checks of a trial, since a release that the list revokes must not be
    * committed. The list is acknowledged afterwards.
    */
-  async #takeListDuringTrial(ports: SettlingPorts, signal: AbortSignal): Promise<void> {
+  async #takeListDuringTrial(ports: SettlingPorts): Promise<void> {
+    const { signal } = ports;
     using deadline = new Deadline(LIST_CHECK_MS, () => new Error('the service took too long'), signal);
     try {
       const offered = await this.offered(deadline.signal);
@@ -185,7 +186,7 @@ async function clearOverride(journal: UpdatePorts['journal']): Promise<void> {
 }
 
 /** Boards alone are tried in the running slot; the power may have failed between arming a slot and recording that. */
-async function runsOnTrial({ journal, bootloader }: SettlingPorts, signal: AbortSignal): Promise<boolean> {
+async function runsOnTrial({ journal, bootloader, signal }: SettlingPorts): Promise<boolean> {
   const { phase } = journal.state;
   if ((phase.kind !== 'staged' && phase.kind !== 'trial') || phase.attempt.by === 'rollback') return false;
   return !hasSlotPayload(phase.firmware) || (await bootloader.bootedSlot(signal)) === phase.slot;

@@ -14,7 +14,7 @@ const NAMED_SINCE = 'the service has named another version since it was installe
 const NOT_NAMED = 'the service does not name it any more';
 
 type Ports = Pick<UpdatePorts, 'journal' | 'clock'>;
-type EndPorts = Pick<UpdatePorts, 'journal' | 'clock' | 'bootloader' | 'machine' | 'settings'>;
+type EndPorts = Pick<UpdatePorts, 'journal' | 'clock' | 'bootloader' | 'machine' | 'settings' | 'signal'>;
 type WaitPorts = EndPorts & Pick<UpdatePorts, 'log'>;
 
 /** Guarantee `one-report`: ends a paused staging that the plan does not continue, so that every attempt gets its end. */
@@ -38,9 +38,9 @@ export async function endObsoleteStaging(plan: Plan, ports: Ports): Promise<void
  * compared with its present offer, a file with the offer when it was installed. If the service is unreachable, its
  * last offer counts.
  */
-export async function endUnwantedWait(look: () => Promise<Version | undefined>, ports: WaitPorts, signal: AbortSignal) {
+export async function endUnwantedWait(look: () => Promise<Version | undefined>, ports: WaitPorts) {
   const { journal, log } = ports;
-  const phase = await findWaiting(ports, signal);
+  const phase = await findWaiting(ports);
   if (phase === undefined) return;
   let reason: string | undefined;
   try {
@@ -50,19 +50,19 @@ export async function endUnwantedWait(look: () => Promise<Version | undefined>, 
     const { name } = phase.attempt.version;
     log.warn({ code: error.code }, `whether ${name} is still wanted cannot be asked: ${error.message}`);
   }
-  if (reason !== undefined) await endWait(phase, { code: 'withdrawn', reason }, ports, signal);
+  if (reason !== undefined) await endWait(phase, { code: 'withdrawn', reason }, ports);
 }
 
 /**
  * Withdraws staged firmware for a trust list of an operator. The list may revoke it; it can be installed again
  * afterwards.
  */
-export async function yieldToTrustList(ports: WaitPorts, signal: AbortSignal): Promise<void> {
-  const phase = await findWaiting(ports, signal);
+export async function yieldToTrustList(ports: WaitPorts): Promise<void> {
+  const phase = await findWaiting(ports);
   if (phase === undefined) return;
   const reason = 'a person installed a list of keys and revocations before it was booted';
   ports.log.warn({}, `version ${phase.attempt.version.name} is given up (${reason}); it may be installed again`);
-  await endWait(phase, { code: 'overridden', reason }, ports, signal);
+  await endWait(phase, { code: 'overridden', reason }, ports);
 }
 
 /**
@@ -73,18 +73,17 @@ async function endWait(
   phase: PhaseOf<'staged' | 'trial'>,
   { code, reason }: { readonly code: string; readonly reason: string },
   ports: EndPorts,
-  signal: AbortSignal,
 ): Promise<void> {
   const { journal, bootloader, settings } = ports;
   if (phase.kind === 'trial' && (hasTouchedBoards(phase) || (await hasRun(phase, ports)))) {
-    const { slots } = await bootloader.inspect(signal);
+    const { slots } = await bootloader.inspect(ports.signal);
     if (slots[phase.slot].lastWord !== undefined) return;
     const failure = fellBack(phase);
     const fault = causeWithoutReport(journal.state, settings.attempts);
     await journal.append({ type: 'rollback-started', ...failure, reason: `${failure.reason}; ${reason}`, fault });
     return;
   }
-  await bootloader.markUnbootable(phase.slot, signal);
+  await bootloader.markUnbootable(phase.slot, ports.signal);
   await withdraw(code, reason, ports);
 }
 
@@ -98,10 +97,11 @@ async function hasRun(phase: PhaseOf<'trial'>, { bootloader, machine }: EndPorts
 }
 
 /** Returns the phase of firmware that was installed and has not booted yet. */
-async function findWaiting(
-  { journal, bootloader }: Pick<UpdatePorts, 'journal' | 'bootloader'>,
-  signal: AbortSignal,
-): Promise<PhaseOf<'staged' | 'trial'> | undefined> {
+async function findWaiting({
+  journal,
+  bootloader,
+  signal,
+}: EndPorts): Promise<PhaseOf<'staged' | 'trial'> | undefined> {
   const { phase } = journal.state;
   if ((phase.kind !== 'staged' && phase.kind !== 'trial') || phase.attempt.by === 'rollback') return undefined;
   if (!hasSlotPayload(phase.firmware) || (await bootloader.bootedSlot(signal)) === phase.slot) return undefined;

@@ -77,7 +77,7 @@ export class Staging {
   }
 
   /** Stages the release. Returns undefined if it already runs. */
-  async run(signal: AbortSignal): Promise<StagedFirmware | undefined> {
+  async run(): Promise<StagedFirmware | undefined> {
     const { clock, random, log } = this.#ports;
     const onRetry = (error: AgentError, delayMs: number): void =>
       log.warn({ code: error.code, delayMs: Math.round(delayMs) }, `staging starts over: ${error.message}`);
@@ -85,7 +85,7 @@ export class Staging {
       // a file is sent once, by an operator who can send it again
       const isFile = this.#order.source.form === 'decoded';
       const policy = isFile ? { ...STAGING_RETRIES, attempts: 1 } : STAGING_RETRIES;
-      return await retry(() => this.#stage(signal), policy, { clock, random, onRetry }, signal);
+      return await retry(() => this.#stage(), policy, { clock, random, onRetry }, this.#ports.signal);
     } catch (error) {
       if (error instanceof AgentError) await this.#recordFailure(error);
       throw error;
@@ -93,7 +93,7 @@ export class Staging {
   }
 
   /** Transfers the release, from a checkpoint if there is a valid one. Returns undefined if it already runs. */
-  async #stage(signal: AbortSignal): Promise<StagedFirmware | undefined> {
+  async #stage(): Promise<StagedFirmware | undefined> {
     const { journal, settings } = this.#ports;
     const { phase } = journal.state;
     let resume = phase.kind === 'staging' ? phase.checkpoint : undefined;
@@ -101,10 +101,10 @@ export class Staging {
     let firmware: StagedFirmware | undefined;
     for (;;) {
       try {
-        await using incoming = await this.#open(resume, expected, signal);
+        await using incoming = await this.#open(resume, expected);
         expected = incoming.header;
-        signal.throwIfAborted();
-        firmware = await this.#take(incoming, signal);
+        this.#ports.signal.throwIfAborted();
+        firmware = await this.#take(incoming);
         break;
       } catch (error) {
         if (resume === undefined || !(error instanceof AgentError) || !STALE_CODES.has(error.code)) throw error;
@@ -117,16 +117,12 @@ export class Staging {
     this.#defer();
     const record = recordOf(firmware, this.targets);
     this.downgrade ??= refuseOldBoards(record, journal.state, settings.release, this.#order);
-    await this.#complete(signal);
+    await this.#complete();
     for (const { written } of firmware.payloads) this.#costs.countWritten(written);
     return firmware;
   }
 
-  async #open(
-    resume: Checkpoint | undefined,
-    expected: FirmwareHeader | undefined,
-    signal: AbortSignal,
-  ): Promise<IncomingFirmware> {
+  async #open(resume: Checkpoint | undefined, expected: FirmwareHeader | undefined): Promise<IncomingFirmware> {
     const { journal, onProgress, openFirmware } = this.#ports;
     const request: FirmwareRequest = {
       source: this.#costs.counting(this.#isForced ? this.#order.source : meteredSource(this.#order, this.#ports)),
@@ -136,7 +132,7 @@ export class Staging {
       onCheckpoint: async (checkpoint) => this.#keepCheckpoint(checkpoint),
       onProgress: (progress) => onProgress({ kind: 'transfer', ...progress }),
     };
-    return openFirmware(request, signal);
+    return openFirmware(request, this.#ports.signal);
   }
 
   async #keepCheckpoint(checkpoint: Checkpoint | undefined): Promise<void> {
@@ -148,27 +144,27 @@ export class Staging {
    * content of the target, and writes the first byte. If the other slot already has the release, it is returned without
    * reading its payloads. Returns undefined if it already runs.
    */
-  async #take({ header, payloads }: IncomingFirmware, signal: AbortSignal): Promise<StagedFirmware | undefined> {
+  async #take({ header, payloads }: IncomingFirmware): Promise<StagedFirmware | undefined> {
     const isList = header.kind === 'trust-list';
     await this.#identify(header.digest, isList);
     this.#refuseRelease(header);
-    const presence = isList ? undefined : await this.#plan(header, signal);
+    const presence = isList ? undefined : await this.#plan(header);
     if (presence?.kind === 'installed') return undefined;
     this.#defer();
     if (!isList) {
       if (presence !== undefined) return presence.firmware;
-      await requireBases(this.targets, this.#slot, this.#ports, signal);
+      await requireBases(this.targets, this.#slot, this.#ports);
     }
     const staged: StagedPayload[] = [];
     for await (const payload of payloads) {
       const target = this.#targetOf(payload.payload);
-      await using base = payload.isRebuilt ? await openBaseOf(target, this.#slot, signal) : undefined;
+      await using base = payload.isRebuilt ? await openBaseOf(target, this.#slot, this.#ports.signal) : undefined;
       await using writer =
         target.kind === 'slots'
-          ? await target.openSlot(this.#slot, payload, signal)
-          : await target.openFile(payload, signal);
-      if (target.kind === 'slots') await this.#giveUpContent(target, signal);
-      staged.push(await payload.write({ writer, base }, signal));
+          ? await target.openSlot(this.#slot, payload, this.#ports.signal)
+          : await target.openFile(payload, this.#ports.signal);
+      if (target.kind === 'slots') await this.#giveUpContent(target);
+      staged.push(await payload.write({ writer, base }, this.#ports.signal));
     }
     return stagedFirmware(header, staged);
   }
@@ -177,33 +173,33 @@ export class Staging {
    * Decides about the target of each payload, and about the partitions that the release leaves out. Returns the
    * existing copy of the release, or undefined if its payloads have to be written.
    */
-  async #plan(header: FirmwareHeader, signal: AbortSignal): ReturnType<typeof findPresence> {
+  async #plan(header: FirmwareHeader): ReturnType<typeof findPresence> {
     const [ports, slot] = [this.#ports, this.#slot];
     this.targets = resolveTargets(header, ports.targets, ports.settings);
     ports.onProgress({ kind: 'phase', phase: 'staging', detail: placesOf(this.targets.values(), slot) });
-    const presence = this.#isForced ? undefined : await findPresence(header, this.targets, { slot, ports }, signal);
+    const presence = this.#isForced ? undefined : await findPresence(header, this.targets, slot, ports);
     if (presence?.kind === 'installed') return presence;
-    this.#completions = await planCompletion(this.targets.values(), slot, ports, signal);
+    this.#completions = await planCompletion(this.targets.values(), slot, ports);
     return presence;
   }
 
   /** Copies the partitions that the firmware leaves out from the slot that runs. */
-  async #complete(signal: AbortSignal): Promise<void> {
+  async #complete(): Promise<void> {
     for (const completion of this.#completions.filter(({ how }) => how === 'copy')) {
       const { target } = completion;
       const detail = `${target.name}, from the slot that runs`;
       this.#ports.onProgress({ kind: 'phase', phase: 'staging', detail });
-      await using writer = await target.openSlot(this.#slot, openingOfCopy(completion, this.#slot), signal);
-      await this.#giveUpContent(target, signal);
-      this.#costs.countWritten(await copyPartition(completion, this.#slot, writer, signal));
+      await using writer = await target.openSlot(this.#slot, openingOfCopy(completion, this.#slot), this.#ports.signal);
+      await this.#giveUpContent(target);
+      this.#costs.countWritten(await copyPartition(completion, this.#slot, writer, this.#ports.signal));
     }
   }
 
   /** Invariant 2: forgets what the partition holds, since the next write destroys it, and marks the slot unbootable. */
-  async #giveUpContent({ name }: Target, signal: AbortSignal): Promise<void> {
+  async #giveUpContent({ name }: Target): Promise<void> {
     const { journal, bootloader } = this.#ports;
     await journal.append({ type: 'slot-opened', target: name });
-    if (!this.#isUnbootable) await bootloader.markUnbootable(this.#slot, signal);
+    if (!this.#isUnbootable) await bootloader.markUnbootable(this.#slot, this.#ports.signal);
     this.#isUnbootable = true;
   }
 

@@ -31,37 +31,35 @@ export async function startRollback(
   slot: SlotName,
   flags: RollbackOptions,
   ports: UpdatePorts,
-  signal: AbortSignal,
 ): Promise<InstallOutcome> {
   const { journal, settings, targets } = ports;
   const { previous, slots, beforeBoards } = journal.state;
   const inSlot = previous?.slot === slot ? previous : undefined;
   if (!flags.force) await refuseRevoked(beforeBoards ?? inSlot, ports);
-  const onBoards = beforeBoards && (await rollBackBoards(beforeBoards, otherSlot(slot), { flags, ports, signal }));
+  const onBoards = beforeBoards && (await rollBackBoards(beforeBoards, otherSlot(slot), { flags, ports }));
   if (onBoards !== undefined) return onBoards;
   const hasSlots = [...targets.values()].some(({ kind }) => kind === 'slots');
   requireRollbackTarget(hasSlots ? slot : undefined, { slots });
-  const { read, unverified } = await findAndDoubt(slot, inSlot, ports, signal);
+  const { read, unverified } = await findAndDoubt(slot, inSlot, ports);
   const firmware = firmwareBefore(inSlot, await boardsFor(inSlot, flags, ports), ports);
   const evidence = evidenceOfHistory(firmware, slot, slots[slot], read);
   const version = inSlot?.version ?? { name: unnamed(slot, journal.state) };
   const attempt = await beginRollback(version, marksOf(flags, unverified), ports);
   const { trials } = settings;
   const { phase } = await journal.append({ type: 'rollback-staged', attempt, slot, firmware, trials });
-  return startTrial(phase, { evidence, reboot: flags.reboot }, ports, signal);
+  return startTrial(phase, { evidence, reboot: flags.reboot }, ports);
 }
 
 interface Rollback {
   readonly flags: RollbackOptions;
   readonly ports: UpdatePorts;
-  readonly signal: AbortSignal;
 }
 
 /** Rolls back an update of boards alone. By force, returns undefined if no board can roll back. */
 async function rollBackBoards(
   to: Installed,
   booted: SlotName,
-  { flags, ports, signal }: Rollback,
+  { flags, ports }: Rollback,
 ): Promise<InstallOutcome | undefined> {
   const payloads = await boardsFor(to, flags, ports);
   if (payloads.length === 0 && flags.force) return undefined;
@@ -71,7 +69,7 @@ async function rollBackBoards(
   const firmware = { digest, signedBy, provides, payloads: [...payloads] };
   const attempt = await beginRollback(version, flags.force ? { forced: true } : {}, ports);
   await ports.journal.append({ type: 'rollback-staged', attempt, slot: booted, firmware, trials: 1 });
-  return evaluateTrial(ports, signal);
+  return evaluateTrial(ports);
 }
 
 /** Returns a name for the content of a slot: no update has written the slot, or the journal was lost. */
@@ -105,10 +103,9 @@ async function findAndDoubt(
   slot: SlotName,
   before: Installed | undefined,
   ports: UpdatePorts,
-  signal: AbortSignal,
 ): Promise<PreviousSlotContents> {
-  const found = await verifyPreviousSlot(slot, ports, signal);
-  const doubt = before && (await ports.distrusted?.(before, signal));
+  const found = await verifyPreviousSlot(slot, ports);
+  const doubt = before && (await ports.distrusted?.(before, ports.signal));
   const unverified = doubt === undefined ? found.unverified : [...found.unverified, `the release (it ${doubt})`];
   if (unverified.length > 0)
     ports.log.warn({}, `slot ${slot}, which runs next, was not verified again: ${unverified.join(', ')}`);

@@ -40,51 +40,47 @@ import type { RunningSlot } from './trial.ts';
  * Invariant 5, guarantee `power-cut`, guarantee `kill`: at a start, completes or undoes an interrupted update according
  * to the journal. May be repeated.
  */
-export async function recoverUpdate(ports: UpdatePorts, signal: AbortSignal): Promise<Outcome> {
+export async function recoverUpdate(ports: UpdatePorts): Promise<Outcome> {
   const { journal, bootloader, log } = ports;
   await journal.refresh();
-  const booted = await bootloader.bootedSlot(signal);
-  const found = await readBootState(booted, ports, signal);
+  const booted = await bootloader.bootedSlot(ports.signal);
+  const found = await readBootState(booted, ports);
   if (missedTrialBoot(journal.state, found, ports)) await journal.append({ type: 'trial-missed' });
   const { phase } = journal.state;
   const recovery = planRecovery(journal.state, found, journal.missing === undefined);
   if (recovery.kind !== 'keep') log.info({ phase: phase.kind, booted, recovery: recovery.kind }, 'settling');
-  return apply(recovery, found, ports, signal);
+  return apply(recovery, found, ports);
 }
 
-async function readBootState(
-  booted: SlotName,
-  { bootloader, machine }: UpdatePorts,
-  signal: AbortSignal,
-): Promise<Found> {
+async function readBootState(booted: SlotName, { bootloader, machine, signal }: UpdatePorts): Promise<Found> {
   const { slots, onTrial, committed } = await bootloader.inspect(signal);
   const { lastWord } = slots[otherSlot(booted)];
   const bootId = await machine.bootId();
   return { booted, bootId, onTrial: onTrial[booted], isCommitted: committed[booted], lastWord };
 }
 
-async function apply(recovery: Recovery, found: Found, ports: UpdatePorts, signal: AbortSignal): Promise<Outcome> {
+async function apply(recovery: Recovery, found: Found, ports: UpdatePorts): Promise<Outcome> {
   const { booted } = found;
   switch (recovery.kind) {
     case 'keep':
     case 'resume-staging':
-      return keepRunning(found, ports, signal);
+      return keepRunning(found, ports);
     case 'unknown-trial':
-      return judgeUnknown(recovery.isKnown, booted, ports, signal);
+      return judgeUnknown(recovery.isKnown, booted, ports);
     case 'give-up-staging':
-      return giveUpStaging(booted, ports, signal);
+      return giveUpStaging(booted, ports);
     case 'arm':
     case 'reboot':
     case 'await-reboot':
-      return resumeStaged(recovery, found, ports, signal);
+      return resumeStaged(recovery, found, ports);
     case 'commit':
-      return commitApproved(recovery.phase, booted, ports, signal);
+      return commitApproved(recovery.phase, booted, ports);
     case 'judge':
-      return judge(booted, ports, signal);
+      return judge(booted, ports);
     case 'leave-trial':
-      return leave(recovery.phase, booted, ports, signal);
+      return leave(recovery.phase, booted, ports);
     case 'rolled-back':
-      return rolledBack(recovery, booted, ports, signal);
+      return rolledBack(recovery, booted, ports);
   }
 }
 
@@ -93,12 +89,11 @@ async function resumeStaged(
   { kind, phase }: Extract<Recovery, { kind: 'arm' | 'reboot' | 'await-reboot' }>,
   found: Found,
   ports: UpdatePorts,
-  signal: AbortSignal,
 ): Promise<Outcome> {
-  if ((await discardUntrusted(phase, ports, signal)) !== undefined) return { kind: 'settled' };
-  if (kind === 'arm') return rearm(phase, found, ports, signal);
+  if ((await discardUntrusted(phase, ports)) !== undefined) return { kind: 'settled' };
+  if (kind === 'arm') return rearm(phase, found, ports);
   if (kind === 'await-reboot' || ports.rebootByHand === true) return { kind: 'reboot-required', ...trialOf(phase) };
-  return deferredOutcome(phase.attempt, ports.deferReboot) ?? rebootIntoTrial(phase, ports, signal);
+  return deferredOutcome(phase.attempt, ports.deferReboot) ?? rebootIntoTrial(phase, ports);
 }
 
 const NEVER_JUDGED = { code: 'health-unknown', reason: 'the new firmware was never found healthy' };
@@ -111,17 +106,16 @@ async function abandonOrStay(
   phase: PhaseOf<'trial' | 'rolling-back'>,
   booted: SlotName,
   ports: UpdatePorts,
-  signal: AbortSignal,
 ): Promise<Outcome> {
   const { journal, clock, log } = ports;
   const leaving = phase.kind === 'trial' ? await giveUpTrial(ports) : phase;
   try {
-    return await rollBack(leaving, ports, signal);
+    return await rollBack(leaving, ports);
   } catch (error) {
     if (!(error instanceof AgentError) || !isWithoutFallback(error)) throw error;
     const reason = `${leaving.reason}; it stays all the same: ${error.message}`;
     log.error({ booted, code: error.code }, reason);
-    await keepSlot({ booted }, ports, signal);
+    await keepSlot({ booted }, ports);
     const { fault } = leaving;
     await journal.append({ type: 'rolled-back', at: isoTime(clock), code: error.code, reason, fault });
     return { kind: 'rolled-back', version: phase.attempt.version.name, reason };
@@ -137,11 +131,11 @@ async function giveUpTrial({ journal, settings }: UpdatePorts): Promise<PhaseOf<
  * Keeps the running slot by renewing its boot counters, which run down with every boot. If the phase was unreadable,
  * the update in progress has ended: according to the bootloader, the running slot was committed.
  */
-export async function keepRunning(running: RunningSlot, ports: UpdatePorts, signal: AbortSignal): Promise<Outcome> {
+export async function keepRunning(running: RunningSlot, ports: UpdatePorts): Promise<Outcome> {
   const { journal, clock } = ports;
-  await keepSlot(running, ports, signal);
+  await keepSlot(running, ports);
   const following = await beginBoardSync(ports);
-  if (following !== undefined) return finishRollback(following, ports, signal);
+  if (following !== undefined) return finishRollback(following, ports);
   const isReadable = journal.missing === undefined;
   if (isReadable && journal.state.phase.kind === 'lost')
     await journal.append({ type: 'recovered', at: isoTime(clock) });
@@ -149,16 +143,11 @@ export async function keepRunning(running: RunningSlot, ports: UpdatePorts, sign
 }
 
 /** Judges a trial that this journal did not arm. If it is not healthy, it is left, and the bootloader falls back. */
-async function judgeUnknown(
-  isKnown: boolean,
-  booted: SlotName,
-  ports: UpdatePorts,
-  signal: AbortSignal,
-): Promise<Outcome> {
-  const stateTrouble = isKnown ? await findStateTrouble(ports, signal) : unknownTrial(ports);
-  const complaint = stateTrouble ?? (await ports.health.check(signal));
-  if (complaint !== undefined) return abandonWithoutJournal(complaint, booted, ports, signal);
-  return keepRunning({ booted }, ports, signal);
+async function judgeUnknown(isKnown: boolean, booted: SlotName, ports: UpdatePorts): Promise<Outcome> {
+  const stateTrouble = isKnown ? await findStateTrouble(ports) : unknownTrial(ports);
+  const complaint = stateTrouble ?? (await ports.health.check(ports.signal));
+  if (complaint !== undefined) return abandonWithoutJournal(complaint, booted, ports);
+  return keepRunning({ booted }, ports);
 }
 
 function unknownTrial({ journal }: UpdatePorts): AbandonReason {
@@ -168,25 +157,20 @@ function unknownTrial({ journal }: UpdatePorts): AbandonReason {
 }
 
 /** Judges a trial. If nothing can be written, the trial is left, and the old slot reports why. */
-async function judge(booted: SlotName, ports: UpdatePorts, signal: AbortSignal): Promise<Outcome> {
-  const trouble = await stateProblemOnTrial(ports, signal);
-  if (trouble !== undefined) return abandonWithoutJournal(trouble, booted, ports, signal);
-  return evaluateTrial(ports, signal);
+async function judge(booted: SlotName, ports: UpdatePorts): Promise<Outcome> {
+  const trouble = await stateProblemOnTrial(ports);
+  if (trouble !== undefined) return abandonWithoutJournal(trouble, booted, ports);
+  return evaluateTrial(ports);
 }
 
-async function leave(
-  phase: PhaseOf<'trial' | 'rolling-back'>,
-  booted: SlotName,
-  ports: UpdatePorts,
-  signal: AbortSignal,
-): Promise<Outcome> {
-  const trouble = phase.kind === 'rolling-back' ? undefined : await stateProblemOnTrial(ports, signal);
-  if (trouble !== undefined) return abandonWithoutJournal(trouble, booted, ports, signal);
-  return abandonOrStay(phase, booted, ports, signal);
+async function leave(phase: PhaseOf<'trial' | 'rolling-back'>, booted: SlotName, ports: UpdatePorts): Promise<Outcome> {
+  const trouble = phase.kind === 'rolling-back' ? undefined : await stateProblemOnTrial(ports);
+  if (trouble !== undefined) return abandonWithoutJournal(trouble, booted, ports);
+  return abandonOrStay(phase, booted, ports);
 }
 
-async function giveUpStaging(booted: SlotName, ports: UpdatePorts, signal: AbortSignal): Promise<Outcome> {
-  await keepSlot({ booted }, ports, signal);
+async function giveUpStaging(booted: SlotName, ports: UpdatePorts): Promise<Outcome> {
+  await keepSlot({ booted }, ports);
   const failure = {
     outcome: 'failed',
     code: 'interrupted',
@@ -201,28 +185,23 @@ async function giveUpStaging(booted: SlotName, ports: UpdatePorts, signal: Abort
  * up one of its boots, and the next one needs them. If the journal cannot be written, nothing more is written to the
  * boot environment, so that the two do not change back and forth.
  */
-async function rearm(
-  phase: PhaseOf<'staged' | 'trial'>,
-  found: Found,
-  ports: UpdatePorts,
-  signal: AbortSignal,
-): Promise<Outcome> {
+async function rearm(phase: PhaseOf<'staged' | 'trial'>, found: Found, ports: UpdatePorts): Promise<Outcome> {
   // also if the trial then has to wait: the trial guard learns from this commit that the running slot is committed, and
   // a slot armed before a kill is disarmed
-  await renewCommit(found, ports, signal);
-  const wait = deferredOutcome(phase.attempt, ports.deferResume) ?? (await consentToReboot(phase, ports, signal));
+  await renewCommit(found, ports);
+  const wait = deferredOutcome(phase.attempt, ports.deferResume) ?? (await consentToReboot(phase, ports));
   if (wait !== undefined) return wait;
   await ports.journal.probe();
   let evidence: WholeSlot;
   try {
-    evidence = await readEvidence(phase, ports, signal);
+    evidence = await readEvidence(phase, ports);
   } catch (error) {
     if (!(error instanceof AgentError)) throw error;
-    await discardStaged(phase, error, ports, signal);
+    await discardStaged(phase, error, ports);
     return { kind: 'settled' };
   }
   const reboot = ports.rebootByHand !== true && !waitsForPerson(phase);
-  return startTrial(phase, { evidence, reboot }, ports, signal);
+  return startTrial(phase, { evidence, reboot }, ports);
 }
 
 /** True if the agent waits for an operator who wanted to reboot manually. It waits once. */
@@ -244,11 +223,10 @@ function missedTrialBoot({ phase }: UpdateState, { booted, bootId }: Found, { bo
 async function readEvidence(
   { attempt, firmware, slot }: PhaseOf<'staged' | 'trial'>,
   ports: UpdatePorts,
-  signal: AbortSignal,
 ): Promise<WholeSlot> {
   if (attempt.by === 'rollback') {
     const { journal } = ports;
-    const { read: before, unverified } = await verifyPreviousSlot(slot, ports, signal);
+    const { read: before, unverified } = await verifyPreviousSlot(slot, ports);
     const said = new Set(attempt.unverified);
     if (unverified.some((partition) => !said.has(partition)))
       await journal.append({ type: 'found-unverified', unverified });
@@ -258,17 +236,17 @@ async function readEvidence(
   for (const { target, sizeBytes, kind, digest } of firmware.payloads) {
     const found = ports.targets.get(target);
     if (kind !== 'slots' && found !== undefined && found.kind !== 'slots')
-      kept.set(target, await found.digestOf(sizeBytes, signal, digest));
+      kept.set(target, await found.digestOf(sizeBytes, ports.signal, digest));
   }
   const payloads = firmware.payloads.filter(({ kind }) => kind !== 'slots');
   const verified = evidenceFromReading({ ...firmware, payloads }, kept);
   const targets = slotsTargets(ports.targets.values());
-  const read = await readPartitions(slot, targets, ports, signal);
+  const read = await readPartitions(slot, targets, ports);
   return evidenceOfSlot(verified, { slot, configured: targets.map(({ name }) => name), staged: [], read });
 }
 
-async function rebootIntoTrial(phase: PhaseOf<'trial'>, ports: UpdatePorts, signal: AbortSignal): Promise<Outcome> {
-  await rebootToTrial(phase, ports, signal);
+async function rebootIntoTrial(phase: PhaseOf<'trial'>, ports: UpdatePorts): Promise<Outcome> {
+  await rebootToTrial(phase, ports);
   return { kind: 'rebooting', ...trialOf(phase) };
 }
 
@@ -280,13 +258,12 @@ async function rolledBack(
   recovery: Extract<Recovery, { kind: 'rolled-back' }>,
   booted: SlotName,
   ports: UpdatePorts,
-  signal: AbortSignal,
 ): Promise<Outcome> {
   const phase = await rollingBack(recovery, ports);
-  if (hasSlotPayload(phase.firmware)) await disableSlot(phase, ports.bootloader, signal);
+  if (hasSlotPayload(phase.firmware)) await disableSlot(phase, ports);
   // boards alone were on trial: the bootloader may have fallen back to the other slot since
-  await keepSlot({ booted }, ports, signal);
-  return finishRollback(phase, ports, signal);
+  await keepSlot({ booted }, ports);
+  return finishRollback(phase, ports);
 }
 
 async function rollingBack(

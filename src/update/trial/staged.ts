@@ -39,10 +39,12 @@ export interface StagedUnarmed {
   readonly slot: SlotName;
 }
 
-export async function findUnarmed(
-  { journal, bootloader, machine }: Pick<UpdatePorts, 'journal' | 'bootloader' | 'machine'>,
-  signal: AbortSignal,
-): Promise<StagedUnarmed | undefined> {
+export async function findUnarmed({
+  journal,
+  bootloader,
+  machine,
+  signal,
+}: Pick<UpdatePorts, 'journal' | 'bootloader' | 'machine' | 'signal'>): Promise<StagedUnarmed | undefined> {
   const { phase } = journal.state;
   if (!waitsForBoot(phase) || (await bootloader.bootedSlot(signal)) === phase.slot) return undefined;
   if (phase.kind === 'trial' && phase.bootId === (await machine.bootId())) return undefined;
@@ -58,11 +60,10 @@ export function waitsForBoot(phase: Phase): phase is PhaseOf<'staged' | 'trial'>
 export async function discardUntrusted(
   phase: PhaseOf<'staged' | 'trial'>,
   ports: UpdatePorts,
-  signal: AbortSignal,
 ): Promise<UpdateError | undefined> {
-  const error = await distrustReason(phase, ports, signal);
+  const error = await distrustReason(phase, ports);
   if (error === undefined) return undefined;
-  await discardStaged(phase, error, ports, signal);
+  await discardStaged(phase, error, ports);
   return error;
 }
 
@@ -70,14 +71,13 @@ export async function discardUntrusted(
 async function distrustReason(
   phase: PhaseOf<'staged' | 'trial'>,
   ports: UpdatePorts,
-  signal: AbortSignal,
 ): Promise<UpdateError | undefined> {
   const { by, version } = phase.attempt;
   if (by === 'rollback') {
     const revocation = await findRevocation(phase, ports);
     return revocation && new UpdateError(revocation.code, revocation.reason);
   }
-  const doubt = await ports.distrusted?.(phase.firmware, signal);
+  const doubt = await ports.distrusted?.(phase.firmware, ports.signal);
   return doubt === undefined ? undefined : new UpdateError('no-longer-trusted', `version ${version.name} ${doubt}`);
 }
 
@@ -85,8 +85,7 @@ export async function discardStaged(
   phase: PhaseOf<'staged' | 'trial'>,
   error: AgentError,
   ports: UpdatePorts,
-  signal: AbortSignal,
 ): Promise<void> {
   ports.log.error({ slot: phase.slot, code: error.code }, `the staged slot is given up: ${error.message}`);
-  await abortAttempt(phase, error, ports, signal);
+  await abortAttempt(phase, error, ports);
 }

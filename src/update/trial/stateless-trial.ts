@@ -24,10 +24,10 @@ const STATE_PATIENCE: RetryPolicy = {
 };
 
 /** Returns the problem of the state directory, if it persists. */
-export async function findStateTrouble(ports: UpdatePorts, signal: AbortSignal): Promise<AbandonReason | undefined> {
+export async function findStateTrouble(ports: UpdatePorts): Promise<AbandonReason | undefined> {
   const { journal, clock, random } = ports;
   try {
-    await retry(() => journal.probe(), STATE_PATIENCE, { clock, random }, signal);
+    await retry(() => journal.probe(), STATE_PATIENCE, { clock, random }, ports.signal);
     return undefined;
   } catch (error) {
     if (!(error instanceof AgentError)) throw error;
@@ -36,8 +36,8 @@ export async function findStateTrouble(ports: UpdatePorts, signal: AbortSignal):
 }
 
 /** The same, if this boot is a trial for the bootloader. */
-export async function stateProblemOnTrial(ports: UpdatePorts, signal: AbortSignal): Promise<AbandonReason | undefined> {
-  return (await ports.bootloader.onTrial(signal)) ? findStateTrouble(ports, signal) : undefined;
+export async function stateProblemOnTrial(ports: UpdatePorts): Promise<AbandonReason | undefined> {
+  return (await ports.bootloader.onTrial(ports.signal)) ? findStateTrouble(ports) : undefined;
 }
 
 /**
@@ -50,19 +50,18 @@ export async function abandonWithoutJournal(
   { code, reason }: AbandonReason,
   booted: SlotName,
   ports: UpdatePorts,
-  signal: AbortSignal,
 ): Promise<RollbackReboot> {
   const { bootloader, machine, log, onProgress } = ports;
   log.error({ booted, code }, `this boot is a trial, and is left: ${reason}`);
   onProgress({ kind: 'phase', phase: 'rolling-back', detail: reason });
   try {
-    const { trialIsGuessed = false } = await bootloader.inspect(signal);
-    if (!trialIsGuessed) await bootloader.markUnbootable(booted, signal, code);
+    const { trialIsGuessed = false } = await bootloader.inspect(ports.signal);
+    if (!trialIsGuessed) await bootloader.markUnbootable(booted, ports.signal, code);
   } catch (error) {
     if (!(error instanceof AgentError) || isWithoutFallback(error)) throw error;
     log.warn({ code: error.code }, `the bootloader is left to fall back by itself: ${error.message}`);
   }
-  await machine.reboot(undefined, signal);
+  await machine.reboot(undefined, ports.signal);
   return { kind: 'rebooting', version: 'what runs', slot: otherSlot(booted), reason, goesBack: true };
 }
 
@@ -79,14 +78,11 @@ export async function commitApproved(
   phase: PhaseOf<'trial'>,
   booted: SlotName,
   ports: UpdatePorts,
-  signal: AbortSignal,
 ): Promise<TrialResult | RollbackReboot> {
-  const trouble = await stateProblemOnTrial(ports, signal);
-  if (trouble !== undefined) return abandonWithoutJournal(trouble, booted, ports, signal);
+  const trouble = await stateProblemOnTrial(ports);
+  if (trouble !== undefined) return abandonWithoutJournal(trouble, booted, ports);
   const revocation = await findRevocation(phase, ports);
-  if (revocation === undefined) return commitTrial(phase, ports, signal);
-  const isDecided = hasSlotPayload(phase.firmware) && !(await ports.bootloader.onTrial(signal));
-  return isDecided
-    ? commitTrial(phase, ports, signal)
-    : abandonTrial({ ...revocation, fault: 'firmware' }, ports, signal);
+  if (revocation === undefined) return commitTrial(phase, ports);
+  const isDecided = hasSlotPayload(phase.firmware) && !(await ports.bootloader.onTrial(ports.signal));
+  return isDecided ? commitTrial(phase, ports) : abandonTrial({ ...revocation, fault: 'firmware' }, ports);
 }

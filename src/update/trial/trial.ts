@@ -19,20 +19,19 @@ export async function startTrial(
   phase: PhaseOf<'staged' | 'trial'>,
   { evidence, reboot }: { readonly evidence: WholeSlot; readonly reboot: boolean },
   ports: UpdatePorts,
-  signal: AbortSignal,
 ): Promise<InstallOutcome> {
   const { journal, bootloader, machine } = ports;
   const { slot, attempt } = phase;
   try {
-    await bootloader.tryOnce(slot, evidence, signal);
+    await bootloader.tryOnce(slot, evidence, ports.signal);
   } catch (error) {
-    if (error instanceof AgentError) await abortAttempt(phase, error, ports, signal);
+    if (error instanceof AgentError) await abortAttempt(phase, error, ports);
     throw error;
   }
   const armed = await journal.append({ type: 'trial-armed', bootId: await machine.bootId(), rebootByHand: !reboot });
   const version = attempt.version.name;
   if (!reboot) return { kind: 'reboot-required', version, slot };
-  await rebootToTrial(armed.phase, ports, signal);
+  await rebootToTrial(armed.phase, ports);
   return { kind: 'rebooting', version, slot };
 }
 
@@ -43,12 +42,11 @@ export async function startTrial(
 export async function consentToReboot(
   phase: PhaseOf<'staged' | 'trial'>,
   ports: UpdatePorts,
-  signal: AbortSignal,
 ): ReturnType<typeof askConsent> {
   try {
-    return await askConsent('before_reboot', phase, ports, signal);
+    return await askConsent('before_reboot', phase, ports);
   } catch (error) {
-    if (error instanceof AgentError) await abortAttempt(phase, error, ports, signal);
+    if (error instanceof AgentError) await abortAttempt(phase, error, ports);
     throw error;
   }
 }
@@ -56,8 +54,7 @@ export async function consentToReboot(
 /** Reboots with the bootloader's argument. The journal distinguishes this reboot from one by hand. */
 export async function rebootToTrial(
   phase: PhaseOf<'trial'>,
-  { journal, machine, bootloader, onProgress }: Pick<UpdatePorts, 'journal' | 'machine' | 'bootloader' | 'onProgress'>,
-  signal: AbortSignal,
+  { journal, machine, bootloader, onProgress, signal }: UpdatePorts,
 ): Promise<void> {
   if (phase.rebootAsked === false) await journal.append({ type: 'reboot-asked' });
   onProgress({ kind: 'phase', phase: 'rebooting', detail: `slot ${phase.slot}` });
@@ -73,14 +70,13 @@ export async function abortAttempt(
   phase: PhaseOf<'staged' | 'trial'>,
   error: AgentError,
   ports: UpdatePorts,
-  signal: AbortSignal,
 ): Promise<void> {
   const { journal, bootloader, clock } = ports;
-  await bootloader.markUnbootable(phase.slot, signal);
+  await bootloader.markUnbootable(phase.slot, ports.signal);
   const { code, message: reason } = error;
   if (hasTouchedBoards(phase)) {
     const { phase: leaving } = await journal.append({ type: 'rollback-started', code, reason, fault: 'world' });
-    await finishRollback(leaving, ports, signal);
+    await finishRollback(leaving, ports);
     return;
   }
   const failure = { outcome: 'failed', code, reason } as const;
@@ -92,20 +88,18 @@ export async function abortAttempt(
  * one. Flashes the boards once the slot is healthy, and commits everything if it is healthy with them; otherwise
  * everything is rolled back.
  */
-export async function evaluateTrial(ports: UpdatePorts, signal: AbortSignal): Promise<TrialResult> {
+export async function evaluateTrial(ports: UpdatePorts): Promise<TrialResult> {
   const { journal } = ports;
   const { phase } = await journal.append({ type: 'health-check-started' });
   const revocation = await findRevocation(phase, ports);
-  if (revocation !== undefined) return abandonTrial({ ...revocation, fault: 'firmware' }, ports, signal);
-  const complaint = hasSlotPayload(phase.firmware)
-    ? await checkHealth(ports, signal)
-    : await keepRunning(ports, signal);
-  if (complaint !== undefined) return abandonTrial(complaint, ports, signal);
-  if (!hasBoards(phase.firmware)) return commitTrial(phase, ports, signal);
-  const failure = await tryBoards(phase, ports, signal);
-  if (failure !== undefined) return abandonTrial(failure, ports, signal);
-  const second = await checkHealth(ports, signal);
-  return second === undefined ? commitTrial(phase, ports, signal) : abandonTrial(second, ports, signal);
+  if (revocation !== undefined) return abandonTrial({ ...revocation, fault: 'firmware' }, ports);
+  const complaint = hasSlotPayload(phase.firmware) ? await checkHealth(ports) : await keepRunning(ports);
+  if (complaint !== undefined) return abandonTrial(complaint, ports);
+  if (!hasBoards(phase.firmware)) return commitTrial(phase, ports);
+  const failure = await tryBoards(phase, ports);
+  if (failure !== undefined) return abandonTrial(failure, ports);
+  const second = await checkHealth(ports);
+  return second === undefined ? commitTrial(phase, ports) : abandonTrial(second, ports);
 }
 
 /**
@@ -124,19 +118,15 @@ export async function findRevocation(
 }
 
 /** Commits the trial for an operator: health does not count, but its boards are flashed. */
-export async function commitWithoutHealthChecks(ports: UpdatePorts, signal: AbortSignal): Promise<TrialResult> {
+export async function commitWithoutHealthChecks(ports: UpdatePorts): Promise<TrialResult> {
   const { phase } = await ports.journal.append({ type: 'health-check-started' });
-  const failure = await tryBoards(phase, ports, signal);
-  return failure === undefined ? commitTrial(phase, ports, signal) : abandonTrial(failure, ports, signal);
+  const failure = await tryBoards(phase, ports);
+  return failure === undefined ? commitTrial(phase, ports) : abandonTrial(failure, ports);
 }
 
-async function tryBoards(
-  phase: PhaseOf<'trial'>,
-  ports: UpdatePorts,
-  signal: AbortSignal,
-): Promise<TrialFailure | undefined> {
+async function tryBoards(phase: PhaseOf<'trial'>, ports: UpdatePorts): Promise<TrialFailure | undefined> {
   try {
-    await flashBoards(phase, ports, signal);
+    await flashBoards(phase, ports);
     return undefined;
   } catch (error) {
     if (!(error instanceof AgentError)) throw error;
@@ -148,10 +138,10 @@ async function tryBoards(
  * Keeps the running slot while boards alone are on trial: it was committed before, and its boot counters are renewed as
  * at every start. Throws if the bootloader fell back to another slot since, for which the boards were not meant.
  */
-async function keepRunning(ports: UpdatePorts, signal: AbortSignal): Promise<TrialFailure | undefined> {
-  const booted = await ports.bootloader.bootedSlot(signal);
+async function keepRunning(ports: UpdatePorts): Promise<TrialFailure | undefined> {
+  const booted = await ports.bootloader.bootedSlot(ports.signal);
   const committed = ports.journal.state.installed?.slot ?? booted;
-  await keepSlot({ booted }, ports, signal);
+  await keepSlot({ booted }, ports);
   // it may have been committed since it was found running
   const expected = ports.journal.state.fellFrom?.slot ?? committed;
   if (expected === booted) return undefined;
@@ -175,8 +165,7 @@ const committedIn = new WeakMap<Bootloader, string | undefined>();
  */
 export async function renewCommit(
   { booted, bootId, isCommitted = false }: RunningSlot,
-  { bootloader }: Pick<UpdatePorts, 'bootloader'>,
-  signal: AbortSignal,
+  { bootloader, signal }: UpdatePorts,
 ): Promise<void> {
   if (isCommitted && bootId !== undefined && committedIn.get(bootloader) === bootId) return;
   await bootloader.commit(booted, signal);
@@ -187,7 +176,7 @@ export async function renewCommit(
  * Keeps the running slot. The journal is written first, so that no slot is committed but not installed after a power
  * loss.
  */
-export async function keepSlot(running: RunningSlot, ports: UpdatePorts, signal: AbortSignal): Promise<void> {
+export async function keepSlot(running: RunningSlot, ports: UpdatePorts): Promise<void> {
   const { booted } = running;
   const { journal, log } = ports;
   const expected = journal.state.installed?.slot;
@@ -195,14 +184,11 @@ export async function keepSlot(running: RunningSlot, ports: UpdatePorts, signal:
     log.warn({ expected, booted }, 'another slot runs than the one that was committed');
     await journal.append({ type: 'slots-swapped', booted });
   }
-  await renewCommit(running, ports, signal);
+  await renewCommit(running, ports);
   await recordRunningVersion(booted, ports);
 }
 
-async function checkHealth(
-  { health, onProgress }: UpdatePorts,
-  signal: AbortSignal,
-): Promise<TrialFailure | undefined> {
+async function checkHealth({ health, onProgress, signal }: UpdatePorts): Promise<TrialFailure | undefined> {
   onProgress({ kind: 'phase', phase: 'health' });
   const complaint = await health.check(signal);
   return complaint && { ...complaint, fault: complaint.code === 'unhealthy' ? 'firmware' : 'world' };
@@ -212,61 +198,52 @@ async function checkHealth(
  * Invariant 3: commits the trial. The result of the health checks is made durable first, so that they run only once;
  * then the bootloader's write decides, and the journal follows. After an interruption in between, settle() continues.
  */
-export async function commitTrial(
-  phase: PhaseOf<'trial'>,
-  ports: UpdatePorts,
-  signal: AbortSignal,
-): Promise<TrialResult> {
+export async function commitTrial(phase: PhaseOf<'trial'>, ports: UpdatePorts): Promise<TrialResult> {
   const { journal, bootloader, clock } = ports;
   if (!phase.approved) await journal.append({ type: 'approved' });
-  const slot = await bootloader.bootedSlot(signal);
+  const slot = await bootloader.bootedSlot(ports.signal);
   assert(slot === phase.slot || !hasSlotPayload(phase.firmware), `slot ${phase.slot} is on trial, and ${slot} runs`);
   const detail = hasSlotPayload(phase.firmware) ? { detail: `slot ${slot}` } : {};
   ports.onProgress({ kind: 'phase', phase: 'committing', ...detail });
-  await bootloader.commit(slot, signal);
+  await bootloader.commit(slot, ports.signal);
   const owesHook = ports.wantsHook?.('after_commit') ?? false;
   await journal.append({ type: 'committed', at: isoTime(clock), slot, owesHook });
   return { kind: 'installed', version: phase.attempt.version.name };
 }
 
-export async function abandonTrial(why: TrialFailure, ports: UpdatePorts, signal: AbortSignal): Promise<TrialResult> {
+export async function abandonTrial(why: TrialFailure, ports: UpdatePorts): Promise<TrialResult> {
   const { phase } = await ports.journal.append({ type: 'rollback-started', ...why });
-  return rollBack(phase, ports, signal);
+  return rollBack(phase, ports);
 }
 
 /**
  * Rolls back: the boards are restored, the running slot is made unbootable, and the machine reboots into the other one.
  * A board that does not respond now is restored from there (settle.ts).
  */
-export async function rollBack(
-  phase: PhaseOf<'rolling-back'>,
-  ports: UpdatePorts,
-  signal: AbortSignal,
-): Promise<TrialResult> {
-  const { bootloader, machine, log } = ports;
+export async function rollBack(phase: PhaseOf<'rolling-back'>, ports: UpdatePorts): Promise<TrialResult> {
+  const { machine, log } = ports;
   ports.onProgress({ kind: 'phase', phase: 'rolling-back', detail: phase.reason });
-  if (!hasSlotPayload(phase.firmware)) return finishRollback(phase, ports, signal);
+  if (!hasSlotPayload(phase.firmware)) return finishRollback(phase, ports);
   try {
-    await restoreBoards(phase, ports, signal);
+    await restoreBoards(phase, ports);
   } catch (error) {
     if (!(error instanceof AgentError)) throw error;
     log.warn({ code: error.code }, 'a board is restored after the reboot');
   }
-  await disableSlot(phase, bootloader, signal);
+  await disableSlot(phase, ports);
   const [version, slot] = [phase.attempt.version.name, otherSlot(phase.slot)];
   if (ports.rebootByHand === true) {
     const reason = `${phase.reason}; slot ${slot} starts with the next boot: agent reboot`;
     return { kind: 'rolled-back', version, reason };
   }
-  await machine.reboot(undefined, signal);
+  await machine.reboot(undefined, ports.signal);
   return { kind: 'rebooting', version, slot, reason: phase.reason, goesBack: true };
 }
 
 /** Makes the slot unbootable. The target of a manual rollback stays bootable, unless it was found bad. */
 export async function disableSlot(
   { slot, attempt, fault }: PhaseOf<'rolling-back'>,
-  bootloader: Bootloader,
-  signal: AbortSignal,
+  { bootloader, signal }: UpdatePorts,
 ): Promise<void> {
   if (keepsFallback(attempt, fault)) await bootloader.commit(otherSlot(slot), signal);
   else await bootloader.markUnbootable(slot, signal);
@@ -276,14 +253,10 @@ export async function disableSlot(
  * Ends a rollback while the old slot runs, or still runs: the boards get back what they held, and the attempt ends in
  * the journal.
  */
-export async function finishRollback(
-  phase: PhaseOf<'rolling-back'>,
-  ports: UpdatePorts,
-  signal: AbortSignal,
-): Promise<RolledBack> {
+export async function finishRollback(phase: PhaseOf<'rolling-back'>, ports: UpdatePorts): Promise<RolledBack> {
   const { journal, clock } = ports;
-  const given = await restoreBoards(phase, ports, signal);
-  const found = await findCause(phase, ports.health, signal);
+  const given = await restoreBoards(phase, ports);
+  const found = await findCause(phase, ports.health, ports.signal);
   const code = given === undefined ? found.code : restoreFailureCode(phase.firmware);
   const reason = given === undefined ? found.reason : `${found.reason}; then: ${given.message}`;
   const owesHook = ports.wantsHook?.('after_rollback') ?? false;

@@ -115,7 +115,7 @@ class FarGateway {
     const signal = new AbortController().signal;
     try {
       this.#counts.readAgainBytes += prefixOf(journal.state);
-      for (;;) await this.#round(() => update(order, this.#ports(journal), signal));
+      for (;;) await this.#round(() => update(order, this.#ports(journal, signal)));
     } catch (error) {
       if (error instanceof Arrived) return true;
       if (!(error instanceof PowerCut)) throw error;
@@ -162,8 +162,9 @@ class FarGateway {
     return { form: 'json-string', open };
   }
 
-  #ports(journal: FileJournal): UpdatePorts {
+  #ports(journal: FileJournal, signal: AbortSignal): UpdatePorts {
     return {
+      signal,
       journal,
       bootloader: this.#bootloader,
       targets: new Map<string, Target>([['gateway', this.#target]]),

@@ -65,7 +65,7 @@ describe('an update of gateway and boards', () => {
     const gateway = gatewayWith('both');
     await gateway.look();
     gateway.start();
-    expect(await commitWithoutHealthChecks(await gateway.ports(), new AbortController().signal)).toMatchObject({
+    expect(await commitWithoutHealthChecks(await gateway.ports())).toMatchObject({
       kind: 'installed',
     });
     expect(running(gateway)).toEqual(ALL_NEW);

@@ -110,7 +110,7 @@ test('a package is judged and kept without a word of slots', async () => {
   gateway.start();
   const told: OperationEvent[] = [];
   const ports = { ...(await gateway.ports()), onProgress: (event: OperationEvent) => void told.push(event) };
-  expect(await recoverUpdate(ports, new AbortController().signal)).toMatchObject({ kind: 'installed' });
+  expect(await recoverUpdate(ports)).toMatchObject({ kind: 'installed' });
   expect(told).toContainEqual({ kind: 'phase', phase: 'committing' });
   expect(JSON.stringify(told)).not.toContain('slot');
 });
@@ -138,10 +138,9 @@ test('a package rolls back with the board of its release', async () => {
 });
 
 describe('a package on trial', () => {
-  const { signal } = new AbortController();
   const byHand = async (gateway: Gateway): Promise<ManualActionDeps> => {
     const ports = await gateway.ports();
-    return { ports, settle: async () => recoverUpdate(ports, signal), deliver: async () => undefined };
+    return { ports, settle: async () => recoverUpdate(ports), deliver: async () => undefined };
   };
   const onTrial = async (): Promise<Bench> => {
     const bench = benchOf('bad');
@@ -152,13 +151,13 @@ describe('a package on trial', () => {
 
   test('is committed manually', async () => {
     const { gateway, running } = await onTrial();
-    expect(await commitManually(await byHand(gateway), signal)).toEqual({ kind: 'installed', version: 'version bad' });
+    expect(await commitManually(await byHand(gateway))).toEqual({ kind: 'installed', version: 'version bad' });
     expect(running()).toBe(BAD);
   });
 
   test('is ended manually, and the previous one is restored', async () => {
     const { gateway, running } = await onTrial();
-    const end = await rollBackManually({ reboot: true, force: false }, await byHand(gateway), signal);
+    const end = await rollBackManually({ reboot: true, force: false }, await byHand(gateway));
     expect(end).toMatchObject({ kind: 'rolled-back', reason: 'a person rolled it back' });
     expect(running()).toBe(OLD);
     expect((await gateway.journal()).state.lastOutcome).toMatchObject({ outcome: 'rolled-back', code: 'manual' });
@@ -166,7 +165,7 @@ describe('a package on trial', () => {
 
   test('is past the point where it could be cancelled', async () => {
     const { gateway, running } = await onTrial();
-    await expect(cancelManually(await byHand(gateway), signal)).rejects.toMatchObject({ code: 'trial-in-progress' });
+    await expect(cancelManually(await byHand(gateway))).rejects.toMatchObject({ code: 'trial-in-progress' });
     expect(running()).toBe(BAD);
   });
 });

@@ -11,7 +11,6 @@ import { MemoryService } from '../../fakes/machine/memory/memory-service.ts';
 import { digestOfPlain, plainFirmware, openPlainFirmware } from './plain-firmware.ts';
 import { blockedIn } from './version-entries.ts';
 
-const signal = new AbortController().signal;
 const OLD = 'old image, 20 bytes.';
 const NEW = 'new image, which is a little longer than the old one was.';
 const BAD = 'bad image, boots but is not healthy.......';
@@ -75,7 +74,7 @@ describe('an update', () => {
     };
     const order = { version: { id: '2', name: 'two' }, by: 'service', reboot: true, force: false } as const;
     const source = gateway.service.firmware('2');
-    const begun = update({ ...order, source }, { ...ports, journal: narrow }, signal);
+    const begun = update({ ...order, source }, { ...ports, journal: narrow });
     await expect(begun).rejects.toMatchObject({ code: 'disk-full' });
     expect(journal.state.phase.kind).toBe('idle');
     expect(gateway.slots.content('B')).toBe('');
@@ -112,7 +111,7 @@ describe('an update', () => {
     await gateway.look();
     gateway.start();
     const ports = { ...(await gateway.ports()), machine: { bootId: async () => 'now', reboot: async () => {} } };
-    expect(await recoverUpdate(ports, signal)).toEqual({
+    expect(await recoverUpdate(ports)).toEqual({
       kind: 'rebooting',
       version: 'version bad',
       slot: 'A',
@@ -290,7 +289,7 @@ test('a service that sends nonsense for a while does not use up the attempts of 
     throw nonsense;
   };
   for (let attempt = 0; attempt < 5; attempt += 1) {
-    const failing = update({ ...order, reboot: true, force: false }, { ...ports, openFirmware }, signal);
+    const failing = update({ ...order, reboot: true, force: false }, { ...ports, openFirmware });
     await expect(failing).rejects.toBe(nonsense);
   }
   gateway.service.target = '2';

@@ -117,7 +117,7 @@ export class Gateway {
   }
 
   async settle(): Promise<Outcome> {
-    return this.#untilReboot(async () => recoverUpdate(await this.ports(), signal), {
+    return this.#untilReboot(async () => recoverUpdate(await this.ports()), {
       kind: 'rebooting',
       version: '',
       slot: 'A',
@@ -149,7 +149,7 @@ export class Gateway {
     const known = this.service.versions.find(({ id }) => id === versionId);
     const version = known ?? { id: versionId, name: `version ${versionId}` };
     const order = { version, by: 'service', source, reboot: true, force } as const;
-    return this.#untilReboot(() => update(order, ports, signal), {
+    return this.#untilReboot(() => update(order, ports), {
       kind: 'rebooting',
       version: version.name,
       slot: 'A',
@@ -159,7 +159,7 @@ export class Gateway {
   /** Runs `agent rollback` as an operator. */
   async goBack(force = false): Promise<InstallOutcome> {
     const slot = otherSlot(this.bootloader.booted);
-    return this.#untilReboot(async () => startRollback(slot, { reboot: true, force }, await this.ports(), signal), {
+    return this.#untilReboot(async () => startRollback(slot, { reboot: true, force }, await this.ports()), {
       kind: 'rebooting',
       version: '',
       slot,
@@ -179,6 +179,7 @@ export class Gateway {
 
   async ports(): Promise<UpdatePorts> {
     return {
+      signal,
       journal: await this.journal(),
       bootloader: this.bootloader,
       targets: new Map<string, Target>(

@@ -32,7 +32,7 @@ async function readsOf(journal: MemoryJournal): Promise<number> {
     reads += 1;
     return digestOf(...of);
   };
-  await requireBases(new Map([[madeFrom('the old one'), slots]]), 'B', { journal }, signal);
+  await requireBases(new Map([[madeFrom('the old one'), slots]]), 'B', { journal, signal });
   return reads;
 }
 

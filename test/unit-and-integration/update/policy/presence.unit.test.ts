@@ -10,7 +10,6 @@ import type { ArtifactOptions } from '../../firmware/artifact/build-artifact.ts'
 import { makeKeyPair } from '../../firmware/artifact/keys.ts';
 
 const key = makeKeyPair('ed25519');
-const signal = new AbortController().signal;
 
 async function artifact(name: string, image: string, more: Partial<ArtifactOptions> = {}): Promise<Buffer> {
   const files = [{ name: 'rootfs.img', content: Buffer.from(image) }];
@@ -138,7 +137,7 @@ test('keeps the service’s name of the running version when its file is install
   const { gateway, service } = newGateway();
   await bring(gateway, '1');
   const order = { version: { name: 'a file' }, by: 'file', source: service.firmware('1'), reboot: true, force: false };
-  const outcome = await update({ ...order, by: 'file' }, await gateway.ports(), signal);
+  const outcome = await update({ ...order, by: 'file' }, await gateway.ports());
   expect(outcome).toEqual({ kind: 'installed', version: 'version 1' });
   expect((await gateway.journal()).state.installed?.version).toEqual({ id: '1', name: 'version 1' });
   expect(await gateway.look()).toMatchObject({ kind: 'up-to-date' });

@@ -41,7 +41,7 @@ describe('a reboot by hand', () => {
     const reboot = async (argument: string | undefined): Promise<void> => {
       asked = argument;
     };
-    await rebootManually(undefined, { ...bench.ports, machine: { ...bench.ports.machine, reboot } }, signal);
+    await rebootManually(undefined, { ...bench.ports, machine: { ...bench.ports.machine, reboot } });
     return asked;
   }
 

@@ -114,17 +114,18 @@ export class Bench {
   }
 
   async settle(): ReturnType<typeof recoverUpdate> {
-    return recoverUpdate(this.ports, signal);
+    return recoverUpdate(this.ports);
   }
 
   /** Commits as an operator. */
   async commit(): ReturnType<typeof commitManually> {
     const deliver = async (): Promise<undefined> => undefined;
-    return commitManually({ ports: this.ports, settle: async () => this.settle(), deliver }, signal);
+    return commitManually({ ports: this.ports, settle: async () => this.settle(), deliver });
   }
 
   get ports(): UpdatePorts {
     return {
+      signal,
       journal: this.journal,
       bootloader: this.bootloader,
       targets: new Map<string, Target>([

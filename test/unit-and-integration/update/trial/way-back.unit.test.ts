@@ -95,7 +95,7 @@ describe('a new gateway', () => {
       for (const round of ['at once', 'at the next start']) {
         gateway.start();
         const ports = { ...(await gateway.ports()), isVersionConfigured };
-        expect(await recoverUpdate(ports, signal)).toEqual({ kind: 'settled' });
+        expect(await recoverUpdate(ports)).toEqual({ kind: 'settled' });
         const found = ports.journal.state.installed?.version.name;
         expect([round, found]).toEqual([round, isVersionConfigured ? undefined : 'version one']);
       }
@@ -149,7 +149,7 @@ describe('a rollback', () => {
   test('is refused without a word of slots where there are none', async () => {
     const ports = { ...(await newGateway().ports()), targets: new Map() };
     const settle = async (): Promise<never> => Promise.reject(new Error('nothing is to be settled'));
-    const end = rollBackManually(byHand, { ports, settle, deliver: async () => undefined }, signal);
+    const end = rollBackManually(byHand, { ports, settle, deliver: async () => undefined });
     await expect(end).rejects.toMatchObject({
       code: 'no-previous-version',
       message: expect.not.stringMatching(/slot/) as string,
@@ -227,6 +227,6 @@ test('a gateway of boards alone takes no image for its version', async () => {
   const gateway = newGateway();
   const ports = { ...(await gateway.ports()), targets: new Map(), journal: new MemoryJournal() };
 
-  await recoverUpdate(ports, signal);
+  await recoverUpdate(ports);
   expect(ports.journal.state.installed).toBeUndefined();
 });
