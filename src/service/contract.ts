@@ -1,5 +1,9 @@
+import type { Log } from '../system/log/log.ts';
+import type { Clock } from '../system/time/clock.ts';
 import type { FirmwareTransfer, WirePosition } from '../update/ports.ts';
 import type { Input, Operation } from './operations.ts';
+import type { Throttle } from './throttle.ts';
+import type { Traffic } from './traffic.ts';
 
 export type { Version } from '../update/ports.ts';
 
@@ -30,4 +34,16 @@ export interface ServiceTransport {
     from: WirePosition | undefined,
     signal: AbortSignal,
   ): Promise<FirmwareTransfer>;
+}
+
+/** What either form uses. */
+export interface TransportDeps {
+  readonly clock: Clock;
+  /** 0 ≤ random() < 1 */
+  readonly random: () => number;
+  readonly log: Log;
+  /** Bounds the rate of firmware downloads, and of everything from a broker. If omitted, full speed. */
+  readonly throttle?: Throttle | undefined;
+  /** Counts what the connections carry. */
+  readonly traffic?: Traffic | undefined;
 }

@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto';
 
 import type { Config } from '../../config/config.ts';
-import type { ServiceTransport } from '../../service/contract.ts';
-import type { BrokerDeps } from '../../service/messaging/broker/broker.ts';
+import type { ServiceTransport, TransportDeps } from '../../service/contract.ts';
 import { defaultReconnect, defaultUnheardMs } from '../../service/messaging/settings.ts';
 import type { MessagingSettings } from '../../service/messaging/settings.ts';
 import type { MessagingTransport } from '../../service/messaging/transport.ts';
@@ -68,7 +67,7 @@ function needsBroker({ topics: { reply, wake, status } }: ConfiguredMessaging): 
   return (reply ?? wake ?? status) !== undefined;
 }
 
-async function openMessaging(settings: MessagingSettings, deps: BrokerDeps): Promise<MessagingTransport> {
+async function openMessaging(settings: MessagingSettings, deps: TransportDeps): Promise<MessagingTransport> {
   const { MessagingTransport: Transport } = await import('../../service/messaging/transport.ts');
   return new Transport(settings, deps);
 }

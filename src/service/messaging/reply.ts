@@ -2,13 +2,12 @@ import { randomUUID } from 'node:crypto';
 
 import * as z from 'zod';
 
+import { ServiceError } from '../errors.ts';
+import type { ServiceErrorCode } from '../errors.ts';
+import { codeOfStatus, excerptOf, phrases } from '../rest/statuses.ts';
 import { MAX_REPLY_BYTES } from './settings.ts';
 
-export interface RpcFailure {
-  readonly code: number;
-  readonly message: string;
-  readonly data: unknown;
-}
+export type RpcFailure = z.output<typeof failureSchema>;
 
 /** A message on a reply topic: JSON-RPC 2.0 (section 5, "Response object") and interface.md, "Messaging form". */
 export type Reply =
@@ -29,7 +28,7 @@ const envelopeSchema = z.object({
   result: z.unknown().optional(),
   error: z.unknown().optional(),
 });
-const failureSchema = z.object({ code: z.int(), message: z.string(), data: z.unknown().optional() });
+const failureSchema = z.object({ code: z.int(), message: z.string() });
 
 /** Reads a reply in linear time. */
 export function readReply(bytes: Buffer): Reply {
@@ -56,8 +55,7 @@ function replyOf(value: unknown): Reply {
     const failure = failureSchema.safeParse(error);
     if (!failure.success) return broken('its error is not an error object of JSON-RPC', id);
     if (result !== undefined) return broken('it has both a result and an error', id);
-    const { code, message, data } = failure.data;
-    return { kind: 'failure', id, failure: { code, message, data } };
+    return { kind: 'failure', id, failure: failure.data };
   }
   return id === undefined ? broken('it has no id') : { kind: 'result', id, result };
 }
@@ -102,3 +100,46 @@ function isEscaped(bytes: Buffer, at: number): boolean {
   while (bytes[at - 1 - backslashes] === BACKSLASH) backslashes += 1;
   return backslashes % 2 === 1;
 }
+
+/**
+ * Returns the error that an error object means (JSON-RPC 2.0, section 5.1); interface.md shows none. Codes of JSON-RPC
+ * have their defined meaning; others count as the HTTP statuses that the same service would answer in REST form, if they
+ * say more than that it refused. `secret`: a text that the service may repeat, but that must not be shown to anyone else.
+ */
+export function rpcError(
+  { code, message }: RpcFailure,
+  operation: string,
+  isActivation: boolean,
+  secret?: string,
+): ServiceError {
+  const meant = meaningOf(code, isActivation);
+  const excerpt = excerptOf(Buffer.from(message), secret);
+  const phrase = jsonRpcPhrases.get(code) ?? phrases[meant] ?? '';
+  const why = `${phrase} (error ${code})${excerpt === undefined ? '' : `: ${excerpt}`}`;
+  return new ServiceError({ code: meant, operation, why, isAnswer: true });
+}
+
+function meaningOf(code: number, isActivation: boolean): ServiceErrorCode {
+  // our request was well-formed when it was sent
+  if (code === -32_700 || code === -32_603 || (code <= -32_000 && code >= -32_099)) return 'service-failed';
+  const ofStatus = codeOfStatus(code, isActivation ? 'activation' : 'not-sent');
+  return statusMeanings.has(ofStatus) ? ofStatus : 'service-rejected';
+}
+
+const jsonRpcPhrases: ReadonlyMap<number, string> = new Map([
+  [-32_700, 'the service could not read the request'],
+  [-32_600, 'the service does not take it for a request'],
+  [-32_601, 'the service does not know the method'],
+  [-32_602, 'the service does not accept the parameters'],
+]);
+
+const statusMeanings: ReadonlySet<string> = new Set<ServiceErrorCode>([
+  'activation-refused',
+  'service-not-found',
+  'service-conflict',
+  'service-too-large',
+  'service-rate-limited',
+  'service-request-timeout',
+  'service-unavailable',
+  'service-failed',
+]);

@@ -3,22 +3,21 @@ import { brokerName } from '../../mqtt/open-broker.ts';
 import type { SkippedMessage } from '../../mqtt/packet-guard.ts';
 import { abortable } from '../../system/abortable.ts';
 import { Deadline } from '../../system/time/deadline.ts';
+import type { TransportDeps } from '../contract.ts';
 import { ServiceError } from '../errors.ts';
 import { malformed } from '../replies.ts';
 import type { BrokerConnection } from './broker/broker-connection.ts';
 import { lostError, silentError } from './broker/broker-errors.ts';
 import { Broker } from './broker/broker.ts';
-import type { BrokerDeps } from './broker/broker.ts';
 import { IgnoredMessages } from './broker/ignored.ts';
 import { PendingRequest } from './pending-request.ts';
 import type { RpcCall } from './pending-request.ts';
-import { readReply } from './reply.ts';
+import { readReply, rpcError } from './reply.ts';
 import type { Reply } from './reply.ts';
-import { RpcError } from './rpc-error.ts';
 import { ENVELOPE_BYTES, MAX_PENDING_REQUESTS, MAX_REPLY_BYTES } from './settings.ts';
 import type { MessagingSettings } from './settings.ts';
 
-export interface RpcDeps extends BrokerDeps {
+export interface RpcDeps extends TransportDeps {
   /** Makes an id that is unique over restarts and cannot be guessed. */
   readonly newId: () => string;
 }
@@ -119,10 +118,16 @@ export class RpcClient implements AsyncDisposable {
   async #send(request: PendingRequest, connection: BrokerConnection): Promise<void> {
     const { id, text, call } = request;
     const { topics, deadlines } = this.#settings;
-    const details = { replyTopic: topics.reply ?? '', correlation: id, expiryMs: deadlines.requestMs };
+    // sent with MQTT 5 only
+    const properties = {
+      responseTopic: topics.reply ?? '',
+      correlationData: Buffer.from(id),
+      messageExpiryInterval: Math.ceil(deadlines.requestMs / 1000),
+      contentType: 'application/json',
+    };
     request.delivery = 'sent';
     try {
-      request.delivery = await connection.publish({ topic: call.topic, text, request: details });
+      request.delivery = await connection.publish({ topic: call.topic, payload: text, retain: false, properties });
       if (request.delivery === 'unheard' && this.#pending.has(id)) request.shortenTimeout(deadlines.unheardMs);
     } catch (error) {
       if (!(error instanceof ServiceError)) throw error;
@@ -190,7 +195,7 @@ export class RpcClient implements AsyncDisposable {
     this.#finish(request);
     const { operation, isRepeatable, isLarge, secret } = request.call;
     if (isBroken) request.fail(malformed(operation, `the reply is broken: ${reply.why}`));
-    else if (reply.kind === 'failure') request.fail(new RpcError(reply.failure, operation, !isRepeatable, secret));
+    else if (reply.kind === 'failure') request.fail(rpcError(reply.failure, operation, !isRepeatable, secret));
     else if (!isLarge && content.byteLength > MAX_REPLY_BYTES) request.fail(tooLong());
     else request.succeed(reply.result);
   }

@@ -2,12 +2,12 @@ import { randomUUID } from 'node:crypto';
 
 import { releaseMemory } from '../../system/files/release-memory.ts';
 import type { FirmwareTransfer, WirePosition } from '../../update/ports.ts';
-import type { ServiceTransport, WithThing } from '../contract.ts';
+import type { ServiceTransport, TransportDeps, WithThing } from '../contract.ts';
 import type { ServiceError } from '../errors.ts';
 import { operations, paramsOf, textOf, titleOf } from '../operations.ts';
 import type { Input, Operation, Row } from '../operations.ts';
 import { malformed } from '../replies.ts';
-import type { BrokerDeps, BrokerState } from './broker/broker.ts';
+import type { BrokerState } from './broker/broker.ts';
 import type { IgnoredCounts } from './broker/ignored.ts';
 import type { RpcCall } from './pending-request.ts';
 import { RpcClient } from './rpc-client.ts';
@@ -27,7 +27,7 @@ export class MessagingTransport implements ServiceTransport {
   readonly #settings: MessagingSettings;
   readonly #rpc: RpcClient;
 
-  constructor(settings: MessagingSettings, deps: BrokerDeps) {
+  constructor(settings: MessagingSettings, deps: TransportDeps) {
     this.#settings = settings;
     this.#rpc = new RpcClient(settings, { ...deps, newId: randomUUID });
   }

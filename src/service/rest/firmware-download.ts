@@ -1,9 +1,9 @@
-import type { Log } from '../../system/log/log.ts';
 import type { Clock } from '../../system/time/clock.ts';
 import { Deadline } from '../../system/time/deadline.ts';
 import { backoffMs } from '../../system/time/retry.ts';
 import type { RetryPolicy } from '../../system/time/retry.ts';
 import type { FirmwareTransfer, WirePosition } from '../../update/ports.ts';
+import type { TransportDeps } from '../contract.ts';
 import { neverSoon, ServiceError } from '../errors.ts';
 import type { ServiceErrorCode } from '../errors.ts';
 import type { Throttle } from '../throttle.ts';
@@ -18,15 +18,13 @@ export interface TextReply extends TextHead, AsyncDisposable {
 /** Requests the text, whole or from a byte on. Throws for every status except 2xx and, for a range, 416. */
 export type RequestText = (range: TextRange | undefined, signal: AbortSignal) => Promise<TextReply>;
 
-export interface DownloadDeps {
+export interface DownloadDeps extends Pick<TransportDeps, 'random' | 'log'> {
   /** For messages: "firmware of version 7". */
   readonly operation: string;
   readonly request: RequestText;
   readonly resume: RetryPolicy;
   readonly deadlineMs: number;
   readonly clock: Pick<Clock, 'sleep'>;
-  readonly random: () => number;
-  readonly log: Log;
   /** If omitted, full speed. */
   readonly throttle?: Pick<Throttle, 'pass'> | undefined;
 }

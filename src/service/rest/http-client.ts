@@ -4,9 +4,9 @@ import type { Dispatcher } from 'undici';
 import type Pool from 'undici/lib/dispatcher/pool.js';
 
 import type { Clock } from '../../system/time/clock.ts';
+import type { TransportDeps } from '../contract.ts';
 import { malformed } from '../replies.ts';
 import { Connector } from './connection/connection.ts';
-import type { ConnectorDeps } from './connection/connection.ts';
 import { proxyAuthorization } from './connection/proxy.ts';
 import { translateTransportError } from './connection/transport-errors.ts';
 import { Exchange } from './exchange.ts';
@@ -36,7 +36,7 @@ export class HttpClient implements AsyncDisposable {
   readonly #life = new AbortController();
   #pool: Promise<Pool> | undefined;
 
-  constructor(settings: RestSettings, deps: ConnectorDeps) {
+  constructor(settings: RestSettings, deps: Pick<TransportDeps, 'clock' | 'traffic'>) {
     this.#base = new URL(settings.url);
     this.#settings = settings;
     this.#clock = deps.clock;

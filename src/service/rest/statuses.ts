@@ -22,7 +22,11 @@ export interface Refusal {
 }
 
 /** The error of a status that is not 2xx (RFC 9110, section 15), of which interface.md shows none, or of this code. */
-export function errorOfStatus(refusal: Refusal, nowMs: number, code = codeOf(refusal)): ServiceError {
+export function errorOfStatus(
+  refusal: Refusal,
+  nowMs: number,
+  code = codeOfStatus(refusal.status, refusal.key),
+): ServiceError {
   const { operation, status, place, headers, excerpt } = refusal;
   const target = code === 'service-redirected' ? redirectTarget(headerOf(headers, 'location')) : '';
   const detail = excerpt === undefined ? '' : `: ${excerpt}`;
@@ -38,7 +42,7 @@ export function errorOfStatus(refusal: Refusal, nowMs: number, code = codeOf(ref
 /** Codes of replies that come from something else than the service. */
 const foreign: ReadonlySet<string> = new Set(['proxy-authentication', 'service-redirected', 'reply-web-page']);
 
-const phrases: Partial<Record<ServiceErrorCode, string>> = {
+export const phrases: Partial<Record<ServiceErrorCode, string>> = {
   'key-rejected': 'the service does not accept the API key',
   'key-required': 'the service wants the API key on this call',
   'activation-refused': 'the service refuses to activate this serial number',
@@ -56,7 +60,7 @@ const phrases: Partial<Record<ServiceErrorCode, string>> = {
   'reply-malformed': 'the status of the reply is not a known one',
 };
 
-function codeOf({ status, key }: Refusal): ServiceErrorCode {
+export function codeOfStatus(status: number, key: Refusal['key']): ServiceErrorCode {
   const known = codes.get(status);
   if (known === 'key-rejected') return keyCodes[key];
   if (known !== undefined) return known;

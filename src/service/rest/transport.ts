@@ -1,16 +1,12 @@
 import { JsonText } from '../../system/json-value.ts';
-import type { Log } from '../../system/log/log.ts';
-import type { Clock } from '../../system/time/clock.ts';
 import { Deadline } from '../../system/time/deadline.ts';
 import type { FirmwareTransfer, WirePosition } from '../../update/ports.ts';
-import type { Activation, ServiceTransport, WithThing } from '../contract.ts';
+import type { Activation, ServiceTransport, TransportDeps, WithThing } from '../contract.ts';
 import { ServiceError } from '../errors.ts';
 import type { ServiceErrorCode } from '../errors.ts';
 import { operations, pathOf, textOf, titleOf } from '../operations.ts';
 import type { Input, Operation, Row } from '../operations.ts';
 import { malformed, readJson, readJsonOrText } from '../replies.ts';
-import type { Throttle } from '../throttle.ts';
-import type { Traffic } from '../traffic.ts';
 import type { Exchange } from './exchange.ts';
 import { FirmwareDownload } from './firmware-download.ts';
 import type { TextReply } from './firmware-download.ts';
@@ -21,17 +17,9 @@ import type { RestSettings } from './settings.ts';
 import { errorOfStatus, excerptOf, serviceTimeMs } from './statuses.ts';
 import { mayBeWebPage } from './web-page.ts';
 
-export interface RestDeps {
-  readonly clock: Clock;
-  /** 0 ≤ random() < 1 */
-  readonly random: () => number;
-  readonly log: Log;
+export interface RestDeps extends TransportDeps {
   /** Called with the time that the service's clock shows (milliseconds since the epoch), for each successful reply. */
   readonly onServiceTime?: ((atMs: number) => void) | undefined;
-  /** Bounds the rate of firmware downloads. If omitted, full speed. */
-  readonly throttle?: Throttle | undefined;
-  /** Counts what the connections carry. */
-  readonly traffic?: Traffic | undefined;
 }
 
 interface Call {

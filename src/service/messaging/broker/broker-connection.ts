@@ -1,4 +1,4 @@
-import type { MqttConnection } from '../../../mqtt/connection.ts';
+import type { ConnectionDeps, ConnectOptions, MqttConnection, Publication } from '../../../mqtt/connection.ts';
 import {
   MalformedPacketError,
   ConnectionLostError,
@@ -9,17 +9,13 @@ import {
 import { brokerName, dialBroker, openBroker } from '../../../mqtt/open-broker.ts';
 import { abortable } from '../../../system/abortable.ts';
 import type { Dialing } from '../../../system/dialing.ts';
-import type { Clock } from '../../../system/time/clock.ts';
 import { Deadline } from '../../../system/time/deadline.ts';
+import type { TransportDeps } from '../../contract.ts';
 import { ServiceError } from '../../errors.ts';
 import type { Throttle } from '../../throttle.ts';
-import type { Traffic } from '../../traffic.ts';
-import type { ConnectionEvents, Outbound } from '../messages.ts';
 import { DISCONNECT_TIMEOUT_MS } from '../settings.ts';
 import type { MessagingSettings } from '../settings.ts';
-import { birthMessage, lastWill } from '../status-message.ts';
 import { brokenError, entryError, lostError, refusedError, silentError, socketError } from './broker-errors.ts';
-import { connectOptions, publication } from './packets.ts';
 
 /** MQTT 5.0, section 3.4.2.1. */
 const NO_MATCHING_SUBSCRIBERS = 0x10;
@@ -78,8 +74,8 @@ export class BrokerConnection implements AsyncDisposable {
   }
 
   /** Resolves when the broker took the message. `unheard`: the broker also reports that the topic has no subscriber. */
-  async publish(message: Outbound): Promise<'heard' | 'unheard'> {
-    const reason = await this.#orTranslated(this.#mqtt.publish(publication(message)));
+  async publish(message: Publication): Promise<'heard' | 'unheard'> {
+    const reason = await this.#orTranslated(this.#mqtt.publish(message));
     if (reason >= REFUSED) throw this.#refused(reason, `does not take ${message.topic}`);
     return reason === NO_MATCHING_SUBSCRIBERS ? 'unheard' : 'heard';
   }
@@ -104,12 +100,14 @@ export class BrokerConnection implements AsyncDisposable {
   }
 
   async #begin(): Promise<void> {
-    const { reply, wake, status } = this.#deps.settings.topics;
+    const { settings } = this.#deps;
+    const { reply, wake } = settings.topics;
+    const online = statusMessage('online', settings);
     // all in one round trip, of which few fit into the deadline on a slow link
     await Promise.all([
       reply === undefined ? undefined : this.#subscribe(reply),
       wake === undefined ? undefined : this.#ignoreFailure(this.#subscribe(wake)),
-      status === undefined ? undefined : this.#ignoreFailure(this.publish(birthMessage(status, this.#deps.settings))),
+      online === undefined ? undefined : this.#ignoreFailure(this.publish(online)),
     ]);
   }
 
@@ -129,8 +127,8 @@ export class BrokerConnection implements AsyncDisposable {
   }
 
   async #disconnect(): Promise<void> {
-    const { status } = this.#deps.settings.topics;
-    if (status !== undefined) await this.publish(lastWill(status, this.#deps.settings));
+    const offline = statusMessage('offline', this.#deps.settings);
+    if (offline !== undefined) await this.publish(offline);
     this.#mqtt.end();
     await this.closed;
   }
@@ -148,11 +146,38 @@ export class BrokerConnection implements AsyncDisposable {
   }
 }
 
-export interface BrokerConnectionDeps {
+export interface BrokerConnectionDeps extends Pick<TransportDeps, 'clock' | 'throttle' | 'traffic'> {
   readonly settings: MessagingSettings;
-  readonly clock: Pick<Clock, 'nowMs'>;
-  readonly throttle?: Throttle | undefined;
-  readonly traffic?: Traffic | undefined;
+}
+
+export interface ConnectionEvents extends Pick<ConnectionDeps, 'onMessage' | 'onSkipped' | 'admits'> {
+  /** Called when bytes of a large message arrived. */
+  readonly onProgress: () => void;
+  /** Called before a pause of this length, in which nothing is read because too much arrived in a short time. */
+  readonly onNap: (ms: number) => void;
+}
+
+/** Returns the content of CONNECT, except user name and password. */
+export function connectOptions(settings: MessagingSettings): ConnectOptions {
+  const { protocolVersion, clientId, keepAliveMs, sessionExpiryMs } = settings;
+  const will = statusMessage('offline', settings);
+  return {
+    protocolVersion,
+    clientId,
+    keepalive: Math.ceil(keepAliveMs / 1000),
+    clean: sessionExpiryMs === 0,
+    ...(protocolVersion === 5 && { properties: { sessionExpiryInterval: Math.ceil(sessionExpiryMs / 1000) } }),
+    ...(will !== undefined && { will: { ...will, qos: 1 } }),
+  };
+}
+
+/**
+ * Returns the message of the status topic, if there is one. The broker keeps it for later subscribers, and sends
+ * `offline` itself when the connection breaks.
+ */
+function statusMessage(state: 'online' | 'offline', { topics, serialNumber, agentVersion }: MessagingSettings) {
+  if (topics.status === undefined) return undefined;
+  return { topic: topics.status, payload: JSON.stringify({ state, serialNumber, agentVersion }), retain: true };
 }
 
 async function enter(

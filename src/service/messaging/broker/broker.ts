@@ -1,24 +1,10 @@
 import { abortable } from '../../../system/abortable.ts';
-import type { Log } from '../../../system/log/log.ts';
-import type { Clock } from '../../../system/time/clock.ts';
+import type { TransportDeps } from '../../contract.ts';
 import { ServiceError } from '../../errors.ts';
-import type { Throttle } from '../../throttle.ts';
-import type { Traffic } from '../../traffic.ts';
-import type { ConnectionEvents } from '../messages.ts';
 import type { MessagingSettings } from '../settings.ts';
 import { BrokerConnection } from './broker-connection.ts';
+import type { ConnectionEvents } from './broker-connection.ts';
 import { ReconnectBackoff } from './reconnect.ts';
-
-export interface BrokerDeps {
-  readonly clock: Clock;
-  /** 0 ≤ random() < 1 */
-  readonly random: () => number;
-  readonly log: Log;
-  /** Bounds everything from the broker. If omitted, full speed. */
-  readonly throttle?: Throttle | undefined;
-  /** Counts what the connections carry. */
-  readonly traffic?: Traffic | undefined;
-}
 
 export interface BrokerEvents extends ConnectionEvents {
   readonly onUp: (connection: BrokerConnection) => void;
@@ -33,7 +19,7 @@ export type BrokerState = 'unused' | 'connecting' | 'connected' | 'waiting';
  */
 export class Broker implements AsyncDisposable {
   readonly #settings: MessagingSettings;
-  readonly #deps: BrokerDeps;
+  readonly #deps: TransportDeps;
   readonly #events: BrokerEvents;
   readonly #life = new AbortController();
   #state: BrokerState = 'unused';
@@ -48,7 +34,7 @@ export class Broker implements AsyncDisposable {
   #current: BrokerConnection | undefined;
   #loop: Promise<void> = Promise.resolve();
 
-  constructor(settings: MessagingSettings, events: BrokerEvents, deps: BrokerDeps) {
+  constructor(settings: MessagingSettings, events: BrokerEvents, deps: TransportDeps) {
     this.#settings = settings;
     this.#events = events;
     this.#deps = deps;

@@ -1,33 +1,32 @@
-/** The kinds of messages that answered none of our requests. */
-const ignoredKinds = [
+/** The number of ignored messages of each kind: they answered none of our requests. */
+const none = {
   /** A reply with an id that we never used: another device's, or a forged one. */
-  'unknown',
+  unknown: 0,
   /** A second reply to a request that was answered. */
-  'duplicate',
+  duplicate: 0,
   /** A reply to a request that no caller waits for. */
-  'late',
+  late: 0,
   /** A message that the broker had kept, so that it may be of any age. */
-  'retained',
+  retained: 0,
   /** A request, ours or another device's, where requests and replies share a topic. */
-  'request',
+  request: 0,
   /** Its correlation data differs from the request whose id it names. */
-  'mismatched',
+  mismatched: 0,
   /** No reply that can be read, and it does not tell whose it would be. */
-  'unreadable',
+  unreadable: 0,
   /** Larger than any requested reply. */
-  'unwanted',
-] as const;
+  unwanted: 0,
+};
 
-export type IgnoredKind = (typeof ignoredKinds)[number];
+type IgnoredKind = keyof typeof none;
 
-/** The number of ignored messages of each kind since the start. */
-export type IgnoredCounts = Readonly<Record<IgnoredKind, number>>;
+export type IgnoredCounts = Readonly<typeof none>;
 
 const maxRemembered = 256;
 
 /** Counts ignored messages. Remembers the last requests, to tell late replies from forged ones. */
 export class IgnoredMessages {
-  readonly #counts = new Map<IgnoredKind, number>();
+  readonly #counts = { ...none };
   /** Oldest first. */
   readonly #finished = new Map<string, 'duplicate' | 'late'>();
 
@@ -41,7 +40,7 @@ export class IgnoredMessages {
   }
 
   count(kind: IgnoredKind): void {
-    this.#counts.set(kind, (this.#counts.get(kind) ?? 0) + 1);
+    this.#counts[kind] += 1;
   }
 
   /** Counts a reply with an id that no caller waits for. */
@@ -50,16 +49,6 @@ export class IgnoredMessages {
   }
 
   get counts(): IgnoredCounts {
-    const of = (kind: IgnoredKind): number => this.#counts.get(kind) ?? 0;
-    return {
-      unknown: of('unknown'),
-      duplicate: of('duplicate'),
-      late: of('late'),
-      retained: of('retained'),
-      request: of('request'),
-      mismatched: of('mismatched'),
-      unreadable: of('unreadable'),
-      unwanted: of('unwanted'),
-    };
+    return { ...this.#counts };
   }
 }

@@ -6,20 +6,14 @@ import type { Clock } from '../../../system/time/clock.ts';
 import { Deadline } from '../../../system/time/deadline.ts';
 import { readTlsFiles, TlsFilesError } from '../../../system/tls-files.ts';
 import type { TlsMaterial } from '../../../system/tls-files.ts';
+import type { TransportDeps } from '../../contract.ts';
 import { ServiceError } from '../../errors.ts';
-import type { Traffic } from '../../traffic.ts';
 import { connectReceiving } from '../receiving/receiving-socket.ts';
 import type { RestSettings } from '../settings.ts';
 import { chooseProxy } from './proxy.ts';
 import { translateTransportError } from './transport-errors.ts';
 import type { Peer } from './transport-errors.ts';
 import { openTunnel } from './tunnel.ts';
-
-export interface ConnectorDeps {
-  readonly clock: Pick<Clock, 'nowMs'>;
-  /** Counts what the sockets carry. */
-  readonly traffic?: Traffic | undefined;
-}
 
 /**
  * Opens sockets to the service, directly or through a proxy. For http, the requests to the proxy contain whole
@@ -30,11 +24,11 @@ export class Connector {
   readonly #proxy: URL | undefined;
   readonly #settings: Pick<RestSettings, 'tls' | 'deadlines'>;
   readonly #clock: Pick<Clock, 'nowMs'>;
-  readonly #traffic: Traffic | undefined;
+  readonly #traffic: TransportDeps['traffic'];
   /** A TLS session that shortens the next handshake. The service has only one origin, so one session is enough. */
   #session: Buffer | undefined;
 
-  constructor(service: URL, settings: RestSettings, { clock, traffic }: ConnectorDeps) {
+  constructor(service: URL, settings: RestSettings, { clock, traffic }: Pick<TransportDeps, 'clock' | 'traffic'>) {
     this.#service = service;
     this.#proxy = chooseProxy(service, settings.proxy);
     this.#settings = settings;

@@ -1,8 +1,7 @@
 import { describe, expect, test } from 'vitest';
 
-import { ServiceError } from '../../../../src/service/errors.ts';
 import { refusedError, socketError } from '../../../../src/service/messaging/broker/broker-errors.ts';
-import { RpcError } from '../../../../src/service/messaging/rpc-error.ts';
+import { rpcError } from '../../../../src/service/messaging/reply.ts';
 
 const clock = { nowMs: () => Date.UTC(2027, 0, 1) };
 
@@ -19,39 +18,36 @@ describe('an error object of the service', () => {
     [401, 'service-rejected', 'give-up'],
     [404, 'service-not-found', 'give-up'],
     [409, 'service-conflict', 'retry'],
+    [413, 'service-too-large', 'give-up'],
     [429, 'service-rate-limited', 'retry'],
     [500, 'service-failed', 'retry'],
     [503, 'service-unavailable', 'retry'],
     [1, 'service-rejected', 'give-up'],
   ])('with code %i is %s, to %s', (code, meant, remedy) => {
-    expect(new RpcError({ code, message: 'm', data: undefined }, 'switch', false)).toMatchObject({
+    expect(rpcError({ code, message: 'm' }, 'switch', false)).toMatchObject({
       code: meant,
       remedy,
     });
   });
 
   test.each([401, 403])('with code %i refuses an activation', (code) => {
-    const error = new RpcError({ code, message: 'm', data: undefined }, 'activation', true);
+    const error = rpcError({ code, message: 'm' }, 'activation', true);
     expect(error).toMatchObject({ code: 'activation-refused', remedy: 'retry' });
   });
 
-  test('keeps code, message and data, and shows one clean line', () => {
-    const data = { versionId: ['unknown'] };
-    const error = new RpcError({ code: -32_602, message: 'no\n\u001B[31msuch version', data }, 'updates', false);
-    expect(error).toBeInstanceOf(ServiceError);
-    expect(error).toMatchObject({ rpcCode: -32_602, rpcMessage: 'no\n\u001B[31msuch version', data });
+  test('shows code and message in one clean line', () => {
+    const error = rpcError({ code: -32_602, message: 'no\n\u001B[31msuch version' }, 'updates', false);
     expect(error.message).toBe(
       'updates: the service does not accept the parameters (error -32602): no [31msuch version',
     );
-    expect(error.during('something else')).toBe(error);
   });
 
   test.each([
     ['k3y', 'switch: the service rejects the request (error 400): the key *** is not welcome'],
     ['', 'switch: the service rejects the request (error 400): the key k3y is not welcome'],
   ])('does not repeat the secret "%s"', (secret, message) => {
-    const failure = { code: 400, message: 'the key k3y is not welcome', data: undefined };
-    expect(new RpcError(failure, 'switch', false, secret).message).toBe(message);
+    const failure = { code: 400, message: 'the key k3y is not welcome' };
+    expect(rpcError(failure, 'switch', false, secret).message).toBe(message);
   });
 });
 

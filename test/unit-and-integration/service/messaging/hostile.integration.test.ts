@@ -153,15 +153,13 @@ describe.each([5, 4] as const)('with MQTT protocol version %i', (protocolVersion
     await expect(currentVersion()).rejects.toMatchObject({ code: 'reply-too-large' });
   });
 
-  test('an error object becomes an error with its code, message and data', async () => {
+  test('an error object becomes an error with its code and message', async () => {
     const error = { code: -32_603, message: 'database', data: { retry: true } };
     spoil(({ id }) => [{ text: JSON.stringify({ jsonrpc: '2.0', id, error }) }]);
     await expect(currentVersion()).rejects.toMatchObject({
       code: 'service-failed',
       remedy: 'retry',
-      rpcCode: -32_603,
-      rpcMessage: 'database',
-      data: { retry: true },
+      message: 'current version: the service failed (error -32603): database',
     });
   });
 

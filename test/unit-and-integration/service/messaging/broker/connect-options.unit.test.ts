@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
-import { connectOptions } from '../../../../../src/service/messaging/broker/packets.ts';
+import { connectOptions } from '../../../../../src/service/messaging/broker/broker-connection.ts';
 import type { MessagingSettings } from '../../../../../src/service/messaging/settings.ts';
 import { messagingSettings } from '../messaging-rig.ts';
 
