@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import { Dialing } from '../system/dialing.ts';
 import { describeError } from '../system/errors.ts';
 import { readProtectedFile } from '../system/files/protected-file.ts';
-import { hostOf, waitForEvent, wrapInTls } from '../system/socket.ts';
+import { guarded, hostOf, openTls } from '../system/socket.ts';
 import { readTlsFiles } from '../system/tls-files.ts';
 import type { TlsFiles } from '../system/tls-files.ts';
 import { MqttConnection } from './connection.ts';
@@ -49,20 +49,7 @@ async function openSocket(url: URL, tlsFiles: TlsFiles, dialing: Dialing, signal
   const isSecure = url.protocol === 'mqtts:';
   const files = isSecure ? await readTlsFiles(tlsFiles, signal) : {};
   const socket = guarded(await dialing.open(signal));
-  if (!isSecure) return socket;
-  const tls = guarded(wrapInTls(socket, url, files));
-  try {
-    await waitForEvent(tls, 'secureConnect', signal);
-    return tls;
-  } catch (error) {
-    tls.destroy();
-    throw error;
-  }
-}
-
-/** An alert may come after the handshake: even a destroyed socket emits it as an error. */
-function guarded(socket: Socket): Socket {
-  return socket.on('error', (error) => socket.destroy(error));
+  return isSecure ? openTls(socket, url, files, signal) : socket;
 }
 
 const MAX_PASSWORD_BYTES = 4_096;

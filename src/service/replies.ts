@@ -40,23 +40,25 @@ export const activationSchema = z.object(activationShape);
 export const versionSchema = z.object({ id, name, description });
 export const versionsSchema = z.array(versionSchema).max(MAX_VERSIONS);
 
-export function readActivation(reply: unknown, operation: string): Activation {
-  return readAs(activationSchema, reply, operation);
-}
+export const readActivation = readerOf<Activation>(activationSchema);
+export const readVersion = readerOf<Version>(versionSchema);
+export const readVersions = readerOf<readonly Version[]>(versionsSchema);
 
-export function readVersion(reply: unknown, operation: string): Version {
-  return readAs(versionSchema, reply, operation);
-}
-
-export function readVersions(reply: unknown, operation: string): readonly Version[] {
-  return readAs(versionsSchema, reply, operation);
+function readerOf<T>(schema: z.ZodType<T>) {
+  return (reply: unknown, operation: string): T => {
+    const result = schema.safeParse(reply);
+    if (result.success) return result.data;
+    const issue = result.error.issues[0];
+    const part = issue === undefined || issue.path.length === 0 ? 'as a whole' : `at \`${issue.path.join('.')}\``;
+    throw malformed(operation, `the reply is wrong ${part}: ${issue?.message ?? 'unknown'}`, result.error);
+  };
 }
 
 /** Parses JSON in UTF-8 (RFC 8259). */
 export function readJson(body: Uint8Array, operation: string): unknown {
   if (body.byteLength === 0) throw malformed(operation, 'the reply has no body');
   try {
-    return shallow(JSON.parse(decodeUtf8(body)), operation);
+    return shallow(JSON.parse(readText(body, operation)), operation);
   } catch (error) {
     throw error instanceof ServiceError ? error : malformed(operation, 'the reply is not JSON', error);
   }
@@ -84,22 +86,10 @@ export function readJsonOrText(body: Uint8Array, operation: string): unknown {
 
 function readText(body: Uint8Array, operation: string): string {
   try {
-    return decodeUtf8(body);
+    return new TextDecoder('utf-8', { fatal: true }).decode(body);
   } catch (error) {
     throw malformed(operation, 'the reply is not text in UTF-8', error);
   }
-}
-
-function decodeUtf8(body: Uint8Array): string {
-  return new TextDecoder('utf-8', { fatal: true }).decode(body);
-}
-
-function readAs<T>(schema: z.ZodType<T>, reply: unknown, operation: string): T {
-  const result = schema.safeParse(reply);
-  if (result.success) return result.data;
-  const issue = result.error.issues[0];
-  const part = issue === undefined || issue.path.length === 0 ? 'as a whole' : `at \`${issue.path.join('.')}\``;
-  throw malformed(operation, `the reply is wrong ${part}: ${issue?.message ?? 'unknown'}`, result.error);
 }
 
 export function malformed(operation: string, why: string, cause?: unknown): ServiceError {

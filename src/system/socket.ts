@@ -23,16 +23,34 @@ export async function waitForEvent(socket: Socket, event: string, signal: AbortS
   }
 }
 
-/** TLS over a socket. Destroys the socket and throws TlsFilesError if the certificates or the key cannot be used. */
-export function wrapInTls(socket: Socket, peer: URL, options: ConnectionOptions): Socket {
+/**
+ * Opens TLS over a socket, and destroys the socket if that fails. Throws TlsFilesError if the certificates or the key
+ * cannot be used, the error of the socket, or the signal's reason.
+ */
+export async function openTls(
+  socket: Socket,
+  peer: URL,
+  { onSession, ...options }: ConnectionOptions & { readonly onSession?: (session: Buffer) => void },
+  signal: AbortSignal,
+): Promise<Socket> {
   const host = hostOf(peer);
+  let tls: Socket | undefined;
   try {
-    return connectTls({ ...options, socket, host, servername: isIP(host) === 0 ? host : '' });
+    tls = guarded(connectTls({ ...options, socket, host, servername: isIP(host) === 0 ? host : '' }));
+    if (onSession !== undefined) tls.on('session', onSession);
+    await waitForEvent(tls, 'secureConnect', signal);
+    return tls;
   } catch (error) {
-    socket.destroy();
+    (tls ?? socket).destroy();
+    if (tls !== undefined) throw error;
     const why = `the certificates or the key cannot be used: ${describeError(error)}`;
     throw new TlsFilesError(why, { cause: error });
   }
+}
+
+/** An alert may come after the handshake: even a destroyed socket emits it as an error, and keeps it for the next request. */
+export function guarded(socket: Socket): Socket {
+  return socket.on('error', (error) => socket.destroy(error));
 }
 
 /** The host of a URL, without the brackets of an IPv6 address. */

@@ -1,10 +1,10 @@
 import type { Socket } from 'node:net';
 
 import { Dialing } from '../../../system/dialing.ts';
-import { hostOf, waitForEvent, wrapInTls } from '../../../system/socket.ts';
+import { guarded, hostOf, openTls } from '../../../system/socket.ts';
 import type { Clock } from '../../../system/time/clock.ts';
 import { Deadline } from '../../../system/time/deadline.ts';
-import { readTlsFiles, TlsFilesError } from '../../../system/tls-files.ts';
+import { readTlsFiles } from '../../../system/tls-files.ts';
 import type { TlsMaterial } from '../../../system/tls-files.ts';
 import type { TransportDeps } from '../../contract.ts';
 import { ServiceError } from '../../errors.ts';
@@ -48,22 +48,23 @@ export class Connector {
 
   /** Opens a socket for HTTP/1.1. Throws ServiceErrors without an operation, or the signal's reason. */
   async open(signal: AbortSignal): Promise<Socket> {
-    try {
-      return await this.#open(signal);
-    } catch (error) {
-      throw error instanceof TlsFilesError ? translateTransportError(error, this.servicePeer, this.#clock) : error;
-    }
-  }
-
-  async #open(signal: AbortSignal): Promise<Socket> {
-    const files = await readTlsFiles(this.#settings.tls, signal);
+    const target = this.#proxy ?? this.#service;
     const first = this.#proxy === undefined ? this.servicePeer : proxyPeer(this.#proxy);
-    const dialing = this.#dialing(this.#proxy ?? this.#service);
+    const dialing = this.#dialing(target);
     using deadline = new Deadline(this.#settings.deadlines.connectMs, () => silent(first, dialing), signal);
-    const socket = await this.#dial(dialing, first, deadline.signal);
-    const inner =
-      this.#proxy === undefined ? socket : await this.#passProxy(socket, this.#proxy, files, deadline.signal);
-    return this.#service.protocol === 'https:' ? await this.#secureService(inner, files, deadline.signal) : inner;
+    let peer = first;
+    let socket: Socket | undefined;
+    try {
+      const files = await readTlsFiles(this.#settings.tls, deadline.signal);
+      socket = guarded(await dialing.open(deadline.signal));
+      if (this.#proxy !== undefined) socket = await this.#passProxy(socket, this.#proxy, files, deadline.signal);
+      peer = this.servicePeer;
+      return this.#service.protocol === 'https:' ? await this.#openTls(socket, files, deadline.signal) : socket;
+    } catch (error) {
+      socket?.destroy();
+      deadline.signal.throwIfAborted();
+      throw translateTransportError(error, peer, this.#clock);
+    }
   }
 
   #dialing(target: URL): Dialing {
@@ -77,51 +78,20 @@ export class Connector {
     );
   }
 
-  async #dial(dialing: Dialing, peer: Peer, signal: AbortSignal): Promise<Socket> {
-    try {
-      return await dialing.open(signal);
-    } catch (error) {
-      signal.throwIfAborted();
-      throw translateTransportError(error, peer, this.#clock);
-    }
-  }
-
   /** Opens TLS to an https proxy, and a tunnel to an https service. */
-  async #passProxy(socket: Socket, proxy: URL, files: TlsMaterial, signal: AbortSignal): Promise<Socket> {
-    const peer = proxyPeer(proxy);
-    const { ca } = files;
-    const inner = proxy.protocol === 'https:' ? wrapInTls(socket, proxy, ca === undefined ? {} : { ca }) : socket;
-    if (inner !== socket) await this.#established(inner, 'secureConnect', peer, signal);
-    if (this.#service.protocol === 'http:') return inner;
-    await this.#guarded(inner, openTunnel(inner, authorityOf(this.#service), proxy, signal), peer, signal);
+  async #passProxy(socket: Socket, proxy: URL, { ca }: TlsMaterial, signal: AbortSignal): Promise<Socket> {
+    const inner =
+      proxy.protocol === 'https:' ? await openTls(socket, proxy, ca === undefined ? {} : { ca }, signal) : socket;
+    if (this.#service.protocol === 'https:') await openTunnel(inner, authorityOf(this.#service), proxy, signal);
     return inner;
   }
 
-  async #secureService(socket: Socket, files: TlsMaterial, signal: AbortSignal): Promise<Socket> {
+  async #openTls(socket: Socket, files: TlsMaterial, signal: AbortSignal): Promise<Socket> {
     const session = this.#session === undefined ? {} : { session: this.#session };
-    const tls = wrapInTls(socket, this.#service, { ...files, ...session, ALPNProtocols: ['http/1.1'] });
-    tls.on('session', (renewed: Buffer) => {
+    const onSession = (renewed: Buffer): void => {
       this.#session = renewed;
-    });
-    await this.#established(tls, 'secureConnect', this.servicePeer, signal);
-    return tls;
-  }
-
-  async #established(socket: Socket, event: string, peer: Peer, signal: AbortSignal): Promise<void> {
-    await this.#guarded(socket, waitForEvent(socket, event, signal), peer, signal);
-  }
-
-  /** Runs one step of opening; destroys the socket if it fails. */
-  async #guarded(socket: Socket, step: Promise<void>, peer: Peer, signal: AbortSignal): Promise<void> {
-    // keeps an alert that arrives between the handshake and the first request: the destroyed socket still has it
-    socket.on('error', (error) => socket.destroy(error));
-    try {
-      await step;
-    } catch (error) {
-      socket.destroy();
-      signal.throwIfAborted();
-      throw translateTransportError(error, peer, this.#clock);
-    }
+    };
+    return openTls(socket, this.#service, { ...files, ...session, onSession, ALPNProtocols: ['http/1.1'] }, signal);
   }
 }
 
