@@ -1,8 +1,9 @@
 import { elfMachines } from '../chip.ts';
 import type { Chip } from '../chip.ts';
 import { McuError } from '../errors.ts';
-import { isBlank, sliceOf } from '../images/image.ts';
-import type { Image, Segment } from '../images/image.ts';
+import { sliceOf } from '../images/image.ts';
+import type { Image } from '../images/image.ts';
+import { AvrCode } from './avr-code.ts';
 
 export interface AvrSettings {
   /** The size of the boot section at the end of the flash memory, if it is not the usual one of this bootloader. */
@@ -106,49 +107,13 @@ export function avrChip(signature: Uint8Array, bootloader: AvrBootloader, settin
 
 /** Throws for an image without a program at address 0: with a bootloader, too, the chip's program starts there. */
 function requireProgram(image: Image, flashBytes: number, bootStart: number): void {
-  for (const [kind, target] of transfers(image.segments[0], flashBytes)) {
-    const isCode = !isBlank(sliceOf(image, target, target + 2)) || (kind === 'call' && target >= bootStart);
-    if (!isCode) break;
-    if (kind === 'jump') return;
-  }
+  const code = new AvrCode(sliceOf(image, 0, bootStart), flashBytes);
+  if (code.beginsWithVectors() || code.isSoundFromStart()) return;
   throw new McuError(
     'image-unsupported',
     'the image has no program at address 0: it looks like data, such as the content of an EEPROM (.eep)',
     { advice: 'give the file with the program (.hex, .elf or .bin); the agent writes no EEPROM' },
   );
-}
-
-type Transfer = readonly [kind: 'jump' | 'call' | 'branch', target: number];
-
-/**
- * The jumps, calls and branches from address 0 on ("AVR Instruction Set Manual": RJMP, JMP, RCALL, CALL, BRBS,
- * BRBC), up to the first reserved word. A program begins with a jump or arrives at one; data, even if it has
- * the bits of instructions, seldom stays within itself.
- */
-function* transfers(start: Segment | undefined, flashBytes: number): Generator<Transfer> {
-  if (start?.address !== 0) return;
-  const view = new DataView(start.bytes.buffer, start.bytes.byteOffset, start.bytes.byteLength);
-  for (let at = 0; at + 2 <= view.byteLength;) {
-    const word = view.getUint16(at, true);
-    const isFar = (word & 0xfe0c) === 0x940c;
-    const end = at + (isFar || (word & 0xfc0f) === 0x9000 ? 4 : 2);
-    const isReserved = (word & 0xf808) === 0xf808 || (word > 0 && word < 0x100);
-    if (isReserved || end > view.byteLength) return;
-    const transfer = isFar ? farTransfer(word, view.getUint16(at + 2, true)) : nearTransfer(word, end, flashBytes);
-    if (transfer !== undefined) yield transfer;
-    at = end;
-  }
-}
-
-function farTransfer(word: number, low: number): Transfer {
-  const high = ((word >> 3) & 0x3e) | (word & 1);
-  return [(word & 2) === 0 ? 'jump' : 'call', 2 * (high * 0x1_0000 + low)];
-}
-
-function nearTransfer(word: number, end: number, flashBytes: number): Transfer | undefined {
-  const around = (offset: number): number => (end + offset + flashBytes) % flashBytes;
-  if (word >> 11 === 0x1e) return ['branch', around(((word << 22) >> 25) * 2)];
-  return word >> 13 === 6 ? [word >> 12 === 0xc ? 'jump' : 'call', around((word << 20) >> 19)] : undefined;
 }
 
 /** "AVR Options" of GCC: avr4 up to 8 KiB, avr5 up to 64, avr51 up to 128, avr6 above. */

@@ -44,7 +44,7 @@ const signal = new AbortController().signal;
 
 /**
  * Returns a program of this size that differs in every block from programs of other seeds. It begins with a
- * jump of an AVR, and with the stack pointer and the reset vector of a Cortex-M in an STM32.
+ * jump of an AVR to a loop, and with the stack pointer and the reset vector of a Cortex-M in an STM32.
  */
 export function program(bytes: number, seed: number): Uint8Array {
   return started(
@@ -54,7 +54,9 @@ export function program(bytes: number, seed: number): Uint8Array {
 }
 
 function started(bytes: Uint8Array, seed: number): Uint8Array {
-  bytes.set([(seed * 4) & 0x7f, 0xc0, 0, 0x20, 0x11, 0, 0, 0x08]);
+  const waits = 4 + ((seed * 4) & 0x7f);
+  bytes.set([waits - 1, 0xc0, 0, 0x20, 0x11, 0, 0, 0x08]);
+  bytes.set([0xff, 0xcf], 2 * waits);
   return bytes;
 }
 

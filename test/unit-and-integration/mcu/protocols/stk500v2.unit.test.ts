@@ -42,7 +42,7 @@ test('a lost acknowledgement makes the bootloader erase neither a finished page 
 });
 
 test('rewrites a damaged page whose damage was hidden by the filler of a resume', async () => {
-  const resembling = Uint8Array.from(next).fill(0xa5, 16, 256);
+  const resembling = Uint8Array.from(next).fill(0xa5, 26, 256);
   const all = Uint8Array.from(old);
   all.set(resembling);
   const rig = (): ReturnType<typeof rigOf> => mega(all);

@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises';
+import { basename, join } from 'node:path';
 
 import { describe, expect, test } from 'vitest';
 
@@ -6,6 +7,7 @@ import type { Board } from '../../../../../src/mcu/connection.ts';
 import { flash, probe } from '../../../../../src/mcu/flash/flash.ts';
 import { endOf, makeImage } from '../../../../../src/mcu/images/image.ts';
 import type { Image } from '../../../../../src/mcu/images/image.ts';
+import { readImage } from '../../../../../src/mcu/images/read-image.ts';
 import { avrChip } from '../../../../../src/mcu/protocols/avr-chips.ts';
 import type { AvrBootloader } from '../../../../../src/mcu/protocols/avr-chips.ts';
 import { stk500v1 } from '../../../../../src/mcu/protocols/stk500v1.ts';
@@ -13,6 +15,7 @@ import { stk500v2 } from '../../../../../src/mcu/protocols/stk500v2.ts';
 import { silentLog } from '../../../../../src/system/log/log.ts';
 import { systemClock } from '../../../../../src/system/time/clock.ts';
 import { SimulatedAvr } from '../../../../fakes/boards/avr/simulated-avr.ts';
+import { built } from '../../../../fakes/boards/build.ts';
 
 const signal = new AbortController().signal;
 const boardsFile = '/usr/share/arduino/hardware/arduino/avr/boards.txt';
@@ -71,6 +74,26 @@ test('an image may be as large as boards.txt of arduino-core-avr permits', async
     return ![chip.application.end, ...larger].includes(maximumBytes);
   });
   expect(wrong.map(({ board }) => board).filter((board) => !unusual.has(board))).toEqual([]);
+});
+
+const arduino = '/usr/share/arduino/hardware/arduino/avr/bootloaders';
+const hello = join(import.meta.dirname, '../../../../fakes/boards/avr/hello.c');
+
+describe('a program by avr-gcc is accepted', () => {
+  const chips = ['atmega168', 'atmega328p', 'atmega644p', 'atmega1280', 'atmega2560'];
+  const filled = '-DVERSION=1 -DFILL=900 -DBAUD=57600';
+  const withoutVectors = `-DF_CPU=16000000L -DBAUD_RATE=115200 -DLED_START_FLASHES=0 -I${arduino}/optiboot`;
+
+  test.each([
+    ...chips.map((mcu) => [mcu, '-Os', hello, filled]),
+    ...chips.map((mcu) => [mcu, '-O0 -mrelax', hello, filled]),
+    ...chips.slice(0, 4).map((mcu) => [mcu, '-Os -nostartfiles', `${arduino}/optiboot/optiboot.c`, withoutVectors]),
+  ])('for an %s with %s: %s', async (mcu = '', options = '', source = '', more = '') => {
+    const name = `${basename(source)}-${mcu}${options.replaceAll(' ', '')}.elf`;
+    const elf = await built(name, [source], `avr-gcc -w ${options} -mmcu=${mcu} ${more} ${source} -o`);
+    const signature = Buffer.from({ ...signatures, atmega644p: '1e960a' }[mcu] ?? '', 'hex');
+    avrChip(signature, { kind: 'optiboot' }, {}).checkStart?.(readImage(await readFile(elf)));
+  });
 });
 
 describe('a real bootloader', () => {

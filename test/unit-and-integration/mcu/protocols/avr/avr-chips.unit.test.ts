@@ -1,3 +1,5 @@
+import { createCipheriv } from 'node:crypto';
+
 import { describe, expect, test } from 'vitest';
 
 import { checkFits } from '../../../../../src/mcu/chip.ts';
@@ -112,6 +114,7 @@ describe('an ATmega328P with Optiboot, which cannot read fuses,', () => {
 });
 
 const uno = avrChip(Uint8Array.of(0x1e, 0x95, 0x0f), { kind: 'optiboot' }, {});
+const small = avrChip(Uint8Array.of(0x1e, 0x93, 0x0a), { kind: 'optiboot' }, {});
 
 function startOf(chip: Chip, file: Uint8Array, address: number): string {
   return codeOf(() => chip.checkStart?.(readImage(file, { address, isRaw: true })));
@@ -121,30 +124,37 @@ function words(...given: readonly number[]): Buffer {
   return Buffer.concat([Buffer.from(Uint16Array.from(given).buffer), Buffer.alloc(100)]);
 }
 
+const eep = Buffer.concat([Buffer.from('calibration 1.25 A\0'), Buffer.alloc(400)]);
+
 describe('an AVR gets a program', () => {
   test.each([
-    ['of avr-gcc for small chips', words(0xc019, 0xc033)],
-    ['of avr-gcc', words(0x940c, 0x0034, 0x940c, 0x0040)],
+    ['with vectors, whatever follows', words(...Array.from({ length: 26 }, () => [0x940c, 52]).flat())],
     ['that waits', Buffer.of(0xff, 0xcf)],
+    ['that leaves for its bootloader', words(0xc001, 0xcfff, 0x940c, 0x3f00)],
+    ['with a text behind its last call', Buffer.concat([words(0x940e, 3, 0xffff, 0xcfff).subarray(0, 8), eep])],
     ['that calls its bootloader', words(0x940e, 0x3f00, 0xcffd)],
     ['in assembler that waits for a pin', words(0x9a25, 0x9b18, 0xcffe, 0xf7e9, 0xcffb)],
-    ['in assembler without vectors', words(0xe008, 0xbf0e, 0x9100, 0xc000, 0x94f8, 0x940e, 0x0004, 0xcffa)],
+    ['in assembler without vectors', words(0xe008, 0xbf0e, 0x9100, 0xc000, 0x94f8, 0x940e, 8, 0xcffa, 0x9508)],
   ])('%s', (_, file) => {
     expect(startOf(uno, file, 0)).toBe('accepted');
   });
 
+  test('with the vectors of a small memory', () => {
+    const vectors = words(...Array.from({ length: 26 }, (_, index) => 0xc000 + 25 - index));
+    expect(startOf(small, vectors, 0)).toBe('accepted');
+    expect(startOf(uno, vectors, 0)).toBe('image-unsupported');
+  });
+
   test('that jumps backwards around the end of a small memory', () => {
-    const tiny = avrChip(Uint8Array.of(0x1e, 0x93, 0x0a), { kind: 'optiboot' }, {});
     const image = makeImage('raw', [
-      { address: 0, bytes: words(0xcfff - 0x20) },
-      { address: 0x1fc0, bytes: new Uint8Array(16) },
+      { address: 0, bytes: words(0xce7f) },
+      { address: 0x1d00, bytes: Uint8Array.of(0xff, 0xcf) },
     ]);
-    expect(codeOf(() => tiny.checkStart?.(image))).toBe('accepted');
+    expect(codeOf(() => small.checkStart?.(image))).toBe('accepted');
   });
 });
 
 describe('an AVR gets no data:', () => {
-  const eep = Buffer.concat([Buffer.from('calibration 1.25 A\0'), Buffer.alloc(400)]);
   const segments = [{ address: 0, bytes: eep }];
 
   test.each([
@@ -160,6 +170,8 @@ describe('an AVR gets no data:', () => {
     ['a call to nothing', words(0xe008, 0x940e, 0x3000, 0xc001), 0],
     ['a branch before the beginning', words(0xe008, 0xf7c1, 0xc001), 0],
     ['an EEPROM with the bits of a jump to a free cell', Buffer.from(`01c0${'ff'.repeat(100)}`, 'hex'), 0],
+    ['a jump to data', Buffer.concat([words(0xc013).subarray(0, 40), eep]), 0],
+    ['a jump around the beginning into the bootloader', words(0xce7f), 0],
     ['a program elsewhere', program(300, 1), 0x4000],
     ['an image signed for MCUboot', mcubootFile(new Uint8Array(300)), 0],
   ])('%s', (_, file, address) => {
@@ -178,6 +190,15 @@ describe('an AVR gets no data:', () => {
       }),
     );
   });
+});
+
+test.each([
+  ['ATmega88', small, 4_000],
+  ['ATmega328P', uno, 8_192],
+])('an %s refuses 99 of 100 files of random bytes that are declared as raw', (_, chip, bytes) => {
+  const random = createCipheriv('aes-128-ctr', Buffer.alloc(16), Buffer.alloc(16));
+  const codes = Array.from({ length: 2_000 }, () => startOf(chip, random.update(Buffer.alloc(bytes)), 0));
+  expect(codes.filter((code) => code === 'accepted').length).toBeLessThan(20);
 });
 
 test('stk500v1 refuses a chip with more memory than its addresses reach', async () => {
