@@ -44,21 +44,22 @@ export class AvrCode {
   /** Returns the instruction at an address, or undefined for a reserved word and behind the memory. */
   #at(address: number): Instruction | undefined {
     const word = this.#word(address);
-    const isFar = (word & 0xfe0c) === 0x940c;
     const end = this.#behind(address);
-    const isReserved = (word & 0xf808) === 0xf808 || (word > 0 && word < 0x100);
-    if (isReserved || end > this.#memory.byteLength) return undefined;
-    if (isFar) {
+    if (isReserved(word) || end > this.#memory.byteLength) return undefined;
+    // JMP and CALL, RJMP and RCALL, BRBS and BRBC, RET and RETI or IJMP and EIJMP
+    if (isFar(word)) {
       const high = ((word >> 3) & 0x3e) | (word & 1);
-      return this.#transfer((word & 2) === 0, 2 * (high * 0x1_0000 + this.#word(address + 2)), end, isFar);
+      return this.#transfer((word & 2) === 0, 2 * (high * 0x1_0000 + this.#word(address + 2)), end, true);
     }
-    const around = (offset: number): number => (end + offset + this.#flashBytes) % this.#flashBytes;
-    // RJMP and RCALL, BRBS and BRBC, RET and RETI, IJMP and EIJMP, CPSE, SBRC and SBRS, SBIC and SBIS
-    if (word >> 13 === 6) return this.#transfer(word >> 12 === 0xc, around((word << 20) >> 19), end, isFar);
-    if (word >> 11 === 0x1e) return { ends: false, next: [end, around(((word << 22) >> 25) * 2)] };
-    if ((word & 0xffef) === 0x9508 || (word & 0xffef) === 0x9409) return { ends: true, next: [] };
-    const skips = word >> 10 === 4 || (word & 0xfc08) === 0xfc00 || (word & 0xfd00) === 0x9900;
-    return { ends: false, next: skips ? [end, this.#behind(end)] : [end] };
+    if (word >> 13 === 6) return this.#transfer(word >> 12 === 0xc, this.#around(end, (word << 20) >> 19), end, false);
+    if (word >> 11 === 0x1e) return { ends: false, next: [end, this.#around(end, ((word << 22) >> 25) * 2)] };
+    if ([0x9508, 0x9409].includes(word & 0xffef)) return { ends: true, next: [] };
+    return { ends: false, next: skips(word) ? [end, this.#behind(end)] : [end] };
+  }
+
+  /** The program counter wraps around. */
+  #around(end: number, offset: number): number {
+    return (end + offset + this.#flashBytes) % this.#flashBytes;
   }
 
   /** A jump or a call. Compilers call the bootloader, and leave for it by JMP. */
@@ -71,11 +72,24 @@ export class AvrCode {
   /** The address behind an instruction: JMP, CALL, LDS and STS have two words. */
   #behind(address: number): number {
     const word = this.#word(address);
-    return address + ((word & 0xfe0c) === 0x940c || (word & 0xfc0f) === 0x9000 ? 4 : 2);
+    return address + (isFar(word) || (word & 0xfc0f) === 0x9000 ? 4 : 2);
   }
 
   /** A word; a reserved one behind the memory. */
   #word(address: number): number {
     return address + 2 > this.#memory.byteLength ? 0xffff : this.#memory.getUint16(address, true);
   }
+}
+
+function isReserved(word: number): boolean {
+  return (word & 0xf808) === 0xf808 || (word > 0 && word < 0x100);
+}
+
+function isFar(word: number): boolean {
+  return (word & 0xfe0c) === 0x940c;
+}
+
+/** CPSE, SBRC and SBRS, SBIC and SBIS. */
+function skips(word: number): boolean {
+  return word >> 10 === 4 || (word & 0xfc08) === 0xfc00 || (word & 0xfd00) === 0x9900;
 }

@@ -45,6 +45,9 @@ const ramEnd = 0x4000_0000;
  * address of the first instruction.
  */
 const vectorBytes = 8;
+/** The vectors are aligned to this, behind the header that the chip's own bootloader may want. */
+const vectorGrain = 0x80;
+const headerBytes = 4096;
 const kib = 1024;
 /** Data sheets of F2 and F4: at the lowest voltage, erasing a sector takes at most 0.8 s (16 KiB), 2.4 s or 4 s (128 KiB). */
 const sectorEraseMsPerKib = 50;
@@ -119,15 +122,23 @@ export function stm32Chip(productId: number, settings: Stm32Settings): Stm32Chip
  */
 export function requireVectors(image: Image, { name, pages: [first] }: Stm32Chip, held: Uint8Array): void {
   const end = first?.end ?? flashStart;
-  if (!image.segments.some(({ address }) => address < end)) {
-    if (!isBlank(held.subarray(0, vectorBytes))) return;
+  const start = image.segments[0]?.address ?? flashStart;
+  if (start < end) return requireStart(image, name, end);
+  if (isBlank(held.subarray(0, vectorBytes))) {
     throw new McuError('image-unsupported', `nothing starts the image: ${name} is blank at ${hex(flashStart)}`, {
       advice: 'write the bootloader that starts this image first, or one file that contains both',
     });
   }
-  const vectors = Buffer.from(sliceOf(image, flashStart, flashStart + vectorBytes));
-  const [stack, reset] = [vectors.readUInt32LE(0), vectors.readUInt32LE(4)];
-  if (stack >= ramStart && stack < ramEnd && isEntry(image, reset)) return;
+  const places = Array.from({ length: headerBytes / vectorGrain }, (_, index) => start + index * vectorGrain);
+  if (image.format !== 'raw' || places.some((place) => hasVectors(image, place))) return;
+  throw new McuError('image-unsupported', `the raw binary has no vectors in its first ${headerBytes} bytes`, {
+    advice: 'give a program for this chip; to write other data there, put it into Intel HEX: objcopy -I binary -O ihex',
+  });
+}
+
+function requireStart(image: Image, name: string, end: number): void {
+  if (hasVectors(image, flashStart)) return;
+  const [stack, reset] = vectorsAt(image, flashStart);
   throw new McuError(
     'image-overwrites-bootloader',
     `${name} would not start: the image has ${hex(stack)} and ${hex(reset)} at ${hex(flashStart)}, not a stack pointer in RAM and the address of its code`,
@@ -137,13 +148,19 @@ export function requireVectors(image: Image, { name, pages: [first] }: Stm32Chip
   );
 }
 
+function vectorsAt(image: Image, address: number): readonly [stack: number, reset: number] {
+  const vectors = Buffer.from(sliceOf(image, address, address + vectorBytes));
+  return [vectors.readUInt32LE(0), vectors.readUInt32LE(4)];
+}
+
 /**
- * True if the chip can start there: an odd address (Thumb) of the image's code behind the vectors. The reference manuals,
- * "Boot configuration", show the flash memory at address 0, too.
+ * True if the image has a stack pointer in RAM there, and the odd address (Thumb) of its code behind these vectors. The
+ * reference manuals, "Boot configuration", show the flash memory at address 0, too.
  */
-function isEntry(image: Image, reset: number): boolean {
+function hasVectors(image: Image, at: number): boolean {
+  const [stack, reset] = vectorsAt(image, at);
   const address = reset < flashStart ? reset + flashStart : reset;
-  if (reset % 2 === 0 || address <= flashStart + vectorBytes) return false;
+  if (stack < ramStart || stack >= ramEnd || reset % 2 === 0 || address <= at + vectorBytes) return false;
   return !isBlank(sliceOf(image, address - 1, address + 1));
 }
 

@@ -1,8 +1,11 @@
+import { createCipheriv } from 'node:crypto';
+
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
 import { endOf, makeImage } from '../../../../src/mcu/images/image.ts';
 import type { Image } from '../../../../src/mcu/images/image.ts';
+import { readImage } from '../../../../src/mcu/images/read-image.ts';
 import { requireVectors, stm32Chip } from '../../../../src/mcu/protocols/stm32/stm32-chips.ts';
 import { codeOf, mcubootFile } from '../images/build.ts';
 import { program } from './fault-matrix.ts';
@@ -28,6 +31,15 @@ function vectors(stack: number, reset: number): Image {
   return imageAt(start, bytes);
 }
 
+/** A program of 1 KiB for this address. */
+function linkedAt(address: number): Uint8Array {
+  const bytes = Buffer.from(program(1024, 1));
+  bytes.writeUInt32LE(address + 0x101, 4);
+  return bytes;
+}
+
+const header = new Uint8Array(512);
+
 describe('an STM32 takes', () => {
   test.each([
     ['a whole program', imageAt(start, program(300, 1)), blank],
@@ -35,8 +47,10 @@ describe('an STM32 takes', () => {
     // the linker scripts of ST for the Nucleo-L476RG
     ['one whose stack begins at the last byte of a RAM', vectors(0x2001_7fff, start + 0x101), held],
     ['one that is linked for the alias of its flash at 0', vectors(0x2000_5000, 0x101), held],
-    ['an application behind the pages of its own bootloader', imageAt(start + 0x400, program(300, 1)), held],
-    ['one with the header of MCUboot there', imageAt(start + 0x4000, mcubootFile(new Uint8Array(300))), held],
+    ['an application behind the pages of its own bootloader', imageAt(start + 0x400, linkedAt(start + 0x400)), held],
+    ['one with a header there', imageAt(start + 0x400, Buffer.concat([header, linkedAt(start + 0x600)])), held],
+    ['one with the header of MCUboot there', readImage(mcubootFile(header), { address: start + 0x4000 }), held],
+    ['other data there in Intel HEX', makeImage('intel-hex', [{ address: start + 0x400, bytes: header }]), held],
   ])('%s', (_, image, before) => {
     expect(verdict(image, before)).toBe('accepted');
   });
@@ -62,12 +76,24 @@ describe('an STM32 takes no image that it would not start:', () => {
 
   test('inside of a large first sector', () => {
     const chip = stm32Chip(0x413, {});
-    const at = (address: number): string => codeOf(() => requireVectors(imageAt(address, program(300, 1)), chip, held));
+    const at = (address: number): string =>
+      codeOf(() => requireVectors(imageAt(address, linkedAt(address)), chip, held));
     expect([at(start + 0x3c00), at(start + 0x4000)]).toEqual(['image-overwrites-bootloader', 'accepted']);
   });
 
   test('behind a bootloader that is not there', () => {
     expect(verdict(imageAt(start + 0x800, program(300, 1)), blank)).toBe('image-unsupported');
+  });
+
+  test.each([
+    ['linked for the start of the chip', program(300, 1)],
+    ['of zeros', new Uint8Array(8192)],
+    [
+      'of random bytes',
+      createCipheriv('aes-128-ctr', header.subarray(0, 16), header.subarray(0, 16)).update(new Uint8Array(1 << 20)),
+    ],
+  ])('as a raw binary behind its first page: one %s', (_, bytes) => {
+    expect(verdict(imageAt(start + 0x800, bytes))).toBe('image-unsupported');
   });
 
   test('with any stack and a reset vector outside of its code', () => {

@@ -132,7 +132,9 @@ describe('a chip with two banks', () => {
 });
 
 describe('an STM32 with an own bootloader', () => {
-  const behind = makeImage('raw', [{ address: start + 2 * pageBytes, bytes: program(pageBytes, 3) }]);
+  const application = Buffer.from(program(pageBytes, 3));
+  application.writeUInt32LE(start + 2 * pageBytes + 0x101, 4);
+  const behind = makeImage('raw', [{ address: start + 2 * pageBytes, bytes: application }]);
 
   test('keeps it, and gets an application behind it', async () => {
     const { model, board } = rig({}, old);

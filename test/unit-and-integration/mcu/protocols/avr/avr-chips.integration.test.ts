@@ -16,6 +16,7 @@ import { silentLog } from '../../../../../src/system/log/log.ts';
 import { systemClock } from '../../../../../src/system/time/clock.ts';
 import { SimulatedAvr } from '../../../../fakes/boards/avr/simulated-avr.ts';
 import { built } from '../../../../fakes/boards/build.ts';
+import { codeOf } from '../../images/build.ts';
 
 const signal = new AbortController().signal;
 const boardsFile = '/usr/share/arduino/hardware/arduino/avr/boards.txt';
@@ -92,7 +93,9 @@ describe('a program by avr-gcc is accepted', () => {
     const name = `${basename(source)}-${mcu}${options.replaceAll(' ', '')}.elf`;
     const elf = await built(name, [source], `avr-gcc -w ${options} -mmcu=${mcu} ${more} ${source} -o`);
     const signature = Buffer.from({ ...signatures, atmega644p: '1e960a' }[mcu] ?? '', 'hex');
-    avrChip(signature, { kind: 'optiboot' }, {}).checkStart?.(readImage(await readFile(elf)));
+    const chip = avrChip(signature, { kind: 'optiboot' }, {});
+    const image = readImage(await readFile(elf));
+    expect(codeOf(() => chip.checkStart?.(image))).toBe('accepted');
   });
 });
 
