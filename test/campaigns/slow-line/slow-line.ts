@@ -17,7 +17,7 @@ import { planUpdate } from '../../../src/update/policy/plan.ts';
 import type { FirmwareSource, Target } from '../../../src/update/ports.ts';
 import type { FirmwareRequest } from '../../../src/update/ports/incoming.ts';
 import { update } from '../../../src/update/update.ts';
-import { MemoryBootloader } from '../../fakes/machine/memory/memory-bootloader.ts';
+import { FakeBootloader } from '../../fakes/machine/memory/fake-bootloader.ts';
 import { Power } from '../../fakes/machine/power.ts';
 import { fileContent, randomContent } from '../../fakes/service/firmware-content.ts';
 import { FirmwareText } from '../../fakes/service/firmware-text.ts';
@@ -78,7 +78,7 @@ class FarGateway {
   readonly #textBytes: number;
   readonly #imageBytes: number;
   readonly #wantedDigest: string;
-  readonly #bootloader = new MemoryBootloader(new Power(), () => 0.5);
+  readonly #bootloader = new FakeBootloader(new Power(), () => 0.5);
   readonly #open: UpdatePorts['openFirmware'];
   readonly #target;
   readonly #counts = { checkpoints: 0, journalBytes: 0, readAgainBytes: 0 };

@@ -49,13 +49,14 @@ function running(gateway: Gateway): Contents {
 
 /** The committed slot no longer starts, and the other one does. */
 function fallBack(gateway: Gateway): void {
-  gateway.bootloader.giveUpPrimary();
-  gateway.start();
+  const committed = gateway.bootloader.booted;
+  do gateway.start();
+  while (gateway.bootloader.booted === committed);
 }
 
 /** An operator at the bootloader chooses the inactive slot. */
 async function chooseOther(gateway: Gateway): Promise<void> {
-  await gateway.bootloader.commit(otherSlot(gateway.bootloader.booted));
+  await gateway.bootloader.commit(otherSlot(gateway.bootloader.booted), new AbortController().signal);
   gateway.start();
 }
 

@@ -3,8 +3,8 @@ import { describe, expect, test } from 'vitest';
 import { BootloaderError } from '../../../../src/slots/bootloaders/errors.ts';
 import type { FirmwareRecord, Phase } from '../../../../src/update/journal/state.ts';
 import { MAX_JUDGEMENTS } from '../../../../src/update/trial/plan-recovery.ts';
+import type { FakeStyle } from '../../../fakes/machine/memory/fake-bootloader.ts';
 import { evidence } from '../../slots/bootloaders/bootloader-contract.ts';
-import type { FakeStyle } from '../../slots/bootloaders/fake-bootloader.ts';
 import { attempt, Bench, firmware, installed, rootfs, stateTrouble, trial } from './settle-bench.ts';
 
 const signal = new AbortController().signal;

@@ -17,11 +17,11 @@ import type { Deferral } from '../../../../src/update/outcome.ts';
 import type { UpdatePorts } from '../../../../src/update/policy/install-request.ts';
 import type { SlotName, SlotsTarget, Target } from '../../../../src/update/ports.ts';
 import { recoverUpdate } from '../../../../src/update/trial/recovery.ts';
+import { FakeBootloader } from '../../../fakes/machine/memory/fake-bootloader.ts';
+import type { FakeStyle } from '../../../fakes/machine/memory/fake-bootloader.ts';
 import { MemoryBoard } from '../../../fakes/machine/memory/memory-board.ts';
 import { Power } from '../../../fakes/machine/power.ts';
 import { evidence } from '../../slots/bootloaders/bootloader-contract.ts';
-import { FakeBootloader } from '../../slots/bootloaders/fake-bootloader.ts';
-import type { FakeStyle } from '../../slots/bootloaders/fake-bootloader.ts';
 
 const signal = new AbortController().signal;
 export const attempt = { id: 'a1', version: { id: '2', name: 'two' }, by: 'service', startedAt: '' } as const;

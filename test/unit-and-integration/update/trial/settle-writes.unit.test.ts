@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 
 import { AgentError } from '../../../../src/system/errors.ts';
 import type { Phase } from '../../../../src/update/journal/state.ts';
-import type { FakeStyle } from '../../slots/bootloaders/fake-bootloader.ts';
+import type { FakeStyle } from '../../../fakes/machine/memory/fake-bootloader.ts';
 import { attempt, Bench, firmware, installed, stateTrouble, trial } from './settle-bench.ts';
 
 const phases: Readonly<Record<string, Phase>> = {

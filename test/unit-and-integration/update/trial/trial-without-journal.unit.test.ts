@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 
 import { BootloaderError } from '../../../../src/slots/bootloaders/errors.ts';
 import type { Phase } from '../../../../src/update/journal/state.ts';
-import type { FakeStyle } from '../../slots/bootloaders/fake-bootloader.ts';
+import type { FakeStyle } from '../../../fakes/machine/memory/fake-bootloader.ts';
 import { blockedIn, entryWith } from '../version-entries.ts';
 import { attempt, Bench, firmware, installed, stateTrouble, trial } from './settle-bench.ts';
 

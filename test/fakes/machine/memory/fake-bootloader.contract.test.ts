@@ -1,6 +1,6 @@
-import { Power, seededRandom } from '../../../fakes/machine/power.ts';
-import { bootloaderContract } from './bootloader-contract.ts';
-import type { BootRig } from './bootloader-contract.ts';
+import { bootloaderContract } from '../../../unit-and-integration/slots/bootloaders/bootloader-contract.ts';
+import type { BootRig } from '../../../unit-and-integration/slots/bootloaders/bootloader-contract.ts';
+import { Power, seededRandom } from '../power.ts';
 import { FakeBootloader } from './fake-bootloader.ts';
 import type { FakeStyle } from './fake-bootloader.ts';
 

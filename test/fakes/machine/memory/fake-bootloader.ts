@@ -3,7 +3,8 @@ import { isDeepStrictEqual } from 'node:util';
 
 import { BootloaderError } from '../../../../src/slots/bootloaders/errors.ts';
 import type { Bootloader, BootState, SlotName, WholeSlot } from '../../../../src/update/ports.ts';
-import type { Power } from '../../../fakes/machine/power.ts';
+import { otherSlot } from '../../../../src/update/slot.ts';
+import type { Power } from '../power.ts';
 
 /** `counters`: an order and a counter per slot, like U-Boot. `one-shot`: the reboot requests a trial, like tryboot. */
 export type FakeStyle = 'counters' | 'one-shot';
@@ -93,7 +94,7 @@ export class FakeBootloader implements Bootloader {
   #wouldBeOnTrial(slot: SlotName): boolean {
     const { order, trial } = this.#environment;
     if (this.#isOneShot) return order.at(-1) !== slot;
-    return order.includes(other(slot)) && (trial === slot || !order.includes(slot));
+    return order.includes(otherSlot(slot)) && (trial === slot || !order.includes(slot));
   }
 
   async canary(signal: AbortSignal): Promise<void> {
@@ -119,7 +120,7 @@ export class FakeBootloader implements Bootloader {
     this.#look(signal);
     this.#refuseWithoutFallback(slot);
     const left = { A: this.attempts, B: this.attempts, ...(this.#isOneShot ? {} : { [slot]: 1 }) };
-    this.#write(`try ${slot}`, { order: [slot, other(slot)], left, trial: slot, lastWords: {} });
+    this.#write(`try ${slot}`, { order: [slot, otherSlot(slot)], left, trial: slot, lastWords: {} });
     this.armed.push({ slot, digest: evidence.digest });
   }
 
@@ -160,7 +161,7 @@ export class FakeBootloader implements Bootloader {
 
   #refuseWithoutFallback(slot: SlotName): void {
     const { order, left, trial } = this.#environment;
-    const spare = other(slot);
+    const spare = otherSlot(slot);
     const known = this.#isOneShot ? order.at(-1) === spare : trial !== spare && (left[spare] > 0 || left[slot] === 0);
     if (order.includes(spare) && known) return;
     throw new BootloaderError('no-fallback-slot', `fake: slot ${spare} is not known to boot`);
@@ -184,8 +185,4 @@ export class FakeBootloader implements Bootloader {
       throw error;
     }
   }
-}
-
-function other(slot: SlotName): SlotName {
-  return slot === 'A' ? 'B' : 'A';
 }
