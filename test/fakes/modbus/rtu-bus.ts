@@ -1,8 +1,8 @@
 import type { OpenSerialLine, SerialLine } from '../../../src/telemetry/ports.ts';
 import { crc16, rtuFrame } from '../../../src/telemetry/sources/modbus/modbus-codec.ts';
+import { SteppedClock } from '../clock.ts';
 import { answerPdu } from './modbus-model.ts';
 import type { UnitModel } from './modbus-model.ts';
-import { SteppedClock } from './stepped-clock.ts';
 
 /** Events on the line during one request, besides the answer. */
 export interface Conduct {

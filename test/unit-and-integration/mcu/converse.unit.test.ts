@@ -5,7 +5,7 @@ import { LineTiming } from '../../../src/mcu/line-timing.ts';
 import { exactly, exchange, noReply } from '../../../src/mcu/protocol.ts';
 import type { Conversation, Exchange } from '../../../src/mcu/protocol.ts';
 import type { Line } from '../../../src/serial/line.ts';
-import { VirtualClock } from '../../fakes/boards/models/virtual-line.ts';
+import { ManualClock } from '../../fakes/clock.ts';
 
 const signal = new AbortController().signal;
 
@@ -41,7 +41,7 @@ describe('a deadline', () => {
 });
 
 /** Returns a prepared chunk for every read, then nothing; waiting takes virtual time. */
-function scripted(clock: VirtualClock, chunks: readonly (readonly number[])[]): Line & { readonly written: number[] } {
+function scripted(clock: ManualClock, chunks: readonly (readonly number[])[]): Line & { readonly written: number[] } {
   const left = [...chunks];
   const written: number[] = [];
   return {
@@ -64,7 +64,7 @@ function scripted(clock: VirtualClock, chunks: readonly (readonly number[])[]): 
 
 describe('a conversation', () => {
   test('receives a complete reply, for any chunks', async () => {
-    const clock = new VirtualClock();
+    const clock = new ManualClock(0);
     const converser = new Converser(scripted(clock, [[1], [2, 3], [4]]), clock);
     expect([...(await converser.converse(exchange(Uint8Array.of(9), exactly(4)), signal))]).toEqual([1, 2, 3, 4]);
   });
@@ -73,7 +73,7 @@ describe('a conversation', () => {
     ['board-timeout', []],
     ['board-bad-response', [[1, 2]]],
   ])('ends with %s if the reply is incomplete at its deadline', async (code, chunks) => {
-    const clock = new VirtualClock();
+    const clock = new ManualClock(0);
     const converser = new Converser(scripted(clock, chunks), clock);
     const turn = exchangeOf(1, 4);
     await expect(converser.converse(exchange(turn.send, turn.answer), signal)).rejects.toMatchObject({ code });
@@ -90,7 +90,7 @@ describe('a conversation', () => {
       [true, [3, 4]],
       [false, [5, 6]],
     ] as const) {
-      const clock = new VirtualClock();
+      const clock = new ManualClock(0);
       const converser = new Converser(
         scripted(clock, [
           [1, 2, 3, 4],
@@ -103,7 +103,7 @@ describe('a conversation', () => {
   });
 
   test('does not drown in noise, nor wait for a line that never falls quiet', async () => {
-    const clock = new VirtualClock();
+    const clock = new ManualClock(0);
     const noise = Array.from({ length: 5_000 }, () => Array.from({ length: 100 }, () => 0x55));
     const converser = new Converser(scripted(clock, noise), clock);
     const never = function* (): Conversation<number> {

@@ -9,7 +9,7 @@ import { createPackageTarget } from '../../../src/package/package-target.ts';
 import { versionsFromUpdates } from '../../../src/package/update-versions.ts';
 import { evidenceOfKept } from '../../../src/update/evidence.ts';
 import type { BoardPayload, PackageTarget, WrittenPayload } from '../../../src/update/ports.ts';
-import { ManualClock } from '../service/manual-clock.ts';
+import { ManualClock } from '../../fakes/clock.ts';
 import { deb, digestOf, FakeDpkg, putBackByGuard } from './fake-dpkg.ts';
 
 const signal = new AbortController().signal;

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { SerialError } from '../../../src/serial/errors.ts';
 import type { Line } from '../../../src/serial/line.ts';
 import { SharedPorts } from '../../../src/serial/shared-ports.ts';
-import { ManualClock } from '../service/manual-clock.ts';
+import { ManualClock } from '../../fakes/clock.ts';
 
 const forever = new AbortController().signal;
 const settings = { baud: 9_600, parity: 'none' } as const;

@@ -1,11 +1,11 @@
 import { FileIdentityStore } from '../../../src/service/identity.ts';
 import { ServiceSession } from '../../../src/service/session.ts';
+import { ManualClock } from '../../fakes/clock.ts';
 import { ForgetfulFs } from '../../fakes/machine/memory/forgetful-fs.ts';
 import { Power } from '../../fakes/machine/power.ts';
 import { randomContent } from '../../fakes/service/firmware-content.ts';
 import { World } from '../../fakes/service/world.ts';
 import { FakeTransport } from './fake-transport.ts';
-import { ManualClock } from './manual-clock.ts';
 import { RecordingLog } from './recording-log.ts';
 
 export const SERIAL_NUMBER = 'GW-1';

@@ -6,10 +6,10 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
 import { FileIdentityStore } from '../../../src/service/identity.ts';
 import { ServiceSession } from '../../../src/service/session.ts';
+import { ManualClock } from '../../fakes/clock.ts';
 import { randomContent } from '../../fakes/service/firmware-content.ts';
 import { startStandIn } from '../../fakes/service/stand-in.ts';
 import type { StandIn } from '../../fakes/service/stand-in.ts';
-import { ManualClock } from './manual-clock.ts';
 import { readAll, restRig } from './rest/rest-rig.ts';
 import type { RestRig } from './rest/rest-rig.ts';
 

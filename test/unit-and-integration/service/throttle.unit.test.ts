@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 
 import type { MaxRate } from '../../../src/service/settings.ts';
 import { rateAt, Throttle } from '../../../src/service/throttle.ts';
-import { ManualClock } from './manual-clock.ts';
+import { ManualClock } from '../../fakes/clock.ts';
 
 const { signal } = new AbortController();
 const KIB = 1024;

@@ -7,7 +7,7 @@ import { describe, expect, test } from 'vitest';
 import { silentLog } from '../../../src/system/log/log.ts';
 import { WallClock, probeSynchronization } from '../../../src/telemetry/clock/clock.ts';
 import type { Synchronization } from '../../../src/telemetry/clock/clock.ts';
-import { ManualClock } from '../service/manual-clock.ts';
+import { ManualClock } from '../../fakes/clock.ts';
 
 const forever = new AbortController().signal;
 

@@ -11,7 +11,7 @@ import { inTime } from '../../../src/telemetry/sources/create-source.ts';
 import { parseReading } from '../../../src/telemetry/sources/parse-reading.ts';
 import { sourceFailed } from '../../../src/telemetry/sources/source.ts';
 import type { ReadingSink, Source } from '../../../src/telemetry/sources/source.ts';
-import { ManualClock } from '../service/manual-clock.ts';
+import { ManualClock } from '../../fakes/clock.ts';
 
 const forever = new AbortController().signal;
 

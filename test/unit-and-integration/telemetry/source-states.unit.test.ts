@@ -9,7 +9,7 @@ import { parseReading } from '../../../src/telemetry/sources/parse-reading.ts';
 import { parseLine } from '../../../src/telemetry/sources/serial.ts';
 import { sourceFailed } from '../../../src/telemetry/sources/source.ts';
 import type { ReadingSink, Source } from '../../../src/telemetry/sources/source.ts';
-import { ManualClock } from '../service/manual-clock.ts';
+import { ManualClock } from '../../fakes/clock.ts';
 
 const forever = new AbortController().signal;
 const MINUTE_MS = 60_000;

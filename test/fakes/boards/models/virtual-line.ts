@@ -1,29 +1,7 @@
 import { SerialError } from '../../../../src/serial/errors.ts';
 import type { Line, LineSettings, ModemLines } from '../../../../src/serial/line.ts';
-import type { Clock } from '../../../../src/system/time/clock.ts';
+import { ManualClock } from '../../clock.ts';
 import type { BoardModel, Said } from './board-model.ts';
-
-/** Virtual time that passes only during waits. */
-export class VirtualClock implements Clock {
-  #nowMs = 0;
-
-  nowMs(): number {
-    return this.#nowMs;
-  }
-
-  monotonicMs(): number {
-    return this.#nowMs;
-  }
-
-  async sleep(ms: number, signal: AbortSignal): Promise<void> {
-    signal.throwIfAborted();
-    this.advance(ms);
-  }
-
-  advance(ms: number): void {
-    this.#nowMs += ms;
-  }
-}
 
 export type Direction = 'to-board' | 'to-host';
 
@@ -49,7 +27,7 @@ const replayedBytes = 160;
 
 /** A serial port with a board behind it, in virtual time: pacing, latency and faults are exact and repeatable. */
 export class VirtualPort {
-  readonly clock = new VirtualClock();
+  readonly clock = new ManualClock(0);
   readonly #model: BoardModel;
   readonly #latencyMs: number;
   readonly #counts: Record<Direction, number> = { 'to-board': 0, 'to-host': 0 };

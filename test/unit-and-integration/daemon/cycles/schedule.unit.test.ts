@@ -10,7 +10,7 @@ import {
   splayedStartMs,
 } from '../../../../src/daemon/cycles/schedule.ts';
 import type { Clock } from '../../../../src/system/time/clock.ts';
-import { ManualClock } from '../../service/manual-clock.ts';
+import { ManualClock } from '../../../fakes/clock.ts';
 
 const { signal } = new AbortController();
 

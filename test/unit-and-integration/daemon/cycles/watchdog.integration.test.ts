@@ -12,10 +12,10 @@ import { Liveness } from '../../../../src/daemon/cycles/liveness.ts';
 import { Daemon } from '../../../../src/daemon/cycles/run-daemon.ts';
 import { silentLog } from '../../../../src/system/log/log.ts';
 import { systemClock } from '../../../../src/system/time/clock.ts';
+import { ManualClock } from '../../../fakes/clock.ts';
 import { FileGateway } from '../../../fakes/machine/file-gateway.ts';
 import { startStandIn } from '../../../fakes/service/stand-in.ts';
 import { impostor } from '../../control/control-rig.ts';
-import { ManualClock } from '../../service/manual-clock.ts';
 
 const MINUTE_MS = 60_000;
 const never = new AbortController().signal;

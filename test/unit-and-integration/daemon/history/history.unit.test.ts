@@ -6,7 +6,7 @@ import { JournalWithHistory } from '../../../../src/daemon/history/journal-with-
 import { silentLog } from '../../../../src/system/log/log.ts';
 import { MemoryJournal } from '../../../../src/update/journal/journal.ts';
 import type { AttemptFailure, PhaseOf, UpdateState } from '../../../../src/update/journal/state.ts';
-import { ManualClock } from '../../service/manual-clock.ts';
+import { ManualClock } from '../../../fakes/clock.ts';
 import { MemoryState } from '../memory-state.ts';
 
 const path = '/state/history.json';

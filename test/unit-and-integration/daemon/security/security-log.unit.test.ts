@@ -8,8 +8,8 @@ import type { Keyring } from '../../../../src/firmware/trust/keyring.ts';
 import type { DurableFs } from '../../../../src/system/files/durable-file.ts';
 import { silentLog } from '../../../../src/system/log/log.ts';
 import { UpdateError } from '../../../../src/update/errors.ts';
+import { ManualClock } from '../../../fakes/clock.ts';
 import { makeKeyPair } from '../../firmware/artifact/keys.ts';
-import { ManualClock } from '../../service/manual-clock.ts';
 import { RecordingLog } from '../../service/recording-log.ts';
 import { MemoryState } from '../memory-state.ts';
 

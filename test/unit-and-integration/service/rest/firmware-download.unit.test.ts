@@ -7,8 +7,8 @@ import type { DownloadDeps } from '../../../../src/service/rest/firmware-downloa
 import { Throttle } from '../../../../src/service/throttle.ts';
 import { systemClock } from '../../../../src/system/time/clock.ts';
 import type { WirePosition } from '../../../../src/update/ports.ts';
+import { ManualClock } from '../../../fakes/clock.ts';
 import { randomContent } from '../../../fakes/service/firmware-content.ts';
-import { ManualClock } from '../manual-clock.ts';
 import { RecordingLog } from '../recording-log.ts';
 import { readAll } from './rest-rig.ts';
 import { TextServer } from './text-server.ts';

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
 import { errorOfStatus, excerptOf, retryAfterMs, serviceTimeMs } from '../../../../src/service/rest/statuses.ts';
-import { ManualClock } from '../manual-clock.ts';
+import { ManualClock } from '../../../fakes/clock.ts';
 
 const nowMs = new ManualClock().nowMs();
 const place = 'things.example.com:8443/v1/x';

@@ -10,11 +10,11 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
 import { operations } from '../../../../src/service/operations.ts';
 import type { TlsFiles } from '../../../../src/system/tls-files.ts';
+import { ManualClock } from '../../../fakes/clock.ts';
 import { asThing } from '../../../fakes/service/as-thing.ts';
 import { randomContent } from '../../../fakes/service/firmware-content.ts';
 import { startStandIn } from '../../../fakes/service/stand-in.ts';
 import type { StandIn } from '../../../fakes/service/stand-in.ts';
-import { ManualClock } from '../manual-clock.ts';
 import { Authority } from './certificates.ts';
 import type { Certificate } from './certificates.ts';
 import { readAll, restRig } from './rest-rig.ts';

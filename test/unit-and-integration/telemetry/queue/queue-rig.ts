@@ -11,7 +11,7 @@ import { FlashWear } from '../../../../src/telemetry/queue/flash-wear.ts';
 import { DatapointQueue } from '../../../../src/telemetry/queue/queue.ts';
 import type { QueueDeps } from '../../../../src/telemetry/queue/queue.ts';
 import type { Stream } from '../../../../src/telemetry/queue/streams.ts';
-import { ManualClock } from '../../service/manual-clock.ts';
+import { ManualClock } from '../../../fakes/clock.ts';
 
 export const noStreams: ReadonlySet<Stream> = new Set();
 const ample = { maxBytes: 2 ** 30, maxAgeMs: 2 ** 40 };

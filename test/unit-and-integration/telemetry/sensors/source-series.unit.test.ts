@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 
 import { SourceSeries } from '../../../../src/telemetry/source-series.ts';
-import { SteppedClock } from '../../../fakes/modbus/stepped-clock.ts';
+import { SteppedClock } from '../../../fakes/clock.ts';
 
 const over = { periodMs: 60_000, aggregate: 'last' } as const;
 const reduction = { scale: 1, offset: 0, deadband: undefined, heartbeatMs: undefined, over };

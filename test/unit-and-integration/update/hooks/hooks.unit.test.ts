@@ -4,7 +4,7 @@ import { ProgramError } from '../../../../src/system/processes/child-process.ts'
 import type { ProgramTerms, ProgramResult } from '../../../../src/system/processes/child-process.ts';
 import { hookInput, Hooks } from '../../../../src/update/hooks/hooks.ts';
 import type { HookSubject } from '../../../../src/update/hooks/hooks.ts';
-import { ManualClock } from '../../service/manual-clock.ts';
+import { ManualClock } from '../../../fakes/clock.ts';
 
 const { signal } = new AbortController();
 const attempt = { id: 'attempt-1', by: 'service', version: { id: '2', name: 'two' } } as const;

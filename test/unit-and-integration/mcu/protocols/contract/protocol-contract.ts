@@ -7,7 +7,7 @@ import { flash } from '../../../../../src/mcu/flash/flash.ts';
 import type { Protocol } from '../../../../../src/mcu/protocol.ts';
 import type { Line } from '../../../../../src/serial/line.ts';
 import { silentLog } from '../../../../../src/system/log/log.ts';
-import { VirtualClock } from '../../../../fakes/boards/models/virtual-line.ts';
+import { ManualClock } from '../../../../fakes/clock.ts';
 import { imageOf, rigOf } from '../fault-matrix.ts';
 import type { Subject } from '../fault-matrix.ts';
 
@@ -22,7 +22,7 @@ const MAX_TURNS = 10_000;
 class HostileLine implements Line {
   readonly name = 'hostile';
   readonly bitsPerCharacter = 10;
-  readonly clock = new VirtualClock();
+  readonly clock = new ManualClock(0);
   baud = 115_200;
   opened = 0;
   closed = 0;

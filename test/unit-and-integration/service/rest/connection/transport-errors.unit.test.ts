@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { ServiceError } from '../../../../../src/service/errors.ts';
 import { translateTransportError } from '../../../../../src/service/rest/connection/transport-errors.ts';
 import { ConnectFailure } from '../../../../../src/system/dialing.ts';
-import { ManualClock } from '../../manual-clock.ts';
+import { ManualClock } from '../../../../fakes/clock.ts';
 
 const clock = new ManualClock();
 const service = { kind: 'service', name: 'things.example.com:443' } as const;
