@@ -149,7 +149,7 @@ test('a trial that could not be made is made without another transfer', async ()
   const arm = bootloader.tryOnce.bind(bootloader);
   bootloader.tryOnce = async (...args) => {
     bootloader.tryOnce = arm;
-    await bootloader.markUnbootable(args[0], signal);
+    await bootloader.markUnbootable(args[0], args[2]);
     throw new BootloaderError('handler-failed', 'it failed');
   };
   service.target = '1';
