@@ -148,8 +148,8 @@ function guaranteeTable(): string {
 describe('the source cites', () => {
   const house = readFileSync(join(root, 'src/README.md'), 'utf8');
   const scripts = ['trial-guard', 'package-guard', 'debian/wait-for-update'].map((it) => `systemd/${it}`);
-  const texts = globSync(['src/**/*.ts', 'src/*/**/*.md', ...scripts], { cwd: root }).map((path) =>
-    readFileSync(join(root, path), 'utf8'),
+  const texts = globSync(['src/**/*.ts', 'src/*/**/*.md', 'docs/bootloaders/*.md', ...scripts], { cwd: root }).map(
+    (path) => readFileSync(join(root, path), 'utf8'),
   );
   const citedBy = (pattern: RegExp): Set<string> =>
     new Set(texts.flatMap((text) => [...text.matchAll(pattern)].map(([, cited = '']) => cited)));

@@ -41,12 +41,12 @@ must_be_file_out() {
   fi
 }
 
-# The path of the page for integrators: next to the scripts in a built tree, and with the bootloaders in the source.
+# The pages for integrators, a file or a directory: next to the scripts in a built tree, and in docs in the source.
 find_page() {
-  for candidate in "$here/bootloaders.md" "$here/../../src/slots/bootloaders/README.md"; do
-    if [ "$page" = '' ] && [ -f "$candidate" ]; then page=$candidate; fi
+  for candidate in "$here/bootloaders" "$here/../../docs/bootloaders"; do
+    if [ "$page" = '' ] && [ -d "$candidate" ]; then page=$candidate; fi
   done
-  [ -f "$page" ] || fail "the page with the bootloader's files is missing (--page)" 66
+  [ -e "$page" ] || fail "the page with the bootloader's files is missing (--page)" 66
 }
 
 must_be_disk_id() {
@@ -72,7 +72,7 @@ make_ext4() {
 
 # LABEL: prints this block of the page.
 from_page() {
-  text=$(awk -v begin="\`\`\`$1" '$0 == begin { inside = 1; next } /^```/ { inside = 0 } inside' "$page")
+  text=$(find "$page" -name '*.md' -exec cat {} + | awk -v begin="\`\`\`$1" '$0 == begin { inside = 1; next } /^```/ { inside = 0 } inside')
   [ "$text" != '' ] || fail "$page has no block \"$1\"" 66
   printf '%s\n' "$text"
 }

@@ -157,8 +157,7 @@ async function fillTree(out: string, { main, arch, node, strip, say }: Filling):
     recursive: true,
     filter: (source) => !/\.ts$|\/(?:make|debian|yocto|buildroot)$/.test(source),
   });
-  const page = join(project, 'src/slots/bootloaders/README.md');
-  await copyFile(page, join(out, 'systemd/images/bootloaders.md'));
+  await cp(join(project, 'docs/bootloaders'), join(out, 'systemd/images/bootloaders'), { recursive: true });
   const packages = bundledPackages(outputs);
   const runtimeLicense = node === undefined ? pinnedLicenseDirectories() : givenLicenseDirectories(node);
   await writeFile(join(out, 'copyright'), await copyrightText(await licensedParts(packages, runtimeLicense)));

@@ -1,5 +1,5 @@
 import { readdir, readFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 
 const project = join(import.meta.dirname, '../..');
 const pages = 'docs';
@@ -7,9 +7,7 @@ const pages = 'docs';
 /** The path of a document in the source tree, and its path on a gateway. */
 const installedAs: Readonly<Record<string, string>> = {
   '[config.toml](systemd/config.toml)': '`/etc/thing-agent/config.example.toml`',
-  '[its page](../src/slots/bootloaders/README.md)': '[its page](bootloaders.md)',
   '](docs/': '](',
-  '](../src/slots/bootloaders/README.md)': '](bootloaders.md)',
   '](../src/ERRORS.md)': '](ERRORS.md)',
   '](../SECURITY.md)': '](SECURITY.md)',
   '\nIn the source tree, run `npm ci` and `PATH=$PWD:$PATH` instead of installing the package.\n': '',
@@ -40,7 +38,6 @@ export async function documents(): Promise<Readonly<Record<string, string>>> {
     'guarantees.md': withoutTests(await source(join(pages, 'guarantees.md'))),
     'ERRORS.md': await source('src/ERRORS.md'),
     'SECURITY.md': await source('SECURITY.md'),
-    'bootloaders.md': await source('src/slots/bootloaders/README.md'),
   };
   const there = Object.keys(texts);
   const ready = Object.entries(texts).map(([name, text]) => [name, forGateway(name, text, there)] as const);
@@ -48,7 +45,11 @@ export async function documents(): Promise<Readonly<Record<string, string>>> {
 }
 
 async function pagesOfFolder(): Promise<Readonly<Record<string, string>>> {
-  const names = (await readdir(join(project, pages))).filter((name) => name.endsWith('.md'));
+  const folders = ['', 'bootloaders'];
+  const listed = await Promise.all(
+    folders.map(async (folder) => (await readdir(join(project, pages, folder))).map((name) => join(folder, name))),
+  );
+  const names = listed.flat().filter((name) => name.endsWith('.md'));
   const texts = await Promise.all(names.map(async (name) => [name, await source(join(pages, name))] as const));
   return Object.fromEntries<string>(texts.filter(([, text]) => !sourcePage.test(text)));
 }
@@ -65,7 +66,9 @@ async function picturesOf(texts: readonly string[]): Promise<Readonly<Record<str
 function forGateway(name: string, text: string, there: readonly string[]): string {
   const replaced = Object.entries(installedAs).reduce((all, [from, to]) => all.replaceAll(from, to), text);
   const done = replaced.replaceAll(sourceSections, '').replaceAll(sourceOnly, '').replaceAll(screenshot, '');
-  const beside = there.reduce((all, file) => all.replaceAll(new RegExp(`\\]\\(${file}(?:#[^)]*)?\\)`, 'g'), ']'), done);
+  const beside = done.replaceAll(/\]\(([\w./-]+\.md)(?:#[^)]*)?\)/g, (link, file: string) =>
+    there.includes(join(dirname(name), file)) ? ']' : link,
+  );
   const left = /(?<![\w/.-])(?:src|test|systemd)\/[\w.-]+|npm (?:run|ci)\b|\]\((?!https?:)[^)]*\)/.exec(
     beside.replaceAll(picture, ''),
   );

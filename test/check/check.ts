@@ -62,7 +62,7 @@ function isTest(path: string): boolean {
 
 /** True if a test reads files of the tree that no import and no name in it shows. */
 function readsTree(text: string): boolean {
-  return /import\.meta\.|page-examples|errors-page|config-example|readme-script|pages\/documents/.test(text);
+  return /import\.meta\.|page-examples|errors-page|config-example|bootloader-pages|pages\/documents/.test(text);
 }
 
 async function run(program: string, words: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<number> {

@@ -23,7 +23,7 @@ const UBOOT_TITLE = 'U-Boot environment';
 const ADVICE_LOCK = 'find the program that holds the lock of the environment: fuser -v /var/lock/fw_printenv.lock';
 const ADVICE_TOOLS = 'check fw_env.config, the device that it names, and that libubootenv-tool is installed';
 const ADVICE_VALUES =
-  'put the boot script of src/slots/bootloaders/README.md on the gateway and boot once, or repair with fw_setenv';
+  'put the boot script of docs/bootloaders/uboot.md on the gateway and boot once, or repair with fw_setenv';
 
 export interface UbootVariableNames {
   readonly orderVariable: string;

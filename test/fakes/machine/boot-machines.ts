@@ -138,7 +138,7 @@ export class BootMachine {
   }
 }
 
-/** U-Boot with the boot script of src/slots/bootloaders/README.md. */
+/** U-Boot with the boot script of docs/bootloaders/uboot.md. */
 const uboot: Bootrom = {
   factory: { BOOT_ORDER: 'A', BOOT_A_LEFT: '3', BOOT_B_LEFT: '0' },
   start: (memory) => {

@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path';
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
+import { bootloaderBlock } from '../../bootloader-pages.ts';
 import { GrubProgram } from '../../campaigns/boots/gateways/grub-choice.ts';
 import { partitionsOf } from '../../campaigns/boots/record.ts';
 import { tool } from '../../fakes/machine/tool.ts';
@@ -52,20 +53,20 @@ describe('what a slot holds', () => {
       '/dev/mine /boot xfs ro,nofail 0 0\ntmpfs /tmp tmpfs mode=1777,nosuid,nodev 0 0\ntmpfs /var/tmp tmpfs ',
     );
     expect(fstab.match(/\/boot/g)).toHaveLength(1);
-    expect(fstab).toContain(await pageBlock('fstab state'));
+    expect(fstab).toContain(bootloaderBlock('fstab state').trim());
     expect(await tool(['debugfs', '-R', 'cat /vmlinuz', image])).toContain('vmlinuz');
     expect(await tool(['dumpe2fs', '-h', image])).not.toMatch(/has_journal|orphan_file|metadata_csum_seed/);
   });
 
   test('repairs its state before it mounts it, as documented, unless the integrator provides the mount', async () => {
-    expect(await repairOf(join(folder, 'rootfs.ext4'), 'state')).toBe(await pageBlock('ini state-repair'));
+    expect(await repairOf(join(folder, 'rootfs.ext4'), 'state')).toBe(bootloaderBlock('ini state-repair').trim());
     const link = '/etc/systemd/system/var-lib-thing\\x2dagent.mount.requires/thing-state-repair.service';
     expect(await tool(['debugfs', '-R', `stat "${link}"`, join(folder, 'rootfs.ext4')])).toContain('Type: symlink');
     const own = await slotFor('own');
     expect(await tool(['debugfs', '-R', 'cat /etc/fstab', own])).not.toContain('by-partlabel/state');
     expect(await repairOf(own, 'state')).toBe('');
-    expect(await repairOf(own, 'boot')).toBe(await pageBlock('ini boot-repair'));
-    expect(await tool(['debugfs', '-R', 'cat /etc/fstab', own])).toContain(await pageBlock('fstab boot'));
+    expect(await repairOf(own, 'boot')).toBe(bootloaderBlock('ini boot-repair').trim());
+    expect(await tool(['debugfs', '-R', 'cat /etc/fstab', own])).toContain(bootloaderBlock('fstab boot').trim());
   });
 
   test('has its kernel in a file of its own, too, where that is wanted', async () => {
@@ -166,11 +167,6 @@ describe('what a slot holds for another bootloader', () => {
 async function repairOf(image: string, partition: 'state' | 'boot'): Promise<string> {
   const unit = `/etc/systemd/system/thing-${partition}-repair.service`;
   return tool(['sh', '-c', `debugfs -R 'cat ${unit}' '${image}' 2>/dev/null`]);
-}
-
-async function pageBlock(label: string): Promise<string> {
-  const page = readFileSync(join(systemdDirectory, '../src/slots/bootloaders/README.md'), 'utf8');
-  return page.split(`\`\`\`${label}\n`)[1]?.split('```')[0]?.trim() ?? '';
 }
 
 async function rootWith(fstab: string): Promise<string> {

@@ -1,8 +1,9 @@
-import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
+import { bootloaderBlock } from '../../bootloader-pages.ts';
 import type { NspawnGateway } from '../../fakes/machine/booting/nspawn-gateway.ts';
 import { GatewayRig } from './gateway-rig.ts';
 import { newDirectory, run } from './installed-root.ts';
@@ -50,8 +51,7 @@ describe('the mount of the page for integrators', () => {
     ['state', STATE, String.raw`var-lib-thing\x2dagent.mount`],
     ['boot', '/boot', 'boot.mount'],
   ])('of %s is tried at boot, and again when its device appears later', async (name, where, mount) => {
-    const page = await readFile(new URL('../../../src/slots/bootloaders/README.md', import.meta.url), 'utf8');
-    const line = new RegExp(`^\`\`\`fstab ${name}\n(.*?)^\`\`\``, 'ms').exec(page)?.[1] ?? '';
+    const line = bootloaderBlock(`fstab ${name}`);
     const directory = await newDirectory();
     try {
       const places = ['normal', 'early', 'late'].map((name) => join(directory, name));

@@ -3,9 +3,9 @@ import { join } from 'node:path';
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
+import { bootloaderBlock } from '../../bootloader-pages.ts';
 import { newDirectory, run } from './installed-root.ts';
 
-const page = await readFile(new URL('../../../src/slots/bootloaders/README.md', import.meta.url), 'utf8');
 const MIB = 1024 * 1024;
 
 let directory: string;
@@ -29,13 +29,9 @@ async function overwrite(at: number, bytes: Buffer): Promise<void> {
   await file.write(bytes, 0, bytes.byteLength, at);
 }
 
-function unitOf(label: string): string {
-  return new RegExp(`^\`\`\`ini ${label}\n(.*?)^\`\`\``, 'ms').exec(page)?.[1] ?? '';
-}
-
 /** Runs the command of the unit as systemd does: with its environment, and with mounts that end with it. */
 async function repair(label: string, path = process.env['PATH'] ?? ''): Promise<void> {
-  const unit = unitOf(label);
+  const unit = bootloaderBlock(`ini ${label}`);
   const command = /^ExecStart=\/bin\/sh -c '(.*)'$/m.exec(unit)?.[1] ?? 'exit 99';
   const given = [...unit.matchAll(/^Environment=(.*)$/gm)].map(([, line]) => line ?? '');
   const set = [`STATE=${image}`, `BOOT=${image}`, `RUNTIME_DIRECTORY=${join(directory, 'mounted')}`, `PATH=${path}`];
@@ -68,7 +64,7 @@ async function addUnknownFeature(): Promise<void> {
 
 test.each(['state-repair', 'boot-repair', 'machine-id'])('%s is a unit that systemd understands', async (label) => {
   const file = join(directory, `thing-${label}.service`);
-  await writeFile(file, unitOf(label));
+  await writeFile(file, bootloaderBlock(`ini ${label}`));
   expect(await run('systemd-analyze', 'verify', file)).toEqual({ exitCode: 0, output: '' });
 });
 
@@ -128,7 +124,7 @@ describe('the repair of the state partition', () => {
 });
 
 test('keeps the machine id of the first boot', async () => {
-  const command = /^ExecStart=\/bin\/sh -c '(.*)'$/m.exec(unitOf('machine-id'))?.[1] ?? 'exit 99';
+  const command = /^ExecStart=\/bin\/sh -c '(.*)'$/m.exec(bootloaderBlock('ini machine-id'))?.[1] ?? 'exit 99';
   const now = join(directory, 'now');
   const boot = async (made: string): Promise<string> => {
     await writeFile(now, made);

@@ -19,7 +19,7 @@ import { compareWithGrub, readWithGrub } from './grub-reader.ts';
 const GRUB_TITLE = 'GRUB environment';
 
 const ADVICE_CREATE =
-  'make it with grub-editenv FILE create, and put the grub.cfg of src/slots/bootloaders/README.md on the gateway';
+  'make it with grub-editenv FILE create, and put the grub.cfg of docs/bootloaders/grub.md on the gateway';
 const ADVICE_ROOM =
   'take variables of others out of it (grub-editenv FILE unset NAME): all of them must lie within its first 512 bytes';
 /** Names the slot on trial. RAUC has no such variable. */

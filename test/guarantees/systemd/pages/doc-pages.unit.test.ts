@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { existsSync, globSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 
@@ -11,7 +11,8 @@ import { usageErrorOf, typedIn, wordsOf } from './typed-commands.ts';
 const project = resolve(import.meta.dirname, '../../../..');
 const doc = 'docs';
 const names = (await readdir(join(project, doc))).filter((name) => name.endsWith('.md')).map((name) => join(doc, name));
-const paths = [...names, 'README.md', 'SECURITY.md', 'src/ERRORS.md', 'src/slots/bootloaders/README.md'];
+const bootloaders = globSync('docs/bootloaders/*.md', { cwd: project });
+const paths = [...names, ...bootloaders, 'README.md', 'SECURITY.md', 'src/ERRORS.md'];
 
 async function textOf(path: string): Promise<string> {
   return readFile(join(project, path), 'utf8');
@@ -77,8 +78,9 @@ describe('the pages for people at a gateway', () => {
     expect(ofSource).toContain(true);
     const installed = names.filter((_path, index) => ofSource[index] === false);
     expect(Object.keys(texts)).toEqual(expect.arrayContaining(installed.map((path) => path.slice(doc.length + 1))));
-    for (const text of Object.entries(texts).flatMap(([name, it]) => (name.endsWith('.md') ? [it] : []))) {
-      for (const [file, heading] of linksOf(text)) {
+    for (const [name, text] of Object.entries(texts).filter(([path]) => path.endsWith('.md'))) {
+      for (const [link, heading] of linksOf(text)) {
+        const file = link === '' ? name : join(dirname(name), link);
         expect(Object.keys(texts)).toContain(file);
         expect(headingsOf(texts[file] ?? '')).toContain(heading);
       }

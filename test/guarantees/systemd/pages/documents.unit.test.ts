@@ -5,7 +5,14 @@ import { documents } from '../../../../systemd/pages/documents.ts';
 describe('documents of the package', () => {
   test('are there, and name nothing that only the source tree has', async () => {
     const texts = await documents();
-    const made = ['ERRORS.md', 'guarantees.md', 'README.md', 'SECURITY.md', 'bootloaders.md'];
+    const made = [
+      'ERRORS.md',
+      'guarantees.md',
+      'README.md',
+      'SECURITY.md',
+      'bootloaders/README.md',
+      'bootloaders/grub.md',
+    ];
     expect(Object.keys(texts)).toEqual(expect.arrayContaining([...made, 'hooks.md', 'monitoring.md', 'api.md']));
     for (const text of Object.entries(texts).flatMap(([name, it]) => (name.endsWith('.md') ? [it] : []))) {
       expect(text.length).toBeGreaterThan(1000);

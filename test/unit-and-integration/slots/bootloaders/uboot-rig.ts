@@ -4,12 +4,12 @@ import { promisify } from 'node:util';
 
 import type { RunProgram } from '../../../../src/slots/bootloaders/boot-programs.ts';
 import type { Bootloader, SlotName } from '../../../../src/update/ports.ts';
+import { bootloaderBlock } from '../../../bootloader-pages.ts';
 import { Power } from '../../../fakes/machine/power.ts';
 import type { BootRig } from './bootloader-contract.ts';
 import { GatewayFolder, opened, plainNames } from './gateway-folder.ts';
 import type { SettingsOfBootloader } from './gateway-folder.ts';
 import { poweredRun } from './powered-edges.ts';
-import { readmeScript } from './readme-script.ts';
 
 const run = promisify(execFile);
 const ENVIRONMENT_BYTES = 0x2000;
@@ -27,7 +27,7 @@ saveenv() {
 }
 while IFS='=' read -r name value; do setenv "$name" "$value"; done < <(fw_printenv -c "$CONFIG" -f "$EMPTY")
 `;
-const bootScript = `${commands}\n${readmeScript('u-boot')}\necho "slot=$slot args=$slot_args"`;
+const bootScript = `${commands}\n${bootloaderBlock('sh u-boot')}\necho "slot=$slot args=$slot_args"`;
 
 export interface UbootTrouble {
   /** The environment cannot be saved. */

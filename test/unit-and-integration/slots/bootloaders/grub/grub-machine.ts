@@ -4,8 +4,8 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
+import { bootloaderBlock } from '../../../../bootloader-pages.ts';
 import { run } from '../../loop-device.ts';
-import { readmeScript } from '../readme-script.ts';
 
 const MiB = 1024 * 1024;
 const SECTOR_BYTES = 512;
@@ -95,7 +95,7 @@ export class GrubMachine implements AsyncDisposable {
     const console = 'serial --unit=0\nterminal_output serial\n';
     await writeFile(
       this.#file('boot/grub/grub.cfg'),
-      `${console}${readmeScript('grub')}${told}\n${readmeScript('grub menu')}`,
+      `${console}${bootloaderBlock('sh grub')}${told}\n${bootloaderBlock('sh grub menu')}`,
     );
     await makeEnvironment(this.#file('boot/grub/grubenv'), environment);
     await makeEnvironment(this.#file('boot/grub/grubenv.copy'), copy);

@@ -4,12 +4,12 @@ import { dirname } from 'node:path';
 import { promisify } from 'node:util';
 
 import type { Bootloader, SlotName } from '../../../../../src/update/ports.ts';
+import { bootloaderBlock } from '../../../../bootloader-pages.ts';
 import { Power } from '../../../../fakes/machine/power.ts';
 import type { BootRig } from '../bootloader-contract.ts';
 import { GatewayFolder, opened, plainNames } from '../gateway-folder.ts';
 import type { SettingsOfBootloader } from '../gateway-folder.ts';
 import { PoweredFs } from '../powered-edges.ts';
-import { readmeScript } from '../readme-script.ts';
 
 const run = promisify(execFile);
 
@@ -90,7 +90,9 @@ export class GrubRig implements BootRig {
     readonly slot: string;
     readonly told: string;
   }> {
-    const script = readmeScript('grub').replaceAll(/\(hd0,gpt(\d)\)/g, (_, gpt) => this.folder.file(`slot-${gpt}`));
+    const script = bootloaderBlock('sh grub').replaceAll(/\(hd0,gpt(\d)\)/g, (_, gpt) =>
+      this.folder.file(`slot-${gpt}`),
+    );
     const env = { ...process.env, prefix: this.folder.path, READ_ONLY: readOnly ? '1' : '', MINUTE: String(minute) };
     const { stdout } = await run('bash', ['-c', `${commands}\n${script}\necho "slot=$SLOT told=$TOLD"`], { env });
     const [, slot = '', told = ''] = /^slot=(.*) told=(.*)$/m.exec(stdout) ?? [];

@@ -6,8 +6,8 @@ import { promisify } from 'node:util';
 import { describe, expect, test } from 'vitest';
 
 import type { BootFs } from '../../../../../src/slots/bootloaders/boot-fs.ts';
+import { bootloaderBlock } from '../../../../bootloader-pages.ts';
 import { bootloaderContract, evidence } from '../bootloader-contract.ts';
-import { readmeScript } from '../readme-script.ts';
 import { GrubRig } from './grub-rig.ts';
 
 const execute = promisify(execFile);
@@ -89,7 +89,7 @@ describe('the GRUB environment', () => {
 
   test('is read by a script that GRUB accepts', async () => {
     await using rig = await GrubRig.open(3);
-    await writeFile(rig.folder.file('grub.cfg'), readmeScript('grub'));
+    await writeFile(rig.folder.file('grub.cfg'), bootloaderBlock('sh grub'));
     await expect(execute('grub-script-check', [rig.folder.file('grub.cfg')])).resolves.toBeDefined();
   });
 
