@@ -19,6 +19,7 @@ import { DaemonError } from '../errors.ts';
 import { listPackages } from '../packages.ts';
 import { describeKey, isUsable, NO_KEY, NO_KEY_LEFT } from '../wiring/trust.ts';
 import type { Wiring } from '../wiring/wiring.ts';
+import { examineCompiledCode } from './compiled-code.ts';
 import { finding } from './finding.ts';
 import type { Warning } from './finding.ts';
 import { examineWatchdog, readWatchdog } from './hardware-watchdog.ts';
@@ -59,6 +60,7 @@ const checksAfter: readonly Check[] = [
   { name: 'units', look: async ({ config }, signal) => lookAtHealthUnits(config, signal) },
   { name: 'users of programs', look: async ({ config }, signal) => tryUsers(config, signal) },
   { name: 'watchdog', look: lookAtWatchdog },
+  { name: 'compiled code', look: async (_, signal) => examineCompiledCode(signal) },
 ];
 
 /**

@@ -99,3 +99,19 @@ test('compiled code comes only from a directory of the agent', async () => {
   expect([await readdir(named), await readdir(theirs)]).toEqual([[], []]);
   expect(await readdir(own)).not.toEqual([]);
 });
+
+// Regression: code that an attacker left in /var/cache ran after the reboot into a verified image.
+test.each([
+  ['CRYPT-VERITY-0123-root', false],
+  ['LVM-0123', true],
+])('with the mapped device %s compiled code is kept: %s', async (uuid, isKept) => {
+  const [block, own] = [join(folder, 'block'), join(folder, 'own')];
+  await mkdir(join(block, 'dm-0/dm'), { recursive: true });
+  await mkdir(own);
+  await writeFile(join(block, 'dm-0/dm/uuid'), `${uuid}\n`);
+  const script = 'mount --bind "$1" /sys/block && exec "$2" --version';
+  await run('unshare', ['--mount', 'sh', '-c', script, 'sh', block, launcher], {
+    env: { PATH: process.env['PATH'], HOME: folder, CACHE_DIRECTORY: own },
+  });
+  expect((await readdir(own)).length > 0).toBe(isKept);
+});
