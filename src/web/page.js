@@ -39,6 +39,10 @@
         action.toggleAttribute('hidden', !possible.includes(action.getAttribute('data-can') ?? ''));
       }
     });
+    stream.addEventListener('version', ({ data }) => {
+      const field = document.querySelector('input[name=version]');
+      if (field instanceof HTMLInputElement) field.value = String(data);
+    });
     for (const part of document.querySelectorAll('[data-part]')) {
       stream.addEventListener(part.getAttribute('data-part') ?? '', ({ data }) => show(part, String(data)));
     }

@@ -125,7 +125,7 @@ export class Routes {
       else operator.said = result;
       return;
     }
-    const { name, input } = orderOf(form, (await news.status()).toDo?.version);
+    const { name, input } = orderOf(form);
     operator.said = await orders.submit(name, input);
     news.noteChange();
   }

@@ -23,6 +23,11 @@ export function stepOf({ toDo }: StatusReport): string | undefined {
   return toDo?.operation === undefined ? undefined : `step-${toDo.operation}`;
 }
 
+/** Returns the digest of the blocked release that the page names as the next step. */
+export function blockedDigest({ toDo, quarantine }: StatusReport): string {
+  return quarantine.find(({ version }) => version === toDo?.version)?.digest ?? '';
+}
+
 /** True if a rollback is possible: also to a slot that no agent installed, such as the factory image. */
 function hasWayBack({ previous, slotStates, booted }: StatusReport): boolean {
   const others = Object.entries(slotStates ?? {}).filter(([slot]) => slot !== booted);
@@ -73,10 +78,11 @@ const stepLabels: Readonly<Record<Step, string>> = {
 /** The button for the suggested next step; the others are hidden until the state changes. */
 export function stepForms(status: StatusReport, token: string): Html {
   const suggested = stepOf(status);
+  const blocked = html`<input type="hidden" name="version" value="${blockedDigest(status)}" />`;
   const steps = Object.entries(stepLabels).map(
     ([step, label]) =>
       html`<div data-can="step-${step}" ${suggested === `step-${step}` ? undefined : hidden}>
-        ${form(step, token, html`<button class="main">${label}</button>`)}
+        ${form(step, token, html`${step === 'unblock' && blocked}<button class="main">${label}</button>`)}
       </div>`,
   );
   return html`<div class="step">${steps}</div>`;

@@ -48,7 +48,7 @@ const begun: Readonly<Record<PageOperation, string>> = {
   install: 'Verifying and installing the file. The result is shown here.',
   commit: 'Committing the trial.',
   reboot: 'Rebooting.',
-  unblock: 'Trying again. The result is shown here.',
+  unblock: 'Unblocking the version.',
 };
 
 const ANSWER_MS = 60_000;
@@ -67,13 +67,11 @@ export class Actions {
    * The answer if the operation ends soon, else that it has begun. The operation continues although the browser leaves.
    */
   async submit(name: PageOperation, input: object): Promise<Message> {
-    return this.resultOrStarted(name, name === 'unblock' ? this.#tryAgain(input) : this.perform(name, input));
-  }
-
-  /** Unblocks a version and installs it. */
-  async #tryAgain(input: object): Promise<Message> {
+    if (name !== 'unblock') return this.resultOrStarted(name, this.perform(name, input));
     const unblocked = await this.perform('unblock', input);
-    return unblocked.tone === 'bad' ? unblocked : this.perform('update', {});
+    if (unblocked.tone === 'bad') return unblocked;
+    const updated = await this.resultOrStarted('update', this.perform('update', {}));
+    return { ...updated, text: `${unblocked.text} ${updated.text}` };
   }
 
   /** Returns the findings of `agent doctor`. */
@@ -123,6 +121,7 @@ export class Actions {
       return { tone: 'attention', text: sentence(describeHold(held, { nowMs: clock.nowMs(), localOffset })) };
     }
     if (name === 'reboot') return { tone: 'strong', text: 'The gateway is rebooting.' };
+    if ('versions' in output) return { tone: 'good', text: `${String(output.versions)} may be installed again.` };
     const wasHeld = 'wasHeld' in output && output.wasHeld === true;
     return { tone: 'good', text: wasHeld ? 'Updates resume at the next check.' : 'Updates were not on hold.' };
   }
@@ -136,15 +135,12 @@ export class Actions {
   }
 }
 
-/** The operation and input of a form. `version` is the version to unblock. Throws Refusal. */
-export function orderOf(
-  form: URLSearchParams,
-  version?: string,
-): { readonly name: PageOperation; readonly input: object } {
+/** The operation and input of a form. Throws Refusal. */
+export function orderOf(form: URLSearchParams): { readonly name: PageOperation; readonly input: object } {
   const name = pageOperations.find((known) => known === form.get('operation'));
   if (name === undefined || name === 'install') throw new Refusal(400, 'Unknown action.');
   if (name === 'rollback' && form.get('confirm') !== 'yes') throw new Refusal(400, 'Confirm the rollback.');
-  if (name === 'unblock') return { name, input: { version: version ?? '' } };
+  if (name === 'unblock') return { name, input: { version: form.get('version') ?? '' } };
   return { name, input: name === 'hold' ? holdOf(form) : {} };
 }
 

@@ -6,7 +6,7 @@ import type { Performer } from '../../control/server/perform.ts';
 import { describeError } from '../../system/errors.ts';
 import type { Log } from '../../system/log/log.ts';
 import type { Clock } from '../../system/time/clock.ts';
-import { availableOperations, stepOf } from '../act/action-forms.ts';
+import { availableOperations, blockedDigest, stepOf } from '../act/action-forms.ts';
 import type { PageLimits } from '../page-limits.ts';
 import { document, nameOf } from '../show/document.ts';
 import type { ViewerForms } from '../show/document.ts';
@@ -138,6 +138,7 @@ export class LiveUpdates implements AsyncDisposable {
     const parts = renderParts(snapshot, when);
     this.#viewers.tell('title', `${nameOf(snapshot.status)}: ${sentenceOf(snapshot, when).text}`);
     this.#viewers.tell('can', [...availableOperations(snapshot.status), stepOf(snapshot.status)].join(' '));
+    this.#viewers.tell('version', blockedDigest(snapshot.status));
     for (const name of partNames) this.#viewers.tell(name, parts[name].text);
   }
 

@@ -174,8 +174,8 @@ describe('the page', () => {
     await tab.until(`document.querySelector('.history li')?.textContent.includes('v3 <b>')`);
     expect(await textOf(tab, '.history li')).toContain('v3 <b>');
     await shoot(tab, 'installed');
-    expect(await textOf(tab, '.to-do')).toBe('To do: agent reboot');
     await tab.until(`document.querySelector('.step div:not([hidden])')?.textContent.trim() === 'Reboot now'`);
+    await tab.until(`document.querySelector('.to-do')?.textContent.trim() === 'To do: agent reboot'`);
     await tab.loaded(async () => tab.evaluate(`document.querySelector('.step div:not([hidden]) button').click()`));
     expect(await textOf(tab, '.result')).toMatch(/rebooting/i);
     expect(site.gateway.rebootRequested).toBe(true);

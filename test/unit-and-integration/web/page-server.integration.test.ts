@@ -7,7 +7,10 @@ import { PassThrough } from 'node:stream';
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
+import { nextStepOf } from '../../../src/control/presentation/next-step.ts';
+import type { StatusReport } from '../../../src/control/reports.ts';
 import { readForm } from '../../../src/web/show/forms.ts';
+import { calmStatus, troubledStatus } from '../cli/fake-operations.ts';
 import { PageRig } from './page-rig.ts';
 
 let rig: PageRig;
@@ -79,6 +82,25 @@ describe('an order', () => {
       'role="status" tabindex="-1" autofocus>Updates are on hold',
     );
     expect((await rig.ask('/', { headers: { cookie } })).text).not.toContain('autofocus');
+  });
+
+  // Regression: the version was the one that the status named when the form arrived.
+  test('unblocks the version that the page showed, and shows both results', async () => {
+    let status: StatusReport = { ...troubledStatus, toDo: nextStepOf(troubledStatus) };
+    const unblock = async (): Promise<{ versions: string[] }> => ({ versions: ['gateway-1.5.0'] });
+    rig.answerWith({ status: async () => status, unblock });
+    await rig.serve(rig.withPassword);
+    const { cookie, token } = await rig.login();
+    const headers = { ...rig.own, cookie };
+    const [, shown] = /name="version" value="([^"]+)"/.exec((await rig.ask('/', { headers: { cookie } })).text) ?? [];
+    expect(shown).toBe(troubledStatus.quarantine[0]?.digest);
+    status = calmStatus;
+    const body = `operation=unblock&version=${shown}&token=${token}`;
+    await rig.ask('/do', { method: 'POST', headers, body });
+    expect(rig.agent.calls).toContainEqual(['unblock', { version: shown }]);
+    expect((await rig.ask('/', { headers: { cookie } })).text).toContain(
+      'gateway-1.5.0 may be installed again. Nothing to do',
+    );
   });
 
   test.each([
