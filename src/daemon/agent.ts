@@ -127,7 +127,7 @@ export class Agent implements AgentOperations, AsyncDisposable {
   }
 
   async unblock({ version }: InputOf<'unblock'>): Promise<OutputOf<'unblock'>> {
-    return { versions: await this.#updater.forget(version) };
+    return { versions: [await this.#updater.unblock(version)] };
   }
 
   async hold(order: InputOf<'hold'>): Promise<OutputOf<'hold'>> {

@@ -73,6 +73,10 @@ export class UpdateError extends defineErrors('UpdateError', {
     'A hold for a time needs a synchronized clock.',
     'agent hold without a time, until agent resume',
   ),
+  'version-ambiguous': permanent.refused(
+    'Several blocked versions have that name, ID or digest.',
+    'repeat the command with the digest of one of them',
+  ),
   'version-not-blocked': permanent.refused(
     'No version of that name, ID or digest is blocked.',
     'agent status lists the blocked versions',

@@ -11,8 +11,7 @@ import { cancelManually, commitManually, rollBackManually, rebootManually } from
 import type { ManualActionDeps } from './manual.ts';
 import { deliverOutbox } from './outbox.ts';
 import type { InstallOutcome, Outcome } from './outcome.ts';
-import { heldVersions } from './policy/backoff.ts';
-import { hasPausedList } from './policy/choose.ts';
+import { findBlocked, pauseLeft } from './policy/backoff.ts';
 import type { InstallRequest, UpdatePorts } from './policy/install-request.ts';
 import { startHold, releaseHold } from './policy/manual-hold.ts';
 import { AttemptDeferred, countsChecks, mayTry } from './policy/may-try.ts';
@@ -55,10 +54,11 @@ type Asker = 'person' | 'schedule';
 
 type Nothing = Exclude<Plan, { kind: 'install' | 'deferred' }>;
 
-/** True if a check counts for a deferral that ends after a number of checks. */
-function isCounted(plan: Plan, state: UpdateState, clock: Clock): boolean {
-  if (plan.kind === 'deferred' && countsChecks.has(plan.code)) return true;
-  return plan.kind !== 'install' && hasPausedList(state, clock.nowMs());
+/** True if a check counts for a deferral that ends after a number of checks, also for a version that was skipped. */
+function isCounted(plan: Plan, { versions }: UpdateState, clock: Clock): boolean {
+  if (plan.kind === 'install') return false;
+  const isPaused = versions.some((entry) => pauseLeft(entry, clock.nowMs()) > 0);
+  return isPaused || (plan.kind === 'deferred' && countsChecks.has(plan.code));
 }
 
 /** The update room as the daemon and a technician drive it, one call at a time. */
@@ -111,13 +111,12 @@ export class Updater {
     return this.#lookout.check(flags, signal);
   }
 
-  /** Ends the quarantine, so that the service can offer the version again. Returns the unblocked names. */
-  async forget(version: string): Promise<readonly string[]> {
+  /** Ends the quarantine, so that the service can offer the version again. Returns its name. */
+  async unblock(word: string): Promise<string> {
     const { journal, clock } = this.#deps.ports;
-    const names = heldVersions(journal.state, version, clock.nowMs());
-    if (names.length === 0) throw new UpdateError('version-not-blocked', `no version ${version} is blocked`);
-    await journal.append({ type: 'unblocked', version });
-    return names;
+    const release = findBlocked(journal.state, word, clock.nowMs());
+    await journal.append({ type: 'unblocked', release });
+    return release.version.name;
   }
 
   async hold(order: InputOf<'hold'>): Promise<ManualHold> {

@@ -185,8 +185,9 @@ export function cancelOrRollBack(state: UpdateState, event: EventOf<'rolled-back
     previous: isKept ? state.previous : undefined,
     ...failedVersion(state, phase, at, fault !== 'world' || isAmbiguous(code)),
   };
+  const content = Object.fromEntries(firmware.payloads.map(({ target, digest }) => [target, digest]));
   const blocked = countsAgainstRelease(attempt, fault)
-    ? block(next, firmwareOf(phase), { code, reason, at })
+    ? block(next, firmwareOf(phase), { code, reason, at, content })
     : undefined;
   return withOutcomes({ ...next, ...blocked }, [
     { attempt: attempt.id, version: attempt.version.name, outcome: 'rolled-back', code, reason, at },

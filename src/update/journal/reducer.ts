@@ -55,9 +55,9 @@ const transitions: { readonly [T in EventType]: (state: UpdateState, event: Even
     reports: [],
     lastOutcome: undefined,
   }),
-  identified: (state, { digest }) => {
+  identified: (state, identity) => {
     const phase = inPhase(state, 'staging');
-    return { ...state, ...ledger.identify(state, phase.attempt, digest), phase };
+    return { ...state, ...ledger.identify(state, phase.attempt, identity), phase };
   },
   checkpointed: (state, { checkpoint, figures }) => {
     const phase = withFigures(inPhase(state, 'staging'), figures);
@@ -162,7 +162,7 @@ const transitions: { readonly [T in EventType]: (state: UpdateState, event: Even
     turns: state.turns && countCheck(state.turns),
   }),
   'quarantine-started': (state, { at }) => ledger.restartDurations(state, at),
-  unblocked: (state, { version }) => ({ ...state, ...ledger.unblock(state, version) }),
+  unblocked: (state, { release }) => ({ ...state, ...ledger.unblock(state, release) }),
   'hold-started': (state, { standstill }) => ({ ...state, standstill }),
   'hold-released': (state) => ({ ...state, standstill: undefined }),
 };

@@ -214,8 +214,13 @@ export const versionEntry = open({
   ...waiting,
   /** An operator cancelled it: only an operator starts it again. */
   cancelled: z.boolean().optional(),
-  /** The reason for its quarantine. */
-  bad: open({ code: z.string(), reason: z.string(), at: z.string() }).optional(),
+  /** The reason for its quarantine. `content`: the digest of each target, as a delta of the release has them, too. */
+  bad: open({
+    code: z.string(),
+    reason: z.string(),
+    at: z.string(),
+    content: z.record(z.string(), z.string()).optional(),
+  }).optional(),
 });
 
 /** An operator's hold. It is in the journal, so that it survives restarts and applies in both slots. */

@@ -14,6 +14,7 @@ import {
   versionEntry,
   waiting,
 } from './schema.ts';
+import type { Firmware, Identity } from './versions.ts';
 
 /** Invariant 4: everything that the update room remembers, in one record that is replaced as a whole. */
 export const updateState = z.object({
@@ -143,7 +144,7 @@ interface EventData {
   readonly 'identity-changed': object;
   readonly 'staging-started': { readonly attempt: Attempt; readonly slot: SlotName; readonly at: string };
   /** The header was read, and its digest is new. */
-  readonly identified: { readonly digest: string };
+  readonly identified: Identity;
   /** Omitted to discard the previous checkpoint. */
   readonly checkpointed: { readonly checkpoint: Checkpoint | undefined } & Costs;
   /** The staging resumes at the next check; the attempt has not ended. */
@@ -236,8 +237,7 @@ interface EventData {
   /** An operator starts a hold. */
   readonly 'hold-started': { readonly standstill: ManualHold };
   readonly 'hold-released': object;
-  /** The id, name or digest of a version. */
-  readonly unblocked: { readonly version: string };
+  readonly unblocked: { readonly release: Firmware };
   readonly reported: { readonly attemptId: string };
   /** The service received the versions whose full image is wanted. */
   readonly 'full-image-requested': object;

@@ -20,6 +20,12 @@ export interface Firmware {
   readonly digest?: string | undefined;
 }
 
+export interface Identity {
+  readonly digest: string;
+  /** Its signed name, if it has one. */
+  readonly name?: string | undefined;
+}
+
 /** The start of a wait, and the number of update checks since. */
 export interface Waiting {
   /** ISO 8601. */
@@ -58,7 +64,7 @@ export function isHeld({ bad, cancelled, digest, gaveUp }: VersionEntry): boolea
 export function countBegin({ versions }: Ledger, version: VersionRef, at: string) {
   const begin = (entry: VersionEntry): VersionEntry => ({
     ...entry,
-    version,
+    version: entry.digest === undefined ? version : { ...version, name: entry.version.name },
     cancelled: undefined,
     begun: entry.begun + 1,
     since: at,
@@ -69,9 +75,11 @@ export function countBegin({ versions }: Ledger, version: VersionRef, at: string
 
 /**
  * Records the content of an attempt, whose header was read. The same content under another id keeps its entry; other
- * content under the same id gets a new one.
+ * content under the same id gets a new one. A signed name replaces the service's.
  */
-export function identify({ versions }: Ledger, { version, manual }: Attempt, digest: string) {
+export function identify({ versions }: Ledger, attempt: Attempt, { digest, name }: Identity) {
+  const { manual } = attempt;
+  const version = { ...attempt.version, name: name ?? attempt.version.name };
   const begun = entryOf(versions, { version });
   if (begun === undefined || begun.digest === digest) return { versions };
   const known = versions.find((entry) => entry.digest === digest);
@@ -160,16 +168,24 @@ function isMisdated(at: string | undefined, nowMs: number): boolean {
   return !isPlausible(atMs) || atMs > nowMs;
 }
 
-/** True if a word names this release: the ID or name of its version, or the start of its digest. */
-export function matchesName({ version, digest }: Firmware, word: string): boolean {
-  const [hex, given] = [digest?.replace('sha256:', ''), word.replace('sha256:', '')];
-  const isDigest = given.length >= MIN_DIGEST_CHARACTERS && hex?.startsWith(given) === true;
-  return version.id === word || version.name === word || isDigest;
+/**
+ * Returns the entries that a word names: by the start of the digest or the name of a release whose header was read, or
+ * else by an ID or another name. The service chooses these, perhaps as the name of another release.
+ */
+export function findNamed(entries: readonly VersionEntry[], word: string): readonly VersionEntry[] {
+  const start = word.replace('sha256:', '');
+  const isDigest = (digest: string): boolean =>
+    start.length >= MIN_DIGEST_CHARACTERS && digest.replace('sha256:', '').startsWith(start);
+  const own = entries.filter(
+    ({ digest, version }) => digest !== undefined && (isDigest(digest) || version.name === word),
+  );
+  return own.length > 0 ? own : entries.filter(({ version: { id, name } }) => id === word || name === word);
 }
 
-/** Removes the entries that a word names: these releases may be installed again. */
-export function unblock({ versions }: Ledger, word: string): Ledger {
-  return { versions: versions.filter((entry) => !matchesName(entry, word)) };
+/** Removes the entry of a release, which may be installed again. */
+export function unblock({ versions }: Ledger, release: Firmware): Ledger {
+  const removed = entryOf(versions, release);
+  return { versions: versions.filter((entry) => entry !== removed) };
 }
 
 export function countCheck<T extends Waiting>(waiting: T): T {

@@ -1,7 +1,7 @@
 import { isPlausible } from '../../system/time/wall-clock.ts';
 import { UpdateError } from '../errors.ts';
 import type { UpdateState, VersionEntry } from '../journal/state.ts';
-import { MAX_HELD, isHeld, matchesName } from '../journal/versions.ts';
+import { MAX_HELD, findNamed, isHeld } from '../journal/versions.ts';
 import type { Blocked, Waiting } from '../journal/versions.ts';
 
 /** When the attempts of a release that kept failing are counted again from 0. */
@@ -108,13 +108,12 @@ export function quarantinedError({ version: { id, name }, bad: { reason } }: Blo
   return new UpdateError('quarantined', `it failed before (${name}: ${reason})`, { advice });
 }
 
-/** Returns the names of the blocked versions that a word names. A version that was only started is not blocked. */
-export function heldVersions(
-  { versions }: Pick<UpdateState, 'versions'>,
-  word: string,
-  nowMs: number,
-): readonly string[] {
-  const called = versions.filter((entry) => matchesName(entry, word));
-  const held = called.filter((entry) => entry.bad !== undefined || entry.failed > 0 || pauseLeft(entry, nowMs) > 0);
-  return [...new Set(held.map(({ version }) => version.name))];
+/** Returns the blocked version that a word names. A version that was only started is not blocked. */
+export function findBlocked({ versions }: Pick<UpdateState, 'versions'>, word: string, nowMs: number): VersionEntry {
+  const held = versions.filter((entry) => entry.bad !== undefined || entry.failed > 0 || pauseLeft(entry, nowMs) > 0);
+  const [found, ...others] = findNamed(held, word);
+  if (found === undefined) throw new UpdateError('version-not-blocked', `no version ${word} is blocked`);
+  if (others.length === 0) return found;
+  const candidates = [found, ...others].map(({ version: { id, name }, digest }) => `${name} (${digest ?? `ID ${id}`})`);
+  throw new UpdateError('version-ambiguous', `${word} names several blocked versions: ${candidates.join(', ')}`);
 }

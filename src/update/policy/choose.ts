@@ -110,11 +110,6 @@ function dueLists(versions: readonly Version[], { versions: entries }: UpdateSta
   return lists.sort((a, b) => number(b) - number(a));
 }
 
-/** True if a trust list was tried before and is skipped by the next checks, which count. */
-export function hasPausedList({ versions }: UpdateState, nowMs: number): boolean {
-  return versions.some((entry) => listNumber(entry.version.name) !== undefined && pauseLeft(entry, nowMs) > 0);
-}
-
 /**
  * Chooses a version. `newest` takes only versions that come after the installed one, in a total order, so that no two
  * versions can replace each other again and again, whatever their names and the service's order. `pattern` does the

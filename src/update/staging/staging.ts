@@ -1,3 +1,5 @@
+import { isDeepStrictEqual } from 'node:util';
+
 import { AgentError } from '../../system/errors.ts';
 import { retry } from '../../system/time/retry.ts';
 import type { RetryPolicy } from '../../system/time/retry.ts';
@@ -6,6 +8,7 @@ import { UpdateError } from '../errors.ts';
 import type { SlotContents } from '../evidence.ts';
 import type { Figures, PartitionRecord } from '../journal/state.ts';
 import { entryOf } from '../journal/versions.ts';
+import type { Blocked } from '../journal/versions.ts';
 import type { Deferral } from '../outcome.ts';
 import { activeEntries, quarantinedError } from '../policy/backoff.ts';
 import { isoTime } from '../policy/install-request.ts';
@@ -113,7 +116,7 @@ export class Staging {
       await this.#keepCheckpoint(undefined);
     }
     if (firmware === undefined) return undefined;
-    if (firmware.header.digest === undefined) await this.#identify(firmware.digest);
+    if (firmware.header.digest === undefined) await this.#identify({ digest: firmware.digest });
     this.#defer();
     const record = recordOf(firmware, this.targets);
     this.downgrade ??= refuseOldBoards(record, journal.state, settings.release, this.#order);
@@ -146,7 +149,7 @@ export class Staging {
    */
   async #take({ header, payloads }: IncomingFirmware): Promise<StagedFirmware | undefined> {
     const isList = header.kind === 'trust-list';
-    await this.#identify(header.digest, isList);
+    await this.#identify(header, isList);
     this.#refuseRelease(header);
     const presence = isList ? undefined : await this.#plan(header);
     if (presence?.kind === 'installed') return undefined;
@@ -176,6 +179,10 @@ export class Staging {
   async #plan(header: FirmwareHeader): ReturnType<typeof findPresence> {
     const [ports, slot] = [this.#ports, this.#slot];
     this.targets = resolveTargets(header, ports.targets, ports.settings);
+    const content = Object.fromEntries([...this.targets].map(([{ digest }, { name }]) => [name, digest]));
+    this.#refuseQuarantined(
+      ({ bad, version }) => version.name === header.name && isDeepStrictEqual(bad.content, content),
+    );
     ports.onProgress({ kind: 'phase', phase: 'staging', detail: placesOf(this.targets.values(), slot) });
     const presence = this.#isForced ? undefined : await findPresence(header, this.targets, slot, ports);
     if (presence?.kind === 'installed') return presence;
@@ -230,7 +237,7 @@ export class Staging {
    * Notes the content of the version once it is known, and refuses it if it is quarantined. Under whatever id the service
    * names it, its digest tells what happened to it before.
    */
-  async #identify(digest: string | undefined, isList = false): Promise<void> {
+  async #identify({ digest, name, signedBy }: Partial<FirmwareHeader>, isList = false): Promise<void> {
     if (digest === undefined) return;
     const { journal, clock, settings: limits } = this.#ports;
     const { version, by, manual = false } = this.#order;
@@ -238,10 +245,15 @@ export class Staging {
     if (by === 'service' && entryOf(journal.state.versions, { version })?.digest !== digest) {
       const release = { version: { name: version.name }, digest, state: journal.state, limits, nowMs, manual };
       this.#deferral = this.#isForced ? undefined : mayTry({ release, isList });
-      await journal.append({ type: 'identified', digest });
+      await journal.append({ type: 'identified', digest, name: signedBy && name });
     }
-    const quarantined = activeEntries(journal.state, nowMs, limits.quarantineMs);
-    const entry = this.#isForced ? undefined : quarantined.find((known) => known.digest === digest);
+    this.#refuseQuarantined((entry) => entry.digest === digest);
+  }
+
+  #refuseQuarantined(isSame: (entry: Blocked) => boolean): void {
+    const { journal, clock, settings } = this.#ports;
+    const quarantined = activeEntries(journal.state, clock.nowMs(), settings.quarantineMs);
+    const entry = this.#isForced ? undefined : quarantined.find(isSame);
     if (entry !== undefined) throw quarantinedError(entry);
   }
 

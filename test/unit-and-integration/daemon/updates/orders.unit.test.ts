@@ -173,15 +173,15 @@ describe('agent unblock', () => {
     const technician = await withTwoVersions();
     technician.gateway.service.target = '3';
     expect(await technician.updateOnce(bySchedule)).toMatchObject({ kind: 'rebooting' });
-    await expect((await technician.updater()).forget('3')).rejects.toMatchObject({ code: 'version-not-blocked' });
+    await expect((await technician.updater()).unblock('3')).rejects.toMatchObject({ code: 'version-not-blocked' });
   });
 
   test('lets a version be tried again, and no other', async () => {
     const technician = await withTwoVersions();
     technician.gateway.service.target = 'bad';
     await technician.update();
-    await expect((await technician.updater()).forget('3')).rejects.toMatchObject({ code: 'version-not-blocked' });
-    expect(await (await technician.updater()).forget('version bad')).toEqual(['version bad']);
+    await expect((await technician.updater()).unblock('3')).rejects.toMatchObject({ code: 'version-not-blocked' });
+    expect(await (await technician.updater()).unblock('version bad')).toBe('version bad');
     expect(await technician.updateOnce(bySchedule)).toMatchObject({ kind: 'rebooting', version: 'version bad' });
   });
 });
@@ -192,7 +192,7 @@ describe('what a technician installs', () => {
     const technician = await withTwoVersions();
     technician.gateway.service.target = 'bad';
     await technician.update();
-    await (await technician.updater()).forget('bad');
+    await (await technician.updater()).unblock('bad');
     await technician.install('image from a stick');
     expect(await technician.update()).toMatchObject({ kind: 'deferred', code: 'manual-override' });
     technician.gateway.service.target = '3';

@@ -28,6 +28,7 @@ const firmware = new Map<string, Buffer>([
   ['1', one],
   ['1 again', one],
   ['2', two],
+  ['2 resealed', await artifact('version 2', 'another image of release two', { devices: ['a gateway', 'another'] })],
   ['rebuilt', rebuilt],
 ]);
 
@@ -38,12 +39,15 @@ function plain(id: string): string {
   return id.split(' ')[0] ?? '';
 }
 
-function newGateway(): { readonly gateway: Gateway; readonly service: MemoryService } {
+function newGateway(complaint: (running: string) => string | undefined = () => undefined): {
+  readonly gateway: Gateway;
+  readonly service: MemoryService;
+} {
   const service = new MemoryService(firmware, '0');
   const versions = service.versions.map(({ id }) => ({ id, name: `version ${plain(id)}` }));
   Object.assign(service, { versions });
   const openFirmware = firmwareOpener({ encoding: 'auto', trust, deviceType: 'a gateway' });
-  const gateway = new Gateway({ service, openFirmware, slots: { A: 'the factory', B: '' } });
+  const gateway = new Gateway({ service, openFirmware, slots: { A: 'the factory', B: '' }, complaint });
   gateway.start();
   return { gateway, service };
 }
@@ -54,6 +58,19 @@ async function bring(gateway: Gateway, ...versions: readonly string[]): Promise<
     expect(await gateway.run()).toEqual({ kind: 'up-to-date', version: `version ${plain(version)}` });
   }
 }
+
+// Regression: a signed delta of a blocked release ran in a second trial, since its manifest has another digest.
+test('a blocked release stays blocked in another artifact, as a delta of it would be', async () => {
+  const { gateway, service } = newGateway((running) => (running.includes('two') ? 'unhealthy' : undefined));
+  await bring(gateway, '1');
+  const { armed } = gateway.bootloader;
+  for (const target of ['2', '2 resealed', '2', '2 resealed']) {
+    service.target = target;
+    expect(await gateway.run().catch((error: unknown) => error)).toMatchObject({ code: 'quarantined' });
+    expect(armed).toHaveLength(2);
+  }
+  expect(gateway.running).toBe('an image of release one');
+});
 
 function written({ power }: Gateway): boolean {
   return power.history.some((step) => step.includes('write block'));

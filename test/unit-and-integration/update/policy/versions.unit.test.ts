@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
+import { AgentError } from '../../../../src/system/errors.ts';
 import { advance } from '../../../../src/update/journal/reducer.ts';
 import { initialState } from '../../../../src/update/journal/state.ts';
 import type { UpdateState, VersionEntry } from '../../../../src/update/journal/state.ts';
@@ -11,10 +12,10 @@ import {
   unblock,
   needsDate,
 } from '../../../../src/update/journal/versions.ts';
-import type { Blocked } from '../../../../src/update/journal/versions.ts';
+import type { Blocked, Identity } from '../../../../src/update/journal/versions.ts';
 import {
   hasEnded,
-  heldVersions,
+  findBlocked,
   activeEntries,
   isFull,
   quarantinedError,
@@ -59,7 +60,7 @@ describe('a quarantine', () => {
     const failed = held('1');
     expect(activeEntries(holding(failed), START_MS + 3650 * DAY_MS)).toEqual([failed]);
     expect(isFull(holding(...Array<Blocked>(64).fill(failed)), undefined, START_MS + 3650 * DAY_MS)).toBe(true);
-    expect(activeEntries(unblock(holding(failed), '1') as UpdateState, START_MS)).toEqual([]);
+    expect(activeEntries(unblock(holding(failed), failed), START_MS)).toEqual([]);
   });
 
   test('does not end by a clock that is not set, or was set back', () => {
@@ -105,19 +106,37 @@ describe('a quarantine', () => {
     expect(restartDurations(state, new Date(START_MS).toISOString())).toEqual(state);
   });
 
-  test.each(['1', 'version 1', 'sha256:0123456789ab', '0123456789ab'])('is lifted by %s', (word) => {
-    const state = holding(held('1', { begun: 1, failed: 1, gaveUp: 1 }));
-    expect(unblock(state, word)).toEqual({ versions: [] });
+  test.each(['1', 'version 1', 'sha256:0123456789ab', '0123456789ab'])('is named by %s', (word) => {
+    const entry = held('1', { begun: 1, failed: 1, gaveUp: 1 });
+    expect(findBlocked(holding(held('2', { digest: 'sha256:other' }), entry), word, START_MS)).toBe(entry);
   });
 
-  test.each(['0123', '2', 'version', ''])('is not lifted by %j', (word) => {
-    const entry = held('1');
-    expect(unblock(holding(entry), word).versions).toEqual([entry]);
+  test.each(['0123', '2', 'version', ''])('is not named by %j', (word) => {
+    expect(() => findBlocked(holding(held('1')), word, START_MS)).toThrow(`no version ${word} is blocked`);
   });
 
   test('of one version leaves the others', () => {
     const other = held('2', { digest: 'sha256:other' });
-    expect(unblock(holding(held('1'), other), '1').versions).toEqual([other]);
+    expect(unblock(holding(held('1'), other), { version: { name: '', id: '1' } }).versions).toEqual([other]);
+  });
+
+  // Regression: the service gave a bad release the name of another one as its ID, and both were unblocked.
+  test('is named by its own name, not by an ID that the service made equal to it', () => {
+    const wanted = held('1');
+    const bad = held('version 1', { digest: 'sha256:bad', version: { id: 'version 1', name: 'bad' } });
+    const untried = entryWith({ version: { id: 'x', name: 'version 1' }, failed: 1 });
+    expect(findBlocked(holding(bad, untried, wanted), 'version 1', START_MS)).toBe(wanted);
+  });
+
+  test('refuses a word that names several releases, and lists them', () => {
+    const twin = held('1', { digest: 'sha256:other' });
+    const found = (): unknown => findBlocked(holding(held('1'), twin), 'version 1', START_MS);
+    expect(found).toThrow('version 1 (sha256:other)');
+    expect(valueOf(found)).toBe('version-ambiguous');
+    const [one, two] = ['2', '3'].map((id) => entryWith({ version: { id, name: id === '2' ? '3' : 'x' }, failed: 1 }));
+    expect(() => findBlocked({ versions: [one, two].filter((entry) => entry !== undefined) }, '3', START_MS)).toThrow(
+      '3 names several blocked versions: 3 (ID 2), x (ID 3)',
+    );
   });
 
   // Regression: seventeen ids in turn evicted an entry that was quarantined for 30 days, and it was tried again.
@@ -142,9 +161,10 @@ describe('a version', () => {
     ({ id: 'a', version: { id, name: 'x' }, by: 'service', startedAt: NOW, ...more }) as const;
 
   /** Begins an attempt, and reads the header. */
-  function begun(state: UpdateState, id: string, digest: string, more: object = {}): UpdateState {
+  function begun(state: UpdateState, id: string, identity: string | Identity, more: object = {}): UpdateState {
     const staging = advance(state, { type: 'staging-started', attempt: attempt(id, more), slot: 'B', at: NOW });
-    return advance(staging, { type: 'identified', digest });
+    const known = typeof identity === 'string' ? { digest: identity } : identity;
+    return advance(staging, { type: 'identified', ...known });
   }
 
   test('with the same content under another id inherits what is remembered of it', () => {
@@ -152,6 +172,18 @@ describe('a version', () => {
     const { versions } = begun(holding(first), '2', 'sha256:d');
     expect(versions).toEqual([{ ...first, version: { id: '2', name: 'x' }, begun: 4 }]);
     expect(entryOf(versions, { version: { id: '1', name: '' } })).toBeUndefined();
+  });
+
+  // Regression: the service renamed a blocked release to the name of another one.
+  test('keeps its signed name, whatever the service calls it', () => {
+    const first = held('1', { digest: 'sha256:d' });
+    const named = begun(holding(first), '2', { digest: 'sha256:d', name: 'version 1' });
+    expect(named.versions).toMatchObject([{ version: { id: '2', name: 'version 1' } }]);
+    const again = advance(
+      { ...named, phase: { kind: 'idle' } },
+      { type: 'staging-started', attempt: attempt('2'), slot: 'B', at: NOW },
+    );
+    expect(again.versions).toMatchObject([{ version: { id: '2', name: 'version 1' } }]);
   });
 
   test('with other content under the same id starts from zero, and the former content is remembered', () => {
@@ -185,11 +217,22 @@ describe('a version', () => {
 });
 
 test.each([
-  ['begun once', { begun: 1, failed: 0, gaveUp: 0 }, []],
-  ['cut off until it pauses', { begun: 6, failed: 0, gaveUp: 0 }, ['one']],
-  ['begun, and failed', { begun: 1, failed: 1, gaveUp: 0 }, ['one']],
-])('a version that was %s is held back, or not', (_, tries, names) => {
+  ['begun once', { begun: 1, failed: 0, gaveUp: 0 }, false],
+  ['cut off until it pauses', { begun: 6, failed: 0, gaveUp: 0 }, true],
+  ['begun, and failed', { begun: 1, failed: 1, gaveUp: 0 }, true],
+])('a version that was %s is blocked, or not', (_, tries, isBlocked) => {
   const since = new Date(START_MS).toISOString();
   const state = holding({ version: { id: '1', name: 'one' }, since, ...tries });
-  expect(heldVersions(state, '1', START_MS)).toEqual(names);
+  const found = valueOf(() => findBlocked(state, '1', START_MS).version.name);
+  expect(found).toBe(isBlocked ? 'one' : 'version-not-blocked');
 });
+
+/** Returns the code instead of an error. */
+function valueOf<T>(work: () => T): T | string {
+  try {
+    return work();
+  } catch (error) {
+    if (error instanceof AgentError) return error.code;
+    throw error;
+  }
+}

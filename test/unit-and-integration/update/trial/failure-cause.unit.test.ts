@@ -81,7 +81,8 @@ describe('a trial that could not reach the service', () => {
     trial.away = [];
     trial.gateway.service.target = '2 again';
     await expect(trial.gateway.run()).rejects.toMatchObject({ code: 'quarantined' });
-    await (await trial.gateway.journal()).append({ type: 'unblocked', version: '2 again' });
+    const journal = await trial.gateway.journal();
+    await journal.append({ type: 'unblocked', release: { version: { id: '2 again', name: '' } } });
     expect(await trial.gateway.run()).toEqual({ kind: 'up-to-date', version: 'version 2 again' });
     expect(await trial.quarantine()).toEqual([]);
   });
