@@ -17,7 +17,16 @@ interface Body {
   /** The address of the checksum in the file. */
   readonly end: number;
   readonly isRight: boolean;
+  /** The addresses that the segments get in the chip's memory. */
+  readonly loadedTo: readonly number[];
 }
+
+/** ESP-IDF, "App Image Format": the descriptor of an application is behind the headers of image and first segment. */
+const descriptorAt = longHeadBytes + segmentHeadBytes;
+const descriptorMagic = 0xabcd_5432;
+/** Addresses of the flash memory in the chip's memory, for data and code: `soc.h` of ESP-IDF, DROM and IROM. */
+const mappedByEsp32 = [0x3f40_0000, 0x3f80_0000, 0x400d_0000, 0x4040_0000] as const;
+const mappedByOthers = [0x3c00_0000, 0x3e00_0000, 0x4200_0000, 0x4400_0000] as const;
 
 /** True if the file begins like an ESP image. */
 export function isEspImage([first, segments = 0]: Uint8Array): boolean {
@@ -43,6 +52,20 @@ export function readEspImage(file: Uint8Array, address: number): Image {
   return makeImage('esp', [{ address, bytes: file }], { kind: 'esp-chip', chip });
 }
 
+/**
+ * True if a whole ESP image with the long header is an application, and not a bootloader: it has the descriptor, which
+ * older esp-hal and NuttX omit and no bootloader requires, or runs from the flash memory, which only a bootloader maps
+ * (`should_map` of `esp_image_format.c`).
+ */
+export function isApplication(file: Uint8Array): boolean {
+  const bytes = Buffer.from(file.buffer, file.byteOffset, file.byteLength);
+  if (bytes.byteLength >= descriptorAt + 4 && bytes.readUInt32LE(descriptorAt) === descriptorMagic) return true;
+  const body = bodyOf(bytes, longHeadBytes);
+  if (body?.isRight !== true) return false;
+  const [data, dataEnd, code, codeEnd] = bytes.readUInt16LE(12) === 0 ? mappedByEsp32 : mappedByOthers;
+  return body.loadedTo.some((to) => (to >= data && to < dataEnd) || (to >= code && to < codeEnd));
+}
+
 /** True if these bytes begin an ESP image with the long header, and end before its checksum. */
 export function endsEarly(file: Uint8Array): boolean {
   return isEspImage(file) && bodyOf(Buffer.from(file), longHeadBytes) === undefined;
@@ -52,15 +75,17 @@ export function endsEarly(file: Uint8Array): boolean {
 function bodyOf(bytes: Buffer, headBytes: number): Body | undefined {
   let sum = checksumSeed;
   let end = headBytes;
+  const loadedTo: number[] = [];
   for (let segments = bytes.readUInt8(1); segments > 0; segments -= 1) {
     const start = end + segmentHeadBytes;
     if (start > bytes.byteLength) return undefined;
+    loadedTo.push(bytes.readUInt32LE(start - segmentHeadBytes));
     end = start + bytes.readUInt32LE(start - 4);
     if (end > bytes.byteLength) return undefined;
     for (const byte of bytes.subarray(start, end)) sum ^= byte;
   }
   end |= 15;
-  return end < bytes.byteLength ? { end, isRight: bytes[end] === sum } : undefined;
+  return end < bytes.byteLength ? { end, isRight: bytes[end] === sum, loadedTo } : undefined;
 }
 
 /** Byte 23 is 1 if the SHA-256 digest of everything before it is appended. */

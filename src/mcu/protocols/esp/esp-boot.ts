@@ -4,11 +4,11 @@ import { crc32 } from 'node:zlib';
 import { checkFits } from '../../chip.ts';
 import type { Chip } from '../../chip.ts';
 import { hex, McuError } from '../../errors.ts';
-import { endsEarly, isEspImage, readEspImage } from '../../images/esp-image.ts';
+import { endsEarly, isApplication, isEspImage, readEspImage } from '../../images/esp-image.ts';
 import { endOf, isBlank, makeImage, touches } from '../../images/image.ts';
 import type { Image, Segment } from '../../images/image.ts';
 import type { BootPlan } from '../../protocol.ts';
-import { contentOf, isApplication, sectorBytes } from './esp-chips.ts';
+import { contentOf, sectorBytes } from './esp-chips.ts';
 
 /**
  * Which application the second-stage bootloader of an ESP starts. Sources: ESP-IDF, "Partition Tables" and "OTA";
@@ -146,7 +146,7 @@ export function planBoot(image: Image, held: BootState, state: BootState, sector
   if (target === undefined || otadata === undefined || touchesSectors(image, otadata)) {
     throw unselectable(written, started);
   }
-  requireApplication(image, target);
+  if (!isEspImage(contentOf(image, target.start))) throw noApplication(target);
   const selection = selectionOf(target, state, otadata);
   return {
     image: makeImage(image.format, [...image.segments, ...selection], image.madeFor),
@@ -167,12 +167,13 @@ export function requireApplications(image: Image, state: BootState, chip: Chip, 
     const { start, sizeBytes } = partition;
     const bytes = contentOf(image, start, start + sizeBytes);
     if (partition !== started && isBlank(bytes)) continue;
-    requireApplication(image, partition);
+    if (!isEspImage(bytes)) throw noApplication(partition);
     if (endsEarly(bytes) && isIn(image, start + sizeBytes)) {
       const message = `the application is larger than ${nameOf(partition)}, which has ${sizeBytes} bytes`;
       throw new McuError('image-too-large', message);
     }
     checkFits(readEspImage(bytes, start), chip);
+    if (!isApplication(bytes)) throw noApplication(partition);
   }
   const starts = [bootAddress, ...applications.map(({ start }) => start)];
   const stray = image.segments.find(({ address, bytes }) => isEspImage(bytes) && !starts.includes(address));
@@ -181,11 +182,10 @@ export function requireApplications(image: Image, state: BootState, chip: Chip, 
   throw new McuError('image-unknown', message, { advice: 'check the address of the target' });
 }
 
-/** Throws McuError if the bootloader would find no application in the partition, and so start another one. */
-function requireApplication(image: Image, partition: Partition): void {
-  if (isApplication(contentOf(image, partition.start, partition.start))) return;
+/** The bootloader would start another partition. */
+function noApplication(partition: Partition): McuError {
   const message = `the file has no ESP application for ${nameOf(partition)}, so the bootloader would not start it`;
-  throw new McuError('image-unknown', message, { advice: 'give an application, and check the address of the target' });
+  return new McuError('image-unknown', message, { advice: 'give an application, and check the address of the target' });
 }
 
 function touchesSectors(image: Image, { start, sizeBytes }: Partition): boolean {

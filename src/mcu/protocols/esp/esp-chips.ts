@@ -1,6 +1,6 @@
 import { checkFits, elfMachines, requireStart } from '../../chip.ts';
 import type { Chip, Region } from '../../chip.ts';
-import { isEspImage, readEspImage } from '../../images/esp-image.ts';
+import { isApplication, isEspImage, readEspImage } from '../../images/esp-image.ts';
 import { endOf, sliceOf, touches } from '../../images/image.ts';
 import type { EspImageChip, Image } from '../../images/image.ts';
 
@@ -133,21 +133,10 @@ export function espChip(family: EspFamily, flashBytes: number, guardsBootloader:
   return chip;
 }
 
-/** ESP-IDF, "App Image Format": the descriptor of an application is behind the headers of image and first segment. */
-const descriptorAt = 24 + 8;
-const descriptorMagic = 0xabcd_5432;
-const descriptorEnd = descriptorAt + 4;
-
 /** Returns the image's bytes from `start` to `end`, or to its own end. */
 export function contentOf(image: Image, start: number, end = Infinity): Uint8Array {
   const lastEnd = Math.max(...image.segments.map(endOf));
-  return sliceOf(image, start, Math.max(start + descriptorEnd, Math.min(end, lastEnd)));
-}
-
-/** True if the bytes begin like an application, and not like a bootloader. */
-export function isApplication(bytes: Uint8Array): boolean {
-  const descriptor = Buffer.from(bytes.subarray(descriptorAt, descriptorEnd));
-  return isEspImage(bytes) && descriptor.readUInt32LE(0) === descriptorMagic;
+  return sliceOf(image, start, Math.max(start, Math.min(end, lastEnd)));
 }
 
 /**
@@ -161,6 +150,7 @@ function checkBootloader(image: Image, chip: Chip, family: EspFamily): void {
   const end = family.modern ? tableAddress : start + unitBytes;
   if (!touches(image, start, end, unitBytes)) return;
   const bytes = contentOf(image, start);
-  requireStart(isEspImage(bytes) && !isApplication(bytes), family.name);
+  requireStart(isEspImage(bytes), family.name);
   checkFits(readEspImage(bytes, start), chip);
+  requireStart(!isApplication(bytes), family.name);
 }

@@ -7,13 +7,14 @@ const checksumSeed = 0xef;
 const alignment = 16;
 
 /** An image of one segment, after "Firmware Image Format" of the esptool documentation. */
-export function espImage(contents: Uint8Array, chip: number | 'esp8266' = 0): Uint8Array {
+export function espImage(contents: Uint8Array, chip: number | 'esp8266' = 0, loadedTo = 0x4008_0000): Uint8Array {
   const headBytes = chip === 'esp8266' ? shortHeadBytes : longHeadBytes;
   const end = headBytes + segmentHeadBytes + contents.byteLength;
   const image = Buffer.alloc(Math.ceil((end + 1) / alignment) * alignment);
   image.writeUInt8(magic, 0);
   image.writeUInt8(1, 1);
   if (chip !== 'esp8266') image.writeUInt16LE(chip, 12);
+  image.writeUInt32LE(loadedTo, headBytes);
   image.writeUInt32LE(contents.byteLength, headBytes + 4);
   image.set(contents, headBytes + segmentHeadBytes);
   image.writeUInt8(sumOf(contents), image.byteLength - 1);

@@ -4,6 +4,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
 import { checkFits } from '../../../../src/mcu/chip.ts';
+import { isApplication } from '../../../../src/mcu/images/esp-image.ts';
 import { readImage } from '../../../../src/mcu/images/read-image.ts';
 import { avrChip } from '../../../../src/mcu/protocols/avr-chips.ts';
 import { espChip, espFamilies } from '../../../../src/mcu/protocols/esp/esp-chips.ts';
@@ -56,6 +57,26 @@ describe('an ESP image', () => {
     expect(codeAt(contents.subarray(0, 9), address + 0xff0)).toBe('image-overwrites-bootloader');
     expect(codeAt(espImage(contents, 13), address)).toBe('image-wrong-chip');
     expect(codeAt(espImage(application, family.chipId), 0x1_0000)).toBe('accepted');
+  });
+
+  test.each([
+    ['ESP32', 0, 0x3f40_0020, true],
+    ['ESP32', 0, 0x400d_0020, true],
+    ['ESP32', 0, 0x3fff_0000, false],
+    ['ESP32', 0, 0x4008_0000, false],
+    ['ESP32-C3', 5, 0x3c00_0020, true],
+    ['ESP32-C3', 5, 0x4200_0020, true],
+    ['ESP32-C3', 5, 0x403d_0000, false],
+    ['ESP32-S3', 9, 0x43ff_fff0, true],
+    ['ESP32-S3', 9, 0x4037_8000, false],
+  ])('for an %s (%i) that is loaded to %i is an application: %s', (_, chip, loadedTo, expected) => {
+    const image = espImage(contents, chip, loadedTo);
+    expect(isApplication(image)).toBe(expected);
+    expect(isApplication(image.subarray(0, 4000))).toBe(false);
+    const family = espFamilies.find(({ chipId }) => chipId === chip) ?? expect.fail();
+    const { checkStart } = espChip(family, 4 << 20, false);
+    const atStart = readImage(image, { address: family.bootAddress });
+    expect(codeOf(() => checkStart?.(atStart))).toBe(expected ? 'image-overwrites-bootloader' : 'accepted');
   });
 
   test('may have a digest, and data behind itself', () => {

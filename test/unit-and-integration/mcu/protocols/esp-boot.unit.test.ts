@@ -173,6 +173,13 @@ test.each([
   expect(model.ran.at(-1)).toBe('old');
 });
 
+test('accepts an application without a descriptor, which runs from the flash memory', async () => {
+  const older = espImage(noisyProgram(9_000, 2), 0, 0x400d_0020);
+  const { model, flash: bring } = bench();
+  expect(await bring(imageAt(first, older))).toMatchObject({ known: 'otadata', boots: 'ota_0' });
+  expect(Buffer.compare(model.flash.bytes.subarray(first, first + older.byteLength), older)).toBe(0);
+});
+
 test('counts an application in a slot that does not start as different', async () => {
   const { board } = bench({ holds: { [first]: programs.new, [second]: programs.old } });
   expect(await planFlash(imageAt(first), board, signal)).toMatchObject({ unitsDifferent: 1 });
