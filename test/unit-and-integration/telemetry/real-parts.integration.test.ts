@@ -1,7 +1,7 @@
 import { execFileSync, spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { closeSync, existsSync, mkdtempSync, openSync, rmSync, writeFileSync, writeSync } from 'node:fs';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -21,6 +21,8 @@ import { freePort } from '../../fakes/machine/free-port.ts';
 import { noLogin } from '../mqtt/no-login.ts';
 
 const deadline = (): AbortSignal => AbortSignal.timeout(30_000);
+/** A character at 9600 baud. */
+const characterMs = 10_000 / 9_600;
 const server = join(import.meta.dirname, 'modbus-server.py');
 const register: ModbusRegister = {
   unit: 7,
@@ -173,4 +175,23 @@ test('a serial device is read, survives being unplugged, and is read again', asy
   const isBack = (reading: unknown): boolean => JSON.stringify(reading) === '{"back":true}';
   await until(() => (print(again.far, '{"back": true}'), probe.readings.some(isBack)));
   await probe.stop();
+});
+
+test('a line in progress when the port opens is dropped, at the pace of 9600 baud', async () => {
+  const { near, far } = await ptyPair();
+  const probe = running(
+    serialSource({ path: near, baud: 9_600, pattern: undefined, idleTimeoutMs: 2_000 }, openSerialLine),
+  );
+  const port = openSync(far, 'w');
+  for (let lines = 0; probe.readings.length < 3 && lines < 200; lines += 1) {
+    for (const character of 't=21.5 h=40 p=1013.25\n') {
+      writeSync(port, character);
+      await systemClock.sleep(characterMs, deadline());
+    }
+  }
+  closeSync(port);
+  await probe.stop();
+  expect(new Set(probe.readings.map((reading) => JSON.stringify(reading)))).toEqual(
+    new Set(['{"t":21.5,"h":40,"p":1013.25}']),
+  );
 });
