@@ -3,15 +3,11 @@ import { createServer } from 'node:http';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 
-import type { OffsetMinutes } from '../control/presentation/time.ts';
 import { endResponse } from '../control/server/event-stream.ts';
-import type { Performer } from '../control/server/perform.ts';
 import { SelfHealingSocket } from '../control/server/self-healing-socket.ts';
 import { enforceRequestDeadlines, noServerTimeouts } from '../control/server/slow-requests.ts';
 import { describeError } from '../system/errors.ts';
 import { readProtectedFile } from '../system/files/protected-file.ts';
-import type { Log } from '../system/log/log.ts';
-import type { Clock } from '../system/time/clock.ts';
 import { AccessControl } from './access/access-control.ts';
 import { addressOf, Shares } from './access/shares.ts';
 import { Actions } from './act/actions.ts';
@@ -19,21 +15,15 @@ import { Uploads } from './act/upload.ts';
 import { readAssets } from './assets.ts';
 import type { Assets } from './assets.ts';
 import { LiveUpdates } from './live/live-updates.ts';
+import type { PageDeps } from './page-deps.ts';
 import { PageError } from './page-errors.ts';
 import { pageLimits } from './page-limits.ts';
 import type { PageLimits } from './page-limits.ts';
 import { Routes } from './routes.ts';
-import type { SupportBundle } from './routes.ts';
-import type { ListenAddress, PageSettings } from './settings.ts';
+import type { ListenAddress } from './settings.ts';
 
-export interface PageServerDeps extends Performer {
-  readonly settings: PageSettings;
-  readonly log: Log;
-  readonly clock: Clock;
-  readonly localOffset: OffsetMinutes;
-  readonly stateDirectory: string;
-  readonly onLoginRefused: (why: string) => void;
-  readonly supportBundle: SupportBundle;
+/** The limits are the usual ones, except those given. */
+export interface PageServerDeps extends Omit<PageDeps, 'place' | 'limits'> {
   readonly limits?: Partial<PageLimits>;
 }
 
@@ -59,13 +49,9 @@ const MAX_PEM_BYTES = 256 * 1024;
 const LOOK_MS = 100_000; // as the control sockets, in the same wake-up
 
 /** Serves the page where the settings say, until it is disposed. Throws PageError. */
-export async function startPage(deps: PageServerDeps, place: ListenAddress): Promise<AsyncDisposable> {
-  const server = new PageServer(deps, {
-    place,
-    server: await openServer(deps.settings, deps.limits),
-    door: await AccessControl.open(deps),
-    assets: await readAssets(),
-  });
+export async function startPage({ limits, ...others }: PageServerDeps, place: ListenAddress): Promise<AsyncDisposable> {
+  const deps: PageDeps = { ...others, place, limits: { ...pageLimits, ...limits } };
+  const server = new PageServer(deps, await openServer(deps), await AccessControl.open(deps), await readAssets());
   try {
     await server.start();
     return server;
@@ -75,8 +61,8 @@ export async function startPage(deps: PageServerDeps, place: ListenAddress): Pro
   }
 }
 
-async function openServer(settings: PageSettings, limits: Partial<PageLimits> = {}): Promise<Server> {
-  const { maxHeaderBytes, headersMs } = { ...pageLimits, ...limits };
+async function openServer({ settings, limits }: PageDeps): Promise<Server> {
+  const { maxHeaderBytes, headersMs } = limits;
   const bounds = { maxHeaderSize: maxHeaderBytes, ...noServerTimeouts };
   const [cert, key, ca] = await Promise.all([
     readPem(settings.certificateFile),
@@ -104,17 +90,8 @@ async function readPem(path: string | undefined): Promise<Buffer | undefined> {
   }
 }
 
-interface Opened {
-  readonly place: ListenAddress;
-  readonly server: Server;
-  readonly door: AccessControl;
-  readonly assets: Assets;
-}
-
 class PageServer implements AsyncDisposable {
-  readonly #deps: PageServerDeps;
-  readonly #place: ListenAddress;
-  readonly #limits: PageLimits;
+  readonly #deps: PageDeps;
   readonly #server: Server;
   readonly #news: LiveUpdates;
   readonly #routes: Routes;
@@ -126,26 +103,24 @@ class PageServer implements AsyncDisposable {
   readonly #waiting: Shares<unknown>;
   #socket: SelfHealingSocket | undefined;
 
-  constructor(deps: PageServerDeps, { place, server, door, assets }: Opened) {
+  constructor(deps: PageDeps, server: Server, door: AccessControl, assets: Assets) {
+    const { limits, place } = deps;
     this.#deps = deps;
-    this.#place = place;
-    this.#limits = { ...pageLimits, ...deps.limits };
     this.#server = server;
-    this.#news = new LiveUpdates({ ...deps, limits: this.#limits });
-    const inner = { ...deps, limits: this.#limits };
-    this.#files = new Uploads(deps.stateDirectory, this.#limits);
-    const acting = { orders: new Actions(inner), files: this.#files };
-    this.#connections = new Shares(this.#limits.maxConnections, 'newest');
-    this.#waiting = new Shares(this.#limits.maxWaiting, 'oldest');
+    this.#news = new LiveUpdates(deps);
+    this.#files = new Uploads(deps.stateDirectory, limits);
+    this.#connections = new Shares(limits.maxConnections, 'newest');
+    this.#waiting = new Shares(limits.maxWaiting, 'oldest');
     const asked = ({ socket }: IncomingMessage): void => this.#waiting.delete(addressOf(socket), this.#peerOf(socket));
-    this.#routes = new Routes({ ...inner, ...acting, place, door, assets, news: this.#news, asked });
+    const acting = { orders: new Actions(deps), files: this.#files };
+    this.#routes = new Routes({ ...deps, ...acting, door, assets, news: this.#news, asked });
     server.maxRequestsPerSocket = 1;
     const isTls = deps.settings.certificateFile !== undefined;
     // behind TLS only its address identifies the connection of a request; a Unix socket has none
     const admitted = isTls && place.kind === 'socket' ? 'secureConnection' : 'connection';
     server.on(admitted, (socket: Socket) => this.#admit(socket));
     // no deadline for the body here: a file takes its time, and a form has its own deadline
-    enforceRequestDeadlines(server, isTls ? 'secureConnection' : 'connection', { headersMs: this.#limits.headersMs });
+    enforceRequestDeadlines(server, isTls ? 'secureConnection' : 'connection', limits);
     server.on('request', (request, response) => void this.#serve(request, response));
     server.on('clientError', (_error, socket) => void socket.destroy());
   }
@@ -167,15 +142,14 @@ class PageServer implements AsyncDisposable {
     if (!this.#server.listening) return;
     const closed = Promise.withResolvers<void>();
     this.#server.close(() => closed.resolve());
-    const timer = setTimeout(() => this.#server.closeAllConnections(), this.#limits.closingMs);
+    const timer = setTimeout(() => this.#server.closeAllConnections(), this.#deps.limits.closingMs);
     await closed.promise;
     clearTimeout(timer);
   }
 
   async #listen(): Promise<void> {
-    const place = this.#place;
+    const { place, log } = this.#deps;
     if (place.kind === 'socket') {
-      const { log } = this.#deps;
       this.#socket = new SelfHealingSocket(this.#server, {
         path: place.path,
         caller: 'members',
@@ -208,7 +182,7 @@ class PageServer implements AsyncDisposable {
   }
 
   #peerOf(socket: Socket): unknown {
-    return this.#place.kind === 'tcp' ? `${socket.remoteAddress} ${socket.remotePort}` : socket;
+    return this.#deps.place.kind === 'tcp' ? `${socket.remoteAddress} ${socket.remotePort}` : socket;
   }
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -220,6 +194,6 @@ class PageServer implements AsyncDisposable {
     const { status, type, body, more } = reply;
     response.writeHead(status, { 'content-type': type, 'content-length': Buffer.byteLength(body), ...more });
     response.write(body);
-    await endResponse(response, this.#limits.stalledMs);
+    await endResponse(response, this.#deps.limits.stalledMs);
   }
 }

@@ -3,7 +3,6 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { StatusReport } from '../control/reports.ts';
 import { AgentError, describeError } from '../system/errors.ts';
 import { openNamedFile } from '../system/files/opened-file.ts';
-import type { Log } from '../system/log/log.ts';
 import type { AccessControl } from './access/access-control.ts';
 import { requireKnownHost, requireSameOrigin } from './access/same-origin.ts';
 import type { Session } from './access/sessions.ts';
@@ -13,11 +12,10 @@ import { orderOf } from './act/actions.ts';
 import type { Actions } from './act/actions.ts';
 import type { Uploads } from './act/upload.ts';
 import type { Assets } from './assets.ts';
-import type { ForViewer, LiveUpdates } from './live/live-updates.ts';
+import type { LiveUpdates } from './live/live-updates.ts';
+import type { PageDeps } from './page-deps.ts';
 import { Refusal } from './page-errors.ts';
-import type { PageLimits } from './page-limits.ts';
-import type { ListenAddress, PageSettings } from './settings.ts';
-import { frame } from './show/document.ts';
+import { document, frame } from './show/document.ts';
 import type { ViewerForms } from './show/document.ts';
 import { loginPage, logoutForm, readForm } from './show/forms.ts';
 import { html } from './show/html.ts';
@@ -25,20 +23,12 @@ import type { Html } from './show/html.ts';
 
 const NOT_OUR_NAME = 421;
 
-/** Creates a support bundle. Throws AgentError. */
-export type SupportBundle = (signal: AbortSignal) => Promise<{ readonly name: string; readonly content: Buffer }>;
-
-export interface RoutesDeps {
-  readonly settings: PageSettings;
-  readonly place: ListenAddress;
+export interface RoutesDeps extends PageDeps {
   readonly door: AccessControl;
   readonly assets: Assets;
   readonly news: LiveUpdates;
   readonly orders: Actions;
   readonly files: Uploads;
-  readonly limits: PageLimits;
-  readonly log: Log;
-  readonly supportBundle: SupportBundle;
   /** Called when a request is complete, or may take its time: a new connection no longer replaces this one. */
   readonly asked: (request: IncomingMessage) => void;
 }
@@ -86,7 +76,9 @@ export class Routes {
       news.follow(response, addressOf(request.socket), () => door.mayView(session));
       return undefined;
     }
-    return mayLook ? page(await news.page(this.#forViewer(session))) : page(frame('Thing Agent', loginPage(false)));
+    if (!mayLook) return page(frame('Thing Agent', loginPage(false)));
+    const snapshot = await news.snapshot();
+    return page(document(snapshot, this.#forms(session, snapshot.status)));
   }
 
   async #post(path: string, request: IncomingMessage, response: ServerResponse): Promise<Reply> {
@@ -166,17 +158,19 @@ export class Routes {
     return cookie === undefined ? page(frame('Thing Agent', loginPage(true)), 403) : toPage({ 'set-cookie': cookie });
   }
 
-  #forViewer(session: Session | undefined): ForViewer {
-    const { passwordFile, allowOperations: operate } = this.#deps.settings;
-    if (session === undefined) return { actions: undefined, leave: undefined };
+  #forms(session: Session | undefined, status: StatusReport): ViewerForms {
+    const { passwordFile, allowOperations } = this.#deps.settings;
+    if (session === undefined) return {};
     const { said, token, diagnostics: found } = session;
     session.said = undefined;
-    const actions = (status: StatusReport): ViewerForms => ({
+    return {
       said: said && resultNotice(said),
-      step: operate ? stepForms(status, token) : undefined,
-      others: operate ? html`${actionForms(status, token)}${found && diagnostics(found)}` : undefined,
-    });
-    return { actions, leave: passwordFile === undefined ? undefined : logoutForm(token) };
+      ...(allowOperations && {
+        step: stepForms(status, token),
+        others: html`${actionForms(status, token)}${found && diagnostics(found)}`,
+      }),
+      leave: passwordFile === undefined ? undefined : logoutForm(token),
+    };
   }
 
   #refusal(error: unknown): Reply {

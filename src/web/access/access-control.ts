@@ -1,22 +1,14 @@
 import type { IncomingMessage } from 'node:http';
 import { TLSSocket } from 'node:tls';
 
-import type { Log } from '../../system/log/log.ts';
-import type { Clock } from '../../system/time/clock.ts';
+import type { PageDeps } from '../page-deps.ts';
 import { Refusal } from '../page-errors.ts';
-import type { PageSettings } from '../settings.ts';
 import { Password } from './password.ts';
 import { hasToken, Sessions } from './sessions.ts';
 import type { Session } from './sessions.ts';
 import { addressOf } from './shares.ts';
 
-export interface DoorDeps {
-  readonly settings: PageSettings;
-  readonly clock: Pick<Clock, 'monotonicMs'>;
-  readonly log: Log;
-  /** Called after a wrong password. */
-  readonly onLoginRefused: (why: string) => void;
-}
+type DoorDeps = Pick<PageDeps, 'settings' | 'clock' | 'log' | 'onLoginRefused'>;
 
 const COOKIE = 'thing-agent-page';
 /** The cookie's name over TLS: browsers let no other host of the same domain set a cookie with this prefix. */

@@ -42,17 +42,20 @@ export class Sessions {
   /** Starts a session and returns its unguessable name. */
   begin(): string {
     const name = random();
-    this.#touch(name, true);
+    this.#begin(name);
     return name;
   }
 
   find(name: string | undefined): Session | undefined {
-    return name === undefined ? undefined : this.#touch(name, false);
+    this.#endOld();
+    const found = name === undefined ? undefined : this.#kept.get(name);
+    return name === undefined || found === undefined ? undefined : this.#use(name, found);
   }
 
   /** The session of a client certificate, named by its fingerprint: TLS has verified the owner. */
   ofCertificate(fingerprint: string): Session {
-    return this.#touch(`certificate ${fingerprint}`, true);
+    const name = `certificate ${fingerprint}`;
+    return this.find(name) ?? this.#begin(name);
   }
 
   /** True if the session has not ended. Does not prolong it. */
@@ -65,14 +68,13 @@ export class Sessions {
     if (name !== undefined) this.#kept.delete(name);
   }
 
-  #touch(name: string, mayBegin: true): Session;
-  #touch(name: string, mayBegin: boolean): Session | undefined;
-  #touch(name: string, mayBegin: boolean): Session | undefined {
-    const nowMs = this.#endOld();
-    const found = this.#kept.get(name);
-    if (found === undefined && !mayBegin) return undefined;
-    const session = found ?? { token: random(), said: undefined, sinceMs: nowMs, usedMs: nowMs };
-    session.usedMs = nowMs;
+  #begin(name: string): Session {
+    const nowMs = this.#clock.monotonicMs();
+    return this.#use(name, { token: random(), said: undefined, sinceMs: nowMs, usedMs: nowMs });
+  }
+
+  #use(name: string, session: KeptSession): Session {
+    session.usedMs = this.#clock.monotonicMs();
     this.#kept.delete(name);
     this.#kept.set(name, session);
     const [oldest] = this.#kept.keys();
@@ -80,13 +82,12 @@ export class Sessions {
     return session;
   }
 
-  /** Ends sessions that are too old. Returns the present time. */
-  #endOld(): number {
+  /** Ends sessions that are too old. */
+  #endOld(): void {
     const nowMs = this.#clock.monotonicMs();
     for (const [name, { sinceMs, usedMs }] of this.#kept) {
       if (nowMs - usedMs > IDLE_MS || nowMs - sinceMs > LONGEST_MS) this.#kept.delete(name);
     }
-    return nowMs;
   }
 }
 

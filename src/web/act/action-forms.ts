@@ -1,7 +1,7 @@
 import type { Message } from '../../control/presentation/rows/row.ts';
 import type { StatusReport } from '../../control/reports.ts';
 import type { Diagnostics } from '../access/sessions.ts';
-import { html } from '../show/html.ts';
+import { html, table } from '../show/html.ts';
 import type { Content, Html } from '../show/html.ts';
 import type { PageOperation } from './actions.ts';
 
@@ -90,31 +90,21 @@ export function stepForms(status: StatusReport, token: string): Html {
 
 /** The last diagnostics that this operator ran. */
 export function diagnostics({ findings, at }: Diagnostics): Html {
+  const rows = findings.map(({ name, ok, isWarning, detail, advice }) => {
+    const isFine = ok && isWarning !== true;
+    return html`<tr class="${isFine ? 'plain' : 'attention'}">
+      <td>${ok ? (isFine ? 'ok' : 'warn') : 'failed'}</td>
+      <th scope="row">${name}</th>
+      <td>
+        <p>${detail}</p>
+        ${!isFine && advice !== undefined && html`<p>${advice}</p>`}
+      </td>
+    </tr>`;
+  });
   return html`<section aria-labelledby="title-diagnostics">
     <h2 id="title-diagnostics">Diagnostics</h2>
     <p class="none">${at}</p>
-    <table>
-      <thead>
-        <tr>
-          <th scope="col">Result</th>
-          <th scope="col">Check</th>
-          <th scope="col">Finding</th>
-        </tr>
-      </thead>
-      <tbody>
-        ${findings.map(({ name, ok, isWarning, detail, advice }) => {
-          const isFine = ok && isWarning !== true;
-          return html`<tr class="${isFine ? 'plain' : 'attention'}">
-            <td>${ok ? (isFine ? 'ok' : 'warn') : 'failed'}</td>
-            <th scope="row">${name}</th>
-            <td>
-              <p>${detail}</p>
-              ${!isFine && advice !== undefined && html`<p>${advice}</p>`}
-            </td>
-          </tr>`;
-        })}
-      </tbody>
-    </table>
+    ${table(['Result', 'Test', 'Finding'], rows)}
   </section>`;
 }
 

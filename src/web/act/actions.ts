@@ -6,40 +6,16 @@ import { describeHold, sentence } from '../../control/presentation/headline.ts';
 import { describeOutcome } from '../../control/presentation/outcome.ts';
 import type { Message } from '../../control/presentation/rows/row.ts';
 import { formatTime } from '../../control/presentation/time.ts';
-import type { OffsetMinutes } from '../../control/presentation/time.ts';
 import { holdReport } from '../../control/reports.ts';
 import { answer, follow } from '../../control/server/perform.ts';
-import type { Performer } from '../../control/server/perform.ts';
 import { AgentError, describeError } from '../../system/errors.ts';
-import type { Log } from '../../system/log/log.ts';
-import type { Clock } from '../../system/time/clock.ts';
 import { parseDuration } from '../../system/time/duration.ts';
 import type { Diagnostics } from '../access/sessions.ts';
+import type { PageDeps } from '../page-deps.ts';
 import { Refusal } from '../page-errors.ts';
-import type { PageLimits } from '../page-limits.ts';
 
-/** The actions on the page. */
-export const pageOperations = [
-  'update',
-  'cancel',
-  'hold',
-  'resume',
-  'rollback',
-  'install',
-  'commit',
-  'reboot',
-  'unblock',
-] as const;
-export type PageOperation = (typeof pageOperations)[number];
-
-export interface OrdersDeps extends Performer {
-  readonly log: Log;
-  readonly clock: Clock;
-  readonly localOffset: OffsetMinutes;
-  readonly limits: PageLimits;
-}
-
-const begun: Readonly<Record<PageOperation, string>> = {
+/** The actions on the page, with the text that shows that they have begun. */
+const begun = {
   update: 'Started an update check. The result is shown here.',
   cancel: 'Cancelling the running operation.',
   hold: 'Pausing updates.',
@@ -50,6 +26,7 @@ const begun: Readonly<Record<PageOperation, string>> = {
   reboot: 'Rebooting.',
   unblock: 'Unblocking the version.',
 };
+export type PageOperation = keyof typeof begun;
 
 const ANSWER_MS = 60_000;
 const DOCTOR_MS = 120_000;
@@ -57,9 +34,9 @@ const never = new AbortController().signal;
 
 /** Performs operations with the rights of an operator, as the control socket does. */
 export class Actions {
-  readonly #deps: OrdersDeps;
+  readonly #deps: PageDeps;
 
-  constructor(deps: OrdersDeps) {
+  constructor(deps: PageDeps) {
     this.#deps = deps;
   }
 
@@ -137,7 +114,7 @@ export class Actions {
 
 /** The operation and input of a form. Throws Refusal. */
 export function orderOf(form: URLSearchParams): { readonly name: PageOperation; readonly input: object } {
-  const name = pageOperations.find((known) => known === form.get('operation'));
+  const name = (Object.keys(begun) as PageOperation[]).find((known) => known === form.get('operation'));
   if (name === undefined || name === 'install') throw new Refusal(400, 'Unknown action.');
   if (name === 'rollback' && form.get('confirm') !== 'yes') throw new Refusal(400, 'Confirm the rollback.');
   if (name === 'unblock') return { name, input: { version: form.get('version') ?? '' } };

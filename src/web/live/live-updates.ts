@@ -1,37 +1,18 @@
 import type { ServerResponse } from 'node:http';
 
 import type { OperationEvent } from '../../control/events.ts';
-import type { OffsetMinutes, When } from '../../control/presentation/time.ts';
-import type { Performer } from '../../control/server/perform.ts';
 import { describeError } from '../../system/errors.ts';
-import type { Log } from '../../system/log/log.ts';
-import type { Clock } from '../../system/time/clock.ts';
 import { availableOperations, blockedDigest, stepOf } from '../act/action-forms.ts';
-import type { PageLimits } from '../page-limits.ts';
-import { document, nameOf } from '../show/document.ts';
-import type { ViewerForms } from '../show/document.ts';
-import type { Html } from '../show/html.ts';
-import { partNames, progressOf, renderParts, sentenceOf } from '../show/parts.ts';
+import type { PageDeps } from '../page-deps.ts';
+import { titleOf } from '../show/document.ts';
+import { partNames, progressOf, renderParts } from '../show/parts.ts';
 import { PageData } from './page-data.ts';
 import type { Snapshot } from './page-data.ts';
 import { Viewers } from './viewers.ts';
 
-export interface LiveNewsDeps extends Performer {
-  readonly log: Log;
-  readonly clock: Clock;
-  readonly localOffset: OffsetMinutes;
-  readonly limits: PageLimits;
-}
-
-/** The forms of this viewer, or undefined if read-only. */
-export interface ForViewer {
-  readonly actions: ((status: Snapshot['status']) => ViewerForms) | undefined;
-  readonly leave: Html | undefined;
-}
-
 /** Gathers what the page shows, once for all requests and all viewers together. */
 export class LiveUpdates implements AsyncDisposable {
-  readonly #deps: LiveNewsDeps;
+  readonly #deps: PageDeps;
   readonly #data: PageData;
   readonly #viewers: Viewers;
   readonly #ending = new AbortController();
@@ -40,9 +21,9 @@ export class LiveUpdates implements AsyncDisposable {
   #telling: Promise<void> | undefined;
   #mustTellAgain = false;
 
-  constructor(deps: LiveNewsDeps) {
+  constructor(deps: PageDeps) {
     this.#deps = deps;
-    this.#data = new PageData({ ...deps, gatherMs: deps.limits.gatherMs });
+    this.#data = new PageData(deps);
     this.#viewers = new Viewers(deps.limits);
   }
 
@@ -63,35 +44,14 @@ export class LiveUpdates implements AsyncDisposable {
     await this.#telling;
   }
 
-  /** The whole page, with the forms that this viewer may use. */
-  async page({ actions, leave }: ForViewer): Promise<Html> {
-    const snapshot = await this.#data.snapshot(this.#deps.limits.freshMs);
-    const when = this.#when(snapshot);
-    return document(
-      {
-        status: snapshot.status,
-        title: sentenceOf(snapshot, when).text,
-        parts: renderParts(snapshot, when),
-        atMs: snapshot.atMs,
-        actions: actions?.(snapshot.status),
-        leave,
-      },
-      when,
-    );
-  }
-
-  /** The status as the viewers see it. */
-  async status(): Promise<Snapshot['status']> {
-    return (await this.#data.snapshot(this.#deps.limits.freshMs)).status;
+  /** The state as the viewers see it. */
+  async snapshot(): Promise<Snapshot> {
+    return this.#data.snapshot();
   }
 
   follow(response: ServerResponse, address: string, mayLook: () => boolean): void {
     this.#viewers.add(response, address, mayLook);
     this.scheduleBroadcast();
-  }
-
-  #when({ atMs }: Snapshot): When {
-    return { nowMs: atMs, localOffset: this.#deps.localOffset };
   }
 
   /**
@@ -126,7 +86,7 @@ export class LiveUpdates implements AsyncDisposable {
       this.#mustTellAgain = false;
       if (this.#viewers.count === 0) return;
       try {
-        this.#broadcast(await this.#data.snapshot(this.#deps.limits.freshMs));
+        this.#broadcast(await this.#data.snapshot());
       } catch (error) {
         this.#deps.log.warn({ error: describeError(error) }, 'the web UI cannot be updated');
       }
@@ -134,9 +94,8 @@ export class LiveUpdates implements AsyncDisposable {
   }
 
   #broadcast(snapshot: Snapshot): void {
-    const when = this.#when(snapshot);
-    const parts = renderParts(snapshot, when);
-    this.#viewers.tell('title', `${nameOf(snapshot.status)}: ${sentenceOf(snapshot, when).text}`);
+    const parts = renderParts(snapshot);
+    this.#viewers.tell('title', titleOf(snapshot));
     this.#viewers.tell('can', [...availableOperations(snapshot.status), stepOf(snapshot.status)].join(' '));
     this.#viewers.tell('version', blockedDigest(snapshot.status));
     for (const name of partNames) this.#viewers.tell(name, parts[name].text);

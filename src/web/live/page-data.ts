@@ -3,15 +3,19 @@ import type { OutputOf } from '../../control/operations.ts';
 import { operationTable } from '../../control/operations.ts';
 import { describeOutcome } from '../../control/presentation/outcome.ts';
 import type { Message } from '../../control/presentation/rows/row.ts';
+import type { When } from '../../control/presentation/time.ts';
 import { answer } from '../../control/server/perform.ts';
 import type { Performer } from '../../control/server/perform.ts';
 import { describeError } from '../../system/errors.ts';
 import type { Clock } from '../../system/time/clock.ts';
+import type { PageDeps } from '../page-deps.ts';
+import type { PageLimits } from '../page-limits.ts';
 import { SensorHistory } from './sensor-history.ts';
 
 /** Everything that the page shows, at one moment. */
 export interface Snapshot {
-  readonly atMs: number;
+  /** The time of the snapshot, for texts about it. */
+  readonly when: When;
   readonly monotonicMs: number;
   readonly status: OutputOf<'status'>;
   readonly history: OutputOf<'history'>;
@@ -22,9 +26,9 @@ export interface Snapshot {
   readonly lastEnd: { readonly atMs: number; readonly said: Message } | undefined;
 }
 
-export interface PageDataDeps extends Performer {
+export interface PageDataDeps extends Performer, Pick<PageDeps, 'localOffset'> {
   readonly clock: Pick<Clock, 'nowMs' | 'monotonicMs'>;
-  readonly gatherMs: number;
+  readonly limits: Pick<PageLimits, 'gatherMs' | 'freshMs'>;
 }
 
 /** Gathers what is shown, once for all who ask at the same time. */
@@ -39,11 +43,11 @@ export class PageData {
     this.#deps = deps;
   }
 
-  /** A snapshot that is not older than `maxAgeMs`. */
-  async snapshot(maxAgeMs: number): Promise<Snapshot> {
-    const { clock } = this.#deps;
+  /** Returns a snapshot that is fresh enough. */
+  async snapshot(): Promise<Snapshot> {
+    const { clock, limits } = this.#deps;
     const gathered = this.#gathered;
-    if (gathered !== undefined && clock.monotonicMs() - gathered.monotonicMs <= maxAgeMs) return gathered;
+    if (gathered !== undefined && clock.monotonicMs() - gathered.monotonicMs <= limits.freshMs) return gathered;
     const gathering = this.#gathering ?? this.#gather();
     this.#gathering = gathering;
     try {
@@ -73,19 +77,18 @@ export class PageData {
   }
 
   async #gather(): Promise<Snapshot> {
-    const { clock } = this.#deps;
-    const atMs = clock.monotonicMs();
+    const { clock, localOffset } = this.#deps;
+    const monotonicMs = clock.monotonicMs();
     const [status, history, sensors, security] = await Promise.all([
       this.#ask('status'),
       this.#ask('history'),
       this.#ask('sensors'),
       this.#ask('securityLog'),
     ]);
-    const nowMs = clock.nowMs();
-    this.#traces.note(sensors, atMs);
+    this.#traces.note(sensors, monotonicMs);
     return {
-      atMs: nowMs,
-      monotonicMs: atMs,
+      when: { nowMs: clock.nowMs(), localOffset },
+      monotonicMs,
       status,
       history,
       sensors,
@@ -97,7 +100,7 @@ export class PageData {
 
   async #ask<Name extends 'status' | 'history' | 'sensors' | 'securityLog'>(name: Name): Promise<OutputOf<Name>>;
   async #ask(name: 'status' | 'history' | 'sensors' | 'securityLog'): Promise<object> {
-    const signal = AbortSignal.timeout(this.#deps.gatherMs);
+    const signal = AbortSignal.timeout(this.#deps.limits.gatherMs);
     return answer(this.#deps, { name, entry: operationTable[name], input: {} }, signal);
   }
 }

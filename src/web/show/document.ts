@@ -1,50 +1,42 @@
+import { headlineOf } from '../../control/presentation/headline.ts';
 import { formatTime } from '../../control/presentation/time.ts';
-import type { When } from '../../control/presentation/time.ts';
 import type { StatusReport } from '../../control/reports.ts';
+import type { Snapshot } from '../live/page-data.ts';
 import { html } from './html.ts';
 import type { Html } from './html.ts';
+import { renderParts } from './parts.ts';
 import type { PartName, Parts } from './parts.ts';
 
-type SectionName = Exclude<PartName, 'state' | 'progress'>;
-
-const titles: Readonly<Record<SectionName, string>> = {
-  facts: 'Details',
-  slots: 'Slots',
-  boards: 'Boards',
-  sensors: 'Sensors',
-  history: 'History',
-  log: 'Security log',
-};
-
-/** The sections below the first card; two columns if there is room. */
-const columns: readonly (readonly SectionName[])[] = [
-  ['slots', 'boards', 'sensors'],
-  ['facts', 'history', 'log'],
+/** The sections below the first card with their titles; two columns if there is room. */
+const columns: readonly (readonly (readonly [PartName, string])[])[] = [
+  [
+    ['slots', 'Slots'],
+    ['boards', 'Boards'],
+    ['sensors', 'Sensors'],
+  ],
+  [
+    ['facts', 'Details'],
+    ['history', 'History'],
+    ['log', 'Security log'],
+  ],
 ];
 
-/** The forms of an operator. */
+/** The forms of a viewer. Each is omitted if this viewer may not use it. */
 export interface ViewerForms {
   /** The result of the last action. */
-  readonly said: Html | undefined;
+  readonly said?: Html | undefined;
   /** The button for the suggested next step, in the first card. */
-  readonly step: Html | undefined;
-  readonly others: Html | undefined;
-}
-
-export interface DocumentContent {
-  readonly status: StatusReport;
-  readonly title: string;
-  readonly parts: Parts;
-  readonly atMs: number;
-  /** The forms of this viewer, or undefined if read-only. */
-  readonly actions: ViewerForms | undefined;
-  /** The button that ends the session, or undefined. */
-  readonly leave: Html | undefined;
+  readonly step?: Html | undefined;
+  readonly others?: Html | undefined;
+  /** The button that ends the session. */
+  readonly leave?: Html | undefined;
 }
 
 /** Returns the whole page for a viewer. */
-export function document({ status, title, parts, atMs, actions, leave }: DocumentContent, when: When): Html {
+export function document(snapshot: Snapshot, { said, step, others, leave }: ViewerForms): Html {
+  const { status, when } = snapshot;
   const { label, serialNumber, thingId } = status;
+  const parts = renderParts(snapshot);
   const name = nameOf(status);
   const thing = thingId === undefined ? 'not activated' : `Thing ID ${thingId}`;
   const main = html`<header>
@@ -53,35 +45,38 @@ export function document({ status, title, parts, atMs, actions, leave }: Documen
       ${leave}
     </header>
     <main>
-      ${actions?.said}
+      ${said}
       <section aria-label="State" class="card">
         <div data-part="state" aria-live="polite">${parts.state}</div>
         <div data-part="progress">${parts.progress}</div>
-        ${actions?.step}
+        ${step}
       </section>
-      ${actions?.others}
-      <div class="columns">${columns.map((names) => html`<div>${sections(names, parts)}</div>`)}</div>
+      ${others}
+      <div class="columns">
+        ${columns.map((sections) => html`<div>${sections.map(([part, title]) => section(part, title, parts))}</div>`)}
+      </div>
     </main>
     <footer>
-      <p data-note>As of ${formatTime(new Date(atMs).toISOString(), when, 'log')}.</p>
+      <p data-note>As of ${formatTime(new Date(when.nowMs).toISOString(), when, 'log')}.</p>
       <p>Thing Agent ${status.agentVersion}</p>
     </footer>`;
-  return frame(`${name}: ${title}`, main, true);
+  return frame(titleOf(snapshot), main, true);
 }
 
-/** Returns the name of the gateway. */
-export function nameOf({ label, serialNumber }: StatusReport): string {
+/** Returns the title of the window. */
+export function titleOf({ status, when }: Snapshot): string {
+  return `${nameOf(status)}: ${headlineOf(status, when).text}`;
+}
+
+function nameOf({ label, serialNumber }: StatusReport): string {
   return label ?? serialNumber ?? 'Gateway';
 }
 
-function sections(names: readonly SectionName[], parts: Parts): Html {
-  return html`${names.map(
-    (part) =>
-      html`<section aria-labelledby="title-${part}">
-        <h2 id="title-${part}">${titles[part]}</h2>
-        <div data-part="${part}">${parts[part]}</div>
-      </section>`,
-  )}`;
+function section(part: PartName, title: string, parts: Parts): Html {
+  return html`<section aria-labelledby="title-${part}">
+    <h2 id="title-${part}">${title}</h2>
+    <div data-part="${part}">${parts[part]}</div>
+  </section>`;
 }
 
 /** The frame of every page. Without JavaScript a page that is followed reloads itself. */

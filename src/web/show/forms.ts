@@ -1,7 +1,9 @@
 import type { IncomingMessage } from 'node:http';
 
 import { readBody } from '../../control/server/read-body.ts';
+import { abortable } from '../../system/abortable.ts';
 import { describeError } from '../../system/errors.ts';
+import { Deadline } from '../../system/time/deadline.ts';
 import { Refusal } from '../page-errors.ts';
 import type { PageLimits } from '../page-limits.ts';
 import { html } from './html.ts';
@@ -15,17 +17,15 @@ export async function readForm(
   if (request.headers['content-type']?.startsWith('application/x-www-form-urlencoded') !== true) {
     throw new Refusal(415, 'This is not a form.');
   }
-  const late = Promise.withResolvers<never>();
-  const timer = setTimeout(() => late.reject(new Refusal(408, 'The form was not received in time.')), formMs);
+  const late = (): Refusal => new Refusal(408, 'The form was not received in time.');
+  using deadline = new Deadline(formMs, late, new AbortController().signal);
   try {
-    const text = await Promise.race([readBody(request, maxFormBytes), late.promise]);
+    const text = await abortable(readBody(request, maxFormBytes), deadline.signal);
     if (text === undefined) throw new Refusal(413, 'This form is too long.');
     return new URLSearchParams(text);
   } catch (error) {
     if (error instanceof Refusal) throw error;
     throw new Refusal(400, `The form is incomplete: ${describeError(error)}`);
-  } finally {
-    clearTimeout(timer);
   }
 }
 

@@ -23,6 +23,19 @@ export function html(strings: TemplateStringsArray, ...values: readonly Content[
   return Html.of(strings, values);
 }
 
+export function table(columns: readonly string[], rows: readonly Html[]): Html {
+  return html`<table>
+    <thead>
+      <tr>
+        ${columns.map((title) => html`<th scope="col">${title}</th>`)}
+      </tr>
+    </thead>
+    <tbody>
+      ${rows}
+    </tbody>
+  </table>`;
+}
+
 /** The maximum length of a text; longer texts are truncated. */
 const MAX_TEXT_LENGTH = 1_000;
 

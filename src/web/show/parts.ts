@@ -1,17 +1,17 @@
-import { headlineOf, headlineParts, percentOf, progressText } from '../../control/presentation/headline.ts';
+import { headlineParts, percentOf, progressText } from '../../control/presentation/headline.ts';
 import { nextStepOf } from '../../control/presentation/next-step.ts';
 import { phaseTitles } from '../../control/presentation/phases.ts';
 import { boardRows } from '../../control/presentation/rows/board-rows.ts';
 import { describeAttempt, stepRows } from '../../control/presentation/rows/history-rows.ts';
 import type { HistoryEntry } from '../../control/presentation/rows/history-rows.ts';
-import type { Row, Message } from '../../control/presentation/rows/row.ts';
+import type { Row } from '../../control/presentation/rows/row.ts';
 import { securityRows } from '../../control/presentation/rows/security-rows.ts';
 import { statusRows } from '../../control/presentation/rows/status-rows.ts';
 import { formatTime } from '../../control/presentation/time.ts';
 import type { When } from '../../control/presentation/time.ts';
 import type { Activity, StatusReport } from '../../control/reports.ts';
 import type { Snapshot } from '../live/page-data.ts';
-import { html } from './html.ts';
+import { html, table } from './html.ts';
 import type { Html } from './html.ts';
 import { sensorCards } from './sensor-cards.ts';
 
@@ -30,28 +30,24 @@ const notices: ReadonlySet<string> = new Set(['Warning', 'Hold', 'Reboot', 'Cons
 
 const isOfSlot = ({ label }: Row): boolean => label.startsWith('Slot ');
 
-export function renderParts(snapshot: Snapshot, when: When): Parts {
-  const { status, sensors, traces } = snapshot;
+export function renderParts(snapshot: Snapshot): Parts {
+  const { status, sensors, traces, when } = snapshot;
   const all = statusRows(status, when).filter(({ paragraphs }) => paragraphs.length > 0);
   const rows = all.filter(({ label }) => !elsewhere.has(label));
   return {
-    state: stateOf(snapshot, all, when),
+    state: stateOf(snapshot, all),
     progress: progressOf(status.activity),
     facts: definitions(rows.filter((row) => !notices.has(row.label) && !isOfSlot(row))),
     slots: slotsOf(rows.filter(isOfSlot)),
     boards: boardsOf(boardRows(status.boards, when)),
     sensors: sensorCards(sensors, traces),
-    history: historyOf(snapshot, when),
-    log: logOf(snapshot, when),
+    history: historyOf(snapshot),
+    log: logOf(snapshot),
   };
 }
 
-export function sentenceOf({ status }: Pick<Snapshot, 'status'>, when: When): Message {
-  return headlineOf(status, when);
-}
-
 /** The first card. The bar shows the progress, so that there is one figure only. */
-function stateOf({ status, lastEnd }: Snapshot, rows: readonly Row[], when: When): Html {
+function stateOf({ status, lastEnd, when }: Snapshot, rows: readonly Row[]): Html {
   const { tone, running, matter } = headlineParts(withoutProgress(status), when);
   const { isNeeded, text } = status.toDo ?? nextStepOf(status);
   const shown = rows.filter(({ label }) => notices.has(label));
@@ -133,26 +129,19 @@ function slotsOf(rows: readonly Row[]): Html {
 
 function boardsOf(rows: readonly Row[]): Html {
   if (rows.length === 0) return html`<p class="none">No boards are configured.</p>`;
-  return html`<table>
-    <thead>
-      <tr>
-        <th scope="col">Board</th>
-        <th scope="col">State</th>
-      </tr>
-    </thead>
-    <tbody>
-      ${rows.map(
-        ({ label, paragraphs, tone }) =>
-          html`<tr class="${tone ?? 'plain'}">
-            <th scope="row">${label}</th>
-            <td>${paragraphs.map((text) => html`<p>${text}</p>`)}</td>
-          </tr>`,
-      )}
-    </tbody>
-  </table>`;
+  return table(
+    ['Board', 'State'],
+    rows.map(
+      ({ label, paragraphs, tone }) =>
+        html`<tr class="${tone ?? 'plain'}">
+          <th scope="row">${label}</th>
+          <td>${paragraphs.map((text) => html`<p>${text}</p>`)}</td>
+        </tr>`,
+    ),
+  );
 }
 
-function historyOf({ history: { attempts, discarded } }: Snapshot, when: When): Html {
+function historyOf({ history: { attempts, discarded }, when }: Snapshot): Html {
   if (attempts.length === 0) return html`<p class="none">No update attempts yet.</p>`;
   const shown = attempts.slice(-MAX_ATTEMPTS).toReversed();
   const more = attempts.length - shown.length + discarded;
@@ -178,7 +167,7 @@ function attemptOf(told: HistoryEntry, when: When): Html {
   </li>`;
 }
 
-function logOf({ security }: Snapshot, when: When): Html {
+function logOf({ security, when }: Snapshot): Html {
   if (security.events.length === 0) return html`<p class="none">No security events.</p>`;
   const rows = securityRows({ ...security, events: security.events.slice(-MAX_EVENTS).toReversed() }, when);
   const more = security.events.length - rows.length + security.discarded;

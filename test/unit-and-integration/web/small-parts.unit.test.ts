@@ -201,29 +201,30 @@ describe('what is shown', () => {
   const gatherer = () => {
     const agent = fakeAgent();
     const clock = { ms: 0, monotonicMs: () => clock.ms, nowMs: () => clock.ms };
+    const limits = { gatherMs: 1_000, freshMs: 1_000 };
     const runner = new OperationRunner(clock, never);
     const looks = (): number => agent.calls.filter(([name]) => name === 'status').length;
-    return { clock, looks, data: new PageData({ operations: agent, runner, clock, gatherMs: 1_000 }) };
+    return { clock, looks, data: new PageData({ operations: agent, runner, clock, limits, localOffset: () => 0 }) };
   };
 
   test('is gathered once for all concurrent clients, and for those soon after', async () => {
     const { clock, looks, data } = gatherer();
-    const [one, other] = await Promise.all([data.snapshot(1_000), data.snapshot(1_000)]);
+    const [one, other] = await Promise.all([data.snapshot(), data.snapshot()]);
     expect(one).toBe(other);
     clock.ms = 1_000;
-    expect(await data.snapshot(1_000)).toBe(one);
+    expect(await data.snapshot()).toBe(one);
     expect(looks()).toBe(1);
     clock.ms = 1_001;
-    expect(await data.snapshot(1_000)).not.toBe(one);
+    expect(await data.snapshot()).not.toBe(one);
   });
 
   test('is gathered again after a change, also while it is gathered', async () => {
     const { looks, data } = gatherer();
-    const before = data.snapshot(1_000);
+    const before = data.snapshot();
     data.expire();
-    const after = await data.snapshot(1_000);
+    const after = await data.snapshot();
     expect(await before).not.toBe(after);
-    expect(await data.snapshot(1_000)).toBe(after);
+    expect(await data.snapshot()).toBe(after);
     expect(looks()).toBe(2);
   });
 });
