@@ -2,34 +2,30 @@ import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 
 import type { StreamLine } from '../events.ts';
+import { BoundedStream } from './bounded-stream.ts';
 import type { ControlLimits } from './control-limits.ts';
 import type { SentFile } from './sent-file.ts';
 
 export type StreamLimits = Pick<ControlLimits, 'aliveMs' | 'stalledMs' | 'maxBacklogBytes'>;
 
-/**
- * Sends the lines of an operation to one client. A client that reads too slowly misses transfer events; a client with
- * too much unread data, or that reads nothing for too long, is dropped.
- */
+/** Sends the lines of an operation to one client, and a sign of life while there are none. */
 export class EventStream implements Disposable {
   readonly #response: ServerResponse;
   readonly #limits: StreamLimits;
+  readonly #stream: BoundedStream;
   readonly #alive: NodeJS.Timeout;
-  #stalled: NodeJS.Timeout | undefined;
 
   constructor(response: ServerResponse, limits: StreamLimits) {
     this.#response = response;
     this.#limits = limits;
+    this.#stream = new BoundedStream(response, limits);
     this.#alive = setInterval(() => this.#write({ kind: 'alive' }), limits.aliveMs);
-    response.on('drain', () => this.#reading());
     response.writeHead(200, { 'content-type': 'application/x-ndjson', 'cache-control': 'no-store' });
     response.flushHeaders();
   }
 
   send(line: StreamLine): void {
-    const droppable = line.kind === 'event' && line.event.kind === 'transfer';
-    if (droppable && this.#response.writableNeedDrain) return;
-    this.#write(line);
+    this.#write(line, line.kind === 'event' && line.event.kind === 'transfer');
     this.#alive.refresh();
   }
 
@@ -42,23 +38,11 @@ export class EventStream implements Disposable {
 
   [Symbol.dispose](): void {
     clearInterval(this.#alive);
-    clearTimeout(this.#stalled);
+    this.#stream[Symbol.dispose]();
   }
 
-  #write(line: StreamLine): void {
-    if (this.#response.destroyed) return;
-    const text = `${JSON.stringify(line)}\n`;
-    if (this.#response.writableLength + text.length > this.#limits.maxBacklogBytes) {
-      this.#response.destroy();
-      return;
-    }
-    if (this.#response.write(text)) return;
-    this.#stalled ??= setTimeout(() => this.#response.destroy(), this.#limits.stalledMs);
-  }
-
-  #reading(): void {
-    clearTimeout(this.#stalled);
-    this.#stalled = undefined;
+  #write(line: StreamLine, isPassing = false): void {
+    this.#stream.write(`${JSON.stringify(line)}\n`, isPassing);
   }
 }
 

@@ -1,16 +1,15 @@
-import { createHash } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
 
+import { BoundedStream } from '../../control/server/bounded-stream.ts';
 import { Shares } from '../access/shares.ts';
 import type { PageLimits } from '../page-limits.ts';
 
 type ViewerLimits = Pick<PageLimits, 'maxViewers' | 'aliveMs' | 'stalledMs' | 'maxBacklogBytes'>;
 
-/** A piece of news; only its last version counts. */
-interface News {
-  readonly name: string;
-  readonly version: string;
-  readonly text: string;
+interface Viewer {
+  readonly response: ServerResponse;
+  readonly stream: BoundedStream;
+  readonly mayLook: () => boolean;
 }
 
 /**
@@ -21,7 +20,8 @@ export class Viewers implements Disposable {
   readonly #limits: ViewerLimits;
   readonly #viewers = new Set<Viewer>();
   readonly #shares: Shares<Viewer>;
-  readonly #last = new Map<string, News>();
+  /** The last version of each piece of news; only that counts. */
+  readonly #last = new Map<string, string>();
   readonly #alive: NodeJS.Timeout;
 
   constructor(limits: ViewerLimits) {
@@ -40,73 +40,42 @@ export class Viewers implements Disposable {
    * one.
    */
   add(response: ServerResponse, address: string, mayLook: () => boolean): void {
-    const viewer = new Viewer(response, this.#limits, mayLook);
+    const viewer = { response, stream: new BoundedStream(response, this.#limits), mayLook };
     this.#viewers.add(viewer);
-    this.#shares.add(address, viewer)?.end();
+    const replaced = this.#shares.add(address, viewer);
+    if (replaced !== undefined) end(replaced);
     response.once('close', () => {
-      viewer.leave();
+      viewer.stream[Symbol.dispose]();
       this.#viewers.delete(viewer);
       this.#shares.delete(address, viewer);
     });
-    viewer.send([...this.#last.values()].map(({ text }) => text).join(''), false);
+    response.writeHead(200, { 'content-type': 'text/event-stream' });
+    viewer.stream.write(`retry: 5000\n\n${[...this.#last.values()].join('')}`);
   }
 
   /** Tells all viewers, unless the value is the same as before. `isPassing`: the next value will follow soon. */
   tell(name: string, value: string, isPassing = false): void {
-    const version = createHash('sha256').update(value).digest('base64url');
-    if (this.#last.get(name)?.version === version) return;
     const text = `event: ${name}\n${value.replaceAll(/^/gm, 'data: ')}\n\n`;
-    this.#last.set(name, { name, version, text });
+    if (this.#last.get(name) === text) return;
+    this.#last.set(name, text);
     this.#toAll(text, isPassing);
   }
 
   [Symbol.dispose](): void {
     clearInterval(this.#alive);
-    for (const viewer of this.#viewers) viewer.end();
+    for (const viewer of this.#viewers) end(viewer);
   }
 
   #toAll(text: string, isPassing: boolean): void {
     for (const viewer of this.#viewers) {
-      if (viewer.mayLook()) viewer.send(text, isPassing);
-      else viewer.end();
+      if (viewer.mayLook()) viewer.stream.write(text, isPassing);
+      else end(viewer);
     }
   }
 }
 
-class Viewer {
-  readonly #response: ServerResponse;
-  readonly #limits: ViewerLimits;
-  readonly mayLook: () => boolean;
-  #stalled: NodeJS.Timeout | undefined;
-
-  constructor(response: ServerResponse, limits: ViewerLimits, mayLook: () => boolean) {
-    this.#response = response;
-    this.#limits = limits;
-    this.mayLook = mayLook;
-    response.on('drain', () => this.leave());
-    response.writeHead(200, { 'content-type': 'text/event-stream' });
-    response.write('retry: 5000\n\n');
-  }
-
-  send(text: string, isPassing: boolean): void {
-    const response = this.#response;
-    if (response.destroyed || (isPassing && response.writableNeedDrain)) return;
-    if (response.writableLength + text.length > this.#limits.maxBacklogBytes) {
-      response.destroy();
-      return;
-    }
-    if (!response.write(text)) this.#stalled ??= setTimeout(() => response.destroy(), this.#limits.stalledMs);
-  }
-
-  end(): void {
-    this.leave();
-    if (this.#response.writableNeedDrain) this.#response.destroy();
-    else this.#response.end();
-  }
-
-  /** The viewer reads again, or has gone. */
-  leave(): void {
-    clearTimeout(this.#stalled);
-    this.#stalled = undefined;
-  }
+function end({ response, stream }: Viewer): void {
+  stream[Symbol.dispose]();
+  if (response.writableNeedDrain) response.destroy();
+  else response.end();
 }
