@@ -68,7 +68,7 @@ export class PackageInstaller {
   async last(): Promise<(ExchangeResult & Pick<PackageReplacement, 'want' | 'otherwise'>) | undefined> {
     const request = await this.#request();
     const result = request && (await this.#result(request.id));
-    return request && result && { ...result, want: request.want, otherwise: request.otherwise };
+    return request && result && { ...request, ...result };
   }
 
   /** True if the last request was for this package, whether it has ended or not. */
@@ -93,7 +93,10 @@ export class PackageInstaller {
    */
   async exchange(exchange: PackageReplacement, onWait: () => void, signal: AbortSignal): Promise<ExchangeResult> {
     const { clock, installMs } = this.#options;
-    const { id } = (await this.#isDuplicateRequest(exchange)) ?? (await this.#ask(exchange, randomUUID()));
+    const asked = await this.#request();
+    const isAsked = asked?.want === exchange.want && asked.otherwise === exchange.otherwise;
+    const id = isAsked ? asked.id : randomUUID();
+    if (!isAsked) await this.#ask(exchange, id);
     const endMs = clock.monotonicMs() + EXCHANGES * installMs + MARGIN_MS;
     let startMs = clock.monotonicMs();
     while (clock.monotonicMs() < endMs) {
@@ -115,12 +118,7 @@ export class PackageInstaller {
     );
   }
 
-  async #isDuplicateRequest({ want, otherwise }: PackageReplacement): Promise<{ readonly id: string } | undefined> {
-    const asked = await this.#request();
-    return asked?.want === want && asked.otherwise === otherwise ? asked : undefined;
-  }
-
-  async #ask({ package: name, want, otherwise }: PackageReplacement, id: string): Promise<{ readonly id: string }> {
+  async #ask({ package: name, want, otherwise }: PackageReplacement, id: string): Promise<void> {
     const { store, installMs, gracePeriodMs } = this.#options;
     const lines = {
       id,
@@ -132,7 +130,6 @@ export class PackageInstaller {
     };
     const text = Object.entries(lines).map(([key, value]) => `${key}=${value}\n`);
     await replaceFileDurably(join(store.directory, 'request'), text.join(''), store.fs);
-    return { id };
   }
 
   async #request() {

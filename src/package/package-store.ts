@@ -1,6 +1,4 @@
-import { createHash } from 'node:crypto';
 import * as realFs from 'node:fs/promises';
-import type { FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import * as z from 'zod';
@@ -8,6 +6,7 @@ import * as z from 'zod';
 import { systemErrorCode } from '../system/errors.ts';
 import type { DurableFs } from '../system/files/durable-file.ts';
 import { nodeFs, readTextFile, replaceFileDurably, StorageError, syncDirectory } from '../system/files/durable-file.ts';
+import { digestIn, hashOf } from '../system/files/received-file.ts';
 import { parsedJson } from '../system/json-value.ts';
 
 /** Stands for a digest if the package was not installed. */
@@ -22,12 +21,6 @@ const standingSchema = z.object({ digest: z.string(), version: z.string() });
 
 /** The package that an update installed last, and that was then found installed. */
 export type InstalledRecord = z.infer<typeof standingSchema>;
-
-/** `sha256:` and the hex digest of the first bytes of a file, and how many there were. */
-export interface FileDigest {
-  readonly digest: string;
-  readonly sizeBytes: number;
-}
 
 /**
  * The directory of one package in the state directory, for root alone. It holds packages by their digest, the package
@@ -62,11 +55,10 @@ export class PackageStore {
   /**
    * Returns the digest of the first `sizeBytes` of a file, or of all of it, or undefined if the file does not exist.
    */
-  async digestOf(path: string, sizeBytes = Infinity): Promise<FileDigest | undefined> {
+  async digestOf(path: string, sizeBytes = Infinity): Promise<string | undefined> {
     try {
       await using file = await this.fs.open(path, 'r');
-      const { hash, doneBytes } = await hashOf(file, sizeBytes);
-      return { digest: `sha256:${hash.digest('hex')}`, sizeBytes: doneBytes };
+      return digestIn((await hashOf(file, sizeBytes)).hash);
     } catch (error) {
       if (systemErrorCode(error) === 'ENOENT') return undefined;
       throw new StorageError('read', path, error);
@@ -75,7 +67,7 @@ export class PackageStore {
 
   /** True if the package is stored and undamaged. */
   async holds(digest: string): Promise<boolean> {
-    return (await this.digestOf(this.pathOf(digest)))?.digest === digest;
+    return (await this.digestOf(this.pathOf(digest))) === digest;
   }
 
   /**
@@ -127,20 +119,4 @@ export class PackageStore {
 
 export function hexOf(digest: string): string {
   return digest.replace(/^sha256:/, '');
-}
-
-const CHUNK_BYTES = 1024 * 1024;
-
-export async function hashOf(file: FileHandle, sizeBytes: number) {
-  const hash = createHash('sha256');
-  const chunk = Buffer.alloc(CHUNK_BYTES);
-  let doneBytes = 0;
-  while (doneBytes < sizeBytes) {
-    const wanted = Math.min(chunk.byteLength, sizeBytes - doneBytes);
-    const { bytesRead } = await file.read(chunk, 0, wanted, doneBytes);
-    if (bytesRead === 0) break;
-    hash.update(chunk.subarray(0, bytesRead));
-    doneBytes += bytesRead;
-  }
-  return { hash, doneBytes };
 }

@@ -8,7 +8,7 @@ import { PackageError } from './errors.ts';
 import type { InstallerClient } from './installer-client.ts';
 import { openPackageFile } from './package-file.ts';
 import { PackageInstaller } from './package-installer.ts';
-import type { ExchangeResult } from './package-installer.ts';
+import type { ExchangeResult, PackageReplacement } from './package-installer.ts';
 import { ABSENT, PackageStore } from './package-store.ts';
 import type { PackageFs } from './package-store.ts';
 import type { PackageTargetSettings } from './settings.ts';
@@ -49,7 +49,7 @@ export function createPackageTarget(
       return openPackageFile(store, opening, async (path) => requireFields(path, settings.package, run, signal));
     },
     digestOf: async (sizeBytes, _signal, digest) =>
-      (await store.digestOf(store.pathOf(digest), sizeBytes))?.digest ?? 'nothing',
+      (await store.digestOf(store.pathOf(digest), sizeBytes)) ?? 'nothing',
     flash: async (payload, evidence: Verified, signal) => {
       assert(evidence.digest === payload.digest, `the evidence is of ${evidence.digest}, and not of ${payload.digest}`);
       await install(place, payload, signal);
@@ -82,9 +82,7 @@ async function install(place: Place, { digest, onProgress }: BoardPayload, signa
   const otherwise =
     (isAsked || isGoing ? await store.before(digest) : undefined) ??
     (await backUpInstalled(place, digest, ours, signal));
-  const exchange = { package: place.package, want: digest, otherwise };
-  const result = await guard.exchange(exchange, () => tell('installing'), signal);
-  await recordResult(place, result, { want: digest, otherwise }, signal);
+  const result = await replace(place, { want: digest, otherwise }, () => tell('installing'), signal);
   if (result.word !== 'installed') throw failureOf(name, result);
 }
 
@@ -98,8 +96,7 @@ async function restorePrevious(place: Place, { digest, onProgress }: BoardPayloa
   if (before === undefined || !(await mayInstall(place, digest, before))) return;
   const tell = (): void => onProgress({ board: name, step: 'restoring', doneBytes: 0, totalBytes: 0 });
   const otherwise = (await store.holds(digest)) ? digest : undefined;
-  const result = await guard.exchange({ package: place.package, want: before, otherwise }, tell, signal);
-  await recordResult(place, result, { want: before, otherwise }, signal);
+  const result = await replace(place, { want: before, otherwise }, tell, signal);
   if (result.word !== 'installed') throw new PackageError('package-not-restored', `${name}: ${result.why}`);
 }
 
@@ -140,15 +137,19 @@ async function installedByAgent(
   return (await store.holds(standing.digest)) ? standing.digest : undefined;
 }
 
-/** Remembers what is installed now, according to dpkg. */
-async function recordResult(
-  { name, package: known, store, run }: Place,
-  { word }: ExchangeResult,
-  { want, otherwise }: { readonly want: string; readonly otherwise: string | undefined },
+/** Lets the installer replace the package, and records what dpkg reports as installed then. */
+async function replace(
+  { name, package: known, store, guard, run }: Place,
+  { want, otherwise }: Omit<PackageReplacement, 'package'>,
+  onWait: () => void,
   signal: AbortSignal,
-): Promise<void> {
-  const stands = word === 'installed' ? want : otherwise;
-  if (word === 'broken' || stands === undefined || stands === ABSENT) return store.recordInstalled(undefined);
+): Promise<ExchangeResult> {
+  const result = await guard.exchange({ package: known, want, otherwise }, onWait, signal);
+  const stands = result.word === 'installed' ? want : otherwise;
+  if (result.word === 'broken' || stands === undefined || stands === ABSENT) {
+    await store.recordInstalled(undefined);
+    return result;
+  }
   const installed = await describeInstalled(known, run, signal);
   const { version } = await readFields(store.pathOf(stands), run, signal);
   if (installed !== version) {
@@ -156,6 +157,7 @@ async function recordResult(
     throw new PackageError('package-changed', `${name}: ${known} is ${found}, and ${version} was installed`);
   }
   await store.recordInstalled({ digest: stands, version });
+  return result;
 }
 
 function failureOf(name: string, { word, why }: ExchangeResult): PackageError {

@@ -1,16 +1,9 @@
-import { createHash } from 'node:crypto';
 import type { FileHandle } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
 import { systemErrorCode } from '../../system/errors.ts';
-import {
-  draftOf,
-  openDraft,
-  nodeFs,
-  StorageError,
-  syncDirectory,
-  writeWhole,
-} from '../../system/files/durable-file.ts';
+import { draftOf, openDraft, nodeFs, StorageError } from '../../system/files/durable-file.ts';
+import { ReceivedFile } from '../../system/files/received-file.ts';
 import type { ImageClaims, PayloadOpening, PayloadWriter, WrittenPayload, WrittenPrefix } from '../../update/ports.ts';
 import { McuError } from '../errors.ts';
 import { maxImageBytes } from '../images/image.ts';
@@ -79,63 +72,28 @@ interface Keeping {
   readonly fs: BoardFs;
 }
 
-class PayloadFile implements PayloadWriter {
+class PayloadFile extends ReceivedFile implements PayloadWriter {
   readonly #path: string;
-  readonly #file: FileHandle;
-  readonly #check: Keeping['check'];
-  readonly #fs: BoardFs;
-  readonly #hash = createHash('sha256');
-  #sizeBytes = 0;
-  #closed = false;
+  readonly #check: CheckImage;
 
   constructor({ path, check, fs }: Keeping, file: FileHandle) {
+    super(file, draftOf(path), fs);
     this.#path = path;
-    this.#file = file;
     this.#check = check;
-    this.#fs = fs;
   }
 
-  async write(chunk: Uint8Array): Promise<void> {
-    refuseTooLarge(this.#sizeBytes + chunk.byteLength);
-    this.#hash.update(chunk);
-    const at = this.#sizeBytes;
-    this.#sizeBytes += chunk.byteLength;
-    const copy = Buffer.from(chunk);
-    await this.#guarded(async () => writeWhole(this.#file, copy, at, this.#path));
-  }
-
-  async checkpoint(): Promise<WrittenPrefix> {
-    await this.#guarded(async () => {
-      await this.#file.sync();
-      await syncDirectory(dirname(this.#path), this.#fs);
-    });
-    return { sizeBytes: this.#sizeBytes, digest: `sha256:${this.#hash.copy().digest('hex')}` };
+  override async write(chunk: Uint8Array): Promise<void> {
+    refuseTooLarge(this.sizeBytes + chunk.byteLength);
+    await super.write(chunk);
   }
 
   async finish(): Promise<WrittenPayload> {
-    const { digest } = await this.checkpoint();
-    const bytes = await this.#guarded(async () => readWhole(this.#file, this.#sizeBytes));
+    const { digest, sizeBytes } = await this.checkpoint();
+    const bytes = await this.guarded(async () => readWhole(this.file, sizeBytes));
     if (payloadDigest(bytes) !== digest) throw new McuError('payload-damaged', `${this.#path} holds something else`);
     const claims = await this.#check(bytes);
-    await this.#guarded(async () => {
-      await this.#fs.rename(draftOf(this.#path), this.#path);
-      await syncDirectory(dirname(this.#path), this.#fs);
-    });
-    return { sizeBytes: this.#sizeBytes, digest, unchangedBytes: 0, ...claims };
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    if (this.#closed) return;
-    this.#closed = true;
-    await this.#file.close();
-  }
-
-  async #guarded<T>(work: () => Promise<T>): Promise<T> {
-    try {
-      return await work();
-    } catch (error) {
-      throw error instanceof StorageError ? error : new StorageError('write', this.#path, error);
-    }
+    await this.rename(this.#path);
+    return { sizeBytes, digest, unchangedBytes: 0, ...claims };
   }
 }
 

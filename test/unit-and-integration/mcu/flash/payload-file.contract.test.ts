@@ -147,7 +147,7 @@ describe.each<readonly [string, () => Promise<{ readonly fs: BoardFs; readonly r
     const refused = writer.write(bytes);
     await expect(refused).rejects.toMatchObject({
       code: 'state-unavailable',
-      message: expect.stringMatching(/payload: the file takes no byte at 0$/) as unknown,
+      message: expect.stringMatching(/payload\.new: the file takes no byte at 0$/) as unknown,
       cause: 'the file takes no byte at 0',
     });
   });
