@@ -91,7 +91,7 @@ async function install(place: Place, { digest, onProgress }: BoardPayload, signa
  * package is there already.
  */
 async function restorePrevious(place: Place, { digest, onProgress }: BoardPayload, signal: AbortSignal): Promise<void> {
-  const { name, store, guard } = place;
+  const { name, store } = place;
   const before = await store.before(digest);
   if (before === undefined || !(await mayInstall(place, digest, before))) return;
   const tell = (): void => onProgress({ board: name, step: 'restoring', doneBytes: 0, totalBytes: 0 });
