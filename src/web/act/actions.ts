@@ -28,6 +28,10 @@ const begun = {
 };
 export type PageOperation = keyof typeof begun;
 
+function isPageOperation(name: string): name is PageOperation {
+  return Object.hasOwn(begun, name);
+}
+
 const ANSWER_MS = 60_000;
 const DOCTOR_MS = 120_000;
 const never = new AbortController().signal;
@@ -114,8 +118,8 @@ export class Actions {
 
 /** The operation and input of a form. Throws Refusal. */
 export function orderOf(form: URLSearchParams): { readonly name: PageOperation; readonly input: object } {
-  const name = (Object.keys(begun) as PageOperation[]).find((known) => known === form.get('operation'));
-  if (name === undefined || name === 'install') throw new Refusal(400, 'Unknown action.');
+  const name = form.get('operation') ?? '';
+  if (!isPageOperation(name) || name === 'install') throw new Refusal(400, 'Unknown action.');
   if (name === 'rollback' && form.get('confirm') !== 'yes') throw new Refusal(400, 'Confirm the rollback.');
   if (name === 'unblock') return { name, input: { version: form.get('version') ?? '' } };
   return { name, input: name === 'hold' ? holdOf(form) : {} };
