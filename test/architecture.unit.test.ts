@@ -6,6 +6,7 @@ import { describe, expect, test } from 'vitest';
 import { errorCatalogue, explainCode } from '../src/error-catalogue.ts';
 import { sharedErrors } from '../src/system/shared-errors.ts';
 import { errorsPage, errorsPagePath, knownCodes } from './errors-page.ts';
+import { longest } from './longest-first.ts';
 
 const root = join(import.meta.dirname, '..');
 const sources = globSync('src/**/*.ts', { cwd: root }).map((path) => ({
@@ -116,6 +117,11 @@ test('a directory has at most fifteen files, besides its page', () => {
   }
   expect(counts.size).toBeGreaterThan(80);
   expect([...counts].filter(([, count]) => count > 15)).toEqual([]);
+});
+
+test('each file that npm test starts first exists', () => {
+  const files = longest.map((name) => join(import.meta.dirname, `${name}.integration.test.ts`));
+  expect(files.filter((file) => !existsSync(file))).toEqual([]);
 });
 
 test('no wait for a board or a source rests on AbortSignal.timeout, whose timer lets the process end', () => {

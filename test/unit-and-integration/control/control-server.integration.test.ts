@@ -260,12 +260,9 @@ describe('a hostile client', () => {
     await using rig = await controlRig(agent, { maxAtOnce: 2 });
     const followers = [1, 2].map(() => rawConnection(rig.socket, requestText('POST', '/v1/update')));
     await operation.begun;
-    await vi.waitFor(async () =>
-      expect(await rig.client.update(asUsual, () => {}, forever).catch((error: unknown) => error)).toMatchObject({
-        code: 'control-overloaded',
-        exit: 'tryAgain',
-      }),
-    );
+    await expect
+      .poll(async () => rig.client.update(asUsual, () => {}, forever).catch((error: unknown) => error))
+      .toMatchObject({ code: 'control-overloaded', exit: 'tryAgain' });
     await expectAlive(rig);
     operation.end(installed);
     await Promise.all(followers.map(({ ended }) => ended));

@@ -165,7 +165,7 @@ test('without a configuration shows only the content of the file', async () => {
   expect(report.unjudged).toContain('config.toml');
   await using opened = await openNamedFile(file);
   const named = { path: file, file: opened };
-  expect(await inspectFile(named, undefined, AbortSignal.timeout(10_000))).toMatchObject({
+  expect(await inspectFile(named, undefined, AbortSignal.timeout(60_000))).toMatchObject({
     deviceTypes: ['demo-gateway'],
     payloads: [{ fileName: 'rootfs.ext4', sizeBytes: imageBytes }],
   });

@@ -181,9 +181,7 @@ describe.each(howMuch<readonly (typeof ways)[number][]>(ways, [ways[0]]))('agent
       return `${exitCode}: ${stderr.replaceAll(/\s+/g, ' ')}`;
     };
     // The daemon may still be in its first round.
-    await expect
-      .poll(() => failing('probe', 'metre'), { timeout: 60_000 })
-      .toMatch(/^64: .*no board metre .*meter, relay/);
+    await expect.poll(() => failing('probe', 'metre')).toMatch(/^64: .*no board metre .*meter, relay/);
     expect(await failing('flash', 'meter', 'nothing.hex')).toMatch(
       /^64: .*cannot read .*nothing\.hex: there is no such file/,
     );
@@ -230,7 +228,7 @@ describe('agent mcu flash that is interrupted', () => {
     expect(await programOf(meter)).toBe('new');
     expect(await meter.applicationSays(3_000)).toBe('hello 2');
     const status = async (): Promise<string> => (await gateway.run('status')).stdout;
-    await expect.poll(status, { timeout: 60_000 }).not.toContain('Busy');
+    await expect.poll(status).not.toContain('Busy');
     expect(await status()).not.toMatch(/partially flashed/);
     expect(await gateway.run('mcu', 'restore', 'meter')).toMatchObject({ exitCode: 0 });
     expect(await programOf(meter)).toBe('old');

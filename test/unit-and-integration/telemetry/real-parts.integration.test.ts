@@ -20,7 +20,7 @@ import type { Source } from '../../../src/telemetry/sources/source.ts';
 import { freePort } from '../../fakes/machine/free-port.ts';
 import { noLogin } from '../mqtt/no-login.ts';
 
-const deadline = (): AbortSignal => AbortSignal.timeout(30_000);
+const deadline = (): AbortSignal => AbortSignal.timeout(60_000);
 /** A character at 9600 baud. */
 const characterMs = 10_000 / 9_600;
 const server = join(import.meta.dirname, 'modbus-server.py');

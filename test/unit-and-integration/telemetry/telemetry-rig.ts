@@ -10,7 +10,7 @@ import type { TelemetryDeps } from '../../../src/telemetry/telemetry.ts';
 import { FakeValues } from './fake-values.ts';
 import { ampleBounds } from './queue/queue-rig.ts';
 
-export const deadline = (): AbortSignal => AbortSignal.timeout(20_000);
+export const deadline = (): AbortSignal => AbortSignal.timeout(60_000);
 export const noReduction = { scale: 1, offset: 0, deadband: undefined, heartbeatMs: undefined, over: undefined };
 
 export function measurement(

@@ -99,7 +99,7 @@ test('an operator rolls back in the web UI: the gateway starts the previous vers
   const page = await (await fetch(own.url, { headers: { cookie } })).text();
   expect(page).toContain('Yes, roll back to the factory image');
   const [, token = ''] = /name="token" value="([^"]+)"/.exec(page) ?? [];
-  const asked = own.gateway.rebootRequest(AbortSignal.timeout(30_000));
+  const asked = own.gateway.rebootRequest(AbortSignal.timeout(60_000));
   expect((await send('do', { token, operation: 'rollback' }, cookie)).status).toBe(400);
   expect((await send('do', { token, operation: 'rollback', confirm: 'yes' }, cookie)).status).toBe(303);
   await asked;

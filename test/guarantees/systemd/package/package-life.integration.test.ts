@@ -32,7 +32,7 @@ afterAll(async () => {
 
 /** If it was stopped for a moment. */
 async function comesBack(): Promise<string> {
-  await expect.poll(async () => rig.isActive(), { timeout: 60_000 }).toBe('active');
+  await expect.poll(async () => rig.isActive()).toBe('active');
   return rig.isActive();
 }
 

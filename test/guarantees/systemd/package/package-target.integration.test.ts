@@ -121,7 +121,7 @@ test('reinstalls the previous package if the new agent does not start, and block
   const report = rig.nextReport();
   await rig.order();
   const result = 'var/lib/thing-agent/packages/agent/result';
-  await expect.poll(() => rig.machine.has(result), { timeout: 60_000 }).toBe(true);
+  await expect.poll(() => rig.machine.has(result)).toBe(true);
   expect(await rig.machine.exec('dpkg', '--install', '/packages/1.1.deb')).toMatchObject({
     exitCode: 1,
     stderr: expect.stringContaining('packages are being updated') as string,
@@ -185,7 +185,7 @@ testInFull(
     await machine.tell('dpkg', '--install', '--force-confold', '/packages/1.1.deb');
     const status = async (): Promise<string> => (await machine.exec('agent', 'status')).stdout.replaceAll(/\s+/g, ' ');
     await expect
-      .poll(status, { timeout: 60_000 })
+      .poll(status)
       .toContain('agent: thing-agent 1.1, installed manually; the last update had installed 1.7');
   },
   { timeout: 120_000 },

@@ -81,7 +81,7 @@ test('the reboot window defers the daemon’s reboot, but not a manual one', asy
   await gateway.configure(options(`reboot_window = "${hour(2)}-${hour(4)}"`));
   await gateway.startDaemon();
   await expect
-    .poll(async () => gateway.json('status'), { timeout: 60_000, interval: 100 })
+    .poll(async () => gateway.json('status'), { interval: 100 })
     .toMatchObject({
       state: 'staged',
       idleCode: 'staged',

@@ -17,7 +17,7 @@ async function installed({ gateway, service }: MessagingGateway): Promise<readon
   return [service.world.things[0]?.currentVersionId, isWhole ? text.slice(0, 9) : 'torn'];
 }
 
-const patience = { timeout: 60_000, interval: 100 };
+const patience = { interval: 100 };
 /** For waits of seconds. */
 const rarely = { ...patience, interval: 500 };
 const one = ['v1', 'healthy 1'];

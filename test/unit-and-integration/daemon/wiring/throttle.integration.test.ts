@@ -26,7 +26,7 @@ test('reports a download that the daemon slows down as such, and completes it, w
   await gateway.startDaemon();
   const update = gateway.json('--update-now');
   await expect
-    .poll(async () => gateway.json('status'), { timeout: 60_000, interval: 100 })
+    .poll(async () => gateway.json('status'), { interval: 100 })
     .toMatchObject({ state: 'busy', throttle: { bytesPerSecond: 256 * 1024 } });
   const page = (await gateway.run('status')).stdout.replaceAll(/\s+/g, ' ');
   expect(page).toContain('Rate limit downloads use at most 256.0 KiB/s: [service] max_rate');

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
 import { decompress, detectCompression } from '../../../../src/firmware/compression/compression.ts';
 import type { Compression } from '../../../../src/firmware/compression/compression.ts';
@@ -115,7 +115,7 @@ describe('xz', () => {
     const packed = packedXz;
     const source = broken(inChunks(packed, [10_000]), packed.length / 2);
     await expect(gathered(decompress('xz', source, never))).rejects.toBeInstanceOf(LinkLost);
-    await vi.waitFor(async () => expect(await xzChildren()).toEqual([]));
+    await expect.poll(xzChildren).toEqual([]);
   });
 
   test('ends with its process when the consumer stops, or the signal aborts', async () => {
@@ -124,9 +124,9 @@ describe('xz', () => {
     for (let times = 0; times < 20; times += 1) {
       for await (const chunk of decompress('xz', inChunks(packed, [10_000]), never)) if (chunk.length > 0) break;
     }
-    await vi.waitFor(async () => expect(await xzChildren()).toEqual([]));
+    await expect.poll(xzChildren).toEqual([]);
     // Regression, found by the fuzzer: each left an unused pipe open.
-    await vi.waitFor(async () => expect((await readdir('/proc/self/fd')).length).toBeLessThan(before + 10));
+    await expect.poll(async () => (await readdir('/proc/self/fd')).length).toBeLessThan(before + 10);
 
     const controller = new AbortController();
     const reason = new Error('stop');
@@ -136,7 +136,7 @@ describe('xz', () => {
       await new Promise(() => {});
     }
     await expect(gathered(decompress('xz', silent(), controller.signal))).rejects.toBe(reason);
-    await vi.waitFor(async () => expect(await xzChildren()).toEqual([]));
+    await expect.poll(xzChildren).toEqual([]);
   });
 });
 

@@ -1,7 +1,7 @@
 import { constants, gzipSync, zstdCompressSync } from 'node:zlib';
 
 import fc from 'fast-check';
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, test } from 'vitest';
 
 import { BLOCK_BYTES } from '../../../../src/firmware/block-source.ts';
 import { decompress, detectCompression } from '../../../../src/firmware/compression/compression.ts';
@@ -110,7 +110,7 @@ describe.each(['gzip', 'zstd'] as const)('%s', (kind) => {
       }
     }
     for await (const chunk of decompress(kind, watched(), never)) if (chunk.length > 0) break;
-    await vi.waitFor(() => expect(isClosed).toBe(true));
+    await expect.poll(() => isClosed).toBe(true);
   });
 
   test('ends immediately with the reason of the signal, even while its source is silent', async () => {

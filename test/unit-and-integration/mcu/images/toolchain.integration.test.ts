@@ -28,7 +28,7 @@ async function helloElf(bootloader: Bootloader): Promise<string> {
 /** Converts the program with avr-objcopy. */
 async function converted(...options: readonly string[]): Promise<Buffer> {
   const file = join(folder, 'converted');
-  const signal = AbortSignal.timeout(30_000);
+  const signal = AbortSignal.timeout(60_000);
   const done = await runProgram(
     ['avr-objcopy', ...options, await helloElf('optiboot'), file],
     { timeoutMs: 30_000 },

@@ -69,7 +69,7 @@ async function askEverything({ transport }: MessagingRig): Promise<void> {
 
 /** As many requests and replies as were made; the listener may hear them a little later. */
 async function exchanged(count: number): Promise<{ readonly requests: Overheard[]; readonly replies: Overheard[] }> {
-  await expect.poll(() => heard.length, { timeout: 20_000 }).toBe(2 * count);
+  await expect.poll(() => heard.length).toBe(2 * count);
   const replies = heard.filter(({ topic }) => topic === topics.reply);
   return { replies, requests: heard.filter(({ topic }) => topic !== topics.reply) };
 }

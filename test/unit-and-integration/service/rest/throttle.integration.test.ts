@@ -52,7 +52,7 @@ test('a download that is slowed down is not read from its socket, so that the se
     await using text = await rig.transport.firmware('1', thing, undefined, stop.signal);
     const reading = Array.fromAsync(text.chunks).catch((error: unknown) => error);
     await slept.promise;
-    await expect.poll(() => replies[0]?.writableNeedDrain, { timeout: 20_000 }).toBe(true);
+    await expect.poll(() => replies[0]?.writableNeedDrain).toBe(true);
     expect(sent.bytes).toBeLessThan(ON_ITS_WAY_BYTES);
     stop.abort(reason);
     expect(await reading).toBe(reason);

@@ -9,7 +9,7 @@ import type { PushedSource } from '../../../../src/telemetry/sources/source.ts';
 import { noLogin } from '../../mqtt/no-login.ts';
 import { connack, first, PretendBroker, suback } from '../../mqtt/pretend-broker.ts';
 
-const deadline = (): AbortSignal => AbortSignal.timeout(20_000);
+const deadline = (): AbortSignal => AbortSignal.timeout(60_000);
 
 /** Runs a source until it is connected, or ends without. */
 async function connects(source: PushedSource): Promise<unknown> {

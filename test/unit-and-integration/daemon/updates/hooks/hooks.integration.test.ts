@@ -41,7 +41,7 @@ test('an application that is busy puts the reboot off, and the daemon asks it ag
   await hooksDo('test "$1" = before_install || { echo "the press is running" >&2; exit 75; }');
   await gateway.startDaemon();
   await expect
-    .poll(async () => gateway.json('status'), { timeout: 60_000, interval: 100 })
+    .poll(async () => gateway.json('status'), { interval: 100 })
     .toMatchObject({ state: 'staged', hookDeferral: { reason: 'before_reboot says: not now: the press is running' } });
   const page = (await gateway.run('status')).stdout.replaceAll(/\s+/g, ' ');
   expect(page).toContain('Consent before_reboot says: not now: the press is running; next call');

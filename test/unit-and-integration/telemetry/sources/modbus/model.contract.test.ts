@@ -42,7 +42,7 @@ async function running(where: readonly string[], test: () => Promise<void>): Pro
 }
 
 async function answering(ask: Ask): Promise<void> {
-  const signal = AbortSignal.timeout(30_000);
+  const signal = AbortSignal.timeout(60_000);
   for (;;) {
     try {
       await ask(Uint8Array.of(3, 0, 0, 0, 1));
@@ -84,7 +84,7 @@ test('answers as pymodbus does on a serial line', async () => {
   const [near, far] = [join(directory, 'near'), join(directory, 'far')];
   const cable = spawn('socat', [`pty,raw,echo=0,link=${near}`, `pty,raw,echo=0,link=${far}`], { stdio: 'ignore' });
   try {
-    while (!existsSync(near) || !existsSync(far)) await systemClock.sleep(20, AbortSignal.timeout(30_000));
+    while (!existsSync(near) || !existsSync(far)) await systemClock.sleep(20, AbortSignal.timeout(60_000));
     const line = new RtuLine(openSerialLine, systemClock);
     const wire = { port: near, baud: 9_600, parity: 'none', timeoutMs: 2_000 } as const;
     const ask: Ask = async (pdu) => line.ask({ ...wire, unit: 7, pdu }, forever);
