@@ -212,6 +212,6 @@ async function checkOnGateway(path: string, signal: AbortSignal): ReturnType<Cli
 }
 
 async function showConfig(path: string): ReturnType<CliContext['config']['show']> {
-  const { effectiveConfig, showConfig: show } = await import('./config/show-config.ts');
+  const { effectiveConfig, showConfig: show } = await import('./config/load-config.ts');
   return { text: await show(path, process.env), value: await effectiveConfig(path, process.env) };
 }

@@ -1,9 +1,7 @@
 import { parseUtcTime } from '../system/time/utc-time.ts';
-import { measuringContradictions } from './cross-check/brokers.ts';
-import { sensorContradictions } from './cross-check/sensors.ts';
-import { serviceContradictions } from './cross-check/service.ts';
-import { defaultTargetContradictions, targetContradictions } from './cross-check/targets.ts';
-import { webConflicts } from './cross-check/web.ts';
+import { brokerConflicts, serviceConflicts, webConflicts } from './cross-check/connections.ts';
+import { targetConflicts } from './cross-check/targets.ts';
+import { findingAt } from './file/problems.ts';
 import type { ConfigFile, ValidTables } from './schema/schema.ts';
 
 /** A contradiction between settings; `path` is the one to change. */
@@ -14,38 +12,77 @@ export interface Finding {
 
 /** Finds contradictions between settings that are correct in themselves. */
 export function findConflicts(tables: ValidTables): readonly Finding[] {
-  const { service, update, trust, web: page, targets, sensors, properties } = tables;
+  const { service, update, web, targets = {} } = tables;
   return [
-    ...keyContradictions(trust?.keys ?? []),
+    ...keyConflicts(tables),
     ...writableReportProperties(tables),
-    ...(page === undefined ? [] : webConflicts(page)),
-    ...(service === undefined ? [] : serviceContradictions(service)),
-    ...(targets === undefined || update === undefined ? [] : defaultTargetContradictions(targets, update)),
-    ...targetContradictions(targets ?? {}),
-    ...sensorContradictions(sensors ?? [], properties ?? []),
-    ...measuringContradictions(tables),
+    ...(web === undefined ? [] : webConflicts(web)),
+    ...(service === undefined ? [] : serviceConflicts(service)),
+    ...(tables.targets === undefined || update === undefined ? [] : missingDefaultTarget(targets, update)),
+    ...targetConflicts(targets),
+    ...measurementConflicts(tables),
+    ...watchConflicts(tables),
   ];
 }
 
-function keyContradictions(keys: ConfigFile['trust']['keys']): readonly Finding[] {
-  return keys.flatMap((key, index) => {
-    if (typeof key === 'string' || key.not_before === undefined || key.not_after === undefined) return [];
-    if ((parseUtcTime(key.not_before) ?? 0) < (parseUtcTime(key.not_after) ?? 0)) return [];
-    return [{ path: ['trust', 'keys', index], message: `trust.keys[${index}]: not_after is not after not_before` }];
-  });
+function* keyConflicts({ trust }: ValidTables): Generator<Finding> {
+  for (const [index, key] of (trust?.keys ?? []).entries()) {
+    if (typeof key === 'string' || key.not_before === undefined || key.not_after === undefined) continue;
+    if ((parseUtcTime(key.not_before) ?? 0) < (parseUtcTime(key.not_after) ?? 0)) continue;
+    yield findingAt(['trust', 'keys', index], ': not_after is not after not_before');
+  }
 }
 
 /**
- * Refuses a reported property that members of the group may write: each of them could tell the service how an update
- * ended.
+ * Refuses a reported property that members of the group may write: each of them could report to the service how an
+ * update ended.
  */
-function writableReportProperties({ report, control }: ValidTables): readonly Finding[] {
+function* writableReportProperties({ report, control }: ValidTables): Generator<Finding> {
   const at = control?.properties.findIndex((id) => id === report?.outcome) ?? -1;
-  if (at === -1) return [];
-  return [
-    {
-      path: ['control', 'properties', at],
-      message: `control.properties[${at}] is report.outcome, which the agent alone writes`,
-    },
-  ];
+  if (at !== -1) yield findingAt(['control', 'properties', at], ' is report.outcome, which the agent alone writes');
+}
+
+function* missingDefaultTarget(
+  targets: ConfigFile['targets'],
+  { default_target: wanted }: ConfigFile['update'],
+): Generator<Finding> {
+  if (wanted === undefined || Object.hasOwn(targets, wanted)) return;
+  const names = Object.keys(targets).join(', ');
+  const known = names === '' ? 'there are no targets' : `there are: ${names}`;
+  yield findingAt(['update', 'default_target'], `: there is no [targets.${wanted}] (${known})`);
+}
+
+function* measurementConflicts({ sensors = [], properties = [] }: ValidTables): Generator<Finding> {
+  for (const [index, sensor] of sensors.entries()) {
+    const { event, outputs } = sensor;
+    const names = [event, ...outputs.flatMap((output) => [output.event, output.property])];
+    yield* sourceConflicts(['sensors', index], sensor, names);
+    if (event === undefined && outputs.length === 0) yield findingAt(['sensors', index], ': name an event, or outputs');
+    for (const [number, output] of outputs.entries()) {
+      if ((output.event === undefined) !== (output.property === undefined)) continue;
+      yield findingAt(['sensors', index, 'outputs', number], ': name an event or a property');
+    }
+  }
+  for (const [index, property] of properties.entries()) {
+    yield* sourceConflicts(['properties', index], property, [property.id]);
+  }
+}
+
+function* sourceConflicts(
+  path: readonly PropertyKey[],
+  { source, deadband, deadband_percent: percent }: ConfigFile['sensors'][number] | ConfigFile['properties'][number],
+  names: readonly (string | undefined)[],
+): Generator<Finding> {
+  if (source.kind === 'mqtt') yield* brokerConflicts([...path, 'source'], source);
+  else if (names.some((name) => name?.includes('{topic}') === true))
+    yield findingAt(path, ': only a source of kind "mqtt" has a {topic}');
+  if (deadband === undefined || percent === undefined) return;
+  const { message } = findingAt(path, ': deadband and deadband_percent exclude each other');
+  yield { path: [...path, 'deadband'], message };
+}
+
+function* watchConflicts({ watch = [] }: ValidTables): Generator<Finding> {
+  for (const [index, { output }] of watch.entries()) {
+    if (output.kind === 'mqtt') yield* brokerConflicts(['watch', index, 'output'], output);
+  }
 }

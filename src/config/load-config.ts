@@ -1,12 +1,14 @@
 import { createHash } from 'node:crypto';
 
+import { maskSecrets } from '../system/log/secrets.ts';
 import type { Environment } from '../system/processes/environment.ts';
 import { findExposedSecrets } from './check/exposed-secrets.ts';
+import { resolveConfig } from './config.ts';
 import type { Config } from './config.ts';
 import { findWarnings } from './cross-check/warnings.ts';
 import type { ConfigProblem } from './errors.ts';
+import { writeToml } from './file/toml.ts';
 import { readConfig, withLines } from './read-config.ts';
-import { resolveConfig } from './resolve.ts';
 
 export interface LoadedConfig {
   readonly path: string;
@@ -27,4 +29,18 @@ export async function loadConfig(path: string, environment: Environment): Promis
     digest,
     warnings: withLines([...overridden, ...findWarnings(file), ...(await findExposedSecrets(file, path))], text),
   };
+}
+
+/** The settings in effect in the words of the file, with defaults and with masked secrets. Throws ConfigError. */
+export async function effectiveConfig(
+  path: string,
+  environment: Environment,
+): Promise<Readonly<Record<string, unknown>>> {
+  const { file } = await readConfig(path, environment);
+  return Object.fromEntries(Object.entries(file).map(([key, value]) => [key, maskSecrets(value, key)]));
+}
+
+/** The settings in effect as TOML. Throws ConfigError. */
+export async function showConfig(path: string, environment: Environment): Promise<string> {
+  return writeToml(await effectiveConfig(path, environment));
 }

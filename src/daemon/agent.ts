@@ -1,26 +1,19 @@
 import { basename } from 'node:path';
 
-import type { BoardPlan, BoardProbe } from '../control/api/board-report.ts';
-import type { OnEvent, OperationOutcome } from '../control/events.ts';
+import type { OperationOutcome } from '../control/events.ts';
 import type { DaemonStatus } from '../control/gateway-state.ts';
-import type { AgentOperations, InputOf, InstallFlags, OutputOf } from '../control/operations.ts';
-import type { Activity, CheckReport, StatusReport } from '../control/reports.ts';
+import type { AgentOperations } from '../control/operations.ts';
+import type { Activity } from '../control/reports.ts';
 import { sourceOf } from '../firmware/file-source.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
 import type { Updater } from '../update/updater.ts';
-import { readImage } from './board-files.ts';
-import { listBoards, planBoard, probeBoard, restartBoard } from './boards.ts';
 import type { CheckStats } from './cycles/scheduler.ts';
-import { diagnose } from './doctor/doctor.ts';
-import { finding } from './doctor/finding.ts';
-import { describeConfig, noTargetsError } from './doctor/preconditions.ts';
+import { noTargetsError } from './doctor/preconditions.ts';
 import type { ReloadedConfig } from './doctor/preconditions.ts';
-import { telemetryFindings } from './doctor/telemetry-checks.ts';
+import { listSensors, noQueue, sendPoints, trySensor } from './measurements.ts';
 import { recordForce } from './security/record-events.ts';
-import { listSensors, trySensor } from './sensors.ts';
 import { checkReport } from './status/check-report.ts';
 import { gatherStatus } from './status/gather-status.ts';
-import { noQueue, sendPoints, setValue } from './values.ts';
 import type { Wiring } from './wiring/wiring.ts';
 
 export interface AgentDeps {
@@ -44,190 +37,127 @@ export interface AgentDeps {
   readonly resources?: AsyncDisposable;
 }
 
+export type Agent = AgentOperations & AsyncDisposable;
+
 /**
  * The operations that an operator or a program can request, performed in this process. They are called one at a time.
  */
-export class Agent implements AgentOperations, AsyncDisposable {
-  readonly #deps: AgentDeps;
+export function createAgent(deps: AgentDeps): Agent {
+  return {
+    ...reportOperations(deps),
+    ...updateOperations(deps),
+    ...measuringOperations(deps),
+    ...boardOperations(deps),
+    [Symbol.asyncDispose]: async () => deps.resources?.[Symbol.asyncDispose](),
+  };
+}
 
-  constructor(deps: AgentDeps) {
-    this.#deps = deps;
-  }
+function reportOperations(deps: AgentDeps) {
+  return {
+    status: async (_input, signal) => gatherStatus(deps, signal),
+    check: async (_input, signal) => {
+      const look = await updaterOf(deps).look({ manual: true, force: false }, signal);
+      const { journal, trust } = deps.wiring();
+      return checkReport(journal.state, look, await trust.keyNames(signal));
+    },
+    history: async () => {
+      const { history, journal } = deps.wiring();
+      return history.report(journal.state);
+    },
+    inspect: async ({ allowDowngrade, ...named }, signal) => {
+      const { inspectFile } = await import('./inspect-file.ts');
+      return inspectFile(named, deps.wiring(), signal, allowDowngrade);
+    },
+    securityLog: async () => deps.wiring().security.report(),
+    doctor: async (_input, signal) => {
+      const { diagnose } = await import('./doctor/doctor.ts');
+      return { findings: [...(await diagnose(deps, signal))] };
+    },
+  } satisfies Partial<AgentOperations>;
+}
 
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.#deps.resources?.[Symbol.asyncDispose]();
-  }
+function updateOperations(deps: AgentDeps) {
+  return {
+    update: async (flags, onEvent, signal) => {
+      const updater = updaterOf(deps);
+      const { security, boards } = deps.wiring();
+      await recordForce(security, 'update', flags);
+      await boards.recover(onEvent, signal);
+      return updater.updateNow({ ...flags, manual: true }, onEvent, signal);
+    },
+    install: async ({ path, file, ...flags }, onEvent, signal) => {
+      await recordForce(deps.wiring().security, `install ${path}`, flags);
+      return updaterOf(deps).installFile(sourceOf(file), basename(path), flags, { onEvent, signal });
+    },
+    activate: async (_input, signal) => deps.wiring().session.activate(signal),
+    commit: async (_input, onEvent, signal) => updaterOf(deps).commit(onEvent, signal),
+    rollback: async (flags, onEvent, signal) => {
+      await recordForce(deps.wiring().security, 'rollback', flags);
+      return updaterOf(deps).rollback(flags, onEvent, signal);
+    },
+    cancel: async (_input, onEvent, signal) => {
+      const { updater, journal } = deps.wiring();
+      const version = journal.state.installed?.version.name ?? 'the running version';
+      return updater === undefined ? { kind: 'nothing-to-cancel', version } : updater.cancel(onEvent, signal);
+    },
+    reboot: async (_input, signal) => {
+      const { machine, updater } = deps.wiring();
+      const work = async (inner: AbortSignal): Promise<void> => (updater ?? machine).reboot(undefined, inner);
+      const unarmed = await updater?.findUnarmed(signal);
+      const { alone } = deps;
+      if (unarmed === undefined || alone === undefined) await work(signal);
+      else await alone(async (inner) => work(inner).then(() => ({ kind: 'rebooting', ...unarmed })), signal);
+      return {};
+    },
+    unblock: async ({ version }) => ({ versions: [await updaterOf(deps).unblock(version)] }),
+    hold: async (order) => updaterOf(deps).hold(order),
+    resume: async () => ({ wasHeld: await updaterOf(deps).resume() }),
+  } satisfies Partial<AgentOperations>;
+}
 
-  async status(_input: object, signal: AbortSignal): Promise<StatusReport> {
-    return gatherStatus(this.#deps, signal);
-  }
-
-  async check(_input: object, signal: AbortSignal): Promise<CheckReport> {
-    const look = await this.#updater.look({ manual: true, force: false }, signal);
-    return checkReport(this.#wiring.journal.state, look, await this.#wiring.trust.keyNames(signal));
-  }
-
-  async update(flags: InstallFlags, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
-    const updater = this.#updater;
-    await recordForce(this.#wiring.security, 'update', flags);
-    await this.#wiring.boardRoom.recover(onEvent, signal);
-    return updater.updateNow({ ...flags, manual: true }, onEvent, signal);
-  }
-
-  async install(
-    { path, file, ...flags }: InputOf<'install'>,
-    onEvent: OnEvent,
-    signal: AbortSignal,
-  ): Promise<OperationOutcome> {
-    await recordForce(this.#wiring.security, `install ${path}`, flags);
-    return this.#updater.installFile(sourceOf(file), basename(path), flags, { onEvent, signal });
-  }
-
-  async history(): Promise<OutputOf<'history'>> {
-    const { history, journal } = this.#wiring;
-    return history.report(journal.state);
-  }
-
-  async inspect({ allowDowngrade, ...named }: InputOf<'inspect'>, signal: AbortSignal): Promise<OutputOf<'inspect'>> {
-    const { inspectFile } = await import('./inspect-file.ts');
-    return inspectFile(named, this.#wiring, signal, allowDowngrade);
-  }
-
-  async securityLog(): Promise<OutputOf<'securityLog'>> {
-    return this.#wiring.security.report();
-  }
-
-  async activate(_input: object, signal: AbortSignal): Promise<OutputOf<'activate'>> {
-    return this.#wiring.session.activate(signal);
-  }
-
-  async commit(_input: object, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
-    return this.#updater.commit(onEvent, signal);
-  }
-
-  async rollback(flags: InstallFlags, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
-    await recordForce(this.#wiring.security, 'rollback', flags);
-    return this.#updater.rollback(flags, onEvent, signal);
-  }
-
-  async cancel(_input: object, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
-    const { updater, journal } = this.#wiring;
-    const version = journal.state.installed?.version.name ?? 'the running version';
-    return updater === undefined ? { kind: 'nothing-to-cancel', version } : updater.cancel(onEvent, signal);
-  }
-
-  async reboot(_input: object, signal: AbortSignal): Promise<OutputOf<'reboot'>> {
-    const { machine, updater } = this.#wiring;
-    const work = async (inner: AbortSignal): Promise<void> => (updater ?? machine).reboot(undefined, inner);
-    const unarmed = await updater?.findUnarmed(signal);
-    const { alone } = this.#deps;
-    if (unarmed === undefined || alone === undefined) await work(signal);
-    else await alone(async (inner) => work(inner).then(() => ({ kind: 'rebooting', ...unarmed })), signal);
-    return {};
-  }
-
-  async unblock({ version }: InputOf<'unblock'>): Promise<OutputOf<'unblock'>> {
-    return { versions: [await this.#updater.unblock(version)] };
-  }
-
-  async hold(order: InputOf<'hold'>): Promise<OutputOf<'hold'>> {
-    return this.#updater.hold(order);
-  }
-
-  async resume(): Promise<OutputOf<'resume'>> {
-    return { wasHeld: await this.#updater.resume() };
-  }
-
-  async property({ id }: InputOf<'property'>, signal: AbortSignal): Promise<OutputOf<'property'>> {
-    return { value: await this.#wiring.session.property(id, signal) };
-  }
-
-  async setProperty(property: InputOf<'setProperty'>, signal: AbortSignal): Promise<OutputOf<'setProperty'>> {
-    return { safeAt: await setValue(property, { wiring: this.#wiring, telemetry: this.#telemetry }, signal) };
-  }
-
-  async sendDatapoint(point: InputOf<'sendDatapoint'>, signal: AbortSignal): Promise<OutputOf<'sendDatapoint'>> {
-    return this.sendDatapoints({ points: [point] }, signal);
-  }
-
-  async sendDatapoints(
-    { points }: InputOf<'sendDatapoints'>,
-    signal: AbortSignal,
-  ): Promise<OutputOf<'sendDatapoints'>> {
-    return { safeAt: await sendPoints(points, { wiring: this.#wiring, telemetry: this.#telemetry }, signal) };
-  }
-
-  async queue(): Promise<OutputOf<'queue'>> {
-    const telemetry = this.#telemetry;
+function measuringOperations(deps: AgentDeps) {
+  const queueOwner = (): Telemetry => {
+    const telemetry = deps.telemetry?.();
     if (telemetry === undefined) throw noQueue();
-    return telemetry.status();
-  }
+    return telemetry;
+  };
+  return {
+    property: async ({ id }, signal) => ({ value: await deps.wiring().session.property(id, signal) }),
+    setProperty: async ({ id, value }, signal) => {
+      const telemetry = deps.telemetry?.();
+      if (telemetry !== undefined) return { safeAt: await telemetry.setProperty(id, value, signal) };
+      await deps.wiring().session.setProperty(id, value, signal);
+      return { safeAt: 'service' };
+    },
+    sendDatapoint: async (point, signal) => ({ safeAt: await sendPoints([point], deps, signal) }),
+    sendDatapoints: async ({ points }, signal) => ({ safeAt: await sendPoints(points, deps, signal) }),
+    queue: async () => queueOwner().status(),
+    sensors: async () => listSensors(deps),
+    trySensor: async ({ name }, signal) => trySensor(name, deps, signal),
+    syncQueue: async () => ({ onDisk: queueOwner().flush() }),
+  } satisfies Partial<AgentOperations>;
+}
 
-  async sensors(): Promise<OutputOf<'sensors'>> {
-    return listSensors({ wiring: this.#wiring, telemetry: this.#telemetry });
-  }
+function boardOperations({ wiring }: AgentDeps) {
+  return {
+    boards: async () => ({ boards: await wiring().boards.list() }),
+    probeBoard: async ({ board }, signal) => wiring().boards.probe(board, signal),
+    planBoard: async ({ board, ...named }, signal) => wiring().boards.plan(board, named, signal),
+    resetBoard: async ({ board }, signal) => {
+      await wiring().boards.restart(board, signal);
+      return {};
+    },
+    flash: async (order, onEvent, signal) => {
+      const { security, boards } = wiring();
+      await recordForce(security, `mcu flash ${order.board} ${order.path}`, order);
+      return boards.flash(order, onEvent, signal);
+    },
+    restore: async ({ board }, onEvent, signal) => wiring().boards.restore(board, onEvent, signal),
+  } satisfies Partial<AgentOperations>;
+}
 
-  async trySensor({ name }: InputOf<'trySensor'>, signal: AbortSignal): Promise<OutputOf<'trySensor'>> {
-    return trySensor(name, { wiring: this.#wiring, telemetry: this.#telemetry }, signal);
-  }
-
-  async syncQueue(): Promise<OutputOf<'syncQueue'>> {
-    const telemetry = this.#telemetry;
-    if (telemetry === undefined) throw noQueue();
-    return { onDisk: telemetry.flush() };
-  }
-
-  async boards(): Promise<OutputOf<'boards'>> {
-    return { boards: await listBoards(this.#wiring) };
-  }
-
-  async probeBoard({ board }: InputOf<'probeBoard'>, signal: AbortSignal): Promise<BoardProbe> {
-    return probeBoard(this.#wiring, board, signal);
-  }
-
-  async planBoard({ board, ...named }: InputOf<'planBoard'>, signal: AbortSignal): Promise<BoardPlan> {
-    return planBoard(this.#wiring, board, named, signal);
-  }
-
-  async resetBoard({ board }: InputOf<'resetBoard'>, signal: AbortSignal): Promise<OutputOf<'resetBoard'>> {
-    await restartBoard(this.#wiring, board, signal);
-    return {};
-  }
-
-  async flash(
-    { path, file, ...order }: InputOf<'flash'>,
-    onEvent: OnEvent,
-    signal: AbortSignal,
-  ): Promise<OperationOutcome> {
-    const { security, boardRoom } = this.#wiring;
-    await recordForce(security, `mcu flash ${order.board} ${path}`, order);
-    const read = async (): Promise<Uint8Array> => readImage({ path, file }, signal);
-    return boardRoom.flash(order, { name: basename(path), read }, onEvent, signal);
-  }
-
-  async restore({ board }: InputOf<'restore'>, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
-    return this.#wiring.boardRoom.restore(board, onEvent, signal);
-  }
-
-  async doctor(_input: object, signal: AbortSignal): Promise<OutputOf<'doctor'>> {
-    const { readAgain } = this.#deps;
-    const configuration = readAgain && (await finding('configuration', async () => describeConfig(await readAgain())));
-    const findings = await diagnose(this.#wiring, this.#deps.activity?.(), signal);
-    const measuring = telemetryFindings(this.#telemetry?.status(), await this.sensors());
-    return { findings: [...(configuration === undefined ? [] : [configuration]), ...findings, ...measuring] };
-  }
-
-  get #telemetry(): Telemetry | undefined {
-    return this.#deps.telemetry?.();
-  }
-
-  get #wiring(): Wiring {
-    return this.#deps.wiring();
-  }
-
-  get #updater(): Updater {
-    const { updater } = this.#wiring;
-    if (updater === undefined) throw noTargetsError();
-    return updater;
-  }
+function updaterOf({ wiring }: AgentDeps): Updater {
+  const { updater } = wiring();
+  if (updater === undefined) throw noTargetsError();
+  return updater;
 }

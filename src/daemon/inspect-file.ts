@@ -18,10 +18,9 @@ import { headerOf } from '../update/policy/trust-lists.ts';
 import type { FirmwareHeader, FirmwareSource, PayloadHeader } from '../update/ports.ts';
 import { otherSlot } from '../update/slot.ts';
 import { resolveTargets } from '../update/staging/targets.ts';
-import type { NamedFile } from './board-files.ts';
+import type { NamedFile } from './boards.ts';
 import { evaluateTrustList } from './inspect-list.ts';
-import { bootingTarget } from './wiring/settings.ts';
-import { otherSlots } from './wiring/slot-settings.ts';
+import { bootingTarget, otherSlots } from './wiring/settings.ts';
 import type { Wiring } from './wiring/wiring.ts';
 
 type Obstacle = FileReport['obstacles'][number];

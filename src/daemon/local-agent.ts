@@ -8,8 +8,8 @@ import { systemErrorCode } from '../system/errors.ts';
 import { acquireLock, DAEMON, findLockHolder } from '../system/files/lock.ts';
 import { isUnitStarting } from '../system/processes/unit-state.ts';
 import { lookAtJournal } from '../update/journal/journal.ts';
-import { Agent } from './agent.ts';
-import type { AgentDeps } from './agent.ts';
+import { createAgent } from './agent.ts';
+import type { Agent, AgentDeps } from './agent.ts';
 import { timeZoneTrouble } from './doctor/local-time.ts';
 import { DaemonError } from './errors.ts';
 import { recordTrustChanges } from './security/record-events.ts';
@@ -29,7 +29,7 @@ export async function openLocalAgent(
   const configTrouble = async (): Promise<string | undefined> => timeZoneTrouble(world, signal);
   const wiring = opened.use(await wire(loaded.config, { ...world, configTrouble }, undefined, signal));
   await recordTrustChanges(wiring.security, loaded, wiring.trust, signal);
-  return new Agent({ ...surroundings(loaded, false), wiring: () => wiring, resources: opened.move() });
+  return createAgent({ ...surroundings(loaded, false), wiring: () => wiring, resources: opened.move() });
 }
 
 /**
@@ -53,7 +53,7 @@ export async function openReadOnlyAgent(
     holder === undefined || holder.purpose === DAEMON
       ? undefined
       : { process: `${holder.purpose} (process ${holder.pid})` };
-  return new Agent({
+  return createAgent({
     ...surroundings(loaded, seen),
     wiring: () => wiring,
     activity: () => activity,

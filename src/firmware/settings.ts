@@ -4,7 +4,7 @@ import { settingsOf } from '../system/settings/settings.ts';
 import { absolutePath, flag, text, utcTime } from '../system/settings/values.ts';
 
 const keySchema = z.strictObject({
-  file: absolutePath('/etc/thing-agent/trust/release.pem'),
+  file: absolutePath('/etc/thing-agent/trust/release.pem', 'release key'),
   name: text('a text that is not empty', 64).optional(),
   not_before: utcTime().optional().describe('Believed from then on; a date is its beginning, in UTC'),
   not_after: utcTime().optional().describe('Believed until then'),
@@ -12,7 +12,7 @@ const keySchema = z.strictObject({
 
 export const trustSchema = z.strictObject({
   keys: z
-    .array(z.union([absolutePath('/etc/thing-agent/trust/release.pem'), keySchema]))
+    .array(z.union([absolutePath('/etc/thing-agent/trust/release.pem', 'release key'), keySchema]))
     .max(32)
     .default([])
     .meta({

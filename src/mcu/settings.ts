@@ -9,7 +9,7 @@ import { protocols } from './protocols/protocols.ts';
 export const mcuTargetSchema = z
   .strictObject({
     kind: z.literal('mcu'),
-    port: absolutePath('/dev/serial/by-id/usb-meter').describe('Best one of /dev/serial/by-id'),
+    port: absolutePath('/dev/serial/by-id/usb-meter', 'device').describe('Best one of /dev/serial/by-id'),
     protocol: z.enum(namesOf(protocols)),
     baud: wholeNumber(300, 4_000_000)
       .default(115_200)
@@ -26,7 +26,7 @@ export const mcuTargetSchema = z
       .optional()
       .describe('Accepts files of unknown format as raw binaries. By default, their names must end in .bin'),
     ...allSettings(protocols),
-    mcuboot_key_file: absolutePath('/etc/thing-agent/trust/mcuboot.pem')
+    mcuboot_key_file: absolutePath('/etc/thing-agent/trust/mcuboot.pem', 'mcuboot key')
       .optional()
       .describe('Only images for MCUboot that are signed with this key'),
   })

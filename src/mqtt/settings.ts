@@ -6,7 +6,7 @@ export const brokerLogin = {
   username: text()
     .optional()
     .meta({ examples: ['GW-0001'] }),
-  password_file: absolutePath('/etc/thing-agent/mqtt-password').optional(),
+  password_file: absolutePath('/etc/thing-agent/mqtt-password', 'secret').optional(),
   ...tlsFiles('broker-'),
 };
 

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 
-import type { Reference } from '../config/check/references.ts';
+import type { RequiredFileKind } from '../system/settings/values.ts';
 import type { DetectedGateway } from './detect-gateway.ts';
 import { findSlotPairs, hasSlotName, PARTITION_NAMES } from './slot-pairs.ts';
 
@@ -56,13 +56,16 @@ export function remainingQuestions(facts: DetectedGateway, given: Table, answers
 }
 
 /** Returns the files that an answer names, with their requirements. */
-export function filesOf(name: QuestionName, answer: string): readonly Pick<Reference, 'file' | 'need'>[] {
+export function filesOf(
+  name: QuestionName,
+  answer: string,
+): readonly { readonly file: string; readonly need: RequiredFileKind }[] {
   const need = needs[name];
   if (need === undefined || answer === NONE) return [];
   return (name === 'keys' ? listOf(answer) : [answer]).map((file) => ({ file, need }));
 }
 
-const needs: Readonly<Partial<Record<QuestionName, Reference['need']>>> = {
+const needs: Readonly<Partial<Record<QuestionName, RequiredFileKind>>> = {
   keys: 'release key',
   'slot-a': 'slot',
   'slot-b': 'slot',

@@ -74,7 +74,7 @@ export class Setup {
     if (name === 'device-type' && /\s/.test(answer)) return `${key}: ${JSON.stringify(answer)} has a blank in it`;
     if (name === 'slot-b' && answer === answers['slot-a']) return `${key}: A and B are the same`;
     for (const { file, need } of filesOf(name, answer)) {
-      const why = await examine({ path: [key], file, need });
+      const why = await examine(file, need);
       if (why !== undefined) return `${key}: ${file} ${why}`;
     }
     return name === 'packages' ? this.#packageComplaint(answers, problems) : undefined;

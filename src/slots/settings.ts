@@ -1,9 +1,8 @@
 import * as z from 'zod';
 
-import { tablesOf, withName } from '../system/settings/described.ts';
+import { tablesOf } from '../system/settings/described.ts';
 import type { SettingsOf } from '../system/settings/settings.ts';
 import { absolutePath, flag } from '../system/settings/values.ts';
-import type { BootFile } from './bootloaders/bootloader-kind.ts';
 import { bootloaders } from './bootloaders/bootloaders.ts';
 
 export const bootloaderSchema = z.discriminatedUnion('kind', tablesOf(bootloaders));
@@ -14,8 +13,8 @@ export const slotsTargetSchema = z
     kind: z.literal('slots'),
     /** Block devices or files. */
     slots: z.strictObject({
-      A: absolutePath('/dev/disk/by-partlabel/rootfs-a'),
-      B: absolutePath('/dev/disk/by-partlabel/rootfs-b'),
+      A: absolutePath('/dev/disk/by-partlabel/rootfs-a', 'slot'),
+      B: absolutePath('/dev/disk/by-partlabel/rootfs-b', 'slot'),
     }),
     read_only: flag()
       .optional()
@@ -39,8 +38,3 @@ export type BootloaderSettings = SettingsOf<typeof bootloaderSchema>;
 
 /** The one pair of slots that has the bootloader. */
 export type BootingSlotsSettings = SlotsTargetSettings & { readonly bootloader: BootloaderSettings };
-
-/** The file that the settings of a bootloader name. */
-export function fileOfBootloader(written: z.output<typeof bootloaderSchema>): BootFile | undefined {
-  return withName(bootloaders, written.kind).fileOf(written);
-}

@@ -64,14 +64,14 @@ export const pageSchema = z.strictObject({
         'An address and a port, or the path of a Unix socket such as "/run/thing-agent/page.sock". Without it there is no page',
       examples: ['127.0.0.1:8077'],
     }),
-  password_file: absolutePath('/etc/thing-agent/page-password')
+  password_file: absolutePath('/etc/thing-agent/page-password', 'page password')
     .optional()
     .describe('Password for viewing the page: a file with at least 12 characters that only its owner may read'),
-  certificate_file: absolutePath('/etc/thing-agent/page.pem')
+  certificate_file: absolutePath('/etc/thing-agent/page.pem', 'certificates')
     .optional()
     .describe('For https, without which it listens on loopback alone; with key_file'),
-  key_file: absolutePath('/etc/thing-agent/page.key').optional(),
-  client_ca_file: absolutePath('/etc/thing-agent/page-clients.pem')
+  key_file: absolutePath('/etc/thing-agent/page.key', 'secret').optional(),
+  client_ca_file: absolutePath('/etc/thing-agent/page-clients.pem', 'certificates')
     .optional()
     .describe('Only clients with a certificate of this authority can connect'),
   hosts: z

@@ -28,7 +28,6 @@ export const sheaves: readonly Sheaf[] = [
       'cli/screen/page.ts',
       'cli/screen/pages/render-reports.ts',
       'config/load-config.ts',
-      'config/show-config.ts',
       'control/client/control-client.ts',
       'control/make-operations.ts',
       'system/log/pino-log.ts',

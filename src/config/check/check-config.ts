@@ -10,16 +10,17 @@ import type { Exposure } from '../../system/files/protected-file.ts';
 import { runProgram } from '../../system/processes/child-process.ts';
 import type { Environment } from '../../system/processes/environment.ts';
 import { whyCannotRunAs } from '../../system/processes/program-rights.ts';
+import type { RequiredFileKind } from '../../system/settings/values.ts';
 import type { Finding } from '../cross-check.ts';
 import { findWarnings } from '../cross-check/warnings.ts';
 import type { ConfigProblem } from '../errors.ts';
-import { describeValue, keyPath } from '../file/problems.ts';
+import { describeValue, findingAt } from '../file/problems.ts';
 import { applyEnvironment, examineConfig, sortByLine, readConfigText, withLines } from '../read-config.ts';
 import { findInImage } from './check-image.ts';
 import { findExposedSecrets } from './exposed-secrets.ts';
 import { permissionProblems, findFileProblem, guarded, MISSING, programs } from './referenced-file.ts';
-import { referencesOf, referencedUsers } from './references.ts';
-import type { RequiredFileKind, Reference } from './references.ts';
+import { checkReferences, referencesOf } from './references.ts';
+import type { CheckedReferences, CheckReference, Reference } from './references.ts';
 import { validSubset } from './valid-subset.ts';
 import type { ValidSubset } from './valid-subset.ts';
 
@@ -67,17 +68,12 @@ export async function checkConfig(
   return { problems: sortByLine([...problems, ...withLines(found, text)]), warnings };
 }
 
-interface Looked {
-  readonly wrong: readonly Finding[];
-  readonly doubtful: readonly Finding[];
-}
-
-async function lookAt(right: ValidSubset, path: string, around: FileContext): Promise<Looked> {
+async function lookAt(right: ValidSubset, path: string, around: FileContext): Promise<CheckedReferences> {
   switch (around.kind) {
     case 'gateway': {
-      const named = await lookAtReferences(right, around.isRoots);
+      const named = await checkReferences(right, async (reference) => checkHere(reference, around.isRoots));
       const serial = await lookForSerialNumber(right, around.findSerialNumber);
-      const unfit = [...(await slotFindings(right)), ...(await userFindings(right))];
+      const unfit = await slotFindings(right);
       const doubtful = [...named.doubtful, ...serial.doubtful, ...(await openSecrets(right, path))];
       if (around.isRoots === true)
         return { wrong: [...named.wrong, ...unfit], doubtful: [...doubtful, ...serial.wrong] };
@@ -94,7 +90,7 @@ async function lookAt(right: ValidSubset, path: string, around: FileContext): Pr
 async function lookForSerialNumber(
   { tables: { device }, placeOf }: ValidSubset,
   find: FindSerialNumber | undefined,
-): Promise<Looked> {
+): Promise<CheckedReferences> {
   const said = ['serial_number', 'serial_number_file'] as const;
   const isSaid = said.some((key) => device?.[key] !== undefined || placeOf(['device', key]) === undefined);
   if (find === undefined || isSaid) return { wrong: [], doubtful: [] };
@@ -114,41 +110,39 @@ async function lookForSerialNumber(
 const HIDDEN = /^\/(?:home|root|run\/user)\//;
 
 function hiddenFiles({ tables, placeOf }: ValidSubset): readonly Finding[] {
-  return referencesOf(tables).flatMap(({ path: at, file }) => {
+  return referencesOf(tables).flatMap(({ path: at, name }) => {
     const path = placeOf(at);
-    if (path === undefined || !HIDDEN.test(file)) return [];
+    if (path === undefined || !HIDDEN.test(name)) return [];
     const advice = 'move it, or set ProtectHome=read-only in a drop-in: systemctl edit thing-agent';
-    return [{ path, message: `${keyPath(path)}: the unit thing-agent does not see ${file}: ${advice}` }];
+    return [findingAt(path, `: the unit thing-agent does not see ${name}: ${advice}`)];
   });
 }
 
 function suspiciousSerialNumber({ tables: { device }, placeOf }: ValidSubset): readonly Finding[] {
   const path = placeOf(['device', 'serial_number']);
   const doubt = device?.serial_number === undefined ? undefined : serialNumberDoubt(device.serial_number.trim());
-  return path === undefined || doubt === undefined ? [] : [{ path, message: `device.serial_number: ${doubt}` }];
+  return path === undefined || doubt === undefined ? [] : [findingAt(path, `: ${doubt}`)];
 }
 
 async function scheduleFindings({ tables: { update }, placeOf }: ValidSubset): Promise<readonly Finding[]> {
   const { isCronExpression } = await import('../../system/time/cron.ts');
   const path = placeOf(['update', 'schedule']);
   if (path === undefined || update === undefined || isCronExpression(update.schedule)) return [];
-  const message = `update.schedule: expected a cron expression such as "*/15 * * * *", found ${describeValue(update.schedule)}`;
-  return [{ path, message }];
+  const found = describeValue(update.schedule);
+  return [findingAt(path, `: expected a cron expression such as "*/15 * * * *", found ${found}`)];
 }
 
-async function lookAtReferences({ tables, placeOf }: ValidSubset, isRoots = false): Promise<Looked> {
-  const wrong: Finding[] = [];
-  const doubtful: Finding[] = [];
-  for (const reference of referencesOf(tables)) {
-    const path = placeOf(reference.path);
-    const why = path === undefined ? undefined : await examine(reference);
-    if (path === undefined || why === undefined) continue;
-    const isOurs = isRoots && permissionProblems.has(why);
-    const isDoubt = isOurs || (why === MISSING && mayAppearLater(reference.need));
-    const said = isOurs ? `${why} by this user; perhaps by root: sudo agent config check` : why;
-    (isDoubt ? doubtful : wrong).push({ path, message: `${keyPath(path)}: ${reference.file} ${said}` });
+async function checkHere(reference: Reference, isRoots = false): ReturnType<CheckReference> {
+  const { name, need } = reference;
+  if (need === 'user') {
+    const reason = whyCannotRunAs(name) ?? (await missingUserReason(name));
+    return reason === undefined ? undefined : { why: `${name}: ${reason}`, isDoubtful: false };
   }
-  return { wrong, doubtful };
+  const why = await examine(name, need);
+  if (why === undefined) return undefined;
+  if (isRoots && permissionProblems.has(why))
+    return { why: `${name} ${why} by this user; perhaps by root: sudo agent config check`, isDoubtful: true };
+  return { why: `${name} ${why}`, isDoubtful: why === MISSING && mayAppearLater(need) };
 }
 
 async function openSecrets({ tables, placeOf }: ValidSubset, config: string): Promise<readonly Finding[]> {
@@ -163,8 +157,8 @@ async function slotFindings({ tables, placeOf }: ValidSubset): Promise<readonly 
     if (target.kind !== 'slots' || path === undefined || target.slots.A === target.slots.B) continue;
     const [identity, other] = await Promise.all([identityAt(target.slots.A), identityAt(target.slots.B)]);
     if (identity === undefined || identity !== other) continue;
-    const message = `${keyPath(path)}: A and B are the same: ${target.slots.A} and ${target.slots.B} lead to one place`;
-    found.push({ path, message });
+    const { A, B } = target.slots;
+    found.push(findingAt(path, `: A and B are the same: ${A} and ${B} lead to one place`));
   }
   return found;
 }
@@ -178,16 +172,6 @@ async function identityAt(path: string): Promise<string | undefined> {
     if (systemErrorCode(error) !== undefined) return undefined;
     throw error;
   }
-}
-
-async function userFindings({ tables, placeOf }: ValidSubset): Promise<readonly Finding[]> {
-  const found: Finding[] = [];
-  for (const { path: at, user } of referencedUsers(tables)) {
-    const path = placeOf(at);
-    const why = path === undefined ? undefined : (whyCannotRunAs(user) ?? (await missingUserReason(user)));
-    if (path !== undefined && why !== undefined) found.push({ path, message: `${keyPath(path)}: ${user}: ${why}` });
-  }
-  return found;
 }
 
 async function missingUserReason(user: string): Promise<string | undefined> {
@@ -204,7 +188,7 @@ function mayAppearLater(need: RequiredFileKind): boolean {
 }
 
 /** Returns the reason why the file cannot be used here, or undefined if it can. */
-export async function examine({ file, need }: Reference): Promise<string | undefined> {
+export async function examine(file: string, need: RequiredFileKind): Promise<string | undefined> {
   const exposures = isAbsolute(file) ? await exposuresOf(file, need) : [];
   if (exposures.length > 0) return `is not trusted: ${describeExposures(exposures)}`;
   if (!programs.has(need)) return findFileProblem(file, need);

@@ -1,7 +1,7 @@
 import { valueOrUndefined } from '../../system/errors.ts';
 import { quoted, mayBeReadByAll } from '../../system/files/protected-file.ts';
 import type { Finding } from '../cross-check.ts';
-import { keyPath } from '../file/problems.ts';
+import { findingAt } from '../file/problems.ts';
 import type { ValidTables } from '../schema/schema.ts';
 import { secrets } from './referenced-file.ts';
 import { referencesOf } from './references.ts';
@@ -15,12 +15,12 @@ export async function findExposedSecrets(tables: ValidTables, config: string): P
   const passwords = passwordsIn(tables, []);
   if (passwords.length > 0 && (await isExposed(config))) {
     const why = `has a password, and ${config} is readable by all users of this machine; to fix it: chmod 600 ${quoted(config)}`;
-    found.push(...passwords.map((path) => ({ path, message: `${keyPath(path)}: ${why}` })));
+    found.push(...passwords.map((path) => findingAt(path, `: ${why}`)));
   }
-  for (const { path, file, need } of referencesOf(tables)) {
-    if (!secrets.has(need) || !(await isExposed(file))) continue;
-    const message = `${keyPath(path)}: ${file} is readable by all users of this machine; to fix it: chmod 600 ${quoted(file)}`;
-    found.push({ path, message });
+  for (const { path, name, need } of referencesOf(tables)) {
+    if (!secrets.has(need) || !(await isExposed(name))) continue;
+    const why = `: ${name} is readable by all users of this machine; to fix it: chmod 600 ${quoted(name)}`;
+    found.push(findingAt(path, why));
   }
   return found;
 }

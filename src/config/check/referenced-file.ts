@@ -11,14 +11,15 @@ import {
   PublicKeyError,
 } from '../../system/files/public-key.ts';
 import { readUntrustedFile } from '../../system/files/untrusted-file.ts';
+import type { RequiredFileKind } from '../../system/settings/values.ts';
 import { MAX_PASSWORD_FILE_BYTES, passwordFault, passwordIn } from '../../web/settings.ts';
-import type { RequiredFileKind } from './references.ts';
 
 export const programs: ReadonlySet<RequiredFileKind> = new Set(['own program', 'program']);
-export const secrets: ReadonlySet<RequiredFileKind> = new Set(['secret', 'page password']);
+const secretKinds = ['secret', 'page password'] as const;
+export const secrets: ReadonlySet<RequiredFileKind | 'user'> = new Set(secretKinds);
 /** Files that others must not be able to write. */
 export const guarded: ReadonlySet<RequiredFileKind> = new Set([
-  ...secrets,
+  ...secretKinds,
   'certificates',
   'release key',
   'mcuboot key',

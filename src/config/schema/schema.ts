@@ -35,7 +35,7 @@ export const configSchema = z.strictObject({
           'DMI)',
         examples: ['GW-0001'],
       }),
-    serial_number_file: absolutePath('/sys/firmware/devicetree/base/serial-number').optional(),
+    serial_number_file: absolutePath('/sys/firmware/devicetree/base/serial-number', 'readable file').optional(),
     label: text('a text that is not empty', 64)
       .regex(/^[^\p{Cc}]*\S[^\p{Cc}]*$/u, 'a text that is not blank')
       .optional()
@@ -50,7 +50,7 @@ export const configSchema = z.strictObject({
           'wrong after the first update',
         examples: ['1.4.0'],
       }),
-    factory_version_file: absolutePath('/etc/firmware-version')
+    factory_version_file: absolutePath('/etc/firmware-version', 'readable file')
       .optional()
       .describe('The same in a file of the image: in the format of os-release, or the version alone'),
   }),
@@ -120,43 +120,12 @@ export const configSchema = z.strictObject({
 /** The checked content of the file with its defaults, in the words of the file. */
 export type ConfigFile = z.output<typeof configSchema>;
 
-/** The tables that are correct in themselves. */
-export function validTables(input: Readonly<Record<string, unknown>>) {
-  const {
-    service,
-    device,
-    update,
-    hooks,
-    trust,
-    report,
-    system,
-    control,
-    web: page,
-    targets,
-    sensors,
-    properties,
-    watch,
-  } = configSchema.shape;
-  return {
-    service: valid(service, input['service']),
-    device: valid(device, input['device']),
-    update: valid(update, input['update']),
-    hooks: valid(hooks, input['hooks']),
-    trust: valid(trust, input['trust']),
-    report: valid(report, input['report']),
-    system: valid(system, input['system']),
-    control: valid(control, input['control']),
-    web: valid(page, input['web']),
-    targets: valid(targets, input['targets']),
-    sensors: valid(sensors, input['sensors']),
-    properties: valid(properties, input['properties']),
-    watch: valid(watch, input['watch']),
-  };
-}
+/** The tables that are correct in themselves; the others are undefined. */
+export type ValidTables = { readonly [Table in keyof ConfigFile]: ConfigFile[Table] | undefined };
 
-export type ValidTables = ReturnType<typeof validTables>;
-
-function valid<T extends z.ZodType>(schema: T, input: unknown): z.output<T> | undefined {
-  const result = schema.safeParse(input, parsedOnce);
-  return result.success ? result.data : undefined;
+/** Returns the tables that are correct in themselves. The overload is for the compiler. */
+export function validTables(input: Readonly<Record<string, unknown>>): ValidTables;
+export function validTables(input: Readonly<Record<string, unknown>>): object {
+  const tables = Object.entries(configSchema.shape);
+  return Object.fromEntries(tables.map(([name, table]) => [name, table.safeParse(input[name], parsedOnce).data]));
 }

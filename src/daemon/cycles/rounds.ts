@@ -1,4 +1,7 @@
 import type { OnEvent, OperationOutcome } from '../../control/events.ts';
+import type { OperationRequest } from '../../control/server/operation-runner.ts';
+import { otherSlot } from '../../update/slot.ts';
+import { requireRollbackTarget } from '../../update/trial/manual-rollback.ts';
 import type { Wiring } from '../wiring/wiring.ts';
 
 /** The work of one round, with one wiring and one outcome. */
@@ -6,10 +9,10 @@ type RoundWork = (wiring: Wiring, onEvent: OnEvent, signal: AbortSignal) => Prom
 
 /** The cycle at the start: completes or undoes an interrupted update. */
 export const runRecovery: RoundWork = async (wiring, onEvent, signal) => {
-  const { updater, journal, boardRoom } = wiring;
+  const { updater, journal, boards } = wiring;
   const version = journal.state.installed?.version.name ?? 'the running version';
   const settled = await updater?.settle(onEvent, signal);
-  await boardRoom.recover(onEvent, signal);
+  await boards.recover(onEvent, signal);
   return settled === undefined || settled.kind === 'settled'
     ? { kind: 'up-to-date', version, isRecovery: true }
     : settled;
@@ -17,8 +20,8 @@ export const runRecovery: RoundWork = async (wiring, onEvent, signal) => {
 
 /** A cycle with a check: recovers, reports, asks the service, and installs. */
 export const runUpdateCycle: RoundWork = async (wiring, onEvent, signal) => {
-  const { updater, session, boardRoom } = wiring;
-  await boardRoom.recover(onEvent, signal);
+  const { updater, session, boards } = wiring;
+  await boards.recover(onEvent, signal);
   const order = { reboot: true, force: false, manual: false };
   const outcome = await updater?.updateNow(order, onEvent, signal);
   if (outcome !== undefined && outcome.kind !== 'up-to-date') return outcome;
@@ -26,3 +29,15 @@ export const runUpdateCycle: RoundWork = async (wiring, onEvent, signal) => {
   if (outcome !== undefined) return outcome;
   return { kind: 'up-to-date', version: 'nothing: no target is configured' };
 };
+
+/** Throws `no-previous-version`, so that no operation is interrupted for a rollback that is impossible. */
+export async function rejectEmptyRollback(
+  { operation }: Pick<OperationRequest, 'operation'>,
+  { journal, bootloader, updater }: Pick<Wiring, 'journal' | 'bootloader' | 'updater'>,
+  signal: AbortSignal,
+): Promise<void> {
+  const { phase } = journal.state;
+  if (operation !== 'rollback' || updater === undefined) return;
+  if (phase.kind !== 'idle' && phase.kind !== 'staging') return;
+  requireRollbackTarget(bootloader && otherSlot(await bootloader.bootedSlot(signal)), journal.state);
+}

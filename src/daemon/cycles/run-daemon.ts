@@ -11,7 +11,7 @@ import { AgentError, describeError } from '../../system/errors.ts';
 import { acquireLock, DAEMON } from '../../system/files/lock.ts';
 import type { ServiceManager } from '../../system/processes/systemd-notify.ts';
 import { longestHealthMs } from '../../update/trial/health.ts';
-import { Agent } from '../agent.ts';
+import { createAgent } from '../agent.ts';
 import type { AgentDeps } from '../agent.ts';
 import { refuseTimeZone } from '../doctor/local-time.ts';
 import { configProblem } from '../doctor/preconditions.ts';
@@ -20,18 +20,15 @@ import { StateMonitor } from '../doctor/state-directory.ts';
 import { DaemonError } from '../errors.ts';
 import { recordTrustChanges } from '../security/record-events.ts';
 import { describeCheck } from '../status/check-report.ts';
-import type { PageHost } from '../wiring/page-host.ts';
 import { TelemetryHost } from '../wiring/telemetry-host.ts';
 import { wire } from '../wiring/wiring.ts';
 import type { Wiring, Runtime } from '../wiring/wiring.ts';
-import { rejectEmptyRollback } from './empty-rollback.ts';
-import { Liveness } from './liveness.ts';
-import { runRecovery, runUpdateCycle } from './rounds.ts';
+import { rejectEmptyRollback, runRecovery, runUpdateCycle } from './rounds.ts';
 import { rebootSpreadMs } from './schedule.ts';
 import type { CycleResult } from './scheduler.ts';
 import { startServers } from './servers.ts';
-import type { ServerDeps } from './servers.ts';
-import { TaskTimer } from './task-timer.ts';
+import type { PageHost, ServerDeps } from './servers.ts';
+import { Liveness, TaskTimer } from './task-timer.ts';
 import { feedWatchdog } from './watchdog.ts';
 
 export interface DaemonDeps {
@@ -103,7 +100,7 @@ export class Daemon {
     opened.use(this.#telemetry);
     await this.#wire(this.#loaded);
     opened.use(this.#runner);
-    const agent = new Agent({
+    const agent = createAgent({
       wiring: () => this.#currentWiring,
       telemetry: () => this.#telemetry.current,
       daemon: true,

@@ -1,9 +1,10 @@
-import { RecoveryBackoff } from './recovery-backoff.ts';
 import type { Schedule } from './schedule.ts';
-import { WakeRateLimit } from './wake-rate-limit.ts';
 
 /** Time after which another cycle begins if a reboot was requested and the machine still runs. */
 const REBOOT_PATIENCE_MS = 5 * 60_000;
+/** The pause after a cycle that did not settle. It doubles with each in a row, since each may write something. */
+const FIRST_PAUSE_MS = 60_000;
+const LONGEST_PAUSE_MS = 60 * 60_000;
 const AT_ONCE_MS = Number.NEGATIVE_INFINITY;
 const NEVER_MS = Number.POSITIVE_INFINITY;
 /** The clock was set if a sleep ends this much too late. */
@@ -46,8 +47,9 @@ export interface ScheduleSettings {
 /** Decides the daemon's next task from past events. It has no clock and does not wait. */
 export class Scheduler {
   readonly #wakes = new WakeRateLimit();
-  readonly #pauses = new RecoveryBackoff();
   #times: ScheduleSettings;
+  /** The number of cycles in a row that did not settle. */
+  #unsettled = 0;
   #isBegun = false;
   #isReloadDue = false;
   #scheduledMs: number;
@@ -129,15 +131,31 @@ export class Scheduler {
 
   endRound(how: CycleResult, nowMs: number): void {
     if (how === 'unsettled') {
-      this.#roundMs = nowMs + this.#pauses.nextMs();
+      this.#roundMs = nowMs + Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.#unsettled);
+      this.#unsettled += 1;
       return;
     }
-    if (how !== 'failed') this.#pauses.end();
+    if (how !== 'failed') this.#unsettled = 0;
     this.#roundMs = how === 'rebooting' ? nowMs + REBOOT_PATIENCE_MS : undefined;
     if (how === 'looked' || how === 'failed') this.#scheduledMs = this.#times.schedule(nowMs);
     if (how === 'failed') this.#failedLooks += 1;
     if (how !== 'looked') return;
     this.#lastLookMs = nowMs;
     this.#failedLooks = 0;
+  }
+}
+
+/** The times of checks that messages request: immediately, but never two within the limit. No request is lost. */
+export class WakeRateLimit {
+  #dueMs = Number.NEGATIVE_INFINITY;
+
+  /**
+   * Returns the time of the check requested now, or of an earlier request's check that is still ahead. It is never
+   * later than the limit, even if the clock was set.
+   */
+  nextMs(nowMs: number, limitMs: number): number {
+    if (nowMs >= this.#dueMs) this.#dueMs = Math.max(nowMs, this.#dueMs + limitMs);
+    this.#dueMs = Math.min(this.#dueMs, nowMs + limitMs);
+    return this.#dueMs;
   }
 }

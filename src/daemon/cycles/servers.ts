@@ -1,9 +1,14 @@
+import { isDeepStrictEqual } from 'node:util';
+
 import type { LoadedConfig } from '../../config/load-config.ts';
+import { reportError } from '../../control/control-errors.ts';
 import { systemOffset } from '../../control/presentation/time.ts';
 import type { SecurityEventId } from '../../control/security/security-event-meanings.ts';
 import { startControlServer } from '../../control/server/control-server.ts';
 import type { Performer } from '../../control/server/perform.ts';
-import { PageHost } from '../wiring/page-host.ts';
+import { describeError } from '../../system/errors.ts';
+import type { PageServerDeps } from '../../web/page-server.ts';
+import type { PageSettings } from '../../web/settings.ts';
 import type { Runtime } from '../wiring/wiring.ts';
 
 export interface ServerDeps extends Performer {
@@ -41,3 +46,85 @@ export async function startServers(
   await host.serve(page);
   return host;
 }
+
+/** The page is tried again this often: its address may come up after the agent, and its port may become free. */
+const RETRY_MS = 15_000;
+
+/** Serves the web UI at the configured address. If it cannot be served, the daemon continues without it. */
+export class PageHost implements AsyncDisposable {
+  readonly #deps: Omit<PageServerDeps, 'settings'>;
+  #settings: PageSettings | undefined;
+  #served: AsyncDisposable | undefined;
+  #ending = new AbortController();
+  #starting: Promise<void> = Promise.resolve();
+  #trouble: string | undefined;
+
+  constructor(deps: Omit<PageServerDeps, 'settings'>) {
+    this.#deps = deps;
+  }
+
+  /** The troubles for the status. */
+  get troubles(): readonly string[] {
+    return this.#trouble === undefined ? [] : [this.#trouble];
+  }
+
+  /**
+   * Serves the page with these settings. Also called after a reload, since the files that they name may have changed.
+   */
+  async serve(settings: PageSettings): Promise<void> {
+    const isSame = isDeepStrictEqual(settings, this.#settings);
+    const hasFiles = settings.certificateFile !== undefined || settings.passwordFile !== undefined;
+    if (isSame && !hasFiles) return;
+    await this[Symbol.asyncDispose]();
+    this.#settings = settings;
+    this.#ending = new AbortController();
+    const first = Promise.withResolvers<void>();
+    this.#starting = this.#start(settings, this.#ending.signal, first.resolve);
+    await first.promise;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#ending.abort(ended);
+    await this.#starting;
+    await this.#served?.[Symbol.asyncDispose]();
+    this.#served = undefined;
+    this.#trouble = undefined;
+  }
+
+  async #start(settings: PageSettings, signal: AbortSignal, onTried: () => void): Promise<void> {
+    const { clock } = this.#deps;
+    try {
+      while (settings.place !== undefined && !signal.aborted) {
+        if (await this.#try(settings)) break;
+        onTried();
+        await clock.sleep(RETRY_MS, signal);
+      }
+    } catch (error) {
+      if (error !== ended) throw error;
+    } finally {
+      onTried();
+    }
+  }
+
+  async #try(settings: PageSettings): Promise<boolean> {
+    const { log } = this.#deps;
+    const { place } = settings;
+    if (place === undefined) return true;
+    try {
+      const { startPage } = await import('../../web/page-server.ts');
+      this.#served = await startPage({ ...this.#deps, settings }, place);
+      this.#trouble = undefined;
+      const where = place.kind === 'socket' ? place.path : `${place.host} ${place.port}`;
+      log.info({ where }, 'the page is served');
+      return true;
+    } catch (error) {
+      const trouble = `the page is not served: ${describeError(error)}`;
+      const { code, advice } = reportError(error);
+      if (trouble !== this.#trouble) log.error({ code, advice }, trouble);
+      this.#trouble = trouble;
+      return false;
+    }
+  }
+}
+
+const ended = new Error('the page is to end');

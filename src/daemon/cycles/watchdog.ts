@@ -64,23 +64,23 @@ class OwnSocket implements AsyncDisposable {
   readonly #deps: OwnSocketDeps;
   readonly #client: AgentOperations;
   readonly #stop = new AbortController();
-  readonly #asking: Promise<void>;
-  #wanted = Promise.withResolvers<void>();
+  /** The present question, which ends with an answer. */
+  #asking: Promise<void> | undefined;
   /** The beginning of the present time without answers. */
   #askedAtMs: number | undefined;
 
   constructor(deps: OwnSocketDeps) {
     this.#deps = deps;
     this.#client = controlClient(join(deps.runDirectory, socketNames.root), { answerMs: MOST_SILENCE_MS });
-    this.#asking = this.#askAgain();
   }
 
   get answers(): boolean {
     return this.#askedAtMs === undefined || this.#deps.clock.monotonicMs() - this.#askedAtMs < MOST_SILENCE_MS;
   }
 
+  /** Asks, unless a question has no answer yet. */
   ask(): void {
-    this.#wanted.resolve();
+    this.#asking ??= this.#untilAnswered().finally(() => (this.#asking = undefined));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -88,18 +88,13 @@ class OwnSocket implements AsyncDisposable {
     await this.#asking;
   }
 
-  async #askAgain(): Promise<void> {
+  async #untilAnswered(): Promise<void> {
     const { clock, againMs } = this.#deps;
     const { signal } = this.#stop;
+    this.#askedAtMs = clock.monotonicMs();
     try {
-      while (!signal.aborted) {
-        await abortable(this.#wanted.promise, signal);
-        this.#askedAtMs ??= clock.monotonicMs();
-        if (await this.#isAnswered(signal)) {
-          this.#askedAtMs = undefined;
-          this.#wanted = Promise.withResolvers();
-        } else await clock.sleep(againMs, signal);
-      }
+      while (!(await this.#isAnswered(signal))) await clock.sleep(againMs, signal);
+      this.#askedAtMs = undefined;
     } catch (error) {
       if (!signal.aborted) throw error;
     }

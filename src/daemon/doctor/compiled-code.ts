@@ -2,7 +2,7 @@ import { glob } from 'node:fs/promises';
 import process from 'node:process';
 
 import { readKernelText } from '../../telemetry/sources/kernel/kernel-file.ts';
-import type { Warning } from './finding.ts';
+import type { Warning } from './findings.ts';
 
 /** Source: Linux drivers/md/dm-sysfs.c; systemd and veritysetup name a verified device `CRYPT-VERITY-…`. */
 const MAPPED_DEVICES = '/sys/block/dm-*/dm/uuid';

@@ -1,90 +1,68 @@
-import { rm } from 'node:fs/promises';
+import { rm, stat, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 
+import type { Config } from '../../config/config.ts';
 import { partialFlashAdvice } from '../../control/partial-flash.ts';
+import { formatBytes } from '../../control/presentation/bytes.ts';
 import { describePackage } from '../../control/presentation/rows/package-rows.ts';
 import { formatTime, systemOffset } from '../../control/presentation/time.ts';
 import type { Activity, DoctorFinding } from '../../control/reports.ts';
 import { McuError } from '../../mcu/errors.ts';
 import { SerialError } from '../../serial/errors.ts';
 import { isPortDenied } from '../../serial/port-holders.ts';
-import { valueOrError } from '../../system/errors.ts';
+import { valueOrError, valueOrUndefined } from '../../system/errors.ts';
 import type { AgentError } from '../../system/errors.ts';
 import { replaceFileDurably, StorageError } from '../../system/files/durable-file.ts';
 import { maskAddresses } from '../../system/log/secrets.ts';
 import { isPlausible } from '../../system/time/wall-clock.ts';
 import { UpdateError } from '../../update/errors.ts';
-import { listBoards } from '../boards.ts';
+import { STAGING_ROOM_BYTES } from '../../update/journal/state.ts';
+import type { AgentDeps } from '../agent.ts';
 import { DaemonError } from '../errors.ts';
+import { listSensors } from '../measurements.ts';
 import { listPackages } from '../packages.ts';
 import { describeKey, isUsable, NO_KEY, NO_KEY_LEFT } from '../wiring/trust.ts';
 import type { Wiring } from '../wiring/wiring.ts';
 import { examineCompiledCode } from './compiled-code.ts';
-import { finding } from './finding.ts';
-import type { Warning } from './finding.ts';
-import { examineWatchdog, readWatchdog } from './hardware-watchdog.ts';
-import { lookAtHealthUnits } from './health-units.ts';
+import { engineChecks, examineWatchdog, readWatchdog } from './engine-checks.ts';
+import { runChecks } from './findings.ts';
+import type { Checks } from './findings.ts';
 import { examineLocalTime } from './local-time.ts';
-import { tryUsers } from './program-users.ts';
+import { describeConfig } from './preconditions.ts';
+import { lookAtHealthUnits, tryUsers } from './programs.ts';
 import { refuseExposedState, refuseMisplacedState, stateWarning } from './state-directory.ts';
-import { describeFreeSpace } from './state-space.ts';
+import { telemetryFindings } from './telemetry-checks.ts';
 
-/** The gateway, and the operation that is running. */
 interface Examined extends Wiring {
+  /** The operation that is running. */
   readonly activity: Activity | undefined;
+  readonly readAgain: AgentDeps['readAgain'];
 }
 
-/**
- * Checks one requirement of an update: returns the finding, or throws an AgentError with the problem. Returns undefined
- * if this gateway does not need it.
- */
-interface Check {
-  readonly name: string;
-  readonly look: (examined: Examined, signal: AbortSignal) => Promise<string | Warning | undefined>;
-}
+const checks: Checks<Examined> = {
+  configuration: async ({ readAgain }) => readAgain && describeConfig(await readAgain()),
+  'serial number': async ({ serialNumber }) => serialNumber,
+  'state directory': lookAtStateDirectory,
+  journal: lookAtJournal,
+  'trusted keys': lookAtKeys,
+  service: lookAtService,
+  clock: lookAtClock,
+  'local time': async ({ world }, signal) => examineLocalTime(world, signal),
+  broker: lookAtBroker,
+  ...engineChecks,
+  packages: lookAtPackages,
+  boards: lookAtBoards,
+  units: async ({ config }, signal) => lookAtHealthUnits(config, signal),
+  'users of programs': async ({ config }, signal) => tryUsers(config, signal),
+  watchdog: async ({ bootloader }, signal) => bootloader && examineWatchdog(await readWatchdog(signal)),
+  'compiled code': async (_, signal) => examineCompiledCode(signal),
+};
 
-const checksBefore: readonly Check[] = [
-  { name: 'serial number', look: async ({ serialNumber }) => serialNumber },
-  { name: 'state directory', look: lookAtStateDirectory },
-  { name: 'journal', look: lookAtJournal },
-  { name: 'trusted keys', look: lookAtKeys },
-  { name: 'service', look: lookAtService },
-  { name: 'clock', look: lookAtClock },
-  { name: 'local time', look: async ({ world }, signal) => examineLocalTime(world, signal) },
-  { name: 'broker', look: lookAtBroker },
-];
-
-const checksAfter: readonly Check[] = [
-  { name: 'packages', look: lookAtPackages },
-  { name: 'boards', look: lookAtBoards },
-  { name: 'units', look: async ({ config }, signal) => lookAtHealthUnits(config, signal) },
-  { name: 'users of programs', look: async ({ config }, signal) => tryUsers(config, signal) },
-  { name: 'watchdog', look: lookAtWatchdog },
-  { name: 'compiled code', look: async (_, signal) => examineCompiledCode(signal) },
-];
-
-/**
- * Runs all checks, whichever of them fail. Changes nothing, except that it writes a harmless boot variable, and a file
- * that it removes.
- */
-export async function diagnose(
-  wiring: Wiring,
-  activity: Activity | undefined,
-  signal: AbortSignal,
-): Promise<readonly DoctorFinding[]> {
-  const examined = { ...wiring, activity };
-  const findings: DoctorFinding[] = [];
-  for (const { name, look } of checksBefore) {
-    const found = await finding(name, async () => look(examined, signal));
-    if (found !== undefined) findings.push(found);
-  }
-  const { examineEngine } = await import('./engine-checks.ts');
-  findings.push(...(await examineEngine(wiring, signal)));
-  for (const { name, look } of checksAfter) {
-    const found = await finding(name, async () => look(examined, signal));
-    if (found !== undefined) findings.push(found);
-  }
-  return findings;
+/** Runs all checks. Changes nothing, except that it writes a harmless boot variable, and a file that it removes. */
+export async function diagnose(deps: AgentDeps, signal: AbortSignal): Promise<readonly DoctorFinding[]> {
+  const examined = { ...deps.wiring(), activity: deps.activity?.(), readAgain: deps.readAgain };
+  const findings = await runChecks(checks, examined, signal);
+  return [...findings, ...telemetryFindings(deps.telemetry?.()?.status(), listSensors(deps))];
 }
 
 function timeText(atMs: number): string {
@@ -107,11 +85,6 @@ async function lookAtJournal({ journal, config }: Wiring): Promise<string | unde
   const { phase } = journal.state;
   if (phase.kind !== 'lost') return `phase ${phase.kind}`;
   throw journal.missing ?? new StorageError('read', join(config.paths.state, 'journal.json'), 'its content was lost');
-}
-
-/** Checks the watchdog, which ends a slot that hangs before the agent starts. */
-async function lookAtWatchdog({ bootloader }: Wiring, signal: AbortSignal): Promise<string | Warning | undefined> {
-  return bootloader === undefined ? undefined : examineWatchdog(await readWatchdog(signal));
 }
 
 async function lookAtStateDirectory({ config }: Wiring): Promise<string> {
@@ -175,7 +148,7 @@ async function lookAtPackages(examined: Examined, signal: AbortSignal): Promise<
 }
 
 async function lookAtBoards(examined: Examined): Promise<string | undefined> {
-  const boards = await listBoards(examined);
+  const boards = await examined.boards.list();
   const half = boards.find(({ writing }) => writing !== undefined);
   if (half !== undefined && examined.activity?.phase !== 'flashing') {
     throw new McuError(
@@ -196,4 +169,42 @@ async function lookAtBoards(examined: Examined): Promise<string | undefined> {
     });
   }
   return boards.length === 0 ? undefined : boards.map(({ name, port }) => `${name} (${port})`).join(', ');
+}
+
+/** The part of a configuration that determines the required space in the state directory. */
+export interface StateUse {
+  readonly paths: Pick<Config['paths'], 'state'>;
+  readonly targets: readonly unknown[];
+  readonly measurements: readonly unknown[];
+  readonly telemetry: {
+    readonly minFreeBytes: number;
+    readonly bounds: { readonly maxBytes: number };
+  };
+}
+
+/**
+ * Describes the free space of the state directory for an operator. Throws `state-nearly-full` if an update would not
+ * begin, or if no further measurement could be queued on disk. Existing queued data needs no further space.
+ */
+export async function describeFreeSpace({ paths, targets, measurements, telemetry }: StateUse): Promise<string> {
+  const { bavail, blocks, bsize } = await statfs(paths.state);
+  if (blocks === 0) return 'its file system does not say what is free';
+  const free = bavail * bsize;
+  const forUpdate = targets.length === 0 ? 0 : STAGING_ROOM_BYTES;
+  const reserve = measurements.length === 0 ? 0 : telemetry.minFreeBytes;
+  if (free < forUpdate + reserve) {
+    const needs = [
+      ...(forUpdate === 0 ? [] : [`an update needs ${formatBytes(forUpdate)} there`]),
+      ...(reserve === 0 ? [] : [`measurements leave ${formatBytes(reserve)} free ([telemetry] reserve_bytes)`]),
+    ];
+    const message = `${formatBytes(free)} are free for ${paths.state}: ${needs.join(', and ')}`;
+    throw new DaemonError('state-nearly-full', message, {
+      advice: `make room there: du -xah ${paths.state} | sort -h`,
+    });
+  }
+  const held = (await valueOrUndefined(stat(join(paths.state, 'queue.db'))))?.size ?? 0;
+  const { maxBytes } = telemetry.bounds;
+  const isShort = measurements.length > 0 && free - forUpdate - reserve < maxBytes - held;
+  const short = `, so that less than [telemetry] max_bytes (${formatBytes(maxBytes)}) of measurements can wait there`;
+  return `${formatBytes(free)} are free${isShort ? short : ''}`;
 }

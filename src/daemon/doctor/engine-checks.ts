@@ -2,26 +2,26 @@ import { constants } from 'node:fs';
 import { access } from 'node:fs/promises';
 
 import type { Config } from '../../config/config.ts';
-import type { DoctorFinding } from '../../control/reports.ts';
 import { PACKAGE_GUARD, requireInstaller } from '../../package/installer-client.ts';
 import { checkBootStorage } from '../../slots/bootloaders/create-bootloader.ts';
 import { realSystem } from '../../slots/device-identity.ts';
 import { slotError } from '../../slots/errors.ts';
 import { checkSlot } from '../../slots/slot-checks.ts';
 import { runProgram } from '../../system/processes/child-process.ts';
+import { isSystemdRunning } from '../../system/processes/unit-state.ts';
+import { readKernelText } from '../../telemetry/sources/kernel/kernel-file.ts';
 import type { Bootloader } from '../../update/ports.ts';
 import { otherSlot } from '../../update/slot.ts';
-import { hasBootloader, otherSlots } from '../wiring/slot-settings.ts';
+import { hasBootloader, otherSlots } from '../wiring/settings.ts';
 import type { Wiring } from '../wiring/wiring.ts';
-import { finding } from './finding.ts';
-import type { Warning } from './finding.ts';
+import type { Checks, Warning } from './findings.ts';
 import { noTargetsError } from './preconditions.ts';
 import { testTrialTimer } from './trial-timer.ts';
 
 const NO_SLOTS = 'not needed: no slots are configured';
 
 /** The part of the engine that is checked. */
-export interface ExaminedEngine {
+interface ExaminedEngine {
   readonly config: Targets;
   readonly bootloader: Bootloader | undefined;
   readonly journal?: Pick<Wiring['journal'], 'state'>;
@@ -31,28 +31,14 @@ export interface ExaminedEngine {
 
 type Targets = Pick<Config, 'targets'>;
 
-interface Check {
-  readonly name: string;
-  readonly look: (engine: ExaminedEngine, signal: AbortSignal) => Promise<string | Warning | undefined>;
-}
-
-const checks: readonly Check[] = [
-  { name: 'boot environment', look: lookAtBootEnvironment },
-  { name: 'staging slot', look: lookAtStagingSlot },
-  { name: 'fallback slot', look: lookAtFallbackSlot },
-  { name: 'trial timer', look: lookAtTrialTimer },
-  { name: 'package installer', look: lookAtPackageInstaller },
-];
-
-/** Runs the checks that need the rights of root. */
-export async function examineEngine(engine: ExaminedEngine, signal: AbortSignal): Promise<readonly DoctorFinding[]> {
-  const findings: DoctorFinding[] = [];
-  for (const { name, look } of checks) {
-    const found = await finding(name, async () => look(engine, signal));
-    if (found !== undefined) findings.push(found);
-  }
-  return findings;
-}
+/** The checks that need the rights of root. */
+export const engineChecks: Checks<ExaminedEngine> = {
+  'boot environment': lookAtBootEnvironment,
+  'staging slot': lookAtStagingSlot,
+  'fallback slot': lookAtFallbackSlot,
+  'trial timer': lookAtTrialTimer,
+  'package installer': lookAtPackageInstaller,
+};
 
 async function lookAtBootEnvironment(
   { bootloader, config }: ExaminedEngine,
@@ -161,4 +147,43 @@ async function refuseUnwritable(where: string, path: string): Promise<void> {
   } catch (error) {
     throw slotError(where, 'open it for writing', error);
   }
+}
+
+/** Source: Linux Documentation/ABI/testing/sysfs-class-watchdog. systemd feeds this one by default. */
+const WATCHDOG = '/sys/class/watchdog/watchdog0';
+const DEADLINE_MS = 10_000;
+const STAYS = 'a slot that hangs before the agent starts stays';
+const SET_IT =
+  'set RuntimeWatchdogSec=14s in /etc/systemd/system.conf, in the image too (a Raspberry Pi accepts at most 15 s)';
+
+interface WatchdogFacts {
+  /** Omitted if the kernel has no watchdog that reports its state. */
+  readonly state: string | undefined;
+  /** The timeout in effect, in seconds. */
+  readonly timeout: string | undefined;
+  /** RuntimeWatchdogUSec of systemd, such as `30s`; `0` or empty if it is not set. */
+  readonly requested: string;
+}
+
+/** Reads the state of the hardware watchdog, and systemd's request. */
+export async function readWatchdog(signal: AbortSignal): Promise<WatchdogFacts> {
+  const show = ['systemctl', 'show', '--property=RuntimeWatchdogUSec', '--value'] as const;
+  const state = await readKernelText(`${WATCHDOG}/state`, signal);
+  if (state === undefined) return { state, timeout: undefined, requested: '' };
+  const timeout = await readKernelText(`${WATCHDOG}/timeout`, signal);
+  if (!isSystemdRunning()) return { state, timeout, requested: '' };
+  const { stdout } = await runProgram(show, { timeoutMs: DEADLINE_MS }, signal);
+  return { state, timeout, requested: stdout.trim() };
+}
+
+/** Checks that the watchdog is in use: a driver may refuse the timeout that systemd requests. Pure. */
+export function examineWatchdog({ state, timeout, requested }: WatchdogFacts): string | Warning {
+  if (state === undefined) {
+    const advice = 'if the hardware has a watchdog, load its driver in the image';
+    return { detail: `this machine reports no hardware watchdog: ${STAYS}`, advice };
+  }
+  if (state === 'active') return `active, with a timeout of ${timeout ?? 'unknown'} s`;
+  if (requested === '' || requested === '0') return { detail: `not in use (${state}): ${STAYS}`, advice: SET_IT };
+  const detail = `not in use (${state}) although RuntimeWatchdogSec is ${requested}: the driver may refuse that timeout; ${STAYS}`;
+  return { detail, advice: `${SET_IT}; journalctl -b | grep -i watchdog` };
 }

@@ -7,16 +7,18 @@ import type { Finding } from '../../config/cross-check.ts';
 import { ConfigError } from '../../config/errors.ts';
 import { loadConfig } from '../../config/load-config.ts';
 import { readConfigText, withLines } from '../../config/read-config.ts';
+import { createBootloader, checkBootStorage } from '../../slots/bootloaders/create-bootloader.ts';
 import { findPersistence } from '../../slots/volatile-state.ts';
 import { findSerialNumber } from '../../system/device/serial-number.ts';
-import { valueOrError, valueOrUndefined } from '../../system/errors.ts';
+import { AgentError, valueOrError, valueOrUndefined } from '../../system/errors.ts';
+import { silentLog } from '../../system/log/log.ts';
+import { runProgram } from '../../system/processes/child-process.ts';
 import type { Environment } from '../../system/processes/environment.ts';
 import { systemClock } from '../../system/time/clock.ts';
 import { DaemonError } from '../errors.ts';
-import { hasBootloader } from '../wiring/slot-settings.ts';
-import { checkBootEnvironment } from './boot-check.ts';
-import { lookAtHealthUnits } from './health-units.ts';
+import { hasBootloader } from '../wiring/settings.ts';
 import { examineLocalTime } from './local-time.ts';
+import { lookAtHealthUnits } from './programs.ts';
 import { refuseExposedState, refuseMisplacedState, stateWarning } from './state-directory.ts';
 
 export interface GatewayCheck {
@@ -79,4 +81,27 @@ export async function checkStateFirst(
 
 async function ownerOf(path: string): Promise<number | undefined> {
   return (await valueOrUndefined(stat(path)))?.uid;
+}
+
+/**
+ * Checks the boot environment without changing it: whether it can be read, whether it names the slots, and whether the
+ * bootloader can count a trial in it.
+ */
+async function checkBootEnvironment(
+  { targets }: Config,
+  signal: AbortSignal,
+): Promise<Readonly<Record<'problems' | 'warnings', readonly Finding[]>>> {
+  const target = targets.find(hasBootloader);
+  if (target === undefined) return { problems: [], warnings: [] };
+  const bootloader = await createBootloader(target, { mountedSlot: async () => undefined, log: silentLog });
+  const said = await valueOrError(bootloader.inspect(signal));
+  const place = await valueOrError(checkBootStorage(target.bootloader, { run: runProgram }, signal));
+  const path = ['targets', target.name, 'bootloader'];
+  const finding = (message: string): Finding => ({ path, message: `${path.join('.')}: ${message}` });
+  const { weakness } = place instanceof AgentError ? {} : place;
+  const errors = [said, place].filter((found) => found instanceof AgentError);
+  return {
+    problems: [...new Set(errors.map(({ message, advice }) => `${message} (${advice})`))].map(finding),
+    warnings: weakness === undefined ? [] : [finding(weakness)],
+  };
 }

@@ -9,7 +9,7 @@ import { runProgram } from '../../system/processes/child-process.ts';
 import { isSystemdRunning } from '../../system/processes/unit-state.ts';
 import type { Machine } from '../../update/ports.ts';
 import { DaemonError } from '../errors.ts';
-import type { Warning } from './finding.ts';
+import type { Warning } from './findings.ts';
 
 const TIMER = 'thing-agent-trial.timer';
 const SERVICE = 'thing-agent-trial.service';

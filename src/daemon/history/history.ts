@@ -9,7 +9,8 @@ import type { DurableFs } from '../../system/files/durable-file.ts';
 import { DurableList } from '../../system/files/durable-list.ts';
 import type { Log } from '../../system/log/log.ts';
 import type { Clock } from '../../system/time/clock.ts';
-import type { EventType, UpdateState } from '../../update/journal/state.ts';
+import type { Journal } from '../../update/journal/journal.ts';
+import type { EventOf, EventType, StateAfter, UpdateState } from '../../update/journal/state.ts';
 import { withMissingOutcomes, historyOf, applyEvent } from './derive-history.ts';
 import type { JournalChange } from './derive-history.ts';
 
@@ -114,4 +115,17 @@ const waits: ReadonlySet<EventType> = new Set<EventType>([
 function bounded({ attempts, discarded }: Kept): Kept {
   const over = Math.max(0, attempts.length - MAX_ATTEMPTS);
   return { attempts: attempts.slice(over), discarded: discarded + over };
+}
+
+/** Makes the journal note each event in the history once it is durable. */
+export function withHistory(journal: Journal, history: Pick<History, 'note'>): Journal {
+  const append = journal.append.bind(journal);
+  return Object.assign(journal, {
+    append: async <T extends EventType>(event: EventOf<T>): Promise<StateAfter<T>> => {
+      const before = journal.state;
+      const after = await append(event);
+      await history.note({ event, before, after });
+      return after;
+    },
+  });
 }

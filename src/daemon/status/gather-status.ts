@@ -3,7 +3,6 @@ import { AgentError, describeError } from '../../system/errors.ts';
 import { maskAddresses } from '../../system/log/secrets.ts';
 import type { BootState, SlotName } from '../../update/ports.ts';
 import type { AgentDeps } from '../agent.ts';
-import { showBoards } from '../boards.ts';
 import { lookAtConfig, noTargetsError } from '../doctor/preconditions.ts';
 import { statePermissionWarnings, stateBlocker } from '../doctor/state-directory.ts';
 import { showPackages } from '../packages.ts';
@@ -70,7 +69,7 @@ async function copiedFields(
     ...(wiring.config.device.label !== undefined && { label: wiring.config.device.label }),
     serialNumber: wiring.serialNumber,
     thingId: await loadThingId(wiring),
-    boards: await showBoards(wiring),
+    boards: await wiring.boards.show(),
     ...(packages.length > 0 && { packages: [...packages] }),
     traffic,
     written: traffic && storageWrites(traffic.measuredMs),

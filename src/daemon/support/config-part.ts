@@ -1,5 +1,5 @@
 import { writeToml } from '../../config/file/toml.ts';
-import { effectiveConfig } from '../../config/show-config.ts';
+import { effectiveConfig } from '../../config/load-config.ts';
 import { MASK } from '../../system/log/secrets.ts';
 import type { Environment } from '../../system/processes/environment.ts';
 

@@ -17,7 +17,7 @@ import { silentLog } from '../../system/log/log.ts';
 import { runProgram } from '../../system/processes/child-process.ts';
 import type { Environment } from '../../system/processes/environment.ts';
 import { noSlotsError } from '../doctor/preconditions.ts';
-import { hasBootloader } from '../wiring/slot-settings.ts';
+import { hasBootloader } from '../wiring/settings.ts';
 import { redactedConfig } from './config-part.ts';
 import { gatewaySecrets } from './gateway-secrets.ts';
 import { kernelNamesOf } from './kernel-names.ts';

@@ -33,33 +33,18 @@ import type {
 import { longestHealthMs } from '../../update/trial/health.ts';
 import type { HealthGate } from '../../update/trial/health.ts';
 import { Updater } from '../../update/updater.ts';
+import { LocalBoards } from '../boards.ts';
 import { ensureStateDirectory, stateFs } from '../doctor/state-directory.ts';
 import { notifyTrialTimer } from '../doctor/trial-timer.ts';
+import { withHistory } from '../history/history.ts';
 import type { History } from '../history/history.ts';
-import { JournalWithHistory } from '../history/journal-with-history.ts';
-import { LocalBoards } from '../local-boards.ts';
 import { recordRejection } from '../security/record-events.ts';
 import type { SecurityLog } from '../security/security-log.ts';
-import { bootingTarget, followOf, stagingSettings } from './settings.ts';
+import { bootingTarget, followOf, hasBootloader, otherSlots } from './settings.ts';
 import { singleSystem } from './single-system.ts';
-import { hasBootloader, otherSlots } from './slot-settings.ts';
 import { stagingWithKeys } from './staging-with-keys.ts';
 import type { Trust } from './trust.ts';
 import type { Runtime } from './wiring.ts';
-
-/** The parts that install: journal, minimum versions, slots, boards and bootloader. */
-export interface EngineWiring {
-  readonly journal: Journal;
-  readonly targets: ReadonlyMap<string, Target>;
-  readonly machine: Machine;
-  /** The boards by the name of their target, each with its folder. */
-  readonly boards: ReadonlyMap<string, McuTargetDeps>;
-  readonly boardRoom: LocalBoards;
-  /** Omitted without a target of kind slots. */
-  readonly bootloader: Bootloader | undefined;
-  /** Omitted without a target. */
-  readonly updater: Updater | undefined;
-}
 
 export interface EngineDeps {
   readonly config: Config;
@@ -77,18 +62,18 @@ export interface EngineDeps {
   readonly configTrouble: () => Promise<string | undefined>;
 }
 
-export async function wireEngine(deps: EngineDeps): Promise<EngineWiring> {
+/** Wires the parts that install: journal, slots, boards, packages and bootloader. */
+export async function wireEngine(deps: EngineDeps) {
   const { config, world, security, history } = deps;
   const machine = new LinuxMachine(config.system);
   const { slots, bootloader } = await wireSlots(config, world, machine);
   const boards = await wireBoards(config, world);
   const targets = targetsOf(slots, boards, wirePackages(config, world));
-  const journal = deps.journal ?? new JournalWithHistory(await openJournal(config, world.log, security), history);
+  const journal = deps.journal ?? withHistory(await openJournal(config, world.log, security), history);
   const wired = { journal, targets, machine, bootloader };
   return {
     ...wired,
-    boards,
-    boardRoom: new LocalBoards({ config, journal, boards, security, log: world.log }),
+    boards: new LocalBoards({ config, journal, boards, security, log: world.log }),
     updater: targets.size === 0 ? undefined : wireUpdater({ ...deps, ...wired }),
   };
 }
@@ -155,10 +140,15 @@ function targetsOf(
   return new Map(targets.map((target) => [target.name, target]));
 }
 
-type UpdaterWiringDeps = Omit<EngineDeps, 'journal'> &
-  Pick<EngineWiring, 'journal' | 'targets' | 'machine' | 'bootloader'>;
+interface UpdaterDeps extends EngineDeps {
+  readonly journal: Journal;
+  readonly targets: ReadonlyMap<string, Target>;
+  readonly machine: Machine;
+  /** Absent without a target of kind slots. */
+  readonly bootloader: Bootloader | undefined;
+}
 
-function wireUpdater(deps: UpdaterWiringDeps): Updater {
+function wireUpdater(deps: UpdaterDeps): Updater {
   const { journal, config, world, service, health, hooks, meteredLink, configTrouble } = deps;
   const { targets, bootloader = singleSystem, machine, trust, security } = deps;
   const { update, report } = config;
@@ -167,7 +157,7 @@ function wireUpdater(deps: UpdaterWiringDeps): Updater {
     journal,
     bootloader,
     targets,
-    openFirmware: stagingWithKeys(stagingSettings(config), trust, security),
+    openFirmware: stagingWithKeys(config, trust, security),
     distrusted: async (firmware: StagedBefore, signal: AbortSignal) => trust.distrusted(firmware, signal),
     revoked: async (firmware: StagedBefore) => trust.revoked(firmware),
     health,

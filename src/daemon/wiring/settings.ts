@@ -1,10 +1,9 @@
-import type { Config } from '../../config/config.ts';
+import type { Config, TargetSettings } from '../../config/config.ts';
+import type { BootingSlotsSettings } from '../../slots/settings.ts';
 import type { HookPrograms } from '../../update/hooks/hooks.ts';
 import type { Follow } from '../../update/policy/choose.ts';
-import { hasBootloader } from './slot-settings.ts';
-import type { StagingSettings } from './staging-with-keys.ts';
 
-// Translates the configuration into the settings of the rooms.
+// Translates the configuration into the settings of the modules.
 
 export function hookPrograms({ hooks }: Pick<Config, 'hooks'>): HookPrograms {
   return {
@@ -15,10 +14,6 @@ export function hookPrograms({ hooks }: Pick<Config, 'hooks'>): HookPrograms {
   };
 }
 
-export function stagingSettings({ update, device, trust }: Config): StagingSettings {
-  return { encoding: update.encoding, deviceType: device.deviceType, allowUnsigned: trust.allowUnsigned };
-}
-
 export function followOf({ follow, choose }: Config['update']): Follow {
   return follow === 'updates' ? { kind: 'updates', choice: choose } : { kind: follow };
 }
@@ -26,4 +21,16 @@ export function followOf({ follow, choose }: Config['update']): Follow {
 /** The target from whose slots the bootloader chooses. */
 export function bootingTarget({ targets }: Pick<Config, 'targets'>): string | undefined {
   return targets.find(hasBootloader)?.name;
+}
+
+/** True if this target is the pair of slots from which the bootloader chooses; other pairs follow it. */
+export function hasBootloader(target: TargetSettings): target is BootingSlotsSettings {
+  return target.kind === 'slots' && target.bootloader !== undefined;
+}
+
+/** The slots of other targets, to which no slot of this one may lead. */
+export function otherSlots({ targets }: Pick<Config, 'targets'>, { name }: TargetSettings): readonly string[] {
+  return targets.flatMap((target) =>
+    target.kind === 'slots' && target.name !== name ? [target.slots.A, target.slots.B] : [],
+  );
 }

@@ -1,13 +1,16 @@
+import type { Config } from '../../config/config.ts';
 import { firmwareOpener } from '../../firmware/open-firmware.ts';
-import type { FirmwareSettings } from '../../firmware/open-firmware.ts';
 import type { OpenFirmware } from '../../update/ports/incoming.ts';
 import { describeAppliedList } from '../security/applied-list.ts';
 import { recordKeys } from '../security/record-events.ts';
 import type { SecurityRecorder } from '../security/security-log.ts';
 import type { Trust } from './trust.ts';
 
-export interface StagingSettings extends Pick<FirmwareSettings, 'encoding' | 'deviceType'> {
-  readonly allowUnsigned: boolean;
+/** The part of a configuration that decides which artifacts are accepted. */
+interface StagingConfig {
+  readonly update: Pick<Config['update'], 'encoding'>;
+  readonly device: { readonly deviceType: Config['device']['deviceType'] | undefined };
+  readonly trust: Pick<Config['trust'], 'allowUnsigned'>;
 }
 
 /**
@@ -15,7 +18,7 @@ export interface StagingSettings extends Pick<FirmwareSettings, 'encoding' | 'de
  * a trust list took effect, its changes are recorded.
  */
 export function stagingWithKeys(
-  { allowUnsigned, ...settings }: StagingSettings,
+  { update, device, trust: { allowUnsigned } }: StagingConfig,
   trust: Trust,
   security: SecurityRecorder,
 ): OpenFirmware {
@@ -28,6 +31,7 @@ export function stagingWithKeys(
       await recordKeys(security, trust, signal);
     };
     const trusted = { ...keyring, allowUnsigned, takeList };
-    return firmwareOpener({ ...settings, trust: trusted })(request, signal);
+    const settings = { encoding: update.encoding, deviceType: device.deviceType, trust: trusted };
+    return firmwareOpener(settings)(request, signal);
   };
 }

@@ -13,23 +13,12 @@ import { Throttle } from '../../service/throttle.ts';
 import type { Traffic } from '../../service/traffic.ts';
 import type { Runtime } from './wiring.ts';
 
-/** The service in the configured form or forms. */
-export interface ServiceWiring extends AsyncDisposable {
-  readonly transport: ServiceTransport;
-  /** Throws a ServiceError if no connection comes about over which this gateway could be activated. */
-  readonly reach: (signal: AbortSignal) => Promise<void>;
-  /** Omitted without a broker: no MQTT code is loaded. */
-  readonly messaging: MessagingTransport | undefined;
-  /** Omitted without a configured rate. */
-  readonly throttle: Throttle | undefined;
-}
-
 /** Wires the service. The REST form always exists, since some operations exist only in it. */
 export async function wireService(
   config: Config,
   world: Runtime & { readonly traffic: Traffic },
   serialNumber: string,
-): Promise<ServiceWiring> {
+) {
   await using opened = new AsyncDisposableStack();
   const { maxRates } = config.service;
   const throttle = maxRates.length === 0 ? undefined : new Throttle(maxRates, world.clock);
@@ -37,27 +26,32 @@ export async function wireService(
   const proxy = proxyFromEnvironment(world.environment);
   const userAgent = `thing-agent/${world.agentVersion}`;
   const rest = opened.use(new RestTransport({ ...config.service, proxy, resume: defaultResume, userAgent }, deps));
-  const { transport, messaging: configured } = config.service;
+  const { transport: preferred, messaging: configured } = config.service;
   const messaging =
     configured === undefined || !needsBroker(configured)
       ? undefined
       : opened.use(await openMessaging(messagingSettings(config, configured, { ...world, serialNumber }), deps));
-  const provisioning = messaging !== undefined && transport === 'messaging' ? messaging : rest;
+  const provisioning = messaging !== undefined && preferred === 'messaging' ? messaging : rest;
   const firmware = messaging !== undefined && configured?.firmwareTransport === 'messaging' ? messaging : rest;
   const resources = opened.move();
+  const transport: ServiceTransport =
+    messaging === undefined
+      ? rest
+      : {
+          call: async (operation, input, signal) =>
+            (operation.rpc === undefined ? rest : provisioning).call(operation, input, signal),
+          firmware: firmware.firmware.bind(firmware),
+        };
   return {
-    // the owner of the two forms disposes them
-    transport:
-      messaging === undefined
-        ? rest
-        : {
-            call: async (operation, input, signal) =>
-              (operation.rpc === undefined ? rest : provisioning).call(operation, input, signal),
-            firmware: firmware.firmware.bind(firmware),
-          },
-    // the broker's connection reports its own state
-    reach: async (signal) => (provisioning === rest ? rest.reach(signal) : undefined),
+    transport,
+    /**
+     * Throws a ServiceError if no connection comes about over which this gateway could be activated. The broker's
+     * connection reports its own state.
+     */
+    reach: async (signal: AbortSignal) => (provisioning === rest ? rest.reach(signal) : undefined),
+    /** Absent without a broker: no MQTT code is loaded. */
     messaging,
+    /** The limit of downloads. Absent without a configured rate. */
     throttle,
     [Symbol.asyncDispose]: async () => resources.disposeAsync(),
   };

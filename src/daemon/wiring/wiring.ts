@@ -1,10 +1,7 @@
 import type { Config } from '../../config/config.ts';
 import type { OpenPort } from '../../serial/line.ts';
 import { FileIdentityStore } from '../../service/identity.ts';
-import type { IdentityStore } from '../../service/identity.ts';
-import type { MessagingTransport } from '../../service/messaging/transport.ts';
 import { ServiceSession } from '../../service/session.ts';
-import type { Throttle } from '../../service/throttle.ts';
 import { Traffic } from '../../service/traffic.ts';
 import type { BootloaderDeps } from '../../slots/bootloaders/create-bootloader.ts';
 import { findMeteredLink } from '../../system/device/default-route.ts';
@@ -14,19 +11,16 @@ import { runProgram } from '../../system/processes/child-process.ts';
 import type { Environment } from '../../system/processes/environment.ts';
 import type { Clock } from '../../system/time/clock.ts';
 import { Hooks } from '../../update/hooks/hooks.ts';
+import type { Journal } from '../../update/journal/journal.ts';
 import { createHealthGate } from '../../update/trial/health.ts';
 import { prepareStateDirectory, stateFs } from '../doctor/state-directory.ts';
 import { History } from '../history/history.ts';
 import { SecurityLog } from '../security/security-log.ts';
 import { claimState } from './claim-state.ts';
 import { wireEngine } from './engine.ts';
-import type { EngineWiring } from './engine.ts';
-import { hookPrograms } from './settings.ts';
-import { hasBootloader } from './slot-settings.ts';
+import { hasBootloader, hookPrograms } from './settings.ts';
 import { wireTrust } from './trust.ts';
-import type { Trust } from './trust.ts';
 import { wireService } from './wire-service.ts';
-import type { ServiceWiring } from './wire-service.ts';
 
 export interface Runtime {
   readonly environment: Environment;
@@ -56,38 +50,23 @@ export interface Runtime {
 }
 
 /** Everything that one configuration brings to life; it is disposed as a whole. */
-export interface Wiring extends EngineWiring, AsyncDisposable {
-  readonly config: Config;
-  readonly world: Runtime;
-  readonly serialNumber: string;
-  readonly identities: IdentityStore;
-  readonly session: ServiceSession;
-  readonly reach: ServiceWiring['reach'];
-  /** Omitted without a broker. */
-  readonly messaging: MessagingTransport | undefined;
-  /** The limit of downloads. Undefined without a configured rate. */
-  readonly throttle: Throttle | undefined;
-  /** Counts what the connections to the service carry since this process began. */
-  readonly traffic: Traffic;
-  readonly trust: Trust;
-  readonly security: SecurityLog;
-  readonly history: History;
-}
+export type Wiring = Awaited<ReturnType<typeof wire>>;
 
 /** The parts that a reload keeps. */
-export type ReusedParts = Pick<Wiring, 'journal'> & Partial<Pick<Wiring, 'security' | 'history' | 'traffic'>>;
+interface ReusedParts {
+  readonly journal: Journal;
+  readonly security?: SecurityLog;
+  readonly history?: History;
+  /** Counts the bytes on the connections to the service since this process started. */
+  readonly traffic?: Traffic;
+}
 
 /**
- * Puts rooms and ports together, without asking the service or the bootloader anything yet. `before` is the wiring that
+ * Connects modules and ports, without asking the service or the bootloader anything yet. `before` is the wiring that
  * this one replaces. Its journal, history, security log and traffic stay the same objects, so that an operation that
  * still runs with it and one that begins here see one state.
  */
-export async function wire(
-  config: Config,
-  world: Runtime,
-  before: ReusedParts | undefined,
-  signal: AbortSignal,
-): Promise<Wiring> {
+export async function wire(config: Config, world: Runtime, before: ReusedParts | undefined, signal: AbortSignal) {
   const { clock, random, log } = world;
   await prepareStateDirectory(config, log);
   const place = { stateDirectory: config.paths.state, fs: stateFs(config) };
@@ -102,12 +81,12 @@ export async function wire(
     world.onServiceTime?.(atMs);
   };
   const heard = { ...world, traffic, onServiceTime };
-  const { transport, reach, messaging, throttle } = opened.use(await wireService(config, heard, serialNumber));
+  const service = opened.use(await wireService(config, heard, serialNumber));
   const identities = new FileIdentityStore(config.paths.state, serialNumber, log, place.fs);
   const owned = { stateDirectory: config.paths.state, identities, log };
   const claimed = before === undefined ? await claimState(owned) : undefined;
   const session = new ServiceSession({
-    transport,
+    transport: service.transport,
     identities,
     serialNumber,
     clock,
@@ -136,6 +115,6 @@ export async function wire(
   await claimed?.(engine.journal);
   const resources = opened.move();
   const dispose = async (): Promise<void> => resources.disposeAsync();
-  const parts = { identities, session, reach, messaging, throttle, traffic, trust, security, history };
-  return { config, world, serialNumber, ...parts, ...engine, [Symbol.asyncDispose]: dispose };
+  const parts = { ...service, identities, session, traffic, trust, security, history, ...engine };
+  return { config, world, serialNumber, ...parts, [Symbol.asyncDispose]: dispose };
 }

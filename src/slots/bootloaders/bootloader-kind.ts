@@ -2,7 +2,7 @@ import type * as z from 'zod';
 
 import type { Log } from '../../system/log/log.ts';
 import { ownSettingsOf, tableOfKind } from '../../system/settings/described.ts';
-import type { OfKind, OwnTable } from '../../system/settings/described.ts';
+import type { OfKind } from '../../system/settings/described.ts';
 import type { SettingsOf } from '../../system/settings/settings.ts';
 import type { Bootloader } from '../../update/ports.ts';
 import type { BootEnvironment } from './boot-environment.ts';
@@ -40,13 +40,6 @@ export interface BootloaderExtras {
   readonly trialRebootArgument?: string;
 }
 
-/** The file that the settings of a bootloader name, and the key of that setting. */
-export interface BootFile {
-  readonly key: string;
-  readonly file: string;
-  readonly need: 'readable file' | 'handler';
-}
-
 /** The part of a bootloader that is loaded when it is needed. */
 export interface LoadedBootloader<Shape extends z.ZodRawShape> {
   /** Makes the bootloader. Nothing is read or run before one of its methods is called. */
@@ -63,21 +56,16 @@ export interface LoadedBootloader<Shape extends z.ZodRawShape> {
 interface Description<Name extends string, Shape extends z.ZodRawShape> {
   readonly name: Name;
   readonly settings: Shape;
-  /** Omitted if the settings name no file. */
-  readonly fileOf?: (written: OwnTable<Name, Shape>) => BootFile;
   readonly load: () => Promise<LoadedBootloader<Shape>>;
 }
 
 export function bootloaderKind<Name extends string, Shape extends z.ZodRawShape>(described: Description<Name, Shape>) {
-  const { name, fileOf, load } = described;
-  // The `kind` of an accepted table shows whose it is.
-  const isWritten = (all: OfKind): all is OwnTable<Name, Shape> => all.kind === name;
+  const { name, load } = described;
   const own = ownSettingsOf<Name, Shape>(name);
   return {
     name,
     table: tableOfKind(name, described.settings),
     create: async (settings: OfKind, deps: BootDeps) => (await load()).create(own(settings), deps),
-    fileOf: (written: OfKind) => (isWritten(written) ? fileOf?.(written) : undefined),
     lookAt: async (settings: OfKind, deps: GrubReaderDeps, signal: AbortSignal) =>
       (await load()).lookAt(own(settings), deps, signal),
   };

@@ -27,8 +27,8 @@ const variable = () => text(variableText, 64).regex(/^[A-Za-z0-9_.{}-]+$/, varia
 const slotVariableText = 'the name of a boot variable with "{slot}" in it';
 
 export const ubootSettings = {
-  fw_env_config: absolutePath(DEFAULT_FW_ENV_CONFIG)
-    .optional()
+  fw_env_config: absolutePath(DEFAULT_FW_ENV_CONFIG, 'readable file')
+    .default(DEFAULT_FW_ENV_CONFIG)
     .meta({ description: 'Where it is not /etc/fw_env.config', examples: ['/etc/fw_env-emmc.config'] }),
   order_variable: variable().default('BOOT_ORDER').describe('As the boot script calls it, and the next two'),
   left_variable: variable()
@@ -44,12 +44,11 @@ export const ubootSettings = {
 const uboot = bootloaderKind({
   name: 'uboot',
   settings: ubootSettings,
-  fileOf: ({ fw_env_config: file = DEFAULT_FW_ENV_CONFIG }) => ({ key: 'fw_env_config', file, need: 'readable file' }),
   load: async () => (await import('./uboot.ts')).uboot,
 });
 
 export const grubSettings = {
-  environment: absolutePath('/boot/grub/grubenv').default('/boot/grub/grubenv'),
+  environment: absolutePath('/boot/grub/grubenv', 'readable file').default('/boot/grub/grubenv'),
   attempts: wholeNumber(1, 9)
     .default(3)
     .describe('Boots that a committed slot may fail; takes the place of the script’s own; 1 for RAUC’s own grub.conf'),
@@ -59,12 +58,11 @@ export const grubSettings = {
 const grub = bootloaderKind({
   name: 'grub',
   settings: grubSettings,
-  fileOf: ({ environment: file }) => ({ key: 'environment', file, need: 'readable file' }),
   load: async () => (await import('./grub/grub.ts')).grub,
 });
 
 export const trybootSettings = {
-  autoboot: absolutePath('/boot/firmware/autoboot.txt').default('/boot/firmware/autoboot.txt'),
+  autoboot: absolutePath('/boot/firmware/autoboot.txt', 'readable file').default('/boot/firmware/autoboot.txt'),
   partitions: z
     .strictObject({ A: wholeNumber(1, 255), B: wholeNumber(1, 255) })
     .default({ A: 2, B: 3 })
@@ -74,19 +72,17 @@ export const trybootSettings = {
 const tryboot = bootloaderKind({
   name: 'tryboot',
   settings: trybootSettings,
-  fileOf: ({ autoboot: file }) => ({ key: 'autoboot', file, need: 'readable file' }),
   load: async () => (await import('./tryboot/tryboot.ts')).tryboot,
 });
 
 export const customSettings = {
-  handler: absolutePath('/usr/lib/boot-handler').describe('Speaks RAUC’s custom interface'),
+  handler: absolutePath('/usr/lib/boot-handler', 'handler').describe('Speaks RAUC’s custom interface'),
   names: bootNames(),
 };
 
 const custom = bootloaderKind({
   name: 'custom',
   settings: customSettings,
-  fileOf: ({ handler: file }) => ({ key: 'handler', file, need: 'handler' }),
   load: async () => (await import('./custom.ts')).custom,
 });
 

@@ -219,7 +219,7 @@ export async function syncDirectory(path: string, fs: DurableFs = nodeFs): Promi
 }
 
 /**
- * Replaces a file. A directory that appeared in its place is renamed, and its new name returned; a pipe is replaced like
+ * Replaces a file. A directory that appeared at its path is renamed, and its new name returned; a pipe is replaced like
  * a file.
  */
 export async function replaceFileOrForeign(path: string, text: string, fs: DurableFs): Promise<string | undefined> {

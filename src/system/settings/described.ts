@@ -38,10 +38,7 @@ export type TableOfKind<Name extends string, Shape extends z.ZodRawShape> = z.Zo
   z.core.$strict
 >;
 
-/** The content of such a table, in the words of the file and of the program. */
-export type OwnTable<Name extends string, Shape extends z.ZodRawShape> = { readonly kind: Name } & z.output<
-  z.ZodObject<Shape>
->;
+/** The settings of such a table. */
 export type OwnSettings<Name extends string, Shape extends z.ZodRawShape> = { readonly kind: Name } & SettingsOf<
   z.ZodObject<Shape>
 >;

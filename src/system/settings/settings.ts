@@ -41,8 +41,8 @@ export function settingsOf(schema: unknown, value: unknown): unknown {
 function read(schema: unknown, value: unknown): unknown {
   const type = unwrapSchema(schema);
   if (typeof value === 'string') return type instanceof z.ZodType ? (unitOf(type)?.read(value) ?? value) : value;
-  if (typeof value !== 'object' || value === null) return value;
-  if (type instanceof z.ZodUnion) return read(type.options.find(accepts(value)), value);
+  if (!isTable(value)) return value;
+  if (type instanceof z.ZodUnion) return read(optionFor(type, value), value);
   if (type instanceof z.ZodArray && Array.isArray(value)) return value.map((item: unknown) => read(type.element, item));
   if (!(type instanceof z.ZodObject)) return value;
   const written: ReadonlyMap<string, unknown> = new Map(Object.entries(value));
@@ -53,8 +53,50 @@ function read(schema: unknown, value: unknown): unknown {
 /** For what is parsed once: zod would write and compile a function for each table, which costs more than it saves. */
 export const parsedOnce = { jitless: true } as const;
 
-function accepts(value: unknown): (option: unknown) => boolean {
-  return (option) => option instanceof z.ZodType && option.safeParse(value, parsedOnce).success;
+function isTable(value: unknown): value is object {
+  return typeof value === 'object' && value !== null;
+}
+
+/** Returns the option of a union that accepted this value: its `kind` shows it, if the options have one. */
+function optionFor(union: z.ZodUnion, value: unknown): unknown {
+  return union.options.find((option) => {
+    const kind: unknown = option instanceof z.ZodObject ? option.shape['kind'] : undefined;
+    if (kind instanceof z.ZodLiteral) return isTable(value) && 'kind' in value && kind.safeParse(value.kind).success;
+    return option instanceof z.ZodType && option.safeParse(value, parsedOnce).success;
+  });
+}
+
+/** A value of the file, its schema, its path, and the table that contains it. */
+interface Setting {
+  readonly schema: z.ZodType;
+  readonly value: unknown;
+  readonly path: readonly PropertyKey[];
+  readonly table: object;
+}
+
+/** Returns all values that the schema accepted, the tables and lists among them. */
+export function* settingsIn(
+  schema: unknown,
+  value: unknown,
+  path: readonly PropertyKey[] = [],
+  table: object = {},
+): Generator<Setting> {
+  const type = unwrapSchema(schema);
+  if (value === undefined || !(type instanceof z.ZodType)) return;
+  yield { schema: type, value, path, table };
+  if (type instanceof z.ZodUnion) yield* settingsIn(optionFor(type, value), value, path, table);
+  else if (isTable(value)) {
+    const isList = Array.isArray(value);
+    for (const [key, below] of Object.entries(value)) {
+      yield* settingsIn(schemaBelow(type, key), below, [...path, isList ? Number(key) : key], isList ? table : value);
+    }
+  }
+}
+
+function schemaBelow(type: z.ZodType, key: string): unknown {
+  if (type instanceof z.ZodObject) return type.shape[key];
+  if (type instanceof z.ZodArray) return type.element;
+  return type instanceof z.ZodRecord ? type.valueType : undefined;
 }
 
 function nameOf(key: string, schema: unknown): string {

@@ -106,11 +106,42 @@ export function sizeBytes(value: string): number {
   return Number.parseInt(value, 10) * (value.includes('MiB') ? 1024 * 1024 : 1024);
 }
 
-export const absolutePath = shared((sample: string = '/etc/thing-agent/ca.pem') => {
+/**
+ * The requirements of a file that a setting names. `secret`, `page password`: only its owner may write it, and not
+ * everyone may read it. `certificates`: only its owner may write it, and it is PEM. `program`: may be found in $PATH.
+ * `own program`: runs with the agent's rights.
+ */
+export type RequiredFileKind =
+  | 'readable file'
+  | 'secret'
+  | 'page password'
+  | 'certificates'
+  | 'release key'
+  | 'mcuboot key'
+  | 'handler'
+  | 'own program'
+  | 'program'
+  | 'slot'
+  | 'device';
+
+interface Reference {
+  readonly to: RequiredFileKind | 'user';
+}
+
+const references = z.registry<Reference>();
+
+/** Returns the kind of file that a value of this schema names, or `user`. Undefined for any other schema. */
+export function referenceOf(schema: z.core.$ZodType): Reference['to'] | undefined {
+  return references.get(schema)?.to;
+}
+
+/** `need`: the requirements of the file, if it can be checked before it is used. */
+export const absolutePath = shared((sample: string = '/etc/thing-agent/ca.pem', need?: RequiredFileKind) => {
   const what = `an absolute path such as "${sample}"`;
-  return text(what, 4096)
+  const path = text(what, 4096)
     .regex(/^\/[^\0]*$/, what)
     .register(z.globalRegistry, { examples: [sample] });
+  return need === undefined ? path : path.register(references, { to: need });
 });
 
 /** A day, or a time in UTC. TOML’s own dates are accepted, too. */
@@ -152,6 +183,7 @@ export const user = shared(() => {
   const what = 'the name of a user such as "app"';
   return text(what, 64)
     .regex(/^[a-zA-Z0-9_][a-zA-Z0-9_.-]*\$?$/, what)
+    .register(references, { to: 'user' })
     .optional()
     .register(z.globalRegistry, {
       description: 'User that the program runs as; by default the agent’s',
@@ -171,7 +203,8 @@ export function interfaceName() {
 /** `["program", "argument", …]` */
 export const command = shared(() => {
   const what = 'a list of texts, the program first, such as ["systemctl", "reboot"]';
-  return z.tuple([text(what)], z.string({ error: what }), { error: what }) satisfies z.ZodType<Command>;
+  const words = z.tuple([text(what)], z.string({ error: what }), { error: what }) satisfies z.ZodType<Command>;
+  return words.register(references, { to: 'program' });
 });
 
 const windowPattern = /^([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)$/;

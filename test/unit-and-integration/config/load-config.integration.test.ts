@@ -9,10 +9,9 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
 import { checkConfig } from '../../../src/config/check/check-config.ts';
 import { parseToml } from '../../../src/config/file/toml.ts';
-import { loadConfig } from '../../../src/config/load-config.ts';
+import { effectiveConfig, loadConfig, showConfig } from '../../../src/config/load-config.ts';
 import { findRunDirectory } from '../../../src/config/read-config.ts';
 import { configJsonSchema } from '../../../src/config/schema/json-schema.ts';
-import { effectiveConfig, showConfig } from '../../../src/config/show-config.ts';
 import { leastConfig, wholeConfig } from './config-texts.ts';
 
 let directory: string;

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 
 import type { Config } from '../../../src/config/config.ts';
+import { resolveConfig } from '../../../src/config/config.ts';
 import { parseConfig } from '../../../src/config/read-config.ts';
-import { resolveConfig } from '../../../src/config/resolve.ts';
 import { leastConfig, wholeConfig } from './config-texts.ts';
 
 describe('resolveConfig', () => {
@@ -253,7 +253,7 @@ const wholeResolved: Config = {
       readOnly: undefined,
       bootloader: {
         kind: 'uboot',
-        fwEnvConfig: undefined,
+        fwEnvConfig: '/etc/fw_env.config',
         orderVariable: 'BOOT_ORDER',
         leftVariable: 'BOOT_{slot}_LEFT',
         trialVariable: 'BOOT_TRIAL',

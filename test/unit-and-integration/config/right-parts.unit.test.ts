@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
 import { validSubset } from '../../../src/config/check/valid-subset.ts';
-import { describeIdleStep } from '../../../src/config/cross-check/schedule-steps.ts';
+import { describeIdleStep } from '../../../src/config/cross-check/warnings.ts';
 
 const least = { service: { url: 'https://things.example.com' }, device: { device_type: 'x' } };
 

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 
 import type { Config } from '../../../src/config/config.ts';
+import { resolveConfig } from '../../../src/config/config.ts';
 import { parseConfig as parseFile } from '../../../src/config/read-config.ts';
-import { resolveConfig } from '../../../src/config/resolve.ts';
 import { leastConfig, problemsOf } from './config-texts.ts';
 
 function parseConfig(text: string): Config {

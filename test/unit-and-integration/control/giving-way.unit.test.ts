@@ -8,7 +8,7 @@ import type { OperationRequest } from '../../../src/control/server/operation-run
 import { follow } from '../../../src/control/server/perform.ts';
 import { precedence } from '../../../src/control/server/preemption.ts';
 import type { OperationProgress, RequestedOperation } from '../../../src/control/server/preemption.ts';
-import { rejectEmptyRollback } from '../../../src/daemon/cycles/empty-rollback.ts';
+import { rejectEmptyRollback } from '../../../src/daemon/cycles/rounds.ts';
 import type { Wiring } from '../../../src/daemon/wiring/wiring.ts';
 import { UpdateError } from '../../../src/update/errors.ts';
 import { initialState } from '../../../src/update/journal/state.ts';

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
-import { LocalBoards } from '../../../src/daemon/local-boards.ts';
-import type { KeptBoardsDeps } from '../../../src/daemon/local-boards.ts';
+import { LocalBoards } from '../../../src/daemon/boards.ts';
+import type { LocalBoardsDeps } from '../../../src/daemon/boards.ts';
 import { BoardStore } from '../../../src/mcu/flash/board-store.ts';
 import { readImage } from '../../../src/mcu/images/read-image.ts';
 import { flashImage, recoverBoard, restoreImage } from '../../../src/mcu/mcu-target.ts';
@@ -251,7 +251,7 @@ describe('during an update, the agent', () => {
     await flashByHand(bench, 'new', cut);
     expect(holds(bench)).toBe('nothing whole');
     const boards = new Map([['meter', bench]]);
-    const deps = { journal: { state: { phase } }, boards, log: silentLog } as unknown as KeptBoardsDeps;
+    const deps = { journal: { state: { phase } }, boards, log: silentLog } as unknown as LocalBoardsDeps;
     await new LocalBoards(deps).recover(() => {}, signal);
     return holds(bench);
   }

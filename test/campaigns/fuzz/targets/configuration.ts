@@ -7,7 +7,7 @@ import { findWarnings } from '../../../../src/config/cross-check/warnings.ts';
 import { ConfigError } from '../../../../src/config/errors.ts';
 import { parseToml, writeToml } from '../../../../src/config/file/toml.ts';
 import { parseConfig, withLines } from '../../../../src/config/read-config.ts';
-import { resolveConfig } from '../../../../src/config/resolve.ts';
+import { resolveConfig } from '../../../../src/config/config.ts';
 import { configJsonSchema } from '../../../../src/config/schema/json-schema.ts';
 import { writtenToml } from '../../../unit-and-integration/config/toml-writer.ts';
 import { changedJson, hostile, jsonChanges } from '../mutation.ts';

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
-import { WakeRateLimit } from '../../../../src/daemon/cycles/wake-rate-limit.ts';
+import { WakeRateLimit } from '../../../../src/daemon/cycles/scheduler.ts';
 
 describe('WakeLimit', () => {
   test('is due immediately the first time, then after the limit, once for any number of requests', () => {

@@ -4,7 +4,8 @@ import { join } from 'node:path';
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
-import { examineEngine } from '../../../../src/daemon/doctor/engine-checks.ts';
+import { engineChecks } from '../../../../src/daemon/doctor/engine-checks.ts';
+import { runChecks } from '../../../../src/daemon/doctor/findings.ts';
 import { initialState } from '../../../../src/update/journal/state.ts';
 import type { Bootloader } from '../../../../src/update/ports.ts';
 
@@ -30,7 +31,7 @@ describe('doctor on a gateway without slots', () => {
   const packageGuard = (): string => join(directory, 'guard.sock');
   const examine = async (): Promise<unknown> => {
     const config = { targets: [agent] };
-    return examineEngine({ config, bootloader: undefined, packageGuard: packageGuard() }, signal);
+    return runChecks(engineChecks, { config, bootloader: undefined, packageGuard: packageGuard() }, signal);
   };
 
   test('finds the installer, which restores the previous package', async () => {
@@ -64,7 +65,7 @@ test('doctor does not advise to install a release while a rollback is staged', a
   const firmware = { digest: 'sha256:00', provides: {}, payloads: [] };
   const phase = { kind: 'staged', attempt, slot: 'B', firmware, trialsLeft: 1 } as const;
   const journal = { state: { ...initialState, phase } };
-  const findings = await examineEngine({ config: { targets: [] }, bootloader, journal }, signal);
+  const findings = await runChecks(engineChecks, { config: { targets: [] }, bootloader, journal }, signal);
   expect(findings.find(({ name }) => name === 'fallback slot')).toEqual({
     name: 'fallback slot',
     ok: true,

@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
 
-import { finding } from '../../../../src/daemon/doctor/finding.ts';
-import { examineWatchdog } from '../../../../src/daemon/doctor/hardware-watchdog.ts';
+import { examineWatchdog } from '../../../../src/daemon/doctor/engine-checks.ts';
+import { runChecks } from '../../../../src/daemon/doctor/findings.ts';
 
 const of = async (facts: Parameters<typeof examineWatchdog>[0]) =>
-  finding('watchdog', async () => examineWatchdog(facts));
+  (await runChecks({ watchdog: async () => examineWatchdog(facts) }, {}, new AbortController().signal))[0];
 
 test('accepts a watchdog in use and shows the timeout in effect', async () => {
   expect(await of({ state: 'active', timeout: '14', requested: '14s' })).toEqual({

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 
 import type { Config } from '../../../../src/config/config.ts';
-import { lookAtHealthUnits } from '../../../../src/daemon/doctor/health-units.ts';
+import { lookAtHealthUnits } from '../../../../src/daemon/doctor/programs.ts';
 
 const never = new AbortController().signal;
 const configured = (units: readonly string[]) => ({ update: { health: { units } } }) as unknown as Config;

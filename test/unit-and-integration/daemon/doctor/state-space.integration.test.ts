@@ -5,8 +5,8 @@ import { promisify } from 'node:util';
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
-import { describeFreeSpace } from '../../../../src/daemon/doctor/state-space.ts';
-import type { StateUse } from '../../../../src/daemon/doctor/state-space.ts';
+import { describeFreeSpace } from '../../../../src/daemon/doctor/doctor.ts';
+import type { StateUse } from '../../../../src/daemon/doctor/doctor.ts';
 import { FileGateway } from '../../../fakes/machine/file-gateway.ts';
 import { TemporaryMount } from '../../slots/loop-device.ts';
 

@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { beforeEach, describe, expect, test } from 'vitest';
 
-import { History } from '../../../../src/daemon/history/history.ts';
-import { JournalWithHistory } from '../../../../src/daemon/history/journal-with-history.ts';
+import { History, withHistory } from '../../../../src/daemon/history/history.ts';
 import { silentLog } from '../../../../src/system/log/log.ts';
 import { MemoryJournal } from '../../../../src/update/journal/journal.ts';
+import type { Journal } from '../../../../src/update/journal/journal.ts';
 import type { AttemptFailure, PhaseOf, UpdateState } from '../../../../src/update/journal/state.ts';
 import { ManualClock } from '../../../fakes/clock.ts';
 import { MemoryState } from '../memory-state.ts';
@@ -25,8 +25,8 @@ function open(): History {
   return new History({ stateDirectory: '/state', clock, log: silentLog, fs: state.fs });
 }
 
-function begin(history: History, state?: UpdateState): JournalWithHistory {
-  return new JournalWithHistory(new MemoryJournal(state), history);
+function begin(history: History, state?: UpdateState): Journal {
+  return withHistory(new MemoryJournal(state), history);
 }
 
 function attemptOf(id: string, version = 'two') {
@@ -34,7 +34,7 @@ function attemptOf(id: string, version = 'two') {
   return { id, version: { id: 'v2', name: version }, by: 'service', startedAt } as const;
 }
 
-async function fail(journal: JournalWithHistory, id: string, failure: Partial<AttemptFailure> = {}): Promise<void> {
+async function fail(journal: Journal, id: string, failure: Partial<AttemptFailure> = {}): Promise<void> {
   await journal.append({ type: 'staging-started', attempt: attemptOf(id), slot: 'B', at });
   const figures = { fetchedBytes: 1_000, writtenBytes: 600, reusedBytes: 400, deltaBaseBytes: 300 };
   const why = { outcome: 'failed', code: 'disk-full', reason: 'the disk is full', ...failure } as const;

@@ -50,7 +50,11 @@ async function start(): Promise<Gateway> {
   const trust = new Trust({ config, clock: stoppedClock, probe: async () => 'unknown' });
   const log = new SecurityLog({ stateDirectory: folder, clock: stoppedClock, log: silentLog });
   await recordTrustChanges(log, { path: 'config.toml', digest: 'sha256:1' }, trust, signal);
-  const settings = { encoding: 'auto', allowUnsigned: false, deviceType: undefined } as const;
+  const settings = {
+    update: { encoding: 'auto' },
+    device: { deviceType: undefined },
+    trust: { allowUnsigned: false },
+  } as const;
   const open = stagingWithKeys(settings, trust, log);
   const take = async (more: Partial<TrustListFile>): Promise<void> => {
     const artifact = await listArtifact(listBytes(more), old.privateKey);

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
 
 import type { Config } from '../../../../src/config/config.ts';
+import { resolveConfig } from '../../../../src/config/config.ts';
 import { parseConfig } from '../../../../src/config/read-config.ts';
-import { resolveConfig } from '../../../../src/config/resolve.ts';
-import { trySensor } from '../../../../src/daemon/sensors.ts';
+import { trySensor } from '../../../../src/daemon/measurements.ts';
 import { silentLog } from '../../../../src/system/log/log.ts';
 import { systemClock } from '../../../../src/system/time/clock.ts';
 
@@ -28,7 +28,7 @@ test('where telemetry runs, a sensor is tried by it, which has the ports', async
       return 42;
     },
   };
-  const where = { wiring: { config: configured(), world }, telemetry };
+  const where = { wiring: () => ({ config: configured(), world }), telemetry: () => telemetry };
   expect(await trySensor('sensors[0] (e)', where, forever)).toMatchObject({
     reading: '42',
     outputs: [{ id: 'e', value: '42' }],
@@ -37,6 +37,6 @@ test('where telemetry runs, a sensor is tried by it, which has the ports', async
 });
 
 test('rejects a sensor that is not configured', async () => {
-  const where = { wiring: { config: configured(), world }, telemetry: undefined };
+  const where = { wiring: () => ({ config: configured(), world }) };
   await expect(trySensor('sensors[1]', where, forever)).rejects.toMatchObject({ code: 'sensor-unknown' });
 });

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 
 import type { Config } from '../../../../src/config/config.ts';
 import { parseConfig } from '../../../../src/config/read-config.ts';
-import { resolveConfig } from '../../../../src/config/resolve.ts';
+import { resolveConfig } from '../../../../src/config/config.ts';
 import { silentLog } from '../../../../src/system/log/log.ts';
 import { systemClock } from '../../../../src/system/time/clock.ts';
 import type { SourceSettings } from '../../../../src/telemetry/settings.ts';
