@@ -3,11 +3,11 @@ import { join } from 'node:path';
 
 import fc from 'fast-check';
 
+import { resolveConfig } from '../../../../src/config/config.ts';
 import { findWarnings } from '../../../../src/config/cross-check/warnings.ts';
 import { ConfigError } from '../../../../src/config/errors.ts';
 import { parseToml, writeToml } from '../../../../src/config/file/toml.ts';
 import { parseConfig, withLines } from '../../../../src/config/read-config.ts';
-import { resolveConfig } from '../../../../src/config/config.ts';
 import { configJsonSchema } from '../../../../src/config/schema/json-schema.ts';
 import { writtenToml } from '../../../unit-and-integration/config/toml-writer.ts';
 import { changedJson, hostile, jsonChanges } from '../mutation.ts';

@@ -3,8 +3,8 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 
 import type { Config } from '../../../../src/config/config.ts';
-import { parseConfig } from '../../../../src/config/read-config.ts';
 import { resolveConfig } from '../../../../src/config/config.ts';
+import { parseConfig } from '../../../../src/config/read-config.ts';
 import { configExample, configExamplePath } from '../../../../systemd/pages/config-example.ts';
 import { configReference, configReferencePath } from '../../../../systemd/pages/config-reference.ts';
 

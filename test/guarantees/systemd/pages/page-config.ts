@@ -1,6 +1,6 @@
 import type { Config } from '../../../../src/config/config.ts';
-import { parseConfig } from '../../../../src/config/read-config.ts';
 import { resolveConfig } from '../../../../src/config/config.ts';
+import { parseConfig } from '../../../../src/config/read-config.ts';
 
 /** The minimal configuration, by table. */
 const least: readonly (readonly [string, string])[] = [

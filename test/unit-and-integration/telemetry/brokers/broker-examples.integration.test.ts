@@ -3,8 +3,8 @@ import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
 import type { Config } from '../../../../src/config/config.ts';
-import { parseConfig } from '../../../../src/config/read-config.ts';
 import { resolveConfig } from '../../../../src/config/config.ts';
+import { parseConfig } from '../../../../src/config/read-config.ts';
 import { silentLog } from '../../../../src/system/log/log.ts';
 import { systemClock } from '../../../../src/system/time/clock.ts';
 import type { SourceSettings } from '../../../../src/telemetry/settings.ts';

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 
-import { parseConfig } from '../../../../src/config/read-config.ts';
 import { resolveConfig } from '../../../../src/config/config.ts';
+import { parseConfig } from '../../../../src/config/read-config.ts';
 import { hookInput, hookNames } from '../../../../src/update/hooks/hooks.ts';
 import { readPage } from '../../../page-examples.ts';
 import { leastConfig } from '../../config/config-texts.ts';
