@@ -21,7 +21,7 @@ interface Module {
 
 /** V8 reads code in place if it is aligned. */
 const HEADER_BYTES = 8;
-/** By then a daemon has started, and most of what ran is still compiled. */
+/** By then a daemon has started, and most of its compiled code is still in memory. */
 const SAVE_AFTER_MS = 20_000;
 const PREFIX = 'code-';
 
@@ -50,7 +50,7 @@ function load(name: string): unknown {
   compiled.set(name, script);
   modules.set(name, module);
   const run: unknown = script.runInThisContext();
-  if (typeof run !== 'function') throw new TypeError(`${filename} is no module`);
+  if (typeof run !== 'function') throw new TypeError(`${filename} is not a module`);
   Reflect.apply(run, module.exports, [module.exports, requireFor, module, filename, __dirname]);
   return module.exports;
 }
@@ -59,7 +59,7 @@ function requireFor(id: string): unknown {
   return id.startsWith('./') && id.endsWith('.js') ? load(id.slice(2)) : require(id);
 }
 
-/** Returns the compiled code of a file. Undefined: what is there is not as it was written. */
+/** Returns the compiled code of a file, or undefined if the file was changed. */
 function read(path: string): Buffer | undefined {
   const file = fs.openSync(path, fs.constants.O_RDONLY | fs.constants.O_NOFOLLOW);
   try {
@@ -76,7 +76,7 @@ function belongsToUs(stats: Stats | undefined): boolean {
   return stats !== undefined && stats.uid === process.geteuid?.() && (stats.mode & 0o022) === 0;
 }
 
-/** Keeps what was compiled since the start, unless all of it was read, and removes what other builds kept. */
+/** Stores the code compiled since the start, unless all of it was read, and removes the code of other builds. */
 function save(): void {
   const scripts = [...compiled];
   compiled.clear();
@@ -102,7 +102,7 @@ function write(path: string, data: Buffer): void {
   fs.renameSync(draft, path);
 }
 
-/** Undefined where the system refuses: without a cache, the program only starts later. */
+/** Returns undefined if the system refuses: without a cache, the program only starts later. */
 function attempt<T>(work: () => T): T | undefined {
   try {
     return work();

@@ -46,7 +46,7 @@ export interface Publication extends Pick<IClientPublishOptions, 'retain' | 'pro
 }
 
 /**
- * One connection to a broker, from CONNECT to its end; the broker may send anything. A caller of `open` sets a
+ * One connection to a broker, from CONNECT to the close; the broker may send anything. A caller of `open` sets a
  * deadline; a caller that waits for a reply gets an error when the connection ends.
  */
 export class MqttConnection implements Disposable {

@@ -1,5 +1,5 @@
 /**
- * The reasons for which a connection to a broker ends, beside the errors of the socket. Each room translates them into
+ * The reasons for which a connection to a broker ends, besides the errors of the socket. Each module translates them into
  * its own errors.
  */
 
@@ -21,7 +21,7 @@ export class BrokerRefusedError extends Error {
 
 /** The broker answered no ping. */
 export class BrokerTimeoutError extends Error {
-  override readonly message = 'the broker does not answer any more';
+  override readonly message = 'the broker is not responding';
 }
 
 export class ConnectionLostError extends Error {

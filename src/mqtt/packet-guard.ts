@@ -22,7 +22,7 @@ export interface SkippedMessage {
 }
 
 export interface GuardDeps {
-  /** Decides whether a large message that starts now is kept; `bytes` are those of topic, properties and content. */
+  /** Decides whether a large message that starts now is kept; `bytes` counts topic, properties and content. */
   readonly admits: (bytes: number) => boolean;
   /** Called at the end of a message that was not kept. */
   readonly onSkipped?: (message: SkippedMessage) => void;
@@ -141,7 +141,7 @@ export class PacketGuard extends Duplex {
     this.#held = Buffer.from(rest);
   }
 
-  /** Undefined if the header is incomplete. */
+  /** Returns undefined if the header is incomplete. */
   #start(bytes: Buffer): Part | undefined {
     const head = readHead(bytes, !this.#isAnswered);
     if (head === undefined) return undefined;
@@ -237,7 +237,7 @@ function readHead(bytes: Buffer, isFirst: boolean): PacketHead | undefined {
 
 /** A broker sends CONNACK first, and only once: MQTT 5.0, section 3.2. */
 function shortestBody(first: number, isFirst: boolean): number {
-  if (isFirst && first !== CONNACK) throw new MalformedPacketError('it does not answer as a broker');
+  if (isFirst && first !== CONNACK) throw new MalformedPacketError('it does not respond as a broker');
   const shortest = isMessage(first) ? 2 : shortestBodies.get(first);
   if (shortest !== undefined && (isFirst || first !== CONNACK)) return shortest;
   throw new MalformedPacketError(`a packet comes that no one asked for (0x${first.toString(16)})`);

@@ -1,7 +1,7 @@
 import { tlsFiles } from '../system/settings/tls-files.ts';
 import { absolutePath, text } from '../system/settings/values.ts';
 
-/** How the agent logs in to a broker: the service's, and those of sensors and watches. */
+/** How the agent logs in to a broker: the service's, and the brokers of sensors and watches. */
 export const brokerLogin = {
   username: text()
     .optional()

@@ -36,7 +36,7 @@ export interface ServiceTransport {
   ): Promise<FirmwareTransfer>;
 }
 
-/** What either form uses. */
+/** The dependencies of both forms. */
 export interface TransportDeps {
   readonly clock: Clock;
   /** 0 ≤ random() < 1 */

@@ -4,8 +4,8 @@ import { partialFlashAdvice } from '../partial-flash.ts';
 import type { NextStep, StatusReport } from '../reports.ts';
 
 /**
- * What you do about a state: `act` is what you need to do; `or` is what you can do as well, or instead of waiting. `or`
- * follows `act` as an alternative where the state needs attention, and "nothing; to" where it does not.
+ * The step for a state: `act` is needed, `or` is possible. If the state needs attention, `or` is an alternative to `act`,
+ * and otherwise follows "nothing; to".
  */
 interface Step extends Pick<NextStep, 'operation' | 'version'> {
   readonly act?: string;

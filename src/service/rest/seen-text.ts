@@ -14,7 +14,7 @@ interface SeenBlock {
  */
 export class SeenText {
   readonly #blocks: SeenBlock[] = [];
-  /** Of the present block: the one to compare, or a new one. */
+  /** The checksum of the present block, to compare or new. */
   #checksum = openChecksum();
   /** The number of blocks that this reading has passed, and its bytes. */
   #passed = 0;
@@ -39,7 +39,7 @@ export class SeenText {
     this.#position = place === 'start' ? 0 : this.#sizeBytes;
   }
 
-  /** Takes the next bytes of this reading. Returns the new ones of them, or undefined if they differ from what was seen. */
+  /** Takes the next bytes of this reading. Returns the new ones of them, or undefined if they differ from the first reading. */
   push(bytes: Uint8Array): Uint8Array | undefined {
     let rest = bytes;
     for (let block = this.#blocks[this.#passed]; block !== undefined && rest.byteLength > 0;) {

@@ -22,7 +22,7 @@ export interface MessagingOptions {
 
 /** A reply that the agent accepts. */
 export interface RpcReply {
-  /** Undefined if the reply has none. */
+  /** Omitted if the reply has none. */
   readonly result: unknown;
   readonly failure: RpcFailure | undefined;
   readonly hasCorrelation: boolean;

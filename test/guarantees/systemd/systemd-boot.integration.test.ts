@@ -11,7 +11,7 @@ import { run } from './installed-root.ts';
 
 /** The deadline for a UEFI in an emulated machine that gets little CPU time. */
 const DEADLINE_MS = 10 * 60_000;
-/** Where the EFI system partition begins on the disk, for mtools. */
+/** The start of the EFI system partition on the disk, for mtools. */
 const ESP = '@@2M';
 let folder: string;
 

@@ -14,7 +14,7 @@ const OTHER_VERSION = agentVersion.replaceAll(/\d/g, '7');
 
 let folder: string;
 let cache: string;
-/** The same program with another version of the same length: V8 takes its code for that of ours. */
+/** The same program with another version of the same length: V8 accepts its code for ours. */
 let other: string;
 
 beforeAll(async () => {
@@ -32,7 +32,7 @@ beforeAll(async () => {
 });
 afterAll(async () => rm(folder, { recursive: true, force: true }));
 
-/** Code of the other program is in the cache: whoever reads it shows the other version. */
+/** Code of the other program is in the cache: a process that reads it shows the other version. */
 beforeEach(async () => {
   cache = await mkdtemp(join(folder, 'cache-'));
   if ((await version(other)) !== OTHER_VERSION) throw new Error('the other program is not another one');
@@ -117,7 +117,7 @@ test('removes what other builds kept, and nothing else', async () => {
 
 test.each([
   { what: 'that is a file', place: async () => (await rm(cache, { recursive: true }), await writeFile(cache, '')) },
-  // Seen: a daemon that never ended, since mkdir -p of Node tries without end where a directory takes no entries.
+  // Regression: the daemon never ended, since mkdir -p of Node retries forever if a directory accepts no entries.
   { what: 'that takes no entries', place: async () => void (cache = '/proc') },
   { what: 'that is not there yet', place: async () => void (cache = join(cache, 'new/cache')) },
 ])('starts and ends with a place for compiled code $what', async ({ place }) => {

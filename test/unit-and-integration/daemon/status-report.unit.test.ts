@@ -66,7 +66,7 @@ describe('an armed update', () => {
   });
 
   // Regression: "running on trial; not bootable (bad)".
-  test('on trial says what the next boot starts without a commit', () => {
+  test('on trial shows the slot that boots next without a commit', () => {
     const slot = { bootable: true, detail: 'marked good by the bootloader' };
     const slots = { A: slot, B: { bootable: false, detail: 'marked bad by the bootloader' } };
     const boot = { primary: 'A', onTrial: { A: false, B: true }, committed: { A: true, B: false }, slots } as const;

@@ -15,7 +15,7 @@ import { writeText } from '../firmware-files.ts';
 import { ServiceProcess } from '../service-process.ts';
 
 const run = promisify(execFile);
-/** What a daemon logs at the end of a round that changes nothing; the first words are those of older builds. */
+/** The log line of a daemon after a check without changes; older builds wrote the first words. */
 export const nothingToDo = /up to date|Nothing to do|No interrupted update/;
 const SLOT_BYTES = 1024 * 1024;
 /** As systemd/thing-agent.service sets it. */
@@ -59,7 +59,7 @@ export class IdleGateway implements AsyncDisposable {
     await writeFile(join(folder, 'image'), image);
     const text = await writeText(join(folder, 'image.json'), join(folder, 'image'));
     const service = await ServiceProcess.start({ texts: { v1: text } });
-    const updateToml = 'schedule = "0 0 1 1 *"'; // no check comes by itself while something is measured
+    const updateToml = 'schedule = "0 0 1 1 *"'; // no scheduled check during a measurement
     const options = { serviceUrl: service.url, image, slotBytes: SLOT_BYTES, updateToml };
     const gateway = await FileGateway.create(options);
     const idle = new IdleGateway([program], { service, gateway, workFolder });

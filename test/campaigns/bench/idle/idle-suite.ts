@@ -10,7 +10,7 @@ import { end, IdleGateway } from './idle-daemon.ts';
 
 const CHECKS = 10;
 const CHECK_EVERY_MS = 15 * 60_000;
-/** V8 collects garbage for the last time in the fourth minute: what comes before is not rest. */
+/** V8 collects garbage for the last time in the fourth minute: the time before is not rest. */
 const REST_MS = 285_000;
 const WINDOW_MS = 300_000;
 

@@ -21,7 +21,7 @@ interface Recorded {
 
 export type RecordedRun = 'before' | 'now';
 
-/** True if the figure holds for other machines, too: bytes, or a ratio to what ran in the same run. */
+/** True if the figure holds for other machines, too: bytes, or a ratio to another figure of the same run. */
 function isComparable({ unit, value }: Figure): boolean {
   return (unit === '×' || unit === 'B') && !Number.isNaN(value.median);
 }

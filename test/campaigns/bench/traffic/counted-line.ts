@@ -9,7 +9,7 @@ export interface Carried {
 }
 
 /**
- * A TCP connection to a port of this machine that counts what goes through. TLS counts as it is sent; the headers of TCP
+ * A TCP connection to a port of this machine that counts its bytes. TLS counts as it is sent; the headers of TCP
  * and IP, 40 to 72 bytes for each segment, do not.
  */
 export class CountedLine implements AsyncDisposable {

@@ -31,7 +31,7 @@ import { peerPolling } from './peer-polling.ts';
 const run = promisify(execFile);
 const MIB = 2 ** 20;
 const IMAGE_BYTES = 16 * MIB;
-/** What differs between the two releases: 1 %, in one piece. */
+/** The difference between the two releases: 1 %, in one piece. */
 const CHANGED_BYTES = Math.round(IMAGE_BYTES / 100);
 const CHECKS = 20;
 /** After a pause in which a connection without traffic is closed. */

@@ -4,7 +4,7 @@ import type { Rule } from '../verdict.ts';
 import { readText } from './firmware.ts';
 import { isSuccess } from './replies.ts';
 
-/** The largest text that a service should be able to return: that of a firmware image of 96 MiB in base64. */
+/** The largest text that a service should be able to return: a firmware image of 96 MiB in base64. */
 export const LARGE_TEXT_BYTES = 128 * 1024 * 1024;
 
 /** Tests the throughput of a large text. */

@@ -83,7 +83,7 @@ describe('agent log --follow', () => {
     expect(out.match(/caller 2/g)).toHaveLength(1);
   });
 
-  test('stops when nobody reads its output any longer', async () => {
+  test('stops when its output has no reader', async () => {
     const out = fakeContext().out;
     out.isOpen = false;
     const context = { ...fakeContext({ daemon: fakeAgent() }), out };

@@ -76,7 +76,7 @@ test('the factory version is not called unsigned: the agent did not install it',
   );
 });
 
-// Regression: with two blocked versions, it offered to unblock the one that was not offered.
+// Regression: with two blocked versions, it suggested to unblock the version that was not offered.
 test('what to do names the deferred version of several blocked ones', () => {
   const [blocked] = troubledStatus.quarantine;
   if (blocked === undefined) throw new Error('a version is blocked');

@@ -45,7 +45,7 @@ test('the daemon reaches a slot and the service by short call paths', async () =
   const check = framesOf(
     paths.findLast(({ sink, stack }) => sink === 'send' && stack.some((line) => line.includes('findCandidate'))),
   );
-  // with the sink, which is no caller
+  // with the sink, which is not a caller
   expect({ write, isShort: write.length + 1 <= 19 }).toMatchObject({ isShort: true });
   expect({ check, isShort: check.length + 1 <= 18 }).toMatchObject({ isShort: true });
   expect([write.at(-1), check.at(-1)]).toEqual(['run main.ts', 'run main.ts']);

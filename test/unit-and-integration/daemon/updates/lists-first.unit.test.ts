@@ -194,7 +194,7 @@ describe('a list that failed before', () => {
     expect(await rounds(updater, 8)).toContainEqual(taken);
   });
 
-  test('takes effect at once if an operator asks for it', async () => {
+  test('takes effect immediately if an operator asks for it', async () => {
     technician.gateway.service.target = 'trust-1';
     const updater = await technician.updater();
     const restore = spoil();

@@ -267,7 +267,7 @@ describe('the daemon', () => {
       const { service } = (await gateway.json('status')) as StatusReport;
       return service.broker?.problem?.code ?? service.broker?.state;
     };
-    // an activation that is under way would wait for its answer for a minute
+    // a running activation would wait a minute for its reply
     expect(await gateway.run('check')).toMatchObject({ exitCode: 0 });
     await broker.stop();
     await expect.poll(problem, rarely).toBe('broker-refused');

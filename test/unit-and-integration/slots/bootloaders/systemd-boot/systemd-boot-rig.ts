@@ -61,7 +61,7 @@ export class SystemdBootRig implements BootRig {
     return this.folder.file('esp/loader/entries');
   }
 
-  /** Calls the handler, with programs of this directory before those of the machine. Returns true if it succeeded. */
+  /** Calls the handler, with programs of this directory before the machine's own. Returns true if it succeeded. */
   async call(programs: string, ...args: readonly string[]): Promise<boolean> {
     const path = `PATH=${programs}:/usr/sbin:/usr/bin:/sbin:/bin`;
     const { exitCode } = await runProgram(['env', path, this.handler, ...args], { timeoutMs: 60_000 }, never);
