@@ -49,7 +49,7 @@ export async function readConfigText(
   } catch (error) {
     if (error instanceof ConfigError) throw error;
     if (systemErrorCode(error) === 'ENOENT') {
-      const problem = { line: undefined, message: 'there is no such configuration file' };
+      const problem = { line: undefined, message: 'no such configuration file' };
       throw new ConfigError(
         'config-missing',
         path,

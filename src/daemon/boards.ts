@@ -163,7 +163,7 @@ export class LocalBoards {
     const found = boards.get(name);
     if (found !== undefined) return found;
     const others = boards.size === 0 ? 'none is configured' : `there are: ${[...boards.keys()].join(', ')}`;
-    throw new DaemonError('board-not-configured', `there is no board ${name} (${others})`);
+    throw new DaemonError('board-not-configured', `unknown board ${name} (${others})`);
   }
 
   /** Throws unless something would vouch for a file of this board. */

@@ -31,7 +31,7 @@ export class DaemonError extends defineErrors('DaemonError', {
     'agent sensors shows the reason for each sensor',
   ),
   'no-trusted-key': permanent.configuration(
-    'There is no trusted key, so no release can be installed.',
+    'No key is trusted, so no release can be installed.',
     'name the public key of your releases in [trust] keys',
   ),
   'trial-timer-missing': permanent.configuration(

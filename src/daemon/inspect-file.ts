@@ -38,7 +38,7 @@ export async function inspectFile(
     return {
       ...describe(path, found, [], new Map()),
       obstacles: damageOf(found),
-      unjudged: 'there is no configuration',
+      unjudged: 'no configuration',
     };
   }
   const trust = await attempt(async () => wiring.trust.keyring(signal));

@@ -56,7 +56,7 @@ export async function trySensor(
 ): Promise<OutputOf<'trySensor'>> {
   const { config, world } = deps.wiring();
   const settings = config.measurements.find((measurement) => measurement.name === name);
-  if (settings === undefined) throw new DaemonError('sensor-unknown', `there is no sensor ${name}`);
+  if (settings === undefined) throw new DaemonError('sensor-unknown', `unknown sensor ${name}`);
   const read = async () => {
     const telemetry = deps.telemetry?.();
     if (telemetry !== undefined) return telemetry.trySensor(name, signal);

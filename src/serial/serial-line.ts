@@ -222,7 +222,7 @@ async function openError(path: string, cause: unknown): Promise<SerialError> {
 }
 
 const openFailures: readonly (readonly [RegExp, SerialCode, string])[] = [
-  [/no such file|no such device/i, 'port-missing', 'there is no such port'],
+  [/no such file|no such device/i, 'port-missing', 'no such port'],
   [/cannot lock|temporarily unavailable|busy/i, 'port-busy', 'it is in use'],
   [/permission denied|access denied|operation not permitted/i, 'port-denied', 'permission denied'],
 ];

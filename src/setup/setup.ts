@@ -190,7 +190,7 @@ async function readPart(from: string): Promise<string> {
   } catch (error) {
     if (!(error instanceof ConfigError) || error.code !== 'config-missing') throw error;
     throw new ConfigError('config-unreadable', from, [
-      { line: undefined, message: 'there is no such file for --from' },
+      { line: undefined, message: 'no such file for --from' },
     ]);
   }
 }

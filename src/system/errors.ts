@@ -71,7 +71,7 @@ export async function valueOrUndefined<T>(value: Promise<T>): Promise<T | undefi
   }
 }
 
-/** The value; undefined where there is no such file (ENOENT). Any other error is thrown. */
+/** The value; undefined if there is no such file (ENOENT). Any other error is thrown. */
 export async function undefinedIfMissing<T>(value: Promise<T>): Promise<T | undefined> {
   try {
     return await value;

@@ -67,7 +67,7 @@ export class Routes {
     asked(request);
     const asset = assets.get(path);
     if (asset !== undefined) return { status: 200, ...asset };
-    if (path !== '/' && path !== '/events') throw new Refusal(404, 'There is nothing here.');
+    if (path !== '/' && path !== '/events') throw new Refusal(404, 'Not found.');
     const session = door.sessionOf(request);
     const mayLook = door.mayView(session);
     if (path === '/events') {
@@ -105,7 +105,7 @@ export class Routes {
         door.requireOperator(session, form.get('token') ?? undefined);
         return this.#supportBundle(request);
       default:
-        throw new Refusal(404, 'There is nothing here.');
+        throw new Refusal(404, 'Not found.');
     }
   }
 

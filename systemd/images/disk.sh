@@ -21,12 +21,12 @@ help() {
 # OPTION VALUE: the value of a required option.
 must_be_file() {
   [ "$2" != '' ] || fail "$1 is missing (try --help)" 64
-  [ -f "$2" ] || fail "$1 $2: there is no such file" 64
+  [ -f "$2" ] || fail "$1 $2: no such file" 64
 }
 
 must_be_folder() {
   [ "$2" != '' ] || fail "$1 is missing (try --help)" 64
-  [ -d "$2" ] || fail "$1 $2: there is no such directory" 64
+  [ -d "$2" ] || fail "$1 $2: no such directory" 64
 }
 
 must_be_said() {

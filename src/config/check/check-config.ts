@@ -176,7 +176,7 @@ async function identityAt(path: string): Promise<string | undefined> {
 
 async function missingUserReason(user: string): Promise<string | undefined> {
   const { exitCode } = await runProgram(['id', '-u', '--', user], { timeoutMs: LOOK_MS }, AbortSignal.timeout(LOOK_MS));
-  return exitCode === 0 ? undefined : 'there is no such user on this machine';
+  return exitCode === 0 ? undefined : 'no such user on this machine';
 }
 
 /**

@@ -29,7 +29,7 @@ export function headlineParts(
 
 /** Returns a text as a sentence. The name of a version, a board or a sensor at its start keeps its case. */
 export function sentence(text: string): string {
-  const start = /^(all|busy|it|the|there|updates)\b/.test(text) ? text.charAt(0).toUpperCase() : text.charAt(0);
+  const start = /^(all|busy|it|no|the|updates)\b/.test(text) ? text.charAt(0).toUpperCase() : text.charAt(0);
   return `${start}${text.slice(1).replace(/\.$/, '')}.`;
 }
 
@@ -84,7 +84,7 @@ const problemTexts: Readonly<Record<Problem, (report: StatusReport) => string>> 
   'config-unusable': () => 'the configuration file cannot be used, so the next start of the agent would fail',
   'journal-lost': () => 'the journal of updates could not be read, so an interrupted update is unknown',
   'trust-list-damaged': () => 'the trust list is damaged, so no update is installed',
-  'no-trusted-key': () => 'there is no usable trusted key, so no update can be installed',
+  'no-trusted-key': () => 'no key is trusted, so no update can be installed',
   'no-daemon': (report) =>
     report.phase === 'trial' ? trialText(report) : 'the daemon is not running, so the service is not checked',
   'daemon-starting': () => 'the daemon is starting',

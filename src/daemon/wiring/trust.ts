@@ -245,7 +245,7 @@ export function wireTrust(config: Config, { clock, boot }: Runtime): Trust {
 /** Allows for the way of the request, and for whole seconds in the header. */
 const MOST_APART_MS = 5 * 60_000;
 
-export const NO_KEY = 'there is no trusted key, so no release can be installed';
+export const NO_KEY = 'no key is trusted, so no release can be installed';
 export const NO_KEY_LEFT =
   'no trusted key is left (revoked, or not of this time): no release can be installed until [trust] keys has a new public key';
 

@@ -68,7 +68,7 @@ async function requireReadable(key: string): Promise<void> {
 async function makeFolderBeside(output: string): Promise<string> {
   const folder = dirname(output);
   return mkdtemp(join(folder, '.delta-')).catch((error: unknown) => {
-    const why = systemErrorCode(error) === 'ENOENT' ? `there is no folder ${folder}` : describeError(error);
+    const why = systemErrorCode(error) === 'ENOENT' ? `no such directory: ${folder}` : describeError(error);
     throw new FirmwareError('delta-unwritten', `cannot write ${output}: ${why}`, { cause: error });
   });
 }

@@ -99,7 +99,7 @@ async function readList(file: string): Promise<TrustListFile> {
 }
 
 function unreadable(file: string, error: unknown): FirmwareError {
-  const why = systemErrorCode(error) === 'ENOENT' ? 'there is no such file' : describeError(error);
+  const why = systemErrorCode(error) === 'ENOENT' ? 'no such file' : describeError(error);
   return new FirmwareError('file-unreadable', `${file} cannot be read: ${why}`, {
     cause: error,
     advice: 'check the path; a fingerprint or a digest is sha256: and 64 hexadecimal digits',

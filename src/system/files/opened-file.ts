@@ -61,7 +61,7 @@ export async function readWhole(
 
 function whyNotOpened(error: unknown): string {
   const code = systemErrorCode(error);
-  return code === 'ENOENT' || code === 'ENOTDIR' ? 'there is no such file' : describeError(error);
+  return code === 'ENOENT' || code === 'ENOTDIR' ? 'no such file' : describeError(error);
 }
 
 async function* readChunks(

@@ -70,7 +70,7 @@ export class AccessControl {
   /** Returns the cookie of a new session, or undefined if the password is wrong. Throws Refusal. */
   async login(request: IncomingMessage, given: string, signal: AbortSignal): Promise<string | undefined> {
     const from = addressOf(request.socket);
-    if (this.#password === undefined) throw new Refusal(404, 'There is nothing here.');
+    if (this.#password === undefined) throw new Refusal(404, 'Not found.');
     if (await this.#password.matches(given, from, signal)) return this.#cookie(this.#sessions.begin());
     this.#deps.log.warn({ from }, 'a wrong password was given to the page');
     if (this.#named.size < MAX_NAMED) this.#named.add(from);

@@ -32,7 +32,7 @@ afterAll(async () => {
 // Regression: `grub --arch riscv64` missed a --slot, and reported the architecture only once it was given.
 test.each([
   ['grub', ['--arch', 'riscv64'], '--arch is amd64, or arm64 with --firmware efi'],
-  ['grub', ['--slot', '/nowhere'], '--slot /nowhere: there is no such file'],
+  ['grub', ['--slot', '/nowhere'], '--slot /nowhere: no such file'],
   ['grub', [], '--slot is missing (try --help)'],
   ['slot', ['--bootloader', 'systemd-boot'], '--kernel-out is missing: systemd-boot cannot read a slot'],
   ['slot', ['--key', '/dev/null'], '--key and --cert are for systemd-boot'],

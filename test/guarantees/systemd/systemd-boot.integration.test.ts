@@ -81,7 +81,7 @@ describe('a disk for systemd-boot', () => {
   });
 
   test.each([
-    [['--kernel', '/nowhere'], 64, 'there is no such file'],
+    [['--kernel', '/nowhere'], 64, 'no such file'],
     [['--loader', '/nowhere'], 69, '/nowhere is missing'],
     [['--slot-size', '0'], 64, 'does not fit into a slot of 0 MiB'],
     [['--nonsense'], 64, 'unknown argument --nonsense'],

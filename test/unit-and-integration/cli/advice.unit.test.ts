@@ -93,7 +93,7 @@ test('refuses to write an empty trust list', async () => {
 
 test('config check names the remedy for a missing configuration', async () => {
   const path = '/etc/thing-agent/config.toml';
-  const problem = { line: undefined, message: 'there is no such configuration file' };
+  const problem = { line: undefined, message: 'no such configuration file' };
   const check = async (): Promise<never> => {
     throw new ConfigError(
       'config-missing',

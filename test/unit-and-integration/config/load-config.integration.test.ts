@@ -36,7 +36,7 @@ describe('loadConfig', () => {
     await expect(loadConfig(path, {})).rejects.toMatchObject({
       code: 'config-missing',
       exit: 'configuration',
-      message: `${path}: there is no such configuration file`,
+      message: `${path}: no such configuration file`,
       advice: 'make it with agent setup, or name another with --config FILE',
     });
   });
@@ -235,7 +235,7 @@ before_reboot = { user = "nobody-here", ${program} }
     );
     const { problems } = await checkConfig(path, {});
     const said = problems.map(({ message }) => message).filter((message) => message.includes('nobody'));
-    const why = 'nobody-here: there is no such user on this machine';
+    const why = 'nobody-here: no such user on this machine';
     expect(said).toEqual([
       `update.health.user: ${why}`,
       `properties[0].source.user: ${why}`,

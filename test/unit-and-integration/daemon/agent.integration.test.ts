@@ -241,7 +241,7 @@ describe('a file from a technician', () => {
     expect(await gateway.run('install', 'missing.mender')).toMatchObject({
       exitCode: 64,
       stderr: matching(
-        /^agent: cannot read \/.*missing\.mender: there is no such file\s+\(file-unreadable\)\n\s+check the path: .*\n$/,
+        /^agent: cannot read \/.*missing\.mender: no such file\s+\(file-unreadable\)\n\s+check the path: .*\n$/,
       ),
     });
     expect(await gateway.json('status')).not.toHaveProperty('lastOutcome');

@@ -183,7 +183,7 @@ describe.each(howMuch<readonly (typeof ways)[number][]>(ways, [ways[0]]))('agent
     // The daemon may still be in its first round.
     await expect.poll(() => failing('probe', 'metre')).toMatch(/^64: .*no board metre .*meter, relay/);
     expect(await failing('flash', 'meter', 'nothing.hex')).toMatch(
-      /^64: .*cannot read .*nothing\.hex: there is no such file/,
+      /^64: .*cannot read .*nothing\.hex: no such file/,
     );
     expect(await failing('probe', 'relay')).toMatch(/^74: .*relay: /);
     expect(await failing('restore', 'meter')).toMatch(/^77: .*there is no backup/);

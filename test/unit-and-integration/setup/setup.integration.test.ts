@@ -205,7 +205,7 @@ boot_id_file = "${directory}/boot/boot-id"
     const missing = join(directory, 'missing.toml');
     expect(await setUp([], ['--from', missing])).toMatchObject({
       exitCode: 78,
-      out: expect.stringMatching(/: there is no such file for --from What to do: check the path/) as unknown,
+      out: expect.stringMatching(/: no such file for --from What to do: check the path/) as unknown,
     });
   });
 

@@ -37,7 +37,7 @@ async function readAttempt(word: string | undefined, context: CliContext): Promi
   if (word === undefined || word === 'last') return attempts.at(-1);
   const found = findUniqueAttempt(attempts, word);
   if (found !== undefined) return found;
-  throw new CliError('usage', `there is no attempt ${word}`, { advice: 'to list the attempts: agent history' });
+  throw new CliError('usage', `unknown attempt ${word}`, { advice: 'to list the attempts: agent history' });
 }
 
 /** Prints the steps of an attempt as they happen. A named attempt has an end; otherwise later attempts follow. */

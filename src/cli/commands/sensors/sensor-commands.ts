@@ -68,5 +68,5 @@ function unknown(typed: string, all: readonly SensorReport[]): CliError {
   const ids = all.flatMap(({ outputs }) => outputs.map(({ id }) => id));
   const meant = nearest(typed, [...ids, ...all.map(({ name }) => name)]);
   const advice = `${meant === undefined ? '' : `did you mean ${meant}? `}to list the sensors: agent sensors`;
-  return new CliError('usage', `there is no sensor ${typed}`, { advice });
+  return new CliError('usage', `unknown sensor ${typed}`, { advice });
 }

@@ -68,7 +68,7 @@ function plainFailure(code: string): Meant {
 const notHttp: Meant = { code: 'reply-malformed', phrase: 'does not respond in HTTP/1.1' };
 const reset: Meant = { code: 'connection-reset', phrase: 'cut the connection' };
 const unresolved: Meant = { code: 'name-unresolved', phrase: 'has a name that cannot be resolved' };
-const unroutable: Meant = { code: 'connection-failed', phrase: 'cannot be reached: there is no way to its network' };
+const unroutable: Meant = { code: 'connection-failed', phrase: 'cannot be reached: no route to its network' };
 const silentConnect: Meant = { code: 'connect-timeout', phrase: 'did not let us connect within the deadline' };
 
 const plain: ReadonlyMap<string, Meant> = new Map([

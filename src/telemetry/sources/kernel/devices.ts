@@ -63,7 +63,7 @@ export async function findDevice(kind: DeviceClass, wanted: string, signal: Abor
   if (first === undefined) {
     const there = devices.length === 0 ? '' : `; there is ${shown(devices.map(({ name }) => name))}`;
     const missed = unread.length === 0 ? '' : `; not readable: ${shown(unread)}`;
-    throw sourceFailed(base, `there is no ${title} ${wanted}${there}${missed}`);
+    throw sourceFailed(base, `no ${title} ${wanted}${there}${missed}`);
   }
   if (second === undefined) return first.directory;
   const names = await distinctNames(found, signal);

@@ -68,7 +68,7 @@ export class VirtualPort {
   }
 
   readonly open = async (settings: LineSettings): Promise<Line> => {
-    if (this.clock.monotonicMs() < this.#goneUntilMs) throw new SerialError('port-missing', 'there is no such port');
+    if (this.clock.monotonicMs() < this.#goneUntilMs) throw new SerialError('port-missing', 'no such port');
     this.changeSettings(settings);
     this.#forget();
     return new VirtualLine(this, this.#generation);

@@ -73,7 +73,7 @@ describe('a trust list', () => {
     expect(await trust.technician('--update-now')).toMatchObject({ exitCode: 0 });
     expect(await trust.technician('status', '--exit-code')).toMatchObject({
       exitCode: 2,
-      stdout: matching(/There is no usable trusted key, so no update can be installed/),
+      stdout: matching(/No key is trusted, so no update can be installed/),
     });
   });
 

@@ -89,7 +89,7 @@ describe('agent sensors', () => {
   test('suggests the nearest name for an unknown one', async () => {
     const { exitCode, err } = await type('sensors temprature');
     expect(exitCode).toBe(64);
-    expect(err).toMatch(/there is no sensor temprature.*did you mean temperature\?/s);
+    expect(err).toMatch(/unknown sensor temprature.*did you mean temperature\?/s);
   });
 
   test('of a name of several asks which', async () => {

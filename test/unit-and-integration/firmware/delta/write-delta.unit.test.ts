@@ -41,7 +41,7 @@ test('a delta for a place that does not exist is refused', async () => {
   const [target, securityVersion, key] = [undefined, undefined, undefined];
   const images = { base: image, result: image, output: join(folder, 'nowhere/delta.mender') };
   const order = { name: '2', deviceType: 'gw', target, securityVersion, key, ...images };
-  const told = `cannot write ${images.output}: there is no folder ${join(folder, 'nowhere')}`;
+  const told = `cannot write ${images.output}: no such directory: ${join(folder, 'nowhere')}`;
   await expect(writeDelta(order, never)).rejects.toMatchObject({ code: 'delta-unwritten', message: told });
 });
 

@@ -98,9 +98,9 @@ describe('a file that exists', () => {
 
 describe('unusable input', () => {
   test.each<[string, Partial<Record<'from' | 'keys' | 'revokedKeys', string>>, string, string]>([
-    ['a key that is missing', { keys: 'nope.pem' }, 'file-unreadable', 'cannot be read: there is no such file'],
-    ['a revoked key that is missing', { revokedKeys: 'nope.pem' }, 'file-unreadable', 'there is no such file'],
-    ['a list before this one that is missing', { from: 'nope.json' }, 'file-unreadable', 'there is no such file'],
+    ['a key that is missing', { keys: 'nope.pem' }, 'file-unreadable', 'cannot be read: no such file'],
+    ['a revoked key that is missing', { revokedKeys: 'nope.pem' }, 'file-unreadable', 'no such file'],
+    ['a list before this one that is missing', { from: 'nope.json' }, 'file-unreadable', 'no such file'],
     ['a list that is no JSON', { from: 'next.pem' }, 'trust-list-malformed', 'it is not JSON'],
     ['a list that is another JSON', { from: 'text.json' }, 'trust-list-malformed', 'it is not as it should be'],
     ['a key that is none', { keys: 'text.json' }, 'trust-key-refused', 'cannot be used as a key'],

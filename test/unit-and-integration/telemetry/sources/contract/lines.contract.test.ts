@@ -8,7 +8,7 @@ import type { Conduct as BusConduct } from '../../../../fakes/modbus/rtu-bus.ts'
 import { sourceContract, timeoutMs } from './source-contract.ts';
 import type { Conduct } from './source-contract.ts';
 
-const gone = async (): Promise<never> => Promise.reject(new SerialError('port-missing', 'there is no such port'));
+const gone = async (): Promise<never> => Promise.reject(new SerialError('port-missing', 'no such port'));
 const noise = Uint8Array.from({ length: 300 }, (_, index) => (index * 89 + 5) & 0xff);
 
 sourceContract('serial', async () => {
