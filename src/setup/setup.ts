@@ -189,9 +189,7 @@ async function readPart(from: string): Promise<string> {
     return await readConfigText(from);
   } catch (error) {
     if (!(error instanceof ConfigError) || error.code !== 'config-missing') throw error;
-    throw new ConfigError('config-unreadable', from, [
-      { line: undefined, message: 'no such file for --from' },
-    ]);
+    throw new ConfigError('config-unreadable', from, [{ line: undefined, message: 'no such file for --from' }]);
   }
 }
 

@@ -89,7 +89,7 @@ async function getProperty(typed: ParsedCommand, context: CliContext): Promise<n
 
 async function setProperty(typed: ParsedCommand, context: CliContext): Promise<number> {
   const [id = '', text = ''] = typed.operands;
-  const value = parseValue(text, typed.flags);
+  const value = parseValue(text, typed.flags, context);
   const { safeAt } = await withAgent(context, (agent) => agent.setProperty({ id, value }, context.signal));
   const said = safeAt === 'disk' ? `Queued on disk; ${id} is sent as soon as the service accepts it.` : `Set: ${id}.`;
   return printResult({ id, value, safeAt }, singleParagraph(said), typed, context);
@@ -97,7 +97,7 @@ async function setProperty(typed: ParsedCommand, context: CliContext): Promise<n
 
 async function sendDatapoint(typed: ParsedCommand, context: CliContext): Promise<number> {
   const [event = '', text = ''] = typed.operands;
-  const point = { event, value: parseValue(text, typed.flags), at: typedTime(typed) };
+  const point = { event, value: parseValue(text, typed.flags, context), at: typedTime(typed) };
   const { safeAt } = await withAgent(context, (agent) => agent.sendDatapoint(point, context.signal));
   const said =
     safeAt === 'disk' ? `Queued on disk; sent to ${event} as soon as the service accepts it.` : `Sent to ${event}.`;
@@ -125,15 +125,16 @@ function typedTime({ values }: ParsedCommand): string | undefined {
   return at;
 }
 
-/** Parses a text as JSON. Returns the text itself if it is not JSON. */
-function parseValue(text: string, flags: ParsedCommand['flags']): unknown {
+/** Parses a text as JSON. Returns the text itself if it is not JSON, with a note if it looks like a number. */
+function parseValue(text: string, flags: ParsedCommand['flags'], { err }: CliContext): unknown {
   if (flags.has('text')) return text;
   try {
     const value = parseExactly(text);
     if (!nestedWithin(value)) throw new ArgumentError('VALUE is nested too deeply');
     return value;
   } catch (error) {
-    if (error instanceof SyntaxError) return text;
-    throw error;
+    if (!(error instanceof SyntaxError)) throw error;
+    if (/^[-+.]?\d/.test(text)) err.write(`Note: ${printable(text)} is not a JSON number, so it is sent as text.\n`);
+    return text;
   }
 }

@@ -6,13 +6,19 @@ import type { Page } from './page.ts';
 
 const MAX_TEXT_LENGTH = 600;
 
-/** Prints warnings and errors of the log to the terminal, followed by the fields that the message does not contain. */
+/**
+ * Prints warnings and errors of the log to the terminal, followed by the fields that the message does not contain. A
+ * line that repeats the previous one is omitted.
+ */
 export function consoleLog(err: TextOutput, page: () => Page): Log {
+  let last = '';
   const speak = (fields: LogFields, message: string): void => {
     const sentence = shown(message);
     const details = Object.entries(fields).flatMap((field) => describe(field, sentence));
     const behind = details.length === 0 ? '' : ` (${details.join(', ')})`;
-    err.write(renderParagraph(`agent: ${sentence}${behind}`, page()));
+    const line = `agent: ${sentence}${behind}`;
+    if (line !== last) err.write(renderParagraph(line, page()));
+    last = line;
   };
   return { debug: () => {}, info: () => {}, warn: speak, error: speak };
 }

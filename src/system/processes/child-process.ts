@@ -39,6 +39,11 @@ export class ProgramError extends SystemError {
 
 export type RunProgram = typeof runProgram;
 
+/** Describes why a program could not be started. */
+export function describeStartError(error: unknown): string {
+  return systemErrorCode(error) === 'ENOENT' ? 'no such program' : describeError(error);
+}
+
 /**
  * A process that the program left running may hold its output open. It is not waited for longer than this; later output
  * is lost.
@@ -91,7 +96,7 @@ class Running {
     this.#child = child;
     this.#user = user;
     const { resolve, reject } = this.#ended;
-    child.on('error', (error) => reject(new ProgramError('program-missing', file, describeError(error), error)));
+    child.on('error', (error) => reject(new ProgramError('program-missing', file, describeStartError(error), error)));
     child.on('exit', () => {
       clearTimeout(this.#lastWait);
       // the event loop reads what is there before it comes to the second of these

@@ -4,7 +4,7 @@ import process from 'node:process';
 import type { Readable } from 'node:stream';
 
 import { AgentError, describeError } from '../../system/errors.ts';
-import { killGroup, runProgram } from '../../system/processes/child-process.ts';
+import { describeStartError, killGroup, runProgram } from '../../system/processes/child-process.ts';
 import { asUser, programEnvironment, refuseRights } from '../../system/processes/program-rights.ts';
 import { sampleOf } from '../reading-text.ts';
 import { LineSplitter } from './line-splitter.ts';
@@ -70,7 +70,7 @@ export function execStreamSource({ command, user }: Program): PushedSource {
         await closed;
       } catch (error) {
         signal.throwIfAborted();
-        throw error instanceof AgentError ? error : sourceFailed(program, describeError(error), error);
+        throw error instanceof AgentError ? error : sourceFailed(program, describeStartError(error), error);
       } finally {
         clearTimeout(started);
         signal.removeEventListener('abort', kill);

@@ -194,13 +194,13 @@ export function cancelOrRollBack(state: UpdateState, event: EventOf<'rolled-back
   ]);
 }
 
-export function fail(state: UpdateState, { at, failure }: EventOf<'failed'>): UpdateState {
+export function fail(state: UpdateState, { at, failure, name }: EventOf<'failed'>): UpdateState {
   const { phase } = state;
   assert('attempt' in phase && phase.kind !== 'rolling-back', `no attempt can fail in phase ${phase.kind}`);
   const { version, id, by } = phase.attempt;
   const { outcome, code, reason, curable } = failure;
   const counted = failedVersion(state, phase, at, curable !== true);
-  const ended = { attempt: id, version: version.name, outcome, code, reason, at };
+  const ended = { attempt: id, version: name ?? version.name, outcome, code, reason, at };
   const unfitId = code === 'delta-base-mismatch' && isCounted(phase.attempt) ? version.id : undefined;
   const unfit = unfitId === undefined ? state.unfit : withUnfit(state.unfit, unfitId);
   return withOutcomes({ ...state, ...counted, phase: { kind: 'idle' }, unfit }, [ended], by);

@@ -193,7 +193,12 @@ interface EventData {
   readonly 'rolled-back': TrialFailure & { readonly at: string } & Owing;
   /** A notification hook received the result of this attempt. */
   readonly 'hook-notified': { readonly attemptId: string };
-  readonly failed: { readonly at: string; readonly failure: AttemptFailure } & Costs;
+  /** `name`: the signed name of a file, if it was verified. */
+  readonly failed: {
+    readonly at: string;
+    readonly failure: AttemptFailure;
+    readonly name?: string | undefined;
+  } & Costs;
   /** A paused staging is no longer wanted. */
   readonly withdrawn: { readonly at: string; readonly code: string; readonly reason: string };
   /** An operator ended the staging: the agent does not start this version again automatically. */

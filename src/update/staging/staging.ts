@@ -43,6 +43,8 @@ export class Staging {
   readonly #slot: SlotName;
   readonly #ports: UpdatePorts;
   readonly #costs: Costs;
+  /** The signed name of a file. */
+  #signedName: string | undefined;
   #isUnbootable = false;
   /** The reason why the content has to wait, found once it was known. */
   #deferral: Deferral | undefined;
@@ -149,6 +151,7 @@ export class Staging {
    */
   async #take({ header, payloads }: IncomingFirmware): Promise<StagedFirmware | undefined> {
     const isList = header.kind === 'trust-list';
+    if (this.#order.by === 'file' && header.signedBy !== undefined) this.#signedName = header.name;
     await this.#identify(header, isList);
     this.#refuseRelease(header);
     const presence = isList ? undefined : await this.#plan(header);
@@ -273,6 +276,7 @@ export class Staging {
     await journal.append({
       type: 'failed',
       at: isoTime(clock),
+      name: this.#signedName,
       figures,
       failure: {
         outcome: refused ? 'refused' : 'failed',

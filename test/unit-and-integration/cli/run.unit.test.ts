@@ -110,6 +110,16 @@ describe('who does the work', () => {
   });
 });
 
+// Regression: a German decimal comma made a text of a number without any note.
+test.each([
+  ['datapoint send level 21,5', 'Note: 21,5 is not a JSON number, so it is sent as text.\n'],
+  ['property set level 1_000', 'Note: 1_000 is not a JSON number, so it is sent as text.\n'],
+  ['datapoint send level 21,5 --text', ''],
+  ['datapoint send level open', ''],
+])('agent %s warns about a text that looks like a number: %j', async (line, note) => {
+  expect((await type(line, { daemon: fakeAgent() })).err).toBe(note);
+});
+
 test('each command requests the typed operation', async () => {
   const daemon = fakeAgent();
   await type('install ../usb/a.mender --force', { daemon });

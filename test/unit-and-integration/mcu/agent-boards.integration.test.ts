@@ -181,10 +181,8 @@ describe.each(howMuch<readonly (typeof ways)[number][]>(ways, [ways[0]]))('agent
       return `${exitCode}: ${stderr.replaceAll(/\s+/g, ' ')}`;
     };
     // The daemon may still be in its first round.
-    await expect.poll(() => failing('probe', 'metre')).toMatch(/^64: .*no board metre .*meter, relay/);
-    expect(await failing('flash', 'meter', 'nothing.hex')).toMatch(
-      /^64: .*cannot read .*nothing\.hex: no such file/,
-    );
+    await expect.poll(() => failing('probe', 'metre')).toMatch(/^64: .*unknown board metre .*meter, relay/);
+    expect(await failing('flash', 'meter', 'nothing.hex')).toMatch(/^64: .*cannot read .*nothing\.hex: no such file/);
     expect(await failing('probe', 'relay')).toMatch(/^74: .*relay: /);
     expect(await failing('restore', 'meter')).toMatch(/^77: .*there is no backup/);
     const signal = AbortSignal.timeout(60_000);

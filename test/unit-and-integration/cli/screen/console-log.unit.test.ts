@@ -10,6 +10,7 @@ test('the log at a terminal has sentences with their missing fields after them: 
   const err = new FakeOutput(60);
   const log = consoleLog(err, () => page);
   log.warn({ code: 'service-silent', delayMs: 1873 }, 'staging starts over: the service says nothing');
+  log.warn({ code: 'service-silent', delayMs: 3901 }, 'staging starts over: the service says nothing');
   log.error({ slot: 'A', version: '2.0' }, 'slot A stays');
   log.info({}, 'unheard');
   log.debug({}, 'unheard');

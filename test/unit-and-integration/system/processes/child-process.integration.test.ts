@@ -49,6 +49,12 @@ describe('a program that leaves a process with its output open', () => {
   });
 });
 
+// Regression: "spawn /nowhere/program ENOENT".
+test('names a program that is missing', async () => {
+  const running = runProgram(['/nowhere/program'], { timeoutMs: 9_000 }, new AbortController().signal);
+  await expect(running).rejects.toMatchObject({ message: '/nowhere/program: no such program' });
+});
+
 // Regression: "Cannot read properties of undefined (reading 'on')", and the end of the daemon.
 test('a program that cannot start for lack of descriptors is a clear error', async () => {
   const source = join(import.meta.dirname, '../../../../src/system/processes/child-process.ts');

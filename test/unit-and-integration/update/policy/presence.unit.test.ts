@@ -160,6 +160,17 @@ test('keeps the service’s name of the running version when its file is install
   expect(await gateway.look()).toMatchObject({ kind: 'up-to-date' });
 });
 
+// Regression: `agent history` named a refused artifact by its file.
+test('names a refused file by its signed name', async () => {
+  const { gateway } = newGateway();
+  await bring(gateway, '1 raised');
+  const older = await artifact('version 3', 'an image', { provides: { security_version: '3' } });
+  const source = new MemoryService(new Map([['3', older]]), '3').firmware('3');
+  const order = { version: { name: 'a file' }, by: 'file', source, reboot: true, force: false } as const;
+  await expect(update(order, await gateway.ports())).rejects.toMatchObject({ exit: 'refused' });
+  expect((await gateway.journal()).state.lastOutcome).toMatchObject({ version: 'version 3', by: 'file' });
+});
+
 test('a trial that could not be made is made without another transfer', async () => {
   const { gateway, service } = newGateway();
   const { bootloader } = gateway;
