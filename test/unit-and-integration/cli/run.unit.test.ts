@@ -115,7 +115,6 @@ test.each([
   ['datapoint send level 21,5', 'Note: 21,5 is not a JSON number, so it is sent as text.\n'],
   ['property set level 1_000', 'Note: 1_000 is not a JSON number, so it is sent as text.\n'],
   ['datapoint send level 21,5 --text', ''],
-  ['datapoint send level open', ''],
 ])('agent %s warns about a text that looks like a number: %j', async (line, note) => {
   expect((await type(line, { daemon: fakeAgent() })).err).toBe(note);
 });
