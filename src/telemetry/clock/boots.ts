@@ -59,18 +59,17 @@ export class Boots {
     }
   }
 
-  /** Returns the wall clock at a moment, or undefined if it is still unknown. */
-  wallMs(boot: number, sinceBootMs: number): number | undefined {
-    const started = this.#known.find((record) => record.id === boot)?.startedAtMs;
-    return started === undefined ? undefined : started + sinceBootMs;
+  /** Returns the wall clock at a moment, once the clock is set. The record of a boot may be lost by damage. */
+  wallMs(boot: number, sinceBootMs: number): number {
+    const { startedAtMs = 0 } = this.#known.find((record) => record.id === boot) ?? this.#current;
+    return startedAtMs + sinceBootMs;
   }
 
   /** Returns the time since a moment, or undefined if it is still unknown. */
   ageMs(boot: number, sinceBootMs: number, nowSinceBootMs: number): number | undefined {
     if (boot === this.#current.id) return nowSinceBootMs - sinceBootMs;
-    const now = this.wallMs(this.#current.id, nowSinceBootMs);
-    const then = this.wallMs(boot, sinceBootMs);
-    return now === undefined || then === undefined ? undefined : now - then;
+    if (this.#current.startedAtMs === undefined) return undefined;
+    return this.wallMs(this.#current.id, nowSinceBootMs) - this.wallMs(boot, sinceBootMs);
   }
 
   /** Forgets earlier boots, and returns them. */

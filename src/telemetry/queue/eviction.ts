@@ -1,9 +1,12 @@
+import type { QueueStats } from '../../control/telemetry-protocol.ts';
 import { pointBytes, pointClasses } from '../point.ts';
 import type { PointClass } from '../point.ts';
 import type { QueueDatabase } from './database/queue-database.ts';
-import { count, rangeOf, totalOf } from './database/records.ts';
-import type { StoredPoint, Totals } from './database/records.ts';
-import type { DropReason } from './drops.ts';
+import { rangeOf, totalOf } from './database/records.ts';
+import type { StoredPoint } from './database/records.ts';
+
+/** The reason why a datapoint was not delivered. */
+export type DropReason = keyof QueueStats['dropped'];
 
 export interface ClassBounds {
   readonly maxBytes: number;
@@ -21,12 +24,12 @@ export interface Evicted {
 }
 
 /**
- * Removes what exceeds the bounds, and adjusts the totals: the oldest datapoints of a class, or of the lowest class if
- * all together are too much. `ageMs` returns how long a datapoint has waited, or undefined if that is unknown.
+ * Removes what exceeds the bounds: the oldest datapoints of a class, or of the lowest class if all together are too much.
+ * `ageMs` returns how long a datapoint has waited, or undefined if that is unknown.
  */
 export function evict(
   db: QueueDatabase,
-  { bounds, totals }: { readonly bounds: QueueBounds; readonly totals: Totals },
+  bounds: QueueBounds,
   ageMs: (point: StoredPoint) => number | undefined,
 ): readonly Evicted[] {
   const evicted: Evicted[] = [];
@@ -37,18 +40,15 @@ export function evict(
       if (!mustGo(oldest)) break;
       last = oldest.seq;
     }
-    if (last === undefined) return;
-    const gone = db.remove({ ...range, last });
-    count(totals, pointClass, -1, gone);
-    evicted.push({ reason, points: gone.points });
+    if (last !== undefined) evicted.push({ reason, points: db.remove({ ...range, last }) });
   };
   for (const pointClass of pointClasses) {
     const { maxAgeMs, maxBytes } = bounds[pointClass];
     drop(pointClass, 'too-old', (oldest) => (ageMs(oldest) ?? 0) > maxAgeMs);
-    drop(pointClass, 'queue-full', beyond(totals[pointClass].bytes - maxBytes));
+    drop(pointClass, 'queue-full', beyond(db.totals[pointClass].bytes - maxBytes));
   }
   for (const pointClass of pointClasses.toReversed()) {
-    drop(pointClass, 'queue-full', beyond(totalOf(totals).bytes - bounds.maxBytes));
+    drop(pointClass, 'queue-full', beyond(totalOf(db.totals).bytes - bounds.maxBytes));
   }
   return evicted;
 }

@@ -17,11 +17,10 @@ function readWrittenBytes(): number | undefined {
   }
 }
 
-/** Counts the bytes that the queue writes to the medium, hour by hour, for the last day. */
+/** Counts the bytes that the queue writes to the medium, by hour, for the last day. */
 export class FlashWear {
-  readonly #hours = Array.from({ length: HOURS }, () => 0);
+  readonly #bytes = new Map<number, number>();
   readonly #readWritten: () => number | undefined;
-  #hour = 0;
   #sinceMs: number | undefined;
 
   constructor(readWritten: () => number | undefined = readWrittenBytes) {
@@ -35,35 +34,24 @@ export class FlashWear {
       return work();
     } finally {
       const after = this.#readWritten();
-      this.#advanceTo(nowMs);
-      if (before !== undefined && after !== undefined) this.#hours[this.#hour % HOURS] = this.#now + after - before;
+      const hour = Math.floor(nowMs / HOUR_MS);
+      this.#sinceMs ??= nowMs;
+      if (before !== undefined && after !== undefined)
+        this.#bytes.set(hour, (this.#bytes.get(hour) ?? 0) + after - before);
     }
   }
 
   /** The bytes of the last 24 hours. */
   bytesOfLastDay(nowMs: number): number {
-    this.#advanceTo(nowMs);
-    return this.#hours.reduce((sum, bytes) => sum + bytes, 0);
+    for (const hour of this.#bytes.keys()) if (hour <= Math.floor(nowMs / HOUR_MS) - HOURS) this.#bytes.delete(hour);
+    return this.#bytes.values().reduce((sum, bytes) => sum + bytes, 0);
   }
 
   /**
    * The bytes per day at the pace of the last day; if there is less to measure, of that time, but of at least an hour.
    */
   bytesPerDay(nowMs: number): number {
-    const bytes = this.bytesOfLastDay(nowMs);
     const elapsedMs = Math.min(Math.max(nowMs - (this.#sinceMs ?? nowMs), HOUR_MS), HOURS * HOUR_MS);
-    return Math.round((bytes * HOURS * HOUR_MS) / elapsedMs);
-  }
-
-  get #now(): number {
-    return this.#hours[this.#hour % HOURS] ?? 0;
-  }
-
-  #advanceTo(nowMs: number): void {
-    this.#sinceMs ??= nowMs;
-    const hour = Math.floor((nowMs - this.#sinceMs) / HOUR_MS);
-    const passed = Math.min(hour - this.#hour, HOURS);
-    for (let step = 1; step <= passed; step += 1) this.#hours[(hour - passed + step) % HOURS] = 0;
-    this.#hour = Math.max(hour, this.#hour);
+    return Math.round((this.bytesOfLastDay(nowMs) * HOURS * HOUR_MS) / elapsedMs);
   }
 }

@@ -11,7 +11,7 @@ import { checkName, toText } from '../value-text.ts';
 import { isCurrent } from './batch.ts';
 import type { Batch, Lane, QueuedPoint } from './batch.ts';
 import type { DeadLetter } from './database/records.ts';
-import { Drops } from './drops.ts';
+import type { DropReason } from './eviction.ts';
 import { FlashWear } from './flash-wear.ts';
 import { StoredPoints } from './stored-points.ts';
 import type { StoredPointsDeps } from './stored-points.ts';
@@ -54,8 +54,15 @@ export class DatapointQueue implements Disposable {
   readonly #deps: QueueDeps;
   readonly #streams: StreamRegistry;
   readonly #boots: Boots;
-  readonly #drops = new Drops();
-  readonly #unflushed: UnflushedPoints;
+  /** Datapoints that were not delivered, since the agent started. */
+  readonly #dropped: Record<DropReason, number> = {
+    'too-old': 0,
+    'queue-full': 0,
+    'memory-full': 0,
+    refused: 0,
+    damaged: 0,
+  };
+  readonly #unflushed = new UnflushedPoints();
   readonly #stored: StoredPoints;
   readonly #flash: FlashWear;
   readonly #onTheirWay = new Map<Lane, Batch>();
@@ -73,9 +80,8 @@ export class DatapointQueue implements Disposable {
     this.#streams = new StreamRegistry(deps.configuredEvents);
     this.#flash = flash;
     this.#boots = new Boots(boot.name);
-    this.#unflushed = new UnflushedPoints((point) => this.#timeOf(point));
     const onOpen = (): void => [this.arrival.backlog, this.arrival.property].forEach((wakeup) => wakeup.notify());
-    const known = { streams: this.#streams, boots: this.#boots, drops: this.#drops, onOpen };
+    const known = { streams: this.#streams, boots: this.#boots, dropped: this.#dropped, onOpen };
     const timing = { flash, monotonicMs: () => clock.monotonicMs(), sinceBootMs: boot.sinceBootMs };
     this.#stored = new StoredPoints({ ...deps, ...timing }, known);
   }
@@ -204,7 +210,7 @@ export class DatapointQueue implements Disposable {
     for (const { atMs, text, ack } of points) {
       ack?.lost(new TelemetryError('point-refused', `the service refuses a datapoint of event ${event}`));
       this.#stored.addDeadLetter({ event, atMs, text, reason });
-      this.#drops.note('refused', 1);
+      this.#dropped.refused += 1;
     }
     this.#settle(batch, points);
   }
@@ -240,7 +246,7 @@ export class DatapointQueue implements Disposable {
       fileBytes: this.#stored.fileBytes(),
       oldestAgeMs: this.#stored.oldestAgeMs(),
       properties: this.#streams.properties,
-      dropped: this.#drops.counts,
+      dropped: { ...this.#dropped },
       deadLetters: this.#stored.countDeadLetters(),
       flashBytesPerDay: this.#flash.bytesPerDay(this.#deps.clock.monotonicMs()),
       bootsWithEstimatedTime: this.#boots.estimated,
@@ -249,7 +255,9 @@ export class DatapointQueue implements Disposable {
   }
 
   #next(lane: Lane, limit: number, skip: ReadonlySet<Stream>): Batch | undefined {
-    let batch = lane === 'backlog' ? undefined : this.#unflushed.next(lane, limit, skip);
+    const { startedAtMs = lane === 'property' ? 0 : undefined } = this.#boots.current;
+    if (startedAtMs === undefined) return undefined; // the clock is not set
+    let batch = lane === 'backlog' ? undefined : this.#unflushed.next(lane, limit, startedAtMs, skip);
     // an older value on disk must not be sent after a newer one, not even after a crash
     if (lane === 'property' && batch !== undefined && this.#stored.hasProperties && this.flush()) batch = undefined;
     if (lane === 'live' || batch !== undefined) return batch;
@@ -263,10 +271,6 @@ export class DatapointQueue implements Disposable {
     const { startedAtMs } = this.#boots.current;
     if (time.kind !== 'since-boot' || startedAtMs === undefined) return time;
     return { kind: 'known', atMs: startedAtMs + sinceBootMs };
-  }
-
-  #timeOf({ atMs, sinceBootMs }: QueuedPoint): number | undefined {
-    return atMs ?? this.#boots.wallMs(this.#boots.current.id, sinceBootMs);
   }
 
   async #acknowledged({ settled }: Acknowledgement, signal: AbortSignal): Promise<AcknowledgedBy> {
@@ -292,7 +296,7 @@ export class DatapointQueue implements Disposable {
       if (dropped === undefined) return;
       const why = 'a datapoint was dropped: neither disk nor memory has room';
       dropped.ack?.lost(new TelemetryError('point-dropped', why));
-      this.#drops.note('memory-full', 1);
+      this.#dropped['memory-full'] += 1;
     }
   }
 }

@@ -1,16 +1,16 @@
 import type { Log } from '../../system/log/log.ts';
 import type { Boots } from '../clock/boots.ts';
+import { TelemetryError } from '../errors.ts';
 import { pointClasses } from '../point.ts';
-import type { Batch, Lane, QueuedPoint } from './batch.ts';
+import { Batch } from './batch.ts';
+import type { Lane, QueuedPoint, TimedPoint } from './batch.ts';
 import type { QueueDatabase } from './database/queue-database.ts';
 import { QueueFile } from './database/queue-file.ts';
-import { amountOf, classOf, count, emptyTotals, pointRange, rangeOf, seqOf, totalOf } from './database/records.ts';
-import type { Amount, DeadLetter, SeqRange, StoredPoint, Totals } from './database/records.ts';
-import type { Drops } from './drops.ts';
+import { classOf, emptyTotals, pointRange, rangeOf, seqOf, totalOf } from './database/records.ts';
+import type { Amount, DeadLetter, SeqRange, StoredPoint } from './database/records.ts';
 import { evict } from './eviction.ts';
-import type { Evicted, QueueBounds } from './eviction.ts';
+import type { DropReason, Evicted, QueueBounds } from './eviction.ts';
 import type { FlashWear } from './flash-wear.ts';
-import { batchesOf, readWindow } from './read-window.ts';
 import type { Stream, StreamRegistry } from './streams.ts';
 
 /** The rows that are read together, from which batches are made. */
@@ -34,7 +34,7 @@ export interface StoredPointsDeps {
 export interface QueueKnowledge {
   readonly streams: StreamRegistry;
   readonly boots: Boots;
-  readonly drops: Drops;
+  readonly dropped: Record<DropReason, number>;
   /** Called when a file was opened, perhaps later than the agent started, with rows to deliver. */
   readonly onOpen: () => void;
 }
@@ -48,6 +48,7 @@ export class StoredPoints implements Disposable {
   readonly #deps: StoredPointsDeps;
   readonly #known: QueueKnowledge;
   readonly #file: QueueFile;
+  /** Those of the database that was opened last. */
   #totals = emptyTotals();
   /** The highest number of a datapoint. A row gets its seq when it is written. */
   #lastNumber = 0;
@@ -119,24 +120,23 @@ export class StoredPoints implements Disposable {
 
   /** Writes datapoints, and removes settled ones and those beyond the bounds, in one durable transaction. */
   write(points: readonly QueuedPoint[]): boolean {
-    const { drops } = this.#known;
-    const removals = this.#removals;
-    const dead = this.#dead;
-    let totals = this.#totals;
+    const { dropped } = this.#known;
+    const [removals, dead] = [this.#removals, this.#dead];
     let evicted: readonly Evicted[] = [];
     const done = this.#file.write(points.length > 0, (db) => {
-      totals = structuredClone(this.#totals);
-      for (const removal of removals) this.#remove(db, removal, totals);
+      for (const { stream, ...range } of removals) {
+        db.remove(range, stream);
+        if (classOf(range.first) === 'property') db.deleteStream(stream);
+      }
       for (const letter of dead) db.addDeadLetter(letter, this.#deps.maxDeadLetters);
-      this.#add(db, points, totals);
-      evicted = evict(db, { bounds: this.#deps.bounds, totals }, (point) => this.#ageMs(point));
+      this.#add(db, points);
+      evicted = evict(db, this.#deps.bounds, (point) => this.#ageMs(point));
     });
     if (!done) {
       for (const point of points) point.seq = undefined;
       return false;
     }
-    this.#totals = totals;
-    for (const { reason, points: lost } of evicted) drops.note(reason, lost);
+    for (const { reason, points: lost } of evicted) dropped[reason] += lost;
     this.#removals = this.#removals.slice(removals.length);
     this.#dead = this.#dead.slice(dead.length);
     this.#tidy();
@@ -183,40 +183,46 @@ export class StoredPoints implements Disposable {
     if (next !== undefined && lane !== 'live') this.#windows[lane] = [];
   }
 
-  /** Reads batches. Streams whose oldest datapoint has no time yet are passed over. */
+  /** Reads batches. */
   #read(lane: Lane, limit: number, skip: ReadonlySet<Stream>): Batch[] {
-    const { streams } = this.#known;
     const [kind, range] =
       lane === 'property' ? (['property', rangeOf('property')] as const) : (['event', pointRange] as const);
-    const passedOver = new Set(skip);
-    for (;;) {
-      const open = streams
-        .all(kind)
-        .filter((stream) => stream.mayBeOnDisk && !passedOver.has(stream))
-        .toArray();
-      if (open.length === 0) return [];
-      const without = [...passedOver].flatMap(({ id }) => id ?? []);
-      const window = this.#file.read((db) => readWindow(db.rows(range, without).take(WINDOW), this.#known), undefined);
-      if (window === undefined) return [];
-      const batches = window.groups.flatMap((points) => batchesOf(lane, points, limit));
-      if (batches.length > 0) return batches;
-      for (const stream of window.found) passedOver.add(stream);
-      if (window.rows < WINDOW) for (const stream of open) stream.mayBeOnDisk = window.found.has(stream);
-    }
+    const streams = this.#known.streams.all(kind);
+    const open = streams.filter((stream) => stream.mayBeOnDisk && !skip.has(stream)).toArray();
+    if (open.length === 0) return [];
+    const without = [...skip].flatMap(({ id }) => id ?? []);
+    const points = this.#file.read((db) => {
+      const rows = db.rows(range, without).take(WINDOW);
+      return rows.map((row) => this.#pointOf(row)).toArray();
+    }, undefined);
+    if (points === undefined) return [];
+    const found = new Set(points.map(({ stream }) => stream));
+    if (points.length < WINDOW) for (const stream of open) stream.mayBeOnDisk = found.has(stream);
+    return [...Map.groupBy(points, ({ class: rowClass, stream }) => `${rowClass} ${stream.id}`).values()].flatMap(
+      (ofStream) => batchesOf(lane, ofStream, limit),
+    );
   }
 
-  #add(db: QueueDatabase, points: readonly QueuedPoint[], totals: Totals): void {
+  /** Throws `queue-damaged` for a row that belongs to no stream. */
+  #pointOf({ seq, stream: id, atMs, boot, sinceBootMs, text }: StoredPoint): TimedPoint {
+    const { streams, boots } = this.#known;
+    const stream = streams.byId(id);
+    if (stream === undefined) {
+      throw new TelemetryError('queue-damaged', 'the queue is damaged: a datapoint belongs to no event');
+    }
+    const point = { stream, class: classOf(seq), sinceBootMs, text, revision: stream.revision, seq };
+    return { ...point, atMs: atMs ?? boots.wallMs(boot, sinceBootMs) };
+  }
+
+  #add(db: QueueDatabase, points: readonly QueuedPoint[]): void {
     const { streams, boots } = this.#known;
     for (const stream of new Set(points.map((point) => point.stream))) {
       db.saveStream(streams.recordOf(stream));
       stream.mayBeOnDisk = true;
     }
     const rows = points.map((point) => this.#row(point));
-    const properties = rows.filter(({ seq }) => classOf(seq) === 'property');
-    for (const { seq, stream } of properties)
-      count(totals, 'property', -1, db.remove({ first: seq, last: seq }, stream));
+    for (const { seq, stream } of rows) if (classOf(seq) === 'property') db.remove({ first: seq, last: seq }, stream);
     db.add(rows);
-    for (const { class: rowClass, text } of points) count(totals, rowClass, 1, amountOf(text));
     for (const boot of boots.all) db.saveBoot(boot);
   }
 
@@ -234,18 +240,12 @@ export class StoredPoints implements Disposable {
     return { seq: point.seq, stream: id, atMs, boot: boots.current.id, sinceBootMs, text };
   }
 
-  #remove(db: QueueDatabase, { first, last, stream }: Removal, totals: Totals): void {
-    const rowClass = classOf(first);
-    count(totals, rowClass, -1, db.remove({ first, last }, stream));
-    if (rowClass === 'property') db.deleteStream(stream);
-  }
-
   #ageMs({ boot, sinceBootMs }: StoredPoint): number | undefined {
     return this.#known.boots.ageMs(boot, sinceBootMs, this.#deps.sinceBootMs());
   }
 
   #adopt(db: QueueDatabase, lost: number): void {
-    const { streams, boots, drops } = this.#known;
+    const { streams, boots, dropped } = this.#known;
     this.#lastNumber = Math.max(this.#lastNumber, db.lastNumber());
     const isThisBoot = boots.adopt(db.boots());
     const settled = new Set(
@@ -255,9 +255,9 @@ export class StoredPoints implements Disposable {
       db.streams().filter(({ id }) => !settled.has(id)),
       isThisBoot,
     );
-    this.#totals = db.totals();
+    this.#totals = db.totals;
     this.#windows = { backlog: [], property: [] };
-    if (lost > 0) drops.note('damaged', lost);
+    dropped.damaged += lost;
     this.#known.onOpen();
   }
 
@@ -270,4 +270,13 @@ export class StoredPoints implements Disposable {
       if (db.fileBytes() > SHRINK_ABOVE_BYTES) db.shrink();
     }, undefined);
   }
+}
+
+function batchesOf(lane: Lane, points: readonly TimedPoint[], limit: number): Batch[] {
+  const batches: Batch[] = [];
+  for (let start = 0; start < points.length; start += limit) {
+    const some = points.slice(start, start + limit);
+    if (some[0] !== undefined) batches.push(new Batch(lane, some[0].stream, some));
+  }
+  return batches;
 }

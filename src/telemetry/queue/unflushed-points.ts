@@ -1,45 +1,34 @@
+import { pointBytes, pointClasses } from '../point.ts';
 import { Batch } from './batch.ts';
-import type { Lane, QueuedPoint, TimedPoint } from './batch.ts';
-import { amountOf, count, emptyTotals, rowClasses, totalOf } from './database/records.ts';
+import type { Lane, QueuedPoint } from './batch.ts';
 import type { Amount } from './database/records.ts';
 import type { Stream } from './streams.ts';
 
 /** The datapoints that are not on disk yet, in the order in which they came, including those on their way. */
 export class UnflushedPoints {
-  readonly #timeOf: (point: QueuedPoint) => number | undefined;
   #points: QueuedPoint[] = [];
-  #totals = emptyTotals();
-
-  /** `timeOf` returns the time of a datapoint, or undefined if it is still unknown. */
-  constructor(timeOf: (point: QueuedPoint) => number | undefined) {
-    this.#timeOf = timeOf;
-  }
+  readonly #total: Amount = { points: 0, bytes: 0 };
 
   get all(): readonly QueuedPoint[] {
     return this.#points;
   }
 
   /** The total without properties. */
-  get total(): Amount {
-    return totalOf(this.#totals);
+  get total(): Readonly<Amount> {
+    return this.#total;
   }
 
   add(point: QueuedPoint): void {
     this.#points.push(point);
-    count(this.#totals, point.class, 1, amountOf(point.text));
+    this.#count([point], 1);
   }
 
   /** Replaces the earlier value of a property, if it has one. Returns that. */
   addOrReplace(point: QueuedPoint): QueuedPoint | undefined {
     const index = this.#points.findIndex(({ stream }) => stream === point.stream);
     const replaced = this.#points[index];
-    if (replaced === undefined) {
-      this.add(point);
-      return undefined;
-    }
-    this.#points[index] = { ...point, sinceBootMs: replaced.sinceBootMs };
-    count(this.#totals, point.class, -1, amountOf(replaced.text));
-    count(this.#totals, point.class, 1, amountOf(point.text));
+    if (replaced === undefined) this.#points.push(point);
+    else this.#points[index] = { ...point, sinceBootMs: replaced.sinceBootMs };
     return replaced;
   }
 
@@ -49,35 +38,35 @@ export class UnflushedPoints {
     const gone = new Set(points);
     const removed = isFront ? this.#points.splice(0, points.length) : this.#points.filter((point) => gone.has(point));
     if (!isFront && removed.length > 0) this.#points = this.#points.filter((point) => !gone.has(point));
-    for (const { class: rowClass, text } of removed) count(this.#totals, rowClass, -1, amountOf(text));
+    this.#count(removed, -1);
   }
 
   clear(): void {
+    this.#count(this.#points, -1);
     this.#points = [];
-    this.#totals = emptyTotals();
   }
 
   /**
-   * Returns the next datapoints of one stream, most urgent and oldest first, up to the first one whose time is unknown.
-   * `skip`: streams that have to wait.
+   * Returns the next datapoints of one stream, most urgent and oldest first. `startedAtMs`: the wall clock at the start of
+   * this boot. `skip`: streams that have to wait.
    */
-  next(lane: Lane, limit: number, skip: ReadonlySet<Stream>): Batch | undefined {
-    const first = this.#first(lane, skip);
-    if (first === undefined) return undefined;
-    const points: TimedPoint[] = [];
-    for (const point of this.#points) {
-      if (point.stream !== first.stream || point.class !== first.class) continue;
-      const atMs = this.#timeOf(point);
-      if (atMs === undefined || points.length === limit) break;
-      points.push(Object.assign(point, { atMs }));
+  next(lane: Lane, limit: number, startedAtMs: number, skip: ReadonlySet<Stream>): Batch | undefined {
+    for (const rowClass of lane === 'property' ? ['property'] : pointClasses) {
+      const first = this.#points.find((point) => point.class === rowClass && !skip.has(point.stream));
+      if (first === undefined) continue;
+      const points = this.#points.values().filter((point) => point.stream === first.stream && point.class === rowClass);
+      const timed = points.map((point) =>
+        Object.assign(point, { atMs: point.atMs ?? startedAtMs + point.sinceBootMs }),
+      );
+      return new Batch(lane, first.stream, timed.take(limit).toArray());
     }
-    return new Batch(lane, first.stream, points);
+    return undefined;
   }
 
   /** Removes the oldest datapoint of the lowest class that is not on its way. */
   dropOldest(onTheirWay: readonly QueuedPoint[]): QueuedPoint | undefined {
     const busy = new Set(onTheirWay);
-    for (const rowClass of ['bulk', 'normal', 'urgent'] as const) {
+    for (const rowClass of pointClasses.toReversed()) {
       const dropped = this.#points.find((point) => point.class === rowClass && !busy.has(point));
       if (dropped === undefined) continue;
       this.remove([dropped]);
@@ -86,22 +75,11 @@ export class UnflushedPoints {
     return undefined;
   }
 
-  #first(lane: Lane, skip: ReadonlySet<Stream>): QueuedPoint | undefined {
-    const classes = rowClasses.filter((rowClass) => (rowClass === 'property') === (lane === 'property'));
-    const present = classes.filter((rowClass) => this.#totals[rowClass].points > 0);
-    const waits = new Set(skip);
-    let first: QueuedPoint | undefined;
-    let rank = present.length;
-    for (const point of this.#points) {
-      if (rank === 0) break;
-      const its = present.indexOf(point.class);
-      if (its === -1 || waits.has(point.stream)) continue;
-      if (this.#timeOf(point) === undefined) waits.add(point.stream);
-      else if (its < rank) {
-        first = point;
-        rank = its;
-      }
+  #count(points: readonly QueuedPoint[], sign: 1 | -1): void {
+    for (const { class: rowClass, text } of points) {
+      if (rowClass === 'property') continue;
+      this.#total.points += sign;
+      this.#total.bytes += sign * pointBytes(text);
     }
-    return first;
   }
 }

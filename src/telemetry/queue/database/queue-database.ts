@@ -1,9 +1,9 @@
-import type { DatabaseSync, SQLInputValue, SQLOutputValue, StatementSync } from 'node:sqlite';
+import { DatabaseSync } from 'node:sqlite';
+import type { SQLInputValue, SQLOutputValue, StatementSync } from 'node:sqlite';
 
 import { TelemetryError } from '../../errors.ts';
 import { pointOverheadBytes } from '../../point.ts';
-import { openExclusive } from './open-exclusive.ts';
-import { emptyTotals, isWhole, rangeOf, rowClasses, wholeRange } from './records.ts';
+import { amountOf, classOf, count, emptyTotals, isWhole, rangeOf, rowClasses, wholeRange } from './records.ts';
 import type { Amount, BootRecord, DeadLetter, SeqRange, StoredPoint, StreamRecord, Totals } from './records.ts';
 import { queueFormat, queueSchema } from './schema.ts';
 import { queueError } from './sqlite-errors.ts';
@@ -12,10 +12,11 @@ const pointColumns = 'seq, stream, at, boot, ms, value';
 
 type Row = Record<string, SQLOutputValue>;
 
-/** The tables of the queue. Every method is synchronous and throws TelemetryError; nothing is kept between calls. */
+/** The tables of the queue, and the totals of their rows. Every method is synchronous and throws TelemetryError. */
 export class QueueDatabase implements Disposable {
   readonly #db: DatabaseSync;
   readonly #statements = new Map<string, StatementSync>();
+  readonly totals: Totals = emptyTotals();
 
   private constructor(db: DatabaseSync) {
     this.#db = db;
@@ -32,7 +33,9 @@ export class QueueDatabase implements Disposable {
       if (format === 0 && tables === 0) db.exec(`BEGIN IMMEDIATE; ${queueSchema} COMMIT`);
       else if (format !== queueFormat)
         throw new TelemetryError('queue-damaged', `${path} has another format than this agent's queue`);
-      return new QueueDatabase(db);
+      const opened = new QueueDatabase(db);
+      opened.#countRows();
+      return opened;
     } catch (error) {
       db?.close();
       throw queueError(error);
@@ -53,12 +56,14 @@ export class QueueDatabase implements Disposable {
 
   /** Does all of the work or nothing. It is durable when this returns. */
   transaction(work: () => void): void {
+    const before = structuredClone(this.totals);
     try {
       this.#db.exec('BEGIN IMMEDIATE');
       try {
         work();
         this.#db.exec('COMMIT');
       } catch (error) {
+        Object.assign(this.totals, before);
         if (this.#db.isTransaction) this.#db.exec('ROLLBACK');
         throw error;
       }
@@ -87,13 +92,6 @@ export class QueueDatabase implements Disposable {
 
   deleteStream(id: number): void {
     this.#run('DELETE FROM streams WHERE id = ?', [id]);
-  }
-
-  /** Counts all rows, which takes longer the more there are: about 0.2 s for a million. */
-  totals(): Totals {
-    const totals = emptyTotals();
-    for (const rowClass of rowClasses) Object.assign(totals[rowClass], this.#amount(rangeOf(rowClass)));
-    return totals;
   }
 
   /** Returns the number of datapoints that were written and not removed, also where they cannot be read. */
@@ -142,6 +140,7 @@ export class QueueDatabase implements Disposable {
     const sql = `INSERT OR REPLACE INTO points (${pointColumns}) VALUES (?, ?, ?, ?, ?, ?)`;
     for (const { seq, stream, atMs, boot, sinceBootMs, text } of points) {
       this.#run(sql, [seq, stream, atMs ?? null, boot, sinceBootMs, text]);
+      count(this.totals, classOf(seq), 1, amountOf(text));
     }
     for (const [stream, { length }] of Map.groupBy(points, (point) => point.stream)) {
       this.#run('UPDATE streams SET points = points + ? WHERE id = ?', [length, stream]);
@@ -170,15 +169,16 @@ export class QueueDatabase implements Disposable {
     return this.#all(sql, [seq, limit]).map(storedPoint);
   }
 
-  /** Removes the rows of a range, of one stream or of all. Returns the amount. */
-  remove(range: SeqRange, stream?: number): Amount {
+  /** Removes the rows of a range within a class, of one stream or of all. Returns their number. */
+  remove(range: SeqRange, stream?: number): number {
     const amount = this.#amount(range, stream);
     const { where, values } = rowsIn(range, stream);
     const gone = `SELECT stream, count(*) AS points ${where} GROUP BY stream`;
     const set = 'points = streams.points - gone.points';
     this.#run(`UPDATE streams SET ${set} FROM (${gone}) AS gone WHERE id = gone.stream`, values);
     this.#run(`DELETE ${where}`, values);
-    return amount;
+    count(this.totals, classOf(range.first), -1, amount);
+    return amount.points;
   }
 
   deadLetters(limit: number): readonly DeadLetter[] {
@@ -214,6 +214,11 @@ export class QueueDatabase implements Disposable {
     } catch (error) {
       throw queueError(error);
     }
+  }
+
+  /** Takes longer the more rows there are: about 0.2 s for a million. */
+  #countRows(): void {
+    for (const rowClass of rowClasses) Object.assign(this.totals[rowClass], this.#amount(rangeOf(rowClass)));
   }
 
   #amount(range: SeqRange, stream?: number): Amount {
@@ -268,4 +273,15 @@ function storedPoint(row: Row): StoredPoint {
 
 function optionalNumber(value: SQLOutputValue | undefined): number | undefined {
   return value === null || value === undefined ? undefined : Number(value);
+}
+
+/**
+ * Opens a database for this process alone. Otherwise SQLite would map a file into memory to share it (`-shm`), and a
+ * full disk would end the process by SIGBUS if the blocks of the file system are smaller than a page, as mkfs.ext4
+ * makes them below 512 MiB.
+ */
+function openExclusive(path: string): DatabaseSync {
+  const db = new DatabaseSync(path);
+  db.exec('PRAGMA locking_mode = EXCLUSIVE');
+  return db;
 }

@@ -57,7 +57,7 @@ export function salvage(from: QueueDatabase, to: QueueDatabase, remembered: InMe
     seen += rows.filter(({ seq }) => seq < properties.first || seq > properties.last).length;
     to.transaction(() => to.add(known));
   }
-  return Math.max(0, Math.max(points, seen) - totalOf(to.totals()).points);
+  return Math.max(0, Math.max(points, seen) - totalOf(to.totals).points);
 }
 
 /** Returns the result of a read, or undefined if the file cannot be read there. */

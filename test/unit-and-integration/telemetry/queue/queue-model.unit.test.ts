@@ -90,7 +90,7 @@ class Oracle implements Disposable {
   #order = new Map<string, number>();
 
   constructor(options: RigOptions) {
-    this.rig = new QueueRig(options);
+    this.rig = new QueueRig({ ...options, isClockSet: false });
   }
 
   [Symbol.dispose](): void {
@@ -255,6 +255,7 @@ class Oracle implements Disposable {
 
   #learnClock(): void {
     this.isTimed = true;
+    this.rig.isClockSet = true;
     this.rig.queue.learnClock(this.rig.clock.nowMs() - this.rig.sinceBootMs);
   }
 

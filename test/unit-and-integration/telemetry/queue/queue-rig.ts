@@ -19,31 +19,36 @@ export const ampleBounds = { urgent: ample, normal: ample, bulk: ample, maxBytes
 
 export interface RigOptions extends Partial<QueueDeps> {
   readonly bootName?: string;
+  /** Default: true. */
+  readonly isClockSet?: boolean;
 }
 
 /** A queue in a directory of its own, a clock that stands still, and a disk that can fail. */
 export class QueueRig implements Disposable {
   readonly directory = mkdtempSync(join(tmpdir(), 'queue-'));
   readonly clock = new ManualClock();
-  readonly #options: RigOptions;
+  readonly #options: Partial<QueueDeps>;
   /** The error of every transaction, while it is set. */
   failure: 'queue-full' | 'queue-unwritable' | undefined;
   bootName: string;
+  /** The queue learns the clock when it opens. */
+  isClockSet: boolean;
   #bootedAtMs: number;
   #lives = 0;
   path: string;
   queue: DatapointQueue;
 
-  constructor(options: RigOptions = {}) {
+  constructor({ bootName = 'boot-1', isClockSet = true, ...options }: RigOptions = {}) {
     this.#options = options;
-    this.bootName = options.bootName ?? 'boot-1';
+    this.bootName = bootName;
+    this.isClockSet = isClockSet;
     this.#bootedAtMs = this.clock.monotonicMs() - 20_000;
     this.path = join(this.directory, 'queue.db');
     this.queue = this.open();
   }
 
   open(): DatapointQueue {
-    return new DatapointQueue({
+    const queue = new DatapointQueue({
       path: this.path,
       bounds: ampleBounds,
       minFreeBytes: 0,
@@ -60,6 +65,8 @@ export class QueueRig implements Disposable {
       open: (path) => this.#failing(QueueDatabase.open(path)),
       ...this.#options,
     });
+    if (this.isClockSet) queue.learnClock(this.clock.nowMs() - this.sinceBootMs);
+    return queue;
   }
 
   get sinceBootMs(): number {
@@ -84,6 +91,7 @@ export class QueueRig implements Disposable {
   /** A crash and another boot, whose clock is not set. */
   reboot(): void {
     this.bootName = `boot-${this.#lives + 2}`;
+    this.isClockSet = false;
     this.#bootedAtMs = this.clock.monotonicMs() - 1_000;
     this.crash();
   }

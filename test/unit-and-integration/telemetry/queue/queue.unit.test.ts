@@ -22,15 +22,18 @@ test('what is delivered within the group window is never written', () => {
 });
 
 // Regression: the second point went with the first, dated 1970.
-test('a point with an unknown time waits in order, behind one with a known time', () => {
-  using rig = new QueueRig();
+test('points wait in order until the clock is set, also those with a known time', () => {
+  using rig = new QueueRig({ isClockSet: false });
   const atMs = rig.clock.nowMs();
   const timed = { ...point(0), time: { kind: 'known', atMs } } as const;
   const untimed = { ...point(1), time: { kind: 'since-boot' } } as const;
   rig.queue.push([timed, untimed, { ...timed, value: 2 }]);
-  expect(drain(rig.queue).map(values)).toEqual([[0]]);
+  expect(drain(rig.queue)).toEqual([]);
+  rig.queue.flush();
+  rig.queue.push([{ ...timed, value: 3 }]);
+  expect(drain(rig.queue)).toEqual([]);
   rig.queue.learnClock(atMs - rig.sinceBootMs);
-  expect(drain(rig.queue).map(values)).toEqual([[1, 2]]);
+  expect(drain(rig.queue).map(values)).toEqual([[3], [0, 1, 2]]);
 });
 
 test.each([
@@ -89,7 +92,7 @@ test('times of an event are unique and rise, also over a restart', () => {
 });
 
 test('points from before the clock was set get their right time afterwards, whether they were written or not', () => {
-  using rig = new QueueRig();
+  using rig = new QueueRig({ isClockSet: false });
   const unknown = (value: number) => ({ ...point(value), time: { kind: 'since-boot' } as const });
   const written = rig.sinceBootMs;
   rig.queue.push([unknown(1)]);
@@ -121,7 +124,7 @@ test('a clock that was years ahead and was put right does not keep an event in t
 });
 
 test('a boot whose clock was never set is dated before the next one, in order, and counted', () => {
-  using rig = new QueueRig();
+  using rig = new QueueRig({ isClockSet: false });
   const time = { kind: 'since-boot' } as const;
   rig.queue.push([
     { ...point(1), time },
