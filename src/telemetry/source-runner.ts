@@ -4,14 +4,14 @@ import type { Log } from '../system/log/log.ts';
 import type { Clock } from '../system/time/clock.ts';
 import { backoffMs } from '../system/time/retry.ts';
 import type { RetryPolicy } from '../system/time/retry.ts';
-import { BoundedSink } from './bounded-sink.ts';
+import { TokenBucket } from '../system/time/token-bucket.ts';
 import { TelemetryError } from './errors.ts';
 import type { OnDrop } from './measurement.ts';
 import { sampleOf } from './reading-text.ts';
 import type { RunnerDetails } from './sensors/sensor-report.ts';
 import { codeOf, SourceProgress } from './sensors/source-progress.ts';
 import type { TelemetrySettings } from './settings.ts';
-import type { PushedSource, Reading, Source } from './sources/source.ts';
+import type { PushedSource, Reading, ReadingSink, Source } from './sources/source.ts';
 
 export interface SourceRunnerDeps {
   /** The name for operators. */
@@ -45,6 +45,9 @@ const restart: RetryPolicy = {
 
 /** Sources do not all begin at the same time. */
 const SPREAD_MS = 1_000;
+/** The burst that is allowed after a silence, for example everything that a broker has retained. */
+const POINTS_BURST_SECONDS = 5;
+const BYTES_BURST_SECONDS = 1;
 const DROPS_LOGGED_EVERY_MS = 10 * 60_000;
 
 /**
@@ -108,27 +111,48 @@ export class SourceRunner {
     const why = new TelemetryError('source-timeout', `${name}: nothing came for ${idleTimeoutMs} ms`);
     const timer = idleTimeoutMs === undefined ? undefined : setTimeout(() => silent.abort(why), idleTimeoutMs);
     const ending = AbortSignal.any([signal, silent.signal]);
-    const heard = {
-      onConnected: (): void => this.#progress.connected(),
-      onReading: (reading: Reading, series: string): void => {
-        timer?.refresh();
-        this.#take(reading, series);
-      },
-      onUnmatched: (text: string): void => {
-        timer?.refresh();
-        if (this.#progress.isReading) this.#progress.came();
-        else this.drop('no-match', `the pattern matches nothing in ${sampleOf(text)}`);
-      },
-      onDrop: (reason: DropReason, why: string): void => {
-        timer?.refresh();
-        this.drop(reason, why);
-      },
-    };
     try {
-      await source.run(new BoundedSink({ ...this.#deps, ...heard, signal: ending }), ending);
+      await source.run(
+        this.#sink(() => timer?.refresh(), ending),
+        ending,
+      );
     } finally {
       clearTimeout(timer);
     }
+  }
+
+  /** Guarantee `hostile-input`: bounds the readings of a push source. The signal ends every pause. */
+  #sink(onArrival: () => void, signal: AbortSignal): ReadingSink {
+    const { rate, clock } = this.#deps;
+    const points = new TokenBucket(rate.pointsPerSecond, POINTS_BURST_SECONDS, clock);
+    const bytes = new TokenBucket(rate.bytesPerSecond, BYTES_BURST_SECONDS, clock);
+    const drop: ReadingSink['drop'] = (reason, why) => {
+      onArrival();
+      this.drop(reason, why);
+    };
+    return {
+      connected: () => this.#progress.connected(),
+      take: (read, text = '', series = '') => {
+        if (!points.admits()) return drop('too-fast', `more than ${rate.pointsPerSecond} a second`);
+        try {
+          const reading = read();
+          if (reading === undefined && text.trim() === '') return;
+          onArrival();
+          if (reading !== undefined) this.#take(reading, series);
+          else if (this.#progress.isReading) this.#progress.came();
+          else this.drop('no-match', `the pattern matches nothing in ${sampleOf(text)}`);
+        } catch (error) {
+          if (!(error instanceof TelemetryError) || error.code !== 'value-invalid') throw error;
+          drop('malformed', describeError(error));
+        }
+      },
+      drop,
+      rest: (count) => {
+        const pauseMs = bytes.spend(count);
+        // the source checks the signal afterwards
+        return pauseMs === 0 ? undefined : clock.sleep(pauseMs, signal).catch(() => {});
+      },
+    };
   }
 
   #take(reading: Reading, series = ''): void {

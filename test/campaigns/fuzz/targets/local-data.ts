@@ -72,7 +72,7 @@ function requireMean(reading: unknown, pointer: string): void {
   if (wrong.length > 0) throw new Error(`a mean is ${JSON.stringify(wrong)}`);
 }
 
-/** Lines per second; the rest is dropped unread (telemetry/bounded-sink.ts). */
+/** Lines per second; the rest is dropped unread (telemetry/source-runner.ts). */
 const MOST_LINES = 1_000;
 
 /** A source that failed, of a careless pattern for instance, reads no further: it is begun again after a pause. */
