@@ -62,8 +62,6 @@ export interface LocalPoint {
 }
 
 const MAX_DEAD_LETTERS = 1_000;
-/** The memory for each point that may wait there. */
-const BYTES_PER_POINT = 1_024;
 
 /**
  * Guarantee `datapoints`: everything between a sensor and the service. It begins when it is made, and ends when it is
@@ -87,10 +85,8 @@ export class Telemetry implements AsyncDisposable {
     this.#queue = openQueue(deps);
     this.#delivery = new Delivery({
       ...deps,
+      ...settings,
       queue: this.#queue,
-      batchPoints: settings.batchPoints,
-      gatherMs: settings.gatherMs,
-      backlogPointsPerSecond: settings.backlogPointsPerSecond,
     });
     this.#wallClock = new WallClock({
       ...deps,
@@ -118,15 +114,12 @@ export class Telemetry implements AsyncDisposable {
 
   /** Takes all points or none. Resolves when they are durable or delivered. Throws TelemetryError. */
   async sendDatapoints(points: readonly LocalPoint[], signal: AbortSignal): Promise<AcknowledgedBy> {
-    return this.#queue.pushDurably(
-      points.map((point) => this.#newPoint(point)),
-      signal,
-    );
+    return this.#queue.acknowledged(this.#queue.push(points.map((point) => this.#newPoint(point))), signal);
   }
 
   /** Resolves when the value is durable or delivered. Throws TelemetryError. */
   async setProperty(id: string, value: unknown, signal: AbortSignal): Promise<AcknowledgedBy> {
-    return this.#queue.setPropertyDurably(id, value, signal);
+    return this.#queue.acknowledged(this.#queue.setProperty(id, value), signal);
   }
 
   /** Notes the time of the service's clock. */
@@ -264,25 +257,18 @@ function silenceOf(source: SourceSettings): number | undefined {
 }
 
 function openQueue({ settings, measurements, stateDirectory, clock, boot, log }: TelemetryDeps): DatapointQueue {
+  const outputs = measurements.flatMap((measurement) => measurement.outputs);
+  const configuredEvents = new Set(outputs.flatMap(({ to }) => (to.kind === 'event' ? [to.event] : [])));
+  const path = join(stateDirectory, 'queue.db');
   return new DatapointQueue({
-    path: join(stateDirectory, 'queue.db'),
-    bounds: settings.bounds,
-    minFreeBytes: settings.minFreeBytes,
+    ...settings,
+    path,
     maxDeadLetters: MAX_DEAD_LETTERS,
-    writeIntervalMs: settings.writeIntervalMs,
-    writePoints: settings.writePoints,
-    maxMemoryPoints: settings.memoryPoints,
-    maxMemoryBytes: settings.memoryPoints * BYTES_PER_POINT,
-    maxFlashBytesPerDay: settings.flashBytesPerDay,
-    configuredEvents: new Set(measurements.flatMap(eventsOf)),
+    configuredEvents,
     clock,
     boot,
     log,
   });
-}
-
-function eventsOf({ outputs }: MeasurementSettings): readonly string[] {
-  return outputs.flatMap(({ to }) => (to.kind === 'event' ? [to.event] : []));
 }
 
 const PAUSE_AFTER_BUG_MS = 5_000;

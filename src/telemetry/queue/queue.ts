@@ -7,6 +7,7 @@ import type { AcknowledgedBy } from '../delivery/acknowledgement.ts';
 import { Wakeup } from '../delivery/wakeup.ts';
 import { TelemetryError } from '../errors.ts';
 import type { NewPoint, PointTime } from '../point.ts';
+import type { TelemetrySettings } from '../settings.ts';
 import { checkName, toText } from '../value-text.ts';
 import { isCurrent } from './batch.ts';
 import type { Batch, Lane, QueuedPoint } from './batch.ts';
@@ -19,16 +20,11 @@ import { StreamRegistry } from './streams.ts';
 import type { Stream } from './streams.ts';
 import { UnflushedPoints } from './unflushed-points.ts';
 
-export interface QueueDeps extends Omit<StoredPointsDeps, 'flash' | 'monotonicMs' | 'sinceBootMs'> {
+type Timing = Pick<TelemetrySettings, 'writeIntervalMs' | 'writePoints' | 'memoryPoints' | 'flashBytesPerDay'>;
+
+export interface QueueDeps extends Omit<StoredPointsDeps, 'flash' | 'monotonicMs' | 'sinceBootMs'>, Timing {
   readonly clock: Clock;
   readonly boot: BootTime;
-  /** Datapoints are written together, after this time or at this number. */
-  readonly writeIntervalMs: number;
-  readonly writePoints: number;
-  readonly maxMemoryPoints: number;
-  readonly maxMemoryBytes: number;
-  /** Beyond this, groups become as large as the memory allows. */
-  readonly maxFlashBytesPerDay: number;
   readonly flash?: FlashWear;
   /** The events of the configuration, which are accepted however many names others make up. */
   readonly configuredEvents?: ReadonlySet<string>;
@@ -44,6 +40,8 @@ export interface BootTime {
 /** The pause between two attempts on a disk that failed. */
 const PAUSE_MS = 1_000;
 const LONGEST_SLEEP_MS = 60_000;
+/** The memory for each datapoint that may wait there. */
+const BYTES_PER_POINT = 1_024;
 
 /**
  * Guarantee `datapoints`: the durable queue of datapoints that the service has not accepted yet. SQLite is the queue; memory holds
@@ -113,12 +111,6 @@ export class DatapointQueue implements Disposable {
     return ack;
   }
 
-  /** Resolves when the datapoints are durable or delivered. Throws TelemetryError if they are neither in time. */
-  async pushDurably(points: readonly NewPoint[], signal: AbortSignal): Promise<AcknowledgedBy> {
-    this.#isUrgent = true;
-    return this.#acknowledged(this.push(points), signal);
-  }
-
   /** Sets a property; only its last value counts. */
   setProperty(id: string, value: unknown): Acknowledgement {
     const text = toText(value);
@@ -133,9 +125,11 @@ export class DatapointQueue implements Disposable {
     return ack;
   }
 
-  async setPropertyDurably(id: string, value: unknown, signal: AbortSignal): Promise<AcknowledgedBy> {
+  /** Writes soon. Resolves when the values are durable or delivered. Throws TelemetryError if they are neither in time. */
+  async acknowledged({ settled }: Acknowledgement, signal: AbortSignal): Promise<AcknowledgedBy> {
     this.#isUrgent = true;
-    return this.#acknowledged(this.setProperty(id, value), signal);
+    for (const wakeup of [this.arrival.urgent, this.#writing]) wakeup.notify();
+    return waitForAck(settled, { clock: this.#deps.clock, trouble: () => this.#stored.trouble }, signal);
   }
 
   /** The clock was set, and shows when this boot began. Datapoints that waited for that can be sent. */
@@ -163,12 +157,12 @@ export class DatapointQueue implements Disposable {
 
   /** Returns the time until a write is due. 0 if it is due now; infinity if there is nothing to write. */
   msUntilDue(): number {
-    const { clock, boot, writeIntervalMs, writePoints, maxMemoryPoints, maxFlashBytesPerDay } = this.#deps;
+    const { clock, boot, writeIntervalMs, writePoints, memoryPoints, flashBytesPerDay } = this.#deps;
     const [oldest] = this.#unflushed.all;
     if (this.#isUrgent && oldest !== undefined) return 0;
     const nowMs = clock.monotonicMs();
-    const isSpent = this.#flash.bytesOfLastDay(nowMs) >= maxFlashBytesPerDay;
-    if (this.#unflushed.total.points >= (isSpent ? maxMemoryPoints * 0.8 : writePoints)) return 0;
+    const isSpent = this.#flash.bytesOfLastDay(nowMs) >= flashBytesPerDay;
+    if (this.#unflushed.total.points >= (isSpent ? memoryPoints * 0.8 : writePoints)) return 0;
     const waitedMs =
       oldest === undefined || isSpent ? Number.NEGATIVE_INFINITY : boot.sinceBootMs() - oldest.sinceBootMs;
     const settledMs = this.#settledAtMs === undefined ? Number.NEGATIVE_INFINITY : nowMs - this.#settledAtMs;
@@ -234,7 +228,7 @@ export class DatapointQueue implements Disposable {
   }
 
   deadLetters(limit: number): readonly DeadLetter[] {
-    return this.#stored.deadLetters(limit);
+    return this.#stored.read((db) => db.deadLetters(limit), []);
   }
 
   figures(): QueueStats {
@@ -243,11 +237,11 @@ export class DatapointQueue implements Disposable {
       pointsInMemory: this.#unflushed.total.points,
       pointsOnDisk: points,
       bytesOnDisk: bytes,
-      fileBytes: this.#stored.fileBytes(),
+      fileBytes: this.#stored.read((db) => db.fileBytes(), 0),
       oldestAgeMs: this.#stored.oldestAgeMs(),
       properties: this.#streams.properties,
       dropped: { ...this.#dropped },
-      deadLetters: this.#stored.countDeadLetters(),
+      deadLetters: this.#stored.read((db) => db.countDeadLetters(), 0),
       flashBytesPerDay: this.#flash.bytesPerDay(this.#deps.clock.monotonicMs()),
       bootsWithEstimatedTime: this.#boots.estimated,
       error: this.#stored.trouble,
@@ -273,10 +267,6 @@ export class DatapointQueue implements Disposable {
     return { kind: 'known', atMs: startedAtMs + sinceBootMs };
   }
 
-  async #acknowledged({ settled }: Acknowledgement, signal: AbortSignal): Promise<AcknowledgedBy> {
-    return waitForAck(settled, { clock: this.#deps.clock, trouble: () => this.#stored.trouble }, signal);
-  }
-
   #settle({ stream }: Batch, points: readonly QueuedPoint[]): void {
     this.#unflushed.remove(points);
     if (stream.kind === 'event') this.#stored.settle(stream, points);
@@ -285,10 +275,10 @@ export class DatapointQueue implements Disposable {
   }
 
   #keepMemoryBounded(): void {
-    const { maxMemoryPoints, maxMemoryBytes } = this.#deps;
+    const { memoryPoints } = this.#deps;
     const isBeyond = (): boolean => {
       const { points, bytes } = this.#unflushed.total;
-      return points > maxMemoryPoints || bytes > maxMemoryBytes;
+      return points > memoryPoints || bytes > memoryPoints * BYTES_PER_POINT;
     };
     if (!isBeyond() || this.flush()) return;
     while (isBeyond()) {

@@ -7,7 +7,7 @@ import type { Lane, QueuedPoint, TimedPoint } from './batch.ts';
 import type { QueueDatabase } from './database/queue-database.ts';
 import { QueueFile } from './database/queue-file.ts';
 import { classOf, emptyTotals, pointRange, rangeOf, seqOf, totalOf } from './database/records.ts';
-import type { Amount, DeadLetter, SeqRange, StoredPoint } from './database/records.ts';
+import type { Amount, DeadLetter, StoredPoint } from './database/records.ts';
 import { evict } from './eviction.ts';
 import type { DropReason, Evicted, QueueBounds } from './eviction.ts';
 import type { FlashWear } from './flash-wear.ts';
@@ -39,10 +39,6 @@ export interface QueueKnowledge {
   readonly onOpen: () => void;
 }
 
-interface Removal extends SeqRange {
-  readonly stream: number;
-}
-
 /** The datapoints on disk. They are written, read back in batches, removed when settled, and evicted. */
 export class StoredPoints implements Disposable {
   readonly #deps: StoredPointsDeps;
@@ -52,8 +48,10 @@ export class StoredPoints implements Disposable {
   #totals = emptyTotals();
   /** The highest number of a datapoint. A row gets its seq when it is written. */
   #lastNumber = 0;
-  #removals: Removal[] = [];
-  #dead: DeadLetter[] = [];
+  /** Removals of settled rows, and dead letters, for the next write. */
+  #changes: ((db: QueueDatabase) => void)[] = [];
+  /** The ids of the properties among the removals. */
+  #settledProperties = new Set<number>();
   /** Batches that were read ahead. */
   #windows: Record<Exclude<Lane, 'live'>, Batch[]> = { backlog: [], property: [] };
 
@@ -93,19 +91,12 @@ export class StoredPoints implements Disposable {
 
   /** True if something settled is still on disk. */
   get isDirty(): boolean {
-    return this.#removals.length > 0 || this.#dead.length > 0;
+    return this.#changes.length > 0;
   }
 
-  fileBytes(): number {
-    return this.#file.read((db) => db.fileBytes(), 0);
-  }
-
-  deadLetters(limit: number): readonly DeadLetter[] {
-    return this.#file.read((db) => db.deadLetters(limit), []);
-  }
-
-  countDeadLetters(): number {
-    return this.#file.read((db) => db.countDeadLetters(), 0);
+  /** Reads from the database, if that is possible. */
+  read<T>(work: (db: QueueDatabase) => T, otherwise: T): T {
+    return this.#file.read(work, otherwise);
   }
 
   /** The age of the oldest datapoint by this boot's clock. Undefined if none waits, or the age is unknown. */
@@ -121,14 +112,10 @@ export class StoredPoints implements Disposable {
   /** Writes datapoints, and removes settled ones and those beyond the bounds, in one durable transaction. */
   write(points: readonly QueuedPoint[]): boolean {
     const { dropped } = this.#known;
-    const [removals, dead] = [this.#removals, this.#dead];
+    const changes = this.#changes;
     let evicted: readonly Evicted[] = [];
     const done = this.#file.write(points.length > 0, (db) => {
-      for (const { stream, ...range } of removals) {
-        db.remove(range, stream);
-        if (classOf(range.first) === 'property') db.deleteStream(stream);
-      }
-      for (const letter of dead) db.addDeadLetter(letter, this.#deps.maxDeadLetters);
+      for (const change of changes) change(db);
       this.#add(db, points);
       evicted = evict(db, this.#deps.bounds, (point) => this.#ageMs(point));
     });
@@ -137,8 +124,8 @@ export class StoredPoints implements Disposable {
       return false;
     }
     for (const { reason, points: lost } of evicted) dropped[reason] += lost;
-    this.#removals = this.#removals.slice(removals.length);
-    this.#dead = this.#dead.slice(dead.length);
+    this.#changes = [];
+    this.#settledProperties.clear();
     this.#tidy();
     return true;
   }
@@ -162,7 +149,8 @@ export class StoredPoints implements Disposable {
     const seqs = points.flatMap(({ seq }) => seq ?? []);
     const [first, last] = [seqs[0], seqs.at(-1)];
     if (first === undefined || last === undefined) return;
-    this.#removals.push({ first, last, stream: this.#known.streams.idOf(stream) });
+    const id = this.#known.streams.idOf(stream);
+    this.#changes.push((db) => db.remove({ first, last }, id));
   }
 
   /** Removes the last value of a property with the next write, and forgets the property. */
@@ -171,11 +159,15 @@ export class StoredPoints implements Disposable {
     const { id } = stream;
     if (id === undefined) return;
     const seq = seqOf('property', id);
-    this.#removals.push({ first: seq, last: seq, stream: id });
+    this.#settledProperties.add(id);
+    this.#changes.push((db) => {
+      db.remove({ first: seq, last: seq }, id);
+      db.deleteStream(id);
+    });
   }
 
   addDeadLetter(letter: DeadLetter): void {
-    this.#dead.push(letter);
+    this.#changes.push((db) => db.addDeadLetter(letter, this.#deps.maxDeadLetters));
   }
 
   /** Lets the unsettled datapoints of a batch be read again. */
@@ -248,11 +240,8 @@ export class StoredPoints implements Disposable {
     const { streams, boots, dropped } = this.#known;
     this.#lastNumber = Math.max(this.#lastNumber, db.lastNumber());
     const isThisBoot = boots.adopt(db.boots());
-    const settled = new Set(
-      this.#removals.filter(({ first }) => classOf(first) === 'property').map(({ stream }) => stream),
-    );
     streams.adopt(
-      db.streams().filter(({ id }) => !settled.has(id)),
+      db.streams().filter(({ id }) => !this.#settledProperties.has(id)),
       isThisBoot,
     );
     this.#totals = db.totals;

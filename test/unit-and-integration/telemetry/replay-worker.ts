@@ -43,9 +43,8 @@ const queue = new DatapointQueue({
   maxDeadLetters: 100,
   writeIntervalMs: 200,
   writePoints: 5_000,
-  maxMemoryPoints: 50_000,
-  maxMemoryBytes: 2 ** 26,
-  maxFlashBytesPerDay: Number.POSITIVE_INFINITY,
+  memoryPoints: 50_000,
+  flashBytesPerDay: Number.POSITIVE_INFINITY,
   clock: systemClock,
   boot: { name: 'boot', sinceBootMs },
   log: silentLog,
@@ -73,7 +72,7 @@ for (let next = Number(first); next < Number(last); next += Number(group)) {
     value: (next + index) * maxLives + Number(life),
     time: { kind: 'known', atMs: Date.now() } as const,
   }));
-  await queue.pushDurably(points, forever);
+  await queue.acknowledged(queue.push(points), forever);
   process.stdout.write(`${next + count}\n`);
 }
 while (queue.waiting > 0) {

@@ -6,7 +6,7 @@ import { pointOverheadBytes } from '../../point.ts';
 import { amountOf, classOf, count, emptyTotals, isWhole, rangeOf, rowClasses, wholeRange } from './records.ts';
 import type { Amount, BootRecord, DeadLetter, SeqRange, StoredPoint, StreamRecord, Totals } from './records.ts';
 import { queueFormat, queueSchema } from './schema.ts';
-import { queueError } from './sqlite-errors.ts';
+import { guarded, queueError } from './sqlite-errors.ts';
 
 const pointColumns = 'seq, stream, at, boot, ms, value';
 
@@ -43,11 +43,7 @@ export class QueueDatabase implements Disposable {
   }
 
   static openDamaged(path: string): QueueDatabase {
-    try {
-      return new QueueDatabase(openExclusive(path));
-    } catch (error) {
-      throw queueError(error);
-    }
+    return guarded(() => new QueueDatabase(openExclusive(path)));
   }
 
   [Symbol.dispose](): void {
@@ -57,7 +53,7 @@ export class QueueDatabase implements Disposable {
   /** Does all of the work or nothing. It is durable when this returns. */
   transaction(work: () => void): void {
     const before = structuredClone(this.totals);
-    try {
+    guarded(() => {
       this.#db.exec('BEGIN IMMEDIATE');
       try {
         work();
@@ -67,9 +63,7 @@ export class QueueDatabase implements Disposable {
         if (this.#db.isTransaction) this.#db.exec('ROLLBACK');
         throw error;
       }
-    } catch (error) {
-      throw queueError(error);
-    }
+    });
   }
 
   /** Returns all events, and the properties whose value waits. */
@@ -209,11 +203,7 @@ export class QueueDatabase implements Disposable {
 
   /** Returns the space of deleted rows to the file system. Costs nothing while there are few rows. */
   shrink(): void {
-    try {
-      this.#db.exec('VACUUM; PRAGMA wal_checkpoint(TRUNCATE)');
-    } catch (error) {
-      throw queueError(error);
-    }
+    guarded(() => this.#db.exec('VACUUM; PRAGMA wal_checkpoint(TRUNCATE)'));
   }
 
   /** Takes longer the more rows there are: about 0.2 s for a million. */
@@ -229,19 +219,11 @@ export class QueueDatabase implements Disposable {
   }
 
   #all(sql: string, values: readonly SQLInputValue[] = []): readonly Row[] {
-    try {
-      return this.#statement(sql, true).all(...values);
-    } catch (error) {
-      throw queueError(error);
-    }
+    return guarded(() => this.#statement(sql, true).all(...values));
   }
 
   #run(sql: string, values: readonly SQLInputValue[]): void {
-    try {
-      this.#statement(sql, true).run(...values);
-    } catch (error) {
-      throw queueError(error);
-    }
+    guarded(() => this.#statement(sql, true).run(...values));
   }
 
   #statement(sql: string, keep: boolean): StatementSync {

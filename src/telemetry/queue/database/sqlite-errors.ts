@@ -5,6 +5,15 @@ import { TelemetryError } from '../../errors.ts';
 const damaged: ReadonlySet<number> = new Set([1, 11, 26]);
 const FULL = 13;
 
+/** Runs work on the database. Throws errors of SQLite as TelemetryErrors. */
+export function guarded<T>(work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    throw queueError(error);
+  }
+}
+
 /** Translates an error of SQLite; any other error is returned unchanged. */
 export function queueError(error: unknown): unknown {
   // node:sqlite, of a number that no queue has written

@@ -55,7 +55,7 @@ function mountExt4(options: string): string {
 }
 
 function rigThere(): QueueRig {
-  return stack.use(new QueueRig({ path: join(mount, 'queue.db'), maxMemoryPoints: 100_000 }));
+  return stack.use(new QueueRig({ path: join(mount, 'queue.db'), memoryPoints: 100_000 }));
 }
 
 /** All that is there, in the order of each event. */
@@ -158,7 +158,7 @@ test('a file system that turns read-only under the open queue, and is mounted ag
 });
 
 test('a file that is damaged while it is open: readable data is saved, the rest is counted, and it continues', () => {
-  const rig = stack.use(new QueueRig({ maxMemoryPoints: 1_000_000, writePoints: 1_000_000 }));
+  const rig = stack.use(new QueueRig({ memoryPoints: 1_000_000, writePoints: 1_000_000 }));
   rig.queue.push(points(200_000));
   expect(rig.queue.flush()).toBe(true);
   const pages = Math.floor(statSync(rig.path).size / 4096);

@@ -111,7 +111,7 @@ test('a property whose value damage has made no JSON is left out', () => {
 test('a salvage that finds no room is begun again, and loses no more for that', () => {
   let writes = Number.POSITIVE_INFINITY;
   using rig = new QueueRig({
-    maxMemoryPoints: 100_000,
+    memoryPoints: 100_000,
     open: (path) => {
       const db = QueueDatabase.open(path);
       const transaction = db.transaction.bind(db);

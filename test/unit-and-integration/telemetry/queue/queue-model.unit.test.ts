@@ -277,7 +277,7 @@ function spoil(path: string, at: number, how: 'page' | 'wal' | 'tail'): void {
 test('acknowledged points are delivered in order, with a constant time, for any faults of disk and service', () => {
   fc.assert(
     fc.property(fc.array(fc.oneof(...plainSteps), { maxLength: 40 }), (steps) => {
-      using oracle = new Oracle({ maxMemoryPoints: 100_000 });
+      using oracle = new Oracle({ memoryPoints: 100_000 });
       for (const step of steps) oracle.run(step);
       oracle.finish();
       expect(oracle.missing).toEqual([]);
@@ -294,7 +294,7 @@ test('what the bounds cost is counted to the point', () => {
   const tight = { ...ampleBounds, maxBytes: 1_500, bulk: { maxBytes: 800, maxAgeMs: 30_000 } };
   fc.assert(
     fc.property(fc.array(fc.oneof(...plainSteps), { maxLength: 40 }), (steps) => {
-      using oracle = new Oracle({ maxMemoryPoints: 50, bounds: tight });
+      using oracle = new Oracle({ memoryPoints: 50, bounds: tight });
       for (const step of steps) oracle.run(step);
       oracle.finish();
       expect(oracle.missing.length).toBeLessThanOrEqual(oracle.counted);

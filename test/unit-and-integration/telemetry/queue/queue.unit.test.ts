@@ -53,7 +53,7 @@ test('an urgent point, and one that a caller waits for, is due immediately', asy
   rig.queue.push([point(1, 'alarm', 'urgent')]);
   expect(rig.queue.msUntilDue()).toBe(0);
   rig.queue.flush();
-  const acknowledged = rig.queue.pushDurably([point(2)], forever);
+  const acknowledged = rig.queue.acknowledged(rig.queue.push([point(2)]), forever);
   expect(rig.queue.msUntilDue()).toBe(0);
   rig.queue.flush();
   expect(await acknowledged).toBe('disk');
@@ -64,7 +64,7 @@ test('an urgent point, and one that a caller waits for, is due immediately', asy
 test('a caller hears where its point is safe, even if no disk takes it', async () => {
   using rig = new QueueRig({ clock: systemClock });
   rig.failure = 'queue-full';
-  const acknowledged = rig.queue.pushDurably([point(1)], new AbortController().signal);
+  const acknowledged = rig.queue.acknowledged(rig.queue.push([point(1)]), new AbortController().signal);
   expect(rig.queue.flush()).toBe(false);
   drain(rig.queue);
   expect(await acknowledged).toBe('service');
@@ -74,7 +74,7 @@ test('a caller hears after a while when its point is neither on disk nor deliver
   using rig = new QueueRig();
   rig.failure = 'queue-full';
   rig.queue.flush();
-  await expect(rig.queue.pushDurably([point(1)], forever)).rejects.toThrow(
+  await expect(rig.queue.acknowledged(rig.queue.push([point(1)]), forever)).rejects.toThrow(
     expect.objectContaining({ code: 'point-not-durable' }),
   );
   expect(drain(rig.queue).map(values)).toEqual([[1]]);
@@ -189,7 +189,7 @@ test('a point that waits longer than its class allows is dropped, and counted', 
 });
 
 test('a full disk: memory takes over, up to its bound; then the disk again', () => {
-  using rig = new QueueRig({ maxMemoryPoints: 100 });
+  using rig = new QueueRig({ memoryPoints: 100 });
   rig.queue.push(points(50));
   rig.failure = 'queue-full';
   expect(rig.queue.flush()).toBe(false);
@@ -346,8 +346,8 @@ test('flash wear is reported per day, and limited: groups grow instead', () => {
   let written = 0;
   using rig = new QueueRig({
     flash: new FlashWear(() => (written += 50_000)),
-    maxFlashBytesPerDay: 100_000,
-    maxMemoryPoints: 1_000,
+    flashBytesPerDay: 100_000,
+    memoryPoints: 1_000,
   });
   for (let round = 0; round < 3; round += 1) {
     rig.queue.push(points(500));
@@ -381,7 +381,7 @@ test('a point in delivery from memory is not sent from the disk, too, although i
 });
 
 test('invented names replace no event of the configuration, also after a start', () => {
-  using rig = new QueueRig({ configuredEvents: new Set(['temperature']), maxMemoryPoints: 20_000 });
+  using rig = new QueueRig({ configuredEvents: new Set(['temperature']), memoryPoints: 20_000 });
   rig.queue.push(Array.from({ length: 10_000 }, (_, index) => point(index, `made-up-${index}`)));
   for (const start of [() => {}, () => rig.crash()]) {
     rig.queue.flush();
