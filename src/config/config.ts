@@ -7,7 +7,7 @@ import { serviceSettings } from '../service/settings.ts';
 import { slotsTargetSchema } from '../slots/settings.ts';
 import type { SlotsTargetSettings } from '../slots/settings.ts';
 import { settingsOf } from '../system/settings/settings.ts';
-import { propertySettings, sensorSettings, telemetrySettings, watchSettings } from '../telemetry/settings.ts';
+import { propertySettings, sensorSettings } from '../telemetry/settings.ts';
 import type { MeasurementSettings } from '../telemetry/settings.ts';
 import { updateSettings } from '../update/settings.ts';
 import { pageSettings } from '../web/settings.ts';
@@ -22,7 +22,7 @@ export type Config = ReturnType<typeof resolveConfig>;
  * cross-check.ts.
  */
 export function resolveConfig(file: ConfigFile) {
-  const { device, hooks, report, system, control, log } = configSchema.shape;
+  const { device, hooks, report, system, control, log, telemetry, watch } = configSchema.shape;
   const update = updateSettings(file.update);
   const targets: readonly TargetSettings[] = Object.entries(file.targets).map((entry) => resolveTarget(...entry));
   const sensors: readonly MeasurementSettings[] = file.sensors.map(sensorSettings);
@@ -39,9 +39,9 @@ export function resolveConfig(file: ConfigFile) {
     page: pageSettings(file.web),
     log: settingsOf(log, file.log),
     targets,
-    telemetry: telemetrySettings(file.telemetry),
+    telemetry: settingsOf(telemetry, file.telemetry),
     measurements: sensors.concat(file.properties.map(propertySettings)),
-    watches: watchSettings(file.watch),
+    watches: settingsOf(watch, file.watch),
   };
 }
 

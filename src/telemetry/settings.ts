@@ -190,33 +190,11 @@ export const telemetrySchema = z.strictObject({
 
 type Written<T extends z.ZodType> = z.output<T>;
 
-export type TelemetrySettings = ReturnType<typeof telemetrySettings>;
-
 /** `[telemetry]` */
-export function telemetrySettings(written: Written<typeof telemetrySchema>) {
-  const {
-    maxBytes,
-    urgent,
-    normal,
-    bulk,
-    sourcePointsPerSecond: pointsPerSecond,
-    sourceBytesPerSecondBytes: bytesPerSecond,
-    ...others
-  } = settingsOf(telemetrySchema, written);
-  return {
-    ...others,
-    bounds: { maxBytes, urgent, normal, bulk },
-    /** The bounds for one push source. */
-    rate: { pointsPerSecond, bytesPerSecond },
-  };
-}
+export type TelemetrySettings = SettingsOf<typeof telemetrySchema>;
 
 /** A property that is polled; its value is passed on when it changes. */
 export type WatchSettings = SettingsOf<typeof watchSchema>;
-
-export function watchSettings(written: readonly Written<typeof watchSchema>[]): readonly WatchSettings[] {
-  return written.map((one) => settingsOf(watchSchema, one));
-}
 
 /** One source and the processing of its readings, for sensors and properties alike. */
 export interface MeasurementSettings {

@@ -10,7 +10,6 @@ import type { OnDrop } from './measurement.ts';
 import { sampleOf } from './reading-text.ts';
 import type { RunnerDetails } from './sensors/sensor-report.ts';
 import { codeOf, SourceProgress } from './sensors/source-progress.ts';
-import type { TelemetrySettings } from './settings.ts';
 import type { PushedSource, Reading, ReadingSink, Source } from './sources/source.ts';
 
 export interface SourceRunnerDeps {
@@ -22,7 +21,7 @@ export interface SourceRunnerDeps {
   /** A push source fails after this time of silence. Omitted if it may be silent. */
   readonly idleTimeoutMs?: number | undefined;
   /** The bounds for a push source. */
-  readonly rate: TelemetrySettings['rate'];
+  readonly rate: { readonly pointsPerSecond: number; readonly bytesPerSecond: number };
   readonly clock: Clock;
   /** 0 ≤ random() < 1 */
   readonly random: () => number;

@@ -199,7 +199,7 @@ export class Telemetry implements AsyncDisposable {
 
   #makeSources(): readonly SourceRunner[] {
     const { measurements, settings: telemetry, clock } = this.#deps;
-    const { rate } = telemetry;
+    const { sourcePointsPerSecond: pointsPerSecond, sourceBytesPerSecondBytes: bytesPerSecond } = telemetry;
     return measurements.map((settings) => {
       const onDrop: OnDrop = (reason, why) => runner.drop(reason, why);
       const onValue: SourceSeriesDeps['onValue'] = (to, value, series) => this.#keep(to, value, onDrop, series);
@@ -208,7 +208,7 @@ export class Telemetry implements AsyncDisposable {
       const runner: SourceRunner = new SourceRunner({
         ...this.#deps,
         ...settings,
-        rate,
+        rate: { pointsPerSecond, bytesPerSecond },
         idleTimeoutMs: silenceOf(settings.source),
         source: this.#maker.make(settings),
         onReading: (reading, _, series) => ofSource.push(reading, series),
@@ -262,6 +262,7 @@ function openQueue({ settings, measurements, stateDirectory, clock, boot, log }:
   const path = join(stateDirectory, 'queue.db');
   return new DatapointQueue({
     ...settings,
+    bounds: settings,
     path,
     maxDeadLetters: MAX_DEAD_LETTERS,
     configuredEvents,

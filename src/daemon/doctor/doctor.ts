@@ -178,7 +178,7 @@ export interface StateUse {
   readonly measurements: readonly unknown[];
   readonly telemetry: {
     readonly minFreeBytes: number;
-    readonly bounds: { readonly maxBytes: number };
+    readonly maxBytes: number;
   };
 }
 
@@ -203,7 +203,7 @@ export async function describeFreeSpace({ paths, targets, measurements, telemetr
     });
   }
   const held = (await valueOrUndefined(stat(join(paths.state, 'queue.db'))))?.size ?? 0;
-  const { maxBytes } = telemetry.bounds;
+  const { maxBytes } = telemetry;
   const isShort = measurements.length > 0 && free - forUpdate - reserve < maxBytes - held;
   const short = `, so that less than [telemetry] max_bytes (${formatBytes(maxBytes)}) of measurements can wait there`;
   return `${formatBytes(free)} are free${isShort ? short : ''}`;

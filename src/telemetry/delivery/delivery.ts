@@ -4,9 +4,9 @@ import type { Clock } from '../../system/time/clock.ts';
 import type { ValueService } from '../ports.ts';
 import type { Lane } from '../queue/batch.ts';
 import type { DatapointQueue } from '../queue/queue.ts';
+import type { Stream } from '../queue/streams.ts';
 import { CircuitBreaker } from './circuit-breaker.ts';
 import { Sender } from './sender.ts';
-import { Suspensions } from './suspension.ts';
 
 export interface DeliveryDeps {
   readonly queue: DatapointQueue;
@@ -26,13 +26,15 @@ export interface DeliveryDeps {
 
 /** The interval at which the backlog checks whether the update still has the connection. */
 const CHECK_MS = 1_000;
+const SUSPENDED_MS = 5 * 60_000;
 
 /** Delivers the queue to the service: live datapoints, the backlog and properties, each in a loop of its own. */
 export class Delivery {
   readonly #deps: DeliveryDeps;
   readonly #breaker: CircuitBreaker;
-  readonly #suspensions = new Suspensions();
-  readonly #senders: Readonly<Record<Lane, Sender>>;
+  readonly #sender: Sender;
+  /** Events and properties that the service does not accept now, and when each is tried again. */
+  readonly #suspendedUntilMs = new Map<Stream, number>();
   #delivered = 0;
   #requests = 0;
   #failedRequests = 0;
@@ -42,8 +44,7 @@ export class Delivery {
     this.#deps = deps;
     this.#breaker = new CircuitBreaker(deps);
     const onPost = (points: number, isAccepted: boolean): void => this.#note(points, isAccepted);
-    const sender = (): Sender => new Sender({ ...deps, breaker: this.#breaker, onPost });
-    this.#senders = { live: sender(), backlog: sender(), property: sender() };
+    this.#sender = new Sender({ ...deps, breaker: this.#breaker, onPost });
   }
 
   /** Delivers until the signal is aborted. An empty queue has no timer. */
@@ -74,7 +75,7 @@ export class Delivery {
   tryAgain(): void {
     const { live, backlog, property } = this.#deps.queue.arrival;
     this.#breaker.recordSuccess();
-    this.#suspensions.clear();
+    this.#suspendedUntilMs.clear();
     for (const wakeup of [live, backlog, property]) wakeup.notify();
   }
 
@@ -101,7 +102,7 @@ export class Delivery {
   }
 
   figures(): DeliveryStats {
-    const suspended = [...this.#suspensions.suspended(this.#deps.clock.monotonicMs())];
+    const suspended = [...this.#suspended];
     return {
       delivered: this.#delivered,
       requests: this.#requests,
@@ -113,18 +114,25 @@ export class Delivery {
   }
 
   get #restMs(): number {
-    return this.#suspensions.msUntilFirst(this.#deps.clock.monotonicMs()) + 1;
+    const firstMs = Math.min(...this.#suspendedUntilMs.values());
+    return Math.max(0, firstMs - this.#deps.clock.monotonicMs()) + 1;
+  }
+
+  get #suspended(): ReadonlySet<Stream> {
+    const nowMs = this.#deps.clock.monotonicMs();
+    for (const [stream, untilMs] of this.#suspendedUntilMs) if (untilMs <= nowMs) this.#suspendedUntilMs.delete(stream);
+    return new Set(this.#suspendedUntilMs.keys());
   }
 
   /** Delivers the next batch. Returns the number of its datapoints, 0 if there is nothing to deliver. */
   async #deliverNext(lane: Lane, signal: AbortSignal): Promise<number> {
     const { queue, clock, batchPoints } = this.#deps;
     const limit = lane === 'property' ? 1 : batchPoints;
-    const batch = queue.take(lane, limit, this.#suspensions.suspended(clock.monotonicMs()));
+    const batch = queue.take(lane, limit, this.#suspended);
     if (batch === undefined) return 0;
     try {
-      const end = await this.#senders[lane].deliver(batch, signal);
-      if (end === 'suspended') this.#suspensions.suspend(batch.stream, clock.monotonicMs());
+      const end = await this.#sender.deliver(batch, signal);
+      if (end === 'suspended') this.#suspendedUntilMs.set(batch.stream, clock.monotonicMs() + SUSPENDED_MS);
       return batch.points.length;
     } finally {
       queue.release(batch);

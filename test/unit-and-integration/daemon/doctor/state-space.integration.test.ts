@@ -24,7 +24,7 @@ afterEach(async () => {
 /** Returns doctor's output for 4 MiB with this much in use. */
 async function roomBeside(takenBytes: number, change: Partial<StateUse> = {}): Promise<string> {
   await writeFile(join(place.folder, 'ballast'), Buffer.alloc(takenBytes));
-  const telemetry = { minFreeBytes: MIB, bounds: { maxBytes: MIB } };
+  const telemetry = { minFreeBytes: MIB, maxBytes: MIB };
   return describeFreeSpace({ paths: { state: place.folder }, targets: [{}], measurements: [], telemetry, ...change });
 }
 
