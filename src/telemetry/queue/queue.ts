@@ -249,15 +249,20 @@ export class DatapointQueue implements Disposable {
   }
 
   #next(lane: Lane, limit: number, skip: ReadonlySet<Stream>): Batch | undefined {
-    const { startedAtMs = lane === 'property' ? 0 : undefined } = this.#boots.current;
+    if (lane === 'property') return this.#nextProperty(limit, skip);
+    const { startedAtMs } = this.#boots.current;
     if (startedAtMs === undefined) return undefined; // the clock is not set
-    let batch = lane === 'backlog' ? undefined : this.#unflushed.next(lane, limit, startedAtMs, skip);
-    // an older value on disk must not be sent after a newer one, not even after a crash
-    if (lane === 'property' && batch !== undefined && this.#stored.hasProperties && this.flush()) batch = undefined;
-    if (lane === 'live' || batch !== undefined) return batch;
+    if (lane === 'live') return this.#unflushed.next(lane, limit, startedAtMs, skip);
     const live = this.#onTheirWay.get('live');
     const isFlushed = live?.next?.seq !== undefined; // its rows must not be sent twice
     return this.#stored.next(lane, limit, isFlushed ? new Set([...skip, live.stream]) : skip);
+  }
+
+  #nextProperty(limit: number, skip: ReadonlySet<Stream>): Batch | undefined {
+    const batch = this.#unflushed.next('property', limit, 0, skip);
+    // an older value on disk must not be sent after a newer one, not even after a crash
+    if (batch !== undefined && !(this.#stored.hasProperties && this.flush())) return batch;
+    return this.#stored.next('property', limit, skip);
   }
 
   /** Dates a datapoint that comes when the clock is already set, so that it needs no dating later. */
