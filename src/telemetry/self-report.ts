@@ -7,7 +7,8 @@ export interface SelfFacts {
   readonly slot: string | undefined;
   readonly outcome: string | undefined;
   readonly reason: string | undefined;
-  readonly uptimeSeconds: number;
+  /** In seconds. */
+  readonly uptime: number;
 }
 
 export interface SelfReportDeps {
@@ -38,12 +39,10 @@ export class SelfReport {
 
   look(): void {
     const { settings, facts, figures } = this.#deps;
-    const { installed, slot, outcome, reason, uptimeSeconds } = facts();
-    this.#publish(settings.installed, installed);
-    this.#publish(settings.slot, slot);
-    this.#publish(settings.outcome, outcome);
-    this.#publish(settings.reason, reason);
-    this.#publish(settings.uptime, uptimeSeconds);
+    const values = facts();
+    for (const name of ['installed', 'slot', 'outcome', 'reason', 'uptime'] as const) {
+      this.#publish(settings[name], values[name]);
+    }
     if (settings.figures !== undefined) this.#publish(settings.figures, figures());
   }
 

@@ -62,6 +62,7 @@ export interface LocalPoint {
 }
 
 const MAX_DEAD_LETTERS = 1_000;
+const PAUSE_AFTER_BUG_MS = 5_000;
 
 /**
  * Guarantee `datapoints`: everything between a sensor and the service. It begins when it is made, and ends when it is
@@ -192,7 +193,7 @@ export class Telemetry implements AsyncDisposable {
       } catch (error) {
         if (signal.aborted) return;
         log.error({ error: describeError(error) }, 'a part of telemetry failed and is begun again');
-        await pause(clock, signal);
+        await clock.sleep(PAUSE_AFTER_BUG_MS, signal).catch(() => {}); // the loop checks the signal
       }
     }
   }
@@ -270,14 +271,4 @@ function openQueue({ settings, measurements, stateDirectory, clock, boot, log }:
     boot,
     log,
   });
-}
-
-const PAUSE_AFTER_BUG_MS = 5_000;
-
-async function pause(clock: Clock, signal: AbortSignal): Promise<void> {
-  try {
-    await clock.sleep(PAUSE_AFTER_BUG_MS, signal);
-  } catch (error) {
-    if (!signal.aborted) throw error;
-  }
 }

@@ -131,6 +131,6 @@ function facts({ state }: Journal): SelfFacts {
     slot: installed?.slot,
     outcome: lastOutcome?.outcome,
     reason: lastOutcome?.reason,
-    uptimeSeconds: Math.floor(uptime()),
+    uptime: Math.floor(uptime()),
   };
 }

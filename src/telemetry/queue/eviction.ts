@@ -1,6 +1,7 @@
 import type { QueueStats } from '../../control/telemetry-protocol.ts';
 import { pointBytes, pointClasses } from '../point.ts';
 import type { PointClass } from '../point.ts';
+import type { TelemetrySettings } from '../settings.ts';
 import type { QueueDatabase } from './database/queue-database.ts';
 import { rangeOf, totalOf } from './database/records.ts';
 import type { StoredPoint } from './database/records.ts';
@@ -8,15 +9,8 @@ import type { StoredPoint } from './database/records.ts';
 /** The reason why a datapoint was not delivered. */
 export type DropReason = keyof QueueStats['dropped'];
 
-export interface ClassBounds {
-  readonly maxBytes: number;
-  readonly maxAgeMs: number;
-}
-
-export type QueueBounds = Readonly<Record<PointClass, ClassBounds>> & {
-  /** The bound for all classes together. */
-  readonly maxBytes: number;
-};
+/** The bounds of each class, and for all together. */
+export type QueueBounds = Pick<TelemetrySettings, PointClass | 'maxBytes'>;
 
 export interface Evicted {
   readonly reason: DropReason;

@@ -1,5 +1,6 @@
 import { TelemetryError } from '../errors.ts';
 import type { PointTime } from '../point.ts';
+import type { QueuedPoint } from './batch.ts';
 import type { StreamRecord } from './database/records.ts';
 
 /** The bound for events, and for properties whose values wait. More are a mistake, for example names made of values. */
@@ -22,12 +23,6 @@ export interface Stream {
 }
 
 type StreamName = Pick<Stream, 'kind' | 'name'>;
-
-export interface StreamPosition {
-  /** Omitted if the clock is not set. */
-  readonly atMs: number | undefined;
-  readonly sinceBootMs: number;
-}
 
 /** All streams, and the times of their datapoints, which are unique and rise within an event. */
 export class StreamRegistry {
@@ -105,7 +100,7 @@ export class StreamRegistry {
     }
   }
 
-  stamp({ last }: Stream, time: PointTime, nowSinceBootMs: number): StreamPosition {
+  stamp({ last }: Stream, time: PointTime, nowSinceBootMs: number): Pick<QueuedPoint, 'atMs' | 'sinceBootMs'> {
     const now = Math.round(nowSinceBootMs);
     switch (time.kind) {
       case 'given':

@@ -15,11 +15,9 @@ export class SourceProgress {
   readonly #clock: Clock;
   readonly #startedMs: number;
   readonly #pace = new ReadingRate();
+  readonly #counts = { readings: 0, failures: 0, dropped: 0 };
   readonly #droppedFor: Partial<Record<DropReason, number>> = {};
-  #readings = 0;
-  #failures = 0;
   #failuresInARow = 0;
-  #dropped = 0;
   #lastDrop: string | undefined;
   #lastReading: Reading;
   #lastError: AgentError | Error | undefined;
@@ -42,7 +40,7 @@ export class SourceProgress {
   }
 
   get dropped(): number {
-    return this.#dropped;
+    return this.#counts.dropped;
   }
 
   get #unusedForMs(): number | undefined {
@@ -64,11 +62,9 @@ export class SourceProgress {
     return {
       name: this.#name,
       state,
-      readings: this.#readings,
-      failures: this.#failures,
+      ...this.#counts,
       lastReadingAgeMs: this.#readMs === undefined ? undefined : nowMs - this.#readMs,
       silentForMs: nowMs - (this.#readMs ?? this.#startedMs),
-      dropped: this.#dropped,
       droppedFor: { ...this.#droppedFor },
       lastDrop: this.#lastDrop,
       lastError: this.#lastError && describeError(this.#lastError),
@@ -105,7 +101,7 @@ export class SourceProgress {
 
   drop(reason: DropReason, why: string): void {
     this.came();
-    this.#dropped += 1;
+    this.#counts.dropped += 1;
     this.#droppedFor[reason] = (this.#droppedFor[reason] ?? 0) + 1;
     this.#lastDrop = why;
     this.#unusedSinceMs ??= this.#cameMs;
@@ -116,7 +112,7 @@ export class SourceProgress {
     this.came();
     const hasFailed = this.#failingSinceMs !== undefined;
     const nowMs = this.#clock.monotonicMs();
-    this.#readings += 1;
+    this.#counts.readings += 1;
     this.#readMs = nowMs;
     this.#lastReading = reading;
     this.#pace.note(nowMs);
@@ -135,7 +131,7 @@ export class SourceProgress {
     }
     this.#connectedMs = undefined;
     this.#cameMs = undefined;
-    this.#failures += 1;
+    this.#counts.failures += 1;
     this.#failuresInARow += 1;
     this.#lastError = error;
     const isFirst = this.#failingSinceMs === undefined;

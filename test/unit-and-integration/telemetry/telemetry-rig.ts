@@ -82,7 +82,7 @@ export class Rig implements AsyncDisposable {
         throw new Error('there is no serial line here');
       },
       isLineTaken: () => false,
-      facts: () => ({ installed: '1.2.3', slot: undefined, outcome: undefined, reason: undefined, uptimeSeconds: 77 }),
+      facts: () => ({ installed: '1.2.3', slot: undefined, outcome: undefined, reason: undefined, uptime: 77 }),
       ...this.#options,
     });
   }
