@@ -18,23 +18,18 @@ export interface RtuRequest {
   readonly timeoutMs: number;
 }
 
-/** A unit on the line, and the last request to it. */
+/** A unit on the line. */
 interface Unit {
+  /** One request at a time. Others to this unit wait without the line. */
   readonly turns: SerialQueue;
+  /** The last request. */
   request: RtuRequest;
-  /** The number of requests that it answered. */
-  answers: number;
+  /** Until then its answer may come. */
+  lateMs: number;
   /** The functions of the requests without an answer, each once, in order. */
   unanswered: readonly number[];
-  /** True while answers may come. */
-  owes: boolean;
-  /** Then they are too late to come. */
-  untilMs: number;
-  hasAnswered: boolean;
-  /** Aborted when nothing more is waited for. */
-  settled: AbortController;
-  /** True if a second copy of the answer is waited for. */
-  isWatched: boolean;
+  /** The number of requests that it answered. */
+  answers: number;
   /** The number of requests for which the unit is still suspected of answering twice. */
   suspected: number;
 }
@@ -90,8 +85,7 @@ export class RtuLine {
     const unit = this.#units.get(request.unit) ?? newUnit(request);
     this.#units.set(request.unit, unit);
     return unit.turns.run(async () => {
-      await this.#settle(unit, signal);
-      if (unit.unanswered.includes(functionOf(request))) await this.#catchUp(unit, request, signal);
+      await this.#catchUp(unit, request, signal);
       return this.#answerOf(unit, request, signal);
     }, signal);
   }
@@ -101,118 +95,100 @@ export class RtuLine {
    * its answer to a request with another function (also an exception) none is outstanding.
    */
   async #catchUp(unit: Unit, request: RtuRequest, signal: AbortSignal): Promise<void> {
+    if (unit.unanswered.length > 0) await this.#sleepUntil(unit.lateMs, signal);
+    if (!unit.unanswered.includes(functionOf(request))) return;
     const code = readFunctions.find((other) => !unit.unanswered.includes(other));
     if (code !== undefined) {
       await this.#answerOf(unit, { ...request, pdu: Uint8Array.of(code, 0, 0, 0, 1) }, signal);
       return;
     }
-    await this.#clock.sleep(Math.max(0, unit.untilMs + QUIET_MS - this.#clock.monotonicMs()), signal);
+    await this.#sleepUntil(unit.lateMs + QUIET_MS, signal);
     unit.unanswered = [];
   }
 
+  async #sleepUntil(ms: number, signal: AbortSignal): Promise<void> {
+    await this.#clock.sleep(Math.max(0, ms - this.#clock.monotonicMs()), signal);
+  }
+
+  /** Makes the exchange when the line is free. */
   async #answerOf(unit: Unit, request: RtuRequest, signal: AbortSignal): Promise<Uint8Array> {
-    const heard = await this.#heardFrom(unit, request, signal);
+    const { heard, answers } = await this.#turns.run(async () => this.#exchange(unit, request, signal), signal);
     if (heard.answer !== undefined) return heard.answer;
-    throw unanswered(request, heard, unit.hasAnswered);
+    throw unanswered(request, heard, answers > 0);
   }
 
-  /** Makes the exchange when the line is free. The unit owes nothing afterwards. */
-  async #heardFrom(unit: Unit, request: RtuRequest, signal: AbortSignal): Promise<Exchanged> {
-    try {
-      return await this.#turns.run(async () => this.#exchange(unit, request, signal), signal);
-    } finally {
-      await this.#settle(unit, signal);
-    }
-  }
-
-  async #exchange(unit: Unit, request: RtuRequest, signal: AbortSignal): Promise<Exchanged> {
-    const { port, timeoutMs } = request;
+  async #exchange(
+    unit: Unit,
+    request: RtuRequest,
+    signal: AbortSignal,
+  ): Promise<{ readonly heard: Exchanged; readonly answers: number }> {
+    const { port, timeoutMs, pdu } = request;
     using opening = new Deadline(timeoutMs, () => late(request), signal);
     await using line = await this.#openLine(port, request, opening.signal);
+    const isProof = unit.unanswered.length > 0 || unit.answers % WATCHED_EVERY === 0;
     unit.request = request;
-    unit.isWatched = unit.suspected > 0 || unit.unanswered.length > 0 || unit.answers % WATCHED_EVERY === 0;
+    unit.lateMs = this.#clock.monotonicMs() + Math.max(LATE_MS, timeoutMs + 1_000);
     unit.unanswered = [...unit.unanswered, functionOf(request)];
-    unit.hasAnswered = false;
-    this.#owe(unit, Math.max(LATE_MS, timeoutMs + 1_000));
     const heard = await askByRtu(line, request, this.#clock, signal);
-    for (const frame of heard.before) this.#came(frame, unit);
-    await this.#listen(line, unit, this.#note(heard, unit), signal);
-    return heard;
-  }
-
-  #owe(unit: Unit, forMs: number): void {
-    if (!unit.owes) unit.settled = new AbortController();
-    unit.owes = true;
-    unit.untilMs = this.#clock.monotonicMs() + forMs;
-  }
-
-  /** Listens for the answers that a unit owes, until another unit needs the line. It has to wait for a second copy. */
-  async #listen(line: SerialLine, unit: Unit, rest: Uint8Array, signal: AbortSignal): Promise<void> {
-    const { unit: number, pdu } = unit.request;
-    let bytes = rest;
-    while (unit.owes && (unit.hasAnswered || this.#turns.waiting === 0)) {
-      const leftMs = unit.untilMs - this.#clock.monotonicMs();
-      if (leftMs <= 0) return;
-      bytes = joined(bytes, await line.read(Math.min(leftMs, LISTEN_MS), signal));
-      bytes = this.#note(hear(bytes, number, pdu), unit);
+    for (const frame of heard.before) {
+      if (isAnswer(frame, request.unit, pdu)) unit.suspected = SUSPECTED_FOR;
+      else this.#noteStray(frame);
     }
-  }
-
-  /** Waits until a unit owes nothing. */
-  async #settle(unit: Unit, signal: AbortSignal): Promise<void> {
-    try {
-      while (unit.owes && unit.untilMs > this.#clock.monotonicMs()) {
-        const leftMs = unit.untilMs - this.#clock.monotonicMs();
-        const { signal: settled } = unit.settled; // a copy of the answer gives the unit another one
-        await this.#clock.sleep(leftMs, AbortSignal.any([signal, settled])).catch((error: unknown) => {
-          if (!settled.aborted) throw error;
-        });
-      }
-      if (unit.owes && unit.hasAnswered) unit.suspected = Math.max(0, unit.suspected - 1);
-    } finally {
-      unit.owes = false;
+    const isWatched = isProof || unit.suspected > 0;
+    const answers = await this.#listen(line, unit, { heard, isWatched }, signal);
+    if (answers > 0) {
+      unit.unanswered = [];
+      unit.answers += 1;
+      unit.suspected = Math.max(0, (answers > 1 ? SUSPECTED_FOR : unit.suspected) - 1);
     }
+    return { heard, answers };
   }
 
-  /** Notes which units answered, and whether the adapter hears itself. Returns the bytes that may still become a frame. */
-  #note({ answer, others, isEchoed, rest }: Heard, unit: Unit): Uint8Array {
-    const { unit: number, pdu } = unit.request;
-    if (answer !== undefined || isEchoed) this.isEchoing = isEchoed;
-    const isDamaged = answer === undefined && isDamagedAnswer(rest, number, pdu);
-    if (answer !== undefined || isDamaged) this.#answered(unit);
-    for (const frame of others) this.#came(frame);
-    return isDamaged ? new Uint8Array() : rest;
+  /**
+   * Listens for a late answer, until another unit needs the line. It has to wait while a watched unit may answer again.
+   * Returns the number of answers.
+   */
+  async #listen(
+    line: SerialLine,
+    { request: { unit, pdu }, lateMs }: Unit,
+    { heard, isWatched }: { readonly heard: Heard; readonly isWatched: boolean },
+    signal: AbortSignal,
+  ): Promise<number> {
+    let { rest } = heard;
+    let answers = 0;
+    let endMs = lateMs;
+    const note = (more: Heard): void => {
+      const isDamaged = more.answer === undefined && isDamagedAnswer(more.rest, unit, pdu);
+      const copies = more.others.filter((frame) => isAnswer(frame, unit, pdu)).length;
+      const came = copies + (more.answer !== undefined || isDamaged ? 1 : 0);
+      rest = isDamaged ? new Uint8Array() : more.rest;
+      answers += came;
+      if (came > 0) endMs = this.#clock.monotonicMs() + COPY_MS;
+      if (more.answer !== undefined || more.isEchoed) this.isEchoing = more.isEchoed;
+      for (const frame of more.others) if (!isAnswer(frame, unit, pdu)) this.#noteStray(frame);
+    };
+    note(heard);
+    const mayGoOn = (): boolean => (answers === 0 ? this.#turns.waiting === 0 : isWatched || answers > 1);
+    for (let leftMs = endMs - this.#clock.monotonicMs(); mayGoOn() && leftMs > 0;) {
+      rest = joined(rest, await line.read(Math.min(leftMs, LISTEN_MS), signal));
+      note(hear(rest, unit, pdu));
+      leftMs = endMs - this.#clock.monotonicMs();
+    }
+    return answers;
   }
 
-  /** Notes a frame besides the answer to a request. It came before the request to `unasked`. */
-  #came(frame: Uint8Array, unasked?: Unit): void {
+  /** Notes an answer of another unit: a late one, or a copy. */
+  #noteStray(frame: Uint8Array): void {
     const [number = 0] = frame;
     const unit = this.#units.get(number);
     if (unit === undefined || !isAnswer(frame, number, unit.request.pdu)) return;
-    if (unit.owes && unit !== unasked) {
-      this.#answered(unit);
-      return;
-    }
-    unit.suspected = SUSPECTED_FOR;
-    unit.isWatched = true;
-    if (unit !== unasked) this.#owe(unit, COPY_MS);
-  }
-
-  #answered(unit: Unit): void {
-    if (unit.hasAnswered) unit.suspected = SUSPECTED_FOR;
-    else unit.answers += 1;
-    unit.hasAnswered = true;
+    if (unit.unanswered.length === 0) unit.suspected = SUSPECTED_FOR;
     unit.unanswered = [];
-    unit.untilMs = this.#clock.monotonicMs() + COPY_MS;
-    if (unit.isWatched) return;
-    unit.owes = false;
-    unit.settled.abort();
   }
 }
 
 function newUnit(request: RtuRequest): Unit {
-  const debt = { owes: false, untilMs: 0, hasAnswered: false, settled: new AbortController() };
-  return { turns: new SerialQueue(1), request, answers: 0, unanswered: [], isWatched: false, suspected: 0, ...debt };
+  return { turns: new SerialQueue(1), request, lateMs: 0, unanswered: [], answers: 0, suspected: 0 };
 }
 
 function functionOf({ pdu: [code = 0] }: RtuRequest): number {
