@@ -7,7 +7,7 @@ import { expect, test } from 'vitest';
 
 import { usableSerialNumber } from '../src/system/device/serial-number.ts';
 import { describeError } from '../src/system/errors.ts';
-import { formatLine } from '../src/system/log/log-text.ts';
+import { formatLine } from '../src/system/log/pino-log.ts';
 import { Redactor } from '../src/system/log/redactor.ts';
 import { cutText, maskAddresses } from '../src/system/log/secrets.ts';
 import { LineSplitter } from '../src/telemetry/sources/line-splitter.ts';

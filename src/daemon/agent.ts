@@ -23,7 +23,7 @@ export interface AgentDeps {
   readonly telemetry?: () => Telemetry | undefined;
   readonly daemon: DaemonStatus;
   /** The schedule of checks, if a daemon runs that checks automatically. */
-  readonly looks: () => CheckStats | undefined;
+  readonly looks?: () => CheckStats;
   readonly warnings: () => readonly string[];
   readonly readAgain?: ReloadedConfig;
   /** The change that another process is making, if any. */

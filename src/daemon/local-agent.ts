@@ -29,7 +29,7 @@ export async function openLocalAgent(
   const configTrouble = async (): Promise<string | undefined> => timeZoneTrouble(world, signal);
   const wiring = opened.use(await wire(loaded.config, { ...world, configTrouble }, undefined, signal));
   await recordTrustChanges(wiring.security, loaded, wiring.trust, signal);
-  return createAgent({ ...surroundings(loaded, false), wiring: () => wiring, resources: opened.move() });
+  return createAgent({ daemon: false, warnings: warningsOf(loaded), wiring: () => wiring, resources: opened.move() });
 }
 
 /**
@@ -54,7 +54,8 @@ export async function openReadOnlyAgent(
       ? undefined
       : { process: `${holder.purpose} (process ${holder.pid})` };
   return createAgent({
-    ...surroundings(loaded, seen),
+    daemon: seen,
+    warnings: warningsOf(loaded),
     wiring: () => wiring,
     activity: () => activity,
     resources: opened.move(),
@@ -78,12 +79,8 @@ async function refuseStranger(state: string): Promise<void> {
   }
 }
 
-function surroundings(loaded: LoadedConfig, daemon: DaemonStatus): Pick<AgentDeps, 'daemon' | 'looks' | 'warnings'> {
-  return {
-    daemon,
-    looks: () => undefined,
-    warnings: () => loaded.warnings.map(({ message }) => message),
-  };
+function warningsOf({ warnings }: LoadedConfig): AgentDeps['warnings'] {
+  return () => warnings.map(({ message }) => message);
 }
 
 function lockPath({ config }: LoadedConfig): string {

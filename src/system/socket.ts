@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { isIP } from 'node:net';
 import type { Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
@@ -8,18 +9,11 @@ import { TlsFilesError } from './tls-files.ts';
 
 /** Waits for an event of a socket. Throws the error of the socket, or the signal's reason. */
 export async function waitForEvent(socket: Socket, event: string, signal: AbortSignal): Promise<void> {
-  const { promise, resolve, reject } = Promise.withResolvers<void>();
-  const onAbort = (): void => reject(signal.reason);
-  socket.once(event, resolve);
-  socket.once('error', reject);
-  if (signal.aborted) onAbort();
-  else signal.addEventListener('abort', onAbort, { once: true });
   try {
-    await promise;
-  } finally {
-    socket.off(event, resolve);
-    socket.off('error', reject);
-    signal.removeEventListener('abort', onAbort);
+    await once(socket, event, { signal });
+  } catch (error) {
+    signal.throwIfAborted();
+    throw error;
   }
 }
 

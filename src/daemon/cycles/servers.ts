@@ -77,10 +77,9 @@ export class PageHost implements AsyncDisposable {
     if (isSame && !hasFiles) return;
     await this[Symbol.asyncDispose]();
     this.#settings = settings;
+    if (await this.#try(settings)) return;
     this.#ending = new AbortController();
-    const first = Promise.withResolvers<void>();
-    this.#starting = this.#start(settings, this.#ending.signal, first.resolve);
-    await first.promise;
+    this.#starting = this.#tryAgain(settings, this.#ending.signal);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -91,18 +90,13 @@ export class PageHost implements AsyncDisposable {
     this.#trouble = undefined;
   }
 
-  async #start(settings: PageSettings, signal: AbortSignal, onTried: () => void): Promise<void> {
+  async #tryAgain(settings: PageSettings, signal: AbortSignal): Promise<void> {
     const { clock } = this.#deps;
     try {
-      while (settings.place !== undefined && !signal.aborted) {
-        if (await this.#try(settings)) break;
-        onTried();
-        await clock.sleep(RETRY_MS, signal);
-      }
+      do await clock.sleep(RETRY_MS, signal);
+      while (!(await this.#try(settings)));
     } catch (error) {
       if (error !== ended) throw error;
-    } finally {
-      onTried();
     }
   }
 

@@ -5,7 +5,7 @@ import type { Config } from '../../config/config.ts';
 import { refuseStateOnSlot } from '../../slots/mounts.ts';
 import type { SlotsTargetSettings } from '../../slots/settings.ts';
 import { findPersistence, rejectStateInMemory } from '../../slots/volatile-state.ts';
-import { AgentError, systemErrorCode } from '../../system/errors.ts';
+import { AgentError, systemErrorCode, valueOrError } from '../../system/errors.ts';
 import { nodeFs, StorageError } from '../../system/files/durable-file.ts';
 import type { DurableFs } from '../../system/files/durable-file.ts';
 import { makeFolder } from '../../system/files/make-folder.ts';
@@ -67,20 +67,14 @@ function slotsOf({ targets }: StatePlace): readonly string[] {
  */
 export function stateFs(config: StatePlace, disk: StateDisk = {}): DurableFs {
   const { fs = nodeFs } = disk;
-  const admit = async (): Promise<void> => rejectVolatileState(config, disk);
+  const admitted = async (): Promise<DurableFs> => {
+    await rejectVolatileState(config, disk);
+    return fs;
+  };
   return {
-    open: async (...given) => {
-      await admit();
-      return fs.open(...given);
-    },
-    readFile: async (path) => {
-      await admit();
-      return fs.readFile(path);
-    },
-    rename: async (from, to) => {
-      await admit();
-      return fs.rename(from, to);
-    },
+    open: async (...given) => (await admitted()).open(...given),
+    readFile: async (path) => (await admitted()).readFile(path),
+    rename: async (from, to) => (await admitted()).rename(from, to),
   };
 }
 
@@ -102,14 +96,14 @@ export async function stateBlocker(
     await refuseMisplacedState(config);
     if (!wasTried) await refuseUnwritable(config.paths.state);
   };
-  const found = trouble ?? (await failureOf(look));
-  return found && describeStateTrouble(found);
+  const found = trouble ?? (await valueOrError(look()));
+  return found instanceof AgentError ? describeStateTrouble(found) : undefined;
 }
 
 /** Lists the files in the state directory that other users can change, for the status. */
 export async function statePermissionWarnings(config: Config): Promise<readonly string[]> {
-  const found = await failureOf(async () => refuseExposedState(config));
-  return found === undefined ? [] : [found.message];
+  const found = await valueOrError(refuseExposedState(config));
+  return found instanceof AgentError ? [found.message] : [];
 }
 
 /** Logs each trouble of the state directory once, and its end. The agent works on without it. */
@@ -122,7 +116,8 @@ export class StateMonitor {
   }
 
   async look({ paths }: Config, journal: Journal): Promise<void> {
-    const trouble = await failureOf(async () => journal.probe());
+    const found = await valueOrError(journal.probe());
+    const trouble = found instanceof AgentError ? found : undefined;
     if (trouble?.code === this.#told?.code) return;
     this.#told = trouble;
     if (trouble === undefined) this.#log.info({ path: paths.state }, 'the state directory can be used again');
@@ -146,16 +141,6 @@ async function refuseUnwritable(state: string): Promise<void> {
   const { blocks, bfree, files, ffree } = await statfs(state);
   const isFull = (blocks > 0 && bfree === 0) || (files > 0 && ffree === 0); // some file systems report 0 for both
   if (isFull) throw new StorageError('write', file, Object.assign(new Error('ENOSPC'), { code: 'ENOSPC' }));
-}
-
-async function failureOf(look: () => Promise<void>): Promise<AgentError | undefined> {
-  try {
-    await look();
-    return undefined;
-  } catch (error) {
-    if (error instanceof AgentError) return error;
-    throw error;
-  }
 }
 
 async function makeStateDirectory(path: string): Promise<void> {

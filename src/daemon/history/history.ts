@@ -4,7 +4,7 @@ import * as z from 'zod';
 
 import { historyAttempt } from '../../control/history.ts';
 import type { HistoryAttempt, HistoryReport } from '../../control/history.ts';
-import { StorageError } from '../../system/files/durable-file.ts';
+import { AgentError, valueOrError } from '../../system/errors.ts';
 import type { DurableFs } from '../../system/files/durable-file.ts';
 import { DurableList } from '../../system/files/durable-list.ts';
 import type { Log } from '../../system/log/log.ts';
@@ -74,12 +74,8 @@ export class History {
 
   /** Returns the attempts for a report that also contains other things; empty if they cannot be read. */
   async known(state: UpdateState): Promise<HistoryReport['attempts']> {
-    try {
-      return (await this.report(state)).attempts;
-    } catch (error) {
-      if (!(error instanceof StorageError)) throw error;
-      return [];
-    }
+    const report = await valueOrError(this.report(state));
+    return report instanceof AgentError ? [] : report.attempts;
   }
 }
 

@@ -1,23 +1,12 @@
-import type { DaemonStatus, IdleCode } from '../../control/gateway-state.ts';
-import type { Activity, HoldReport, StatusReport } from '../../control/reports.ts';
+import type { IdleCode } from '../../control/gateway-state.ts';
+import type { HoldReport, StatusReport } from '../../control/reports.ts';
 import { hasSlotPayload } from '../../update/journal/state.ts';
 import type { Phase, PhaseOf } from '../../update/journal/state.ts';
 import type { CheckResult } from '../../update/policy/update-checker.ts';
-import type { SlotName } from '../../update/ports.ts';
 import { describeCheck } from './check-report.ts';
+import type { StatusInput } from './gather-status.ts';
 
-export interface IdleInput {
-  readonly daemon: DaemonStatus;
-  readonly booted: SlotName | undefined;
-  readonly activity: Activity | undefined;
-  readonly lastLook: CheckResult | undefined;
-  /** The reason that prevents every update, or undefined. */
-  readonly obstacle: string | undefined;
-  /** True if the next start of the agent refuses its configuration. */
-  readonly isConfigUnusable: boolean;
-  readonly hold: HoldReport | undefined;
-  readonly service: Pick<StatusReport['service'], 'lastError'>;
-}
+type IdleInput = StatusInput & { readonly hold: HoldReport | undefined };
 
 type Idle = Required<Pick<StatusReport, 'idleReason' | 'idleCode'>>;
 

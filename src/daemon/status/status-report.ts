@@ -1,8 +1,6 @@
 import { stateOf, troublesOf } from '../../control/gateway-state.ts';
-import type { DaemonStatus, TrustProblem } from '../../control/gateway-state.ts';
-import type { HistoryAttempt } from '../../control/history.ts';
 import { nextStepOf } from '../../control/presentation/next-step.ts';
-import type { Activity, StatusReport } from '../../control/reports.ts';
+import type { StatusReport } from '../../control/reports.ts';
 import type { BrokerReport } from '../../service/messaging/transport.ts';
 import type { CurrentRate } from '../../service/throttle.ts';
 import { describeError } from '../../system/errors.ts';
@@ -13,53 +11,13 @@ import { activeHold, hasSlotPayload } from '../../update/journal/state.ts';
 import type { Phase, UpdateState } from '../../update/journal/state.ts';
 import { type Blocked } from '../../update/journal/versions.ts';
 import { activeEntries } from '../../update/policy/backoff.ts';
-import type { CheckResult } from '../../update/policy/update-checker.ts';
-import type { BootState, SlotName } from '../../update/ports.ts';
+import type { SlotName } from '../../update/ports.ts';
 import type { RebootWait } from '../../update/trial/staged.ts';
 import type { CheckStats } from '../cycles/scheduler.ts';
 import { installedReport } from './check-report.ts';
-import type { KeyNames } from './check-report.ts';
+import type { StatusInput } from './gather-status.ts';
 import { idleness } from './idle-reason.ts';
 import { describeSlots, runningReport } from './slot-report.ts';
-
-/** The part of the status that is not in the journal: known only to a running process. */
-interface RuntimeState {
-  readonly daemon: DaemonStatus;
-  /** Omitted if the gateway has no slots, or if the bootloader fails, which is then the obstacle. */
-  readonly booted: SlotName | undefined;
-  readonly boot: BootState | undefined;
-  readonly activity: Activity | undefined;
-  readonly throttle: CurrentRate | undefined;
-  /** The attempts of the history. */
-  readonly attempts: readonly HistoryAttempt[];
-  readonly rebootDeferral: RebootWait | undefined;
-  readonly hookPause: HookPause | undefined;
-  readonly lastLook: CheckResult | undefined;
-  readonly keyNames: KeyNames;
-  /** The number of the trust list in effect. */
-  readonly listNumber: number | undefined;
-  /** The wall clock, which may be wrong. */
-  readonly nowMs: number;
-  /** The time after which a failed version may be tried again. */
-  readonly quarantineMs?: number | undefined;
-  /** The reason why the update engine cannot work, if any. */
-  readonly obstacle: string | undefined;
-  /** False: the bootloader or the state directory fails. */
-  readonly canUpdate: boolean;
-  readonly distrust: readonly TrustProblem[];
-  /** The next start of the agent refuses its configuration. */
-  readonly isConfigUnusable: boolean;
-  readonly checks: CheckStats | undefined;
-  readonly service: StatusReport['service'];
-}
-
-export interface StatusInput extends RuntimeState {
-  /** Values that are reported unchanged. */
-  readonly asItIs: Omit<
-    StatusReport,
-    keyof ReturnType<typeof derivedFields> | 'running' | 'state' | 'problems' | 'toDo'
-  >;
-}
 
 export function statusReport(state: UpdateState, around: StatusInput): StatusReport {
   const known = { ...around.asItIs, ...derivedFields(state, around) };
@@ -75,7 +33,7 @@ export function statusReport(state: UpdateState, around: StatusInput): StatusRep
 }
 
 /** The members that depend on the journal, or on several inputs. */
-function derivedFields(state: UpdateState, around: RuntimeState) {
+function derivedFields(state: UpdateState, around: StatusInput) {
   const awaitsReboot = waitsForReboot(state.phase, around.booted);
   const hold = activeHold(state.standstill, around.nowMs);
   return {
@@ -108,18 +66,18 @@ function derivedFields(state: UpdateState, around: RuntimeState) {
 }
 
 /** The last outcome, with the bytes that were fetched for it if the history knows them. */
-function describeLast(last: UpdateState['lastOutcome'], { attempts }: RuntimeState): StatusReport['lastOutcome'] {
+function describeLast(last: UpdateState['lastOutcome'], { attempts }: StatusInput): StatusReport['lastOutcome'] {
   if (last === undefined) return undefined;
   const fetchedBytes = attempts.findLast(({ attempt }) => attempt === last.attempt)?.fetchedBytes;
   return fetchedBytes === undefined ? last : { ...last, fetchedBytes };
 }
 
-function listReport({ listVersion: versionId }: UpdateState, { listNumber }: RuntimeState): StatusReport['trustList'] {
+function listReport({ listVersion: versionId }: UpdateState, { listNumber }: StatusInput): StatusReport['trustList'] {
   return listNumber === undefined ? undefined : { number: listNumber, versionId };
 }
 
 /** True if firmware may be arriving. Another process reports no phase, so it may be fetching. */
-function isFetching({ activity }: RuntimeState): boolean {
+function isFetching({ activity }: StatusInput): boolean {
   const phase = activity?.phase ?? 'staging';
   return activity !== undefined && (phase === 'checking' || phase === 'staging');
 }
@@ -138,7 +96,7 @@ function slotOf(phase: Phase): SlotName | undefined {
  * True if the slot runs or boots next after any reboot: it then waits for no window, since an operator may have armed
  * it.
  */
-function isAlreadyArmed(phase: Phase, { booted, boot }: RuntimeState): boolean {
+function isAlreadyArmed(phase: Phase, { booted, boot }: StatusInput): boolean {
   const slot = slotOf(phase);
   return slot === booted || (boot !== undefined && boot.primary === slot);
 }
@@ -163,7 +121,7 @@ function describePause(pause: HookPause | undefined, nowMs: number): StatusRepor
 /** A version in quarantine. Its end is known only if the setting has one, and if it began while the clock was set. */
 function describeHeld(
   { version, digest, bad: { code, reason, at } }: Blocked,
-  { quarantineMs }: RuntimeState,
+  { quarantineMs }: StatusInput,
 ): StatusReport['quarantine'][number] {
   const sinceMs = Date.parse(at);
   const ends = quarantineMs !== undefined && isPlausible(sinceMs);

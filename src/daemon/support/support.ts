@@ -1,26 +1,25 @@
 import { realpath } from 'node:fs/promises';
-import { dirname, isAbsolute } from 'node:path';
+import { basename, dirname, isAbsolute, join } from 'node:path';
 
 import * as z from 'zod';
 
 import type { Support } from '../../cli/context.ts';
 import type { Config } from '../../config/config.ts';
-import { parseToml, TomlSyntaxError } from '../../config/file/toml.ts';
-import { loadConfig } from '../../config/load-config.ts';
+import { parseToml, TomlSyntaxError, writeToml } from '../../config/file/toml.ts';
+import { effectiveConfig, loadConfig } from '../../config/load-config.ts';
 import { readConfigText } from '../../config/read-config.ts';
 import { configSchema } from '../../config/schema/schema.ts';
 import { createBootloader, checkBootStorage } from '../../slots/bootloaders/create-bootloader.ts';
 import { identityAt } from '../../slots/device-identity.ts';
 import { findMountedSlot, refuseStateOnSlot } from '../../slots/mounts.ts';
-import { AgentError, systemErrorCode, valueOrError } from '../../system/errors.ts';
+import { AgentError, systemErrorCode, valueOrError, valueOrUndefined } from '../../system/errors.ts';
 import { silentLog } from '../../system/log/log.ts';
+import { MASK } from '../../system/log/secrets.ts';
 import { runProgram } from '../../system/processes/child-process.ts';
 import type { Environment } from '../../system/processes/environment.ts';
 import { noSlotsError } from '../doctor/preconditions.ts';
 import { hasBootloader } from '../wiring/settings.ts';
-import { redactedConfig } from './config-part.ts';
 import { gatewaySecrets } from './gateway-secrets.ts';
-import { kernelNamesOf } from './kernel-names.ts';
 
 /** The parts of a report for a supporter, as far as the configuration can be read. */
 export async function openSupport(path: string, environment: Environment): Promise<Support> {
@@ -92,4 +91,63 @@ async function slotUnder(file: string, slots: readonly string[]): Promise<string
     }
   }
   return undefined;
+}
+
+/**
+ * Guarantee `secrecy`: returns the effective configuration as TOML for readers other than its operator. A program is
+ * reduced to its name, since its arguments may be anything, and the keys that a board's menu expects are left out.
+ * Throws ConfigError.
+ */
+async function redactedConfig(path: string, environment: Environment): Promise<string> {
+  const effective = await effectiveConfig(path, environment);
+  return writeToml(Object.fromEntries(Object.entries(effective).map(([key, value]) => [key, redacted(key, value)])));
+}
+
+const typedKeys: ReadonlySet<string> = new Set(['upload_keys', 'start_keys']);
+
+function redacted(key: string, value: unknown): unknown {
+  if (typedKeys.has(key)) return MASK;
+  if (Array.isArray(value)) {
+    const isCommand = /command/.test(key) && value.every((word) => typeof word === 'string');
+    return isCommand ? value.map((word, index) => (index === 0 ? word : MASK)) : value.map((one) => redacted(key, one));
+  }
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, redacted(name, one)]));
+}
+
+/** The names that the kernel's messages use for the configured devices: `mmcblk0`, `ttyUSB0`, `usb 1-1.2`. */
+async function kernelNamesOf({ targets, measurements }: Config): Promise<readonly string[]> {
+  const paths = [
+    ...targets.flatMap(devicesOf),
+    ...measurements.flatMap(({ source }) => ('port' in source && typeof source.port === 'string' ? [source.port] : [])),
+  ];
+  const names: string[] = [];
+  for (const path of paths) {
+    const device = await valueOrUndefined(realpath(path));
+    if (device?.startsWith('/dev/') === true)
+      names.push(diskOf(basename(device)), ...(await usbNames(basename(device))));
+  }
+  const buses = measurements.flatMap(({ source }) => (busWords.has(source.kind) ? [source.kind] : []));
+  return [...new Set([...names, ...buses])];
+}
+
+function devicesOf(target: Config['targets'][number]): readonly string[] {
+  if (target.kind === 'slots') return [target.slots.A, target.slots.B];
+  return target.kind === 'mcu' ? [target.port] : [];
+}
+
+const busWords: ReadonlySet<string> = new Set(['iio', 'w1', 'hwmon']);
+
+/** The disk of a partition, since the kernel's messages name the disk. */
+function diskOf(name: string): string {
+  const [, numbered] = /^((?:mmcblk|nvme\d{1,4}n|loop|nbd)\d{1,4})p\d{1,4}$/.exec(name) ?? [];
+  const [, lettered] = /^((?:sd|vd|hd|xvd)[a-z]{1,3})\d{1,4}$/.exec(name) ?? [];
+  return numbered ?? lettered ?? name;
+}
+
+/** The USB port on which a serial port hangs: `…/usb1/1-1/1-1.2/1-1.2:1.0/ttyUSB0`. */
+async function usbNames(tty: string): Promise<readonly string[]> {
+  const device = await valueOrUndefined(realpath(join('/sys/class/tty', tty, 'device')));
+  const plug = device?.split('/').findLast((part) => /^\d{1,3}-[\d.]{1,32}$/.test(part));
+  return plug === undefined ? [] : [`usb ${plug}`];
 }

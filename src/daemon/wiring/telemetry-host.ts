@@ -3,7 +3,7 @@ import { uptime } from 'node:os';
 
 import { SharedPorts } from '../../serial/shared-ports.ts';
 import { abortable } from '../../system/abortable.ts';
-import { AgentError, describeError } from '../../system/errors.ts';
+import { AgentError, describeError, valueOrError } from '../../system/errors.ts';
 import type { Log } from '../../system/log/log.ts';
 import type { Clock } from '../../system/time/clock.ts';
 import { probeSynchronization } from '../../telemetry/clock/clock.ts';
@@ -116,12 +116,8 @@ function sinceBootMs(): number {
 
 /** Returns the name of this boot; if it is unknown, every start counts as a boot. */
 async function bootName(machine: Pick<Machine, 'bootId'>): Promise<string> {
-  try {
-    return await machine.bootId();
-  } catch (error) {
-    if (error instanceof AgentError) return randomUUID();
-    throw error;
-  }
+  const id = await valueOrError(machine.bootId());
+  return id instanceof AgentError ? randomUUID() : id;
 }
 
 function facts({ state }: Journal): SelfFacts {

@@ -1,7 +1,5 @@
-import { constants } from 'node:fs';
-import { open } from 'node:fs/promises';
-
 import { describeError, systemErrorCode } from '../errors.ts';
+import { OutsideFileError, readUntrustedFile } from '../files/untrusted-file.ts';
 import type { Log } from '../log/log.ts';
 
 export interface ImageVersionSettings {
@@ -62,24 +60,12 @@ function usable(version: string): string | undefined {
 async function firstText(paths: readonly string[], log: Log): Promise<string | undefined> {
   for (const path of paths) {
     try {
-      const text = await readSmallFile(path);
-      if (text !== undefined) return text;
-      log.warn({ path }, 'cannot read the version of this image: not a regular file of at most a few kilobytes');
+      return (await readUntrustedFile(path, { maxBytes: MAX_FILE_BYTES })).toString('utf8');
     } catch (error) {
-      if (systemErrorCode(error) !== 'ENOENT') log.warn({ path }, `cannot read it: ${describeError(error)}`);
+      if (!(error instanceof OutsideFileError) && systemErrorCode(error) === undefined) throw error;
+      if (systemErrorCode(error) !== 'ENOENT')
+        log.warn({ path }, `cannot read the version of this image: ${describeError(error)}`);
     }
   }
   return undefined;
-}
-
-/**
- * Returns the text of a small file, or undefined if it is large or not a regular file. Never blocks, as reading a pipe
- * would.
- */
-async function readSmallFile(path: string): Promise<string | undefined> {
-  await using file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
-  const stats = await file.stat();
-  if (!stats.isFile() || stats.size > MAX_FILE_BYTES) return undefined;
-  const { buffer, bytesRead } = await file.read(Buffer.alloc(MAX_FILE_BYTES), 0, MAX_FILE_BYTES, 0);
-  return buffer.toString('utf8', 0, bytesRead);
 }

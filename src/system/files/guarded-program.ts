@@ -1,8 +1,8 @@
 import { lstatSync, readlinkSync } from 'node:fs';
-import { access } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
 import { isAbsolute, join } from 'node:path';
 
-import { systemErrorCode } from '../errors.ts';
+import { systemErrorCode, valueOrUndefined } from '../errors.ts';
 import { SystemError } from '../system-errors.ts';
 import { describeExposures, findExposures } from './protected-file.ts';
 import type { Exposure, StatFs } from './protected-file.ts';
@@ -67,17 +67,7 @@ export async function findProgram(name: string, searched: string): Promise<strin
   if (name.includes('/')) return isAbsolute(name) ? name : undefined;
   for (const folder of searched.split(':').filter(isAbsolute)) {
     const path = join(folder, name);
-    if (await isThere(path)) return path;
+    if ((await valueOrUndefined(stat(path))) !== undefined) return path;
   }
   return undefined;
-}
-
-async function isThere(path: string): Promise<boolean> {
-  try {
-    await access(path);
-    return true;
-  } catch (error) {
-    if (systemErrorCode(error) === undefined) throw error;
-    return false;
-  }
 }

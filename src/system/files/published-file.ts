@@ -1,6 +1,6 @@
 import { lstat } from 'node:fs/promises';
 
-import { systemErrorCode } from '../errors.ts';
+import { undefinedIfMissing } from '../errors.ts';
 import { draftOf, openDraft, nodeFs, StorageError } from './durable-file.ts';
 
 /**
@@ -23,10 +23,7 @@ export async function publishFile(path: string, text: string): Promise<void> {
  * a file. A link is allowed.
  */
 export async function requireReplaceable(path: string): Promise<void> {
-  try {
-    const there = await lstat(path);
-    if (!there.isFile() && !there.isSymbolicLink()) throw new StorageError('write', path, 'it is not a regular file');
-  } catch (error) {
-    if (systemErrorCode(error) !== 'ENOENT') throw error;
-  }
+  const there = await undefinedIfMissing(lstat(path));
+  if (there !== undefined && !there.isFile() && !there.isSymbolicLink())
+    throw new StorageError('write', path, 'it is not a regular file');
 }

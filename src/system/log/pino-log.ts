@@ -4,9 +4,8 @@ import { isatty } from 'node:tty';
 import { destination, pino, stdTimeFunctions, symbols } from 'pino';
 
 import type { Environment } from '../processes/environment.ts';
-import { formatLine, type TextStyle } from './log-text.ts';
 import type { Log, LogFields, LogLevel } from './log.ts';
-import { escapedJson } from './printable.ts';
+import { escapedJson, printable } from './printable.ts';
 import { MASK, cutText, isSecretKey, maskAddresses } from './secrets.ts';
 
 export interface LogSettings {
@@ -88,4 +87,44 @@ function levelOf(severity: number): LogLevel {
   if (severity >= 50) return 'error';
   if (severity >= 40) return 'warn';
   return severity >= 30 ? 'info' : 'debug';
+}
+
+/**
+ * The reader of the lines: the journal adds the time and reads the priority; on a terminal, a user follows them live.
+ */
+type TextStyle = 'journal' | 'terminal' | 'plain';
+
+/** The priorities of syslog, as in sd-daemon(3). */
+const priorities: Readonly<Record<LogLevel, number>> = { debug: 7, info: 6, warn: 4, error: 3 };
+
+interface LogEntry {
+  readonly at: Date;
+  readonly level: LogLevel;
+  readonly message: string;
+  readonly fields: LogFields;
+}
+
+/** One line of text without its line end, whatever the message and the fields contain. */
+export function formatLine(style: TextStyle, { at, level, message, fields }: LogEntry): string {
+  const text = printable([formatMessage(message), ...Object.entries(fields).flatMap(formatField)].join(' '));
+  const word = level.padEnd(5);
+  switch (style) {
+    case 'journal':
+      return `<${priorities[level]}>${text}`;
+    case 'terminal':
+      return `${at.toTimeString().slice(0, 8)} ${word} ${text}`;
+    case 'plain':
+      return `${at.toISOString()} ${word} ${text}`;
+  }
+}
+
+/** Quotes a message in which a text from outside could pass for a field, or swallow one. */
+function formatMessage(message: string): string {
+  return /^(?:[^"=\\]|"[^"=\\]*")*$/.test(message) ? message : JSON.stringify(message);
+}
+
+function formatField([name, value]: readonly [string, LogFields[string]]): readonly string[] {
+  if (value === undefined) return [];
+  const text = String(value);
+  return [`${name}=${/[\s"=]/.test(text) || text === '' ? JSON.stringify(text) : text}`];
 }

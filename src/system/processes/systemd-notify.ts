@@ -2,7 +2,6 @@ import { describeError } from '../errors.ts';
 import type { Log } from '../log/log.ts';
 import { unprintable } from '../log/printable.ts';
 import { SystemError } from '../system-errors.ts';
-import { Deadline } from '../time/deadline.ts';
 import { runProgram } from './child-process.ts';
 import type { Environment } from './environment.ts';
 
@@ -24,7 +23,7 @@ export interface ServiceManager extends AsyncDisposable {
 }
 
 /** Sends assignments such as `READY=1` in one message. */
-export type SendToManager = (assignments: readonly string[], signal: AbortSignal) => Promise<void>;
+export type SendToManager = (assignments: readonly string[]) => Promise<void>;
 
 const SEND_TIMEOUT_MS = 10_000;
 const MAX_STATUS_LENGTH = 200;
@@ -70,18 +69,12 @@ function oneLine(text: string): string {
 }
 
 function sendByProgram({ NOTIFY_SOCKET = '' }: Environment): SendToManager {
-  return async (assignments, signal) => notify(assignments, { NOTIFY_SOCKET }, signal);
-}
-
-async function notify(
-  assignments: readonly string[],
-  env: Readonly<Record<string, string>>,
-  signal: AbortSignal,
-): Promise<void> {
-  const options = { timeoutMs: SEND_TIMEOUT_MS, env };
-  const result = await runProgram(['systemd-notify', ...assignments], options, signal);
-  if (result.exitCode === 0) return;
-  throw new SystemError('notify-failed', `systemd-notify: ${describeError(result.stderr.trim())}`);
+  const options = { timeoutMs: SEND_TIMEOUT_MS, env: { NOTIFY_SOCKET } };
+  return async (assignments) => {
+    const result = await runProgram(['systemd-notify', ...assignments], options, never);
+    if (result.exitCode === 0) return;
+    throw new SystemError('notify-failed', `systemd-notify: ${describeError(result.stderr.trim())}`);
+  };
 }
 
 type Subject = 'lifecycle' | 'status' | 'watchdog';
@@ -121,9 +114,8 @@ class Notifier {
   }
 
   async #sendOne(message: ReadonlyMap<Subject, readonly string[]>): Promise<void> {
-    using deadline = new Deadline(SEND_TIMEOUT_MS, () => new Error('systemd-notify took too long'), never);
     try {
-      await this.#send([...message.values()].flat(), deadline.signal);
+      await this.#send([...message.values()].flat());
       this.#failing = false;
     } catch (error) {
       if (!this.#failing) this.#log.warn({ error: describeError(error) }, "cannot notify systemd of the agent's state");

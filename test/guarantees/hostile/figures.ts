@@ -1,4 +1,4 @@
-import { formatLine } from '../../../src/system/log/log-text.ts';
+import { formatLine } from '../../../src/system/log/pino-log.ts';
 import { maskAddresses } from '../../../src/system/log/secrets.ts';
 import { parseReading } from '../../../src/telemetry/sources/parse-reading.ts';
 import { compareVersions } from '../../../src/update/version-order.ts';

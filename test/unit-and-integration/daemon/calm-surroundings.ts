@@ -1,4 +1,4 @@
-import type { StatusInput } from '../../../src/daemon/status/status-report.ts';
+import type { StatusInput } from '../../../src/daemon/status/gather-status.ts';
 
 /** Status of a daemon without a check and without problems. */
 export const calmSurroundings: StatusInput = {
@@ -7,6 +7,8 @@ export const calmSurroundings: StatusInput = {
     serialNumber: 'GW-1',
     thingId: 'thing-1',
     boards: [],
+    traffic: undefined,
+    written: undefined,
     warnings: [],
     telemetry: undefined,
   },

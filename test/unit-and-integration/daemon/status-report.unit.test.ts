@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 
 import { checkReport } from '../../../src/daemon/status/check-report.ts';
+import type { StatusInput } from '../../../src/daemon/status/gather-status.ts';
 import { statusReport } from '../../../src/daemon/status/status-report.ts';
-import type { StatusInput } from '../../../src/daemon/status/status-report.ts';
 import { initialState } from '../../../src/update/journal/state.ts';
 import type { Phase, PhaseOf } from '../../../src/update/journal/state.ts';
 import { calmSurroundings as around } from './calm-surroundings.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 
-import { formatLine } from '../../../../src/system/log/log-text.ts';
+import { formatLine } from '../../../../src/system/log/pino-log.ts';
 import { maskAddresses } from '../../../../src/system/log/secrets.ts';
 import { Measurement } from '../../../../src/telemetry/measurement.ts';
 import { LineSplitter } from '../../../../src/telemetry/sources/line-splitter.ts';

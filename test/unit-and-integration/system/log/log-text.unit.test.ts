@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
-import { formatLine } from '../../../../src/system/log/log-text.ts';
+import { formatLine } from '../../../../src/system/log/pino-log.ts';
 
 const at = new Date(2026, 10, 21, 4, 5, 6);
 const entry = {
