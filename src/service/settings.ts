@@ -63,9 +63,9 @@ const messagingSchema = z.strictObject({
     }),
 });
 
-const rate = () => byteRate('1KiB', '1024MiB');
-
-const maxRates = z.union([rate(), z.array(z.strictObject({ window: dailyWindow().optional(), rate: rate() })).max(24)]);
+const rate = byteRate('1KiB', '1024MiB');
+const rateRow = z.strictObject({ window: dailyWindow().optional(), rate });
+const maxRates = z.union([rate, z.array(rateRow).max(24)]);
 
 export const serviceSchema = z.strictObject({
   url: address(['https', 'http']).meta({
@@ -145,8 +145,6 @@ export function serviceSettings(written: z.output<typeof serviceSchema>) {
     messaging: messaging === undefined ? undefined : messagingSettings(messaging, transport),
   };
 }
-
-const rateRow = z.strictObject({ window: dailyWindow().optional(), rate: rate() });
 
 function ratesOf(written: z.output<typeof serviceSchema>['max_rate'] = []): readonly MaxRate[] {
   const rows = typeof written === 'string' ? [{ rate: written }] : written;

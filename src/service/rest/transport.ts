@@ -11,10 +11,12 @@ import type { Exchange } from './exchange.ts';
 import { FirmwareDownload } from './firmware-download.ts';
 import type { TextReply } from './firmware-download.ts';
 import { HttpClient } from './http-client.ts';
+import type { HttpRequest } from './http-client.ts';
 import type { TextRange } from './range-response.ts';
 import { maxBeginningBytes, maxBeginningMs, maxReplyBytes } from './settings.ts';
 import type { RestSettings } from './settings.ts';
 import { errorOfStatus, excerptOf, serviceTimeMs } from './statuses.ts';
+import type { Refusal } from './statuses.ts';
 import { mayBeWebPage } from './web-page.ts';
 
 export interface RestDeps extends TransportDeps {
@@ -22,14 +24,10 @@ export interface RestDeps extends TransportDeps {
   readonly onServiceTime?: ((atMs: number) => void) | undefined;
 }
 
-interface Call {
-  /** The name of the operation for messages. */
-  readonly operation: string;
-  readonly method: 'GET' | 'PUT' | 'POST';
-  readonly path: string;
-  readonly body?: string | undefined;
-  /** The key to send; undefined if this call sends none; `activation`: there cannot be one yet. */
-  readonly key: { readonly apiKey: string | undefined } | 'activation';
+interface Call extends HttpRequest {
+  readonly key: Refusal['key'];
+  /** The API key, which no message may contain. */
+  readonly secret: string | undefined;
 }
 
 /** The service in the REST form of interface.md. */
@@ -47,9 +45,7 @@ export class RestTransport implements ServiceTransport {
   async call<I extends Input, O>(operation: Operation<I, O>, input: I, signal: AbortSignal): Promise<O> {
     const call = this.#callOf(operation, input);
     using deadline = this.#wholeDeadline(call, signal);
-    const contentType = call.body === undefined ? undefined : { 'content-type': 'text/json; charset=UTF-8' };
-    const request = { ...call, headers: { ...keyHeader(call), ...contentType } };
-    await using exchange = await this.#http.send(request, deadline.signal);
+    await using exchange = await this.#http.send(call, deadline.signal);
     if (!isSuccess(exchange.status)) throw await this.#refusal(call, exchange);
     if (operation.reply.form === 'consent') {
       await this.#readConsent(call, exchange);
@@ -85,7 +81,7 @@ export class RestTransport implements ServiceTransport {
   ): Promise<TextReply> {
     const call = this.#callOf(operations.firmware, input);
     const headers = range && { range: `bytes=${range.offset}-`, 'if-range': range.validator };
-    const exchange = await this.#http.send({ ...call, headers: { ...keyHeader(call), ...headers } }, signal);
+    const exchange = await this.#http.send({ ...call, headers: { ...call.headers, ...headers } }, signal);
     const isPart = exchange.status === 206 || exchange.status === 416;
     if (isPart ? range !== undefined : isSuccess(exchange.status))
       return this.#withoutPage(call, exchange, !isPart && range !== undefined);
@@ -181,33 +177,39 @@ export class RestTransport implements ServiceTransport {
   }
 
   #errorOf(call: Call, { status, headers }: Exchange, body: Uint8Array, code?: ServiceErrorCode): ServiceError {
-    const { operation, key } = call;
-    const sent = key === 'activation' ? undefined : key.apiKey;
-    const keyState = key === 'activation' ? 'activation' : sent === undefined ? 'not-sent' : 'sent';
-    const refusal = { operation, status, headers, place: this.#http.placeOf(call), excerpt: excerptOf(body, sent) };
-    return errorOfStatus({ ...refusal, key: keyState }, this.#deps.clock.nowMs(), code);
+    const { operation, key, secret } = call;
+    const refusal = {
+      operation,
+      status,
+      headers,
+      key,
+      place: this.#http.placeOf(call),
+      excerpt: excerptOf(body, secret),
+    };
+    return errorOfStatus(refusal, this.#deps.clock.nowMs(), code);
   }
 
   #callOf(operation: Row, input: Input): Call {
     const { keyOnProvisioning, propertyText } = this.#settings;
-    const isKeySent = operation.key === 'always' || keyOnProvisioning;
+    const isKeySent = operation.key === 'always' || (operation.key === 'provisioning' && keyOnProvisioning);
+    const secret = isKeySent ? textOf(input, 'apiKey') : undefined;
     const title = titleOf(operation, input);
     const value: unknown = Reflect.get(input, 'value');
     const isPlain = operation.body?.form === 'json-or-text' && propertyText === 'plain';
-    const plain = isPlain ? plainText(value) : undefined;
-    const text = (): string => plain ?? toJson(value, title);
+    const body = operation.body && ((isPlain ? plainText(value) : undefined) ?? toJson(value, title));
     return {
       operation: title,
       method: operation.method,
       path: pathOf(operation, input),
-      key: operation.key === 'none' ? 'activation' : { apiKey: isKeySent ? textOf(input, 'apiKey') : undefined },
-      body: operation.body && text(),
+      headers: {
+        ...(secret !== undefined && { 'x-apikey': secret }),
+        ...(body !== undefined && { 'content-type': 'text/json; charset=UTF-8' }),
+      },
+      body,
+      key: operation.key === 'none' ? 'activation' : isKeySent ? 'sent' : 'not-sent',
+      secret,
     };
   }
-}
-
-function keyHeader({ key }: Call): Readonly<Record<string, string>> {
-  return key === 'activation' || key.apiKey === undefined ? {} : { 'x-apikey': key.apiKey };
 }
 
 function isSuccess(status: number): boolean {

@@ -1,6 +1,7 @@
 import { hash, randomBytes } from 'node:crypto';
 
 import type { ConnectionDeps, Message, MqttConnection } from '../../mqtt/connection.ts';
+import { describeReason } from '../../mqtt/describe-reason.ts';
 import { BrokerRefusedError } from '../../mqtt/errors.ts';
 import { dialBroker, openBroker } from '../../mqtt/open-broker.ts';
 import type { BrokerLogin } from '../../mqtt/open-broker.ts';
@@ -19,8 +20,6 @@ const SUBSCRIBE_MS = 10_000;
 /** The deadline for a publication, with its connection. */
 const PUBLISH_MS = 30_000;
 const KEEP_ALIVE_SECONDS = 60;
-/** Return codes: MQTT 3.1.1, section 3.2.2.3. */
-const refusals = ['', 'version of MQTT', 'client id', 'it is unavailable', 'user name or password', 'not authorized'];
 
 interface Topic extends BrokerLogin {
   readonly topic: string;
@@ -135,7 +134,7 @@ function reasonOf(error: unknown): string {
   if (!(error instanceof BrokerRefusedError))
     return isUntrusted(error) ? `${describeError(error)}; ${caAdvice}` : describeError(error);
   const { message, reason } = error;
-  return `the broker ${message}: ${refusals[reason] ?? `reason ${reason}`}`;
+  return `the broker ${message}: ${describeReason(reason)}`;
 }
 
 const caAdvice = 'set ca_file to the authority that issued the broker’s certificate';

@@ -1,3 +1,4 @@
+import { describeReason } from '../../../mqtt/describe-reason.ts';
 import type { Clock } from '../../../system/time/clock.ts';
 import { ServiceError } from '../../errors.ts';
 import type { ServiceErrorCode } from '../../errors.ts';
@@ -46,8 +47,8 @@ export function silentError(broker: string, why: string): ServiceError {
  * "the broker …": "does not let us in", "does not take v1.json".
  */
 export function refusedError(reason: number, broker: string, what: string): ServiceError {
-  const { code, phrase } = reasons.get(reason) ?? { code: 'broker-unavailable', phrase: 'for an unknown reason' };
-  return new ServiceError({ code, why: `the broker ${broker} ${what}: ${phrase} (reason ${reason})` });
+  const [code] = reasonCodes.find(([, reasons]) => reasons.includes(reason)) ?? ['broker-unavailable'];
+  return new ServiceError({ code, why: `the broker ${broker} ${what}: ${describeReason(reason)}` });
 }
 
 const socketCodes: ReadonlyMap<ServiceErrorCode, ServiceErrorCode> = new Map([
@@ -74,44 +75,10 @@ const tlsAdvice: ReadonlyMap<ServiceErrorCode, string> = new Map([
   ['tls-files-invalid', files],
 ]);
 
-interface Meant {
-  readonly code: ServiceErrorCode;
-  readonly phrase: string;
-}
-
-const notAuthorized: Meant = { code: 'broker-not-authorized', phrase: 'not authorized' };
-const badLogin: Meant = { code: 'broker-not-authorized', phrase: 'the user name or password is wrong' };
-const badVersion: Meant = { code: 'broker-unsupported', phrase: 'it does not speak this version of MQTT' };
-const badClientId: Meant = { code: 'broker-unsupported', phrase: 'it does not accept our client id' };
-const unavailable: Meant = { code: 'broker-unavailable', phrase: 'it is unavailable' };
-
-const reasons: ReadonlyMap<number, Meant> = new Map([
-  [1, badVersion],
-  [2, badClientId],
-  [3, unavailable],
-  [4, badLogin],
-  [5, notAuthorized],
-  [0x80, { code: 'broker-not-authorized', phrase: 'refused, without a reason' }],
-  [0x81, { code: 'broker-unsupported', phrase: 'a packet was malformed' }],
-  [0x82, { code: 'broker-unsupported', phrase: 'the protocol was not kept' }],
-  [0x84, badVersion],
-  [0x85, badClientId],
-  [0x86, badLogin],
-  [0x87, notAuthorized],
-  [0x88, unavailable],
-  [0x89, { code: 'broker-unavailable', phrase: 'it is busy' }],
-  [0x8a, { code: 'broker-not-authorized', phrase: 'this client is banned' }],
-  [0x8b, { code: 'broker-unavailable', phrase: 'it is shutting down' }],
-  [0x8c, { code: 'broker-not-authorized', phrase: 'it wants another way of authentication' }],
-  [0x8d, { code: 'broker-timeout', phrase: 'it did not hear from us in time' }],
-  [0x8e, { code: 'broker-session-taken', phrase: 'another client connected with the same client id' }],
-  [0x8f, { code: 'broker-unsupported', phrase: 'it does not accept this topic' }],
-  [0x90, { code: 'broker-unsupported', phrase: 'it does not accept this topic' }],
-  [0x95, { code: 'broker-unsupported', phrase: 'a packet was too large' }],
-  [0x96, { code: 'broker-unavailable', phrase: 'it wants fewer messages' }],
-  [0x97, { code: 'broker-unavailable', phrase: 'a quota is used up' }],
-  [0x98, { code: 'broker-unavailable', phrase: 'its operator ended the connection' }],
-  [0x9c, { code: 'broker-unavailable', phrase: 'it wants another broker to be used' }],
-  [0x9d, { code: 'broker-unavailable', phrase: 'it has moved' }],
-  [0x9f, { code: 'broker-unavailable', phrase: 'it wants fewer connections' }],
-]);
+/** Reason codes that mean something else than that the broker is unavailable for now. */
+const reasonCodes: readonly (readonly [ServiceErrorCode, readonly number[]])[] = [
+  ['broker-not-authorized', [4, 5, 0x80, 0x86, 0x87, 0x8a, 0x8c]],
+  ['broker-unsupported', [1, 2, 0x81, 0x82, 0x84, 0x85, 0x8f, 0x90, 0x95]],
+  ['broker-timeout', [0x8d]],
+  ['broker-session-taken', [0x8e]],
+];

@@ -45,7 +45,7 @@ function message(content: string | Buffer): Buffer {
 }
 
 test.each([
-  ['does not let us in: user name or password', (socket: Socket) => socket.end(packet(0x20, Buffer.from([0, 4])))],
+  ['does not let us in: Bad username or password', (socket: Socket) => socket.end(packet(0x20, Buffer.from([0, 4])))],
   ['refuses the topic', broker(0x80)],
   ['the connection was lost', broker(1)],
   ['does not answer as a broker', (socket: Socket) => socket.end('HTTP/1.1 400 Bad Request\r\n\r\n')],
