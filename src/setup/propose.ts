@@ -1,8 +1,6 @@
-import { join } from 'node:path';
-
 import type { RequiredFileKind } from '../system/settings/values.ts';
 import type { DetectedGateway } from './detect-gateway.ts';
-import { findSlotPairs, hasSlotName, PARTITION_NAMES } from './slot-pairs.ts';
+import { findSlotPairs, hasSlotName } from './slot-pairs.ts';
 
 /** A table of a configuration, with the keys of the file. */
 export type Table = Readonly<Record<string, unknown>>;
@@ -112,7 +110,7 @@ function aboutSlots(facts: DetectedGateway, given: Table, answers: Answers): rea
     name: name === 'A' ? 'slot-a' : 'slot-b',
     key: `targets.${TARGET}.slots.${name}`,
     text: `Partition of slot ${name}`,
-    found: pair === undefined ? whereNone : join(PARTITION_NAMES, pair[name]),
+    found: pair === undefined ? whereNone : pair[name],
     unasked: name === 'A' && isPackagedAlone(facts) ? { answer: NONE, note: NO_SLOTS } : undefined,
     otherwise: `${NONE}, if this gateway has no slots`,
   });
@@ -207,17 +205,14 @@ function proposeTargets(facts: DetectedGateway, answers: Answers): Table {
   const targets: Record<string, unknown> = {
     [TARGET]: present({ kind: 'slots', slots: present({ A, B }), bootloader: proposeBootloader(facts, answers) }),
   };
-  for (const pair of furtherPairs(facts, answers)) {
-    const [first, other] = [join(PARTITION_NAMES, pair.A), join(PARTITION_NAMES, pair.B)];
-    targets[pair.name] = { kind: 'slots', slots: { A: first, B: other } };
-  }
+  for (const { name, ...slots } of furtherPairs(facts, answers)) targets[name] = { kind: 'slots', slots };
   return targets;
 }
 
 /** Further pairs of partitions that belong to the same slots. None, unless the first pair was chosen for the slots. */
 function furtherPairs({ partitions }: DetectedGateway, answers: Answers): ReturnType<typeof findSlotPairs> {
   const [pair, ...further] = findSlotPairs(partitions);
-  return pair !== undefined && answers['slot-a'] === join(PARTITION_NAMES, pair.A) ? further : [];
+  return pair !== undefined && answers['slot-a'] === pair.A ? further : [];
 }
 
 function proposeBootloader(

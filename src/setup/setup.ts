@@ -1,5 +1,5 @@
 import { access, constants, rm } from 'node:fs/promises';
-import { dirname, join, normalize } from 'node:path';
+import { dirname, normalize } from 'node:path';
 
 import { examine } from '../config/check/check-config.ts';
 import { validSubset } from '../config/check/valid-subset.ts';
@@ -25,7 +25,7 @@ import {
   stateIn,
 } from './propose.ts';
 import type { Answers, Question, Table } from './propose.ts';
-import { findSlotPairs, PARTITION_NAMES } from './slot-pairs.ts';
+import { findSlotPairs } from './slot-pairs.ts';
 
 /** Everybody may read the configuration: passwords are in files that it names. */
 const MODE = 0o644;
@@ -156,11 +156,7 @@ export async function beginSetup(
   const named = Object.values(tables.targets ?? {}).flatMap((target) =>
     target.kind === 'slots' ? [target.slots] : [],
   );
-  const found = findSlotPairs(facts.partitions).map(({ A, B }) => ({
-    A: join(PARTITION_NAMES, A),
-    B: join(PARTITION_NAMES, B),
-  }));
-  const notes = await checkState(stateIn(given), named.length > 0 ? named : found);
+  const notes = await checkState(stateIn(given), named.length > 0 ? named : findSlotPairs(facts.partitions));
   return new Setup({ path, check, given, facts, notes: [...notes, ...serialNotes(facts, given)] });
 }
 

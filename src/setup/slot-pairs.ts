@@ -1,7 +1,9 @@
+import { join } from 'node:path';
+
 /** The folder where Linux shows partitions by their names. */
 export const PARTITION_NAMES = '/dev/disk/by-partlabel';
 
-/** Two partitions whose names differ in the letter of their slot. */
+/** The paths of two partitions whose names differ in the letter of their slot. */
 export interface SlotPair {
   /** The common part of the names without the letter, for example `rootfs`. */
   readonly name: string;
@@ -24,7 +26,8 @@ export function findSlotPairs(partitions: readonly string[]): readonly SlotPair[
   const pairs = partitions.flatMap((first) => {
     const { name = '', between = '', slot = '' } = SLOT_NAME.exec(first)?.groups ?? {};
     const partner = `${name}${between}${second[slot] ?? ''}`;
-    return slot !== '' && known.has(partner) ? [{ name: name.toLowerCase(), A: first, B: partner }] : [];
+    if (slot === '' || !known.has(partner)) return [];
+    return [{ name: name.toLowerCase(), A: join(PARTITION_NAMES, first), B: join(PARTITION_NAMES, partner) }];
   });
   return pairs.toSorted((one, other) => Number(ROOT_NAME.test(other.name)) - Number(ROOT_NAME.test(one.name)));
 }

@@ -1,4 +1,6 @@
 import { defineErrors, permanent, transient } from '../system/define-errors.ts';
+import { describeError } from '../system/errors.ts';
+import { readProtectedFile } from '../system/files/protected-file.ts';
 
 /** The page cannot be served. */
 export class PageError extends defineErrors('PageError', {
@@ -24,5 +26,14 @@ export class Refusal extends Error {
   constructor(status: number, message: string) {
     super(message);
     this.status = status;
+  }
+}
+
+/** Reads a file that `[web]` names. Throws PageError. */
+export async function readPageFile(path: string, maxBytes: number): Promise<Buffer> {
+  try {
+    return await readProtectedFile(path, { maxBytes });
+  } catch (error) {
+    throw new PageError('web-files-invalid', `cannot read ${path}: ${describeError(error)}`, { cause: error });
   }
 }

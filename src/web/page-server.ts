@@ -7,7 +7,6 @@ import { endResponse } from '../control/server/event-stream.ts';
 import { SelfHealingSocket } from '../control/server/self-healing-socket.ts';
 import { enforceRequestDeadlines, noServerTimeouts } from '../control/server/slow-requests.ts';
 import { describeError } from '../system/errors.ts';
-import { readProtectedFile } from '../system/files/protected-file.ts';
 import { AccessControl } from './access/access-control.ts';
 import { addressOf, Shares } from './access/shares.ts';
 import { Actions } from './act/actions.ts';
@@ -16,7 +15,7 @@ import { readAssets } from './assets.ts';
 import type { Assets } from './assets.ts';
 import { LiveUpdates } from './live/live-updates.ts';
 import type { PageDeps } from './page-deps.ts';
-import { PageError } from './page-errors.ts';
+import { PageError, readPageFile } from './page-errors.ts';
 import { pageLimits } from './page-limits.ts';
 import type { PageLimits } from './page-limits.ts';
 import { Routes } from './routes.ts';
@@ -64,11 +63,11 @@ export async function startPage({ limits, ...others }: PageServerDeps, place: Li
 async function openServer({ settings, limits }: PageDeps): Promise<Server> {
   const { maxHeaderBytes, headersMs } = limits;
   const bounds = { maxHeaderSize: maxHeaderBytes, ...noServerTimeouts };
-  const [cert, key, ca] = await Promise.all([
-    readPem(settings.certificateFile),
-    readPem(settings.keyFile),
-    readPem(settings.clientCaFile),
-  ]);
+  const { certificateFile, keyFile, clientCaFile } = settings;
+  const files = [certificateFile, keyFile, clientCaFile];
+  const [cert, key, ca] = await Promise.all(
+    files.map(async (path) => (path === undefined ? undefined : readPageFile(path, MAX_PEM_BYTES))),
+  );
   if (cert === undefined) return createServer(bounds);
   const { createServer: createTlsServer } = await import('node:https');
   const asked = ca === undefined ? {} : { ca, requestCert: true, rejectUnauthorized: true };
@@ -78,15 +77,6 @@ async function openServer({ settings, limits }: PageDeps): Promise<Server> {
     throw new PageError('web-files-invalid', `the certificate cannot be used: ${describeError(error)}`, {
       cause: error,
     });
-  }
-}
-
-async function readPem(path: string | undefined): Promise<Buffer | undefined> {
-  if (path === undefined) return undefined;
-  try {
-    return await readProtectedFile(path, { maxBytes: MAX_PEM_BYTES });
-  } catch (error) {
-    throw new PageError('web-files-invalid', `cannot read ${path}: ${describeError(error)}`, { cause: error });
   }
 }
 

@@ -44,7 +44,9 @@ export class RestTransport implements ServiceTransport {
 
   async call<I extends Input, O>(operation: Operation<I, O>, input: I, signal: AbortSignal): Promise<O> {
     const call = this.#callOf(operation, input);
-    using deadline = this.#wholeDeadline(call, signal);
+    const why = 'the whole call took longer than its deadline';
+    const late = (): ServiceError => new ServiceError({ code: 'total-timeout', operation: call.operation, why });
+    using deadline = new Deadline(this.#settings.deadlines.totalMs, late, signal);
     await using exchange = await this.#http.send(call, deadline.signal);
     if (!isSuccess(exchange.status)) throw await this.#refusal(call, exchange);
     if (operation.reply.form === 'consent') {
@@ -160,12 +162,6 @@ export class RestTransport implements ServiceTransport {
       yield chunk;
     }
     await begin(new Uint8Array());
-  }
-
-  #wholeDeadline({ operation }: Call, signal: AbortSignal): Deadline {
-    const why = 'the whole call took longer than its deadline';
-    const late = (): ServiceError => new ServiceError({ code: 'total-timeout', operation, why });
-    return new Deadline(this.#settings.deadlines.totalMs, late, signal);
   }
 
   /** The error for a reply that is not a success. Disposes the exchange. */

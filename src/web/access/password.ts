@@ -1,10 +1,8 @@
 import { randomBytes, scrypt, timingSafeEqual } from 'node:crypto';
 import { promisify } from 'node:util';
 
-import { describeError } from '../../system/errors.ts';
-import { readProtectedFile } from '../../system/files/protected-file.ts';
 import { SerialQueue } from '../../system/serial-queue.ts';
-import { PageError, Refusal } from '../page-errors.ts';
+import { PageError, readPageFile, Refusal } from '../page-errors.ts';
 import { MAX_PASSWORD_FILE_BYTES, passwordFault, passwordIn } from '../settings.ts';
 
 /** One hash takes about 50 ms and 16 MiB on a small board. */
@@ -33,7 +31,7 @@ export class Password {
 
   /** Reads the password from the first line of a file. Throws PageError. */
   static async read(path: string): Promise<Password> {
-    const password = passwordIn(await readFile(path));
+    const password = passwordIn(new TextDecoder().decode(await readPageFile(path, MAX_PASSWORD_FILE_BYTES)));
     const fault = passwordFault(password);
     if (fault !== undefined) throw new PageError('web-files-invalid', `${path} ${fault}`);
     return Password.of(password);
@@ -59,13 +57,5 @@ export class Password {
       if (left === 0) this.#waiting.delete(from);
       else this.#waiting.set(from, left);
     }
-  }
-}
-
-async function readFile(path: string): Promise<string> {
-  try {
-    return new TextDecoder().decode(await readProtectedFile(path, { maxBytes: MAX_PASSWORD_FILE_BYTES }));
-  } catch (error) {
-    throw new PageError('web-files-invalid', `cannot read ${path}: ${describeError(error)}`, { cause: error });
   }
 }
