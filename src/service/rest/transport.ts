@@ -190,9 +190,8 @@ export class RestTransport implements ServiceTransport {
     const isKeySent = operation.key === 'always' || (operation.key === 'provisioning' && keyOnProvisioning);
     const secret = isKeySent ? textOf(input, 'apiKey') : undefined;
     const title = titleOf(operation, input);
-    const value: unknown = Reflect.get(input, 'value');
     const isPlain = operation.body?.form === 'json-or-text' && propertyText === 'plain';
-    const body = operation.body && ((isPlain ? plainText(value) : undefined) ?? toJson(value, title));
+    const body = operation.body && bodyText(Reflect.get(input, 'value'), isPlain, title);
     return {
       operation: title,
       method: operation.method,
@@ -240,13 +239,12 @@ async function readBeginning(exchange: Exchange): Promise<Beginning> {
   return { bytes: Buffer.concat(chunks), failure };
 }
 
-/** Returns a string without quotes, or undefined if the value is not a string. */
-function plainText(value: unknown): string | undefined {
-  const plain: unknown = value instanceof JsonText && value.text.startsWith('"') ? JSON.parse(value.text) : value;
-  return typeof plain === 'string' ? plain : undefined;
-}
-
-function toJson(value: unknown, operation: string): string {
+/** Returns a value as JSON, or a string as it is if plain text is wanted. */
+function bodyText(value: unknown, isPlain: boolean, operation: string): string {
+  if (isPlain) {
+    const plain: unknown = value instanceof JsonText && value.text.startsWith('"') ? JSON.parse(value.text) : value;
+    if (typeof plain === 'string') return plain;
+  }
   if (value instanceof JsonText) return value.text;
   let why = 'the value cannot be written as JSON';
   try {
