@@ -1,3 +1,4 @@
+import { callOperation } from './api/call-operation.ts';
 import { requestTooLarge } from './control-errors.ts';
 import type { OnEvent, OperationOutcome } from './events.ts';
 import { checkInput, MAX_BODY_BYTES } from './find-operation.ts';
@@ -53,25 +54,7 @@ function bodyOf(entry: Answered | LongOperation, input: OperationInput): Operati
   return Object.fromEntries(Object.entries(input).filter(([member]) => !inPath.has(`:${member}`)));
 }
 
-/** Calls an operation by its name. The compiler cannot follow the types of the table through an external name. */
-export async function callOperation<Output>(
-  operations: AgentOperations,
-  name: string,
-  ...input: readonly unknown[]
-): Promise<Output> {
-  const all: Readonly<Record<string, unknown>> = operations;
-  const operation = all[name];
-  if (!isOperation<Output>(operation)) throw new TypeError(`there is no operation ${name}`);
-  return operation.call(operations, ...input);
-}
-
 /** True if every operation of the table exists. */
 function areOperations(made: Readonly<Record<string, unknown>>): made is AgentOperations {
   return Object.keys(operationTable).every((name) => typeof made[name] === 'function');
-}
-
-type Method<Output> = (this: AgentOperations, ...input: readonly unknown[]) => Promise<Output>;
-
-function isOperation<Output>(value: unknown): value is Method<Output> {
-  return typeof value === 'function';
 }

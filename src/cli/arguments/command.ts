@@ -87,6 +87,14 @@ export interface Command {
   readonly run: (typed: ParsedCommand, context: CliContext) => Promise<number>;
 }
 
+type CommandDefinition = Omit<Command, 'operands' | 'options' | 'group'> &
+  Partial<Pick<Command, 'operands' | 'options' | 'group'>>;
+
+/** Returns commands of this group, unless they name another one, without operands and options, unless they name some. */
+export function commandsOf(group: CommandGroup, commands: readonly CommandDefinition[]): readonly Command[] {
+  return commands.map((command) => ({ operands: [], options: [], group, ...command }));
+}
+
 /** The operands and options that were given with a command. The number of operands fits the command. */
 export interface ParsedCommand {
   readonly operands: readonly string[];

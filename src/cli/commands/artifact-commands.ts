@@ -4,19 +4,18 @@ import { formatBytes } from '../../control/presentation/bytes.ts';
 import { pluralize } from '../../control/presentation/counted.ts';
 import { printable } from '../../system/log/printable.ts';
 import { parseUtcTime } from '../../system/time/utc-time.ts';
-import { ArgumentError } from '../arguments/command.ts';
-import type { Command, OptionName, ParsedCommand } from '../arguments/command.ts';
+import { ArgumentError, commandsOf } from '../arguments/command.ts';
+import type { OptionName, ParsedCommand } from '../arguments/command.ts';
 import type { CliContext } from '../context.ts';
 import { wholePath } from './named-file.ts';
 import { printResult } from './print.ts';
 
 /** Commands for a release machine: they need neither a gateway nor a configuration. */
-export const artifactCommands: readonly Command[] = [
+export const artifactCommands = commandsOf('Release tools', [
   {
     name: 'artifact trust',
     operands: ['FILE'],
     options: ['from', 'number', 'keys', 'not-before', 'not-after', 'revoke-keys', 'revoke-releases'],
-    group: 'Release tools',
     summary: 'write a trust list',
     details: [
       'Continues the previously released trust list (--from). LIST is separated by commas. Keys are files with public keys; keys to revoke can also be fingerprints. ' +
@@ -32,7 +31,6 @@ export const artifactCommands: readonly Command[] = [
     operands: ['OLD', 'NEW'],
     options: ['name', 'device-type', 'key', 'target', 'security-version', 'output'],
     needed: ['name', 'device-type'],
-    group: 'Release tools',
     summary: 'create a delta artifact for gateways that run OLD',
     details: [
       'OLD and NEW are the images in the artifacts of the full releases. A gateway whose partition contains ' +
@@ -42,7 +40,7 @@ export const artifactCommands: readonly Command[] = [
     ],
     run: writeDelta,
   },
-];
+]);
 
 /**
  * A trust list needs at least one of these options. With `--number` alone it only states that the date is at least

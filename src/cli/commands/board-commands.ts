@@ -1,21 +1,17 @@
 import type { InputOf } from '../../control/operations.ts';
 import { describePlan, describeProbe } from '../../control/presentation/rows/board-rows.ts';
-import { throughDaemon } from '../arguments/command.ts';
-import type { Command, ParsedCommand } from '../arguments/command.ts';
+import { commandsOf, throughDaemon } from '../arguments/command.ts';
+import type { ParsedCommand } from '../arguments/command.ts';
 import type { CliContext } from '../context.ts';
 import { renderBoards } from '../screen/pages/render-rows.ts';
 import { follow } from './follow.ts';
-import type { FollowedOperation } from './follow.ts';
 import { wholePath } from './named-file.ts';
 import { singleParagraph, printResult } from './print.ts';
 import { withAgent, withReadOnlyAgent } from './with-agent.ts';
 
-export const boardCommands: readonly Command[] = [
+export const boardCommands = commandsOf('Boards', [
   {
     name: 'mcu list',
-    operands: [],
-    options: [],
-    group: 'Boards',
     summary: 'list boards and the image flashed last',
     details: [
       'Boards are microcontrollers on serial ports. This command does not connect to them; to do that, run agent mcu probe.',
@@ -25,8 +21,6 @@ export const boardCommands: readonly Command[] = [
   {
     name: 'mcu probe',
     operands: ['NAME'],
-    options: [],
-    group: 'Boards',
     summary: "identify a board by its bootloader's reply",
     details: ['Restarts the application afterwards.', throughDaemon],
     run: probeBoard,
@@ -35,7 +29,6 @@ export const boardCommands: readonly Command[] = [
     name: 'mcu flash',
     operands: ['NAME', 'FILE'],
     options: ['plan', 'no-keep', 'allow-downgrade'],
-    group: 'Boards',
     summary: 'flash a file, or compare it with --plan',
     details: [
       'FILE is Intel HEX, S-record, ELF, UF2, an image for MCUboot, or a raw binary.',
@@ -48,8 +41,6 @@ export const boardCommands: readonly Command[] = [
   {
     name: 'mcu restore',
     operands: ['NAME'],
-    options: [],
-    group: 'Boards',
     summary: 'restore the previous image of a board',
     details: [throughDaemon],
     run: restoreBoard,
@@ -57,13 +48,11 @@ export const boardCommands: readonly Command[] = [
   {
     name: 'mcu reset',
     operands: ['NAME'],
-    options: [],
-    group: 'Boards',
     summary: 'restart the application of a board',
     details: [throughDaemon],
     run: resetBoard,
   },
-];
+]);
 
 async function listBoards(typed: ParsedCommand, context: CliContext): Promise<number> {
   const { boards } = await withReadOnlyAgent(context, (agent) => agent.boards({}, context.signal));
@@ -80,12 +69,7 @@ async function flashBoard(typed: ParsedCommand, context: CliContext): Promise<nu
   if (typed.flags.has('plan')) return planBoard(typed, context);
   const input = flashInput(typed, context);
   await using file = await context.openFile(input.path);
-  const work = {
-    begin: (agent, onEvent) => agent.flash({ ...input, file }, onEvent, context.signal),
-    isByHand: true,
-    file,
-  } satisfies FollowedOperation;
-  return await follow(work, typed, context);
+  return await follow({ name: 'flash', input: { ...input, file } }, typed, context, file);
 }
 
 function flashInput(typed: ParsedCommand, context: CliContext): Omit<InputOf<'flash'>, 'file'> {
@@ -105,11 +89,7 @@ async function planBoard(typed: ParsedCommand, context: CliContext): Promise<num
 
 async function restoreBoard(typed: ParsedCommand, context: CliContext): Promise<number> {
   const [board = ''] = typed.operands;
-  return follow(
-    { begin: (agent, onEvent) => agent.restore({ board }, onEvent, context.signal), isByHand: true },
-    typed,
-    context,
-  );
+  return follow({ name: 'restore', input: { board } }, typed, context);
 }
 
 async function resetBoard(typed: ParsedCommand, context: CliContext): Promise<number> {

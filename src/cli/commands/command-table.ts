@@ -1,3 +1,4 @@
+import { commandsOf } from '../arguments/command.ts';
 import type { Command } from '../arguments/command.ts';
 import { artifactCommands } from './artifact-commands.ts';
 import { boardCommands } from './board-commands.ts';
@@ -11,17 +12,14 @@ import { setupCommand } from './setup-command.ts';
 import { updateCommands } from './update-commands.ts';
 import { valueCommands } from './value-commands.ts';
 
-const daemonCommands: readonly Command[] = [
+const daemonCommands = commandsOf('Daemon', [
   {
     name: 'run',
-    operands: [],
-    options: [],
-    group: 'Daemon',
     summary: 'run the daemon; started by systemd',
     details: ['SIGHUP reloads the configuration, SIGTERM stops the daemon cleanly. The log goes to stderr.'],
     run: (_typed, context) => context.runDaemon(),
   },
-];
+]);
 
 export const commandTable: readonly Command[] = [
   ...updateCommands,

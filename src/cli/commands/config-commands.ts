@@ -2,7 +2,8 @@ import { ConfigError, describeProblem } from '../../config/errors.ts';
 import type { StatusReport } from '../../control/reports.ts';
 import { exitCodes } from '../../system/errors.ts';
 import { printable, printableJson } from '../../system/log/printable.ts';
-import type { Command, ParsedCommand } from '../arguments/command.ts';
+import { commandsOf } from '../arguments/command.ts';
+import type { ParsedCommand } from '../arguments/command.ts';
 import type { CheckLocation, CliContext } from '../context.ts';
 import { renderParagraph } from '../screen/layout.ts';
 import type { Page } from '../screen/page.ts';
@@ -10,12 +11,10 @@ import { wholePath } from './named-file.ts';
 import { printResult } from './print.ts';
 import { withReadOnlyAgent } from './with-agent.ts';
 
-export const configCommands: readonly Command[] = [
+export const configCommands = commandsOf('Configuration', [
   {
     name: 'config check',
-    operands: [],
     options: ['root', 'offline'],
-    group: 'Configuration',
     summary: 'check the configuration',
     details: [
       'Reports every invalid line. The exit code is 78 if there is one.',
@@ -27,32 +26,24 @@ export const configCommands: readonly Command[] = [
   },
   {
     name: 'config show',
-    operands: [],
-    options: [],
-    group: 'Configuration',
     summary: 'show the configuration with its defaults',
     details: ['Secrets are hidden.'],
     run: showConfig,
   },
   {
     name: 'config schema',
-    operands: [],
-    options: [],
-    group: 'Configuration',
     summary: 'the JSON Schema of the configuration',
     details: [],
     run: showSchema,
   },
   {
     name: 'web',
-    operands: [],
-    options: [],
     group: 'Inspect',
     summary: 'show the address of the web UI',
     details: ['The exit code is 70 if the web UI is configured, but not served.'],
     run: describeWebUi,
   },
-];
+]);
 
 /** Prints every problem of the configuration, not only the first one. */
 async function checkConfig(typed: ParsedCommand, context: CliContext): Promise<number> {

@@ -1,5 +1,7 @@
+import { callOperation } from '../../control/api/call-operation.ts';
 import type { OnEvent, OperationOutcome } from '../../control/events.ts';
-import type { AgentOperations } from '../../control/operations.ts';
+import type { LongOperationName } from '../../control/long-operations.ts';
+import type { AgentOperations, InputOf } from '../../control/operations.ts';
 import { partialFlashAdvice } from '../../control/partial-flash.ts';
 import { exitCodes } from '../../system/errors.ts';
 import type { OpenedFile } from '../../system/files/opened-file.ts';
@@ -14,26 +16,29 @@ import { printResult } from './print.ts';
 import { followAcrossUpgrade } from './self-update.ts';
 import { withAgent } from './with-agent.ts';
 
-/** A long operation and the effect of interrupting it. */
-export interface FollowedOperation {
-  readonly begin: (agent: AgentOperations, onEvent: OnEvent) => Promise<OperationOutcome>;
-  /** True if you must finish a partially flashed board manually after an interruption. */
-  readonly isByHand?: boolean;
-  /** The file that is sent to the daemon. The daemon can only continue on its own once it has the complete file. */
-  readonly file?: OpenedFile;
-  /** True if a rollback was requested, which is then a success. A rollback that ends an update is a failure. */
-  readonly isRollback?: boolean;
-}
+/** A long operation and its input. */
+type FollowedOperation = {
+  [Name in LongOperationName]: { readonly name: Name; readonly input: InputOf<Name> };
+}[LongOperationName];
 
-/** Runs a long operation, shows its progress and prints its result. Resolves with the exit code. */
-export async function follow(work: FollowedOperation, typed: ParsedCommand, context: CliContext): Promise<number> {
-  const outcome = await run(work, typed.json, context);
+/**
+ * Runs a long operation, shows its progress and prints its result. Resolves with the exit code. The daemon can only
+ * continue on its own once it has the complete `file` of the input. A requested rollback is a success; a rollback that
+ * ends an update is a failure.
+ */
+export async function follow(
+  work: FollowedOperation,
+  typed: ParsedCommand,
+  context: CliContext,
+  file?: OpenedFile,
+): Promise<number> {
+  const outcome = await run(work, file, typed.json, context);
   const value = { kind: 'result', outcome };
   const exitCode = printResult(value, (page) => renderOutcome(outcome, typed.flags.has('force'), page), typed, context);
-  if (work.file !== undefined && outcome.kind === 'rebooting' && outcome.goesBack === true && !typed.json)
+  if (file !== undefined && outcome.kind === 'rebooting' && outcome.goesBack === true && !typed.json)
     context.err.write(renderParagraph(notInstalled, pageFor(context.err, context)));
   if (outcome.kind === 'deferred') return exitCodes.refused;
-  return isRollback(outcome) && work.isRollback !== true ? exitCodes.failed : exitCode;
+  return isRollback(outcome) && work.name !== 'rollback' ? exitCodes.failed : exitCode;
 }
 
 const notInstalled = 'The file was not installed: after the reboot, run the same command again.';
@@ -43,20 +48,22 @@ function isRollback(outcome: OperationOutcome): boolean {
 }
 
 async function run(
-  { begin, file, isByHand = false }: FollowedOperation,
+  { name, input }: FollowedOperation,
+  file: OpenedFile | undefined,
   json: boolean,
   context: CliContext,
 ): Promise<OperationOutcome> {
   return withAgent(context, async (agent, worker) => {
     await using view = openProgressView(context, json);
+    const begin = async (onEvent: OnEvent): Promise<OperationOutcome> =>
+      callOperation(agent, name, input, onEvent, context.signal);
     try {
       if (worker === 'daemon') {
         const onWait = (): void => printWaitHint(json, context);
-        const beginAt = async (onEvent: OnEvent): Promise<OperationOutcome> => begin(agent, onEvent);
-        return await followAcrossUpgrade(beginAt, view.show, agent, { context, onWait });
+        return await followAcrossUpgrade(begin, view.show, agent, { context, onWait });
       }
       using guard = confirmInterrupt(context);
-      return await begin(agent, (event) => {
+      return await begin((event) => {
         guard.note(event);
         view.show(event);
       });
@@ -64,7 +71,7 @@ async function run(
       if (error !== context.signal.reason) throw error;
       if (worker === 'daemon' && file?.isRead === false) throw error;
       if (worker === 'daemon') throw new DetachedError();
-      throw (await partialFlashError(agent, isByHand)) ?? error;
+      throw (await partialFlashError(agent, name)) ?? error;
     }
   });
 }
@@ -98,12 +105,16 @@ function confirmInterrupt(context: CliContext): Disposable & { readonly note: On
 const BOARDS_TIMEOUT_MS = 5_000;
 
 /** Returns the error that names the partially flashed boards, or undefined if there are none. */
-async function partialFlashError(agent: AgentOperations, isByHand: boolean): Promise<PartialFlashError | undefined> {
+async function partialFlashError(
+  agent: AgentOperations,
+  name: LongOperationName,
+): Promise<PartialFlashError | undefined> {
   const { boards } = await agent.boards({}, AbortSignal.timeout(BOARDS_TIMEOUT_MS));
   const half = boards.filter(({ writing }) => writing !== undefined);
   const [first] = half;
   if (first === undefined) return undefined;
-  const advice = isByHand ? partialFlashAdvice(first) : 'to finish it: agent --update-now';
+  const isManual = name === 'flash' || name === 'restore';
+  const advice = isManual ? partialFlashAdvice(first) : 'to finish it: agent --update-now';
   return new PartialFlashError(
     half.map(({ name }) => name),
     advice,

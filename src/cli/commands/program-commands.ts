@@ -1,7 +1,7 @@
 import { AgentError, describeError, exitCodes, systemErrorCode } from '../../system/errors.ts';
 import { printableJson } from '../../system/log/printable.ts';
-import { ArgumentError } from '../arguments/command.ts';
-import type { Command, ParsedCommand } from '../arguments/command.ts';
+import { ArgumentError, commandsOf } from '../arguments/command.ts';
+import type { ParsedCommand } from '../arguments/command.ts';
 import type { CliContext } from '../context.ts';
 import { CliError } from '../errors.ts';
 import { wholePath } from './named-file.ts';
@@ -9,12 +9,10 @@ import { printResult } from './print.ts';
 import { withReadOnlyAgent } from './with-agent.ts';
 
 /** Commands whose output other programs read. */
-export const programCommands: readonly Command[] = [
+export const programCommands = commandsOf('Inspect', [
   {
     name: 'metrics',
-    operands: [],
     options: ['textfile'],
-    group: 'Inspect',
     summary: 'print metrics for monitoring',
     details: [
       'Prints OpenMetrics 1.0.0, which the daemon also serves at /metrics of its sockets. Always available.',
@@ -24,8 +22,6 @@ export const programCommands: readonly Command[] = [
   },
   {
     name: 'api',
-    operands: [],
-    options: [],
     group: 'Configuration',
     summary: 'print the API of the sockets as OpenAPI',
     details: [
@@ -33,7 +29,7 @@ export const programCommands: readonly Command[] = [
     ],
     run: api,
   },
-];
+]);
 
 async function api(typed: ParsedCommand, context: CliContext): Promise<number> {
   const { openApi } = await import('../../control/api/openapi.ts');

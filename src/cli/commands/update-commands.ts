@@ -3,8 +3,8 @@ import type { InstallFlags } from '../../control/operations.ts';
 import { describeHold, sentence } from '../../control/presentation/headline.ts';
 import { printable } from '../../system/log/printable.ts';
 import { parseDuration } from '../../system/time/duration.ts';
-import { ArgumentError, throughDaemon } from '../arguments/command.ts';
-import type { Command, ParsedCommand } from '../arguments/command.ts';
+import { ArgumentError, commandsOf, throughDaemon } from '../arguments/command.ts';
+import type { ParsedCommand } from '../arguments/command.ts';
 import type { CliContext } from '../context.ts';
 import { CliError } from '../errors.ts';
 import { renderParagraph } from '../screen/layout.ts';
@@ -13,12 +13,10 @@ import { wholePath } from './named-file.ts';
 import { singleParagraph, printResult } from './print.ts';
 import { withAgent, withReadOnlyAgent } from './with-agent.ts';
 
-export const updateCommands: readonly Command[] = [
+export const updateCommands = commandsOf('Update', [
   {
     name: '--update-now',
-    operands: [],
     options: ['no-reboot', 'force'],
-    group: 'Update',
     summary: 'check, install and report now',
     details: [
       'Queries the service for the assigned version, installs it, and reboots into it if needed.',
@@ -33,16 +31,12 @@ export const updateCommands: readonly Command[] = [
     name: 'install',
     operands: ['FILE'],
     options: ['no-reboot', 'force', 'allow-downgrade'],
-    group: 'Update',
     summary: 'install a file, with the same checks',
     details: ['FILE is an artifact or an image, for example on a USB stick. It must not be encoded.', throughDaemon],
     run: install,
   },
   {
     name: 'commit',
-    operands: [],
-    options: [],
-    group: 'Update',
     summary: 'commit the trial without waiting',
     details: [
       'Skips the remaining health checks, also if the daemon is running them. Flashes the boards of the update first.',
@@ -52,13 +46,11 @@ export const updateCommands: readonly Command[] = [
   },
   {
     name: 'rollback',
-    operands: [],
     options: ['no-reboot', 'force', 'yes'],
     meanings: {
       force: 'also to a revoked release, and without boards that cannot roll back',
       yes: 'do not ask for confirmation',
     },
-    group: 'Update',
     summary: 'roll back to the previous version, or end a trial',
     details: [
       'On a terminal, asks for confirmation, since the gateway reboots.',
@@ -69,9 +61,6 @@ export const updateCommands: readonly Command[] = [
   },
   {
     name: 'cancel',
-    operands: [],
-    options: [],
-    group: 'Update',
     summary: 'cancel a download or a pending reboot',
     details: [
       'A cancelled update does not restart automatically; to restart it, run agent --update-now. To end a running trial, run agent rollback or agent commit.',
@@ -81,9 +70,6 @@ export const updateCommands: readonly Command[] = [
   },
   {
     name: 'reboot',
-    operands: [],
-    options: [],
-    group: 'Update',
     summary: 'reboot, into the staged update if there is one',
     details: [
       'If a trial is running, its health checks run again after the reboot. Refused while an update is being written.',
@@ -95,7 +81,6 @@ export const updateCommands: readonly Command[] = [
     name: 'hold',
     operands: ['[DURATION]'],
     options: ['reason'],
-    group: 'Update',
     summary: 'pause updates, for example for 4h or 2d, or until agent resume',
     details: [
       'Pauses checks and downloads; they resume when the hold ends. A running trial is not affected. agent rollback is always possible.',
@@ -107,9 +92,6 @@ export const updateCommands: readonly Command[] = [
   },
   {
     name: 'resume',
-    operands: [],
-    options: [],
-    group: 'Update',
     summary: 'resume updates after agent hold',
     details: [
       'The next check installs the assigned version. To install it now, run agent --update-now.',
@@ -120,8 +102,6 @@ export const updateCommands: readonly Command[] = [
   {
     name: 'unblock',
     operands: ['VERSION'],
-    options: [],
-    group: 'Update',
     summary: 'allow a failed version to be installed again',
     details: [
       'VERSION is a name, an id, or the start of a digest, as agent status lists it under Quarantine.',
@@ -131,14 +111,10 @@ export const updateCommands: readonly Command[] = [
     ],
     run: unblock,
   },
-];
+]);
 
 async function updateNow(typed: ParsedCommand, context: CliContext): Promise<number> {
-  return follow(
-    { begin: (agent, onEvent) => agent.update(installFlags(typed), onEvent, context.signal) },
-    typed,
-    context,
-  );
+  return follow({ name: 'update', input: installFlags(typed) }, typed, context);
 }
 
 async function install(typed: ParsedCommand, context: CliContext): Promise<number> {
@@ -146,30 +122,18 @@ async function install(typed: ParsedCommand, context: CliContext): Promise<numbe
   const [file = ''] = operands;
   const path = wholePath(file, context);
   await using opened = await context.openFile(path);
-  const input = {
-    ...installFlags(typed),
-    path,
-    file: opened,
-    ...(flags.has('allow-downgrade') && { allowDowngrade: true as const }),
-  };
-  return await follow(
-    { begin: (agent, onEvent) => agent.install(input, onEvent, context.signal), file: opened },
-    typed,
-    context,
-  );
+  const allowed = flags.has('allow-downgrade') ? { allowDowngrade: true } : {};
+  const input = { ...installFlags(typed), ...allowed, path, file: opened };
+  return await follow({ name: 'install', input }, typed, context, opened);
 }
 
 async function commit(typed: ParsedCommand, context: CliContext): Promise<number> {
-  return follow({ begin: (agent, onEvent) => agent.commit({}, onEvent, context.signal) }, typed, context);
+  return follow({ name: 'commit', input: {} }, typed, context);
 }
 
 async function rollback(typed: ParsedCommand, context: CliContext): Promise<number> {
   if (context.isInteractive && !typed.json && !typed.flags.has('yes')) await confirmRollback(context);
-  return follow(
-    { begin: (agent, onEvent) => agent.rollback(installFlags(typed), onEvent, context.signal), isRollback: true },
-    typed,
-    context,
-  );
+  return follow({ name: 'rollback', input: installFlags(typed) }, typed, context);
 }
 
 /** Throws if you do not confirm the rollback. */
@@ -185,7 +149,7 @@ async function confirmRollback(context: CliContext): Promise<void> {
 }
 
 async function cancel(typed: ParsedCommand, context: CliContext): Promise<number> {
-  return follow({ begin: (agent, onEvent) => agent.cancel({}, onEvent, context.signal) }, typed, context);
+  return follow({ name: 'cancel', input: {} }, typed, context);
 }
 
 async function reboot(typed: ParsedCommand, context: CliContext): Promise<number> {

@@ -1,20 +1,17 @@
 import { parseTime } from '../../control/presentation/time.ts';
 import { nestedWithin, parseExactly } from '../../system/json-value.ts';
 import { printable, printableJson } from '../../system/log/printable.ts';
-import { ArgumentError, throughDaemon } from '../arguments/command.ts';
-import type { Command, ParsedCommand } from '../arguments/command.ts';
+import { ArgumentError, commandsOf, throughDaemon } from '../arguments/command.ts';
+import type { ParsedCommand } from '../arguments/command.ts';
 import type { CliContext } from '../context.ts';
 import { renderQueue } from '../screen/pages/render-rows.ts';
 import { singleParagraph, printResult } from './print.ts';
 import { withAgent } from './with-agent.ts';
 
 /** Commands for data that goes to the service: the identity, property values and datapoints. */
-export const valueCommands: readonly Command[] = [
+export const valueCommands = commandsOf('Service and measurements', [
   {
     name: 'activate',
-    operands: [],
-    options: [],
-    group: 'Service and measurements',
     summary: 'activate this gateway at the service',
     details: ['A new API key replaces the previous one.', throughDaemon],
     run: activate,
@@ -22,8 +19,6 @@ export const valueCommands: readonly Command[] = [
   {
     name: 'property get',
     operands: ['ID'],
-    options: [],
-    group: 'Service and measurements',
     summary: 'read a property',
     details: ['Prints a text unchanged, and everything else as JSON.'],
     run: getProperty,
@@ -32,7 +27,6 @@ export const valueCommands: readonly Command[] = [
     name: 'property set',
     operands: ['ID', 'VALUE'],
     options: ['text'],
-    group: 'Service and measurements',
     summary: 'write a property',
     details: ['VALUE is JSON, for example 21.5, true or {"low":1}. Anything else is sent as text.'],
     run: setProperty,
@@ -41,7 +35,6 @@ export const valueCommands: readonly Command[] = [
     name: 'datapoint send',
     operands: ['EVENT', 'VALUE'],
     options: ['at', 'text'],
-    group: 'Service and measurements',
     summary: 'send a datapoint to an event',
     details: [
       'TIME needs a time zone, for example 2026-03-01T14:05:09Z.',
@@ -51,23 +44,17 @@ export const valueCommands: readonly Command[] = [
   },
   {
     name: 'queue status',
-    operands: [],
-    options: [],
-    group: 'Service and measurements',
     summary: 'show the queue of datapoints for the service',
     details: ['The daemon must be running.'],
     run: queueStatus,
   },
   {
     name: 'queue sync',
-    operands: [],
-    options: [],
-    group: 'Service and measurements',
     summary: 'write queued datapoints from memory to disk',
     details: ['Use it before you switch off the power, for example. The daemon must be running.'],
     run: syncQueue,
   },
-];
+]);
 
 async function activate(typed: ParsedCommand, context: CliContext): Promise<number> {
   const identity = await withAgent(context, (agent) => agent.activate({}, context.signal));

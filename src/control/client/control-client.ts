@@ -16,13 +16,13 @@ import type { LongOperation } from '../long-operations.ts';
 import { makeOperations } from '../make-operations.ts';
 import type { OperationInput } from '../make-operations.ts';
 import type { AgentOperations, Answered } from '../operations.ts';
+import { readBody } from '../server/read-body.ts';
 import {
   isReachable,
   type ControlRequest,
   daemonLost,
   exchange,
   readLines,
-  readText,
   replyInvalid,
 } from './control-connection.ts';
 
@@ -116,7 +116,7 @@ function isFile(value: unknown): value is FileContent {
 }
 
 async function readReply<T extends z.ZodType>(reply: IncomingMessage, schema: T): Promise<z.output<T>> {
-  const value = parseJson(await readText(reply, maxReplyBytes));
+  const value = await readJson(reply);
   if (reply.statusCode !== 200) throw asError(value);
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
@@ -126,7 +126,7 @@ async function readReply<T extends z.ZodType>(reply: IncomingMessage, schema: T)
 }
 
 async function readOutcome(reply: IncomingMessage, onEvent: OnEvent): Promise<OperationOutcome> {
-  if (reply.statusCode !== 200) throw asError(parseJson(await readText(reply, maxReplyBytes)));
+  if (reply.statusCode !== 200) throw asError(await readJson(reply));
   let doesReboot = false;
   try {
     for await (const text of readLines(reply, maxLineBytes)) {
@@ -148,6 +148,12 @@ async function readOutcome(reply: IncomingMessage, onEvent: OnEvent): Promise<Op
 /** True if the daemon stops or the connection failed. */
 function isEndOfDaemon(error: unknown): boolean {
   return error instanceof ReportedFailure ? error.code === 'agent-stopping' : systemErrorCode(error) !== undefined;
+}
+
+async function readJson(reply: IncomingMessage): Promise<unknown> {
+  const text = await readBody(reply, maxReplyBytes);
+  if (text === undefined) throw replyInvalid('its reply is too long');
+  return parseJson(text);
 }
 
 function parseJson(text: string): unknown {

@@ -118,18 +118,6 @@ async function isMissing(path: string): Promise<boolean> {
   }
 }
 
-/** Returns the text of a reply. Throws if it is longer than `maxBytes`. */
-export async function readText(reply: IncomingMessage, maxBytes: number): Promise<string> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of reply as AsyncIterable<Buffer>) {
-    size += chunk.byteLength;
-    if (size > maxBytes) throw replyInvalid('its reply is too long');
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString('utf8');
-}
-
 /** Yields the lines of a reply as they arrive. */
 export async function* readLines(reply: IncomingMessage, maxLineBytes: number): AsyncGenerator<string> {
   let rest = '';

@@ -8,6 +8,7 @@ import * as z from 'zod';
 import { AgentError, describeError, systemErrorCode } from '../../system/errors.ts';
 import { parseExactly } from '../../system/json-value.ts';
 import type { Log } from '../../system/log/log.ts';
+import { Deadline } from '../../system/time/deadline.ts';
 import { permitted, socketNames } from '../access.ts';
 import type { Caller } from '../access.ts';
 import {
@@ -173,17 +174,10 @@ class ControlServer implements AsyncDisposable {
     work: (signal: AbortSignal) => Promise<Reply>,
   ): Promise<void> {
     this.#signal.throwIfAborted();
-    const ending = new AbortController();
-    const stop = (): void => ending.abort(this.#signal.reason);
-    const deadline = setTimeout(() => ending.abort(answerTimeout()), this.#limits.answerMs);
-    response.once('close', () => ending.abort(clientGone));
-    this.#signal.addEventListener('abort', stop, { once: true });
-    try {
-      await this.#send(response, 200, await work(ending.signal), file);
-    } finally {
-      clearTimeout(deadline);
-      this.#signal.removeEventListener('abort', stop);
-    }
+    const gone = new AbortController();
+    response.once('close', () => gone.abort(clientGone));
+    using deadline = new Deadline(this.#limits.answerMs, answerTimeout, this.#signal);
+    await this.#send(response, 200, await work(AbortSignal.any([deadline.signal, gone.signal])), file);
   }
 
   async #follow(asked: IncomingRequest, response: ServerResponse, file: SentFile | undefined): Promise<void> {

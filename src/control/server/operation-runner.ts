@@ -235,15 +235,7 @@ async function join(running: RunningOperation, onEvent: OnEvent, signal: AbortSi
 }
 
 async function follow(running: RunningOperation, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
-  const detached = Promise.withResolvers<never>();
-  const detach = (): void => detached.reject(signal.reason);
-  signal.addEventListener('abort', detach, { once: true });
-  try {
-    return await Promise.race([running.end, detached.promise]);
-  } finally {
-    signal.removeEventListener('abort', detach);
-    running.listeners.delete(onEvent);
-  }
+  return abortable(running.end, signal).finally(() => running.listeners.delete(onEvent));
 }
 
 function progressOf({ phase, transfer }: RunningOperation): OperationProgress {

@@ -1,5 +1,5 @@
+import { callOperation } from '../api/call-operation.ts';
 import type { OnEvent, OperationOutcome } from '../events.ts';
-import { callOperation } from '../make-operations.ts';
 import type { AgentOperations, Answered } from '../operations.ts';
 import { operationRequest } from './operation-runner.ts';
 import type { OperationRequest, OperationRunner } from './operation-runner.ts';

@@ -2,8 +2,8 @@ import type { FileReport } from '../../../control/file-report.ts';
 import { stateExitCodes, stateOf, troublesOf } from '../../../control/gateway-state.ts';
 import type { DoctorFinding } from '../../../control/reports.ts';
 import { AgentError, exitCodes } from '../../../system/errors.ts';
-import { throughDaemon } from '../../arguments/command.ts';
-import type { Command, ParsedCommand } from '../../arguments/command.ts';
+import { commandsOf, throughDaemon } from '../../arguments/command.ts';
+import type { ParsedCommand } from '../../arguments/command.ts';
 import type { CliContext } from '../../context.ts';
 import { renderFile } from '../../screen/pages/render-file.ts';
 import { renderCheck, renderDoctor } from '../../screen/pages/render-reports.ts';
@@ -15,11 +15,9 @@ import { showLog } from './attempt-log.ts';
 import { explain } from './explain.ts';
 import { watchStatus } from './watch-status.ts';
 
-export const inspectCommands: readonly Command[] = [
+export const inspectCommands = commandsOf('Inspect', [
   {
     name: 'check',
-    operands: [],
-    options: [],
     group: 'Update',
     summary: 'show what an update would install',
     details: ['Queries the service, and activates the gateway if it is not activated yet.', throughDaemon],
@@ -27,9 +25,7 @@ export const inspectCommands: readonly Command[] = [
   },
   {
     name: 'status',
-    operands: [],
     options: ['exit-code', 'watch'],
-    group: 'Inspect',
     summary: 'show what is running, and whether you need to act',
     details: [
       'Always available. If the daemon does not respond within 5 s, reads the state directly and warns you. Programs can rely on state, problems and idleCode of --json.',
@@ -39,9 +35,6 @@ export const inspectCommands: readonly Command[] = [
   },
   {
     name: 'doctor',
-    operands: [],
-    options: [],
-    group: 'Inspect',
     summary: 'diagnose everything that an update needs',
     details: [
       'Changes nothing. The exit code is 70 if a check fails, and 1 if there are only warnings: an update works, but the gateway may not recover from a failure.',
@@ -52,8 +45,6 @@ export const inspectCommands: readonly Command[] = [
   {
     name: 'info',
     operands: ['FILE'],
-    options: [],
-    group: 'Inspect',
     summary: 'inspect a file, and show whether it would be installed',
     details: [
       'Shows device types, signing key, contents, and every reason that prevents its installation on this gateway. Reads FILE completely; changes nothing.',
@@ -63,9 +54,6 @@ export const inspectCommands: readonly Command[] = [
   },
   {
     name: 'history',
-    operands: [],
-    options: [],
-    group: 'Inspect',
     summary: 'list update attempts and their results',
     details: [
       'Shows the last 50 attempts, also from before an update: versions, trigger, duration, and the bytes downloaded and written.',
@@ -77,7 +65,6 @@ export const inspectCommands: readonly Command[] = [
     name: 'log',
     operands: ['[ATTEMPT]'],
     options: ['follow', 'security'],
-    group: 'Inspect',
     summary: 'show the steps of an attempt, or security events',
     details: [
       'ATTEMPT is the start of an id in agent history. Without it, shows the last attempt.',
@@ -90,15 +77,13 @@ export const inspectCommands: readonly Command[] = [
   {
     name: 'explain',
     operands: ['CODE'],
-    options: [],
-    group: 'Inspect',
     summary: 'explain a code, and what to do',
     details: [
       'CODE is an error code, a code in agent status --json such as a state, or an exit code. Works without daemon, configuration and network.',
     ],
     run: explain,
   },
-];
+]);
 
 async function status(typed: ParsedCommand, context: CliContext): Promise<number> {
   if (typed.flags.has('watch')) return watchStatus(typed, context);

@@ -2,20 +2,19 @@ import type { OutputOf } from '../../../control/operations.ts';
 import { describeReading, describeWait } from '../../../control/presentation/rows/sensor-rows.ts';
 import type { SensorReport } from '../../../control/telemetry-protocol.ts';
 import { nearest } from '../../../system/nearest.ts';
-import { ArgumentError } from '../../arguments/command.ts';
-import type { Command, ParsedCommand } from '../../arguments/command.ts';
+import { ArgumentError, commandsOf } from '../../arguments/command.ts';
+import type { ParsedCommand } from '../../arguments/command.ts';
 import type { CliContext } from '../../context.ts';
 import { CliError } from '../../errors.ts';
 import { renderSensor, renderSensors } from '../../screen/pages/render-rows.ts';
 import { singleParagraph, printResult } from '../print.ts';
 import { withAgent, withReadOnlyAgent } from '../with-agent.ts';
 
-export const sensorCommands: readonly Command[] = [
+export const sensorCommands = commandsOf('Inspect', [
   {
     name: 'sensors',
     operands: ['[NAME]'],
     options: ['try'],
-    group: 'Inspect',
     summary: 'show sensors: last readings, rates, errors',
     details: [
       'NAME shows one sensor in detail. It is a name in the output of agent sensors, or the event or property of a sensor.',
@@ -24,7 +23,7 @@ export const sensorCommands: readonly Command[] = [
     ],
     run: sensors,
   },
-];
+]);
 
 async function sensors(typed: ParsedCommand, context: CliContext): Promise<number> {
   const [name] = typed.operands;
