@@ -1,7 +1,7 @@
 import type { Config } from '../config/config.ts';
 import type { PackageReport } from '../control/reports.ts';
 import { describeInstalled } from '../package/dpkg.ts';
-import { versionsFromUpdates } from '../package/update-versions.ts';
+import { versionsFromUpdates } from '../package/package-store.ts';
 import { AgentError, valueOrError } from '../system/errors.ts';
 import { runProgram } from '../system/processes/child-process.ts';
 import { packageFolder } from './wiring/engine.ts';

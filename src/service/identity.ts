@@ -4,6 +4,7 @@ import * as z from 'zod';
 
 import { nodeFs, StorageError, readTextFile, replaceFileDurably } from '../system/files/durable-file.ts';
 import type { DurableFs } from '../system/files/durable-file.ts';
+import { parsedJson } from '../system/json-value.ts';
 import type { Log } from '../system/log/log.ts';
 import { ServiceError } from './errors.ts';
 import { activationShape } from './replies.ts';
@@ -86,10 +87,5 @@ export class FileIdentityStore implements IdentityStore {
 }
 
 function parse(text: string): Identity | undefined {
-  try {
-    return identitySchema.parse(JSON.parse(text));
-  } catch (error) {
-    if (error instanceof SyntaxError || error instanceof z.ZodError) return undefined;
-    throw error;
-  }
+  return identitySchema.safeParse(parsedJson(text)).data;
 }

@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
 import { packageSteps } from '../../../src/cli/commands/self-update.ts';
+import { versionsFromUpdates } from '../../../src/package/package-store.ts';
 import { createPackageTarget } from '../../../src/package/package-target.ts';
-import { versionsFromUpdates } from '../../../src/package/update-versions.ts';
 import { evidenceOfKept } from '../../../src/update/evidence.ts';
 import type { BoardPayload, PackageTarget, WrittenPayload } from '../../../src/update/ports.ts';
 import { ManualClock } from '../../fakes/clock.ts';

@@ -73,7 +73,7 @@ async function switchTo(run: MessagingRun, versionId: string): Promise<RpcReply>
   return call(run, operations.switchTo, { thingId: thingIdOf(run), versionId });
 }
 
-/** Codes after which the agent repeats the call (src/service/messaging/rpc-error.ts). */
+/** Codes after which the agent repeats the call (src/service/messaging/reply.ts). */
 const isRepeated = (code: number): boolean =>
   [408, 409, 429, -32_700, -32_603].includes(code) ||
   (code >= 500 && code < 600) ||
