@@ -1,4 +1,4 @@
-import { access } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
 
 import type { ClockState } from '../../control/telemetry-protocol.ts';
 import { AgentError } from '../../system/errors.ts';
@@ -147,7 +147,7 @@ const believed = {
  */
 export function probeSynchronization(timesyncPath = '/run/systemd/timesync'): ProbeSynchronization {
   return async (signal) => {
-    if (await exists(`${timesyncPath}/synchronized`)) return 'synchronized';
+    if (existsSync(`${timesyncPath}/synchronized`)) return 'synchronized';
     try {
       const command = ['timedatectl', 'show', '--property=NTPSynchronized', '--value'] as const;
       const { exitCode, stdout } = await runProgram([...command], { timeoutMs: 5_000, maxOutputBytes: 4_096 }, signal);
@@ -156,16 +156,6 @@ export function probeSynchronization(timesyncPath = '/run/systemd/timesync'): Pr
     } catch (error) {
       if (!(error instanceof AgentError)) throw error;
     }
-    return (await exists(timesyncPath)) ? 'not-yet' : 'unknown';
+    return existsSync(timesyncPath) ? 'not-yet' : 'unknown';
   };
-}
-
-async function exists(path: string): Promise<boolean> {
-  try {
-    await access(path);
-    return true;
-  } catch (error) {
-    if (error instanceof Error) return false;
-    throw error;
-  }
 }

@@ -2,8 +2,8 @@ import { DatabaseSync } from 'node:sqlite';
 import type { SQLInputValue, SQLOutputValue, StatementSync } from 'node:sqlite';
 
 import { TelemetryError } from '../../errors.ts';
-import { pointOverheadBytes } from '../../point.ts';
-import { amountOf, classOf, count, emptyTotals, isWhole, rangeOf, rowClasses, wholeRange } from './records.ts';
+import { pointBytes, pointOverheadBytes } from '../../point.ts';
+import { classOf, emptyTotals, isWhole, rangeOf, rowClasses, wholeRange } from './records.ts';
 import type { Amount, BootRecord, DeadLetter, SeqRange, StoredPoint, StreamRecord, Totals } from './records.ts';
 import { queueFormat, queueSchema } from './schema.ts';
 import { guarded, queueError } from './sqlite-errors.ts';
@@ -134,7 +134,9 @@ export class QueueDatabase implements Disposable {
     const sql = `INSERT OR REPLACE INTO points (${pointColumns}) VALUES (?, ?, ?, ?, ?, ?)`;
     for (const { seq, stream, atMs, boot, sinceBootMs, text } of points) {
       this.#run(sql, [seq, stream, atMs ?? null, boot, sinceBootMs, text]);
-      count(this.totals, classOf(seq), 1, amountOf(text));
+      const total = this.totals[classOf(seq)];
+      total.points += 1;
+      total.bytes += pointBytes(text);
     }
     for (const [stream, { length }] of Map.groupBy(points, (point) => point.stream)) {
       this.#run('UPDATE streams SET points = points + ? WHERE id = ?', [length, stream]);
@@ -165,14 +167,16 @@ export class QueueDatabase implements Disposable {
 
   /** Removes the rows of a range within a class, of one stream or of all. Returns their number. */
   remove(range: SeqRange, stream?: number): number {
-    const amount = this.#amount(range, stream);
+    const { points, bytes } = this.#amount(range, stream);
+    const total = this.totals[classOf(range.first)];
     const { where, values } = rowsIn(range, stream);
     const gone = `SELECT stream, count(*) AS points ${where} GROUP BY stream`;
     const set = 'points = streams.points - gone.points';
     this.#run(`UPDATE streams SET ${set} FROM (${gone}) AS gone WHERE id = gone.stream`, values);
     this.#run(`DELETE ${where}`, values);
-    count(this.totals, classOf(range.first), -1, amount);
-    return amount.points;
+    total.points -= points;
+    total.bytes -= bytes;
+    return points;
   }
 
   deadLetters(limit: number): readonly DeadLetter[] {

@@ -50,34 +50,28 @@ export class QueueFile implements Disposable {
   /** Does work in one transaction. Returns false if it did not happen. `grows`: it needs room. */
   write(grows: boolean, work: (db: QueueDatabase) => void): boolean {
     const { flash, monotonicMs } = this.#deps;
-    return this.#use(
-      grows,
-      (db) => {
-        flash.measure(monotonicMs(), () => db.transaction(() => work(db)));
-        return true;
-      },
-      false,
-    );
+    const write = (db: QueueDatabase): boolean => {
+      flash.measure(monotonicMs(), () => db.transaction(() => work(db)));
+      return true;
+    };
+    return this.#use(grows, write, false);
   }
 
   read<T>(work: (db: QueueDatabase) => T, otherwise: T): T {
     return this.#use(false, work, otherwise);
   }
 
-  #use<T>(grows: boolean, work: (db: QueueDatabase) => T, otherwise: T): T {
-    for (const isLast of [false, true]) {
-      try {
-        const db = this.#ready(grows);
-        if (db === undefined) return otherwise;
-        const result = work(db);
-        if (grows) this.#well();
-        return result;
-      } catch (error) {
-        this.#failed(error);
-        if (isLast || !isDamage(error)) return otherwise;
-      }
+  #use<T>(grows: boolean, work: (db: QueueDatabase) => T, otherwise: T, mayRepair = true): T {
+    try {
+      const db = this.#ready(grows);
+      if (db === undefined) return otherwise;
+      const result = work(db);
+      if (grows) this.#well();
+      return result;
+    } catch (error) {
+      this.#failed(error);
+      return mayRepair && isDamage(error) ? this.#use(grows, work, otherwise, false) : otherwise;
     }
-    return otherwise;
   }
 
   #ready(grows: boolean): QueueDatabase | undefined {

@@ -1,5 +1,5 @@
 import { parsedJson } from '../../../system/json-value.ts';
-import { pointBytes, pointClasses } from '../../point.ts';
+import { pointClasses } from '../../point.ts';
 import type { PointClass } from '../../point.ts';
 
 /** The kind of a row: a datapoint of a class, or the value of a property. */
@@ -36,7 +36,7 @@ export function seqOf(rowClass: RowClass, n: number): number {
 }
 
 export function classOf(seq: number): RowClass {
-  return rowClasses.find((rowClass) => seq <= rangeOf(rowClass).last) ?? 'property';
+  return rowClasses[Math.floor(seq / SPAN) + 1] ?? 'property';
 }
 
 export interface StoredPoint {
@@ -87,16 +87,6 @@ export type Totals = Readonly<Record<RowClass, Amount>>;
 export function emptyTotals(): Totals {
   const none = (): Amount => ({ points: 0, bytes: 0 });
   return { urgent: none(), normal: none(), bulk: none(), property: none() };
-}
-
-/** Adds rows to the totals, or subtracts them. */
-export function count(totals: Totals, rowClass: RowClass, sign: 1 | -1, { points, bytes }: Readonly<Amount>): void {
-  totals[rowClass].points += sign * points;
-  totals[rowClass].bytes += sign * bytes;
-}
-
-export function amountOf(text: string): Amount {
-  return { points: 1, bytes: pointBytes(text) };
 }
 
 /** Returns the total of all datapoints, without properties. */

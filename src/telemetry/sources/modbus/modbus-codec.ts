@@ -74,11 +74,9 @@ const exceptions: readonly (string | undefined)[] = [
 ];
 
 function decode(data: Buffer, { type, byteOrder, wordOrder }: ModbusRegister): Reading {
-  const words = Array.from({ length: data.byteLength / 2 }, (_, index) => {
-    const word = Buffer.from(data.subarray(index * 2, index * 2 + 2));
-    return byteOrder === 'big' ? word : word.toReversed();
-  });
-  const bytes = Buffer.concat(wordOrder === 'big' ? words : words.toReversed());
+  const bytes = Buffer.from(data);
+  if (byteOrder === 'little') bytes.swap16();
+  if (wordOrder === 'little') bytes.reverse().swap16();
   const bits = bytes.byteLength * 8;
   if (type === 'f32') return bytes.readFloatBE();
   if (type === 'f64') return bytes.readDoubleBE();
