@@ -1,5 +1,4 @@
 import type { QueueStats } from '../../control/telemetry-protocol.ts';
-import type { Log } from '../../system/log/log.ts';
 import type { Clock } from '../../system/time/clock.ts';
 import { Boots } from '../clock/boots.ts';
 import { Acknowledgement, waitForAck } from '../delivery/acknowledgement.ts';
@@ -22,13 +21,14 @@ import { UnflushedPoints } from './unflushed-points.ts';
 
 type Timing = Pick<TelemetrySettings, 'writeIntervalMs' | 'writePoints' | 'memoryPoints' | 'flashBytesPerDay'>;
 
-export interface QueueDeps extends Omit<StoredPointsDeps, 'flash' | 'monotonicMs' | 'sinceBootMs'>, Timing {
+type Storage = Pick<StoredPointsDeps, 'path' | 'bounds' | 'minFreeBytes' | 'maxDeadLetters' | 'log' | 'open'>;
+
+export interface QueueDeps extends Storage, Timing {
   readonly clock: Clock;
   readonly boot: BootTime;
   readonly flash?: FlashWear;
   /** The events of the configuration, which are accepted however many names others make up. */
   readonly configuredEvents?: ReadonlySet<string>;
-  readonly log: Log;
 }
 
 /** The kernel's monotonic clock, which continues while the agent restarts. */
@@ -81,7 +81,7 @@ export class DatapointQueue implements Disposable {
     const onOpen = (): void => [this.arrival.backlog, this.arrival.property].forEach((wakeup) => wakeup.notify());
     const known = { streams: this.#streams, boots: this.#boots, dropped: this.#dropped, onOpen };
     const timing = { flash, monotonicMs: () => clock.monotonicMs(), sinceBootMs: boot.sinceBootMs };
-    this.#stored = new StoredPoints({ ...deps, ...timing }, known);
+    this.#stored = new StoredPoints({ ...deps, ...known, ...timing });
   }
 
   /** Writes what is in memory, and closes. */

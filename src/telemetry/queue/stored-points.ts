@@ -28,10 +28,6 @@ export interface StoredPointsDeps {
   readonly sinceBootMs: () => number;
   readonly log: Log;
   readonly open?: ((path: string) => QueueDatabase) | undefined;
-}
-
-/** The knowledge in memory about the rows on disk. */
-export interface QueueKnowledge {
   readonly streams: StreamRegistry;
   readonly boots: Boots;
   readonly dropped: Record<DropReason, number>;
@@ -42,7 +38,6 @@ export interface QueueKnowledge {
 /** The datapoints on disk. They are written, read back in batches, removed when settled, and evicted. */
 export class StoredPoints implements Disposable {
   readonly #deps: StoredPointsDeps;
-  readonly #known: QueueKnowledge;
   readonly #file: QueueFile;
   /** Those of the database that was opened last. */
   #totals = emptyTotals();
@@ -55,13 +50,11 @@ export class StoredPoints implements Disposable {
   /** Batches that were read ahead. */
   #windows: Record<Exclude<Lane, 'live'>, Batch[]> = { backlog: [], property: [] };
 
-  constructor(deps: StoredPointsDeps, known: QueueKnowledge) {
+  constructor(deps: StoredPointsDeps) {
     this.#deps = deps;
-    this.#known = known;
-    const { streams } = known;
     this.#file = new QueueFile({
       ...deps,
-      remembered: () => ({ streams: streams.records(), points: this.total.points }),
+      remembered: () => ({ streams: deps.streams.records(), points: this.total.points }),
       onOpen: (db, lost) => this.#adopt(db, lost),
     });
     this.#file.read(() => undefined, undefined); // opens it
@@ -111,7 +104,7 @@ export class StoredPoints implements Disposable {
 
   /** Writes datapoints, and removes settled ones and those beyond the bounds, in one durable transaction. */
   write(points: readonly QueuedPoint[]): boolean {
-    const { dropped } = this.#known;
+    const { dropped } = this.#deps;
     const changes = this.#changes;
     let evicted: readonly Evicted[] = [];
     const done = this.#file.write(points.length > 0, (db) => {
@@ -149,13 +142,13 @@ export class StoredPoints implements Disposable {
     const seqs = points.flatMap(({ seq }) => seq ?? []);
     const [first, last] = [seqs[0], seqs.at(-1)];
     if (first === undefined || last === undefined) return;
-    const id = this.#known.streams.idOf(stream);
+    const id = this.#deps.streams.idOf(stream);
     this.#changes.push((db) => db.remove({ first, last }, id));
   }
 
   /** Removes the last value of a property with the next write, and forgets the property. */
   settleProperty(stream: Stream): void {
-    this.#known.streams.forget(stream);
+    this.#deps.streams.forget(stream);
     const { id } = stream;
     if (id === undefined) return;
     const seq = seqOf('property', id);
@@ -179,7 +172,7 @@ export class StoredPoints implements Disposable {
   #read(lane: Lane, limit: number, skip: ReadonlySet<Stream>): Batch[] {
     const [kind, range] =
       lane === 'property' ? (['property', rangeOf('property')] as const) : (['event', pointRange] as const);
-    const streams = this.#known.streams.all(kind);
+    const streams = this.#deps.streams.all(kind);
     const open = streams.filter((stream) => stream.mayBeOnDisk && !skip.has(stream)).toArray();
     if (open.length === 0) return [];
     const without = [...skip].flatMap(({ id }) => id ?? []);
@@ -197,7 +190,7 @@ export class StoredPoints implements Disposable {
 
   /** Throws `queue-damaged` for a row that belongs to no stream. */
   #pointOf({ seq, stream: id, atMs, boot, sinceBootMs, text }: StoredPoint): TimedPoint {
-    const { streams, boots } = this.#known;
+    const { streams, boots } = this.#deps;
     const stream = streams.byId(id);
     if (stream === undefined) {
       throw new TelemetryError('queue-damaged', 'the queue is damaged: a datapoint belongs to no event');
@@ -207,7 +200,7 @@ export class StoredPoints implements Disposable {
   }
 
   #add(db: QueueDatabase, points: readonly QueuedPoint[]): void {
-    const { streams, boots } = this.#known;
+    const { streams, boots } = this.#deps;
     for (const stream of new Set(points.map((point) => point.stream))) {
       db.saveStream(streams.recordOf(stream));
       stream.mayBeOnDisk = true;
@@ -223,7 +216,7 @@ export class StoredPoints implements Disposable {
    * kept it.
    */
   #row(point: QueuedPoint): StoredPoint {
-    const { streams, boots } = this.#known;
+    const { streams, boots } = this.#deps;
     const { stream, atMs, sinceBootMs, text } = point;
     if (atMs === undefined) boots.note(sinceBootMs);
     const id = streams.idOf(stream);
@@ -233,11 +226,11 @@ export class StoredPoints implements Disposable {
   }
 
   #ageMs({ boot, sinceBootMs }: StoredPoint): number | undefined {
-    return this.#known.boots.ageMs(boot, sinceBootMs, this.#deps.sinceBootMs());
+    return this.#deps.boots.ageMs(boot, sinceBootMs, this.#deps.sinceBootMs());
   }
 
   #adopt(db: QueueDatabase, lost: number): void {
-    const { streams, boots, dropped } = this.#known;
+    const { streams, boots, dropped } = this.#deps;
     this.#lastNumber = Math.max(this.#lastNumber, db.lastNumber());
     const isThisBoot = boots.adopt(db.boots());
     streams.adopt(
@@ -247,13 +240,13 @@ export class StoredPoints implements Disposable {
     this.#totals = db.totals;
     this.#windows = { backlog: [], property: [] };
     dropped.damaged += lost;
-    this.#known.onOpen();
+    this.#deps.onOpen();
   }
 
   /** Forgets past boots when nothing waits, since nothing has to be dated any longer. */
   #tidy(): void {
     if (this.total.points > 0) return;
-    const past = this.#known.boots.forgetPast();
+    const past = this.#deps.boots.forgetPast();
     this.#file.read((db) => {
       for (const { id } of past) db.deleteBoot(id);
       if (db.fileBytes() > SHRINK_ABOVE_BYTES) db.shrink();
