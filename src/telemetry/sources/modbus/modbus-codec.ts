@@ -74,9 +74,8 @@ const exceptions: readonly (string | undefined)[] = [
 ];
 
 function decode(data: Buffer, { type, byteOrder, wordOrder }: ModbusRegister): Reading {
-  const bytes = Buffer.from(data);
-  if (byteOrder === 'little') bytes.swap16();
-  if (wordOrder === 'little') bytes.reverse().swap16();
+  const words = byteOrder === 'big' ? data : Buffer.from(data).swap16();
+  const bytes = wordOrder === 'big' ? words : Buffer.from(words.toReversed()).swap16();
   const bits = bytes.byteLength * 8;
   if (type === 'f32') return bytes.readFloatBE();
   if (type === 'f64') return bytes.readDoubleBE();
