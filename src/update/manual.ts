@@ -1,7 +1,7 @@
 import type { AgentError } from '../system/errors.ts';
 import { UpdateError } from './errors.ts';
 import { CANCELLED_BEFORE_BOOT } from './journal/endings.ts';
-import type { PhaseOf } from './journal/state.ts';
+import type { Attempt, PhaseOf, TrialFailure } from './journal/state.ts';
 import { hasSlotPayload } from './journal/state.ts';
 import type { InstallOutcome, Outcome, TrialResult } from './outcome.ts';
 import { isoTime } from './policy/install-request.ts';
@@ -25,7 +25,11 @@ export interface ManualActionDeps {
 
 type Ended = InstallOutcome | { readonly kind: 'cancelled' | 'nothing-to-cancel'; readonly version: string };
 
-const BY_HAND = { code: 'manual', reason: 'a person rolled it back', fault: 'person' } as const;
+/** Returns the cause of a trial's end by an operator. */
+function endedManually(by?: Attempt['by']): TrialFailure {
+  const reason = by === 'rollback' ? 'an operator ended the trial of the rollback' : 'an operator rolled it back';
+  return { code: 'manual', reason, fault: 'person' };
+}
 
 /**
  * Commits the trial without health checks, even if a damaged journal has lost it. Rejected while the journal cannot be
@@ -61,11 +65,13 @@ export async function rollBackManually(flags: RollbackOptions, intervention: Man
   const booted = await bootloader.bootedSlot(ports.signal);
   const runsHere = 'slot' in phase && phase.slot === booted;
   if (phase.kind === 'lost' && (await bootloader.onTrial(ports.signal)))
-    return outcomeOf(await abandonWithoutJournal(BY_HAND, booted, ports));
+    return outcomeOf(await abandonWithoutJournal(endedManually(), booted, ports));
   await journal.probe();
   if (phase.kind === 'lost') await settle();
   if (phase.kind === 'trial' || phase.kind === 'staged')
-    return runsHere ? outcomeOf(await abandonTrial(BY_HAND, ports)) : callOff(phase, intervention);
+    return runsHere
+      ? outcomeOf(await abandonTrial(endedManually(phase.attempt.by), ports))
+      : callOff(phase, intervention);
   if (phase.kind === 'rolling-back') {
     if (runsHere) return outcomeOf(await rollBack(phase, ports));
     throw new UpdateError('update-in-progress', `${phase.attempt.version.name} is being rolled back already`);

@@ -1,5 +1,10 @@
 /** Reasons that add nothing to `installed`. */
-const plain = new Set(['', 'installed', 'went back to what was installed before']); // language-ok: older records
+const plain = new Set([
+  '',
+  'installed',
+  'rolled back to the previous version',
+  'went back to what was installed before',
+]); // language-ok: older records
 
 /** Returns what the reason of a successful attempt adds, for example a missing verification. Most add nothing. */
 export function installedNote(reason: string | undefined): readonly string[] {

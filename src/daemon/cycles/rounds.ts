@@ -1,5 +1,6 @@
 import type { OnEvent, OperationOutcome } from '../../control/events.ts';
 import type { OperationRequest } from '../../control/server/operation-runner.ts';
+import { isAfterBoards } from '../../update/journal/state.ts';
 import { otherSlot } from '../../update/slot.ts';
 import { requireRollbackTarget } from '../../update/trial/manual-rollback.ts';
 import type { Wiring } from '../wiring/wiring.ts';
@@ -39,5 +40,6 @@ export async function rejectEmptyRollback(
   const { phase } = journal.state;
   if (operation !== 'rollback' || updater === undefined) return;
   if (phase.kind !== 'idle' && phase.kind !== 'staging') return;
-  requireRollbackTarget(bootloader && otherSlot(await bootloader.bootedSlot(signal)), journal.state);
+  if (isAfterBoards(journal.state)) return;
+  requireRollbackTarget(bootloader && otherSlot(await bootloader.bootedSlot(signal)), journal.state.slots);
 }

@@ -10,7 +10,8 @@ import { DurableList } from '../../system/files/durable-list.ts';
 import type { Log } from '../../system/log/log.ts';
 import type { Clock } from '../../system/time/clock.ts';
 import type { Journal } from '../../update/journal/journal.ts';
-import type { EventOf, EventType, StateAfter, UpdateState } from '../../update/journal/state.ts';
+import type { StateAfter } from '../../update/journal/reducer.ts';
+import type { EventOf, EventType, UpdateState } from '../../update/journal/state.ts';
 import { withMissingOutcomes, historyOf, applyEvent } from './derive-history.ts';
 import type { JournalChange } from './derive-history.ts';
 

@@ -9,11 +9,11 @@ type Content = Pick<SlotState, 'version' | 'isPartial' | 'isFactory'>;
 
 /** Returns the version in a slot, as far as the journal knows it. */
 function contentOf(slot: SlotName, state: UpdateState): Content {
-  const { phase, installed, previous, slots, forgot } = state;
+  const { phase, installed, earlier, slots, forgot } = state;
   if (phase.kind === 'staging' && phase.slot === slot) return { version: undefined, isPartial: true };
   if ('firmware' in phase && phase.slot === slot && hasSlotPayload(phase.firmware))
     return { version: phase.attempt.version.name };
-  const known = [installed, previous].find((one) => one?.slot === slot && hasSlotPayload(one));
+  const known = [installed, ...earlier].find((one) => one?.slot === slot && hasSlotPayload(one));
   if (known !== undefined) return nameOf(known, state);
   const { records, seen } = slots[slot];
   const versions = new Set(Object.values(records).map(({ version }) => version));

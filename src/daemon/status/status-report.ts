@@ -39,7 +39,7 @@ function derivedFields(state: UpdateState, around: StatusInput) {
   return {
     daemon: around.daemon === true,
     installed: installedReport(state.installed, state, around.keyNames),
-    previous: installedReport(state.beforeBoards ?? state.previous, state),
+    previous: installedReport(state.earlier[0], state),
     trustList: listReport(state, around),
     phase: awaitsReboot ? 'staged' : state.phase.kind,
     activity: around.activity,

@@ -1,6 +1,5 @@
 import assert from 'node:assert';
 
-import type { SlotName } from '../ports.ts';
 import { hasSlotPayload } from './state.ts';
 import type { Attempt, Cause, EventOf, Outcome, PendingHook, Phase, PhaseOf, UpdateState } from './state.ts';
 import { block, countFailure, noteCancelled } from './versions.ts';
@@ -20,7 +19,7 @@ function isPhase<K extends Phase['kind']>(phase: Phase, kind: K): phase is Phase
 /** An operator cancelled a trial that never ran. */
 export const CANCELLED_BEFORE_BOOT = {
   code: 'cancelled',
-  reason: 'a person cancelled it before it ran',
+  reason: 'an operator cancelled it before it ran',
   fault: 'person',
 } as const;
 
@@ -46,16 +45,23 @@ export function keepsFallback({ by }: Attempt, fault: Cause): boolean {
 
 export const MAX_REPORTS = 16;
 
+/** The end of an attempt. */
+type End = Pick<Outcome, 'outcome' | 'code' | 'reason' | 'at'>;
+
 /**
- * Guarantee `one-report`: adds results of attempts to those that wait for the service. If there are too many, an older
- * one with the same result makes room, or else the oldest; the newest one contains the count of both. A waiting report
- * never changes, since the service may have it already. `by` is kept for the last result, and not reported.
+ * Guarantee `one-report`: adds the end of an attempt to those that wait for the service. If there are too many, an
+ * older one with the same result makes room, or else the oldest; the newest one contains the count of both. A waiting
+ * report never changes, since the service may have it already. `by` is kept for the last result, and not reported.
  */
-export function withOutcomes<S extends UpdateState>(state: S, outcomes: readonly Outcome[], by?: Attempt['by']): S {
-  let { reports } = state;
-  for (const outcome of outcomes) reports = addReport(reports, outcome);
-  const last = outcomes.at(-1);
-  if (last === undefined || isLessThan(state.lastOutcome, last, by)) return { ...state, reports };
+export function withEnd<S extends UpdateState>(
+  state: S,
+  { id, version: { name: version } }: Pick<Attempt, 'id' | 'version'>,
+  end: End,
+  by?: Attempt['by'],
+): S {
+  const last = { attempt: id, version, ...end };
+  const reports = addReport(state.reports, last);
+  if (isLessThan(state.lastOutcome, last, by)) return { ...state, reports };
   return { ...state, reports, lastOutcome: by === undefined ? last : { ...last, by } };
 }
 
@@ -65,24 +71,15 @@ function isLessThan(before: Outcome | undefined, { outcome }: Outcome, by: Attem
   return before !== undefined && before.outcome !== 'installed' && before.by !== 'file';
 }
 
-function addReport(reports: readonly Outcome[], outcome: Outcome): Outcome[] {
-  if (reports.length < MAX_REPORTS) return [...reports, outcome];
-  const alike = reports.find((report) => isAlike(report, outcome));
+function addReport(reports: readonly Outcome[], ended: Outcome): Outcome[] {
+  if (reports.length < MAX_REPORTS) return [...reports, ended];
+  const { version, outcome, code } = ended;
+  const alike = reports.find((one) => one.version === version && one.outcome === outcome && one.code === code);
   const leaving = alike ?? reports[0];
-  const kept = reports.filter((report) => report !== leaving);
-  return [...kept, alike === undefined ? standingIn(outcome, leaving) : repeating(outcome, alike)];
-}
-
-function isAlike(one: Outcome, other: Outcome): boolean {
-  return one.version === other.version && one.outcome === other.outcome && one.code === other.code;
-}
-
-function repeating(outcome: Outcome, { count = 0, dropped = 0 }: Outcome): Outcome {
-  return { ...outcome, count: count + 1, ...(dropped > 0 && { dropped }) };
-}
-
-function standingIn(outcome: Outcome, leaving: Outcome | undefined): Outcome {
-  return { ...outcome, dropped: 1 + (leaving?.count ?? 0) + (leaving?.dropped ?? 0) };
+  const { count = 0, dropped = 0 } = leaving ?? {};
+  const repeated = { count: count + 1, ...(dropped > 0 && { dropped }) };
+  const counts = alike === undefined ? { dropped: 1 + count + dropped } : repeated;
+  return [...reports.filter((report) => report !== leaving), { ...ended, ...counts }];
 }
 
 /** The number of attempts of whose end the service will learn no more. */
@@ -91,39 +88,33 @@ export function countDropped(reports: readonly Outcome[]): number {
 }
 
 export function installReason({ downgrade }: Attempt): string {
-  return downgrade === undefined ? 'installed' : `installed, as root said, although it ${downgrade}`;
+  return downgrade === undefined ? 'installed' : `installed, as root permitted, although it ${downgrade}`;
 }
 
 /** The reason of a successful rollback. */
 export function rollbackReason({ unverified }: Attempt): string {
-  const reason = 'went back to what was installed before';
+  const reason = 'rolled back to the previous version';
   return unverified === undefined ? reason : `${reason}, which was not verified again: ${unverified.join(', ')}`;
 }
 
 /** The end of an attempt that was interrupted, and was not continued. */
-export function withSuperseded<S extends UpdateState>(state: S, { id, version, by }: Attempt, next: Attempt): S {
+export function withSuperseded<S extends UpdateState>(state: S, attempt: Attempt, next: Attempt): S {
   const reason = `interrupted, and followed by version ${next.version.name}`;
-  const [outcome, code, at] = ['failed', 'superseded', next.startedAt] as const;
-  return withOutcomes(state, [{ attempt: id, version: version.name, outcome, code, reason, at }], by);
+  const end = { outcome: 'failed', code: 'superseded', reason, at: next.startedAt } as const;
+  return withEnd(state, attempt, end, attempt.by);
 }
 
 const MAX_UNFIT = 8;
 
-type RejectedDeltas = UpdateState['unfit'];
-
-export function withUnfit(unfit: RejectedDeltas, versionId: string): RejectedDeltas {
+/** Adds a version whose full image is wanted. */
+function withUnfit(unfit: UpdateState['unfit'], versionId: string): UpdateState['unfit'] {
   const others = unfit?.versions.filter((id) => id !== versionId) ?? [];
   return { versions: [...others, versionId].slice(-MAX_UNFIT), told: false };
 }
 
 /** The entry after something else was installed, which the next delta may fit. */
-export function withoutUnfit(unfit: RejectedDeltas): RejectedDeltas {
-  return unfit === undefined || unfit.versions.length === 0 ? unfit : { versions: [], told: false };
-}
-
-/** Returns the entry after the service received it. It is kept as long as the images are wanted. */
-export function toldUnfit(unfit: RejectedDeltas): RejectedDeltas {
-  return unfit === undefined || unfit.versions.length === 0 ? undefined : { ...unfit, told: true };
+export function withoutUnfit(unfit: UpdateState['unfit']): UpdateState['unfit'] {
+  return unfit && { versions: [], told: unfit.versions.length === 0 && unfit.told };
 }
 
 /** True if an attempt counts for the version that the service offers. A manual one does not. */
@@ -133,7 +124,7 @@ export function isCounted({ by }: Attempt): boolean {
 
 export function withPendingHook(
   hook: PendingHook['hook'],
-  { attempt: { id, by, version }, slot }: { readonly attempt: Attempt; readonly slot: SlotName },
+  { attempt: { id, by, version }, slot }: Pick<PhaseOf<'trial'>, 'attempt' | 'slot'>,
 ): PendingHook {
   return { hook, attempt: id, by, version, slot };
 }
@@ -156,65 +147,56 @@ export function failedVersion(
 }
 
 /**
- * Ends an attempt that never ran: it does not count against the release, and the target of a manual rollback stays as
- * it is.
+ * Ends a rollback. An attempt that never ran does not count against the release, and the target of a manual rollback
+ * stays as it is.
  */
-function callOff(state: UpdateState, { code, reason, at }: EventOf<'rolled-back'>): UpdateState {
-  const phase = inPhase(state, 'rolling-back');
-  const { attempt } = phase;
-  const next = { ...state, phase: { kind: 'idle' } } as const;
-  if (attempt.by === 'rollback') return next;
-  const outcome = { attempt: attempt.id, version: attempt.version.name, outcome: 'failed', code, reason, at } as const;
-  return withOutcomes(
-    { ...next, previous: undefined, ...noteCancelled(state, firmwareOf(phase)) },
-    [outcome],
-    attempt.by,
-  );
-}
-
-export function cancelOrRollBack(state: UpdateState, event: EventOf<'rolled-back'>): UpdateState {
-  if (event.code === CANCELLED_BEFORE_BOOT.code) return callOff(state, event);
+export function endRollback(
+  state: UpdateState,
+  { code, reason, at, fault, owesHook }: EventOf<'rolled-back'>,
+): UpdateState {
   const phase = inPhase(state, 'rolling-back');
   const { attempt, firmware, slot } = phase;
-  const { code, reason, at, fault, owesHook } = event;
   const isKept = !hasSlotPayload(firmware) || keepsFallback(attempt, fault);
-  const next: UpdateState = {
-    ...state,
-    phase: { kind: 'idle' },
-    owedHook: owesHook === true ? { ...withPendingHook('after_rollback', { attempt, slot }), code, reason } : undefined,
-    previous: isKept ? state.previous : undefined,
-    ...failedVersion(state, phase, at, fault !== 'world' || isAmbiguous(code)),
-  };
+  const earlier = isKept ? state.earlier : state.earlier.filter((version) => version.slot !== slot);
+  const next: UpdateState = { ...state, phase: { kind: 'idle' }, earlier };
+  if (code === CANCELLED_BEFORE_BOOT.code) {
+    if (attempt.by === 'rollback') return next;
+    const cancelled = { ...next, ...noteCancelled(state, firmwareOf(phase)) };
+    return withEnd(cancelled, attempt, { outcome: 'failed', code, reason, at }, attempt.by);
+  }
+  const counted = failedVersion(state, phase, at, fault !== 'world' || isAmbiguous(code));
+  const isBad = countsAgainstRelease(attempt, fault);
   const content = Object.fromEntries(firmware.payloads.map(({ target, digest }) => [target, digest]));
-  const blocked = countsAgainstRelease(attempt, fault)
-    ? block(next, firmwareOf(phase), { code, reason, at, content })
-    : undefined;
-  return withOutcomes({ ...next, ...blocked }, [
-    { attempt: attempt.id, version: attempt.version.name, outcome: 'rolled-back', code, reason, at },
-  ]);
+  const ended: UpdateState = {
+    ...next,
+    owedHook: owesHook === true ? { ...withPendingHook('after_rollback', phase), code, reason } : undefined,
+    ...(isBad ? block(counted, firmwareOf(phase), { code, reason, at, content }) : counted),
+  };
+  return withEnd(ended, attempt, { outcome: 'rolled-back', code, reason, at });
 }
 
 export function fail(state: UpdateState, { at, failure, name }: EventOf<'failed'>): UpdateState {
   const { phase } = state;
   assert('attempt' in phase && phase.kind !== 'rolling-back', `no attempt can fail in phase ${phase.kind}`);
-  const { version, id, by } = phase.attempt;
-  const { outcome, code, reason, curable } = failure;
+  const { curable, ...why } = failure;
+  const { attempt } = phase;
   const counted = failedVersion(state, phase, at, curable !== true);
-  const ended = { attempt: id, version: name ?? version.name, outcome, code, reason, at };
-  const unfitId = code === 'delta-base-mismatch' && isCounted(phase.attempt) ? version.id : undefined;
+  const unfitId = why.code === 'delta-base-mismatch' && isCounted(attempt) ? attempt.version.id : undefined;
   const unfit = unfitId === undefined ? state.unfit : withUnfit(state.unfit, unfitId);
-  return withOutcomes({ ...state, ...counted, phase: { kind: 'idle' }, unfit }, [ended], by);
+  const ended = { id: attempt.id, version: { name: name ?? attempt.version.name } };
+  return withEnd({ ...state, ...counted, phase: { kind: 'idle' }, unfit }, ended, { ...why, at }, attempt.by);
 }
 
-export function withdraw(state: UpdateState, { at, code, reason }: EventOf<'withdrawn'>): UpdateState {
+/** Ends an attempt that is no longer wanted. */
+export function withdraw(state: UpdateState, end: Omit<End, 'outcome'>): UpdateState {
   const { phase } = state;
   assert(
     phase.kind === 'staging' || phase.kind === 'staged' || phase.kind === 'trial',
     `nothing waits in ${phase.kind}`,
   );
-  const { id, version, by } = phase.attempt;
-  const ended = { attempt: id, version: version.name, outcome: 'failed', code, reason, at } as const;
-  return withOutcomes({ ...state, phase: { kind: 'idle' } }, [ended], by);
+  const { code, reason, at } = end;
+  const failed = { outcome: 'failed', code, reason, at } as const;
+  return withEnd({ ...state, phase: { kind: 'idle' } }, phase.attempt, failed, phase.attempt.by);
 }
 
 /** An attempt that cannot be read counts as failed, so that it does not start again forever. */
@@ -222,9 +204,8 @@ export function recover(state: UpdateState, { at }: EventOf<'recovered'>): Updat
   const { interrupted } = inPhase(state, 'lost');
   const next: UpdateState = { ...state, phase: { kind: 'idle' }, forgot: true };
   if (interrupted === undefined) return next;
-  const reason = 'the journal of this attempt cannot be understood: it is damaged, or of a newer agent';
-  const { id: attempt, version, by } = interrupted;
-  const outcome = { attempt, version: version.name, outcome: 'failed', code: 'interrupted', reason, at } as const;
+  const reason = 'the journal of this attempt is unreadable: it is damaged, or of a newer agent';
   const counted = isCounted(interrupted) ? countFailure(state, interrupted, at, true) : undefined;
-  return withOutcomes({ ...next, ...counted }, [outcome], by);
+  const end = { outcome: 'failed', code: 'interrupted', reason, at } as const;
+  return withEnd({ ...next, ...counted }, interrupted, end, interrupted.by);
 }

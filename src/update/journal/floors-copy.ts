@@ -1,7 +1,5 @@
 import { join } from 'node:path';
 
-import type * as z from 'zod';
-
 import { AgentError } from '../../system/errors.ts';
 import {
   NoFileError,
@@ -14,13 +12,11 @@ import {
 import type { DurableFs } from '../../system/files/durable-file.ts';
 import { parsedJson } from '../../system/json-value.ts';
 import type { Log } from '../../system/log/log.ts';
-import { raiseBoardFloors, raiseFloor } from './places.ts';
+import { raiseFloor } from './places.ts';
 import { floors } from './schema.ts';
-import type { UpdateState } from './state.ts';
+import type { Floors, UpdateState } from './state.ts';
 
 const FILE_NAME = 'floors.json';
-
-type Floors = z.infer<typeof floors>;
 
 /**
  * Guarantee `floors`: a second copy of the floors in a file of its own, so that a lost or damaged journal lets no older
@@ -60,7 +56,7 @@ export class FloorsCopy {
     const floors = parseFloors(this.#text);
     this.#isDamaged = floors === undefined;
     if (floors !== undefined) return withHigher(state, floors);
-    this.#log.error({ path: this.#path }, 'the copy of the floors cannot be understood, and is made anew');
+    this.#log.error({ path: this.#path }, 'the copy of the floors is unreadable, and is written again');
     await this.keep(state);
     return state;
   }
@@ -76,8 +72,8 @@ export class FloorsCopy {
    */
   async keep(state: UpdateState): Promise<void> {
     // it may have been removed
-    const { floor, boardFloors, boardVersions } = this.#isObstructed ? await this.addTo(state) : state;
-    const text = JSON.stringify({ floor, boardFloors, boardVersions });
+    const { floor, boardFloors } = this.#isObstructed ? await this.addTo(state) : state;
+    const text = JSON.stringify({ floor, boardFloors });
     if (text === (this.#text ?? '{}') && !this.#isObstructed) return;
     try {
       await this.#write(text);
@@ -119,18 +115,12 @@ function parseFloors(text = '{}'): Floors | undefined {
   return floors.safeParse(parsedJson(text)).data;
 }
 
-function withHigher(state: UpdateState, { floor, boardFloors = {}, boardVersions = {} }: Floors): UpdateState {
-  const signedBy = 'the copy';
-  const boards = [...new Set([...Object.keys(boardFloors), ...Object.keys(boardVersions)])];
-  const payloads = boards.map((target) => ({
-    target,
-    kind: 'mcu' as const,
-    securityCounter: boardFloors[target],
-    imageVersion: boardVersions[target],
-  }));
+function withHigher(state: UpdateState, { floor, boardFloors = {} }: Floors): UpdateState {
+  const boards = { ...state.boardFloors };
+  for (const [name, board] of Object.entries(boardFloors)) boards[name] = raiseFloor(boards[name], board);
   return {
     ...state,
-    ...(floor !== undefined && { floor: raiseFloor(state.floor, { ...floor, signedBy }) }),
-    ...(payloads.length > 0 && raiseBoardFloors(state, { signedBy, payloads })),
+    ...(floor !== undefined && { floor: raiseFloor(state.floor, floor) }),
+    ...(Object.keys(boards).length > 0 && { boardFloors: boards }),
   };
 }

@@ -18,7 +18,8 @@ import type { Log } from '../../system/log/log.ts';
 import { addFloorsCopy, FloorsCopy } from './floors-copy.ts';
 import { readState } from './read-state.ts';
 import { advance } from './reducer.ts';
-import type { EventOf, EventType, StateAfter, UpdateState } from './state.ts';
+import type { StateAfter } from './reducer.ts';
+import type { EventOf, EventType, UpdateState } from './state.ts';
 import { initialState } from './state.ts';
 
 /** Invariant 4: the durable record of where the running update stands. */

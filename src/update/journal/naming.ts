@@ -1,6 +1,6 @@
 import assert from 'node:assert';
 
-import { inPhase, withOutcomes, withoutUnfit } from './endings.ts';
+import { inPhase, withEnd, withoutUnfit } from './endings.ts';
 import type { EventOf, Installed, UpdateState, VersionRef } from './state.ts';
 import { clear } from './versions.ts';
 
@@ -58,21 +58,19 @@ export function findInstalled(state: UpdateState, { at }: EventOf<'found-install
   const cleared = isNamed ? clear(state, attempt) : undefined;
   const unfit = isNamed ? withoutUnfit(state.unfit) : state.unfit;
   const next: UpdateState = { ...state, ...cleared, phase: { kind: 'idle' }, installed, pendingSwitch, unfit };
-  const outcome = { outcome: 'installed', code: 'ok', reason: 'it was installed already', at } as const;
-  return withOutcomes(next, [{ attempt: attempt.id, version: installed.version.name, ...outcome }]);
+  const end = { outcome: 'installed', code: 'ok', reason: 'it was installed already', at } as const;
+  return withEnd(next, { id: attempt.id, version: installed.version }, end);
 }
 
-/** The state after a list was taken. Pure. */
+/** The state after a trust list was applied. Pure. */
 export function applyTrustList(
   state: UpdateState,
   { at, name, number: list }: EventOf<'trust-list-applied'>,
 ): UpdateState {
-  const { phase, installed } = state;
-  assert(phase.kind === 'staging', `no list can be taken in phase ${phase.kind}`);
-  const { id: attempt, version, by } = phase.attempt;
-  const reason = 'a list of keys and revocations took effect';
-  const ended = { attempt, version: name, outcome: 'installed', code: 'ok', reason, at } as const;
-  const { reports, lastOutcome } = withOutcomes(state, [ended]);
+  const { installed } = state;
+  const { id: attempt, version, by } = inPhase(state, 'staging').attempt;
+  const end = { outcome: 'installed', code: 'ok', reason: 'the trust list took effect', at } as const;
+  const { reports, lastOutcome } = withEnd(state, { id: attempt, version: { name } }, end);
   // A trust list does not make up for a release that was rolled back.
   const last =
     state.lastOutcome?.outcome === 'rolled-back'

@@ -1,17 +1,17 @@
 import assert from 'node:assert';
 
-import type { ImageClaims, SlotName } from '../ports.ts';
+import type { SlotName } from '../ports.ts';
 import { otherSlot } from '../slot.ts';
-import { compareSemanticNames, isSemanticName } from '../version-order.ts';
+import { compareSemanticNames } from '../version-order.ts';
 import { hasSlotPayload } from './state.ts';
 import type {
   EventOf,
   FirmwareRecord,
   Floor,
+  Floors,
   Installed,
-  PartitionRecord,
   PhaseOf,
-  SlotsKnowledge,
+  SlotKnowledge,
   StateIn,
   UpdateState,
 } from './state.ts';
@@ -22,40 +22,44 @@ type Payload = FirmwareRecord['payloads'][number];
  * Invariant 2: removes the records of partitions whose content is about to change, or differs. The slot then counts as
  * not seen running.
  */
-export function forgetPartitions(slots: SlotsKnowledge, slot: SlotName, targets: readonly string[]): SlotsKnowledge {
+export function forgetPartitions(
+  slots: UpdateState['slots'],
+  slot: SlotName,
+  targets: readonly string[],
+): UpdateState['slots'] {
   const kept = Object.entries(slots[slot].records).filter(([target]) => !targets.includes(target));
   return { ...slots, [slot]: { records: Object.fromEntries(kept) } };
 }
 
-export function rememberPartitions(
-  slots: SlotsKnowledge,
+export function changeSlot(
+  slots: UpdateState['slots'],
   slot: SlotName,
-  records: Readonly<Record<string, PartitionRecord>>,
-): SlotsKnowledge {
-  const known = slots[slot];
-  return { ...slots, [slot]: { ...known, records: { ...known.records, ...records } } };
-}
-
-export function recordBootable(slots: SlotsKnowledge, slot: SlotName, at: string): SlotsKnowledge {
-  return { ...slots, [slot]: { ...slots[slot], seen: { at } } };
-}
-
-/** Returns the version in the other slot. */
-export function previousAfter(
-  { installed, previous }: UpdateState,
-  slot: SlotName,
-  firmware: FirmwareRecord,
-): Installed | undefined {
-  if (!hasSlotPayload(firmware)) return previous;
-  return installed?.slot === slot ? previous : installed;
+  change: Partial<SlotKnowledge>,
+): UpdateState['slots'] {
+  return { ...slots, [slot]: { ...slots[slot], ...change } };
 }
 
 /** The other slot runs now, with its earlier version. If nothing is known of it, the next check installs again. */
 export function swapSlots(state: UpdateState, { booted }: EventOf<'slots-swapped'>): UpdateState {
-  const installed = state.previous?.slot === booted ? state.previous : undefined;
-  const fellFrom = abandonedAfter(state, booted);
-  const swapped = { installed, previous: state.installed, beforeBoards: undefined, fellFrom };
+  const { installed: left } = state;
+  const installed = state.earlier.find(({ slot }) => slot === booted);
+  const swapped = { installed, earlier: left === undefined ? [] : [left], fellFrom: abandonedAfter(state, booted) };
   return { ...state, ...swapped, pendingSwitch: installed?.version.id };
+}
+
+/**
+ * Returns the versions that a rollback restores after a commit, the next one first. An update of boards alone replaces
+ * the version of the running slot; the other slot keeps its version.
+ */
+export function earlierAfter(
+  { installed, earlier }: UpdateState,
+  { attempt, firmware }: PhaseOf<'trial'>,
+  slot: SlotName,
+): Installed[] {
+  const others = earlier.filter((version) => version.slot !== slot);
+  if (installed === undefined || (attempt.by === 'rollback' && !hasSlotPayload(firmware))) return others;
+  if (!hasSlotPayload(firmware)) return [installed, ...others];
+  return installed.slot === slot ? others : [installed];
 }
 
 /** Stands for a digest where the board did not hold anything that an update flashed. */
@@ -85,34 +89,13 @@ export function restoresTo(now: Payload, then: Payload | undefined): boolean {
 
 /** Returns the installed release after a commit: the content of the update or rollback, and the unchanged rest. */
 export function installedAfterCommit(
-  state: UpdateState,
+  { installed, earlier }: UpdateState,
   { attempt, firmware }: PhaseOf<'trial'>,
   slot: SlotName,
 ): FirmwareRecord {
-  const { installed } = state;
-  const before = attempt.by === 'rollback' ? beforeRollback(state, slot, firmware) : undefined;
-  const held = before ?? installedWith(firmware, installed);
+  const restored = attempt.by === 'rollback' ? earlier.find((version) => version.slot === slot) : undefined;
   const { digest, signedBy } = firmware;
-  return { ...held, digest, signedBy };
-}
-
-/** Returns the version that a manual rollback restored, if it is known. */
-function beforeRollback(
-  { previous, beforeBoards }: UpdateState,
-  slot: SlotName,
-  firmware: FirmwareRecord,
-): Installed | undefined {
-  if (!hasSlotPayload(firmware)) return beforeBoards;
-  return previous?.slot === slot ? previous : undefined;
-}
-
-/** Returns the target of the next rollback within this slot, if the last update was of boards alone. */
-export function beforeBoardsAfter(
-  state: UpdateState,
-  firmware: FirmwareRecord,
-  isRollback: boolean,
-): Installed | undefined {
-  return hasSlotPayload(firmware) || isRollback ? undefined : state.installed;
+  return { ...(restored ?? installedWith(firmware, installed)), digest, signedBy };
 }
 
 function digestOn(target: string, installed: Installed | undefined): string {
@@ -124,27 +107,23 @@ function digestOn(target: string, installed: Installed | undefined): string {
  * Returns the abandoned version if another slot runs than the committed one. It is kept until its boards have followed
  * and it was reported. A trial that is being abandoned ends on its own, and a slot that runs again was not abandoned.
  */
-export function abandonedAfter(state: UpdateState, booted: SlotName): UpdateState['fellFrom'] {
+function abandonedAfter(state: UpdateState, booted: SlotName): UpdateState['fellFrom'] {
   const { phase, installed, fellFrom } = state;
   if (phase.kind === 'rolling-back' && hasSlotPayload(phase.firmware)) return fellFrom;
   if (fellFrom !== undefined) return fellFrom.slot === booted ? undefined : fellFrom;
   return installed;
 }
 
-/** The phase of a rollback in which only the boards are to be done. */
+/** A rollback in which only the boards are to be done. */
 export function boardsOnlyRollback(
   state: UpdateState,
-  {
-    attempt,
-    boards,
-    stay,
-  }: { readonly attempt: PhaseOf<'rolling-back'>['attempt']; readonly boards: Payload[]; readonly stay: string[] },
+  { attempt, boards, stay }: EventOf<'slot-abandoned'>,
 ): StateIn<'rolling-back'> {
   const { fellFrom } = state;
-  assert(fellFrom !== undefined, 'no slot was left');
-  const { digest, slot = 'A', version } = fellFrom;
+  assert(fellFrom !== undefined, 'no slot was abandoned');
+  const { digest, slot, version } = fellFrom;
   const other = otherSlot(slot);
-  const why = `slot ${other} runs again, though ${version.name} was committed in slot ${slot}: the bootloader fell back, or a person chose it`;
+  const why = `slot ${other} runs again, though ${version.name} was committed in slot ${slot}: the bootloader fell back, or an operator chose it`;
   return {
     ...state,
     fellFrom: undefined,
@@ -162,52 +141,23 @@ export function boardsOnlyRollback(
   };
 }
 
-/** The claims of a signed release. */
-export interface ReleaseClaims {
-  readonly signedBy?: string | undefined;
-  readonly name?: string | undefined;
-  readonly securityVersion?: number | undefined;
-}
-
-/** The image that a board is to get. */
-export interface BoardImage extends ImageClaims {
-  readonly target: string;
-  readonly kind: 'slots' | 'mcu' | 'package';
-}
-
-/** The highest values that were committed on each board, by its name. */
-export interface BoardFloors {
-  readonly boardFloors?: Readonly<Record<string, number>> | undefined;
-  readonly boardVersions?: Readonly<Record<string, string>> | undefined;
-}
-
-/** Guarantee `floors`: the floor after a release was committed. It never falls, and only signed releases raise it. */
-export function raiseFloor(floor: Floor | undefined, release: ReleaseClaims): Floor | undefined {
-  if (release.signedBy === undefined) return floor;
-  const { name, securityVersion } = release;
+/** Guarantee `floors`: the minimum after a commit of a signed release, or of the image of a board. It never falls. */
+export function raiseFloor(floor: Floor | undefined, { securityVersion, name }: Floor): Floor {
   const numbers = [floor?.securityVersion, securityVersion].filter((number) => number !== undefined);
-  const names = [floor?.name, name].filter((text) => text !== undefined && isSemanticName(text));
-  const [first, second = first] = names;
-  const highest =
-    first === undefined || second === undefined || compareSemanticNames(first, second) >= 0 ? first : second;
-  return { securityVersion: numbers.length === 0 ? undefined : Math.max(...numbers), name: highest };
+  const isHigher = name !== undefined && compareSemanticNames(name, floor?.name ?? '') > 0;
+  return {
+    securityVersion: numbers.length === 0 ? undefined : Math.max(...numbers),
+    name: isHigher ? name : floor?.name,
+  };
 }
 
-/** Like `raiseFloor`, for each board. */
-export function raiseBoardFloors(
-  { boardFloors, boardVersions }: BoardFloors,
-  { signedBy, payloads }: Pick<ReleaseClaims, 'signedBy'> & { readonly payloads: readonly BoardImage[] },
-): BoardFloors {
-  const [counters, versions] = [{ ...boardFloors }, { ...boardVersions }];
-  for (const { target, kind, securityCounter, imageVersion } of signedBy === undefined ? [] : payloads) {
-    if (kind !== 'mcu') continue;
-    if (securityCounter !== undefined) counters[target] = Math.max(securityCounter, counters[target] ?? 0);
-    if (imageVersion !== undefined && compareSemanticNames(imageVersion, versions[target] ?? '') > 0)
-      versions[target] = imageVersion;
+/** Returns the minimums after this release was committed. An unsigned one raises none. */
+export function raiseFloors({ floor, boardFloors }: Floors, release: FirmwareRecord): Floors {
+  if (release.signedBy === undefined) return { floor, boardFloors };
+  const boards = { ...boardFloors };
+  for (const { target, kind, securityCounter, imageVersion } of release.payloads) {
+    if (kind !== 'mcu' || (securityCounter ?? imageVersion) === undefined) continue;
+    boards[target] = raiseFloor(boards[target], { securityVersion: securityCounter, name: imageVersion });
   }
-  return { boardFloors: filled(counters), boardVersions: filled(versions) };
-}
-
-function filled<T extends object>(record: T): T | undefined {
-  return Object.keys(record).length === 0 ? undefined : record;
+  return { floor: raiseFloor(floor, release), boardFloors: Object.keys(boards).length === 0 ? undefined : boards };
 }

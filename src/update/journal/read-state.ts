@@ -62,6 +62,7 @@ function stateOf(found: Readonly<Record<string, unknown>>): FoundState {
 const substitutes: Readonly<Record<string, (found: unknown) => unknown>> = {
   phase: lostPhase,
   slots: () => initialState.slots,
+  earlier: (found) => itemsOf(found, updateState.shape.earlier.element),
   versions: (found) => itemsOf(found, versionEntry),
   reports: (found) => itemsOf(found, updateState.shape.reports.element),
 };

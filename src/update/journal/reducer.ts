@@ -1,9 +1,8 @@
 import assert from 'node:assert';
 
 import {
-  toldUnfit,
   withoutUnfit,
-  cancelOrRollBack,
+  endRollback,
   fail,
   failedVersion,
   isCounted,
@@ -13,38 +12,25 @@ import {
   inPhase,
   installReason,
   rollbackReason,
-  withOutcomes,
+  withEnd,
   withSuperseded,
 } from './endings.ts';
 import { findInstalled, applyTrustList, nameVersion, overriddenBy, reconcile } from './naming.ts';
 import {
   swapSlots,
-  beforeBoardsAfter,
+  changeSlot,
+  earlierAfter,
   installedAfterCommit,
-  raiseBoardFloors,
-  raiseFloor,
+  raiseFloors,
   boardsOnlyRollback,
   forgetPartitions,
-  previousAfter,
-  rememberPartitions,
-  recordBootable,
 } from './places.ts';
-import { hasSlotPayload } from './state.ts';
-import type {
-  EventOf,
-  EventType,
-  StateAfter,
-  Figures,
-  Installed,
-  Phase,
-  PhaseOf,
-  StateIn,
-  UpdateState,
-} from './state.ts';
+import { hasSlotPayload, isAfterBoards } from './state.ts';
+import type { EventOf, EventType, Figures, Installed, Phase, PhaseOf, StateIn, UpdateState } from './state.ts';
 import * as ledger from './versions.ts';
 import { recordInstall, countCheck } from './versions.ts';
 
-const transitions: { readonly [T in EventType]: (state: UpdateState, event: EventOf<T>) => StateAfter<T> } = {
+const transitions = {
   'staging-started': startStaging,
   'identity-changed': (state) => ({
     ...state,
@@ -72,14 +58,19 @@ const transitions: { readonly [T in EventType]: (state: UpdateState, event: Even
   },
   'slot-opened': (state, { target }) => {
     const phase = inPhase(state, 'staging');
-    return { ...state, phase, previous: undefined, slots: forgetPartitions(state.slots, phase.slot, [target]) };
+    const earlier = state.earlier.filter(({ slot }) => slot !== phase.slot);
+    return { ...state, phase, earlier, slots: forgetPartitions(state.slots, phase.slot, [target]) };
   },
   staged: (state, { firmware, slot, trials, name, downgrade, records, figures }) => {
     const { attempt: begun } = withFigures(inPhase(state, 'staging'), figures);
     const named = name === undefined ? begun : { ...begun, version: { ...begun.version, name } };
     const attempt = { ...named, downgrade };
     const phase = { kind: 'staged', attempt, slot, firmware, trialsLeft: trials } as const;
-    return { ...state, phase, slots: rememberPartitions(state.slots, slot, records) };
+    return {
+      ...state,
+      phase,
+      slots: changeSlot(state.slots, slot, { records: { ...state.slots[slot].records, ...records } }),
+    };
   },
   'rollback-staged': stageRollback,
   'found-unverified': (state, { unverified }) => {
@@ -117,16 +108,13 @@ const transitions: { readonly [T in EventType]: (state: UpdateState, event: Even
     const boards = Object.fromEntries(Object.entries(phase.boards).filter(([name]) => name !== target));
     return { ...state, phase: { ...phase, boards } };
   },
-  'rolled-back': cancelOrRollBack,
+  'rolled-back': endRollback,
   failed: fail,
   withdrawn: withdraw,
   cancelled: (state, { at }) => {
     const { version } = inPhase(state, 'staging').attempt;
-    const reason = 'a person cancelled it';
-    return {
-      ...withdraw(state, { type: 'withdrawn', at, code: 'cancelled', reason }),
-      ...ledger.noteCancelled(state, { version }),
-    };
+    const end = { at, code: 'cancelled', reason: 'an operator cancelled it' };
+    return { ...withdraw(state, end), ...ledger.noteCancelled(state, { version }) };
   },
   'slots-swapped': swapSlots,
   'found-installed': findInstalled,
@@ -135,7 +123,7 @@ const transitions: { readonly [T in EventType]: (state: UpdateState, event: Even
     const next = boardsOnlyRollback(state, event);
     return state.phase.kind === 'staging' ? withSuperseded(next, state.phase.attempt, event.attempt) : next;
   },
-  'slot-seen': (state, { slot, at }) => ({ ...state, slots: recordBootable(state.slots, slot, at) }),
+  'slot-seen': (state, { slot, at }) => ({ ...state, slots: changeSlot(state.slots, slot, { seen: { at } }) }),
   'records-invalidated': (state, { slot, targets }) => ({
     ...state,
     slots: forgetPartitions(state.slots, slot, targets),
@@ -150,7 +138,10 @@ const transitions: { readonly [T in EventType]: (state: UpdateState, event: Even
     ...state,
     reports: state.reports.filter((report) => report.attempt !== attemptId),
   }),
-  'full-image-requested': (state) => ({ ...state, unfit: toldUnfit(state.unfit) }),
+  'full-image-requested': (state) => ({
+    ...state,
+    unfit: state.unfit?.versions.length ? { ...state.unfit, told: true } : undefined,
+  }),
   'hook-notified': (state, { attemptId }) =>
     state.owedHook?.attempt === attemptId ? { ...state, owedHook: undefined } : state,
   'name-disambiguated': (state, { versionId }) =>
@@ -165,11 +156,16 @@ const transitions: { readonly [T in EventType]: (state: UpdateState, event: Even
   unblocked: (state, { release }) => ({ ...state, ...ledger.unblock(state, release) }),
   'hold-started': (state, { standstill }) => ({ ...state, standstill }),
   'hold-released': (state) => ({ ...state, standstill: undefined }),
-};
+} satisfies { readonly [T in EventType]: (state: UpdateState, event: EventOf<T>) => UpdateState };
+
+/** The state after an event. */
+export type StateAfter<T extends EventType> = ReturnType<(typeof transitions)[T]>;
+
+const byType: { readonly [T in EventType]: (state: UpdateState, event: EventOf<T>) => StateAfter<T> } = transitions;
 
 /** The state after an event. Pure. */
 export function advance<T extends EventType>(state: UpdateState, event: EventOf<T>): StateAfter<T> {
-  return transitions[event.type](state, event);
+  return byType[event.type](state, event);
 }
 
 function markBoard(state: UpdateState, target: string, mark: 'touched' | 'flashed'): PhaseOf<'trial'> {
@@ -196,8 +192,8 @@ function stageRollback(
   { attempt, slot, firmware, trials }: EventOf<'rollback-staged'>,
 ): StateIn<'staged'> {
   inPhase(state, 'idle');
-  const isKnown = hasSlotPayload(firmware) ? state.slots[slot].seen : state.beforeBoards;
-  assert(isKnown !== undefined, 'there is no known version to roll back to');
+  const isKnown = hasSlotPayload(firmware) ? state.slots[slot].seen !== undefined : isAfterBoards(state);
+  assert(isKnown, 'there is no known version to roll back to');
   return { ...state, phase: { kind: 'staged', attempt, slot, firmware, trialsLeft: trials } };
 }
 
@@ -247,9 +243,8 @@ function commit(state: UpdateState, { at, slot, owesHook }: EventOf<'committed'>
     phase: { kind: 'idle' },
     owedHook: owesHook === true ? withPendingHook('after_commit', { attempt, slot }) : undefined,
     installed,
-    previous: previousAfter(state, slot, firmware),
-    beforeBoards: beforeBoardsAfter(state, firmware, isRollback),
-    slots: recordBootable(state.slots, slot, at),
+    earlier: earlierAfter(state, trial, slot),
+    slots: changeSlot(state.slots, slot, { seen: { at } }),
     pendingSwitch: attempt.version.id,
     ...ledger.clear(
       { versions: isByHand ? state.versions : ledger.clearOthers(state) },
@@ -257,11 +252,8 @@ function commit(state: UpdateState, { at, slot, owesHook }: EventOf<'committed'>
     ),
     turns: isByHand ? state.turns : recordInstall(state.turns, firmware.digest, at),
     unfit: isByHand ? state.unfit : withoutUnfit(state.unfit),
-    floor: isRollback ? state.floor : raiseFloor(state.floor, firmware),
-    ...(isRollback ? undefined : raiseBoardFloors(state, firmware)),
+    ...(isRollback ? undefined : raiseFloors(state, firmware)),
   };
   const reason = isRollback ? rollbackReason(attempt) : installReason(attempt);
-  return withOutcomes(next, [
-    { attempt: attempt.id, version: attempt.version.name, outcome: 'installed', code: 'ok', reason, at },
-  ]);
+  return withEnd(next, attempt, { outcome: 'installed', code: 'ok', reason, at });
 }

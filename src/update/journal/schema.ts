@@ -165,7 +165,7 @@ export const phase = z.discriminatedUnion('kind', [
 export const installed = open({
   ...firmware.shape,
   version: versionRef,
-  slot: slotName.optional(),
+  slot: slotName,
   at: z.string(),
   /** No agent has installed it: the version is the image's own word, and nothing of it was verified. */
   factory: z.boolean().optional(),
@@ -268,17 +268,15 @@ export const slotKnowledge = z.object({
   seen: z.object({ at: z.string() }).optional(),
 });
 
+const floor = z.object({
+  securityVersion: z.number().optional(),
+  /** The highest semantic version among the names of signed releases, or of images for MCUboot. */
+  name: z.string().optional(),
+});
+
 /** Guarantee `floors`: the lowest values that a signed release must have. A commit raises them, nothing lowers them. */
 export const floors = z.object({
-  floor: z
-    .object({
-      securityVersion: z.number().optional(),
-      /** The highest semantic version among the names of signed releases. */
-      name: z.string().optional(),
-    })
-    .optional(),
-  /** The highest security counter of images for MCUboot, by board. */
-  boardFloors: z.record(z.string(), z.number()).optional(),
-  /** The highest version of images for MCUboot, by board. */
-  boardVersions: z.record(z.string(), z.string()).optional(),
+  floor: floor.optional(),
+  /** For images for MCUboot, by board. The security version of an image is its security counter. */
+  boardFloors: z.record(z.string(), floor).optional(),
 });

@@ -23,10 +23,11 @@ export const updateState = z.object({
   installed: installed.optional(),
   /** The knowledge of updates was lost once, so any version may be running. */
   forgot: z.boolean().optional(),
-  /** The version in the other slot, as long as it may boot. */
-  previous: installed.optional(),
-  /** The version in the same slot before boards alone were updated: the first target of a rollback. */
-  beforeBoards: installed.optional(),
+  /**
+   * The versions that a rollback restores, the next one first: the one in this slot before boards alone were updated,
+   * and the one in the other slot, as long as it may boot.
+   */
+  earlier: z.array(installed),
   /** A committed version that the bootloader abandoned: its boards have not followed, and no report was made. */
   fellFrom: installed.optional(),
   /** The tried releases, by digest, so that the same content under a new ID keeps its history; the last one at the end. */
@@ -66,9 +67,9 @@ export type Outcome = UpdateState['reports'][number];
 export type VersionEntry = UpdateState['versions'][number];
 export type ManualHold = NonNullable<UpdateState['standstill']>;
 export type PendingHook = NonNullable<UpdateState['owedHook']>;
+export type Floors = Pick<UpdateState, 'floor' | 'boardFloors'>;
 export type Floor = NonNullable<UpdateState['floor']>;
 export type SlotKnowledge = UpdateState['slots']['A'];
-export type SlotsKnowledge = Readonly<Record<SlotName, SlotKnowledge>>;
 export type PartitionRecord = SlotKnowledge['records'][string];
 
 /**
@@ -88,6 +89,11 @@ export function hasSlotPayload(firmware: FirmwareRecord): boolean {
   return firmware.payloads.some((payload) => payload.kind === 'slots');
 }
 
+/** True if boards alone were updated last, so that a rollback restores them and keeps the slot. */
+export function isAfterBoards({ installed, earlier: [target] }: Pick<UpdateState, 'installed' | 'earlier'>): boolean {
+  return target !== undefined && target.slot === installed?.slot;
+}
+
 /** True if a trial, which may have been interrupted since, started to write a board or a package. */
 export function hasTouchedBoards(phase: PhaseOf<'staged' | 'trial'>): boolean {
   return phase.kind === 'trial' && Object.keys(phase.boards).length > 0;
@@ -96,6 +102,7 @@ export function hasTouchedBoards(phase: PhaseOf<'staged' | 'trial'>): boolean {
 export const initialState: UpdateState = {
   format: 1,
   phase: { kind: 'idle' },
+  earlier: [],
   versions: [],
   reports: [],
   slots: { A: { records: {} }, B: { records: {} } },
@@ -251,30 +258,6 @@ interface EventData {
 export type EventType = keyof EventData;
 export type EventOf<T extends EventType> = { readonly [K in T]: { readonly type: K } & EventData[K] }[T];
 export type UpdateEvent = EventOf<EventType>;
-
-/** The phase that an event leads to. Other events leave the phase as it is, or end it. */
-interface PhaseAfter {
-  readonly 'staging-started': 'staging';
-  readonly identified: 'staging';
-  readonly checkpointed: 'staging';
-  readonly 'staging-paused': 'staging';
-  readonly 'slot-opened': 'staging';
-  readonly staged: 'staged';
-  readonly 'rollback-staged': 'staged';
-  readonly 'trial-missed': 'staged';
-  readonly 'trial-armed': 'trial';
-  readonly 'reboot-asked': 'trial';
-  readonly 'health-check-started': 'trial';
-  readonly approved: 'trial';
-  readonly 'board-write-started': 'trial';
-  readonly 'board-flashed': 'trial';
-  readonly 'rollback-started': 'rolling-back';
-  readonly 'slot-abandoned': 'rolling-back';
-  readonly restoring: 'rolling-back';
-  readonly 'board-restored': 'rolling-back';
-}
-
-export type StateAfter<T extends EventType> = T extends keyof PhaseAfter ? StateIn<PhaseAfter[T]> : UpdateState;
 
 export interface AttemptFailure {
   readonly outcome: 'failed' | 'refused';

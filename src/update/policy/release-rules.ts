@@ -1,6 +1,5 @@
 import { UpdateError } from '../errors.ts';
-import type { BoardFloors, BoardImage, ReleaseClaims } from '../journal/places.ts';
-import type { Floor } from '../journal/state.ts';
+import type { FirmwareRecord, Floor, Floors } from '../journal/state.ts';
 import type { FirmwareHeader } from '../ports.ts';
 import { compareSemanticNames, isSemanticName } from '../version-order.ts';
 
@@ -52,7 +51,7 @@ function policyFor({ downgrade }: DowngradePolicy, allowDowngrade: boolean | und
 
 /** Returns why the release is too old, worded as the end of a sentence, if it is. */
 export function belowFloor(
-  { name, securityVersion }: ReleaseClaims,
+  { name, securityVersion }: Floor,
   floor: Floor,
   { downgrade }: DowngradePolicy,
 ): string | undefined {
@@ -68,6 +67,8 @@ export function belowFloor(
     : undefined;
 }
 
+type BoardImage = Pick<FirmwareRecord['payloads'][number], 'target' | 'kind' | 'securityCounter' | 'imageVersion'>;
+
 interface BoardImages {
   readonly name?: string | undefined;
   readonly payloads: readonly BoardImage[];
@@ -80,7 +81,7 @@ interface BoardImages {
  */
 export function refuseOldBoards(
   { name, payloads }: BoardImages,
-  floors: BoardFloors,
+  floors: Pick<Floors, 'boardFloors'>,
   settings: DowngradePolicy,
   { allowDowngrade }: { readonly allowDowngrade?: boolean | undefined } = {},
 ): string | undefined {
@@ -99,15 +100,14 @@ export function refuseOldBoards(
 
 function belowBoardFloor(
   { target, securityCounter, imageVersion }: BoardImage,
-  { boardFloors = {}, boardVersions = {} }: BoardFloors,
+  { boardFloors }: Pick<Floors, 'boardFloors'>,
   { downgrade }: DowngradePolicy,
 ): string | undefined {
-  const lowest = boardFloors[target];
+  const { securityVersion: lowest, name: version } = boardFloors?.[target] ?? {};
   if (lowest !== undefined && (securityCounter ?? 0) < lowest) {
     const has = securityCounter === undefined ? 'no security counter' : `security counter ${securityCounter}`;
     return `has ${has} for ${target}, and ${lowest} was installed before`;
   }
-  const version = boardVersions[target];
   if (downgrade !== 'refuse' || version === undefined) return undefined;
   if (imageVersion === undefined) return `has no image for MCUboot for ${target}, and ${version} was installed before`;
   return compareSemanticNames(imageVersion, version) < 0

@@ -60,8 +60,8 @@ export async function endUnwantedWait(look: () => Promise<Version | undefined>, 
 export async function yieldToTrustList(ports: WaitPorts): Promise<void> {
   const phase = await findWaiting(ports);
   if (phase === undefined) return;
-  const reason = 'a person installed a list of keys and revocations before it was booted';
-  ports.log.warn({}, `version ${phase.attempt.version.name} is given up (${reason}); it may be installed again`);
+  const reason = 'an operator installed a trust list before it was booted';
+  ports.log.warn({}, `version ${phase.attempt.version.name} is discarded (${reason}); it may be installed again`);
   await endWait(phase, { code: 'overridden', reason }, ports);
 }
 

@@ -33,13 +33,15 @@ export async function startRollback(
   ports: UpdatePorts,
 ): Promise<InstallOutcome> {
   const { journal, settings, targets } = ports;
-  const { previous, slots, beforeBoards } = journal.state;
-  const inSlot = previous?.slot === slot ? previous : undefined;
-  if (!flags.force) await refuseRevoked(beforeBoards ?? inSlot, ports);
-  const onBoards = beforeBoards && (await rollBackBoards(beforeBoards, otherSlot(slot), { flags, ports }));
+  const { slots, earlier } = journal.state;
+  const [next] = earlier;
+  if (!flags.force) await refuseRevoked(next, ports);
+  const onBoards =
+    next?.slot === otherSlot(slot) ? await rollBackBoards(next, otherSlot(slot), { flags, ports }) : undefined;
   if (onBoards !== undefined) return onBoards;
+  const inSlot = earlier.find((version) => version.slot === slot);
   const hasSlots = [...targets.values()].some(({ kind }) => kind === 'slots');
-  requireRollbackTarget(hasSlots ? slot : undefined, { slots });
+  requireRollbackTarget(hasSlots ? slot : undefined, slots);
   const { read, unverified } = await findAndDoubt(slot, inSlot, ports);
   const firmware = firmwareBefore(inSlot, await boardsFor(inSlot, flags, ports), ports);
   const evidence = evidenceOfHistory(firmware, slot, slots[slot], read);
@@ -157,11 +159,7 @@ async function boardsFor(
  * Throws `no-previous-version` if the journal alone shows that. `slot`: the target of a rollback, or undefined on a
  * gateway without slots.
  */
-export function requireRollbackTarget(
-  slot: SlotName | undefined,
-  { slots, beforeBoards }: Pick<UpdateState, 'slots'> & Partial<Pick<UpdateState, 'beforeBoards'>>,
-): void {
-  if (beforeBoards !== undefined) return;
+export function requireRollbackTarget(slot: SlotName | undefined, slots: UpdateState['slots']): void {
   if (slot === undefined) {
     const advice = 'agent status shows what runs';
     throw new UpdateError('no-previous-version', 'no update has changed anything here that could go back', {

@@ -100,9 +100,9 @@ function isTrialOf(phase: Phase, booted: SlotName): boolean {
  * True if the running slot is known: an operator may have booted it without the agent, or the journal may have lost its
  * record.
  */
-function isKnownToRun({ phase, slots, installed, previous }: UpdateState, booted: SlotName): boolean {
+function isKnownToRun({ phase, slots, installed, earlier }: UpdateState, booted: SlotName): boolean {
   if (phase.kind === 'lost') return true;
-  return slots[booted].seen !== undefined || installed?.slot === booted || previous?.slot === booted;
+  return slots[booted].seen !== undefined || [installed, ...earlier].some((version) => version?.slot === booted);
 }
 
 function recoverTrial(phase: PhaseOf<'trial'>, { booted, bootId, lastWord }: Found): Recovery {

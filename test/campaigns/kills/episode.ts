@@ -144,7 +144,7 @@ async function prepare(rig: Rig, wish: Wish): Promise<Intent> {
       return { args: ['install', path], followingArgs: now, unfulfilled };
     }
     case 'rollback': {
-      const previous = rig.view.journal?.previous?.version.name;
+      const previous = rig.view.journal?.earlier.find(({ slot }) => slot !== rig.view.booted)?.version.name;
       const unfulfilled = (strikes: number): readonly string[] =>
         previous === undefined ? shouldRun(before) : shouldRun(previous, strikes > 0 ? before : previous);
       return { args: ['rollback'], followingArgs: now, unfulfilled };

@@ -62,7 +62,7 @@ const atRest: readonly Rule[] = [
     return unless(id === undefined || known === id, `the service has ${known}, and ${id} is installed`);
   },
   ({ view }) => {
-    const { previous } = view.journal ?? {};
+    const previous = view.journal?.earlier.find(({ slot }) => slot !== view.booted);
     const others = view.bootable.filter((slot) => slot !== view.booted);
     return others.flatMap((slot) => {
       const held = view.imageIn(slot);

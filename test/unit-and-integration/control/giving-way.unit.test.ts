@@ -226,7 +226,11 @@ describe('what would be refused all the same', () => {
     await expect(rejectEmptyRollback(rollback, fresh, forever)).rejects.toMatchObject({
       code: 'no-previous-version',
     });
-    const changed = { journal: journalOf({ ...initialState, beforeBoards: {} }), bootloader: undefined, updater };
+    const changed = {
+      journal: journalOf({ ...initialState, installed: { slot: 'A' }, earlier: [{ slot: 'A' }] }),
+      bootloader: undefined,
+      updater,
+    };
     await rejectEmptyRollback(rollback, changed, forever);
     // where nothing is a target, that is what is wrong
     await rejectEmptyRollback(rollback, { ...fresh, updater: undefined }, forever);

@@ -117,7 +117,7 @@ describe('a gateway without slots', () => {
     ],
     [{ kind: 'lost' }, {}, 'the journal of updates cannot be read; the installed version stays'],
   ])('is told of $kind without one', (phase, change, told) => {
-    const report = statusReport({ ...initialState, phase, installed, previous: installed }, { ...alone, ...change });
+    const report = statusReport({ ...initialState, phase, installed, earlier: [installed] }, { ...alone, ...change });
     expect(report.idleReason).toBe(told);
     expect(JSON.stringify(report)).not.toMatch(/slot/i);
   });

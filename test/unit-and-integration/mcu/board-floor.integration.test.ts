@@ -35,7 +35,7 @@ test('a file below the committed security counter or version is flashed only wit
   await mkdir(place('state'));
   await writeFile(
     place('state/journal.json'),
-    JSON.stringify({ ...initialState, boardFloors: { meter: 4 }, boardVersions: { meter: '1.2.4' } }),
+    JSON.stringify({ ...initialState, boardFloors: { meter: { securityVersion: 4, name: '1.2.4' } } }),
   );
   await writeFile(place('old.bin'), imageWith(3));
   await writeFile(place('same.bin'), imageWith(4));

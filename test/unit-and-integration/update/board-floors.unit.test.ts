@@ -46,7 +46,7 @@ describe('a board', () => {
     await expect(gateway.look()).rejects.toMatchObject({ code: 'downgrade', exit: 'refused' });
     expect(gateway.boards.get('meter')?.running).toBe('meter, counter 4');
     expect(await install(gateway, 'five')).toBe('meter, counter 5');
-    expect((await gateway.journal()).state.boardFloors).toEqual({ meter: 5 });
+    expect((await gateway.journal()).state.boardFloors).toEqual({ meter: { securityVersion: 5 } });
   });
 
   test('gets no older version where none is wanted, whatever the release is called', async () => {
@@ -60,7 +60,7 @@ describe('a board', () => {
     const lenient = gatewayWith('young');
     await install(lenient, 'young');
     expect(await install(lenient, 'old')).toBe('meter, version 1.9.0');
-    expect((await lenient.journal()).state.boardVersions).toEqual({ meter: '1.10.0' });
+    expect((await lenient.journal()).state.boardFloors).toEqual({ meter: { name: '1.10.0' } });
   });
 
   test('has no minimum from a version that was never committed', async () => {

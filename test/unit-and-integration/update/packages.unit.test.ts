@@ -158,7 +158,7 @@ describe('a package on trial', () => {
   test('is ended manually, and the previous one is restored', async () => {
     const { gateway, running } = await onTrial();
     const end = await rollBackManually({ reboot: true, force: false }, await byHand(gateway));
-    expect(end).toMatchObject({ kind: 'rolled-back', reason: 'a person rolled it back' });
+    expect(end).toMatchObject({ kind: 'rolled-back', reason: 'an operator rolled it back' });
     expect(running()).toBe(OLD);
     expect((await gateway.journal()).state.lastOutcome).toMatchObject({ outcome: 'rolled-back', code: 'manual' });
   });

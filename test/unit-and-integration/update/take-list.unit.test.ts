@@ -151,7 +151,7 @@ test('allows a rollback to a revoked release only by force', async () => {
   const { state } = await gateway.journal();
   const ports = gateway.ports.bind(gateway);
   const why = 'is signed by old.pem, revoked by list 1';
-  const revoked: UpdatePorts['revoked'] = async ({ digest }) => (digest === state.previous?.digest ? why : undefined);
+  const revoked: UpdatePorts['revoked'] = async ({ digest }) => (digest === state.earlier[0]?.digest ? why : undefined);
   gateway.ports = async () => ({ ...(await ports()), revoked });
   const refusal = { code: 'release-revoked', message: expect.stringContaining(why) as string };
   await expect(gateway.goBack()).rejects.toMatchObject(refusal);

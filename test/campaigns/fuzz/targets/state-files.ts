@@ -41,7 +41,7 @@ const securityLog = {
   seen: { 'keys-changed': 'sha256:1' },
 };
 
-const floors = { floor: { securityVersion: 2, name: '1.5.0' }, boardFloors: { meter: 7 } };
+const floors = { floor: { securityVersion: 2, name: '1.5.0' }, boardFloors: { meter: { securityVersion: 7 } } };
 
 function trustListFile(number: number): TrustListFile {
   const revoked = { keys: [`sha256:${'a'.repeat(64)}`], releases: [`sha256:${'b'.repeat(64)}`] };
@@ -95,17 +95,21 @@ export const journalFile: FuzzTarget = {
 export const floorsFile: FuzzTarget = {
   name: 'floors-file',
   open: async () =>
-    openTarget(hostileJson([JSON.stringify({ ...floors, boardFloors: { meter: 9 } })]), async (text) => {
-      const fs = new ForgetfulFs(new Power(), seededRandom(1));
-      await write(fs, '/state/journal.json', JSON.stringify({ ...initialState, ...floors }));
-      await write(fs, '/state/floors.json', text);
-      for (let start = 0; start < 2; start += 1) {
-        const journal = await FileJournal.open('/state', silentLog, fs.api);
-        const { floor, boardFloors = {} } = journal.state;
-        if ((floor?.securityVersion ?? 0) < 2 || (boardFloors['meter'] ?? 0) < 7) throw new Error('a floor has fallen');
-        await journal.append({ type: 'check-deferred' });
-      }
-    }),
+    openTarget(
+      hostileJson([JSON.stringify({ ...floors, boardFloors: { meter: { securityVersion: 9 } } })]),
+      async (text) => {
+        const fs = new ForgetfulFs(new Power(), seededRandom(1));
+        await write(fs, '/state/journal.json', JSON.stringify({ ...initialState, ...floors }));
+        await write(fs, '/state/floors.json', text);
+        for (let start = 0; start < 2; start += 1) {
+          const journal = await FileJournal.open('/state', silentLog, fs.api);
+          const { floor, boardFloors } = journal.state;
+          if ((floor?.securityVersion ?? 0) < 2 || (boardFloors?.['meter']?.securityVersion ?? 0) < 7)
+            throw new Error('a floor has fallen');
+          await journal.append({ type: 'check-deferred' });
+        }
+      },
+    ),
 };
 
 /** security.json with any content: an event is recorded, and is the last one after a start. */

@@ -2,7 +2,8 @@ import type { Identity, IdentityStore } from '../../../../src/service/identity.t
 import { CANCELLED_BEFORE_BOOT } from '../../../../src/update/journal/endings.ts';
 import type { Journal } from '../../../../src/update/journal/journal.ts';
 import { advance } from '../../../../src/update/journal/reducer.ts';
-import type { EventOf, EventType, StateAfter, UpdateState } from '../../../../src/update/journal/state.ts';
+import type { StateAfter } from '../../../../src/update/journal/reducer.ts';
+import type { EventOf, EventType, UpdateState } from '../../../../src/update/journal/state.ts';
 import { hasSlotPayload, initialState } from '../../../../src/update/journal/state.ts';
 import type { Bootloader, BootState, Machine, SlotName, Verified } from '../../../../src/update/ports.ts';
 import { UNKNOWN_DIGEST } from '../../../../src/update/running-version.ts';

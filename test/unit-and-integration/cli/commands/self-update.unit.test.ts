@@ -162,9 +162,9 @@ describe('a command that exchanges the agent beneath it', () => {
   });
 
   test('counts a manual end of a trial as the requested result', async () => {
-    const meets = [[earlier, { ...back, code: 'manual', reason: 'a person rolled it back' }]];
+    const meets = [[earlier, { ...back, code: 'manual', reason: 'an operator rolled it back' }]];
     const { exitCode, out } = await play({ command: 'rollback', step: 'restoring', meets });
-    expect([exitCode, out]).toEqual([0, 'v2 was rolled back: a person rolled it back\n']);
+    expect([exitCode, out]).toEqual([0, 'v2 was rolled back: an operator rolled it back\n']);
   });
 
   test.each([

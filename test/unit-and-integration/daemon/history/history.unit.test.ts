@@ -56,7 +56,8 @@ describe('the history of attempts', () => {
   });
 
   test('shows time, versions, origin, result and cost, also after a start', async () => {
-    const before = { version: { id: 'v1', name: 'one' }, digest: 'sha256:00', provides: {}, payloads: [], at };
+    const version = { id: 'v1', name: 'one' };
+    const before = { version, digest: 'sha256:00', provides: {}, payloads: [], slot: 'A' as const, at };
     const journal = begin(open(), { ...new MemoryJournal().state, installed: before });
     await fail(journal, 'a1');
     expect(await open().report(journal.state)).toEqual({
@@ -116,7 +117,7 @@ describe('the history of attempts', () => {
       slot: 'A',
       firmware: { digest: 'sha256:00', payloads: [], provides: {} },
       code: 'cancelled',
-      reason: 'a person cancelled it before it ran',
+      reason: 'an operator cancelled it before it ran',
       fault: 'person',
       boards: {},
       restores: 0,

@@ -40,7 +40,7 @@ describe('a rollback by hand', () => {
     }
     expect(await technician.settle()).toMatchObject({ kind: 'settled' });
     const { state } = (await technician.updater()).journal;
-    expect([state.previous?.version.id, blockedIn(state)]).toEqual(['1', []]);
+    expect([state.earlier[0]?.version.id, blockedIn(state)]).toEqual(['1', []]);
     expect(await technician.rollback()).toMatchObject({ code: 'manual-override' });
     expect(technician.gateway.running).toBe('image of version 1');
   });
@@ -52,8 +52,8 @@ describe('a rollback by hand', () => {
     await technician.rollbackUntilReboot({ ...byHand, reboot: false });
     await technician.rollbackUntilReboot(byHand);
     const { journal } = await technician.updater();
-    const { installed, previous } = journal.state;
-    expect({ installed, previous }).toEqual({ installed: before.installed, previous: before.previous });
+    const { installed, earlier } = journal.state;
+    expect({ installed, earlier }).toEqual({ installed: before.installed, earlier: before.earlier });
     expect(blockedIn(journal.state)).toEqual([]);
     expect(technician.gateway.bootloader.bootable).toEqual(bootable);
     expect(await technician.update()).toMatchObject({ kind: 'up-to-date', version: 'version 2' });

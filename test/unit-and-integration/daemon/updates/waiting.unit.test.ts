@@ -169,7 +169,7 @@ describe('an update that waits for its boot', () => {
     const technician = await waiting({ ...byHand, reboot: false });
     const updater = await technician.updater();
     expect(await updater.cancel(ignore, signal)).toEqual({ kind: 'cancelled', version: 'version 2' });
-    const reason = 'a person cancelled it before it ran';
+    const reason = 'an operator cancelled it before it ran';
     expect(updater.journal.state).toMatchObject({
       lastOutcome: { outcome: 'failed', code: 'cancelled', reason },
     });
@@ -225,7 +225,7 @@ describe('a rollback by hand', () => {
     const left = {
       kind: 'rolled-back',
       version: 'version 2',
-      reason: 'a person rolled it back; slot B starts with the next boot: agent reboot',
+      reason: 'an operator rolled it back; slot B starts with the next boot: agent reboot',
     };
     expect(await technician.rollbackUntilReboot({ ...byHand, reboot: false })).toEqual(left);
     expect(await technician.rollbackUntilReboot({ ...byHand, reboot: false })).toEqual(left);
@@ -254,7 +254,7 @@ describe('a trial whose journal was damaged', () => {
 
   test('is ended manually', async () => {
     const technician = await damaged();
-    const reason = 'a person rolled it back';
+    const reason = 'an operator rolled it back';
     expect(await technician.rollbackUntilReboot(byHand)).toMatchObject({ kind: 'rolled-back', reason });
     technician.gateway.start();
     expect(technician.gateway.running).toBe('image of version 1');

@@ -163,5 +163,5 @@ describe('the property for versions that are wanted as full images', () => {
 });
 
 function installed(): NonNullable<UpdateState['installed']> {
-  return { digest: 'sha256:1', provides: {}, payloads: [], version: { id: 'one', name: '1' }, at };
+  return { digest: 'sha256:1', provides: {}, payloads: [], version: { id: 'one', name: '1' }, slot: 'A', at };
 }

@@ -16,8 +16,7 @@ import { RecordingLog } from '../../service/recording-log.ts';
 
 const floors = {
   floor: { securityVersion: 2, name: '1.5.0' },
-  boardFloors: { meter: 7 },
-  boardVersions: { meter: '1.2.3' },
+  boardFloors: { meter: { securityVersion: 7, name: '1.2.3' } },
 };
 
 let volume: Volume;
@@ -78,13 +77,12 @@ test('the journal’s ones apply if the copy is lost or unreadable, and are copi
 test('the higher one counts, of each', async () => {
   volume.writeFileSync(
     '/state/floors.json',
-    JSON.stringify({ floor: { securityVersion: 9, name: '1.0.0' }, boardFloors: { pump: 3 } }),
+    JSON.stringify({ floor: { securityVersion: 9, name: '1.0.0' }, boardFloors: { pump: { securityVersion: 3 } } }),
   );
   const copy = new FloorsCopy('/state', fs, log);
   expect(await copy.addTo({ ...initialState, ...floors })).toMatchObject({
     floor: { securityVersion: 9, name: '1.5.0' },
-    boardFloors: { meter: 7, pump: 3 },
-    boardVersions: { meter: '1.2.3' },
+    boardFloors: { meter: { securityVersion: 7, name: '1.2.3' }, pump: { securityVersion: 3 } },
   });
 });
 

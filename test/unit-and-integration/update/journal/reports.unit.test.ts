@@ -1,17 +1,23 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
-import { countDropped, MAX_REPORTS, withOutcomes } from '../../../../src/update/journal/endings.ts';
+import { countDropped, MAX_REPORTS, withEnd } from '../../../../src/update/journal/endings.ts';
 import { initialState } from '../../../../src/update/journal/state.ts';
-import type { Outcome } from '../../../../src/update/journal/state.ts';
+import type { Outcome, UpdateState } from '../../../../src/update/journal/state.ts';
+
+const end = { outcome: 'failed', code: 'unhealthy', reason: '', at: '' } as const;
 
 function outcome(attempt: number, version: string): Outcome {
-  return { attempt: `a${attempt}`, version, outcome: 'failed', code: 'unhealthy', reason: '', at: '' };
+  return { attempt: `a${attempt}`, version, ...end };
+}
+
+function withFailure(state: UpdateState, attempt: number, name: string): UpdateState {
+  return withEnd(state, { id: `a${attempt}`, version: { name } }, end);
 }
 
 function reportsOf(versions: readonly string[]): readonly Outcome[] {
   let state = initialState;
-  for (const [index, version] of versions.entries()) state = withOutcomes(state, [outcome(index, version)]);
+  for (const [index, version] of versions.entries()) state = withFailure(state, index, version);
   return state.reports;
 }
 
@@ -40,7 +46,7 @@ describe('reports that wait', () => {
         let state = initialState;
         for (const [index, version] of all.entries()) {
           const before = state.reports;
-          state = withOutcomes(state, [outcome(index, version)]);
+          state = withFailure(state, index, version);
           expect(before).toEqual(expect.arrayContaining(state.reports.slice(0, -1)));
         }
         const { reports } = state;

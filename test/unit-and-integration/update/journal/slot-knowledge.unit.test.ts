@@ -61,7 +61,7 @@ describe('what is known of a slot', () => {
       state,
     );
     expect(next.slots.B).toEqual({ records: { root: records.root } });
-    expect(next.previous).toBeUndefined();
+    expect(next.earlier).toEqual([]);
   });
 
   test('goes with a partition that reads otherwise', () => {

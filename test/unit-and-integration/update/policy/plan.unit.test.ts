@@ -19,7 +19,15 @@ const calm: PlanInput = {
 };
 
 function installed(overrides: Partial<Installed> = {}): Installed {
-  return { version: { id: '1', name: 'one' }, digest: 'sha256:1', provides: {}, payloads: [], at: '', ...overrides };
+  return {
+    version: { id: '1', name: 'one' },
+    digest: 'sha256:1',
+    provides: {},
+    payloads: [],
+    slot: 'A',
+    at: '',
+    ...overrides,
+  };
 }
 
 function failedTimes(failed: number, gaveUp = 0, looks = 0): UpdateState {

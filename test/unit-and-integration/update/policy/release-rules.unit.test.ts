@@ -2,9 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
 import { AgentError } from '../../../../src/system/errors.ts';
-import { raiseBoardFloors, raiseFloor } from '../../../../src/update/journal/places.ts';
-import type { BoardFloors, ReleaseClaims } from '../../../../src/update/journal/places.ts';
-import type { Floor } from '../../../../src/update/journal/state.ts';
+import { raiseFloor, raiseFloors } from '../../../../src/update/journal/places.ts';
+import type { Floor, Floors } from '../../../../src/update/journal/state.ts';
 import { belowFloor, refuseOldBoards, refuseRelease } from '../../../../src/update/policy/release-rules.ts';
 import type { FirmwareHeader } from '../../../../src/update/ports.ts';
 import { compareSemanticNames } from '../../../../src/update/version-order.ts';
@@ -28,7 +27,7 @@ const release = fc.record({
   signedBy: fc.constantFrom('release.pem', undefined),
   name: fc.constantFrom('1.0.0', '1.0.1', '2.0.0-rc.1', '2.0.0', 'nightly', undefined),
   securityVersion: fc.option(fc.nat(5), { nil: undefined }),
-}) satisfies fc.Arbitrary<ReleaseClaims>;
+}) satisfies fc.Arbitrary<Floor>;
 
 describe('a signed release', () => {
   const ordinary = { settings, offeredName: '1.0.0', floor: undefined, allowDowngrade: false };
@@ -86,7 +85,7 @@ describe('a signed release', () => {
         allowDowngrade,
       };
       const payloads = [{ target: 'meter', kind: 'mcu', imageVersion: '1.0.0' }] as const;
-      const floors = { boardVersions: { meter: '1.4.0' } };
+      const floors = { boardFloors: { meter: { name: '1.4.0' } } };
       expect(codeOf(() => refuseRelease(signed('1.0.0'), circumstances))).toBe(code);
       expect(codeOf(() => refuseOldBoards({ payloads }, floors, { downgrade }, { allowDowngrade }))).toBe(code);
     },
@@ -97,7 +96,7 @@ test('an unsigned release has no claims: they neither reject it nor raise the mi
   const unsigned = { ...signed('1.0.0', 7), signedBy: undefined };
   const floor: Floor = { securityVersion: 9, name: '9.0.0' };
   expect(refuseRelease(unsigned, { settings, offeredName: 'x', floor, allowDowngrade: false })).toBeUndefined();
-  expect(raiseFloor(floor, unsigned)).toBe(floor);
+  expect(raiseFloors({ floor }, { ...unsigned, digest: '', provides: {}, payloads: [] }).floor).toBe(floor);
 });
 
 test('for any installations in any order, the minimum never falls, and a version at the minimum is not below it', () => {
@@ -113,9 +112,13 @@ test('for any installations in any order, the minimum never falls, and a version
 });
 
 describe('the floor of a board', () => {
+  const counterOf = ({ boardFloors }: Floors, board: string): number => boardFloors?.[board]?.securityVersion ?? 0;
+  const versionOf = ({ boardFloors }: Floors, board: string): string => boardFloors?.[board]?.name ?? '';
   const image = fc.record({
+    sizeBytes: fc.constant(1),
+    digest: fc.constant('sha256:1'),
     target: fc.constantFrom('meter', 'relay', 'gateway'),
-    kind: fc.constantFrom('mcu', 'slots'),
+    kind: fc.constantFrom('mcu' as const, 'slots' as const),
     securityCounter: fc.option(fc.nat(5), { nil: undefined }),
     imageVersion: fc.option(
       fc.tuple(fc.nat(2), fc.nat(2)).map(([major, minor]) => `${major}.${minor}.0+7`),
@@ -125,6 +128,8 @@ describe('the floor of a board', () => {
     ),
   });
   const images = fc.record({
+    digest: fc.constant('sha256:0'),
+    provides: fc.constant({}),
     signedBy: fc.constantFrom('release.pem', undefined),
     payloads: fc.uniqueArray(image, { selector: ({ target }) => target }),
   });
@@ -132,21 +137,19 @@ describe('the floor of a board', () => {
   test('never falls, is raised only by signatures of trusted keys, and rejects any version below it', () => {
     fc.assert(
       fc.property(fc.array(images), images, (before, next) => {
-        const floors = before.reduce<BoardFloors>(raiseBoardFloors, {});
-        const raised = raiseBoardFloors(floors, next);
-        const { boardFloors = {}, boardVersions = {} } = floors;
-        for (const [board, counter] of Object.entries(boardFloors))
-          expect(raised.boardFloors?.[board]).toBeGreaterThanOrEqual(counter);
-        for (const [board, version] of Object.entries(boardVersions))
-          expect(compareSemanticNames(raised.boardVersions?.[board] ?? '', version)).toBeGreaterThanOrEqual(0);
+        const floors = before.reduce<Floors>(raiseFloors, {});
+        const raised = raiseFloors(floors, next);
+        for (const board of Object.keys(floors.boardFloors ?? {})) {
+          expect(counterOf(raised, board)).toBeGreaterThanOrEqual(counterOf(floors, board));
+          expect(compareSemanticNames(versionOf(raised, board), versionOf(floors, board))).toBeGreaterThanOrEqual(0);
+        }
         expect(next.signedBy === undefined ? raised : floors).toEqual(floors);
         const boards = next.payloads.filter(({ kind }) => kind === 'mcu');
         const byCounter = boards.some(
-          ({ target, securityCounter }) => (securityCounter ?? 0) < (boardFloors[target] ?? 0),
+          ({ target, securityCounter }) => (securityCounter ?? 0) < counterOf(floors, target),
         );
         const byVersion = boards.some(
-          ({ target, imageVersion }) =>
-            target in boardVersions && compareSemanticNames(imageVersion ?? '', boardVersions[target] ?? '') < 0,
+          ({ target, imageVersion }) => compareSemanticNames(imageVersion ?? '', versionOf(floors, target)) < 0,
         );
         const why = (downgrade: 'allow' | 'refuse') =>
           refuseOldBoards(next, floors, { downgrade }, { allowDowngrade: true });
@@ -158,12 +161,12 @@ describe('the floor of a board', () => {
 
   test('names the board and both numbers', () => {
     const payloads = [{ target: 'meter', kind: 'mcu', securityCounter: 3, imageVersion: '1.9.0' }] as const;
-    const refuse = (floors: BoardFloors) => () =>
+    const refuse = (floors: Floors) => () =>
       refuseOldBoards({ name: '1.0.0', payloads }, floors, { downgrade: 'refuse' });
-    expect(refuse({ boardFloors: { meter: 4 } })).toThrow(
+    expect(refuse({ boardFloors: { meter: { securityVersion: 4 } } })).toThrow(
       'release "1.0.0" has security counter 3 for meter, and 4 was installed before',
     );
-    expect(refuse({ boardVersions: { meter: '1.10.0' } })).toThrow(
+    expect(refuse({ boardFloors: { meter: { name: '1.10.0' } } })).toThrow(
       'release "1.0.0" has version 1.9.0 for meter, which is older than 1.10.0, which was installed before',
     );
   });

@@ -100,7 +100,7 @@ describe('if the bootloader reports a trial', () => {
     ['the phase is lost', { kind: 'lost' }, {}],
     ['the slot was seen to run', { kind: 'idle' }, seen],
     ['the slot was installed', { kind: 'idle' }, { installed: known }],
-    ['the slot was installed before', { kind: 'idle' }, { previous: known }],
+    ['the slot was installed before', { kind: 'idle' }, { earlier: [known] }],
   ])('it is kept only if it is healthy, where %s', (_name, phase, more) => {
     expect(recoverAt(phase, onTrial, more)).toEqual({ kind: 'unknown-trial', isKnown: true });
   });

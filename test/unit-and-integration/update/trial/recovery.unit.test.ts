@@ -148,11 +148,11 @@ test('a slot that is to be left stays where nothing else boots, and its attempt 
 
 describe('if another slot runs than the last installed one', () => {
   test('the previously installed version is installed again, and the service is notified', async () => {
-    const bench = new Bench({ installed: installed('2', 'B'), previous: installed('1', 'A'), pendingSwitch: '2' });
+    const bench = new Bench({ installed: installed('2', 'B'), earlier: [installed('1', 'A')], pendingSwitch: '2' });
     await bench.settle();
     const { state } = bench.journal;
     expect(state.installed).toMatchObject({ slot: 'A', version: { id: '1' } });
-    expect(state.previous).toMatchObject({ slot: 'B', version: { id: '2' } });
+    expect(state.earlier).toMatchObject([{ slot: 'B', version: { id: '2' } }]);
     expect(state.pendingSwitch).toBe('1');
   });
 
@@ -166,7 +166,7 @@ describe('if another slot runs than the last installed one', () => {
       reason: expect.stringMatching('slot A runs') as string,
     });
     expect(bench.board.flashed).toEqual([]);
-    expect(bench.journal.state).toMatchObject({ phase: { kind: 'idle' }, previous: { slot: 'B' } });
+    expect(bench.journal.state).toMatchObject({ phase: { kind: 'idle' }, earlier: [{ slot: 'B' }] });
     expect(bench.journal.state.installed).toBeUndefined();
   });
 
@@ -184,7 +184,7 @@ describe('if another slot runs than the last installed one', () => {
     const bench = new Bench({ phase, installed: installed('1', 'B') });
     expect(await bench.settle()).toMatchObject({ kind: 'rolled-back', reason: 'not well' });
     expect(bench.bootloader.boot()).toBe('A');
-    expect(bench.journal.state).toMatchObject({ phase: { kind: 'idle' }, previous: { slot: 'B' } });
+    expect(bench.journal.state).toMatchObject({ phase: { kind: 'idle' }, earlier: [{ slot: 'B' }] });
     expect(bench.journal.state.installed).toBeUndefined();
   });
 
@@ -196,7 +196,7 @@ describe('if another slot runs than the last installed one', () => {
       await bench.settle();
       const { state } = bench.journal;
       expect(state.installed).toBeUndefined();
-      expect(state.previous).toMatchObject({ slot: 'B' });
+      expect(state.earlier).toMatchObject([{ slot: 'B' }]);
       expect(state.pendingSwitch).toBeUndefined();
     },
   );
@@ -236,7 +236,7 @@ describe('a trial of boards alone', () => {
   // were flashed under it.
   test('ends if an operator boots the other slot on trial in between, and that is committed', async () => {
     const slots = { A: { records: {}, seen: { at: '' } }, B: { records: {}, seen: { at: '' } } };
-    const known = { installed: installed('2', 'B'), previous: installed('1', 'A'), slots };
+    const known = { installed: installed('2', 'B'), earlier: [installed('1', 'A')], slots };
     const bench = new Bench({ phase: { ...boards, boards: {} }, ...known }, 'one-shot');
     await bench.startTrial();
     await bench.bootloader.commit('B', signal);
@@ -292,7 +292,7 @@ describe('the running slot while the journal calls another slot installed', () =
 
   test('is what is installed, where a staging from a file was interrupted', async () => {
     const phase: Phase = { kind: 'staging', attempt: { ...attempt, by: 'file' }, slot: 'B' };
-    const bench = new Bench({ phase, installed: installed('2', 'B'), previous: installed('1', 'A') });
+    const bench = new Bench({ phase, installed: installed('2', 'B'), earlier: [installed('1', 'A')] });
     await bench.settle();
     expect(bench.journal.state.installed).toMatchObject({ slot: 'A', version: { id: '1' } });
   });

@@ -2,13 +2,12 @@ import type { AgentError } from '../../../../src/system/errors.ts';
 import { StorageError } from '../../../../src/system/files/durable-file.ts';
 import { silentLog } from '../../../../src/system/log/log.ts';
 import { MemoryJournal } from '../../../../src/update/journal/journal.ts';
+import type { StateAfter } from '../../../../src/update/journal/reducer.ts';
 import type {
   EventOf,
   EventType,
-  StateAfter,
   FirmwareRecord,
   Installed,
-  SlotsKnowledge,
   UpdateState,
 } from '../../../../src/update/journal/state.ts';
 import { initialState, recordsOf } from '../../../../src/update/journal/state.ts';
@@ -180,13 +179,13 @@ export class Bench {
 }
 
 /** Returns the records that these phases and versions imply: a staged slot was verified, an installed one was seen to run. */
-function knownSlots({ installed, previous, phase }: UpdateState): SlotsKnowledge {
+function knownSlots({ installed, earlier, phase }: UpdateState): UpdateState['slots'] {
   const known = { ...initialState.slots };
   if ('firmware' in phase) {
     const { firmware, attempt, slot } = phase;
     known[slot] = { records: recordsOf(firmware, { version: attempt.version, at: attempt.startedAt }) };
   }
-  for (const one of [previous, installed]) {
+  for (const one of [...earlier, installed]) {
     if (one?.slot !== undefined) known[one.slot] = { records: recordsOf(one, one), seen: { at: one.at } };
   }
   return known;

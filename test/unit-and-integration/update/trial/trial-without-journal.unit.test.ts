@@ -76,7 +76,7 @@ describe.each<FakeStyle>(styles)('a trial (%s)', (style) => {
   });
 
   test('of a slot that is known to run, past the agent, is kept if it is healthy', async () => {
-    const bench = new Bench({ installed: installed('1', 'A'), previous: installed('2', 'B') }, style);
+    const bench = new Bench({ installed: installed('1', 'A'), earlier: [installed('2', 'B')] }, style);
     await bench.startTrial();
     expect(await bench.settle()).toMatchObject({ kind: 'rolled-back', reason: /slot B runs again/ });
     expect(bench.checks).toBe(1);
@@ -89,7 +89,7 @@ describe.each<FakeStyle>(styles)('a trial (%s)', (style) => {
     ['lost', lost],
     ['idle', { kind: 'idle' }],
   ])('whose phase is %s is left if it is not healthy', async (_name, phase) => {
-    const bench = new Bench({ phase, previous: installed('2', 'B') }, style);
+    const bench = new Bench({ phase, earlier: [installed('2', 'B')] }, style);
     await bench.startTrial();
     bench.complaint = 'not well';
     expect(await bench.settle()).toMatchObject({ kind: 'rebooting', slot: 'A', reason: 'not well' });

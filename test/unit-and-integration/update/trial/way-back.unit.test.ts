@@ -163,7 +163,7 @@ describe('a rollback', () => {
     await updateTo(gateway, 'one');
     await rollBack(gateway);
     expect(gateway.running).toBe(images.two);
-    expect((await gateway.journal()).state.lastOutcome?.reason).toBe('went back to what was installed before');
+    expect((await gateway.journal()).state.lastOutcome?.reason).toBe('rolled back to the previous version');
   });
 
   test('never boots a read-only image that was changed, and the slot counts as unknown from then on', async () => {
