@@ -33,7 +33,7 @@ export class UpdateError extends defineErrors('UpdateError', {
   'release-revoked': sharedErrors['release-revoked'],
   'no-previous-version': permanent.refused(
     'There is no previous version for a rollback.',
-    'see agent status; if only a board cannot be rolled back, --force leaves it as it is',
+    'see agent status; --force leaves a board or package without a backup as it is',
   ),
   'name-mismatch': permanent.refused(
     'The service offers a signed release under another name than the signed one.',

@@ -43,7 +43,7 @@ export interface FileGrounds {
 
 /** Evidence of such a file, by its digest. */
 export function evidenceOfFile(digest: string, { isSigned, allowUnsigned }: FileGrounds): Verified {
-  if (!isSigned && !allowUnsigned) throw notVerified(`the file ${digest} is signed by nobody`);
+  if (!isSigned && !allowUnsigned) throw notVerified(`the file ${digest} is unsigned`);
   return mint(digest);
 }
 
@@ -88,7 +88,7 @@ export function evidenceOfHistory(
   { seen }: SlotKnowledge,
   read: readonly ReadPartition[],
 ): WholeSlot {
-  if (seen === undefined) throw notVerified(`slot ${slot} was never seen to run with what it holds now`);
+  if (seen === undefined) throw notVerified(`slot ${slot} was never seen to run with its present content`);
   refuseDifferent(slot, read);
   return mintWhole(firmware.digest, slot);
 }

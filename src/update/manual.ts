@@ -43,7 +43,7 @@ export async function commitManually({ ports, deliver }: ManualActionDeps): Prom
   if (phase.kind === 'lost' && (await bootloader.onTrial(ports.signal))) {
     if (journal.missing !== undefined) throw journal.missing;
     await keepRunning({ booted }, ports);
-    return { kind: 'installed', version: installed?.version.name ?? 'what runs' };
+    return { kind: 'installed', version: installed?.version.name ?? 'the running version' };
   }
   const onTrial = phase.kind === 'trial' || phase.kind === 'staged';
   if (!onTrial || booted !== phase.slot) throw new UpdateError('no-trial', 'there is no trial to commit');
@@ -95,7 +95,7 @@ export async function cancelManually(intervention: ManualActionDeps): Promise<En
     return { kind: 'cancelled', version: phase.attempt.version.name };
   }
   if (phase.kind !== 'trial' && phase.kind !== 'staged')
-    return { kind: 'nothing-to-cancel', version: installed?.version.name ?? 'what runs' };
+    return { kind: 'nothing-to-cancel', version: installed?.version.name ?? 'the running version' };
   if (phase.slot !== (await bootloader.bootedSlot(signal))) return callOff(phase, intervention);
   throw new UpdateError('trial-in-progress', `version ${phase.attempt.version.name} is on trial already`);
 }

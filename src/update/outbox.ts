@@ -14,7 +14,7 @@ export interface OutboxPorts {
   /** The property that receives the versions requested as full images, if any. */
   readonly wholeImageProperty?: string | undefined;
   readonly log: Log;
-  /** Undefined without a program to notify. */
+  /** Omitted without a program to notify. */
   readonly tellHook?: NotifyHook | undefined;
   readonly onProgress: (event: UpdateProgress) => void;
 }
@@ -25,7 +25,7 @@ export interface OutboxPorts {
  * Returns the first failure.
  */
 export async function deliverOutbox(ports: OutboxPorts, signal: AbortSignal): Promise<AgentError | undefined> {
-  await attempt('that a hook was told', () => deliverHook(ports, signal), ports);
+  await attempt('that a hook was notified', () => deliverHook(ports, signal), ports);
   const failures = [
     await attempt('the switch', () => deliverSwitch(ports, signal), ports),
     await attempt('an outcome', () => deliverReports(ports, signal), ports),

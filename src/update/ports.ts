@@ -34,7 +34,7 @@ export interface ProvisioningService {
 }
 
 export interface RecordedVersion {
-  /** Undefined if the service has no current version for this thing. */
+  /** Omitted if the service has no current version for this thing. */
   readonly id: string | undefined;
 }
 

@@ -30,7 +30,7 @@ export async function recordRunningVersion(slot: SlotName, ports: UpdatePorts): 
     log.info({ version: name, slot }, 'the image that runs names its version');
   } catch (error) {
     if (!(error instanceof AgentError)) throw error;
-    log.warn({ code: error.code }, `what runs is not remembered: ${error.message}`);
+    log.warn({ code: error.code }, `the running version is not recorded: ${error.message}`);
   }
 }
 
@@ -46,7 +46,7 @@ function unnamed(isInSlots: boolean, { journal }: UpdatePorts): string | undefin
 function mayBeStale({ journal, isVersionConfigured, log }: UpdatePorts): boolean {
   const { phase, forgot } = journal.state;
   if (isVersionConfigured !== true || (phase.kind !== 'lost' && forgot !== true)) return false;
-  log.warn({}, 'device.factory_version is not believed: the journal was lost, and what runs may be an update');
+  log.warn({}, 'device.factory_version is ignored: the journal was lost, and an update may be running');
   return true;
 }
 

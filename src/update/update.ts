@@ -16,7 +16,7 @@ import { consentToReboot, evaluateTrial, startTrial } from './trial/trial.ts';
 import { withFormats } from './whole-slot.ts';
 
 /**
- * Guarantee `power-cut`: installs a release up to the reboot into its trial; settle() is the other half. After an
+ * Guarantee `power-cut`: installs a release up to the reboot into its trial; the recovery is the other half. After an
  * interruption at any point, the journal has the position.
  */
 export async function update(order: InstallRequest, ports: UpdatePorts): Promise<InstallOutcome> {
@@ -44,7 +44,7 @@ export async function update(order: InstallRequest, ports: UpdatePorts): Promise
   const name = signedName(order, firmware.header);
   const { downgrade } = staging;
   if (downgrade !== undefined)
-    ports.log.warn({ version: name }, `an older release is installed, as root said: it ${downgrade}`);
+    ports.log.warn({ version: name }, `an older release is installed, as root permitted: it ${downgrade}`);
   const version = { ...order.version, name: name ?? order.version.name };
   const at = isoTime(ports.clock);
   const written = await withFormats(recordsOf(record, { version, at }), slot, ports);
@@ -76,9 +76,9 @@ async function refuseUnsettled({ journal, bootloader, signal }: UpdatePorts): Pr
   await journal.probe(STAGING_ROOM_BYTES);
   const { kind } = journal.state.phase;
   if (kind !== 'idle' && kind !== 'staging')
-    throw new UpdateError('update-in-progress', `an update is under way (${kind})`);
+    throw new UpdateError('update-in-progress', `an update is in progress (${kind})`);
   if (!(await bootloader.onTrial(signal))) return;
-  const why = 'what runs is on trial: nothing is staged before it is committed or left';
+  const why = 'the running version is on trial: nothing is staged before it is committed or abandoned';
   throw new UpdateError('update-in-progress', why);
 }
 

@@ -49,7 +49,7 @@ export interface UpdaterSettings extends LookSettings {
   readonly wholeImageProperty?: string | undefined;
 }
 
-/** Origin of a request: an operator, who waits for the result, or the agent by its schedule. */
+/** Origin of a request: an operator waiting for the result, or the agent's schedule. */
 type Asker = 'person' | 'schedule';
 
 type Nothing = Exclude<Plan, { kind: 'install' | 'deferred' }>;
@@ -233,7 +233,7 @@ export class Updater {
     return trouble === undefined ? [] : [trouble];
   }
 
-  /** Returns the ports with the deferrals that apply. An operator who waits does not wait for the reboot window. */
+  /** Returns the ports with the deferrals that apply. The reboot window does not apply to a waiting operator. */
   #ports(onEvent: OnEvent, signal: AbortSignal, asker: Asker = 'schedule'): UpdatePorts {
     const { ports, settings, minuteOfDay, hooks } = this.#deps;
     const { window, rebootWindow } = settings.policy;

@@ -53,10 +53,7 @@ async function completionOf(target: SlotsTarget, slot: SlotName, ports: Ports): 
   }
   const found = await target.digestOf(running, record.sizeBytes, ports.signal);
   if (found === record.digest) return { target, record, how: 'copy' };
-  throw incompleteSlotError(
-    slot,
-    `${lacks} in slot ${running} that is not ${record.version} any more, as it was verified`,
-  );
+  throw incompleteSlotError(slot, `${lacks} in slot ${running} it no longer holds the verified ${record.version}`);
 }
 
 export function openingOfCopy({ target: { name }, record }: PartitionCopy, slot: SlotName): PayloadOpening {
@@ -113,7 +110,7 @@ export async function verifyPreviousSlot(slot: SlotName, ports: Ports): Promise<
   const read: ReadPartition[] = [];
   for (const target of slotsTargets(ports.targets.values())) {
     const record = records[target.name];
-    if (record === undefined) unverified.push(`${target.name} (nobody has verified it)`);
+    if (record === undefined) unverified.push(`${target.name} (it was never verified)`);
     else if (record.readOnly === true) read.push(...(await readPartitions(slot, [target], ports)));
     else if ((await target.digestOf(slot, record.sizeBytes, ports.signal)) !== record.digest) {
       unverified.push(`${target.name} (it changed after it was verified)`);

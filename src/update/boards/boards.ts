@@ -6,15 +6,9 @@ import type { UpdatePorts } from '../policy/install-request.ts';
 import type { BoardPayload, InPlaceTarget, Verified } from '../ports.ts';
 
 /** A payload for a board, or a package, with its target. */
-interface BoardTask {
-  readonly target: InPlaceTarget;
-  readonly digest: string;
-  readonly sizeBytes: number;
-  readonly order: number | undefined;
-  readonly back: boolean | undefined;
-}
+type BoardTask = Omit<Payload, 'target'> & { readonly target: InPlaceTarget };
 
-/** A board whose restore was started this many times without an end is left as it is, since it no longer responds. */
+/** A board whose restore was interrupted this many times is left as it is, since it no longer responds. */
 const MAX_RESTORES = 10;
 
 /** True if this update has boards to flash, or packages to install. */
@@ -100,22 +94,17 @@ function boardPayloads({ payloads }: FirmwareRecord): readonly Payload[] {
   return payloads.filter(({ kind }) => kind !== 'slots');
 }
 
-/** The task of a payload. If its board is no longer in the configuration, nothing can be done for it. */
-function boardTask({ target: name, digest, sizeBytes, order, back }: Payload, { targets }: UpdatePorts): BoardTask {
-  const target = targets.get(name);
+/** Returns the task of a payload. Throws if its board is no longer in the configuration. */
+function boardTask(payload: Payload, { targets }: UpdatePorts): BoardTask {
+  const target = targets.get(payload.target);
   if (target !== undefined && target.kind !== 'slots') {
-    return {
-      target,
-      digest,
-      sizeBytes,
-      order: order ?? (target.kind === 'package' ? Number.MIN_SAFE_INTEGER : undefined),
-      back,
-    };
+    const first = target.kind === 'package' ? Number.MIN_SAFE_INTEGER : undefined;
+    return { ...payload, target, order: payload.order ?? first };
   }
   throw new UpdateError(
     'target-unknown',
-    `the configuration has no target ${name} any more, which this update flashes`,
-    { exit: 'configuration', advice: `put [targets.${name}] back` },
+    `the configuration no longer has the target ${payload.target}, which this update flashes`,
+    { exit: 'configuration', advice: `add [targets.${payload.target}] again` },
   );
 }
 

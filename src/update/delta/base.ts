@@ -24,7 +24,7 @@ export async function requireBases(
   for (const [{ delta, fileName }, target] of targets) {
     if (delta === undefined) continue;
     const { name } = target;
-    if (target.kind !== 'slots') throw wrongBase(`${fileName} is a delta, and ${name} is no pair of slots`);
+    if (target.kind !== 'slots') throw wrongBase(`${fileName} is a delta, and ${name} is not a pair of slots`);
     const record = records[name];
     if (record !== undefined) requireRecorded(name, record, delta.base);
     if (goesOn) continue;
@@ -58,5 +58,5 @@ export async function openBaseOf(target: Target | undefined, slot: SlotName, sig
 }
 
 function wrongBase(why: string): UpdateError {
-  return new UpdateError('delta-base-mismatch', `the delta does not fit what runs: ${why}`);
+  return new UpdateError('delta-base-mismatch', `the delta does not fit the running image: ${why}`);
 }

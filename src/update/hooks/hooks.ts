@@ -77,7 +77,7 @@ export class Hooks {
     this.#ports = ports;
   }
 
-  /** Asks immediately, for an operator who waits. */
+  /** Runs the hook immediately, since an operator waits. */
   readonly ask: ConsentHook = async (hook, about, signal) => {
     const program = this.#programs[hook];
     if (program === undefined) return;
@@ -94,7 +94,7 @@ export class Hooks {
     }
   };
 
-  /** Asks for the schedule: after a "not now" only when its pause is over. */
+  /** Runs the hook for the schedule: after a deferral only when its pause is over. */
   readonly askInTurn: ConsentHook = async (hook, about, signal) => {
     const { pause } = this;
     if (pause !== undefined && this.#isRefused(hook, keyOf(about)))
@@ -158,15 +158,15 @@ export function standingPause(pause: HookPause | undefined, { phase }: UpdateSta
 function judge(hook: HookName, { exitCode, stderr }: ProgramResult): void {
   if (exitCode === 0) return;
   const words = wordsOf(stderr);
-  if (exitCode === NOT_NOW) throw new UpdateError('hook-deferred', `${hook} says: not now${words}`);
+  if (exitCode === NOT_NOW) throw new UpdateError('hook-deferred', `${hook} defers${words}`);
   if (exitCode === undefined)
     throw new UpdateError('hook-deferred', `${hook} was ended ${describeEnd(exitCode)}${words}`);
-  throw new UpdateError('hook-rejected', `${hook} says no (${describeEnd(exitCode)})${words}`);
+  throw new UpdateError('hook-rejected', `${hook} rejects (${describeEnd(exitCode)})${words}`);
 }
 
 /** Returns the reason for a later call of the hook, or undefined if it rejected. */
 function deferReason(hook: HookName, error: AgentError): string | undefined {
-  if (!(error instanceof UpdateError)) return `${hook} could not be asked: ${error.message}`;
+  if (!(error instanceof UpdateError)) return `${hook} could not run: ${error.message}`;
   return error.code === 'hook-deferred' ? error.message : undefined;
 }
 
@@ -216,7 +216,7 @@ export type HookInput = z.infer<typeof hookInput>;
 export interface HookSubject {
   readonly attempt: Pick<Attempt, 'id' | 'by' | 'version'>;
   readonly slot: SlotName;
-  /** Undefined before the header of a new release was read. */
+  /** Omitted before the header of a new release was read. */
   readonly digest?: string | undefined;
   readonly installed: UpdateState['installed'];
   readonly code?: string | undefined;

@@ -40,7 +40,7 @@ export class FloorsCopy {
   }
 
   /**
-   * Returns the state with the higher of its own minimum versions and those of the file. An unreadable file adds
+   * Returns the state with the higher of its own minimum versions and the file's. An unreadable file adds
    * nothing.
    */
   async addTo(state: UpdateState): Promise<UpdateState> {

@@ -58,10 +58,7 @@ interface FileJournalDeps extends Required<JournalPlace> {
 /** Keeps the journal in one small file of the state directory. Each event replaces the file as a whole. */
 export class FileJournal implements Journal {
   readonly #path: string;
-  readonly #fs: DurableFs;
-  readonly #log: Log;
-  readonly #admit: () => Promise<void>;
-  readonly #onFloorsLost: () => Promise<void>;
+  readonly #deps: FileJournalDeps;
   readonly #floors: FloorsCopy;
   #state: UpdateState = lostState;
   #missing: AgentError | undefined;
@@ -69,13 +66,10 @@ export class FileJournal implements Journal {
   #trouble: AgentError | undefined;
   #last: Promise<unknown> = Promise.resolve();
 
-  private constructor(directory: string, { log, fs, admit, onFloorsLost }: FileJournalDeps) {
+  private constructor(directory: string, deps: FileJournalDeps) {
     this.#path = join(directory, FILE_NAME);
-    this.#log = log;
-    this.#fs = fs;
-    this.#admit = admit;
-    this.#onFloorsLost = onFloorsLost;
-    this.#floors = new FloorsCopy(directory, fs, log);
+    this.#deps = deps;
+    this.#floors = new FloorsCopy(directory, deps.fs, deps.log);
   }
 
   /**
@@ -97,7 +91,7 @@ export class FileJournal implements Journal {
   async #load(): Promise<void> {
     let text: string | undefined;
     try {
-      text = await readDurableTextFile(this.#path, this.#fs);
+      text = await readDurableTextFile(this.#path, this.#deps.fs);
     } catch (error) {
       if (!(error instanceof StorageError)) throw error;
       this.#isUnreadable = true;
@@ -107,18 +101,18 @@ export class FileJournal implements Journal {
     }
     this.#isUnreadable = false;
     this.#trouble = undefined;
-    const { state, damage } = await readFound(text, this.#path, this.#fs);
+    const { state, damage } = await readFound(text, this.#path, this.#deps.fs);
     const isMissing = text === undefined && state.phase.kind === 'idle';
     this.#missing = isMissing ? new StorageError('read', this.#path, 'there is none') : undefined;
     this.#state = await this.#floors.addTo(state);
-    if (this.#floors.wasDamaged && (text === undefined || damage.length > 0)) await this.#onFloorsLost();
+    if (this.#floors.wasDamaged && (text === undefined || damage.length > 0)) await this.#deps.onFloorsLost();
     if (text === undefined || damage.length === 0) return;
     const why = damage.join('; ');
     const sizeBytes = Buffer.byteLength(text);
     const message =
       'the journal is damaged, or of a newer agent: what of it can be read is used, and a copy is set aside';
-    this.#log.error({ path: this.#path, sizeBytes, why, copy: `${this.#path}.damaged` }, message);
-    await backUpDamaged(this.#path, text, this.#log, this.#fs);
+    this.#deps.log.error({ path: this.#path, sizeBytes, why, copy: `${this.#path}.damaged` }, message);
+    await backUpDamaged(this.#path, text, this.#deps.log, this.#deps.fs);
   }
 
   get missing(): AgentError | undefined {
@@ -132,15 +126,15 @@ export class FileJournal implements Journal {
   async refresh(): Promise<void> {
     if (!this.#isUnreadable) return;
     try {
-      await this.#admit();
+      await this.#deps.admit();
     } catch (error) {
       if (!(error instanceof AgentError)) throw error;
-      this.#log.debug({ code: error.code }, error.message);
+      this.#deps.log.debug({ code: error.code }, error.message);
     }
     await this.#load();
     await this.#inTurn(async () => {}).catch((error: unknown) => {
       if (!(error instanceof AgentError)) throw error;
-      this.#log.debug({ code: error.code }, error.message);
+      this.#deps.log.debug({ code: error.code }, error.message);
     });
   }
 
@@ -148,8 +142,8 @@ export class FileJournal implements Journal {
   async probe(roomBytes = 0): Promise<void> {
     await this.refresh();
     return this.#inTurn(async () => {
-      await this.#admit();
-      await writeDraft(this.#path, JSON.stringify(this.#state).padEnd(roomBytes), this.#fs);
+      await this.#deps.admit();
+      await writeDraft(this.#path, JSON.stringify(this.#state).padEnd(roomBytes), this.#deps.fs);
     });
   }
 
@@ -196,23 +190,23 @@ export class FileJournal implements Journal {
   }
 
   async #write(state: UpdateState): Promise<void> {
-    this.#logSetAside(await replaceFileOrForeign(this.#path, JSON.stringify(state), this.#fs));
+    this.#logSetAside(await replaceFileOrForeign(this.#path, JSON.stringify(state), this.#deps.fs));
   }
 
   /** Replaces something other than a file by a new journal. The update in progress is lost. */
   async #beginAnew(): Promise<void> {
     if (!(this.#missing instanceof NoFileError)) return;
-    await this.#admit();
+    await this.#deps.admit();
     await this.#load(); // it may have been removed
     const { missing } = this;
     if (!(missing instanceof NoFileError)) return;
-    this.#logSetAside(await replaceForeignFile(this.#path, JSON.stringify(lostState), this.#fs));
+    this.#logSetAside(await replaceForeignFile(this.#path, JSON.stringify(lostState), this.#deps.fs));
     await this.#load();
-    if (this.#floors.wasDamaged) await this.#onFloorsLost();
+    if (this.#floors.wasDamaged) await this.#deps.onFloorsLost();
   }
 
   #logSetAside(aside: string | undefined): void {
-    if (aside !== undefined) this.#log.error({ path: this.#path, aside }, 'not a journal: set aside');
+    if (aside !== undefined) this.#deps.log.error({ path: this.#path, aside }, 'not a journal: set aside');
   }
 
   /** Writes the former state again: a write that failed in its last step might be there after a restart. */
@@ -221,12 +215,12 @@ export class FileJournal implements Journal {
       await this.#write(this.#state);
     } catch (error) {
       if (!(error instanceof StorageError)) throw error;
-      this.#log.warn({ code: error.code }, error.message);
+      this.#deps.log.warn({ code: error.code }, error.message);
     }
   }
 }
 
-/** The journal for a mere look: nothing is set aside, and what is appended is not kept. */
+/** Returns the journal for reading: nothing is set aside, and appended events are not kept. */
 export async function lookAtJournal(directory: string, fs: DurableFs = nodeFs): Promise<Journal> {
   try {
     const path = join(directory, FILE_NAME);
@@ -238,7 +232,7 @@ export async function lookAtJournal(directory: string, fs: DurableFs = nodeFs): 
   }
 }
 
-/** The state in a text. Without a file the state is idle, unless something was set aside at its path. */
+/** Returns the state in a text. Without a file it is idle, unless something was set aside at its path. */
 async function readFound(text: string | undefined, path: string, fs: DurableFs): Promise<ReturnType<typeof readState>> {
   if (text !== undefined) return readState(text);
   return { state: (await isDamagedCopy(path, fs)) ? lostState : initialState, damage: [] };
@@ -255,22 +249,12 @@ function obstacle(path: string, { cause }: NoFileError): NoFileError {
 
 /** A journal in memory, for tests and for commands that must not write to the disk. */
 export class MemoryJournal implements Journal {
-  #state: UpdateState;
+  missing: AgentError | undefined;
+  readonly trouble: AgentError | undefined;
+  state: UpdateState;
 
   constructor(state: UpdateState = initialState) {
-    this.#state = state;
-  }
-
-  get state(): UpdateState {
-    return this.#state;
-  }
-
-  get missing(): AgentError | undefined {
-    return undefined;
-  }
-
-  get trouble(): AgentError | undefined {
-    return undefined;
+    this.state = state;
   }
 
   async refresh(): Promise<void> {}
@@ -278,8 +262,8 @@ export class MemoryJournal implements Journal {
   async probe(): Promise<void> {}
 
   async append<T extends EventType>(event: EventOf<T>): Promise<StateAfter<T>> {
-    const next = advance(this.#state, event);
-    this.#state = next;
+    const next = advance(this.state, event);
+    this.state = next;
     return next;
   }
 }

@@ -31,10 +31,10 @@ export function readState(text: string): FoundState {
   try {
     const found = jsonObject.safeParse(JSON.parse(text));
     if (found.success) return stateOf(found.data);
-    return { state: lostState, damage: ['all of it is no journal'] };
+    return { state: lostState, damage: ['it is not a journal'] };
   } catch (error) {
     if (!(error instanceof SyntaxError) && !(error instanceof RangeError)) throw error;
-    return { state: lostState, damage: ['it is no JSON'] };
+    return { state: lostState, damage: ['it is not JSON'] };
   }
 }
 

@@ -70,7 +70,7 @@ const artifactPlace = z.object({
   /** The size of that member, and how much of it is still to come. */
   member: z.object({ sizeBytes: z.number(), leftBytes: z.number() }),
   file: z.object({ name: z.string(), sizeBytes: z.number() }),
-  /** For a delta: the consumed bytes of the file, and the distance from here to the end of the last rebuilt window. */
+  /** For a delta: the consumed bytes of the file, and the distance from here to where the last rebuilt window ends. */
   delta: z.object({ takenBytes: z.number(), skipBytes: z.number() }).optional(),
   /** The files that were staged completely, in their order. */
   whole: z.array(z.object({ payload: z.number(), name: z.string(), sizeBytes: z.number() })).readonly(),

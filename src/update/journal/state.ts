@@ -165,7 +165,7 @@ interface EventData {
     readonly slot: SlotName;
     readonly trials: number;
     readonly name: string | undefined;
-    /** Why the release is below the minimum, if root allowed that. */
+    /** The reason why the release is below the minimum, if root permitted that. */
     readonly downgrade?: string | undefined;
     /** The verified content of the partitions of the slot, by target. */
     readonly records: Readonly<Record<string, PartitionRecord>>;

@@ -1,3 +1,4 @@
+import type { InputOf } from '../../control/operations.ts';
 import { isPlausible } from '../../system/time/wall-clock.ts';
 import { UpdateError } from '../errors.ts';
 import { activeHold } from '../journal/state.ts';
@@ -7,15 +8,9 @@ import type { UpdatePorts } from './install-request.ts';
 
 type Ports = Pick<UpdatePorts, 'journal' | 'clock'>;
 
-export interface StandstillOrder {
-  /** Absent: until an operator resumes updates. */
-  readonly durationMs?: number | undefined;
-  readonly reason?: string | undefined;
-}
-
 /** Starts a hold. Until it ends, only a forced update is installed; a rollback is always possible. */
 export async function startHold(
-  { durationMs, reason }: StandstillOrder,
+  { durationMs, reason }: InputOf<'hold'>,
   { journal, clock }: Ports,
 ): Promise<ManualHold> {
   const nowMs = clock.nowMs();

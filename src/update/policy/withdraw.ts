@@ -10,8 +10,8 @@ import { isoTime } from './install-request.ts';
 import { passing } from './may-try.ts';
 import type { Plan } from './plan.ts';
 
-const NAMED_SINCE = 'the service has named another version since it was installed';
-const NOT_NAMED = 'the service does not name it any more';
+const NAMED_SINCE = 'the service has offered another version since it was installed';
+const NOT_NAMED = 'the service no longer offers it';
 
 type Ports = Pick<UpdatePorts, 'journal' | 'clock'>;
 type EndPorts = Pick<UpdatePorts, 'journal' | 'clock' | 'bootloader' | 'machine' | 'settings' | 'signal'>;
@@ -48,7 +48,7 @@ export async function endUnwantedWait(look: () => Promise<Version | undefined>, 
   } catch (error) {
     if (!(error instanceof AgentError)) throw error;
     const { name } = phase.attempt.version;
-    log.warn({ code: error.code }, `whether ${name} is still wanted cannot be asked: ${error.message}`);
+    log.warn({ code: error.code }, `cannot check whether ${name} is still offered: ${error.message}`);
   }
   if (reason !== undefined) await endWait(phase, { code: 'withdrawn', reason }, ports);
 }

@@ -25,39 +25,41 @@ export class Costs {
 
   /** The same source, counted. A file of this gateway counts as nothing fetched. */
   counting(source: FirmwareSource): FirmwareSource {
-    return source.form === 'decoded' ? source : withChunks(source, (chunks) => this.#count(chunks));
-  }
-
-  async *#count(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void, undefined> {
-    for await (const chunk of chunks) {
-      this.#figures.fetchedBytes = (this.#figures.fetchedBytes ?? 0) + chunk.byteLength;
-      yield chunk;
-    }
+    if (source.form === 'decoded') return source;
+    return observed(source, async ({ byteLength }) => {
+      this.#figures.fetchedBytes = (this.#figures.fetchedBytes ?? 0) + byteLength;
+    });
   }
 }
 
-/** The same source, whose chunks pass through `pass`. */
-export function withChunks(
+/** The same source, with a call before each transfer and before each chunk. */
+function observed(
   source: FirmwareSource,
-  pass: (chunks: AsyncIterable<Uint8Array>) => AsyncIterable<Uint8Array>,
+  onChunk: (chunk: Uint8Array) => Promise<void>,
+  onOpen: () => Promise<void> = async () => {},
 ): FirmwareSource {
-  return {
-    form: source.form,
-    open: async (from, signal) => {
-      const transfer = await source.open(from, signal);
-      return {
-        startOffset: transfer.startOffset,
-        get totalBytes(): number | undefined {
-          return transfer.totalBytes;
-        },
-        get validator(): string | undefined {
-          return transfer.validator;
-        },
-        chunks: pass(transfer.chunks),
-        [Symbol.asyncDispose]: async () => transfer[Symbol.asyncDispose](),
-      };
-    },
+  const open: FirmwareSource['open'] = async (from, signal) => {
+    await onOpen();
+    const transfer = await source.open(from, signal);
+    async function* chunks(): AsyncGenerator<Uint8Array, void, undefined> {
+      for await (const chunk of transfer.chunks) {
+        await onChunk(chunk);
+        yield chunk;
+      }
+    }
+    return {
+      startOffset: transfer.startOffset,
+      get totalBytes(): number | undefined {
+        return transfer.totalBytes;
+      },
+      get validator(): string | undefined {
+        return transfer.validator;
+      },
+      chunks: chunks(),
+      [Symbol.asyncDispose]: async () => transfer[Symbol.asyncDispose](),
+    };
   };
+  return { form: source.form, open };
 }
 
 const CHECK_EVERY_MS = 5_000;
@@ -71,22 +73,14 @@ export function meteredSource(
   { meteredLink, clock }: Pick<UpdatePorts, 'meteredLink' | 'clock'>,
 ): FirmwareSource {
   if (meteredLink === undefined || by !== 'service' || isList === true) return source;
+  let checkedMs = clock.monotonicMs();
   const check = async (): Promise<void> => {
     const deferral = mayTry({ meteredLink: await meteredLink() });
     if (deferral !== undefined) throw new AttemptDeferred(deferral);
+    checkedMs = clock.monotonicMs();
   };
-  async function* spare(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void, undefined> {
-    let checkedMs = clock.monotonicMs();
-    for await (const chunk of chunks) {
-      yield chunk;
-      if (clock.monotonicMs() - checkedMs < CHECK_EVERY_MS) continue;
-      await check();
-      checkedMs = clock.monotonicMs();
-    }
-  }
-  const open: FirmwareSource['open'] = async (from, signal) => {
-    await check();
-    return source.open(from, signal);
+  const checkSometimes = async (): Promise<void> => {
+    if (clock.monotonicMs() - checkedMs >= CHECK_EVERY_MS) await check();
   };
-  return withChunks({ form: source.form, open }, spare);
+  return observed(source, checkSometimes, check);
 }

@@ -50,7 +50,7 @@ export class Staging {
   #deferral: Deferral | undefined;
   #completions: readonly PartitionCopy[] = [];
   targets: ReadonlyMap<PayloadHeader, Target> = new Map();
-  /** Why the release is below the minimum, if root allowed that. */
+  /** The reason why the release is below the minimum, if root permitted that. */
   downgrade: string | undefined;
 
   constructor(order: InstallRequest, slot: SlotName, ports: UpdatePorts, before: Figures | undefined) {
@@ -293,6 +293,6 @@ export class Staging {
 /** The firmware once all its payloads are written. The digest of a raw image is known only then. */
 export function stagedFirmware(header: FirmwareHeader, payloads: readonly StagedPayload[]): StagedFirmware {
   const digest = header.digest ?? payloads[0]?.written.digest;
-  if (digest === undefined) throw new Error('a firmware without a digest and without a payload');
+  if (digest === undefined) throw new Error('a firmware image without a digest and without a payload');
   return { header, digest, provides: header.provides ?? {}, payloads };
 }

@@ -137,8 +137,10 @@ function complaintOfResult(
   { exitCode, stdout, stderr }: ProgramResult,
 ): Failure | undefined {
   if (exitCode === 0) return undefined;
-  const said = lastLine(stderr) ?? lastLine(stdout);
-  return { reason: `${command.join(' ')}: exit code ${exitCode ?? 'none'}${said === undefined ? '' : `, ${said}`}` };
+  const output = lastLine(stderr) ?? lastLine(stdout);
+  return {
+    reason: `${command.join(' ')}: exit code ${exitCode ?? 'none'}${output === undefined ? '' : `, ${output}`}`,
+  };
 }
 
 async function resultOf(
@@ -169,7 +171,7 @@ async function complaintOfService(
     signal.throwIfAborted();
     if (deadline.aborted) {
       const isCut = timeoutMs < MAX_COMMAND_MS;
-      return { code: 'service-unreached', reason: `the service did not answer within ${timeoutMs} ms`, isCut };
+      return { code: 'service-unreached', reason: `the service did not respond within ${timeoutMs} ms`, isCut };
     }
     if (!(error instanceof AgentError)) throw error;
     return { code: saysTryAgain(error) ? 'service-down' : 'service-unreached', reason: error.message };
@@ -268,6 +270,6 @@ export async function findCause(
 ): Promise<TrialFailure> {
   if (code !== UNREACHED || fault !== 'world') return { code, reason, fault };
   const reached = await health.reachesService(signal);
-  if (!reached) return { code, reason: `${reason}; nor can what runs now`, fault };
-  return { code, reason: `${reason}; what runs now can`, fault: 'firmware' };
+  if (!reached) return { code, reason: `${reason}; neither can the running version`, fault };
+  return { code, reason: `${reason}; the running version can`, fault: 'firmware' };
 }

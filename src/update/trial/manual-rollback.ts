@@ -1,8 +1,7 @@
-import type { AgentError } from '../../system/errors.ts';
 import { planEarlierBoards } from '../boards/earlier-boards.ts';
 import { UpdateError } from '../errors.ts';
 import { evidenceOfHistory } from '../evidence.ts';
-import type { Attempt, FirmwareRecord, Installed, UpdateState } from '../journal/state.ts';
+import type { Attempt, FirmwareRecord, Installed, PhaseOf, UpdateState } from '../journal/state.ts';
 import type { InstallOutcome } from '../outcome.ts';
 import { isoTime } from '../policy/install-request.ts';
 import type { UpdatePorts } from '../policy/install-request.ts';
@@ -32,13 +31,21 @@ export async function startRollback(
   flags: RollbackOptions,
   ports: UpdatePorts,
 ): Promise<InstallOutcome> {
-  const { journal, settings, targets } = ports;
+  const { journal, targets } = ports;
   const { slots, earlier } = journal.state;
   const [next] = earlier;
   if (!flags.force) await refuseRevoked(next, ports);
-  const onBoards =
-    next?.slot === otherSlot(slot) ? await rollBackBoards(next, otherSlot(slot), { flags, ports }) : undefined;
-  if (onBoards !== undefined) return onBoards;
+  if (next?.slot === otherSlot(slot)) {
+    const payloads = [...(await boardsFor(next, flags, ports))];
+    if (payloads.length > 0) {
+      const { digest, signedBy, provides, version } = next;
+      const firmware = { digest, signedBy, provides, payloads };
+      await stage({ slot: next.slot, firmware }, { version, ...marksOf(flags, []) }, ports);
+      return evaluateTrial(ports);
+    }
+    if (!flags.force)
+      throw new UpdateError('no-previous-version', 'no board or package has a previous image to restore');
+  }
   const inSlot = earlier.find((version) => version.slot === slot);
   const hasSlots = [...targets.values()].some(({ kind }) => kind === 'slots');
   requireRollbackTarget(hasSlots ? slot : undefined, slots);
@@ -46,32 +53,8 @@ export async function startRollback(
   const firmware = firmwareBefore(inSlot, await boardsFor(inSlot, flags, ports), ports);
   const evidence = evidenceOfHistory(firmware, slot, slots[slot], read);
   const version = inSlot?.version ?? { name: unnamed(slot, journal.state) };
-  const attempt = await beginRollback(version, marksOf(flags, unverified), ports);
-  const { trials } = settings;
-  const { phase } = await journal.append({ type: 'rollback-staged', attempt, slot, firmware, trials });
+  const phase = await stage({ slot, firmware }, { version, ...marksOf(flags, unverified) }, ports);
   return startTrial(phase, { evidence, reboot: flags.reboot }, ports);
-}
-
-interface Rollback {
-  readonly flags: RollbackOptions;
-  readonly ports: UpdatePorts;
-}
-
-/** Rolls back an update of boards alone. By force, returns undefined if no board can roll back. */
-async function rollBackBoards(
-  to: Installed,
-  booted: SlotName,
-  { flags, ports }: Rollback,
-): Promise<InstallOutcome | undefined> {
-  const payloads = await boardsFor(to, flags, ports);
-  if (payloads.length === 0 && flags.force) return undefined;
-  if (payloads.length === 0)
-    throw noPrevious(`no ${hasBoards(ports) ? 'board' : 'package'} can go back to what it held before`, ports);
-  const { digest, signedBy, provides, version } = to;
-  const firmware = { digest, signedBy, provides, payloads: [...payloads] };
-  const attempt = await beginRollback(version, flags.force ? { forced: true } : {}, ports);
-  await ports.journal.append({ type: 'rollback-staged', attempt, slot: booted, firmware, trials: 1 });
-  return evaluateTrial(ports);
 }
 
 /** Returns a name for the content of a slot: no update has written the slot, or the journal was lost. */
@@ -81,15 +64,17 @@ function unnamed(slot: SlotName, { slots, forgot }: UpdateState): string {
   return forgot === true ? 'an unknown version' : 'the factory image';
 }
 
-/** Makes the attempt. An interrupted staging is of no use anymore: its slot is booted, or stays as it is. */
-async function beginRollback(
-  version: Attempt['version'],
-  marks: Partial<Attempt>,
+/** Begins the attempt. An interrupted staging is of no use anymore: its slot is booted, or stays as it is. */
+async function stage(
+  target: Pick<PhaseOf<'staged'>, 'slot' | 'firmware'>,
+  marks: Pick<Attempt, 'version'> & Partial<Attempt>,
   ports: UpdatePorts,
-): Promise<Attempt> {
-  if (ports.journal.state.phase.kind === 'staging')
-    await withdraw('overridden', 'an operator rolled back instead', ports);
-  return { id: ports.newAttemptId(), version, by: 'rollback', startedAt: isoTime(ports.clock), ...marks };
+): Promise<PhaseOf<'staged'>> {
+  const { journal, newAttemptId, clock, settings } = ports;
+  if (journal.state.phase.kind === 'staging') await withdraw('overridden', 'an operator rolled back instead', ports);
+  const attempt = { id: newAttemptId(), by: 'rollback', startedAt: isoTime(clock), ...marks } as const;
+  const { trials } = settings;
+  return (await journal.append({ type: 'rollback-staged', attempt, ...target, trials })).phase;
 }
 
 function marksOf({ reboot, force }: RollbackOptions, unverified: readonly string[]): Partial<Attempt> {
@@ -146,12 +131,11 @@ async function boardsFor(
   const { payloads, stay } = await planEarlierBoards(ports.journal.state.installed, to, ports);
   const [first] = stay;
   if (first !== undefined && !force)
-    throw noPrevious(
-      `what ${first.kind === 'mcu' ? 'the board' : 'the package'} ${first.name} held before is not kept any more`,
-      ports,
+    throw new UpdateError(
+      'no-previous-version',
+      `the ${first.kind === 'mcu' ? 'board' : 'package'} ${first.name} has no backup of its previous image`,
     );
-  for (const { name } of stay)
-    ports.log.warn({ board: name }, `${name} stays as it is: what it held before is not kept`);
+  for (const { name } of stay) ports.log.warn({ board: name }, `${name} stays as it is: it has no backup`);
   return payloads;
 }
 
@@ -160,26 +144,10 @@ async function boardsFor(
  * gateway without slots.
  */
 export function requireRollbackTarget(slot: SlotName | undefined, slots: UpdateState['slots']): void {
-  if (slot === undefined) {
-    const advice = 'agent status shows what runs';
-    throw new UpdateError('no-previous-version', 'no update has changed anything here that could go back', {
-      advice,
+  if (slot === undefined)
+    throw new UpdateError('no-previous-version', 'no update has changed anything here that could be rolled back', {
+      advice: 'see agent status',
     });
-  }
   if (slots[slot].seen !== undefined) return;
-  throw new UpdateError('no-previous-version', `slot ${slot} was never seen to run with what it holds now`);
-}
-
-/** The default advice is about boards. */
-function noPrevious(message: string, ports?: Pick<UpdatePorts, 'targets'>): AgentError {
-  const isWithoutBoards = ports !== undefined && !hasBoards(ports);
-  return new UpdateError(
-    'no-previous-version',
-    message,
-    isWithoutBoards ? { advice: 'agent status shows what runs' } : {},
-  );
-}
-
-function hasBoards({ targets }: Pick<UpdatePorts, 'targets'>): boolean {
-  return [...targets.values()].some(({ kind }) => kind === 'mcu');
+  throw new UpdateError('no-previous-version', `slot ${slot} was never seen to run with its present content`);
 }

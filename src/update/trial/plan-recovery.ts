@@ -1,41 +1,32 @@
 import { isAmbiguous } from '../journal/endings.ts';
 import { hasSlotPayload } from '../journal/state.ts';
-import type { Phase, PhaseOf, UpdateState, Cause } from '../journal/state.ts';
+import type { Phase, PhaseOf, TrialFailure, UpdateState } from '../journal/state.ts';
 import type { SlotName } from '../ports.ts';
 
 /** The reaction to the journal at a start. */
 export type Recovery =
-  /** Keep the running slot: renew its boot counters. */
-  | { readonly kind: 'keep' }
+  /**
+   * `keep`: keep the running slot, and renew its boot counters; an interrupted staging resumes at the next check.
+   * `fail-staging`: a staging from a local file cannot resume.
+   */
+  | { readonly kind: 'keep' | 'fail-staging' }
   /**
    * The running slot is on trial without a record in the journal. If the slot is known, it is committed if healthy;
-   * otherwise it is abandoned, since the state directory is not that of the slot that armed it.
+   * otherwise it is abandoned, since another slot armed it, with another state directory.
    */
   | { readonly kind: 'unknown-trial'; readonly isKnown: boolean }
-  /** An interrupted staging from a local file cannot continue automatically. */
-  | { readonly kind: 'give-up-staging' }
-  /** An interrupted staging continues with the next look at the service. */
-  | { readonly kind: 'resume-staging' }
   /** The slot is written and verified, but perhaps not armed: verify it again by reading, arm it, reboot. */
   | { readonly kind: 'arm'; readonly phase: PhaseOf<'staged' | 'trial'> }
   /** It was armed in this very boot: only the reboot is missing. */
   | { readonly kind: 'reboot'; readonly phase: PhaseOf<'trial'> }
-  /** The same, but an operator wanted to make the reboot. */
-  | { readonly kind: 'await-reboot'; readonly phase: PhaseOf<'trial'> }
   /** The trial slot runs and was approved: only the commit, or its record, is missing. */
   | { readonly kind: 'commit'; readonly phase: PhaseOf<'trial'> }
-  /** The trial slot runs: judge it. */
+  /** The trial slot runs: run its health checks. */
   | { readonly kind: 'judge' }
   /** The trial slot runs and must not: end the trial and reboot. */
   | { readonly kind: 'leave-trial'; readonly phase: PhaseOf<'trial' | 'rolling-back'> }
-  /** The old slot runs again. */
-  | {
-      readonly kind: 'rolled-back';
-      readonly code: string;
-      readonly reason: string;
-      /** After a trial without output, the cause is unknown. */
-      readonly fault: Cause;
-    };
+  /** The old slot runs again. After a trial without output, the cause is unknown. */
+  | ({ readonly kind: 'rolled-back' } & TrialFailure);
 
 /** The state of the gateway at a start, in addition to the journal. */
 export interface Found {
@@ -51,7 +42,7 @@ export interface Found {
   readonly lastWord: string | undefined;
 }
 
-/** A trial whose health checks started this often without an end has failed. */
+/** A trial whose health checks were interrupted this often has failed. */
 export const MAX_JUDGEMENTS = 3;
 
 /**
@@ -70,7 +61,7 @@ export function planRecovery(state: UpdateState, found: Found, hasJournal = true
     case 'lost':
       return { kind: 'keep' };
     case 'staging':
-      return { kind: phase.attempt.by === 'service' ? 'resume-staging' : 'give-up-staging' };
+      return { kind: phase.attempt.by === 'service' ? 'keep' : 'fail-staging' };
     case 'staged':
       return recoverStaged(phase, found);
     case 'trial':
@@ -110,7 +101,7 @@ function recoverTrial(phase: PhaseOf<'trial'>, { booted, bootId, lastWord }: Fou
     if (phase.approved) return { kind: 'commit', phase };
     return phase.judgements < MAX_JUDGEMENTS ? { kind: 'judge' } : { kind: 'leave-trial', phase };
   }
-  if (bootId === phase.bootId) return { kind: phase.rebootByHand ? 'await-reboot' : 'reboot', phase };
+  if (bootId === phase.bootId) return { kind: 'reboot', phase };
   if (lastWord !== undefined) return fellBackItself(lastWord);
   if (phase.trialsLeft > 0) return { kind: 'arm', phase };
   return { kind: 'rolled-back', ...fellBack(phase) };

@@ -3,7 +3,7 @@ import { beginBoardSync } from '../boards/earlier-boards.ts';
 import { evidenceFromReading, evidenceOfHistory, evidenceOfSlot } from '../evidence.ts';
 import { isAmbiguous } from '../journal/endings.ts';
 import { hasSlotPayload } from '../journal/state.ts';
-import type { PhaseOf, UpdateState } from '../journal/state.ts';
+import type { PhaseOf, TrialFailure, UpdateState } from '../journal/state.ts';
 import type { Outcome } from '../outcome.ts';
 import { isoTime } from '../policy/install-request.ts';
 import type { UpdatePorts } from '../policy/install-request.ts';
@@ -48,8 +48,9 @@ export async function recoverUpdate(ports: UpdatePorts): Promise<Outcome> {
   if (missedTrialBoot(journal.state, found, ports)) await journal.append({ type: 'trial-missed' });
   const { phase } = journal.state;
   const recovery = planRecovery(journal.state, found, journal.missing === undefined);
-  if (recovery.kind !== 'keep') log.info({ phase: phase.kind, booted, recovery: recovery.kind }, 'settling');
-  return apply(recovery, found, ports);
+  if (recovery.kind !== 'keep') log.info({ phase: phase.kind, booted, recovery: recovery.kind }, 'recovering');
+  const trouble = needsJournal(recovery) ? await stateProblemOnTrial(ports) : undefined;
+  return trouble === undefined ? apply(recovery, found, ports) : abandonWithoutJournal(trouble, booted, ports);
 }
 
 async function readBootState(booted: SlotName, { bootloader, machine, signal }: UpdatePorts): Promise<Found> {
@@ -63,22 +64,20 @@ async function apply(recovery: Recovery, found: Found, ports: UpdatePorts): Prom
   const { booted } = found;
   switch (recovery.kind) {
     case 'keep':
-    case 'resume-staging':
       return keepRunning(found, ports);
     case 'unknown-trial':
       return judgeUnknown(recovery.isKnown, booted, ports);
-    case 'give-up-staging':
-      return giveUpStaging(booted, ports);
+    case 'fail-staging':
+      return failStaging(booted, ports);
     case 'arm':
     case 'reboot':
-    case 'await-reboot':
       return resumeStaged(recovery, found, ports);
     case 'commit':
-      return commitApproved(recovery.phase, booted, ports);
+      return commitApproved(recovery.phase, ports);
     case 'judge':
-      return judge(booted, ports);
+      return evaluateTrial(ports);
     case 'leave-trial':
-      return leave(recovery.phase, booted, ports);
+      return abandonOrStay(recovery.phase, booted, ports);
     case 'rolled-back':
       return rolledBack(recovery, booted, ports);
   }
@@ -86,17 +85,29 @@ async function apply(recovery: Recovery, found: Found, ports: UpdatePorts): Prom
 
 /** Continues with an update staged before this start, if it is still trusted. */
 async function resumeStaged(
-  { kind, phase }: Extract<Recovery, { kind: 'arm' | 'reboot' | 'await-reboot' }>,
+  recovery: Extract<Recovery, { kind: 'arm' | 'reboot' }>,
   found: Found,
   ports: UpdatePorts,
 ): Promise<Outcome> {
-  if ((await discardUntrusted(phase, ports)) !== undefined) return { kind: 'settled' };
-  if (kind === 'arm') return rearm(phase, found, ports);
-  if (kind === 'await-reboot' || ports.rebootByHand === true) return { kind: 'reboot-required', ...trialOf(phase) };
-  return deferredOutcome(phase.attempt, ports.deferReboot) ?? rebootIntoTrial(phase, ports);
+  if ((await discardUntrusted(recovery.phase, ports)) !== undefined) return { kind: 'settled' };
+  return recovery.kind === 'arm' ? rearm(recovery.phase, found, ports) : rebootArmed(recovery.phase, ports);
 }
 
-const NEVER_JUDGED = { code: 'health-unknown', reason: 'the new firmware was never found healthy' };
+async function rebootArmed(phase: PhaseOf<'trial'>, ports: UpdatePorts): Promise<Outcome> {
+  const trial = { version: phase.attempt.version.name, slot: phase.slot };
+  if (phase.rebootByHand || ports.rebootByHand === true) return { kind: 'reboot-required', ...trial };
+  const deferral = deferredOutcome(phase.attempt, ports.deferReboot);
+  if (deferral !== undefined) return deferral;
+  await rebootToTrial(phase, ports);
+  return { kind: 'rebooting', ...trial };
+}
+
+/** The health checks of a trial were interrupted again and again. */
+const NEVER_JUDGED = {
+  code: 'health-unknown',
+  reason: 'the new firmware was never found healthy',
+  fault: 'world',
+} as const;
 
 /**
  * Abandons the trial. If no other slot boots, the running one stays, whatever its state, and the next version has to
@@ -108,7 +119,7 @@ async function abandonOrStay(
   ports: UpdatePorts,
 ): Promise<Outcome> {
   const { journal, clock, log } = ports;
-  const leaving = phase.kind === 'trial' ? await giveUpTrial(ports) : phase;
+  const leaving = await rollingBack(NEVER_JUDGED, ports);
   try {
     return await rollBack(leaving, ports);
   } catch (error) {
@@ -120,11 +131,6 @@ async function abandonOrStay(
     await journal.append({ type: 'rolled-back', at: isoTime(clock), code: error.code, reason, fault });
     return { kind: 'rolled-back', version: phase.attempt.version.name, reason };
   }
-}
-
-async function giveUpTrial({ journal, settings }: UpdatePorts): Promise<PhaseOf<'rolling-back'>> {
-  const fault = causeWithoutReport(journal.state, settings.attempts);
-  return (await journal.append({ type: 'rollback-started', ...NEVER_JUDGED, fault })).phase;
 }
 
 /**
@@ -152,24 +158,20 @@ async function judgeUnknown(isKnown: boolean, booted: SlotName, ports: UpdatePor
 
 function unknownTrial({ journal }: UpdatePorts): AbandonReason {
   const { missing } = journal;
-  const reason = missing?.message ?? 'the journal knows nothing of what is on trial: it is not that of the old slot';
+  const reason = missing?.message ?? 'the journal has no record of this trial, so it is not the one of the old slot';
   return { code: missing?.code ?? 'state-unavailable', reason };
 }
 
-/** Judges a trial. If nothing can be written, the trial is left, and the old slot reports why. */
-async function judge(booted: SlotName, ports: UpdatePorts): Promise<Outcome> {
-  const trouble = await stateProblemOnTrial(ports);
-  if (trouble !== undefined) return abandonWithoutJournal(trouble, booted, ports);
-  return evaluateTrial(ports);
+/**
+ * True if a running trial continues with a write to the journal. If nothing can be written, the trial is abandoned, and
+ * the old slot reports why.
+ */
+function needsJournal(recovery: Recovery): boolean {
+  if (recovery.kind === 'leave-trial') return recovery.phase.kind === 'trial';
+  return recovery.kind === 'commit' || recovery.kind === 'judge';
 }
 
-async function leave(phase: PhaseOf<'trial' | 'rolling-back'>, booted: SlotName, ports: UpdatePorts): Promise<Outcome> {
-  const trouble = phase.kind === 'rolling-back' ? undefined : await stateProblemOnTrial(ports);
-  if (trouble !== undefined) return abandonWithoutJournal(trouble, booted, ports);
-  return abandonOrStay(phase, booted, ports);
-}
-
-async function giveUpStaging(booted: SlotName, ports: UpdatePorts): Promise<Outcome> {
+async function failStaging(booted: SlotName, ports: UpdatePorts): Promise<Outcome> {
   await keepSlot({ booted }, ports);
   const failure = {
     outcome: 'failed',
@@ -245,29 +247,17 @@ async function readEvidence(
   return evidenceOfSlot(verified, { slot, configured: targets.map(({ name }) => name), staged: [], read });
 }
 
-async function rebootIntoTrial(phase: PhaseOf<'trial'>, ports: UpdatePorts): Promise<Outcome> {
-  await rebootToTrial(phase, ports);
-  return { kind: 'rebooting', ...trialOf(phase) };
-}
-
-function trialOf({ attempt, slot }: PhaseOf<'trial'>): { readonly version: string; readonly slot: SlotName } {
-  return { version: attempt.version.name, slot };
-}
-
-async function rolledBack(
-  recovery: Extract<Recovery, { kind: 'rolled-back' }>,
-  booted: SlotName,
-  ports: UpdatePorts,
-): Promise<Outcome> {
-  const phase = await rollingBack(recovery, ports);
+async function rolledBack(failure: TrialFailure, booted: SlotName, ports: UpdatePorts): Promise<Outcome> {
+  const phase = await rollingBack(failure, ports);
   if (hasSlotPayload(phase.firmware)) await disableSlot(phase, ports);
   // boards alone were on trial: the bootloader may have fallen back to the other slot since
   await keepSlot({ booted }, ports);
   return finishRollback(phase, ports);
 }
 
+/** Starts the rollback, unless it has started. The cause of an end without output is derived from earlier attempts. */
 async function rollingBack(
-  { code, reason, fault }: Extract<Recovery, { kind: 'rolled-back' }>,
+  { code, reason, fault }: TrialFailure,
   { journal, settings }: UpdatePorts,
 ): Promise<PhaseOf<'rolling-back'>> {
   const { phase } = journal.state;

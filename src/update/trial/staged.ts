@@ -86,6 +86,6 @@ export async function discardStaged(
   error: AgentError,
   ports: UpdatePorts,
 ): Promise<void> {
-  ports.log.error({ slot: phase.slot, code: error.code }, `the staged slot is given up: ${error.message}`);
+  ports.log.error({ slot: phase.slot, code: error.code }, `the staged slot is discarded: ${error.message}`);
   await abortAttempt(phase, error, ports);
 }

@@ -15,7 +15,7 @@ export interface AbandonReason {
   readonly reason: string;
 }
 
-/** A short failure of the disk is no evidence about a release. */
+/** A short failure of the disk is not evidence about a release. */
 const STATE_PATIENCE: RetryPolicy = {
   attempts: 4,
   firstDelayMs: 2_000,
@@ -52,17 +52,17 @@ export async function abandonWithoutJournal(
   ports: UpdatePorts,
 ): Promise<RollbackReboot> {
   const { bootloader, machine, log, onProgress } = ports;
-  log.error({ booted, code }, `this boot is a trial, and is left: ${reason}`);
+  log.error({ booted, code }, `this boot is a trial, and is abandoned: ${reason}`);
   onProgress({ kind: 'phase', phase: 'rolling-back', detail: reason });
   try {
     const { trialIsGuessed = false } = await bootloader.inspect(ports.signal);
     if (!trialIsGuessed) await bootloader.markUnbootable(booted, ports.signal, code);
   } catch (error) {
     if (!(error instanceof AgentError) || isWithoutFallback(error)) throw error;
-    log.warn({ code: error.code }, `the bootloader is left to fall back by itself: ${error.message}`);
+    log.warn({ code: error.code }, `the reboot alone ends the trial: ${error.message}`);
   }
   await machine.reboot(undefined, ports.signal);
-  return { kind: 'rebooting', version: 'what runs', slot: otherSlot(booted), reason, goesBack: true };
+  return { kind: 'rebooting', version: 'the running version', slot: otherSlot(booted), reason, goesBack: true };
 }
 
 export function isWithoutFallback({ code }: AgentError): boolean {
@@ -76,13 +76,10 @@ export function isWithoutFallback({ code }: AgentError): boolean {
  */
 export async function commitApproved(
   phase: PhaseOf<'trial'>,
-  booted: SlotName,
   ports: UpdatePorts,
 ): Promise<TrialResult | RollbackReboot> {
-  const trouble = await stateProblemOnTrial(ports);
-  if (trouble !== undefined) return abandonWithoutJournal(trouble, booted, ports);
   const revocation = await findRevocation(phase, ports);
   if (revocation === undefined) return commitTrial(phase, ports);
   const isDecided = hasSlotPayload(phase.firmware) && !(await ports.bootloader.onTrial(ports.signal));
-  return isDecided ? commitTrial(phase, ports) : abandonTrial({ ...revocation, fault: 'firmware' }, ports);
+  return isDecided ? commitTrial(phase, ports) : abandonTrial(revocation, ports);
 }

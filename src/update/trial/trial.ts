@@ -22,12 +22,7 @@ export async function startTrial(
 ): Promise<InstallOutcome> {
   const { journal, bootloader, machine } = ports;
   const { slot, attempt } = phase;
-  try {
-    await bootloader.tryOnce(slot, evidence, ports.signal);
-  } catch (error) {
-    if (error instanceof AgentError) await abortAttempt(phase, error, ports);
-    throw error;
-  }
+  await orAbort(phase, ports, bootloader.tryOnce(slot, evidence, ports.signal));
   const armed = await journal.append({ type: 'trial-armed', bootId: await machine.bootId(), rebootByHand: !reboot });
   const version = attempt.version.name;
   if (!reboot) return { kind: 'reboot-required', version, slot };
@@ -43,8 +38,13 @@ export async function consentToReboot(
   phase: PhaseOf<'staged' | 'trial'>,
   ports: UpdatePorts,
 ): ReturnType<typeof askConsent> {
+  return orAbort(phase, ports, askConsent('before_reboot', phase, ports));
+}
+
+/** Ends the attempt if this step fails. */
+async function orAbort<T>(phase: PhaseOf<'staged' | 'trial'>, ports: UpdatePorts, step: Promise<T>): Promise<T> {
   try {
-    return await askConsent('before_reboot', phase, ports);
+    return await step;
   } catch (error) {
     if (error instanceof AgentError) await abortAttempt(phase, error, ports);
     throw error;
@@ -63,7 +63,7 @@ export async function rebootToTrial(
 
 /**
  * Ends an attempt that cannot be armed. It is disarmed first, so that an `idle` journal never meets an armed slot. If
- * even that fails, the journal stays as it is, and settle() tries again. An interrupted trial may have touched boards:
+ * even that fails, the journal stays as it is, and the recovery tries again. An interrupted trial may have touched boards:
  * they are restored.
  */
 export async function abortAttempt(
@@ -91,15 +91,11 @@ export async function abortAttempt(
 export async function evaluateTrial(ports: UpdatePorts): Promise<TrialResult> {
   const { journal } = ports;
   const { phase } = await journal.append({ type: 'health-check-started' });
-  const revocation = await findRevocation(phase, ports);
-  if (revocation !== undefined) return abandonTrial({ ...revocation, fault: 'firmware' }, ports);
-  const complaint = hasSlotPayload(phase.firmware) ? await checkHealth(ports) : await keepRunning(ports);
-  if (complaint !== undefined) return abandonTrial(complaint, ports);
-  if (!hasBoards(phase.firmware)) return commitTrial(phase, ports);
-  const failure = await tryBoards(phase, ports);
-  if (failure !== undefined) return abandonTrial(failure, ports);
-  const second = await checkHealth(ports);
-  return second === undefined ? commitTrial(phase, ports) : abandonTrial(second, ports);
+  const failure =
+    (await findRevocation(phase, ports)) ??
+    (hasSlotPayload(phase.firmware) ? await checkHealth(ports) : await keepRunning(ports)) ??
+    (hasBoards(phase.firmware) ? ((await tryBoards(phase, ports)) ?? (await checkHealth(ports))) : undefined);
+  return failure === undefined ? commitTrial(phase, ports) : abandonTrial(failure, ports);
 }
 
 /**
@@ -109,12 +105,11 @@ export async function evaluateTrial(ports: UpdatePorts): Promise<TrialResult> {
 export async function findRevocation(
   { attempt, firmware }: PhaseOf<'staged' | 'trial'>,
   { revoked }: UpdatePorts,
-): Promise<{ readonly code: 'no-longer-trusted'; readonly reason: string } | undefined> {
+): Promise<(TrialFailure & { readonly code: 'no-longer-trusted' }) | undefined> {
   const isForcedBack = attempt.by === 'rollback' && attempt.forced === true;
   const why = isForcedBack ? undefined : await revoked?.(firmware);
-  return why === undefined
-    ? undefined
-    : { code: 'no-longer-trusted', reason: `version ${attempt.version.name} ${why}` };
+  const reason = `version ${attempt.version.name} ${why}`;
+  return why === undefined ? undefined : { code: 'no-longer-trusted', reason, fault: 'firmware' };
 }
 
 /** Commits the trial for an operator: health does not count, but its boards are flashed. */
@@ -181,7 +176,7 @@ export async function keepSlot(running: RunningSlot, ports: UpdatePorts): Promis
   const { journal, log } = ports;
   const expected = journal.state.installed?.slot;
   if (expected !== undefined && expected !== booted) {
-    log.warn({ expected, booted }, 'another slot runs than the one that was committed');
+    log.warn({ expected, booted }, 'another slot runs than the committed one');
     await journal.append({ type: 'slots-swapped', booted });
   }
   await renewCommit(running, ports);
@@ -196,7 +191,7 @@ async function checkHealth({ health, onProgress, signal }: UpdatePorts): Promise
 
 /**
  * Invariant 3: commits the trial. The result of the health checks is made durable first, so that they run only once;
- * then the bootloader's write decides, and the journal follows. After an interruption in between, settle() continues.
+ * then the bootloader's write decides, and the journal follows. After an interruption in between, the recovery continues.
  */
 export async function commitTrial(phase: PhaseOf<'trial'>, ports: UpdatePorts): Promise<TrialResult> {
   const { journal, bootloader, clock } = ports;
@@ -218,7 +213,7 @@ export async function abandonTrial(why: TrialFailure, ports: UpdatePorts): Promi
 
 /**
  * Rolls back: the boards are restored, the running slot is made unbootable, and the machine reboots into the other one.
- * A board that does not respond now is restored from there (settle.ts).
+ * A board that does not respond now is restored from there (recovery.ts).
  */
 export async function rollBack(phase: PhaseOf<'rolling-back'>, ports: UpdatePorts): Promise<TrialResult> {
   const { machine, log } = ports;

@@ -31,9 +31,9 @@ test('a staged update that waits for its window shows its end, and who need not 
 });
 
 test('a hook that defers is shown with its reason, and with ways around it', () => {
-  const hookWait = { reason: 'before_reboot says: not now: the press is running', until: '2026-03-01T12:04:00.000Z' };
+  const hookWait = { reason: 'before_reboot defers: the press is running', until: '2026-03-01T12:04:00.000Z' };
   expect(beside('Consent', renderStatus({ ...calmStatus, hookDeferral: hookWait }, page))).toBe(
-    'before_reboot says: not now: the press is running; next call 2026-03-01 13:04 +01:00 (in 4 min)',
+    'before_reboot defers: the press is running; next call 2026-03-01 13:04 +01:00 (in 4 min)',
   );
 });
 

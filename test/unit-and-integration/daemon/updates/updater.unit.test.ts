@@ -89,7 +89,10 @@ describe('a cancelled update', () => {
 
   test('may be nothing', async () => {
     const updater = await new Technician().updater();
-    expect(await updater.cancel(() => {}, signal)).toEqual({ kind: 'nothing-to-cancel', version: 'what runs' });
+    expect(await updater.cancel(() => {}, signal)).toEqual({
+      kind: 'nothing-to-cancel',
+      version: 'the running version',
+    });
   });
 });
 

@@ -77,7 +77,7 @@ describe('an update that waits for its boot', () => {
       technician.gateway.service.target = '1';
       expect(await technician.updateOnce(options)).toMatchObject({ kind: 'up-to-date', version: 'version 1' });
       const { state } = (await technician.updater()).journal;
-      const reason = /^the bootloader fell back: .*; the service does not name it any more$/;
+      const reason = /^the bootloader fell back: .*; the service no longer offers it$/;
       expect(state.lastOutcome).toMatchObject({ outcome: 'rolled-back', code: 'trial-fell-back' });
       expect(state.lastOutcome?.reason).toMatch(reason);
       expect(state.versions.at(-1)).toMatchObject({ version: { id: '2' }, failed: 1, gaveUp: 1 });

@@ -141,7 +141,7 @@ describe('a gateway with a boot partition and a root file system in each slot', 
     expect(gateway.boot()).toBe('A');
     await gateway.run('--update-now');
     const status = JSON.stringify(await gateway.json('status'));
-    expect(status).toContain('not verified again: gateway (nobody has verified it), boot (nobody has verified it)');
+    expect(status).toContain('not verified again: gateway (it was never verified), boot (it was never verified)');
     expect(await held('A')).toEqual({ root: 'healthy root 0', boot: 'boot 0' });
   });
 

@@ -61,14 +61,9 @@ describe('a hook', () => {
   });
 
   test.each([
-    [1, 'the press\n is  running\n', 'hook-rejected', 'before_install says no (exit code 1): the press is running'],
-    [75, '', 'hook-deferred', 'before_install says: not now'],
-    [
-      75,
-      'see http://me:word@app/?k=1',
-      'hook-deferred',
-      'before_install says: not now: see http://********@app/?********',
-    ],
+    [1, 'the press\n is  running\n', 'hook-rejected', 'before_install rejects (exit code 1): the press is running'],
+    [75, '', 'hook-deferred', 'before_install defers'],
+    [75, 'see http://me:word@app/?k=1', 'hook-deferred', 'before_install defers: see http://********@app/?********'],
     [undefined, '', 'hook-deferred', 'before_install was ended by a signal'],
   ])('that ends with %s and %j is told as %s: %s', async (exitCode, stderr, code, message) => {
     const rig = new Rig();
@@ -149,7 +144,7 @@ describe('after "not now"', () => {
       const before = rig.asked.length;
       expect(await rig.ask('askInTurn')).toMatchObject({
         code: 'hook-deferred',
-        message: 'before_install says: not now: busy',
+        message: 'before_install defers: busy',
       });
       expect(rig.asked).toHaveLength(before + 1);
       const { leftMs = 0 } = rig.hooks.pause ?? {};
@@ -157,7 +152,7 @@ describe('after "not now"', () => {
       rig.clock.advance(leftMs - 1);
       expect(await rig.ask('askInTurn')).toMatchObject({
         code: 'hook-deferred',
-        message: 'before_install says: not now: busy',
+        message: 'before_install defers: busy',
       });
       expect(rig.asked).toHaveLength(before + 1);
       rig.clock.advance(1);

@@ -35,19 +35,18 @@ describe('after a start, with slot B staged or on trial', () => {
   test.each<[string, Phase, 'A' | 'B', string, string]>([
     ['idle keeps whatever runs', { kind: 'idle' }, 'A', 'now', 'keep'],
     ['a lost phase keeps what was committed', { kind: 'lost' }, 'B', 'now', 'keep'],
-    ['a staging from the service goes on', { kind: 'staging', attempt, slot: 'B' }, 'A', 'now', 'resume-staging'],
+    ['a staging from the service resumes later', { kind: 'staging', attempt, slot: 'B' }, 'A', 'now', 'keep'],
     [
-      'a staging from a file cannot go on',
+      'a staging from a file cannot resume',
       { kind: 'staging', attempt: { ...attempt, by: 'file' }, slot: 'B' },
       'A',
       'now',
-      'give-up-staging',
+      'fail-staging',
     ],
     ['a staged slot that does not run is armed', staged, 'A', 'now', 'arm'],
     ['a staged slot that runs was armed before the journal could say so', staged, 'B', 'now', 'judge'],
     ['a trial slot that runs is judged', trial, 'B', 'now', 'judge'],
     ['a trial whose reboot has not come yet is rebooted', trial, 'A', 'before', 'reboot'],
-    ['a trial that a person reboots is waited for', { ...trial, rebootByHand: true }, 'A', 'before', 'await-reboot'],
     ['a trial that did not come up is tried again', trial, 'A', 'now', 'arm'],
     ['a trial without trials left was rolled back', { ...trial, trialsLeft: 0 }, 'A', 'now', 'rolled-back'],
     [

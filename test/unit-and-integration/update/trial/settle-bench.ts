@@ -49,13 +49,7 @@ const release = { nameCheck: 'strict', downgrade: 'allow' } as const;
 class TroubledJournal extends MemoryJournal {
   /** The error of a disk that rejects writes. */
   broken: AgentError | undefined;
-  /** The reason for a missing journal. */
-  absence: AgentError | undefined;
   probes = 0;
-
-  override get missing(): AgentError | undefined {
-    return this.absence;
-  }
 
   override async probe(): Promise<void> {
     this.probes += 1;
@@ -102,8 +96,8 @@ export class Bench {
 
   /** Restarts the program with the durable part of the journal. */
   restart(): void {
-    const { broken, absence, state } = this.journal;
-    this.journal = Object.assign(new TroubledJournal(state), { broken, absence });
+    const { broken, missing, state } = this.journal;
+    this.journal = Object.assign(new TroubledJournal(state), { broken, missing });
   }
 
   /** Slot B runs on trial. */

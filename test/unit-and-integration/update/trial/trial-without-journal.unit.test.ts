@@ -20,7 +20,7 @@ describe.each<FakeStyle>(styles)('a trial (%s)', (style) => {
   // second.
   test('is left unjudged by anything but the bootloader, where there is no journal', async () => {
     const bench = new Bench({}, style);
-    bench.journal.absence = stateTrouble('state-unavailable');
+    bench.journal.missing = stateTrouble('state-unavailable');
     await bench.startTrial();
     expect(await bench.settle()).toMatchObject({ kind: 'rebooting', slot: 'A', goesBack: true });
     expect(bench.reboots).toBe(1);
@@ -66,7 +66,7 @@ describe.each<FakeStyle>(styles)('a trial (%s)', (style) => {
   // left.
   test('that is only inferred from counters ends by its reboot alone: the running slot is not discarded for it', async () => {
     const bench = new Bench({}, style);
-    bench.journal.absence = stateTrouble('state-unavailable');
+    bench.journal.missing = stateTrouble('state-unavailable');
     await bench.startTrial();
     bench.bootloader.guesses = true;
     const before = bench.bootloader.bootable;
@@ -117,7 +117,7 @@ describe.each<FakeStyle>(styles)('a trial (%s)', (style) => {
   // Regression in the sweep: one failed read, and the committed version had its boards still on the previous program.
   test('cannot be committed manually while the journal is unreadable', async () => {
     const bench = new Bench({ phase: lost }, style);
-    bench.journal.absence = stateTrouble('state-unavailable');
+    bench.journal.missing = stateTrouble('state-unavailable');
     await bench.startTrial();
     await expect(bench.commit()).rejects.toMatchObject({ code: 'state-unavailable' });
     expect(bench.bootloader.boot()).toBe('A');
@@ -182,8 +182,8 @@ describe('a committed slot', () => {
 
   test('is kept without a state directory, and nothing is written there', async () => {
     const bench = new Bench({ phase: lost });
-    bench.journal.absence = stateTrouble('state-unavailable');
-    bench.journal.broken = bench.journal.absence;
+    bench.journal.missing = stateTrouble('state-unavailable');
+    bench.journal.broken = bench.journal.missing;
     expect(await bench.settle()).toEqual({ kind: 'settled' });
     expect(bench.bootloader.bootable).toEqual(['A']);
   });

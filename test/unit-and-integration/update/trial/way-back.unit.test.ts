@@ -122,7 +122,7 @@ describe('a rollback', () => {
       expect(gateway.running).toBe(FACTORY);
       const { installed, lastOutcome } = (await gateway.journal()).state;
       expect(installed?.version.name).toBe(named ? 'version f' : 'the factory image');
-      expect(lastOutcome?.reason).toContain('not verified again: gateway (nobody has verified it)');
+      expect(lastOutcome?.reason).toContain('not verified again: gateway (it was never verified)');
     },
   );
 

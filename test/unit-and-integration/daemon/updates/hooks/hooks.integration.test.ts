@@ -42,9 +42,9 @@ test('an application that is busy puts the reboot off, and the daemon asks it ag
   await gateway.startDaemon();
   await expect
     .poll(async () => gateway.json('status'), { interval: 100 })
-    .toMatchObject({ state: 'staged', hookDeferral: { reason: 'before_reboot says: not now: the press is running' } });
+    .toMatchObject({ state: 'staged', hookDeferral: { reason: 'before_reboot defers: the press is running' } });
   const page = (await gateway.run('status')).stdout.replaceAll(/\s+/g, ' ');
-  expect(page).toContain('Consent before_reboot says: not now: the press is running; next call');
+  expect(page).toContain('Consent before_reboot defers: the press is running; next call');
   expect(gateway.boot()).toBe('A');
   await hooksDo('cat > "$0.$1"');
   expect(await gateway.run('--update-now')).toMatchObject({ exitCode: 0 });
@@ -57,7 +57,7 @@ test('an application that is busy puts the reboot off, and the daemon asks it ag
 
 test('an application that rejects an update is reported to the technician and to the service', async () => {
   await hooksDo('cat > "$0.$1"; echo "the data is too old" >&2; exit 1');
-  const words = 'before_install says no (exit code 1): the data is too old';
+  const words = 'before_install rejects (exit code 1): the data is too old';
   expect(await gateway.json('--update-now')).toMatchObject({ error: { code: 'hook-rejected', message: words } });
   expect(await gateway.json('status')).toMatchObject({
     lastOutcome: { code: 'hook-rejected', reason: words },

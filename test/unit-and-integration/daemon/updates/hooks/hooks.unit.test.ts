@@ -130,7 +130,7 @@ describe('before what is staged is booted', () => {
     technician.hooks = new Hooks({ before_reboot: program }, { run, clock: { monotonicMs: () => 0 } });
     await technician.updateOnce(byHand);
     const updater = await technician.updater();
-    expect(updater.hookPause).toMatchObject({ leftMs: 60_000, reason: `before_reboot says: not now: ${words}` });
+    expect(updater.hookPause).toMatchObject({ leftMs: 60_000, reason: `before_reboot defers: ${words}` });
     const { signal } = new AbortController();
     if (how === 'cancel') await updater.cancel(() => {}, signal);
     else await updater.rollback(byHand, () => {}, signal);
