@@ -1,19 +1,18 @@
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import process from 'node:process';
 import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
 
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 
 import { agentProgram } from './fakes/machine/built-agent.ts';
 import { freePort } from './fakes/machine/free-port.ts';
 import { testInFull } from './full-run.ts';
 import { blockOf, readPage } from './page-examples.ts';
 import { Mosquitto } from './unit-and-integration/service/messaging/mosquitto.ts';
+import { folderUntilTestEnds } from './until-test-ends.ts';
 
 const root = resolve(import.meta.dirname, '..');
 const page = await readPage('first-update.md');
@@ -21,11 +20,8 @@ const env = { ...process.env, AGENT: agentProgram(), NO_COLOR: '1', no_proxy: '*
 
 let folder: string;
 
-beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'first-update-'));
-});
-afterEach(async () => {
-  await rm(folder, { recursive: true });
+beforeEach(() => {
+  folder = folderUntilTestEnds();
 });
 
 /** Returns the page's text, with another directory and port; for a broker, the text about that. */

@@ -1,22 +1,18 @@
-import { chmod, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { chmod, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 
 import { runProgram } from '../src/system/processes/child-process.ts';
+import { folderUntilTestEnds } from './until-test-ends.ts';
 
 const script = join(import.meta.dirname, 'install-packages');
 let programs: string;
 
 beforeEach(async () => {
-  programs = await mkdtemp(join(tmpdir(), 'agent-packages-'));
+  programs = folderUntilTestEnds();
   await pretend('id', 'echo 0');
   await pretend('promtool', 'exit 0');
-});
-
-afterEach(async () => {
-  await rm(programs, { recursive: true });
 });
 
 /** Puts a program in front of the machine's own. */

@@ -1,22 +1,21 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 
+import { folderUntilTestEnds } from '../until-test-ends.ts';
 import { Dependencies } from './dependencies.ts';
 
 let root = '';
 
 beforeEach(() => {
-  root = mkdtempSync(join(tmpdir(), 'dependencies-'));
+  root = folderUntilTestEnds();
   write('a.unit.test.ts', "import { b } from './b.ts';");
   write('b.ts', "import { a } from './a.unit.test.ts'; const thread = new URL('./c-worker.ts', import.meta.url);");
   write('c-worker.ts', "const data = join(import.meta.dirname, 'data.json');");
   write('data.json', '{}');
   write('other.ts', '');
 });
-afterEach(() => rmSync(root, { recursive: true }));
 
 function write(path: string, text: string): void {
   writeFileSync(join(root, path), text);

@@ -1,22 +1,19 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, readdir, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import process from 'node:process';
 
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
+
+import { folderUntilTestEnds } from '../until-test-ends.ts';
 
 const program = join(import.meta.dirname, 'demo.ts');
 
 let folder: string;
 
-beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'demo-'));
-});
-
-afterEach(async () => {
-  await rm(folder, { recursive: true });
+beforeEach(() => {
+  folder = folderUntilTestEnds();
 });
 
 /** In a group of its own, as a shell starts it. */

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 
 import { FileGateway } from '../../fakes/machine/file-gateway.ts';
 import { bufferContent } from '../../fakes/service/firmware-content.ts';
@@ -9,6 +9,7 @@ import { startStandIn } from '../../fakes/service/stand-in.ts';
 import type { StandIn } from '../../fakes/service/stand-in.ts';
 import { buildArtifact } from '../../unit-and-integration/firmware/artifact/build-artifact.ts';
 import { makeKeyPair } from '../../unit-and-integration/firmware/artifact/keys.ts';
+import { untilTestEnds } from '../../until-test-ends.ts';
 
 const keys = makeKeyPair('ecdsa-p256', 'release.pem');
 const image = Buffer.alloc(100_000, 'healthy\n');
@@ -22,15 +23,13 @@ const release = await buildArtifact({
 const portal = { kind: 'page' } as const;
 const PORTAL = 'a captive portal may be answering';
 
-let stack: AsyncDisposableStack;
 let service: StandIn;
 let gateway: FileGateway;
 
 beforeEach(async () => {
-  stack = new AsyncDisposableStack();
   const versions = [{ id: 'v0' }, { id: 'v1', firmware: bufferContent(release) }];
-  service = stack.use(await startStandIn({ versions, currentVersionId: 'v0', targetVersionId: 'v1' }));
-  gateway = stack.use(
+  service = untilTestEnds(await startStandIn({ versions, currentVersionId: 'v0', targetVersionId: 'v1' }));
+  gateway = untilTestEnds(
     await FileGateway.create({
       serviceUrl: service.url,
       image,
@@ -38,10 +37,6 @@ beforeEach(async () => {
       trustedKey: keys.publicPem,
     }),
   );
-});
-
-afterEach(async () => {
-  await stack.disposeAsync();
 });
 
 function thing(): StandIn['world']['things'][number] | undefined {

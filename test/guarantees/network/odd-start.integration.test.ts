@@ -4,12 +4,13 @@ import { join } from 'node:path';
 import process from 'node:process';
 import { promisify } from 'node:util';
 
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 
 import { agentProgram } from '../../fakes/machine/built-agent.ts';
 import { FileGateway } from '../../fakes/machine/file-gateway.ts';
 import { buildArtifact } from '../../unit-and-integration/firmware/artifact/build-artifact.ts';
 import { makeKeyPair } from '../../unit-and-integration/firmware/artifact/keys.ts';
+import { untilTestEnds } from '../../until-test-ends.ts';
 
 const run = promisify(execFile);
 const keys = makeKeyPair('ecdsa-p256', 'release.pem');
@@ -22,13 +23,11 @@ let artifact: string;
 
 beforeEach(async () => {
   const options = { serviceUrl: 'http://127.0.0.1:1', image, slotBytes: 1024 * 1024, reports: false };
-  gateway = await FileGateway.create({ ...options, trustedKey: `\ufeff${keys.publicPem}`, healthService: false });
+  gateway = untilTestEnds(
+    await FileGateway.create({ ...options, trustedKey: `\ufeff${keys.publicPem}`, healthService: false }),
+  );
   artifact = join(gateway.directory, 'v1.mender');
   await writeFile(artifact, release);
-});
-
-afterEach(async () => {
-  await gateway[Symbol.asyncDispose]();
 });
 
 /** Runs the agent by a shell, after these commands. */

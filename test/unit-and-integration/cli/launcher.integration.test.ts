@@ -1,21 +1,21 @@
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { chown, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { chown, mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
+
+import { folderUntilTestEnds } from '../../until-test-ends.ts';
 
 const run = promisify(execFile);
 const launcher = new URL('../../../agent', import.meta.url).pathname;
 
 let folder: string;
-beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'launcher-'));
+beforeEach(() => {
+  folder = folderUntilTestEnds();
 });
-afterEach(async () => rm(folder, { recursive: true, force: true }));
 
 /** Uses a separate home directory, which is not allowed for root's compiled code. */
 async function version(env: Readonly<Record<string, string>>): Promise<string> {

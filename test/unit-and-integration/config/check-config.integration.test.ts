@@ -1,22 +1,21 @@
-import { mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile, symlink, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 
 import { checkConfig } from '../../../src/config/check/check-config.ts';
 import { SystemError } from '../../../src/system/system-errors.ts';
+import { folderUntilTestEnds } from '../../until-test-ends.ts';
 import { Authority } from '../service/rest/certificates.ts';
 import { leastConfig } from './config-texts.ts';
 
 let directory: string;
 let path: string;
 
-beforeEach(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'check-config-'));
+beforeEach(() => {
+  directory = folderUntilTestEnds();
   path = join(directory, 'config.toml');
 });
-afterEach(async () => rm(directory, { recursive: true }));
 
 describe('the check of a configuration', () => {
   // Regression: a public key as ca_file was called valid, and the service's authority unknown.

@@ -1,23 +1,22 @@
 import { execFileSync } from 'node:child_process';
-import { chmod, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { chmod, mkdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 
 import { checkConfig } from '../../../src/config/check/check-config.ts';
 import { ImageFiles } from '../../../src/system/files/image-files.ts';
 import { agentProgram } from '../../fakes/machine/built-agent.ts';
+import { folderUntilTestEnds } from '../../until-test-ends.ts';
 import { makeKeyPair } from '../firmware/artifact/keys.ts';
 import { leastConfig } from './config-texts.ts';
 
 let root: string;
 const { publicPem, privatePem } = makeKeyPair('ed25519');
 
-beforeEach(async () => {
-  root = await mkdtemp(join(tmpdir(), 'image-'));
+beforeEach(() => {
+  root = folderUntilTestEnds();
 });
-afterEach(async () => rm(root, { recursive: true }));
 
 async function place(file: string, text = ''): Promise<void> {
   await mkdir(dirname(join(root, file)), { recursive: true });

@@ -1,29 +1,25 @@
 import { execFile } from 'node:child_process';
 import { generateKeyPairSync } from 'node:crypto';
-import { chmod, chown, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { chmod, chown, mkdir, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 
 import { checkConfig } from '../../../src/config/check/check-config.ts';
 import { parseToml } from '../../../src/config/file/toml.ts';
 import { effectiveConfig, loadConfig, showConfig } from '../../../src/config/load-config.ts';
 import { findRunDirectory } from '../../../src/config/read-config.ts';
 import { configJsonSchema } from '../../../src/config/schema/json-schema.ts';
+import { folderUntilTestEnds } from '../../until-test-ends.ts';
 import { leastConfig, wholeConfig } from './config-texts.ts';
 
 let directory: string;
 let path: string;
 
-beforeEach(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'agent-config-'));
+beforeEach(() => {
+  directory = folderUntilTestEnds();
   path = join(directory, 'config.toml');
-});
-
-afterEach(async () => {
-  await rm(directory, { recursive: true });
 });
 
 describe('loadConfig', () => {

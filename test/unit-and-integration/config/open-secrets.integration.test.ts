@@ -1,21 +1,20 @@
-import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { chmod, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 
 import { checkConfig } from '../../../src/config/check/check-config.ts';
 import { loadConfig } from '../../../src/config/load-config.ts';
+import { folderUntilTestEnds } from '../../until-test-ends.ts';
 import { leastConfig } from './config-texts.ts';
 
 let directory: string;
 let path: string;
 
-beforeEach(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'agent-secrets-'));
+beforeEach(() => {
+  directory = folderUntilTestEnds();
   path = join(directory, 'config.toml');
 });
-afterEach(async () => rm(directory, { recursive: true, force: true }));
 
 // Regression: mqtt:// to another machine was taken with a warning, though the API key is in each request.
 test.each([

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 
 import { FileGateway, stop } from '../../fakes/machine/file-gateway.ts';
 import type { FileGatewayOptions } from '../../fakes/machine/file-gateway.ts';
@@ -11,6 +11,7 @@ import { bufferContent, versionsOf } from '../../fakes/service/firmware-content.
 import { startStandIn } from '../../fakes/service/stand-in.ts';
 import type { StandIn } from '../../fakes/service/stand-in.ts';
 import { testInFull } from '../../full-run.ts';
+import { untilTestEnds } from '../../until-test-ends.ts';
 import { buildArtifact } from '../firmware/artifact/build-artifact.ts';
 import { makeKeyPair } from '../firmware/artifact/keys.ts';
 
@@ -41,18 +42,13 @@ const firmware = {
 /** Typed, as vitest's own is not. */
 const matching = (pattern: RegExp): unknown => expect.stringMatching(pattern);
 
-let stack: AsyncDisposableStack;
 let service: StandIn;
 let gateway: FileGateway;
 
 beforeEach(async () => {
-  stack = new AsyncDisposableStack();
   const versions = versionsOf(firmware);
-  service = stack.use(await startStandIn({ versions, currentVersionId: 'v1' }));
-  gateway = stack.use(await FileGateway.create(options()));
-});
-afterEach(async () => {
-  await stack.disposeAsync();
+  service = untilTestEnds(await startStandIn({ versions, currentVersionId: 'v1' }));
+  gateway = untilTestEnds(await FileGateway.create(options()));
 });
 
 function options(more: Partial<FileGatewayOptions> = {}): FileGatewayOptions {
@@ -164,7 +160,7 @@ describe('exit codes and their one clear line', () => {
       '-c',
       'echo held; read line',
     ]);
-    stack.defer(() => void holder.stdin.end());
+    onTestFinished(() => void holder.stdin.end());
     await once(holder.stdout, 'data');
     expect(await failing('--update-now')).toMatch(/^75: .*at work/);
   });

@@ -1,7 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 
 import type { FileReport } from '../../../src/control/file-report.ts';
 import { inspectFile } from '../../../src/daemon/inspect-file.ts';
@@ -9,6 +9,7 @@ import type { TrustListFile } from '../../../src/firmware/trust/trust-list.ts';
 import { openNamedFile } from '../../../src/system/files/opened-file.ts';
 import { FileGateway } from '../../fakes/machine/file-gateway.ts';
 import { startStandIn } from '../../fakes/service/stand-in.ts';
+import { untilTestEnds } from '../../until-test-ends.ts';
 import { buildArtifact } from '../firmware/artifact/build-artifact.ts';
 import { makeKeyPair } from '../firmware/artifact/keys.ts';
 import { listArtifact, listBytes } from '../firmware/trust/lists.ts';
@@ -17,20 +18,15 @@ const keys = makeKeyPair('ecdsa-p256', 'release.pem');
 const stranger = makeKeyPair('ecdsa-p256', 'stranger.pem');
 const imageBytes = 100_000;
 
-let stack: AsyncDisposableStack;
 let gateway: FileGateway;
 let file: string;
 
 beforeEach(async () => {
-  stack = new AsyncDisposableStack();
-  const service = stack.use(await startStandIn({ versions: [{ id: 'v0' }] }));
+  const service = untilTestEnds(await startStandIn({ versions: [{ id: 'v0' }] }));
   const image = Buffer.from('healthy 0\n');
   const trustedKey = keys.publicPem;
-  gateway = stack.use(await FileGateway.create({ serviceUrl: service.url, image, slotBytes: 150_000, trustedKey }));
+  gateway = untilTestEnds(await FileGateway.create({ serviceUrl: service.url, image, slotBytes: 150_000, trustedKey }));
   file = join(gateway.directory, 'release.mender');
-});
-afterEach(async () => {
-  await stack.disposeAsync();
 });
 
 interface Release {

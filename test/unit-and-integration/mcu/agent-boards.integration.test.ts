@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 
 import { openSerialLine } from '../../../src/serial/serial-line.ts';
 import type { SimulatedAvr } from '../../fakes/boards/avr/simulated-avr.ts';
@@ -10,6 +10,7 @@ import type { FileGateway } from '../../fakes/machine/file-gateway.ts';
 import type { StandIn } from '../../fakes/service/stand-in.ts';
 import { testInFull } from '../../full-run.ts';
 import { howMuch } from '../../full.ts';
+import { untilTestEnds } from '../../until-test-ends.ts';
 import { GatewayWithMeter, halfWritten, matching } from './agent-boards-rig.ts';
 import { programOf } from './meters.ts';
 
@@ -19,11 +20,8 @@ let meter: SimulatedAvr;
 let gateway: FileGateway;
 
 beforeEach(async () => {
-  rig = await GatewayWithMeter.create();
+  rig = untilTestEnds(await GatewayWithMeter.create());
   ({ service, meter, gateway } = rig);
-});
-afterEach(async () => {
-  await rig[Symbol.asyncDispose]();
 });
 
 describe('an update', () => {

@@ -1,8 +1,7 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 
 import { LocalBoards } from '../../../src/daemon/boards.ts';
 import type { LocalBoardsDeps } from '../../../src/daemon/boards.ts';
@@ -15,6 +14,7 @@ import { silentLog } from '../../../src/system/log/log.ts';
 import { evidenceOfFile, evidenceOfKept } from '../../../src/update/evidence.ts';
 import type { BoardProgress } from '../../../src/update/ports.ts';
 import { OptibootModel } from '../../fakes/boards/models/avr-model.ts';
+import { folderUntilTestEnds } from '../../until-test-ends.ts';
 import { espSubject } from './protocols/esp-subject.ts';
 import { program, rigOf } from './protocols/fault-matrix.ts';
 import type { Subject } from './protocols/fault-matrix.ts';
@@ -39,11 +39,8 @@ const avr: Subject = {
 
 let directory: string;
 
-beforeEach(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'board-writing-'));
-});
-afterEach(async () => {
-  await rm(directory, { recursive: true });
+beforeEach(() => {
+  directory = folderUntilTestEnds();
 });
 
 type Bench = ReturnType<typeof rigOf> & { readonly store: BoardStore; readonly subject: Subject };

@@ -1,8 +1,6 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 
 import { BoardStore } from '../../../src/mcu/flash/board-store.ts';
 import type { Image } from '../../../src/mcu/images/image.ts';
@@ -18,6 +16,7 @@ import { EspModel } from '../../fakes/boards/models/esp-model.ts';
 import { espTraits } from '../../fakes/boards/models/esp-traits.ts';
 import { SmpModel } from '../../fakes/boards/models/smp/smp-model.ts';
 import type { SmpModelOptions } from '../../fakes/boards/models/smp/smp-model.ts';
+import { folderUntilTestEnds } from '../../until-test-ends.ts';
 import { mcubootFile } from './images/build.ts';
 import { program, rigOf } from './protocols/fault-matrix.ts';
 
@@ -26,11 +25,8 @@ const programs = { old: mcubootFile(program(2_000, 1)), new: mcubootFile(program
 
 let directory: string;
 
-beforeEach(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'mcu-slots-'));
-});
-afterEach(async () => {
-  await rm(directory, { recursive: true });
+beforeEach(() => {
+  directory = folderUntilTestEnds();
 });
 
 interface Bench extends ReturnType<typeof rigOf> {

@@ -1,8 +1,7 @@
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 
 import { BoardStore, payloadDigest } from '../../../src/mcu/flash/board-store.ts';
 import { readImage } from '../../../src/mcu/images/read-image.ts';
@@ -13,6 +12,7 @@ import { evidenceOfKept } from '../../../src/update/evidence.ts';
 import type { BoardPayload, BoardProgress, McuTarget, Verified } from '../../../src/update/ports.ts';
 import { OptibootModel } from '../../fakes/boards/models/avr-model.ts';
 import { Stm32Model } from '../../fakes/boards/models/stm32-model.ts';
+import { folderUntilTestEnds } from '../../until-test-ends.ts';
 import { espSubject } from './protocols/esp-subject.ts';
 import { program, rigOf } from './protocols/fault-matrix.ts';
 import type { Subject } from './protocols/fault-matrix.ts';
@@ -29,12 +29,9 @@ const digest = payloadDigest(next);
 let directory: string;
 let progress: BoardProgress[];
 
-beforeEach(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'mcu-target-'));
+beforeEach(() => {
+  directory = folderUntilTestEnds();
   progress = [];
-});
-afterEach(async () => {
-  await rm(directory, { recursive: true });
 });
 
 interface Bench extends ReturnType<typeof rigOf> {

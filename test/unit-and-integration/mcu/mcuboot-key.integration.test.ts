@@ -1,19 +1,16 @@
 import { generateKeyPairSync } from 'node:crypto';
 import type { KeyObject } from 'node:crypto';
-import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { chmod, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 
 import { loadMcubootKey } from '../../../src/mcu/mcuboot-key.ts';
+import { folderUntilTestEnds } from '../../until-test-ends.ts';
 
 let folder = '';
-beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'mcuboot-key-'));
-});
-afterEach(async () => {
-  await rm(folder, { recursive: true });
+beforeEach(() => {
+  folder = folderUntilTestEnds();
 });
 
 const p256 = generateKeyPairSync('ec', { namedCurve: 'prime256v1' });

@@ -1,8 +1,7 @@
-import { mkdtemp, readdir, rm, truncate, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readdir, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 
 import { packageSteps } from '../../../src/cli/commands/self-update.ts';
 import { versionsFromUpdates } from '../../../src/package/package-store.ts';
@@ -10,6 +9,7 @@ import { createPackageTarget } from '../../../src/package/package-target.ts';
 import { evidenceOfKept } from '../../../src/update/evidence.ts';
 import type { BoardPayload, PackageTarget, WrittenPayload } from '../../../src/update/ports.ts';
 import { ManualClock } from '../../fakes/clock.ts';
+import { folderUntilTestEnds } from '../../until-test-ends.ts';
 import { deb, digestOf, FakeDpkg, putBackByGuard } from './fake-dpkg.ts';
 
 const signal = new AbortController().signal;
@@ -28,13 +28,10 @@ let root: string;
 let dpkg: FakeDpkg;
 let target: PackageTarget;
 
-beforeEach(async () => {
-  root = await mkdtemp(join(tmpdir(), 'package-target-'));
+beforeEach(() => {
+  root = folderUntilTestEnds();
   dpkg = new FakeDpkg(older);
   target = newTarget();
-});
-afterEach(async () => {
-  await rm(root, { recursive: true });
 });
 
 function newTarget(askGuard = dpkg.ask): PackageTarget {

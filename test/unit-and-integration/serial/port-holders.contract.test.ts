@@ -1,20 +1,18 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 
 import { holdersOf } from '../../../src/serial/port-holders.ts';
+import { folderUntilTestEnds } from '../../until-test-ends.ts';
 
 let root = '';
 
-beforeEach(async () => {
-  root = await mkdtemp(join(tmpdir(), 'ports-'));
+beforeEach(() => {
+  root = folderUntilTestEnds();
 });
-
-afterEach(async () => rm(root, { recursive: true }));
 
 test('the program that holds a port is named', async () => {
   const path = join(root, 'port');

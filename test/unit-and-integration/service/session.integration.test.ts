@@ -10,6 +10,7 @@ import { ManualClock } from '../../fakes/clock.ts';
 import { randomContent } from '../../fakes/service/firmware-content.ts';
 import { startStandIn } from '../../fakes/service/stand-in.ts';
 import type { StandIn } from '../../fakes/service/stand-in.ts';
+import { folderUntilTestEnds } from '../../until-test-ends.ts';
 import { readAll, restRig } from './rest/rest-rig.ts';
 import type { RestRig } from './rest/rest-rig.ts';
 
@@ -22,13 +23,12 @@ let directory: string;
 beforeEach(async () => {
   service = await startStandIn({ versions: [{ id: '1', firmware: randomContent(2_000_000) }] });
   rig = restRig(service.url);
-  directory = await mkdtemp(join(tmpdir(), 'identity-'));
+  directory = folderUntilTestEnds();
 });
 
 afterEach(async () => {
   await rig[Symbol.asyncDispose]();
   await service[Symbol.asyncDispose]();
-  await rm(directory, { recursive: true });
 });
 
 function session(stateDirectory = directory): ServiceSession {

@@ -1,10 +1,9 @@
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { copyFile, mkdir, mkdtemp, readdir, readFile, rm, truncate, writeFile, symlink } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { copyFile, mkdir, readdir, readFile, truncate, writeFile, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 
 import { ConfigError } from '../../../src/config/errors.ts';
 import { backUpConfig } from '../../../src/setup/config-backups.ts';
@@ -12,14 +11,14 @@ import { detectGateway } from '../../../src/setup/detect-gateway.ts';
 import { beginSetup } from '../../../src/setup/setup.ts';
 import type { BeginDeps, Setup } from '../../../src/setup/setup.ts';
 import { agentProgram } from '../../fakes/machine/built-agent.ts';
+import { folderUntilTestEnds } from '../../until-test-ends.ts';
 
 const never = new AbortController().signal;
 let directory: string;
 
-beforeEach(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'setup-'));
+beforeEach(() => {
+  directory = folderUntilTestEnds();
 });
-afterEach(async () => rm(directory, { recursive: true }));
 
 async function place(file: string, text = ''): Promise<string> {
   const path = join(directory, file);

@@ -1,14 +1,14 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 
 import type { BrokerLogin } from '../../../src/mqtt/open-broker.ts';
 import { silentLog } from '../../../src/system/log/log.ts';
 import { systemClock } from '../../../src/system/time/clock.ts';
 import { mqttSource } from '../../../src/telemetry/sources/mqtt.ts';
 import { Watch } from '../../../src/telemetry/watch.ts';
+import { folderUntilTestEnds, untilTestEnds } from '../../until-test-ends.ts';
 import { noLogin } from '../mqtt/no-login.ts';
 import { Mosquitto } from '../service/messaging/mosquitto.ts';
 import { FakeValues } from './fake-values.ts';
@@ -16,17 +16,14 @@ import { FakeValues } from './fake-values.ts';
 const deadline = (): AbortSignal => AbortSignal.timeout(60_000);
 const topic = 'gateway/limit';
 
-let stack: AsyncDisposableStack;
 let broker: Mosquitto;
 let login: Required<BrokerLogin>;
 let service: FakeValues;
 let watch: Watch;
 
 beforeEach(async () => {
-  stack = new AsyncDisposableStack();
-  const directory = mkdtempSync(join(tmpdir(), 'watch-'));
-  stack.defer(() => rmSync(directory, { recursive: true }));
-  broker = stack.use(await Mosquitto.start({ users: { agent: 's3cret' } }));
+  const directory = folderUntilTestEnds();
+  broker = untilTestEnds(await Mosquitto.start({ users: { agent: 's3cret' } }));
   service = new FakeValues();
   const passwordFile = join(directory, 'password');
   writeFileSync(passwordFile, 's3cret\n');
@@ -38,9 +35,6 @@ beforeEach(async () => {
     clock: systemClock,
     log: silentLog,
   });
-});
-afterEach(async () => {
-  await stack.disposeAsync();
 });
 
 /** Returns the message that a new subscriber receives. */

@@ -4,23 +4,19 @@ import { request as httpRequest } from 'node:http';
 import type { IncomingMessage } from 'node:http';
 import { connect, createServer } from 'node:net';
 
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, onTestFinished, test } from 'vitest';
 
 import type { StatusReport } from '../../../src/control/reports.ts';
 import { stop } from '../../fakes/machine/file-gateway.ts';
 import { freePort } from '../../fakes/machine/free-port.ts';
+import { untilTestEnds } from '../../until-test-ends.ts';
 import { pageGateway, PASSWORD } from './page-gateway.ts';
 import type { PageGateway } from './page-gateway.ts';
 
-let stack: AsyncDisposableStack;
 let site: PageGateway;
 
 beforeEach(async () => {
-  stack = new AsyncDisposableStack();
-  site = stack.use(await pageGateway({}));
-});
-afterEach(async () => {
-  await stack.disposeAsync();
+  site = untilTestEnds(await pageGateway({}));
 });
 
 async function statusOf(url: string): Promise<number> {
@@ -33,7 +29,7 @@ test('fifty viewers, and more who read nothing, do not block the agent’s socke
     const request = httpRequest(new URL('events', site.url));
     request.end();
     const [response] = (await once(request, 'response')) as [IncomingMessage];
-    stack.defer(() => void response.destroy());
+    onTestFinished(() => void response.destroy());
     return response;
   };
   const viewers = await Promise.all(Array.from({ length: 49 }, follow));
@@ -42,7 +38,7 @@ test('fifty viewers, and more who read nothing, do not block the agent’s socke
     socket.on('error', () => {});
     if (silent === 0) socket.write(`GET /events HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n`);
     socket.pause();
-    stack.defer(() => void socket.destroy());
+    onTestFinished(() => void socket.destroy());
   }
   for (const viewer of viewers) viewer.resume();
   for (let look = 0; look < 5; look += 1) {

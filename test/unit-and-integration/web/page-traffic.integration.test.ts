@@ -5,8 +5,9 @@ import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 
+import { untilTestEnds } from '../../until-test-ends.ts';
 import { fakeAgent } from '../cli/fake-operations.ts';
 import { forever } from '../control/control-rig.ts';
 import { Authority } from '../service/rest/certificates.ts';
@@ -16,10 +17,7 @@ import { PageRig } from './page-rig.ts';
 let rig: PageRig;
 
 beforeEach(async () => {
-  rig = await PageRig.create();
-});
-afterEach(async () => {
-  await rig[Symbol.asyncDispose]();
+  rig = untilTestEnds(await PageRig.create());
 });
 
 describe('a file', () => {

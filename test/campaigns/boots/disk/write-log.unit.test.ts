@@ -1,16 +1,15 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 
+import { folderUntilTestEnds } from '../../../until-test-ends.ts';
 import { readWriteLog, SECTOR } from './write-log.ts';
 
 const MAGIC = 0x6a736677736872n;
 
 function logFile(entries: readonly Buffer[]): string {
-  const folder = mkdtempSync(join(tmpdir(), 'write-log-'));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const folder = folderUntilTestEnds();
   const superblock = Buffer.alloc(SECTOR);
   superblock.writeBigUInt64LE(MAGIC, 0);
   writeFileSync(join(folder, 'log'), Buffer.concat([superblock, ...entries]));

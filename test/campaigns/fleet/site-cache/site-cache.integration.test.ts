@@ -1,7 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 
 import { artifact, image, releaseKey } from '../../../fakes/machine/demo-firmware.ts';
 import { FileGateway } from '../../../fakes/machine/file-gateway.ts';
@@ -9,26 +9,22 @@ import { bufferContent } from '../../../fakes/service/firmware-content.ts';
 import { startStandIn } from '../../../fakes/service/stand-in.ts';
 import type { StandIn } from '../../../fakes/service/stand-in.ts';
 import { howMuch } from '../../../full.ts';
+import { untilTestEnds } from '../../../until-test-ends.ts';
 import { SiteCache } from './site-cache.ts';
 
-let stack: AsyncDisposableStack;
 let service: StandIn;
 let cache: SiteCache;
 
 beforeEach(async () => {
-  stack = new AsyncDisposableStack();
   const versions = await Promise.all(
     ['1.0.0', '2.0.0'].map(async (id) => ({ id, firmware: bufferContent(await artifact(id, image(`healthy ${id}`))) })),
   );
-  service = stack.use(await startStandIn({ versions, targetVersionId: '2.0.0', keyRequired: 'everything' }));
-  cache = stack.use(await SiteCache.start(service.url));
-});
-afterEach(async () => {
-  await stack.disposeAsync();
+  service = untilTestEnds(await startStandIn({ versions, targetVersionId: '2.0.0', keyRequired: 'everything' }));
+  cache = untilTestEnds(await SiteCache.start(service.url));
 });
 
 async function newGateway(number: number): Promise<FileGateway> {
-  return stack.use(
+  return untilTestEnds(
     await FileGateway.create({
       serviceUrl: cache.url,
       image: image('healthy 0'),

@@ -1,13 +1,13 @@
 import { execFile, execFileSync } from 'node:child_process';
-import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { chmod, mkdir, readdir, readFile, stat, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 
 import { FileGateway } from '../../../fakes/machine/file-gateway.ts';
 import { testInFull } from '../../../full-run.ts';
+import { folderUntilTestEnds, untilTestEnds } from '../../../until-test-ends.ts';
 import { fakeSupport, type as typeAt } from '../fake-context.ts';
 import { fakeAgent } from '../fake-operations.ts';
 import { openReport } from './open-report.ts';
@@ -25,21 +25,17 @@ const always = [
   'boot-environment',
 ];
 
-let stack: AsyncDisposableStack;
 let gateway: FileGateway;
 let folder: string;
 let file: string;
 
 beforeEach(async () => {
-  stack = new AsyncDisposableStack();
   const image = Buffer.from('healthy 0');
-  gateway = stack.use(await FileGateway.create({ serviceUrl: 'http://127.0.0.1:9', image, slotBytes: 1024 * 1024 }));
-  folder = await mkdtemp(join(tmpdir(), 'report-'));
-  stack.defer(async () => rm(folder, { recursive: true, force: true }));
+  gateway = untilTestEnds(
+    await FileGateway.create({ serviceUrl: 'http://127.0.0.1:9', image, slotBytes: 1024 * 1024 }),
+  );
+  folder = folderUntilTestEnds();
   file = join(folder, 'gw.tar.gz');
-});
-afterEach(async () => {
-  await stack.disposeAsync();
 });
 
 async function report(words: readonly string[] = [file], environment: Readonly<Record<string, string>> = {}) {
@@ -271,7 +267,7 @@ describe('where it may not be written', () => {
     execFileSync('truncate', ['-s', '16M', slot]);
     execFileSync('mkfs.ext4', ['-q', slot]);
     execFileSync('mount', ['-o', 'loop', slot, mount]);
-    stack.defer(() => void execFileSync('umount', [mount]));
+    onTestFinished(() => void execFileSync('umount', [mount]));
     const text = await readFile(gateway.configFile, 'utf8');
     await writeFile(gateway.configFile, text.replace(gateway.slots.B, slot));
     for (const path of [slot, join(mount, 'gw.tgz')]) {
@@ -285,7 +281,7 @@ describe('where it may not be written', () => {
     const mount = join(folder, 'full');
     await mkdir(mount);
     execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=16k', 'tmpfs', mount]);
-    stack.defer(() => void execFileSync('umount', [mount]));
+    onTestFinished(() => void execFileSync('umount', [mount]));
     await writeFile(join(mount, 'filler'), Buffer.alloc(12 * 1024));
     await writeFile(join(mount, 'more'), Buffer.alloc(4 * 1024));
     const { exitCode, err } = await report([join(mount, 'gw.tgz')]);

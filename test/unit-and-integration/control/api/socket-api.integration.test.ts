@@ -3,37 +3,33 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 
 import type { StatusReport } from '../../../../src/control/reports.ts';
 import { FileGateway } from '../../../fakes/machine/file-gateway.ts';
 import { bufferContent } from '../../../fakes/service/firmware-content.ts';
 import { startStandIn } from '../../../fakes/service/stand-in.ts';
 import { examplesOf, patternOf, readPage, runExample } from '../../../page-examples.ts';
+import { untilTestEnds } from '../../../until-test-ends.ts';
 import { feed, sensorAndBoard } from '../outside-readers.ts';
 
-let stack: AsyncDisposableStack;
 let gateway: FileGateway;
 
 beforeEach(async () => {
-  stack = new AsyncDisposableStack();
   const versions = ['0', '1'].map((id) => ({ id, name: id, firmware: bufferContent(Buffer.from(`healthy ${id}`)) }));
-  const service = stack.use(await startStandIn({ versions, targetVersionId: '0' }));
+  const service = untilTestEnds(await startStandIn({ versions, targetVersionId: '0' }));
   const options = {
     image: Buffer.from('healthy 0'),
     slotBytes: 1024 * 1024,
     serviceUrl: service.url,
     extraToml: sensorAndBoard,
   };
-  gateway = stack.use(await FileGateway.create(options));
+  gateway = untilTestEnds(await FileGateway.create(options));
   await gateway.run('--update-now');
   gateway.boot();
   await gateway.startDaemon();
   while (((await gateway.json('status')) as StatusReport).state !== 'ok');
   service.world.targetVersionId = '1';
-});
-afterEach(async () => {
-  await stack.disposeAsync();
 });
 
 test('the examples of the page work as described', async () => {

@@ -4,22 +4,21 @@ import { request } from 'node:http';
 import type { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
 
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 
 import { agentProgram } from '../../../fakes/machine/built-agent.ts';
 import { FileGateway } from '../../../fakes/machine/file-gateway.ts';
 import { bufferContent } from '../../../fakes/service/firmware-content.ts';
 import { startStandIn } from '../../../fakes/service/stand-in.ts';
 import { blockOf, examplesOf, patternOf, readPage, runExample } from '../../../page-examples.ts';
+import { untilTestEnds } from '../../../until-test-ends.ts';
 import { feed, sensorAndBoard } from '../outside-readers.ts';
 
-let stack: AsyncDisposableStack;
 let gateway: FileGateway;
 
 beforeEach(async () => {
-  stack = new AsyncDisposableStack();
   const versions = [{ id: '1', name: '1', firmware: bufferContent(Buffer.from('healthy 1')) }];
-  const service = stack.use(await startStandIn({ versions, targetVersionId: '1' }));
+  const service = untilTestEnds(await startStandIn({ versions, targetVersionId: '1' }));
   const extraToml = `${sensorAndBoard}
 [[sensors]]
 event = "odd \\"name\\" \\\\ of ours"
@@ -27,10 +26,7 @@ every = "1s"
 source = { kind = "file", path = "/nonexistent" }
 `;
   const options = { image: Buffer.from('healthy 0'), slotBytes: 1024 * 1024, serviceUrl: service.url, extraToml };
-  gateway = stack.use(await FileGateway.create(options));
-});
-afterEach(async () => {
-  await stack.disposeAsync();
+  gateway = untilTestEnds(await FileGateway.create(options));
 });
 
 async function get(path: string): Promise<{ readonly reply: IncomingMessage; readonly text: string }> {

@@ -1,7 +1,7 @@
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 
 import { artifact, image, releaseKey } from '../../../fakes/machine/demo-firmware.ts';
 import { FileGateway, stop } from '../../../fakes/machine/file-gateway.ts';
@@ -9,24 +9,20 @@ import type { FileGatewayOptions } from '../../../fakes/machine/file-gateway.ts'
 import { versionsOf } from '../../../fakes/service/firmware-content.ts';
 import { startStandIn } from '../../../fakes/service/stand-in.ts';
 import type { StandIn } from '../../../fakes/service/stand-in.ts';
+import { untilTestEnds } from '../../../until-test-ends.ts';
 
 const firmware = {
   good: await artifact('good', image('healthy')),
   bad: await artifact('bad', image('unhealthy')),
 };
 
-let stack: AsyncDisposableStack;
 let service: StandIn;
 let gateway: FileGateway;
 
 beforeEach(async () => {
-  stack = new AsyncDisposableStack();
   const versions = versionsOf(firmware);
-  service = stack.use(await startStandIn({ versions, currentVersionId: 'good' }));
-  gateway = stack.use(await FileGateway.create(options()));
-});
-afterEach(async () => {
-  await stack.disposeAsync();
+  service = untilTestEnds(await startStandIn({ versions, currentVersionId: 'good' }));
+  gateway = untilTestEnds(await FileGateway.create(options()));
 });
 
 function options(more: Partial<FileGatewayOptions> = {}): FileGatewayOptions {

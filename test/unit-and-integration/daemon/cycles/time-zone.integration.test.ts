@@ -1,7 +1,7 @@
 import { chmod, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 
 import { agentProgram } from '../../../fakes/machine/built-agent.ts';
 import { FileGateway } from '../../../fakes/machine/file-gateway.ts';
@@ -10,22 +10,17 @@ import { tool } from '../../../fakes/machine/tool.ts';
 import { randomContent } from '../../../fakes/service/firmware-content.ts';
 import { startStandIn } from '../../../fakes/service/stand-in.ts';
 import type { StandIn } from '../../../fakes/service/stand-in.ts';
+import { untilTestEnds } from '../../../until-test-ends.ts';
 
 const image = Buffer.alloc(4096, 'healthy');
 
-let stack: AsyncDisposableStack;
 let service: StandIn;
 let gateway: FileGateway;
 
 beforeEach(async () => {
-  stack = new AsyncDisposableStack();
   const versions = [{ id: '1.0' }, { id: '1.1', firmware: randomContent(4096) }];
-  service = stack.use(await startStandIn({ versions, currentVersionId: '1.0' }));
-  gateway = stack.use(await FileGateway.create(options()));
-});
-
-afterEach(async () => {
-  await stack.disposeAsync();
+  service = untilTestEnds(await startStandIn({ versions, currentVersionId: '1.0' }));
+  gateway = untilTestEnds(await FileGateway.create(options()));
 });
 
 /** Returns the hour in UTC after this number of hours. */
@@ -65,7 +60,7 @@ exec ${agentProgram()} "$@"
   const factory = 'schedule = "0 0 1 1 *"';
   // Closed in UTC and open in Tokyo, so that the daemon's own check does not install it before the zone changes.
   const updateToml = `${factory}\nwindow = "${hour(8)}:00-${hour(10)}:59"`;
-  const apart = stack.use(await FileGateway.create(options({ program, updateToml })));
+  const apart = untilTestEnds(await FileGateway.create(options({ program, updateToml })));
   service.world.targetVersionId = '1.1';
   const { pid } = await apart.startDaemon();
   expect((await apart.run('--update-now')).stdout).toContain('(outside-window)');

@@ -2,26 +2,24 @@ import { chmod, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import process from 'node:process';
 
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 
 import { checkOnGateway } from '../../../../src/daemon/doctor/gateway-check.ts';
 import { runProgram } from '../../../../src/system/processes/child-process.ts';
 import { agentProgram } from '../../../fakes/machine/built-agent.ts';
 import { FileGateway } from '../../../fakes/machine/file-gateway.ts';
 import type { Finished } from '../../../fakes/machine/file-gateway.ts';
+import { untilTestEnds } from '../../../until-test-ends.ts';
 import { LoopDevice, run, TemporaryMount } from '../../slots/loop-device.ts';
 
-let stack: AsyncDisposableStack;
 let gateway: FileGateway;
 
 beforeEach(async () => {
-  stack = new AsyncDisposableStack();
   const serviceUrl = 'http://127.0.0.1:9'; // never requested
-  gateway = stack.use(await FileGateway.create({ serviceUrl, image: Buffer.from('a factory'), slotBytes: 400_000 }));
+  gateway = untilTestEnds(
+    await FileGateway.create({ serviceUrl, image: Buffer.from('a factory'), slotBytes: 400_000 }),
+  );
   gateway.boot();
-});
-afterEach(async () => {
-  await stack.disposeAsync();
 });
 
 function inGateway(name: string): string {
@@ -84,7 +82,7 @@ describe('agent config check of a GRUB environment', () => {
   const whole = ['ORDER=A', 'A_OK=1', 'A_TRY=0', 'B_OK=0', 'B_TRY=0'] as const;
 
   async function ext4(): Promise<LoopDevice> {
-    const device = stack.use(await LoopDevice.attach(8 * 1024 * 1024));
+    const device = untilTestEnds(await LoopDevice.attach(8 * 1024 * 1024));
     await run('mkfs.ext4', '-q', device.path);
     return device;
   }
@@ -97,12 +95,12 @@ describe('agent config check of a GRUB environment', () => {
       settings = await environmentOn(first, ...whole);
       settings = settings.replace(first.folder, 'THERE');
     }
-    const mount = stack.use(await TemporaryMount.mount(device.path));
+    const mount = untilTestEnds(await TemporaryMount.mount(device.path));
     expect(await check(settings.replace('THERE', mount.folder))).toMatchObject({ exitCode: 0 });
   });
 
   test('names what it does not say of the slots, and where GRUB cannot count, each in a line', async () => {
-    const memory = stack.use(await TemporaryMount.mount('-t', 'tmpfs', 'tmpfs'));
+    const memory = untilTestEnds(await TemporaryMount.mount('-t', 'tmpfs', 'tmpfs'));
     const { exitCode, stdout } = await check(await environmentOn(memory, 'mine=kept'));
     expect(exitCode).toBe(78);
     expect(stdout.match(/config\.toml:\d+: targets\.gateway\.bootloader: /g)).toHaveLength(2);
@@ -116,7 +114,7 @@ describe('agent config check of a GRUB environment', () => {
       await using first = await TemporaryMount.mount(device.path);
       await environmentOn(first, ...whole);
     }
-    const mount = stack.use(await TemporaryMount.mount('-o', 'ro', device.path));
+    const mount = untilTestEnds(await TemporaryMount.mount('-o', 'ro', device.path));
     const settings = `{ kind = "grub", environment = "${join(mount.folder, 'grubenv')}" }`;
     expect(await check(settings)).toMatchObject({ exitCode: 78, stdout: matching(/is mounted read-only/) });
   });

@@ -1,10 +1,10 @@
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 
 import { examineCompiledCode } from '../../../../src/daemon/doctor/compiled-code.ts';
+import { folderUntilTestEnds } from '../../../until-test-ends.ts';
 
 const { signal } = new AbortController();
 
@@ -17,8 +17,7 @@ test.each([
     'verified boot, but the compiled code in /var/cache/thing-agent is not verified',
   ],
 ])('with the mapped device %s and %j, agent doctor shows %j', async (uuid, env, expected) => {
-  const folder = await mkdtemp(join(tmpdir(), 'mapped-'));
-  onTestFinished(async () => rm(folder, { recursive: true }));
+  const folder = folderUntilTestEnds();
   await mkdir(join(folder, 'dm-0/dm'), { recursive: true });
   await writeFile(join(folder, 'dm-0/dm/uuid'), `${uuid}\n`);
   const found = await examineCompiledCode(signal, join(folder, 'dm-*/dm/uuid'), env);

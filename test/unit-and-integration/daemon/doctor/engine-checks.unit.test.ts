@@ -1,13 +1,13 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 
 import { engineChecks } from '../../../../src/daemon/doctor/engine-checks.ts';
 import { runChecks } from '../../../../src/daemon/doctor/findings.ts';
 import { initialState } from '../../../../src/update/journal/state.ts';
 import type { Bootloader } from '../../../../src/update/ports.ts';
+import { folderUntilTestEnds } from '../../../until-test-ends.ts';
 
 const { signal } = new AbortController();
 const agent = {
@@ -19,11 +19,8 @@ const agent = {
 } as const;
 
 let directory: string;
-beforeEach(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'engine-checks-'));
-});
-afterEach(async () => {
-  await rm(directory, { recursive: true });
+beforeEach(() => {
+  directory = folderUntilTestEnds();
 });
 
 // Regression: "safety net: not needed: no slots are configured", of a gateway whose packages need an installer.

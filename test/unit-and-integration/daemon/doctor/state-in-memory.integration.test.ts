@@ -3,12 +3,13 @@ import { mkdir, readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 
 import { FileGateway, stop } from '../../../fakes/machine/file-gateway.ts';
 import { bufferContent } from '../../../fakes/service/firmware-content.ts';
 import { startStandIn } from '../../../fakes/service/stand-in.ts';
 import type { StandIn } from '../../../fakes/service/stand-in.ts';
+import { untilTestEnds } from '../../../until-test-ends.ts';
 import { LoopDevice } from '../../slots/loop-device.ts';
 
 const run = promisify(execFile);
@@ -18,16 +19,11 @@ function image(text: string): Buffer {
   return Buffer.alloc(200_000, `${text}\n`, 'latin1');
 }
 
-let stack: AsyncDisposableStack;
 let service: StandIn;
 
 beforeEach(async () => {
-  stack = new AsyncDisposableStack();
   const versions = ['v1', 'v2'].map((id) => ({ id, firmware: bufferContent(image(`healthy ${id}`)) }));
-  service = stack.use(await startStandIn({ versions, currentVersionId: 'v1' }));
-});
-afterEach(async () => {
-  await stack.disposeAsync();
+  service = untilTestEnds(await startStandIn({ versions, currentVersionId: 'v1' }));
 });
 
 /** Typed, as vitest's own is not. */
@@ -36,12 +32,12 @@ const matching = (pattern: RegExp): unknown => expect.stringMatching(pattern);
 async function gatewayWith(slots?: { readonly A: string; readonly B: string }): Promise<FileGateway> {
   const updateToml = 'trial_attempts = 1';
   const options = { serviceUrl: service.url, image: image('healthy 0'), slotBytes: SLOT_BYTES, updateToml };
-  return stack.use(await FileGateway.create({ ...options, ...(slots && { slots }) }));
+  return untilTestEnds(await FileGateway.create({ ...options, ...(slots && { slots }) }));
 }
 
 async function gatewayOnDevices(): Promise<FileGateway> {
-  const A = stack.use(await LoopDevice.attach(SLOT_BYTES));
-  const B = stack.use(await LoopDevice.attach(SLOT_BYTES));
+  const A = untilTestEnds(await LoopDevice.attach(SLOT_BYTES));
+  const B = untilTestEnds(await LoopDevice.attach(SLOT_BYTES));
   return gatewayWith({ A: A.path, B: B.path });
 }
 
@@ -55,7 +51,7 @@ async function keepStateInMemory(gateway: FileGateway): Promise<() => Promise<vo
     if (isMounted) await run('umount', ['--lazy', state]);
     isMounted = false;
   };
-  stack.defer(end);
+  onTestFinished(end);
   return end;
 }
 

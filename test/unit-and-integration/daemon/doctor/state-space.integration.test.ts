@@ -3,11 +3,12 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 
 import { describeFreeSpace } from '../../../../src/daemon/doctor/doctor.ts';
 import type { StateUse } from '../../../../src/daemon/doctor/doctor.ts';
 import { FileGateway } from '../../../fakes/machine/file-gateway.ts';
+import { untilTestEnds } from '../../../until-test-ends.ts';
 import { TemporaryMount } from '../../slots/loop-device.ts';
 
 const MIB = 1024 * 1024;
@@ -15,10 +16,7 @@ const MIB = 1024 * 1024;
 let place: TemporaryMount;
 
 beforeEach(async () => {
-  place = await TemporaryMount.mount('-t', 'tmpfs', '-o', 'size=4m', 'tmpfs');
-});
-afterEach(async () => {
-  await place[Symbol.asyncDispose]();
+  place = untilTestEnds(await TemporaryMount.mount('-t', 'tmpfs', '-o', 'size=4m', 'tmpfs'));
 });
 
 /** Returns doctor's output for 4 MiB with this much in use. */

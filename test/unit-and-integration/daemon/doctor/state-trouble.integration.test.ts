@@ -3,7 +3,7 @@ import { chmod, chown, lstat, mkdir, readdir, readFile, rename, rm, stat, writeF
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 
 import { FileGateway, stop } from '../../../fakes/machine/file-gateway.ts';
 import { versionsOf } from '../../../fakes/service/firmware-content.ts';
@@ -11,6 +11,7 @@ import { startStandIn } from '../../../fakes/service/stand-in.ts';
 import type { StandIn } from '../../../fakes/service/stand-in.ts';
 import { testInFull } from '../../../full-run.ts';
 import { howMuch } from '../../../full.ts';
+import { untilTestEnds } from '../../../until-test-ends.ts';
 import { LoopDevice } from '../../slots/loop-device.ts';
 
 const run = promisify(execFile);
@@ -20,24 +21,19 @@ function image(text: string): Buffer {
   return Buffer.alloc(200_000, `${text}\n`, 'latin1');
 }
 
-let stack: AsyncDisposableStack;
 let service: StandIn;
 let gateway: FileGateway;
 
 beforeEach(async () => {
-  stack = new AsyncDisposableStack();
   const firmware = { v1: image('healthy 1'), v2: image('healthy 2'), bad: image('unhealthy') };
   const versions = versionsOf(firmware);
-  service = stack.use(await startStandIn({ versions, currentVersionId: 'v1' }));
+  service = untilTestEnds(await startStandIn({ versions, currentVersionId: 'v1' }));
   gateway = await gatewayWith(undefined);
-});
-afterEach(async () => {
-  await stack.disposeAsync();
 });
 
 async function gatewayWith(slots: { readonly A: string; readonly B: string } | undefined): Promise<FileGateway> {
   const options = { serviceUrl: service.url, image: image('healthy 0'), updateToml: 'trial_attempts = 1' };
-  return stack.use(await FileGateway.create({ ...options, slotBytes: SLOT_BYTES, ...(slots && { slots }) }));
+  return untilTestEnds(await FileGateway.create({ ...options, slotBytes: SLOT_BYTES, ...(slots && { slots }) }));
 }
 
 /** Typed, as vitest's own is not. */
@@ -132,8 +128,8 @@ const trials = Object.entries(habits).filter(([name]) => howMuch(true, someHabit
 describe('a trial whose state directory is', () => {
   test.each(trials)('%s: is left, and the old slot reports it', async (name, { make, undo, onDevices }) => {
     if (onDevices === true) {
-      const A = stack.use(await LoopDevice.attach(SLOT_BYTES));
-      const B = stack.use(await LoopDevice.attach(SLOT_BYTES));
+      const A = untilTestEnds(await LoopDevice.attach(SLOT_BYTES));
+      const B = untilTestEnds(await LoopDevice.attach(SLOT_BYTES));
       gateway = await gatewayWith({ A: A.path, B: B.path });
     }
     await gateway.run('--update-now');

@@ -1,20 +1,17 @@
-import { mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 
 import { notifyTrialTimer } from '../../../../src/daemon/doctor/trial-timer.ts';
 import { silentLog } from '../../../../src/system/log/log.ts';
+import { folderUntilTestEnds } from '../../../until-test-ends.ts';
 
 const machine = { bootId: async () => 'this-boot' };
 let directory: string;
 
-beforeEach(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'safety-net-'));
-});
-afterEach(async () => {
-  await rm(directory, { recursive: true });
+beforeEach(() => {
+  directory = folderUntilTestEnds();
 });
 
 test('records for the trial timer in which boot the slot was committed', async () => {

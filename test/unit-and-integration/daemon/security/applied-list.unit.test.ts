@@ -1,9 +1,8 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 
 import { describeAppliedList } from '../../../../src/daemon/security/applied-list.ts';
 import { recordTrustChanges } from '../../../../src/daemon/security/record-events.ts';
@@ -14,6 +13,7 @@ import type { TrustedKey } from '../../../../src/firmware/artifact/trust.ts';
 import type { TrustListFile } from '../../../../src/firmware/trust/trust-list.ts';
 import { silentLog } from '../../../../src/system/log/log.ts';
 import { MemoryService } from '../../../fakes/machine/memory/memory-service.ts';
+import { folderUntilTestEnds } from '../../../until-test-ends.ts';
 import { stoppedClock } from '../../cli/fake-context.ts';
 import { makeKeyPair } from '../../firmware/artifact/keys.ts';
 import { stageInto } from '../../firmware/stage-into.ts';
@@ -27,10 +27,9 @@ const nextShort = next.trusted.fingerprint.slice('sha256:'.length, 'sha256:'.len
 let folder: string;
 
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'taken-list-'));
+  folder = folderUntilTestEnds();
   writeFileSync(join(folder, 'release.pem'), old.publicPem);
 });
-afterEach(() => rmSync(folder, { recursive: true }));
 
 interface Gateway {
   readonly take: (more: Partial<TrustListFile>) => Promise<void>;

@@ -3,7 +3,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 
 import { controlClient } from '../../../../src/control/client/control-client.ts';
 import type { SecurityReport } from '../../../../src/control/security/security-events.ts';
@@ -11,6 +11,7 @@ import { FileGateway, stop } from '../../../fakes/machine/file-gateway.ts';
 import { bufferContent } from '../../../fakes/service/firmware-content.ts';
 import { startStandIn } from '../../../fakes/service/stand-in.ts';
 import type { StandIn } from '../../../fakes/service/stand-in.ts';
+import { untilTestEnds } from '../../../until-test-ends.ts';
 import { buildArtifact } from '../../firmware/artifact/build-artifact.ts';
 import { makeKeyPair } from '../../firmware/artifact/keys.ts';
 import { listArtifact, listBytes } from '../../firmware/trust/lists.ts';
@@ -18,7 +19,6 @@ import { listArtifact, listBytes } from '../../firmware/trust/lists.ts';
 const keys = makeKeyPair('ecdsa-p256', 'release.pem');
 const stranger = makeKeyPair('ecdsa-p256', 'stranger.pem');
 
-let stack: AsyncDisposableStack;
 let service: StandIn;
 let gateway: FileGateway;
 
@@ -29,20 +29,16 @@ async function signed(name: string, key = keys.privateKey): Promise<Buffer> {
 }
 
 beforeEach(async () => {
-  stack = new AsyncDisposableStack();
   const firmware = {
     good: await signed('good'),
     forged: await signed('forged', stranger.privateKey),
     renamed: await signed('of last year'),
   };
   const versions = Object.entries(firmware).map(([id, bytes]) => ({ id, name: id, firmware: bufferContent(bytes) }));
-  service = stack.use(await startStandIn({ versions: [{ id: 'v0' }, ...versions], targetVersionId: 'v0' }));
+  service = untilTestEnds(await startStandIn({ versions: [{ id: 'v0' }, ...versions], targetVersionId: 'v0' }));
   const image = Buffer.from('healthy 0\n');
   const trustedKey = keys.publicPem;
-  gateway = stack.use(await FileGateway.create({ serviceUrl: service.url, image, slotBytes: 200_000, trustedKey }));
-});
-afterEach(async () => {
-  await stack.disposeAsync();
+  gateway = untilTestEnds(await FileGateway.create({ serviceUrl: service.url, image, slotBytes: 200_000, trustedKey }));
 });
 
 async function events(): Promise<readonly string[]> {

@@ -4,17 +4,18 @@ import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 
 import type { OutputOf } from '../../../../src/control/operations.ts';
 import { FileGateway } from '../../../fakes/machine/file-gateway.ts';
+import { untilTestEnds } from '../../../until-test-ends.ts';
 
 let gateway: FileGateway;
 let level: string;
 
 beforeEach(async () => {
   const options = { serviceUrl: 'http://127.0.0.1:9', image: Buffer.from('healthy 0'), slotBytes: 1024 * 1024 };
-  gateway = await FileGateway.create(options);
+  gateway = untilTestEnds(await FileGateway.create(options));
   level = join(gateway.directory, 'level');
   const extraToml = `
 [[sensors]]
@@ -27,9 +28,6 @@ every = "1h"
 source = { kind = "hwmon", chip = "there-is-none", input = "temp1" }
 `;
   await gateway.configure({ ...options, extraToml });
-});
-afterEach(async () => {
-  await gateway[Symbol.asyncDispose]();
 });
 
 async function sensors(): Promise<OutputOf<'sensors'>> {

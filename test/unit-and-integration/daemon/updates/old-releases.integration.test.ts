@@ -1,8 +1,7 @@
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 
 import { socketNames } from '../../../../src/control/access.ts';
 import { controlClient } from '../../../../src/control/client/control-client.ts';
@@ -14,22 +13,17 @@ import { tool } from '../../../fakes/machine/tool.ts';
 import { bufferContent } from '../../../fakes/service/firmware-content.ts';
 import { startStandIn } from '../../../fakes/service/stand-in.ts';
 import type { StandIn } from '../../../fakes/service/stand-in.ts';
+import { folderUntilTestEnds, untilTestEnds } from '../../../until-test-ends.ts';
 import { makeKeyPair } from '../../firmware/artifact/keys.ts';
 
 const keys = makeKeyPair('ecdsa-p256', 'release.pem');
 const SLOT_BYTES = 400_000;
 
-let stack: AsyncDisposableStack;
 let folder: string;
 
 beforeEach(async () => {
-  stack = new AsyncDisposableStack();
-  folder = await mkdtemp(join(tmpdir(), 'old-releases-'));
-  stack.defer(async () => rm(folder, { recursive: true, force: true }));
+  folder = folderUntilTestEnds();
   await writeFile(join(folder, 'private.pem'), keys.privatePem);
-});
-afterEach(async () => {
-  await stack.disposeAsync();
 });
 
 function rootOf(name: string): Buffer {
@@ -57,11 +51,11 @@ async function serve(versions: Readonly<Record<string, string>>): Promise<StandI
     versions: [{ id: 'v0' }, ...(await Promise.all(firmware))],
     targetVersionId: 'v0',
   });
-  return stack.use(service);
+  return untilTestEnds(service);
 }
 
 async function gatewayAt(serviceUrl: string, follow: string): Promise<FileGateway> {
-  return stack.use(
+  return untilTestEnds(
     await FileGateway.create({
       serviceUrl,
       image: rootOf('0'),

@@ -1,12 +1,13 @@
 import type { ChildProcess } from 'node:child_process';
 
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 
 import { FileGateway, stop } from '../../../fakes/machine/file-gateway.ts';
 import type { FileGatewayOptions } from '../../../fakes/machine/file-gateway.ts';
 import { versionsOf } from '../../../fakes/service/firmware-content.ts';
 import { startStandIn } from '../../../fakes/service/stand-in.ts';
 import type { StandIn } from '../../../fakes/service/stand-in.ts';
+import { untilTestEnds } from '../../../until-test-ends.ts';
 import { buildArtifact } from '../../firmware/artifact/build-artifact.ts';
 import { makeKeyPair } from '../../firmware/artifact/keys.ts';
 
@@ -28,18 +29,13 @@ const firmware = { v0: await artifact('zero', 'healthy 0'), unwell: await artifa
 
 const matching = (pattern: RegExp): unknown => expect.stringMatching(pattern);
 
-let stack: AsyncDisposableStack;
 let service: StandIn;
 let gateway: FileGateway;
 
 beforeEach(async () => {
-  stack = new AsyncDisposableStack();
   const versions = versionsOf(firmware);
-  service = stack.use(await startStandIn({ versions, currentVersionId: 'v0', targetVersionId: 'unwell' }));
-  gateway = stack.use(await FileGateway.create(options()));
-});
-afterEach(async () => {
-  await stack.disposeAsync();
+  service = untilTestEnds(await startStandIn({ versions, currentVersionId: 'v0', targetVersionId: 'unwell' }));
+  gateway = untilTestEnds(await FileGateway.create(options()));
 });
 
 function options(): FileGatewayOptions {

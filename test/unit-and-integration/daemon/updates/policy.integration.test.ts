@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 
 import { artifact, image, releaseKey } from '../../../fakes/machine/demo-firmware.ts';
 import { FileGateway } from '../../../fakes/machine/file-gateway.ts';
@@ -6,6 +6,7 @@ import type { FileGatewayOptions } from '../../../fakes/machine/file-gateway.ts'
 import { bufferContent, versionsOf } from '../../../fakes/service/firmware-content.ts';
 import { startStandIn } from '../../../fakes/service/stand-in.ts';
 import type { StandIn } from '../../../fakes/service/stand-in.ts';
+import { untilTestEnds } from '../../../until-test-ends.ts';
 import { makeKeyPair } from '../../firmware/artifact/keys.ts';
 
 const firmware = {
@@ -17,19 +18,14 @@ const firmware = {
   foreign: await artifact('foreign', image('healthy f'), makeKeyPair('ecdsa-p256', 'stranger.pem').privateKey),
 };
 
-let stack: AsyncDisposableStack;
 let service: StandIn;
 let gateway: FileGateway;
 
 beforeEach(async () => {
-  stack = new AsyncDisposableStack();
   const versions = versionsOf(firmware);
   const updates = { '1.0.0': ['1.9.0', '1.10.0', 'nightly'] };
-  service = stack.use(await startStandIn({ versions, updates, currentVersionId: '1.0.0' }));
-  gateway = stack.use(await FileGateway.create(options()));
-});
-afterEach(async () => {
-  await stack.disposeAsync();
+  service = untilTestEnds(await startStandIn({ versions, updates, currentVersionId: '1.0.0' }));
+  gateway = untilTestEnds(await FileGateway.create(options()));
 });
 
 function options(updateToml = ''): FileGatewayOptions {

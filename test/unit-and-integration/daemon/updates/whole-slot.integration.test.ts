@@ -1,12 +1,12 @@
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 
 import { FileGateway } from '../../../fakes/machine/file-gateway.ts';
 import type { Finished } from '../../../fakes/machine/file-gateway.ts';
 import { tool } from '../../../fakes/machine/tool.ts';
+import { folderUntilTestEnds, untilTestEnds } from '../../../until-test-ends.ts';
 import { makeKeyPair } from '../../firmware/artifact/keys.ts';
 
 const keys = makeKeyPair('ecdsa-p256', 'release.pem');
@@ -21,20 +21,17 @@ function bootOf(version: string): Buffer {
   return Buffer.alloc(50_000, `boot ${version}\n`, 'latin1');
 }
 
-let stack: AsyncDisposableStack;
 let folder: string;
 let gateway: FileGateway;
 
 /** A gateway with two pairs of slots, as a Raspberry Pi has; slot A is what the factory made, slot B is blank. */
 beforeEach(async () => {
-  stack = new AsyncDisposableStack();
-  folder = await mkdtemp(join(tmpdir(), 'whole-slot-'));
-  stack.defer(async () => rm(folder, { recursive: true, force: true }));
+  folder = folderUntilTestEnds();
   await writeFile(join(folder, 'private.pem'), keys.privatePem);
   const [A, B] = [join(folder, 'boot-a'), join(folder, 'boot-b')];
   await writeFile(A, Buffer.concat([bootOf('0'), Buffer.alloc(SLOT_BYTES - 50_000)]));
   await writeFile(B, Buffer.alloc(SLOT_BYTES));
-  gateway = stack.use(
+  gateway = untilTestEnds(
     await FileGateway.create({
       serviceUrl: NOBODY,
       image: rootOf('0'),
@@ -46,9 +43,6 @@ beforeEach(async () => {
       extraToml: `[targets.boot]\nkind = "slots"\nslots = { A = "${A}", B = "${B}" }\n`,
     }),
   );
-});
-afterEach(async () => {
-  await stack.disposeAsync();
 });
 
 type Parts = Readonly<Record<'root' | 'boot', Buffer>>;

@@ -1,28 +1,25 @@
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 
 import { claimState } from '../../../../src/daemon/wiring/claim-state.ts';
 import { FileIdentityStore } from '../../../../src/service/identity.ts';
 import { silentLog } from '../../../../src/system/log/log.ts';
 import { FileJournal } from '../../../../src/update/journal/journal.ts';
 import { initialState } from '../../../../src/update/journal/state.ts';
+import { folderUntilTestEnds } from '../../../until-test-ends.ts';
 
 const identity = { serialNumber: 'GW/K1', thingId: 'thing-3', apiKey: 'key', activatedAt: '2027-01-01T00:00:00.000Z' };
 let state: string;
 
 beforeEach(async () => {
-  state = await mkdtemp(join(tmpdir(), 'claim-'));
+  state = folderUntilTestEnds();
   for (const name of ['queue.db', 'queue.db-wal', 'history.json', 'trust.json'])
     await writeFile(join(state, name), name);
   await new FileIdentityStore(state, identity.serialNumber, silentLog).save(identity);
   const journal = { ...initialState, pendingSwitch: 'v2', named: { id: 'v2' }, forgot: true };
   await writeFile(join(state, 'journal.json'), JSON.stringify(journal));
-});
-afterEach(async () => {
-  await rm(state, { recursive: true });
 });
 
 async function start(serialNumber: string): Promise<FileJournal> {

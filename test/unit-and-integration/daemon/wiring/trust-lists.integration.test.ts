@@ -1,9 +1,8 @@
 import { createHash } from 'node:crypto';
-import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { chmod, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 
 import { FileGateway, stop } from '../../../fakes/machine/file-gateway.ts';
 import type { Finished } from '../../../fakes/machine/file-gateway.ts';
@@ -12,6 +11,7 @@ import { bufferContent } from '../../../fakes/service/firmware-content.ts';
 import { startStandIn } from '../../../fakes/service/stand-in.ts';
 import type { StandIn } from '../../../fakes/service/stand-in.ts';
 import { testInFull } from '../../../full-run.ts';
+import { folderUntilTestEnds, untilTestEnds } from '../../../until-test-ends.ts';
 import { makeKeyPair } from '../../firmware/artifact/keys.ts';
 
 const keys = { old: makeKeyPair('ecdsa-p256'), next: makeKeyPair('rsa'), thief: makeKeyPair('ecdsa-p256') };
@@ -20,20 +20,14 @@ type KeyName = keyof typeof keys;
 /** The real program installs, boots and looks up to a dozen times. */
 const LONG = { timeout: 300_000 };
 
-let stack: AsyncDisposableStack;
 let folder: string;
 
 beforeEach(async () => {
-  stack = new AsyncDisposableStack();
-  folder = await mkdtemp(join(tmpdir(), 'trust-lists-'));
-  stack.defer(async () => rm(folder, { recursive: true, force: true }));
+  folder = folderUntilTestEnds();
   for (const [name, { privatePem, publicPem }] of Object.entries(keys)) {
     await writeFile(join(folder, `${name}.key`), privatePem);
     await writeFile(join(folder, `${name}.pem`), publicPem);
   }
-});
-afterEach(async () => {
-  await stack.disposeAsync();
 });
 
 function rootOf(name: string): Buffer {
@@ -82,7 +76,7 @@ async function list(
 async function gatewayAt(serviceUrl: string, follow: string): Promise<FileGateway> {
   const reports = follow !== 'none';
   const options = { serviceUrl, image: rootOf('0'), slotBytes: 400_000, healthService: false, reports };
-  return stack.use(
+  return untilTestEnds(
     await FileGateway.create({ ...options, trustedKey: keys.old.publicPem, updateToml: `follow = "${follow}"` }),
   );
 }
@@ -256,7 +250,7 @@ describe('a list from the service', () => {
       name,
       firmware: bufferContent(await readFile(path)),
     }));
-    return stack.use(
+    return untilTestEnds(
       await startStandIn({ versions: [{ id: 'v0' }, ...(await Promise.all(firmware))], targetVersionId: 'v0' }),
     );
   }

@@ -1,10 +1,10 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 
 import { Trust } from '../../../../src/daemon/wiring/trust.ts';
+import { folderUntilTestEnds } from '../../../until-test-ends.ts';
 import { stoppedClock } from '../../cli/fake-context.ts';
 import { makeKeyPair } from '../../firmware/artifact/keys.ts';
 import { fingerprint, listBytes } from '../../firmware/trust/lists.ts';
@@ -17,9 +17,8 @@ const keys = [makeKeyPair('ecdsa-p256'), makeKeyPair('ecdsa-p256')].map(({ publi
 let state: string;
 
 beforeEach(() => {
-  state = mkdtempSync(join(tmpdir(), 'trust-news-'));
+  state = folderUntilTestEnds();
 });
-afterEach(() => rmSync(state, { recursive: true }));
 
 function trustHere(): Trust {
   const trust = { keys: [], allowUnsigned: false, nameCheck: 'strict', downgrade: 'allow' } as const;

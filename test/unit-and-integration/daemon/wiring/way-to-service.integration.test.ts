@@ -1,12 +1,13 @@
 import { readFile } from 'node:fs/promises';
 
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 
 import { artifact, image, releaseKey } from '../../../fakes/machine/demo-firmware.ts';
 import { FileGateway, stop } from '../../../fakes/machine/file-gateway.ts';
 import { bufferContent } from '../../../fakes/service/firmware-content.ts';
 import { startStandIn } from '../../../fakes/service/stand-in.ts';
 import type { StandIn } from '../../../fakes/service/stand-in.ts';
+import { untilTestEnds } from '../../../until-test-ends.ts';
 import { Authority } from '../../service/rest/certificates.ts';
 import type { Certificate } from '../../service/rest/certificates.ts';
 import { startProxy } from '../../service/rest/connection/test-proxy.ts';
@@ -14,29 +15,24 @@ import type { TestProxy } from '../../service/rest/connection/test-proxy.ts';
 
 const firmware = bufferContent(await artifact('v1', image('healthy 1')));
 
-let stack: AsyncDisposableStack;
 let authority: Authority;
 let client: Certificate;
 let service: StandIn;
 let proxy: TestProxy;
 
 beforeEach(async () => {
-  stack = new AsyncDisposableStack();
-  authority = stack.use(await Authority.create());
+  authority = untilTestEnds(await Authority.create());
   const { cert, key } = await authority.issue('service', 'IP:127.0.0.1');
   client = await authority.issue('gateway', 'DNS:gateway');
   const tls = { cert, key, clientCa: await readFile(authority.caFile, 'utf8') };
-  service = stack.use(await startStandIn({ versions: [{ id: 'v1', firmware }], tls }));
-  proxy = stack.use(await startProxy({ credentials: 'gw:secret' }));
-});
-afterEach(async () => {
-  await stack.disposeAsync();
+  service = untilTestEnds(await startStandIn({ versions: [{ id: 'v1', firmware }], tls }));
+  proxy = untilTestEnds(await startProxy({ credentials: 'gw:secret' }));
 });
 
 async function create(serviceToml: string): Promise<FileGateway> {
   const { url: serviceUrl } = service;
   const trust = { trustedKey: releaseKey.publicPem, image: image('healthy 0'), slotBytes: 2_000_000 };
-  return stack.use(await FileGateway.create({ serviceUrl, serviceToml, ...trust }));
+  return untilTestEnds(await FileGateway.create({ serviceUrl, serviceToml, ...trust }));
 }
 
 const throughProxy = (): Record<string, string> => ({

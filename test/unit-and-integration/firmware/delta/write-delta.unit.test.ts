@@ -1,24 +1,21 @@
-import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 
 import { writeDelta } from '../../../../src/firmware/delta/write-delta.ts';
+import { folderUntilTestEnds } from '../../../until-test-ends.ts';
 import { buildArtifact } from '../artifact/build-artifact.ts';
 
 const never = new AbortController().signal;
 let folder: string;
 
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'write-delta-'));
+  folder = folderUntilTestEnds();
   await writeFile(join(folder, 'image'), 'an image');
   await writeFile(join(folder, 'empty'), '');
   const files = [{ name: 'rootfs.img', content: Buffer.from('an image') }];
   await writeFile(join(folder, 'artifact'), await buildArtifact({ name: '1', devices: ['gw'], files }));
-});
-afterEach(async () => {
-  await rm(folder, { recursive: true, force: true });
 });
 
 test.each([

@@ -1,12 +1,12 @@
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 
 import { writeTrustList } from '../../../../src/firmware/trust/write-trust-list.ts';
 import type { ListOrder } from '../../../../src/firmware/trust/write-trust-list.ts';
+import { folderUntilTestEnds } from '../../../until-test-ends.ts';
 import { makeKeyPair } from '../artifact/keys.ts';
 import { fingerprint, listBytes } from './lists.ts';
 
@@ -25,11 +25,10 @@ let folder: string;
 let last: string;
 
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'write-list-'));
+  folder = folderUntilTestEnds();
   last = join(folder, 'last.json');
   writeFileSync(join(folder, 'next.pem'), makeKeyPair('ecdsa-p256').publicPem);
 });
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 const at = (name: string): string => join(folder, name);
 

@@ -1,5 +1,4 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import { describe, expect, test } from 'vitest';
@@ -18,6 +17,7 @@ import type { EspName } from '../../../fakes/boards/models/esp-traits.ts';
 import { EmulatedPort } from '../../../fakes/boards/serial/emulated-port.ts';
 import { withBothLines } from '../../../fakes/boards/serial/modem-lines.ts';
 import { howMuch } from '../../../full.ts';
+import { folderUntilTestEnds } from '../../../until-test-ends.ts';
 import { program } from './fault-matrix.ts';
 
 const signal = new AbortController().signal;
@@ -51,20 +51,16 @@ describe.each(howMuch([...first, ...more], first))('the emulator of an %s', (nam
   test(`is flashed by esptool-js, through the ${loader}, at ${baud} baud, so it is known good`, async () => {
     const model = newModel(name);
     await using port = await EmulatedPort.start(model);
-    const folder = await mkdtemp(join(tmpdir(), 'esp-'));
-    try {
-      await writeFile(join(folder, 'image.bin'), programs.new);
-      const { exitCode, stdout, stderr } = await runProgram(
-        [process.execPath, stranger, port.port, `${baud}`, loader, join(folder, 'image.bin'), `${start}`],
-        { timeoutMs: 60_000, env: await port.environment() },
-        signal,
-      );
-      expect({ exitCode, stderr, rejected: model.rejected }).toEqual({ exitCode: 0, stderr: '', rejected: [] });
-      expect(stdout).toMatch(/ESP\S+ flashed/);
-      expectFlashed(model);
-    } finally {
-      await rm(folder, { recursive: true });
-    }
+    const folder = folderUntilTestEnds();
+    await writeFile(join(folder, 'image.bin'), programs.new);
+    const { exitCode, stdout, stderr } = await runProgram(
+      [process.execPath, stranger, port.port, `${baud}`, loader, join(folder, 'image.bin'), `${start}`],
+      { timeoutMs: 60_000, env: await port.environment() },
+      signal,
+    );
+    expect({ exitCode, stderr, rejected: model.rejected }).toEqual({ exitCode: 0, stderr: '', rejected: [] });
+    expect(stdout).toMatch(/ESP\S+ flashed/);
+    expectFlashed(model);
   });
 });
 

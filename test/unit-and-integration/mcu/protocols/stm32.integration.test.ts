@@ -1,5 +1,4 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import { expect, test } from 'vitest';
@@ -16,6 +15,7 @@ import { Stm32Model } from '../../../fakes/boards/models/stm32-model.ts';
 import { EmulatedPort } from '../../../fakes/boards/serial/emulated-port.ts';
 import type { EmulatedBoard } from '../../../fakes/boards/serial/emulated-port.ts';
 import { withModemLines } from '../../../fakes/boards/serial/modem-lines.ts';
+import { folderUntilTestEnds } from '../../../until-test-ends.ts';
 import { program } from './fault-matrix.ts';
 
 const programs = { old: program(6 * 1024, 1), new: program(6 * 1024, 2) };
@@ -51,22 +51,18 @@ async function runStm32flash(image: string): Promise<{ readonly stdout: string; 
 }
 
 test('stm32flash flashes and verifies the emulator at 8E1, so the emulator is known good', async () => {
-  const folder = await mkdtemp(join(tmpdir(), 'stm32-'));
-  try {
-    const image = join(folder, 'image.bin');
-    await writeFile(image, programs.new);
-    let { stdout, model } = await runStm32flash(image);
-    // It stops at the first acknowledgement that a busy machine delays.
-    for (let tries = 1; tries < maxStrangerTries && !stdout.includes('Done'); tries += 1) {
-      ({ stdout, model } = await runStm32flash(image));
-    }
-    expect(stdout).toMatch(/0x0410[\s\S]*Done/);
-    expect(model.violations).toEqual([]);
-    expect(model.overruns).toBe(0);
-    expect(model.ran).toEqual(['new']);
-  } finally {
-    await rm(folder, { recursive: true });
+  const folder = folderUntilTestEnds();
+  const image = join(folder, 'image.bin');
+  await writeFile(image, programs.new);
+  let { stdout, model } = await runStm32flash(image);
+  // It stops at the first acknowledgement that a busy machine delays.
+  for (let tries = 1; tries < maxStrangerTries && !stdout.includes('Done'); tries += 1) {
+    ({ stdout, model } = await runStm32flash(image));
   }
+  expect(stdout).toMatch(/0x0410[\s\S]*Done/);
+  expect(model.violations).toEqual([]);
+  expect(model.overruns).toBe(0);
+  expect(model.ran).toEqual(['new']);
 });
 
 test('the flasher brings the same image onto the same emulator over a real port', async () => {

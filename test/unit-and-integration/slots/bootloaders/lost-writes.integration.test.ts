@@ -3,12 +3,13 @@ import * as realFs from 'node:fs/promises';
 import { open, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 
 import type { BootFs } from '../../../../src/slots/bootloaders/boot-fs.ts';
 import type { RunProgram } from '../../../../src/slots/bootloaders/boot-programs.ts';
 import { runProgram } from '../../../../src/system/processes/child-process.ts';
 import type { Bootloader } from '../../../../src/update/ports.ts';
+import { untilTestEnds } from '../../../until-test-ends.ts';
 import { LoopDevice, run, TemporaryMount } from '../loop-device.ts';
 import { evidence } from './bootloader-contract.ts';
 import { GatewayFolder, plainNames } from './gateway-folder.ts';
@@ -16,21 +17,16 @@ import { factoryAutoboot } from './tryboot/tryboot-rig.ts';
 
 const signal = new AbortController().signal;
 
-let stack: AsyncDisposableStack;
 let folder: GatewayFolder;
 let device: LoopDevice;
 /** The medium reports success but loses writes. Linux believes them. */
 let losesWrites = false;
 
 beforeEach(async () => {
-  stack = new AsyncDisposableStack();
-  folder = stack.use(await GatewayFolder.create());
+  folder = untilTestEnds(await GatewayFolder.create());
   await folder.started('A', 2);
-  device = stack.use(await LoopDevice.attach(8 * 1024 * 1024));
+  device = untilTestEnds(await LoopDevice.attach(8 * 1024 * 1024));
   losesWrites = false;
-});
-afterEach(async () => {
-  await stack.disposeAsync();
 });
 
 /** Calls what writes; where the medium loses that, it holds afterwards what it did before. */
@@ -62,7 +58,7 @@ async function onExt4(name: string, make: (file: string) => Promise<void>): Prom
     await using first = await TemporaryMount.mount(device.path);
     await make(join(first.folder, name));
   }
-  const mount = stack.use(await TemporaryMount.mount(device.path));
+  const mount = untilTestEnds(await TemporaryMount.mount(device.path));
   return join(mount.folder, name);
 }
 

@@ -1,24 +1,20 @@
 import { execFile } from 'node:child_process';
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 
 import { defaultInterfaces, findMeteredLink } from '../../../../src/system/device/default-route.ts';
+import { folderUntilTestEnds } from '../../../until-test-ends.ts';
 
 const HEAD = 'Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n';
 const zero = '0'.repeat(32);
 
 let folder: string;
 
-beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'routes-'));
-});
-
-afterEach(async () => {
-  await rm(folder, { recursive: true });
+beforeEach(() => {
+  folder = folderUntilTestEnds();
 });
 
 function v4(

@@ -1,23 +1,20 @@
 import { execFile } from 'node:child_process';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 
 import { findImageVersion, versionInFile } from '../../../../src/system/device/image-version.ts';
 import { silentLog } from '../../../../src/system/log/log.ts';
+import { folderUntilTestEnds } from '../../../until-test-ends.ts';
 
 const run = promisify(execFile);
 const unset = { factoryVersion: undefined, factoryVersionFile: undefined };
 
 let folder: string;
-beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'image-version-'));
-});
-afterEach(async () => {
-  await rm(folder, { recursive: true });
+beforeEach(() => {
+  folder = folderUntilTestEnds();
 });
 
 async function put(name: string, text: string): Promise<string> {

@@ -3,30 +3,27 @@ import {
   existsSync,
   lstatSync,
   mkdirSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
-  rmSync,
   symlinkSync,
   truncateSync,
   writeFileSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 
 import { readDurableTextFile, readTextFile, replaceFileDurably } from '../../../../src/system/files/durable-file.ts';
 import { publishFile } from '../../../../src/system/files/published-file.ts';
+import { folderUntilTestEnds } from '../../../until-test-ends.ts';
 
 let folder = '';
 let path = '';
 
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'durable-'));
+  folder = folderUntilTestEnds();
   path = join(folder, 'journal.json');
 });
-afterEach(() => rmSync(folder, { recursive: true }));
 
 /** Typed, as vitest's own is not. */
 const matching = (pattern: RegExp): unknown => expect.stringMatching(pattern);

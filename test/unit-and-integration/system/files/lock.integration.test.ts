@@ -1,7 +1,6 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { link, mkdir, mkdtemp, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { link, mkdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 
@@ -9,21 +8,21 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
 import { acquireLock, DAEMON, findLockHolder } from '../../../../src/system/files/lock.ts';
 import { runProgram } from '../../../../src/system/processes/child-process.ts';
+import { folderUntilTestEnds } from '../../../until-test-ends.ts';
 
 const signal = AbortSignal.timeout(120_000);
 let directory: string;
 let path: string;
 let others: ChildProcess[];
 
-beforeEach(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'agent-lock-'));
+beforeEach(() => {
+  directory = folderUntilTestEnds();
   path = join(directory, 'run', 'agent.lock');
   others = [];
 });
 
-afterEach(async () => {
+afterEach(() => {
   for (const other of others) other.kill('SIGKILL');
-  await rm(directory, { recursive: true });
 });
 
 /** Another process that requests the lock, prints `held` or the error's code, and keeps the lock. */

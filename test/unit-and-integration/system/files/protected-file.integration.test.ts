@@ -1,28 +1,24 @@
 import { execFile } from 'node:child_process';
-import { chmod, chown, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { chmod, chown, mkdir, mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 
 import fc from 'fast-check';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 
 import { findExposures, readProtectedFile } from '../../../../src/system/files/protected-file.ts';
 import { runProgram } from '../../../../src/system/processes/child-process.ts';
 import { execStreamSource } from '../../../../src/telemetry/sources/exec.ts';
 import { howMuch } from '../../../full.ts';
+import { folderUntilTestEnds } from '../../../until-test-ends.ts';
 
 const STRANGER = 65_534;
 const signal = new AbortController().signal;
 let base = '';
 
 beforeEach(async () => {
-  base = await mkdtemp(join(tmpdir(), 'guarded-'));
+  base = folderUntilTestEnds();
   await chmod(base, 0o755);
-});
-
-afterEach(async () => {
-  await rm(base, { recursive: true, force: true });
 });
 
 /**

@@ -1,23 +1,19 @@
 import { execFile } from 'node:child_process';
-import { lstat, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { lstat, mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 
 import { publishFile } from '../../../../src/system/files/published-file.ts';
+import { folderUntilTestEnds } from '../../../until-test-ends.ts';
 
 const run = promisify(execFile);
 
 let folder: string;
 
-beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'published-'));
-});
-
-afterEach(async () => {
-  await rm(folder, { recursive: true });
+beforeEach(() => {
+  folder = folderUntilTestEnds();
 });
 
 test('a file is written, and written again, for everybody to read', async () => {

@@ -1,24 +1,23 @@
 import { spawn } from 'node:child_process';
-import { closeSync, fstatSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
 import { createLog, type LogSettings } from '../../../../src/system/log/pino-log.ts';
+import { folderUntilTestEnds } from '../../../until-test-ends.ts';
 
 let directory: string;
 let descriptor: number;
 
 beforeEach(() => {
-  directory = mkdtempSync(join(tmpdir(), 'agent-log-'));
+  directory = folderUntilTestEnds();
   descriptor = openSync(join(directory, 'log'), 'a');
 });
 
 afterEach(() => {
   closeSync(descriptor);
-  rmSync(directory, { recursive: true });
 });
 
 function written(): string {

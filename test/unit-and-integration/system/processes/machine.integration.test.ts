@@ -1,22 +1,18 @@
 import { existsSync } from 'node:fs';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 
 import { LinuxMachine } from '../../../../src/system/processes/machine.ts';
+import { folderUntilTestEnds } from '../../../until-test-ends.ts';
 
 let directory: string;
 const signal = AbortSignal.timeout(60_000);
 
-beforeEach(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'agent-machine-'));
-});
-
-afterEach(async () => {
-  await rm(directory, { recursive: true });
+beforeEach(() => {
+  directory = folderUntilTestEnds();
 });
 
 describe('LinuxMachine', () => {

@@ -1,6 +1,4 @@
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
@@ -9,6 +7,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 
 import { type Log, silentLog } from '../../../../src/system/log/log.ts';
 import { connectServiceManager } from '../../../../src/system/processes/systemd-notify.ts';
+import { folderUntilTestEnds } from '../../../until-test-ends.ts';
 
 let directory: string;
 let socketPath: string;
@@ -16,7 +15,7 @@ let receiver: ChildProcessByStdio<null, Readable, null>;
 let lines: AsyncIterator<string, undefined>;
 
 beforeEach(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'agent-notify-'));
+  directory = folderUntilTestEnds();
   socketPath = join(directory, 'notify');
   receiver = spawn('perl', [join(import.meta.dirname, 'notify-socket.pl'), socketPath], {
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -25,10 +24,9 @@ beforeEach(async () => {
   await nextMessage();
 });
 
-afterEach(async () => {
+afterEach(() => {
   receiver.kill('SIGKILL');
   delete process.env['NOTIFY_SOCKET'];
-  await rm(directory, { recursive: true });
 });
 
 async function nextMessage(): Promise<string> {

@@ -1,14 +1,14 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 
 import { parseConfig } from '../../../../src/config/read-config.ts';
 import { asReport } from '../../../../src/daemon/support/scan.ts';
 import { scanKernel } from '../../../../src/telemetry/scan/scan-kernel.ts';
 import { scanSerial } from '../../../../src/telemetry/scan/scan-serial.ts';
+import { folderUntilTestEnds } from '../../../until-test-ends.ts';
 
 const forever = new AbortController().signal;
 const base = '[service]\nurl = "https://things.example.com"\n[device]\ndevice_type = "b"\n';
@@ -16,10 +16,7 @@ const base = '[service]\nurl = "https://things.example.com"\n[device]\ndevice_ty
 let root: string;
 
 beforeEach(() => {
-  root = mkdtempSync(join(tmpdir(), 'scan-'));
-});
-afterEach(() => {
-  rmSync(root, { recursive: true });
+  root = folderUntilTestEnds();
 });
 
 function write(files: Readonly<Record<string, string>>): void {

@@ -1,12 +1,13 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 
 import type { FileGateway } from '../../../fakes/machine/file-gateway.ts';
 import { bufferContent } from '../../../fakes/service/firmware-content.ts';
 import type { StandIn } from '../../../fakes/service/stand-in.ts';
 import { testInFull } from '../../../full-run.ts';
+import { untilTestEnds } from '../../../until-test-ends.ts';
 import { DeltaGateway, images, MIB } from './deltas-rig.ts';
 
 let rig: DeltaGateway;
@@ -14,11 +15,8 @@ let service: StandIn;
 let gateway: FileGateway;
 
 beforeEach(async () => {
-  rig = await DeltaGateway.create();
+  rig = untilTestEnds(await DeltaGateway.create());
   ({ service, gateway } = rig);
-});
-afterEach(async () => {
-  await rig[Symbol.asyncDispose]();
 });
 
 test('a gateway is updated by consecutive deltas, with little to download, also from a factory image', async () => {

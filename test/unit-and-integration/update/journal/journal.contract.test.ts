@@ -1,26 +1,23 @@
 import * as realFs from 'node:fs/promises';
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import { createFsFromVolume, Volume } from 'memfs';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 
 import type { DurableFs } from '../../../../src/system/files/durable-file.ts';
 import { silentLog } from '../../../../src/system/log/log.ts';
 import { FileJournal, MemoryJournal } from '../../../../src/update/journal/journal.ts';
 import type { Journal } from '../../../../src/update/journal/journal.ts';
 import type { Attempt } from '../../../../src/update/journal/state.ts';
+import { folderUntilTestEnds } from '../../../until-test-ends.ts';
 import { RecordingLog } from '../../service/recording-log.ts';
 
 const attempt: Attempt = { id: 'a1', version: { id: '2', name: 'two' }, by: 'service', startedAt: '' };
 
 let directory: string;
-beforeEach(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'journal-'));
-});
-afterEach(async () => {
-  await rm(directory, { recursive: true });
+beforeEach(() => {
+  directory = folderUntilTestEnds();
 });
 
 function memoryFs(): DurableFs {

@@ -1,35 +1,31 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 
 import { artifact, image, releaseKey } from '../../../../fakes/machine/demo-firmware.ts';
 import { FileGateway } from '../../../../fakes/machine/file-gateway.ts';
 import { bufferContent } from '../../../../fakes/service/firmware-content.ts';
 import { startStandIn } from '../../../../fakes/service/stand-in.ts';
 import type { StandIn } from '../../../../fakes/service/stand-in.ts';
+import { untilTestEnds } from '../../../../until-test-ends.ts';
 
-let stack: AsyncDisposableStack;
 let service: StandIn;
 let gateway: FileGateway;
 
 beforeEach(async () => {
-  stack = new AsyncDisposableStack();
   const firmware = bufferContent(await artifact('1', image('healthy 1')));
-  service = stack.use(await startStandIn({ versions: [{ id: '1', firmware }] }));
+  service = untilTestEnds(await startStandIn({ versions: [{ id: '1', firmware }] }));
   const options = {
     serviceUrl: service.url,
     image: image('healthy 0'),
     slotBytes: 2_000_000,
     trustedKey: releaseKey.publicPem,
   };
-  gateway = stack.use(await FileGateway.create(options));
+  gateway = untilTestEnds(await FileGateway.create(options));
   const hook = (name: string): string => `${name} = { command = ["${join(gateway.directory, 'hook')}", "${name}"] }`;
   const extraToml = `[hooks]\n${hook('before_install')}\n${hook('before_reboot')}\n${hook('after_commit')}\n`;
   await gateway.configure({ ...options, extraToml });
-});
-afterEach(async () => {
-  await stack.disposeAsync();
 });
 
 /** The hooks' action from now on. */

@@ -1,7 +1,6 @@
 import { constants } from 'node:fs';
 import * as realFs from 'node:fs/promises';
-import { mkdtemp, open, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { open, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import { describe, expect, test } from 'vitest';
@@ -14,6 +13,7 @@ import { AgentError } from '../../../../../src/system/errors.ts';
 import { runProgram } from '../../../../../src/system/processes/child-process.ts';
 import type { Bootloader } from '../../../../../src/update/ports.ts';
 import { seededRandom } from '../../../../fakes/machine/power.ts';
+import { folderUntilTestEnds } from '../../../../until-test-ends.ts';
 import { LoopDevice, run, TemporaryMount } from '../../loop-device.ts';
 import { evidence } from '../bootloader-contract.ts';
 import { GatewayFolder, plainNames } from '../gateway-folder.ts';
@@ -113,15 +113,11 @@ async function openFat(): Promise<BootDisk> {
 
 /** The variables that GRUB finds on such a disk. */
 async function asGrubReads(disk: Buffer): Promise<string> {
-  const directory = await mkdtemp(join(tmpdir(), 'boot-disk-'));
-  try {
-    const [copy, block] = [join(directory, 'copy.img'), join(directory, 'grubenv')];
-    await writeFile(copy, disk);
-    await writeFile(block, await run('grub-fstest', copy, 'cat', '(loop0)/grubenv'));
-    return (await run('grub-editenv', block, 'list')).replaceAll('\n', ' ');
-  } finally {
-    await rm(directory, { recursive: true });
-  }
+  const directory = folderUntilTestEnds();
+  const [copy, block] = [join(directory, 'copy.img'), join(directory, 'grubenv')];
+  await writeFile(copy, disk);
+  await writeFile(block, await run('grub-fstest', copy, 'cat', '(loop0)/grubenv'));
+  return (await run('grub-editenv', block, 'list')).replaceAll('\n', ' ');
 }
 
 /** Every sector that a write changed is on the medium or not, in any combination; where there are too many, a sample. */
