@@ -18,6 +18,7 @@ import type { FirmwareSource, Target } from '../../../src/update/ports.ts';
 import type { FirmwareRequest } from '../../../src/update/ports/incoming.ts';
 import { update } from '../../../src/update/update.ts';
 import { FakeBootloader } from '../../fakes/machine/memory/fake-bootloader.ts';
+import { portSettings, portsWith } from '../../fakes/machine/memory/ports.ts';
 import { Power } from '../../fakes/machine/power.ts';
 import { fileContent, randomContent } from '../../fakes/service/firmware-content.ts';
 import { FirmwareText } from '../../fakes/service/firmware-text.ts';
@@ -163,13 +164,12 @@ class FarGateway {
   }
 
   #ports(journal: FileJournal, signal: AbortSignal): UpdatePorts {
-    return {
+    return portsWith({
       signal,
       journal,
       bootloader: this.#bootloader,
       targets: new Map<string, Target>([['gateway', this.#target]]),
       openFirmware: async (request, signal) => this.#open(this.#counted(request, journal), signal),
-      health: { check: async () => undefined, reachesService: async () => true },
       machine: {
         bootId: async () => 'boot-1',
         reboot: async () => {
@@ -177,19 +177,9 @@ class FarGateway {
         },
       },
       clock: this.#line.clock,
-      random: () => 0.5,
-      log: silentLog,
-      imageVersion: async () => undefined,
       newAttemptId: () => `attempt-${(this.#attempts += 1)}`,
-      onProgress: () => {},
-      settings: {
-        ...settings,
-        release: { nameCheck: 'strict', downgrade: 'allow' },
-        defaultTarget: 'gateway',
-        bootingTarget: 'gateway',
-        trials: 2,
-      },
-    };
+      settings: { ...portSettings, ...settings },
+    });
   }
 
   #counted(request: FirmwareRequest, journal: FileJournal): FirmwareRequest {

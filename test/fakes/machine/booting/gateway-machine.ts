@@ -29,7 +29,7 @@ export interface GatewayMachineOptions {
 
 const MAX_BOOTS = 24;
 const KERNEL_STARTS = /thing\.slot=([AB])\b/;
-const GRUB_STARTS = /Booting `Slot ([AB])'/;
+const BOOTLOADER_STARTS = /(?:Booting `Slot |the bootloader chose slot )([AB])/;
 
 /** A gateway with a disk and a bootloader: its power cycles, one after the other. */
 export class GatewayMachine implements AsyncDisposable {
@@ -116,7 +116,7 @@ export class GatewayMachine implements AsyncDisposable {
   }
 
   #hear(line: string, seen: { bootloader: boolean }): void {
-    const slot = (GRUB_STARTS.exec(line) ?? (seen.bootloader ? null : KERNEL_STARTS.exec(line)))?.[1];
+    const slot = (BOOTLOADER_STARTS.exec(line) ?? (seen.bootloader ? null : KERNEL_STARTS.exec(line)))?.[1];
     if (!seen.bootloader && (slot === 'A' || slot === 'B')) {
       seen.bootloader = true;
       this.boots.push(slot);

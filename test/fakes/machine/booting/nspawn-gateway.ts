@@ -16,7 +16,9 @@ import type { SlotName } from '../../../../src/update/ports.ts';
 import { UbootRig } from '../../../unit-and-integration/slots/bootloaders/uboot-rig.ts';
 import { LoopDevice } from '../../../unit-and-integration/slots/loop-device.ts';
 import { tool } from '../tool.ts';
-import { Console } from './console.ts';
+import type { Console } from './console.ts';
+import { GatewayMachine } from './gateway-machine.ts';
+import type { PowerCycle, RunningMachine } from './gateway-machine.ts';
 import { OwnCgroup } from './own-cgroup.ts';
 
 /** In the configuration of the images. */
@@ -47,7 +49,6 @@ export interface Finished {
 
 /** Exit code of nspawn when the container asked for a reboot. */
 const REBOOT = 133;
-const MAX_BOOTS = 16;
 const never = new AbortController().signal;
 
 /**
@@ -56,10 +57,9 @@ const never = new AbortController().signal;
  * that does not boot, lead back to the boot script. State and boot environment lie outside the slots.
  */
 export class NspawnGateway implements AsyncDisposable {
-  /** Slots that the bootloader chose, in order. */
-  readonly boots: SlotName[] = [];
-  readonly console = new Console();
   readonly state: string;
+  /** Its power cycles. */
+  readonly #machine = new GatewayMachine({ start: (cycle) => this.#start(cycle) });
   readonly #options: NspawnGatewayOptions;
   readonly #folder: string;
   readonly #opened: AsyncDisposableStack;
@@ -67,8 +67,6 @@ export class NspawnGateway implements AsyncDisposable {
   readonly #cgroup: OwnCgroup;
   readonly #devices: { readonly A: LoopDevice; readonly B: LoopDevice };
   #container: ChildProcess | undefined;
-  #power: 'on' | 'off' = 'off';
-  #ended: Promise<void> = Promise.resolve();
 
   private constructor(
     folder: string,
@@ -112,23 +110,26 @@ export class NspawnGateway implements AsyncDisposable {
     return this.#boot.folder.path;
   }
 
+  get console(): Console {
+    return this.#machine.console;
+  }
+
+  /** Slots that the bootloader chose, in order. */
+  get boots(): readonly SlotName[] {
+    return this.#machine.boots;
+  }
+
   get booted(): SlotName | undefined {
     return this.boots.at(-1);
   }
 
   powerOn(): void {
-    if (this.#power === 'on') return;
-    this.#power = 'on';
-    this.console.open();
-    this.#ended = this.#bootAgainAndAgain();
-    this.#ended.catch(() => {}); // the console reports it
+    this.#machine.powerOn();
   }
 
   /** As by pulling the plug. */
   async powerOff(): Promise<void> {
-    this.#power = 'off';
-    this.#container?.kill('SIGKILL');
-    await Promise.allSettled([this.#ended]);
+    await this.#machine.powerOff();
   }
 
   /** A command in the container that runs, at its end. */
@@ -166,25 +167,25 @@ export class NspawnGateway implements AsyncDisposable {
     await this.#opened[Symbol.asyncDispose]();
   }
 
-  async #bootAgainAndAgain(): Promise<void> {
-    try {
-      while (this.#power === 'on' && this.boots.length < MAX_BOOTS) {
-        const slot = await this.#boot.boot();
-        this.boots.push(slot);
-        await writeFile(join(this.bootFolder, 'boot-id'), `${randomUUID()}\n`);
-        this.console.say(`*** the bootloader chose slot ${slot}`);
-        const code = await this.#runContainer(slot);
-        this.console.say(`*** the container ended with ${code}`);
-        if (code === 0) this.#power = 'off';
-        else if (code !== REBOOT) this.console.say('*** reset by the hardware');
-      }
-      this.console.close(this.#power === 'off' ? 'the gateway is off' : 'the gateway boots again and again');
-    } catch (error) {
-      this.console.close(`the gateway broke: ${String(error)}`);
-    }
+  #start({ onLine }: PowerCycle): RunningMachine {
+    const power = new AbortController();
+    return {
+      kill: () => power.abort(),
+      ended: this.#boot.boot().then((slot) => this.#run(slot, onLine, power.signal)),
+    };
   }
 
-  async #runContainer(slot: SlotName): Promise<number | null> {
+  /** True if it ended in a reset. */
+  async #run(slot: SlotName, onLine: PowerCycle['onLine'], power: AbortSignal): Promise<boolean> {
+    await writeFile(join(this.bootFolder, 'boot-id'), `${randomUUID()}\n`);
+    onLine(`*** the bootloader chose slot ${slot}`);
+    const code = await this.#runContainer(slot, onLine, power);
+    onLine(`*** the container ended with ${code}`);
+    if (code !== 0 && code !== REBOOT) onLine('*** reset by the hardware');
+    return code !== 0;
+  }
+
+  async #runContainer(slot: SlotName, onLine: PowerCycle['onLine'], power: AbortSignal): Promise<number | null> {
     const root = join(this.#folder, 'root');
     // In a process namespace of its own, so that nothing survives this process, however that ends; the root file system
     // is mounted there only.
@@ -196,10 +197,10 @@ export class NspawnGateway implements AsyncDisposable {
     const env = { ...process.env, SYSTEMD_NSPAWN_UNIFIED_HIERARCHY: '1', SYSTEMD_SECCOMP: '0' };
     const child = spawn('setpriv', args, { env, stdio: ['ignore', 'pipe', 'pipe'] });
     this.#container = child;
-    for (const stream of [child.stdout, child.stderr]) {
-      createInterface({ input: stream }).on('line', (line) => this.console.say(line));
-    }
-    if (this.#power === 'off') child.kill('SIGKILL');
+    for (const stream of [child.stdout, child.stderr]) createInterface({ input: stream }).on('line', onLine);
+    const kill = (): void => void child.kill('SIGKILL');
+    power.addEventListener('abort', kill);
+    if (power.aborted) kill();
     const [code] = (await once(child, 'close')) as [number | null];
     return code;
   }

@@ -19,6 +19,7 @@ import { ForgetfulFs } from './forgetful-fs.ts';
 import { MemoryBoard } from './memory-board.ts';
 import type { MemoryService } from './memory-service.ts';
 import { MemorySlots } from './memory-slots.ts';
+import { portSettings, portsWith } from './ports.ts';
 
 export interface GatewayOptions {
   readonly service: MemoryService;
@@ -41,8 +42,7 @@ export interface GatewayOptions {
   readonly reaches?: (content: string) => boolean;
 }
 
-const ATTEMPTS = 3;
-const QUARANTINE_MS = 30 * 86_400_000;
+const { attempts: ATTEMPTS, quarantineMs: QUARANTINE_MS } = portSettings;
 
 /** The reboot command was called: the caller must reboot now. */
 class RebootStarted extends Error {}
@@ -178,7 +178,7 @@ export class Gateway {
   }
 
   async ports(): Promise<UpdatePorts> {
-    return {
+    return portsWith({
       signal,
       journal: await this.journal(),
       bootloader: this.bootloader,
@@ -200,24 +200,13 @@ export class Gateway {
           throw new RebootStarted();
         },
       },
-      clock: { nowMs: () => 0, monotonicMs: () => 0, sleep: async () => {} },
-      random: () => 0.5,
-      log: silentLog,
       imageVersion: async () => this.#options.imageVersion?.(this.running),
       newAttemptId: () => {
         this.#attempts += 1;
         return `attempt-${this.#attempts}`;
       },
-      onProgress: () => {},
-      settings: {
-        defaultTarget: 'gateway',
-        bootingTarget: 'gateway',
-        trials: 2,
-        attempts: ATTEMPTS,
-        quarantineMs: QUARANTINE_MS,
-        release: { nameCheck: 'strict', downgrade: this.#options.downgrade ?? 'allow' },
-      },
-    };
+      settings: { ...portSettings, release: { nameCheck: 'strict', downgrade: this.#options.downgrade ?? 'allow' } },
+    });
   }
 
   async #reachesService(): Promise<boolean> {

@@ -52,7 +52,7 @@ describe('a trust list', () => {
     await powerCut();
     const { first, next } = trust.desk.keys;
     expect(await trust.keysOfDoctor()).toContain(
-      `release.pem ${first.trusted.fingerprint}, revoked, next.pem ${next.trusted.fingerprint}; list 1 of keys`,
+      `release.pem ${first.trusted.fingerprint}, revoked, next.pem ${next.trusted.fingerprint}; trust list 1`,
     );
     expect(await trust.technician('status')).toMatchObject({
       stdout: matching(/Updates are on hold until you resume them/),

@@ -149,7 +149,10 @@ test.each(['--update-now', 'check'])('a quarantined version costs one small requ
   await update();
   service.world.targetVersionId = 'bad';
   await update();
+  const checked = service.nextCall('targetVersion');
   await gateway.startDaemon();
+  await checked;
+  await expect.poll(async () => gateway.json('status')).not.toHaveProperty('activity'); // its own check has ended
   await gateway.run(command);
   for (let times = 0; times < 3; times += 1) {
     const [calls, bytes] = [service.calls.length, service.trafficBytes];

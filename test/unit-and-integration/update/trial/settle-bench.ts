@@ -1,6 +1,5 @@
 import type { AgentError } from '../../../../src/system/errors.ts';
 import { StorageError } from '../../../../src/system/files/durable-file.ts';
-import { silentLog } from '../../../../src/system/log/log.ts';
 import { MemoryJournal } from '../../../../src/update/journal/journal.ts';
 import type { StateAfter } from '../../../../src/update/journal/reducer.ts';
 import type {
@@ -19,6 +18,7 @@ import { recoverUpdate } from '../../../../src/update/trial/recovery.ts';
 import { FakeBootloader } from '../../../fakes/machine/memory/fake-bootloader.ts';
 import type { FakeStyle } from '../../../fakes/machine/memory/fake-bootloader.ts';
 import { MemoryBoard } from '../../../fakes/machine/memory/memory-board.ts';
+import { portsWith } from '../../../fakes/machine/memory/ports.ts';
 import { Power } from '../../../fakes/machine/power.ts';
 import { evidence } from '../../slots/bootloaders/bootloader-contract.ts';
 
@@ -42,8 +42,6 @@ export const trial = {
 export function installed(id: string, slot: SlotName): Installed {
   return { ...firmware, version: { id, name: `version ${id}` }, slot, at: '' };
 }
-
-const release = { nameCheck: 'strict', downgrade: 'allow' } as const;
 
 /** A journal whose disk can be made to fail. */
 class TroubledJournal extends MemoryJournal {
@@ -117,7 +115,7 @@ export class Bench {
   }
 
   get ports(): UpdatePorts {
-    return {
+    return portsWith({
       signal,
       journal: this.journal,
       bootloader: this.bootloader,
@@ -140,23 +138,9 @@ export class Bench {
           this.reboots += 1;
         },
       },
-      clock: { nowMs: () => 0, monotonicMs: () => 0, sleep: async () => {} },
-      random: () => 0.5,
-      log: silentLog,
-      imageVersion: async () => undefined,
       revoked: async () => this.revocation,
-      newAttemptId: () => 'none',
-      onProgress: () => {},
       deferResume: () => this.hold,
-      settings: {
-        defaultTarget: 'gateway',
-        bootingTarget: 'gateway',
-        trials: 2,
-        attempts: 3,
-        quarantineMs: 86_400_000,
-        release,
-      },
-    };
+    });
   }
 
   get #slots(): SlotsTarget {
