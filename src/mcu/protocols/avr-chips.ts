@@ -105,10 +105,17 @@ export function avrChip(signature: Uint8Array, bootloader: AvrBootloader, settin
   };
 }
 
+/** The data sheets, "Interrupts": in larger memories, a vector has two words. */
+const smallFlashBytes = 8192;
+
 /** Throws for an image without a program at address 0: with a bootloader, too, the chip's program starts there. */
 function requireProgram(image: Image, flashBytes: number, bootStart: number): void {
   const code = new AvrCode(sliceOf(image, 0, bootStart), flashBytes);
-  if (code.beginsWithVectors() || code.isSoundFromStart()) return;
+  const isSmall = flashBytes <= smallFlashBytes;
+  if (!isSmall && code.beginsWithVectors(2)) {
+    throw new McuError('image-wrong-chip', 'the image has the vectors of an AVR with at most 8 KiB of flash memory');
+  }
+  if (code.beginsWithVectors(isSmall ? 2 : 4) || code.isSoundFromStart()) return;
   throw new McuError(
     'image-unsupported',
     'the image has no program at address 0: it looks like data, such as the content of an EEPROM (.eep)',

@@ -1,6 +1,5 @@
-/** The data sheets, "Interrupts": no chip has fewer vectors. In larger memories, a vector has two words. */
-const leastVectors = 16;
-const smallFlashBytes = 8192;
+/** The data sheets, "Interrupts": no AVR has fewer vectors. */
+const leastVectors = 10;
 
 /** The addresses that may be next. The one behind a call is not among them: data may follow a call that never returns. */
 interface Instruction {
@@ -21,9 +20,8 @@ export class AvrCode {
     this.#flashBytes = flashBytes;
   }
 
-  /** True for a table of jumps to instructions, as compilers link it before every program. */
-  beginsWithVectors(): boolean {
-    const vectorBytes = this.#flashBytes > smallFlashBytes ? 4 : 2;
+  /** True for a table of jumps to instructions, as compilers link it before every program for a chip with such vectors. */
+  beginsWithVectors(vectorBytes: 2 | 4): boolean {
     const vectors = Array.from({ length: leastVectors }, (_, index) => this.#at(index * vectorBytes));
     return vectors.every((vector) => vector?.ends === true && vector.next.some((target) => this.#at(target)));
   }

@@ -142,7 +142,7 @@ describe('an AVR gets a program', () => {
   test('with the vectors of a small memory', () => {
     const vectors = words(...Array.from({ length: 26 }, (_, index) => 0xc000 + 25 - index));
     expect(startOf(small, vectors, 0)).toBe('accepted');
-    expect(startOf(uno, vectors, 0)).toBe('image-unsupported');
+    expect(startOf(uno, vectors, 0)).toBe('image-wrong-chip');
   });
 
   test('that jumps backwards around the end of a small memory', () => {
