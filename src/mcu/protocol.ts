@@ -1,5 +1,7 @@
+import { isDeepStrictEqual } from 'node:util';
+
 import type { Chip, Region } from './chip.ts';
-import { McuError } from './errors.ts';
+import { isBoardError, McuError } from './errors.ts';
 import type { Image } from './images/image.ts';
 
 /**
@@ -170,6 +172,15 @@ export interface UploadSession extends CommonSession {
   readonly select?: ((image: Image, toStay: boolean) => Conversation<void>) | undefined;
 }
 
+/** The modem lines leave the start of the application to the bootloader. */
+export const startsByItself: Protocol['leave'] = { dtr: [], 'dtr-rts': [] };
+
+/** A receiver that does not identify its chip. */
+export function unknownChip(name: string, id: string): Chip {
+  const everything = { start: 0, end: 2 ** 32 };
+  return { name, id, elfMachine: undefined, uf2Families: [], flash: everything, application: everything };
+}
+
 /** The unit that contains an address. */
 export function unitAt(address: number): MemorySession['guardOf'] {
   return (units) => units.find(({ start, end }) => start <= address && address < end);
@@ -186,9 +197,36 @@ export function exactly(bytes: number): Answer {
 /** The answer to a turn to which nothing sensible can come back. */
 export const noReply: Answer = { atMost: 0, length: () => 0 };
 
+/** Sends something, and returns the part of its answer that arrives in time. */
+export function* attempt(send: Uint8Array, answer: Answer, workMs = 0): Conversation<Reply> {
+  return yield { kind: 'exchange', send, answer, workMs, pipelined: false };
+}
+
+/** Sends something that is not answered. */
+export function* say(send: Uint8Array): Conversation<void> {
+  yield* attempt(send, noReply);
+}
+
+/** Waits for the answer to something that was sent before. */
+export function* listen(answer: Answer, workMs = 0): Conversation<Reply> {
+  return yield { kind: 'exchange', send: new Uint8Array(), answer, workMs, pipelined: true };
+}
+
+/** Repeats a conversation that fails, each time when the line has become quiet. */
+export function* persist<T>(conversation: () => Conversation<T>, maxTries: number): Conversation<T> {
+  for (let tries = 1; ; tries += 1) {
+    yield* discard();
+    try {
+      return yield* conversation();
+    } catch (error) {
+      if (!isBoardError(error) || tries >= maxTries) throw error;
+    }
+  }
+}
+
 /** Sends one command and returns its answer. Throws `board-timeout` or `board-bad-response` if it is not complete in time. */
 export function* exchange(send: Uint8Array, answer: Answer, workMs = 0): Conversation<Uint8Array> {
-  const reply = yield { kind: 'exchange', send, answer, workMs, pipelined: false };
+  const reply = yield* attempt(send, answer, workMs);
   if (reply.whole) return reply.bytes;
   if (reply.bytes.byteLength === 0) throw new McuError('board-timeout', 'the bootloader is not responding');
   throw new McuError(
@@ -204,17 +242,17 @@ export function* withoutIo<T>(result: T): Conversation<T> {
 }
 
 /** Repeats a conversation until it yields the same result twice in a row, for answers without a checksum. */
-export function* untilSameTwice<T>(conclude: () => Conversation<T>, isSame: (a: T, b: T) => boolean): Conversation<T> {
+export function* untilSameTwice<T>(conclude: () => Conversation<T>): Conversation<T> {
   let first = yield* conclude();
   for (let tries = 0; tries < maxDoubts; tries += 1) {
     const second = yield* conclude();
-    if (isSame(first, second)) return second;
+    if (isDeepStrictEqual(first, second)) return second;
     first = second;
   }
   throw new McuError('board-bad-response', 'the bootloader answers differently each time');
 }
 
-export function* discard(quietMs: number): Conversation<void> {
+export function* discard(quietMs = 20): Conversation<void> {
   yield { kind: 'discard', quietMs };
 }
 

@@ -1,6 +1,6 @@
-import { isBoardError, McuError } from '../errors.ts';
+import { McuError } from '../errors.ts';
 import { isBlank } from '../images/image.ts';
-import { discard, equalUnits, exchange, unitAt } from '../protocol.ts';
+import { attempt, discard, equalUnits, exchange, persist, startsByItself, unitAt } from '../protocol.ts';
 import type { Answer, Conversation, MemorySession, Protocol } from '../protocol.ts';
 import { avrChip, pageWorkMs, parkedPage } from './avr-chips.ts';
 import type { AvrChip, AvrSettings } from './avr-chips.ts';
@@ -29,7 +29,6 @@ const maxSyncs = 3;
  * reset is faster.
  */
 const maxProbes = 4;
-const quietMs = 20;
 
 /** The major version: Optiboot answers 4 or more; ATmegaBOOT, from which it descends, 1. */
 const optibootMajor = 4;
@@ -42,7 +41,7 @@ export function stk500v1(settings: AvrSettings = {}): Protocol {
     name: 'stk500v1',
     parity: 'none',
     enter: resetPulse,
-    leave: { dtr: [], 'dtr-rts': [] },
+    leave: startsByItself,
     connect: () => connect(settings),
   };
 }
@@ -98,15 +97,7 @@ function session(chip: AvrChip, isOptiboot: boolean): MemorySession {
 }
 
 function* synchronise(): Conversation<void> {
-  for (let tries = 1; ; tries += 1) {
-    yield* discard(quietMs);
-    try {
-      yield* ask([command.getSync], 2);
-      return;
-    } catch (error) {
-      if (!isBoardError(error) || tries >= maxSyncs) throw error;
-    }
-  }
+  yield* persist(() => ask([command.getSync], 2), maxSyncs);
 }
 
 /**
@@ -114,15 +105,9 @@ function* synchronise(): Conversation<void> {
  * byte would make Optiboot start the application.
  */
 function* findEndOfCommand(): Conversation<void> {
-  yield* discard(quietMs);
+  yield* discard();
   for (let probes = 0; probes < maxProbes; probes += 1) {
-    const { bytes } = yield {
-      kind: 'exchange',
-      send: Uint8Array.of(endOfCommand),
-      answer: framed(2),
-      workMs: probes === 0 ? 0 : pageWorkMs,
-      pipelined: false,
-    };
+    const { bytes } = yield* attempt(Uint8Array.of(endOfCommand), framed(2), probes === 0 ? 0 : pageWorkMs);
     if (bytes.byteLength === 2 && bytes[0] === inSync && bytes[1] === ok) return;
   }
   throw new McuError('board-timeout', 'the bootloader no longer finds the end of a command');
@@ -148,13 +133,7 @@ function* writePage(address: number, bytes: Uint8Array): Conversation<void> {
 
 /** Starts the application. The bootloader also does that on its own, so a lost answer does no harm. */
 function* start(): Conversation<void> {
-  yield {
-    kind: 'exchange',
-    send: Uint8Array.of(command.leaveProgramming, endOfCommand),
-    answer: framed(2),
-    workMs: 0,
-    pipelined: false,
-  };
+  yield* attempt(Uint8Array.of(command.leaveProgramming, endOfCommand), framed(2));
 }
 
 function* ask(bytes: readonly number[], answerBytes: number): Conversation<Uint8Array> {

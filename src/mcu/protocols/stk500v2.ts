@@ -1,6 +1,6 @@
 import type { Region } from '../chip.ts';
-import { isBoardError, McuError } from '../errors.ts';
-import { discard, exchange, noReply, unitAt } from '../protocol.ts';
+import { McuError } from '../errors.ts';
+import { attempt, exchange, persist, say, startsByItself, unitAt } from '../protocol.ts';
 import type { Answer, Conversation, MemorySession, Protocol } from '../protocol.ts';
 import { avrChip, pageWorkMs, parkedPage } from './avr-chips.ts';
 import type { AvrChip, AvrSettings } from './avr-chips.ts';
@@ -25,7 +25,6 @@ const frameBytes = 6;
 const extendedAddress = 0x80000000;
 
 const maxSignOns = 3;
-const quietMs = 20;
 /**
  * Longer than the longest message, so that it completes any cut message. The byte is a rare one, since the checksum is
  * only an XOR.
@@ -42,7 +41,7 @@ export function stk500v2(settings: AvrSettings = {}): Protocol {
     name: 'stk500v2',
     parity: 'none',
     enter: resetPulse,
-    leave: { dtr: [], 'dtr-rts': [] },
+    leave: startsByItself,
     connect: () => new Stk500v2(settings).connect(),
   };
 }
@@ -95,21 +94,15 @@ class Stk500v2 {
   }
 
   *#signOn(): Conversation<void> {
-    for (let tries = 1; ; tries += 1) {
-      yield* discard(quietMs);
+    yield* persist(() => {
       this.#sequence = 0;
       this.#nextAddress = undefined;
-      try {
-        yield* this.#command([command.signOn], 11);
-        return;
-      } catch (error) {
-        if (!isBoardError(error) || tries >= maxSignOns) throw error;
-      }
-    }
+      return this.#command([command.signOn], 11);
+    }, maxSignOns);
   }
 
   *#resume(): Conversation<void> {
-    yield { kind: 'exchange', send: filler, answer: noReply, workMs: 0, pipelined: false };
+    yield* say(filler);
     yield* this.#signOn();
   }
 
@@ -133,20 +126,9 @@ class Stk500v2 {
   /** AVR068, 5.8; mode and SPI commands mean nothing to a bootloader. */
   *#write(address: number, bytes: Uint8Array): Conversation<void> {
     yield* this.#moveTo(address);
-    const head = [
-      command.programFlash,
-      bytes.byteLength >> 8,
-      bytes.byteLength & 0xff,
-      0xc1,
-      10,
-      0x40,
-      0x4c,
-      0x20,
-      0,
-      0,
-    ];
-    const answer = yield* this.#converse(Uint8Array.of(...head, ...bytes), 2, pageWorkMs);
-    requireOk(answer);
+    const { byteLength } = bytes;
+    const head = [command.programFlash, byteLength >> 8, byteLength & 0xff, 0xc1, 10, 0x40, 0x4c, 0x20, 0, 0];
+    requireOk(yield* this.#converse(Uint8Array.of(...head, ...bytes), 2, pageWorkMs));
     this.#nextAddress = address + bytes.byteLength;
   }
 
@@ -161,8 +143,7 @@ class Stk500v2 {
   }
 
   *#start(): Conversation<void> {
-    const send = this.#frame(Uint8Array.of(command.leaveProgramming, 1, 1));
-    yield { kind: 'exchange', send, answer: framed(2), workMs: 0, pipelined: false };
+    yield* attempt(this.#frame(Uint8Array.of(command.leaveProgramming, 1, 1)), framed(2));
   }
 
   *#command(body: readonly number[], answerBytes: number): Conversation<Uint8Array> {

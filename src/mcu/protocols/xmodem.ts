@@ -1,7 +1,7 @@
 import { crc16 } from '../crc16.ts';
 import { McuError } from '../errors.ts';
 import type { Image } from '../images/image.ts';
-import { discard, withoutIo, noReply } from '../protocol.ts';
+import { attempt, discard, listen, say, startsByItself, unknownChip, withoutIo } from '../protocol.ts';
 import type { Answer, Conversation, Protocol, UploadSession } from '../protocol.ts';
 import { resetPulse } from './reset-pulse.ts';
 
@@ -33,7 +33,6 @@ const callMs = 20_000;
 const maxTries = 10;
 /** A receiver that was silent so many times has gone. */
 const maxSilences = 3;
-const quietMs = 20;
 /** Within this time after an acknowledgement another one may arrive, for a block that was sent twice. */
 const repeatedMs = 500;
 
@@ -43,30 +42,21 @@ export function xmodem(settings: XmodemSettings = {}): Protocol {
     name: 'xmodem',
     parity: 'none',
     enter: resetPulse,
-    leave: { dtr: [], 'dtr-rts': [] },
+    leave: startsByItself,
     connect: () => connect(settings),
   };
 }
 
 function* connect(settings: XmodemSettings): Conversation<UploadSession> {
-  if (settings.uploadKeys !== undefined) yield* say(settings.uploadKeys);
+  yield* press(settings.uploadKeys);
   yield* awaitCall();
-  const everything = { start: 0, end: 2 ** 32 };
   return {
     kind: 'upload',
-    // a receiver does not identify itself
-    chip: {
-      name: 'XMODEM receiver',
-      id: 'xmodem',
-      elfMachine: undefined,
-      uf2Families: [],
-      flash: everything,
-      application: everything,
-    },
+    chip: unknownChip('XMODEM receiver', 'xmodem'),
     standing: () => withoutIo('unknown'),
     upload: (image, onProgress) => upload(image, settings, onProgress),
     resume: cancel,
-    start: () => say(settings.startKeys ?? ''),
+    start: () => press(settings.startKeys),
   };
 }
 
@@ -105,7 +95,7 @@ function* sendBlock(number: number, data: Uint8Array, length = smallBytes): Conv
 function* sendUntilAcknowledged(send: Uint8Array, what: string): Conversation<void> {
   let silences = 0;
   for (let tries = 0; tries < maxTries && silences < maxSilences; tries += 1) {
-    const heard = yield { kind: 'exchange', send, answer: verdict, workMs: receiverWorkMs, pipelined: false };
+    const heard = yield* attempt(send, verdict, receiverWorkMs);
     const last = heard.bytes.at(-1);
     if (last === ack && tries > 0) yield* discard(repeatedMs); // each try may be acknowledged
     if (last === ack) return;
@@ -122,15 +112,13 @@ function* sendUntilAcknowledged(send: Uint8Array, what: string): Conversation<vo
 function* sendEnd(): Conversation<void> {
   for (let tries = 0; tries < maxTries; tries += 1) {
     yield* sendUntilAcknowledged(Uint8Array.of(eot), 'the end of the file');
-    const more = yield { kind: 'exchange', send: new Uint8Array(), answer: refusal, workMs: 0, pipelined: true };
-    if (!more.whole) return;
+    if (!(yield* listen(refusal)).whole) return;
   }
   throw new McuError('board-bad-response', 'the receiver refuses the end of the file');
 }
 
 function* awaitCall(): Conversation<void> {
-  const { whole } = yield { kind: 'exchange', send: new Uint8Array(), answer: call, workMs: callMs, pipelined: true };
-  if (whole) return;
+  if ((yield* listen(call, callMs)).whole) return;
   throw new McuError('board-timeout', 'no receiver calls for a transfer', {
     advice: 'check that the bootloader waits for XMODEM with CRC, and its baud rate',
   });
@@ -138,14 +126,13 @@ function* awaitCall(): Conversation<void> {
 
 /** Cancels a transfer, which cannot be continued: the receiver is called again after a reset. */
 function* cancel(): Conversation<void> {
-  yield { kind: 'exchange', send: new Uint8Array(8).fill(can), answer: noReply, workMs: 0, pipelined: false };
-  yield* discard(quietMs);
+  yield* say(new Uint8Array(8).fill(can));
+  yield* discard();
   throw new McuError('board-timeout', 'the transfer was cancelled');
 }
 
-function* say(keys: string): Conversation<void> {
-  if (keys === '') return;
-  yield { kind: 'exchange', send: Buffer.from(keys, 'latin1'), answer: noReply, workMs: 0, pipelined: false };
+function* press(keys: string | undefined): Conversation<void> {
+  if (keys !== undefined) yield* say(Buffer.from(keys, 'latin1'));
 }
 
 /** YMODEM, chapter 5: name, zero, length in decimal. */
@@ -159,9 +146,7 @@ function onlyPiece({ segments }: Image): Uint8Array {
   throw new McuError(
     'board-unsupported',
     `a file of ${segments.length} pieces cannot be sent over XMODEM, which knows no addresses`,
-    {
-      advice: 'make a binary image of it',
-    },
+    { advice: 'make a binary image of it' },
   );
 }
 

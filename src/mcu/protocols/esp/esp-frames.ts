@@ -1,4 +1,5 @@
 import { McuError } from '../../errors.ts';
+import { attempt, listen } from '../../protocol.ts';
 import type { Answer, Conversation, Reply } from '../../protocol.ts';
 
 /**
@@ -117,12 +118,11 @@ function spanOf(received: Uint8Array): { readonly start: number; readonly end: n
  * the loader lacks it. Throws `board-timeout` without any response, `board-bad-response` without a useful one.
  */
 export function* ask(asked: EspCommand): Conversation<EspResponse> {
-  const workMs = asked.workMs ?? 0;
-  let reply = yield { kind: 'exchange', send: encodeCommand(asked), answer: oneFrame, workMs, pipelined: false };
+  let reply = yield* attempt(encodeCommand(asked), oneFrame, asked.workMs);
   for (let stray = 0; reply.whole && stray < maxStrayFrames; stray += 1) {
     const response = responseIn(reply);
     if (response?.command === asked.command || isLacking(response)) return response;
-    reply = yield { kind: 'exchange', send: new Uint8Array(), answer: oneFrame, workMs: 0, pipelined: true };
+    reply = yield* listen(oneFrame);
   }
   if (reply.bytes.byteLength === 0) throw new McuError('board-timeout', 'the ROM loader is not responding');
   throw new McuError('board-bad-response', 'the answer of the ROM loader is damaged');
@@ -130,7 +130,7 @@ export function* ask(asked: EspCommand): Conversation<EspResponse> {
 
 /** Ends a packet whose end may have been lost, and returns the response to it. */
 export function* answerToBreak(workMs: number): Conversation<EspResponse | undefined> {
-  const reply = yield { kind: 'exchange', send: frameBreak, answer: oneFrame, workMs, pipelined: false };
+  const reply = yield* attempt(frameBreak, oneFrame, workMs);
   return reply.whole ? responseIn(reply) : undefined;
 }
 

@@ -32,21 +32,12 @@ export interface EspIdentity {
  * believed.
  */
 export function* identify(): Conversation<EspIdentity> {
-  const found = yield* untilSameTwice(identifyOnce, isSameVerdict);
+  const found = yield* untilSameTwice(identifyOnce);
   if (isBoardError(found)) throw found;
   return found;
 }
 
-type Verdict = EspIdentity | BoardError;
-
-function isSameVerdict(a: Verdict, b: Verdict): boolean {
-  if (isBoardError(a) || isBoardError(b)) {
-    return isBoardError(a) && isBoardError(b) && a.message === b.message;
-  }
-  return a.family === b.family && a.securesBoot === b.securesBoot;
-}
-
-function* identifyOnce(): Conversation<Verdict> {
+function* identifyOnce(): Conversation<EspIdentity | BoardError> {
   try {
     return yield* conclude();
   } catch (error) {

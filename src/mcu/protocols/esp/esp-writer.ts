@@ -15,7 +15,6 @@ export const packetBytes = 1024;
 const maxPacketTries = 6;
 /** "ROM Loader Errors" that say that a packet arrived damaged, and that nothing of it was kept. */
 const damaged: ReadonlySet<number> = new Set([0x04, invalidMessage, 0x07]);
-const quietMs = 20;
 /** Data sheets of SPI flash: erasing a sector takes at most 400 ms, programming a page of 256 bytes at most 3 ms. */
 const sectorEraseMs = 400;
 const pageWriteMs = 3;
@@ -101,7 +100,7 @@ function* sendPacket(packet: EspCommand): Conversation<void> {
     const error = errorIn(yield* askOrBreak(packet), 0);
     if (error === undefined) return;
     if (tries >= maxPacketTries || !damaged.has(error)) throw refusal(packet.command, error);
-    yield* discard(quietMs);
+    yield* discard();
   }
 }
 

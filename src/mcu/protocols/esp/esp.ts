@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 
 import type { Chip } from '../../chip.ts';
-import { isBoardError, McuError } from '../../errors.ts';
+import { hex, isBoardError, McuError } from '../../errors.ts';
 import type { Image } from '../../images/image.ts';
-import { discard, equalUnits, withoutIo, untilSameTwice, noReply, unitAt } from '../../protocol.ts';
+import { discard, equalUnits, persist, say, unitAt, untilSameTwice, withoutIo } from '../../protocol.ts';
 import type { BootPlan, ChipDigest, Conversation, MemorySession, ModemStep, Protocol } from '../../protocol.ts';
 import { bootedSlot, bootPlanFor } from './esp-boot-state.ts';
 import { espChip, espUnitBytes, flashBytesOf, sectorBytes } from './esp-chips.ts';
@@ -33,7 +33,6 @@ const maxProbes = 3;
 const maxBaudFailures = 2;
 /** SYNC is answered eight times. */
 const repeatedAnswersMs = 50;
-const quietMs = 20;
 /** The time that esptool allows for 1 MB. */
 const md5WorkMsPerByte = 8_000 / 1_000_000;
 const md5TextBytes = 32;
@@ -140,20 +139,16 @@ class EspLoader {
 /** "Initialization": SYNC, by which the loader also detects the baud rate. */
 function* synchronise(): Conversation<void> {
   const data = Uint8Array.of(0x07, 0x07, 0x12, 0x20, ...new Uint8Array(32).fill(0x55));
-  for (let tries = 1; ; tries += 1) {
-    yield* discard(quietMs);
-    try {
-      yield* demand({ command: espCommand.sync, data });
-      yield* discard(repeatedAnswersMs);
-      return;
-    } catch (error) {
-      if (!isBoardError(error) || tries < maxSyncs) continue;
-      throw new McuError('board-timeout', 'the ROM loader is not responding', {
-        advice: 'check power and cable, that GPIO0 (C3: GPIO9) is low at reset, and `reset = "dtr-rts"`',
-        cause: error,
-      });
-    }
+  try {
+    yield* persist(() => demand({ command: espCommand.sync, data }), maxSyncs);
+  } catch (error) {
+    if (!isBoardError(error)) throw error;
+    throw new McuError('board-timeout', 'the ROM loader is not responding', {
+      advice: 'check power and cable, that GPIO0 (C3: GPIO9) is low at reset, and `reset = "dtr-rts"`',
+      cause: error,
+    });
   }
+  yield* discard(repeatedAnswersMs);
 }
 
 /**
@@ -166,19 +161,12 @@ function* attach(family: EspFamily): Conversation<void> {
 }
 
 function* flashSize({ name, spi }: EspFamily): Conversation<number> {
-  const id = yield* untilSameTwice(
-    () => jedecId(spi),
-    (a, b) => a === b,
-  );
+  const id = yield* untilSameTwice(() => jedecId(spi));
   const bytes = flashBytesOf(id);
   if (bytes !== undefined) return bytes;
-  throw new McuError(
-    'board-unknown',
-    `the flash memory of ${name} reports 0x${id.toString(16)}, which is not a known size`,
-    {
-      advice: 'set `flash_bytes` of this target; if that does not help, check the wiring of the flash chip',
-    },
-  );
+  throw new McuError('board-unknown', `the flash memory of ${name} reports ${hex(id)}, which is not a known size`, {
+    advice: 'set `flash_bytes` of this target; if that does not help, check the wiring of the flash chip',
+  });
 }
 
 /** "SPI Set Parameters": identifier, sizes of flash, block, sector and page, mask of the status. */
@@ -189,21 +177,12 @@ function* setParameters(flashBytes: number): Conversation<void> {
 
 /** Tests whether the loader answers, by reading a register: that changes nothing, and needs no other state. */
 function* probe(): Conversation<void> {
-  for (let tries = 1; ; tries += 1) {
-    try {
-      yield* readRegister(magicAddress);
-      return;
-    } catch (error) {
-      if (!isBoardError(error) || tries >= maxProbes) throw error;
-    }
-    yield* discard(quietMs);
-  }
+  yield* persist(() => readRegister(magicAddress), maxProbes);
 }
 
 /** Ends an interrupted packet, and drops the answer to it. */
 function* resume(): Conversation<void> {
-  yield { kind: 'exchange', send: frameBreak, answer: noReply, workMs: 0, pipelined: false };
-  yield* discard(quietMs);
+  yield* say(frameBreak);
   yield* probe();
 }
 
@@ -222,6 +201,5 @@ const md5: ChipDigest = {
 function* restart(family: EspFamily): Conversation<void> {
   const begin = family.fifthWord ? words(0, 0, packetBytes, 0, 0) : words(0, 0, packetBytes, 0);
   yield* demand({ command: espCommand.flashBegin, data: begin });
-  const send = encodeCommand({ command: espCommand.flashEnd, data: words(0) });
-  yield { kind: 'exchange', send, answer: noReply, workMs: 0, pipelined: false };
+  yield* say(encodeCommand({ command: espCommand.flashEnd, data: words(0) }));
 }

@@ -1,6 +1,6 @@
 import { isBoardError, McuError } from '../../errors.ts';
 import type { Image } from '../../images/image.ts';
-import { discard } from '../../protocol.ts';
+import { attempt, discard, persist, startsByItself, unknownChip } from '../../protocol.ts';
 import type { Conversation, Exchange, Protocol, Standing, UploadSession } from '../../protocol.ts';
 import { encodeCbor } from '../cbor.ts';
 import type { CborMap } from '../cbor.ts';
@@ -39,7 +39,6 @@ const maxTries = 8;
 /** With raw framing, only a reset restores the step. */
 const maxRawTries = 2;
 const maxConnects = 3;
-const quietMs = 20;
 const maxWindow = 2;
 const maxLateAnswers = 4;
 
@@ -49,7 +48,7 @@ export function smp(settings: SmpSettings = {}): Protocol {
     name: 'smp',
     parity: 'none',
     enter: resetPulse,
-    leave: { dtr: [], 'dtr-rts': [] },
+    leave: startsByItself,
     connect: () => new Smp(settings).connect(),
   };
 }
@@ -76,17 +75,9 @@ class Smp {
     yield* this.#askParameters();
     this.#isRecovery = yield* this.#isSerialRecovery(list);
     if (this.#image > 0) yield* this.#requireImage(slotsIn(list));
-    const everything = { start: 0, end: 2 ** 32 };
     return {
       kind: 'upload',
-      chip: {
-        name: 'MCUboot',
-        id: 'mcuboot',
-        elfMachine: undefined,
-        uf2Families: [],
-        flash: everything,
-        application: everything,
-      },
+      chip: unknownChip('MCUboot', 'mcuboot'),
       boots: () => this.#boots(),
       standing: (wanted) => this.#standing(wanted),
       running: (expected) => this.#running(expected),
@@ -97,15 +88,8 @@ class Smp {
     };
   }
 
-  *#greet(): Conversation<CborMap> {
-    for (let tries = 1; ; tries += 1) {
-      yield* discard(quietMs);
-      try {
-        return yield* this.#list();
-      } catch (error) {
-        if (!isBoardError(error) || tries >= maxConnects) throw error;
-      }
-    }
+  #greet(): Conversation<CborMap> {
+    return persist(() => this.#list(), maxConnects);
   }
 
   /**
@@ -222,7 +206,7 @@ class Smp {
         failures += 1;
         if (failures >= (done === 0 ? maxFirstTries : this.#maxTries))
           throw new McuError('board-timeout', `the chunk at ${done} is not taken`);
-        yield* discard(quietMs);
+        yield* discard();
         underWay.length = 0;
         sent = Math.min(next ?? done, file.byteLength);
       }
@@ -252,7 +236,7 @@ class Smp {
   /** OS management group, 5. The reset may cut its answer. */
   *#reset(): Conversation<void> {
     const { bytes } = this.#message(operation.write, osGroup, os.reset, {});
-    yield { kind: 'exchange', send: bytes, answer: this.#framing.answer, workMs: 0, pipelined: false };
+    yield* attempt(bytes, this.#framing.answer);
   }
 
   *#ask(kind: number, group: number, command: number, body: CborMap): Conversation<CborMap> {

@@ -1,4 +1,5 @@
 import { McuError } from '../../errors.ts';
+import { attempt, exactly } from '../../protocol.ts';
 import type { ChipDigest, Conversation } from '../../protocol.ts';
 import { acknowledged, checked, commandBytes, requireAck, wordBytes } from './stm32-frames.ts';
 
@@ -39,13 +40,7 @@ export function* probeChecksum(address: number, there: Uint8Array): Conversation
 function* compute(address: number, length: number, answerBytes: number): Conversation<Uint8Array> {
   yield* acknowledged(commandBytes(getChecksum));
   for (const word of [address, length / 4, polynomial]) yield* acknowledged(checked(wordBytes(word)));
-  const { bytes } = yield {
-    kind: 'exchange',
-    send: checked(wordBytes(initial)),
-    answer: { atMost: answerBytes, length: ({ byteLength }) => (byteLength >= answerBytes ? answerBytes : 0) },
-    workMs: length * workMsPerByte,
-    pipelined: false,
-  };
+  const { bytes } = yield* attempt(checked(wordBytes(initial)), exactly(answerBytes), length * workMsPerByte);
   requireAck(bytes[0]);
   return bytes;
 }

@@ -1,6 +1,6 @@
 import type { Region } from '../../chip.ts';
 import { hex, isBoardError, McuError } from '../../errors.ts';
-import { discard, exactly, exchange, untilSameTwice, noReply, unitAt } from '../../protocol.ts';
+import { attempt, discard, exactly, exchange, persist, say, unitAt, untilSameTwice } from '../../protocol.ts';
 import type { ChipDigest, Conversation, MemorySession, ModemStep, Protocol } from '../../protocol.ts';
 import { probeChecksum } from './stm32-checksum.ts';
 import { requireVectors, stm32Chip } from './stm32-chips.ts';
@@ -23,7 +23,6 @@ const autobaud = 0x7f;
 const digestedBytes = 16 * 1024;
 const maxSyncs = 3;
 const maxRefusals = 3;
-const quietMs = 20;
 /** Longer than the longest command. It is neither a mass erase nor a block whose checksum would be right. */
 const filler = new Uint8Array(260).fill(0x5a);
 
@@ -54,10 +53,10 @@ export function stm32(settings: Stm32Settings = {}): Protocol {
 
 function* connect(settings: Stm32Settings): Conversation<MemorySession> {
   yield* synchronise();
-  const commands = yield* untilSameTwice(get, (a, b) => Buffer.compare(a, b) === 0);
+  const commands = yield* untilSameTwice(get);
   const erase = [command.extendedErase, command.erase].find((code) => commands.includes(code));
   if (erase === undefined) throw new McuError('board-unsupported', 'this bootloader offers no erase command');
-  const chip = stm32Chip(yield* untilSameTwice(getId, (a, b) => a === b), settings);
+  const chip = stm32Chip(yield* untilSameTwice(getId), settings);
   const memory = new Stm32Memory();
   yield* refuseProtected(chip, memory);
   if (chip.hasTwoBanks) yield* refuseSecondBank(chip, memory);
@@ -108,14 +107,8 @@ function session(chip: Stm32Chip, memory: Stm32Memory, erase: number, digest: Ch
  */
 function* synchronise(): Conversation<void> {
   for (let tries = 1; ; tries += 1) {
-    yield* discard(quietMs);
-    const { bytes } = yield {
-      kind: 'exchange',
-      send: Uint8Array.of(autobaud),
-      answer: exactly(1),
-      workMs: 0,
-      pipelined: false,
-    };
+    yield* discard();
+    const { bytes } = yield* attempt(Uint8Array.of(autobaud), exactly(1));
     if (bytes[0] === ack || bytes[0] === nack) return;
     if (tries >= maxSyncs) {
       throw new McuError('board-timeout', 'the system bootloader is not responding', {
@@ -156,14 +149,10 @@ function* refuseProtected(chip: Stm32Chip, memory: Stm32Memory): Conversation<vo
         yield* resume();
         continue;
       }
-      throw new McuError(
-        'board-protected',
-        `${chip.name} is read-protected: its flash can be neither read nor written`,
-        {
-          advice: 'lift the protection with a debug probe or `stm32flash -k`; that erases the whole chip',
-          cause: error,
-        },
-      );
+      throw new McuError('board-protected', `${chip.name} is read-protected: no flash can be read or written`, {
+        advice: 'lift the protection with a debug probe or `stm32flash -k`; that erases the whole chip',
+        cause: error,
+      });
     }
   }
 }
@@ -173,16 +162,11 @@ const optionBytes = 0x1fff_7800;
 const bootFromSecondBank = 1 << 20;
 
 function* refuseSecondBank(chip: Stm32Chip, memory: Stm32Memory): Conversation<void> {
-  const read = (): Conversation<Uint8Array> => memory.read(optionBytes, 4);
-  const options = Buffer.from(yield* untilSameTwice(read, (a, b) => Buffer.compare(a, b) === 0)).readUInt32LE();
+  const options = Buffer.from(yield* untilSameTwice(() => memory.read(optionBytes, 4))).readUInt32LE();
   if ((options & bootFromSecondBank) === 0) return;
-  throw new McuError(
-    'board-unsupported',
-    `${chip.name} starts its second bank (option BFB2), and images go to the first`,
-    {
-      advice: 'clear BFB2 with a debug probe, or update this board by its own firmware',
-    },
-  );
+  throw new McuError('board-unsupported', `${chip.name} starts its second bank (option BFB2), not that of images`, {
+    advice: 'clear BFB2 with a debug probe, or update this board by its own firmware',
+  });
 }
 
 /** AN3155, 3.7 and 3.8: erases one page, with the erase command that Get listed. */
@@ -203,15 +187,11 @@ function* start(chip: Stm32Chip): Conversation<void> {
  * Gets back in step: completes any cut command, and then sends Get until it is understood, with a byte more or less.
  */
 function* resume(): Conversation<void> {
-  yield { kind: 'exchange', send: filler, answer: noReply, workMs: 0, pipelined: false };
-  for (let tries = 1; ; tries += 1) {
-    yield* discard(quietMs);
-    try {
-      yield* get();
-      return;
-    } catch (error) {
-      if (!isBoardError(error) || tries >= maxSyncs) throw error;
-    }
-    yield { kind: 'exchange', send: Uint8Array.of(0xff), answer: exactly(1), workMs: 0, pipelined: false };
-  }
+  yield* say(filler);
+  let tries = 0;
+  yield* persist(function* ask() {
+    tries += 1;
+    if (tries > 1) yield* attempt(Uint8Array.of(0xff), exactly(1));
+    yield* get();
+  }, maxSyncs);
 }

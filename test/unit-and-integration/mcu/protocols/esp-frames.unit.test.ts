@@ -63,10 +63,7 @@ test.each([
 ])('of %j, a value that repeats is believed', (values, believed) => {
   const rest = [...values];
   const { result } = converse(
-    untilSameTwice(
-      () => said(rest.shift() ?? 0),
-      (a, b) => a === b,
-    ),
+    untilSameTwice(() => said(rest.shift() ?? 0)),
     [],
   );
   expect(result).toBe(believed);
@@ -74,10 +71,7 @@ test.each([
 
 test('what is different each time is not believed', () => {
   let value = 0;
-  const doubtful = untilSameTwice(
-    () => said((value += 1)),
-    (a, b) => a === b,
-  );
+  const doubtful = untilSameTwice(() => said((value += 1)));
   expect(() => doubtful.next()).toThrow('answers differently each time');
 });
 
