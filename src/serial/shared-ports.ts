@@ -2,7 +2,7 @@ import { realpath } from 'node:fs/promises';
 
 import type { Clock } from '../system/time/clock.ts';
 import { SerialError } from './errors.ts';
-import type { LeasedLine, Line, LineSettings, ModemLines, OpenPort } from './line.ts';
+import type { LeasedLine, Line, LineSettings, OpenPort } from './line.ts';
 
 export interface SharedPortsDeps {
   readonly clock: Clock;
@@ -60,8 +60,13 @@ export class SharedPorts {
     };
     this.#lent.add(lent);
     try {
-      const line = await this.#open(path, settings, signal);
-      return new SourceLine(line, lent.revokeLeases.signal, giveBack);
+      const line = releasing(await this.#open(path, settings, signal), giveBack);
+      const leased = (own: AbortSignal): AbortSignal => AbortSignal.any([own, lent.revokeLeases.signal]);
+      return {
+        write: async (bytes, own) => line.write(bytes, leased(own)),
+        read: async (timeoutMs, own) => line.read(timeoutMs, leased(own)),
+        [Symbol.asyncDispose]: line[Symbol.asyncDispose],
+      };
     } catch (error) {
       giveBack();
       throw error;
@@ -74,9 +79,8 @@ export class SharedPorts {
     try {
       const lent = this.#revokeLeases(ports);
       const open = async (): Promise<Line> => this.#open(path, settings, signal);
-      return new BoardLine(await (lent.length === 0 ? open() : this.#patiently(open, lent, signal)), () =>
-        this.#count(ports, -1),
-      );
+      const line = await (lent.length === 0 ? open() : this.#patiently(open, lent, signal));
+      return releasing(line, () => this.#count(ports, -1));
     } catch (error) {
       this.#count(ports, -1);
       throw error;
@@ -125,79 +129,20 @@ export class SharedPorts {
   }
 }
 
-class SourceLine implements LeasedLine {
-  readonly #line: Line;
-  readonly #revokeLeases: AbortSignal;
-  readonly #giveBack: () => void;
-
-  constructor(line: Line, recall: AbortSignal, giveBack: () => void) {
-    this.#line = line;
-    this.#revokeLeases = recall;
-    this.#giveBack = giveBack;
-  }
-
-  async write(bytes: Uint8Array, signal: AbortSignal): Promise<void> {
-    await this.#line.write(bytes, AbortSignal.any([signal, this.#revokeLeases]));
-  }
-
-  async read(timeoutMs: number, signal: AbortSignal): Promise<Uint8Array> {
-    return this.#line.read(timeoutMs, AbortSignal.any([signal, this.#revokeLeases]));
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    try {
-      await this.#line[Symbol.asyncDispose]();
-    } finally {
-      this.#giveBack();
-    }
-  }
-}
-
-class BoardLine implements Line {
-  readonly #line: Line;
-  #giveBack: (() => void) | undefined;
-
-  constructor(line: Line, giveBack: () => void) {
-    this.#line = line;
-    this.#giveBack = giveBack;
-  }
-
-  get name(): string {
-    return this.#line.name;
-  }
-
-  get baud(): number {
-    return this.#line.baud;
-  }
-
-  get bitsPerCharacter(): number {
-    return this.#line.bitsPerCharacter;
-  }
-
-  async write(bytes: Uint8Array, signal: AbortSignal): Promise<void> {
-    await this.#line.write(bytes, signal);
-  }
-
-  async read(timeoutMs: number, signal: AbortSignal): Promise<Uint8Array> {
-    return this.#line.read(timeoutMs, signal);
-  }
-
-  async setModem(lines: ModemLines, signal: AbortSignal): Promise<boolean> {
-    return this.#line.setModem(lines, signal);
-  }
-
-  async setBaud(baud: number, signal: AbortSignal): Promise<void> {
-    await this.#line.setBaud(baud, signal);
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    try {
-      await this.#line[Symbol.asyncDispose]();
-    } finally {
-      this.#giveBack?.();
-      this.#giveBack = undefined;
-    }
-  }
+/** Returns the line, which calls this when it was closed. */
+function releasing<T extends Line>(line: T, release: () => void): T {
+  const close = line[Symbol.asyncDispose].bind(line);
+  let isReleased = false;
+  return Object.assign(line, {
+    [Symbol.asyncDispose]: async (): Promise<void> => {
+      try {
+        await close();
+      } finally {
+        if (!isReleased) release();
+        isReleased = true;
+      }
+    },
+  });
 }
 
 /** The port as configured, and the device behind it, since a board that restarts may return as another device. */
