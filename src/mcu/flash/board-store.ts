@@ -19,26 +19,34 @@ import { makeImage } from '../images/image.ts';
 import type { Image } from '../images/image.ts';
 import { knownBy } from './known-by.ts';
 
-const storedImage = z.object({
-  format: z.enum(['intel-hex', 's-record', 'elf', 'uf2', 'mcuboot', 'esp', 'raw']),
-  /** The digest of the image, so that a file damaged on the disk is not flashed. */
-  digest: z.string(),
-  segments: z.array(z.object({ address: z.number(), base64: z.string() })),
-});
+/** An image with its digest, so that a file damaged on the disk is not flashed. */
+const storedImage = z
+  .object({
+    format: z.enum(['intel-hex', 's-record', 'elf', 'uf2', 'mcuboot', 'esp', 'raw']),
+    digest: z.string(),
+    segments: z.array(z.object({ address: z.number(), base64: z.string() })),
+  })
+  .transform(({ format, digest, segments }, context): Image => {
+    const pieces = segments.map(({ address, base64 }) => ({ address, bytes: Buffer.from(base64, 'base64') }));
+    try {
+      const image = makeImage(format, pieces);
+      if (image.digest === digest) return image;
+    } catch (error) {
+      if (!(error instanceof McuError)) throw error;
+    }
+    context.addIssue('the image is damaged');
+    return z.NEVER;
+  });
 
-const keptSchema = z.object({
+const keptParts = {
   /** The digest of the payload that was flashed after this was kept. */
   payload: z.string(),
   /** True if it was read from the board, false if it is the last flashed image. */
   read: z.boolean(),
-  image: storedImage.optional(),
-});
+};
 
-/**
- * A record that the board's previous content is unknown. It is strict, since an unknown member may be an image under a
- * damaged name.
- */
-const keptNothingSchema = keptSchema.omit({ image: true }).strict();
+/** Without an image it is strict, since an unknown member may be an image under a damaged name. */
+const keptSchema = z.union([z.object({ ...keptParts, image: storedImage }), z.strictObject(keptParts)]);
 
 const flashedSchema = z.object({
   chip: z.string(),
@@ -66,20 +74,17 @@ const writingSchema = z.object({
 /** Replaces the mark when the writing has ended. */
 const notWriting = 'null';
 
-/** A record as the agent uses it: without the image as it is stored. */
-type Recorded<Schema extends z.ZodType> = Readonly<Omit<z.output<Schema>, 'image'>>;
-
 /** A write that has begun and not ended. Until it ends, the board may run nothing. */
-export type WritingImage = Recorded<typeof writingSchema> & { readonly image: Image };
+export type WritingImage = Readonly<z.output<typeof writingSchema>>;
 
 /** `unreadable`: there is a mark, but it cannot be read. */
 export type WritingMark = WritingImage | 'unreadable';
 
 /** The content of the board before a payload was flashed. Without an image it is unknown, or the memory was blank. */
-export type KeptImage = Recorded<typeof keptSchema> & { readonly image: Image | undefined };
+export type KeptImage = Readonly<z.output<z.ZodObject<typeof keptParts>>> & { readonly image: Image | undefined };
 
 /** The image that was flashed last, and how that went. */
-export type FlashedImage = Recorded<typeof flashedSchema> & { readonly image: Image };
+export type FlashedImage = Readonly<z.output<typeof flashedSchema>>;
 
 /** The functions of node:fs/promises that the folder of a board needs. */
 export type BoardFs = DurableFs & Pick<typeof realFs, 'mkdir'>;
@@ -131,44 +136,39 @@ export class BoardStore {
     const text = await readTextFile(this.#keptPath, this.#fs);
     if (text === undefined) return undefined;
     const found = parsed(text, keptSchema);
-    const image = found?.image === undefined ? undefined : fromStored(found.image);
-    if (found !== undefined && image !== undefined) return { ...found, image };
-    const nothing = parsed(text, keptNothingSchema);
-    if (nothing !== undefined) return { ...nothing, image: undefined };
+    if (found !== undefined) return { image: undefined, ...found };
     throw new McuError('backup-damaged', `${this.#keptPath}, what the board held before, is damaged`);
   }
 
-  async keep({ payload, read, image }: KeptImage): Promise<void> {
-    const stored = { payload, read, image: image === undefined ? undefined : toStored(image) };
-    await this.#write(this.#keptPath, JSON.stringify(stored));
+  async keep(kept: KeptImage): Promise<void> {
+    await this.#record(this.#keptPath, kept);
   }
 
   /** Returns the last flashed image, or undefined if there is none, or the record is damaged, which only costs time. */
   async flashed(): Promise<FlashedImage | undefined> {
     const text = await readTextFile(this.#flashedPath, this.#fs);
-    const found = text === undefined ? undefined : parsed(text, flashedSchema);
-    const image = found === undefined ? undefined : fromStored(found.image);
-    return found === undefined || image === undefined ? undefined : { ...found, image };
+    return text === undefined ? undefined : parsed(text, flashedSchema);
   }
 
   /** Returns the write that has not ended, if any. */
   async writing(): Promise<WritingMark | undefined> {
     const text = await readTextFile(this.#writingPath, this.#fs);
-    if (text === undefined || text === notWriting) return undefined;
-    const found = parsed(text, writingSchema);
-    const image = found === undefined ? undefined : fromStored(found.image);
-    return found === undefined || image === undefined ? 'unreadable' : { ...found, image };
+    return text === undefined || text === notWriting ? undefined : (parsed(text, writingSchema) ?? 'unreadable');
   }
 
   /** Guarantee `half-board`: notes that the board is being written. This is durable before its first byte changes. */
   async beginWriting(writing: WritingImage): Promise<void> {
-    await this.#write(this.#writingPath, JSON.stringify({ ...writing, image: toStored(writing.image) }));
+    await this.#record(this.#writingPath, writing);
   }
 
   /** Notes that the board holds this image. If it was marked as being written, this ends the mark. */
   async remember(flashed: FlashedImage): Promise<void> {
-    await this.#write(this.#flashedPath, JSON.stringify({ ...flashed, image: toStored(flashed.image) }));
+    await this.#record(this.#flashedPath, flashed);
     if ((await this.writing()) !== undefined) await this.#write(this.#writingPath, notWriting);
+  }
+
+  async #record(path: string, record: KeptImage | FlashedImage | WritingImage): Promise<void> {
+    await this.#write(path, JSON.stringify({ ...record, image: record.image && toStored(record.image) }));
   }
 
   async #write(path: string, text: string): Promise<void> {
@@ -192,24 +192,12 @@ function parsed<T extends z.ZodType>(text: string, schema: T): z.output<T> | und
   return schema.safeParse(parsedJson(text)).data;
 }
 
-function toStored({ format, digest, segments }: Image): z.infer<typeof storedImage> {
+function toStored({ format, digest, segments }: Image): z.input<typeof storedImage> {
   return {
     format,
     digest,
     segments: segments.map(({ address, bytes }) => ({ address, base64: Buffer.from(bytes).toString('base64') })),
   };
-}
-
-/** Returns an image from its stored form, or undefined if it is not the stored one. */
-function fromStored({ format, digest, segments }: z.infer<typeof storedImage>): Image | undefined {
-  const pieces = segments.map(({ address, base64 }) => ({ address, bytes: Buffer.from(base64, 'base64') }));
-  try {
-    const image = makeImage(format, pieces);
-    return image.digest === digest ? image : undefined;
-  } catch (error) {
-    if (error instanceof McuError) return undefined;
-    throw error;
-  }
 }
 
 export function payloadDigest(bytes: Uint8Array): string {
