@@ -52,8 +52,9 @@ export class Connection implements AsyncDisposable {
   #session: Session | undefined;
   #chipId: string | undefined;
   #failuresInARow = 0;
-  #failures = 0;
-  #resets = 0;
+  /** The number of turns that had to be repeated. */
+  failures = 0;
+  resets = 0;
 
   constructor(board: Board) {
     this.board = board;
@@ -76,15 +77,6 @@ export class Connection implements AsyncDisposable {
   get session(): Session {
     if (this.#session === undefined) throw new McuError('board-timeout', 'the bootloader was left');
     return this.#session;
-  }
-
-  /** The number of turns that had to be repeated. */
-  get failures(): number {
-    return this.#failures;
-  }
-
-  get resets(): number {
-    return this.#resets;
   }
 
   get roundTripMs(): number | undefined {
@@ -141,10 +133,10 @@ export class Connection implements AsyncDisposable {
 
   async #recover(error: unknown, signal: AbortSignal): Promise<void> {
     if (!isBoardError(error) || error.remedy === 'give-up') throw error;
-    this.#failures += 1;
+    this.failures += 1;
     this.#failuresInARow += 1;
     if (this.#failuresInARow > maxFailures) throw error;
-    this.board.log.debug({ board: this.board.name, code: error.code, failures: this.#failures }, error.message);
+    this.board.log.debug({ board: this.board.name, code: error.code, failures: this.failures }, error.message);
     if (isPortError(error) || this.#failuresInARow % failuresBeforeReset === 0) return this.#reconnect(signal);
     try {
       await this.#converse(this.session.resume(), signal);
@@ -188,7 +180,7 @@ export class Connection implements AsyncDisposable {
   }
 
   async #connectOnce(signal: AbortSignal): Promise<Session> {
-    this.#resets += 1;
+    this.resets += 1;
     const { line } = await this.#line(signal);
     const effect = await enterBootloader(line, this.board, this.board.clock, signal);
     if (effect === 'reopen') {

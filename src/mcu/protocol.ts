@@ -108,12 +108,12 @@ export interface MemorySession extends CommonSession {
    * Consecutive units between two multiples of this size form a run, which is compared by one digest and, if writing
    * erases, written by one write. Undefined if every unit is alone.
    */
-  readonly runBytes: number | undefined;
-  readonly read: ((address: number, length: number) => Conversation<Uint8Array>) | undefined;
+  readonly runBytes?: number | undefined;
+  readonly read?: ((address: number, length: number) => Conversation<Uint8Array>) | undefined;
   /** A digest that the chip computes itself, and the same function for bytes here. */
-  readonly digest: ChipDigest | undefined;
+  readonly digest?: ChipDigest | undefined;
   /** Prepares a unit for writing. Undefined if writing needs no preparation. */
-  readonly erase: ((unit: Region) => Conversation<void>) | undefined;
+  readonly erase?: ((unit: Region) => Conversation<void>) | undefined;
   /**
    * `anywhere`: a write erases, and may be repeated. `in-order`: all blocks of a unit are written one after the other
    * in one session, and none of them is repeated. `erased`: a block that is not blank cannot be written again, and
@@ -171,9 +171,6 @@ export interface UploadSession extends CommonSession {
    */
   readonly select?: ((image: Image, toStay: boolean) => Conversation<void>) | undefined;
 }
-
-/** The modem lines leave the start of the application to the bootloader. */
-export const startsByItself: Protocol['leave'] = { dtr: [], 'dtr-rts': [] };
 
 /** A receiver that does not identify its chip. */
 export function unknownChip(name: string, id: string): Chip {

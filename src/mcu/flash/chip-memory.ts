@@ -4,7 +4,8 @@ import { hex, McuError } from '../errors.ts';
 import { endOf, isBlank, sliceOf } from '../images/image.ts';
 import type { Image } from '../images/image.ts';
 import { withoutIo } from '../protocol.ts';
-import type { Conversation, MemorySession, Session } from '../protocol.ts';
+import type { BootPlan, Conversation, MemorySession, Session } from '../protocol.ts';
+import type { KnownBy } from './known-by.ts';
 
 /** A part of the flash memory that is erased and compared as a whole, and the bytes that it is to hold. */
 export interface Unit {
@@ -42,6 +43,17 @@ export class ChipMemory {
 
   get canCompare(): boolean {
     return this.canRead || this.session.digest !== undefined;
+  }
+
+  /** Plans how the chip comes to start the image; most chips start what is in the one place for programs. */
+  async planBoot(
+    image: Image,
+    signal: AbortSignal,
+  ): Promise<Pick<BootPlan, 'image' | 'before'> & { readonly known: KnownBy }> {
+    const plan = await this.#run(function* ask({ planBoot }) {
+      return planBoot === undefined ? undefined : yield* planBoot(image);
+    }, signal);
+    return plan ?? { image, known: this.canCompare ? 'read-back' : 'sent', before: undefined };
   }
 
   /** The units that the image touches, with blank bytes where the image has none. */

@@ -5,7 +5,7 @@ import type { Board } from '../connection.ts';
 import { isBoardError, McuError } from '../errors.ts';
 import { imageOfMemory } from '../images/image.ts';
 import type { Image } from '../images/image.ts';
-import type { BootPlan, MemorySession } from '../protocol.ts';
+import type { MemorySession, Session } from '../protocol.ts';
 import { enterBootloader, leaveBootloader } from '../reset.ts';
 import { ChipMemory } from './chip-memory.ts';
 import type { KnownBy } from './known-by.ts';
@@ -97,7 +97,7 @@ export async function flash(request: FlashRequest, board: Board, signal: AbortSi
     const { rewritten, isStarted, ...outcome } =
       connection.session.kind === 'memory'
         ? await flashMemory(connection, { ...request, beforeWriting }, report, signal)
-        : await upload(connection, { ...request, beforeWriting }, report, signal);
+        : await new UploadJob(connection, { ...request, beforeWriting }, report).bringToRun(signal);
     report({ phase: 'starting', doneBytes: request.image.sizeBytes, totalBytes: request.image.sizeBytes });
     const { chip } = connection.session;
     const { roundTripMs } = connection;
@@ -121,19 +121,17 @@ export async function flash(request: FlashRequest, board: Board, signal: AbortSi
 export async function probe(board: Board, signal: AbortSignal): Promise<ProbeReport> {
   return connected(board, signal, async (connection) => {
     const { session, roundTripMs } = connection;
-    const can: ProbeReport['can'][number][] = [];
-    if (session.kind === 'upload') can.push('upload');
-    else {
-      if (session.read !== undefined) can.push('read');
-      if (session.digest !== undefined) can.push('digest');
-      if (session.erase !== undefined) can.push('erase');
-      if (session.parked !== undefined) can.push('park');
-      can.push('write');
-    }
     const boots = await bootsOf(connection, signal);
     await connection.leave(signal);
-    return { chip: session.chip, can, boots, roundTripMs };
+    return { chip: session.chip, can: abilitiesOf(session), boots, roundTripMs };
   });
+}
+
+function abilitiesOf(session: Session): ProbeReport['can'] {
+  if (session.kind === 'upload') return ['upload'];
+  const { parked: park, ...members } = session;
+  const optional = (['read', 'digest', 'erase', 'park'] as const).filter((name) => ({ ...members, park })[name]);
+  return [...optional, 'write'];
 }
 
 /** Restarts the application, whatever it is doing. */
@@ -153,24 +151,25 @@ export async function planFlash(image: Image, board: Board, signal: AbortSignal)
     const { session } = connection;
     checkFits(image, session.chip);
     session.chip.checkStart?.(image);
-    let plan: FlashPlan = { chip: session.chip, unitsTotal: 1, unitsDifferent: undefined };
-    if (session.kind === 'memory') {
-      const memory = new ChipMemory(connection);
-      const job = new MemoryJob(
-        connection,
-        memory,
-        (await planBoot(memory, connection, image, signal)).image,
-        () => {},
-      );
-      plan = { chip: session.chip, unitsTotal: job.units.length, unitsDifferent: await job.countDifferent(signal) };
-    } else {
-      const standing = await standingOf(connection, image, signal);
-      const unitsDifferent = standing === 'unknown' ? undefined : Number(standing !== 'stays' && standing !== 'first');
-      plan = { chip: session.chip, unitsTotal: 1, unitsDifferent };
-    }
+    const different = await (session.kind === 'memory' ? compareMemory : compareSlots)(connection, image, signal);
     await connection.leave(signal);
-    return plan;
+    return { chip: session.chip, ...different };
   });
+}
+
+type Difference = Pick<FlashPlan, 'unitsTotal' | 'unitsDifferent'>;
+
+async function compareMemory(connection: Connection, image: Image, signal: AbortSignal): Promise<Difference> {
+  const memory = new ChipMemory(connection);
+  const plan = await memory.planBoot(image, signal);
+  const job = new MemoryJob(connection, memory, plan.image, () => {});
+  return { unitsTotal: job.units.length, unitsDifferent: await job.countDifferent(signal) };
+}
+
+async function compareSlots(connection: Connection, image: Image, signal: AbortSignal): Promise<Difference> {
+  const standing = await standingOf(connection, image, signal);
+  const isHeld = standing === 'stays' || standing === 'first';
+  return { unitsTotal: 1, unitsDifferent: standing === 'unknown' ? undefined : Number(!isHeld) };
 }
 
 async function connected<T>(
@@ -208,7 +207,8 @@ async function leaveUnchanged(connection: Connection): Promise<void> {
   }
 }
 
-type Outcome = Pick<FlashReport, 'unitsWritten' | 'unitsTotal' | 'known'> & {
+/** The part of a report that depends on the kind of the session. */
+export type Outcome = Pick<FlashReport, 'unitsWritten' | 'unitsTotal' | 'known'> & {
   readonly rewritten: number;
   readonly isStarted: boolean;
 };
@@ -220,13 +220,15 @@ async function flashMemory(
   signal: AbortSignal,
 ): Promise<Outcome> {
   const memory = new ChipMemory(connection);
-  const plan = await planBoot(memory, connection, image, signal);
+  const plan = await memory.planBoot(image, signal);
   const job = new MemoryJob(connection, memory, plan.image, report);
   let known: KnownContents = expected === undefined ? { kind: 'nothing' } : { kind: 'guess', image: expected };
   if (keep !== undefined && memory.canRead) {
-    const { start } = memory.session.chip.application;
-    const bytes = await readApplication(connection, report, signal);
-    const previous = isParked(bytes, memory.session.parked) ? undefined : imageOfMemory(bytes, start);
+    const { chip, parked } = memory.session;
+    const { start, end } = chip.application;
+    const onBytes = (doneBytes: number): void => report({ phase: 'keeping', doneBytes, totalBytes: end - start });
+    const bytes = await memory.read(chip.application, onBytes, signal);
+    const previous = isParked(bytes, parked) ? undefined : imageOfMemory(bytes, start);
     await keep(previous);
     known = { kind: 'read', memory: bytes, start };
   }
@@ -241,19 +243,6 @@ async function flashMemory(
   };
 }
 
-/** Plans how the chip comes to start the image; most chips start what is in the one place for programs. */
-async function planBoot(
-  { canCompare }: ChipMemory,
-  connection: Connection,
-  image: Image,
-  signal: AbortSignal,
-): Promise<Omit<BootPlan, 'guard' | 'known'> & Pick<FlashReport, 'known'>> {
-  const plan = await connection.run(function* ask(session) {
-    return session.kind === 'memory' && session.planBoot !== undefined ? yield* session.planBoot(image) : undefined;
-  }, signal);
-  return plan ?? { image, known: canCompare ? 'read-back' : 'sent', before: undefined };
-}
-
 /** True if the board was parked by an interrupted flash, so that it holds nothing to restore. */
 function isParked(memory: Uint8Array, parked: MemorySession['parked']): boolean {
   if (parked === undefined) return false;
@@ -263,31 +252,8 @@ function isParked(memory: Uint8Array, parked: MemorySession['parked']): boolean 
   return Buffer.compare(guard, left) === 0;
 }
 
-async function upload(
-  connection: Connection,
-  request: FlashRequest,
-  report: OnFlashProgress,
-  signal: AbortSignal,
-): Promise<Outcome> {
-  const job = new UploadJob(connection, request, report);
-  const known = await job.bringToRun(signal);
-  const { unitsWritten, rewritten, isStarted } = job;
-  return { unitsWritten, unitsTotal: 1, known, rewritten, isStarted };
-}
-
 async function bootsOf(connection: Connection, signal: AbortSignal): Promise<string | undefined> {
   return connection.run(function* ask({ boots }) {
     return boots === undefined ? undefined : yield* boots();
   }, signal);
-}
-
-async function readApplication(
-  connection: Connection,
-  report: OnFlashProgress,
-  signal: AbortSignal,
-): Promise<Uint8Array> {
-  const { application } = connection.session.chip;
-  const totalBytes = application.end - application.start;
-  const onBytes = (doneBytes: number): void => report({ phase: 'keeping', doneBytes, totalBytes });
-  return new ChipMemory(connection).read(application, onBytes, signal);
 }

@@ -34,7 +34,8 @@ export class MemoryJob {
   readonly #written = new Set<number>();
   readonly #suspects = new Set<Unit>();
   #doneBytes = 0;
-  #rewritten = 0;
+  /** The number of units that were written but did not hold their content. */
+  rewritten = 0;
 
   constructor(connection: Connection, memory: ChipMemory, image: Image, report: OnFlashProgress) {
     this.#connection = connection;
@@ -49,11 +50,6 @@ export class MemoryJob {
 
   get unitsWritten(): number {
     return this.#written.size;
-  }
-
-  /** The number of units that were written but did not hold their content. */
-  get rewritten(): number {
-    return this.#rewritten;
   }
 
   async bringUpToDate(
@@ -129,7 +125,7 @@ export class MemoryJob {
       }
       if (different.length === 0) return;
       pending = different;
-      this.#rewritten += different.length;
+      this.rewritten += different.length;
     }
     throw new McuError('board-mismatch', `the memory at ${hex(run.region.start)} does not hold the written data`);
   }
@@ -223,18 +219,16 @@ export class MemoryJob {
     return digest === undefined ? 0 : (runBytes ?? 0);
   }
 
-  async #differing(units: readonly Unit[], signal: AbortSignal): Promise<readonly Unit[]> {
+  async #differing(
+    units: readonly Unit[],
+    signal: AbortSignal,
+    runBytes = this.#compareBytes,
+  ): Promise<readonly Unit[]> {
     const different: Unit[] = [];
-    for (const run of joined(units, this.#compareBytes)) {
+    for (const run of joined(units, runBytes)) {
       if (await this.#memory.holds(run, signal)) continue;
-      different.push(...(run.units.length === 1 ? run.units : await this.#differingAlone(run.units, signal)));
+      different.push(...(run.units.length === 1 ? run.units : await this.#differing(run.units, signal, 0)));
     }
-    return different;
-  }
-
-  async #differingAlone(units: readonly Unit[], signal: AbortSignal): Promise<readonly Unit[]> {
-    const different: Unit[] = [];
-    for (const unit of units) if (!(await this.#memory.holds(unit, signal))) different.push(unit);
     return different;
   }
 }

@@ -2,7 +2,7 @@ import type { Connection } from '../connection.ts';
 import { McuError } from '../errors.ts';
 import type { Image } from '../images/image.ts';
 import type { Conversation, Standing, UploadSession } from '../protocol.ts';
-import type { FlashReport, FlashRequest, OnFlashProgress } from './flash.ts';
+import type { FlashReport, FlashRequest, OnFlashProgress, Outcome } from './flash.ts';
 
 /** The flashing fails after this number of uploads from which the board has kept nothing right. */
 const maxUploads = 4;
@@ -20,6 +20,7 @@ export class UploadJob {
   #uploads = 0;
   #restarts = 0;
   #wasSelected = false;
+  /** True if the application runs since the last step. To start it again would end a trial. */
   #isStarted = false;
 
   constructor(connection: Connection, request: FlashRequest, report: OnFlashProgress) {
@@ -28,22 +29,14 @@ export class UploadJob {
     this.#report = report;
   }
 
-  get unitsWritten(): number {
-    return this.#uploads > 0 || this.#wasSelected ? 1 : 0;
-  }
-
-  /** The number of uploads that had to be repeated. */
-  get rewritten(): number {
-    return Math.max(0, this.#uploads - 1);
-  }
-
-  /** True if the application runs since the last step. To start it again would end a trial. */
-  get isStarted(): boolean {
-    return this.#isStarted;
+  async bringToRun(signal: AbortSignal): Promise<Outcome> {
+    const known = await this.#bringToRun(signal);
+    const [unitsWritten, rewritten] = [this.#uploads > 0 || this.#wasSelected ? 1 : 0, Math.max(0, this.#uploads - 1)];
+    return { known, unitsWritten, unitsTotal: 1, rewritten, isStarted: this.#isStarted };
   }
 
   /** Returns how it is known that the board runs the image. */
-  async bringToRun(signal: AbortSignal): Promise<FlashReport['known']> {
+  async #bringToRun(signal: AbortSignal): Promise<FlashReport['known']> {
     const { image } = this.#request;
     for (let isKept = false; ;) {
       const standing = await standingOf(this.#connection, image, signal);

@@ -1,11 +1,11 @@
-import type { ModemStep } from '../protocol.ts';
+import type { ModemStep, Protocol } from '../protocol.ts';
 
 const dischargeMs = 50;
 /** The time from the reset until the bootloader listens: start-up of the crystal and of the bootloader. */
 const bootMs = 100;
 
 /** The falling edge of DTR, often with RTS, pulls RESET low through a capacitor. */
-export const resetPulse: Readonly<Record<'dtr' | 'dtr-rts', readonly ModemStep[]>> = {
+const resetPulse: Readonly<Record<'dtr' | 'dtr-rts', readonly ModemStep[]>> = {
   dtr: [
     { dtr: false, rts: true, thenMs: dischargeMs },
     { dtr: true, rts: true, thenMs: bootMs },
@@ -15,3 +15,8 @@ export const resetPulse: Readonly<Record<'dtr' | 'dtr-rts', readonly ModemStep[]
     { dtr: true, rts: true, thenMs: bootMs },
   ],
 };
+
+/** A protocol of a bootloader that a reset starts, and that starts the application itself. */
+export function startedByReset(name: string, connect: Protocol['connect']): Protocol {
+  return { name, parity: 'none', enter: resetPulse, leave: { dtr: [], 'dtr-rts': [] }, connect };
+}

@@ -1,10 +1,10 @@
 import { McuError } from '../errors.ts';
 import { isBlank } from '../images/image.ts';
-import { attempt, discard, equalUnits, exchange, persist, startsByItself, unitAt } from '../protocol.ts';
+import { attempt, discard, equalUnits, exchange, persist, unitAt } from '../protocol.ts';
 import type { Answer, Conversation, MemorySession, Protocol } from '../protocol.ts';
 import { avrChip, pageWorkMs, parkedPage } from './avr-chips.ts';
 import type { AvrChip, AvrSettings } from './avr-chips.ts';
-import { resetPulse } from './reset-pulse.ts';
+import { startedByReset } from './reset-pulse.ts';
 
 /** Source: Atmel AVR061, "STK500 Communication Protocol", sections 4 and 5. */
 const command = {
@@ -37,13 +37,7 @@ const addressableBytes = 128 * 1024;
 
 /** Optiboot and ATmegaBOOT. They have no checksums and no separate erase; address and page are sent in one burst. */
 export function stk500v1(settings: AvrSettings = {}): Protocol {
-  return {
-    name: 'stk500v1',
-    parity: 'none',
-    enter: resetPulse,
-    leave: startsByItself,
-    connect: () => connect(settings),
-  };
+  return startedByReset('stk500v1', () => connect(settings));
 }
 
 function* connect(settings: AvrSettings): Conversation<MemorySession> {
@@ -82,10 +76,7 @@ function session(chip: AvrChip, isOptiboot: boolean): MemorySession {
     chip,
     unitsOf: equalUnits(chip.pageBytes),
     blockBytes: chip.pageBytes,
-    runBytes: undefined,
     read: (address, length) => readPage(address, length),
-    digest: undefined,
-    erase: undefined,
     writes: 'anywhere',
     write: (address, bytes) => writePage(address, bytes),
     guardOf: unitAt(chip.application.start),

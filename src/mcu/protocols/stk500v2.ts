@@ -1,10 +1,10 @@
 import type { Region } from '../chip.ts';
 import { McuError } from '../errors.ts';
-import { attempt, exchange, persist, say, startsByItself, unitAt } from '../protocol.ts';
+import { attempt, exchange, persist, say, unitAt } from '../protocol.ts';
 import type { Answer, Conversation, MemorySession, Protocol } from '../protocol.ts';
 import { avrChip, pageWorkMs, parkedPage } from './avr-chips.ts';
 import type { AvrChip, AvrSettings } from './avr-chips.ts';
-import { resetPulse } from './reset-pulse.ts';
+import { startedByReset } from './reset-pulse.ts';
 
 /** Source: Atmel AVR068, "STK500 Communication Protocol" 2.0: frames in section 3, commands in 4 and 5. */
 const messageStart = 0x1b;
@@ -37,13 +37,7 @@ const filler = new Uint8Array(300).fill(0xa5);
  * restarts that order. Therefore all pages behind the first one are one unit here, which is rewritten as a whole.
  */
 export function stk500v2(settings: AvrSettings = {}): Protocol {
-  return {
-    name: 'stk500v2',
-    parity: 'none',
-    enter: resetPulse,
-    leave: startsByItself,
-    connect: () => new Stk500v2(settings).connect(),
-  };
+  return startedByReset('stk500v2', () => new Stk500v2(settings).connect());
 }
 
 class Stk500v2 {
@@ -79,9 +73,7 @@ class Stk500v2 {
       chip,
       unitsOf: (region) => unitsInOrder(region, chip),
       blockBytes: chip.pageBytes,
-      runBytes: undefined,
       read: (address, length) => this.#read(address, length),
-      digest: undefined,
       erase: (unit) => this.#beginAt(unit, chip),
       write: (address, bytes) => this.#write(address, bytes),
       writes: 'in-order',

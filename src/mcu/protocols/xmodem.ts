@@ -1,9 +1,9 @@
 import { crc16 } from '../crc16.ts';
 import { McuError } from '../errors.ts';
 import type { Image } from '../images/image.ts';
-import { attempt, discard, listen, say, startsByItself, unknownChip, withoutIo } from '../protocol.ts';
+import { attempt, discard, listen, say, unknownChip, withoutIo } from '../protocol.ts';
 import type { Answer, Conversation, Protocol, UploadSession } from '../protocol.ts';
-import { resetPulse } from './reset-pulse.ts';
+import { startedByReset } from './reset-pulse.ts';
 
 export interface XmodemSettings {
   readonly variant?: 'xmodem' | 'xmodem-1k' | 'ymodem' | undefined;
@@ -38,13 +38,7 @@ const repeatedMs = 500;
 
 /** Bootloaders that receive a file, which they place and check themselves: XMODEM and XMODEM-1K with CRC, YMODEM. */
 export function xmodem(settings: XmodemSettings = {}): Protocol {
-  return {
-    name: 'xmodem',
-    parity: 'none',
-    enter: resetPulse,
-    leave: startsByItself,
-    connect: () => connect(settings),
-  };
+  return startedByReset('xmodem', () => connect(settings));
 }
 
 function* connect(settings: XmodemSettings): Conversation<UploadSession> {

@@ -1,10 +1,10 @@
 import { isBoardError, McuError } from '../../errors.ts';
 import type { Image } from '../../images/image.ts';
-import { attempt, discard, persist, startsByItself, unknownChip } from '../../protocol.ts';
+import { attempt, discard, persist, unknownChip } from '../../protocol.ts';
 import type { Conversation, Exchange, Protocol, Standing, UploadSession } from '../../protocol.ts';
 import { encodeCbor } from '../cbor.ts';
 import type { CborMap } from '../cbor.ts';
-import { resetPulse } from '../reset-pulse.ts';
+import { startedByReset } from '../reset-pulse.ts';
 import { consoleFraming, mapIn, rawFraming } from './smp-frames.ts';
 import type { SmpFraming } from './smp-frames.ts';
 import { describeSlot, fileOf, imageNamed, runningSlot, slotsIn, standingOf, wantedOf } from './smp-slots.ts';
@@ -44,13 +44,7 @@ const maxLateAnswers = 4;
 
 /** A protocol for MCUboot's serial recovery, and for every other SMP server with the image group. */
 export function smp(settings: SmpSettings = {}): Protocol {
-  return {
-    name: 'smp',
-    parity: 'none',
-    enter: resetPulse,
-    leave: startsByItself,
-    connect: () => new Smp(settings).connect(),
-  };
+  return startedByReset('smp', () => new Smp(settings).connect());
 }
 
 class Smp {
