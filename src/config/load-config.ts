@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 
 import { maskSecrets } from '../system/log/secrets.ts';
 import type { Environment } from '../system/processes/environment.ts';
-import { findExposedSecrets } from './check/exposed-secrets.ts';
+import { findExposedSecrets } from './check/references.ts';
 import { resolveConfig } from './config.ts';
 import type { Config } from './config.ts';
 import { findWarnings } from './cross-check/warnings.ts';

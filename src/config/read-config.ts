@@ -15,19 +15,10 @@ import { type ConfigFile, configSchema, validTables } from './schema/schema.ts';
 
 export const DEFAULT_CONFIG_PATH = '/etc/thing-agent/config.toml';
 
-/** A configuration file that was read and is correct. */
-export interface ReadConfig {
-  readonly text: string;
-  /** Its content with defaults and overrides from the environment. */
-  readonly file: ConfigFile;
-  /** Settings that the environment overrides. */
-  readonly overridden: readonly Finding[];
-}
-
 const MAX_FILE_BYTES = 1024 * 1024;
 
 /** Reads a configuration file. Throws ConfigError with everything that is wrong. */
-export async function readConfig(path: string, environment: Environment): Promise<ReadConfig> {
+export async function readConfig(path: string, environment: Environment) {
   const text = await readConfigText(path);
   return { text, ...applyEnvironment(parseConfig(path, text), environment) };
 }
@@ -88,18 +79,11 @@ export function parseConfig(path: string, text: string): ConfigFile {
   return file;
 }
 
-/** The result of validating a TOML text. */
-export interface ExaminedConfig {
-  /** Omitted if a table is invalid. */
-  readonly file: ConfigFile | undefined;
-  /** The values as they are written. */
-  readonly input: Readonly<Record<string, unknown>>;
-  /** In the order of the file. */
-  readonly problems: readonly ConfigProblem[];
-}
-
-/** Examines a configuration: what is wrong, and what is correct nevertheless. Pure. */
-export function examineConfig(path: string, text: string): ExaminedConfig {
+/**
+ * Examines a configuration. Returns the file, which is undefined if a table is invalid; the values as they are written;
+ * and the problems, in the order of the file. Pure.
+ */
+export function examineConfig(path: string, text: string) {
   const input = { service: {}, device: {}, ...parseSyntax(path, text) };
   const result = configSchema.safeParse(input, { ...parsedOnce, error: () => '' });
   const sound = result.success ? result.data : validTables(input);
@@ -142,8 +126,9 @@ export function withLines(findings: readonly Finding[], text: string): readonly 
 
 /**
  * Applies systemd's StateDirectory= and RuntimeDirectory=, which override [paths] (systemd.exec(5), RuntimeDirectory=).
+ * Returns the file, and a finding for each setting that the environment overrides.
  */
-export function applyEnvironment(file: ConfigFile, environment: Environment): Omit<ReadConfig, 'text'> {
+export function applyEnvironment(file: ConfigFile, environment: Environment) {
   const defaults = configSchema.shape.paths.parse({}, parsedOnce);
   const overridden: Finding[] = [];
   const choose = (key: 'state' | 'run', variable: string): string => {

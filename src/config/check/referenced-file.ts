@@ -65,38 +65,31 @@ async function open(file: string, need: RequiredFileKind): Promise<void> {
 /** Twice the size of all authorities of a distribution. */
 const MAX_PEM_BYTES = 1024 * 1024;
 
-/** The problem of a file that is not a PEM certificate, worded as the end of a sentence. */
-class CertificateError extends Error {
-  override readonly name = 'CertificateError';
+/** The problem of the content of a file, worded as the end of a sentence. */
+class ContentError extends Error {
+  override readonly name = 'ContentError';
 }
 
 /**
- * Throws CertificateError. TLS ignores what it cannot read of the authorities, so that a wrong file would look like an
+ * Throws ContentError. TLS ignores what it cannot read of the authorities, so that a wrong file would look like an
  * unknown authority.
  */
 function readCertificates(text: string): void {
   const found =
     text.match(/-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----[^-]*(?:-----END [A-Z0-9 ]{1,64}-----)?/g) ?? [];
-  if (found.length === 0) throw new CertificateError('holds no certificate in PEM form (-----BEGIN CERTIFICATE-----)');
+  if (found.length === 0) throw new ContentError('holds no certificate in PEM form (-----BEGIN CERTIFICATE-----)');
   for (const [index, pem] of found.entries()) {
     try {
       void new X509Certificate(pem);
     } catch (error) {
-      throw new CertificateError(
-        `holds a certificate that cannot be read, number ${index + 1}: ${describeError(error)}`,
-      );
+      throw new ContentError(`holds a certificate that cannot be read, number ${index + 1}: ${describeError(error)}`);
     }
   }
 }
 
-/** A file holds no password that the page accepts, worded as the end of a sentence. */
-class PasswordError extends Error {
-  override readonly name = 'PasswordError';
-}
-
 function requirePassword(bytes: Buffer): void {
   const fault = passwordFault(passwordIn(bytes.toString('utf8')));
-  if (fault !== undefined) throw new PasswordError(fault);
+  if (fault !== undefined) throw new ContentError(fault);
 }
 
 async function textOf(file: string, maxBytes: number): Promise<string> {
@@ -105,7 +98,7 @@ async function textOf(file: string, maxBytes: number): Promise<string> {
 
 function describeFailure(error: unknown, need: RequiredFileKind): string {
   if (error instanceof PublicKeyError) return `is refused: ${error.message}`;
-  if (error instanceof CertificateError || error instanceof PasswordError) return error.message;
+  if (error instanceof ContentError) return error.message;
   const code = systemErrorCode(error);
   if (code === 'ENOENT' || code === 'ENOTDIR') return MISSING;
   if (code === 'EACCES') return isExecuted(need) ? NOT_EXECUTED : NOT_READ;

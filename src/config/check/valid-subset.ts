@@ -22,13 +22,26 @@ const deciding: ReadonlySet<PropertyKey> = new Set(['user', 'kind']);
 
 /** Removes what is wrong, key by key. */
 export function validSubset(input: Readonly<Record<string, unknown>>): ValidSubset {
-  const kept = new KeptParts(input);
+  const gone = new Set<string>();
+  let kept = new KeptParts(input, gone);
   for (let round = 0; round < MAX_ROUNDS; round += 1) {
-    const result = configSchema.safeParse(kept.root);
-    const wrong = result.success ? [] : result.error.issues.flatMap(pathsOf);
-    if (!kept.remove(wrong)) break;
+    const { root } = kept;
+    const issues = configSchema.safeParse(root).error?.issues ?? [];
+    const wrong = issues.flatMap(pathsOf).map((path) => removable(root, path));
+    const places = wrong.filter((path) => path.length > 0).map((path) => kept.translate(path));
+    if (places.length === 0) break;
+    for (const place of places) gone.add(keyOf(place));
+    kept = new KeptParts(input, gone);
   }
-  return { tables: validTables(kept.root), placeOf: (path) => kept.placeOf(path) };
+  const placeOf = (path: Path): Path | undefined => {
+    const place = kept.translate(path);
+    return place.some((_, index) => gone.has(keyOf(place.slice(0, index + 1)))) ? undefined : place;
+  };
+  return { tables: validTables(kept.root), placeOf };
+}
+
+function keyOf(path: Path): string {
+  return JSON.stringify(path.map(String));
 }
 
 function pathsOf(issue: Issue): readonly Path[] {
@@ -36,35 +49,41 @@ function pathsOf(issue: Issue): readonly Path[] {
   return [issue.path];
 }
 
-/** A copy of the input from which values are removed. The others keep their places in the file. */
+/** Returns the path of the value, or of the table that cannot exist without it; empty: nothing of it exists. */
+function removable(root: unknown, path: Path): Path {
+  const [last, above] = [path.at(-1), path.slice(0, -1)];
+  if (last === undefined) return path;
+  const isThere = childOf(above.reduce(childOf, root), last) !== undefined;
+  return isThere && !deciding.has(last) ? path : removable(root, above);
+}
+
+/** A copy of the input without the values at these places. The others keep their places in the file. */
 class KeptParts {
-  readonly root: Record<string, unknown>;
-  /** For each list that lost items: the original indexes of the remaining items. */
-  readonly #places = new WeakMap<object, number[]>();
-  readonly #removed: Path[] = [];
+  readonly root: Readonly<Record<string, unknown>>;
+  /** For each list: the original indexes of its items. */
+  readonly #places = new WeakMap<object, readonly number[]>();
 
-  constructor(input: Readonly<Record<string, unknown>>) {
-    this.root = structuredClone(input);
+  constructor(input: Readonly<Record<string, unknown>>, gone: ReadonlySet<string>) {
+    const copy = (value: unknown, path: Path): unknown => {
+      if (typeof value !== 'object' || value === null || value instanceof Date) return value;
+      const members = membersOf(value, path);
+      if (!Array.isArray(value)) return Object.fromEntries(members);
+      const list = members.map(([, member]) => member);
+      this.#places.set(
+        list,
+        members.map(([key]) => Number(key)),
+      );
+      return list;
+    };
+    const membersOf = (value: object, path: Path): [string, unknown][] =>
+      Object.entries(value)
+        .filter(([key]) => !gone.has(keyOf([...path, key])))
+        .map(([key, below]) => [key, copy(below, [...path, key])]);
+    this.root = Object.fromEntries(membersOf(input, []));
   }
 
-  /** Removes the values at these paths. Returns whether there was anything to remove. */
-  remove(paths: readonly Path[]): boolean {
-    const all = new Map(
-      paths.map((path) => this.#whatGoes(path)).map((path) => [JSON.stringify(path.map(String)), path]),
-    );
-    const goes = [...all.values()].filter((path) => path.length > 0);
-    const outermost = goes.filter((path) => !goes.some((other) => other !== path && isWithin(path, other)));
-    // from the last to the first, since removing an item shifts those behind it
-    for (const path of outermost.toSorted(laterFirst)) this.#remove(path);
-    return outermost.length > 0;
-  }
-
-  placeOf(path: Path): Path | undefined {
-    const place = this.#translate(path);
-    return this.#removed.some((gone) => isWithin(place, gone)) ? undefined : place;
-  }
-
-  #translate(path: Path): Path {
+  /** Returns the place in the input of a value in the copy. */
+  translate(path: Path): Path {
     let value: unknown = this.root;
     return path.map((key) => {
       const places = typeof value === 'object' && value !== null ? this.#places.get(value) : undefined;
@@ -72,40 +91,6 @@ class KeptParts {
       return places?.[Number(key)] ?? key;
     });
   }
-
-  /** The path of the value, or of the table that cannot exist without it; empty: nothing of it exists. */
-  #whatGoes(path: Path): Path {
-    const [last, above] = [path.at(-1), path.slice(0, -1)];
-    if (last === undefined) return path;
-    const isThere = childOf(above.reduce(childOf, this.root), last) !== undefined;
-    return isThere && !deciding.has(last) ? path : this.#whatGoes(above);
-  }
-
-  #remove(path: Path): void {
-    const [last = '', above] = [path.at(-1), path.slice(0, -1)];
-    const parent = above.reduce(childOf, this.root);
-    this.#removed.push(this.#translate(path));
-    if (!Array.isArray(parent)) {
-      if (typeof parent === 'object' && parent !== null) Reflect.deleteProperty(parent, last);
-      return;
-    }
-    const places = this.#places.get(parent) ?? parent.map((_item, index) => index);
-    parent.splice(Number(last), 1);
-    this.#places.set(
-      parent,
-      places.filter((_place, index) => index !== Number(last)),
-    );
-  }
-}
-
-function isWithin(path: Path, outer: Path): boolean {
-  return outer.every((key, index) => String(key) === String(path[index]));
-}
-
-function laterFirst(a: Path, b: Path): number {
-  const at = a.findIndex((key, index) => key !== b[index]);
-  const [one, other] = [a[at], b[at]];
-  return typeof one === 'number' && typeof other === 'number' ? other - one : 0;
 }
 
 function childOf(value: unknown, key: PropertyKey): unknown {

@@ -172,7 +172,7 @@ export class Daemon {
     const { updater } = wiring;
     const { agenda } = this.#alarmClock;
     const nowMs = this.#deps.world.clock.nowMs();
-    if (end === 'looked' || end === 'failed') this.#notifyStatus(describeCheck(updater?.lastLook));
+    if (end === 'looked' || end === 'failed') this.#deps.manager.status(describeCheck(updater?.lastLook));
     agenda.endRound(end, nowMs);
     const { rebootWait, hookPause } = updater ?? {};
     if (rebootWait?.untilMs !== undefined) agenda.retryAt(rebootWait.untilMs + rebootSpreadMs(wiring));
@@ -216,17 +216,13 @@ export class Daemon {
     if (event.kind !== 'phase') return;
     const { phase, detail } = event;
     this.#deps.world.log.info({ phase }, detail === undefined ? phase : `${phase}: ${detail}`);
-    this.#notifyStatus(detail === undefined ? phase : `${phase}: ${detail}`);
+    this.#deps.manager.status(detail === undefined ? phase : `${phase}: ${detail}`);
   }
 
   /** Logs the failure of a round. A defect is not logged here: it ends the daemon, or the control socket reports it. */
   #noteFailure(error: unknown): void {
     if (this.#signal.aborted || !(error instanceof AgentError)) return;
     this.#deps.world.log.warn({ code: error.code, advice: error.advice }, `the round failed: ${error.message}`);
-  }
-
-  #notifyStatus(text: string): void {
-    this.#deps.manager.status(text);
   }
 
   /** Reads the configuration again, between rounds, so that no operation loses its wiring. */
@@ -245,7 +241,7 @@ export class Daemon {
       world.log.error({ code: error.code }, this.#reloadProblem);
     }
     manager.ready();
-    if (this.#reloadProblem !== undefined) this.#notifyStatus(this.#reloadProblem);
+    if (this.#reloadProblem !== undefined) this.#deps.manager.status(this.#reloadProblem);
   }
 
   async #wire(loaded: LoadedConfig): Promise<void> {

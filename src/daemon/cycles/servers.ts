@@ -38,7 +38,7 @@ export async function startServers(
       localOffset: systemOffset,
       onLoginRefused,
       supportBundle: async (ending) => {
-        const { ownSupportBundle } = await import('../support/own-bundle.ts');
+        const { ownSupportBundle } = await import('../support/support.ts');
         return ownSupportBundle(loaded().path, ending);
       },
     }),

@@ -152,16 +152,10 @@ async function makeStateDirectory(path: string): Promise<void> {
 }
 
 /**
- * Checks the state directory before anything is read there. Rights of others to write are removed from what is ours,
- * and logged for the rest.
+ * Checks the state directory before anything is read there. Rights of others to write are removed from a directory that
+ * is ours, and logged for the rest.
  */
 export async function prepareStateDirectory(config: Config, log: Log): Promise<void> {
-  await closeStateDirectory(config, log);
-  for (const concern of await statePermissionWarnings(config)) log.error({ code: 'writable-by-others' }, concern);
-}
-
-/** Removes the rights of others to write from a state directory that is ours. */
-async function closeStateDirectory(config: Config, log: Log): Promise<void> {
   const path = config.paths.state;
   try {
     await makeStateDirectory(path);
@@ -172,6 +166,7 @@ async function closeStateDirectory(config: Config, log: Log): Promise<void> {
     const trouble = error instanceof AgentError ? error : new StorageError('close', path, error);
     log.error({ code: trouble.code }, describeStateTrouble(trouble));
   }
+  for (const concern of await statePermissionWarnings(config)) log.error({ code: 'writable-by-others' }, concern);
 }
 
 function describeStateTrouble(trouble: AgentError): string {

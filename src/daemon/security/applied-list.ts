@@ -31,19 +31,29 @@ export function describeAppliedList(circumstances: AppliedListInput): string {
 
 /** Describes the revocations, additions and omissions of a list briefly. Pure. */
 export function describeChanges(circumstances: Omit<AppliedListInput, 'signedBy'>): readonly string[] {
-  const { list, before, known } = circumstances;
+  const { revokedKeys, unknownKeys, revokedReleases, added, omitted } = diffTrustList(circumstances);
   const keyOf = namesOf(circumstances);
-  const fingerprints = new Set(known.map(({ fingerprint }) => fingerprint));
-  const [listed, listedBefore] = [fingerprintsOf(list), fingerprintsOf(before)];
-  const revokedKeys = newIn(list.revoked.keys, before?.revoked.keys);
+  const ofTrusted = revokedKeys.filter((key) => !unknownKeys.includes(key));
   return [
-    describeKeys('', revokedKeys.filter((key) => fingerprints.has(key)).map(keyOf)),
-    describeKeys('unknown ', revokedKeys.filter((key) => !fingerprints.has(key)).map(keyOf)),
-
-    describeReleases(newIn(list.revoked.releases, before?.revoked.releases)),
-    some('adds', newIn(listed, listedBefore).map(keyOf)),
-    some('leaves out', newIn(listedBefore, [...listed, ...revokedKeys]).map(keyOf)),
+    describeKeys('', ofTrusted.map(keyOf)),
+    describeKeys('unknown ', unknownKeys.map(keyOf)),
+    describeReleases(revokedReleases),
+    some('adds', added.map(keyOf)),
+    some('leaves out', omitted.map(keyOf)),
   ].filter((change) => change !== '');
+}
+
+/** Returns the differences between a list and the one before it, as fingerprints and digests. Pure. */
+export function diffTrustList({ list, before, known }: Omit<AppliedListInput, 'signedBy'>) {
+  const [listed, listedBefore] = [fingerprintsOf(list.keys), fingerprintsOf(before?.keys)];
+  const revokedKeys = newIn(list.revoked.keys, before?.revoked.keys);
+  return {
+    revokedKeys,
+    unknownKeys: newIn(revokedKeys, fingerprintsOf(known)),
+    revokedReleases: newIn(list.revoked.releases, before?.revoked.releases),
+    added: newIn(listed, listedBefore),
+    omitted: newIn(listedBefore, [...listed, ...revokedKeys]),
+  };
 }
 
 function namesOf({ list, before, known }: Omit<AppliedListInput, 'signedBy'>): (fingerprint: string) => string {
@@ -73,8 +83,8 @@ function newIn(now: readonly string[], then: readonly string[] = []): readonly s
   return now.filter((digest) => !known.has(digest));
 }
 
-function fingerprintsOf(list: TrustList | undefined): readonly string[] {
-  return list?.keys.map(({ fingerprint }) => fingerprint) ?? [];
+function fingerprintsOf(keys: readonly Named[] = []): readonly string[] {
+  return keys.map(({ fingerprint }) => fingerprint);
 }
 
 /** The part of a digest that the status shows of a key. */

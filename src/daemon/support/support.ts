@@ -1,5 +1,7 @@
-import { realpath } from 'node:fs/promises';
+import { mkdtemp, readFile, realpath, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { basename, dirname, isAbsolute, join } from 'node:path';
+import process from 'node:process';
 
 import * as z from 'zod';
 
@@ -17,6 +19,7 @@ import { silentLog } from '../../system/log/log.ts';
 import { MASK } from '../../system/log/secrets.ts';
 import { runProgram } from '../../system/processes/child-process.ts';
 import type { Environment } from '../../system/processes/environment.ts';
+import { PageError } from '../../web/page-errors.ts';
 import { noSlotsError } from '../doctor/preconditions.ts';
 import { hasBootloader } from '../wiring/settings.ts';
 import { gatewaySecrets } from './gateway-secrets.ts';
@@ -150,4 +153,27 @@ async function usbNames(tty: string): Promise<readonly string[]> {
   const device = await valueOrUndefined(realpath(join('/sys/class/tty', tty, 'device')));
   const plug = device?.split('/').findLast((part) => /^\d{1,3}-[\d.]{1,32}$/.test(part));
   return plug === undefined ? [] : [`usb ${plug}`];
+}
+
+const BUNDLE_TIMEOUT_MS = 4 * 60_000;
+const MAX_BUNDLE_OUTPUT_BYTES = 64 * 1024;
+
+/** Runs `agent support-bundle` of this program, which removes secrets, and returns its file. Throws AgentError. */
+export async function ownSupportBundle(
+  configPath: string,
+  signal: AbortSignal,
+): Promise<{ readonly name: string; readonly content: Buffer }> {
+  const name = 'support-bundle.tar.gz';
+  const directory = await mkdtemp(join(tmpdir(), 'support-bundle-'));
+  try {
+    const file = join(directory, name);
+    const program = [...process.execArgv, process.argv[1] ?? ''];
+    const command = [process.execPath, ...program, '--config', configPath, 'support-bundle', file] as const;
+    const options = { timeoutMs: BUNDLE_TIMEOUT_MS, maxOutputBytes: MAX_BUNDLE_OUTPUT_BYTES };
+    const { exitCode, stderr } = await runProgram(command, options, signal);
+    if (exitCode !== 0) throw new PageError('bundle-failed', `agent support-bundle failed: ${stderr.trim()}`);
+    return { name, content: await readFile(file) };
+  } finally {
+    await rm(directory, { recursive: true, force: true });
+  }
 }

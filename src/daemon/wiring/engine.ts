@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 
 import type { Config } from '../../config/config.ts';
+import { firmwareOpener } from '../../firmware/open-firmware.ts';
 import { createBoard } from '../../mcu/create-board.ts';
 import { BoardStore } from '../../mcu/flash/board-store.ts';
 import { boardImageReader } from '../../mcu/images/board-image.ts';
@@ -9,40 +10,34 @@ import { createMcuTarget } from '../../mcu/mcu-target.ts';
 import type { McuTargetDeps } from '../../mcu/mcu-target.ts';
 import { connectInstaller, PACKAGE_GUARD } from '../../package/installer-client.ts';
 import { createPackageTarget } from '../../package/package-target.ts';
+import type { ServiceSession } from '../../service/session.ts';
 import { createBootloader } from '../../slots/bootloaders/create-bootloader.ts';
 import { findMountedSlot } from '../../slots/mounts.ts';
 import { createSlotsTarget } from '../../slots/slots-target.ts';
+import { findMeteredLink } from '../../system/device/default-route.ts';
 import { findImageVersion } from '../../system/device/image-version.ts';
 import type { AgentError } from '../../system/errors.ts';
 import type { Log } from '../../system/log/log.ts';
 import { runProgram } from '../../system/processes/child-process.ts';
 import { LinuxMachine } from '../../system/processes/machine.ts';
 import { minuteOfDay } from '../../system/time/daily-window.ts';
-import type { HookPort } from '../../update/hooks/hooks.ts';
+import { Hooks } from '../../update/hooks/hooks.ts';
 import { FileJournal } from '../../update/journal/journal.ts';
 import type { Journal } from '../../update/journal/journal.ts';
 import type { StagedBefore } from '../../update/policy/install-request.ts';
-import type {
-  Bootloader,
-  Machine,
-  PackageTarget,
-  ProvisioningService,
-  SlotsTarget,
-  Target,
-} from '../../update/ports.ts';
-import { longestHealthMs } from '../../update/trial/health.ts';
-import type { HealthGate } from '../../update/trial/health.ts';
+import type { Bootloader, Machine, PackageTarget, SlotsTarget, Target } from '../../update/ports.ts';
+import type { OpenFirmware } from '../../update/ports/incoming.ts';
+import { createHealthGate, longestHealthMs } from '../../update/trial/health.ts';
 import { Updater } from '../../update/updater.ts';
 import { LocalBoards } from '../boards.ts';
 import { ensureStateDirectory, stateFs } from '../doctor/state-directory.ts';
 import { notifyTrialTimer } from '../doctor/trial-timer.ts';
 import { withHistory } from '../history/history.ts';
 import type { History } from '../history/history.ts';
-import { recordRejection } from '../security/record-events.ts';
-import type { SecurityLog } from '../security/security-log.ts';
-import { bootingTarget, followOf, hasBootloader, otherSlots } from './settings.ts';
-import { singleSystem } from './single-system.ts';
-import { stagingWithKeys } from './staging-with-keys.ts';
+import { describeAppliedList } from '../security/applied-list.ts';
+import { recordKeys, recordRejection } from '../security/record-events.ts';
+import type { SecurityLog, SecurityRecorder } from '../security/security-log.ts';
+import { bootingTarget, followOf, hasBootloader, hookPrograms, otherSlots, singleSystem } from './settings.ts';
 import type { Trust } from './trust.ts';
 import type { Runtime } from './wiring.ts';
 
@@ -54,12 +49,7 @@ export interface EngineDeps {
   readonly history: History;
   /** The journal that a reload keeps. If omitted, it is opened. */
   readonly journal: Journal | undefined;
-  readonly service: ProvisioningService;
-  readonly health: HealthGate;
-  readonly hooks: HookPort;
-  readonly meteredLink: () => Promise<string | undefined>;
-  /** Returns the reason why the next start of the agent would reject its configuration, if any. */
-  readonly configTrouble: () => Promise<string | undefined>;
+  readonly service: ServiceSession;
 }
 
 /** Wires the parts that install: journal, slots, boards, packages and bootloader. */
@@ -149,10 +139,11 @@ interface UpdaterDeps extends EngineDeps {
 }
 
 function wireUpdater(deps: UpdaterDeps): Updater {
-  const { journal, config, world, service, health, hooks, meteredLink, configTrouble } = deps;
+  const { journal, config, world, service } = deps;
   const { targets, bootloader = singleSystem, machine, trust, security } = deps;
   const { update, report } = config;
   const { clock, random, log } = world;
+  const reachService = async (signal: AbortSignal): Promise<unknown> => service.currentVersion(signal);
   const ports = {
     journal,
     bootloader,
@@ -160,7 +151,7 @@ function wireUpdater(deps: UpdaterDeps): Updater {
     openFirmware: stagingWithKeys(config, trust, security),
     distrusted: async (firmware: StagedBefore, signal: AbortSignal) => trust.distrusted(firmware, signal),
     revoked: async (firmware: StagedBefore) => trust.revoked(firmware),
-    health,
+    health: createHealthGate(update.health, { clock, run: runProgram, reachService }),
     machine,
     clock,
     isClockSet: async (signal: AbortSignal) => trust.isClockSet(signal),
@@ -169,8 +160,8 @@ function wireUpdater(deps: UpdaterDeps): Updater {
     imageVersion: async () => findImageVersion(config.device, log),
     listInEffect: async () => trust.listInEffect(),
     appliedList: () => trust.collectNews(),
-    meteredLink,
-    configTrouble,
+    meteredLink: async () => findMeteredLink(update.metered),
+    configTrouble: async () => world.configTrouble?.(),
     isVersionConfigured: config.device.factoryVersion !== undefined,
     newAttemptId: randomUUID,
     onRefused: async (error: AgentError) => recordRejection(security, error),
@@ -190,5 +181,36 @@ function wireUpdater(deps: UpdaterDeps): Updater {
     outcomeProperty: report.outcome,
     wholeImageProperty: report.fullImage,
   };
+  const hooks = new Hooks(hookPrograms(config), { run: runProgram, clock });
   return new Updater({ ports, service, settings, hooks, minuteOfDay: () => minuteOfDay(clock) });
+}
+
+/** The part of a configuration that decides which artifacts are accepted. */
+interface StagingConfig {
+  readonly update: Pick<Config['update'], 'encoding'>;
+  readonly device: { readonly deviceType: Config['device']['deviceType'] | undefined };
+  readonly trust: Pick<Config['trust'], 'allowUnsigned'>;
+}
+
+/**
+ * Stages firmware with keys that are read again each time: they may be replaced, and a bad key only stops updates. When
+ * a trust list took effect, its changes are recorded.
+ */
+export function stagingWithKeys(
+  { update, device, trust: { allowUnsigned } }: StagingConfig,
+  trust: Trust,
+  security: SecurityRecorder,
+): OpenFirmware {
+  return async (request, signal) => {
+    const keyring = await trust.keyring(signal);
+    const takeList = async (bytes: Uint8Array, artifact: string, signedBy: string | undefined): Promise<void> => {
+      const taken = await trust.takeList(bytes, artifact, keyring.keys);
+      const told = describeAppliedList({ ...taken, signedBy, known: keyring.keys });
+      await security.recordOnce('trust-list-applied', artifact, told);
+      await recordKeys(security, trust, signal);
+    };
+    const trusted = { ...keyring, allowUnsigned, takeList };
+    const settings = { encoding: update.encoding, deviceType: device.deviceType, trust: trusted };
+    return firmwareOpener(settings)(request, signal);
+  };
 }

@@ -2,6 +2,8 @@ import type { Config, TargetSettings } from '../../config/config.ts';
 import type { BootingSlotsSettings } from '../../slots/settings.ts';
 import type { HookPrograms } from '../../update/hooks/hooks.ts';
 import type { Follow } from '../../update/policy/choose.ts';
+import type { Bootloader } from '../../update/ports.ts';
+import { noSlotsError } from '../doctor/preconditions.ts';
 
 // Translates the configuration into the settings of the modules.
 
@@ -34,3 +36,25 @@ export function otherSlots({ targets }: Pick<Config, 'targets'>, { name }: Targe
     target.kind === 'slots' && target.name !== name ? [target.slots.A, target.slots.B] : [],
   );
 }
+
+/**
+ * The bootloader of a gateway without slots: the running system is the only one. Its boards are updated nevertheless.
+ */
+export const singleSystem: Bootloader = {
+  trialRebootArgument: undefined,
+  bootedSlot: async () => 'A',
+  onTrial: async () => false,
+  canary: async () => {},
+  commit: async () => {},
+  markUnbootable: async () => {
+    throw noSlotsError();
+  },
+  tryOnce: async () => {
+    throw noSlotsError();
+  },
+  inspect: async () => {
+    const only = { bootable: true, detail: 'the only system' };
+    const slots = { A: only, B: { bootable: false, detail: 'there is none' } };
+    return { primary: 'A', slots, onTrial: { A: false, B: false }, committed: { A: true, B: false } };
+  },
+};

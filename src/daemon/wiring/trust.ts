@@ -7,7 +7,6 @@ import type { KnownTime } from '../../firmware/trust/key-validity.ts';
 import { loadKeyring } from '../../firmware/trust/keyring.ts';
 import type { Keyring } from '../../firmware/trust/keyring.ts';
 import { fromFile, parseTrustListFile } from '../../firmware/trust/trust-list.ts';
-import type { TrustList } from '../../firmware/trust/trust-list.ts';
 import { TrustStore } from '../../firmware/trust/trust-store.ts';
 import { AgentError, describeError, valueOrError } from '../../system/errors.ts';
 import { StorageError } from '../../system/files/durable-file.ts';
@@ -18,6 +17,7 @@ import { probeSynchronization } from '../../telemetry/clock/clock.ts';
 import type { ProbeSynchronization } from '../../telemetry/clock/clock.ts';
 import type { StagedBefore } from '../../update/policy/install-request.ts';
 import { stateFs } from '../doctor/state-directory.ts';
+import { diffTrustList } from '../security/applied-list.ts';
 import type { AppliedList } from '../security/applied-list.ts';
 import type { Runtime } from './wiring.ts';
 
@@ -91,7 +91,7 @@ export class Trust {
     const list = fromFile(file);
     const before = await this.#store.lastKnown().catch(whereNotKnown);
     const isNew = (await this.#store.take(file, artifact)) === 'taken';
-    if (isNew || this.#news?.number !== list.number) this.#news = diffTrustList(list, before, known);
+    if (isNew || this.#news?.number !== list.number) this.#news = newsOf({ list, before }, known);
     return { list, before: isNew ? before : undefined };
   }
 
@@ -219,22 +219,14 @@ function whereNotKnown(error: unknown): undefined {
 type Installed = Extract<OperationOutcome, { readonly kind: 'installed' }>;
 type ListNews = NonNullable<Installed['trustList']>;
 
-function diffTrustList(
-  { number, keys, revoked }: TrustList,
-  before: TrustList | undefined,
-  known: readonly TrustedKey[],
-): ListNews {
-  const newIn = (now: readonly string[], then: readonly string[] = []): readonly string[] =>
-    now.filter((digest) => !then.includes(digest));
-  const fingerprintsOf = (of: readonly TrustedKey[] = []): readonly string[] => of.map((key) => key.fingerprint);
-  const listed = fingerprintsOf(before?.keys);
-  const revokedKeys = newIn(revoked.keys, before?.revoked.keys);
+function newsOf({ list, before }: AppliedList, known: readonly TrustedKey[]): ListNews {
+  const { revokedKeys, unknownKeys, revokedReleases, added } = diffTrustList({ list, before, known });
   return {
-    number,
-    keys: keys.filter(({ fingerprint }) => !listed.includes(fingerprint)).map(({ name }) => name),
+    number: list.number,
+    keys: list.keys.filter(({ fingerprint }) => added.includes(fingerprint)).map(({ name }) => name),
     revokedKeys: revokedKeys.length,
-    unknownKeys: newIn(revokedKeys, fingerprintsOf(known)).length,
-    revokedReleases: newIn(revoked.releases, before?.revoked.releases).length,
+    unknownKeys: unknownKeys.length,
+    revokedReleases: revokedReleases.length,
   };
 }
 

@@ -4,21 +4,17 @@ import { FileIdentityStore } from '../../service/identity.ts';
 import { ServiceSession } from '../../service/session.ts';
 import { Traffic } from '../../service/traffic.ts';
 import type { BootloaderDeps } from '../../slots/bootloaders/create-bootloader.ts';
-import { findMeteredLink } from '../../system/device/default-route.ts';
 import { findSerialNumber } from '../../system/device/serial-number.ts';
 import type { Log } from '../../system/log/log.ts';
-import { runProgram } from '../../system/processes/child-process.ts';
 import type { Environment } from '../../system/processes/environment.ts';
 import type { Clock } from '../../system/time/clock.ts';
-import { Hooks } from '../../update/hooks/hooks.ts';
 import type { Journal } from '../../update/journal/journal.ts';
-import { createHealthGate } from '../../update/trial/health.ts';
 import { prepareStateDirectory, stateFs } from '../doctor/state-directory.ts';
 import { History } from '../history/history.ts';
 import { SecurityLog } from '../security/security-log.ts';
 import { claimState } from './claim-state.ts';
 import { wireEngine } from './engine.ts';
-import { hasBootloader, hookPrograms } from './settings.ts';
+import { hasBootloader } from './settings.ts';
 import { wireTrust } from './trust.ts';
 import { wireService } from './wire-service.ts';
 
@@ -98,20 +94,8 @@ export async function wire(config: Config, world: Runtime, before: ReusedParts |
     },
     onShared: () => void security.record('serial-number-shared', serialNumber),
   });
-  const reachService = async (ending: AbortSignal): Promise<unknown> => session.currentVersion(ending);
-  const engine = await wireEngine({
-    config,
-    world,
-    trust,
-    security,
-    history,
-    journal: before?.journal,
-    service: session,
-    health: createHealthGate(config.update.health, { clock, run: runProgram, reachService }),
-    hooks: new Hooks(hookPrograms(config), { run: runProgram, clock }),
-    meteredLink: async () => findMeteredLink(config.update.metered),
-    configTrouble: async () => world.configTrouble?.(),
-  });
+  const journal = before?.journal;
+  const engine = await wireEngine({ config, world, trust, security, history, journal, service: session });
   await claimed?.(engine.journal);
   const resources = opened.move();
   const dispose = async (): Promise<void> => resources.disposeAsync();

@@ -112,15 +112,12 @@ async function hasOpen(pid: number, path: string): Promise<boolean> {
 }
 
 function heldLock(descriptor: number): AgentLock {
-  let held = true;
-  return {
-    [Symbol.asyncDispose]: async () => {
-      if (!held) return;
-      held = false;
-      ftruncateSync(descriptor);
-      closeSync(descriptor);
-    },
-  };
+  const held = new AsyncDisposableStack();
+  held.defer(() => {
+    ftruncateSync(descriptor);
+    closeSync(descriptor);
+  });
+  return held;
 }
 
 async function openLockFile(path: string): Promise<number> {

@@ -156,7 +156,7 @@ function trustOn({ hardware, trust: { keys, allowUnsigned } }: ProgramParts, clo
   });
 }
 
-/** As src/daemon/wiring/staging-with-keys.ts. */
+/** As src/daemon/wiring/engine.ts. */
 function stagingWith(believed: Trust, { trust, chronicle }: ProgramParts): OpenFirmware {
   return async (request, signal) => {
     const { keys, ...known } = await believed.keyring(signal);

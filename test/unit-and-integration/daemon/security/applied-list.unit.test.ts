@@ -7,7 +7,7 @@ import { beforeEach, describe, expect, test } from 'vitest';
 import { describeAppliedList } from '../../../../src/daemon/security/applied-list.ts';
 import { recordTrustChanges } from '../../../../src/daemon/security/record-events.ts';
 import { SecurityLog } from '../../../../src/daemon/security/security-log.ts';
-import { stagingWithKeys } from '../../../../src/daemon/wiring/staging-with-keys.ts';
+import { stagingWithKeys } from '../../../../src/daemon/wiring/engine.ts';
 import { Trust } from '../../../../src/daemon/wiring/trust.ts';
 import type { TrustedKey } from '../../../../src/firmware/artifact/trust.ts';
 import type { TrustListFile } from '../../../../src/firmware/trust/trust-list.ts';
