@@ -178,7 +178,7 @@ describe('a key', () => {
         .digest('hex'),
     }));
     expect((await gateway.run('status', '--json')).stdout).toContain(`"signedBy":"sha256:${stdout}"`);
-    expect((await gateway.run('status')).stdout).toContain(`signed by ${stdout.slice(0, 10)}`);
+    expect((await gateway.run('status')).stdout).toContain('signed by release.pem');
     expect(await readFile(join(gateway.directory, 'state/journal.json'), 'utf8')).not.toContain('release.pem');
   });
 
@@ -228,7 +228,7 @@ test(
     expect(page).toContain(
       `the release that is installed is signed by ${keys.old.trusted.fingerprint}, revoked by list 1`,
     );
-    expect(page).not.toContain('release.pem');
+    expect(page).toContain('signed by release.pem');
     const told = {
       state: 'broken',
       problems: expect.arrayContaining(['no-trusted-key', 'release-revoked']) as unknown,
