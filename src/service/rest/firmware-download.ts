@@ -37,19 +37,17 @@ export interface DownloadDeps extends Pick<TransportDeps, 'random' | 'log'> {
 export class FirmwareDownload implements FirmwareTransfer {
   readonly #deps: DownloadDeps;
   readonly #deadline: Deadline;
-  readonly #identity: TextIdentity;
   readonly #seen = new SeenText();
-  readonly #startOffset: number;
+  #identity: TextIdentity = { totalBytes: undefined, etag: undefined };
+  #startOffset = 0;
   #reply: TextReply | undefined;
   /** True until the service shows that it cannot serve ranges. */
   #rangesWork = true;
 
-  private constructor(deps: DownloadDeps, deadline: Deadline, opened: Opened) {
+  private constructor(deps: DownloadDeps, signal: AbortSignal) {
+    const late = (): ServiceError => this.#error('total-timeout', 'the whole transfer took longer than its deadline');
     this.#deps = deps;
-    this.#deadline = deadline;
-    this.#identity = opened.identity;
-    this.#startOffset = opened.startOffset;
-    this.#reply = opened.reply;
+    this.#deadline = new Deadline(deps.deadlineMs, late, signal);
   }
 
   /** Sends the first request. If the service no longer knows the position, the download starts at 0. */
@@ -58,13 +56,12 @@ export class FirmwareDownload implements FirmwareTransfer {
     from: WirePosition | undefined,
     signal: AbortSignal,
   ): Promise<FirmwareDownload> {
-    const why = 'the whole transfer took longer than its deadline';
-    const late = (): ServiceError => new ServiceError({ code: 'total-timeout', operation: deps.operation, why });
-    const deadline = new Deadline(deps.deadlineMs, late, signal);
+    const download = new FirmwareDownload(deps, signal);
     try {
-      return new FirmwareDownload(deps, deadline, await openText(deps, from, deadline.signal));
+      await download.#begin(from !== undefined && isUsable(from) ? from : undefined);
+      return download;
     } catch (error) {
-      deadline[Symbol.dispose]();
+      await download[Symbol.asyncDispose]();
       throw error;
     }
   }
@@ -89,6 +86,22 @@ export class FirmwareDownload implements FirmwareTransfer {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#deadline[Symbol.dispose]();
     await this.#closeReply();
+  }
+
+  async #begin(from: WirePosition | undefined): Promise<void> {
+    const reply = await this.#deps.request(from, this.#deadline.signal);
+    this.#reply = reply;
+    this.#identity = identityOf(reply);
+    if (from === undefined) return;
+    const { offset, totalBytes, validator: etag } = from;
+    const { kind } = classifyRangeResponse(reply, { totalBytes, etag }, offset);
+    if (kind === 'onward') {
+      this.#identity = { totalBytes, etag };
+      this.#startOffset = offset;
+    } else if (kind === 'unusable') {
+      await this.#closeReply();
+      await this.#begin(undefined);
+    }
   }
 
   async *#read(): AsyncGenerator<Uint8Array, void, undefined> {
@@ -207,27 +220,6 @@ export class FirmwareDownload implements FirmwareTransfer {
 
 /** Codes that reading again cannot fix. */
 const lasting: ReadonlySet<string> = new Set([...neverSoon, 'firmware-changed', 'reply-malformed']);
-
-interface Opened {
-  readonly reply: TextReply;
-  readonly identity: TextIdentity;
-  readonly startOffset: number;
-}
-
-async function openText(deps: DownloadDeps, from: WirePosition | undefined, signal: AbortSignal): Promise<Opened> {
-  if (from === undefined || !isUsable(from)) {
-    const reply = await deps.request(undefined, signal);
-    return { reply, identity: identityOf(reply), startOffset: 0 };
-  }
-  const { offset, validator, totalBytes } = from;
-  const reply = await deps.request({ offset, validator }, signal);
-  const identity = { totalBytes, etag: validator };
-  const continuation = classifyRangeResponse(reply, identity, offset);
-  if (continuation.kind === 'onward') return { reply, identity, startOffset: offset };
-  if (continuation.kind !== 'unusable') return { reply, identity: identityOf(reply), startOffset: 0 };
-  await reply[Symbol.asyncDispose]();
-  return openText(deps, undefined, signal);
-}
 
 function isUsable({ offset, validator, totalBytes }: WirePosition): boolean {
   return offset < totalBytes && strongValidator(validator) !== undefined;
