@@ -44,7 +44,7 @@ export async function scanModbus(
 ): Promise<ScanResult> {
   const pdu = requestPdu(probe);
   if (place.kind === 'modbus-tcp') {
-    using device = new TcpDevice(place.host, place.port, systemClock);
+    using device = new TcpDevice(place, systemClock);
     await reach(place, signal);
     const ask: Ask = async (unit) => device.ask({ unit, pdu, timeoutMs: TCP_MS }, signal);
     return answering(place, await askAll(ask, onAsked, signal));

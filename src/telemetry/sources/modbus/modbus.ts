@@ -1,5 +1,6 @@
 import { realpath } from 'node:fs/promises';
 
+import type { Destination } from '../../../system/dialing.ts';
 import type { Clock } from '../../../system/time/clock.ts';
 import type { OpenSerialLine } from '../../ports.ts';
 import type { PolledSource } from '../source.ts';
@@ -8,13 +9,9 @@ import type { ModbusRegister } from './modbus-codec.ts';
 import { RtuLine } from './rtu.ts';
 import type { RtuRequest } from './rtu.ts';
 import { TcpDevice } from './tcp.ts';
+import type { TcpRequest } from './tcp.ts';
 
-export interface TcpAddress {
-  readonly host: string;
-  readonly port: number;
-  readonly timeoutMs: number;
-}
-
+export type TcpAddress = Destination & Pick<TcpRequest, 'timeoutMs'>;
 export type RtuAddress = Pick<RtuRequest, 'port' | 'baud' | 'parity' | 'timeoutMs'>;
 
 /** The lines and devices that several sources share. */
@@ -48,7 +45,7 @@ export class ModbusDevices implements Disposable {
   /** A register of a device that is reached by TCP. Two names of one host are two devices. */
   tcpSource({ host, port, timeoutMs }: TcpAddress, register: ModbusRegister): PolledSource {
     const key = `${host.toLowerCase()} ${port}`;
-    const device = this.#devices.get(key) ?? new TcpDevice(host, port, this.#clock);
+    const device = this.#devices.get(key) ?? new TcpDevice({ host, port }, this.#clock);
     this.#devices.set(key, device);
     const request = { unit: register.unit, pdu: requestPdu(register), timeoutMs };
     return { kind: 'polled', read: async (signal) => parsePdu(await device.ask(request, signal), register) };

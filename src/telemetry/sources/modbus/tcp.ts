@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net';
 
 import { Dialing } from '../../../system/dialing.ts';
+import type { Destination } from '../../../system/dialing.ts';
 import { AgentError, describeError } from '../../../system/errors.ts';
 import { SerialQueue } from '../../../system/serial-queue.ts';
 import type { Clock } from '../../../system/time/clock.ts';
@@ -26,8 +27,7 @@ const AGAIN_MS = 100;
  * serve only one, and one request at a time.
  */
 export class TcpDevice implements Disposable {
-  readonly #host: string;
-  readonly #port: number;
+  readonly #destination: Destination;
   readonly #clock: Pick<Clock, 'sleep'>;
   readonly #turns = new SerialQueue(1);
   /** While a connection is being opened. */
@@ -38,9 +38,8 @@ export class TcpDevice implements Disposable {
   /** The number of an answer to another request. */
   #other: number | undefined;
 
-  constructor(host: string, port: number, clock: Pick<Clock, 'sleep'>) {
-    this.#host = host;
-    this.#port = port;
+  constructor(destination: Destination, clock: Pick<Clock, 'sleep'>) {
+    this.#destination = destination;
     this.#clock = clock;
   }
 
@@ -67,13 +66,13 @@ export class TcpDevice implements Disposable {
   }
 
   get #name(): string {
-    return `modbus ${this.#host}:${this.#port}`;
+    return `modbus ${this.#destination.host}:${this.#destination.port}`;
   }
 
   async #connect(signal: AbortSignal): Promise<Socket> {
     if (this.#socket?.writable === true) return this.#socket;
     this[Symbol.dispose]();
-    this.#dialing = new Dialing({ host: this.#host, port: this.#port });
+    this.#dialing = new Dialing(this.#destination);
     const socket = await this.#dialing.open(signal);
     this.#dialing = undefined;
     socket.on('error', () => {}); // the reader gets it

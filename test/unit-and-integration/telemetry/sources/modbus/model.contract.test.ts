@@ -74,7 +74,7 @@ const forever = new AbortController().signal;
 
 test('answers as pymodbus does', async () => {
   const port = await freePort();
-  using device = new TcpDevice('127.0.0.1', port, systemClock);
+  using device = new TcpDevice({ host: '127.0.0.1', port }, systemClock);
   const ask: Ask = async (pdu) => device.ask({ unit: 7, pdu, timeoutMs: 10_000 }, forever);
   await running(['tcp', String(port)], async () => expect(await differences(ask, [1, 2, 3, 4, 0x41], 200)).toEqual([]));
 });
