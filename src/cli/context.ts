@@ -3,12 +3,14 @@ import type { DaemonStatus } from '../control/gateway-state.ts';
 import type { AgentOperations, InputOf } from '../control/operations.ts';
 import type { OffsetMinutes } from '../control/presentation/time.ts';
 import type { DeltaOrder, WrittenDelta } from '../firmware/delta/write-delta.ts';
+import type { TrustListFile } from '../firmware/trust/trust-list.ts';
 import type { ListOrder } from '../firmware/trust/write-trust-list.ts';
 import type { Setup } from '../setup/setup.ts';
 import type { CodeMeaning, ErrorMeaning } from '../system/define-errors.ts';
 import type { OpenedFile } from '../system/files/opened-file.ts';
 import type { Clock } from '../system/time/clock.ts';
 import type { ScanCandidate, OnProbe, ScanOrder } from '../telemetry/scan/scan-result.ts';
+import type { Interruptible } from './interruption.ts';
 
 /** Standard output or standard error. */
 export interface TextOutput {
@@ -32,12 +34,6 @@ export interface ConfigCheck {
   readonly path: string;
   /** Settings that are allowed, but weaken a guarantee. */
   readonly warnings: readonly string[];
-}
-
-export interface WrittenTrustList {
-  readonly number: number;
-  readonly keys: readonly { readonly name: string }[];
-  readonly revoked: { readonly keys: readonly string[]; readonly releases: readonly string[] };
 }
 
 /**
@@ -101,11 +97,7 @@ export interface CliContext {
   readonly localOffset: OffsetMinutes;
   /** Aborted with an InterruptedError at Ctrl-C. */
   readonly signal: AbortSignal;
-  /**
-   * Until it is disposed, `asksInstead` is called at Ctrl-C. It returns true if it asked the user to press again; the
-   * signal is then not aborted.
-   */
-  guard(asksInstead: () => boolean): Disposable;
+  readonly guard: Interruptible['guard'];
   /** True if standard input and standard error are a terminal. */
   readonly isInteractive: boolean;
   person(): Prompter;
@@ -124,7 +116,7 @@ export interface CliContext {
   /** Returns the catalog entry of a code, or undefined if there is no such code. */
   explain(code: string): Promise<ErrorMeaning | CodeMeaning | undefined>;
   errorCodes(): Promise<readonly string[]>;
-  writeTrustList(path: string, order: ListOrder): Promise<WrittenTrustList>;
+  writeTrustList(path: string, order: ListOrder): Promise<Pick<TrustListFile, 'number' | 'keys' | 'revoked'>>;
   /** Writes a delta artifact. Throws AgentError. */
   writeDelta(order: DeltaOrder, signal: AbortSignal): Promise<WrittenDelta>;
   /**

@@ -24,8 +24,8 @@ export function queueRows(status: OutputOf<'queue'>, when: When): readonly Row[]
     },
     { label: 'Disk', paragraphs: spool.error === undefined ? [] : [spool.error], tone: 'attention' },
     {
-      label: 'Flash',
-      paragraphs: [`${formatBytes(spool.flashBytesPerDay)} a day; file size ${formatBytes(spool.fileBytes)}`],
+      label: 'Storage',
+      paragraphs: [[...writtenPerDay(spool), `file size ${formatBytes(spool.fileBytes)}`].join('; ')],
     },
     { label: 'Clock', paragraphs: [clock(status)] },
     { label: 'Sources', paragraphs: [`${sources.length - failing.length} of ${sources.length} work`] },
@@ -67,11 +67,14 @@ export function summarizeQueue(status: OutputOf<'queue'>): Pick<Row, 'paragraphs
     ...failing.slice(0, MAX_FAILING_SHOWN),
     ...(failing.length > MAX_FAILING_SHOWN ? [`and ${failing.length - MAX_FAILING_SHOWN} more failing sources`] : []),
   ];
-  const flash = spool.flashBytesPerDay === 0 ? '' : `; ${formatBytes(spool.flashBytesPerDay)} a day written to storage`;
   return {
-    paragraphs: [`${describeQueue(status)}${flash}`, ...troubles],
+    paragraphs: [[describeQueue(status), ...writtenPerDay(spool)].join('; '), ...troubles],
     tone: troubles.length === 0 ? undefined : 'attention',
   };
+}
+
+function writtenPerDay({ flashBytesPerDay }: OutputOf<'queue'>['spool']): readonly string[] {
+  return flashBytesPerDay === 0 ? [] : [`${formatBytes(flashBytesPerDay)} a day written`];
 }
 
 function failingSources({ sources }: OutputOf<'queue'>): readonly string[] {

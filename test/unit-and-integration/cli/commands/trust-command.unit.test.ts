@@ -1,9 +1,11 @@
 import { describe, expect, test } from 'vitest';
 
-import type { WrittenTrustList } from '../../../../src/cli/context.ts';
+import type { CliContext } from '../../../../src/cli/context.ts';
 import { type as typeAt } from '../fake-context.ts';
 
 const digest = `sha256:${'a'.repeat(64)}`;
+
+type WrittenTrustList = Awaited<ReturnType<CliContext['writeTrustList']>>;
 
 function type(line: string, list: Partial<WrittenTrustList> = {}) {
   const written: WrittenTrustList = { number: 1, keys: [], revoked: { keys: [], releases: [] }, ...list };
@@ -36,7 +38,7 @@ describe('agent artifact trust', () => {
 
   test('warns of nothing else', async () => {
     const { err, out } = await type('--keys a.pem --revoke-keys b.pem', {
-      keys: [{ name: 'a.pem' }],
+      keys: [{ name: 'a.pem', pem: '' }],
       revoked: { keys: [digest], releases: [digest] },
     });
     expect(err).toBe('');

@@ -58,6 +58,11 @@ describe('the first line of the status', () => {
       'agent doctor',
     ],
     [{ phase: 'dreaming' }, 'Busy: dreaming.', 'nothing'],
+    [
+      { activity: { process: 'the daemon', operation: 'update', phase: 'checking' } },
+      'Busy: checking for updates.',
+      'nothing; to follow it: agent status --watch',
+    ],
     [{ thingId: undefined }, 'The gateway is not activated yet.', 'agent activate'],
     [
       { thingId: undefined, service: { ...calmStatus.service, lastError: 'activate: nobody listens' } },
