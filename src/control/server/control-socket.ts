@@ -29,7 +29,9 @@ export async function listenOnSocket(server: Server, path: string, caller: Calle
   try {
     await rm(nursery, { recursive: true, force: true });
     await mkdir(nursery, { mode: 0o700 });
-    await listen(server, draft);
+    const listening = once(server, 'listening');
+    server.listen({ path: draft });
+    await listening;
     await chmod(draft, group.mode);
     await rename(draft, path);
     await rm(nursery, { recursive: true, force: true });
@@ -63,10 +65,7 @@ async function isDirectory(path: string): Promise<boolean> {
 export async function isSocketServed(path: string): Promise<boolean> {
   const socket = connect({ path });
   try {
-    await new Promise<void>((resolve, reject) => {
-      socket.once('connect', resolve);
-      socket.once('error', reject);
-    });
+    await once(socket, 'connect');
     return true;
   } catch (error) {
     const code = systemErrorCode(error);
@@ -89,12 +88,6 @@ async function refuseTaken(path: string): Promise<void> {
     if (error instanceof ControlError) throw error;
     throw unavailable(path, describeError(error), error);
   }
-}
-
-async function listen(server: Server, path: string): Promise<void> {
-  const listening = once(server, 'listening');
-  server.listen({ path });
-  await listening;
 }
 
 function unavailable(path: string, why: string, cause?: unknown): ControlError {

@@ -42,8 +42,6 @@ export interface OperationObserver {
   readonly onFailure: (error: unknown) => void;
 }
 
-const noObserver: OperationObserver = { onEvent: () => {}, onEnd: () => {}, onFailure: () => {} };
-
 interface RunningOperation {
   readonly request: OperationRequest;
   readonly listeners: Set<OnEvent>;
@@ -80,10 +78,10 @@ export class OperationRunner implements AsyncDisposable {
   readonly #observers: Set<OperationObserver>;
   #running: RunningOperation | undefined;
 
-  constructor(clock: Pick<Clock, 'monotonicMs'>, signal: AbortSignal, observer: OperationObserver = noObserver) {
+  constructor(clock: Pick<Clock, 'monotonicMs'>, signal: AbortSignal, observer?: OperationObserver) {
     this.#clock = clock;
     this.#signal = signal;
-    this.#observers = new Set([observer]);
+    this.#observers = new Set(observer && [observer]);
   }
 
   /** Notifies the observer of every operation until the result is disposed. */

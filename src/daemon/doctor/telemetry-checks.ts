@@ -51,7 +51,7 @@ function findingOf(sensor: Sensor): DoctorFinding {
 function queueFinding({ error, pointsOnDisk, oldestAgeMs, dropped }: Measuring['spool']): DoctorFinding {
   const lost = Object.values(dropped).reduce((sum, count) => sum + count, 0);
   const oldest = oldestAgeMs === undefined ? '' : `, the oldest for ${formatDuration(oldestAgeMs)}`;
-  const detail = `${pluralize(pointsOnDisk, 'point')} on disk${oldest}; ${lost} dropped`;
+  const detail = `${pluralize(pointsOnDisk, 'datapoint')} on disk${oldest}; ${lost} dropped`;
   if (error === undefined) return { name: 'queue', ok: true, detail };
   return { name: 'queue', ok: false, detail: error, advice: 'agent queue status' };
 }

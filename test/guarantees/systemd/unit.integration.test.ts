@@ -8,7 +8,7 @@ import { fakeTree, newDirectory, run, systemdDirectory } from './installed-root.
 /** Limit for the exposure by `systemd-analyze security`, times ten. Less is better; plain root is 96. */
 const MOST_EXPOSURE = 25;
 
-/** The same of the safety net's unit. */
+/** The same of the trial timer's unit. */
 const MOST_EXPOSURE_OF_GUARD = 12;
 
 const unitFile = join(systemdDirectory, 'thing-agent.service');
@@ -67,7 +67,7 @@ describe('thing-agent.service', () => {
     expect(await readFile(unitFile, 'utf8')).toMatch(/^Also=thing-agent-trial.timer thing-agent-trial.service$/m);
   });
 
-  test('starts its safety net, which needs nothing of it', async () => {
+  test('starts its trial timer, which needs nothing of it', async () => {
     expect(await readFile(unitFile, 'utf8')).toMatch(/^Wants=thing-agent-trial.timer$/m);
     const timer = await readFile(join(systemdDirectory, 'thing-agent-trial.timer'), 'utf8');
     expect(timer).toMatch(/^WantedBy=sysinit.target$/m);

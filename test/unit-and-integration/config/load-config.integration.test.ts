@@ -82,7 +82,7 @@ describe('loadConfig', () => {
     expect((await loadConfig(path, {})).warnings.map((warning) => warning.message)).toContain(message);
   });
 
-  test('lets a health deadline be that the safety net of systemd waits for', async () => {
+  test('accepts a health deadline for which the trial timer waits', async () => {
     await writeFile(path, `${leastConfig}[update]\nhealth = { deadline = "25m" }\n`);
     expect(JSON.stringify((await loadConfig(path, {})).warnings)).not.toContain('deadline');
   });

@@ -18,7 +18,7 @@ export interface NetPlace {
 }
 
 /**
- * Runs the safety net as its timer does in a slot where no agent starts: the real program, with a systemctl(1) whose reboot is a
+ * Runs the trial guard as its timer does in a slot where no agent starts: the real program, with a systemctl(1) whose reboot is a
  * reset of this machine. Half an hour has passed, as it seems to it.
  */
 export async function runSafetyNet({ folder, state, isStateMounted, onLine }: NetPlace): Promise<void> {

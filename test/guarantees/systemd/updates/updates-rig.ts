@@ -11,7 +11,7 @@ import type { GatewaySetup } from '../gateway-rig.ts';
 export const CONFIG = '/etc/thing-agent/config.toml';
 export const matching = (pattern: RegExp): unknown => expect.stringMatching(pattern);
 
-/** The safety net of an image that looks as soon as it has booted. */
+/** The trial timer of an image that checks as soon as it has booted. */
 export const hastyGuard: Difference = {
   '/etc/systemd/system/thing-agent-trial.service.d/test.conf': '[Service]\nEnvironment=PATIENCE=1\n',
 };

@@ -47,7 +47,7 @@ describe('a good firmware', () => {
     await updates.letItBeHealthy();
     await expectInstalled(updates);
     expect(gateway.boots).toEqual(['A', 'B']);
-    // The safety net finds nothing to do.
+    // The trial timer finds nothing to do.
     await gateway.tell('systemctl', 'start', 'thing-agent-trial.service');
     expect(await gateway.exec(['agent', 'reboot'])).toMatchObject({ exitCode: 0 });
     await gateway.console.until(/the agent is up/);

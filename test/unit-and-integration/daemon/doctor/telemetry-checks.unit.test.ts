@@ -47,7 +47,7 @@ const sensor: Sensors['sensors'][number] = {
 test('doctor has a line for each sensor, and for the queue', () => {
   expect(telemetryFindings(measuring, { isLive: true, sensors: [sensor] })).toEqual([
     { name: 'sensors[0] (temp)', ok: true, detail: 'read 4 s ago' },
-    { name: 'queue', ok: true, detail: '12 points on disk, the oldest for 1 min 30 s; 3 dropped' },
+    { name: 'queue', ok: true, detail: '12 datapoints on disk, the oldest for 1 min 30 s; 3 dropped' },
   ]);
 });
 
