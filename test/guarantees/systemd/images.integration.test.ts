@@ -5,10 +5,10 @@ import { dirname, join } from 'node:path';
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
-import { bootloaderBlock } from '../../bootloader-pages.ts';
 import { GrubProgram } from '../../campaigns/boots/gateways/grub-choice.ts';
 import { partitionsOf } from '../../campaigns/boots/record.ts';
 import { tool } from '../../fakes/machine/tool.ts';
+import { bootloaderBlock } from '../../unit-and-integration/slots/bootloaders/bootloader-pages.ts';
 import { run, systemdDirectory } from './installed-root.ts';
 
 const scripts = join(systemdDirectory, 'images');

@@ -3,8 +3,8 @@ import { join } from 'node:path';
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
-import { bootloaderBlock } from '../../bootloader-pages.ts';
 import type { NspawnGateway } from '../../fakes/machine/booting/nspawn-gateway.ts';
+import { bootloaderBlock } from '../../unit-and-integration/slots/bootloaders/bootloader-pages.ts';
 import { GatewayRig } from './gateway-rig.ts';
 import { newDirectory, run } from './installed-root.ts';
 

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
-import { bootloaderBlock } from '../../bootloader-pages.ts';
+import { bootloaderBlock } from '../../unit-and-integration/slots/bootloaders/bootloader-pages.ts';
 import { newDirectory, run } from './installed-root.ts';
 
 const MIB = 1024 * 1024;

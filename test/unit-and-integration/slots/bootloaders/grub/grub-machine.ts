@@ -4,8 +4,8 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { bootloaderBlock } from '../../../../bootloader-pages.ts';
 import { run } from '../../loop-device.ts';
+import { bootloaderBlock } from '../bootloader-pages.ts';
 
 const MiB = 1024 * 1024;
 const SECTOR_BYTES = 512;

@@ -4,9 +4,9 @@ import { dirname } from 'node:path';
 import { promisify } from 'node:util';
 
 import type { Bootloader, SlotName } from '../../../../../src/update/ports.ts';
-import { bootloaderBlock } from '../../../../bootloader-pages.ts';
 import { Power } from '../../../../fakes/machine/power.ts';
 import type { BootRig } from '../bootloader-contract.ts';
+import { bootloaderBlock } from '../bootloader-pages.ts';
 import { GatewayFolder, opened, plainNames } from '../gateway-folder.ts';
 import type { SettingsOfBootloader } from '../gateway-folder.ts';
 import { PoweredFs } from '../powered-edges.ts';

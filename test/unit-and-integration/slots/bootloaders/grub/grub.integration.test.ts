@@ -6,8 +6,8 @@ import { promisify } from 'node:util';
 import { describe, expect, test } from 'vitest';
 
 import type { BootFs } from '../../../../../src/slots/bootloaders/boot-fs.ts';
-import { bootloaderBlock } from '../../../../bootloader-pages.ts';
 import { bootloaderContract, evidence } from '../bootloader-contract.ts';
+import { bootloaderBlock } from '../bootloader-pages.ts';
 import { GrubRig } from './grub-rig.ts';
 
 const execute = promisify(execFile);

@@ -1,7 +1,7 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-const folder = join(import.meta.dirname, '../docs/bootloaders');
+const folder = join(import.meta.dirname, '../../../../docs/bootloaders');
 const pages = globSync('*.md', { cwd: folder }).map((name) => readFileSync(join(folder, name), 'utf8'));
 
 /** Returns a script or a file of the pages for integrators, by the label of its block: the tests use its actual text. */
