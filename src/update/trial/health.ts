@@ -29,35 +29,41 @@ interface Finding extends HealthComplaint {
   readonly isCut?: boolean;
 }
 
-const unhealthy = (found: Pick<Finding, 'reason' | 'isCut'>): Finding => ({ code: 'unhealthy', ...found });
+/** Environment and user of the programs. */
+interface Running {
+  readonly ports: HealthPorts;
+  readonly user?: string | undefined;
+  readonly signal: AbortSignal;
+}
+
+const unhealthy = (reason: string, isCut = false): Finding => ({ code: 'unhealthy', reason, isCut });
 
 const PAUSE_MS = 2_000;
 const MAX_COMMAND_MS = 60_000;
 
-/** Guarantee `trial`: asks again until everything is healthy, or the deadline has passed. */
+/** Guarantee `trial`: checks again until everything is healthy, or the deadline has passed. */
 export function createHealthGate(settings: HealthSettings, ports: HealthPorts): HealthGate {
-  const askService = (leftMs: number, signal: AbortSignal): Promise<Finding | undefined> =>
-    complaintOfService(ports, Math.ceil(Math.min(leftMs, MAX_COMMAND_MS)), signal);
   return {
     check: (signal) =>
-      askUntilDeadline(settings, ports, (leftMs) => firstComplaint(settings, ports, leftMs, signal), signal),
+      checkUntilDeadline(settings, ports, (timeoutMs) => firstFinding(settings, ports, timeoutMs, signal), signal),
     reachesService: async (signal) => {
-      const complaint = await askUntilDeadline(settings, ports, (leftMs) => askService(leftMs, signal), signal);
-      return complaint === undefined;
+      const ask = (timeoutMs: number): Promise<Finding | undefined> => checkService(ports, timeoutMs, signal);
+      return (await checkUntilDeadline(settings, ports, ask, signal)) === undefined;
     },
   };
 }
 
-async function askUntilDeadline(
+async function checkUntilDeadline(
   { deadlineMs }: HealthSettings,
   { clock }: HealthPorts,
-  ask: (leftMs: number) => Promise<Finding | undefined>,
+  check: (timeoutMs: number) => Promise<Finding | undefined>,
   signal: AbortSignal,
 ): Promise<HealthComplaint | undefined> {
   const endMs = clock.monotonicMs() + deadlineMs;
   let complaint: HealthComplaint | undefined;
   for (;;) {
-    const found = await ask(Math.max(1, endMs - clock.monotonicMs()));
+    const leftMs = Math.max(1, endMs - clock.monotonicMs());
+    const found = await check(Math.ceil(Math.min(leftMs, MAX_COMMAND_MS)));
     if (found === undefined) return undefined;
     const { code, reason, isCut = false } = found;
     if (complaint === undefined || !isCut) complaint = { code, reason };
@@ -66,35 +72,25 @@ async function askUntilDeadline(
   }
 }
 
-async function firstComplaint(
-  settings: HealthSettings,
+async function firstFinding(
+  { commands, user, units, service, stableForMs }: HealthSettings,
   ports: HealthPorts,
-  leftMs: number,
+  timeoutMs: number,
   signal: AbortSignal,
 ): Promise<Finding | undefined> {
-  const timeoutMs = Math.ceil(Math.min(leftMs, MAX_COMMAND_MS));
-  for (const command of settings.commands) {
-    const result = await resultOf(command, timeoutMs, { ports, user: settings.user, signal });
-    const complaint = 'reason' in result ? result : complaintOfResult(command, result);
-    if (complaint !== undefined) return unhealthy(complaint);
+  for (const command of commands) {
+    const result = await resultOf(command, timeoutMs, { ports, user, signal });
+    const finding = 'reason' in result ? result : findingOf(command, result);
+    if (finding !== undefined) return finding;
   }
-  const { finding } = await askUnits(settings.units, timeoutMs, { ports, signal });
+  const { finding } = await checkUnits(units, timeoutMs, { ports, signal });
   if (finding !== undefined) return finding;
-  const complaint = settings.service ? await complaintOfService(ports, timeoutMs, signal) : undefined;
-  return complaint ?? complaintOfRestarts(settings, { ports, signal });
+  const found = service ? await checkService(ports, timeoutMs, signal) : undefined;
+  return found ?? checkRestarts(units, stableForMs, { ports, signal });
 }
 
-/** Environment and user of the programs. */
-interface Running {
-  readonly ports: HealthPorts;
-  readonly user?: string | undefined;
-  readonly signal: AbortSignal;
-}
-
-type Failure = Pick<Finding, 'reason' | 'isCut'>;
-
-/** The invocation of each unit, in order; a finding, where one is not active. */
-async function askUnits(
+/** Returns the invocation of each unit, in order, and a finding if one is not active. */
+async function checkUnits(
   units: readonly string[],
   timeoutMs: number,
   running: Running,
@@ -102,67 +98,59 @@ async function askUnits(
   const invocations: string[] = [];
   for (const unit of units) {
     const result = await resultOf(showUnit(unit), timeoutMs, running);
-    if ('reason' in result) return { finding: unhealthy(result), invocations };
+    if ('reason' in result) return { finding: result, invocations };
     const state = unitState(result);
     const reason = complaintOfUnit(unit, state);
-    if (reason !== undefined) return { finding: unhealthy({ reason }), invocations };
+    if (reason !== undefined) return { finding: unhealthy(reason), invocations };
     invocations.push(state.InvocationID);
   }
   return { invocations };
 }
 
 /** A unit that crashes and restarts repeatedly is active in between, so that a single check is not enough. */
-async function complaintOfRestarts(
-  { units, stableForMs }: HealthSettings,
+async function checkRestarts(
+  units: readonly string[],
+  stableForMs: number,
   running: Running,
 ): Promise<Finding | undefined> {
   if (units.length === 0) return undefined;
-  const { ports, signal } = running;
-  const endMs = ports.clock.monotonicMs() + stableForMs;
-  const first = await askUnits(units, MAX_COMMAND_MS, running);
+  const { clock } = running.ports;
+  const endMs = clock.monotonicMs() + stableForMs;
+  const first = await checkUnits(units, MAX_COMMAND_MS, running);
   for (;;) {
-    const leftMs = endMs - ports.clock.monotonicMs();
+    const leftMs = endMs - clock.monotonicMs();
     if (first.finding !== undefined || leftMs <= 0) return first.finding;
-    await ports.clock.sleep(Math.min(PAUSE_MS, leftMs), signal);
-    const { finding, invocations } = await askUnits(units, MAX_COMMAND_MS, running);
+    await clock.sleep(Math.min(PAUSE_MS, leftMs), running.signal);
+    const { finding, invocations } = await checkUnits(units, MAX_COMMAND_MS, running);
     if (finding !== undefined) return finding;
     const restarted = units.find((_, index) => invocations[index] !== first.invocations[index]);
     if (restarted !== undefined)
-      return unhealthy({ reason: `${restarted} was active, and was started again within ${stableForMs / 1000} s` });
+      return unhealthy(`${restarted} was active, and was started again within ${stableForMs / 1000} s`);
   }
 }
 
-function complaintOfResult(
-  command: readonly string[],
-  { exitCode, stdout, stderr }: ProgramResult,
-): Failure | undefined {
+function findingOf(command: readonly string[], { exitCode, stdout, stderr }: ProgramResult): Finding | undefined {
   if (exitCode === 0) return undefined;
   const output = lastLine(stderr) ?? lastLine(stdout);
-  return {
-    reason: `${command.join(' ')}: exit code ${exitCode ?? 'none'}${output === undefined ? '' : `, ${output}`}`,
-  };
+  return unhealthy(`${command.join(' ')}: exit code ${exitCode ?? 'none'}${output === undefined ? '' : `, ${output}`}`);
 }
 
 async function resultOf(
   command: readonly [string, ...string[]],
   timeoutMs: number,
   { ports, user, signal }: Running,
-): Promise<ProgramResult | Failure> {
+): Promise<ProgramResult | Finding> {
   try {
     return await ports.run(command, { timeoutMs, user }, signal);
   } catch (error) {
     if (!(error instanceof AgentError)) throw error;
     // the program that runs it for its user may have another name
-    if (error.code !== 'program-timeout') return { reason: error.message };
-    return { reason: `${command.join(' ')}: no end within ${timeoutMs} ms`, isCut: timeoutMs < MAX_COMMAND_MS };
+    if (error.code !== 'program-timeout') return unhealthy(error.message);
+    return unhealthy(`${command.join(' ')}: no end within ${timeoutMs} ms`, timeoutMs < MAX_COMMAND_MS);
   }
 }
 
-async function complaintOfService(
-  ports: HealthPorts,
-  timeoutMs: number,
-  signal: AbortSignal,
-): Promise<Finding | undefined> {
+async function checkService(ports: HealthPorts, timeoutMs: number, signal: AbortSignal): Promise<Finding | undefined> {
   const deadline = AbortSignal.timeout(timeoutMs);
   try {
     await ports.reachService(AbortSignal.any([signal, deadline]));
@@ -174,13 +162,9 @@ async function complaintOfService(
       return { code: 'service-unreached', reason: `the service did not respond within ${timeoutMs} ms`, isCut };
     }
     if (!(error instanceof AgentError)) throw error;
-    return { code: saysTryAgain(error) ? 'service-down' : 'service-unreached', reason: error.message };
+    // the service itself reports that it is down or busy; this release may have caused anything else
+    return { code: error.exit === 'tryAgain' ? 'service-down' : 'service-unreached', reason: error.message };
   }
-}
-
-/** True if the service itself reports that it is down or busy. Anything else may be caused by this release. */
-function saysTryAgain({ exit }: AgentError): boolean {
-  return exit === 'tryAgain';
 }
 
 function lastLine(text: string): string | undefined {
