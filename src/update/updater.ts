@@ -28,7 +28,6 @@ import { rebootToTrial } from './trial/trial.ts';
 import { update } from './update.ts';
 
 export interface UpdaterDeps extends LookoutDeps {
-  readonly ports: Omit<UpdatePorts, 'onProgress' | 'signal'>;
   readonly settings: UpdaterSettings;
   /** Absent without hooks. */
   readonly hooks?: HookPort | undefined;
@@ -93,17 +92,7 @@ export class Updater {
   /** Tells the service what it does not know yet. Returns a failure: the messages are kept for later. */
   async deliver(onEvent: OnEvent, signal: AbortSignal): Promise<AgentError | undefined> {
     const { service, settings, ports, hooks } = this.#deps;
-    const { journal, log } = ports;
-    const outbox = {
-      tellHook: hooks?.tell,
-      journal,
-      service,
-      outcomeProperty: settings.outcomeProperty,
-      wholeImageProperty: settings.wholeImageProperty,
-      log,
-      onProgress: onEvent,
-    };
-    return deliverOutbox(outbox, signal);
+    return deliverOutbox({ ...ports, ...settings, service, tellHook: hooks?.tell, onProgress: onEvent }, signal);
   }
 
   /** Asks the service and plans; changes nothing. */

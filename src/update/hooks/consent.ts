@@ -1,6 +1,6 @@
 import { AgentError } from '../../system/errors.ts';
 import { UpdateError } from '../errors.ts';
-import type { Attempt, PhaseOf } from '../journal/state.ts';
+import type { Attempt, FirmwareRecord } from '../journal/state.ts';
 import { entryOf } from '../journal/versions.ts';
 import type { Deferred } from '../outcome.ts';
 import { isoTime } from '../policy/install-request.ts';
@@ -14,11 +14,7 @@ import type { HookName } from './hooks.ts';
  */
 export async function askConsent(
   hook: HookName,
-  {
-    attempt,
-    slot,
-    firmware,
-  }: Pick<PhaseOf<'staged' | 'trial'>, 'attempt' | 'slot'> & Partial<Pick<PhaseOf<'staged' | 'trial'>, 'firmware'>>,
+  { attempt, slot, firmware }: Subject,
   { askHook, journal, signal }: Pick<UpdatePorts, 'askHook' | 'journal' | 'signal'>,
 ): Promise<Deferred | undefined> {
   if (attempt.forced === true || attempt.by === 'rollback') return undefined;
@@ -33,9 +29,14 @@ export async function askConsent(
   }
 }
 
-interface Beginning {
+interface Subject {
   readonly attempt: Attempt;
   readonly slot: SlotName;
+  /** Omitted before its header was read. */
+  readonly firmware?: Pick<FirmwareRecord, 'digest'>;
+}
+
+interface Beginning extends Subject {
   /** Begins the attempt in the journal. */
   readonly begin: () => Promise<unknown>;
 }

@@ -44,10 +44,7 @@ export type NotifyHook = (
   signal: AbortSignal,
 ) => Promise<string | undefined>;
 
-interface Refusals {
-  readonly hook: HookName;
-  readonly firmware: string;
-  readonly reason: string;
+interface Refusals extends Omit<HookPause, 'leftMs'> {
   readonly count: number;
   readonly atMs: number;
 }

@@ -125,17 +125,13 @@ export class FileJournal implements Journal {
 
   async refresh(): Promise<void> {
     if (!this.#isUnreadable) return;
-    try {
-      await this.#deps.admit();
-    } catch (error) {
+    const log = (error: unknown): void => {
       if (!(error instanceof AgentError)) throw error;
       this.#deps.log.debug({ code: error.code }, error.message);
-    }
+    };
+    await this.#deps.admit().catch(log);
     await this.#load();
-    await this.#inTurn(async () => {}).catch((error: unknown) => {
-      if (!(error instanceof AgentError)) throw error;
-      this.#deps.log.debug({ code: error.code }, error.message);
-    });
+    await this.#inTurn(async () => {}).catch(log);
   }
 
   /** Does everything of a write except the rename. */

@@ -78,6 +78,9 @@ export interface UpdatePorts {
   readonly rebootByHand?: boolean | undefined;
 }
 
+/** The ports without the members of one operation. */
+export type EnginePorts = Omit<UpdatePorts, 'onProgress' | 'signal'>;
+
 export type StagedBefore = Pick<FirmwareRecord, 'digest' | 'signedBy'>;
 
 export interface UpdateSettings {

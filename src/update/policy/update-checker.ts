@@ -8,7 +8,7 @@ import type { ProvisioningService, Version } from '../ports.ts';
 import type { FullImage, Follow } from './choose.ts';
 import { findCandidate, listNumber } from './choose.ts';
 import { isoTime } from './install-request.ts';
-import type { UpdatePorts } from './install-request.ts';
+import type { EnginePorts, UpdatePorts } from './install-request.ts';
 import { planUpdate } from './plan.ts';
 import type { PlanInput, Plan, Policy } from './plan.ts';
 import { isInstalled } from './presence.ts';
@@ -22,18 +22,8 @@ export interface LookSettings {
   readonly wholeImage?: FullImage;
 }
 
-type LookPort =
-  | 'journal'
-  | 'clock'
-  | 'isClockSet'
-  | 'openFirmware'
-  | 'log'
-  | 'meteredLink'
-  | 'configTrouble'
-  | 'listInEffect';
-
 export interface LookoutDeps {
-  readonly ports: Pick<UpdatePorts, LookPort>;
+  readonly ports: EnginePorts;
   readonly service: ProvisioningService;
   readonly settings: LookSettings;
   /** Minutes since local midnight; undefined if the clock is not synchronized. */
@@ -44,11 +34,6 @@ export interface LookoutDeps {
 const LIST_CHECK_MS = 60_000;
 /** A version that has the name of a trust list but cannot be read leaves time for the others. */
 const LIST_HEADER_MS = LIST_CHECK_MS / 3;
-
-type SettlingPorts = Pick<
-  UpdatePorts,
-  'journal' | 'clock' | 'bootloader' | 'machine' | 'settings' | 'log' | 'openFirmware' | 'signal'
->;
 
 export interface CheckOptions {
   /** An operator waits for the result. */
@@ -119,7 +104,7 @@ export class UpdateChecker {
   }
 
   /** Asks the service before recovery: its offer may have changed. */
-  async lookBeforeSettling(ports: SettlingPorts): Promise<void> {
+  async lookBeforeSettling(ports: UpdatePorts): Promise<void> {
     if (this.#deps.settings.follow.kind === 'none') return;
     await endUnwantedWait(async () => this.offered(ports.signal), ports);
     if (await runsOnTrial(ports)) await this.#takeListDuringTrial(ports);
@@ -129,7 +114,7 @@ export class UpdateChecker {
    * Applies a trust list before the health checks of a trial, since a release that the list revokes must not be
    * committed. The list is acknowledged afterwards.
    */
-  async #takeListDuringTrial(ports: SettlingPorts): Promise<void> {
+  async #takeListDuringTrial(ports: UpdatePorts): Promise<void> {
     const { signal } = ports;
     using deadline = new Deadline(LIST_CHECK_MS, () => new Error('the service took too long'), signal);
     try {
@@ -186,7 +171,7 @@ async function clearOverride(journal: UpdatePorts['journal']): Promise<void> {
 }
 
 /** Boards alone are tried in the running slot; the power may have failed between arming a slot and recording that. */
-async function runsOnTrial({ journal, bootloader, signal }: SettlingPorts): Promise<boolean> {
+async function runsOnTrial({ journal, bootloader, signal }: UpdatePorts): Promise<boolean> {
   const { phase } = journal.state;
   if ((phase.kind !== 'staged' && phase.kind !== 'trial') || phase.attempt.by === 'rollback') return false;
   return !hasSlotPayload(phase.firmware) || (await bootloader.bootedSlot(signal)) === phase.slot;

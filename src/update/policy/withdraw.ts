@@ -14,8 +14,6 @@ const NAMED_SINCE = 'the service has offered another version since it was instal
 const NOT_NAMED = 'the service no longer offers it';
 
 type Ports = Pick<UpdatePorts, 'journal' | 'clock'>;
-type EndPorts = Pick<UpdatePorts, 'journal' | 'clock' | 'bootloader' | 'machine' | 'settings' | 'signal'>;
-type WaitPorts = EndPorts & Pick<UpdatePorts, 'log'>;
 
 /** Guarantee `one-report`: ends a paused staging that the plan does not continue, so that every attempt gets its end. */
 export async function endObsoleteStaging(plan: Plan, ports: Ports): Promise<void> {
@@ -38,7 +36,7 @@ export async function endObsoleteStaging(plan: Plan, ports: Ports): Promise<void
  * compared with its present offer, a file with the offer when it was installed. If the service is unreachable, its
  * last offer counts.
  */
-export async function endUnwantedWait(look: () => Promise<Version | undefined>, ports: WaitPorts) {
+export async function endUnwantedWait(look: () => Promise<Version | undefined>, ports: UpdatePorts) {
   const { journal, log } = ports;
   const phase = await findWaiting(ports);
   if (phase === undefined) return;
@@ -57,7 +55,7 @@ export async function endUnwantedWait(look: () => Promise<Version | undefined>, 
  * Withdraws staged firmware for a trust list of an operator. The list may revoke it; it can be installed again
  * afterwards.
  */
-export async function yieldToTrustList(ports: WaitPorts): Promise<void> {
+export async function yieldToTrustList(ports: UpdatePorts): Promise<void> {
   const phase = await findWaiting(ports);
   if (phase === undefined) return;
   const reason = 'an operator installed a trust list before it was booted';
@@ -72,7 +70,7 @@ export async function yieldToTrustList(ports: WaitPorts): Promise<void> {
 async function endWait(
   phase: PhaseOf<'staged' | 'trial'>,
   { code, reason }: { readonly code: string; readonly reason: string },
-  ports: EndPorts,
+  ports: UpdatePorts,
 ): Promise<void> {
   const { journal, bootloader, settings } = ports;
   if (phase.kind === 'trial' && (hasTouchedBoards(phase) || (await hasRun(phase, ports)))) {
@@ -91,7 +89,7 @@ async function endWait(
  * True if the trial was booted: the machine has rebooted since it was armed and, if a trial needs a reboot argument,
  * that reboot was the agent's.
  */
-async function hasRun(phase: PhaseOf<'trial'>, { bootloader, machine }: EndPorts): Promise<boolean> {
+async function hasRun(phase: PhaseOf<'trial'>, { bootloader, machine }: UpdatePorts): Promise<boolean> {
   const wasMissed = bootloader.trialRebootArgument !== undefined && phase.rebootAsked === false;
   return !wasMissed && (await machine.bootId()) !== phase.bootId;
 }
@@ -101,7 +99,7 @@ async function findWaiting({
   journal,
   bootloader,
   signal,
-}: EndPorts): Promise<PhaseOf<'staged' | 'trial'> | undefined> {
+}: UpdatePorts): Promise<PhaseOf<'staged' | 'trial'> | undefined> {
   const { phase } = journal.state;
   if ((phase.kind !== 'staged' && phase.kind !== 'trial') || phase.attempt.by === 'rollback') return undefined;
   if (!hasSlotPayload(phase.firmware) || (await bootloader.bootedSlot(signal)) === phase.slot) return undefined;
