@@ -41,10 +41,10 @@ export interface TrustWarning {
   readonly trouble?: TrustProblem | undefined;
 }
 
-/** The previously installed versions. Undefined if unknown; a factory slot has no digest. */
+/** The installed version, and those that a rollback restores, the first one first. A factory slot has no digest. */
 interface WhatRan {
   readonly installed?: Partial<StagedBefore> | undefined;
-  readonly previous?: Partial<StagedBefore> | undefined;
+  readonly earlier: readonly Partial<StagedBefore>[];
 }
 
 /** The trusted keys and the known limits of the time. */
@@ -154,7 +154,7 @@ export class Trust {
   }
 
   /** Returns warnings for the operator, one sentence each. */
-  async concerns({ installed, previous }: WhatRan, signal: AbortSignal): Promise<readonly TrustWarning[]> {
+  async concerns({ installed, earlier: [previous] }: WhatRan, signal: AbortSignal): Promise<readonly TrustWarning[]> {
     try {
       const keyring = await this.keyring(signal);
       const { damage } = keyring;
