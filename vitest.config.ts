@@ -33,7 +33,7 @@ export default defineConfig({
           testTimeout: 240_000 * patience,
           hookTimeout: 300_000,
           // Most of their time is waiting, for processes, boots and deadlines.
-          maxWorkers: 4,
+          maxWorkers: 6,
           sequence: { groupOrder: 1 },
         },
       },
