@@ -37,11 +37,19 @@ export interface SourceState {
   readonly changelog: string;
   readonly tags: readonly string[];
   readonly changedFiles: readonly string[];
-  readonly key: string | undefined;
+  /** The reason why nothing can be signed, or undefined. */
+  readonly signingProblem: string | undefined;
 }
 
 /** Returns what has to be done before the release can be published. */
-export function missingFrom({ version, lockVersion, changelog, tags, changedFiles, key }: SourceState): string[] {
+export function missingFrom({
+  version,
+  lockVersion,
+  changelog,
+  tags,
+  changedFiles,
+  signingProblem,
+}: SourceState): string[] {
   const notes = notesOf(changelog, version);
   const missing: readonly (readonly [boolean, string])[] = [
     [!/^\d+\.\d+\.\d+$/.test(version), `${version} is not a version to release: expected MAJOR.MINOR.PATCH`],
@@ -50,7 +58,7 @@ export function missingFrom({ version, lockVersion, changelog, tags, changedFile
     [notes === '', `the section of ${version} in CHANGELOG.md is empty`],
     [!tags.includes(`v${version}`), `this commit has no tag v${version}: git tag -s v${version} -m ${version}`],
     [changedFiles.length > 0, `uncommitted changes: ${changedFiles.join(', ')}`],
-    [key === undefined, 'no signing key: name one with --key'],
+    [signingProblem !== undefined, signingProblem ?? ''],
   ];
   return missing.flatMap(([isMissing, what]) => (isMissing ? [what] : []));
 }
@@ -91,8 +99,24 @@ async function sourceState(key: string | undefined): Promise<SourceState> {
     changelog: await readFile(join(project, 'CHANGELOG.md'), 'utf8'),
     tags: await git('tag', '--points-at', 'HEAD'),
     changedFiles: (await git('status', '--porcelain')).map((line) => line.slice(3)),
-    key,
+    signingProblem: key === undefined ? 'no signing key: name one with --key' : await signingProblemOf(key),
   };
+}
+
+/** Signs a file as the checksums are signed at the end: a key that cannot do that is found before everything is built. */
+export async function signingProblemOf(key: string): Promise<string | undefined> {
+  const work = await mkdtemp(join(tmpdir(), 'thing-agent-key-'));
+  try {
+    await writeFile(join(work, 'probe'), '');
+    await sign(join(work, 'probe'), key);
+    return undefined;
+  } catch (error) {
+    const lines = error instanceof Error ? error.message.trim().split('\n') : [];
+    const why = lines.filter((line) => line.startsWith('gpg: ')).join('; ');
+    return `the key ${key} cannot sign with the time of the last commit: ${why === '' ? lines.join(' ') : why}`;
+  } finally {
+    await rm(work, { recursive: true, force: true });
+  }
 }
 
 async function buildAll(out: string, key: string | undefined): Promise<Digests> {
@@ -171,10 +195,11 @@ async function main(args: readonly string[]): Promise<number> {
     if (values.help) return void process.stdout.write(usage);
     const { checks: how, key } = values;
     if (how !== 'full' && how !== 'fast' && how !== 'none') throw new Misuse('--checks is full, fast or none');
-    const missing = missingFrom(await sourceState(key));
+    const state = await sourceState(key);
+    const missing = missingFrom(state);
     if (!values['dry-run'] && missing.length > 0) throw new Error(`missing: ${missing.join('; ')}`);
     const failed = await runChecks(checks[how]);
-    const different = await buildTwice(resolve(values.out), key);
+    const different = await buildTwice(resolve(values.out), state.signingProblem === undefined ? key : undefined);
     const report = [
       ...failed.map((what) => `not checked: ${what}`),
       ...different.map((name) => `differs between two builds: ${name}`),

@@ -1,6 +1,10 @@
-import { describe, expect, test } from 'vitest';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 
-import { checksums, differing, missingFrom, notesOf } from '../../../../systemd/make/release.ts';
+import { describe, expect, test, vi } from 'vitest';
+
+import { checksums, differing, missingFrom, notesOf, signingProblemOf } from '../../../../systemd/make/release.ts';
 
 const ready = {
   version: '1.2.0',
@@ -9,7 +13,7 @@ const ready = {
     '# Changelog\n\n## [Unreleased]\n\n## [1.2.0] - 2026-11-27\n\n### Added\n\n- One.\n\n## [1.1.0] - 2026-10-01\n',
   tags: ['v1.2.0'],
   changedFiles: [],
-  key: 'releases@example.com',
+  signingProblem: undefined,
 };
 
 describe('missingFrom', () => {
@@ -25,10 +29,21 @@ describe('missingFrom', () => {
     [{ changelog: '## [1.2.0] - 2026-11-27\n\n## [1.1.0] - 2026-10-01\n\n- One.\n' }, 'is empty'],
     [{ tags: ['v1.1.0'] }, 'this commit has no tag v1.2.0'],
     [{ changedFiles: ['src/main.ts'] }, 'uncommitted changes: src/main.ts'],
-    [{ key: undefined }, 'no signing key'],
+    [{ signingProblem: 'no signing key' }, 'no signing key'],
   ])('with %j reports "%s"', (change, expected) => {
     expect(missingFrom({ ...ready, ...change }).join('\n')).toContain(expected);
   });
+});
+
+test('signingProblemOf names a key that cannot sign', async () => {
+  const home = await mkdtemp(join(tmpdir(), 'gnupg-'));
+  vi.stubEnv('GNUPGHOME', home);
+  try {
+    expect(await signingProblemOf('missing@example.com')).toMatch(/^the key missing@example\.com cannot sign .*: ./);
+  } finally {
+    vi.unstubAllEnvs();
+    await rm(home, { recursive: true, force: true });
+  }
 });
 
 test('notesOf returns the section of one version', () => {
