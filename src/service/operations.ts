@@ -7,7 +7,7 @@ import { readActivation, readVersion, readVersions } from './replies.ts';
 export type Input = object;
 
 /** One row of the tables in interface.md. `{name}` stands for the member of the input with this name. */
-export interface Row {
+export interface Operation<I extends Input, O> {
   /** The name of the operation in messages. */
   readonly title: string;
   readonly method: 'GET' | 'PUT' | 'POST';
@@ -18,16 +18,15 @@ export interface Row {
   readonly key: 'none' | 'provisioning' | 'always';
   /** The form of the input's `value`: JSON, or a string as plain text if `service.property_text` demands it. */
   readonly body?: Body<unknown>;
-  readonly reply: Reply<unknown>;
+  readonly reply: Reply<O>;
   /** True if repeating the call has no further effect. */
   readonly isRepeatable: boolean;
-}
-
-export interface Operation<I extends Input, O> extends Row {
-  readonly reply: Reply<O>;
   /** Never set: carries the type of the input. */
   readonly input?: (input: I) => void;
 }
+
+/** An operation with any input and reply. */
+export type Row = Operation<never, unknown>;
 
 export interface Body<T> {
   readonly form: 'json' | 'json-or-text';
@@ -48,14 +47,14 @@ type InputOf<Path, Key, Value> = { readonly [Name in Names<Path>]: string } & (K
   : { readonly apiKey: string }) &
   ([Value] extends [never] ? unknown : { readonly value: Value });
 
-interface TypedRow<Path, Key, Value, O> extends Row {
-  readonly path: Path & string;
-  readonly key: Key & Row['key'];
+type TypedRow<Path, Key, Value, O> = Omit<Row, 'input'> & {
+  readonly path: Path;
+  readonly key: Key;
   readonly body?: Body<Value>;
   readonly reply: Reply<O>;
-}
+};
 
-function operation<const Path, const Key, O, Value = never>(
+function operation<const Path extends string, const Key extends Row['key'], O, Value = never>(
   row: TypedRow<Path, Key, Value, O>,
 ): Operation<InputOf<Path, Key, Value>, O> {
   return row;

@@ -125,18 +125,15 @@ export class ServiceSession implements ProvisioningService {
   async recordedVersion(signal: AbortSignal): Promise<RecordedVersion | undefined> {
     const nowMs = this.#deps.clock.monotonicMs();
     if (nowMs < this.#recordDueMs) return undefined;
-    const recorded = await this.#recorded(signal);
+    let recorded: RecordedVersion | undefined;
+    try {
+      recorded = (await this.look(signal))?.version;
+    } catch (error) {
+      if (!(error instanceof ServiceError) || error.code !== 'service-not-found') throw error;
+      recorded = { id: undefined };
+    }
     if (recorded !== undefined) this.#recordDueMs = nowMs + RECORD_PAUSE_MS;
     return recorded;
-  }
-
-  async #recorded(signal: AbortSignal): Promise<RecordedVersion | undefined> {
-    try {
-      return (await this.look(signal))?.version;
-    } catch (error) {
-      if (error instanceof ServiceError && error.code === 'service-not-found') return { id: undefined };
-      throw error;
-    }
   }
 
   async property(propertyId: string, signal: AbortSignal): Promise<unknown> {
