@@ -282,12 +282,18 @@ export class Staging {
         outcome: refused ? 'refused' : 'failed',
         code: error.code,
         reason: error.message,
-        // for example a login page of the network instead of the firmware, or a delta for which the service has the
-        // whole image later
-        curable: error.exit === 'protocol' || error.code === 'delta-base-mismatch',
+        curable: isCurable(error),
       },
     });
   }
+}
+
+/**
+ * True if a failure says nothing about the release: a login page of the network was delivered instead, the medium failed,
+ * or the service has the full image of a delta later.
+ */
+function isCurable({ exit, code }: AgentError): boolean {
+  return exit === 'protocol' || code === 'delta-base-mismatch' || (exit === 'disk' && code !== 'slot-too-small');
 }
 
 /** The firmware once all its payloads are written. The digest of a raw image is known only then. */

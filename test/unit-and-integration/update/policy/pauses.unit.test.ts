@@ -172,3 +172,16 @@ test('alternating versions that do not start are blocked in the end', async () =
   const blocked = blockedIn((await gateway.journal()).state);
   expect(new Set(blocked.map(({ version }) => version.id))).toEqual(new Set(['1', '2']));
 });
+
+// Regression: three I/O errors of the slot blocked a release for 30 days.
+test('a failing medium delays a release, and uses up no attempts', async () => {
+  const service = new MemoryService(new Map(['1', '2'].map((id) => [id, plainFirmware(`image ${id}`)])), '1');
+  const gateway = new Gateway({ service, openFirmware: openPlainFirmware, slots: { A: 'factory', B: '' } });
+  gateway.start();
+  service.target = '2';
+  gateway.slots.trouble = () => true;
+  for (let attempts = 0; attempts < 9; attempts += 1)
+    await expect(gateway.look()).rejects.toMatchObject({ code: 'slot-io-error' });
+  gateway.slots.trouble = () => false;
+  expect(await gateway.look()).toMatchObject({ kind: 'rebooting' });
+});
