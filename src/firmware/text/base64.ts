@@ -2,21 +2,12 @@ import type { EncodingDecoder, EncodingState, Locate } from './encoding.ts';
 import { describeByte, textError } from './text-errors.ts';
 import { SLICE_BYTES } from './text-kernel.ts';
 
-const PADDING = '='.charCodeAt(0);
 const QUANTUM = 4;
 
-/** The characters that only one of the alphabets has. */
-const ownCharacters = { base64: ['+', '/'], base64url: ['-', '_'] } as const;
+/** The longest beginning without a character outside of an alphabet. */
+const legal = { base64: /^[A-Za-z0-9+/]*/, base64url: /^[A-Za-z0-9_-]*/ } as const;
 
-/** The six bits of each character of either alphabet, and ILLEGAL for every other one. */
-const ILLEGAL = 0xff;
-const bits = new Uint8Array(256).fill(ILLEGAL);
-for (const last of ['+/', '-_']) {
-  const alphabet = `ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789${last}`;
-  for (const [value, character] of Buffer.from(alphabet).entries()) bits[character] = value;
-}
-
-type Alphabet = keyof typeof ownCharacters;
+type Alphabet = keyof typeof legal;
 
 /**
  * Decodes base64 with padding, or base64url with or without (RFC 4648, sections 3.2, 4 and 5). Unless the alphabet is
@@ -26,7 +17,6 @@ type Alphabet = keyof typeof ownCharacters;
 export class Base64Decoder implements EncodingDecoder {
   readonly #locate: Locate;
   readonly #decoded = Buffer.allocUnsafe(SLICE_BYTES);
-  #decodedBytes = 0;
   #alphabet: Alphabet | undefined;
   #quantum = '';
   #padding = 0;
@@ -43,12 +33,26 @@ export class Base64Decoder implements EncodingDecoder {
   }
 
   decode(text: Buffer): Uint8Array {
-    this.#decodedBytes = 0;
-    const head = this.#quantum === '' ? 0 : Math.min(QUANTUM - this.#quantum.length, text.length);
-    this.#takeEach(text, 0, head);
-    const body = this.#takeQuanta(text, head);
-    this.#takeEach(text, body, text.length);
-    return this.#decoded.subarray(0, this.#decodedBytes);
+    const carried = this.#quantum.length;
+    const all = this.#quantum + text.toString('latin1');
+    this.#alphabet ??= alphabetOf(all);
+    const characters = this.#padding > 0 ? this.#quantum : this.#legalBeginning(all);
+    const whole = characters.length - (characters.length % QUANTUM);
+    this.#quantum = characters.slice(whole);
+    for (let at = characters.length; at < all.length; at += 1) this.#takeOther(all.charAt(at), at - carried);
+    return this.#decoded.subarray(0, this.#decoded.write(characters.slice(0, whole), this.#alphabet ?? 'base64'));
+  }
+
+  /** Buffer skips illegal characters, which the number of bytes shows faster than an expression. */
+  #legalBeginning(text: string): string {
+    const bulk = text.length - (text.length % QUANTUM);
+    const foreign = this.#alphabet === 'base64url' ? ['+', '/'] : ['-', '_'];
+    const isLegal =
+      this.#decoded.write(text.slice(0, bulk), this.#alphabet ?? 'base64') * QUANTUM === bulk * 3 &&
+      !foreign.some((character) => text.includes(character));
+    const rest = isLegal ? text.slice(bulk) : text;
+    const [beginning = ''] = legal[this.#alphabet ?? 'base64'].exec(rest) ?? [];
+    return isLegal ? text.slice(0, bulk + beginning.length) : beginning;
   }
 
   finish(endOffset: number): Uint8Array {
@@ -61,9 +65,7 @@ export class Base64Decoder implements EncodingDecoder {
       throw textError('text-bad-padding', endOffset, why);
     }
     const tail = Buffer.from(this.#quantum, 'base64');
-    const lastBits = bits[this.#quantum.charCodeAt(characters - 1)] ?? 0;
-    const surplus = characters === 2 ? 0b001111 : 0b000011;
-    if ((lastBits & surplus) !== 0) {
+    if (tail.toString('base64url') !== this.#quantum.replaceAll('+', '-').replaceAll('/', '_')) {
       throw textError(
         'text-bad-padding',
         endOffset,
@@ -73,63 +75,25 @@ export class Base64Decoder implements EncodingDecoder {
     return tail;
   }
 
-  /** Decodes all whole groups if every character is legal, else none. Returns the index where it ended. */
-  #takeQuanta(text: Buffer, from: number): number {
-    const end = text.length - ((text.length - from) % QUANTUM);
-    if (this.#quantum !== '' || this.#padding > 0 || end === from || this.#isForeign(text)) return from;
-    const expected = ((end - from) / QUANTUM) * 3;
-    // Buffer skips illegal characters, so the number of bytes shows whether there were any.
-    const taken = this.#decoded.write(
-      text.toString('latin1', from, end),
-      this.#decodedBytes,
-      this.#alphabet ?? 'base64',
-    );
-    if (taken !== expected) return from;
-    this.#decodedBytes += taken;
-    return end;
-  }
-
-  /** Determines the alphabet if the text shows it. True if the text has a character of the other alphabet. */
-  #isForeign(text: Buffer | string): boolean {
-    const has = (alphabet: Alphabet): boolean => ownCharacters[alphabet].some((character) => text.includes(character));
-    if (this.#alphabet !== undefined) return has(this.#alphabet === 'base64' ? 'base64url' : 'base64');
-    const base64 = has('base64');
-    const base64url = has('base64url');
-    if (base64 && base64url) return true;
-    if (base64 || base64url) this.#alphabet = base64 ? 'base64' : 'base64url';
-    return false;
-  }
-
-  #takeEach(text: Buffer, from: number, to: number): void {
-    for (let index = from; index < to; index += 1) {
-      const character = text[index] ?? 0;
-      if (character === PADDING) this.#takePadding(index);
-      else this.#takeCharacter(character, index);
+  /** Takes padding, and refuses everything else behind the characters. */
+  #takeOther(character: string, index: number): void {
+    const alphabet = this.#alphabet ?? 'base64';
+    const found = describeByte(character.charCodeAt(0));
+    const isLegal = legal[alphabet].exec(character)?.[0] === character;
+    const offset = this.#locate(index);
+    if (character !== '=') {
+      if (!isLegal) throw textError('text-illegal-character', offset, `${found} is not a character of ${alphabet}`);
+      throw textError('text-bad-padding', offset, `${found} stands behind the padding`);
     }
-  }
-
-  #takePadding(index: number): void {
     this.#padding += 1;
     if (this.#quantum.length >= 2 && this.#quantum.length + this.#padding <= QUANTUM) return;
-    throw textError('text-bad-padding', this.#locate(index), `'=' follows base64 text that needs no padding`);
+    throw textError('text-bad-padding', offset, `'=' follows base64 text that needs no padding`);
   }
+}
 
-  #takeCharacter(byte: number, index: number): void {
-    const character = String.fromCharCode(byte);
-    if (bits[byte] === ILLEGAL || this.#isForeign(character)) {
-      const name = this.#alphabet ?? 'base64';
-      throw textError(
-        'text-illegal-character',
-        this.#locate(index),
-        `${describeByte(byte)} is not a character of ${name}`,
-      );
-    }
-    if (this.#padding > 0) {
-      throw textError('text-bad-padding', this.#locate(index), `${describeByte(byte)} stands behind the padding`);
-    }
-    this.#quantum += character;
-    if (this.#quantum.length < QUANTUM) return;
-    this.#decodedBytes += this.#decoded.write(this.#quantum, this.#decodedBytes, 'base64');
-    this.#quantum = '';
-  }
+/** Returns the alphabet of the first character that only one of them has. */
+function alphabetOf(text: string): Alphabet | undefined {
+  const [own] = /[+/_-]/.exec(text) ?? [];
+  if (own === undefined) return undefined;
+  return own === '+' || own === '/' ? 'base64' : 'base64url';
 }

@@ -6,7 +6,6 @@ import { SLICE_BYTES } from './text-kernel.ts';
 export class HexDecoder implements EncodingDecoder {
   readonly #locate: Locate;
   readonly #decoded = Buffer.allocUnsafe(SLICE_BYTES);
-  #decodedBytes = 0;
   #digit: string;
 
   constructor(locate: Locate, carry = '') {
@@ -19,43 +18,21 @@ export class HexDecoder implements EncodingDecoder {
   }
 
   decode(text: Buffer): Uint8Array {
-    this.#decodedBytes = 0;
-    const head = this.#digit === '' ? 0 : 1;
-    this.#takeEach(text, 0, Math.min(head, text.length));
-    const body = this.#takePairs(text, head);
-    this.#takeEach(text, body, text.length);
-    return this.#decoded.subarray(0, this.#decodedBytes);
+    const digits = this.#digit + text.toString('latin1');
+    const pairs = digits.length - (digits.length % 2);
+    const bytes = this.#decoded.write(digits.slice(0, pairs), 'hex');
+    const illegal = digits.slice(2 * bytes).search(/[^0-9a-fA-F]/);
+    if (illegal !== -1) {
+      const at = 2 * bytes + illegal;
+      const why = `${describeByte(digits.charCodeAt(at))} is not a hexadecimal digit`;
+      throw textError('text-illegal-character', this.#locate(at - this.#digit.length), why);
+    }
+    this.#digit = digits.slice(pairs);
+    return this.#decoded.subarray(0, bytes);
   }
 
   finish(endOffset: number): Uint8Array {
     if (this.#digit === '') return new Uint8Array();
     throw textError('text-odd-hex', endOffset, 'the hexadecimal text has an odd number of digits');
-  }
-
-  /** Decodes the pairs before the first character that is not a digit. Returns the index where it ended. */
-  #takePairs(text: Buffer, from: number): number {
-    const digits = text.toString('latin1', from, text.length - ((text.length - from) & 1));
-    const bytes = this.#decoded.write(digits, this.#decodedBytes, 'hex');
-    this.#decodedBytes += bytes;
-    return from + 2 * bytes;
-  }
-
-  #takeEach(text: Buffer, from: number, to: number): void {
-    for (let index = from; index < to; index += 1) {
-      const byte = text[index] ?? 0;
-      const character = String.fromCharCode(byte);
-      if (!/[0-9a-fA-F]/.test(character)) {
-        throw textError(
-          'text-illegal-character',
-          this.#locate(index),
-          `${describeByte(byte)} is not a hexadecimal digit`,
-        );
-      }
-      this.#digit += character;
-      if (this.#digit.length < 2) continue;
-      this.#decoded[this.#decodedBytes] = Number.parseInt(this.#digit, 16);
-      this.#decodedBytes += 1;
-      this.#digit = '';
-    }
   }
 }
