@@ -2,59 +2,35 @@ import { defineErrors, permanent, transient } from '../system/define-errors.ts';
 import type { CodeOf } from '../system/define-errors.ts';
 import { sharedErrors } from '../system/shared-errors.ts';
 
+const UPLOAD_AGAIN = 'nothing: the agent retries; if it fails again, upload the release to the service again';
+const BUILD_AGAIN = 'copy or download the file again; if it fails again, build the release again';
+
 const FormatErrors = defineErrors('FirmwareFormatError', {
-  'text-truncated': transient.protocol(
-    'The encoded firmware is truncated.',
-    'nothing: the agent retries; if it fails again, upload the release to the service again',
-  ),
-  'text-not-a-string': permanent.protocol(
-    'The response with the encoded firmware is not a JSON string.',
-    'nothing: the agent retries; if it fails again, upload the release to the service again',
-  ),
+  'text-truncated': transient.protocol('The encoded firmware is truncated.', UPLOAD_AGAIN),
+  'text-not-a-string': permanent.protocol('The response with the encoded firmware is not a JSON string.', UPLOAD_AGAIN),
   'text-bad-escape': permanent.protocol(
     'The JSON string with the encoded firmware has an escape that does not exist.',
-    'nothing: the agent retries; if it fails again, upload the release to the service again',
+    UPLOAD_AGAIN,
   ),
   'text-illegal-character': permanent.protocol(
     'The encoded firmware has a character that is not part of its encoding.',
-    'nothing: the agent retries; if it fails again, upload the release to the service again',
+    UPLOAD_AGAIN,
   ),
-  'text-trailing': permanent.protocol(
-    'The encoded firmware is followed by other data.',
-    'nothing: the agent retries; if it fails again, upload the release to the service again',
-  ),
+  'text-trailing': permanent.protocol('The encoded firmware is followed by other data.', UPLOAD_AGAIN),
   'text-odd-hex': permanent.protocol(
     'The hexadecimal encoding of the firmware has an odd number of digits.',
-    'nothing: the agent retries; if it fails again, upload the release to the service again',
+    UPLOAD_AGAIN,
   ),
-  'text-bad-padding': permanent.protocol(
-    'The base64 encoding of the firmware is not padded correctly.',
-    'nothing: the agent retries; if it fails again, upload the release to the service again',
-  ),
-  'text-empty': permanent.protocol(
-    'The encoded firmware is empty.',
-    'nothing: the agent retries; if it fails again, upload the release to the service again',
-  ),
-  'compression-truncated': transient.protocol(
-    'Compressed data is truncated.',
-    'nothing: the agent retries; if it fails again, upload the release to the service again',
-  ),
-  'compression-corrupt': permanent.protocol(
-    'Compressed data is damaged.',
-    'nothing: the agent retries; if it fails again, upload the release to the service again',
-  ),
-  'compression-trailing': permanent.protocol(
-    'The compressed data is followed by other data.',
-    'nothing: the agent retries; if it fails again, upload the release to the service again',
-  ),
+  'text-bad-padding': permanent.protocol('The base64 encoding of the firmware is not padded correctly.', UPLOAD_AGAIN),
+  'text-empty': permanent.protocol('The encoded firmware is empty.', UPLOAD_AGAIN),
+  'compression-truncated': transient.protocol('Compressed data is truncated.', UPLOAD_AGAIN),
+  'compression-corrupt': permanent.protocol('Compressed data is damaged.', UPLOAD_AGAIN),
+  'compression-trailing': permanent.protocol('The compressed data is followed by other data.', UPLOAD_AGAIN),
   'compression-memory': permanent.protocol(
     'Decompression would need more memory than is allowed.',
     'compress the release with a smaller window',
   ),
-  'firmware-truncated': transient.protocol(
-    'The firmware image is truncated.',
-    'nothing: the agent retries; if it fails again, upload the release to the service again',
-  ),
+  'firmware-truncated': transient.protocol('The firmware image is truncated.', UPLOAD_AGAIN),
   'image-empty': sharedErrors['image-empty'],
 });
 
@@ -75,10 +51,7 @@ const VerificationErrors = defineErrors('VerificationError', {
     'The artifact is of a format version that is not supported.',
     'write the artifact with format version 3 (mender-artifact)',
   ),
-  'artifact-malformed': permanent.refused(
-    'The artifact does not follow its format.',
-    'copy or download the file again; if it fails again, build the release again',
-  ),
+  'artifact-malformed': permanent.refused('The artifact does not follow its format.', BUILD_AGAIN),
   'artifact-augmented': permanent.refused(
     'The artifact has unsigned parts, which are not supported.',
     'write the artifact without an augmented header',
@@ -87,42 +60,21 @@ const VerificationErrors = defineErrors('VerificationError', {
     'The artifact carries state scripts, which this agent does not run.',
     'write the artifact without state scripts; use [hooks] instead',
   ),
-  'artifact-corrupt': permanent.refused(
-    'A part of the artifact cannot be decompressed or is truncated.',
-    'copy or download the file again; if it fails again, build the release again',
-  ),
-  'manifest-mismatch': permanent.refused(
-    'The artifact has other payloads than its manifest lists.',
-    'copy or download the file again; if it fails again, build the release again',
-  ),
-  'checksum-mismatch': permanent.refused(
-    'A part of the artifact does not match its manifest.',
-    'copy or download the file again; if it fails again, build the release again',
-  ),
-  'digest-mismatch': permanent.refused(
-    'A payload does not match the manifest of its artifact.',
-    'copy or download the file again; if it fails again, build the release again',
-  ),
+  'artifact-corrupt': permanent.refused('A part of the artifact cannot be decompressed or is truncated.', BUILD_AGAIN),
+  'manifest-mismatch': permanent.refused('The artifact has other payloads than its manifest lists.', BUILD_AGAIN),
+  'checksum-mismatch': permanent.refused('A part of the artifact does not match its manifest.', BUILD_AGAIN),
+  'digest-mismatch': permanent.refused('A payload does not match the manifest of its artifact.', BUILD_AGAIN),
   'delta-malformed': permanent.refused(
     'A delta does not follow its format, or contradicts the signed sizes.',
     'make it again with agent artifact delta',
   ),
-  'tar-malformed': permanent.refused(
-    'A tar archive inside the artifact is malformed.',
-    'copy or download the file again; if it fails again, build the release again',
-  ),
-  'tar-unsupported': permanent.refused(
-    'A tar archive inside the artifact uses an unsupported feature.',
-    'copy or download the file again; if it fails again, build the release again',
-  ),
+  'tar-malformed': permanent.refused('A tar archive inside the artifact is malformed.', BUILD_AGAIN),
+  'tar-unsupported': permanent.refused('A tar archive inside the artifact uses an unsupported feature.', BUILD_AGAIN),
   'tar-name': permanent.refused(
     'A name inside the artifact is absolute, leaves its directory or is malformed.',
-    'copy or download the file again; if it fails again, build the release again',
+    BUILD_AGAIN,
   ),
-  'tar-duplicate': permanent.refused(
-    'The artifact contains a name twice.',
-    'copy or download the file again; if it fails again, build the release again',
-  ),
+  'tar-duplicate': permanent.refused('The artifact contains a name twice.', BUILD_AGAIN),
   'artifact-unsigned': permanent.refused(
     'The artifact is not signed.',
     'sign the release: mender-artifact sign; or allow unsigned releases in [trust] allow_unsigned',
