@@ -55,12 +55,8 @@ export function parseSwaps(text: string): readonly string[] {
 
 /** The mount that holds a path: the one with the longest mount point above it, and of several the last one. */
 export function coveringMount(path: string, mounts: readonly Mount[]): Mount | undefined {
-  let best: Mount | undefined;
-  for (const mount of mounts) {
-    if (!leadsTo(mount.mountPoint, path)) continue;
-    if (best === undefined || mount.mountPoint.length >= best.mountPoint.length) best = mount;
-  }
-  return best;
+  const above = mounts.filter(({ mountPoint }) => leadsTo(mountPoint, path));
+  return above.toSorted((a, b) => a.mountPoint.length - b.mountPoint.length).at(-1);
 }
 
 /** The layer of an overlay that is written to. */

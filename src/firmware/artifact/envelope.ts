@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 
 import { VerificationError } from '../errors.ts';
 import { requireVersion3 } from './header.ts';
@@ -134,14 +134,10 @@ function describeTime(ms = 0): string {
 }
 
 function requireDigest(name: string, bytes: Uint8Array, promised: string): void {
-  if (sha256(bytes) === promised) return;
+  if (hash('sha256', bytes) === promised) return;
   throw new VerificationError('checksum-mismatch', `artifact: ${name} is not what the manifest promises`);
 }
 
 function digestOf(manifest: Uint8Array): string {
-  return `sha256:${sha256(manifest)}`;
-}
-
-function sha256(bytes: Uint8Array): string {
-  return createHash('sha256').update(bytes).digest('hex');
+  return `sha256:${hash('sha256', manifest)}`;
 }

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { promisify } from 'node:util';
 import { constants, crc32, zstdCompress, zstdDecompress } from 'node:zlib';
 
@@ -39,12 +39,8 @@ export async function* encodeDelta(
 }
 
 export function claimsOf(base: Uint8Array, result: Uint8Array): DeltaClaims {
-  const prefixOf = (image: Uint8Array) => ({ sizeBytes: image.byteLength, digest: `sha256:${sha256(image)}` });
+  const prefixOf = (image: Uint8Array) => ({ sizeBytes: image.byteLength, digest: `sha256:${hash('sha256', image)}` });
   return { base: prefixOf(base), result: prefixOf(result) };
-}
-
-function sha256(image: Uint8Array): string {
-  return createHash('sha256').update(image).digest('hex');
 }
 
 /** A copy if one of the places holds the same bytes, else the shortest frame. */

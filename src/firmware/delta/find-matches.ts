@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 
 import { MAX_WINDOW_BYTES } from './container.ts';
 
@@ -103,7 +103,5 @@ function placesOf(at: number, votes: readonly Shift[], last: number): readonly n
 }
 
 function keyOf(image: Buffer, at: number): string {
-  return createHash('sha1')
-    .update(image.subarray(at, at + BLOCK_BYTES))
-    .digest('base64');
+  return hash('sha1', image.subarray(at, at + BLOCK_BYTES), 'base64');
 }

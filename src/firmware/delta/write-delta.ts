@@ -1,6 +1,8 @@
 import { createHash } from 'node:crypto';
-import { mkdtemp, open, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { createReadStream } from 'node:fs';
+import { mkdtemp, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
+import { pipeline } from 'node:stream/promises';
 
 import { describeError, systemErrorCode } from '../../system/errors.ts';
 import { openRegularFile } from '../../system/files/untrusted-file.ts';
@@ -108,22 +110,13 @@ async function requireRebuilds(path: string, { base, promise }: Made, signal: Ab
     [Symbol.asyncDispose]: async () => {},
   };
   const fileHash = createHash('sha256');
-  for await (const chunk of bytesOf(path)) fileHash.update(chunk);
+  await pipeline(createReadStream(path), fileHash);
   const file = { name: FILE_NAME, digest: `sha256:${fileHash.digest('hex')}`, promise };
   const hash = createHash('sha256');
-  for await (const part of rebuild(bytesOf(path), file, reader, signal)) hash.update(part);
+  for await (const part of rebuild(createReadStream(path, { highWaterMark: READ_BYTES }), file, reader, signal))
+    hash.update(part);
   if (`sha256:${hash.digest('hex')}` === promise.result.digest) return;
   throw new FirmwareError('delta-unwritten', 'the delta does not give back the image that it was made for');
-}
-
-async function* bytesOf(path: string): AsyncGenerator<Uint8Array, void, undefined> {
-  await using file = await open(path);
-  const buffer = Buffer.alloc(READ_BYTES);
-  for (;;) {
-    const { bytesRead } = await file.read(buffer, 0, READ_BYTES);
-    if (bytesRead === 0) return;
-    yield buffer.subarray(0, bytesRead);
-  }
 }
 
 /** The files that mender-artifact reads, the one that it writes, and the digest of the image that is rebuilt. */

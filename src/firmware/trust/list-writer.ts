@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 
 import type { PayloadWriter, WrittenPayload, WrittenPrefix } from '../../update/ports.ts';
 import { VerificationError } from '../errors.ts';
@@ -26,7 +26,7 @@ export class ListWriter implements PayloadWriter {
   }
 
   async finish(): Promise<WrittenPayload> {
-    const digest = `sha256:${createHash('sha256').update(this.content).digest('hex')}`;
+    const digest = `sha256:${hash('sha256', this.content)}`;
     return { sizeBytes: this.#sizeBytes, digest, unchangedBytes: 0 };
   }
 

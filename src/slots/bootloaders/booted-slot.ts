@@ -2,7 +2,7 @@ import { describeError, systemErrorCode, valueOrUndefined } from '../../system/e
 import type { SlotName } from '../../update/ports.ts';
 import { slotNamed } from './boot-environment.ts';
 import type { BootNames } from './boot-environment.ts';
-import { BootloaderError } from './errors.ts';
+import { BootloaderError, onFile } from './errors.ts';
 
 /** One source's statement about the running slot. */
 export type SlotHint =
@@ -166,12 +166,10 @@ export function slotOfHandler(current: (signal: AbortSignal) => Promise<SlotName
 }
 
 async function commandLine({ path, fs }: CommandLineDeps): Promise<string> {
-  try {
-    return (await fs.readFile(path)).toString('utf8');
-  } catch (error) {
-    if (systemErrorCode(error) === undefined) throw error;
-    throw new BootloaderError('booted-slot-unknown', `cannot read ${path}: ${describeError(error)}`, { cause: error });
-  }
+  const bytes = await onFile({ code: 'booted-slot-unknown', why: `cannot read ${path}` }, async () =>
+    fs.readFile(path),
+  );
+  return bytes.toString('utf8');
 }
 
 function lastArgument(commandLine: string, key: string): string | undefined {

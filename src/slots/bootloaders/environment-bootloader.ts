@@ -3,7 +3,7 @@ import assert from 'node:assert';
 import type { Bootloader, BootState, SlotName, WholeSlot } from '../../update/ports.ts';
 import { otherSlot } from './boot-environment.ts';
 import type { BootChange, BootEnvironment } from './boot-environment.ts';
-import { BootloaderError } from './errors.ts';
+import { BootloaderError, notConfirmed } from './errors.ts';
 
 export interface EnvironmentBootloaderDeps<State> {
   readonly environment: BootEnvironment<State>;
@@ -18,30 +18,28 @@ export interface EnvironmentBootloaderDeps<State> {
  * made and confirmed.
  */
 export class EnvironmentBootloader<State> implements Bootloader {
-  readonly trialRebootArgument: string | undefined;
-  readonly #environment: BootEnvironment<State>;
-  readonly #bootedSlot: (signal: AbortSignal) => Promise<SlotName>;
-  readonly #onKept: (() => Promise<void>) | undefined;
+  readonly #deps: EnvironmentBootloaderDeps<State>;
   #turn: Promise<unknown> = Promise.resolve();
 
   constructor(deps: EnvironmentBootloaderDeps<State>) {
-    this.trialRebootArgument = deps.trialRebootArgument;
-    this.#environment = deps.environment;
-    this.#bootedSlot = deps.bootedSlot;
-    this.#onKept = deps.onKept;
+    this.#deps = deps;
+  }
+
+  get trialRebootArgument(): string | undefined {
+    return this.#deps.trialRebootArgument;
   }
 
   bootedSlot(signal: AbortSignal): Promise<SlotName> {
-    return this.#bootedSlot(signal);
+    return this.#deps.bootedSlot(signal);
   }
 
   async onTrial(signal: AbortSignal): Promise<boolean> {
-    const booted = await this.#bootedSlot(signal);
-    return this.#inTurn(async () => this.#environment.onTrial(await this.#environment.read(signal), booted));
+    const booted = await this.#deps.bootedSlot(signal);
+    return this.#inTurn(async () => this.#deps.environment.onTrial(await this.#deps.environment.read(signal), booted));
   }
 
   canary(signal: AbortSignal): Promise<void> {
-    return this.#inTurn(() => this.#environment.testWrite(signal));
+    return this.#inTurn(() => this.#deps.environment.testWrite(signal));
   }
 
   markUnbootable(slot: SlotName, signal: AbortSignal, lastWord?: string): Promise<void> {
@@ -56,38 +54,35 @@ export class EnvironmentBootloader<State> implements Bootloader {
   commit(slot: SlotName, signal: AbortSignal): Promise<void> {
     return this.#inTurn(async () => {
       await this.#change({ kind: 'commit', slot }, signal);
-      if (this.#onKept !== undefined && (await this.#bootedSlot(signal)) === slot) await this.#onKept();
+      if (this.#deps.onKept !== undefined && (await this.#deps.bootedSlot(signal)) === slot) await this.#deps.onKept();
     });
   }
 
   inspect(signal: AbortSignal): Promise<BootState> {
     return this.#inTurn(async () => {
-      const state = await this.#environment.read(signal, 'last-words');
+      const state = await this.#deps.environment.read(signal, 'last-words');
       const ofEach = (ask: (slot: SlotName) => boolean) => ({ A: ask('A'), B: ask('B') });
       return {
-        ...this.#environment.inspect(state),
-        onTrial: ofEach((slot) => this.#environment.onTrial(state, slot)),
-        committed: ofEach((slot) => this.#environment.holds(state, { kind: 'commit', slot })),
+        ...this.#deps.environment.inspect(state),
+        onTrial: ofEach((slot) => this.#deps.environment.onTrial(state, slot)),
+        committed: ofEach((slot) => this.#deps.environment.holds(state, { kind: 'commit', slot })),
       };
     });
   }
 
   async #change(change: BootChange, signal: AbortSignal): Promise<void> {
-    const before = await this.#environment.read(signal);
+    const { environment } = this.#deps;
+    const before = await environment.read(signal);
     await this.#refuseUnsafe(before, change, signal);
-    const after = (await this.#environment.change(before, change, signal)) ?? (await this.#environment.read(signal));
-    if (this.#environment.holds(after, change)) return;
-    throw new BootloaderError(
-      'boot-write-not-confirmed',
-      `${this.#environment.title}: ${phrases[change.kind](change.slot)} was written without an error, but reads back differently`,
-      { advice: 'check the medium, and that nothing else writes the boot environment' },
-    );
+    const after = (await environment.change(before, change, signal)) ?? (await environment.read(signal));
+    if (environment.holds(after, change)) return;
+    throw notConfirmed(`${environment.title}: ${phrases[change.kind](change.slot)}`);
   }
 
   async #refuseUnsafe(state: State, change: BootChange, signal: AbortSignal): Promise<void> {
     const { kind, slot } = change;
     if (kind !== 'commit') {
-      if (this.#environment.canDisableSlot(state, change)) return;
+      if (this.#deps.environment.canDisableSlot(state, change)) return;
       const other = otherSlot(slot);
       throw new BootloaderError(
         'no-fallback-slot',
@@ -97,7 +92,8 @@ export class EnvironmentBootloader<State> implements Bootloader {
         },
       );
     }
-    if (this.#environment.inspect(state).slots[slot].bootable || (await this.#bootedSlot(signal)) === slot) return;
+    if (this.#deps.environment.inspect(state).slots[slot].bootable || (await this.#deps.bootedSlot(signal)) === slot)
+      return;
     throw new BootloaderError(
       'slot-unbootable',
       `cannot commit slot ${slot}: it is not running, and it is unknown whether it boots`,

@@ -1,5 +1,6 @@
 import { defineErrors, permanent, transient } from '../../system/define-errors.ts';
 import type { CodeOf } from '../../system/define-errors.ts';
+import { describeError, systemErrorCode } from '../../system/errors.ts';
 
 /** It cannot be found out, changed or trusted which slot boots. */
 export class BootloaderError extends defineErrors('BootloaderError', {
@@ -46,3 +47,29 @@ export class BootloaderError extends defineErrors('BootloaderError', {
 }) {}
 
 export type BootloaderErrorCode = CodeOf<typeof BootloaderError>;
+
+interface FileFailure {
+  readonly code: BootloaderErrorCode;
+  /** Begins the message, for example `cannot read FILE`. */
+  readonly why: string;
+  readonly advice?: string;
+}
+
+/** Returns the result of work on a file. An error with a code becomes a BootloaderError. */
+export async function onFile<T>({ code, why, advice }: FileFailure, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (cause) {
+    if (systemErrorCode(cause) === undefined) throw cause;
+    throw new BootloaderError(code, `${why}: ${describeError(cause)}`, { advice, cause });
+  }
+}
+
+/** The error of data that was written without an error, and reads back differently. */
+export function notConfirmed(what: string): BootloaderError {
+  return new BootloaderError(
+    'boot-write-not-confirmed',
+    `${what} was written without an error, but reads back differently`,
+    { advice: 'check the medium, and that nothing else writes the boot environment' },
+  );
+}

@@ -42,7 +42,7 @@ export function ubootSpelling(variables: UbootVariableNames, names: BootNames): 
   const left = { A: leftVariable.replaceAll('{slot}', names.A), B: leftVariable.replaceAll('{slot}', names.B) };
   return {
     parse: (variables) => {
-      const reader = new VariableReader(UBOOT_TITLE, ADVICE_VALUES, variables);
+      const reader = new VariableReader({ title: UBOOT_TITLE, advice: ADVICE_VALUES, variables });
       const { order, others } = reader.order(orderVariable, names);
       const attempts = (slot: 'A' | 'B') =>
         reader.number(left[slot], /^(?:0x)?[0-9a-f]{1,6}$/i, 16, 'a hexadecimal number of boot attempts');

@@ -45,25 +45,13 @@ export async function findCandidate(
   service: ProvisioningService,
   signal: AbortSignal,
 ): Promise<Version | undefined> {
-  const named = await findTarget(follow, known, service, signal);
+  if (follow.kind === 'none') return undefined;
+  const isTarget = follow.kind === 'target';
+  const named = await (isTarget
+    ? service.targetVersion(signal)
+    : findAmongUpdates(follow.choice, known, service, signal));
   if (named === undefined || known.wholeImage !== 'updates') return named;
   return findFullImage(named, known.state, service, signal);
-}
-
-async function findTarget(
-  follow: Follow,
-  known: Known,
-  service: ProvisioningService,
-  signal: AbortSignal,
-): Promise<Version | undefined> {
-  switch (follow.kind) {
-    case 'none':
-      return undefined;
-    case 'target':
-      return service.targetVersion(signal);
-    case 'updates':
-      return findAmongUpdates(follow.choice, known, service, signal);
-  }
 }
 
 /** True if the factory installed this version, and the service has not confirmed yet which of its versions that is. */
@@ -127,11 +115,11 @@ export function chooseVersion(
     case 'last':
       return versions.at(-1);
     case 'newest':
-      return newest(versions.filter(isNewer));
+      return versions.filter(isNewer).sort(compareVersions).at(-1);
     case 'pattern': {
       const described = matching(versions, choice.pattern);
       const follows = installed !== undefined && matching([installed], choice.pattern).length > 0;
-      return newest(follows ? described.filter(isNewer) : described);
+      return (follows ? described.filter(isNewer) : described).toSorted(compareVersions).at(-1);
     }
   }
 }
@@ -146,14 +134,6 @@ function matching<T extends Pick<Version, 'name'>>(versions: readonly T[], patte
   throw new SystemError('pattern-too-slow', `[update] choose: ${String(pattern)} needs more than ${PATTERN_MS} ms`);
 }
 
-function newest(versions: readonly Version[]): Version | undefined {
-  let best: Version | undefined;
-  for (const version of versions) {
-    if (best === undefined || compareVersions(version, best) > 0) best = version;
-  }
-  return best;
-}
-
 /**
  * Where the full image is found after a delta did not fit: among the `updates` of the service, or under the same
  * version.
@@ -164,7 +144,7 @@ export type FullImage = 'updates' | 'same';
  * Returns the version that the service assigns or, if its delta did not fit the running one, another version of this
  * name in the service's list.
  */
-export async function findFullImage(
+async function findFullImage(
   offered: Version,
   state: UpdateState,
   service: ProvisioningService,

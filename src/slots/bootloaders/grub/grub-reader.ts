@@ -2,7 +2,7 @@ import * as realFs from 'node:fs/promises';
 import { relative, resolve } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 
-import { AgentError, describeError, systemErrorCode } from '../../../system/errors.ts';
+import { valueOrError, AgentError } from '../../../system/errors.ts';
 import { realSystem } from '../../device-identity.ts';
 import type { KernelPaths } from '../../device-identity.ts';
 import { coveringMount } from '../../mountinfo.ts';
@@ -10,7 +10,7 @@ import type { Mount } from '../../mountinfo.ts';
 import { readMounts } from '../../mounts.ts';
 import { bootFs } from '../boot-fs.ts';
 import type { ProgramCommand, RunProgram } from '../boot-programs.ts';
-import { BootloaderError } from '../errors.ts';
+import { BootloaderError, onFile } from '../errors.ts';
 import { readFromMedium } from '../on-medium.ts';
 import { BLOCK_BYTES, parseBlock } from './grub-block.ts';
 
@@ -65,18 +65,9 @@ export async function mountOf(
   path: string,
   { system = realSystem }: Pick<GrubReaderDeps, 'system'>,
 ): Promise<{ readonly file: string; readonly mount: Mount | undefined }> {
-  const file = await realPathOf(path);
+  const why = `cannot find ${path}`;
+  const file = await onFile({ code: 'boot-environment-unreadable', why }, async () => realFs.realpath(path));
   return { file, mount: coveringMount(file, await readMounts(system)) };
-}
-
-async function realPathOf(path: string): Promise<string> {
-  try {
-    return await realFs.realpath(path);
-  } catch (error) {
-    if (systemErrorCode(error) === undefined) throw error;
-    const why = `cannot find ${path}: ${describeError(error)}`;
-    throw new BootloaderError('boot-environment-unreadable', why, { cause: error });
-  }
 }
 
 export function refuseReadOnly(path: string, { mountPoint, options }: Mount): void {
@@ -126,10 +117,6 @@ async function attempt(
   command: ProgramCommand,
   signal: AbortSignal,
 ): Promise<Awaited<ReturnType<RunProgram>> | undefined> {
-  try {
-    return await run(command, LIMITS, signal);
-  } catch (error) {
-    if (error instanceof AgentError) return undefined;
-    throw error;
-  }
+  const ended = await valueOrError(run(command, LIMITS, signal));
+  return ended instanceof AgentError ? undefined : ended;
 }

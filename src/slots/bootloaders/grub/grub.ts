@@ -1,4 +1,4 @@
-import { describeError, systemErrorCode } from '../../../system/errors.ts';
+import { valueOrUndefined } from '../../../system/errors.ts';
 import { overwriteDurably } from '../../../system/files/durable-file.ts';
 import type { DurableFs } from '../../../system/files/durable-file.ts';
 import type { SlotName } from '../../../update/ports.ts';
@@ -6,7 +6,7 @@ import type { BootNames } from '../boot-environment.ts';
 import type { RunProgram } from '../boot-programs.ts';
 import type { LoadedBootloader } from '../bootloader-kind.ts';
 import type { grubSettings } from '../bootloaders.ts';
-import { BootloaderError } from '../errors.ts';
+import { BootloaderError, onFile } from '../errors.ts';
 import type { BootloaderErrorCode } from '../errors.ts';
 import { notPersistedError, readFromMedium } from '../on-medium.ts';
 import { formatOrder } from '../variables/boot-order.ts';
@@ -33,7 +33,7 @@ const TRIAL_VARIABLE = 'TRIAL';
 export function grubSpelling(attempts: number, names: BootNames): OrderSpelling {
   return {
     parse: (variables) => {
-      const reader = new VariableReader(GRUB_TITLE, ADVICE_CREATE, variables);
+      const reader = new VariableReader({ title: GRUB_TITLE, advice: ADVICE_CREATE, variables });
       const left = (slot: SlotName): number => {
         const ok = reader.number(`${names[slot]}_OK`, /^[01]$/, 10, '0 or 1');
         const used = reader.number(`${names[slot]}_TRY`, /^\d{1,3}$/, 10, 'a number of boot attempts');
@@ -93,16 +93,12 @@ interface Blocks {
  * the block, it is written first, and a damaged block is repaired from it.
  */
 export class GrubEnvironmentFile implements VariableStore {
-  readonly #fs: DurableFs;
-  readonly #path: string;
-  readonly #run: RunProgram;
+  readonly #deps: GrubEnvironmentDeps;
   /** The block that GRUB was last seen to read, since this program started. */
   #confirmed: Buffer | undefined;
 
-  constructor({ fs, path, run }: GrubEnvironmentDeps) {
-    this.#fs = fs;
-    this.#path = path;
-    this.#run = run;
+  constructor(deps: GrubEnvironmentDeps) {
+    this.#deps = deps;
   }
 
   async read(signal: AbortSignal): Promise<Variables> {
@@ -118,30 +114,26 @@ export class GrubEnvironmentFile implements VariableStore {
       this.#refuse('boot-environment-unwritable', 'needs more than its first sector', ADVICE_ROOM);
     }
     signal.throwIfAborted();
-    if (copy !== undefined) await this.#write(`${this.#path}${COPY}`, copy, after);
-    await this.#write(this.#path, own, after);
+    if (copy !== undefined) await this.#write(`${this.#deps.path}${COPY}`, copy, after);
+    await this.#write(this.#deps.path, own, after);
   }
 
   async confirm(signal: AbortSignal): Promise<void> {
     const block = await this.#block();
     if (this.#confirmed?.equals(block) === true) return;
-    const onMedium = await this.#reading(() => readFromMedium(this.#path, BLOCK_BYTES, this.#fs));
-    if (onMedium !== undefined && !onMedium.equals(block)) throw notPersistedError(GRUB_TITLE, this.#path);
-    await compareWithGrub(this.#path, block, { run: this.#run }, signal);
+    const onMedium = await this.#reading(() => readFromMedium(this.#deps.path, BLOCK_BYTES, this.#deps.fs));
+    if (onMedium !== undefined && !onMedium.equals(block)) throw notPersistedError(GRUB_TITLE, this.#deps.path);
+    await compareWithGrub(this.#deps.path, block, this.#deps, signal);
     this.#confirmed = block;
   }
 
   async #write(path: string, before: Buffer | undefined, after: Buffer): Promise<void> {
-    try {
-      for (const sector of changedSectors(before, after)) {
-        await overwriteDurably(path, sectorOf(after, sector), sector * SECTOR_BYTES, this.#fs);
-      }
-    } catch (error) {
-      if (systemErrorCode(error) === undefined) throw error;
-      const why = `${GRUB_TITLE}: cannot write ${path}: ${describeError(error)}`;
-      const advice = 'check that its file system is mounted read-write';
-      throw new BootloaderError('boot-environment-unwritable', why, { advice, cause: error });
-    }
+    const why = `${GRUB_TITLE}: cannot write ${path}`;
+    const advice = 'check that its file system is mounted read-write';
+    await onFile({ code: 'boot-environment-unwritable', why, advice }, async () => {
+      for (const sector of changedSectors(before, after))
+        await overwriteDurably(path, sectorOf(after, sector), sector * SECTOR_BYTES, this.#deps.fs);
+    });
   }
 
   async #blocks(): Promise<Blocks> {
@@ -160,31 +152,21 @@ export class GrubEnvironmentFile implements VariableStore {
   }
 
   async #block(): Promise<Buffer> {
-    return this.#reading(() => this.#fs.readFile(this.#path));
+    return this.#reading(() => this.#deps.fs.readFile(this.#deps.path));
   }
 
   async #reading<T>(read: () => Promise<T>): Promise<T> {
-    try {
-      return await read();
-    } catch (error) {
-      if (systemErrorCode(error) === undefined) throw error;
-      const why = `${GRUB_TITLE}: cannot read ${this.#path}: ${describeError(error)}`;
-      throw new BootloaderError('boot-environment-unreadable', why, { advice: ADVICE_CREATE, cause: error });
-    }
+    const why = `${GRUB_TITLE}: cannot read ${this.#deps.path}`;
+    return onFile({ code: 'boot-environment-unreadable', why, advice: ADVICE_CREATE }, read);
   }
 
   async #copy(): Promise<Buffer | undefined> {
-    try {
-      const block = await this.#fs.readFile(`${this.#path}${COPY}`);
-      return block.byteLength === BLOCK_BYTES ? block : undefined;
-    } catch (error) {
-      if (systemErrorCode(error) === undefined) throw error;
-      return undefined;
-    }
+    const block = await valueOrUndefined(this.#deps.fs.readFile(`${this.#deps.path}${COPY}`));
+    return block?.byteLength === BLOCK_BYTES ? block : undefined;
   }
 
   #refuse(code: BootloaderErrorCode, why: string, advice: string): never {
-    throw new BootloaderError(code, `${GRUB_TITLE}: ${this.#path} ${why}`, { advice });
+    throw new BootloaderError(code, `${GRUB_TITLE}: ${this.#deps.path} ${why}`, { advice });
   }
 }
 

@@ -1,7 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { isDeepStrictEqual } from 'node:util';
 
-import { AgentError, describeError, systemErrorCode } from '../../../system/errors.ts';
 import { overwriteDurably, replaceFileDurably } from '../../../system/files/durable-file.ts';
 import type { DurableFs } from '../../../system/files/durable-file.ts';
 import type { SlotName } from '../../../update/ports.ts';
@@ -10,7 +9,7 @@ import type { BootChange, BootEnvironment, SlotBootStates } from '../boot-enviro
 import { slotOfDeviceTree } from '../booted-slot.ts';
 import type { LoadedBootloader } from '../bootloader-kind.ts';
 import type { trybootSettings } from '../bootloaders.ts';
-import { BootloaderError } from '../errors.ts';
+import { BootloaderError, notConfirmed, onFile } from '../errors.ts';
 import { mountOf, refuseReadOnly } from '../grub/grub-reader.ts';
 import { notPersistedError, readFromMedium } from '../on-medium.ts';
 import { exitReasonIn, MAX_AUTOBOOT_BYTES, parseAutoboot, withExitReason, withPartitions } from './autoboot-text.ts';
@@ -108,13 +107,7 @@ export class AutobootFile implements BootEnvironment<TrybootState> {
     await this.#write(text, padded ? text.slice(0, -1) + other : padTo(text, MAX_AUTOBOOT_BYTES));
     const after = await this.#text();
     if (after !== text && after.trimEnd() === text.trimEnd()) return;
-    throw new BootloaderError(
-      'boot-write-not-confirmed',
-      `${this.#deps.path}: reads back differently from the written text`,
-      {
-        advice: 'check the boot partition and its medium',
-      },
-    );
+    throw notConfirmed(this.#deps.path);
   }
 
   /** Compares the medium with the page cache, since the firmware reads only the medium. */
@@ -130,16 +123,11 @@ export class AutobootFile implements BootEnvironment<TrybootState> {
     const room = Buffer.byteLength(before);
     const size = Buffer.byteLength(wanted);
     if (size > MAX_AUTOBOOT_BYTES) throw this.#invalid(`has no room: ${size} bytes, of ${MAX_AUTOBOOT_BYTES}`);
-    try {
+    const advice = 'check that the boot partition is mounted read-write';
+    await onFile({ code: 'boot-environment-unwritable', why: `cannot write ${path}`, advice }, async () => {
       if (size <= room) await overwriteDurably(path, Buffer.from(padTo(wanted, room)), 0, fs);
       else await replaceFileDurably(path, padTo(wanted, MAX_AUTOBOOT_BYTES), fs, 0o644);
-    } catch (error) {
-      if (!(error instanceof AgentError) && systemErrorCode(error) === undefined) throw error;
-      throw new BootloaderError('boot-environment-unwritable', `cannot write ${path}: ${describeError(error)}`, {
-        advice: 'check that the boot partition is mounted read-write',
-        cause: error,
-      });
-    }
+    });
     await this.#confirm();
   }
 
@@ -152,16 +140,8 @@ export class AutobootFile implements BootEnvironment<TrybootState> {
   }
 
   async #reading<T>(read: () => Promise<T>): Promise<T> {
-    const { path } = this.#deps;
-    try {
-      return await read();
-    } catch (error) {
-      if (systemErrorCode(error) === undefined) throw error;
-      throw new BootloaderError('boot-environment-unreadable', `cannot read ${path}: ${describeError(error)}`, {
-        advice: 'check that the boot partition is mounted, and set autoboot in the bootloader’s settings',
-        cause: error,
-      });
-    }
+    const advice = 'check that the boot partition is mounted, and set autoboot in the bootloader’s settings';
+    return onFile({ code: 'boot-environment-unreadable', why: `cannot read ${this.#deps.path}`, advice }, read);
   }
 
   #slot(partition: number | undefined): SlotName {

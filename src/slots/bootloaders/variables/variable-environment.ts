@@ -1,7 +1,7 @@
 import type { SlotName } from '../../../update/ports.ts';
 import { uninterrupted } from '../boot-environment.ts';
 import type { BootChange, BootEnvironment, BootNames, SlotBootStates } from '../boot-environment.ts';
-import { BootloaderError } from '../errors.ts';
+import { BootloaderError, notConfirmed } from '../errors.ts';
 import { canSpareInOrder, changeOrder, inspectOrder, isOnTrial, parseOrder, sameOrder } from './boot-order.ts';
 import type { BootOrder } from './boot-order.ts';
 import { parseTrialMark } from './trial-mark.ts';
@@ -40,20 +40,18 @@ const MAX_QUOTED = 120;
 
 /** RAUC's scheme of order and counters in the variables of U-Boot or GRUB. */
 export class VariableEnvironment implements BootEnvironment<BootOrder> {
-  readonly title: string;
-  readonly #store: VariableStore;
-  readonly #spelling: OrderSpelling;
-  readonly #attempts: number;
+  readonly #deps: VariableEnvironmentDeps;
 
   constructor(deps: VariableEnvironmentDeps) {
-    this.title = deps.title;
-    this.#store = deps.store;
-    this.#spelling = deps.spelling;
-    this.#attempts = deps.attempts;
+    this.#deps = deps;
+  }
+
+  get title(): string {
+    return this.#deps.title;
   }
 
   async read(signal: AbortSignal): Promise<BootOrder> {
-    return this.#spelling.parse(await this.#store.read(signal));
+    return this.#deps.spelling.parse(await this.#deps.store.read(signal));
   }
 
   inspect(state: BootOrder): SlotBootStates {
@@ -61,7 +59,7 @@ export class VariableEnvironment implements BootEnvironment<BootOrder> {
   }
 
   onTrial(state: BootOrder, booted: SlotName): boolean {
-    return isOnTrial(state, booted, this.#attempts);
+    return isOnTrial(state, booted, this.#deps.attempts);
   }
 
   canDisableSlot(state: BootOrder, { slot }: BootChange): boolean {
@@ -69,26 +67,22 @@ export class VariableEnvironment implements BootEnvironment<BootOrder> {
   }
 
   async change(state: BootOrder, change: BootChange, signal: AbortSignal): Promise<undefined> {
-    const wanted = changeOrder(state, change, this.#attempts);
-    if (!sameOrder(wanted, state)) await this.#store.set(this.#spelling.format(wanted), signal);
-    await this.#store.confirm(uninterrupted);
+    const wanted = changeOrder(state, change, this.#deps.attempts);
+    if (!sameOrder(wanted, state)) await this.#deps.store.set(this.#deps.spelling.format(wanted), signal);
+    await this.#deps.store.confirm(uninterrupted);
     return undefined;
   }
 
   holds(state: BootOrder, change: BootChange): boolean {
-    return sameOrder(changeOrder(state, change, this.#attempts), state);
+    return sameOrder(changeOrder(state, change, this.#deps.attempts), state);
   }
 
   async testWrite(signal: AbortSignal): Promise<void> {
-    const value = (await this.#store.read(signal)).get(CANARY) === '1' ? '2' : '1';
-    await this.#store.set(new Map([[CANARY, value]]), signal);
-    await this.#store.confirm(uninterrupted);
-    if ((await this.#store.read(signal)).get(CANARY) === value) return;
-    throw new BootloaderError(
-      'boot-write-not-confirmed',
-      `${this.title}: ${CANARY}=${value} was written without an error, but reads back differently`,
-      { advice: 'check the medium, and that nothing else writes the boot environment' },
-    );
+    const value = (await this.#deps.store.read(signal)).get(CANARY) === '1' ? '2' : '1';
+    await this.#deps.store.set(new Map([[CANARY, value]]), signal);
+    await this.#deps.store.confirm(uninterrupted);
+    if ((await this.#deps.store.read(signal)).get(CANARY) === value) return;
+    throw notConfirmed(`${this.title}: ${CANARY}=${value}`);
   }
 }
 
@@ -102,16 +96,19 @@ export function parseVariables(text: string): Variables {
   return variables;
 }
 
+interface VariableReaderDeps {
+  /** The name of the environment in messages. */
+  readonly title: string;
+  readonly advice: string;
+  readonly variables: Variables;
+}
+
 /** Reads the variables of one bootloader. A missing or malformed one is `boot-environment-invalid`. */
 export class VariableReader {
-  readonly #title: string;
-  readonly #advice: string;
-  readonly #variables: Variables;
+  readonly #from: VariableReaderDeps;
 
-  constructor(title: string, advice: string, variables: Variables) {
-    this.#title = title;
-    this.#advice = advice;
-    this.#variables = variables;
+  constructor(from: VariableReaderDeps) {
+    this.#from = from;
   }
 
   order(name: string, names: BootNames): Pick<BootOrder, 'order' | 'others'> {
@@ -127,17 +124,17 @@ export class VariableReader {
   }
 
   trial(name: string, names: BootNames): TrialMark | undefined {
-    const value = this.#variables.get(name);
+    const value = this.#from.variables.get(name);
     return value === undefined ? undefined : parseTrialMark(value, names);
   }
 
   text(name: string): string {
-    return this.#variables.get(name) ?? this.fail(`${name} is not set`);
+    return this.#from.variables.get(name) ?? this.fail(`${name} is not set`);
   }
 
   fail(why: string): never {
-    throw new BootloaderError('boot-environment-invalid', `${this.#title}: ${why.slice(0, MAX_QUOTED)}`, {
-      advice: this.#advice,
+    throw new BootloaderError('boot-environment-invalid', `${this.#from.title}: ${why.slice(0, MAX_QUOTED)}`, {
+      advice: this.#from.advice,
     });
   }
 }
