@@ -14,8 +14,8 @@ export class PlainTextKernel implements TextKernel {
     const stoppedAt = stop === -1 ? text.length : stop;
     const characters = text
       .slice(0, stoppedAt)
-      .replaceAll(CHANGED, (_, digits: string | undefined, slash = '') =>
-        digits === undefined ? slash : String.fromCharCode(Number.parseInt(digits, 16)).trim(),
+      .replaceAll(CHANGED, (_, digits: string | undefined, slash: string | undefined) =>
+        digits === undefined ? (slash ?? '') : String.fromCharCode(Number.parseInt(digits, 16)).trim(),
       );
     return { text: Buffer.from(characters, 'latin1'), input, stoppedAt };
   }

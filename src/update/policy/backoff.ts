@@ -1,3 +1,4 @@
+import type { AgentError } from '../../system/errors.ts';
 import { isPlausible } from '../../system/time/wall-clock.ts';
 import { UpdateError } from '../errors.ts';
 import type { UpdateState, VersionEntry } from '../journal/state.ts';
@@ -99,6 +100,14 @@ export function isFull(
     entry.cancelled === true ||
     (entry.bad === undefined ? isExhausted(entry, 1, nowMs, lastsMs) : !hasEnded(entry.bad.at, nowMs, lastsMs));
   return versions.filter((entry) => entry !== offered && isHeld(entry) && stands(entry)).length >= MAX_HELD;
+}
+
+/**
+ * True if a failure does not show a fault of the release: a login page of the network was delivered instead, the medium
+ * failed, or the service has the full image of a delta later.
+ */
+export function isCurable({ exit, code }: AgentError): boolean {
+  return exit === 'protocol' || code === 'delta-base-mismatch' || (exit === 'disk' && code !== 'slot-too-small');
 }
 
 /** Returns the error for a blocked release, with the word that unblocks it. */

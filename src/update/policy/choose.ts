@@ -135,7 +135,7 @@ function matching<T extends Pick<Version, 'name'>>(versions: readonly T[], patte
 }
 
 /**
- * Where the full image is found after a delta did not fit: among the `updates` of the service, or under the same
+ * The place of the full image after a delta did not fit: among the `updates` of the service, or under the same
  * version.
  */
 export type FullImage = 'updates' | 'same';

@@ -19,7 +19,7 @@ export class AttemptDeferred extends Error {
   }
 }
 
-/** How often a release may fail, and how long it stays blocked after a failed trial. */
+/** The number of permitted failures of a release, and the time for which it stays blocked after a failed trial. */
 export interface Limits {
   readonly attempts: number;
   /** Absent: until an operator unblocks it. */

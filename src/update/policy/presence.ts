@@ -10,7 +10,7 @@ import { isoTime } from './install-request.ts';
 import type { InstallRequest, UpdatePorts } from './install-request.ts';
 import { acceptableHeaderOf } from './trust-lists.ts';
 
-/** Where a copy of the release exists, so that it need not be transferred. */
+/** An existing copy of the release, so that it need not be transferred. */
 export type ExistingCopy =
   /** The firmware runs. */
   | { readonly kind: 'installed' }

@@ -10,7 +10,7 @@ import type { Figures, PartitionRecord } from '../journal/state.ts';
 import { entryOf } from '../journal/versions.ts';
 import type { Blocked } from '../journal/versions.ts';
 import type { Deferral } from '../outcome.ts';
-import { activeEntries, quarantinedError } from '../policy/backoff.ts';
+import { activeEntries, isCurable, quarantinedError } from '../policy/backoff.ts';
 import { isoTime } from '../policy/install-request.ts';
 import type { InstallRequest, UpdatePorts } from '../policy/install-request.ts';
 import { AttemptDeferred, mayTry } from '../policy/may-try.ts';
@@ -286,14 +286,6 @@ export class Staging {
       },
     });
   }
-}
-
-/**
- * True if a failure says nothing about the release: a login page of the network was delivered instead, the medium failed,
- * or the service has the full image of a delta later.
- */
-function isCurable({ exit, code }: AgentError): boolean {
-  return exit === 'protocol' || code === 'delta-base-mismatch' || (exit === 'disk' && code !== 'slot-too-small');
 }
 
 /** The firmware once all its payloads are written. The digest of a raw image is known only then. */
