@@ -4,9 +4,9 @@ import type { BoardPayload, BoardProgress, ImageClaims, McuTarget, Verified, Vou
 import type { Board } from './connection.ts';
 import { McuError } from './errors.ts';
 import { payloadDigest } from './flash/board-store.ts';
-import type { BoardStore, FlashedImage, KeptImage } from './flash/board-store.ts';
+import type { BoardStore, KeptImage } from './flash/board-store.ts';
 import { flash } from './flash/flash.ts';
-import type { FlashProgress, FlashReport, FlashRequest } from './flash/flash.ts';
+import type { FlashReport, FlashRequest } from './flash/flash.ts';
 import { openPayloadFile } from './flash/payload-file.ts';
 import type { ReadBoardImage } from './images/board-image.ts';
 import { makeImage } from './images/image.ts';
@@ -185,32 +185,13 @@ async function write(
   const { board, store } = job;
   const { image } = request;
   assert(evidence.digest === digest, `${board.name}: the evidence is of ${evidence.digest}, and not of ${digest}`);
-  const beforeWriting = async (): Promise<void> => store.beginWriting({ name, at: now(board), begun, image });
-  const onProgress = progressOf(board.name, job.onProgress);
+  const now = (): string => new Date(board.clock.nowMs()).toISOString();
+  const beforeWriting = async (): Promise<void> => store.beginWriting({ name, at: now(), begun, image });
+  const onProgress: FlashRequest['onProgress'] = ({ phase, ...progress }) =>
+    job.onProgress({ board: board.name, step: phase, ...progress });
   const report = await flash({ ...request, beforeWriting, onProgress }, board, signal);
-  await store.remember(factsOf(report, image, name, board));
-  return report;
-}
-
-function now({ clock }: Board): string {
-  return new Date(clock.nowMs()).toISOString();
-}
-
-function factsOf(report: FlashReport, image: Image, name: string, board: Board): FlashedImage {
   const { chip, imageDigest, known, boots, repeated, roundTripMs } = report;
-  return {
-    chip: chip.name,
-    imageDigest,
-    name,
-    at: now(board),
-    known,
-    boots,
-    attempts: repeated + 1,
-    roundTripMs,
-    image,
-  };
-}
-
-function progressOf(board: string, tell: (progress: BoardProgress) => void): (progress: FlashProgress) => void {
-  return ({ phase, doneBytes, totalBytes }) => tell({ board, step: phase, doneBytes, totalBytes });
+  const facts = { imageDigest, name, at: now(), known, boots, attempts: repeated + 1, roundTripMs };
+  await store.remember({ chip: chip.name, ...facts, image });
+  return report;
 }
