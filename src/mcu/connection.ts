@@ -99,7 +99,7 @@ export class Connection implements AsyncDisposable {
   /** Starts the application. The connection cannot be used afterwards. */
   async leave(signal: AbortSignal): Promise<void> {
     await this.run((session) => session.start(), signal);
-    if (this.#open !== undefined) await leaveBootloader(this.#open.line, this.board, this.board.clock, signal);
+    if (this.#open !== undefined) await leaveBootloader(this.#open.line, this.board, signal);
     this.#session = undefined;
   }
 
@@ -182,7 +182,7 @@ export class Connection implements AsyncDisposable {
   async #connectOnce(signal: AbortSignal): Promise<Session> {
     this.resets += 1;
     const { line } = await this.#line(signal);
-    const effect = await enterBootloader(line, this.board, this.board.clock, signal);
+    const effect = await enterBootloader(line, this.board, signal);
     if (effect === 'reopen') {
       await this[Symbol.asyncDispose]();
       await this.#patiently(async () => this.#line(signal), signal);

@@ -2,6 +2,8 @@ import { SerialError } from '../serial/errors.ts';
 import { defineErrors, permanent, transient } from '../system/define-errors.ts';
 import { sharedErrors } from '../system/shared-errors.ts';
 
+const fetchAgain = 'copy or download the file again; if it fails again, build the release again';
+
 /**
  * Everything that can go wrong with a board: with its image (found before the board is touched), its port, or itself.
  */
@@ -14,18 +16,9 @@ export class McuError extends defineErrors('McuError', {
     'The image is of a kind that the agent cannot check or write.',
     'build the image in a format that the protocol of this board accepts',
   ),
-  'image-malformed': permanent.refused(
-    'The file is not an image of the format that it appears to have.',
-    'copy or download the file again; if it fails again, build the release again',
-  ),
-  'image-checksum': permanent.refused(
-    'A checksum inside the image is wrong.',
-    'copy or download the file again; if it fails again, build the release again',
-  ),
-  'image-truncated': permanent.refused(
-    'The image is truncated.',
-    'copy or download the file again; if it fails again, build the release again',
-  ),
+  'image-malformed': permanent.refused('The file is not an image of the format that it appears to have.', fetchAgain),
+  'image-checksum': permanent.refused('A checksum inside the image is wrong.', fetchAgain),
+  'image-truncated': permanent.refused('The image is truncated.', fetchAgain),
   'image-overlap': permanent.refused(
     'Two parts of the image claim the same address.',
     'correct the linker script: two sections have the same address',
@@ -39,10 +32,7 @@ export class McuError extends defineErrors('McuError', {
     'A raw image has no address, and the configuration sets none.',
     'set the address in [targets], or use an image with addresses, such as Intel HEX',
   ),
-  'image-digest': permanent.refused(
-    'The image’s own digest is wrong.',
-    'copy or download the file again; if it fails again, build the release again',
-  ),
+  'image-digest': permanent.refused('The image’s own digest is wrong.', fetchAgain),
   'image-signature': permanent.refused(
     'The image is not signed with the key that this board’s images must have.',
     'sign the image with the key in [targets]',

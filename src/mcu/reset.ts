@@ -14,12 +14,15 @@ const touchMs = 500;
 /** `reopen`: the port disappears and returns, so the line must be reopened. */
 export type ResetEffect = 'done' | 'reopen' | 'no-modem-lines';
 
-export async function enterBootloader(
-  line: Line,
-  { reset, protocol }: { readonly reset: Reset; readonly protocol: Protocol },
-  clock: Pick<Clock, 'sleep'>,
-  signal: AbortSignal,
-): Promise<ResetEffect> {
+/** The part of a board that a reset needs. */
+export interface Resettable {
+  readonly reset: Reset;
+  readonly protocol: Protocol;
+  readonly clock: Pick<Clock, 'sleep'>;
+}
+
+export async function enterBootloader(line: Line, board: Resettable, signal: AbortSignal): Promise<ResetEffect> {
+  const { reset, protocol, clock } = board;
   if (reset === 'none') return 'done';
   if (reset === '1200bps') {
     await line.setBaud(1200, signal);
@@ -37,8 +40,7 @@ export async function enterBootloader(
 /** Starts the application if the bootloader cannot. */
 export async function leaveBootloader(
   line: Line,
-  { reset, protocol }: { readonly reset: Reset; readonly protocol: Protocol },
-  clock: Pick<Clock, 'sleep'>,
+  { reset, protocol, clock }: Resettable,
   signal: AbortSignal,
 ): Promise<void> {
   if (reset === 'dtr' || reset === 'dtr-rts') await toggleModemLines(line, protocol.leave[reset], clock, signal);
@@ -62,11 +64,6 @@ async function runResetCommand(command: readonly [string, ...string[]], signal: 
   const { exitCode, stderr } = await runProgram(command, { timeoutMs: commandTimeoutMs }, signal);
   if (exitCode === 0) return;
   const why = stderr.split('\n', 1)[0] ?? '';
-  throw new McuError(
-    'board-unsupported',
-    `the reset command ${command[0]} failed with ${exitCode ?? 'a signal'}: ${why}`,
-    {
-      advice: 'run the reset command of this target by hand',
-    },
-  );
+  const message = `the reset command ${command[0]} failed with ${exitCode ?? 'a signal'}: ${why}`;
+  throw new McuError('board-unsupported', message, { advice: 'run the reset command of this target manually' });
 }

@@ -136,13 +136,13 @@ function abilitiesOf(session: Session): ProbeReport['can'] {
 
 /** Restarts the application, whatever it is doing. */
 export async function resetBoard(board: Board, signal: AbortSignal): Promise<void> {
-  const { protocol, baud, clock } = board;
+  const { protocol, baud } = board;
   await using line = await board.openLine({ baud, parity: protocol.parity }, signal);
-  const effect = await enterBootloader(line, board, clock, signal);
+  const effect = await enterBootloader(line, board, signal);
   if (effect === 'no-modem-lines') {
     throw new McuError('board-unsupported', `${board.name}: its port has no modem lines to reset it with`);
   }
-  if (effect === 'done') await leaveBootloader(line, board, clock, signal);
+  if (effect === 'done') await leaveBootloader(line, board, signal);
 }
 
 /** Tells how much flashing the image would change. Changes nothing, and starts the application again. */
@@ -196,14 +196,11 @@ async function connected<T>(
  * write, if the board still answers.
  */
 async function leaveUnchanged(connection: Connection): Promise<void> {
-  const ending = new AbortController();
-  const timer = setTimeout(() => ending.abort(new McuError('board-timeout', 'it was not left in time')), maxLeaveMs);
+  const deadline = AbortSignal.timeout(maxLeaveMs);
   try {
-    await connection.leave(ending.signal);
+    await connection.leave(deadline);
   } catch (error) {
-    if (!isBoardError(error)) throw error;
-  } finally {
-    clearTimeout(timer);
+    if (!deadline.aborted && !isBoardError(error)) throw error;
   }
 }
 

@@ -85,29 +85,23 @@ export function imageOfMemory(memory: Uint8Array, start: number): Image | undefi
 
 function join(pieces: readonly Segment[]): Segment[] {
   const sorted = [...pieces].sort((a, b) => a.address - b.address);
-  const segments: Segment[] = [];
-  let run: Segment[] = [];
-  let end = 0;
+  const runs: { readonly address: number; readonly parts: Uint8Array[] }[] = [];
+  let end = -1;
   for (const piece of sorted) {
-    if (run.length > 0 && piece.address < end) {
-      throw new McuError('image-overlap', `the image gives the bytes at ${hex(piece.address)} twice`);
-    }
-    if (run.length > 0 && piece.address > end) {
-      segments.push(concatenate(run));
-      run = [];
-    }
-    run.push(piece);
+    const { address, bytes } = piece;
+    if (address < end) throw new McuError('image-overlap', `the image gives the bytes at ${hex(address)} twice`);
+    if (address === end) runs.at(-1)?.parts.push(bytes);
+    else runs.push({ address, parts: [bytes] });
     end = endOf(piece);
   }
   if (end > 2 ** 32) throw new McuError('image-malformed', `the image reaches beyond 32-bit addresses: ${hex(end)}`);
-  if (run.length > 0) segments.push(concatenate(run));
-  return segments;
+  return runs.map(({ address, parts }) => ({ address, bytes: joined(parts) }));
 }
 
-function concatenate(run: readonly Segment[]): Segment {
-  const [first] = run;
-  if (first === undefined || run.length === 1) return first ?? { address: 0, bytes: new Uint8Array() };
-  return { address: first.address, bytes: Buffer.concat(run.map((piece) => piece.bytes)) };
+/** A single part is not copied. */
+function joined(parts: readonly Uint8Array[]): Uint8Array {
+  const [only] = parts;
+  return only !== undefined && parts.length === 1 ? only : Buffer.concat(parts);
 }
 
 function digestOf(segments: readonly Segment[]): string {

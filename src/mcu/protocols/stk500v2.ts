@@ -63,7 +63,7 @@ class Stk500v2 {
 
   /** AVR068, CMD_READ_FUSE_ISP, with the instruction for the high fuse byte; undefined if the bootloader refuses it. */
   *#highFuse(): Conversation<number | undefined> {
-    const answer = yield* this.#converse(Uint8Array.of(command.readFuse, 4, 0x58, 0x08, 0, 0), 4, 0);
+    const answer = yield* this.#converse([command.readFuse, 4, 0x58, 0x08, 0, 0], 4);
     return answer[1] === statusOk ? answer[2] : undefined;
   }
 
@@ -100,7 +100,7 @@ class Stk500v2 {
 
   /** AVR068, 5.7, as this bootloader does it: the next page written erases the first one. */
   *#beginAt(unit: Region, chip: AvrChip): Conversation<void> {
-    yield* this.#converse(Uint8Array.of(command.chipErase, 0, 0, 0, 0, 0, 0), 2, 0);
+    yield* this.#converse([command.chipErase, 0, 0, 0, 0, 0, 0], 2);
     if (unit.start === chip.flash.start) return;
     const first = new Uint8Array(chip.pageBytes).fill(0xff);
     first.set(parkedPage);
@@ -120,32 +120,32 @@ class Stk500v2 {
     yield* this.#moveTo(address);
     const { byteLength } = bytes;
     const head = [command.programFlash, byteLength >> 8, byteLength & 0xff, 0xc1, 10, 0x40, 0x4c, 0x20, 0, 0];
-    requireOk(yield* this.#converse(Uint8Array.of(...head, ...bytes), 2, pageWorkMs));
+    yield* this.#command([...head, ...bytes], 2, pageWorkMs);
     this.#nextAddress = address + bytes.byteLength;
   }
 
   /** AVR068, 4.5: the address counts words. */
   *#moveTo(address: number): Conversation<void> {
     if (this.#nextAddress === address) return;
-    const body = Buffer.alloc(5);
-    body[0] = command.loadAddress;
-    body.writeUInt32BE((address >>> 1) + (address >= 0x20000 ? extendedAddress : 0), 1);
-    requireOk(yield* this.#converse(body, 2, 0));
+    const words = Buffer.alloc(4);
+    words.writeUInt32BE((address >>> 1) + (address >= 0x20000 ? extendedAddress : 0));
+    yield* this.#command([command.loadAddress, ...words], 2);
     this.#nextAddress = address;
   }
 
   *#start(): Conversation<void> {
-    yield* attempt(this.#frame(Uint8Array.of(command.leaveProgramming, 1, 1)), framed(2));
+    yield* attempt(this.#frame([command.leaveProgramming, 1, 1]), framed(2));
   }
 
-  *#command(body: readonly number[], answerBytes: number): Conversation<Uint8Array> {
-    const answer = yield* this.#converse(Uint8Array.from(body), answerBytes, 0);
+  /** Sends a command that must succeed. */
+  *#command(body: readonly number[], answerBytes: number, workMs = 0): Conversation<Uint8Array> {
+    const answer = yield* this.#converse(body, answerBytes, workMs);
     requireOk(answer);
     return answer;
   }
 
   /** Sends a message, and returns the body of the answer after checking its frame. */
-  *#converse(body: Uint8Array, answerBytes: number, workMs: number): Conversation<Uint8Array> {
+  *#converse(body: readonly number[], answerBytes: number, workMs = 0): Conversation<Uint8Array> {
     const send = this.#frame(body);
     const nextAddress = this.#nextAddress;
     this.#nextAddress = undefined;
@@ -158,9 +158,9 @@ class Stk500v2 {
     return frame.subarray(5, -1);
   }
 
-  #frame(body: Uint8Array): Uint8Array {
+  #frame(body: readonly number[]): Uint8Array {
     this.#sequence = (this.#sequence + 1) & 0xff;
-    const head = [messageStart, this.#sequence, body.byteLength >> 8, body.byteLength & 0xff, token];
+    const head = [messageStart, this.#sequence, body.length >> 8, body.length & 0xff, token];
     const sum = [...head, ...body].reduce((total, byte) => total ^ byte, 0);
     return Uint8Array.of(...head, ...body, sum);
   }

@@ -23,8 +23,8 @@ async function danceOf(reset: Reset, protocol = stk500v1()): Promise<{ steps: st
   await using line = await port.open({ baud: 115_200, parity: 'none' });
   line.setModem = async ({ dtr, rts }) => steps.push(`${dtr ? 1 : 0} ${rts ? 1 : 0}`) > 0;
   line.setBaud = async (baud) => void steps.push(`${baud}`);
-  const effect = await enterBootloader(line, { reset, protocol }, port.clock, signal);
-  await leaveBootloader(line, { reset, protocol }, port.clock, signal);
+  const effect = await enterBootloader(line, { reset, protocol, clock: port.clock }, signal);
+  await leaveBootloader(line, { reset, protocol, clock: port.clock }, signal);
   return { steps, effect };
 }
 
