@@ -164,7 +164,7 @@ const bootFromSecondBank = 1 << 20;
 function* refuseSecondBank(chip: Stm32Chip, memory: Stm32Memory): Conversation<void> {
   const options = Buffer.from(yield* untilSameTwice(() => memory.read(optionBytes, 4))).readUInt32LE();
   if ((options & bootFromSecondBank) === 0) return;
-  throw new McuError('board-unsupported', `${chip.name} starts its second bank (option BFB2), not that of images`, {
+  throw new McuError('board-unsupported', `${chip.name} starts its second bank (option BFB2); images go to the first`, {
     advice: 'clear BFB2 with a debug probe, or update this board by its own firmware',
   });
 }
