@@ -42,7 +42,7 @@ class SerialLine implements Line {
   readonly name: string;
   readonly bitsPerCharacter: number;
   readonly #port: SerialPort;
-  #baud: number;
+  baud: number;
   #waiting: Buffer[] = [];
   #waitingBytes = 0;
   #wake: (() => void) | undefined;
@@ -53,21 +53,15 @@ class SerialLine implements Line {
   constructor(port: SerialPort, { baud, parity }: LineSettings) {
     this.#port = port;
     this.name = port.path;
-    this.#baud = baud;
+    this.baud = baud;
     this.bitsPerCharacter = parity === 'none' ? 10 : 11;
     port.on('data', (chunk: Buffer) => this.#keep(chunk));
     port.on('error', (error) => this.#fail(error));
     port.on('close', (error?: Error) => this.#fail(error));
   }
 
-  get baud(): number {
-    return this.#baud;
-  }
-
   async write(bytes: Uint8Array, signal: AbortSignal): Promise<void> {
     for (let from = 0; from < bytes.byteLength; from += chunkBytes) {
-      signal.throwIfAborted();
-      this.#check();
       const chunk = Buffer.from(bytes.subarray(from, from + chunkBytes));
       await this.#must((done) => this.#port.write(chunk, done), signal);
     }
@@ -89,23 +83,19 @@ class SerialLine implements Line {
   }
 
   async setModem({ dtr, rts }: ModemLines, signal: AbortSignal): Promise<boolean> {
-    signal.throwIfAborted();
-    this.#check();
     try {
       await this.#driver((done) => this.#port.set({ dtr, rts }, done), signal);
       return true;
     } catch (error) {
-      if (!signal.aborted && hasNoModemLines(error)) return false;
+      if (!signal.aborted && this.#failure === undefined && hasNoModemLines(error)) return false;
       throw this.#translate(error, signal);
     }
   }
 
   async setBaud(baud: number, signal: AbortSignal): Promise<void> {
-    signal.throwIfAborted();
-    this.#check();
     await this.#must((done) => this.#port.drain(done), signal);
     await this.#must((done) => this.#port.update({ baudRate: baud }, done), signal);
-    this.#baud = baud;
+    this.baud = baud;
   }
 
   /** Sets FTDI's latency timer to 1 ms instead of 16, if the driver has one. */
@@ -150,17 +140,15 @@ class SerialLine implements Line {
   }
 
   async #arrival(timeoutMs: number, signal: AbortSignal): Promise<void> {
-    await new Promise<void>((resolve) => {
-      const finish = (): void => {
-        clearTimeout(timer);
-        signal.removeEventListener('abort', finish);
-        this.#wake = undefined;
-        resolve();
-      };
-      const timer = setTimeout(finish, timeoutMs);
-      signal.addEventListener('abort', finish, { once: true });
-      this.#wake = finish;
-    });
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const timer = setTimeout(resolve, timeoutMs);
+    const stop = (): void => resolve();
+    signal.addEventListener('abort', stop, { once: true });
+    this.#wake = resolve;
+    await promise;
+    clearTimeout(timer);
+    signal.removeEventListener('abort', stop);
+    this.#wake = undefined;
   }
 
   async #must(action: (done: Done) => void, signal: AbortSignal): Promise<void> {
@@ -177,6 +165,8 @@ class SerialLine implements Line {
 
   /** Calls the driver, and waits until it has answered, the port has gone, or the deadline has passed. */
   async #driver(action: (done: Done) => void, signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
+    this.#check();
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const stop = (): void => reject(toError(signal.reason));
     const late = (): void => reject(new SerialError('port-failed', `the driver of ${this.name} is not responding`));
