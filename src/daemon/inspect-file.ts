@@ -110,7 +110,7 @@ async function refusals(
   const { deviceType } = config.device;
   const trust = { ...keyring, allowUnsigned, takeList: async (): Promise<void> => {} };
   const openFirmware = firmwareOpener({ encoding: config.update.encoding, trust, deviceType });
-  const { obstacles } = await attempt(async () => headerOf(source, { journal, openFirmware }, signal));
+  const { obstacles } = await attempt(async () => headerOf(source, { journal, openFirmware, signal }));
   return obstacles;
 }
 

@@ -157,7 +157,7 @@ export class Updater {
     const deferral = flags.force
       ? undefined
       : mayTry({ standstill, nowMs: clock.nowMs(), configTrouble: await configTrouble?.() });
-    const isList = await isListInFile(source, deferral, this.#deps, signal);
+    const isList = await isListInFile(source, deferral, this.#ports(onEvent, signal), this.#deps.hooks);
     if (deferral !== undefined && !isList) return { kind: 'deferred', version: name, ...deferral };
     const order = { version: { name }, by: 'file', source, ...flags, isList } as const;
     const waiting = await findWaitingBeside(order, this.#ports(onEvent, signal));

@@ -40,10 +40,9 @@ export async function findPresence(
 /** True if an offered release is the installed one, by its header. A rejected release counts as another one. */
 export async function isInstalled(
   source: FirmwareSource,
-  ports: Pick<UpdatePorts, 'journal' | 'openFirmware'>,
-  signal: AbortSignal,
+  ports: Pick<UpdatePorts, 'journal' | 'openFirmware' | 'signal'>,
 ): Promise<boolean> {
-  const header = await acceptableHeaderOf(source, ports, signal);
+  const header = await acceptableHeaderOf(source, ports);
   return header !== undefined && isOfInstalled(header, ports.journal.state);
 }
 

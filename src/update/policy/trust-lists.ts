@@ -6,26 +6,22 @@ import type { IncomingFirmware } from '../ports/incoming.ts';
 import type { InstallRequest, UpdatePorts } from './install-request.ts';
 import { yieldToTrustList } from './withdraw.ts';
 
-type Ports = Pick<UpdatePorts, 'journal' | 'openFirmware'>;
+type Ports = Pick<UpdatePorts, 'journal' | 'openFirmware' | 'signal'>;
 
 /** Returns the header of a firmware image. Throws if it is rejected or cannot be read. */
-export async function headerOf(source: FirmwareSource, ports: Ports, signal: AbortSignal): Promise<FirmwareHeader> {
-  await using firmware = await open(source, ports, signal);
+export async function headerOf(source: FirmwareSource, ports: Ports): Promise<FirmwareHeader> {
+  await using firmware = await open(source, ports);
   return firmware.header;
 }
 
 /** Applies a trust list. Of any other firmware only the header is read. */
-export async function applyIfTrustList(source: FirmwareSource, ports: Ports, signal: AbortSignal): Promise<void> {
-  await using firmware = await open(source, ports, signal);
+export async function applyIfTrustList(source: FirmwareSource, ports: Ports): Promise<void> {
+  await using firmware = await open(source, ports);
   if (firmware.header.kind !== 'trust-list') return;
   for await (const { payload } of firmware.payloads) throw new Error(`a list with the payload ${payload.fileName}`);
 }
 
-async function open(
-  source: FirmwareSource,
-  { journal, openFirmware }: Ports,
-  signal: AbortSignal,
-): Promise<IncomingFirmware> {
+async function open(source: FirmwareSource, { journal, openFirmware, signal }: Ports): Promise<IncomingFirmware> {
   const installedProvides = journal.state.installed?.provides ?? {};
   return openFirmware({ source, installedProvides, onProgress: () => {} }, signal);
 }
@@ -34,13 +30,9 @@ async function open(
  * Returns the header of a firmware image, or undefined if it is rejected, which its installation reports. Throws errors
  * that may be transient.
  */
-export async function acceptableHeaderOf(
-  source: FirmwareSource,
-  ports: Ports,
-  signal: AbortSignal,
-): Promise<FirmwareHeader | undefined> {
+export async function acceptableHeaderOf(source: FirmwareSource, ports: Ports): Promise<FirmwareHeader | undefined> {
   try {
-    return await headerOf(source, ports, signal);
+    return await headerOf(source, ports);
   } catch (error) {
     if (!(error instanceof AgentError) || error.remedy === 'retry') throw error;
     return undefined;
@@ -51,11 +43,11 @@ export async function acceptableHeaderOf(
 export async function isListInFile(
   source: FirmwareSource,
   deferral: Deferral | undefined,
-  { ports, hooks }: { readonly ports: Ports; readonly hooks?: HookPort | undefined },
-  signal: AbortSignal,
+  ports: Ports,
+  hooks: HookPort | undefined,
 ): Promise<boolean> {
   if (deferral === undefined && hooks?.wants('before_install') !== true) return false;
-  const header = await acceptableHeaderOf(source, ports, signal);
+  const header = await acceptableHeaderOf(source, ports);
   return header?.kind === 'trust-list';
 }
 
@@ -73,10 +65,10 @@ export async function findWaitingBeside(
   const { attempt, firmware } = phase;
   if (attempt.by === 'file' && attempt.version.name === version.name) return undefined; // a raw image has no digest yet
   try {
-    const { digest, kind } = await headerOf(source, ports, ports.signal);
+    const { digest, kind } = await headerOf(source, ports);
     if (kind !== 'trust-list') return digest !== undefined && digest === firmware.digest ? undefined : attempt.version;
     if (attempt.by === 'rollback') return attempt.version;
-    await applyIfTrustList(source, ports, ports.signal);
+    await applyIfTrustList(source, ports);
   } catch (error) {
     if (error instanceof AgentError) await ports.onRefused?.(error); // no attempt has started to report it
     throw error;

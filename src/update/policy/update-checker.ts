@@ -94,7 +94,7 @@ export class UpdateChecker {
     const { service, ports } = this.#deps;
     using deadline = new Deadline(LIST_HEADER_MS, () => new Error('the service took too long'), signal);
     try {
-      const { kind } = await headerOf(service.firmware(id), ports, deadline.signal);
+      const { kind } = await headerOf(service.firmware(id), { ...ports, signal: deadline.signal });
       return kind === 'trust-list';
     } catch (error) {
       if (signal.aborted || !(error instanceof AgentError || deadline.signal.aborted)) throw error;
@@ -120,7 +120,7 @@ export class UpdateChecker {
     try {
       const offered = await this.offered(deadline.signal);
       if (offered === undefined || listNumber(offered.name) === undefined) return;
-      await applyIfTrustList(this.#deps.service.firmware(offered.id), ports, deadline.signal);
+      await applyIfTrustList(this.#deps.service.firmware(offered.id), { ...ports, signal: deadline.signal });
     } catch (error) {
       if (signal.aborted || !(error instanceof AgentError || deadline.signal.aborted)) throw error;
       ports.log.warn({}, `a trust list could not be checked for before the health checks: ${describeError(error)}`);
@@ -141,7 +141,7 @@ export class UpdateChecker {
     if (plan.kind !== 'reconcile') return result;
     const { id: versionId } = plan.version;
     const isFactory = journal.state.installed?.factory === true; // it has no digest, and its name is the image's own
-    if (isFactory || (await isInstalled(service.firmware(versionId), ports, signal))) return result;
+    if (isFactory || (await isInstalled(service.firmware(versionId), { ...ports, signal }))) return result;
     const state = await journal.append({ type: 'name-disambiguated', versionId });
     return this.#plan(state, flags, { ...this.#found, offered });
   }
