@@ -196,11 +196,14 @@ async function connected<T>(
  * write, if the board still answers.
  */
 async function leaveUnchanged(connection: Connection): Promise<void> {
-  const deadline = AbortSignal.timeout(maxLeaveMs);
+  const ending = new AbortController();
+  const timer = setTimeout(() => ending.abort(new McuError('board-timeout', 'it was not left in time')), maxLeaveMs);
   try {
-    await connection.leave(deadline);
+    await connection.leave(ending.signal);
   } catch (error) {
-    if (!deadline.aborted && !isBoardError(error)) throw error;
+    if (!isBoardError(error)) throw error;
+  } finally {
+    clearTimeout(timer);
   }
 }
 
