@@ -9,7 +9,7 @@ import type { Limits } from './may-try.ts';
 export interface Policy extends Limits {
   /** When an installation may begin, in minutes of the local day. May cross midnight. */
   readonly window: DailyWindow | undefined;
-  /** When the reboot into a staged update may begin. Undefined: once it is staged, or later within `window`. */
+  /** When the reboot into a staged update may begin. If omitted: once it is staged, or later within `window`. */
   readonly rebootWindow?: DailyWindow | undefined;
 }
 

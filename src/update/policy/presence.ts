@@ -112,6 +112,6 @@ export async function endAppliedList(
   const name = header.name ?? version.name;
   const number = await listInEffect?.();
   await journal.append({ type: 'trust-list-applied', name, number, at: isoTime(clock), figures });
-  log.info({ list: name, number, signedBy: header.signedBy }, 'a list of keys and revocations took effect');
+  log.info({ list: name, number, signedBy: header.signedBy }, 'the trust list took effect');
   return { kind: 'installed', version: name, trustList: appliedList?.() };
 }

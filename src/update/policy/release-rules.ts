@@ -6,7 +6,7 @@ import { compareSemanticNames, isSemanticName } from '../version-order.ts';
 /** `[trust] names` and `downgrade`: which name a signed release may have, and whether it may be an older one. */
 export interface ReleaseSettings {
   readonly nameCheck: 'strict' | 'off';
-  /** Undefined: an older release may be installed, but not by operators. */
+  /** If omitted, an older release may be installed, but not by operators. */
   readonly downgrade?: 'allow' | 'refuse' | undefined;
 }
 

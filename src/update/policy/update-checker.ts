@@ -41,7 +41,7 @@ export interface CheckOptions {
   readonly force: boolean;
 }
 
-/** The service's offer, and what follows from it. */
+/** The service's offer, and the plan for it. */
 export interface CheckResult {
   readonly offered: Version | undefined;
   readonly plan: Plan;
@@ -58,8 +58,8 @@ export class UpdateChecker {
   }
 
   /**
-   * The last offer of the service, and what would be done about it now: by now it may be installed, have failed, or be
-   * deferred.
+   * The last offer of the service, with the plan for it now: in the meantime it may have been installed, deferred, or
+   * failed.
    */
   get lastLook(): CheckResult | undefined {
     return this.#found && this.#plan(this.#deps.ports.journal.state, { manual: false, force: false }, this.#found);
