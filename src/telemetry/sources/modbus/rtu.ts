@@ -28,7 +28,7 @@ interface Unit {
   lateMs: number;
   /** The functions of the requests without an answer, each once, in order. */
   unanswered: readonly number[];
-  /** The number of requests that it answered. */
+  /** The number of readings that it answered in time. */
   answers: number;
   /** The number of requests for which the unit is still suspected of answering twice. */
   suspected: number;
@@ -86,7 +86,9 @@ export class RtuLine {
     this.#units.set(request.unit, unit);
     return unit.turns.run(async () => {
       await this.#catchUp(unit, request, signal);
-      return this.#answerOf(unit, request, signal);
+      const answer = await this.#answerOf(unit, request, signal);
+      unit.answers += 1;
+      return answer;
     }, signal);
   }
 
@@ -138,7 +140,6 @@ export class RtuLine {
     const answers = await this.#listen(line, unit, { heard, isWatched }, signal);
     if (answers > 0) {
       unit.unanswered = [];
-      unit.answers += 1;
       unit.suspected = Math.max(0, (answers > 1 ? SUSPECTED_FOR : unit.suspected) - 1);
     }
     return { heard, answers };

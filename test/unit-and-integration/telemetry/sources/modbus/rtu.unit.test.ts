@@ -145,6 +145,16 @@ describe('a unit that answers twice', () => {
     expect([first.slice(1), ...others]).toEqual([right(1, 7)[0], ...right(3, 8).slice(1)]);
   });
 
+  // Regression: found by the fuzz target modbus-line. An answer to another master, with another function, was the proof.
+  test('is found by its first reading, although it seems to have answered before', async () => {
+    const foreign = { afterMs: 0, bytes: rtuFrame(1, Uint8Array.of(4, 2, 0, 9)) };
+    const made = newBench((index) => (index < 2 ? { isLost: true, stray: [foreign] } : { againMs: 6 }));
+    const yielded = await poll(made, 3, 4);
+    for (const [address, values] of yielded.entries()) {
+      for (const value of values) expect([1_000 + address, late]).toContainEqual(value);
+    }
+  });
+
   test.each([600, 2_500])(
     'and late (%i ms) fails each request, and is never taken for another one',
     async (delayMs) => {
