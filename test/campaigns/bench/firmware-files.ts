@@ -9,9 +9,7 @@ import { promisify } from 'node:util';
 
 import { fileContent, randomContent } from '../../fakes/service/firmware-content.ts';
 import { FirmwareText } from '../../fakes/service/firmware-text.ts';
-import type { TextStyle } from '../../fakes/service/firmware-text.ts';
 import { writeArtifact } from '../../unit-and-integration/firmware/artifact/build-artifact.ts';
-import type { ArtifactOptions } from '../../unit-and-integration/firmware/artifact/build-artifact.ts';
 import type { KeyPair } from '../../unit-and-integration/firmware/artifact/keys.ts';
 
 const run = promisify(execFile);
@@ -45,10 +43,10 @@ export async function imageFile(path: string, sizeBytes?: number): Promise<Image
 }
 
 /** Writes encoded firmware, a JSON string, once, so that serving it costs only reading. */
-export async function writeText(path: string, firmwarePath: string, style: Partial<TextStyle> = {}): Promise<string> {
+export async function writeText(path: string, firmwarePath: string): Promise<string> {
   const content = fileContent(firmwarePath);
-  const whole = { encoding: 'base64', padding: true, lineLength: 0, escapes: 'none', surroundings: '' } as const;
-  await pipeline(Readable.from(new FirmwareText(content, { ...whole, ...style }).read()), createWriteStream(path));
+  const style = { encoding: 'base64', padding: true, lineLength: 0, escapes: 'none', surroundings: '' } as const;
+  await pipeline(Readable.from(new FirmwareText(content, style).read()), createWriteStream(path));
   content.close?.();
   return path;
 }
@@ -58,14 +56,13 @@ export async function writeSignedArtifact(
   { path, name }: { readonly path: string; readonly name: string },
   image: ImageFile,
   keys: KeyPair,
-  compression: ArtifactOptions['compression'] = 'none',
 ): Promise<void> {
   const { sizeBytes, sha256 } = image;
   const chunks = (): AsyncIterable<Uint8Array> => createReadStream(image.path, { highWaterMark: pieceBytes });
   await writeArtifact(path, {
     name,
     devices: ['demo-gateway'],
-    compression,
+    compression: 'none',
     files: [{ name: 'rootfs.img', content: { sizeBytes, sha256, chunks } }],
     key: keys.privateKey,
   });
@@ -74,8 +71,6 @@ export async function writeSignedArtifact(
 export interface SwuOptions {
   readonly folder: string;
   readonly image: ImageFile;
-  /** Payload of the .swu, if it differs from the image. */
-  readonly compressed?: { readonly path: string; readonly kind: 'zlib' | 'zstd' | 'xz' };
   readonly device: string;
 }
 
@@ -85,23 +80,21 @@ export interface SwuFile {
 }
 
 /** An update for swupdate that does what the agent does: signed (CMS), SHA-256, straight into the device. */
-export async function writeSwu(name: string, { folder, image, compressed, device }: SwuOptions): Promise<SwuFile> {
+export async function writeSwu({ folder, image, device }: SwuOptions): Promise<SwuFile> {
   const [certificate, key] = [join(folder, 'swu-cert.pem'), join(folder, 'swu-key.pem')];
   const identity = ['-subj', '/CN=bench', '-addext', 'extendedKeyUsage=emailProtection'];
   const making = ['-newkey', 'rsa:2048', '-nodes', '-days', '3650', '-keyout', key, '-out', certificate];
   await run('openssl', ['req', '-x509', ...making, ...identity]);
-  const content = await imageFile(compressed?.path ?? image.path);
-  const description = join(folder, `${name}-description`);
-  const kind = compressed === undefined ? '' : `compressed = "${compressed.kind}";`;
+  const description = join(folder, 'sw-description');
   await writeFile(
     description,
-    `software = { version = "1"; hardware-compatibility: ["1.0"]; images: ({ filename = "image"; type = "raw"; ${kind}
-      device = "${device}"; sha256 = "${content.sha256}"; installed-directly = true; }); }\n`,
+    `software = { version = "1"; hardware-compatibility: ["1.0"]; images: ({ filename = "image"; type = "raw";
+      device = "${device}"; sha256 = "${image.sha256}"; installed-directly = true; }); }\n`,
   );
   const signing = ['-in', description, '-out', `${description}.sig`, '-signer', certificate, '-inkey', key];
   await run('openssl', ['cms', '-sign', ...signing, '-outform', 'DER', '-nosmimecap', '-binary']);
-  const path = join(folder, `${name}.swu`);
-  const members = { 'sw-description': description, 'sw-description.sig': `${description}.sig`, image: content.path };
+  const path = join(folder, 'image.swu');
+  const members = { 'sw-description': description, 'sw-description.sig': `${description}.sig`, image: image.path };
   await pipeline(Readable.from(cpio(members)), createWriteStream(path));
   return { path, certificate };
 }

@@ -89,7 +89,7 @@ async function writeFiles({ workFolder, sizeBytes, tell }: BenchContext, device:
     tiny: await writeText(path('tiny.json'), tiny.path),
     artifact: await writeText(path('artifact.json'), path('artifact')),
   };
-  const swu = await writeSwu('image', { folder: workFolder, image, device });
+  const swu = await writeSwu({ folder: workFolder, image, device });
   const peer = { workFolder, device };
   const others = { mender: await writeMender(image, { ...peer, keys }), rauc: await writeRauc(image, peer) };
   await run('sync', ['--file-system', workFolder]);
