@@ -8,6 +8,8 @@ const patience = howMuch(30, 1);
 /** Node itself removes the types, as for a program run from source, so Vite need not transform each file. No module is mocked. */
 const experimental = { viteModuleRunner: false, nodeLoader: false };
 const shared = { experimental, testTimeout: 20_000 * patience, hookTimeout: 60_000 };
+/** Most of their time is waiting, for processes, boots and deadlines. */
+const waiting = { maxWorkers: 6, sequence: { groupOrder: 1 } };
 /** Tests of pure parts share a process: none has global state. */
 const quick = { ...shared, isolate: false, expect: { poll: { timeout: 15_000 } } };
 
@@ -17,10 +19,11 @@ export default defineConfig({
     sequence: { sequencer: LongestFirst },
     projects: [
       { test: { ...quick, name: 'unit', include: ['test/**/*.unit.test.ts'] } },
-      { test: { ...quick, name: 'contract', include: ['test/**/*.contract.test.ts'] } },
+      { test: { ...quick, ...waiting, name: 'contract', include: ['test/**/*.contract.test.ts'] } },
       {
         test: {
           ...shared,
+          ...waiting,
           // Modules, compiled code and programs of one file serve the next one; the agent has no global state.
           isolate: false,
           name: 'integration',
@@ -32,9 +35,6 @@ export default defineConfig({
           expect: { poll: { interval: 250, timeout: 60_000 } },
           testTimeout: 240_000 * patience,
           hookTimeout: 300_000,
-          // Most of their time is waiting, for processes, boots and deadlines.
-          maxWorkers: 6,
-          sequence: { groupOrder: 1 },
         },
       },
     ],
