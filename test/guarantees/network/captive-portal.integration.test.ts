@@ -3,22 +3,15 @@ import { join } from 'node:path';
 
 import { beforeEach, expect, test } from 'vitest';
 
+import { artifact, image, releaseKey } from '../../fakes/machine/demo-firmware.ts';
 import { FileGateway } from '../../fakes/machine/file-gateway.ts';
 import { bufferContent } from '../../fakes/service/firmware-content.ts';
 import { startStandIn } from '../../fakes/service/stand-in.ts';
 import type { StandIn } from '../../fakes/service/stand-in.ts';
-import { buildArtifact } from '../../unit-and-integration/firmware/artifact/build-artifact.ts';
-import { makeKeyPair } from '../../unit-and-integration/firmware/artifact/keys.ts';
 import { untilTestEnds } from '../../until-test-ends.ts';
 
-const keys = makeKeyPair('ecdsa-p256', 'release.pem');
-const image = Buffer.alloc(100_000, 'healthy\n');
-const release = await buildArtifact({
-  name: 'v1',
-  devices: ['demo-gateway'],
-  files: [{ name: 'rootfs.ext4', content: image }],
-  key: keys.privateKey,
-});
+const healthy = image('healthy');
+const release = await artifact('v1', healthy);
 
 const portal = { kind: 'page' } as const;
 const PORTAL = 'a captive portal may be answering';
@@ -32,9 +25,9 @@ beforeEach(async () => {
   gateway = untilTestEnds(
     await FileGateway.create({
       serviceUrl: service.url,
-      image,
+      image: healthy,
       slotBytes: 1024 * 1024,
-      trustedKey: keys.publicPem,
+      trustedKey: releaseKey.publicPem,
     }),
   );
 });
@@ -72,9 +65,9 @@ test('each datapoint arrives once after a captive portal, and a watched property
   const limits = join(gateway.directory, 'limits');
   await gateway.configure({
     serviceUrl: service.url,
-    image,
+    image: healthy,
     slotBytes: 1024 * 1024,
-    trustedKey: keys.publicPem,
+    trustedKey: releaseKey.publicPem,
     updateToml: 'follow = "none"',
     extraToml: `[[watch]]\nid = "limits"\nevery = "1s"\noutput = { kind = "file", path = "${limits}" }`,
   });

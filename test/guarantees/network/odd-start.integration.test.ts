@@ -7,24 +7,21 @@ import { promisify } from 'node:util';
 import { beforeEach, expect, test } from 'vitest';
 
 import { agentProgram } from '../../fakes/machine/built-agent.ts';
+import { artifact as signedArtifact, image, releaseKey } from '../../fakes/machine/demo-firmware.ts';
 import { FileGateway } from '../../fakes/machine/file-gateway.ts';
-import { buildArtifact } from '../../unit-and-integration/firmware/artifact/build-artifact.ts';
-import { makeKeyPair } from '../../unit-and-integration/firmware/artifact/keys.ts';
 import { untilTestEnds } from '../../until-test-ends.ts';
 
 const run = promisify(execFile);
-const keys = makeKeyPair('ecdsa-p256', 'release.pem');
-const image = Buffer.alloc(100_000, 'healthy\n');
-const files = [{ name: 'rootfs.ext4', content: image }];
-const release = await buildArtifact({ name: 'v1', devices: ['demo-gateway'], files, key: keys.privateKey });
+const healthy = image('healthy');
+const release = await signedArtifact('v1', healthy);
 
 let gateway: FileGateway;
 let artifact: string;
 
 beforeEach(async () => {
-  const options = { serviceUrl: 'http://127.0.0.1:1', image, slotBytes: 1024 * 1024, reports: false };
+  const options = { serviceUrl: 'http://127.0.0.1:1', image: healthy, slotBytes: 1024 * 1024, reports: false };
   gateway = untilTestEnds(
-    await FileGateway.create({ ...options, trustedKey: `\ufeff${keys.publicPem}`, healthService: false }),
+    await FileGateway.create({ ...options, trustedKey: `\ufeff${releaseKey.publicPem}`, healthService: false }),
   );
   artifact = join(gateway.directory, 'v1.mender');
   await writeFile(artifact, release);

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 
+import { artifact, image, releaseKey } from '../../fakes/machine/demo-firmware.ts';
 import { FileGateway, stop } from '../../fakes/machine/file-gateway.ts';
 import type { FileGatewayOptions } from '../../fakes/machine/file-gateway.ts';
 import { bufferContent, versionsOf } from '../../fakes/service/firmware-content.ts';
@@ -12,19 +13,9 @@ import { startStandIn } from '../../fakes/service/stand-in.ts';
 import type { StandIn } from '../../fakes/service/stand-in.ts';
 import { testInFull } from '../../full-run.ts';
 import { untilTestEnds } from '../../until-test-ends.ts';
-import { buildArtifact } from '../firmware/artifact/build-artifact.ts';
 import { makeKeyPair } from '../firmware/artifact/keys.ts';
 
-const keys = makeKeyPair('ecdsa-p256', 'release.pem');
 const stranger = makeKeyPair('ecdsa-p256', 'stranger.pem');
-
-function image(text: string, sizeBytes = 300_000): Buffer {
-  return Buffer.alloc(sizeBytes, `${text}\n`, 'latin1');
-}
-
-async function artifact(name: string, content: Buffer, key = keys.privateKey): Promise<Buffer> {
-  return buildArtifact({ name, devices: ['demo-gateway'], files: [{ name: 'rootfs.ext4', content }], key });
-}
 
 const OLD = image('healthy 0');
 const whole = await artifact('tampered', image('healthy 2'));
@@ -52,7 +43,7 @@ beforeEach(async () => {
 });
 
 function options(more: Partial<FileGatewayOptions> = {}): FileGatewayOptions {
-  return { serviceUrl: service.url, image: OLD, slotBytes: 2_000_000, trustedKey: keys.publicPem, ...more };
+  return { serviceUrl: service.url, image: OLD, slotBytes: 2_000_000, trustedKey: releaseKey.publicPem, ...more };
 }
 
 /** The report of the last attempt at the service. */

@@ -8,16 +8,14 @@ import { afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 
 import type { StatusReport } from '../../../src/control/reports.ts';
 import { systemClock } from '../../../src/system/time/clock.ts';
+import { artifact, releaseKey } from '../../fakes/machine/demo-firmware.ts';
 import { FileGateway, stop } from '../../fakes/machine/file-gateway.ts';
 import { bufferContent, randomContent } from '../../fakes/service/firmware-content.ts';
 import { startStandIn } from '../../fakes/service/stand-in.ts';
 import type { StandIn } from '../../fakes/service/stand-in.ts';
 import type { VersionSetup } from '../../fakes/service/world.ts';
-import { buildArtifact } from '../firmware/artifact/build-artifact.ts';
-import { makeKeyPair } from '../firmware/artifact/keys.ts';
 
 const MIB = 1024 * 1024;
-const keys = makeKeyPair('ecdsa-p256', 'release.pem');
 /** Slow enough for a request during the transfer, and for a checkpoint before its end. */
 const slowly = { kind: 'drip', bytes: 64 * 1024, everyMs: 25 } as const;
 /** Versions of the service, made once. */
@@ -27,22 +25,17 @@ let stack: AsyncDisposableStack;
 let service: StandIn;
 let gateway: FileGateway;
 
-async function signed(name: string, content: Buffer): Promise<Buffer> {
-  const files = [{ name: 'rootfs.ext4', content }];
-  return buildArtifact({ name, devices: ['demo-gateway'], files, key: keys.privateKey });
-}
-
 beforeAll(async () => {
   const content = Buffer.from(randomContent(24 * MIB, 3).read(0, 24 * MIB));
   versions = [
-    { id: '0', name: '0', firmware: bufferContent(await signed('0', Buffer.from('healthy 0'))) },
-    { id: '2', name: '2', firmware: bufferContent(await signed('2', content)) },
+    { id: '0', name: '0', firmware: bufferContent(await artifact('0', Buffer.from('healthy 0'))) },
+    { id: '2', name: '2', firmware: bufferContent(await artifact('2', content)) },
   ];
 });
 beforeEach(async () => {
   stack = new AsyncDisposableStack();
   service = stack.use(await startStandIn({ versions, targetVersionId: '0' }));
-  const options = { image: Buffer.from('healthy 0'), slotBytes: 32 * MIB, trustedKey: keys.publicPem };
+  const options = { image: Buffer.from('healthy 0'), slotBytes: 32 * MIB, trustedKey: releaseKey.publicPem };
   gateway = stack.use(await FileGateway.create({ ...options, serviceUrl: service.url }));
 });
 afterEach(async () => {

@@ -7,16 +7,15 @@ import { beforeEach, expect, test } from 'vitest';
 
 import { controlClient } from '../../../../src/control/client/control-client.ts';
 import type { SecurityReport } from '../../../../src/control/security/security-events.ts';
+import { artifact, image, releaseKey as keys } from '../../../fakes/machine/demo-firmware.ts';
 import { FileGateway, stop } from '../../../fakes/machine/file-gateway.ts';
 import { bufferContent } from '../../../fakes/service/firmware-content.ts';
 import { startStandIn } from '../../../fakes/service/stand-in.ts';
 import type { StandIn } from '../../../fakes/service/stand-in.ts';
 import { untilTestEnds } from '../../../until-test-ends.ts';
-import { buildArtifact } from '../../firmware/artifact/build-artifact.ts';
 import { makeKeyPair } from '../../firmware/artifact/keys.ts';
 import { listArtifact, listBytes } from '../../firmware/trust/lists.ts';
 
-const keys = makeKeyPair('ecdsa-p256', 'release.pem');
 const stranger = makeKeyPair('ecdsa-p256', 'stranger.pem');
 
 let service: StandIn;
@@ -24,8 +23,7 @@ let gateway: FileGateway;
 
 /** A release of this name, signed with this key. */
 async function signed(name: string, key = keys.privateKey): Promise<Buffer> {
-  const files = [{ name: 'rootfs.ext4', content: Buffer.alloc(100_000, `healthy ${name}\n`) }];
-  return buildArtifact({ name, devices: ['demo-gateway'], files, key });
+  return artifact(name, image(`healthy ${name}`, 100_000), key);
 }
 
 beforeEach(async () => {
@@ -36,9 +34,8 @@ beforeEach(async () => {
   };
   const versions = Object.entries(firmware).map(([id, bytes]) => ({ id, name: id, firmware: bufferContent(bytes) }));
   service = untilTestEnds(await startStandIn({ versions: [{ id: 'v0' }, ...versions], targetVersionId: 'v0' }));
-  const image = Buffer.from('healthy 0\n');
-  const trustedKey = keys.publicPem;
-  gateway = untilTestEnds(await FileGateway.create({ serviceUrl: service.url, image, slotBytes: 200_000, trustedKey }));
+  const options = { serviceUrl: service.url, slotBytes: 200_000, trustedKey: keys.publicPem };
+  gateway = untilTestEnds(await FileGateway.create({ ...options, image: image('healthy 0', 10) }));
 });
 
 async function events(): Promise<readonly string[]> {

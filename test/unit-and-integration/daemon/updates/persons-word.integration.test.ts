@@ -2,30 +2,19 @@ import type { ChildProcess } from 'node:child_process';
 
 import { beforeEach, describe, expect, test } from 'vitest';
 
+import { artifact, image, releaseKey } from '../../../fakes/machine/demo-firmware.ts';
 import { FileGateway, stop } from '../../../fakes/machine/file-gateway.ts';
 import type { FileGatewayOptions } from '../../../fakes/machine/file-gateway.ts';
 import { versionsOf } from '../../../fakes/service/firmware-content.ts';
 import { startStandIn } from '../../../fakes/service/stand-in.ts';
 import type { StandIn } from '../../../fakes/service/stand-in.ts';
 import { untilTestEnds } from '../../../until-test-ends.ts';
-import { buildArtifact } from '../../firmware/artifact/build-artifact.ts';
-import { makeKeyPair } from '../../firmware/artifact/keys.ts';
-
-const keys = makeKeyPair('ecdsa-p256', 'release.pem');
-const OLD = Buffer.alloc(300_000, 'healthy 0\n', 'latin1');
-
-async function artifact(name: string, text: string): Promise<Buffer> {
-  const content = Buffer.alloc(300_000, `${text}\n`, 'latin1');
-  return buildArtifact({
-    name,
-    devices: ['demo-gateway'],
-    files: [{ name: 'rootfs.ext4', content }],
-    key: keys.privateKey,
-  });
-}
 
 /** Its health checks take longer than any test waits. */
-const firmware = { v0: await artifact('zero', 'healthy 0'), unwell: await artifact('unwell', 'unhealthy') };
+const firmware = {
+  v0: await artifact('zero', image('healthy 0')),
+  unwell: await artifact('unwell', image('unhealthy')),
+};
 
 const matching = (pattern: RegExp): unknown => expect.stringMatching(pattern);
 
@@ -40,7 +29,13 @@ beforeEach(async () => {
 
 function options(): FileGatewayOptions {
   const healthDeadline = '10m';
-  return { serviceUrl: service.url, image: OLD, slotBytes: 1_000_000, trustedKey: keys.publicPem, healthDeadline };
+  return {
+    serviceUrl: service.url,
+    image: image('healthy 0'),
+    slotBytes: 1_000_000,
+    trustedKey: releaseKey.publicPem,
+    healthDeadline,
+  };
 }
 
 /** Resolves when the daemon's log contains this text. */

@@ -4,11 +4,10 @@ import { join } from 'node:path';
 
 import { expect, test } from 'vitest';
 
+import { artifact, releaseKey } from '../../../fakes/machine/demo-firmware.ts';
 import { FileGateway, stop } from '../../../fakes/machine/file-gateway.ts';
 import { bufferContent, randomContent } from '../../../fakes/service/firmware-content.ts';
 import { startStandIn } from '../../../fakes/service/stand-in.ts';
-import { buildArtifact } from '../../firmware/artifact/build-artifact.ts';
-import { makeKeyPair } from '../../firmware/artifact/keys.ts';
 
 const MIB = 1024 * 1024;
 const IMAGE_BYTES = 24 * MIB;
@@ -16,16 +15,14 @@ const IMAGE_BYTES = 24 * MIB;
 const slowly = { kind: 'drip', bytes: 64 * 1024, everyMs: 25 } as const;
 
 test('resumes a killed transfer of a signed artifact', async () => {
-  const keys = makeKeyPair('ecdsa-p256', 'release.pem');
   const content = Buffer.from(randomContent(IMAGE_BYTES, 3).read(0, IMAGE_BYTES));
-  const files = [{ name: 'rootfs.ext4', content }];
-  const artifact = await buildArtifact({ name: '2', devices: ['demo-gateway'], files, key: keys.privateKey });
-  await using service = await startStandIn({ versions: [{ id: '2', firmware: bufferContent(artifact) }] });
+  const release = await artifact('2', content);
+  await using service = await startStandIn({ versions: [{ id: '2', firmware: bufferContent(release) }] });
   await using gateway = await FileGateway.create({
     serviceUrl: service.url,
     image: Buffer.from('healthy 0'),
     slotBytes: 32 * MIB,
-    trustedKey: keys.publicPem,
+    trustedKey: releaseKey.publicPem,
   });
   service.fail({ operation: 'firmware', fault: slowly });
 
