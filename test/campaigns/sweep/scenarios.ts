@@ -6,6 +6,7 @@ import { packageStories } from './stories/package-stories.ts';
 import { look, rest, target } from './story.ts';
 import type { Deed, Scenario, Story } from './story.ts';
 
+const misnamed = Array<string>(3).fill('trust-9 failed trust-list-mismatch');
 const refusedThreeTimes = Array<string>(3).fill('v2 refused key-revoked');
 const stories: Readonly<Record<string, Story>> = {
   /** Activation, and the version that the service expects. */
@@ -175,12 +176,13 @@ const stories: Readonly<Record<string, Story>> = {
     mayMiss: ['v1', 'v3'],
     ends: ['v2 installed', 'v3 installed', 'v2 installed', 'v3 installed', 'v2 installed'],
   },
+  /** The list has a release with the name of a trust list, which is skipped. */
   updates: {
     follow: { kind: 'updates', choice: { kind: 'last' } },
     story: [target('v2')],
     wants: 'v2',
     mayRun: ['v1'],
-    ends: ['v2 installed'],
+    ends: [...misnamed, 'v2 installed', ...misnamed],
   },
   /** An operator rolls back to the previous version, and the service is notified. */
   rollback: {

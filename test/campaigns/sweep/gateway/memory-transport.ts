@@ -100,7 +100,7 @@ export class MemoryTransport implements ServiceTransport {
       case operations.targetVersion:
         return versionOf(this.wanted);
       case operations.updates:
-        return [versionId, this.wanted].map(versionOf);
+        return [versionId, this.wanted, MISNAMED].map(versionOf);
       case operations.setProperty:
         return this.#setProperty(textOf(input, 'propertyId'), Reflect.get(input, 'value'));
       case operations.switchTo:
@@ -202,8 +202,11 @@ export class MemoryTransport implements ServiceTransport {
   }
 }
 
+/** A release to which the service gives the name of a trust list. */
+const MISNAMED = 'v3#trust-9';
+
 export function versionOf(id: string): Version {
-  return { id, name: contentOf(id) };
+  return { id, name: id === MISNAMED ? 'trust-9' : contentOf(id) };
 }
 
 function lost(why: string): ServiceError {
