@@ -40,19 +40,15 @@ export interface Resumable {
 
 /** Makes checkpoints while payloads are written: at their distance, and when the line is lost. */
 export class Checkpoints {
-  readonly #onCheckpoint: FirmwareRequest['onCheckpoint'];
-  readonly #placeNow: () => ResumePoint | undefined;
-  readonly #distance: CheckpointDistance;
+  readonly #deps: CheckpointDeps;
   readonly #clock: Pick<Clock, 'monotonicMs'>;
   #bytes = 0;
   #lastMs: number;
 
-  constructor({ onCheckpoint, placeNow, distance = defaultDistance, clock = systemClock }: CheckpointDeps) {
-    this.#onCheckpoint = onCheckpoint;
-    this.#placeNow = placeNow;
-    this.#distance = distance;
-    this.#clock = clock;
-    this.#lastMs = clock.monotonicMs();
+  constructor(deps: CheckpointDeps) {
+    this.#deps = deps;
+    this.#clock = deps.clock ?? systemClock;
+    this.#lastMs = this.#clock.monotonicMs();
   }
 
   /** Writes the content of a payload. If the line is lost, a checkpoint keeps what has arrived. */
@@ -78,20 +74,21 @@ export class Checkpoints {
 
   /** The present place in the encoded firmware, or undefined if no transfer could continue there. */
   get placeNow(): ResumePoint | undefined {
-    return this.#placeNow();
+    return this.#deps.placeNow();
   }
 
   get #isDue(): boolean {
     const passedMs = this.#clock.monotonicMs() - this.#lastMs;
-    const { bytes, shortestMs, longestMs } = this.#distance;
+    const { bytes, shortestMs, longestMs } = this.#deps.distance ?? defaultDistance;
     return (this.#bytes >= bytes && passedMs >= shortestMs) || passedMs >= longestMs;
   }
 
   async #keep({ writer, describe }: Resumable, signal: AbortSignal): Promise<void> {
-    if (this.#onCheckpoint === undefined || this.#bytes === 0) return;
-    const described = describe(this.#placeNow());
+    const { onCheckpoint, placeNow } = this.#deps;
+    if (onCheckpoint === undefined || this.#bytes === 0) return;
+    const described = describe(placeNow());
     if (described === undefined) return;
-    await this.#onCheckpoint({ ...described, image: await writer.checkpoint(signal) });
+    await onCheckpoint({ ...described, image: await writer.checkpoint(signal) });
     this.#bytes = 0;
     this.#lastMs = this.#clock.monotonicMs();
   }

@@ -39,7 +39,7 @@ const TAR_BLOCK_BYTES = 512;
 export function firmwareOpener(settings: FirmwareSettings): OpenFirmware {
   return async (request, signal) => {
     const checkpoint = usableCheckpoint(request, settings);
-    const told = tellerOf(request, checkpoint);
+    const told = request.source.form === 'decoded' ? asOfFile : checkpoint && asOfCheckpoint;
     if (told === undefined) return open(settings, request, checkpoint, signal);
     const firmware = await mapError(open(settings, request, checkpoint, signal), told);
     return { ...firmware, payloads: withMappedErrors(firmware.payloads, told) };
@@ -50,15 +50,6 @@ export function firmwareOpener(settings: FirmwareSettings): OpenFirmware {
 function usableCheckpoint({ source, resume }: FirmwareRequest, { encoding }: FirmwareSettings): Checkpoint | undefined {
   if (source.form !== 'json-string') return undefined;
   return encoding === 'auto' || encoding === resume?.encoding ? resume : undefined;
-}
-
-/** Returns the translation of errors that this source needs, if any. */
-function tellerOf(
-  { source }: FirmwareRequest,
-  checkpoint: Checkpoint | undefined,
-): ((error: unknown) => unknown) | undefined {
-  if (source.form === 'decoded') return asOfFile;
-  return checkpoint === undefined ? undefined : asOfCheckpoint;
 }
 
 /**

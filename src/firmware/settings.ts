@@ -2,6 +2,7 @@ import * as z from 'zod';
 
 import { settingsOf } from '../system/settings/settings.ts';
 import { absolutePath, flag, text, utcTime } from '../system/settings/values.ts';
+import type { KeyFile } from './artifact/trust.ts';
 
 const keySchema = z.strictObject({
   file: absolutePath('/etc/thing-agent/trust/release.pem', 'release key'),
@@ -50,17 +51,9 @@ export const trustSchema = z.strictObject({
     }),
 });
 
-/** A file with a public key. */
-interface KeyFileSettings {
-  readonly file: string;
-  readonly name?: string | undefined;
-  readonly notBeforeMs?: number | undefined;
-  readonly notAfterMs?: number | undefined;
-}
-
 /** `[trust]` */
 export function trustSettings(written: z.output<typeof trustSchema>) {
   const settings = settingsOf(trustSchema, written);
-  const keys: readonly KeyFileSettings[] = settings.keys.map((key) => (typeof key === 'string' ? { file: key } : key));
+  const keys: readonly KeyFile[] = settings.keys.map((key) => (typeof key === 'string' ? { file: key } : key));
   return { ...settings, keys };
 }

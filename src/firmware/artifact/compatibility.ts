@@ -3,9 +3,10 @@ import type { ArtifactDescription, Depends, Provides } from './header.ts';
 import { quoted } from './refusal.ts';
 
 /** The reason why an artifact cannot be installed on this gateway. */
-export type Incompatibility =
-  | { readonly kind: 'device-type'; readonly why: string }
-  | { readonly kind: 'depends'; readonly why: string };
+interface Incompatibility {
+  readonly kind: 'device-type' | 'depends';
+  readonly why: string;
+}
 
 /** Compares the device type and all `artifact_depends` with the gateway. */
 export function findIncompatibility(

@@ -1,6 +1,7 @@
 import * as z from 'zod';
 
 import { VerificationError } from '../errors.ts';
+import { decodeJson } from '../trust/trust-list.ts';
 import { quoted } from './refusal.ts';
 import type { TarReader } from './tar/tar-reader.ts';
 
@@ -155,20 +156,13 @@ function listed(depends: z.infer<typeof constraints>): Depends {
 }
 
 function parseJson<T>(bytes: Uint8Array, memberName: string, schema: z.ZodType<T>): T {
-  const parsed = schema.safeParse(decodeJson(bytes, memberName));
+  const value = decodeJson(bytes);
+  if (value === undefined) throw malformed(memberName, 'it is not JSON');
+  const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
   const path = issue === undefined || issue.path.length === 0 ? '' : `${quoted(issue.path.join('.'))}: `;
   throw malformed(memberName, `${path}${issue?.message ?? 'not as expected'}`);
-}
-
-function decodeJson(bytes: Uint8Array, memberName: string): unknown {
-  try {
-    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
-  } catch (error) {
-    if (!(error instanceof SyntaxError || error instanceof TypeError)) throw error;
-    throw malformed(memberName, 'it is not JSON');
-  }
 }
 
 function unexpected(name: string | undefined, wanted: string | undefined): VerificationError {

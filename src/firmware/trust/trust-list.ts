@@ -109,7 +109,8 @@ export function joinRevoked(before: TrustList['revoked'] | undefined, { revoked 
   throw malformed('together with the earlier revocations, there are more than a gateway keeps');
 }
 
-function decodeJson(bytes: Uint8Array): unknown {
+/** Returns the value of JSON in UTF-8, or undefined if it is anything else. */
+export function decodeJson(bytes: Uint8Array): unknown {
   try {
     return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
   } catch (error) {
