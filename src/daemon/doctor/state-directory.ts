@@ -56,7 +56,8 @@ async function rejectVolatileState(config: StatePlace, { isMemory }: StateDisk =
   await rejectStateInMemory(config.paths.state, slotsOf(config), undefined, isMemory);
 }
 
-function slotsOf({ targets }: StatePlace): readonly string[] {
+/** Returns both slots of each target that has slots. */
+export function slotsOf({ targets }: Pick<StatePlace, 'targets'>): readonly string[] {
   return targets.flatMap((target) => (target.kind === 'slots' ? [target.slots.A, target.slots.B] : []));
 }
 

@@ -21,6 +21,7 @@ import { runProgram } from '../../system/processes/child-process.ts';
 import type { Environment } from '../../system/processes/environment.ts';
 import { PageError } from '../../web/page-errors.ts';
 import { noSlotsError } from '../doctor/preconditions.ts';
+import { slotsOf } from '../doctor/state-directory.ts';
 import { hasBootloader } from '../wiring/settings.ts';
 import { gatewaySecrets } from './gateway-secrets.ts';
 
@@ -31,9 +32,7 @@ export async function openSupport(path: string, environment: Environment): Promi
   const text = await valueOrError(readConfigText(path, async () => []));
   const configText = text instanceof AgentError ? undefined : text;
   const stateDirectory = config?.paths.state ?? likelyStateDirectory(configText, environment);
-  const slots = (config?.targets ?? []).flatMap((target) =>
-    target.kind === 'slots' ? [target.slots.A, target.slots.B] : [],
-  );
+  const slots = slotsOf({ targets: config?.targets ?? [] });
   const needed = (): Config => {
     if (loaded instanceof AgentError) throw loaded;
     return loaded.config;
@@ -121,7 +120,8 @@ function redacted(key: string, value: unknown): unknown {
 /** The names that the kernel's messages use for the configured devices: `mmcblk0`, `ttyUSB0`, `usb 1-1.2`. */
 async function kernelNamesOf({ targets, measurements }: Config): Promise<readonly string[]> {
   const paths = [
-    ...targets.flatMap(devicesOf),
+    ...slotsOf({ targets }),
+    ...targets.flatMap((target) => (target.kind === 'mcu' ? [target.port] : [])),
     ...measurements.flatMap(({ source }) => ('port' in source && typeof source.port === 'string' ? [source.port] : [])),
   ];
   const names: string[] = [];
@@ -132,11 +132,6 @@ async function kernelNamesOf({ targets, measurements }: Config): Promise<readonl
   }
   const buses = measurements.flatMap(({ source }) => (busWords.has(source.kind) ? [source.kind] : []));
   return [...new Set([...names, ...buses])];
-}
-
-function devicesOf(target: Config['targets'][number]): readonly string[] {
-  if (target.kind === 'slots') return [target.slots.A, target.slots.B];
-  return target.kind === 'mcu' ? [target.port] : [];
 }
 
 const busWords: ReadonlySet<string> = new Set(['iio', 'w1', 'hwmon']);

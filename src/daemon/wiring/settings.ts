@@ -4,6 +4,7 @@ import type { HookPrograms } from '../../update/hooks/hooks.ts';
 import type { Follow } from '../../update/policy/choose.ts';
 import type { Bootloader } from '../../update/ports.ts';
 import { noSlotsError } from '../doctor/preconditions.ts';
+import { slotsOf } from '../doctor/state-directory.ts';
 
 // Translates the configuration into the settings of the modules.
 
@@ -32,9 +33,7 @@ export function hasBootloader(target: TargetSettings): target is BootingSlotsSet
 
 /** The slots of other targets, to which no slot of this one may lead. */
 export function otherSlots({ targets }: Pick<Config, 'targets'>, { name }: TargetSettings): readonly string[] {
-  return targets.flatMap((target) =>
-    target.kind === 'slots' && target.name !== name ? [target.slots.A, target.slots.B] : [],
-  );
+  return slotsOf({ targets: targets.filter((target) => target.name !== name) });
 }
 
 /**
