@@ -45,7 +45,7 @@ test('closes the connection with the sources', async () => {
   await read(1);
   expect(server.open).toBe(1);
   devices[Symbol.dispose]();
-  while (server.open > 0) await systemClock.sleep(5, AbortSignal.timeout(10_000));
+  while (server.open > 0) await systemClock.sleep(5, AbortSignal.timeout(60_000));
 });
 
 describe('a connection that the device ends', () => {
@@ -54,7 +54,7 @@ describe('a connection that the device ends', () => {
     for (let round = 0; round < 3; round += 1) {
       expect(await read(round)).toBe(100 + round);
       server.hangUp();
-      while (server.open > 0) await systemClock.sleep(5, AbortSignal.timeout(10_000));
+      while (server.open > 0) await systemClock.sleep(5, AbortSignal.timeout(60_000));
     }
     expect(server.connections).toBe(3);
   });
@@ -145,7 +145,7 @@ test('ends with its signal, also while it waits for its turn', async () => {
     { ...register, address: 1 },
   );
   const reads = [source.read(ending.signal), source.read(ending.signal)];
-  while (server.asked.length === 0) await systemClock.sleep(5, AbortSignal.timeout(10_000));
+  while (server.asked.length === 0) await systemClock.sleep(5, AbortSignal.timeout(60_000));
   ending.abort(new Error('the agent stops'));
   for (const read of reads) await expect(read).rejects.toThrow('the agent stops');
 });
