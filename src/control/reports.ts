@@ -19,7 +19,7 @@ const installedReport = z.object({
   digest: z.string(),
   slot: maybeUndefined(slotName),
   signedBy: maybeUndefined(z.string()).describe('Omitted if it was installed unsigned.'),
-  keyName: z.string().optional().describe('The file name of that key; omitted if it is no longer trusted.'),
+  keyName: z.string().optional().describe('The file name of that key; omitted if its file is gone.'),
   at: z.string(),
   factory: z
     .boolean()

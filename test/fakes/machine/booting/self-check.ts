@@ -7,7 +7,8 @@ const program = '/usr/lib/app/self-check';
 /** Files of an image that checks itself after each start, and prints the result on its console. */
 export const selfCheckFiles: Readonly<Record<string, string>> = {
   [program]: script,
-  '/etc/systemd/system/multi-user.target.wants/self-check.service': `[Service]\nType=exec\nExecStart=${program}\nStandardOutput=tty\nTTYPath=/dev/console\n`,
+  '/etc/systemd/system/multi-user.target.d/self-check.conf': '[Unit]\nWants=self-check.service\n',
+  '/etc/systemd/system/self-check.service': `[Service]\nType=exec\nExecStart=${program}\nStandardOutput=tty\nTTYPath=/dev/console\n`,
 };
 
 export const selfCheckPassed = /\*\*\* self-check: ok/;
