@@ -26,7 +26,8 @@ const machineSources: SerialNumberSources = {
       throw new StorageError('read', path, error);
     }
   },
-  dmi: dmiSerialNumbers,
+  // a module of its own, since a bundle exports no names of a package that is imported dynamically
+  dmi: async () => (await import('./device-facts.ts')).dmiSerialNumbers(),
 };
 
 /** Source: Devicetree Specification 0.4, 2.3.1 root node. The kernel keeps the older path as a link. */
@@ -161,11 +162,4 @@ export function serialNumberDoubt(serialNumber: string): string | undefined {
   ].filter((kind) => kind !== false);
   if (odd.length === 0) return undefined;
   return `${JSON.stringify(serialNumber)} has ${odd.join(' and ')} in it, with which some services cannot deal; a change after the activation makes the gateway another thing`;
-}
-
-/** The serial numbers that the machine's firmware states (DMI), best first; placeholders and empty texts included. */
-export async function dmiSerialNumbers(): Promise<readonly string[]> {
-  const { baseboard, chassis, system } = await import('systeminformation');
-  const parts = [await system(), await baseboard(), await chassis()];
-  return parts.map(({ serial }) => serial);
 }

@@ -284,7 +284,7 @@ describe('a program that is built', () => {
       `import { SerialPort } from ${file('node_modules/serialport/dist/index.js')};
        async function probe() {
          const { WorkerHasher } = await import(${file('src/slots/hasher.ts')});
-         const { dmiSerialNumbers } = await import(${file('src/system/device/serial-number.ts')});
+         const { dmiSerialNumbers } = await import(${file('src/system/device/device-facts.ts')});
          const { createLog } = await import(${file('src/system/log/pino-log.ts')});
          await using hasher = new WorkerHasher('here');
          const bytes = new Uint8Array(new SharedArrayBuffer(3));

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 
-import { dmiSerialNumbers } from '../../../../src/system/device/serial-number.ts';
+import { dmiSerialNumbers } from '../../../../src/system/device/device-facts.ts';
 
 test('DMI provides the serial numbers of system, board and chassis', async () => {
   const serialNumbers = await dmiSerialNumbers();
