@@ -88,7 +88,8 @@ until find_slot; do
 done
 table=$(cat /table)
 before=${table%%DEVICE*} after=${table##*DEVICE}
-dmsetup create --noudevsync --readonly verified --table "$before$device $device$after"
+# The agent knows a verified gateway by this prefix, and reuses no compiled code then.
+dmsetup create --noudevsync --readonly --uuid CRYPT-VERITY-00000000000000000000000000000000-verified verified --table "$before$device $device$after"
 [ -e /dev/mapper/verified ] || dmsetup mknodes verified
 mount -t squashfs -o ro /dev/mapper/verified /root
 echo "$slot is verified"

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { chmod, lstat, mkdir, rename, rm } from 'node:fs/promises';
+import { chmod, link, lstat, mkdir, rm } from 'node:fs/promises';
 import { connect, type Server } from 'node:net';
 import { basename, dirname, join } from 'node:path';
 
@@ -15,12 +15,12 @@ const maxPathBytes = 107;
 
 /**
  * Makes the server listen on a Unix socket that never exists with a wider mode: the socket is created in a directory of
- * mode 0700 and renamed when it is ready. The socket for `root` is only for the owner, the one for `members` for the
+ * mode 0700 and linked to its path when it is ready, which never replaces a file. The socket for `root` is only for the owner, the one for `members` for the
  * group of the process, and the one for `operators` for the group of the directory `operators`, if it exists. An
  * existing socket is replaced only if no process serves it. The daemon's lock must prevent concurrent calls.
  */
 export async function listenOnSocket(server: Server, path: string, caller: Caller): Promise<void> {
-  await refuseTaken(path);
+  const isStale = await refuseTaken(path);
   const group = await groupFor(dirname(path), caller);
   const nursery = join(group.directory, `.${basename(path)}.new`);
   const draft = join(nursery, 's');
@@ -33,7 +33,8 @@ export async function listenOnSocket(server: Server, path: string, caller: Calle
     server.listen({ path: draft });
     await listening;
     await chmod(draft, group.mode);
-    await rename(draft, path);
+    if (isStale) await rm(path, { force: true });
+    await link(draft, path);
     await rm(nursery, { recursive: true, force: true });
   } catch (error) {
     server.close();
@@ -76,15 +77,17 @@ export async function isSocketServed(path: string): Promise<boolean> {
   }
 }
 
-async function refuseTaken(path: string): Promise<void> {
+/** Returns true if there is a socket that no process serves. Throws if there is anything else. */
+async function refuseTaken(path: string): Promise<boolean> {
   try {
     const found = await lstat(path);
     if (!found.isSocket()) throw unavailable(path, 'there is a file that is not a socket');
     if (await isSocketServed(path)) {
       throw new ControlError('control-socket-in-use', `another daemon is using ${path}`);
     }
+    return true;
   } catch (error) {
-    if (systemErrorCode(error) === 'ENOENT') return;
+    if (systemErrorCode(error) === 'ENOENT') return false;
     if (error instanceof ControlError) throw error;
     throw unavailable(path, describeError(error), error);
   }

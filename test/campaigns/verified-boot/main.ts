@@ -86,6 +86,10 @@ until [ "$(timedatectl show -p NTPSynchronized --value)" = yes ] && [ "$(cat /sy
   sleep 1
 done
 if touch /etc/written 2>/dev/null; then echo '*** the root file system can be written'; exit 1; fi
+if ! grep -q ^CRYPT-VERITY- /sys/block/dm-0/dm/uuid || [ -n "$(ls -A /var/cache/thing-agent 2>/dev/null)" ]; then
+  echo '*** compiled code is reused under verified boot'
+  exit 1
+fi
 echo "*** $(sed -n s/^IMAGE_VERSION=//p /etc/os-release) has the time and a watchdog, and its root file system is read-only"
 exec /usr/lib/app/self-check
 `,

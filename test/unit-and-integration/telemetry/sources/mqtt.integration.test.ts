@@ -48,7 +48,7 @@ test.each([
   ['does not let us in: Bad username or password', (socket: Socket) => socket.end(packet(0x20, Buffer.from([0, 4])))],
   ['refuses the topic', broker(0x80)],
   ['the connection was lost', broker(1)],
-  ['does not answer as a broker', (socket: Socket) => socket.end('HTTP/1.1 400 Bad Request\r\n\r\n')],
+  ['does not respond as a broker', (socket: Socket) => socket.end('HTTP/1.1 400 Bad Request\r\n\r\n')],
   ['that no one asked for', broker(1, packet(0xf0, Buffer.alloc(0)))],
 ])('it is told that %s', async (why, greet) => {
   await using pretended = await PretendBroker.start(greet);
