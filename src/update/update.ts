@@ -7,6 +7,7 @@ import type { InstallOutcome } from './outcome.ts';
 import { isoTime } from './policy/install-request.ts';
 import type { InstallRequest, UpdatePorts } from './policy/install-request.ts';
 import { deferredOutcome } from './policy/may-try.ts';
+import { isSameOffer } from './policy/plan.ts';
 import { endAppliedList, endInstalled } from './policy/presence.ts';
 import type { FirmwareHeader, SlotName } from './ports.ts';
 import { otherSlot } from './slot.ts';
@@ -87,7 +88,7 @@ function attemptFor(order: InstallRequest, slot: SlotName, ports: UpdatePorts): 
   const { phase } = ports.journal.state;
   if (phase.kind === 'staging' && phase.slot === slot && order.by === 'service') {
     const { attempt } = phase;
-    const isSame = attempt.by === 'service' && attempt.version.id === order.version.id;
+    const isSame = attempt.by === 'service' && isSameOffer(attempt.version, order.version);
     if (isSame) return { ...attempt, ...persistedOptions(order) };
   }
   const { version, by } = order;

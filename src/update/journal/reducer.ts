@@ -41,9 +41,12 @@ const transitions = {
     reports: [],
     lastOutcome: undefined,
   }),
-  identified: (state, identity) => {
+  identified: (state, { forced, manual, ...identity }) => {
     const phase = inPhase(state, 'staging');
-    return { ...state, ...ledger.identify(state, phase.attempt, identity), phase };
+    const known = ledger.entryOf(state.versions, phase.attempt)?.digest;
+    const isOther = known !== undefined && known !== identity.digest;
+    const attempt = isOther ? { ...phase.attempt, forced, manual } : phase.attempt;
+    return { ...state, ...ledger.identify(state, attempt, identity), phase: { ...phase, attempt } };
   },
   checkpointed: (state, { checkpoint, figures }) => {
     const phase = withFigures(inPhase(state, 'staging'), figures);

@@ -151,7 +151,8 @@ interface EventData {
   readonly 'identity-changed': object;
   readonly 'staging-started': { readonly attempt: Attempt; readonly slot: SlotName; readonly at: string };
   /** The header was read, and its digest is new. */
-  readonly identified: Identity;
+  /** `forced`, `manual`: what an operator orders now, which alone applies if the ID had other content before. */
+  readonly identified: Identity & Pick<Attempt, 'forced' | 'manual'>;
   /** Omitted to discard the previous checkpoint. */
   readonly checkpointed: { readonly checkpoint: Checkpoint | undefined } & Costs;
   /** The staging resumes at the next check; the attempt has not ended. */

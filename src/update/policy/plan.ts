@@ -1,5 +1,5 @@
 import type { DailyWindow } from '../../system/time/daily-window.ts';
-import type { UpdateState } from '../journal/state.ts';
+import type { UpdateState, VersionRef } from '../journal/state.ts';
 import type { Deferred } from '../outcome.ts';
 import type { Version } from '../ports.ts';
 import { listNumber } from './choose.ts';
@@ -48,17 +48,15 @@ export function planUpdate(state: UpdateState, offered: Version | undefined, inp
   if (hasSameName(installed, offered)) return { kind: 'reconcile', version: offered };
   const { force, policy: limits, manual, ...facts } = input;
   const isList = listNumber(offered.name) !== undefined;
-  const deferral =
-    force || isForcedAttempt(state, offered)
-      ? undefined
-      : mayTry({
-          ...facts,
-          standstill,
-          offered: { version: offered, state, limits },
-          release: { version: offered, state, limits, nowMs: input.nowMs, manual },
-          window: limits.window,
-          isList,
-        });
+  const hold = { standstill, nowMs: input.nowMs, isList };
+  const full = {
+    ...facts,
+    ...hold,
+    offered: { version: offered, state, limits },
+    release: { version: offered, state, limits, nowMs: input.nowMs, manual },
+    window: limits.window,
+  };
+  const deferral = force ? undefined : mayTry(isForcedAttempt(state, offered) ? hold : full);
   if (deferral !== undefined) return { kind: 'deferred', version: offered.name, ...deferral };
   return { kind: 'install', version: offered, ...(isList && { trustList: true }) };
 }
@@ -69,7 +67,12 @@ function hasSameName(installed: UpdateState['installed'], offered: Version): boo
   return installed.version.name === offered.name && installed.namesake !== offered.id;
 }
 
-/** True if an operator forced this attempt, which then resumes as it started. */
+/** True if an operator forced this attempt, which then resumes as it started, but for a hold. */
 function isForcedAttempt({ phase }: UpdateState, offered: Version): boolean {
-  return phase.kind === 'staging' && phase.attempt.forced === true && phase.attempt.version.id === offered.id;
+  return phase.kind === 'staging' && phase.attempt.forced === true && isSameOffer(phase.attempt.version, offered);
+}
+
+/** True if the service offers the same version. What an operator said about one name does not apply to another. */
+export function isSameOffer(attempted: VersionRef, offered: VersionRef): boolean {
+  return attempted.id === offered.id && attempted.name === offered.name;
 }

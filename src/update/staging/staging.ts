@@ -243,12 +243,13 @@ export class Staging {
   async #identify({ digest, name, signedBy }: Partial<FirmwareHeader>, isList = false): Promise<void> {
     if (digest === undefined) return;
     const { journal, clock, settings: limits } = this.#ports;
-    const { version, by, manual = false } = this.#order;
+    const { version, by, force, manual = false } = this.#order;
     const nowMs = clock.nowMs();
     if (by === 'service' && entryOf(journal.state.versions, { version })?.digest !== digest) {
       const release = { version: { name: version.name }, digest, state: journal.state, limits, nowMs, manual };
+      const options = { ...(force && { forced: true }), ...(manual && { manual }) };
+      await journal.append({ type: 'identified', digest, name: signedBy && name, ...options });
       this.#deferral = this.#isForced ? undefined : mayTry({ release, isList });
-      await journal.append({ type: 'identified', digest, name: signedBy && name });
     }
     this.#refuseQuarantined((entry) => entry.digest === digest);
   }
