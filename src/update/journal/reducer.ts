@@ -250,7 +250,7 @@ function commit(state: UpdateState, { at, slot, owesHook }: EventOf<'committed'>
     slots: changeSlot(state.slots, slot, { seen: { at } }),
     pendingSwitch: attempt.version.id,
     ...ledger.clear(
-      { versions: isByHand ? state.versions : ledger.clearOthers(state) },
+      isByHand ? ledger.noteOverridden(state, state.installed) : { versions: ledger.clearOthers(state) },
       { version: attempt.version, digest: firmware.digest },
     ),
     turns: isByHand ? state.turns : recordInstall(state.turns, firmware.digest, at),

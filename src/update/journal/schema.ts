@@ -214,6 +214,8 @@ export const versionEntry = open({
   ...waiting,
   /** An operator cancelled it: only an operator starts it again. */
   cancelled: z.boolean().optional(),
+  /** An operator replaced it: it stays away until the service has installed another one, or an operator forces it. */
+  overridden: z.boolean().optional(),
   /** The reason for its quarantine. `content`: the digest of each target, as a delta of the release has them, too. */
   bad: open({
     code: z.string(),

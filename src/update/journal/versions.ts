@@ -56,8 +56,8 @@ function bounded(versions: Versions): Versions {
 }
 
 /** True if the entry must not be evicted. An entry without a digest was never accepted. */
-export function isHeld({ bad, cancelled, digest, gaveUp }: VersionEntry): boolean {
-  return bad !== undefined || cancelled === true || (digest !== undefined && gaveUp > 0);
+export function isHeld({ bad, cancelled, overridden, digest, gaveUp }: VersionEntry): boolean {
+  return bad !== undefined || cancelled === true || overridden === true || (digest !== undefined && gaveUp > 0);
 }
 
 /** Counts the beginning of an attempt. */
@@ -119,6 +119,13 @@ export function noteCancelled({ versions }: Ledger, firmware: Firmware) {
     : changed(versions, firmware, (entry) => ({ ...entry, cancelled: true }));
 }
 
+/** Records that an operator replaced a release of the service, which must not return under another ID. */
+export function noteOverridden({ versions }: Ledger, firmware: Firmware | undefined) {
+  return firmware?.version.id === undefined
+    ? { versions }
+    : changed(versions, firmware, (entry) => ({ ...entry, overridden: true }));
+}
+
 /** Resets the entry of a release that runs. */
 export function clear({ versions }: Ledger, firmware: Firmware) {
   return changed(versions, firmware, ({ digest, version }) => ({ ...untried, digest, version }));
@@ -126,7 +133,7 @@ export function clear({ versions }: Ledger, firmware: Firmware) {
 
 /** Resets all entries that may be evicted, since an update succeeded. */
 export function clearOthers({ versions }: Ledger): Versions {
-  const isKept = (entry: VersionEntry): boolean => isHeld({ ...entry, cancelled: undefined });
+  const isKept = (entry: VersionEntry): boolean => isHeld({ ...entry, cancelled: undefined, overridden: undefined });
   return versions.map((entry) =>
     isKept(entry) ? entry : { ...untried, digest: entry.digest, version: entry.version },
   );

@@ -2,7 +2,7 @@ import type { DeferralCode } from '../../control/gateway-state.ts';
 import { isWithin, timeOfDay } from '../../system/time/daily-window.ts';
 import type { DailyWindow } from '../../system/time/daily-window.ts';
 import { activeHold } from '../journal/state.ts';
-import type { Attempt, Installed, ManualHold, UpdateState, VersionEntry } from '../journal/state.ts';
+import type { Attempt, ManualHold, UpdateState, VersionEntry } from '../journal/state.ts';
 import { entryOf } from '../journal/versions.ts';
 import type { Firmware } from '../journal/versions.ts';
 import type { Deferral, Deferred } from '../outcome.ts';
@@ -63,7 +63,7 @@ type Rule = (facts: Facts) => string | undefined;
  */
 const rules: readonly (readonly [DeferralCode, Rule])[] = [
   ['on-hold', ({ standstill, nowMs }) => describeHold(activeHold(standstill, nowMs))],
-  ['manual-override', ({ offered }) => overriddenBy(offered?.state.installed, offered?.version.id)],
+  ['manual-override', ({ offered, release = offered }) => release && overrideReason(release)],
   ['quarantined', blockedReason],
   ['config-unusable', ({ configTrouble }) => configTrouble],
   ['cancelled', ({ release }) => (isCancelled(release) ? 'an operator cancelled it' : undefined)],
@@ -114,8 +114,10 @@ function describeHold(hold: ManualHold | undefined): string | undefined {
   return `an operator paused updates${why}; agent resume resumes them`;
 }
 
-function overriddenBy(installed: Installed | undefined, offeredId: string | undefined): string | undefined {
-  if (installed?.overrides === undefined || installed.overrides !== offeredId) return undefined;
+function overrideReason({ state, ...release }: Firmware & Pick<ReleaseFacts, 'state'>): string | undefined {
+  const { installed, versions } = state;
+  const isNamed = installed?.overrides !== undefined && installed.overrides === release.version.id;
+  if (installed === undefined || (!isNamed && entryOf(versions, release)?.overridden !== true)) return undefined;
   const { name } = installed.version;
   return installed.wentBack === true ? `an operator rolled back to ${name}` : `an operator installed ${name} instead`;
 }

@@ -77,6 +77,14 @@ export class SwappingService {
     return this.#ended(await (await this.updater()).rollback(byHand, () => {}, none));
   }
 
+  async installFile(content: string): Promise<void> {
+    this.offer('file', content);
+    const source = this.gateway.service.firmware('file');
+    const updater = await this.updater();
+    this.#ended(await updater.installFile(source, 'file', byHand, { onEvent: () => {}, signal: none }));
+    await this.cycles(1);
+  }
+
   async state(): Promise<Updater['journal']['state']> {
     return (await this.updater()).journal.state;
   }
