@@ -1,6 +1,6 @@
 import { McuError } from '../errors.ts';
 import { isBlank } from '../images/image.ts';
-import { attempt, discard, equalUnits, exchange, persist, unitAt } from '../protocol.ts';
+import { attempt, discard, equalUnits, exchange, persist, unitAt, untilSameTwice } from '../protocol.ts';
 import type { Answer, Conversation, MemorySession, Protocol } from '../protocol.ts';
 import { avrChip, pageWorkMs, parkedPage } from './avr-chips.ts';
 import type { AvrChip, AvrSettings } from './avr-chips.ts';
@@ -42,11 +42,10 @@ export function stk500v1(settings: AvrSettings = {}): Protocol {
 
 function* connect(settings: AvrSettings): Conversation<MemorySession> {
   yield* synchronise();
-  const [, major = 0] = yield* ask([command.getParameter, softwareMajor], 3);
-  const answer = yield* ask([command.readSignature], 5);
+  const [major = 0, ...signature] = yield* untilSameTwice(identify);
   const isOptiboot = major >= optibootMajor;
   const bootloader = { kind: isOptiboot ? 'optiboot' : 'atmegaboot' } as const;
-  const chipWith = (own: AvrSettings): AvrChip => avrChip(answer.subarray(1, 4), bootloader, own);
+  const chipWith = (own: AvrSettings): AvrChip => avrChip(Uint8Array.from(signature), bootloader, own);
   const usual = chipWith(settings);
   if (usual.flash.end > addressableBytes) {
     throw new McuError('board-unsupported', `stk500v1 does not reach the whole flash memory of ${usual.name}`, {
@@ -59,6 +58,13 @@ function* connect(settings: AvrSettings): Conversation<MemorySession> {
   return session(yield* largestPossible(chips, usual), isOptiboot);
 }
 
+/** Returns the major version and the signature. */
+function* identify(): Conversation<number[]> {
+  const [, major = 0] = yield* ask([command.getParameter, softwareMajor], 3);
+  const answer = yield* ask([command.readSignature], 5);
+  return [major, ...answer.subarray(1, 4)];
+}
+
 /**
  * Returns the chip with the largest boot section that it can have. Optiboot does not read the fuses, and boards are sold
  * with it whose fuses are still for ATmegaBOOT (boards.txt of arduino-core-avr: Nano, Mini). Such a chip starts at the
@@ -66,7 +72,9 @@ function* connect(settings: AvrSettings): Conversation<MemorySession> {
  * smaller, since the bootloader was reached.
  */
 function* largestPossible(chips: readonly AvrChip[], usual: AvrChip): Conversation<AvrChip> {
-  for (const chip of chips) if (isBlank(yield* readPage(chip.application.end, chip.pageBytes))) return chip;
+  for (const chip of chips) {
+    if (isBlank(yield* untilSameTwice(() => readPage(chip.application.end, chip.pageBytes)))) return chip;
+  }
   return usual;
 }
 

@@ -4,13 +4,18 @@ import type { ChipOptions, Program } from './chip-model.ts';
 /** `rjmp .` */
 const avr = { eraseMs: 4, writeMs: 4, parked: Uint8Array.of(0xff, 0xcf) };
 
-/** Optiboot 4.4, after its source: no checksums, a wrong end of command leaves for the application. */
+/**
+ * Optiboot 4.4, after its source: no checksums, a wrong end of command leaves for the application. ATmegaBOOT answers the
+ * same until then, with the major version 1.
+ */
 export class OptibootModel extends ChipModel {
   readonly #signature: readonly number[];
+  readonly #major: number;
 
-  constructor(options: ChipOptions, signature: readonly number[] = [0x1e, 0x95, 0x0f]) {
+  constructor(options: ChipOptions, signature: readonly number[] = [0x1e, 0x95, 0x0f], major = 4) {
     super(options, { ...avr, timeoutMs: 1_000 });
     this.#signature = signature;
+    this.#major = major;
   }
 
   #address = 0;
@@ -24,7 +29,7 @@ export class OptibootModel extends ChipModel {
     switch (byte) {
       case 0x41:
         yield;
-        return yield* this.#endOfCommand(4);
+        return yield* this.#endOfCommand(this.#major);
       case 0x51:
         if (yield* this.#endOfCommand(0x10)) this.leave();
         return false;

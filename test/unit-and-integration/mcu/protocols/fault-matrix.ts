@@ -4,7 +4,7 @@ import { Connection } from '../../../../src/mcu/connection.ts';
 import type { Board } from '../../../../src/mcu/connection.ts';
 import { isBoardError } from '../../../../src/mcu/errors.ts';
 import { ChipMemory } from '../../../../src/mcu/flash/chip-memory.ts';
-import { flash } from '../../../../src/mcu/flash/flash.ts';
+import { flash, probe } from '../../../../src/mcu/flash/flash.ts';
 import type { Image } from '../../../../src/mcu/images/image.ts';
 import { readImage } from '../../../../src/mcu/images/read-image.ts';
 import type { Protocol } from '../../../../src/mcu/protocol.ts';
@@ -158,6 +158,26 @@ export async function sweepRead(subject: Subject, kind: Fault['kind'], readings:
     }
   }
   return failures;
+}
+
+/** The number of the first bytes in a direction in which `chipsFound` flips each bit. */
+const flippedBytes = 40;
+
+/** Returns what the agent takes the chip for, and its room for images, with each bit of the first bytes flipped. */
+export async function chipsFound(subject: Subject): Promise<Set<string>> {
+  const found = new Set<string>();
+  for (let bit = 0; bit < 2 * flippedBytes * 8; bit += 1) {
+    const { port, board } = rigOf(subject);
+    const direction = bit % 2 === 0 ? 'to-host' : 'to-board';
+    port.inject({ kind: 'flip', direction, at: 1 + (bit >> 4), bit: (bit >> 1) & 7 });
+    try {
+      const { chip } = await probe(board, signal);
+      found.add(`${chip.name} with room up to ${chip.application.end}`);
+    } catch (error) {
+      if (!isBoardError(error)) throw error;
+    }
+  }
+  return found;
 }
 
 async function readWith(subject: Subject, faults: readonly Fault[]): Promise<CleanRun['counts']> {

@@ -139,7 +139,9 @@ export class SmpModel implements BoardModel {
     return crc16(framed) === 0 ? framed.subarray(0, -2) : undefined;
   }
 
+  /** MCUboot (`boot_serial_input`) and Zephyr ignore a packet without a whole header; the CRC of an empty one is right. */
   #answer(packet: Buffer): Buffer | undefined {
+    if (packet.byteLength < 8) return undefined;
     if (packet.byteLength > this.#options.bufferBytes) this.violations.push(`a message of ${packet.byteLength} bytes`);
     const [isWrite, group, command] = [(packet[0] ?? 0) === 2, packet.readUInt16BE(4), packet.readUInt8(7)];
     const body = this.#server.obey(isWrite, group, command, requestIn(packet.subarray(8)));

@@ -14,8 +14,8 @@ import { stk500v1 } from '../../../../../src/mcu/protocols/stk500v1.ts';
 import { stk500v2 } from '../../../../../src/mcu/protocols/stk500v2.ts';
 import { OptibootModel, WiringModel } from '../../../../fakes/boards/models/avr-model.ts';
 import { codeOf, elfFile, intelHex, mcubootFile, sRecords, text } from '../../images/build.ts';
-import { program, rigOf } from '../fault-matrix.ts';
-import type { Programs } from '../fault-matrix.ts';
+import { chipsFound, program, rigOf } from '../fault-matrix.ts';
+import type { Programs, Subject } from '../fault-matrix.ts';
 
 const signal = new AbortController().signal;
 
@@ -24,21 +24,14 @@ function bootBytes(signature: string, bootloader: AvrBootloader, bootloaderBytes
   return flash.end - application.end;
 }
 
-/** Probes a board of this model. */
-async function probed(
-  protocol: Protocol,
-  model: (programs: Programs) => OptibootModel | WiringModel,
-): Promise<unknown> {
+function subjectOf(protocol: Protocol, model: (programs: Programs) => OptibootModel | WiringModel): Subject {
   const programs = { old: new Uint8Array(1024), new: new Uint8Array(1024) };
-  const { board } = rigOf({
-    protocol: () => protocol,
-    model,
-    programs,
-    start: 0,
-    baud: 115_200,
-    mayBlankStart: true,
-    obeysNoise: true,
-  });
+  return { protocol: () => protocol, model, programs, start: 0, baud: 115_200, mayBlankStart: true, obeysNoise: true };
+}
+
+/** Probes a board of this model. */
+async function probed(...parts: Parameters<typeof subjectOf>): Promise<unknown> {
+  const { board } = rigOf(subjectOf(...parts));
   return (await probe(board, signal)).chip.application.end;
 }
 
@@ -111,6 +104,13 @@ describe('an ATmega328P with Optiboot, which cannot read fuses,', () => {
     expect(await endWith(1_000, { bootloaderBytes: 512 })).toBe(0x7e00);
     expect(await endWith(0x7e00, { bootloaderBytes: 2048 })).toBe(0x7800);
   });
+});
+
+test('keeps the boot section of an ATmega328P with ATmegaBOOT, whatever bit of the first answers is flipped', async () => {
+  const full = new Uint8Array(0x8000);
+  const programs = { old: full, new: full };
+  const model = (): OptibootModel => new OptibootModel({ programs, pageBytes: 128 }, [0x1e, 0x95, 0x0f], 1);
+  expect([...(await chipsFound(subjectOf(stk500v1(), model)))]).toEqual(['ATmega328P with room up to 30720']);
 });
 
 const uno = avrChip(Uint8Array.of(0x1e, 0x95, 0x0f), { kind: 'optiboot' }, {});

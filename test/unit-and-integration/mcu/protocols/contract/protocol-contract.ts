@@ -8,7 +8,7 @@ import type { Protocol } from '../../../../../src/mcu/protocol.ts';
 import type { Line } from '../../../../../src/serial/line.ts';
 import { silentLog } from '../../../../../src/system/log/log.ts';
 import { ManualClock } from '../../../../fakes/clock.ts';
-import { imageOf, rigOf } from '../fault-matrix.ts';
+import { chipsFound, imageOf, rigOf } from '../fault-matrix.ts';
 import type { Subject } from '../fault-matrix.ts';
 
 const forever = new AbortController().signal;
@@ -109,6 +109,10 @@ export function protocolContract(name: string, subject: Subject): void {
       expect(error === undefined || isBoardError(error)).toBe(true);
       expect(line.clock.monotonicMs()).toBeLessThan(LONGEST_MS);
       expect(line.closed).toBe(line.opened);
+    });
+
+    test('finds the same chip and the same room for images whatever bit is flipped first', async () => {
+      expect((await chipsFound(subject)).size).toBe(1);
     });
 
     test.each([1, 2, 5])('ends with the reason of its signal at read %i, and closes the line', async (at) => {
