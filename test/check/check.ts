@@ -86,7 +86,9 @@ async function runTests(paths: readonly string[]): Promise<{ isGreen: boolean; p
 await runTool(help, { all: { type: 'boolean', default: false } }, async ({ all }) => {
   const green = all ? { tests: {}, lint: {} } : await readGreen();
   const tool = (name: string): string => join(project, 'node_modules/.bin', name);
-  const first = (await run(tool('oxfmt'), ['--check', '.'])) || (await run(tool('tsc'), [], goMemory));
+  const format = await run(tool('oxfmt'), ['--check', '.']);
+  if (format !== 0) console.log('To correct the format: npm run format');
+  const first = format || (await run(tool('tsc'), [], goMemory));
   if (first !== 0) return first;
 
   const keys = await keysOfTree();
