@@ -131,7 +131,7 @@ async function thermometers(root: string): Promise<readonly Candidate[]> {
   const found: Candidate[] = [];
   for (const device of (await listDirectory(base)).slice(0, MAX_DEVICES)) {
     const files = await listDirectory(join(base, device));
-    if (!files.includes('temperature')) continue;
+    if (!files.includes('temperature') && !files.includes('w1_slave')) continue;
     found.push({ settings: { kind: 'w1', device }, source: w1Source(device, root), label: '', isAlike: false });
   }
   return found;

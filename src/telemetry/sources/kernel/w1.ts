@@ -1,8 +1,9 @@
 import { join } from 'node:path';
 
+import { sampleOf } from '../../reading-text.ts';
 import { sourceFailed } from '../source.ts';
 import type { PolledSource } from '../source.ts';
-import { readKernelNumber } from './kernel-file.ts';
+import { listDirectory, readKernelFile, readKernelNumber } from './kernel-file.ts';
 
 interface Family {
   /** The kernel's number divided by this is °C. */
@@ -31,7 +32,7 @@ const families: ReadonlyMap<string, Family> = new Map([
 
 /** A thermometer in °C, found by its number such as `28-0316a2795ee7`. */
 export function w1Source(device: string, root = '/'): PolledSource {
-  const path = join(root, 'sys/bus/w1/devices', device, 'temperature');
+  const directory = join(root, 'sys/bus/w1/devices', device);
   const code = device.slice(0, 2).toLowerCase();
   return {
     kind: 'polled',
@@ -39,18 +40,31 @@ export function w1Source(device: string, root = '/'): PolledSource {
       const family = families.get(code);
       if (family === undefined) {
         const known = [...families.keys()].join(', ');
-        throw sourceFailed(path, `“${code}” is not the family of a known thermometer; known are ${known}`);
+        throw sourceFailed(directory, `“${code}” is not the family of a known thermometer; known are ${known}`);
       }
       const { perDegree, range, notMeasured } = family;
-      const degrees = (await readKernelNumber(path, signal)) / perDegree;
+      const degrees = (await readTemperature(directory, signal)) / perDegree;
       if (notMeasured.includes(degrees)) {
-        throw sourceFailed(path, `${degrees} °C is what the sensor shows when it has not measured`);
+        throw sourceFailed(directory, `${degrees} °C is what the sensor shows when it has not measured`);
       }
       const [min, max] = range;
       if (degrees < min || degrees > max) {
-        throw sourceFailed(path, `${degrees} °C is outside its range, which is from ${min} to ${max} °C`);
+        throw sourceFailed(directory, `${degrees} °C is outside its range, which is from ${min} to ${max} °C`);
       }
       return degrees;
     },
   };
 }
+
+async function readTemperature(directory: string, signal: AbortSignal): Promise<number> {
+  const files = await listDirectory(directory);
+  const isOlder = files.includes('w1_slave') && !files.includes('temperature'); // Linux before 5.8
+  if (!isOlder) return readKernelNumber(join(directory, 'temperature'), signal);
+  const text = (await readKernelFile(join(directory, 'w1_slave'), signal)).trim();
+  const [, milli] = measured.exec(text) ?? [];
+  if (milli === undefined) throw sourceFailed(directory, `no measurement with a valid checksum: ${sampleOf(text)}`);
+  return Number(milli);
+}
+
+/** Nine bytes that the thermometer sent, twice. Nine zeros, as from a shorted wire, have a valid checksum, too. */
+const measured = /^(?!(?:00 ){9})(?:[\da-f]{2} ){9}: crc=[\da-f]{2} YES\n(?:[\da-f]{2} ){9}t=(-?\d+)$/;

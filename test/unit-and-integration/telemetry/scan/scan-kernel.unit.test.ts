@@ -95,12 +95,15 @@ test('thermometers on a wire are found, and one without a measurement is reporte
     'sys/bus/w1/devices/28-000000000085/temperature': '85000\n',
     'sys/bus/w1/devices/26-000001f2d9a1/temperature': '6400\n',
     'sys/bus/w1/devices/7e-000000000001/temperature': '21062\n',
+    'sys/bus/w1/devices/28-000000000419/w1_slave':
+      '72 01 4b 46 7f ff 0e 10 57 : crc=57 YES\n72 01 4b 46 7f ff 0e 10 57 t=23125\n',
     'sys/bus/w1/devices/w1_bus_master1/w1_master_name': 'x\n',
   });
   const { found } = await scan('w1');
   expect(found.map(({ title, reading, problem }) => [title, reading, problem])).toEqual([
     ['26-000001f2d9a1', '25', undefined],
     ['28-000000000085', undefined, 'unreadable'],
+    ['28-000000000419', '23.125', undefined],
     ['28-0316a2795ee7', '21.062', undefined],
     ['7e-000000000001', undefined, 'unreadable'],
   ]);

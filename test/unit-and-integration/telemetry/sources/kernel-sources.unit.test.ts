@@ -48,6 +48,15 @@ const board = {
   'sys/bus/w1/devices/26-000001f2d9a1/temperature': '6400\n',
   'sys/bus/w1/devices/26-0000000000f6/temperature': '-2560\n',
   'sys/bus/w1/devices/7e-000000000001/temperature': '21062\n',
+  // Linux 4.19, drivers/w1/slaves/w1_therm.c, w1_slave_show()
+  'sys/bus/w1/devices/28-000000000419/w1_slave':
+    '72 01 4b 46 7f ff 0e 10 57 : crc=57 YES\n72 01 4b 46 7f ff 0e 10 57 t=23125\n',
+  'sys/bus/w1/devices/28-0000000419c0/w1_slave':
+    '5e ff 4b 46 7f ff 02 10 4d : crc=4d YES\n5e ff 4b 46 7f ff 02 10 4d t=-10125\n',
+  'sys/bus/w1/devices/28-0000000419c1/w1_slave':
+    'ff ff ff ff ff ff ff ff ff : crc=c9 NO\n72 01 4b 46 7f ff 0e 10 57 t=23125\n',
+  'sys/bus/w1/devices/28-0000000419c2/w1_slave':
+    '00 00 00 00 00 00 00 00 00 : crc=00 YES\n00 00 00 00 00 00 00 00 00 t=0\n',
   'proc/loadavg': '0.52 0.58 0.59 1/389 12345\n',
   'proc/uptime': '35021.17 69000.11\n',
   'proc/meminfo': 'MemTotal:        4000 kB\nMemFree:          500 kB\nMemAvailable:    1000 kB\n',
@@ -92,6 +101,8 @@ test.each<[string, unknown, (root: string) => PolledSource]>([
   ['an IIO channel with the scale of its kind', 600, (root) => iioSource('mcp3204', 'in_voltage0', root)],
   ['an IIO channel with a scale of its own', 2_398, (root) => iioSource('mcp3204', 'in_voltage1', root)],
   ['a DS18B20', 21.062, (root) => w1Source('28-0316a2795ee7', root)],
+  ['a DS18B20 on Linux before 5.8', 23.125, (root) => w1Source('28-000000000419', root)],
+  ['a DS18B20 below zero on Linux before 5.8', -10.125, (root) => w1Source('28-0000000419c0', root)],
   ['a thermocouple at a MAX31850', 850.25, (root) => w1Source('3b-000000000850', root)],
   ['a DS2438, in 1/256 °C', 25, (root) => w1Source('26-000001f2d9a1', root)],
   ['a DS2438 below zero', -10, (root) => w1Source('26-0000000000f6', root)],
@@ -125,6 +136,9 @@ test.each<[string, string, (root: string) => PolledSource]>([
   ['-300 °C', 'from -55 to 125 °C', (root) => w1Source('28-000000000300', root)],
   ['-127 °C, which a library shows for a missing sensor', 'from -55', (root) => w1Source('28-000000000126', root)],
   ['a family without a known scale', 'known are 10, 22, 26, 28, 3b, 42', (root) => w1Source('7e-000000000001', root)],
+  ['a wrong checksum on Linux before 5.8', 'valid checksum', (root) => w1Source('28-0000000419c1', root)],
+  ['nine zeros on Linux before 5.8', 'valid checksum: "00 00', (root) => w1Source('28-0000000419c2', root)],
+  ['a thermometer that is not there', 'ENOENT', (root) => w1Source('28-000000000404', root)],
   ['a file that is too long', 'is longer than 65536 bytes', (root) => fileSource(join(root, 'run/long'))],
   ['a chip that is not there', 'no chip nct6775', (root) => hwmonSource('nct6775', 'temp1', root)],
   ['an input that is not there', 'temp9_input', (root) => hwmonSource('cpu_thermal', 'temp9', root)],
