@@ -12,6 +12,7 @@ import type { ManualActionDeps } from './manual.ts';
 import { deliverOutbox } from './outbox.ts';
 import type { InstallOutcome, Outcome } from './outcome.ts';
 import { findBlocked, pauseLeft } from './policy/backoff.ts';
+import { listPauseLeft } from './policy/choose.ts';
 import type { InstallRequest, UpdatePorts } from './policy/install-request.ts';
 import { startHold, releaseHold } from './policy/manual-hold.ts';
 import { AttemptDeferred, countsChecks, mayTry } from './policy/may-try.ts';
@@ -56,7 +57,8 @@ type Nothing = Exclude<Plan, { kind: 'install' | 'deferred' }>;
 /** True if a check counts for a deferral that ends after a number of checks, also for a version that was skipped. */
 function isCounted(plan: Plan, { versions }: UpdateState, clock: Clock): boolean {
   if (plan.kind === 'install') return false;
-  const isPaused = versions.some((entry) => pauseLeft(entry, clock.nowMs()) > 0);
+  const nowMs = clock.nowMs();
+  const isPaused = versions.some((entry) => pauseLeft(entry, nowMs) > 0) || listPauseLeft(versions, nowMs) > 0;
   return isPaused || (plan.kind === 'deferred' && countsChecks.has(plan.code));
 }
 

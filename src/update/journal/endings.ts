@@ -2,7 +2,7 @@ import assert from 'node:assert';
 
 import { hasSlotPayload } from './state.ts';
 import type { Attempt, Cause, EventOf, Outcome, PendingHook, Phase, PhaseOf, UpdateState } from './state.ts';
-import { block, countFailure, noteCancelled } from './versions.ts';
+import { block, countFailure, noteCancelled, noteTrial } from './versions.ts';
 import type { Firmware } from './versions.ts';
 
 /** Asserts that the state is in this phase. An event that the phase does not allow is a defect. */
@@ -164,7 +164,8 @@ export function endRollback(
     const cancelled = { ...next, ...noteCancelled(state, firmwareOf(phase)) };
     return withEnd(cancelled, attempt, { outcome: 'failed', code, reason, at }, attempt.by);
   }
-  const counted = failedVersion(state, phase, at, fault !== 'world' || isAmbiguous(code));
+  const failed = failedVersion(state, phase, at, fault !== 'world' || isAmbiguous(code));
+  const counted = isCounted(attempt) ? noteTrial(failed, firmwareOf(phase)) : failed;
   const isBad = countsAgainstRelease(attempt, fault);
   const content = Object.fromEntries(firmware.payloads.map(({ target, digest }) => [target, digest]));
   const ended: UpdateState = {

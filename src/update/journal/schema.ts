@@ -216,6 +216,8 @@ export const versionEntry = open({
   cancelled: z.boolean().optional(),
   /** An operator replaced it: it stays away until the service has installed another one, or an operator forces it. */
   overridden: z.boolean().optional(),
+  /** It failed in a trial. */
+  ran: z.boolean().optional(),
   /** The reason for its quarantine. `content`: the digest of each target, as a delta of the release has them, too. */
   bad: open({
     code: z.string(),

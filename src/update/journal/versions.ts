@@ -1,8 +1,8 @@
 import { isPlausible } from '../../system/time/wall-clock.ts';
 import type { Attempt, ManualHold, UpdateState, VersionEntry, VersionRef } from './state.ts';
 
-/** The number of versions that are remembered although nothing defers them. */
-const MAX_FREE = 9;
+/** The number of versions without a trial that are remembered. */
+const MAX_FREE = 64;
 /** The number of deferred versions at which no other one starts, since it could replace one of them. */
 export const MAX_HELD = 64;
 /** Leaves room for forced updates. */
@@ -49,15 +49,26 @@ function changed(versions: Versions, firmware: Firmware, change: (entry: Version
   return { versions: bounded([...versions.filter((other) => other !== known), entry]) };
 }
 
+/**
+ * Limits what the service can make the journal store. The last entry stays; of those that may be evicted, the ones
+ * that count nothing go first, then those that the service made without a valid signature, each oldest first.
+ */
 function bounded(versions: Versions): Versions {
-  const [held, free] = [versions.filter(isHeld), versions.filter((entry) => !isHeld(entry))];
-  const kept = new Set([...held.slice(-MAX_HELD_AT_ALL), ...free.slice(-MAX_FREE)]);
+  const [others, last] = [versions.slice(0, -1), versions.slice(-1)];
+  const free = others.filter((entry) => !isHeld(entry)).sort((a, b) => rank(a) - rank(b));
+  const held = others.filter(isHeld);
+  const kept = new Set([...held.slice(-MAX_HELD_AT_ALL), ...free.slice(-MAX_FREE), ...last]);
   return versions.filter((entry) => kept.has(entry));
 }
 
-/** True if the entry must not be evicted. An entry without a digest was never accepted. */
-export function isHeld({ bad, cancelled, overridden, digest, gaveUp }: VersionEntry): boolean {
-  return bad !== undefined || cancelled === true || overridden === true || (digest !== undefined && gaveUp > 0);
+function rank({ digest, begun, failed }: VersionEntry): number {
+  if (begun + failed === 0) return 0;
+  return digest === undefined ? 1 : 2;
+}
+
+/** True if the entry must not be evicted: a trial of it failed, or an operator does not want it. */
+export function isHeld({ bad, cancelled, overridden, ran }: VersionEntry): boolean {
+  return bad !== undefined || cancelled === true || overridden === true || ran === true;
 }
 
 /** Counts the beginning of an attempt. */
@@ -113,6 +124,10 @@ export function block({ versions }: Ledger, firmware: Firmware, bad: Blocked['ba
   return changed(versions, firmware, (entry) => ({ ...entry, bad }));
 }
 
+export function noteTrial({ versions }: Ledger, firmware: Firmware) {
+  return changed(versions, firmware, (entry) => ({ ...entry, ran: true }));
+}
+
 export function noteCancelled({ versions }: Ledger, firmware: Firmware) {
   return firmware.version.id === undefined
     ? { versions }
@@ -131,9 +146,10 @@ export function clear({ versions }: Ledger, firmware: Firmware) {
   return changed(versions, firmware, ({ digest, version }) => ({ ...untried, digest, version }));
 }
 
-/** Resets all entries that may be evicted, since an update succeeded. */
+/** Resets the entries of all releases that may be tried again, since an update succeeded. */
 export function clearOthers({ versions }: Ledger): Versions {
-  const isKept = (entry: VersionEntry): boolean => isHeld({ ...entry, cancelled: undefined, overridden: undefined });
+  const isKept = ({ bad, digest, gaveUp }: VersionEntry): boolean =>
+    bad !== undefined || (digest !== undefined && gaveUp > 0);
   return versions.map((entry) =>
     isKept(entry) ? entry : { ...untried, digest: entry.digest, version: entry.version },
   );

@@ -97,8 +97,9 @@ export function isFull(
   lastsMs?: number,
 ): boolean {
   const stands = (entry: VersionEntry): boolean =>
-    entry.cancelled === true ||
-    (entry.bad === undefined ? isExhausted(entry, 1, nowMs, lastsMs) : !hasEnded(entry.bad.at, nowMs, lastsMs));
+    entry.bad === undefined
+      ? entry.ran !== true || isExhausted(entry, 0, nowMs, lastsMs)
+      : isActive(entry, nowMs, lastsMs);
   return versions.filter((entry) => entry !== offered && isHeld(entry) && stands(entry)).length >= MAX_HELD;
 }
 

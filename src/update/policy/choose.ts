@@ -5,7 +5,7 @@ import type { Installed, UpdateState, VersionRef } from '../journal/state.ts';
 import { entryOf } from '../journal/versions.ts';
 import type { ProvisioningService, Version } from '../ports.ts';
 import { compareVersions } from '../version-order.ts';
-import { pauseLeft } from './backoff.ts';
+import { checksLeft, pauseLeft } from './backoff.ts';
 
 /** Which of the versions that the service offers is to be installed. */
 export type Choice =
@@ -84,18 +84,41 @@ export function listNumber(name: string): number | undefined {
   return digits === undefined ? undefined : Number(digits);
 }
 
+/** With this number of failed lists, releases and lists take turns. */
+const MANY_FAILED_LISTS = 16;
+
+/** Returns the number of checks without any list, so that a flood of misnamed releases does not stop the others. */
+export function listPauseLeft(versions: UpdateState['versions'], nowMs: number): number {
+  const failed = failedLists(versions);
+  const last = failed.at(-1);
+  return last === undefined || failed.length < MANY_FAILED_LISTS ? 0 : checksLeft(last, 1, nowMs);
+}
+
+function failedLists(versions: UpdateState['versions']): UpdateState['versions'] {
+  return versions.filter(({ version, failed }) => failed > 0 && listNumber(version.name) !== undefined);
+}
+
 /**
  * Returns the lists with a higher number than the list in effect, highest first. They come before any release. A list
- * that failed is skipped during its retry backoff, so that a misnamed release delays neither the others nor a good list.
+ * that failed is skipped during its retry backoff, and those below it come first, so that misnamed releases delay
+ * neither the others nor a good list.
  */
-function dueLists(versions: readonly Version[], { versions: entries }: UpdateState, known?: KnownLists): Version[] {
+function dueLists(
+  versions: readonly Version[],
+  { versions: entries, phase }: UpdateState,
+  known?: KnownLists,
+): Version[] {
+  const nowMs = known?.nowMs ?? Number.NaN;
+  if (phase.kind === 'idle' && listPauseLeft(entries, nowMs) > 0) return [];
   const isPaused = (version: Version): boolean => {
     const entry = entryOf(entries, { version });
-    return entry !== undefined && pauseLeft(entry, known?.nowMs ?? Number.NaN) > 0;
+    return entry !== undefined && pauseLeft(entry, nowMs) > 0;
   };
-  const number = ({ name }: Version): number => listNumber(name) ?? 0;
+  const number = ({ name }: VersionRef): number => listNumber(name) ?? 0;
+  const last = failedLists(entries).at(-1);
+  const isNext = (version: Version): boolean => last === undefined || number(version) < number(last.version);
   const lists = versions.filter((version) => number(version) > (known?.number ?? 0) && !isPaused(version));
-  return lists.sort((a, b) => number(b) - number(a));
+  return lists.sort((a, b) => Number(isNext(b)) - Number(isNext(a)) || number(b) - number(a));
 }
 
 /**

@@ -163,7 +163,7 @@ export class SwappingService {
     const incoming = await plainFirmwareOpener(applyList)(request, signal);
     const content = this.#contentOf(this.#opened);
     const isList = incoming.header.kind === 'trust-list';
-    const name = isList ? incoming.header.name : content.split('|')[0];
+    const name = content.replace('LIST|', 'trust-').split('|')[0];
     const header = { ...incoming.header, digest: digestOfPlain(content), name, ...(!isList && { provides: {} }) };
     return {
       header,

@@ -142,12 +142,12 @@ describe('what is begun and cut off', () => {
     expect(lastOf(state)).toMatchObject({ version: { id: '3' }, begun: 1, failed: 0 });
   });
 
-  test('is kept of a version while others are tried, of the last eight', () => {
+  test('is kept of a version while others are tried, of the last 64', () => {
     const ids = (count: number) =>
       Array.from({ length: count }, (_, index) => begin({ id: `${10 + index}`, name: '' }));
-    const kept = after(ledgerOf(9, START_MS), ...ids(8));
+    const kept = after(ledgerOf(9, START_MS), ...ids(64));
     expect(entryOf(kept.versions, { version })).toMatchObject({ begun: 1, failed: 9 });
-    expect(entryOf(after(ledgerOf(9, START_MS), ...ids(9)).versions, { version })).toBeUndefined();
+    expect(entryOf(after(ledgerOf(9, START_MS), ...ids(65)).versions, { version })).toBeUndefined();
   });
 });
 

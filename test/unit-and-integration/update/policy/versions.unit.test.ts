@@ -152,7 +152,7 @@ describe('a quarantine', () => {
     expect(isFull(ledger, ledger.versions[0], START_MS, DAY_MS)).toBe(false);
     expect(isFull(ledger, undefined, START_MS + DAY_MS, DAY_MS)).toBe(false);
     expect(activeEntries(ledger, START_MS, DAY_MS)).toHaveLength(64);
-    expect(ledger.versions.length).toBeLessThan(80);
+    expect(ledger.versions.length).toBeLessThan(130);
   });
 });
 
