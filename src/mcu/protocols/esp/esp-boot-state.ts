@@ -13,8 +13,10 @@ import {
   partitionsIn,
   planBoot,
   requireApplications,
+  selects,
   startedBy,
   tableBytes,
+  writtenBy,
 } from './esp-boot.ts';
 import type { BootState } from './esp-boot.ts';
 import { contentOf, sectorBytes, tableAddress } from './esp-chips.ts';
@@ -43,7 +45,9 @@ export function* bootPlanFor(
   const read = yield* readState(digest, image);
   if (read !== undefined) {
     requireApplications(image, read.state, chip, bootAddress);
-    return planBoot(image, read.held, read.state, read.sectors);
+    if (writtenBy(image, read.state).length > 0) return planBoot(image, read.held, read.state, read.sectors);
+    const known = selects(image, read.state) ? 'otadata' : 'sent';
+    return { image, known, guard: undefined, before: undefined };
   }
   const isLong = endsEarly(contentOf(image, bootAddress, tableAddress));
   if (!isLong && touches(image, tableAddress, tableAddress + tableBytes, sectorBytes)) {

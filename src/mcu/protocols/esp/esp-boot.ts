@@ -2,13 +2,13 @@ import { createHash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 
 import { checkFits } from '../../chip.ts';
-import type { Chip } from '../../chip.ts';
+import type { Chip, Region } from '../../chip.ts';
 import { hex, McuError } from '../../errors.ts';
 import { endsEarly, isApplication, isEspImage, readEspImage } from '../../images/esp-image.ts';
 import { endOf, isBlank, makeImage, touches } from '../../images/image.ts';
 import type { Image, Segment } from '../../images/image.ts';
 import type { BootPlan } from '../../protocol.ts';
-import { contentOf, sectorBytes } from './esp-chips.ts';
+import { contentOf, sectorBytes, tableAddress } from './esp-chips.ts';
 
 /**
  * Which application the second-stage bootloader of an ESP starts. Sources: ESP-IDF, "Partition Tables" and "OTA";
@@ -128,22 +128,30 @@ export function nameOf(partition: Partition): string {
   return isSlot(partition) ? `ota_${partition.subtype - firstSlot}` : `the partition at ${hex(partition.start)}`;
 }
 
+/** Returns the partitions whose application the image replaces. */
+export function writtenBy(image: Image, { partitions }: BootState): readonly Partition[] {
+  return partitions.filter(({ type, start }) => type === appType && isIn(image, start));
+}
+
+/** True if the image replaces the selection in otadata. */
+export function selects(image: Image, { otadata }: BootState): boolean {
+  return otadata !== undefined && touchesSectors(image, otadata);
+}
+
 /**
  * Returns the data to write so that the bootloader starts the application in the image: the image, with an entry of
  * otadata if another application is selected. `held` is the state of the chip, `state` the one with the image in it,
  * and `sectors` the content of otadata.
  */
 export function planBoot(image: Image, held: BootState, state: BootState, sectors: readonly Uint8Array[]): BootPlan {
-  const { partitions, otadata } = state;
+  const { otadata } = state;
   const known = otadata === undefined ? 'read-back' : 'otadata';
   const started = startedBy(state);
-  const written = partitions.filter((partition) => partition.type === appType && isIn(image, partition.start));
+  const written = writtenBy(image, state);
   const isStarted = started !== undefined && written.includes(started);
-  if (written.length === 0 || (isStarted && keepsStarting(started, state))) {
-    return { image, known, guard: undefined, before: undefined };
-  }
+  if (isStarted && keepsStarting(started, state)) return { image, known, guard: undefined, before: undefined };
   const target = written.find((partition) => isFactory(partition) || isSlot(partition));
-  if (target === undefined || otadata === undefined || touchesSectors(image, otadata)) {
+  if (target === undefined || otadata === undefined || selects(image, state)) {
     throw unselectable(written, started);
   }
   if (!isEspImage(contentOf(image, target.start))) throw noApplication(target);
@@ -157,8 +165,9 @@ export function planBoot(image: Image, held: BootState, state: BootState, sector
 }
 
 /**
- * Throws McuError if the image replaces a part of an application by anything but a whole one for this chip that fits, or
- * holds an ESP image where nothing starts it. A partition that does not start may become blank.
+ * Throws McuError if the image replaces a part of an application by anything but a whole one for this chip that fits,
+ * holds an ESP image where nothing starts it, or has bytes where nothing reads them. A partition that does not start may
+ * become blank.
  */
 export function requireApplications(image: Image, state: BootState, chip: Chip, bootAddress: number): void {
   const started = startedBy(state);
@@ -177,9 +186,29 @@ export function requireApplications(image: Image, state: BootState, chip: Chip, 
   }
   const starts = [bootAddress, ...applications.map(({ start }) => start)];
   const stray = image.segments.find(({ address, bytes }) => isEspImage(bytes) && !starts.includes(address));
-  if (stray === undefined) return;
-  const message = `the ESP image is for ${hex(stray.address)}, but programs start at ${starts.map(hex).join(', ')}`;
-  throw new McuError('image-unknown', message, { advice: 'check the address of the target' });
+  if (stray !== undefined) {
+    const message = `the ESP image is for ${hex(stray.address)}, but programs start at ${starts.map(hex).join(', ')}`;
+    throw new McuError('image-unknown', message, { advice: 'check the address of the target' });
+  }
+  requirePartitions(image, state.partitions, bootAddress);
+}
+
+/** Outside of bootloader, partition table and partitions, bytes must be blank. */
+function requirePartitions(image: Image, partitions: readonly Partition[], bootAddress: number): void {
+  const places: Region[] = [
+    { start: bootAddress, end: tableAddress + sectorBytes },
+    ...partitions.map(({ start, sizeBytes }) => ({ start, end: start + sizeBytes })),
+  ].sort((one, other) => one.start - other.start);
+  let end = 0;
+  for (const place of [...places, { start: Infinity, end: Infinity }]) {
+    const at = contentOf(image, end, place.start).findIndex((byte) => byte !== 0xff);
+    if (at >= 0) {
+      const spans = places.map((each) => `${hex(each.start)} to ${hex(each.end)}`).join(', ');
+      const message = `the image has bytes at ${hex(end + at)}, outside of bootloader, table and partitions: ${spans}`;
+      throw new McuError('image-unknown', message, { advice: 'check the address of the target' });
+    }
+    end = Math.max(end, place.end);
+  }
 }
 
 /** The bootloader would start another partition. */

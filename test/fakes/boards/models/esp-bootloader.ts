@@ -6,7 +6,7 @@ import { isWholeEspImage } from './esp-image.ts';
 /**
  * The partition table and the second-stage bootloader of ESP-IDF 5, as far as they choose an application: after
  * `bootloader_utility.c` (`get_selected_boot_partition`, `load_boot_image`), `bootloader_common_loader.c` and
- * `flash_partitions.c`. Its entries match a real chip: esp-boot.unit.test.ts.
+ * `flash_partitions.c`. Its entries match a real chip: esp/esp-boot.unit.test.ts.
  */
 const tableAddress = 0x8000;
 const sectorBytes = 4096;
