@@ -17,9 +17,12 @@ export interface Reference {
   readonly need: RequiredFileKind | 'user';
 }
 
-/** All files and users that the correct part of the tables names. */
-export function referencesOf(tables: ValidTables): readonly Reference[] {
-  return [...settingsIn(configSchema, tables)].flatMap(({ schema, value, path, table }) => {
+/** Returns the files and users that the correct part of the tables names, or those in values that `isWanted`. */
+export function referencesOf(
+  tables: ValidTables,
+  isWanted: (value: unknown) => boolean = () => true,
+): readonly Reference[] {
+  return [...settingsIn(configSchema, tables, isWanted)].flatMap(({ schema, value, path, table }) => {
     const need = referenceOf(schema);
     if (need === undefined) return [];
     if (typeof value === 'string') return [{ path, name: value, need }];
@@ -67,12 +70,18 @@ export async function findExposedSecrets(tables: ValidTables, config: string): P
     const why = `has a password, and ${config} is readable by all users of this machine; to fix it: chmod 600 ${quoted(config)}`;
     found.push(...passwords.map((path) => findingAt(path, `: ${why}`)));
   }
-  for (const { path, name, need } of referencesOf(tables)) {
+  for (const { path, name, need } of referencesOf(tables, hasPath)) {
     if (!secrets.has(need) || !(await isExposed(name))) continue;
     const why = `: ${name} is readable by all users of this machine; to fix it: chmod 600 ${quoted(name)}`;
     found.push(findingAt(path, why));
   }
   return found;
+}
+
+/** True if the value is or contains an absolute path. This runs at each start, where the schema of all values costs 1 ms. */
+function hasPath(value: unknown): boolean {
+  if (typeof value === 'string') return value.startsWith('/');
+  return typeof value === 'object' && value !== null && Object.values(value).some(hasPath);
 }
 
 const WITH_PASSWORD = /^[a-z][a-z0-9+.-]*:\/\/[^/\s]*:[^/\s]+@/i;

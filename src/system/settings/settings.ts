@@ -61,7 +61,8 @@ function isTable(value: unknown): value is object {
 function optionFor(union: z.ZodUnion, value: unknown): unknown {
   return union.options.find((option) => {
     const kind: unknown = option instanceof z.ZodObject ? option.shape['kind'] : undefined;
-    if (kind instanceof z.ZodLiteral) return isTable(value) && 'kind' in value && kind.safeParse(value.kind).success;
+    if (kind instanceof z.ZodLiteral)
+      return isTable(value) && 'kind' in value && [...kind.values].some((name) => name === value.kind);
     return option instanceof z.ZodType && option.safeParse(value, parsedOnce).success;
   });
 }
@@ -74,21 +75,23 @@ interface Setting {
   readonly table: object;
 }
 
-/** Returns all values that the schema accepted, the tables and lists among them. */
+/** Returns the wanted values that the schema accepted, the tables and lists among them. An unwanted table is skipped. */
 export function* settingsIn(
   schema: unknown,
   value: unknown,
-  path: readonly PropertyKey[] = [],
-  table: object = {},
+  isWanted: (value: unknown) => boolean,
+  { path, table }: Pick<Setting, 'path' | 'table'> = { path: [], table: {} },
 ): Generator<Setting> {
+  if (value === undefined || !isWanted(value)) return;
   const type = unwrapSchema(schema);
-  if (value === undefined || !(type instanceof z.ZodType)) return;
+  if (!(type instanceof z.ZodType)) return;
   yield { schema: type, value, path, table };
-  if (type instanceof z.ZodUnion) yield* settingsIn(optionFor(type, value), value, path, table);
+  if (type instanceof z.ZodUnion) yield* settingsIn(optionFor(type, value), value, isWanted, { path, table });
   else if (isTable(value)) {
     const isList = Array.isArray(value);
     for (const [key, below] of Object.entries(value)) {
-      yield* settingsIn(schemaBelow(type, key), below, [...path, isList ? Number(key) : key], isList ? table : value);
+      const at = { path: [...path, isList ? Number(key) : key], table: isList ? table : value };
+      yield* settingsIn(schemaBelow(type, key), below, isWanted, at);
     }
   }
 }
