@@ -51,6 +51,7 @@ const quarantineReport = z.object({
   version: z.string(),
   versionId: maybeUndefined(z.string()).describe('Omitted if it was installed from a file.'),
   digest: z.string(),
+  isOffered: z.boolean().optional().describe('True if the service offers this release, under any name.'),
   code: z.string(),
   reason: z.string(),
   at: z.string(),
@@ -145,7 +146,7 @@ const nextStep = z.object({
   isNeeded: z.boolean().describe('False if the exit code of `agent status --exit-code` is 0.'),
   text: z.string().describe('What you need to do, or can do, with the command.'),
   operation: suggestedOperation.optional().describe('The operation that does it.'),
-  version: z.string().optional().describe('The version to unblock.'),
+  version: z.string().optional().describe('The version to unblock, or its digest if others have the same name.'),
 });
 export type NextStep = Infer<typeof nextStep>;
 

@@ -74,18 +74,22 @@ function ofInterrupted(report: StatusReport): Step {
   return lastOutcome?.by === 'file' ? { act: 'agent install FILE', operation: 'update' } : updateNow;
 }
 
-function ofIdle({ idleCode, idleReason, quarantine }: StatusReport): Step {
+function ofIdle({ idleCode, quarantine }: StatusReport): Step {
   if (idleCode === 'update-available' || idleCode === 'not-asked')
     return { or: 'check and install now: agent --update-now', operation: 'update' };
-  // the deferred version, not another blocked one
-  if (idleCode === 'quarantined')
-    return unblock(quarantine.find(({ version }) => idleReason.startsWith(`${version} `))?.version);
+  if (idleCode === 'quarantined') {
+    const blocked = quarantine.find(({ isOffered }) => isOffered);
+    return blocked === undefined ? {} : unblock(blocked, quarantine);
+  }
   return deferralSteps.get(idleCode ?? '') ?? {};
 }
 
-function unblock(version: string | undefined): Step {
-  if (version === undefined) return {};
-  return { or: `try ${version} again: agent unblock ${version}`, operation: 'unblock', version };
+type Quarantine = StatusReport['quarantine'];
+
+/** Names the release by its digest if others have the same name. */
+function unblock({ version: name, digest }: Quarantine[number], quarantine: Quarantine): Step {
+  const version = quarantine.filter((other) => other.version === name).length > 1 ? digest : name;
+  return { or: `try ${name} again: agent unblock ${version}`, operation: 'unblock', version };
 }
 
 const deferralSteps: ReadonlyMap<string, Step> = new Map<DeferralCode, Step>([
@@ -127,12 +131,12 @@ const problemSteps: Readonly<Record<Problem, StepOf>> = {
 
 /** The gateway works, and a blocked version waits for another release. */
 function afterFailure({ quarantine, lastOutcome: last }: StatusReport): Step {
-  const blocked = quarantine.find(({ version }) => version === last?.version);
-  if (blocked !== undefined)
-    return {
-      ...unblock(blocked.version),
-      act: 'correct the release',
-      or: `try it again: agent unblock ${blocked.version}`,
-    };
+  // the service may have renamed the release since it was blocked for the first time
+  const blocked =
+    quarantine.find(({ at }) => at === last?.at) ?? quarantine.find(({ version }) => version === last?.version);
+  if (blocked !== undefined) {
+    const step = unblock(blocked, quarantine);
+    return { ...step, act: 'correct the release', or: `try it again: agent unblock ${step.version}` };
+  }
   return { act: 'see its steps: agent log', or: 'try again: agent --update-now', operation: 'update' };
 }

@@ -9,7 +9,7 @@ import type { HookPause } from '../../update/hooks/hooks.ts';
 import { countDropped } from '../../update/journal/endings.ts';
 import { activeHold, hasSlotPayload } from '../../update/journal/state.ts';
 import type { Phase, UpdateState } from '../../update/journal/state.ts';
-import { type Blocked } from '../../update/journal/versions.ts';
+import { type Blocked, entryOf } from '../../update/journal/versions.ts';
 import { activeEntries } from '../../update/policy/backoff.ts';
 import type { SlotName } from '../../update/ports.ts';
 import type { RebootWait } from '../../update/trial/staged.ts';
@@ -52,7 +52,9 @@ function derivedFields(state: UpdateState, around: StatusInput) {
     ),
     booted: around.booted,
     lastOutcome: describeLast(state.lastOutcome, around),
-    quarantine: activeEntries(state, around.nowMs, around.quarantineMs).map((entry) => describeHeld(entry, around)),
+    quarantine: activeEntries(state, around.nowMs, around.quarantineMs).map((entry) =>
+      describeHeld(entry, state, around),
+    ),
     ...idleness(state.phase, awaitsReboot, { ...around, hold }),
     rebootDeferral: isAlreadyArmed(state.phase, around) ? undefined : describeWait(around.rebootDeferral),
     hookDeferral: describePause(around.hookPause, around.nowMs),
@@ -120,13 +122,19 @@ function describePause(pause: HookPause | undefined, nowMs: number): StatusRepor
 
 /** A version in quarantine. Its end is known only if the setting has one, and if it began while the clock was set. */
 function describeHeld(
-  { version, digest, bad: { code, reason, at } }: Blocked,
-  { quarantineMs }: StatusInput,
+  entry: Blocked,
+  { versions }: UpdateState,
+  { quarantineMs, lastLook }: StatusInput,
 ): StatusReport['quarantine'][number] {
+  const { version, digest, bad } = entry;
+  const { code, reason, at } = bad;
   const sinceMs = Date.parse(at);
   const ends = quarantineMs !== undefined && isPlausible(sinceMs);
   const until = ends ? new Date(sinceMs + quarantineMs).toISOString() : undefined;
-  return { version: version.name, versionId: version.id, digest: digest ?? 'unknown', code, reason, at, until };
+  const offered = lastLook?.offered;
+  const isOffered = offered !== undefined && entryOf(versions, { version: offered }) === entry;
+  const told = { version: version.name, versionId: version.id, digest: digest ?? 'unknown', code, reason, at, until };
+  return isOffered ? { ...told, isOffered } : told;
 }
 
 /** The state of the broker; empty if there is none. */

@@ -81,12 +81,31 @@ test('what to do names the deferred version of several blocked ones', () => {
   const [blocked] = troubledStatus.quarantine;
   if (blocked === undefined) throw new Error('a version is blocked');
   const quarantine = [
-    { ...blocked, version: '2.0.0' },
     { ...blocked, version: '3.0.0' },
+    { ...blocked, version: '2.0.0', isOffered: true },
   ];
-  const idleReason = '2.0.0 is deferred: it failed before';
+  // the service has renamed 2.0.0 since
+  const idleReason = '3.0.0 is deferred: it failed before';
   const deferred = { ...troubledStatus, quarantine, problems: [], state: 'ok', idleCode: 'quarantined' } as const;
   expect(nextStepOf({ ...deferred, idleReason, toDo: undefined })).toMatchObject({ version: '2.0.0' });
+});
+
+// Regression: the service renamed a release that was tried again, and no version to unblock was suggested.
+test.each([
+  ['that was renamed', ['1.0.0', '2.0.0'], '2.0.0-b', '2.0.0'],
+  ['by its digest if another one has its name', ['2.0.0', '2.0.0'], '2.0.0', 'sha256:1'],
+])('what to do names the release that failed last, %s', (_what, names, version, word) => {
+  const [blocked] = troubledStatus.quarantine;
+  const { lastOutcome } = troubledStatus;
+  if (blocked === undefined || lastOutcome === undefined) throw new Error('a version is blocked');
+  const quarantine = names.map((name, index) => {
+    const at = index === 1 ? lastOutcome.at : '2026-01-01T00:00:00.000Z';
+    return { ...blocked, version: name, digest: `sha256:${index}`, at };
+  });
+  const failed = { ...troubledStatus, quarantine, problems: ['last-attempt-rolled-back'], toDo: undefined } as const;
+  const step = nextStepOf({ ...failed, lastOutcome: { ...lastOutcome, version } });
+  expect(step).toMatchObject({ operation: 'unblock', version: word });
+  expect(step.text).toContain(`agent unblock ${word}`);
 });
 
 describe('the status of a gateway in trouble', () => {
