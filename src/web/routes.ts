@@ -7,7 +7,7 @@ import type { AccessControl } from './access/access-control.ts';
 import { requireKnownHost, requireSameOrigin } from './access/same-origin.ts';
 import type { Session } from './access/sessions.ts';
 import { addressOf } from './access/shares.ts';
-import { actionForms, diagnostics, resultNotice, stepForms } from './act/action-forms.ts';
+import { actionForms, diagnostics, resultNotice, rollbackVersions, stepForms } from './act/action-forms.ts';
 import { orderOf } from './act/actions.ts';
 import type { Actions } from './act/actions.ts';
 import type { Uploads } from './act/upload.ts';
@@ -118,6 +118,8 @@ export class Routes {
       return;
     }
     const { name, input } = orderOf(form);
+    if (name === 'rollback' && form.get('versions') !== rollbackVersions(await news.currentStatus()))
+      throw new Refusal(409, 'The versions have changed since this page was loaded. Check them, then roll back again.');
     operator.said = await orders.submit(name, input);
     news.noteChange();
   }

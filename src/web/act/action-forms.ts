@@ -25,7 +25,13 @@ export function stepOf({ toDo }: StatusReport): string | undefined {
 
 /** Returns the digest of the blocked release that the page names as the next step. */
 export function blockedDigest({ toDo, quarantine }: StatusReport): string {
-  return quarantine.find(({ version }) => version === toDo?.version)?.digest ?? '';
+  return quarantine.find(({ version, digest }) => [version, digest].includes(toDo?.version ?? ''))?.digest ?? '';
+}
+
+/** Returns the versions that a rollback would replace and start, to compare them with those on the page. */
+export function rollbackVersions(status: StatusReport): string {
+  const { running, phase, previous } = status;
+  return JSON.stringify([running?.version, phase === 'trial', previous?.digest ?? rollbackTarget(status)]);
 }
 
 /** True if a rollback is possible: also to a slot that no agent installed, such as the factory image. */
@@ -61,7 +67,7 @@ export function actionForms(status: StatusReport, token: string): Html {
     </div>
     ${only('hold', folded('hold', 'Hold updates', form('hold', token, holdFields)))}
     ${only('install', folded('install', 'Install a file', installForm(token)))}
-    ${only('rollback', folded('rollback', 'Roll back', form('rollback', token, rollbackFields(back))))}
+    ${only('rollback', folded('rollback', 'Roll back', form('rollback', token, rollbackFields(back, rollbackVersions(status)))))}
   </section>`;
 }
 
@@ -138,8 +144,9 @@ const holdFields = html`<p>Updates are paused until then. A running trial is not
   <input id="reason" name="reason" maxlength="200" autocomplete="off" />
   <button>Hold</button>`;
 
-function rollbackFields(back: string): Html {
-  return html`<p>The gateway reboots to ${back}, and its boards are rolled back with it.</p>
+function rollbackFields(back: string, versions: string): Html {
+  return html`<input type="hidden" name="versions" value="${versions}" />
+    <p>The gateway reboots to ${back}, and its boards are rolled back with it.</p>
     <label class="check"><input type="checkbox" name="confirm" value="yes" required /> Yes, ${back}</label>
     <button class="grave">Roll back</button>`;
 }

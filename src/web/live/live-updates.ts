@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http';
 
 import type { OperationEvent } from '../../control/events.ts';
+import type { StatusReport } from '../../control/reports.ts';
 import { describeError } from '../../system/errors.ts';
 import { availableOperations, blockedDigest, stepOf } from '../act/action-forms.ts';
 import type { PageDeps } from '../page-deps.ts';
@@ -47,6 +48,12 @@ export class LiveUpdates implements AsyncDisposable {
   /** The state as the viewers see it. */
   async snapshot(): Promise<Snapshot> {
     return this.#data.snapshot();
+  }
+
+  /** Returns the status of this moment, for a decision about it. */
+  async currentStatus(): Promise<StatusReport> {
+    this.#data.expire();
+    return (await this.#data.snapshot()).status;
   }
 
   follow(response: ServerResponse, address: string, mayLook: () => boolean): void {

@@ -37,7 +37,7 @@ describe('the button in the first card', () => {
       'Try again',
       troubledStatus,
       [
-        ['unblock', { version: 'gateway-1.5.0' }],
+        ['unblock', { version: troubledStatus.quarantine[0]?.digest }],
         ['update', { reboot: true, force: false }],
       ],
     ],

@@ -103,6 +103,35 @@ describe('an order', () => {
     );
   });
 
+  // Regression: the gateway rolled back to the version that was the previous one when the form arrived.
+  test('rolls back only to the version that the page showed', async () => {
+    let status: StatusReport = calmStatus;
+    rig.answerWith({ status: async () => status });
+    await rig.serve(rig.withPassword);
+    const { cookie, token } = await rig.login();
+    const rollBack = async () => {
+      const page = (await rig.ask('/', { headers: { cookie } })).text;
+      const [, versions = ''] = /name="versions" value="([^"]+)"/.exec(page) ?? [];
+      const form = { operation: 'rollback', confirm: 'yes', token, versions: versions.replaceAll('&quot;', '"') };
+      return async () =>
+        rig.ask('/do', {
+          method: 'POST',
+          headers: { ...rig.own, cookie },
+          body: new URLSearchParams(form).toString(),
+        });
+    };
+    const sendOld = await rollBack();
+    const previous = { versionName: 'other', versionId: undefined, digest: 'sha256:1', slot: undefined, at: '' };
+    status = { ...calmStatus, previous: { ...previous, signedBy: undefined } };
+    const refused = await sendOld();
+    expect(refused).toMatchObject({ status: 409 });
+    expect(refused.text).toContain('The versions have changed');
+    expect(rig.asked).not.toContain('rollback');
+    const sendNew = await rollBack();
+    expect(await sendNew()).toMatchObject({ status: 303 });
+    expect(rig.asked).toContain('rollback');
+  });
+
   test.each([
     ['of another origin', { origin: 'http://evil.example.com' }],
     ['of another port', { origin: 'http://127.0.0.1:1' }],
