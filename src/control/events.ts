@@ -8,6 +8,7 @@ import type { Infer } from './schema-parts.ts';
 /** The events and the result of an operation. */
 
 const named = { version: z.string() };
+const isRollback = z.boolean().optional().describe('True if an operator rolls back to this version.');
 
 const operationOutcome = z.discriminatedUnion('kind', [
   z.object({
@@ -31,11 +32,12 @@ const operationOutcome = z.discriminatedUnion('kind', [
       .optional()
       .describe('The changes, if it was a trust list.'),
   }),
-  z.object({ kind: z.literal('reboot-required'), ...named, slot: slotName }),
+  z.object({ kind: z.literal('reboot-required'), ...named, slot: slotName, isRollback }),
   z.object({
     kind: z.literal('rebooting'),
     ...named,
     slot: slotName,
+    isRollback,
     reason: z.string().optional(),
     goesBack: z.boolean().optional().describe('True if the version is abandoned for this reason.'),
   }),

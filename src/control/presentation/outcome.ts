@@ -19,7 +19,7 @@ export function describeOutcome(outcome: OperationOutcome, forced: boolean): Mes
     case 'reboot-required':
       return {
         tone: 'attention',
-        text: `${version} is staged in slot ${outcome.slot}. It starts at the next boot: agent reboot`,
+        text: `${describeStaged(outcome)}. It starts at the next boot: agent reboot`,
       };
     case 'rebooting':
       return describeReboot(outcome);
@@ -84,14 +84,23 @@ function describeFlashed({ board, version, unchanged, known }: Extract<Operation
   return `Done: ${board} runs ${version}${known === 'on-trial' ? `, ${trialOfBoard}` : ''}.`;
 }
 
+function describeStaged({
+  version,
+  slot,
+  isRollback,
+}: Pick<Extract<OperationOutcome, { kind: 'reboot-required' }>, 'version' | 'slot' | 'isRollback'>): string {
+  return `${isRollback === true ? `The rollback to ${version}` : version} is staged in slot ${slot}`;
+}
+
 function describeReboot({
   version,
   slot,
+  isRollback,
   reason,
   goesBack,
 }: Extract<OperationOutcome, { kind: 'rebooting' }>): Message {
   if (goesBack !== true) {
-    const text = `${version} is staged in slot ${slot}; the gateway is rebooting into it. Afterwards: agent status`;
+    const text = `${describeStaged({ version, slot, isRollback })}; the gateway is rebooting into it. Afterwards: agent status`;
     return { tone: 'strong', text };
   }
   const text = `${version} is abandoned (${reason ?? 'unknown reason'}): the gateway is rebooting into slot ${slot}. Afterwards: agent status`;

@@ -32,6 +32,7 @@ import {
   rollBack,
   rebootToTrial,
   renewCommit,
+  stagedIn,
   startTrial,
 } from './trial.ts';
 import type { RunningSlot } from './trial.ts';
@@ -94,12 +95,11 @@ async function resumeStaged(
 }
 
 async function rebootArmed(phase: PhaseOf<'trial'>, ports: UpdatePorts): Promise<Outcome> {
-  const trial = { version: phase.attempt.version.name, slot: phase.slot };
-  if (phase.rebootByHand || ports.rebootByHand === true) return { kind: 'reboot-required', ...trial };
+  if (phase.rebootByHand || ports.rebootByHand === true) return { kind: 'reboot-required', ...stagedIn(phase) };
   const deferral = deferredOutcome(phase.attempt, ports.deferReboot);
   if (deferral !== undefined) return deferral;
   await rebootToTrial(phase, ports);
-  return { kind: 'rebooting', ...trial };
+  return { kind: 'rebooting', ...stagedIn(phase) };
 }
 
 /** The health checks of a trial were interrupted again and again. */

@@ -21,13 +21,17 @@ export async function startTrial(
   ports: UpdatePorts,
 ): Promise<InstallOutcome> {
   const { journal, bootloader, machine } = ports;
-  const { slot, attempt } = phase;
+  const { slot } = phase;
   await orAbort(phase, ports, bootloader.tryOnce(slot, evidence, ports.signal));
   const armed = await journal.append({ type: 'trial-armed', bootId: await machine.bootId(), rebootByHand: !reboot });
-  const version = attempt.version.name;
-  if (!reboot) return { kind: 'reboot-required', version, slot };
+  if (!reboot) return { kind: 'reboot-required', ...stagedIn(armed.phase) };
   await rebootToTrial(armed.phase, ports);
-  return { kind: 'rebooting', version, slot };
+  return { kind: 'rebooting', ...stagedIn(armed.phase) };
+}
+
+/** Returns the members of an outcome that name the staged version. */
+export function stagedIn({ attempt, slot }: PhaseOf<'staged' | 'trial'>) {
+  return { version: attempt.version.name, slot, ...(attempt.by === 'rollback' && { isRollback: true }) };
 }
 
 /**

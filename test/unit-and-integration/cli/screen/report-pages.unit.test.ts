@@ -60,6 +60,11 @@ test.each<[OperationOutcome, string]>([
     { kind: 'reboot-required', version: 'v1', slot: 'B' },
     'v1 is staged in slot B. It starts at the next boot: agent reboot',
   ],
+  // Regression: a rollback was described as an update.
+  [
+    { kind: 'reboot-required', version: 'v1', slot: 'B', isRollback: true },
+    'The rollback to v1 is staged in slot B. It starts at the next boot: agent reboot',
+  ],
   [
     { kind: 'rebooting', version: 'v1', slot: 'B' },
     'v1 is staged in slot B; the gateway is rebooting into it. Afterwards: agent status',

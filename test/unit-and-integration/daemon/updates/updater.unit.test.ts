@@ -104,6 +104,22 @@ describe('a successful trial', () => {
   });
 });
 
+describe('a manual rollback', () => {
+  // Regression: "version 1 is staged in slot A" looked like an update.
+  test.each([
+    [true, 'rebooting'],
+    [false, 'reboot-required'],
+  ])('is reported as one, with a reboot: %j', async (reboot, kind) => {
+    const technician = new Technician();
+    await technician.update();
+    technician.gateway.service.target = '2';
+    await technician.update();
+    const staged = { version: 'version 1', isRollback: true };
+    expect(await technician.rollbackUntilReboot({ ...byHand, reboot })).toMatchObject({ kind, ...staged });
+    expect(await technician.settle()).toMatchObject({ kind, ...staged });
+  });
+});
+
 describe('a manually installed version', () => {
   // Regression, found by the kill tests: the service's version returned at the next check and replaced the operator's
   // file.
