@@ -17,6 +17,8 @@ export interface Chip {
   readonly elfMachine: number | undefined;
   /** The architecture of AVR programs for this chip ("AVR Options" of GCC): it decides where interrupts jump. */
   readonly avrArchitecture?: number | undefined;
+  /** True if programs for a device, as avr-gcc names it, run on this chip. */
+  readonly runsProgramsOf?: ((avrDevice: string) => boolean) | undefined;
   /** The UF2 families for this chip. */
   readonly uf2Families: readonly number[];
   /** The ESP images that it starts. Omitted if the chip does not identify itself. */
@@ -72,6 +74,7 @@ function isFor(madeFor: IntendedChip, chip: Chip): boolean {
   switch (madeFor.kind) {
     case 'elf-machine':
       if (chip.elfMachine === undefined) return true;
+      if (madeFor.avrDevice !== undefined && chip.runsProgramsOf?.(madeFor.avrDevice) === false) return false;
       return madeFor.machine === chip.elfMachine && madeFor.avrArchitecture === chip.avrArchitecture;
     case 'uf2-family':
       return chip.uf2Families.includes(madeFor.family);
@@ -83,6 +86,7 @@ function isFor(madeFor: IntendedChip, chip: Chip): boolean {
 function describe(madeFor: IntendedChip): string {
   switch (madeFor.kind) {
     case 'elf-machine': {
+      if (madeFor.avrDevice !== undefined) return `the AVR ${madeFor.avrDevice}`;
       const name = Object.entries(elfMachines).find(([, id]) => id === madeFor.machine)?.[0] ?? madeFor.machine;
       return `the ELF machine ${name}${madeFor.avrArchitecture ?? ''}`;
     }

@@ -3,13 +3,19 @@ import { makeImage } from './image.ts';
 import type { Image, Segment } from './image.ts';
 
 const headerBytes = 52;
-const programHeaderBytes = 32;
-const maxProgramHeaders = 256;
+/** The offsets in the ELF header of the address of a table, and of the size and number of its headers. */
+const tables = {
+  program: { start: 28, size: 42, count: 44, leastBytes: 32 },
+  section: { start: 32, size: 46, count: 48, leastBytes: 40 },
+} as const;
+const maxHeaders = 256;
 const loadable = 1;
 const executable = 2;
+const noteSection = 7;
 /** binutils, elf/avr.h: `EF_AVR_MACH`, the architecture as avr-gcc numbers it. */
 const avrMachine = 83;
 const avrArchitectureMask = 0x7f;
+const mostNameBytes = 32;
 
 /**
  * Reads ELF files with 32 bits, little-endian (System V ABI, "Object Files"). It takes the loadable program headers
@@ -25,29 +31,54 @@ export function readElf(file: Uint8Array): Image {
     throw new McuError('image-malformed', 'the ELF file is not an executable: link it first');
   }
   const pieces: Segment[] = [];
-  for (const header of programHeaders(view)) {
+  for (const header of headersIn(view, 'program')) {
     const fileBytes = view.getUint32(header + 16, true);
     if (view.getUint32(header, true) !== loadable || fileBytes === 0) continue;
-    const offset = view.getUint32(header + 4, true);
-    if (offset + fileBytes > file.byteLength) {
-      throw new McuError('image-truncated', 'the ELF file ends before a segment does');
-    }
-    pieces.push({ address: view.getUint32(header + 12, true), bytes: file.subarray(offset, offset + fileBytes) });
+    const bytes = pieceOf(file, view.getUint32(header + 4, true), fileBytes);
+    pieces.push({ address: view.getUint32(header + 12, true), bytes });
   }
   const machine = view.getUint16(18, true);
-  const avrArchitecture = machine === avrMachine ? view.getUint32(36, true) & avrArchitectureMask : undefined;
-  return makeImage('elf', pieces, { kind: 'elf-machine', machine, avrArchitecture });
+  if (machine !== avrMachine) return makeImage('elf', pieces, { kind: 'elf-machine', machine });
+  const avrArchitecture = view.getUint32(36, true) & avrArchitectureMask;
+  return makeImage('elf', pieces, {
+    kind: 'elf-machine',
+    machine,
+    avrArchitecture,
+    avrDevice: avrDeviceIn(file, view),
+  });
 }
 
-function programHeaders(view: DataView): number[] {
-  const start = view.getUint32(28, true);
-  const size = view.getUint16(42, true);
-  const count = view.getUint16(44, true);
-  if (count > maxProgramHeaders || (count > 0 && size < programHeaderBytes)) {
-    throw new McuError('image-malformed', 'the ELF file has impossible program headers');
+/**
+ * Returns the device that a program was linked for, or undefined if it does not name one. Source: binutils,
+ * od-elf32_avr.c, and the files that avr-gcc 5.4 links: three words, "AVR", six words about memories, the size of the
+ * offset table with itself, the offset of the name in the strings behind the table.
+ */
+function avrDeviceIn(file: Uint8Array, view: DataView): string | undefined {
+  for (const header of headersIn(view, 'section')) {
+    if (view.getUint32(header + 4, true) !== noteSection) continue;
+    const note = Buffer.from(pieceOf(file, view.getUint32(header + 16, true), view.getUint32(header + 20, true)));
+    if (note.byteLength < 48 || note.readUInt32LE(8) !== 1 || note.toString('latin1', 12, 16) !== 'AVR\0') continue;
+    const name = 40 + note.readUInt32LE(40) + note.readUInt32LE(44);
+    return note.toString('latin1', name, name + mostNameBytes).replace(/\W.*/s, '');
+  }
+  return undefined;
+}
+
+function pieceOf(file: Uint8Array, offset: number, bytes: number): Uint8Array {
+  if (offset + bytes <= file.byteLength) return file.subarray(offset, offset + bytes);
+  throw new McuError('image-truncated', 'the ELF file ends before its last segment or section');
+}
+
+function headersIn(view: DataView, table: keyof typeof tables): number[] {
+  const { leastBytes, ...at } = tables[table];
+  const start = view.getUint32(at.start, true);
+  const size = view.getUint16(at.size, true);
+  const count = view.getUint16(at.count, true);
+  if (count > maxHeaders || (count > 0 && size < leastBytes)) {
+    throw new McuError('image-malformed', `the ELF file has impossible ${table} headers`);
   }
   if (start + size * count > view.byteLength) {
-    throw new McuError('image-truncated', 'the ELF file ends in its program headers');
+    throw new McuError('image-truncated', `the ELF file ends in its ${table} headers`);
   }
   return Array.from({ length: count }, (_, index) => start + index * size);
 }

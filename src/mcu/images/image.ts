@@ -18,7 +18,13 @@ export interface Segment {
 
 /** The chip that a file names as its target. HEX, S-record and raw files name none. */
 export type IntendedChip =
-  | { readonly kind: 'elf-machine'; readonly machine: number; readonly avrArchitecture?: number | undefined }
+  | {
+      readonly kind: 'elf-machine';
+      readonly machine: number;
+      readonly avrArchitecture?: number | undefined;
+      /** The name of the device, as avr-gcc spells it. */
+      readonly avrDevice?: string | undefined;
+    }
   | { readonly kind: 'uf2-family'; readonly family: number }
   | { readonly kind: 'esp-chip'; readonly chip: EspImageChip };
 

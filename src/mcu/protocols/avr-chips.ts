@@ -94,6 +94,7 @@ export function avrChip(signature: Uint8Array, bootloader: AvrBootloader, settin
     id,
     elfMachine: elfMachines.avr,
     avrArchitecture: architectureOf(model.flashKib),
+    runsProgramsOf: (device) => runsProgramsOf(device, name),
     uf2Families: [],
     espImages: 'none',
     checkStart: (image) => requireProgram(image, end, bootStart),
@@ -103,6 +104,16 @@ export function avrChip(signature: Uint8Array, bootloader: AvrBootloader, settin
     pageBytes,
     optibootSections: model.optibootSections ?? [],
   };
+}
+
+/**
+ * True if a program for a device runs on a chip, both without the A of a later die. A P adds modes of sleep, and in an
+ * ATmega644P a second USART; an ATmega328PB has all that an ATmega328P has, and more.
+ */
+function runsProgramsOf(device: string, chipName: string): boolean {
+  const [program = '', chip = ''] = [device, chipName].map((name) => name.toLowerCase().replace(/a$/, ''));
+  if (program === chip) return true;
+  return program !== 'atmega644p' && program.replace(/p$/, '') === chip.replace(/pb?$/, '');
 }
 
 /** The data sheets, "Interrupts": in larger memories, a vector has two words. */

@@ -102,6 +102,18 @@ export function elfFile(segments: readonly Segment[], machine: number, flags = 5
   return Buffer.concat([header, ...table, ...segments.map(({ bytes }) => bytes)]);
 }
 
+/** A program for an AVR, with the note on its device as avr-gcc 5.4 links it. */
+export function avrElfFile(segments: readonly Segment[], device: string, flags = 5): Buffer {
+  const file = elfFile(segments, 83, flags);
+  const words = [4, 32 + 1 + device.length + 1, 1, 0x525641, 0, 0x8000, 0x100, 0x800, 0, 0x400, 8, 1];
+  const note = Buffer.concat([Buffer.from(Uint32Array.from(words).buffer), text(`\0${device}\0`)]);
+  const section = Buffer.from(Uint32Array.of(0, 7, 0, 0, file.byteLength, note.byteLength, 0, 0, 4, 0).buffer);
+  file.writeUInt32LE(file.byteLength + note.byteLength, 32);
+  file.writeUInt16LE(40, 46);
+  file.writeUInt16LE(1, 48);
+  return Buffer.concat([file, note, section]);
+}
+
 export function uf2File(segments: readonly Segment[], family: number): Buffer {
   const payloads = segments.flatMap(({ address, bytes }) =>
     Array.from({ length: Math.ceil(bytes.byteLength / 256) }, (_, index) => ({

@@ -1,4 +1,4 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -55,6 +55,15 @@ describe('a program of avr-gcc', () => {
   ])('is refused as made by avr-objcopy %j', async (options, kind) => {
     const file = await converted(...options);
     expect(() => readImage(file, { address: 0 })).toThrow(`the file is ${kind}`);
+  });
+
+  test.each(['atmega328p', 'atmega32u4'])('names its device, %s', async (device) => {
+    const [source, elf] = [join(folder, 'empty.c'), join(folder, 'empty.elf')];
+    await writeFile(source, 'int main(void) { for (;;); }');
+    const argv = ['avr-gcc', `-mmcu=${device}`, source, '-o', elf] as const;
+    const done = await runProgram(argv, { timeoutMs: 30_000 }, AbortSignal.timeout(60_000));
+    expect(done.exitCode).toBe(0);
+    expect(readImage(await readFile(elf)).madeFor).toMatchObject({ avrArchitecture: 5, avrDevice: device });
   });
 
   test('is for chips of its architecture alone', async () => {

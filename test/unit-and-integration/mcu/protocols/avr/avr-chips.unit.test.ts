@@ -13,7 +13,7 @@ import type { AvrBootloader } from '../../../../../src/mcu/protocols/avr-chips.t
 import { stk500v1 } from '../../../../../src/mcu/protocols/stk500v1.ts';
 import { stk500v2 } from '../../../../../src/mcu/protocols/stk500v2.ts';
 import { OptibootModel, WiringModel } from '../../../../fakes/boards/models/avr-model.ts';
-import { codeOf, elfFile, intelHex, mcubootFile, sRecords, text } from '../../images/build.ts';
+import { avrElfFile, codeOf, elfFile, intelHex, mcubootFile, sRecords, text } from '../../images/build.ts';
 import { chipsFound, program, rigOf } from '../fault-matrix.ts';
 import type { Programs, Subject } from '../fault-matrix.ts';
 
@@ -189,6 +189,49 @@ describe('an AVR gets no data:', () => {
         advice: 'leave out EEPROM and fuses: avr-objcopy -R .eeprom -R .fuse -R .lock',
       }),
     );
+  });
+});
+
+describe('an AVR gets a program whose ELF file names', () => {
+  const signatures = {
+    ATmega8: '1e9307',
+    ATmega88: '1e930a',
+    ATmega328: '1e9514',
+    ATmega328P: '1e950f',
+    ATmega328PB: '1e9516',
+    ATmega644: '1e9609',
+    ATmega644P: '1e960a',
+    ATmega1284P: '1e9705',
+  };
+
+  test.each([
+    ['ATmega8', ['atmega8', 'atmega8a'], ['atmega88', 'attiny85']],
+    ['ATmega88', ['atmega88', 'atmega88pa'], ['atmega8', 'atmega48']],
+    ['ATmega328', ['atmega328', 'atmega328p'], ['atmega328pb', 'atmega32', '']],
+    ['ATmega328P', ['atmega328p', 'atmega328'], ['atmega328pb', 'atmega32u4', 'atmega168p', 'atmega644p']],
+    ['ATmega328PB', ['atmega328pb', 'atmega328p'], ['atmega324pb']],
+    ['ATmega644', ['atmega644', 'atmega644a'], ['atmega644p', 'atmega644pa']],
+    ['ATmega644P', ['atmega644', 'atmega644pa'], ['atmega64', 'atmega324p']],
+    ['ATmega1284P', ['atmega1284', 'atmega1284p'], ['atmega128', 'atmega1280']],
+  ] as const)('%s or a chip with equal programs: %j, but not %j', (name, same, others) => {
+    const chip = avrChip(Buffer.from(signatures[name], 'hex'), { kind: 'optiboot' }, {});
+    const verdicts = [...same, ...others].map((device) => {
+      const file = avrElfFile([{ address: 0, bytes: program(300, 1) }], device, chip.avrArchitecture);
+      return codeOf(() => checkFits(readImage(file), chip));
+    });
+    expect(verdicts).toEqual([...same.map(() => 'accepted'), ...others.map(() => 'image-wrong-chip')]);
+  });
+
+  test('no other chip, and says which', () => {
+    const file = avrElfFile([{ address: 0, bytes: program(300, 1) }], 'atmega32u4');
+    expect(() => checkFits(readImage(file), uno)).toThrow(
+      'the image is made for the AVR atmega32u4, the board is ATmega328P',
+    );
+  });
+
+  test('its chip only if the file is whole', () => {
+    const file = avrElfFile([{ address: 0, bytes: program(300, 1) }], 'atmega328p');
+    expect(codeOf(() => readImage(file.subarray(0, -1)))).toBe('image-truncated');
   });
 });
 
