@@ -48,6 +48,10 @@ const transitions = {
     const attempt = isOther ? { ...phase.attempt, forced, manual } : phase.attempt;
     return { ...state, ...ledger.identify(state, attempt, identity), phase: { ...phase, attempt } };
   },
+  'list-rejected': (state, { version, at }) => ({
+    ...state,
+    ...ledger.countFailure(state, { version }, at, false),
+  }),
   checkpointed: (state, { checkpoint, figures }) => {
     const phase = withFigures(inPhase(state, 'staging'), figures);
     const hasAdvanced = (checkpoint?.wire.offset ?? 0) > (phase.checkpoint?.wire.offset ?? 0);

@@ -153,6 +153,8 @@ interface EventData {
   /** The header was read, and its digest is new. */
   /** `forced`, `manual`: what an operator orders now, which alone applies if the ID had other content before. */
   readonly identified: Identity & Pick<Attempt, 'forced' | 'manual'>;
+  /** A version that is named like a trust list is none, or could not be read. */
+  readonly 'list-rejected': { readonly version: VersionRef; readonly at: string };
   /** Omitted to discard the previous checkpoint. */
   readonly checkpointed: { readonly checkpoint: Checkpoint | undefined } & Costs;
   /** The staging resumes at the next check; the attempt has not ended. */

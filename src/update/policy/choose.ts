@@ -73,7 +73,8 @@ async function findAmongUpdates(
   if (installed === undefined || isUnnamed(installed)) return service.currentVersion(signal);
   const from = installed.version.id ?? (await service.currentVersion(signal)).id;
   const versions = (await service.updates(from, signal)).filter(({ id }) => id !== from);
-  for (const list of dueLists(versions, state, lists)) if ((await lists?.isGenuine(list)) !== false) return list;
+  for (const list of dueLists(versions, state, lists).slice(0, MAX_LIST_PROBES))
+    if ((await lists?.isGenuine(list)) !== false) return list;
   const releases = versions.filter(({ name }) => listNumber(name) === undefined);
   return chooseVersion(releases, choice, { id: from, name: installed.version.name });
 }
@@ -83,6 +84,9 @@ export function listNumber(name: string): number | undefined {
   const [, digits] = /^trust-([1-9]\d{0,14})$/.exec(name) ?? [];
   return digits === undefined ? undefined : Number(digits);
 }
+
+/** The number of versions of which one check asks whether they are trust lists. */
+export const MAX_LIST_PROBES = 3;
 
 /** With this number of failed lists, releases and lists take turns. */
 const MANY_FAILED_LISTS = 16;

@@ -6,7 +6,7 @@ import { hasSlotPayload } from '../journal/state.ts';
 import { needsDate } from '../journal/versions.ts';
 import type { ProvisioningService, Version } from '../ports.ts';
 import type { FullImage, Follow } from './choose.ts';
-import { findCandidate, listNumber } from './choose.ts';
+import { MAX_LIST_PROBES, findCandidate, listNumber } from './choose.ts';
 import { isoTime } from './install-request.ts';
 import type { EnginePorts, UpdatePorts } from './install-request.ts';
 import { planUpdate } from './plan.ts';
@@ -33,7 +33,7 @@ export interface LookoutDeps {
 /** Invariant 6: the deadline for asking about a trust list. Without a reply, the health checks run anyway. */
 const LIST_CHECK_MS = 60_000;
 /** A version that has the name of a trust list but cannot be read leaves time for the others. */
-const LIST_HEADER_MS = LIST_CHECK_MS / 3;
+const LIST_HEADER_MS = LIST_CHECK_MS / MAX_LIST_PROBES;
 
 export interface CheckOptions {
   /** An operator waits for the result. */
@@ -67,7 +67,7 @@ export class UpdateChecker {
 
   /** Checks without changing anything. */
   async check(flags: CheckOptions, signal: AbortSignal): Promise<CheckResult> {
-    return this.#evaluate(await this.offered(signal), flags);
+    return this.#evaluate(await this.#ask(signal, async () => {}), flags);
   }
 
   async #evaluate(offered: Version | undefined, flags: CheckOptions): Promise<CheckResult> {
@@ -78,12 +78,23 @@ export class UpdateChecker {
     return this.#plan(next, flags, this.#found);
   }
 
-  /** Returns what the service offers now. */
+  /** Returns what the service offers now. Records a failure of a version that is named like a trust list. */
   async offered(signal: AbortSignal): Promise<Version | undefined> {
+    const { journal, clock } = this.#deps.ports;
+    return this.#ask(signal, async (version) => {
+      await journal.append({ type: 'list-rejected', version, at: isoTime(clock) });
+    });
+  }
+
+  async #ask(signal: AbortSignal, reject: (version: Version) => Promise<void>): Promise<Version | undefined> {
     const { service, settings, ports } = this.#deps;
     const { state } = ports.journal;
     // an idle gateway installs it, which counts and reports the failure
-    const isGenuine = async (version: Version) => state.phase.kind === 'idle' || this.#isList(version, signal);
+    const isGenuine = async (version: Version): Promise<boolean> => {
+      const isList = state.phase.kind === 'idle' || (await this.#isList(version, signal));
+      if (!isList) await reject(version);
+      return isList;
+    };
     const lists = { number: await ports.listInEffect?.(), nowMs: ports.clock.nowMs(), isGenuine };
     const { follow, wholeImage = 'same' } = settings;
     return findCandidate(follow, { state, lists, wholeImage }, service, signal);

@@ -75,3 +75,25 @@ test('refused releases stop no other release', async () => {
   expect(await service.cycles(2)).toEqual(['rebooting 2.0', 'installed 2.0']);
   expect((await service.state()).versions.length).toBeLessThan(70);
 });
+
+// Regression: during a paused download, each check read the headers of all misnamed lists, without a deadline for all.
+test('a check during a paused download reads at most three headers, and each check those of others', async () => {
+  const service = await running();
+  service.follow = { kind: 'updates', choice: { kind: 'newest' } };
+  service.offer('x', `2.0|image that is longer ${'.'.repeat(80)}`);
+  service.cut.add('x');
+  service.list = ['x'];
+  await service.cycles(1);
+  service.offer('list', 'LIST|7', 'trust-7');
+  service.list.push('list');
+  for (let number = 100; number < 110; number += 1) {
+    service.offer(`m${number}`, 'FORGED', `trust-${number}`);
+    service.list.push(`m${number}`);
+  }
+  for (let check = 1; check <= 3; check += 1) {
+    await service.cycles(1);
+    expect(service.opened.filter((id) => id.startsWith('m'))).toHaveLength(3 * check);
+  }
+  await service.cycles(2);
+  expect(service.listNumber).toBe(7);
+});
