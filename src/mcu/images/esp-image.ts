@@ -8,8 +8,8 @@ const magic = 0xe9;
 /** ESP_IMAGE_MAX_SEGMENTS of ESP-IDF. */
 const maxSegments = 16;
 const shortHeadBytes = 8;
-const longHeadBytes = 24;
-const segmentHeadBytes = 8;
+export const longHeadBytes = 24;
+export const segmentHeadBytes = 8;
 const checksumSeed = 0xef;
 const digestBytes = 32;
 
@@ -52,18 +52,22 @@ export function readEspImage(file: Uint8Array, address: number): Image {
   return makeImage('esp', [{ address, bytes: file }], { kind: 'esp-chip', chip });
 }
 
-/**
- * True if a whole ESP image with the long header is an application, and not a bootloader: it has the descriptor, which
- * older esp-hal and NuttX omit and no bootloader requires, or runs from the flash memory, which only a bootloader maps
- * (`should_map` of `esp_image_format.c`).
- */
+/** True if a whole ESP image with the long header is an application, and not a bootloader. */
 export function isApplication(file: Uint8Array): boolean {
   const bytes = Buffer.from(file.buffer, file.byteOffset, file.byteLength);
-  if (bytes.byteLength >= descriptorAt + 4 && bytes.readUInt32LE(descriptorAt) === descriptorMagic) return true;
   const body = bodyOf(bytes, longHeadBytes);
-  if (body?.isRight !== true) return false;
-  const [data, dataEnd, code, codeEnd] = bytes.readUInt16LE(12) === 0 ? mappedByEsp32 : mappedByOthers;
-  return body.loadedTo.some((to) => (to >= data && to < dataEnd) || (to >= code && to < codeEnd));
+  return beginsApplication(bytes, body?.isRight === true ? body.loadedTo : []);
+}
+
+/**
+ * True if these bytes begin an application whose segments get these addresses: it has the descriptor, which older esp-hal
+ * and NuttX omit and no bootloader requires, or runs from the flash memory, which only a bootloader maps (`should_map` of
+ * `esp_image_format.c`).
+ */
+export function beginsApplication(head: Buffer, loadedTo: readonly number[]): boolean {
+  if (head.byteLength >= descriptorAt + 4 && head.readUInt32LE(descriptorAt) === descriptorMagic) return true;
+  const [data, dataEnd, code, codeEnd] = head.readUInt16LE(12) === 0 ? mappedByEsp32 : mappedByOthers;
+  return loadedTo.some((to) => (to >= data && to < dataEnd) || (to >= code && to < codeEnd));
 }
 
 /** True if these bytes begin an ESP image with the long header, and end before its checksum. */

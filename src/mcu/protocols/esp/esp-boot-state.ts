@@ -1,6 +1,6 @@
 import type { Chip } from '../../chip.ts';
 import { hex, McuError } from '../../errors.ts';
-import { endsEarly } from '../../images/esp-image.ts';
+import { beginsApplication, endsEarly, isEspImage, longHeadBytes, segmentHeadBytes } from '../../images/esp-image.ts';
 import { sliceOf, touches } from '../../images/image.ts';
 import type { Image } from '../../images/image.ts';
 import type { BootPlan, ChipDigest, Conversation } from '../../protocol.ts';
@@ -18,7 +18,7 @@ import {
   tableBytes,
   writtenBy,
 } from './esp-boot.ts';
-import type { BootState } from './esp-boot.ts';
+import type { BootState, Partition } from './esp-boot.ts';
 import { contentOf, sectorBytes, tableAddress } from './esp-chips.ts';
 import type { EspFamily } from './esp-chips.ts';
 import { words } from './esp-frames.ts';
@@ -46,15 +46,45 @@ export function* bootPlanFor(
   if (read !== undefined) {
     requireApplications(image, read.state, chip, bootAddress);
     if (writtenBy(image, read.state).length > 0) return planBoot(image, read.held, read.state, read.sectors);
+    if (replacesTable(image)) yield* requireHeld(startedBy(read.state), chip, digest);
     const known = selects(image, read.state) ? 'otadata' : 'sent';
     return { image, known, guard: undefined, before: undefined };
   }
   const isLong = endsEarly(contentOf(image, bootAddress, tableAddress));
-  if (!isLong && touches(image, tableAddress, tableAddress + tableBytes, sectorBytes)) {
+  if (!isLong && replacesTable(image)) {
     const message = `the image has no valid partition table for ${hex(tableAddress)}, so nothing would start`;
     throw new McuError('image-overwrites-bootloader', message, { advice: 'check the address of the target' });
   }
   return { image, known: isIn(image, bootAddress) ? 'read-back' : 'sent', guard: undefined, before: undefined };
+}
+
+function replacesTable(image: Image): boolean {
+  return touches(image, tableAddress, tableAddress + tableBytes, sectorBytes);
+}
+
+/** Throws McuError if the chip does not hold an application in the partition that starts. */
+function* requireHeld(started: Partition | undefined, chip: Chip, digest: ChipDigest): Conversation<void> {
+  if (started !== undefined && (yield* holdsApplication(started, chip, digest))) return;
+  const place = started === undefined ? 'any partition' : nameOf(started);
+  const message = `neither the file nor the chip has an ESP application for ${place}, so nothing would start`;
+  throw new McuError('image-unknown', message, { advice: 'give a file that also contains the application' });
+}
+
+/** Reads the heads of image and segments only: a ROM takes minutes to read an application. */
+function* holdsApplication({ start, sizeBytes }: Partition, chip: Chip, digest: ChipDigest): Conversation<boolean> {
+  const end = start + sizeBytes;
+  if (end > chip.flash.end) return false;
+  const head = Buffer.from(yield* verified(start, yield* readBlock(start), digest));
+  if (!isEspImage(head) || head.readUInt16LE(12) !== chip.espImages) return false;
+  const loadedTo: number[] = [];
+  let at = start + longHeadBytes;
+  for (let segments = head.readUInt8(1); segments > 0; segments -= 1) {
+    if (at + readBytes > end) return false;
+    const segment = Buffer.from(yield* verified(at, yield* readBlock(at), digest));
+    loadedTo.push(segment.readUInt32LE(0));
+    at += segmentHeadBytes + segment.readUInt32LE(4);
+  }
+  return at < end && beginsApplication(head, loadedTo);
 }
 
 /** Returns the name of the application partition that the bootloader starts, if any. */

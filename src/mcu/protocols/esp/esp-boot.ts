@@ -36,7 +36,7 @@ const unconfirmed: ReadonlySet<number> = new Set([fresh, pendingVerify]);
 /** The CRC of an entry covers its sequence number alone, and begins with ones. */
 const crcSeed = 0xffff_ffff;
 
-interface Partition {
+export interface Partition {
   readonly type: number;
   readonly subtype: number;
   readonly start: number;

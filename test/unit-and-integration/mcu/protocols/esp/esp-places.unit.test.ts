@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 
-import { espImage } from '../../../../fakes/boards/models/esp-image.ts';
+import { partitionTable, twoSlots } from '../../../../fakes/boards/models/esp-bootloader.ts';
+import { espApplication, espImage } from '../../../../fakes/boards/models/esp-image.ts';
 import { noisyProgram } from '../fault-matrix.ts';
 import { bench, programs, raw, second } from './esp-bench.ts';
 
@@ -30,4 +31,44 @@ test.each([
   const { model, flash: bring } = bench();
   expect(await bring(raw(address, bytes))).toMatchObject({ known: 'sent', boots: 'ota_1' });
   expect(model.ran.at(-1)).toBe('old');
+});
+
+describe('a partition table alone', () => {
+  const moved = (start: number): Uint8Array =>
+    partitionTable([...twoSlots().slice(0, -1), { name: 'ota_1', type: 0, subtype: 0x11, start, bytes: 0x10000 }]);
+
+  test.each([
+    ['an application', programs.old],
+    ['an application without a descriptor', espImage(noisyProgram(9_000, 1), 0, 0x400d_0020)],
+  ])('is written if what it starts is %s', async (_, application) => {
+    const { model, flash: bring } = bench({ holds: { 0x30000: application } });
+    const report = await bring(raw(0x8000, moved(0x30000)));
+    expect(report).toMatchObject({ known: 'sent', boots: 'ota_1' });
+    expect(Buffer.compare(model.flash.bytes.subarray(0x8000, 0x8c00), moved(0x30000))).toBe(0);
+  });
+
+  test.each([
+    ['nothing', 0x30000, undefined],
+    ['a bootloader', 0x30000, espImage(noisyProgram(9_000, 4))],
+    ['an application for another chip', 0x30000, espApplication(noisyProgram(9_000, 4), 5)],
+    ['an application that does not fit', 0x28000, espApplication(noisyProgram(0x10000, 4))],
+    ['other data', 0x30000, noisyProgram(9_000, 4)],
+    ['behind the flash memory', 0x40000, undefined],
+  ])('is refused if what it starts is %s', async (_, start, bytes = new Uint8Array(0)) => {
+    const { model, flash: bring } = bench({ holds: { [second]: programs.old, [Math.min(start, 0x3ffff)]: bytes } });
+    const before = Buffer.from(model.flash.bytes);
+    const message = expect.stringContaining('ota_1') as unknown;
+    await expect(bring(raw(0x8000, moved(start)))).rejects.toMatchObject({ code: 'image-unknown', message });
+    expect([before.equals(model.flash.bytes), model.ran.at(-1), model.rejected]).toEqual([true, 'old', []]);
+  });
+
+  test('is refused if it has no application partition', async () => {
+    const table = partitionTable(twoSlots().filter(({ type }) => type !== 0));
+    await expect(bench().flash(raw(0x8000, table))).rejects.toMatchObject({ code: 'image-unknown' });
+  });
+
+  test('is refused if its only application partition is empty', async () => {
+    const table = partitionTable([{ name: 'factory', type: 0, subtype: 0, start: 0x30000, bytes: 0x8000 }]);
+    await expect(bench().flash(raw(0x8000, table))).rejects.toMatchObject({ code: 'image-unknown' });
+  });
 });
