@@ -9,6 +9,7 @@ import { asUser, programEnvironment, refuseRights } from '../../system/processes
 import { sampleOf } from '../reading-text.ts';
 import { LineSplitter } from './line-splitter.ts';
 import { parseReading } from './parse-reading.ts';
+import type { SeriesUnits } from './parse-reading.ts';
 import { sourceFailed } from './source.ts';
 import type { ReadingSink, PolledSource, PushedSource } from './source.ts';
 
@@ -26,6 +27,7 @@ const STARTED_MS = 1_000;
 /** A program that is started for each reading and prints it: a number, JSON, or a text. */
 export function execSource({ command, user }: Program, timeoutMs: number): PolledSource {
   const [program] = command;
+  const units: SeriesUnits = new Map();
   return {
     kind: 'polled',
     read: async (signal) => {
@@ -33,7 +35,7 @@ export function execSource({ command, user }: Program, timeoutMs: number): Polle
       const { exitCode, stdout, stderr } = await runProgram(command, options, signal);
       if (exitCode !== 0)
         throw sourceFailed(program, `ended with ${exitCode ?? 'a signal'}: ${describeError(stderr.trim())}`);
-      const reading = parseReading(stdout);
+      const reading = parseReading(stdout, units);
       if (reading === undefined) throw sourceFailed(program, 'printed nothing');
       return reading;
     },
@@ -47,6 +49,7 @@ export function execSource({ command, user }: Program, timeoutMs: number): Polle
 export function execStreamSource({ command, user }: Program): PushedSource {
   const [program] = command;
   const [file, ...args] = asUser(command, user);
+  const units: SeriesUnits = new Map();
   return {
     kind: 'pushed',
     run: async (intake, signal) => {
@@ -66,7 +69,7 @@ export function execStreamSource({ command, user }: Program): PushedSource {
       signal.addEventListener('abort', kill, { once: true });
       const started = setTimeout(() => intake.connected(), STARTED_MS);
       try {
-        await readLines(child.stdout, intake);
+        await readLines(child.stdout, intake, units);
         await closed;
       } catch (error) {
         signal.throwIfAborted();
@@ -83,10 +86,10 @@ export function execStreamSource({ command, user }: Program): PushedSource {
 }
 
 /** Reads lines until the program ends. A program that prints too fast is blocked in its write. */
-async function readLines(output: Readable, intake: ReadingSink): Promise<void> {
+async function readLines(output: Readable, intake: ReadingSink, units: SeriesUnits): Promise<void> {
   const lines = new LineSplitter(MAX_LINE_BYTES, (why) => intake.drop('too-long', why));
   for await (const chunk of output as AsyncIterable<Buffer>) {
-    for (const line of lines.push(chunk)) intake.take(() => parseReading(line));
+    for (const line of lines.push(chunk)) intake.take(() => parseReading(line, units));
     await intake.rest(chunk.byteLength);
   }
   const rest = lines.finish();

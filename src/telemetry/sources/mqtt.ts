@@ -43,7 +43,7 @@ type Hearing = Pick<ConnectionDeps, 'admits' | 'onMessage' | 'rest'>;
 export function mqttSource(settings: MqttSettings): PushedSource {
   const { url, topic } = settings;
   // outlives connections: the broker sends what it kept after each subscription
-  const last = new RecentMap(MAX_TOPICS, () => ({ hash: '' }));
+  const last = new RecentMap(MAX_TOPICS, () => ({ hash: '', units: new Map<string, string>() }));
   return {
     kind: 'pushed',
     run: async (intake, signal) => {
@@ -59,7 +59,7 @@ export function mqttSource(settings: MqttSettings): PushedSource {
         if (isRetained && (settings.retained === 'skip' || known.hash === digest)) return;
         const read = (): Reading => {
           known.hash = digest; // only now: a message that comes too fast is not taken
-          return parseReading(content.toString('utf8'));
+          return parseReading(content.toString('utf8'), known.units);
         };
         intake.take(read, undefined, from);
       };

@@ -3,11 +3,15 @@ import { TelemetryError } from '../errors.ts';
 import { sampleOf } from '../reading-text.ts';
 import type { Reading } from './source.ts';
 
+/** The first unit of each series of one source, by name: its later readings must have the same. */
+export type SeriesUnits = Map<string, string>;
+
 /**
  * Parses a text as JSON, else as a number that one unit may follow; else the reading is the text itself. Returns
- * nothing for an empty text, and NaN for `nan` and `inf`. Throws `value-invalid`, also for bytes that were not UTF-8.
+ * nothing for an empty text, and NaN for `nan` and `inf`. Throws `value-invalid`: also for an unknown unit, for another
+ * one than before in the series, and for bytes that were not UTF-8.
  */
-export function parseReading(text: string): Reading {
+export function parseReading(text: string, units: SeriesUnits = new Map(), series = ''): Reading {
   const trimmed = text.trim();
   if (trimmed === '') return undefined;
   try {
@@ -16,14 +20,32 @@ export function parseReading(text: string): Reading {
     if (!(error instanceof SyntaxError)) throw error;
   }
   if (/^[+-]?(?:nan|inf|infinity)$/i.test(trimmed)) return Number.NaN;
-  const number = measured.exec(trimmed)?.[1];
+  const [, number, unit] = measured.exec(trimmed) ?? [];
   if (number === undefined) return intact(trimmed);
+  if (unit !== undefined) requireUnit(unit, trimmed, units, series);
   return /^[+-]?\d+$/.test(number) ? parseExactly(String(BigInt(number))) : Number(number);
 }
 
 /** A number, alone or before one unit such as `°C`, `m3/h` or `m/s2`. `1 234.5` and `3 of 5` must not become 1 and 3. */
 const measured =
-  /^([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)(?:\s+(?![.,;+-])(?:[A-Za-z][23](?!\d)|[^\s\d:=])+)?$/;
+  /^([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)(?:\s+(?![.,;+-])((?:[A-Za-z][23](?!\d)|[^\s\d:=])+))?$/;
+
+/** Throws unless the unit is known and the first one of its series: `950 mV` and `1.02 V` must not become 950 and 1.02. */
+function requireUnit(unit: string, text: string, units: SeriesUnits, series: string): void {
+  if (!knownUnit.test(unit)) throw new TelemetryError('value-invalid', `no known unit follows: ${sampleOf(text)}`);
+  const first = units.get(series) ?? unit;
+  units.set(series, first);
+  if (unit !== first) throw new TelemetryError('value-invalid', `the unit was ${first} before: ${sampleOf(text)}`);
+}
+
+/** Symbols that take prefixes: of the SI Brochure (9th edition, tables 2, 4 and 8), of electric power and of data. */
+const prefixed =
+  '[nuµ\u03BCmcdhkMGT]?(?:mol|cd|lm|lx|Hz|Pa|bar|eV|Bq|Sv|Gy|ohm|[mgsAKNJWVFCΩ\u2126STHlLB]|[WA]h|VAh?|varh?|Nm|bit|bps)';
+/** Symbols without prefix, as in UCUM and as devices print them. U+FFFD: the ° of Latin-1. */
+const plain =
+  'min|h|d|t|rad|deg|%(?:[rR]H)?|‰|pp[mb]|pH|[°º\uFFFD][CF]?|deg[CF]|℃|℉|rpm|RPM|psi|mmHg|inHg|dB[mA]?|[KMGT]i?B|[lL]ux|Ohm|mph|kn|NTU';
+const factor = `(?:${prefixed}|${plain})[23²³]?`;
+const knownUnit = new RegExp(`^${factor}(?:[/·*]${factor})*$`);
 
 function shallow(reading: Reading): Reading {
   if (nestedWithin(reading)) return reading;

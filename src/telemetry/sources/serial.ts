@@ -4,6 +4,7 @@ import type { OpenSerialLine } from '../ports.ts';
 import { sampleOf } from '../reading-text.ts';
 import { LineSplitter } from './line-splitter.ts';
 import { parsePairs, parseReading } from './parse-reading.ts';
+import type { SeriesUnits } from './parse-reading.ts';
 import { sourceFailed } from './source.ts';
 import type { PushedSource, Reading } from './source.ts';
 
@@ -34,6 +35,7 @@ const PATTERN_MS = 200;
 /** A board that prints lines. Throws when it is unplugged or silent; the caller begins again. */
 export function serialSource(settings: SerialSettings, openLine: OpenSerialLine): PushedSource {
   const { path, baud, pattern, idleTimeoutMs } = settings;
+  const units: SeriesUnits = new Map();
   return {
     kind: 'pushed',
     run: async (intake, signal) => {
@@ -52,7 +54,7 @@ export function serialSource(settings: SerialSettings, openLine: OpenSerialLine)
           intake.drop('malformed', `the beginning of a line that was in progress when ${path} was opened is missing`);
         }
         waitMs = READ_MS;
-        for (const text of lines.push(bytes)) intake.take(() => parseLine(text, pattern), text);
+        for (const text of lines.push(bytes)) intake.take(() => parseLine(text, pattern, units), text);
         await intake.rest(bytes.byteLength);
       }
     },
@@ -64,14 +66,15 @@ export function serialSource(settings: SerialSettings, openLine: OpenSerialLine)
  * `value-invalid` if there is no pattern and the line is neither JSON, pairs nor a number, and `source-failed` if the
  * pattern takes too long.
  */
-export function parseLine(text: string, pattern: RegExp | undefined): Reading {
-  if (pattern === undefined) return parsePairs(text) ?? requireData(parseReading(text));
+export function parseLine(text: string, pattern: RegExp | undefined, units: SeriesUnits = new Map()): Reading {
+  if (pattern === undefined) return parsePairs(text) ?? requireData(parseReading(text, units));
   const found = searchWithin(pattern, [text], PATTERN_MS);
   if (found === undefined) throw sourceFailed('pattern', `it needs more than ${PATTERN_MS} ms for a line`);
   const [match] = found;
   if (match === null || match === undefined) return undefined;
-  if (match.groups === undefined) return parseReading(match[1] ?? match[0]);
-  return Object.fromEntries(Object.entries(match.groups).map(([name, value]) => [name, parseReading(value ?? '')]));
+  if (match.groups === undefined) return parseReading(match[1] ?? match[0], units);
+  const named = Object.entries(match.groups);
+  return Object.fromEntries(named.map(([name, value]) => [name, parseReading(value ?? '', units, name)]));
 }
 
 function requireData(reading: Reading): Reading {

@@ -11,8 +11,8 @@ interface Family {
   /** In °C. */
   readonly range: readonly [number, number];
   /**
-   * What a thermometer shows in °C before its first conversion (85), and when its power fails during one. To a
-   * thermocouple, 85 °C is a temperature like others.
+   * The values in °C that a thermometer shows before its first conversion (85), and when its power fails during one.
+   * To a thermocouple, 85 °C is a temperature like others.
    */
   readonly notMeasured: readonly number[];
 }

@@ -132,6 +132,14 @@ describe('of messages that the broker kept', () => {
   });
 });
 
+test('refuses another unit than the first one of the topic', async () => {
+  const other = publishPacket({ protocolVersion: 4, topic: 'b', content: Buffer.from('2 V') });
+  await using pretended = await PretendBroker.start(broker(1, message('950 mV'), other, message('1.02 V')));
+  const { readings, failure } = await listen(pretended.url);
+  expect(readings).toEqual([950, 2]);
+  expect(failure).toMatchObject({ message: 'the unit was mV before: "1.02 V"' });
+});
+
 test('drops a message whose topic is longer than any that can be configured', async () => {
   const long = publishPacket({ protocolVersion: 4, topic: 't'.repeat(2_000), content: Buffer.from('1') });
   await using pretended = await PretendBroker.start(broker(1, long, message('2')));

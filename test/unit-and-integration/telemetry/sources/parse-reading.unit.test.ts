@@ -36,6 +36,33 @@ test.each([
   expect(parseReading(text)).toEqual(value);
 });
 
+const words = ['3 errors', '2 failed', '4 ok', '5 of', '1 warning', '3 sensors', '3 at', '3 in', '5 M', '1 to/s'];
+test.each([...words, '12 ok\n', '1 V;', '12 (W)'])('refuses %j for its unknown unit', (text) => {
+  expect(() => parseReading(text)).toThrow(`no known unit follows: ${JSON.stringify(text.trim())}`);
+});
+
+const units =
+  '% %RH °C °F K mV kΩ µA \u03BCA hPa mbar kWh kvarh VA Hz rpm lx ppm m³ m3/h L/min km/h µg/m³ µS/cm W/m² N·m dBm kB MiB min';
+test.each(units.split(' '))('reads a number before %s', (unit) => {
+  expect(parseReading(`950 ${unit}`)).toBe(950);
+});
+
+test('refuses another unit than the first one of the source', () => {
+  const known = new Map<string, string>();
+  const read = (text: string) => parseReading(text, known);
+  expect([read('950 mV'), read('960 mV'), read('970')]).toEqual([950, 960, 970]);
+  expect(() => read('1.02 V')).toThrow('the unit was mV before: "1.02 V"');
+  expect(() => read('1.03 V')).toThrow('the unit was mV before: "1.03 V"');
+  expect(read('940 mV')).toBe(940);
+});
+
+test('compares the units of each named group of a pattern', () => {
+  const known = new Map<string, string>();
+  const read = (text: string) => parseLine(text, /^(?<u>\S+ \S+), (?<i>\S+ \S+)$/, known);
+  expect(read('950 mV, 2 A')).toEqual({ u: 950, i: 2 });
+  expect(() => read('950 mV, 900 mA')).toThrow('the unit was A before: "900 mA"');
+});
+
 test.each([
   ['9007199254740993', '9007199254740993'],
   ['-18446744073709551615', '-18446744073709551615'],
