@@ -26,18 +26,24 @@ export function textOf(file: Uint8Array): string {
  */
 const comment = /^;(?![0-9A-F]{8}).*|\/\/.*/i;
 
-/** The lines of a text image with their numbers, without blank lines, line ends and comments. */
+/** White space, and the characters with which CP/M and padded transfers end a text: NUL and Ctrl-Z. */
+const endings = ' \t\r\n\0\u001a';
+
+/**
+ * The lines of a text image with their numbers, without blank lines, line ends and comments. A line ends with CR, LF or
+ * both.
+ */
 export function* linesOf(file: Uint8Array): Generator<NumberedLine> {
   const text = textOf(file);
+  let end = text.length;
+  while (end > 0 && endings.includes(text.charAt(end - 1))) end -= 1;
   let number = 0;
   let from = 0;
-  while (from < text.length) {
-    const newline = text.indexOf('\n', from);
-    const to = newline < 0 ? text.length : newline;
+  for (const { 0: newline, index } of text.slice(0, end).matchAll(/\r\n?|\n|$/g)) {
     number += 1;
-    const line = text.slice(from, to).trim().replace(comment, '').trimEnd();
+    const line = text.slice(from, index).trim().replace(comment, '').trimEnd();
     if (line !== '') yield { number, text: line };
-    from = to + 1;
+    from = index + newline.length;
   }
 }
 
