@@ -16,6 +16,7 @@ const operationOutcome = z.discriminatedUnion('kind', [
     ...named,
     trustList: z.boolean().optional().describe('True for a trust list, which is in effect.'),
     isRecovery: z.boolean().optional().describe('True if the service was not asked: nothing had to be recovered.'),
+    reason: z.string().optional().describe('Why there is nothing to do, if no version is installed or offered.'),
   }),
   z.object({ kind: z.literal('deferred'), ...named, code: z.string(), reason: z.string() }),
   z.object({
@@ -41,7 +42,7 @@ const operationOutcome = z.discriminatedUnion('kind', [
     reason: z.string().optional(),
     goesBack: z.boolean().optional().describe('True if the version is abandoned for this reason.'),
   }),
-  z.object({ kind: z.literal('rolled-back'), ...named, reason: z.string() }),
+  z.object({ kind: z.literal('rolled-back'), ...named, isRollback, reason: z.string() }),
   z.object({ kind: z.literal('cancelled'), ...named }),
   z.object({ kind: z.literal('nothing-to-cancel'), ...named }),
   z.object({

@@ -222,11 +222,12 @@ function hasFailingSensor(telemetry: SourcesSeen | undefined): boolean {
 }
 
 /** The codes of outcomes that an operator or the service requested. */
-const wanted: ReadonlySet<string> = new Set(['cancelled', 'withdrawn', 'overridden', 'superseded']);
+const wanted: ReadonlySet<string> = new Set(['cancelled', 'manual', 'withdrawn', 'overridden', 'superseded']);
 
 function problemOfAttempt(last: ProblemInput['lastOutcome']): Problem | undefined {
-  if (last?.outcome === 'rolled-back') return 'last-attempt-rolled-back';
-  if (last === undefined || last.by === 'file' || wanted.has(last.code ?? '')) return undefined;
+  if (last === undefined || wanted.has(last.code ?? '')) return undefined;
+  if (last.outcome === 'rolled-back') return 'last-attempt-rolled-back';
+  if (last.by === 'file') return undefined;
   if (last.outcome === 'refused') return 'last-attempt-refused';
   return last.outcome === 'failed' ? 'last-attempt-failed' : undefined;
 }

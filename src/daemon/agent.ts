@@ -57,8 +57,9 @@ function reportOperations(deps: AgentDeps) {
     status: async (_input, signal) => gatherStatus(deps, signal),
     check: async (_input, signal) => {
       const look = await updaterOf(deps).look({ manual: true, force: false }, signal);
-      const { journal, trust } = deps.wiring();
-      return checkReport(journal.state, look, await trust.keyNames(signal));
+      const { journal, trust, bootloader } = deps.wiring();
+      const booted = await bootloader?.bootedSlot(signal);
+      return checkReport(journal.state, look, booted, await trust.keyNames(signal));
     },
     history: async () => {
       const { history, journal } = deps.wiring();

@@ -61,6 +61,7 @@ export class ServiceSession implements ProvisioningService {
     this.#identity = new ActivatedIdentity({
       ...deps,
       onActivated: (thingId, isAgain) => {
+        this.#noteContact();
         this.#recordDueMs = Number.NEGATIVE_INFINITY;
         deps.onActivated?.(thingId, isAgain);
       },
@@ -84,8 +85,7 @@ export class ServiceSession implements ProvisioningService {
 
   /** Activates even if there is an identity, at an operator's request. */
   async activate(signal: AbortSignal): Promise<{ readonly serialNumber: string; readonly thingId: string }> {
-    const activate = async (): Promise<Identity> => this.#heard(this.#identity.activate(signal));
-    const { serialNumber, thingId } = await this.#attempts(activate, signal);
+    const { serialNumber, thingId } = await this.#attempts(async () => this.#identity.activate(signal), signal);
     return { serialNumber, thingId };
   }
 
@@ -218,9 +218,13 @@ export class ServiceSession implements ProvisioningService {
 
   async #heard<T>(reply: Promise<T>): Promise<T> {
     const value = await reply;
+    this.#noteContact();
+    return value;
+  }
+
+  #noteContact(): void {
     this.#lastFailure = undefined;
     this.#contact = { lastError: undefined, lastContactAt: new Date(this.#deps.clock.nowMs()).toISOString() };
-    return value;
   }
 
   #note(error: AgentError): void {

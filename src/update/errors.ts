@@ -152,7 +152,10 @@ export const updateCodes = {
     means: 'The health checks of the new version were interrupted repeatedly.',
     advice: 'find out what restarts the gateway during the health checks: agent log',
   },
-  manual: { means: 'An operator rolled the version back.', advice: 'nothing; to install it again: agent --update-now' },
+  manual: {
+    means: 'An operator rolled the version back, or cancelled a rollback to it.',
+    advice: 'nothing; to allow a version again that was rolled back: agent unblock VERSION',
+  },
   interrupted: {
     means: 'A download or the installation of a file was interrupted.',
     advice: 'a download resumes at the next check; to install a file: agent install FILE',

@@ -109,7 +109,9 @@ async function callOff({ attempt }: PhaseOf<'staged' | 'trial'>, { ports, settle
 
 /** Returns the outcome for an operator: the rollback, not the reboot that it takes. */
 function outcomeOf(end: TrialResult): Ended {
-  return end.kind === 'rebooting' ? { kind: 'rolled-back', version: end.version, reason: end.reason } : end;
+  if (end.kind !== 'rebooting') return end;
+  const { version, isRollback, reason } = end;
+  return { kind: 'rolled-back', version, isRollback, reason };
 }
 
 /**

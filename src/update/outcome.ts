@@ -1,5 +1,6 @@
 import type { OperationOutcome } from '../control/events.ts';
 import type { DeferralCode } from '../control/gateway-state.ts';
+import type { Attempt } from './journal/state.ts';
 
 /** The reason why nothing starts now. */
 export interface Deferral {
@@ -14,6 +15,11 @@ export type RolledBack = Of<'rolled-back'>;
 
 /** A reboot out of the slot of this version, which is abandoned for this reason. */
 export type RollbackReboot = Of<'rebooting'> & { readonly reason: string; readonly goesBack: true };
+
+/** Returns the version of an attempt, for its outcome. */
+export function attempted({ version, by }: Attempt): Pick<RolledBack, 'version' | 'isRollback'> {
+  return { version: version.name, ...(by === 'rollback' && { isRollback: true }) };
+}
 
 /** The outcome of an installation or a rollback. */
 export type InstallOutcome = Of<'installed' | 'rebooting' | 'reboot-required'> | RolledBack | Deferred;

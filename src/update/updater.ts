@@ -257,9 +257,8 @@ export class Updater {
     if (settled.kind === 'settled' || hasEnded) return undefined;
     const mayReboot = flags.reboot && flags.manual;
     if (settled.kind !== 'reboot-required' || !mayReboot || phase.kind !== 'trial') return settled;
-    const { version, slot } = settled;
     await rebootToTrial(phase, this.#ports(onEvent, signal));
-    return { kind: 'rebooting', version, slot };
+    return { ...settled, kind: 'rebooting' };
   }
 
   async #install(order: InstallRequest, asker: Asker, onEvent: OnEvent, signal: AbortSignal): Promise<InstallOutcome> {
@@ -275,8 +274,12 @@ export class Updater {
   }
 
   async #nothingToInstall(plan: Nothing, onEvent: OnEvent, signal: AbortSignal): Promise<OperationOutcome> {
-    const { installed } = this.journal.state;
-    if (plan.kind === 'nothing-offered') return { kind: 'up-to-date', version: installed?.version.name ?? 'nothing' };
+    if (plan.kind === 'nothing-offered') {
+      const version = this.journal.state.installed?.version.name ?? 'nothing';
+      const isOff = this.#deps.settings.follow.kind === 'none';
+      const reason = isOff ? 'updates from the service are off ([update] follow)' : 'the service offers no version';
+      return { kind: 'up-to-date', version, reason };
+    }
     if (plan.kind === 'up-to-date') return plan;
     await this.journal.append({ type: 'reconciled', versionId: plan.version.id, switchTo: true });
     await this.deliver(onEvent, signal);

@@ -46,7 +46,7 @@ export function agentPage(head: Omit<PageHead, 'name' | 'manual'>): string {
       'Exit status',
       ...Object.entries(exitMeanings).map(([kind, meaning]) => exitEntry(kind, meaning)),
       entry('130', 'interrupted by Ctrl-C; 143: by SIGTERM'),
-      paragraph('agent status --exit-code: 0 ok or busy, 1 needs attention, 2 broken.'),
+      paragraph('agent status --exit-code: 0 ok, busy or on trial, 1 waits or needs attention, 2 broken.'),
     ),
     section('Files', ...Object.entries(files).map(([file, meaning]) => entry(file, meaning))),
     section('See also', line('thing-agent.toml(5), systemctl(1), journalctl(1), mender-artifact(1)')),

@@ -20,12 +20,24 @@ export function misplacedOption(name: OptionName, command: Command | undefined):
   return usageError(`--${name} is an option of ${owners.join(', ')}`, command);
 }
 
+/** The commands for words that readers of older documentation, or of other tools, try. */
+const commandsByOtherWord: ReadonlyMap<string, string> = new Map([
+  ['report', 'support-bundle'],
+  ['boards', 'mcu list'],
+  ['forget', 'unblock'],
+  ['page', 'web'],
+  ['spool', 'queue status'],
+]);
+
+/** Commands that interrupt the gateway, and are never suggested for a similar word. */
+const disruptive: ReadonlySet<string> = new Set(['reboot', 'rollback', 'commit']);
+
 export function unknownCommand(words: readonly string[]): UsageError {
   const [first = '', second] = words;
-  const names = commandTable.map(({ name }) => name);
+  const names = commandTable.map(({ name }) => name).filter((name) => !disruptive.has(name));
   const group = names.filter((name) => name.startsWith(`${first} `));
   if (group.length > 0) return unknownInGroup(first, second, group);
-  const meant = nearest(words.slice(0, 2).join(' '), names) ?? nearest(first, names);
+  const meant = commandsByOtherWord.get(first) ?? nearest(words.slice(0, 2).join(' '), names) ?? nearest(first, names);
   return usageError(`unknown command "${first}"`, undefined, meant);
 }
 
@@ -36,7 +48,9 @@ function unknownInGroup(first: string, second: string | undefined, group: readon
   const meant = nearest(`${first} ${second}`, group);
   return usageError(`unknown command "${first} ${second}": expected ${first} ${expected}`, undefined, meant);
 }
-/** Returns `a`, `a or b`, or `a, b or c`. */ function alternatives(words: readonly string[]): string {
+
+/** Returns `a`, `a or b`, or `a, b or c`. */
+function alternatives(words: readonly string[]): string {
   const others = words.slice(0, -1);
   return [others.join(', '), words.at(-1) ?? ''].filter((text) => text !== '').join(' or ');
 }

@@ -1,6 +1,6 @@
 import { failsForLong, stateOf, troublesOf } from '../gateway-state.ts';
 import type { GatewayState, Problem } from '../gateway-state.ts';
-import type { Activity, HoldReport, StatusReport } from '../reports.ts';
+import type { Activity, HoldReport, OutcomeReport, StatusReport } from '../reports.ts';
 import { formatBytes } from './bytes.ts';
 import { pluralize } from './counted.ts';
 import { operationWords } from './operation-words.ts';
@@ -24,12 +24,12 @@ export function headlineParts(
   const problems = report.problems ?? troublesOf(report);
   const state = report.state ?? stateOf({ ...report, problems });
   const { tone, text } = matterOf(report, state, problems, when);
-  return { tone, running: `${runningText(report)}.`, matter: sentence(text) };
+  return { tone, running: sentence(runningText(report)), matter: sentence(text) };
 }
 
 /** Returns a text as a sentence. The name of a version, a board or a sensor at its start keeps its case. */
 export function sentence(text: string): string {
-  const start = /^(all|busy|it|no|the|updates)\b/.test(text) ? text.charAt(0).toUpperCase() : text.charAt(0);
+  const start = /^(all|an|busy|it|no|the|updates)\b/.test(text) ? text.charAt(0).toUpperCase() : text.charAt(0);
   return `${start}${text.slice(1).replace(/\.$/, '')}.`;
 }
 
@@ -60,19 +60,27 @@ function matterOfProblems(problems: readonly Problem[], state: GatewayState, rep
   return { tone: state === 'broken' ? 'bad' : 'attention', text: texts.map(sentence).join(' ') };
 }
 
+/** The codes with which a rollback by an operator is the last event worth a headline. */
+const atRest: ReadonlySet<string> = new Set(['up-to-date', 'nothing-offered', 'quarantined']);
+
 function matterOfIdle(report: StatusReport): Message {
-  const { packages = [], idleCode, idleReason } = report;
+  const { packages = [], idleCode = 'up-to-date', idleReason } = report;
   const names = packages.filter(isManual).map(({ package: known }) => known);
   if (names.length > 0) {
     const text = `${names.join(' and ')} ${names.length === 1 ? 'was' : 'were'} replaced manually: see Packages`;
     return { tone: 'attention', text };
   }
-  if (idleCode === 'up-to-date' || idleCode === 'nothing-offered' || idleCode === undefined)
-    return { tone: 'good', text: 'all is well' };
+  if (report.lastOutcome?.code === 'manual' && atRest.has(idleCode)) return manualRollback(report.lastOutcome);
+  if (idleCode === 'up-to-date' || idleCode === 'nothing-offered') return { tone: 'good', text: 'all is well' };
   return {
     tone: idleCode === 'update-available' || idleCode === 'not-asked' ? 'strong' : 'attention',
     text: idleReason,
   };
+}
+
+function manualRollback({ by, version }: OutcomeReport): Message {
+  const text = by === 'rollback' ? `the rollback to ${version} was cancelled` : `an operator rolled back ${version}`;
+  return { tone: 'strong', text };
 }
 
 const problemTexts: Readonly<Record<Problem, (report: StatusReport) => string>> = {

@@ -74,14 +74,16 @@ function ofInterrupted(report: StatusReport): Step {
   return lastOutcome?.by === 'file' ? { act: 'agent install FILE', operation: 'update' } : updateNow;
 }
 
-function ofIdle({ idleCode, quarantine }: StatusReport): Step {
+function ofIdle({ idleCode, quarantine, lastOutcome: last }: StatusReport): Step {
   if (idleCode === 'update-available' || idleCode === 'not-asked')
     return { or: 'check and install now: agent --update-now', operation: 'update' };
   if (idleCode === 'quarantined') {
     const blocked = quarantine.find(({ isOffered }) => isOffered);
     return blocked === undefined ? {} : unblock(blocked, quarantine);
   }
-  return deferralSteps.get(idleCode ?? '') ?? {};
+  const step = deferralSteps.get(idleCode ?? '');
+  const rolledBack = last?.code === 'manual' ? quarantine.find(({ version }) => version === last.version) : undefined;
+  return step ?? (rolledBack === undefined ? {} : unblock(rolledBack, quarantine));
 }
 
 type Quarantine = StatusReport['quarantine'];
@@ -89,7 +91,7 @@ type Quarantine = StatusReport['quarantine'];
 /** Names the release by its digest if others have the same name. */
 function unblock({ version: name, digest }: Quarantine[number], quarantine: Quarantine): Step {
   const version = quarantine.filter((other) => other.version === name).length > 1 ? digest : name;
-  return { or: `try ${name} again: agent unblock ${version}`, operation: 'unblock', version };
+  return { or: `allow ${name} again: agent unblock ${version}`, operation: 'unblock', version };
 }
 
 const deferralSteps: ReadonlyMap<string, Step> = new Map<DeferralCode, Step>([

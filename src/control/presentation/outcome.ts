@@ -1,5 +1,6 @@
 import type { OperationOutcome } from '../events.ts';
 import { pluralize } from './counted.ts';
+import { sentence } from './headline.ts';
 import { trialOfBoard } from './rows/board-rows.ts';
 import type { Message } from './rows/row.ts';
 
@@ -26,7 +27,7 @@ export function describeOutcome(outcome: OperationOutcome, forced: boolean): Mes
     case 'deferred':
       return { tone: 'attention', text: describeDeferral(outcome, forced) };
     case 'rolled-back':
-      return { tone: 'attention', text: `${version} was rolled back: ${outcome.reason}` };
+      return { tone: 'attention', text: describeRollback(outcome) };
     case 'cancelled':
       return { tone: 'good', text: `Cancelled: ${version}.` };
     case 'nothing-to-cancel':
@@ -40,8 +41,10 @@ function describeUpToDate({
   version,
   trustList,
   isRecovery,
+  reason,
 }: Extract<OperationOutcome, { kind: 'up-to-date' }>): string {
-  if (isRecovery === true) return 'No interrupted update.';
+  if (isRecovery === true) return sentence(reason ?? 'No interrupted update');
+  if (reason !== undefined) return `Nothing to do: ${reason}.`;
   return `Nothing to do: ${version} is ${trustList === true ? 'in effect' : 'installed'}.`;
 }
 
@@ -84,25 +87,26 @@ function describeFlashed({ board, version, unchanged, known }: Extract<Operation
   return `Done: ${board} runs ${version}${known === 'on-trial' ? `, ${trialOfBoard}` : ''}.`;
 }
 
-function describeStaged({
-  version,
-  slot,
-  isRollback,
-}: Pick<Extract<OperationOutcome, { kind: 'reboot-required' }>, 'version' | 'slot' | 'isRollback'>): string {
-  return `${isRollback === true ? `The rollback to ${version}` : version} is staged in slot ${slot}`;
+/** Returns the name of an attempt: the version, or a rollback to it. */
+function attemptOf({ version, isRollback }: { readonly version: string; readonly isRollback?: boolean | undefined }) {
+  return isRollback === true ? `The rollback to ${version}` : version;
 }
 
-function describeReboot({
-  version,
-  slot,
-  isRollback,
-  reason,
-  goesBack,
-}: Extract<OperationOutcome, { kind: 'rebooting' }>): Message {
+function describeRollback(outcome: Extract<OperationOutcome, { kind: 'rolled-back' }>): string {
+  const end = outcome.isRollback === true ? 'was abandoned' : 'was rolled back';
+  return `${attemptOf(outcome)} ${end}: ${outcome.reason}`;
+}
+
+function describeStaged(outcome: Extract<OperationOutcome, { kind: 'reboot-required' | 'rebooting' }>): string {
+  return `${attemptOf(outcome)} is staged in slot ${outcome.slot}`;
+}
+
+function describeReboot(outcome: Extract<OperationOutcome, { kind: 'rebooting' }>): Message {
+  const { slot, reason, goesBack } = outcome;
   if (goesBack !== true) {
-    const text = `${describeStaged({ version, slot, isRollback })}; the gateway is rebooting into it. Afterwards: agent status`;
+    const text = `${describeStaged(outcome)}; the gateway is rebooting into it. Afterwards: agent status`;
     return { tone: 'strong', text };
   }
-  const text = `${version} is abandoned (${reason ?? 'unknown reason'}): the gateway is rebooting into slot ${slot}. Afterwards: agent status`;
+  const text = `${attemptOf(outcome)} is abandoned (${reason ?? 'unknown reason'}): the gateway is rebooting into slot ${slot}. Afterwards: agent status`;
   return { tone: 'attention', text };
 }

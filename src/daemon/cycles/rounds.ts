@@ -14,9 +14,13 @@ export const runRecovery: RoundWork = async (wiring, onEvent, signal) => {
   const version = journal.state.installed?.version.name ?? 'the running version';
   const settled = await updater?.settle(onEvent, signal);
   await boards.recover(onEvent, signal);
-  return settled === undefined || settled.kind === 'settled'
-    ? { kind: 'up-to-date', version, isRecovery: true }
-    : settled;
+  if (settled !== undefined && settled.kind !== 'settled') return settled;
+  const { phase } = journal.state;
+  const reason =
+    phase.kind === 'staging'
+      ? `the download of ${phase.attempt.version.name} was interrupted; it resumes at a later check`
+      : undefined;
+  return { kind: 'up-to-date', version, isRecovery: true, reason };
 };
 
 /** A cycle with a check: recovers, reports, asks the service, and installs. */
@@ -28,7 +32,7 @@ export const runUpdateCycle: RoundWork = async (wiring, onEvent, signal) => {
   if (outcome !== undefined && outcome.kind !== 'up-to-date') return outcome;
   await session.thing(signal); // activates a gateway that follows no version, too
   if (outcome !== undefined) return outcome;
-  return { kind: 'up-to-date', version: 'nothing: no target is configured' };
+  return { kind: 'up-to-date', version: 'nothing', reason: 'no target is configured' };
 };
 
 /** Throws `no-previous-version`, so that no operation is interrupted for a rollback that is impossible. */

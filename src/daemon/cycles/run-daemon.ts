@@ -222,7 +222,7 @@ export class Daemon {
   /** Logs the failure of a round. A defect is not logged here: it ends the daemon, or the control socket reports it. */
   #noteFailure(error: unknown): void {
     if (this.#signal.aborted || !(error instanceof AgentError)) return;
-    this.#deps.world.log.warn({ code: error.code, advice: error.advice }, `the round failed: ${error.message}`);
+    this.#deps.world.log.warn({ code: error.code, advice: error.advice }, `the check failed: ${error.message}`);
   }
 
   /** Reads the configuration again, between rounds, so that no operation loses its wiring. */

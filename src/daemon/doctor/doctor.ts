@@ -195,7 +195,7 @@ export async function describeFreeSpace({ paths, targets, measurements, telemetr
   if (free < forUpdate + reserve) {
     const needs = [
       ...(forUpdate === 0 ? [] : [`an update needs ${formatBytes(forUpdate)} there`]),
-      ...(reserve === 0 ? [] : [`measurements leave ${formatBytes(reserve)} free ([telemetry] reserve_bytes)`]),
+      ...(reserve === 0 ? [] : [`measurements leave ${formatBytes(reserve)} free ([telemetry] min_free_bytes)`]),
     ];
     const message = `${formatBytes(free)} are free for ${paths.state}: ${needs.join(', and ')}`;
     throw new DaemonError('state-nearly-full', message, {

@@ -1,8 +1,9 @@
 import type { CheckReport, InstalledReport } from '../../control/reports.ts';
 import { ownVersion } from '../../update/journal/naming.ts';
 import { hasSlotPayload } from '../../update/journal/state.ts';
-import type { Installed, Phase, UpdateState } from '../../update/journal/state.ts';
+import type { Installed, Phase, PhaseOf, UpdateState } from '../../update/journal/state.ts';
 import type { CheckResult } from '../../update/policy/update-checker.ts';
+import type { SlotName } from '../../update/ports.ts';
 
 /** The names of the trusted keys, by fingerprint. */
 export type KeyNames = ReadonlyMap<string, string>;
@@ -33,11 +34,17 @@ export function installedReport(
   };
 }
 
-export function checkReport(state: UpdateState, look: CheckResult, keyNames?: KeyNames): CheckReport {
+/** `booted`: the running slot, on a gateway with slots. */
+export function checkReport(
+  state: UpdateState,
+  look: CheckResult,
+  booted?: SlotName,
+  keyNames?: KeyNames,
+): CheckReport {
   const { offered, plan } = look;
   const isList = 'trustList' in plan && plan.trustList;
   const installed = installedReport(state.installed, state, keyNames);
-  const inProgress = describeInProgress(state.phase, offered?.id);
+  const inProgress = describeInProgress(state.phase, offered?.id, booted);
   if (inProgress !== undefined && plan.kind === 'install')
     return { installed, offered, plan: 'deferred', reason: inProgress };
   const planned = plan.kind === 'reconcile' ? 'up-to-date' : plan.kind;
@@ -52,10 +59,14 @@ function lastFailure(last: UpdateState['lastOutcome'], name: string | undefined)
   return last?.version === name && last?.outcome !== 'installed' && last?.by !== 'file' ? last : undefined;
 }
 
-function describeInProgress(phase: Phase, offeredId: string | undefined): string | undefined {
+function describeInProgress(
+  phase: Phase,
+  offeredId: string | undefined,
+  booted: SlotName | undefined,
+): string | undefined {
   if (phase.kind === 'rolling-back') return `${phase.attempt.version.name} is being rolled back`;
   if (phase.kind === 'idle' || phase.kind === 'lost' || phase.attempt.version.id !== offeredId) return undefined;
-  return phase.kind === 'staging' ? undefined : 'it is already staged or on trial';
+  return phase.kind === 'staging' ? undefined : describeStaged(phase, waitsForReboot(phase, booted)).idleReason;
 }
 
 /** Returns the result of a check; undefined if there was none yet. */
@@ -78,4 +89,19 @@ export function describeCheck(look: CheckResult | undefined): string {
     case 'deferred':
       return `${plan.version} is deferred: ${plan.reason}`;
   }
+}
+
+/** True if the slot is armed while the old one still runs: its trial begins with the boot. */
+export function waitsForReboot(phase: Phase, booted: SlotName | undefined): boolean {
+  return phase.kind === 'trial' && hasSlotPayload(phase.firmware) && booted !== undefined && booted !== phase.slot;
+}
+
+/** Describes a version that is staged or on trial. */
+export function describeStaged({ kind, attempt, slot, firmware }: PhaseOf<'staged' | 'trial'>, awaitsReboot: boolean) {
+  const place = hasSlotPayload(firmware) ? ` in slot ${slot}` : '';
+  const { version, by } = attempt;
+  if (kind === 'trial' && !awaitsReboot)
+    return { idleReason: `${version.name} is on trial${place}`, idleCode: 'trial' } as const;
+  const what = by === 'rollback' ? `the rollback to ${version.name}` : version.name;
+  return { idleReason: `${what} is staged${place}`, idleCode: 'staged' } as const;
 }

@@ -1,9 +1,8 @@
 import type { IdleCode } from '../../control/gateway-state.ts';
 import type { HoldReport, StatusReport } from '../../control/reports.ts';
-import { hasSlotPayload } from '../../update/journal/state.ts';
 import type { Phase, PhaseOf } from '../../update/journal/state.ts';
 import type { CheckResult } from '../../update/policy/update-checker.ts';
-import { describeCheck } from './check-report.ts';
+import { describeCheck, describeStaged } from './check-report.ts';
 import type { StatusInput } from './gather-status.ts';
 
 type IdleInput = StatusInput & { readonly hold: HoldReport | undefined };
@@ -32,15 +31,6 @@ export function idleness(phase: Phase, awaitsReboot: boolean, around: IdleInput)
     case 'trial':
       return describeStaged(phase, awaitsReboot);
   }
-}
-
-function describeStaged({ kind, attempt, slot, firmware }: PhaseOf<'staged' | 'trial'>, awaitsReboot: boolean): Idle {
-  const place = hasSlotPayload(firmware) ? ` in slot ${slot}` : '';
-  const { version, by } = attempt;
-  if (kind === 'trial' && !awaitsReboot)
-    return { idleReason: `${version.name} is on trial${place}`, idleCode: 'trial' };
-  const what = by === 'rollback' ? `the rollback to ${version.name}` : version.name;
-  return { idleReason: `${what} is staged${place}`, idleCode: 'staged' };
 }
 
 /** Returns the reason that defers an interrupted update, which comes before the interruption. */

@@ -7,14 +7,14 @@ import { describeError } from '../../system/errors.ts';
 import { isPlausible } from '../../system/time/wall-clock.ts';
 import type { HookPause } from '../../update/hooks/hooks.ts';
 import { countDropped } from '../../update/journal/endings.ts';
-import { activeHold, hasSlotPayload } from '../../update/journal/state.ts';
+import { activeHold } from '../../update/journal/state.ts';
 import type { Phase, UpdateState } from '../../update/journal/state.ts';
 import { type Blocked, entryOf } from '../../update/journal/versions.ts';
 import { activeEntries } from '../../update/policy/backoff.ts';
 import type { SlotName } from '../../update/ports.ts';
 import type { RebootWait } from '../../update/trial/staged.ts';
 import type { CheckStats } from '../cycles/scheduler.ts';
-import { installedReport } from './check-report.ts';
+import { installedReport, waitsForReboot } from './check-report.ts';
 import type { StatusInput } from './gather-status.ts';
 import { idleness } from './idle-reason.ts';
 import { describeSlots, runningReport } from './slot-report.ts';
@@ -143,11 +143,6 @@ export function brokerStatus(report: BrokerReport | undefined): Pick<StatusRepor
   const { url, state, problem, ignored } = report;
   const named = problem === undefined ? undefined : { code: problem.code, message: describeError(problem) };
   return { broker: { url, state, problem: named, ignored } };
-}
-
-/** True if the slot is armed while the old one still runs: its trial begins with the boot. */
-function waitsForReboot(phase: Phase, booted: SlotName | undefined): boolean {
-  return phase.kind === 'trial' && hasSlotPayload(phase.firmware) && booted !== undefined && booted !== phase.slot;
 }
 
 function downloaded(phase: Phase): StatusReport['downloaded'] {

@@ -55,7 +55,7 @@ export class Handler implements BootEnvironment<HandlerState> {
     if (first === undefined) throw this.#failed('get-primary names no slot', 'boot-environment-invalid');
     const describe = (slot: SlotName) => ({
       bootable: good[slot],
-      detail: `marked ${good[slot] ? 'good' : 'bad'} by the bootloader`,
+      detail: `${good[slot] ? 'enabled' : 'disabled'} in the boot environment`,
       lastWord: lastWords[slot],
     });
     return { primary: first, slots: { A: describe('A'), B: describe('B') } };

@@ -173,7 +173,8 @@ export function endRollback(
     owedHook: owesHook === true ? { ...withPendingHook('after_rollback', phase), code, reason } : undefined,
     ...(isBad ? block(counted, firmwareOf(phase), { code, reason, at, content }) : counted),
   };
-  return withEnd(ended, attempt, { outcome: 'rolled-back', code, reason, at });
+  const by = attempt.by === 'rollback' ? attempt.by : undefined;
+  return withEnd(ended, attempt, { outcome: 'rolled-back', code, reason, at }, by);
 }
 
 export function fail(state: UpdateState, { at, failure, name }: EventOf<'failed'>): UpdateState {

@@ -149,5 +149,11 @@ export function requireRollbackTarget(slot: SlotName | undefined, slots: UpdateS
       advice: 'see agent status',
     });
   if (slots[slot].seen !== undefined) return;
-  throw new UpdateError('no-previous-version', `slot ${slot} was never seen to run with its present content`);
+  throw new UpdateError(
+    'no-previous-version',
+    `cannot roll back: slot ${slot} has no version that was ever committed`,
+    {
+      advice: 'see agent status',
+    },
+  );
 }

@@ -4,6 +4,7 @@ import { evidenceFromReading, evidenceOfHistory, evidenceOfSlot } from '../evide
 import { isAmbiguous } from '../journal/endings.ts';
 import { hasSlotPayload } from '../journal/state.ts';
 import type { PhaseOf, TrialFailure, UpdateState } from '../journal/state.ts';
+import { attempted } from '../outcome.ts';
 import type { Outcome } from '../outcome.ts';
 import { isoTime } from '../policy/install-request.ts';
 import type { UpdatePorts } from '../policy/install-request.ts';
@@ -129,7 +130,7 @@ async function abandonOrStay(
     await keepSlot({ booted }, ports);
     const { fault } = leaving;
     await journal.append({ type: 'rolled-back', at: isoTime(clock), code: error.code, reason, fault });
-    return { kind: 'rolled-back', version: phase.attempt.version.name, reason };
+    return { kind: 'rolled-back', ...attempted(phase.attempt), reason };
   }
 }
 

@@ -6,6 +6,7 @@ import { askConsent } from '../hooks/consent.ts';
 import { keepsFallback } from '../journal/endings.ts';
 import { hasSlotPayload, hasTouchedBoards } from '../journal/state.ts';
 import type { PhaseOf, TrialFailure } from '../journal/state.ts';
+import { attempted } from '../outcome.ts';
 import type { InstallOutcome, RolledBack, TrialResult } from '../outcome.ts';
 import { isoTime } from '../policy/install-request.ts';
 import type { UpdatePorts } from '../policy/install-request.ts';
@@ -31,7 +32,7 @@ export async function startTrial(
 
 /** Returns the members of an outcome that name the staged version. */
 export function stagedIn({ attempt, slot }: PhaseOf<'staged' | 'trial'>) {
-  return { version: attempt.version.name, slot, ...(attempt.by === 'rollback' && { isRollback: true }) };
+  return { ...attempted(attempt), slot };
 }
 
 /**
@@ -230,13 +231,13 @@ export async function rollBack(phase: PhaseOf<'rolling-back'>, ports: UpdatePort
     log.warn({ code: error.code }, 'a board is restored after the reboot');
   }
   await disableSlot(phase, ports);
-  const [version, slot] = [phase.attempt.version.name, otherSlot(phase.slot)];
+  const slot = otherSlot(phase.slot);
   if (ports.rebootByHand === true) {
     const reason = `${phase.reason}; slot ${slot} starts with the next boot: agent reboot`;
-    return { kind: 'rolled-back', version, reason };
+    return { kind: 'rolled-back', ...attempted(phase.attempt), reason };
   }
   await machine.reboot(undefined, ports.signal);
-  return { kind: 'rebooting', version, slot, reason: phase.reason, goesBack: true };
+  return { kind: 'rebooting', ...attempted(phase.attempt), slot, reason: phase.reason, goesBack: true };
 }
 
 /** Makes the slot unbootable. The target of a manual rollback stays bootable, unless it was found bad. */
@@ -260,5 +261,5 @@ export async function finishRollback(phase: PhaseOf<'rolling-back'>, ports: Upda
   const reason = given === undefined ? found.reason : `${found.reason}; then: ${given.message}`;
   const owesHook = ports.wantsHook?.('after_rollback') ?? false;
   await journal.append({ type: 'rolled-back', at: isoTime(clock), code, reason, fault: found.fault, owesHook });
-  return { kind: 'rolled-back', version: phase.attempt.version.name, reason };
+  return { kind: 'rolled-back', ...attempted(phase.attempt), reason };
 }

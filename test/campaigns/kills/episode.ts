@@ -159,14 +159,14 @@ function roundsOf([command]: readonly string[]): ((line: string) => boolean) | u
   if (command !== 'run') return undefined;
   let rounds = 0;
   return (line) => {
-    if (/\boutcome=|the round failed/.test(line)) rounds += 1;
+    if (/\boutcome=|the check failed/.test(line)) rounds += 1;
     return rounds >= 2 || line.includes('outcome=rebooting');
   };
 }
 
 /** 77: rejected, deferred, or without a previous version. 70: a trial ended, with a message. */
 const EXPECTED_EXITS: ReadonlySet<number | null> = new Set([0, 77]);
-const rolledBack = / (is left|was rolled back)\b/;
+const rolledBack = / (is abandoned|was abandoned|was rolled back)\b/;
 
 function complaintsAbout({ struck, exitCode, output }: RunEnd): readonly string[] {
   const found: string[] = [];

@@ -62,6 +62,7 @@ describe('the state of a gateway, in words that stay', () => {
       ['last-attempt-rolled-back'],
       ['needs-attention', 1],
     ],
+    ['was rolled back by an operator', { lastOutcome: { outcome: 'rolled-back', code: 'manual' } }, [], ['ok', 0]],
     ['has a board that runs nothing', { boards: [{ writing: {} }] }, ['board-half-written'], ['broken', 2]],
     ['cannot be updated', { canUpdate: false, phase: 'staging' }, ['update-impossible'], ['broken', 2]],
     ['forgot what was revoked', { distrust: ['trust-list-damaged'] }, ['trust-list-damaged'], ['broken', 2]],

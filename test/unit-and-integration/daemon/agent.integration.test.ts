@@ -238,7 +238,9 @@ describe('a file from a technician', () => {
     await writeFile(join(gateway.directory, 'usb.mender'), firmware.tampered);
     await gateway.configure(options({ updateToml: 'follow = "none"' }));
     const looked = Promise.withResolvers<void>();
-    await gateway.startDaemon((line) => line.includes('Nothing to do: nothing is installed') && looked.resolve());
+    await gateway.startDaemon(
+      (line) => line.includes('Nothing to do: updates from the service are off') && looked.resolve(),
+    );
     await looked.promise;
     const child = gateway.spawn(['install', 'usb.mender'], 'pipe', {}, gateway.directory);
     expect(await once(child, 'exit')).toEqual([77, null]);

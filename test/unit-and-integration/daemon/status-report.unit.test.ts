@@ -67,8 +67,8 @@ describe('an armed update', () => {
 
   // Regression: "running on trial; not bootable (bad)".
   test('on trial shows the slot that boots next without a commit', () => {
-    const slot = { bootable: true, detail: 'marked good by the bootloader' };
-    const slots = { A: slot, B: { bootable: false, detail: 'marked bad by the bootloader' } };
+    const slot = { bootable: true, detail: 'enabled in the boot environment' };
+    const slots = { A: slot, B: { bootable: false, detail: 'disabled in the boot environment' } };
     const boot = { primary: 'A', onTrial: { A: false, B: true }, committed: { A: true, B: false }, slots } as const;
     expect(statusReport(state, { ...around, booted: 'B', boot }).slots).toEqual({
       A: 'next to boot',
@@ -179,7 +179,7 @@ test('what is staged or on trial already would not be installed once more', () =
   };
   expect(checkReport(state, look('v2'))).toMatchObject({
     plan: 'deferred',
-    reason: 'it is already staged or on trial',
+    reason: 'two is on trial in slot B',
   });
   expect(checkReport(state, look('v3'))).toMatchObject({ plan: 'install' });
 });

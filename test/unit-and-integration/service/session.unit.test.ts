@@ -22,6 +22,13 @@ describe('a session', () => {
     expect(await session.thing(signal)).toEqual({ serialNumber: SERIAL_NUMBER, thingId: 'thing-1' });
   });
 
+  // Regression: "not reached since the start" after an automatic activation.
+  test('counts an activation as a contact', async () => {
+    const session = new SessionRig().start();
+    await session.thing(signal);
+    expect(session.contact).toEqual({ lastError: undefined, lastContactAt: '2027-01-01T00:00:00.000Z' });
+  });
+
   test('keeps its identity over a restart', async () => {
     const rig = new SessionRig();
     await rig.start().targetVersion(signal);

@@ -39,7 +39,7 @@ function describeLastAttempt({ lastAttempt }: CheckReport, page: Page, advice: s
   ];
 }
 
-function describePlan({ plan, offered, trustList }: CheckReport): Message {
+function describePlan({ plan, offered, trustList, reason }: CheckReport): Message {
   const name = offered?.name ?? 'the offered version';
   switch (plan) {
     case 'install':
@@ -52,7 +52,7 @@ function describePlan({ plan, offered, trustList }: CheckReport): Message {
         ? { tone: 'good', text: `Nothing to do: ${name} is in effect.` }
         : { tone: 'good', text: 'Nothing to do: the offered version is running.' };
     case 'deferred':
-      return { tone: 'attention', text: `${name} is deferred.` };
+      return { tone: 'attention', text: reason.includes(`${name} is `) ? `${reason}.` : `${name} is deferred.` };
     case 'nothing-offered':
       return { tone: 'good', text: 'Nothing to do: the service offers no update.' };
   }
@@ -75,8 +75,8 @@ export function renderDoctor(findings: readonly DoctorFinding[], page: Page): st
   const count = (level: DoctorLevel): number => findings.filter((found) => levelOf(found) === level).length;
   const [failed, warned] = [count('failure'), count('warning')];
   const warnings = warned === 0 ? '' : `, ${pluralize(warned, 'warning')}`;
-  const checks = pluralize(findings.length, 'check');
-  const summary = failed === 0 ? `All ${checks} passed${warnings}.` : `${failed} of ${checks} failed${warnings}.`;
+  const failures = failed === 0 ? '' : `, ${failed} failed`;
+  const summary = `${pluralize(findings.length, 'check')}: ${count('ok')} ok${warnings}${failures}.`;
   const worst = failed > 0 ? 'bad' : warned > 0 ? 'attention' : 'good';
   return `${renderRows(rows, page)}${renderParagraph(summary, page, worst)}`;
 }

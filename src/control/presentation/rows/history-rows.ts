@@ -60,7 +60,7 @@ function aboutOf(told: HistoryEntry): readonly string[] {
 
 function endOf(told: HistoryEntry): string {
   const { inProgress, outcome, durationSeconds } = told;
-  if (inProgress === true) return 'running, or interrupted: agent status';
+  if (inProgress === true) return 'in progress, or interrupted (see agent status)';
   if (outcome === undefined) return 'unknown result';
   const how = isTrustList(told) ? 'in effect' : outcome.replace('-', ' ');
   return `${how}${durationSeconds === undefined ? '' : ` after ${formatDuration(durationSeconds * 1_000)}`}`;
@@ -89,7 +89,7 @@ function toneOf({ outcome }: HistoryEntry): Tone | undefined {
 
 /** The titles of steps. A step of a newer agent is shown by its code. */
 const stepTitles: ReadonlyMap<string, string> = new Map([
-  ['staging-started', 'download started'],
+  ['staging-started', 'transfer started'],
   ['staging-paused', 'download interrupted'],
   ['slot-opened', 'writing started'],
   ['staged', 'verified'],

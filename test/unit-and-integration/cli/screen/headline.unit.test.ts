@@ -120,6 +120,21 @@ describe('the first line of the status', () => {
       `gateway-1.4.2 is running. ${told}`,
     );
   });
+
+  // Regression: an alarm with contradictory advice after a rollback by an operator.
+  test.each<[Partial<OutcomeReport>, string, string]>([
+    [{}, 'An operator rolled back 1.5.0.', 'nothing; to allow 1.5.0 again: agent unblock 1.5.0'],
+    [{ by: 'rollback', version: 'the factory image' }, 'The rollback to the factory image was cancelled.', 'nothing'],
+  ])('after a rollback by an operator (%j) is: %s', (change, told, toDo) => {
+    const at = '2026-03-01T11:00:00Z';
+    const version = '1.5.0';
+    const lastOutcome = { attempt: '1', version, outcome: 'rolled-back', code: 'manual', reason: 'y', at } as const;
+    const ids = { versionId: undefined, digest: 'sha256:00', until: undefined };
+    const quarantine = [{ version, ...ids, code: 'manual', reason: 'y', at }];
+    const text = renderStatus({ ...calmStatus, quarantine, lastOutcome: { ...lastOutcome, ...change } }, page);
+    expect(beside('State', text)).toBe(`gateway-1.4.2 is running. ${told}`);
+    expect(beside('To do', text)).toBe(toDo);
+  });
 });
 
 // Regression: exit code 1 while "To do" was "nothing" (on hold, rolled back, interrupted), and 0 for a trial that no

@@ -76,7 +76,7 @@ test('a trust list took effect, and no version was installed; an older record ha
 test('a current attempt is shown as such, and so is one with an unknown end', () => {
   const { outcome: _outcome, durationSeconds: _took, ...open } = told;
   const text = renderHistory({ attempts: [open, { ...open, inProgress: true }], discarded: 0 }, page);
-  expect(text).toMatch(/unknown\s+result[^]*running, or\s+interrupted/);
+  expect(text).toMatch(/unknown\s+result[^]*in progress, or\s+interrupted/);
 });
 
 test('no attempt can steer the terminal', () => {

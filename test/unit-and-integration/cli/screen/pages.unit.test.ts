@@ -65,14 +65,14 @@ test('the factory version is not called unsigned: the agent did not install it',
     },
     slots: {
       A: 'next to boot',
-      B: 'not bootable (marked bad by the bootloader)',
+      B: 'not bootable (disabled in the boot environment)',
     },
   };
   const told = renderStatus(factory, page);
   expect(beside('State', told)).toBe('1, the factory image, is running. All is well.');
   expect(beside('Slot A', told)).toBe('1 (factory image), running; next to boot');
   expect(beside('Slot B', told)).toBe(
-    'unknown content; not bootable (marked bad by the bootloader), so slot A has no fallback',
+    'unknown content; not bootable (disabled in the boot environment), so slot A has no fallback',
   );
 });
 

@@ -55,6 +55,15 @@ test('check shows that a trust list would take effect, not be installed', () => 
 test.each<[OperationOutcome, string]>([
   [{ kind: 'up-to-date', version: 'v1' }, 'Nothing to do: v1 is installed.'],
   [{ kind: 'up-to-date', version: 'trust-1', trustList: true }, 'Nothing to do: trust-1 is in effect.'],
+  [
+    { kind: 'up-to-date', version: 'v1', reason: 'the service offers no version' },
+    'Nothing to do: the service offers no version.',
+  ],
+  [{ kind: 'up-to-date', version: 'v1', isRecovery: true }, 'No interrupted update.'],
+  [
+    { kind: 'up-to-date', version: 'v1', isRecovery: true, reason: 'the download of v2 was interrupted' },
+    'The download of v2 was interrupted.',
+  ],
   [{ kind: 'installed', version: 'v1' }, 'Done: v1 is installed.'],
   [
     { kind: 'reboot-required', version: 'v1', slot: 'B' },
@@ -78,6 +87,18 @@ test.each<[OperationOutcome, string]>([
     'v1 is deferred: the window opens at 02:00 (outside-window). To install it anyway, use --force.',
   ],
   [{ kind: 'rolled-back', version: 'v1', reason: 'not healthy' }, 'v1 was rolled back: not healthy'],
+  [
+    { kind: 'rebooting', version: 'the factory image', slot: 'A', isRollback: true },
+    'The rollback to the factory image is staged in slot A; the gateway is rebooting into it. Afterwards: agent status',
+  ],
+  [
+    { kind: 'rebooting', version: 'v1', slot: 'B', isRollback: true, reason: 'not healthy', goesBack: true },
+    'The rollback to v1 is abandoned (not healthy): the gateway is rebooting into slot B. Afterwards: agent status',
+  ],
+  [
+    { kind: 'rolled-back', version: 'v1', isRollback: true, reason: 'not healthy' },
+    'The rollback to v1 was abandoned: not healthy',
+  ],
 ])('the outcome %j is told so', (outcome, told) => {
   expect(renderOutcome(outcome, false, { ...page, columns: 120 })).toBe(`${told}\n`);
 });
@@ -99,7 +120,7 @@ test('doctor counts failures and gives advice only for them', () => {
     'ok    clock             it is set\n' +
       'FAIL  boot environment  cannot be written\n' +
       '                        check fw_env.config\n' +
-      '1 of 2 checks failed.\n',
+      '2 checks: 1 ok, 1 failed.\n',
   );
 });
 
@@ -107,13 +128,20 @@ test('the doctor counts warnings in its summary', () => {
   const warning = { name: 'watchdog', ok: true, isWarning: true, detail: 'none', advice: 'load its driver' };
   const failure = { name: 'clock', ok: false, detail: 'it is not set' };
   const text = 'WARN  watchdog  none\n                load its driver\n';
-  expect(renderDoctor([warning], page)).toBe(`${text}All 1 check passed, 1 warning.\n`);
-  expect(renderDoctor([warning, failure], page)).toMatch(/1 of 2 checks failed, 1 warning\.\n$/);
+  expect(renderDoctor([warning], page)).toBe(`${text}1 check: 0 ok, 1 warning.\n`);
+  expect(renderDoctor([warning, failure], page)).toMatch(/2 checks: 0 ok, 1 warning, 1 failed\.\n$/);
 });
 
 test('an error shows its cause, its code, and the remedy', () => {
   const text = renderError({ code: 'disk-full', message: 'cannot write', exit: 'disk', advice: 'make room' }, page);
   expect(text).toBe('agent: cannot write (disk-full)\n       make room\n');
+});
+
+// Regression: "1.4.0 is deferred: …" of the version on trial.
+test('a check shows that the offered version is on trial', () => {
+  const reason = 'gateway-1.5.0 is on trial in slot B';
+  const text = renderCheck({ ...installCheck, plan: 'deferred', reason }, page);
+  expect(beside('Plan', text)).toBe(reason);
 });
 
 test('a check shows the reason for a deferral once', () => {

@@ -46,7 +46,7 @@ describe('the room of the state directory, for doctor', () => {
   test('is too little for what is measured, of which the queue leaves a part free', async () => {
     await expect(roomBeside(3 * MIB, measuring)).rejects.toMatchObject({
       message: expect.stringContaining(
-        'there, and measurements leave 1.0 MiB free ([telemetry] reserve_bytes)',
+        'there, and measurements leave 1.0 MiB free ([telemetry] min_free_bytes)',
       ) as unknown,
     });
     const less = '2.0 MiB are free, so that less than [telemetry] max_bytes (1.0 MiB) of measurements can wait there';

@@ -220,7 +220,7 @@ describe('the daemon', () => {
       // the requested check, and the check that is due after the splay
       const asked = (): readonly string[] => lines.filter((line) => line.includes('update check requested over MQTT'));
       await expect.poll(asked, patience).toHaveLength(2);
-      await expect.poll(() => lines.some((line) => line.includes('the round failed')), patience).toBe(true);
+      await expect.poll(() => lines.some((line) => line.includes('the check failed')), patience).toBe(true);
       expect(side.requestsOf('targetVersion').length + service.callsOf('targetVersion').length).toBe(1);
       const status = (await gateway.json('status')) as { readonly nextCheckAt: string };
       const dueInMs = Date.parse(status.nextCheckAt) - Date.now();
