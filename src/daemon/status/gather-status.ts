@@ -47,7 +47,7 @@ async function gatherInput(deps: AgentDeps, signal: AbortSignal) {
     rebootDeferral: rebootWait,
     hookPause,
     lastLook,
-    keyNames: await trust.keyNames(signal),
+    keyNames: await keyNamesFor(wiring, signal),
     listNumber: await trust.listInEffect(),
     nowMs: wiring.world.clock.nowMs(),
     quarantineMs: config.update.quarantineMs,
@@ -56,6 +56,11 @@ async function gatherInput(deps: AgentDeps, signal: AbortSignal) {
     distrust: concerns.flatMap((concern) => concern.trouble ?? []),
     service: { url: maskAddresses(config.service.url), ...session.contact, ...brokerStatus(messaging?.report) },
   };
+}
+
+/** Returns the names of the trusted keys if one of them signed the installed release; to read them takes time. */
+async function keyNamesFor({ journal, trust }: Wiring, signal: AbortSignal) {
+  return journal.state.installed?.signedBy === undefined ? undefined : trust.keyNames(signal);
 }
 
 /** Reads the state of the bootloader, or its trouble. */
