@@ -15,9 +15,15 @@ import {
   wholeNumber,
 } from '../system/settings/values.ts';
 import type { DurationText } from '../system/settings/values.ts';
+import { countOf } from './sources/modbus/modbus-codec.ts';
 import { sources } from './sources/sources.ts';
 
-const sourceSchema = z.discriminatedUnion('kind', tablesOf(sources));
+const sourceSchema = z
+  .discriminatedUnion('kind', tablesOf(sources))
+  .refine((source) => !('address' in source) || source.address + countOf(source) <= 65_536, {
+    path: ['address'],
+    error: 'an address whose last register is at most 65535: a 32-bit type takes 2 registers, a 64-bit type 4',
+  });
 
 export type SourceSettings = SettingsOf<typeof sourceSchema>;
 

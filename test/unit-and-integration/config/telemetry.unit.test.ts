@@ -81,6 +81,16 @@ test.each([
 });
 
 test.each([
+  'address = 65535',
+  'address = 65534, type = "f32"',
+  'address = 65532, type = "u64"',
+  'address = 65535, table = "coil", type = "u32"',
+])('accepts the last Modbus %s', (settings) => {
+  const text = `[[properties]]\nid = "p"\nevery = "1m"\nsource = { kind = "modbus-tcp", host = "h", ${settings} }`;
+  expect(parseConfig(text).measurements).toHaveLength(1);
+});
+
+test.each([
   [false, 'mqtt', 'url = "mqtt://localhost", topic = "a"'],
   [false, 'serial', 'port = "/dev/ttyACM0"'],
   [false, 'exec', 'command = ["/usr/bin/meter"], stream = true'],
@@ -130,6 +140,14 @@ test.each([
   [
     '[[properties]]\nid = "{topic}"\nevery = "1s"\nsource = { kind = "system", metric = "load1" }',
     'properties[0]: only a source of kind "mqtt" has a {topic}',
+  ],
+  [
+    '[[properties]]\nid = "p"\nevery = "1s"\nsource = { kind = "modbus-tcp", host = "h", address = 65535, type = "u32" }',
+    'properties[0].source.address: expected an address whose last register is at most 65535',
+  ],
+  [
+    '[[sensors]]\nevent = "e"\nevery = "1s"\nsource = { kind = "modbus-rtu", port = "/dev/x", address = 65533, type = "f64" }',
+    'sensors[0].source.address: expected an address whose last register is at most 65535',
   ],
   ['[telemetry]\nwrite_intrval = "1s"', 'write_interval'],
 ])('refuses %j', (text, why) => {

@@ -35,12 +35,17 @@ function isBit(table: ModbusTable): boolean {
   return table === 'coil' || table === 'discrete-input';
 }
 
+/** Returns the number of registers or bits that hold the value. */
+export function countOf({ table, type }: Pick<ModbusRegister, 'table' | 'type'>): number {
+  return isBit(table) ? 1 : wordsOf(type);
+}
+
 /** A reading request: function, address, count. */
-export function requestPdu({ table, address, type }: ModbusRegister): Uint8Array {
+export function requestPdu(register: ModbusRegister): Uint8Array {
   const pdu = Buffer.alloc(5);
-  pdu.writeUInt8(modbusTables[table], 0);
-  pdu.writeUInt16BE(address, 1);
-  pdu.writeUInt16BE(isBit(table) ? 1 : wordsOf(type), 3);
+  pdu.writeUInt8(modbusTables[register.table], 0);
+  pdu.writeUInt16BE(register.address, 1);
+  pdu.writeUInt16BE(countOf(register), 3);
   return pdu;
 }
 
