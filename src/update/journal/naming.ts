@@ -79,7 +79,7 @@ export function applyTrustList(
   const next: UpdateState = { ...state, phase: { kind: 'idle' }, reports, lastOutcome: last };
   if (by !== 'service' || version.id === undefined) return next;
   const { id } = version;
-  const underList = installed && { id, name, ownId: ownVersion(installed, state).id };
+  const underList = installed && { id, name: version.name, ownId: ownVersion(installed, state).id };
   const known = installed && {
     ...installed,
     version: { id, name: installed.version.name },

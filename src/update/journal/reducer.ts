@@ -253,6 +253,7 @@ function commit(state: UpdateState, { at, slot, owesHook }: EventOf<'committed'>
     earlier: earlierAfter(state, trial, slot),
     slots: changeSlot(state.slots, slot, { seen: { at } }),
     pendingSwitch: attempt.version.id,
+    listVersion: attempt.version.id === state.listVersion ? undefined : state.listVersion,
     ...ledger.clear(
       isByHand ? ledger.noteOverridden(state, state.installed) : { versions: ledger.clearOthers(state) },
       { version: attempt.version, digest: firmware.digest },

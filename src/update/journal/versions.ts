@@ -8,7 +8,7 @@ export const MAX_HELD = 64;
 /** Leaves room for forced updates. */
 const MAX_HELD_AT_ALL = 2 * MAX_HELD;
 /** The shortest part of a digest that names a release. */
-const MIN_DIGEST_CHARACTERS = 12;
+export const MIN_DIGEST_CHARACTERS = 12;
 
 type Versions = UpdateState['versions'];
 type Ledger = Pick<UpdateState, 'versions'>;
@@ -193,7 +193,7 @@ function isMisdated(at: string | undefined, nowMs: number): boolean {
 
 /**
  * Returns the entries that a word names: by the start of the digest or the name of a release whose header was read, or
- * else by an ID or another name. The service chooses these, perhaps as the name of another release.
+ * else by the ID or name of another version. The service chooses these, perhaps as the name of another release.
  */
 export function findNamed(entries: readonly VersionEntry[], word: string): readonly VersionEntry[] {
   const start = word.replace('sha256:', '');
@@ -202,7 +202,8 @@ export function findNamed(entries: readonly VersionEntry[], word: string): reado
   const own = entries.filter(
     ({ digest, version }) => digest !== undefined && (isDigest(digest) || version.name === word),
   );
-  return own.length > 0 ? own : entries.filter(({ version: { id, name } }) => id === word || name === word);
+  if (own.length > 0) return own;
+  return entries.filter(({ digest, version: { id, name } }) => digest === undefined && (id === word || name === word));
 }
 
 /** Removes the entry of a release, which may be installed again. */

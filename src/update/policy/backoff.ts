@@ -2,7 +2,7 @@ import type { AgentError } from '../../system/errors.ts';
 import { isPlausible } from '../../system/time/wall-clock.ts';
 import { UpdateError } from '../errors.ts';
 import type { UpdateState, VersionEntry } from '../journal/state.ts';
-import { MAX_HELD, findNamed, isHeld } from '../journal/versions.ts';
+import { MAX_HELD, MIN_DIGEST_CHARACTERS, findNamed, isHeld } from '../journal/versions.ts';
 import type { Blocked, Waiting } from '../journal/versions.ts';
 
 /** When the attempts of a release that kept failing are counted again from 0. */
@@ -112,8 +112,9 @@ export function isCurable({ exit, code }: AgentError): boolean {
 }
 
 /** Returns the error for a blocked release, with the word that unblocks it. */
-export function quarantinedError({ version: { id, name }, bad: { reason } }: Blocked): UpdateError {
-  const word = [name, id].find((text) => /^\w[\w.+-]*$/.test(text ?? '')) ?? 'VERSION';
+export function quarantinedError({ version: { name }, digest, bad: { reason } }: Blocked): UpdateError {
+  const start = digest?.replace('sha256:', '').slice(0, MIN_DIGEST_CHARACTERS) ?? 'VERSION';
+  const word = /^\w[\w.+-]*$/.test(name) ? name : start;
   const advice = `install another version, run agent unblock ${word}, or repeat with --force`;
   return new UpdateError('quarantined', `it failed before (${name}: ${reason})`, { advice });
 }

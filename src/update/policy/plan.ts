@@ -42,8 +42,7 @@ export interface PlanInput {
 export function planUpdate(state: UpdateState, offered: Version | undefined, input: PlanInput): Plan {
   if (offered === undefined) return { kind: 'nothing-offered' };
   const { installed, standstill } = state;
-  const knownId = installed === undefined ? state.listVersion : installed.version.id;
-  if (knownId === offered.id)
+  if (isCurrent(state, offered))
     return { kind: 'up-to-date', version: offered.name, ...(state.listVersion === offered.id && { trustList: true }) };
   if (hasSameName(installed, offered)) return { kind: 'reconcile', version: offered };
   const { force, policy: limits, manual, ...facts } = input;
@@ -59,6 +58,14 @@ export function planUpdate(state: UpdateState, offered: Version | undefined, inp
   const deferral = force ? undefined : mayTry(isForcedAttempt(state, offered) ? hold : full);
   if (deferral !== undefined) return { kind: 'deferred', version: offered.name, ...deferral };
   return { kind: 'install', version: offered, ...(isList && { trustList: true }) };
+}
+
+/** True if the service offers what runs, or the trust list that took effect last. */
+function isCurrent({ installed, listVersion }: UpdateState, offered: Version): boolean {
+  if (installed === undefined) return listVersion === offered.id;
+  const { version, underList } = installed;
+  const isReused = underList?.id === offered.id && underList.name !== offered.name; // now it is a release
+  return version.id === offered.id && !isReused;
 }
 
 /** True if firmware from a file has the name of the offered version, so that it may be the same. This is checked once. */

@@ -192,7 +192,7 @@ describe('what a technician installs', () => {
     const technician = await withTwoVersions();
     technician.gateway.service.target = 'bad';
     await technician.update();
-    await (await technician.updater()).unblock('bad');
+    await (await technician.updater()).unblock('version bad');
     await technician.install('image from a stick');
     expect(await technician.update()).toMatchObject({ kind: 'deferred', code: 'manual-override' });
     technician.gateway.service.target = '3';

@@ -55,3 +55,15 @@ describe('a release that the file of an operator replaced', () => {
     expect(service.gateway.running).toBe('4.0|image from a stick');
   });
 });
+
+// Regression: a release counted as installed after a trust list was delivered under its ID.
+test('a release is installed although a list was delivered under its ID before', async () => {
+  service.offer('3', 'LIST|7', 'trust-7');
+  service.target = '3';
+  await service.cycles(2);
+  expect(service.listNumber).toBe(7);
+  service.offer('3', '3.0|newest image');
+  await service.cycles(3);
+  expect(service.gateway.running).toBe('3.0|newest image');
+  expect(await service.once()).toBe('up-to-date 3.0');
+});
