@@ -17,7 +17,7 @@ export const updateCommands = commandsOf('Update', [
   {
     name: '--update-now',
     options: ['no-reboot', 'force'],
-    summary: 'check, install and report now',
+    summary: 'check for an update and install it now',
     details: [
       'Queries the service for the assigned version, installs it, and reboots into it if needed.',
       'Does not wait for [update] reboot_window. With --force, ignores windows, metered connections, agent hold, quarantine, ' +

@@ -76,7 +76,7 @@ async function lookAtClock({ world, trust }: Wiring): Promise<string> {
   if (!isPlausible(nowMs)) throw new UpdateError('clock-unsynchronized', `the clock shows ${shown}, which cannot be`);
   const { serviceTimeMs } = trust;
   if (serviceTimeMs === undefined) return shown;
-  if (trust.agreesWithService(nowMs) === true) return `${shown}, as the service's`;
+  if (trust.agreesWithService(nowMs) === true) return `${shown}, matches the service`;
   throw new UpdateError('clock-unsynchronized', `the clock shows ${shown}, the service's ${timeText(serviceTimeMs)}`);
 }
 
@@ -116,7 +116,7 @@ async function lookAtService(wiring: Wiring, signal: AbortSignal): Promise<strin
   const { session, config } = wiring;
   const seen = await session.look(signal);
   if (seen !== undefined)
-    return `${addressOf(config)} knows this gateway as thing ${seen.thingId}, version ${seen.version.name}`;
+    return `${addressOf(config)} knows this gateway as Thing ID ${seen.thingId}, version ${seen.version.name}`;
   const cause = await whyNotActivated(wiring, signal);
   const why = cause === undefined ? '' : `: ${cause.message} (${cause.code})`;
   throw new DaemonError('not-activated', `this gateway is not activated at ${addressOf(config)} yet${why}`, {

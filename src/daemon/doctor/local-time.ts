@@ -26,7 +26,7 @@ export async function examineLocalTime({ clock }: Surroundings, signal: AbortSig
   if (!('stdout' in asked) || asked.exitCode !== 0) return `${shown}, not compared, since date(1) failed`;
   const theirs = asked.stdout.trim().split('\n');
   const other = theirs.findIndex((offset, index) => offset !== ours[index]);
-  if (other === -1) return `${shown}, as the system's`;
+  if (other === -1) return `${shown}, matches the system`;
   const when = new Date(times[other] ?? 0).toISOString().slice(0, 10);
   throw new SystemError(
     'time-zone-unsupported',

@@ -89,7 +89,7 @@ export async function wire(config: Config, world: Runtime, before: ReusedParts |
     random,
     log,
     onActivated: (thingId, isAgain) => {
-      void security.record(isAgain ? 'reactivated' : 'activated', `as thing ${thingId}`);
+      void security.record(isAgain ? 'reactivated' : 'activated', `as Thing ID ${thingId}`);
       world.onActivated?.();
     },
     onShared: () => void security.record('serial-number-shared', serialNumber),

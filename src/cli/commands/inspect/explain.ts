@@ -48,7 +48,11 @@ function explanation(meaning: ErrorMeaning | CodeMeaning): readonly string[] {
 const exitMeanings: ReadonlyMap<string, CodeMeaning> = new Map(
   [
     [0, 'The command succeeded.', 'nothing'],
-    [1, 'agent status --exit-code: the gateway needs attention. agent doctor: there are warnings.', 'agent status'],
+    [
+      1,
+      'agent status --exit-code: an update waits, or the gateway needs attention. agent doctor: there are warnings.',
+      'agent status',
+    ],
     [2, 'agent status --exit-code: the gateway cannot be updated, or a board has no program.', 'agent status'],
     [exitCodes.usage, 'The command line or a file that it names is invalid.', 'agent help COMMAND'],
     [exitCodes.unreachable, 'The service or the daemon is not reachable.', 'agent doctor'],

@@ -32,7 +32,7 @@ const securityLog = {
       number: 7,
       id: 'activated',
       at: '2027-01-01T00:00:00.000Z',
-      detail: 'as thing-1',
+      detail: 'as Thing ID thing-1',
       times: 2,
       lastAt: '2027-01-02',
     },

@@ -83,7 +83,7 @@ describe('a time zone that the runtime does not know', () => {
 
   test.each(['Australia/Sydney', 'AEST-10', 'PST8PDT', ':/etc/localtime', ''])('is not %s', async (zone) => {
     expect((await gateway.runIn({ TZ: zone }, 'doctor')).stdout).toMatch(
-      /ok {4}local time +\d\d:\d\d .*, as the system's/,
+      /ok {4}local time +\d\d:\d\d .*, matches the system/,
     );
     expect(await gateway.runIn({ TZ: zone }, 'config', 'check')).toMatchObject({ exitCode: 0 });
   });

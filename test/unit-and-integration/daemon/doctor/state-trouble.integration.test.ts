@@ -268,7 +268,7 @@ describe('a pipe instead of a state file', () => {
     ['journal.json', 'ok journal phase'],
     ['queue.db', 'state directory'],
     // The service is contacted before a staged update boots: the gateway activates once more, and stores that.
-    ['identity.json', 'knows this gateway as thing'],
+    ['identity.json', 'knows this gateway as Thing ID'],
     ['trust.json', 'it is not a regular file'],
   ] as const;
 

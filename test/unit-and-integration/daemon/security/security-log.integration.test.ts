@@ -67,13 +67,13 @@ test('shows security events in order, also after an update', async () => {
   expect((await gateway.run('status')).stdout).toContain('good');
   await gateway.run('activate');
   expect(await events()).toEqual([
-    matching(/^activated: as thing /),
+    matching(/^activated: as Thing ID /),
     matching(/^signature-rejected: .*\(signature-invalid\)$/),
     matching(/^name-rejected: .*of last year.*\(name-mismatch\)$/),
     'force-used: rollback --force',
     matching(/^configuration-changed: .*config\.toml, now sha256:/),
     matching(/^keys-changed: release\.pem sha256:.*next\.pem sha256:/),
-    matching(/^reactivated: as thing /),
+    matching(/^reactivated: as Thing ID /),
   ]);
 });
 
