@@ -7,10 +7,10 @@ import { firmwareRules } from './rules/firmware.ts';
 import { connectionsRule, largeTextRule } from './rules/load.ts';
 import { messagingConnectionsRule, messagingRules } from './rules/messaging.ts';
 import type { MessagingRun } from './rules/messaging.ts';
-import { provisioningRules, unknownIdRules } from './rules/provisioning.ts';
+import { provisioningRules, switchToRule, unknownIdRules } from './rules/provisioning.ts';
 import { keyRules, valueRules } from './rules/values.ts';
 import { Finding } from './verdict.ts';
-import type { Rule, Run, Verdict } from './verdict.ts';
+import type { Rule, Run, ValueKind, Verdict } from './verdict.ts';
 
 /** In this order: later rules use what earlier ones found out. */
 export const rules: readonly Rule[] = [
@@ -19,6 +19,7 @@ export const rules: readonly Rule[] = [
   ...unknownIdRules,
   ...valueRules,
   ...keyRules,
+  switchToRule,
 ];
 
 export interface Result {
@@ -30,6 +31,8 @@ export interface Result {
   readonly verdict: Verdict;
   /** The reason; omitted if the rule passed. */
   readonly why: string | undefined;
+  /** The replies that the agent accepts; undefined if the interface states the rule. */
+  readonly accepted: string | undefined;
   readonly exchanges: readonly Exchange[];
 }
 
@@ -42,9 +45,13 @@ export interface ConformOptions {
   /** A key of an earlier activation of the serial number: it must not be valid after the next one. */
   readonly apiKey?: string | undefined;
   readonly versionId?: string | undefined;
+  /** A version to switch to and back; omitted: not tested. */
+  readonly switchToId?: string | undefined;
   /** A version whose text has 128 MiB or more; omitted: the throughput is not tested. */
   readonly largeVersionId?: string | undefined;
   readonly propertyId: string;
+  /** Properties for one kind of value each; default: `propertyId`. */
+  readonly propertyIds?: Readonly<Partial<Record<ValueKind, string | undefined>>>;
   readonly eventId: string;
   readonly timeoutMs: number;
   /** The number of simultaneous calls to test; 0: none. */
@@ -67,17 +74,18 @@ function restRules({ connections, largeVersionId }: ConformOptions): readonly Ru
 }
 
 function restRun(options: ConformOptions, url: string): Run & { readonly notes: string[] } {
-  const { apiKey, timeoutMs, serialNumber, propertyId, eventId, versionId } = options;
+  const { apiKey, timeoutMs, serialNumber, propertyId, propertyIds = {}, eventId, versionId, switchToId } = options;
   const probe = new Probe(url, timeoutMs);
   if (apiKey !== undefined) probe.exchanges.hide(apiKey);
   const oldKeys = apiKey === undefined ? [] : [apiKey];
   const notes: string[] = [];
   const note = (text: string): void => void notes.push(text);
-  return { probe, serialNumber, propertyId, eventId, versionId, oldKeys, notes, note };
+  const ids = { serialNumber, propertyId, propertyIds, eventId, versionId, switchToId };
+  return { probe, ...ids, oldKeys, keyedCalls: new Map(), notes, note };
 }
 
 async function* conformInMessaging(
-  { serialNumber, versionId, timeoutMs, connections }: ConformOptions,
+  { serialNumber, versionId, switchToId, timeoutMs, connections }: ConformOptions,
   messaging: MessagingOptions,
   rest: Run | undefined,
 ): Results {
@@ -94,7 +102,8 @@ async function* conformInMessaging(
   };
   yield* results([connect], undefined, exchanges);
   if (probe === undefined) return;
-  const run: MessagingRun = { probe, options: messaging, timeoutMs, serialNumber, versionId, restThing: rest?.thing };
+  const ids = { serialNumber, versionId, switchToId };
+  const run: MessagingRun = { probe, options: messaging, timeoutMs, ...ids, restThing: rest?.thing };
   const inBoth = messagingRules.filter(({ id }) => rest !== undefined || id !== 'messaging-same-thing');
   const load = connections === 0 ? [] : [messagingConnectionsRule(connections)];
   yield* results([...inBoth, ...load], run, exchanges);
@@ -103,9 +112,11 @@ async function* conformInMessaging(
 async function* results<R>(all: readonly Rule<R>[], run: R, exchanges: Exchanges, notes: string[] = []): Results {
   for (const rule of all) {
     const finding = await findingOf(rule, run);
-    const { id, title, source } = rule;
+    const { id, title } = rule;
+    const source = finding?.accepted === undefined ? rule.source : 'agent';
     const note = notes.splice(0)[0];
-    const outcome = { verdict: finding?.verdict ?? ('pass' as const), why: finding?.message };
+    const { verdict, message: why, accepted } = finding ?? { verdict: 'pass' as const, message: undefined };
+    const outcome = { verdict, why, accepted };
     yield { rule: id, title, source, note, ...outcome, exchanges: exchanges.take() };
   }
 }
@@ -121,11 +132,12 @@ async function findingOf<R>(rule: Rule<R>, run: R): Promise<Finding | undefined>
 }
 
 /** The result as text; request and response are shown unless the rule passed. */
-export function render({ rule, title, source, note, verdict, why, exchanges }: Result): string {
+export function render({ rule, title, source, note, verdict, why, accepted, exchanges }: Result): string {
   const head = `${verdict.padEnd(8)} ${rule.padEnd(29)} ${title}${note === undefined ? '' : ` (${note})`}`;
   if (verdict === 'pass') return head;
   if (exchanges.length === 0) return [head, `         ${why}`].join('\n');
-  const origin = source === 'interface' ? 'stated by the interface' : 'the interface is silent; expected by the agent';
+  const ofAgent = accepted === undefined ? 'expected by the agent' : `the agent accepts ${accepted}`;
+  const origin = source === 'interface' ? 'stated by the interface' : `not shown by the interface; ${ofAgent}`;
   return [head, `         ${why} (${origin})`, ...exchanges.flatMap(renderExchange)].join('\n');
 }
 

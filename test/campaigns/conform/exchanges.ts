@@ -15,7 +15,7 @@ export type Draft = { -readonly [Member in keyof Exchange]: Exchange[Member] };
 
 export const EXCERPT_CHARACTERS = 400;
 /** A rule with more exchanges keeps the unsuccessful ones. */
-const MAX_EXCHANGES = 8;
+const MAX_EXCHANGES = 12;
 
 /** The key in a reply of the wrong shape, which no rule could read. */
 const API_KEY = /("apiKey"\s*:\s*")(?!<key )[^"]*/g;

@@ -14,9 +14,11 @@ usage: npm run conform -- [--url URL] [--messaging BROKER --topic-id ID] --seria
   --protocol 5|4    MQTT 5 (default) or MQTT 3.1.1
   --serial SERIAL   serial number of a test thing. The run activates it several times, so that its present API key
                     becomes invalid, confirms its current version, and in REST form writes a property and datapoints
+  --switch-to ID    another version: the run switches to it, activates again, and switches back
   --api-key KEY     API key of an earlier activation: the run checks that it becomes invalid (REST)
   --version ID      version whose firmware is read (default: the target version)
   --property ID     property to write and read (default: conform)
+  --property-json ID, --property-number ID, --property-text ID  properties of one type each (default: --property)
   --event ID        event that takes datapoints (default: conform)
   --large ID        version with a text of 128 MiB or more: the run measures its throughput (REST)
   --connections N   also make N calls at the same time, for example 200 (default: 0)
@@ -40,7 +42,11 @@ const options = {
   serial: { type: 'string' },
   'api-key': { type: 'string' },
   version: { type: 'string' },
+  'switch-to': { type: 'string' },
   property: { type: 'string', default: 'conform' },
+  'property-json': { type: 'string' },
+  'property-number': { type: 'string' },
+  'property-text': { type: 'string' },
   event: { type: 'string', default: 'conform' },
   large: { type: 'string' },
   connections: { type: 'string', default: '0' },
@@ -75,7 +81,11 @@ function protocolVersion(protocol: string): 4 | 5 {
 }
 
 function baseAddress(url: string | undefined): string | undefined {
-  if (url === undefined || /^https?:$/.test(URL.parse(url)?.protocol ?? '')) return url;
+  if (url === undefined) return undefined;
+  const { protocol = '', username = '', password = '' } = URL.parse(url) ?? {};
+  if (username !== '' || password !== '')
+    throw new WrongUse('--url must not contain a user or password: a gateway sends only the API key');
+  if (/^https?:$/.test(protocol)) return url;
   throw new WrongUse('--url must be the base address of the service, for example https://service.example.com');
 }
 
@@ -93,8 +103,14 @@ await runTool(help, options, async (values) => {
     serialNumber,
     apiKey: values['api-key'],
     versionId: values.version,
+    switchToId: values['switch-to'],
     largeVersionId: values.large,
     propertyId: values.property,
+    propertyIds: {
+      json: values['property-json'],
+      number: values['property-number'],
+      text: values['property-text'],
+    },
     eventId: values.event,
     timeoutMs: numberOption('timeout', values.timeout, 0.1) * 1000,
     connections: countOption('connections', values.connections, 0),

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 
 import { connectAsync } from 'mqtt';
-import type { IPublishPacket, MqttClient } from 'mqtt';
+import type { IPublishPacket, ISubscriptionMap, MqttClient } from 'mqtt';
 
 import { readReply } from '../../../src/service/messaging/reply.ts';
 import type { RpcFailure } from '../../../src/service/messaging/reply.ts';
@@ -9,7 +9,7 @@ import { paramsOf } from '../../../src/service/operations.ts';
 import type { Input, Row } from '../../../src/service/operations.ts';
 import { EXCERPT_CHARACTERS, Exchanges } from './exchanges.ts';
 import type { Draft } from './exchanges.ts';
-import { fail } from './verdict.ts';
+import { Finding, fail } from './verdict.ts';
 
 export interface MessagingOptions {
   /** The address of the broker, with user and password if it demands them. */
@@ -44,6 +44,8 @@ export class MessagingProbe implements AsyncDisposable {
   readonly #topics: { readonly activate: string; readonly request: string; readonly reply: string };
   readonly #timeoutMs: number;
   #pending: Pending | undefined;
+  #retained: Draft | undefined;
+  #hasReplied = false;
 
   private constructor(
     client: MqttClient,
@@ -114,17 +116,17 @@ export class MessagingProbe implements AsyncDisposable {
     const { promise, resolve, reject } = Promise.withResolvers<RpcReply>();
     this.#pending = { id, record, resolve, reject };
     const timer = setTimeout(() => {
-      const where = this.hasCorrelation ? 'the response topic of the request' : 'reply_topic of its configuration';
-      record.error ??=
-        `no reply arrived on ${this.#topics.reply} within ${this.#timeoutMs / 1000} s. ` +
-        `The interface shows no topic for replies: the agent expects them on ${where}`;
-      reject(new Error(record.error));
+      const missing = `no reply arrived on ${this.#topics.reply} within ${this.#timeoutMs / 1000} s`;
+      const where = this.hasCorrelation ? 'the response topic of the request' : 'the reply_topic of its configuration';
+      const isTopicUnknown = record.error === undefined && !this.#hasReplied;
+      record.error = record.error === undefined ? missing : `${missing} that the agent accepts: ${record.error}`;
+      reject(new Finding('failure', record.error, isTopicUnknown ? `replies on ${where}` : undefined));
     }, this.#timeoutMs);
     try {
       await this.#client.publishAsync(topic, text, { qos: 1, ...(properties === undefined ? {} : { properties }) });
       return await promise;
     } catch (error) {
-      if (!(error instanceof Error)) throw error;
+      if (!(error instanceof Error) || error instanceof Finding) throw error;
       record.error ??= error.message;
       fail(record.error);
     } finally {
@@ -133,11 +135,38 @@ export class MessagingProbe implements AsyncDisposable {
     }
   }
 
+  /** Subscribes again, so that the broker sends the retained message of the reply topic before any later message. */
+  async subscribeAgain(): Promise<void> {
+    const again = { [this.#topics.reply]: { qos: 1 }, resubscribe: true };
+    await this.#client.subscribeAsync(again as unknown as ISubscriptionMap);
+  }
+
+  /** Throws a failure if a retained message arrived on the reply topic. */
+  expectNothingRetained(): void {
+    if (this.#retained === undefined) return;
+    this.exchanges.add(this.#retained);
+    const { reply } = this.#topics;
+    fail(
+      `a reply is retained on ${reply}: the broker keeps it for each later subscriber, with the API key if it is the ` +
+        `reply to an activation. Publish replies without retain, and delete this one (mosquitto_pub -r -n -t ${reply})`,
+      'only replies that are not retained',
+    );
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#client.endAsync(true);
   }
 
   #receive(payload: Buffer, { properties, retain, topic }: IPublishPacket): void {
+    if (retain) {
+      this.#retained = {
+        request: `SUBSCRIBE ${topic}`,
+        requestHeaders: {},
+        responseHeaders: { topic, retain: 'true' },
+      };
+      this.#retained.responseBody = payload.subarray(0, EXCERPT_CHARACTERS).toString('utf8');
+      return;
+    }
     const pending = this.#pending;
     const reply = readReply(payload);
     if (pending === undefined || reply.kind === 'request') return;
@@ -145,16 +174,16 @@ export class MessagingProbe implements AsyncDisposable {
     const correlation = properties?.correlationData?.toString('utf8');
     record.responseHeaders = {
       topic,
-      ...(retain ? { retain: 'true' } : {}),
       ...(correlation === undefined ? {} : { 'correlation-data': correlation }),
     };
     record.responseBody = payload.subarray(0, EXCERPT_CHARACTERS).toString('utf8');
-    const ignored = reasonToIgnore({ id: reply.id, correlation, retain }, id);
+    const ignored = reasonToIgnore({ id: reply.id, correlation }, id);
     if (ignored !== undefined) {
-      record.error = `the agent ignores this reply: ${ignored}`;
+      record.error = ignored;
       return;
     }
     delete record.error;
+    this.#hasReplied = true;
     if (reply.kind === 'broken') return reject(new Error(`the reply is broken: ${reply.why}`));
     const { result, failure } = { result: undefined, failure: undefined, ...reply };
     resolve({ result, failure, hasCorrelation: correlation !== undefined, bytes: payload.byteLength });
@@ -164,12 +193,10 @@ export class MessagingProbe implements AsyncDisposable {
 interface Marks {
   readonly id: string | undefined;
   readonly correlation: string | undefined;
-  readonly retain: boolean;
 }
 
 /** Returns the reason why the agent ignores a message (src/service/messaging/rpc-client.ts), if it does. */
-function reasonToIgnore({ id, correlation, retain }: Marks, expected: string): string | undefined {
-  if (retain) return 'it is retained, and may be of any age';
+function reasonToIgnore({ id, correlation }: Marks, expected: string): string | undefined {
   if (id === undefined) return correlation === expected ? undefined : 'it does not show which request it answers';
   if (correlation !== undefined && correlation !== id) return 'its correlation data differs from its id';
   return id === expected ? undefined : 'its id is not the id of the request';

@@ -29,7 +29,7 @@ async function startService(): Promise<Service> {
   await using stack = new AsyncDisposableStack();
   const firmware = randomContent(200_000);
   const versions = ['1', '2'].map((id) => ({ id, name: `release ${id}`, firmware }));
-  const service = stack.use(await startStandIn({ versions, updates: { '1': ['2'] }, targetVersionId: '2' }));
+  const service = stack.use(await startStandIn({ versions, updates: { '1': ['2'] } }));
   const options = { url: broker.url, client: { username: 'service', password: 'service' } };
   const side = stack.use(await MessagingSide.start(service.world, options));
   const owned = stack.move();
@@ -49,7 +49,7 @@ async function resultsOf(choice: Choice = {}): Promise<readonly Result[]> {
   const { url, protocolVersion = 5, replyTopic, connections = 0, timeoutMs = 20_000 } = choice;
   const address = broker.url.replace('://', `://conform:${choice.password ?? 'open%3Asesame'}@`);
   const messaging = { url: address, topicId: 'a1b2', replyTopic, protocolVersion };
-  const ids = { serialNumber: 'GW-1', propertyId: 'p', eventId: 'e' };
+  const ids = { serialNumber: 'GW-1', propertyId: 'p', eventId: 'e', switchToId: '2' };
   return Array.fromAsync(conform({ url, messaging, ...ids, timeoutMs, connections }));
 }
 
@@ -117,6 +117,18 @@ const laterBreaks = [
     inRound(undefined, changed(result({ id: '2', name: 'two' }))),
   ],
   [
+    'failure messaging-switch-to',
+    'has no effect',
+    'currentVersion',
+    inRound(undefined, undefined, undefined, changed(result(version))),
+  ],
+  [
+    'warning messaging-target-pending',
+    'is another version',
+    'targetVersion',
+    inRound(changed(result({ id: '2', name: 'two' }))),
+  ],
+  [
     'failure messaging-unknown-thing',
     'has a version',
     'currentVersion',
@@ -166,7 +178,7 @@ describe('a service in messaging form', () => {
     const results = await resultsOf({ url: rig.service.url, connections: 200 });
     expect(found(results)).toEqual([]);
     expect(results).toHaveLength(rules.length + messagingRules.length + 3);
-    expect(rig.side.requestsOf('currentVersion')).toHaveLength(203);
+    expect(rig.side.requestsOf('currentVersion')).toHaveLength(207);
   });
 
   test.each(breaks)('gets a %s if it %s', async (expected, _how, operation, spoil) => {
@@ -188,7 +200,7 @@ describe('a service in messaging form', () => {
   test('can break each rule', () => {
     const broken = new Set([...breaks, ...laterBreaks].map(([expected]) => expected.split(' ')[1]));
     const others = messagingRules.map(({ id }) => id).filter((id) => !broken.has(id));
-    expect(others).toEqual(['messaging-same-thing']); // has a test of its own
+    expect(others).toEqual(['messaging-same-thing', 'messaging-retained']); // have tests of their own
   });
 
   test.each([
@@ -196,7 +208,8 @@ describe('a service in messaging form', () => {
     [500, 'failure messaging-connections'],
   ])('that answers some of many calls with error %i gets a %s', async (code, expected) => {
     await using rig = await startService();
-    inRound(undefined, undefined, undefined, changed(error(code)))(rig.side, 'currentVersion');
+    const others = Array.from({ length: 7 }, () => undefined);
+    inRound(...others, changed(error(code)))(rig.side, 'currentVersion');
     expect(found(await resultsOf({ connections: 5 }))).toEqual([expected]);
   });
 
@@ -213,11 +226,47 @@ describe('a service in messaging form', () => {
     expect(found(await resultsOf({ protocolVersion: 4, replyTopic: 'answers' }))).toEqual([]);
   });
 
+  test.each([5, 4] as const)('fails with protocol %i if its activation is retained', async (protocolVersion) => {
+    await using rig = await startService();
+    try {
+      rig.side.spoilNext('activate', right({ retain: true }));
+      const results = await resultsOf({ protocolVersion });
+      expect(found(results)).toEqual(['failure messaging-retained']);
+      expect(results.find(({ verdict }) => verdict === 'failure')?.why).toContain('with the API key');
+      expect(JSON.stringify(results)).not.toMatch(/key-[0-9a-f]{8}/);
+    } finally {
+      await rig.side.publish(rig.side.replyTopic, '', true);
+    }
+  });
+
+  test('fails for a missing reply and for a retained one of an earlier run', async () => {
+    await using rig = await startService();
+    try {
+      await rig.side.publish(rig.side.replyTopic, '{"jsonrpc":"2.0","id":"x"}', true);
+      rig.side.spoilNext('activate', silent);
+      const results = await resultsOf({ timeoutMs: 2000 });
+      const failures = results.filter(({ verdict }) => verdict === 'failure');
+      expect(failures.map(({ rule }) => rule)).toEqual(['messaging-activation', 'messaging-retained']);
+      expect(failures[0]?.why).toBe('no reply arrived on v1.a1b2.reply.json within 2 s');
+      expect(failures[0]?.accepted).toBe('replies on the response topic of the request');
+    } finally {
+      await rig.side.publish(rig.side.replyTopic, '', true);
+    }
+  });
+
+  test('gets a warning about a pending switch', async () => {
+    await using rig = await startService();
+    rig.service.world.targetVersionId = '2';
+    expect(found(await resultsOf())[0]).toBe('warning messaging-target-pending');
+  });
+
   test('shows a reply that the agent ignores, with the reason', async () => {
     await using rig = await startService();
     rig.side.spoilNext('activate', right({ correlation: Buffer.from('x') }));
     const results = await resultsOf({ timeoutMs: 2000 });
-    expect(results[1]?.why).toBe('the agent ignores this reply: its correlation data differs from its id');
+    expect(results[1]?.why).toBe(
+      'no reply arrived on v1.a1b2.reply.json within 2 s that the agent accepts: its correlation data differs from its id',
+    );
     expect(results[1]?.exchanges[0]?.responseHeaders).toMatchObject({ 'correlation-data': 'x' });
   });
 

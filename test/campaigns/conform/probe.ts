@@ -98,5 +98,9 @@ function extend(excerpt: string, { buffer, byteOffset, byteLength }: Uint8Array)
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) throw error;
   const { message, cause } = error;
-  return cause instanceof Error ? `${message}: ${cause.message || String(Reflect.get(cause, 'code'))}` : message;
+  if (!(cause instanceof Error)) return message;
+  const code: unknown = Reflect.get(cause, 'code');
+  if (code === 'ERR_SSL_WRONG_VERSION_NUMBER')
+    return `${message}: the port does not speak TLS. For plain HTTP, use http://`;
+  return `${message}: ${cause.message || String(code)}`;
 }

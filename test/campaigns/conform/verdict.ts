@@ -7,21 +7,24 @@ export type Verdict = 'pass' | 'warning' | 'failure';
 export class Finding extends Error {
   override readonly name = 'Finding';
   readonly verdict: 'warning' | 'failure';
+  /** The replies that the agent accepts where the interface shows nothing; undefined: the source of the rule applies. */
+  readonly accepted: string | undefined;
 
-  constructor(verdict: 'warning' | 'failure', why: string) {
+  constructor(verdict: 'warning' | 'failure', why: string, accepted?: string) {
     super(why);
     this.verdict = verdict;
+    this.accepted = accepted;
   }
 }
 
 /** A gateway does not work with this service. */
-export function fail(why: string): never {
-  throw new Finding('failure', why);
+export function fail(why: string, accepted?: string): never {
+  throw new Finding('failure', why, accepted);
 }
 
 /** A gateway works with this service, but less well; or the rule could not be tested. */
-export function warn(why: string): never {
-  throw new Finding('warning', why);
+export function warn(why: string, accepted?: string): never {
+  throw new Finding('warning', why, accepted);
 }
 
 /** Returns a fact of an earlier rule; warns if that rule did not pass. */
@@ -33,6 +36,12 @@ export interface Thing {
   readonly thingId: string;
   readonly apiKey: string;
 }
+
+/** The kinds of property values that a gateway sets. */
+export type ValueKind = 'json' | 'number' | 'text';
+
+/** Makes a call with a key, or without one, and returns its status. */
+export type KeyedCall = (key: string | undefined) => Promise<number>;
 
 export interface TextFacts {
   readonly versionId: string;
@@ -49,18 +58,23 @@ export interface Run {
   readonly probe: Probe;
   readonly serialNumber: string;
   readonly propertyId: string;
+  /** Properties for one kind of value each. */
+  readonly propertyIds: Readonly<Partial<Record<ValueKind, string | undefined>>>;
   readonly eventId: string;
+  /** The version to switch to and back; omitted: not tested. */
+  readonly switchToId: string | undefined;
   /** The version whose firmware is read; omitted: the target version. */
   readonly versionId: string | undefined;
   /** Keys of earlier activations. */
   readonly oldKeys: string[];
+  /** The calls that succeeded with the valid key, by name. */
+  readonly keyedCalls: Map<string, KeyedCall>;
   /** Takes a figure to show with the result of the rule. */
   readonly note: (text: string) => void;
   thing?: Thing;
   current?: Version;
   target?: Version;
   text?: TextFacts;
-  canReadProperty?: boolean;
 }
 
 export interface Rule<R = Run> {

@@ -14,6 +14,11 @@ async function request(run: Run, versionId: string, options: CallOptions): Promi
   return run.probe.call(operations.firmware, { thingId, versionId }, { ...options, key: apiKey });
 }
 
+/** Returns a hint if a version was named on the command line. */
+export function originOf(named: { readonly versionId: string | undefined }, versionId: string): string {
+  return named.versionId === versionId ? `. Version ${versionId} comes from --version` : '';
+}
+
 /** Reads the whole text and decodes it as the agent does. */
 export async function readText(run: Run, versionId: string): Promise<TextFacts> {
   const decoder = textDecoder();
@@ -31,7 +36,7 @@ export async function readText(run: Run, versionId: string): Promise<TextFacts> 
       return true;
     },
   });
-  if (!isSuccess(status)) fail(`the status is ${status}; the interface states 200`);
+  if (!isSuccess(status)) fail(`the status is ${status}; the interface states 200${originOf(run, versionId)}`);
   decoder.finish();
   const contentLength = headers.get('content-length');
   return { versionId, contentLength, etag: headers.get('etag'), totalBytes, tailOffset, tail: Buffer.concat(tail) };

@@ -11,7 +11,9 @@ import type { MessagingOptions, RpcReply } from '../messaging-probe.ts';
 import { fail, need, warn } from '../verdict.ts';
 import type { Rule, Thing } from '../verdict.ts';
 import { textDecoder } from './firmware-text.ts';
+import { originOf } from './firmware.ts';
 import { repliesOf } from './load.ts';
+import { expectNoPendingSwitch, switchAndBack } from './switch-to.ts';
 
 /** The input of a run in messaging form, and the facts that its rules collect. */
 export interface MessagingRun {
@@ -21,6 +23,8 @@ export interface MessagingRun {
   readonly serialNumber: string;
   /** The version whose firmware is read; omitted: the target version. */
   readonly versionId: string | undefined;
+  /** The version to switch to and back; omitted: not tested. */
+  readonly switchToId: string | undefined;
   /** The thing in REST form; omitted if that form was not tested. */
   readonly restThing: Thing | undefined;
   thing?: Thing;
@@ -47,7 +51,7 @@ async function resultOf<T>(
   read: (value: unknown, operation: string) => T,
 ): Promise<T> {
   const { result, failure } = await call(run, row, input);
-  if (failure !== undefined) fail(`the reply is error ${failure.code} (${failure.message})`);
+  expectNoError(failure);
   if (result === undefined) fail('the reply has no result');
   try {
     return read(result, 'the call');
@@ -67,10 +71,29 @@ async function activate(run: MessagingRun): Promise<Thing> {
   return run.thing;
 }
 
+/** Activates again. Throws a failure if the thing is not the same, or the key is. */
+async function activateAgain(run: MessagingRun): Promise<void> {
+  const first = need(run.thing, 'messaging-activation');
+  const second = await activate(run);
+  if (second.thingId !== first.thingId) fail(`the thing ID was ${first.thingId} and is now ${second.thingId}`);
+  if (second.apiKey === first.apiKey) fail('the API key is the same');
+}
+
+async function readVersionOf(
+  run: MessagingRun,
+  operation: typeof operations.currentVersion | typeof operations.targetVersion,
+): Promise<Version> {
+  return resultOf(run, [operation, { thingId: thingIdOf(run) }], readVersion);
+}
+
 const thingIdOf = (run: MessagingRun): string => need(run.thing, 'messaging-activation').thingId;
 
 async function switchTo(run: MessagingRun, versionId: string): Promise<RpcReply> {
   return call(run, operations.switchTo, { thingId: thingIdOf(run), versionId });
+}
+
+function expectNoError(failure: RpcReply['failure'], hint = ''): asserts failure is undefined {
+  if (failure !== undefined) fail(`the reply is error ${failure.code} (${failure.message})${hint}`);
 }
 
 /** Codes after which the agent repeats the call (src/service/messaging/reply.ts). */
@@ -110,19 +133,14 @@ export const messagingRules: readonly Rule<MessagingRun>[] = [
     id: 'messaging-activation-repeated',
     title: 'a repeated activation returns the same thing and a new API key',
     source: 'interface',
-    check: async (run) => {
-      const first = need(run.thing, 'messaging-activation');
-      const second = await activate(run);
-      if (second.thingId !== first.thingId) fail(`the thing ID was ${first.thingId} and is now ${second.thingId}`);
-      if (second.apiKey === first.apiKey) fail('the API key is the same');
-    },
+    check: activateAgain,
   },
   {
     id: 'messaging-current',
     title: 'the result of things.versions.current.get is one version, not an array',
     source: 'interface',
     check: async (run) => {
-      run.current = await resultOf(run, [operations.currentVersion, { thingId: thingIdOf(run) }], readVersion);
+      run.current = await readVersionOf(run, operations.currentVersion);
     },
   },
   {
@@ -130,8 +148,15 @@ export const messagingRules: readonly Rule<MessagingRun>[] = [
     title: 'the result of things.versions.target.get is one version, not an array',
     source: 'interface',
     check: async (run) => {
-      run.target = await resultOf(run, [operations.targetVersion, { thingId: thingIdOf(run) }], readVersion);
+      run.target = await readVersionOf(run, operations.targetVersion);
     },
+  },
+  {
+    id: 'messaging-target-pending',
+    title: 'the test thing has no pending switch: the run confirms its current version',
+    source: 'agent',
+    check: async (run) =>
+      expectNoPendingSwitch(need(run.current, 'messaging-current'), need(run.target, 'messaging-target')),
   },
   {
     id: 'messaging-updates',
@@ -148,7 +173,7 @@ export const messagingRules: readonly Rule<MessagingRun>[] = [
     source: 'interface',
     check: async (run) => {
       const { failure, result } = await switchTo(run, need(run.current, 'messaging-current').id);
-      if (failure !== undefined) fail(`the reply is error ${failure.code} (${failure.message})`);
+      expectNoError(failure);
       if (result !== undefined) warn('the reply has a result. The agent ignores it');
     },
   },
@@ -158,8 +183,7 @@ export const messagingRules: readonly Rule<MessagingRun>[] = [
     source: 'interface',
     check: async (run) => {
       const { id } = need(run.current, 'messaging-current');
-      const input = { thingId: thingIdOf(run) };
-      const now = await resultOf(run, [operations.currentVersion, input], readVersion);
+      const now = await readVersionOf(run, operations.currentVersion);
       if (now.id !== id) fail(`the switch named ${id}, and the current version is ${now.id}`);
     },
   },
@@ -171,7 +195,7 @@ export const messagingRules: readonly Rule<MessagingRun>[] = [
       const versionId = run.versionId ?? need(run.target, 'messaging-target').id;
       const reply = await call(run, operations.firmware, { thingId: thingIdOf(run), versionId });
       const { failure, result, bytes } = reply;
-      if (failure !== undefined) fail(`the reply is error ${failure.code} (${failure.message})`);
+      expectNoError(failure, originOf(run, versionId));
       if (result === undefined) fail('the reply has no result');
       const decoder = textDecoder();
       decoder.push(Buffer.isBuffer(result) ? result : Buffer.from(JSON.stringify(result)));
@@ -196,6 +220,35 @@ export const messagingRules: readonly Rule<MessagingRun>[] = [
     check: async (run) => {
       const input = { thingId: thingIdOf(run), versionId: `conform-${randomUUID()}` };
       expectUnknown(await call(run, operations.firmware, input));
+    },
+  },
+  {
+    id: 'messaging-switch-to',
+    title: 'a switch to another version changes the current version; an activation does not',
+    source: 'interface',
+    check: async (run) => {
+      const before = {
+        current: need(run.current, 'messaging-current'),
+        target: need(run.target, 'messaging-target'),
+      };
+      await switchAndBack(run.switchToId, before, {
+        switchTo: async (id) => expectNoError((await switchTo(run, id)).failure),
+        activate: async () => activateAgain(run),
+        current: async () => (await readVersionOf(run, operations.currentVersion)).id,
+        target: async () => (await readVersionOf(run, operations.targetVersion)).id,
+      });
+    },
+  },
+  {
+    id: 'messaging-retained',
+    title: 'no reply is retained',
+    source: 'agent',
+    check: async (run) => {
+      run.probe.expectNothingRetained();
+      const thingId = thingIdOf(run);
+      await run.probe.subscribeAgain();
+      await call(run, operations.currentVersion, { thingId }); // its reply follows a retained message
+      run.probe.expectNothingRetained();
     },
   },
   {

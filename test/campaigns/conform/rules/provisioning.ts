@@ -6,6 +6,7 @@ import { readActivation, readVersion, readVersions } from '../../../../src/servi
 import { fail, need } from '../verdict.ts';
 import type { Rule, Run, Thing } from '../verdict.ts';
 import { expectConsent, expectUnknown, readReply } from './replies.ts';
+import { expectNoPendingSwitch, switchAndBack } from './switch-to.ts';
 
 async function activate(run: Run): Promise<Thing> {
   const { probe, serialNumber } = run;
@@ -17,6 +18,15 @@ async function activate(run: Run): Promise<Thing> {
     return thing;
   });
   return activation;
+}
+
+/** Activates again. Throws a failure if the thing is not the same, or the key is. */
+async function activateAgain(run: Run): Promise<void> {
+  const first = need(run.thing, 'activation');
+  const second = await activate(run);
+  if (second.thingId !== first.thingId) fail(`the thing ID was ${first.thingId} and is now ${second.thingId}`);
+  if (second.apiKey === first.apiKey) fail('the API key is the same');
+  run.oldKeys.push(first.apiKey);
 }
 
 /** Reads a version, and keeps it even if the reply deserves a warning. */
@@ -48,13 +58,7 @@ export const provisioningRules: readonly Rule[] = [
     id: 'activation-repeated',
     title: 'a repeated activation returns the same thing and a new API key',
     source: 'interface',
-    check: async (run) => {
-      const first = need(run.thing, 'activation');
-      const second = await activate(run);
-      if (second.thingId !== first.thingId) fail(`the thing ID was ${first.thingId} and is now ${second.thingId}`);
-      if (second.apiKey === first.apiKey) fail('the API key is the same');
-      run.oldKeys.push(first.apiKey);
-    },
+    check: activateAgain,
   },
   {
     id: 'current',
@@ -67,6 +71,12 @@ export const provisioningRules: readonly Rule[] = [
     title: 'the target version is an object with id, name and perhaps description',
     source: 'interface',
     check: async (run) => readVersionOf(run, operations.targetVersion, (version) => (run.target = version)),
+  },
+  {
+    id: 'target-pending',
+    title: 'the test thing has no pending switch: the run confirms its current version',
+    source: 'agent',
+    check: async (run) => expectNoPendingSwitch(need(run.current, 'current'), need(run.target, 'target')),
   },
   {
     id: 'updates',
@@ -106,6 +116,26 @@ export const provisioningRules: readonly Rule[] = [
     },
   },
 ];
+
+export const switchToRule: Rule = {
+  id: 'switch-to',
+  title: 'a switch to another version changes the current version; an activation does not',
+  source: 'interface',
+  check: async (run) => {
+    const before = { current: need(run.current, 'current'), target: need(run.target, 'target') };
+    const read = async (operation: typeof operations.currentVersion | typeof operations.targetVersion) => {
+      let id = '';
+      await readVersionOf(run, operation, (version) => (id = version.id));
+      return id;
+    };
+    await switchAndBack(run.switchToId, before, {
+      switchTo: async (id) => expectConsent(await switchTo(run, id)),
+      activate: async () => activateAgain(run),
+      current: async () => read(operations.currentVersion),
+      target: async () => read(operations.targetVersion),
+    });
+  },
+};
 
 export const unknownIdRules: readonly Rule[] = [
   {
