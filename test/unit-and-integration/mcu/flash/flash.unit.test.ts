@@ -170,7 +170,7 @@ describe('a flash', () => {
         return connects === 1 ? session : { ...session, chip: { ...session.chip, id: 'other' } };
       },
     };
-    port.inject({ kind: 'unplug', direction: 'to-board', at: 2_973 });
+    port.inject({ kind: 'unplug', direction: 'to-board', at: 2_987 });
     await expect(flash({ image: imageAt(other) }, { ...board, protocol }, signal)).rejects.toMatchObject({
       code: 'board-changed',
     });
