@@ -12,6 +12,7 @@ export interface Stm32Settings {
 export interface Stm32Chip extends Chip {
   /** Pages or sectors in the numbering of the erase command. */
   readonly pages: readonly Region[];
+  readonly ram: readonly Region[];
   /** The longest time that erasing this page takes, from the data sheet. */
   readonly eraseMs: (page: Region) => number;
   /** True if the chip may start from its second bank, according to an option byte. */
@@ -23,6 +24,8 @@ interface Model {
   readonly name: string;
   readonly uf2Family: number;
   readonly layout: Layout;
+  /** The size of its RAM, and of the RAM that is tightly coupled to the core or has an alias there. */
+  readonly ramKib: readonly [number, number?];
 }
 
 /** Pages of one size, perhaps in two banks, or the sectors of F2 and F4: four of 16 KiB, one of 64, the rest of 128. */
@@ -37,9 +40,8 @@ type Layout =
   | { readonly kind: 'sectors'; readonly flashKib: number };
 
 const flashStart = 0x08000000;
-/** Reference manuals, "Memory map": the core-coupled RAM is the lowest one, and peripherals follow the last one. */
-const ramStart = 0x1000_0000;
-const ramEnd = 0x4000_0000;
+/** Reference manuals, "Memory map": where RAM and core-coupled RAM start. */
+const ramStarts = [0x2000_0000, 0x1000_0000];
 /**
  * ARMv7-M Architecture Reference Manual, "Reset behavior": stack pointer, of which the lowest two bits are ignored, and
  * address of the first instruction.
@@ -72,33 +74,34 @@ function sectors(flashKib: number): Layout {
 
 /**
  * Sources: ST AN2606 and stm32flash's dev_table.c for product identifiers and page sizes; data sheets for the sizes of the
- * flash memory and erase times; uf2families.json for UF2.
+ * flash memory and erase times; uf2families.json for UF2. Reference manuals and data sheets for the RAM of the largest chip
+ * with this product identifier; consecutive RAM counts as one.
  */
 const models: readonly Model[] = [
-  { productId: 0x410, name: 'STM32F10x medium density', uf2Family: family.f1, layout: pages(1, 128, 40) },
-  { productId: 0x412, name: 'STM32F10x low density', uf2Family: family.f1, layout: pages(1, 32, 40) },
-  { productId: 0x414, name: 'STM32F10x high density', uf2Family: family.f1, layout: pages(2, 512, 40) },
-  { productId: 0x418, name: 'STM32F105/F107', uf2Family: family.f1, layout: pages(2, 256, 40) },
-  { productId: 0x440, name: 'STM32F05x', uf2Family: family.f0, layout: pages(1, 64, 40) },
-  { productId: 0x444, name: 'STM32F03x', uf2Family: family.f0, layout: pages(1, 32, 40) },
-  { productId: 0x448, name: 'STM32F07x', uf2Family: family.f0, layout: pages(2, 128, 40) },
-  { productId: 0x422, name: 'STM32F302/F303', uf2Family: family.f3, layout: pages(2, 256, 40) },
-  { productId: 0x413, name: 'STM32F405/F407', uf2Family: family.f4, layout: sectors(1024) },
-  { productId: 0x423, name: 'STM32F401xB/C', uf2Family: family.f4, layout: sectors(256) },
-  { productId: 0x433, name: 'STM32F401xD/E', uf2Family: family.f4, layout: sectors(512) },
-  { productId: 0x431, name: 'STM32F411', uf2Family: family.f4, layout: sectors(512) },
-  { productId: 0x460, name: 'STM32G07x/G08x', uf2Family: family.g0, layout: pages(2, 128, 40) },
-  { productId: 0x466, name: 'STM32G03x/G04x', uf2Family: family.g0, layout: pages(2, 64, 40) },
-  { productId: 0x468, name: 'STM32G431/G441', uf2Family: family.g4, layout: pages(2, 128, 25) },
-  { productId: 0x435, name: 'STM32L43x/L44x', uf2Family: family.l4, layout: pages(2, 256, 25) },
-  { productId: 0x415, name: 'STM32L47x/L48x', uf2Family: family.l4, layout: pages(2, 1024, 25, 2) },
+  { productId: 0x410, name: 'STM32F10x medium density', uf2Family: family.f1, layout: pages(1, 128, 40), ramKib: [20] },
+  { productId: 0x412, name: 'STM32F10x low density', uf2Family: family.f1, layout: pages(1, 32, 40), ramKib: [10] },
+  { productId: 0x414, name: 'STM32F10x high density', uf2Family: family.f1, layout: pages(2, 512, 40), ramKib: [64] },
+  { productId: 0x418, name: 'STM32F105/F107', uf2Family: family.f1, layout: pages(2, 256, 40), ramKib: [64] },
+  { productId: 0x440, name: 'STM32F05x', uf2Family: family.f0, layout: pages(1, 64, 40), ramKib: [8] },
+  { productId: 0x444, name: 'STM32F03x', uf2Family: family.f0, layout: pages(1, 32, 40), ramKib: [4] },
+  { productId: 0x448, name: 'STM32F07x', uf2Family: family.f0, layout: pages(2, 128, 40), ramKib: [16] },
+  { productId: 0x422, name: 'STM32F302/F303', uf2Family: family.f3, layout: pages(2, 256, 40), ramKib: [40, 8] },
+  { productId: 0x413, name: 'STM32F405/F407', uf2Family: family.f4, layout: sectors(1024), ramKib: [128, 64] },
+  { productId: 0x423, name: 'STM32F401xB/C', uf2Family: family.f4, layout: sectors(256), ramKib: [64] },
+  { productId: 0x433, name: 'STM32F401xD/E', uf2Family: family.f4, layout: sectors(512), ramKib: [96] },
+  { productId: 0x431, name: 'STM32F411', uf2Family: family.f4, layout: sectors(512), ramKib: [128] },
+  { productId: 0x460, name: 'STM32G07x/G08x', uf2Family: family.g0, layout: pages(2, 128, 40), ramKib: [36] },
+  { productId: 0x466, name: 'STM32G03x/G04x', uf2Family: family.g0, layout: pages(2, 64, 40), ramKib: [8] },
+  { productId: 0x468, name: 'STM32G431/G441', uf2Family: family.g4, layout: pages(2, 128, 25), ramKib: [32, 10] },
+  { productId: 0x435, name: 'STM32L43x/L44x', uf2Family: family.l4, layout: pages(2, 256, 25), ramKib: [64, 16] },
+  { productId: 0x415, name: 'STM32L47x/L48x', uf2Family: family.l4, layout: pages(2, 1024, 25, 2), ramKib: [96, 32] },
 ];
 
 export function stm32Chip(productId: number, settings: Stm32Settings): Stm32Chip {
   const model = models.find((candidate) => candidate.productId === productId);
   if (model === undefined)
     throw new McuError('board-unknown', `no STM32 with the product id ${hex(productId)} is known`);
-  const { layout } = model;
+  const { layout, ramKib } = model;
   const flash = { start: flashStart, end: flashStart + usableBytes(layout, settings) };
   return {
     name: model.name,
@@ -110,6 +113,7 @@ export function stm32Chip(productId: number, settings: Stm32Settings): Stm32Chip
     // the bootloader is in system memory, so the application may fill the whole flash
     application: flash,
     pages: layoutPages(layout, flash),
+    ram: ramStarts.map((start, index) => ({ start, end: start + (ramKib[index] ?? 0) * kib })),
     hasTwoBanks: layout.kind === 'pages' && layout.banks === 2,
     eraseMs: ({ start, end }) =>
       layout.kind === 'pages' ? layout.eraseMs : ((end - start) / kib) * sectorEraseMsPerKib,
@@ -120,48 +124,59 @@ export function stm32Chip(productId: number, settings: Stm32Settings): Stm32Chip
  * Throws if the chip would start no program. An image that touches the first page, which is erased as a whole, must have
  * vectors there; before any other image, the chip must hold a bootloader of its own. `held` is the chip's beginning.
  */
-export function requireVectors(image: Image, { name, pages: [first] }: Stm32Chip, held: Uint8Array): void {
+export function requireVectors(image: Image, chip: Stm32Chip, held: Uint8Array): void {
+  const {
+    name,
+    pages: [first],
+  } = chip;
   const end = first?.end ?? flashStart;
   const start = image.segments[0]?.address ?? flashStart;
-  if (start < end) return requireStart(image, name, end);
-  if (isBlank(held.subarray(0, vectorBytes))) {
-    throw new McuError('image-unsupported', `nothing starts the image: ${name} is blank at ${hex(flashStart)}`, {
+  if (start < end) return requireStart(image, chip, end);
+  const entry = entryOf(held.subarray(0, vectorBytes), chip);
+  if (entry === undefined || entry < flashStart + vectorBytes || entry >= start) {
+    const found = isBlank(held.subarray(0, vectorBytes)) ? 'is blank' : 'has no vectors of a bootloader';
+    throw new McuError('image-unsupported', `nothing starts the image: ${name} ${found} at ${hex(flashStart)}`, {
       advice: 'write the bootloader that starts this image first, or one file that contains both',
     });
   }
   const places = Array.from({ length: headerBytes / vectorGrain }, (_, index) => start + index * vectorGrain);
-  if (image.format !== 'raw' || places.some((place) => hasVectors(image, place))) return;
+  if (image.format !== 'raw' || places.some((place) => hasVectors(image, chip, place))) return;
   throw new McuError('image-unsupported', `the raw binary has no vectors in its first ${headerBytes} bytes`, {
     advice: 'give a program for this chip; to write other data there, put it into Intel HEX: objcopy -I binary -O ihex',
   });
 }
 
-function requireStart(image: Image, name: string, end: number): void {
-  if (hasVectors(image, flashStart)) return;
-  const [stack, reset] = vectorsAt(image, flashStart);
+function requireStart(image: Image, chip: Stm32Chip, end: number): void {
+  if (hasVectors(image, chip, flashStart)) return;
+  const [stack, reset] = wordsOf(sliceOf(image, flashStart, flashStart + vectorBytes));
   throw new McuError(
     'image-overwrites-bootloader',
-    `${name} would not start: the image has ${hex(stack)} and ${hex(reset)} at ${hex(flashStart)}, not a stack pointer in RAM and the address of its code`,
+    `${chip.name} would not start: the image has ${hex(stack)} and ${hex(reset)} at ${hex(flashStart)}, not a stack pointer in its RAM and the address of its code`,
     {
       advice: `check the address that the program is linked for, and give all of it, with its vectors; behind a bootloader of its own it begins at ${hex(end)} or later`,
     },
   );
 }
 
-function vectorsAt(image: Image, address: number): readonly [stack: number, reset: number] {
-  const vectors = Buffer.from(sliceOf(image, address, address + vectorBytes));
-  return [vectors.readUInt32LE(0), vectors.readUInt32LE(4)];
+function wordsOf(vectors: Uint8Array): readonly [stack: number, reset: number] {
+  const bytes = Buffer.from(vectors);
+  return [bytes.readUInt32LE(0), bytes.readUInt32LE(4)];
 }
 
 /**
- * True if the image has a stack pointer in RAM there, and the odd address (Thumb) of its code behind these vectors. The
- * reference manuals, "Boot configuration", show the flash memory at address 0, too.
+ * Returns the address of the first instruction, or undefined if these are not a stack pointer in the chip's RAM, or at its
+ * end, and an odd address (Thumb). The reference manuals, "Boot configuration", show the flash memory at address 0, too.
  */
-function hasVectors(image: Image, at: number): boolean {
-  const [stack, reset] = vectorsAt(image, at);
-  const address = reset < flashStart ? reset + flashStart : reset;
-  if (stack < ramStart || stack >= ramEnd || reset % 2 === 0 || address <= at + vectorBytes) return false;
-  return !isBlank(sliceOf(image, address - 1, address + 1));
+function entryOf(vectors: Uint8Array, { ram }: Stm32Chip): number | undefined {
+  const [stack, reset] = wordsOf(vectors);
+  if (reset % 2 === 0 || !ram.some(({ start, end }) => start < stack && stack <= end)) return undefined;
+  return (reset < flashStart ? reset + flashStart : reset) - 1;
+}
+
+/** True if the image has vectors there, and code behind them where the chip starts. */
+function hasVectors(image: Image, chip: Stm32Chip, at: number): boolean {
+  const entry = entryOf(sliceOf(image, at, at + vectorBytes), chip);
+  return entry !== undefined && entry >= at + vectorBytes && !isBlank(sliceOf(image, entry, entry + 2));
 }
 
 /**

@@ -60,7 +60,7 @@ function* connect(settings: Stm32Settings): Conversation<MemorySession> {
   const memory = new Stm32Memory();
   yield* refuseProtected(chip, memory);
   if (chip.hasTwoBanks) yield* refuseSecondBank(chip, memory);
-  const block = yield* memory.read(chip.flash.start, blockBytes);
+  const block = yield* untilSameTwice(() => memory.read(chip.flash.start, blockBytes));
   yield* tried(memory.tryBursts(chip.flash.start, block));
   const digest = commands.includes(command.getChecksum)
     ? yield* tried(probeChecksum(chip.flash.start, block))

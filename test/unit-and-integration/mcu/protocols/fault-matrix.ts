@@ -43,8 +43,8 @@ export interface Cell {
 const signal = new AbortController().signal;
 
 /**
- * Returns a program of this size that differs in every block from programs of other seeds. It begins with a
- * jump of an AVR to a loop, and with the stack pointer and the reset vector of a Cortex-M in an STM32.
+ * Returns a program of this size that differs in every block from programs of other seeds. It begins with
+ * instructions of an AVR up to a loop, and with the stack pointer and the reset vector of a Cortex-M in an STM32.
  */
 export function program(bytes: number, seed: number): Uint8Array {
   return started(
@@ -55,7 +55,9 @@ export function program(bytes: number, seed: number): Uint8Array {
 
 function started(bytes: Uint8Array, seed: number): Uint8Array {
   const waits = 4 + ((seed * 4) & 0x7f);
-  bytes.set([waits - 1, 0xc0, 0, 0x20, 0x11, 0, 0, 0x08]);
+  const jump = (waits - 5) & 0xfff;
+  // LSL, AND, MOVW, SBC and RJMP, or the stack pointer 0x20000c00 and the reset vector 0x08000111
+  bytes.set([0, 0x0c, 0, 0x20, 0x11, 0x01, 0, 0x08, jump & 0xff, 0xc0 | (jump >> 8)]);
   bytes.set([0xff, 0xcf], 2 * waits);
   return bytes;
 }

@@ -3,7 +3,7 @@ import { createCipheriv } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
-import { endOf, makeImage } from '../../../../src/mcu/images/image.ts';
+import { endOf, makeImage, sliceOf } from '../../../../src/mcu/images/image.ts';
 import type { Image } from '../../../../src/mcu/images/image.ts';
 import { readImage } from '../../../../src/mcu/images/read-image.ts';
 import { requireVectors, stm32Chip } from '../../../../src/mcu/protocols/stm32/stm32-chips.ts';
@@ -43,9 +43,6 @@ const header = new Uint8Array(512);
 describe('an STM32 takes', () => {
   test.each([
     ['a whole program', imageAt(start, program(300, 1)), blank],
-    ['one whose stack begins in core-coupled RAM', vectors(0x1001_0000, start + 0x101), held],
-    // the linker scripts of ST for the Nucleo-L476RG
-    ['one whose stack begins at the last byte of a RAM', vectors(0x2001_7fff, start + 0x101), held],
     ['one that is linked for the alias of its flash at 0', vectors(0x2000_5000, 0x101), held],
     ['an application behind the pages of its own bootloader', imageAt(start + 0x400, linkedAt(start + 0x400)), held],
     ['one with a header there', imageAt(start + 0x400, Buffer.concat([header, linkedAt(start + 0x600)])), held],
@@ -54,6 +51,42 @@ describe('an STM32 takes', () => {
   ])('%s', (_, image, before) => {
     expect(verdict(image, before)).toBe('accepted');
   });
+});
+
+/** Reference manuals and data sheets: for a product identifier, the ends of its RAM, and the first byte behind each. */
+test.each([
+  [0x410, [0x2000_5000]],
+  [0x412, [0x2000_2800]],
+  [0x414, [0x2001_0000]],
+  [0x418, [0x2001_0000]],
+  [0x440, [0x2000_2000]],
+  [0x444, [0x2000_1000]],
+  [0x448, [0x2000_4000]],
+  [0x422, [0x2000_a000, 0x1000_2000]],
+  [0x413, [0x2002_0000, 0x1001_0000]],
+  [0x423, [0x2001_0000]],
+  [0x433, [0x2001_8000]],
+  [0x431, [0x2002_0000]],
+  [0x460, [0x2000_9000]],
+  [0x466, [0x2000_2000]],
+  [0x468, [0x2000_8000, 0x1000_2800]],
+  [0x435, [0x2001_0000, 0x1000_4000]],
+  // the linker scripts of ST for the Nucleo-L476RG begin the stack at the last byte, 0x20017fff
+  [0x415, [0x2001_8000, 0x1000_8000]],
+])('the STM32 with product identifier %i takes programs whose stack is in its own RAM', (productId, ends) => {
+  const chip = stm32Chip(productId, {});
+  const accepts = (stack: number): boolean =>
+    codeOf(() => requireVectors(vectors(stack, start + 0x101), chip, held)) === 'accepted';
+  for (const end of ends) {
+    expect([end - 1, end, end + 1].map(accepts)).toEqual([true, true, false]);
+    expect([0x2000_0000, 0x2000_0004].map(accepts)).toEqual([false, true]);
+  }
+  expect([0x1000_0004, 0x1002_0000, 0x2408_0000, 0x3fff_fff0].map(accepts)).toEqual([
+    ends.length > 1,
+    false,
+    false,
+    false,
+  ]);
 });
 
 describe('an STM32 takes no image that it would not start:', () => {
@@ -83,6 +116,18 @@ describe('an STM32 takes no image that it would not start:', () => {
 
   test('behind a bootloader that is not there', () => {
     expect(verdict(imageAt(start + 0x800, program(300, 1)), blank)).toBe('image-unsupported');
+  });
+
+  test.each([
+    ['zeros', new Uint8Array(256)],
+    ['a stack pointer of another chip', vectors(0x2002_0000, start + 0x101)],
+    ['an application that begins in the image', vectors(0x2000_5000, start + 0x901)],
+    ['one that begins behind it', vectors(0x2000_5000, start + 0x4001)],
+    ['a reset vector into the vectors', vectors(0x2000_5000, start + 5)],
+    ['data', Buffer.from('calibration data, and no program'.repeat(8))],
+  ])('behind a bootloader that is not one, but %s', (_, there) => {
+    const before = there instanceof Uint8Array ? there : sliceOf(there, start, start + 256);
+    expect(verdict(imageAt(start + 0x800, linkedAt(start + 0x800)), before)).toBe('image-unsupported');
   });
 
   test.each([
