@@ -60,7 +60,7 @@ export function planUpdate(state: UpdateState, offered: Version | undefined, inp
   return { kind: 'install', version: offered, ...(isList && { trustList: true }) };
 }
 
-/** True if the service offers what runs, or the trust list that took effect last. */
+/** True if the service offers the running version, or the trust list that took effect last. */
 function isCurrent({ installed, listVersion }: UpdateState, offered: Version): boolean {
   if (installed === undefined) return listVersion === offered.id;
   const { version, underList } = installed;

@@ -7,7 +7,7 @@ export type Verdict = 'pass' | 'warning' | 'failure';
 export class Finding extends Error {
   override readonly name = 'Finding';
   readonly verdict: 'warning' | 'failure';
-  /** The replies that the agent accepts where the interface shows nothing; undefined: the source of the rule applies. */
+  /** The replies that the agent accepts, if the interface does not show them. */
   readonly accepted: string | undefined;
 
   constructor(verdict: 'warning' | 'failure', why: string, accepted?: string) {
