@@ -121,8 +121,11 @@ export interface MemorySession extends CommonSession {
    */
   readonly writes: 'anywhere' | 'in-order' | 'erased';
   readonly write: (address: number, bytes: Uint8Array) => Conversation<void>;
-  /** Throws if the chip would not start the image. Undefined if the chip has one place for a program. */
-  readonly planBoot?: ((image: Image) => Conversation<BootPlan>) | undefined;
+  /**
+   * Throws if the chip would not start the image. `toStay`: the image is a backup, which may be of the selecting data
+   * only. Undefined if the chip has one place for a program.
+   */
+  readonly planBoot?: ((image: Image, toStay: boolean) => Conversation<BootPlan>) | undefined;
   /** The unit of an image without which the image does not start: it is parked first, and written last. */
   readonly guardOf: (units: readonly Region[]) => Region | undefined;
   /**

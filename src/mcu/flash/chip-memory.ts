@@ -48,10 +48,11 @@ export class ChipMemory {
   /** Plans how the chip comes to start the image; most chips start what is in the one place for programs. */
   async planBoot(
     image: Image,
+    toStay: boolean,
     signal: AbortSignal,
   ): Promise<Pick<BootPlan, 'image' | 'before'> & { readonly known: KnownBy }> {
     const plan = await this.#run(function* ask({ planBoot }) {
-      return planBoot === undefined ? undefined : yield* planBoot(image);
+      return planBoot === undefined ? undefined : yield* planBoot(image, toStay);
     }, signal);
     return plan ?? { image, known: this.canCompare ? 'read-back' : 'sent', before: undefined };
   }

@@ -161,7 +161,7 @@ type Difference = Pick<FlashPlan, 'unitsTotal' | 'unitsDifferent'>;
 
 async function compareMemory(connection: Connection, image: Image, signal: AbortSignal): Promise<Difference> {
   const memory = new ChipMemory(connection);
-  const plan = await memory.planBoot(image, signal);
+  const plan = await memory.planBoot(image, false, signal);
   const job = new MemoryJob(connection, memory, plan.image, () => {});
   return { unitsTotal: job.units.length, unitsDifferent: await job.countDifferent(signal) };
 }
@@ -215,12 +215,12 @@ export type Outcome = Pick<FlashReport, 'unitsWritten' | 'unitsTotal' | 'known'>
 
 async function flashMemory(
   connection: Connection,
-  { image, expected, keep, beforeWriting }: FlashRequest,
+  { image, expected, keep, toStay, beforeWriting }: FlashRequest,
   report: OnFlashProgress,
   signal: AbortSignal,
 ): Promise<Outcome> {
   const memory = new ChipMemory(connection);
-  const plan = await memory.planBoot(image, signal);
+  const plan = await memory.planBoot(image, toStay === true, signal);
   const job = new MemoryJob(connection, memory, plan.image, report);
   let known: KnownContents = expected === undefined ? { kind: 'nothing' } : { kind: 'guess', image: expected };
   if (keep !== undefined && memory.canRead) {

@@ -1,14 +1,16 @@
 import type { Chip } from '../../chip.ts';
 import { hex, McuError } from '../../errors.ts';
 import { beginsApplication, endsEarly, isEspImage, longHeadBytes, segmentHeadBytes } from '../../images/esp-image.ts';
-import { sliceOf, touches } from '../../images/image.ts';
+import { isBlank, sliceOf, touches } from '../../images/image.ts';
 import type { Image } from '../../images/image.ts';
 import type { BootPlan, ChipDigest, Conversation } from '../../protocol.ts';
 import {
   endsTable,
+  entryBytes,
   entryIn,
   isIn,
   nameOf,
+  noApplication,
   otadataOf,
   partitionsIn,
   planBoot,
@@ -18,7 +20,7 @@ import {
   tableBytes,
   writtenBy,
 } from './esp-boot.ts';
-import type { BootState, Partition } from './esp-boot.ts';
+import type { BootState, Entry, Partition } from './esp-boot.ts';
 import { contentOf, sectorBytes, tableAddress } from './esp-chips.ts';
 import type { EspFamily } from './esp-chips.ts';
 import { words } from './esp-frames.ts';
@@ -35,20 +37,25 @@ interface ReadState {
   readonly sectors: readonly Uint8Array[];
 }
 
+export interface Wanted {
+  readonly image: Image;
+  /** A backup may hold the selection alone. */
+  readonly toStay: boolean;
+}
+
 /** Plans how the bootloader comes to start an image. Without a partition table, only what the ROM starts is known. */
 export function* bootPlanFor(
-  image: Image,
+  wanted: Wanted,
   { bootAddress }: EspFamily,
   chip: Chip,
   digest: ChipDigest,
 ): Conversation<BootPlan> {
-  const read = yield* readState(digest, image);
+  const { image } = wanted;
+  const read = yield* readState(digest, wanted);
   if (read !== undefined) {
     requireApplications(image, read.state, chip, bootAddress);
     if (writtenBy(image, read.state).length > 0) return planBoot(image, read.held, read.state, read.sectors);
-    if (replacesTable(image)) yield* requireHeld(startedBy(read.state), chip, digest);
-    const known = selects(image, read.state) ? 'otadata' : 'sent';
-    return { image, known, guard: undefined, before: undefined };
+    return yield* planWithout(wanted, read.state, chip, digest);
   }
   const isLong = endsEarly(contentOf(image, bootAddress, tableAddress));
   if (!isLong && replacesTable(image)) {
@@ -58,22 +65,30 @@ export function* bootPlanFor(
   return { image, known: isIn(image, bootAddress) ? 'read-back' : 'sent', guard: undefined, before: undefined };
 }
 
+/** Plans for an image without an application: only a backup may select one that the chip holds. */
+function* planWithout(
+  { image, toStay }: Wanted,
+  state: BootState,
+  chip: Chip,
+  digest: ChipDigest,
+): Conversation<BootPlan> {
+  const started = startedBy(state);
+  const isSelection = selects(image, state);
+  if (isSelection && !toStay) throw noApplication(started);
+  const isHeld = (isSelection || replacesTable(image)) && (yield* holdsApplication(started, chip, digest));
+  if (replacesTable(image) && !isHeld) throw noApplication(started, 'neither the file nor the chip has an');
+  return { image, known: isSelection && isHeld ? 'otadata' : 'sent', guard: undefined, before: undefined };
+}
+
 function replacesTable(image: Image): boolean {
   return touches(image, tableAddress, tableAddress + tableBytes, sectorBytes);
 }
 
-/** Throws McuError if the chip does not hold an application in the partition that starts. */
-function* requireHeld(started: Partition | undefined, chip: Chip, digest: ChipDigest): Conversation<void> {
-  if (started !== undefined && (yield* holdsApplication(started, chip, digest))) return;
-  const place = started === undefined ? 'any partition' : nameOf(started);
-  const message = `neither the file nor the chip has an ESP application for ${place}, so nothing would start`;
-  throw new McuError('image-unknown', message, { advice: 'give a file that also contains the application' });
-}
-
 /** Reads the heads of image and segments only: a ROM takes minutes to read an application. */
-function* holdsApplication({ start, sizeBytes }: Partition, chip: Chip, digest: ChipDigest): Conversation<boolean> {
-  const end = start + sizeBytes;
-  if (end > chip.flash.end) return false;
+function* holdsApplication(place: Partition | undefined, chip: Chip, digest: ChipDigest): Conversation<boolean> {
+  if (place === undefined || place.start + place.sizeBytes > chip.flash.end) return false;
+  const { start } = place;
+  const end = start + place.sizeBytes;
   const head = Buffer.from(yield* verified(start, yield* readBlock(start), digest));
   if (!isEspImage(head) || head.readUInt16LE(12) !== chip.espImages) return false;
   const loadedTo: number[] = [];
@@ -94,9 +109,9 @@ export function* bootedSlot(digest: ChipDigest): Conversation<string | undefined
   return started === undefined ? undefined : nameOf(started);
 }
 
-function* readState(digest: ChipDigest, image?: Image): Conversation<ReadState | undefined> {
+function* readState(digest: ChipDigest, wanted?: Wanted): Conversation<ReadState | undefined> {
   const table = yield* readTable(digest);
-  const partitions = partitionsIn(overlaid(table, tableAddress, image));
+  const partitions = partitionsIn(overlaid(table, tableAddress, wanted?.image));
   if (partitions === undefined) return undefined;
   const otadata = otadataOf(partitions);
   const addresses = otadata === undefined ? [] : [otadata.start, otadata.start + sectorBytes];
@@ -109,10 +124,21 @@ function* readState(digest: ChipDigest, image?: Image): Conversation<ReadState |
     state: {
       partitions,
       otadata,
-      entries: blocks.map(({ address, bytes }) => entryIn(overlaid(bytes, address, image))),
+      entries: blocks.map(({ address, bytes }) => entryWith(wanted, address, bytes)),
     },
     sectors: blocks.map(({ bytes }) => Buffer.concat([bytes], sectorBytes).fill(0xff, bytes.byteLength)),
   };
+}
+
+/** Returns the entry in a sector with an image in it, which must not damage the entry. */
+function entryWith(wanted: Wanted | undefined, address: number, held: Uint8Array): Entry | undefined {
+  const bytes = overlaid(held, address, wanted?.image);
+  const entry = entryIn(bytes);
+  if (bytes === held || wanted?.toStay === true || entry !== undefined || isBlank(bytes.subarray(0, entryBytes))) {
+    return entry;
+  }
+  const message = `the image has neither a valid entry of otadata at ${hex(address)} nor blank bytes`;
+  throw new McuError('image-unknown', message, { advice: 'check the address of the target' });
 }
 
 function* readTable(digest: ChipDigest): Conversation<Uint8Array> {

@@ -17,6 +17,7 @@ import { contentOf, sectorBytes, tableAddress } from './esp-chips.ts';
  */
 export const tableBytes = 0xc00;
 const partitionBytes = 32;
+export const entryBytes = 32;
 
 const partitionMagic = 0x50aa;
 const digestMagic = 0xebeb;
@@ -44,7 +45,7 @@ export interface Partition {
 }
 
 /** esp_ota_select_entry_t. */
-interface Entry {
+export interface Entry {
   readonly sequence: number;
   readonly state: number;
 }
@@ -211,9 +212,10 @@ function requirePartitions(image: Image, partitions: readonly Partition[], bootA
   }
 }
 
-/** The bootloader would start another partition. */
-function noApplication(partition: Partition): McuError {
-  const message = `the file has no ESP application for ${nameOf(partition)}, so the bootloader would not start it`;
+/** The bootloader would start nothing, or another partition. */
+export function noApplication(partition: Partition | undefined, seen = 'the file has no'): McuError {
+  const place = partition === undefined ? 'any partition' : nameOf(partition);
+  const message = `${seen} ESP application for ${place}, so the bootloader would not start it`;
   return new McuError('image-unknown', message, { advice: 'give an application, and check the address of the target' });
 }
 

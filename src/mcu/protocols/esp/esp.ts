@@ -2,10 +2,10 @@ import { createHash } from 'node:crypto';
 
 import type { Chip } from '../../chip.ts';
 import { hex, isBoardError, McuError } from '../../errors.ts';
-import type { Image } from '../../images/image.ts';
 import { discard, equalUnits, persist, say, unitAt, untilSameTwice, withoutIo } from '../../protocol.ts';
 import type { BootPlan, ChipDigest, Conversation, MemorySession, ModemStep, Protocol } from '../../protocol.ts';
 import { bootedSlot, bootPlanFor } from './esp-boot-state.ts';
+import type { Wanted } from './esp-boot-state.ts';
 import { espChip, espUnitBytes, flashBytesOf, sectorBytes } from './esp-chips.ts';
 import type { EspFamily } from './esp-chips.ts';
 import { encodeCommand, frameBreak, words } from './esp-frames.ts';
@@ -104,7 +104,7 @@ class EspLoader {
       writes: 'anywhere',
       write: (address, bytes) => writer.write(address, bytes),
       boots: family.modern ? () => bootedSlot(md5) : undefined,
-      planBoot: family.modern ? (image) => this.#planBoot(image, family, chip) : undefined,
+      planBoot: family.modern ? (image, toStay) => this.#planBoot({ image, toStay }, family, chip) : undefined,
       // the head of the bootloader, what selects the program, or else the first unit: nothing starts without it
       guardOf: (units) => unitAt(family.bootAddress)(units) ?? unitAt(this.#selection ?? -1)(units) ?? units[0],
       parked: 'erased',
@@ -115,8 +115,8 @@ class EspLoader {
     };
   }
 
-  *#planBoot(image: Image, family: EspFamily, chip: Chip): Conversation<BootPlan> {
-    const plan = yield* bootPlanFor(image, family, chip, md5);
+  *#planBoot(wanted: Wanted, family: EspFamily, chip: Chip): Conversation<BootPlan> {
+    const plan = yield* bootPlanFor(wanted, family, chip, md5);
     this.#selection = plan.guard;
     return plan;
   }

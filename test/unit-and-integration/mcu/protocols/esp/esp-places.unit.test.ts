@@ -1,9 +1,11 @@
 import { describe, expect, test } from 'vitest';
 
-import { partitionTable, twoSlots } from '../../../../fakes/boards/models/esp-bootloader.ts';
+import { makeImage } from '../../../../../src/mcu/images/image.ts';
+import type { Image } from '../../../../../src/mcu/images/image.ts';
+import { otaEntry, partitionTable, twoSlots } from '../../../../fakes/boards/models/esp-bootloader.ts';
 import { espApplication, espImage } from '../../../../fakes/boards/models/esp-image.ts';
 import { noisyProgram } from '../fault-matrix.ts';
-import { bench, programs, raw, second } from './esp-bench.ts';
+import { bench, first, otadata, programs, raw, second } from './esp-bench.ts';
 
 describe('bytes outside of all partitions', () => {
   test.each([
@@ -71,4 +73,72 @@ describe('a partition table alone', () => {
     const table = partitionTable([{ name: 'factory', type: 0, subtype: 0, start: 0x30000, bytes: 0x8000 }]);
     await expect(bench().flash(raw(0x8000, table))).rejects.toMatchObject({ code: 'image-unknown' });
   });
+});
+
+describe('otadata alone', () => {
+  const entryAnd = (bytes: Uint8Array): Uint8Array => Buffer.concat([bytes], 0x2000).fill(0xff, bytes.byteLength);
+  const damaged = Buffer.from(otaEntry(3)).fill(0, 28, 29);
+
+  test.each([
+    ['is random', noisyProgram(0x2000, 9)],
+    ['is random behind a valid entry', Buffer.concat([otaEntry(4)], 0x1400).fill(7, 0x1000)],
+    ['is filled with zeros', new Uint8Array(0x2000)],
+    ['has a wrong CRC', damaged],
+    ['has the sequence number 0', otaEntry(0)],
+    ['selects the other application', otaEntry(3)],
+    [
+      'declares both entries invalid',
+      Buffer.concat([entryAnd(otaEntry(3, 'invalid')).subarray(0, 0x1000), otaEntry(4, 'aborted')]),
+    ],
+    ['selects the application that runs', otaEntry(4)],
+    ['is blank', new Uint8Array(0x2000).fill(0xff)],
+    ['tries an application once', otaEntry(4, 'new')],
+  ])('is refused, and nothing is written, if it %s', async (_, bytes) => {
+    const { model, flash: bring } = bench();
+    const before = Buffer.from(model.flash.bytes);
+    await expect(bring(raw(otadata, bytes))).rejects.toMatchObject({ code: 'image-unknown' });
+    expect([before.equals(model.flash.bytes), model.ran.at(-1)]).toEqual([true, 'old']);
+  });
+
+  test('is refused if it starts an empty slot', async () => {
+    const { model, flash: bring } = bench();
+    model.flash.bytes.fill(0xff, first, second);
+    await expect(bring(raw(otadata, otaEntry(3)))).rejects.toMatchObject({ code: 'image-unknown' });
+    expect(model.ran.at(-1)).toBe('old');
+  });
+});
+
+describe('otadata with an application', () => {
+  const both = (entry: Uint8Array): Image =>
+    makeImage('raw', [
+      { address: otadata, bytes: entry },
+      { address: first, bytes: programs.new },
+    ]);
+
+  test('is written if it starts the application', async () => {
+    const { model, flash: bring, restart } = bench();
+    expect(await bring(both(otaEntry(3)))).toMatchObject({ known: 'otadata', boots: 'ota_0' });
+    restart();
+    expect(model.ran.at(-1)).toBe('new');
+  });
+
+  test.each([
+    ['starts another one', 'board-unsupported', otaEntry(4)],
+    ['starts it only once', 'board-unsupported', otaEntry(3, 'new')],
+    ['is invalid', 'image-unknown', noisyProgram(0x2000, 9)],
+  ])('is refused if it %s', async (_, code, entry) => {
+    const { model, flash: bring } = bench();
+    await expect(bring(both(entry))).rejects.toMatchObject({ code });
+    expect(model.ran.at(-1)).toBe('old');
+  });
+});
+
+test('restores otadata as it was on the chip, even if it is invalid', async () => {
+  const { model, flash: bring } = bench({ entries: [noisyProgram(4096, 9), otaEntry(2)] });
+  const before = Buffer.from(model.flash.bytes.subarray(otadata, otadata + 64));
+  const kept: (Image | undefined)[] = [];
+  await bring(raw(first, programs.new), { keep: async (image) => void kept.push(image) });
+  expect(model.ran.at(-1)).toBe('new');
+  expect(await bring(kept[0] ?? raw(first, programs.new), { toStay: true })).toMatchObject({ boots: 'ota_1' });
+  expect([before.equals(model.flash.bytes.subarray(otadata, otadata + 64)), model.ran.at(-1)]).toEqual([true, 'old']);
 });
