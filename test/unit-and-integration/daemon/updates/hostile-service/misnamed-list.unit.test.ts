@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, test } from 'vitest';
 
-import type { Updater } from '../../../../src/update/updater.ts';
-import { Technician } from './technician.ts';
+import type { Updater } from '../../../../../src/update/updater.ts';
+import { Technician } from '../technician.ts';
 
 const byHand = { reboot: true, force: false, manual: true };
 const bySchedule = { ...byHand, manual: false };

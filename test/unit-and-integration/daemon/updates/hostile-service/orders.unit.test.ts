@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
 
-import { mayTry } from '../../../../src/update/policy/may-try.ts';
-import { otherSlot } from '../../../../src/update/slot.ts';
-import { MemoryService } from '../../../fakes/machine/memory/memory-service.ts';
-import { PowerCut } from '../../../fakes/machine/power.ts';
-import { blockedIn } from '../../update/version-entries.ts';
-import { Technician } from './technician.ts';
+import { mayTry } from '../../../../../src/update/policy/may-try.ts';
+import { otherSlot } from '../../../../../src/update/slot.ts';
+import { MemoryService } from '../../../../fakes/machine/memory/memory-service.ts';
+import { PowerCut } from '../../../../fakes/machine/power.ts';
+import { blockedIn } from '../../../update/version-entries.ts';
+import { Technician } from '../technician.ts';
 
 const byHand = { reboot: true, force: false, manual: true };
 const { signal } = new AbortController();

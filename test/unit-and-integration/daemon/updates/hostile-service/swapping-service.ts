@@ -1,12 +1,12 @@
-import { AgentError, describeError } from '../../../../src/system/errors.ts';
-import type { Outcome } from '../../../../src/update/outcome.ts';
-import type { FirmwareTransfer, Version } from '../../../../src/update/ports.ts';
-import type { OpenFirmware } from '../../../../src/update/ports/incoming.ts';
-import { Updater } from '../../../../src/update/updater.ts';
-import type { UpdaterDeps } from '../../../../src/update/updater.ts';
-import { Gateway } from '../../../fakes/machine/memory/gateway.ts';
-import { MemoryService } from '../../../fakes/machine/memory/memory-service.ts';
-import { LIST, digestOfPlain, plainFirmware, plainFirmwareOpener } from '../../update/plain-firmware.ts';
+import { AgentError, describeError } from '../../../../../src/system/errors.ts';
+import type { Outcome } from '../../../../../src/update/outcome.ts';
+import type { FirmwareTransfer, Version } from '../../../../../src/update/ports.ts';
+import type { OpenFirmware } from '../../../../../src/update/ports/incoming.ts';
+import { Updater } from '../../../../../src/update/updater.ts';
+import type { UpdaterDeps } from '../../../../../src/update/updater.ts';
+import { Gateway } from '../../../../fakes/machine/memory/gateway.ts';
+import { MemoryService } from '../../../../fakes/machine/memory/memory-service.ts';
+import { LIST, digestOfPlain, plainFirmware, plainFirmwareOpener } from '../../../update/plain-firmware.ts';
 
 const none = new AbortController().signal;
 export const byHand = { reboot: true, force: false, manual: true };

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 
-import type { UpdateState } from '../../../../src/update/journal/state.ts';
-import { countFailure, noteTrial } from '../../../../src/update/journal/versions.ts';
+import type { UpdateState } from '../../../../../src/update/journal/state.ts';
+import { countFailure, noteTrial } from '../../../../../src/update/journal/versions.ts';
 import { SwappingService } from './swapping-service.ts';
 
 const DAY = 96;
