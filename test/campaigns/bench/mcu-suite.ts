@@ -86,7 +86,8 @@ function contents(kibibytes: number, wire: Wire): Pick<Kind, 'after' | 'minimumS
   const { unitBytes, frameBytes, characterMs, unitMs } = wire;
   const sizeBytes = kibibytes * 1024;
   const bytes = Array.from({ length: sizeBytes }, (_, index) => (index * 31 + (index >> 6) * 7 + 94) & 0xff);
-  bytes.splice(0, 8, 0xff, 0xcf, 0, 0x20, 0x11, 0, 0, 0x08); // `rjmp .`, and the start of an STM32's vector table
+  // LSL, AND, MOVW, SBC and `rjmp .`, or the stack pointer and the reset vector of an STM32
+  bytes.splice(0, 10, 0, 0x0c, 0, 0x20, 0x11, 0x01, 0, 0x08, 0xff, 0xcf);
   const perUnitMs = (2 * unitBytes + frameBytes) * characterMs + unitMs;
   return { after: Buffer.from(bytes), minimumSeconds: ((sizeBytes / unitBytes) * perUnitMs) / 1000 };
 }
