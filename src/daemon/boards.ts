@@ -124,7 +124,7 @@ export class LocalBoards {
     const { board, store } = this.#named(name);
     const kept = await store.kept();
     if (kept?.image === undefined) {
-      throw new DaemonError('no-backup', `${name}: there is no backup of its previous image`);
+      throw new DaemonError('no-backup', `${name}: its previous image has no backup`);
     }
     onEvent({ kind: 'phase', phase: 'flashing', detail: name });
     const job = { board, store, onProgress: progressTo(onEvent), vouch: evidenceOfKept };

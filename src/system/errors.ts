@@ -71,7 +71,7 @@ export async function valueOrUndefined<T>(value: Promise<T>): Promise<T | undefi
   }
 }
 
-/** The value; undefined if there is no such file (ENOENT). Any other error is thrown. */
+/** Returns the value, or undefined if the file is missing (ENOENT). Throws any other error. */
 export async function undefinedIfMissing<T>(value: Promise<T>): Promise<T | undefined> {
   try {
     return await value;

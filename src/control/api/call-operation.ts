@@ -8,7 +8,7 @@ export async function callOperation<Output>(
 ): Promise<Output> {
   const all: Readonly<Record<string, unknown>> = operations;
   const operation = all[name];
-  if (!isOperation<Output>(operation)) throw new TypeError(`there is no operation ${name}`);
+  if (!isOperation<Output>(operation)) throw new TypeError(`unknown operation ${name}`);
   return operation.call(operations, ...input);
 }
 

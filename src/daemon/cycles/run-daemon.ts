@@ -270,7 +270,7 @@ export class Daemon {
   }
 
   get #currentWiring(): Wiring {
-    if (this.#wiring === undefined) throw new Error('the wiring was read before the daemon was wired');
+    if (this.#wiring === undefined) throw new Error('the daemon reads its wiring before it exists');
     return this.#wiring;
   }
 

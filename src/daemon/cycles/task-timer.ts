@@ -24,7 +24,7 @@ export class TaskTimer {
   }
 
   get agenda(): Scheduler {
-    if (this.#agenda === undefined) throw new Error('the agenda was read before the daemon was wired');
+    if (this.#agenda === undefined) throw new Error('the timer reads its agenda before it exists');
     return this.#agenda;
   }
 

@@ -94,7 +94,7 @@ function boardPayloads({ payloads }: FirmwareRecord): readonly Payload[] {
   return payloads.filter(({ kind }) => kind !== 'slots');
 }
 
-/** Returns the task of a payload. Throws if its board is no longer in the configuration. */
+/** Returns the task of a payload. Throws if the configuration has lost its board. */
 function boardTask(payload: Payload, { targets }: UpdatePorts): BoardTask {
   const target = targets.get(payload.target);
   if (target !== undefined && target.kind !== 'slots') {

@@ -189,7 +189,7 @@ export function fail(state: UpdateState, { at, failure, name }: EventOf<'failed'
   return withEnd({ ...state, ...counted, phase: { kind: 'idle' }, unfit }, ended, { ...why, at }, attempt.by);
 }
 
-/** Ends an attempt that is no longer wanted. */
+/** Ends an attempt that the service or an operator withdrew. */
 export function withdraw(state: UpdateState, end: Omit<End, 'outcome'>): UpdateState {
   const { phase } = state;
   assert(

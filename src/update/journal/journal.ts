@@ -46,7 +46,7 @@ const lostState: UpdateState = { ...initialState, phase: { kind: 'lost' } };
 export interface JournalPlace {
   /** Throws if the directory cannot have a journal. Default: every directory can. */
   readonly admit?: () => Promise<void>;
-  /** Called when the lowest permitted release is no longer known. */
+  /** Called when the lowest permitted release was lost. */
   readonly onFloorsLost?: () => Promise<void>;
 }
 

@@ -200,7 +200,7 @@ function stageRollback(
 ): StateIn<'staged'> {
   inPhase(state, 'idle');
   const isKnown = hasSlotPayload(firmware) ? state.slots[slot].seen !== undefined : isAfterBoards(state);
-  assert(isKnown, 'there is no known version to roll back to');
+  assert(isKnown, 'a rollback needs a known version');
   return { ...state, phase: { kind: 'staged', attempt, slot, firmware, trialsLeft: trials } };
 }
 

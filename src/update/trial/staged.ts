@@ -56,7 +56,7 @@ export function waitsForBoot(phase: Phase): phase is PhaseOf<'staged' | 'trial'>
   return (phase.kind === 'staged' || phase.kind === 'trial') && hasSlotPayload(phase.firmware);
 }
 
-/** Disarms an update that is no longer trusted. Returns the reason, or undefined if it may boot. */
+/** Disarms an update that lost its trust. Returns the reason, or undefined if it may boot. */
 export async function discardUntrusted(
   phase: PhaseOf<'staged' | 'trial'>,
   ports: UpdatePorts,

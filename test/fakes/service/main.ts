@@ -28,7 +28,7 @@ const help = `A simulator of the provisioning service, written from its interfac
 
 usage: npm run service -- [options]
 
-  --port N              8080 if not given; 0: any free one
+  --port N              default 8080; 0: any free port
   --host HOST           127.0.0.1 if not given
   --version ID=FILE     a version whose firmware is FILE, a Mender Artifact or an image; may be repeated
   --version ID=random:N a version whose firmware is N random bytes (k, M and G are understood)

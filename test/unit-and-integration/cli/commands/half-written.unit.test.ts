@@ -5,10 +5,10 @@ import { renderBoards, renderStatus } from '../../../../src/cli/screen/pages/ren
 import type { BoardReport } from '../../../../src/control/api/board-report.ts';
 import type { OnEvent } from '../../../../src/control/events.ts';
 import type { StatusReport } from '../../../../src/control/reports.ts';
-import { beside } from '../beside.ts';
 import { type } from '../fake-context.ts';
 import type { FakeWorld } from '../fake-context.ts';
 import { calmStatus, ConductedOperation, fakeAgent, troubledStatus } from '../fake-operations.ts';
+import { rowOf } from '../row-of.ts';
 
 const page = { columns: 400, nowMs: Date.parse('2026-03-01T12:00:00.000Z'), localOffset: () => 60, paint: plain };
 
@@ -27,7 +27,7 @@ const half: BoardReport = {
 describe('a partially flashed board', () => {
   test('is the first line of status', () => {
     const text = renderStatus({ ...calmStatus, boards: [half] }, page);
-    expect(beside('State', text)).toBe('gateway-1.4.2 is running. meter is partially flashed and has no program.');
+    expect(rowOf('State', text)).toBe('gateway-1.4.2 is running. meter is partially flashed and has no program.');
     expect(text).toContain('agent mcu flash meter FILE, or agent mcu restore meter');
   });
 
@@ -76,7 +76,7 @@ describe('the first line of status during an operation', () => {
       'It was interrupted at 5%.',
     ],
   ])('with %j is: %s', (change, told) => {
-    expect(beside('State', renderStatus({ ...calmStatus, ...change }, page))).toBe(`gateway-1.4.2 is running. ${told}`);
+    expect(rowOf('State', renderStatus({ ...calmStatus, ...change }, page))).toBe(`gateway-1.4.2 is running. ${told}`);
   });
 });
 

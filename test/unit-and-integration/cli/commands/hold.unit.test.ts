@@ -3,9 +3,9 @@ import { expect, test } from 'vitest';
 import { parseArguments } from '../../../../src/cli/arguments/parse-arguments.ts';
 import { runCommand } from '../../../../src/cli/run.ts';
 import { renderStatus } from '../../../../src/cli/screen/pages/render-rows.ts';
-import { beside } from '../beside.ts';
 import { fakeContext, noon } from '../fake-context.ts';
 import { calmStatus, fakeAgent } from '../fake-operations.ts';
+import { rowOf } from '../row-of.ts';
 
 async function type(...args: readonly string[]) {
   const agent = fakeAgent();
@@ -42,11 +42,11 @@ test('status shows a hold with its end, its reason and the command that releases
   const hold = { since: '2026-03-01T11:00:00.000Z', until: '2026-03-01T16:00:00.000Z', reason: 'harvest' };
   const page = { columns: 200, paint: (_tone: unknown, text: string) => text, nowMs: noon, localOffset: () => 60 };
   const text = renderStatus({ ...calmStatus, hold }, page);
-  expect(beside('State', text)).toBe(
+  expect(rowOf('State', text)).toBe(
     'gateway-1.4.2 is running. Updates are on hold until 2026-03-01 17:00 +01:00 (in 4 h): harvest.',
   );
-  expect(beside('To do', text)).toBe('wait, or resume updates: agent resume');
-  expect(beside('Hold', text)).toBe('');
+  expect(rowOf('To do', text)).toBe('wait, or resume updates: agent resume');
+  expect(rowOf('Hold', text)).toBe('');
 });
 
 // Regression: `agent hold 4h`, then `agent status` during staging: "lift it before that", without its end.
@@ -54,7 +54,7 @@ test('shows the end of a hold in other states, too', () => {
   const hold = { since: '2026-03-01T11:00:00.000Z', until: '2026-03-01T16:00:00.000Z' };
   const page = { columns: 200, paint: (_tone: unknown, text: string) => text, nowMs: noon, localOffset: () => 60 };
   const text = renderStatus({ ...calmStatus, state: 'staged', phase: 'staged', hold }, page);
-  expect(beside('Hold', text)).toBe(
+  expect(rowOf('Hold', text)).toBe(
     'updates are on hold until 2026-03-01 17:00 +01:00 (in 4 h); to resume them: agent resume',
   );
 });

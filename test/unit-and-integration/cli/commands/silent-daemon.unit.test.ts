@@ -3,9 +3,9 @@ import { expect, test } from 'vitest';
 import type { DaemonAbsence } from '../../../../src/cli/context.ts';
 import { ControlError } from '../../../../src/control/control-errors.ts';
 import type { StatusReport } from '../../../../src/control/reports.ts';
-import { beside } from '../beside.ts';
 import { type } from '../fake-context.ts';
 import { calmStatus, fakeAgent } from '../fake-operations.ts';
+import { rowOf } from '../row-of.ts';
 
 const silentStatus: StatusReport = {
   ...calmStatus,
@@ -52,11 +52,11 @@ test.each([['status'], ['history'], ['log', '--security'], ['mcu', 'list'], ['me
 
 test('agent status shows an unresponsive daemon as a problem during any operation', async () => {
   const { out } = await typeBesideSilent('status');
-  expect(beside('State', out)).toBe(
+  expect(rowOf('State', out)).toBe(
     'gateway-1.4.2 is running. The daemon is not responding, so the service is not checked.',
   );
-  expect(beside('To do', out)).toBe('systemctl restart thing-agent');
-  expect(beside('Agent', out)).toBe('0.1.0, the daemon is not responding');
+  expect(rowOf('To do', out)).toBe('systemctl restart thing-agent');
+  expect(rowOf('Agent', out)).toBe('0.1.0, the daemon is not responding');
   expect(await typeBesideSilent('status', '--exit-code')).toMatchObject({ exitCode: 1 });
 });
 
@@ -67,9 +67,9 @@ test('agent status reports that the daemon is starting, and advises no restart',
   const look = async () => ({ ...alone, [Symbol.asyncDispose]: async () => {} });
   const { out, exitCode } = await type(['status', '--exit-code'], { connect: async () => undefined, look });
   expect(exitCode).toBe(0);
-  expect(beside('State', out)).toBe('gateway-1.4.2 is running. The daemon is starting.');
-  expect(beside('To do', out)).not.toContain('systemctl');
-  expect(beside('Agent', out)).toBe('0.1.0, the daemon is starting');
+  expect(rowOf('State', out)).toBe('gateway-1.4.2 is running. The daemon is starting.');
+  expect(rowOf('To do', out)).not.toContain('systemctl');
+  expect(rowOf('Agent', out)).toBe('0.1.0, the daemon is starting');
 });
 
 test('agent doctor tests nothing while an unresponsive daemon may be using it', async () => {

@@ -7,9 +7,9 @@ import { plain } from '../../../../src/cli/screen/style.ts';
 import { idleCodes, problems, stateExitCodes, stateOf } from '../../../../src/control/gateway-state.ts';
 import { nextStepOf } from '../../../../src/control/presentation/next-step.ts';
 import type { OutcomeReport, StatusReport } from '../../../../src/control/reports.ts';
-import { beside } from '../beside.ts';
 import { noon } from '../fake-context.ts';
 import { calmStatus } from '../fake-operations.ts';
+import { rowOf } from '../row-of.ts';
 
 const page: Page = { columns: 80, paint: plain, nowMs: noon, localOffset: () => 60 };
 
@@ -81,8 +81,8 @@ describe('the first line of the status', () => {
     ],
   ])('with %j is: %s, and to do is: %s', (change, matter, toDo) => {
     const text = renderStatus({ ...calmStatus, ...change }, page);
-    expect(beside('State', text)).toBe(`gateway-1.4.2 is running. ${matter}`);
-    expect(beside('To do', text)).toBe(toDo);
+    expect(rowOf('State', text)).toBe(`gateway-1.4.2 is running. ${matter}`);
+    expect(rowOf('To do', text)).toBe(toDo);
   });
 
   test.each<[Partial<StatusReport>, string]>([
@@ -100,7 +100,7 @@ describe('the first line of the status', () => {
     ],
     [{ running: undefined, installed: undefined }, 'The gateway is running. '],
   ])('with %j begins: %s', (change, start) => {
-    expect(beside('State', renderStatus({ ...calmStatus, ...change }, page)).startsWith(start)).toBe(true);
+    expect(rowOf('State', renderStatus({ ...calmStatus, ...change }, page)).startsWith(start)).toBe(true);
   });
 
   test.each<[OutcomeReport['outcome'], string]>([
@@ -116,7 +116,7 @@ describe('the first line of the status', () => {
       reason: 'y',
       at: '2026-03-01T11:00:00Z',
     };
-    expect(beside('State', renderStatus({ ...calmStatus, lastOutcome }, page))).toBe(
+    expect(rowOf('State', renderStatus({ ...calmStatus, lastOutcome }, page))).toBe(
       `gateway-1.4.2 is running. ${told}`,
     );
   });
@@ -132,8 +132,8 @@ describe('the first line of the status', () => {
     const ids = { versionId: undefined, digest: 'sha256:00', until: undefined };
     const quarantine = [{ version, ...ids, code: 'manual', reason: 'y', at }];
     const text = renderStatus({ ...calmStatus, quarantine, lastOutcome: { ...lastOutcome, ...change } }, page);
-    expect(beside('State', text)).toBe(`gateway-1.4.2 is running. ${told}`);
-    expect(beside('To do', text)).toBe(toDo);
+    expect(rowOf('State', text)).toBe(`gateway-1.4.2 is running. ${told}`);
+    expect(rowOf('To do', text)).toBe(toDo);
   });
 });
 

@@ -19,9 +19,9 @@ import type { TelemetryStatus } from '../../../../src/control/telemetry-protocol
 import { knownBy } from '../../../../src/mcu/flash/known-by.ts';
 import { displayWidth } from '../../../../src/system/log/printable.ts';
 import { anyText, steering } from '../any-text.ts';
-import { beside } from '../beside.ts';
 import { noon } from '../fake-context.ts';
 import { calmStatus, installCheck, troubledStatus } from '../fake-operations.ts';
+import { rowOf } from '../row-of.ts';
 
 const page: Page = { columns: 80, paint: plain, nowMs: noon, localOffset: () => 60 };
 
@@ -48,8 +48,8 @@ describe('the status of a gateway that is well', () => {
     ['Warning', ''],
     ['Quarantine', ''],
     ['To report', ''],
-  ])('says beside %s: %s', (label, told) => {
-    expect(beside(label, text)).toBe(told);
+  ])('shows in the row %s: %s', (label, told) => {
+    expect(rowOf(label, text)).toBe(told);
   });
 });
 
@@ -69,9 +69,9 @@ test('the factory version is not called unsigned: the agent did not install it',
     },
   };
   const told = renderStatus(factory, page);
-  expect(beside('State', told)).toBe('1, the factory image, is running. All is well.');
-  expect(beside('Slot A', told)).toBe('1 (factory image), running; next to boot');
-  expect(beside('Slot B', told)).toBe(
+  expect(rowOf('State', told)).toBe('1, the factory image, is running. All is well.');
+  expect(rowOf('Slot A', told)).toBe('1 (factory image), running; next to boot');
+  expect(rowOf('Slot B', told)).toBe(
     'unknown content; not bootable (disabled in the boot environment), so slot A has no fallback',
   );
 });
@@ -130,8 +130,8 @@ describe('the status of a gateway in trouble', () => {
       'gateway-1.5.0 (sha256:aaaaaaaaaaaa) blocked until 2026-03-31 10:30 +01:00 (in 30 days); to end this: agent unblock gateway-1.5.0',
     ],
     ['To report', 'not yet reported to the service: v-142 is running 2 results of update attempts'],
-  ])('says beside %s: %s', (label, told) => {
-    expect(beside(label, text)).toBe(told);
+  ])('shows in the row %s: %s', (label, told) => {
+    expect(rowOf(label, text)).toBe(told);
   });
 
   test('shows that only agent unblock ends a quarantine without a time', () => {
@@ -149,7 +149,7 @@ describe('the status of a gateway in trouble', () => {
 test('a status names the broker, the reason for a lost connection, and ignored messages', () => {
   const broker = { url: 'mqtts://b', state: 'connected', problem: undefined, ignored: { late: 0 } } as const;
   const shown = (status: BrokerReport | undefined): string =>
-    beside('Broker', renderStatus({ ...calmStatus, service: { ...calmStatus.service, broker: status } }, page));
+    rowOf('Broker', renderStatus({ ...calmStatus, service: { ...calmStatus.service, broker: status } }, page));
   expect(shown(undefined)).toBe('');
   expect(shown(broker)).toBe('mqtts://b, connected');
   const problem = { code: 'broker-refused', message: 'b:8883 refused' };
@@ -175,12 +175,12 @@ test('a gateway that never did anything has a status too', () => {
     },
     page,
   );
-  expect(beside('Installed', text)).toBe('no update by this agent yet');
-  expect(beside('Last update', text)).toBe('none yet');
-  expect(beside('Next check', text)).toBe('');
-  expect(beside('Service', text)).toBe('https://things.example.com, not checked by this command');
-  expect(beside('Device', text)).toBe('no serial number, not activated');
-  expect(beside('Agent', text)).toBe('0.1.0, the daemon is not running');
+  expect(rowOf('Installed', text)).toBe('no update by this agent yet');
+  expect(rowOf('Last update', text)).toBe('none yet');
+  expect(rowOf('Next check', text)).toBe('');
+  expect(rowOf('Service', text)).toBe('https://things.example.com, not checked by this command');
+  expect(rowOf('Device', text)).toBe('no serial number, not activated');
+  expect(rowOf('Agent', text)).toBe('0.1.0, the daemon is not running');
 });
 
 test.each<[Partial<StatusReport['service']>, string]>([
@@ -205,12 +205,12 @@ test.each<[Partial<StatusReport>, string]>([
   [{ nextCheckAt: '2026-03-01T11:59:59.000Z' }, 'now'],
   [{ nextCheckAt: undefined }, 'none: no schedule'],
 ])('with %j the next look is: %s', (change, told) => {
-  expect(beside('Next check', renderStatus({ ...calmStatus, ...change }, page))).toBe(told);
+  expect(rowOf('Next check', renderStatus({ ...calmStatus, ...change }, page))).toBe(told);
 });
 
 // Regression: "1 outcome wait for the service".
 test('one outcome waits', () => {
-  expect(beside('To report', renderStatus({ ...calmStatus, pendingReports: 1 }, page))).toBe(
+  expect(rowOf('To report', renderStatus({ ...calmStatus, pendingReports: 1 }, page))).toBe(
     '1 result of update attempts',
   );
 });
@@ -219,7 +219,7 @@ test.each([
   [1, '3 results of update attempts 1 older result was dropped to make room'],
   [2, '3 results of update attempts 2 older results were dropped to make room'],
 ])('%i dropped reports are shown', (droppedReports, told) => {
-  expect(beside('To report', renderStatus({ ...calmStatus, pendingReports: 3, droppedReports }, page))).toBe(told);
+  expect(rowOf('To report', renderStatus({ ...calmStatus, pendingReports: 3, droppedReports }, page))).toBe(told);
 });
 
 test('a long quarantine is truncated', () => {
@@ -232,7 +232,7 @@ test('a long quarantine is truncated', () => {
     at: '',
     until: undefined,
   }));
-  expect(beside('Quarantine', renderStatus({ ...calmStatus, quarantine }, page))).toContain('and 4 more');
+  expect(rowOf('Quarantine', renderStatus({ ...calmStatus, quarantine }, page))).toContain('and 4 more');
 });
 
 const installed: fc.Arbitrary<InstalledReport> = fc.record({

@@ -4,15 +4,15 @@ import type { Page } from '../../../../src/cli/screen/page.ts';
 import { renderQueue, renderStatus } from '../../../../src/cli/screen/pages/render-rows.ts';
 import { plain } from '../../../../src/cli/screen/style.ts';
 import type { TelemetryStatus } from '../../../../src/control/telemetry-protocol.ts';
-import { beside } from '../beside.ts';
 import { noon } from '../fake-context.ts';
 import { calmStatus, calmTelemetry } from '../fake-operations.ts';
+import { rowOf } from '../row-of.ts';
 
 const page: Page = { columns: 80, paint: plain, nowMs: noon, localOffset: () => 60 };
 
 describe('a status with a spool', () => {
   const spoolOf = (telemetry: TelemetryStatus): string =>
-    beside('Queue', renderStatus({ ...calmStatus, telemetry }, page));
+    rowOf('Queue', renderStatus({ ...calmStatus, telemetry }, page));
   const well = { ...calmTelemetry, sources: calmTelemetry.sources.slice(0, 1) };
   const nothingDropped = { 'too-old': 0, 'queue-full': 0, 'memory-full': 0, refused: 0, damaged: 0 };
 
@@ -34,7 +34,7 @@ describe('a status with a spool', () => {
   test('omits writes until there are some', () => {
     const spool = { ...calmTelemetry.spool, flashBytesPerDay: 0 };
     expect(spoolOf({ ...calmTelemetry, spool })).not.toContain('a day');
-    expect(beside('Storage', renderQueue({ ...calmTelemetry, spool }, page))).toBe('file size 64.0 KiB');
+    expect(rowOf('Storage', renderQueue({ ...calmTelemetry, spool }, page))).toBe('file size 64.0 KiB');
   });
 
   test('shows drops of a source, with the reason', () => {
@@ -67,7 +67,7 @@ describe('a status with a spool', () => {
 test('the first line of a status names a sensor that has been failing for long', () => {
   const sources = calmTelemetry.sources.map((source) => Object.assign({}, source, { failingForMs: 600_000 }));
   const { state: _, problems: __, ...rest } = calmStatus;
-  const state = (telemetry: TelemetryStatus): string => beside('State', renderStatus({ ...rest, telemetry }, page));
+  const state = (telemetry: TelemetryStatus): string => rowOf('State', renderStatus({ ...rest, telemetry }, page));
   expect(state({ ...calmTelemetry, sources })).toBe(
     'gateway-1.4.2 is running. sensors[0] (temperature) and 1 other sensor delivered no reading for 10 min or more.',
   );
@@ -83,12 +83,12 @@ describe('the page of the spool', () => {
     ['Failing', 'sensors[1] (level): /dev/ttyUSB0: is unplugged'],
     ['Suspended', 'level: the service rejects it at the moment'],
     ['Rejected', 'level 2026-02-26 11:00:00 +01:00 -1: status 422'],
-  ])('says beside %s: %s', (label, told) => {
-    expect(beside(label, renderQueue(calmTelemetry, page))).toBe(told);
+  ])('shows in the row %s: %s', (label, told) => {
+    expect(rowOf(label, renderQueue(calmTelemetry, page))).toBe(told);
   });
 
   test('shows where an unsynchronized clock gets its time', () => {
     const text = renderQueue({ ...calmTelemetry, clock: 'service' }, page);
-    expect(beside('Clock', text)).toBe('not set on this machine; times come from the service');
+    expect(rowOf('Clock', text)).toBe('not set on this machine; times come from the service');
   });
 });

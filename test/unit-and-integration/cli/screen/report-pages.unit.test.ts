@@ -10,9 +10,9 @@ import {
 import { plain } from '../../../../src/cli/screen/style.ts';
 import type { OperationOutcome } from '../../../../src/control/events.ts';
 import type { CheckReport } from '../../../../src/control/reports.ts';
-import { beside } from '../beside.ts';
 import { noon } from '../fake-context.ts';
 import { installCheck } from '../fake-operations.ts';
+import { rowOf } from '../row-of.ts';
 
 const page: Page = { columns: 80, paint: plain, nowMs: noon, localOffset: () => 60 };
 
@@ -23,8 +23,8 @@ test.each<[CheckReport['plan'], string]>([
   ['nothing-offered', 'Nothing to do: the service offers no update.'],
 ])('check with plan %s says: %s', (plan, told) => {
   const text = renderCheck({ ...installCheck, plan, reason: 'because of a reason' }, page);
-  expect(beside('Plan', text)).toBe(`${told} because of a reason`);
-  expect(beside('Offered', text)).toContain('gateway-1.5.0 (id v-150)');
+  expect(rowOf('Plan', text)).toBe(`${told} because of a reason`);
+  expect(rowOf('Offered', text)).toContain('gateway-1.5.0 (id v-150)');
 });
 
 // Regression: "would be installed", and nothing else, of a version that had been refused a minute before.
@@ -38,8 +38,8 @@ test('check shows that a version was rejected last time, the reason, and the rem
     at: new Date(noon - 60_000).toISOString(),
   } as const;
   const text = renderCheck({ ...installCheck, lastAttempt: lastTry }, { ...page, columns: 200 }, 'sign it');
-  expect(beside('Plan', text)).toContain('gateway-1.5.0 would be installed');
-  expect(beside('Last attempt', text)).toMatch(
+  expect(rowOf('Plan', text)).toContain('gateway-1.5.0 would be installed');
+  expect(rowOf('Last attempt', text)).toMatch(
     /^refused, .*: nobody signed it \(not-signed\) before you try again: sign it for its steps: agent log last$/,
   );
   expect(renderCheck(installCheck, page)).not.toContain('Last try');
@@ -47,9 +47,9 @@ test('check shows that a version was rejected last time, the reason, and the rem
 
 test('check shows that a trust list would take effect, not be installed', () => {
   const text = renderCheck({ ...installCheck, trustList: true, reason: '' }, page);
-  expect(beside('Plan', text)).toBe('gateway-1.5.0 would take effect: agent --update-now');
+  expect(rowOf('Plan', text)).toBe('gateway-1.5.0 would take effect: agent --update-now');
   const taken = renderCheck({ ...installCheck, plan: 'up-to-date', trustList: true, reason: '' }, page);
-  expect(beside('Plan', taken)).toBe('Nothing to do: gateway-1.5.0 is in effect.');
+  expect(rowOf('Plan', taken)).toBe('Nothing to do: gateway-1.5.0 is in effect.');
 });
 
 test.each<[OperationOutcome, string]>([
@@ -141,7 +141,7 @@ test('an error shows its cause, its code, and the remedy', () => {
 test('a check shows that the offered version is on trial', () => {
   const reason = 'gateway-1.5.0 is on trial in slot B';
   const text = renderCheck({ ...installCheck, plan: 'deferred', reason }, page);
-  expect(beside('Plan', text)).toBe(reason);
+  expect(rowOf('Plan', text)).toBe(reason);
 });
 
 test('a check shows the reason for a deferral once', () => {

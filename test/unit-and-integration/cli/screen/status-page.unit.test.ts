@@ -5,9 +5,9 @@ import { renderOutcome } from '../../../../src/cli/screen/pages/render-reports.t
 import { renderStatus } from '../../../../src/cli/screen/pages/render-rows.ts';
 import { plain } from '../../../../src/cli/screen/style.ts';
 import type { StatusReport } from '../../../../src/control/reports.ts';
-import { beside } from '../beside.ts';
 import { noon } from '../fake-context.ts';
 import { calmStatus } from '../fake-operations.ts';
+import { rowOf } from '../row-of.ts';
 
 const page: Page = { columns: 80, paint: plain, nowMs: noon, localOffset: () => 60 };
 
@@ -16,15 +16,13 @@ test('a staged update that waits for its window shows its end, and who need not 
   const rebootWait = { reason, until: '2026-03-02T01:00:00.000Z' };
   const staged = { ...calmStatus, phase: 'staged', idleReason: '2 is staged in slot B', rebootDeferral: rebootWait };
   const told = renderStatus(staged, page);
-  expect(beside('State', told)).toBe(
-    'gateway-1.4.2 is running. 2 is staged in slot B and starts in its reboot window.',
-  );
-  expect(beside('To do', told)).toBe('wait for the reboot window, or reboot into it now: agent reboot');
-  expect(beside('Reboot', told)).toBe(
+  expect(rowOf('State', told)).toBe('gateway-1.4.2 is running. 2 is staged in slot B and starts in its reboot window.');
+  expect(rowOf('To do', told)).toBe('wait for the reboot window, or reboot into it now: agent reboot');
+  expect(rowOf('Reboot', told)).toBe(
     'the reboot may begin between 02:00 and 05:00: [update] reboot_window; ' +
       'waiting until 2026-03-02 02:00 +01:00 (in 13 h)',
   );
-  expect(beside('Reboot', renderStatus(calmStatus, page))).toBe('');
+  expect(rowOf('Reboot', renderStatus(calmStatus, page))).toBe('');
   const alone = renderStatus({ ...staged, daemon: false }, page).replaceAll(/\s+/g, ' ');
   expect(alone).toContain('starts only when the daemon runs in its reboot window. To do agent reboot');
   expect(alone).not.toContain('waiting until');
@@ -32,7 +30,7 @@ test('a staged update that waits for its window shows its end, and who need not 
 
 test('a hook that defers is shown with its reason, and with ways around it', () => {
   const hookWait = { reason: 'before_reboot defers: the press is running', until: '2026-03-01T12:04:00.000Z' };
-  expect(beside('Consent', renderStatus({ ...calmStatus, hookDeferral: hookWait }, page))).toBe(
+  expect(rowOf('Consent', renderStatus({ ...calmStatus, hookDeferral: hookWait }, page))).toBe(
     'before_reboot defers: the press is running; next call 2026-03-01 13:04 +01:00 (in 4 min)',
   );
 });
@@ -51,7 +49,7 @@ test('an update that ends with a wait for its reboot window shows how to end tha
 test('a throttled download shows the reason, and its end', () => {
   const until = '2026-03-01T17:00:00.000Z';
   const slowed = (throttle: StatusReport['throttle']): string =>
-    beside('Rate limit', renderStatus({ ...calmStatus, throttle }, page));
+    rowOf('Rate limit', renderStatus({ ...calmStatus, throttle }, page));
   expect(slowed({ bytesPerSecond: 204_800, until })).toBe(
     'downloads use at most 200.0 KiB/s until 2026-03-01 18:00 +01:00 (in 5 h): [service] max_rate',
   );
@@ -63,7 +61,7 @@ describe('what the line carried', () => {
   const carried = (receivedBytes: number) => ({ sentBytes: 1024, receivedBytes });
   const traffic = { lastHour: carried(2048), lastDay: carried(3 << 20), sinceStart: carried(5 << 20) };
   const told = (countedMs?: number): string =>
-    beside('Traffic', renderStatus({ ...calmStatus, traffic: { ...traffic, measuredMs: countedMs } }, page)).replaceAll(
+    rowOf('Traffic', renderStatus({ ...calmStatus, traffic: { ...traffic, measuredMs: countedMs } }, page)).replaceAll(
       /\s+/g,
       ' ',
     );
@@ -88,7 +86,7 @@ describe('what the line carried', () => {
 
   test('is shown for an older daemon, too, and without one', () => {
     expect(told()).toBe(`${hour}${day}${all}`);
-    expect(beside('Traffic', renderStatus(calmStatus, page))).toBe('');
+    expect(rowOf('Traffic', renderStatus(calmStatus, page))).toBe('');
   });
 });
 
@@ -97,8 +95,8 @@ test.each([
   { measuredMs: 43_200_000, shows: '1.0 MiB to storage since the daemon started 12 h ago, 2.0 MiB a day' },
 ])('shows what the agent writes to storage, after an hour also per day: $shows', ({ measuredMs, shows }) => {
   const written = { bytes: 1 << 20, measuredMs };
-  expect(beside('Written', renderStatus({ ...calmStatus, written }, page)).replaceAll(/\s+/g, ' ')).toBe(shows);
-  expect(beside('Written', renderStatus(calmStatus, page))).toBe('');
+  expect(rowOf('Written', renderStatus({ ...calmStatus, written }, page)).replaceAll(/\s+/g, ' ')).toBe(shows);
+  expect(rowOf('Written', renderStatus(calmStatus, page))).toBe('');
 });
 
 test('a missing verification is shown next to the last update, although it succeeded', () => {
@@ -127,10 +125,10 @@ test('a manually replaced package is shown with both versions, as the first row'
     { name: 'gone', package: 'gone', version: undefined, installedByUpdate: '3.1' },
   ];
   const told = renderStatus({ ...calmStatus, packages }, { ...page, columns: 400 });
-  expect(beside('State', told)).toBe(
+  expect(rowOf('State', told)).toBe(
     'gateway-1.4.2 is running. thing-agent and gone were replaced manually: see Packages.',
   );
-  expect(beside('Packages', told)).toBe(
+  expect(rowOf('Packages', told)).toBe(
     'agent: thing-agent 1.9, installed manually; the last update had installed 1.1 ' +
       'app: pump 2.0 tools: tools 7 gone: gone is not installed; an update had installed 3.1',
   );
@@ -139,9 +137,9 @@ test('a manually replaced package is shown with both versions, as the first row'
 test('packages from updates add only their versions', () => {
   const packages = [{ name: 'agent', package: 'thing-agent', version: '1.1', installedByUpdate: '1.1' }];
   const told = renderStatus({ ...calmStatus, packages }, page);
-  expect(beside('State', told)).toBe('gateway-1.4.2 is running. All is well.');
-  expect(beside('Packages', told)).toBe('agent: thing-agent 1.1');
-  expect(beside('Packages', renderStatus(calmStatus, page))).toBe('');
+  expect(rowOf('State', told)).toBe('gateway-1.4.2 is running. All is well.');
+  expect(rowOf('Packages', told)).toBe('agent: thing-agent 1.1');
+  expect(rowOf('Packages', renderStatus(calmStatus, page))).toBe('');
 });
 
 // Regression: without the record of updates, it showed that nothing was installed.
@@ -150,6 +148,6 @@ test('unknown values are not shown as none', () => {
     { ...calmStatus, phase: 'lost', slots: undefined, installed: undefined, lastOutcome: undefined },
     page,
   );
-  expect(beside('Installed', text)).toBe('unknown');
-  expect(beside('Last update', text)).toBe('unknown');
+  expect(rowOf('Installed', text)).toBe('unknown');
+  expect(rowOf('Last update', text)).toBe('unknown');
 });

@@ -1,5 +1,5 @@
 /** Returns the text after a label, on one line. */
-export function beside(label: string, text: string): string {
+export function rowOf(label: string, text: string): string {
   const lines = text.split('\n');
   const start = lines.findIndex((line) => line.startsWith(`${label} `));
   if (start < 0) return '';
