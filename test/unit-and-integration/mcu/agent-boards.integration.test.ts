@@ -182,7 +182,7 @@ describe.each(howMuch<readonly (typeof ways)[number][]>(ways, [ways[0]]))('agent
     await expect.poll(() => failing('probe', 'metre')).toMatch(/^64: .*unknown board metre .*meter, relay/);
     expect(await failing('flash', 'meter', 'nothing.hex')).toMatch(/^64: .*cannot read .*nothing\.hex: no such file/);
     expect(await failing('probe', 'relay')).toMatch(/^74: .*relay: /);
-    expect(await failing('restore', 'meter')).toMatch(/^77: .*there is no backup/);
+    expect(await failing('restore', 'meter')).toMatch(/^77: .*its previous image has no backup/);
     const signal = AbortSignal.timeout(60_000);
     {
       await using _holder = await openSerialLine(meter.port, { baud: 9_600, parity: 'none' }, signal);
