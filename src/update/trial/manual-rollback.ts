@@ -59,8 +59,8 @@ export async function startRollback(
 
 /** Returns a name for the content of a slot: no update has written the slot, or the journal was lost. */
 function unnamed(slot: SlotName, { slots, forgot }: UpdateState): string {
-  const [record] = Object.values(slots[slot].records);
-  if (record !== undefined) return record.version;
+  const versions = new Set(Object.values(slots[slot].records).map(({ version }) => version));
+  if (versions.size > 0) return [...versions].toSorted().join(' and '); // a release for one partition keeps the others
   return forgot === true ? 'an unknown version' : 'the factory image';
 }
 

@@ -147,6 +147,17 @@ describe('a release for one partition of a slot', () => {
   });
 });
 
+test('a slot whose version was forgotten is named after the releases of all its partitions', async () => {
+  const gateway = gatewayOfTwoPairs();
+  await bring(gateway, '1', 'boot 3', '2');
+  const journal = '/state/journal.json';
+  gateway.fs.put(journal, JSON.stringify({ ...JSON.parse(gateway.fs.read(journal) ?? ''), earlier: [] }));
+  gateway.start();
+  await gateway.goBack();
+  const { phase } = (await gateway.journal()).state;
+  expect(phase).toMatchObject({ attempt: { version: { name: 'version 1 and version boot 3' } } });
+});
+
 test('a copy that a power cut interrupts anywhere is made again, and no slot boots in parts', async () => {
   const rehearsal = gatewayOfTwoPairs();
   await bring(rehearsal, '1');
