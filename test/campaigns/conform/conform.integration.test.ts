@@ -10,8 +10,8 @@ import { testInFull } from '../../full-run.ts';
 import { conform, render, rules } from './conform.ts';
 import type { ConformOptions, Result } from './conform.ts';
 
-async function startService(): Promise<StandIn> {
-  const firmware = randomContent(200_000);
+async function startService(bytes = 200_000): Promise<StandIn> {
+  const firmware = randomContent(bytes);
   const versions = ['1', '2'].map((id) => ({ id, name: `release ${id}`, firmware }));
   return startStandIn({ versions, updates: { '1': ['2'] } });
 }
@@ -200,6 +200,9 @@ describe('a service', () => {
     await using service = await startService();
     const results = await resultsOf(service.url, { versionId: 'nope' });
     expect(results.find(({ verdict }) => verdict === 'failure')?.why).toContain('nope comes from --version');
+    const switched = await resultsOf(service.url, { switchToId: 'nope' });
+    expect(found(switched)).toEqual(['failure switch-to']);
+    expect(switched.at(-1)?.why).toMatch(/^the status is 404; .* Version nope comes from --switch-to: name a version/);
   });
 
   test('fails with a hint if it has no TLS', async () => {
@@ -253,9 +256,8 @@ describe('a service', () => {
   });
 
   testInFull('passes with a text of 128 MiB', async () => {
-    const versions = [{ id: '1', name: 'one', firmware: randomContent(96 * 1024 * 1024) }];
-    await using service = await startStandIn({ versions, updates: {}, targetVersionId: '1' });
-    expect(found(await resultsOf(service.url, { largeVersionId: '1', switchToId: '1' }))).toEqual([]);
+    await using service = await startService(96 * 1024 * 1024);
+    expect(found(await resultsOf(service.url, { largeVersionId: '1' }))).toEqual([]);
   });
 
   test('that answers only some of many calls gets a failure with their number', async () => {
@@ -303,7 +305,7 @@ describe('npm run conform', () => {
     expect(stdout).toContain('> x-apikey: <key 2>');
     expect(stdout).toContain('< 400');
     expect(stdout).toContain('< no such switch');
-    expect(stdout).toContain(`${rules.length - 1} passed, 0 warnings, 1 failures`);
+    expect(stdout).toContain(`passed: ${rules.length - 1}, warnings: 0, failures: 1`);
   });
 
   test.each([

@@ -104,9 +104,13 @@ async function* conformInMessaging(
   if (probe === undefined) return;
   const ids = { serialNumber, versionId, switchToId };
   const run: MessagingRun = { probe, options: messaging, timeoutMs, ...ids, restThing: rest?.thing };
-  const inBoth = messagingRules.filter(({ id }) => rest !== undefined || id !== 'messaging-same-thing');
+  const untested = new Set([
+    ...(rest === undefined ? ['messaging-same-thing'] : []),
+    ...(probe.hasCorrelation ? [] : ['messaging-correlation']),
+  ]);
+  const tested = messagingRules.filter(({ id }) => !untested.has(id));
   const load = connections === 0 ? [] : [messagingConnectionsRule(connections)];
-  yield* results([...inBoth, ...load], run, exchanges);
+  yield* results([...tested, ...load], run, exchanges);
 }
 
 async function* results<R>(all: readonly Rule<R>[], run: R, exchanges: Exchanges, notes: string[] = []): Results {

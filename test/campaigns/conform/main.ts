@@ -122,6 +122,6 @@ await runTool(help, options, async (values) => {
   const count = (verdict: string): number => results.filter((result) => result.verdict === verdict).length;
   const counts = { passed: count('pass'), warnings: count('warning'), failures: count('failure') };
   if (json) console.log(JSON.stringify({ url, serialNumber, ...counts, results }, undefined, 2));
-  else console.log(`\n${counts.passed} passed, ${counts.warnings} warnings, ${counts.failures} failures`);
+  else console.log(`\npassed: ${counts.passed}, warnings: ${counts.warnings}, failures: ${counts.failures}`);
   return counts.failures === 0 ? 0 : 1;
 });

@@ -31,6 +31,7 @@ export interface RpcReply {
 
 interface Pending {
   readonly id: string;
+  readonly topic: string;
   readonly record: Draft;
   readonly resolve: (reply: RpcReply) => void;
   readonly reject: (error: unknown) => void;
@@ -45,7 +46,8 @@ export class MessagingProbe implements AsyncDisposable {
   readonly #timeoutMs: number;
   #pending: Pending | undefined;
   #retained: Draft | undefined;
-  #hasReplied = false;
+  /** The topics whose requests had replies. */
+  readonly #answered = new Set<string>();
 
   private constructor(
     client: MqttClient,
@@ -114,13 +116,18 @@ export class MessagingProbe implements AsyncDisposable {
     const record: Draft = { request: `PUBLISH ${topic}`, requestHeaders, requestBody: text };
     this.exchanges.add(record);
     const { promise, resolve, reject } = Promise.withResolvers<RpcReply>();
-    this.#pending = { id, record, resolve, reject };
+    this.#pending = { id, topic, record, resolve, reject };
     const timer = setTimeout(() => {
       const missing = `no reply arrived on ${this.#topics.reply} within ${this.#timeoutMs / 1000} s`;
-      const where = this.hasCorrelation ? 'the response topic of the request' : 'the reply_topic of its configuration';
-      const isTopicUnknown = record.error === undefined && !this.#hasReplied;
-      record.error = record.error === undefined ? missing : `${missing} that the agent accepts: ${record.error}`;
-      reject(new Finding('failure', record.error, isTopicUnknown ? `replies on ${where}` : undefined));
+      const where = this.hasCorrelation
+        ? 'the response topic of the request'
+        : 'the reply_topic of its configuration (here --reply-topic)';
+      const isIgnored = record.error !== undefined;
+      const isReplyTopicUnknown = !isIgnored && this.#answered.size === 0;
+      const isTopicUnknown = !isIgnored && this.#answered.size > 0 && !this.#answered.has(topic);
+      record.error = isIgnored ? `${missing} that the agent accepts: ${record.error}` : missing;
+      const hint = isTopicUnknown ? `. No request on ${topic} had a reply yet: check --topic-id` : '';
+      reject(new Finding('failure', `${record.error}${hint}`, isReplyTopicUnknown ? `replies on ${where}` : undefined));
     }, this.#timeoutMs);
     try {
       await this.#client.publishAsync(topic, text, { qos: 1, ...(properties === undefined ? {} : { properties }) });
@@ -183,7 +190,7 @@ export class MessagingProbe implements AsyncDisposable {
       return;
     }
     delete record.error;
-    this.#hasReplied = true;
+    this.#answered.add(pending.topic);
     if (reply.kind === 'broken') return reject(new Error(`the reply is broken: ${reply.why}`));
     const { result, failure } = { result: undefined, failure: undefined, ...reply };
     resolve({ result, failure, hasCorrelation: correlation !== undefined, bytes: payload.byteLength });

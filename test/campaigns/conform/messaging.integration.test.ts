@@ -43,13 +43,14 @@ interface Choice {
   readonly connections?: number;
   readonly timeoutMs?: number;
   readonly password?: string;
+  readonly switchToId?: string;
 }
 
 async function resultsOf(choice: Choice = {}): Promise<readonly Result[]> {
-  const { url, protocolVersion = 5, replyTopic, connections = 0, timeoutMs = 20_000 } = choice;
+  const { url, protocolVersion = 5, replyTopic, connections = 0, timeoutMs = 20_000, switchToId = '2' } = choice;
   const address = broker.url.replace('://', `://conform:${choice.password ?? 'open%3Asesame'}@`);
   const messaging = { url: address, topicId: 'a1b2', replyTopic, protocolVersion };
-  const ids = { serialNumber: 'GW-1', propertyId: 'p', eventId: 'e', switchToId: '2' };
+  const ids = { serialNumber: 'GW-1', propertyId: 'p', eventId: 'e', switchToId };
   return Array.fromAsync(conform({ url, messaging, ...ids, timeoutMs, connections }));
 }
 
@@ -165,10 +166,11 @@ describe('a service in messaging form', () => {
   test.each([5, 4] as const)('passes all rules with protocol %i if it is the simulator', async (protocolVersion) => {
     await using rig = await startService();
     const results = await resultsOf({ protocolVersion });
+    const untested = new Set(['messaging-same-thing', ...(protocolVersion === 4 ? ['messaging-correlation'] : [])]);
     expect(found(results)).toEqual([]);
     expect(results.map(({ rule }) => rule)).toEqual([
       'messaging-broker',
-      ...messagingRules.map(({ id }) => id).filter((id) => id !== 'messaging-same-thing'),
+      ...messagingRules.map(({ id }) => id).filter((id) => !untested.has(id)),
     ]);
     expect(rig.service.world.things).toHaveLength(1);
   });
@@ -252,6 +254,21 @@ describe('a service in messaging form', () => {
     } finally {
       await rig.side.publish(rig.side.replyTopic, '', true);
     }
+  });
+
+  test('fails with a hint if only its replies to activations arrive', async () => {
+    await using rig = await startService();
+    rig.side.spoilNext('currentVersion', silent);
+    const results = await resultsOf({ timeoutMs: 2000 });
+    expect(found(results)[0]).toBe('failure messaging-current');
+    expect(results.find(({ rule }) => rule === 'messaging-current')?.why).toMatch(/ 2 s\. .* check --topic-id$/);
+  });
+
+  test('fails with the origin of a version that does not exist', async () => {
+    await using _rig = await startService();
+    const results = await resultsOf({ switchToId: 'nope' });
+    expect(found(results)).toEqual(['failure messaging-switch-to']);
+    expect(results.find(({ verdict }) => verdict === 'failure')?.why).toContain('nope comes from --switch-to');
   });
 
   test('gets a warning about a pending switch', async () => {

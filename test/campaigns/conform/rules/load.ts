@@ -19,7 +19,8 @@ export function largeTextRule(versionId: string): Rule {
       const seconds = (performance.now() - startedAt) / 1000;
       const mebibytes = totalBytes / 1024 / 1024;
       run.note(`${mebibytes.toFixed(1)} MiB in ${seconds.toFixed(1)} s: ${(mebibytes / seconds).toFixed(1)} MiB/s`);
-      if (totalBytes < LARGE_TEXT_BYTES) warn(`the text of version ${versionId} has only ${totalBytes} bytes`);
+      if (totalBytes >= LARGE_TEXT_BYTES) return;
+      warn(`not tested: the text of ${versionId}, the version of --large, has only ${totalBytes} bytes, not 128 MiB`);
     },
   };
 }

@@ -232,7 +232,7 @@ export const messagingRules: readonly Rule<MessagingRun>[] = [
         target: need(run.target, 'messaging-target'),
       };
       await switchAndBack(run.switchToId, before, {
-        switchTo: async (id) => expectNoError((await switchTo(run, id)).failure),
+        switchTo: async (id, hint) => expectNoError((await switchTo(run, id)).failure, hint),
         activate: async () => activateAgain(run),
         current: async () => (await readVersionOf(run, operations.currentVersion)).id,
         target: async () => (await readVersionOf(run, operations.targetVersion)).id,
@@ -257,7 +257,7 @@ export const messagingRules: readonly Rule<MessagingRun>[] = [
     source: 'agent',
     check: async (run) => {
       need(run.thing, 'messaging-activation');
-      if (run.probe.hasCorrelation && run.hasAllCorrelations !== true)
+      if (run.hasAllCorrelations !== true)
         warn('a reply has none. The agent then relies on the id alone, also for a reply that it cannot read');
       return Promise.resolve();
     },

@@ -129,7 +129,7 @@ export const switchToRule: Rule = {
       return id;
     };
     await switchAndBack(run.switchToId, before, {
-      switchTo: async (id) => expectConsent(await switchTo(run, id)),
+      switchTo: async (id, hint) => expectConsent(await switchTo(run, id), hint),
       activate: async () => activateAgain(run),
       current: async () => read(operations.currentVersion),
       target: async () => read(operations.targetVersion),

@@ -17,8 +17,8 @@ export function readReply<T>({ status, body }: Reply, read: (value: unknown, ope
 }
 
 /** Checks the reply of a call that returns nothing. */
-export function expectConsent({ status }: Reply): void {
-  if (!isSuccess(status)) fail(`the status is ${status}; the interface states 204`);
+export function expectConsent({ status }: Reply, hint = ''): void {
+  if (!isSuccess(status)) fail(`the status is ${status}; the interface states 204${hint}`);
   if (status !== 204) warn(`the status is ${status}; the interface states 204. The agent accepts 200 to 299`);
 }
 

@@ -3,7 +3,8 @@ import { fail, warn } from '../verdict.ts';
 
 /** The calls of one form. Each throws a Finding if the reply is wrong. */
 export interface SwitchCalls {
-  readonly switchTo: (versionId: string) => Promise<void>;
+  /** The hint follows the reason of a refusal. */
+  readonly switchTo: (versionId: string, hint?: string) => Promise<void>;
   readonly activate: () => Promise<void>;
   /** Returns the ID of the current version. */
   readonly current: () => Promise<string>;
@@ -43,7 +44,7 @@ export async function switchAndBack(id: string | undefined, before: Versions, ca
     fail(`${why}, ${expected}`);
   };
   try {
-    await calls.switchTo(id);
+    await calls.switchTo(id, `. Version ${id} comes from --switch-to: name a version to which the thing can switch`);
     await expectVersion(id, `after a switch to ${id}`);
     await calls.activate();
     await expectVersion(id, `after a switch to ${id} and another activation`);
