@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process';
+import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 
@@ -74,7 +75,11 @@ export async function installSuite(context: BenchContext): Promise<SuiteResult> 
   await contenders[0]?.run(); // fills caches
   await requireInstalled(device.path, files.image);
   const costs = await inRounds(contenders, rounds, tell);
-  return { suite: 'install', measurements: measurementsOf(costs), figures: figures(costs, sizeBytes) };
+  return {
+    suite: 'install',
+    measurements: measurementsOf(costs),
+    figures: [...figures(costs, sizeBytes), ...(await downloads(files))],
+  };
 }
 
 async function writeFiles({ workFolder, sizeBytes, tell }: BenchContext, device: string): Promise<Files> {
@@ -94,6 +99,24 @@ async function writeFiles({ workFolder, sizeBytes, tell }: BenchContext, device:
   const others = { mender: await writeMender(image, { ...peer, keys }), rauc: await writeRauc(image, peer) };
   await run('sync', ['--file-system', workFolder]);
   return { image, texts, swu, ...others, publicPem: keys.publicPem };
+}
+
+/** The bytes that a gateway downloads for the image, and the versions of the compared programs. */
+async function downloads({ image, texts, swu, ...files }: Files): Promise<readonly Figure[]> {
+  const all = [
+    [names.plain, texts.plain],
+    [names.artifact, texts.artifact],
+    [names.swupdate, swu.path, 'swupdate'],
+    [names.mender, files.mender.artifact, 'mender-client'],
+    [names.rauc, files.rauc.bundle, 'rauc'],
+  ] as const;
+  const figure = async ([name, path, program]: (typeof all)[number]): Promise<Figure> => {
+    const { size } = await stat(path);
+    const version = program === undefined ? [] : [(await run('dpkg-query', ['--show', program])).stdout.trim()];
+    const how = [`${size} bytes`, ...version].join(', ');
+    return { name: `download: ${name} / image`, unit: '×', value: spreadOf([size / image.sizeBytes]), how };
+  };
+  return Promise.all(all.map(figure));
 }
 
 /** Zeros in the device before each run: what is there already would not be written again. */
