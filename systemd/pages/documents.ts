@@ -13,7 +13,7 @@ const installedAs: Readonly<Record<string, string>> = {
   '\nIn the source tree, run `npm ci` and `PATH=$PWD:$PATH` instead of installing the package.\n': '',
   '`systemd/thing-agent.service`': '`/usr/lib/systemd/system/thing-agent.service`',
   '`systemd/trial-guard`': '`/usr/lib/thing-agent/trial-guard`',
-  '; what `systemd/install` installed must be removed manually': '',
+  '; after `systemd/install --uninstall`, remove `/var/lib/thing-agent` and `/etc/thing-agent` manually': '',
 };
 
 /** Words in parentheses that only name tests, or commands of the source tree. */
