@@ -136,7 +136,7 @@ function refuseByPolicy(
   if (phase.kind !== 'idle' && phase.kind !== 'staging') {
     throw new UpdateError('update-in-progress', `an update is in progress (${phase.kind})`);
   }
-  refuseRelease(header, { settings: config.trust, offeredName: undefined, floor, allowDowngrade });
+  refuseRelease(header, { settings: config.trust, floor, allowDowngrade });
 }
 
 /** The operator's hold. A trust list does not wait for it. */

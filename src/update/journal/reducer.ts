@@ -41,12 +41,12 @@ const transitions = {
     reports: [],
     lastOutcome: undefined,
   }),
-  identified: (state, { forced, manual, ...identity }) => {
+  identified: (state, { digest, forced, manual }) => {
     const phase = inPhase(state, 'staging');
     const known = ledger.entryOf(state.versions, phase.attempt)?.digest;
-    const isOther = known !== undefined && known !== identity.digest;
+    const isOther = known !== undefined && known !== digest;
     const attempt = isOther ? { ...phase.attempt, forced, manual } : phase.attempt;
-    return { ...state, ...ledger.identify(state, attempt, identity), phase: { ...phase, attempt } };
+    return { ...state, ...ledger.identify(state, attempt, digest), phase: { ...phase, attempt } };
   },
   'list-rejected': (state, { version, at }) => ({
     ...state,

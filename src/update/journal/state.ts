@@ -14,7 +14,7 @@ import {
   versionEntry,
   waiting,
 } from './schema.ts';
-import type { Firmware, Identity } from './versions.ts';
+import type { Firmware } from './versions.ts';
 
 /** Invariant 4: everything that the update room remembers, in one record that is replaced as a whole. */
 export const updateState = z.object({
@@ -152,8 +152,8 @@ interface EventData {
   readonly 'staging-started': { readonly attempt: Attempt; readonly slot: SlotName; readonly at: string };
   /** The header was read, and its digest is new. */
   /** `forced`, `manual`: what an operator orders now, which alone applies if the ID had other content before. */
-  readonly identified: Identity & Pick<Attempt, 'forced' | 'manual'>;
-  /** A version that is named like a trust list is none, or could not be read. */
+  readonly identified: { readonly digest: string } & Pick<Attempt, 'forced' | 'manual'>;
+  /** A version has the name of a trust list, but is a release, or could not be read. */
   readonly 'list-rejected': { readonly version: VersionRef; readonly at: string };
   /** Omitted to discard the previous checkpoint. */
   readonly checkpointed: { readonly checkpoint: Checkpoint | undefined } & Costs;

@@ -14,16 +14,10 @@ type Versions = UpdateState['versions'];
 type Ledger = Pick<UpdateState, 'versions'>;
 export type Blocked = VersionEntry & { readonly bad: NonNullable<VersionEntry['bad']> };
 
-/** Names a release: by its digest, or by the service's id until its header was read. */
+/** Names a release: by its digest, or by the service's id and name until its header was read. */
 export interface Firmware {
   readonly version: VersionRef;
   readonly digest?: string | undefined;
-}
-
-export interface Identity {
-  readonly digest: string;
-  /** Its signed name, if it has one. */
-  readonly name?: string | undefined;
 }
 
 /** The start of a wait, and the number of update checks since. */
@@ -35,11 +29,15 @@ export interface Waiting {
 
 const untried = { begun: 0, failed: 0, gaveUp: 0 };
 
-/** Finds the entry of a release. The digest decides, since the service may offer the same content under any id. */
-export function entryOf(versions: Versions, { version: { id }, digest }: Firmware): VersionEntry | undefined {
+/**
+ * Finds the entry of a release. The digest decides, since the service may offer the same content under any id. A known
+ * id with another name is another offer, about which nothing is known.
+ */
+export function entryOf(versions: Versions, { version: { id, name }, digest }: Firmware): VersionEntry | undefined {
   const same = digest === undefined ? undefined : versions.find((entry) => entry.digest === digest);
   if (same !== undefined || id === undefined) return same;
-  return versions.find((entry) => entry.version.id === id && (digest === undefined || entry.digest === undefined));
+  const isOffer = ({ version }: VersionEntry): boolean => version.id === id && version.name === name;
+  return versions.find((entry) => isOffer(entry) && (digest === undefined || entry.digest === undefined));
 }
 
 /** Changes the entry of a release, and makes it the last one. */
@@ -54,14 +52,15 @@ function changed(versions: Versions, firmware: Firmware, change: (entry: Version
  * that count nothing go first, then those that the service made without a valid signature, each oldest first.
  */
 function bounded(versions: Versions): Versions {
-  const [others, last] = [versions.slice(0, -1), versions.slice(-1)];
-  const free = others.filter((entry) => !isHeld(entry)).sort((a, b) => rank(a) - rank(b));
-  const held = others.filter(isHeld);
+  const last = versions.slice(-1);
+  const others = versions.slice(0, -1).sort((a, b) => rank(a) - rank(b));
+  const [free, held] = [others.filter((entry) => !isHeld(entry)), others.filter(isHeld)];
   const kept = new Set([...held.slice(-MAX_HELD_AT_ALL), ...free.slice(-MAX_FREE), ...last]);
   return versions.filter((entry) => kept.has(entry));
 }
 
-function rank({ digest, begun, failed }: VersionEntry): number {
+function rank({ digest, begun, failed, bad }: VersionEntry): number {
+  if (bad !== undefined) return 3;
   if (begun + failed === 0) return 0;
   return digest === undefined ? 1 : 2;
 }
@@ -75,7 +74,6 @@ export function isHeld({ bad, cancelled, overridden, ran }: VersionEntry): boole
 export function countBegin({ versions }: Ledger, version: VersionRef, at: string) {
   const begin = (entry: VersionEntry): VersionEntry => ({
     ...entry,
-    version: entry.digest === undefined ? version : { ...version, name: entry.version.name },
     cancelled: undefined,
     begun: entry.begun + 1,
     since: at,
@@ -86,21 +84,19 @@ export function countBegin({ versions }: Ledger, version: VersionRef, at: string
 
 /**
  * Records the content of an attempt, whose header was read. The same content under another id keeps its entry; other
- * content under the same id gets a new one. A signed name replaces the service's.
+ * content under the same id gets a new one, and inherits nothing.
  */
-export function identify({ versions }: Ledger, attempt: Attempt, { digest, name }: Identity) {
-  const { manual } = attempt;
-  const version = { ...attempt.version, name: name ?? attempt.version.name };
+export function identify({ versions }: Ledger, { version, manual }: Attempt, digest: string) {
   const begun = entryOf(versions, { version });
   if (begun === undefined || begun.digest === digest) return { versions };
   const known = versions.find((entry) => entry.digest === digest);
-  const { digest: other, ...counts } = begun;
+  const isNew = begun.digest === undefined;
   const former = { ...begun, version: { name: begun.version.name }, begun: begun.begun - 1 };
-  const own = other === undefined ? counts : { ...counts, ...untried, begun: 1, bad: undefined };
+  const own = isNew ? begun : { ...untried, begun: 1, since: begun.since, looks: begun.looks };
   const merged: VersionEntry = { ...own, ...known, version, digest, begun: own.begun + (known?.begun ?? 0) };
   const others = versions.filter((entry) => entry !== begun && entry !== known);
   const entry = { ...merged, cancelled: manual === true ? undefined : merged.cancelled };
-  return { versions: bounded([...others, ...(other === undefined ? [] : [former]), entry]) };
+  return { versions: bounded([...others, ...(isNew ? [] : [former]), entry]) };
 }
 
 /** The attempt got further than before, so the interruptions before were not in vain. */

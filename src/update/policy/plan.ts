@@ -74,12 +74,12 @@ function hasSameName(installed: UpdateState['installed'], offered: Version): boo
   return installed.version.name === offered.name && installed.namesake !== offered.id;
 }
 
-/** True if an operator forced this attempt, which then resumes as it started, but for a hold. */
+/** True if an operator forced this attempt, which then resumes as it started, except during a hold. */
 function isForcedAttempt({ phase }: UpdateState, offered: Version): boolean {
   return phase.kind === 'staging' && phase.attempt.forced === true && isSameOffer(phase.attempt.version, offered);
 }
 
-/** True if the service offers the same version. What an operator said about one name does not apply to another. */
+/** True if the service offers the same version. An order of an operator for one name does not apply to another. */
 export function isSameOffer(attempted: VersionRef, offered: VersionRef): boolean {
   return attempted.id === offered.id && attempted.name === offered.name;
 }

@@ -2,6 +2,7 @@ import { UpdateError } from '../errors.ts';
 import type { FirmwareRecord, Floor, Floors } from '../journal/state.ts';
 import type { FirmwareHeader } from '../ports.ts';
 import { compareSemanticNames, isSemanticName } from '../version-order.ts';
+import type { InstallRequest } from './install-request.ts';
 
 /** `[trust] names` and `downgrade`: which name a signed release may have, and whether it may be an older one. */
 export interface ReleaseSettings {
@@ -12,29 +13,39 @@ export interface ReleaseSettings {
 
 export interface ReleaseCircumstances {
   readonly settings: ReleaseSettings;
-  /** The service's name for it. Undefined for an operator's file. */
-  readonly offeredName: string | undefined;
   readonly floor: Floor | undefined;
   /** True: root has allowed a downgrade, this once. False: an operator brought the file. */
   readonly allowDowngrade: boolean | undefined;
 }
 
 /**
- * Guarantee `floors`: rejects a signed release under another name than its own, and a release below the minimum
- * version. So an attacker who can serve firmware, but not sign it, can neither rename an old release nor offer one with
- * a known hole again. Unsigned firmware has no claims; whether it may be installed was decided before. Returns why it
- * is below the minimum if root allowed that.
+ * Guarantee `floors`: rejects a signed release under another name than its own, so that an attacker who can serve
+ * firmware, but not sign it, cannot rename an old one; and a release under the name of a trust list.
+ */
+export function refuseMisnamed(
+  { kind, name, signedBy }: FirmwareHeader,
+  { by, version, isList }: Pick<InstallRequest, 'by' | 'version' | 'isList'>,
+  { nameCheck }: Pick<ReleaseSettings, 'nameCheck'>,
+): void {
+  if (isList === true && kind !== 'trust-list')
+    throw new UpdateError('trust-list-mismatch', `${version.name} is not the list that it was a moment ago`);
+  const isBound = by === 'service' && nameCheck === 'strict' && signedBy !== undefined && name !== undefined;
+  if (!isBound || name === version.name) return;
+  throw new UpdateError(
+    'name-mismatch',
+    `the service offers ${JSON.stringify(version.name)}, but the release is signed as ${JSON.stringify(name)}`,
+  );
+}
+
+/**
+ * Guarantee `floors`: rejects a release below the minimum version, so that an attacker who can serve firmware, but not
+ * sign it, cannot offer one with a known hole again. Unsigned firmware has no claims; whether it may be installed was
+ * decided before. Returns why it is below the minimum if root allowed that.
  */
 export function refuseRelease(header: FirmwareHeader, circumstances: ReleaseCircumstances): string | undefined {
   const { name, signedBy } = header;
   if (signedBy === undefined || name === undefined) return undefined;
-  const { settings, offeredName, floor, allowDowngrade } = circumstances;
-  if (settings.nameCheck === 'strict' && offeredName !== undefined && name !== offeredName) {
-    throw new UpdateError(
-      'name-mismatch',
-      `the service offers ${JSON.stringify(offeredName)}, but the release is signed as ${JSON.stringify(name)}`,
-    );
-  }
+  const { settings, floor, allowDowngrade } = circumstances;
   // a list has its own number, which only rises
   const isBound = floor !== undefined && header.kind !== 'trust-list';
   const why = isBound ? belowFloor(header, floor, policyFor(settings, allowDowngrade)) : undefined;

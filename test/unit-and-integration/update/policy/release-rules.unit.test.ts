@@ -4,7 +4,12 @@ import { describe, expect, test } from 'vitest';
 import { AgentError } from '../../../../src/system/errors.ts';
 import { raiseFloor, raiseFloors } from '../../../../src/update/journal/places.ts';
 import type { Floor, Floors } from '../../../../src/update/journal/state.ts';
-import { belowFloor, refuseOldBoards, refuseRelease } from '../../../../src/update/policy/release-rules.ts';
+import {
+  belowFloor,
+  refuseMisnamed,
+  refuseOldBoards,
+  refuseRelease,
+} from '../../../../src/update/policy/release-rules.ts';
 import type { FirmwareHeader } from '../../../../src/update/ports.ts';
 import { compareSemanticNames } from '../../../../src/update/version-order.ts';
 
@@ -30,19 +35,17 @@ const release = fc.record({
 }) satisfies fc.Arbitrary<Floor>;
 
 describe('a signed release', () => {
-  const ordinary = { settings, offeredName: '1.0.0', floor: undefined, allowDowngrade: false };
+  const ordinary = { settings, floor: undefined, allowDowngrade: false };
 
-  test('is refused under another name than its own', () => {
-    expect(() => refuseRelease(signed('1.0.0'), { ...ordinary, offeredName: '9.9.9' })).toThrow(
+  test('is refused under another name than its own, unless the operator configured that it may have any', () => {
+    const offered = (name: string) => ({ by: 'service', version: { id: '1', name } }) as const;
+    expect(() => refuseMisnamed(signed('1.0.0'), offered('9.9.9'), settings)).toThrow(
       expect.objectContaining({ code: 'name-mismatch', exit: 'refused' }),
     );
-    expect(refuseRelease(signed('1.0.0'), ordinary)).toBeUndefined();
-  });
-
-  test('may have any name if the operator configured that, and if it is an operator’s file', () => {
-    const free = { ...ordinary, offeredName: '9.9.9', settings: { ...settings, nameCheck: 'off' } as const };
-    expect(refuseRelease(signed('1.0.0'), free)).toBeUndefined();
-    expect(refuseRelease(signed('1.0.0'), { ...ordinary, offeredName: undefined })).toBeUndefined();
+    refuseMisnamed(signed('1.0.0'), offered('1.0.0'), settings);
+    refuseMisnamed(signed('1.0.0'), { ...offered('9.9.9'), by: 'file' }, settings);
+    refuseMisnamed(signed('1.0.0'), offered('9.9.9'), { nameCheck: 'off' });
+    refuseMisnamed({ ...signed('1.0.0'), signedBy: undefined }, offered('9.9.9'), settings);
   });
 
   test('is refused below the security version that was installed before, also where it has none', () => {
@@ -95,7 +98,7 @@ describe('a signed release', () => {
 test('an unsigned release has no claims: they neither reject it nor raise the minimum', () => {
   const unsigned = { ...signed('1.0.0', 7), signedBy: undefined };
   const floor: Floor = { securityVersion: 9, name: '9.0.0' };
-  expect(refuseRelease(unsigned, { settings, offeredName: 'x', floor, allowDowngrade: false })).toBeUndefined();
+  expect(refuseRelease(unsigned, { settings, floor, allowDowngrade: false })).toBeUndefined();
   expect(raiseFloors({ floor }, { ...unsigned, digest: '', provides: {}, payloads: [] }).floor).toBe(floor);
 });
 

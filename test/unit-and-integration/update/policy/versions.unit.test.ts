@@ -12,7 +12,7 @@ import {
   unblock,
   needsDate,
 } from '../../../../src/update/journal/versions.ts';
-import type { Blocked, Identity } from '../../../../src/update/journal/versions.ts';
+import type { Blocked } from '../../../../src/update/journal/versions.ts';
 import {
   hasEnded,
   findBlocked,
@@ -117,7 +117,7 @@ describe('a quarantine', () => {
 
   test('of one version leaves the others', () => {
     const other = held('2', { digest: 'sha256:other' });
-    expect(unblock(holding(held('1'), other), { version: { name: '', id: '1' } }).versions).toEqual([other]);
+    expect(unblock(holding(held('1'), other), { version: { name: 'version 1', id: '1' } }).versions).toEqual([other]);
   });
 
   // Regression: the service gave a bad release the name of another one as its ID, and both were unblocked.
@@ -161,10 +161,9 @@ describe('a version', () => {
     ({ id: 'a', version: { id, name: 'x' }, by: 'service', startedAt: NOW, ...more }) as const;
 
   /** Begins an attempt, and reads the header. */
-  function begun(state: UpdateState, id: string, identity: string | Identity, more: object = {}): UpdateState {
+  function begun(state: UpdateState, id: string, digest: string, more: object = {}): UpdateState {
     const staging = advance(state, { type: 'staging-started', attempt: attempt(id, more), slot: 'B', at: NOW });
-    const known = typeof identity === 'string' ? { digest: identity } : identity;
-    return advance(staging, { type: 'identified', ...known });
+    return advance(staging, { type: 'identified', digest });
   }
 
   test('with the same content under another id inherits what is remembered of it', () => {
@@ -174,23 +173,11 @@ describe('a version', () => {
     expect(entryOf(versions, { version: { id: '1', name: '' } })).toBeUndefined();
   });
 
-  // Regression: the service renamed a blocked release to the name of another one.
-  test('keeps its signed name, whatever the service calls it', () => {
-    const first = held('1', { digest: 'sha256:d' });
-    const named = begun(holding(first), '2', { digest: 'sha256:d', name: 'version 1' });
-    expect(named.versions).toMatchObject([{ version: { id: '2', name: 'version 1' } }]);
-    const again = advance(
-      { ...named, phase: { kind: 'idle' } },
-      { type: 'staging-started', attempt: attempt('2'), slot: 'B', at: NOW },
-    );
-    expect(again.versions).toMatchObject([{ version: { id: '2', name: 'version 1' } }]);
-  });
-
   test('with other content under the same id starts from zero, and the former content is remembered', () => {
     const first = entryWith({ digest: 'sha256:d', version: { id: '1', name: 'x' }, begun: 2, failed: 2, gaveUp: 2 });
     const { versions } = begun(holding(first), '1', 'sha256:e');
     expect(entryOf(versions, { version: { name: '' }, digest: 'sha256:d' })).toMatchObject({ failed: 2, begun: 2 });
-    expect(entryOf(versions, { version: { id: '1', name: '' } })).toMatchObject({
+    expect(entryOf(versions, { version: { id: '1', name: 'x' } })).toMatchObject({
       digest: 'sha256:e',
       begun: 1,
       failed: 0,
@@ -208,11 +195,15 @@ describe('a version', () => {
   test('is remembered by whichever of its names is known', () => {
     const known = entryWith({ digest: 'sha256:d', version: { id: '1', name: 'x' } });
     const fresh = entryWith({ version: { id: '2', name: 'y' } });
-    const of = (id: string | undefined, digest?: string) =>
-      entryOf([known, fresh], { version: { id, name: '' }, digest });
-    expect([of('1'), of(undefined, 'sha256:d'), of('9', 'sha256:d')]).toEqual([known, known, known]);
-    expect([of('2'), of('2', 'sha256:new')]).toEqual([fresh, fresh]);
-    expect([of('1', 'sha256:other'), of('3'), of(undefined)]).toEqual([undefined, undefined, undefined]);
+    const of = (id: string | undefined, digest?: string, name = 'x') =>
+      entryOf([known, fresh], { version: { id, name }, digest });
+    expect([of('1'), of(undefined, 'sha256:d'), of('9', 'sha256:d'), of('1', 'sha256:d', 'z')]).toEqual(
+      Array(4).fill(known),
+    );
+    expect([of('2', undefined, 'y'), of('2', 'sha256:new', 'y')]).toEqual([fresh, fresh]);
+    expect([of('1', 'sha256:other'), of('3'), of(undefined), of('1', undefined, 'z')]).toEqual(
+      Array(4).fill(undefined),
+    );
   });
 });
 

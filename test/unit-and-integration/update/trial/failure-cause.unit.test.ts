@@ -82,7 +82,7 @@ describe('a trial that could not reach the service', () => {
     trial.gateway.service.target = '2 again';
     await expect(trial.gateway.run()).rejects.toMatchObject({ code: 'quarantined' });
     const journal = await trial.gateway.journal();
-    await journal.append({ type: 'unblocked', release: { version: { id: '2 again', name: '' } } });
+    await journal.append({ type: 'unblocked', release: { version: { id: '2 again', name: 'version 2 again' } } });
     expect(await trial.gateway.run()).toEqual({ kind: 'up-to-date', version: 'version 2 again' });
     expect(await trial.quarantine()).toEqual([]);
   });

@@ -15,7 +15,7 @@ async function running(): Promise<SwappingService> {
 }
 
 // Regression: nine IDs of garbage pushed out the pause of a release, and the slot was written over and over.
-test('the entry of a signed release outlives those of garbage, and that of a tried one all others', () => {
+test('the entry of a signed release outlives the entries of garbage, and a tried one outlives all others', () => {
   const fail = (ledger: Ledger, id: string, digest?: string): Ledger =>
     countFailure(ledger, { version: { id, name: id }, digest }, new Date(0).toISOString(), false);
   const tried = { version: { id: 'tried', name: '3.0' }, digest: 'sha256:tried' };
@@ -66,8 +66,8 @@ test.each([12, 100])('%d misnamed releases stop no trust list and no release', a
 test('refused releases stop no other release', async () => {
   const service = await running();
   for (let count = 0; count < 100; count += 1) {
-    service.offer('old', `0.${count}|old release`, 'another name');
-    service.target = 'old';
+    service.offer(`old ${count}`, `0.${count}|old release`, 'another name');
+    service.target = `old ${count}`;
     expect(await service.once()).toMatch(/^name-mismatch/);
   }
   service.offer('x', '2.0|second image');
@@ -77,7 +77,7 @@ test('refused releases stop no other release', async () => {
 });
 
 // Regression: during a paused download, each check read the headers of all misnamed lists, without a deadline for all.
-test('a check during a paused download reads at most three headers, and each check those of others', async () => {
+test('a check during a paused download reads at most three headers, and each check reads other ones', async () => {
   const service = await running();
   service.follow = { kind: 'updates', choice: { kind: 'newest' } };
   service.offer('x', `2.0|image that is longer ${'.'.repeat(80)}`);

@@ -29,7 +29,7 @@ describe('an interrupted attempt of an operator', () => {
     expect((await service.state()).versions.at(-1)).toMatchObject({ version: { name: '1.9' }, bad: {} });
     await interrupt(service, { ...byHand, force: true });
     service.offer('x', `${long('1.9')} bad`, name);
-    for (const end of await service.cycles(4)) expect(end).toMatch(/^(quarantined|deferred|release-name)/);
+    for (const end of await service.cycles(4)) expect(end).toMatch(/^(quarantined|deferred|name-mismatch)/);
   });
 
   test('leaves a release cancelled that the service offers under its ID', async () => {
