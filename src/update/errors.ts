@@ -1,3 +1,4 @@
+import type { DeferralCode } from '../control/gateway-state.ts';
 import { defineErrors, permanent, transient } from '../system/define-errors.ts';
 import type { CodeMeaning } from '../system/define-errors.ts';
 import { sharedErrors } from '../system/shared-errors.ts';
@@ -174,4 +175,6 @@ export const updateCodes = {
     means: 'A rollback could not restore a board.',
     advice: 'agent mcu restore NAME',
   },
-} as const satisfies Readonly<Record<string, CodeMeaning>>;
+} as const satisfies Readonly<
+  Record<string, CodeMeaning> & Record<Exclude<DeferralCode, UpdateError['code']>, CodeMeaning>
+>;

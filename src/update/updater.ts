@@ -15,7 +15,7 @@ import { findBlocked, pauseLeft } from './policy/backoff.ts';
 import { listPauseLeft } from './policy/choose.ts';
 import type { InstallRequest, UpdatePorts } from './policy/install-request.ts';
 import { startHold, releaseHold } from './policy/manual-hold.ts';
-import { AttemptDeferred, countsChecks, mayTry } from './policy/may-try.ts';
+import { AttemptDeferred, consequenceOf, mayTry } from './policy/may-try.ts';
 import type { Plan } from './policy/plan.ts';
 import { findWaitingBeside, isListInFile } from './policy/trust-lists.ts';
 import { recordDiffers, UpdateChecker } from './policy/update-checker.ts';
@@ -59,7 +59,7 @@ function isCounted(plan: Plan, { versions }: UpdateState, clock: Clock): boolean
   if (plan.kind === 'install') return false;
   const nowMs = clock.nowMs();
   const isPaused = versions.some((entry) => pauseLeft(entry, nowMs) > 0) || listPauseLeft(versions, nowMs) > 0;
-  return isPaused || (plan.kind === 'deferred' && countsChecks.has(plan.code));
+  return isPaused || (plan.kind === 'deferred' && consequenceOf(plan.code) === 'resumes after checks');
 }
 
 /** The update room as the daemon and a technician drive it, one call at a time. */
@@ -158,7 +158,7 @@ export class Updater {
     const { standstill } = journal.state;
     const deferral = flags.force
       ? undefined
-      : mayTry({ standstill, nowMs: clock.nowMs(), configTrouble: await configTrouble?.() });
+      : mayTry({ standstill, nowMs: clock.nowMs(), configTrouble: await configTrouble() });
     const isList = await isListInFile(source, deferral, this.#ports(onEvent, signal), this.#deps.hooks);
     if (deferral !== undefined && !isList) return { kind: 'deferred', version: name, ...deferral };
     const order = { version: { name }, by: 'file', source, ...flags, isList } as const;

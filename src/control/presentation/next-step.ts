@@ -81,7 +81,7 @@ function ofIdle({ idleCode, quarantine, lastOutcome: last }: StatusReport): Step
     const blocked = quarantine.find(({ isOffered }) => isOffered);
     return blocked === undefined ? {} : unblock(blocked, quarantine);
   }
-  const step = deferralSteps.get(idleCode ?? '');
+  const step = deferralSteps[idleCode ?? ''];
   const rolledBack = last?.code === 'manual' ? quarantine.find(({ version }) => version === last.version) : undefined;
   return step ?? (rolledBack === undefined ? {} : unblock(rolledBack, quarantine));
 }
@@ -94,20 +94,20 @@ function unblock({ version: name, digest }: Quarantine[number], quarantine: Quar
   return { or: `allow ${name} again: agent unblock ${version}`, operation: 'unblock', version };
 }
 
-const deferralSteps: ReadonlyMap<string, Step> = new Map<DeferralCode, Step>([
-  ['attempts-exhausted', { or: 'try again: agent --update-now --force' }],
-  ['retry-backoff', { or: 'try again now: agent --update-now', operation: 'update' }],
-  ['outside-window', force],
-  ['outside-reboot-window', { or: 'reboot into it now: agent reboot', operation: 'reboot' }],
-  ['metered-connection', force],
-  ['config-unusable', { or: 'see why: agent config check' }],
-  ['clock-unsynchronized', { or: 'see why: agent doctor' }],
-  ['hook-deferred', force],
-  ['manual-override', { or: 'install the assigned version: agent --update-now --force' }],
-  ['flapping', { or: 'install it now: agent --update-now', operation: 'update' }],
-  ['on-hold', resume],
-  ['cancelled', { or: 'install it: agent --update-now', operation: 'update' }],
-]);
+const deferralSteps: Readonly<Partial<Record<string, Step>>> = {
+  'attempts-exhausted': { or: 'try again: agent --update-now --force' },
+  'retry-backoff': { or: 'try again now: agent --update-now', operation: 'update' },
+  'outside-window': force,
+  'outside-reboot-window': { or: 'reboot into it now: agent reboot', operation: 'reboot' },
+  'metered-connection': force,
+  'config-unusable': { or: 'see why: agent config check' },
+  'clock-unsynchronized': { or: 'see why: agent doctor' },
+  'hook-deferred': force,
+  'manual-override': { or: 'install the assigned version: agent --update-now --force' },
+  flapping: { or: 'install it now: agent --update-now', operation: 'update' },
+  'on-hold': resume,
+  cancelled: { or: 'install it: agent --update-now', operation: 'update' },
+} satisfies Record<Exclude<DeferralCode, 'quarantined'>, Step>;
 
 const problemSteps: Readonly<Record<Problem, StepOf>> = {
   'board-half-written': ({ boards }) => {

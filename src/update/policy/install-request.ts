@@ -67,9 +67,9 @@ export interface UpdatePorts {
   /** False: the clock was not set since the start, and may be years late. Absent: it was set. */
   readonly isClockSet?: ((signal: AbortSignal) => Promise<boolean>) | undefined;
   /** Returns the metered interface of the connection to the service, if it is metered. */
-  readonly meteredLink?: (() => Promise<string | undefined>) | undefined;
+  readonly meteredLink: () => Promise<string | undefined>;
   /** Returns the reason for which the next start of the agent would reject its configuration, if any. */
-  readonly configTrouble?: (() => Promise<string | undefined>) | undefined;
+  readonly configTrouble: () => Promise<string | undefined>;
   /** Runs a consent hook. */
   readonly askHook?: ConsentHook | undefined;
   /** True if this notification hook is configured. */

@@ -6,7 +6,6 @@ import type { Attempt, ManualHold, UpdateState, VersionEntry } from '../journal/
 import { entryOf } from '../journal/versions.ts';
 import type { Firmware } from '../journal/versions.ts';
 import type { Deferral, Deferred } from '../outcome.ts';
-import type { Version } from '../ports.ts';
 import { flapDelayMs, pauseLeft, isActive, isExhausted, isFull } from './backoff.ts';
 
 /** An attempt has to wait. It remains, and resumes later. */
@@ -35,69 +34,73 @@ export interface ReleaseFacts extends Firmware {
   readonly manual: boolean;
 }
 
-/** Input of the rules. A rule whose facts are missing defers nothing. */
-export interface Facts {
+/** The state of the gateway at an update check. The compiler names the code that has to provide a new fact. */
+export interface GatewayFacts {
   /** The wall clock in milliseconds since the epoch, which may be wrong. */
-  readonly nowMs?: number;
+  readonly nowMs: number;
   /** Minutes since local midnight; undefined if the clock is not synchronized. */
-  readonly minuteOfDay?: number | undefined;
-  readonly standstill?: ManualHold | undefined;
-  /** The service offers this release. */
-  readonly offered?: { readonly version: Version; readonly state: UpdateState; readonly limits: Limits };
+  readonly minuteOfDay: number | undefined;
   /** The reason why the next start of the agent would reject its configuration. */
-  readonly configTrouble?: string | undefined;
-  readonly release?: ReleaseFacts;
-  readonly window?: DailyWindow | undefined;
-  readonly rebootWindow?: DailyWindow | undefined;
+  readonly configTrouble: string | undefined;
   /** The metered interface that leads to the service. */
-  readonly meteredLink?: string | undefined;
-  /** A trust list: only its own failures defer it. */
-  readonly isList?: boolean;
+  readonly meteredLink: string | undefined;
 }
 
+/** Input of the rules. A plan needs all of it; at other steps, a rule whose facts are missing defers nothing. */
+export interface Facts extends GatewayFacts {
+  readonly standstill: ManualHold | undefined;
+  readonly release: ReleaseFacts;
+  readonly window: DailyWindow | undefined;
+  readonly rebootWindow: DailyWindow | undefined;
+  /** A trust list: only its own failures defer it. */
+  readonly isList: boolean;
+}
+
+/**
+ * The consequence for an interrupted staging: it ends, or it resumes after the deferral, perhaps after a number of update
+ * checks.
+ */
+type Consequence = 'ends' | 'resumes' | 'resumes after checks';
+
 /** Returns the reason to wait, or undefined if this rule gives none. */
-type Rule = (facts: Facts) => string | undefined;
+type Rule = (facts: Partial<Facts>) => string | undefined;
 
 /**
  * Reasons why a release has to wait, read from top to bottom. Status, history, log and `agent explain` show the code.
  */
-const rules: readonly (readonly [DeferralCode, Rule])[] = [
-  ['on-hold', ({ standstill, nowMs }) => describeHold(activeHold(standstill, nowMs))],
-  ['manual-override', ({ offered, release = offered }) => release && overrideReason(release)],
-  ['quarantined', blockedReason],
-  ['config-unusable', ({ configTrouble }) => configTrouble],
-  ['cancelled', ({ release }) => (isCancelled(release) ? 'an operator cancelled it' : undefined)],
-  ['attempts-exhausted', ({ release }) => release && attemptsReason(release)],
-  ['retry-backoff', ({ release }) => release && backoffReason(release)],
-  ['flapping', ({ release }) => release && flappingReason(release)],
-  ['clock-unsynchronized', ({ window, rebootWindow, minuteOfDay }) => clockReason(window ?? rebootWindow, minuteOfDay)],
-  ['outside-window', ({ window, minuteOfDay }) => outsideOf(window, minuteOfDay, 'installing')],
-  ['outside-reboot-window', ({ rebootWindow, minuteOfDay }) => outsideOf(rebootWindow, minuteOfDay, 'the reboot')],
-  ['metered-connection', ({ meteredLink }) => meteredLink && `a default route uses ${meteredLink}, which is metered`],
-];
+const rules: Readonly<Record<DeferralCode, readonly [Consequence, Rule]>> = {
+  'on-hold': ['resumes', ({ standstill, nowMs }) => describeHold(activeHold(standstill, nowMs))],
+  'manual-override': ['ends', ({ release }) => release && overrideReason(release)],
+  quarantined: ['ends', ({ release }) => release && blockedReason(release)],
+  'config-unusable': ['resumes', ({ configTrouble }) => configTrouble],
+  cancelled: ['ends', ({ release }) => (isCancelled(release) ? 'an operator cancelled it' : undefined)],
+  'attempts-exhausted': ['ends', ({ release }) => release && attemptsReason(release)],
+  'retry-backoff': ['resumes after checks', ({ release }) => release && backoffReason(release)],
+  flapping: ['resumes after checks', ({ release }) => release && flappingReason(release)],
+  'clock-unsynchronized': ['resumes', (facts) => clockReason(facts.window ?? facts.rebootWindow, facts.minuteOfDay)],
+  'outside-window': ['resumes', ({ window, minuteOfDay }) => outsideOf(window, minuteOfDay, 'installing')],
+  'outside-reboot-window': ['resumes', (facts) => outsideOf(facts.rebootWindow, facts.minuteOfDay, 'the reboot')],
+  'metered-connection': [
+    'resumes',
+    ({ meteredLink }) => meteredLink && `a default route uses ${meteredLink}, which is metered`,
+  ],
+  'hook-deferred': ['resumes', () => undefined], // consent.ts asks the hook
+};
+
+const codes = Object.keys(rules).filter((name): name is DeferralCode => Object.hasOwn(rules, name));
 
 /** Returns the first reason to wait, or undefined if it may be tried. Pure. */
-export function mayTry(facts: Facts): Deferral | undefined {
-  for (const [code, rule] of rules) {
-    const reason = facts.isList === true && code !== 'retry-backoff' ? undefined : rule(facts);
+export function mayTry(facts: Partial<Facts>): Deferral | undefined {
+  for (const code of codes) {
+    const reason = facts.isList === true && code !== 'retry-backoff' ? undefined : rules[code][1](facts);
     if (reason !== undefined) return { code, reason };
   }
   return undefined;
 }
 
-/** Deferrals that end after a number of update checks. */
-export const countsChecks: ReadonlySet<DeferralCode> = new Set(['retry-backoff', 'flapping']);
-
-/** Deferrals after which the staging resumes. */
-export const passing: ReadonlySet<DeferralCode> = new Set([
-  ...countsChecks,
-  'outside-window',
-  'outside-reboot-window',
-  'metered-connection',
-  'config-unusable',
-  'clock-unsynchronized',
-  'on-hold',
-]);
+export function consequenceOf(code: DeferralCode): Consequence {
+  return rules[code][0];
+}
 
 /** The outcome of an attempt that has to wait. One that an operator ordered or forced never does. */
 export function deferredOutcome(
@@ -114,7 +117,7 @@ function describeHold(hold: ManualHold | undefined): string | undefined {
   return `an operator paused updates${why}; agent resume resumes them`;
 }
 
-function overrideReason({ state, ...release }: Firmware & Pick<ReleaseFacts, 'state'>): string | undefined {
+function overrideReason({ state, ...release }: ReleaseFacts): string | undefined {
   const { installed, versions } = state;
   const isNamed = installed?.overrides !== undefined && installed.overrides === release.version.id;
   if (installed === undefined || (!isNamed && entryOf(versions, release)?.overridden !== true)) return undefined;
@@ -122,10 +125,9 @@ function overrideReason({ state, ...release }: Firmware & Pick<ReleaseFacts, 'st
   return installed.wentBack === true ? `an operator rolled back to ${name}` : `an operator installed ${name} instead`;
 }
 
-function blockedReason({ offered, nowMs = Number.NaN }: Facts): string | undefined {
-  if (offered === undefined) return undefined;
-  const { state, version, limits } = offered;
-  const entry = entryOf(state.versions, { version });
+function blockedReason(release: ReleaseFacts): string | undefined {
+  const { state, nowMs, limits } = release;
+  const entry = entryOf(state.versions, release);
   if (entry !== undefined && isActive(entry, nowMs, limits.quarantineMs))
     return `it failed before: ${entry.bad.reason}`;
   if (!isFull(state, entry, nowMs, limits.quarantineMs)) return undefined;

@@ -4,7 +4,7 @@ import type { Deferred } from '../outcome.ts';
 import type { Version } from '../ports.ts';
 import { listNumber } from './choose.ts';
 import { mayTry } from './may-try.ts';
-import type { Limits } from './may-try.ts';
+import type { Facts, GatewayFacts, Limits } from './may-try.ts';
 
 export interface Policy extends Limits {
   /** When an installation may begin, in minutes of the local day. May cross midnight. */
@@ -22,16 +22,8 @@ export type Plan =
   | { readonly kind: 'reconcile'; readonly version: Version }
   | Deferred;
 
-export interface PlanInput {
+export interface PlanInput extends GatewayFacts {
   readonly policy: Policy;
-  /** The wall clock in milliseconds since the epoch, which may be wrong. */
-  readonly nowMs: number;
-  /** Minutes since local midnight; undefined if the clock is not synchronized. */
-  readonly minuteOfDay: number | undefined;
-  /** The metered interface that leads to the service. */
-  readonly meteredLink?: string | undefined;
-  /** The reason why the next start of the agent would reject its configuration. */
-  readonly configTrouble?: string | undefined;
   /** An operator waits, so no pause after a failure applies. */
   readonly manual: boolean;
   /** An operator forces it: nothing defers it. */
@@ -48,12 +40,12 @@ export function planUpdate(state: UpdateState, offered: Version | undefined, inp
   const { force, policy: limits, manual, ...facts } = input;
   const isList = listNumber(offered.name) !== undefined;
   const hold = { standstill, nowMs: input.nowMs, isList };
-  const full = {
+  const full: Facts = {
     ...facts,
     ...hold,
-    offered: { version: offered, state, limits },
     release: { version: offered, state, limits, nowMs: input.nowMs, manual },
     window: limits.window,
+    rebootWindow: undefined, // it defers the reboot alone
   };
   const deferral = force ? undefined : mayTry(isForcedAttempt(state, offered) ? hold : full);
   if (deferral !== undefined) return { kind: 'deferred', version: offered.name, ...deferral };

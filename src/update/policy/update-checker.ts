@@ -9,8 +9,9 @@ import type { FullImage, Follow } from './choose.ts';
 import { MAX_LIST_PROBES, findCandidate, listNumber } from './choose.ts';
 import { isoTime } from './install-request.ts';
 import type { EnginePorts, UpdatePorts } from './install-request.ts';
+import type { GatewayFacts } from './may-try.ts';
 import { planUpdate } from './plan.ts';
-import type { PlanInput, Plan, Policy } from './plan.ts';
+import type { Plan, Policy } from './plan.ts';
 import { isInstalled } from './presence.ts';
 import { applyIfTrustList, headerOf } from './trust-lists.ts';
 import { endUnwantedWait } from './withdraw.ts';
@@ -47,11 +48,13 @@ export interface CheckResult {
   readonly plan: Plan;
 }
 
+/** The result of a check, besides what is in the journal and on the clock. */
+interface Found extends Omit<GatewayFacts, 'nowMs' | 'minuteOfDay'>, Pick<CheckResult, 'offered'> {}
+
 /** Asks the service for the wanted version, and plans. */
 export class UpdateChecker {
   readonly #deps: LookoutDeps;
-  /** The result of the last check, besides what is in the journal. */
-  #found: (Pick<PlanInput, 'meteredLink' | 'configTrouble'> & Pick<CheckResult, 'offered'>) | undefined;
+  #found: Found | undefined;
 
   constructor(deps: LookoutDeps) {
     this.#deps = deps;
@@ -72,7 +75,7 @@ export class UpdateChecker {
 
   async #evaluate(offered: Version | undefined, flags: CheckOptions): Promise<CheckResult> {
     const { ports } = this.#deps;
-    this.#found = { offered, meteredLink: await ports.meteredLink?.(), configTrouble: await ports.configTrouble?.() };
+    this.#found = { offered, meteredLink: await ports.meteredLink(), configTrouble: await ports.configTrouble() };
     const { state } = ports.journal;
     const next = offersAnother(state, offered) ? advance(state, named(offered)) : state;
     return this.#plan(next, flags, this.#found);
@@ -153,24 +156,14 @@ export class UpdateChecker {
     const { id: versionId } = plan.version;
     const isFactory = journal.state.installed?.factory === true; // it has no digest, and its name is the image's own
     if (isFactory || (await isInstalled(service.firmware(versionId), { ...ports, signal }))) return result;
-    const state = await journal.append({ type: 'name-disambiguated', versionId });
-    return this.#plan(state, flags, { ...this.#found, offered });
+    await journal.append({ type: 'name-disambiguated', versionId });
+    return this.#evaluate(offered, flags);
   }
 
-  #plan(
-    state: UpdateState,
-    flags: CheckOptions,
-    { offered, ...found }: Pick<PlanInput, 'meteredLink' | 'configTrouble'> & Pick<CheckResult, 'offered'>,
-  ): CheckResult {
+  #plan(state: UpdateState, flags: CheckOptions, { offered, ...found }: Found): CheckResult {
     const { settings, ports, minuteOfDay } = this.#deps;
-    const input = {
-      policy: settings.policy,
-      nowMs: ports.clock.nowMs(),
-      minuteOfDay: minuteOfDay(),
-      ...found,
-      ...flags,
-    };
-    return { offered, plan: planUpdate(state, offered, input) };
+    const now = { nowMs: ports.clock.nowMs(), minuteOfDay: minuteOfDay() };
+    return { offered, plan: planUpdate(state, offered, { policy: settings.policy, ...now, ...found, ...flags }) };
   }
 }
 

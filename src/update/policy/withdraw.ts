@@ -7,7 +7,7 @@ import { causeWithoutReport } from '../trial/health.ts';
 import { fellBack } from '../trial/plan-recovery.ts';
 import type { UpdatePorts } from './install-request.ts';
 import { isoTime } from './install-request.ts';
-import { passing } from './may-try.ts';
+import { consequenceOf } from './may-try.ts';
 import type { Plan } from './plan.ts';
 
 const NAMED_SINCE = 'the service has offered another version since it was installed';
@@ -22,7 +22,7 @@ export async function endObsoleteStaging(plan: Plan, ports: Ports): Promise<void
     case 'install':
       return;
     case 'deferred':
-      if (!passing.has(plan.code)) await withdraw(plan.code, plan.reason, ports);
+      if (consequenceOf(plan.code) === 'ends') await withdraw(plan.code, plan.reason, ports);
       return;
     case 'up-to-date':
     case 'nothing-offered':

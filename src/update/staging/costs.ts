@@ -72,7 +72,7 @@ export function meteredSource(
   { source, by, isList }: Pick<InstallRequest, 'source' | 'by' | 'isList'>,
   { meteredLink, clock }: Pick<UpdatePorts, 'meteredLink' | 'clock'>,
 ): FirmwareSource {
-  if (meteredLink === undefined || by !== 'service' || isList === true) return source;
+  if (by !== 'service' || isList === true) return source;
   let checkedMs = clock.monotonicMs();
   const check = async (): Promise<void> => {
     const deferral = mayTry({ meteredLink: await meteredLink() });

@@ -7,7 +7,7 @@ import type { Phase, PhaseOf, UpdateState } from '../journal/state.ts';
 import type { Deferral } from '../outcome.ts';
 import type { UpdatePorts } from '../policy/install-request.ts';
 import { deferredOutcome, mayTry } from '../policy/may-try.ts';
-import type { PlanInput } from '../policy/plan.ts';
+import type { GatewayFacts } from '../policy/may-try.ts';
 import type { SlotName } from '../ports.ts';
 import { abortAttempt, findRevocation } from './trial.ts';
 
@@ -24,7 +24,7 @@ export interface RebootWait extends Deferral {
 export function findRebootDeferral(
   { phase }: UpdateState,
   window: DailyWindow | undefined,
-  { nowMs, minuteOfDay }: Pick<PlanInput, 'nowMs' | 'minuteOfDay'>,
+  { nowMs, minuteOfDay }: Pick<GatewayFacts, 'nowMs' | 'minuteOfDay'>,
 ): RebootWait | undefined {
   if (window === undefined || !waitsForBoot(phase) || phase.attempt.rebootByHand === true) return undefined;
   const deferral = deferredOutcome(phase.attempt, () => mayTry({ rebootWindow: window, minuteOfDay }));

@@ -55,7 +55,8 @@ const DEVICE_TYPE = 'far-gateway';
 const MOST_LIVES = 400;
 const BLOCK_BYTES = 1024 * 1024;
 const settings = { attempts: 3, window: undefined, quarantineMs: Infinity };
-const circumstances = { policy: settings, minuteOfDay: 0, manual: false, force: false };
+const wired = { meteredLink: undefined, configTrouble: undefined };
+const circumstances = { policy: settings, minuteOfDay: 0, ...wired, manual: false, force: false };
 
 class Arrived extends Error {}
 

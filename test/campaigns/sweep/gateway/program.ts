@@ -100,6 +100,8 @@ export class Program {
         hardware.attempts += 1;
         return `attempt-${hardware.attempts}`;
       },
+      meteredLink: async () => undefined,
+      configTrouble: async () => undefined,
       settings: {
         defaultTarget: TARGET,
         bootingTarget: TARGET,

@@ -137,6 +137,8 @@ export class Gateway {
       policy: { attempts: ATTEMPTS, window: undefined, quarantineMs: QUARANTINE_MS },
       nowMs: 0,
       minuteOfDay: 0,
+      meteredLink: undefined,
+      configTrouble: undefined,
       manual: true,
       force,
     });

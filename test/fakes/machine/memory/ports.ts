@@ -21,6 +21,8 @@ export function portsWith(parts: Parts & Partial<UpdatePorts>): UpdatePorts {
     random: () => 0.5,
     log: silentLog,
     imageVersion: async () => undefined,
+    meteredLink: async () => undefined,
+    configTrouble: async () => undefined,
     newAttemptId: () => 'none',
     onProgress: () => {},
     settings: portSettings,

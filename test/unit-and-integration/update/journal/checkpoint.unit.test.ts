@@ -70,6 +70,8 @@ describe('a transfer that the power cuts again and again', () => {
     policy: { attempts: 3, window: undefined, quarantineMs: Infinity },
     minuteOfDay: 0,
     nowMs: 0,
+    meteredLink: undefined,
+    configTrouble: undefined,
     manual: false,
     force: false,
   };

@@ -14,6 +14,8 @@ const calm: PlanInput = {
   policy: { attempts: 3, window: undefined, quarantineMs: 30 * DAY_MS },
   minuteOfDay: 720,
   nowMs: 0,
+  meteredLink: undefined,
+  configTrouble: undefined,
   manual: false,
   force: false,
 };
