@@ -1,8 +1,7 @@
 import { elfMachines } from '../chip.ts';
 import type { Chip } from '../chip.ts';
-import { McuError } from '../errors.ts';
+import { hex, McuError } from '../errors.ts';
 import { sliceOf } from '../images/image.ts';
-import type { Image } from '../images/image.ts';
 import { AvrCode } from './avr-code.ts';
 
 export interface AvrSettings {
@@ -73,6 +72,27 @@ const models: readonly Model[] = [
   { signature: '1e9801', name: 'ATmega2560', flashKib: 256, pageBytes: 256, leastBootBytes: 1024 },
 ];
 
+/**
+ * RAMEND of avr-libc, where its startup code begins the stack: of all models, and of other chips whose programs look like
+ * theirs.
+ */
+const ramEnds: readonly (readonly [end: number, ...chips: string[]])[] = [
+  [0x25f, 'ATtiny84', 'ATtiny85', 'ATmega8515', 'ATmega8535'],
+  [0x2ff, 'ATmega48', 'ATmega48P', 'ATtiny88'],
+  [0x45f, 'ATmega8', 'ATmega16'],
+  [0x4ff, 'ATmega88', 'ATmega88P', 'ATmega168', 'ATmega168P', 'ATmega164P', 'ATmega32U2'],
+  [0x5ff, 'ATmega16U4'],
+  [0x85f, 'ATmega32'],
+  [0x8ff, 'ATmega328', 'ATmega328P', 'ATmega328PB', 'ATmega324P'],
+  [0xaff, 'ATmega32U4'],
+  [0x10ff, 'ATmega64', 'ATmega128', 'ATmega644', 'ATmega644P'],
+  [0x20ff, 'AT90USB1286'],
+  [0x21ff, 'ATmega640', 'ATmega1280', 'ATmega2560'],
+  [0x40ff, 'ATmega1284', 'ATmega1284P'],
+  [0x41ff, 'ATmega128RFA1'],
+  [0x81ff, 'ATmega256RFR2'],
+];
+
 /** Optiboot's Makefiles place it 512 bytes before the end, or at the smallest boot section of the chip. */
 const optibootBytes = 512;
 
@@ -97,7 +117,11 @@ export function avrChip(signature: Uint8Array, bootloader: AvrBootloader, settin
     runsProgramsOf: (device) => runsProgramsOf(device, name),
     uf2Families: [],
     espImages: 'none',
-    checkStart: (image) => requireProgram(image, end, bootStart),
+    checkStart: (image) => {
+      const code = new AvrCode(sliceOf(image, 0, bootStart), end);
+      requireProgram(code, end);
+      requireStack(code, name);
+    },
     flash: { start: 0, end },
     // a page is erased as a whole, so the bootloader's first page is not the application's
     application: { start: 0, end: bootStart - (bootStart % pageBytes) },
@@ -120,8 +144,7 @@ function runsProgramsOf(device: string, chipName: string): boolean {
 const smallFlashBytes = 8192;
 
 /** Throws for an image without a program at address 0: with a bootloader, too, the chip's program starts there. */
-function requireProgram(image: Image, flashBytes: number, bootStart: number): void {
-  const code = new AvrCode(sliceOf(image, 0, bootStart), flashBytes);
+function requireProgram(code: AvrCode, flashBytes: number): void {
   const isSmall = flashBytes <= smallFlashBytes;
   if (!isSmall && code.beginsWithVectors(2)) {
     throw new McuError('image-wrong-chip', 'the image has the vectors of an AVR with at most 8 KiB of flash memory');
@@ -131,6 +154,19 @@ function requireProgram(image: Image, flashBytes: number, bootStart: number): vo
     'image-unsupported',
     'the image has no program at address 0: it looks like data, such as the content of an EEPROM (.eep)',
     { advice: 'give the file with the program (.hex, .elf or .bin); the agent writes no EEPROM' },
+  );
+}
+
+/** Throws for startup code of another chip. A program may choose another stack, which is at no chip's end of RAM. */
+function requireStack(code: AvrCode, name: string): void {
+  const stack = code.initialStack();
+  const made = ramEnds.find(([end]) => end === stack);
+  if (made === undefined || made.includes(name)) return;
+  const [end, ...chips] = made;
+  const [itsEnd = 0] = ramEnds.find((row) => row.includes(name)) ?? [];
+  throw new McuError(
+    'image-wrong-chip',
+    `the program is made for a chip such as ${chips.join(', ')}: it begins its stack at ${hex(end)}, and the RAM of ${name} ends at ${hex(itsEnd)}`,
   );
 }
 

@@ -1,6 +1,13 @@
 /** The data sheets, "Interrupts": no AVR has fewer vectors. */
 const leastVectors = 10;
 
+/**
+ * `gcrt1.S` of avr-libc sets the stack pointer by LDI r28, LDI r29, OUT SPH, r29 and OUT SPL, r28. Code that the program adds
+ * to `.init0` and `.init1` may precede them.
+ */
+const [outHigh, outLow] = [0xbfde, 0xbfcd];
+const mostStartupBytes = 128;
+
 /** The addresses that may be next. The one behind a call is not among them: data may follow a call that never returns. */
 interface Instruction {
   readonly ends: boolean;
@@ -55,6 +62,19 @@ export class AvrCode {
     return { ends: false, next: skips(word) ? [end, this.#behind(end)] : [end] };
   }
 
+  /** Returns the stack pointer that the startup code of avr-libc sets, or undefined for other startup code. */
+  initialStack(): number | undefined {
+    const first = this.#at(0);
+    const start = first?.ends === true ? (first.next[0] ?? 0) : 0;
+    for (let at = start; at < start + mostStartupBytes; at += 2) {
+      const [low, high] = [this.#word(at), this.#word(at + 2)];
+      const isSet = this.#word(at + 4) === outHigh && this.#word(at + 6) === outLow;
+      if (isSet && (low & 0xf0f0) === 0xe0c0 && (high & 0xf0f0) === 0xe0d0)
+        return constantIn(high) * 256 + constantIn(low);
+    }
+    return undefined;
+  }
+
   /** The program counter wraps around. */
   #around(end: number, offset: number): number {
     return (end + offset + this.#flashBytes) % this.#flashBytes;
@@ -77,6 +97,11 @@ export class AvrCode {
   #word(address: number): number {
     return address + 2 > this.#memory.byteLength ? 0xffff : this.#memory.getUint16(address, true);
   }
+}
+
+/** The constant of an LDI. */
+function constantIn(word: number): number {
+  return ((word >> 4) & 0xf0) | (word & 0x0f);
 }
 
 function isReserved(word: number): boolean {

@@ -99,6 +99,78 @@ describe('a program by avr-gcc is accepted', () => {
   });
 });
 
+/** The ends of RAM in the headers of avr-libc, and devices with them; the first ones can be boards. */
+const ramEnds: Readonly<Record<string, readonly string[]>> = {
+  '0x45f': ['atmega8', 'atmega16'],
+  '0x4ff': ['atmega88', 'atmega88p', 'atmega168', 'atmega168p', 'atmega164p', 'atmega32u2'],
+  '0x85f': ['atmega32'],
+  '0x8ff': ['atmega328', 'atmega328p', 'atmega324p'],
+  '0x10ff': ['atmega644', 'atmega644p', 'atmega64', 'atmega128'],
+  '0x21ff': ['atmega1280', 'atmega2560', 'atmega640'],
+  '0x40ff': ['atmega1284', 'atmega1284p'],
+  '0x25f': ['attiny84', 'attiny85', 'atmega8515', 'atmega8535'],
+  '0x2ff': ['atmega48', 'atmega48p', 'attiny88'],
+  '0x5ff': ['atmega16u4'],
+  '0xaff': ['atmega32u4'],
+  '0x20ff': ['at90usb1286'],
+  '0x41ff': ['atmega128rfa1'],
+  '0x81ff': ['atmega256rfr2'],
+};
+
+describe('a program by avr-gcc in Intel HEX, which does not name its chip,', () => {
+  const source = join(import.meta.dirname, 'startup.c');
+  const boards = {
+    '1e9307': '0x45f',
+    '1e930a': '0x4ff',
+    '1e9406': '0x4ff',
+    '1e9502': '0x85f',
+    '1e950f': '0x8ff',
+    '1e960a': '0x10ff',
+    '1e9703': '0x21ff',
+    '1e9801': '0x21ff',
+    '1e9705': '0x40ff',
+  };
+  const devices = Object.entries(ramEnds).flatMap(([end, names]) => names.map((name) => [name, end] as const));
+
+  async function programFor(mcu: string, options: string): Promise<Image> {
+    const name = `startup-${mcu}${options.replaceAll(/[ =,]/g, '')}.elf`;
+    const elf = readImage(await readFile(await built(name, [source], `avr-gcc ${options} -mmcu=${mcu} ${source} -o`)));
+    return makeImage('intel-hex', elf.segments);
+  }
+
+  test.each(devices)('for an %s is refused by chips whose RAM does not end at %s', async (mcu, end) => {
+    const image = await programFor(mcu, `-Os -DEND=${end}`);
+    const verdicts = Object.entries(boards).map(([signature, itsEnd]) => {
+      const chip = avrChip(Buffer.from(signature, 'hex'), { kind: 'optiboot' }, {});
+      const isWrong = itsEnd !== end;
+      // one with equal RAM may have other vectors
+      return isWrong || chip.name.toLowerCase() === mcu ? [isWrong, codeOf(() => chip.checkStart?.(image))] : undefined;
+    });
+    const given = verdicts.filter((verdict) => verdict !== undefined);
+    expect(given).toEqual(given.map(([isWrong]) => [isWrong, isWrong === true ? 'image-wrong-chip' : 'accepted']));
+  });
+
+  test.each([
+    '-O0 -mrelax',
+    '-O3 -flto',
+    '-Os -flto -mrelax -mcall-prologues',
+    '-Os -DEARLY',
+    '-Os -Wl,--defsym=__stack=0x8006f0',
+    '-Os -Wl,--defsym=__stack=0x80ffff',
+  ])('with %s is accepted by its chip', async (options) => {
+    const chip = avrChip(Uint8Array.of(0x1e, 0x95, 0x0f), { kind: 'optiboot' }, {});
+    const image = await programFor('atmega328p', options);
+    expect(codeOf(() => chip.checkStart?.(image))).toBe('accepted');
+  });
+
+  test('is refused even if its startup code does more, and the reason names both chips', async () => {
+    const chip = avrChip(Uint8Array.of(0x1e, 0x95, 0x0f), { kind: 'optiboot' }, {});
+    const image = await programFor('atmega32u4', '-Os -flto -mrelax -DEARLY');
+    const reason = /made for a chip such as ATmega32U4.* stack at 0xaff.* RAM of ATmega328P ends at 0x8ff/;
+    expect(() => chip.checkStart?.(image)).toThrow(reason);
+  });
+});
+
 describe('a real bootloader', () => {
   test.each([
     ['optiboot-644p', stk500v1(), 'ATmega644P', 0xfc00],

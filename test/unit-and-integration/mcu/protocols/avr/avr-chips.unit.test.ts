@@ -222,7 +222,7 @@ describe('an AVR gets a program whose ELF file names', () => {
     expect(verdicts).toEqual([...same.map(() => 'accepted'), ...others.map(() => 'image-wrong-chip')]);
   });
 
-  test('no other chip, and says which', () => {
+  test('no other chip, and names it', () => {
     const file = avrElfFile([{ address: 0, bytes: program(300, 1) }], 'atmega32u4');
     expect(() => checkFits(readImage(file), uno)).toThrow(
       'the image is made for the AVR atmega32u4, the board is ATmega328P',
