@@ -230,10 +230,11 @@ export class Updater {
     const { window, rebootWindow } = settings.policy;
     const ofReboot = asker === 'person' ? {} : { rebootWindow };
     const ofResume = rebootWindow === undefined ? { window } : ofReboot;
-    const deferReboot: UpdatePorts['deferReboot'] = () => mayTry({ ...ofReboot, minuteOfDay: minuteOfDay() });
-    const deferResume: UpdatePorts['deferResume'] = () => {
-      const { standstill } = ports.journal.state;
-      return mayTry({ standstill, nowMs: ports.clock.nowMs(), ...ofResume, minuteOfDay: minuteOfDay() });
+    const deferReboot: UpdatePorts['deferReboot'] = (isOrdered) =>
+      isOrdered ? undefined : mayTry({ ...ofReboot, minuteOfDay: minuteOfDay() });
+    const deferResume: UpdatePorts['deferResume'] = (isOrdered) => {
+      const hold = { standstill: ports.journal.state.standstill, nowMs: ports.clock.nowMs() };
+      return mayTry(isOrdered ? hold : { ...hold, ...ofResume, minuteOfDay: minuteOfDay() });
     };
     const askHook = asker === 'person' ? hooks?.ask : hooks?.askInTurn;
     return { ...ports, signal, onProgress: onEvent, deferResume, deferReboot, askHook, wantsHook: hooks?.wants };

@@ -4,10 +4,11 @@ import type { Clock } from '../../system/time/clock.ts';
 import type { ConsentHook } from '../hooks/hooks.ts';
 import type { Journal } from '../journal/journal.ts';
 import type { Attempt, FirmwareRecord, PendingHook, VersionRef } from '../journal/state.ts';
-import type { AppliedList, Deferral } from '../outcome.ts';
+import type { AppliedList } from '../outcome.ts';
 import type { Bootloader, FirmwareSource, Machine, Target } from '../ports.ts';
 import type { OpenFirmware, UpdateProgress } from '../ports/incoming.ts';
 import type { HealthGate } from '../trial/health.ts';
+import type { DeferStaged } from './may-try.ts';
 import type { ReleaseSettings } from './release-rules.ts';
 
 /** One release to install, from the service or from a file. */
@@ -57,9 +58,9 @@ export interface UpdatePorts {
   readonly onProgress: (event: UpdateProgress) => void;
   readonly settings: UpdateSettings;
   /** Returns the reason for not resuming an interrupted update now. */
-  readonly deferResume?: (() => Deferral | undefined) | undefined;
+  readonly deferResume?: DeferStaged | undefined;
   /** Returns the reason for not rebooting into staged firmware now. */
-  readonly deferReboot?: (() => Deferral | undefined) | undefined;
+  readonly deferReboot?: DeferStaged | undefined;
   /** Returns the number of the trust list in effect, if there is a readable one. */
   readonly listInEffect?: (() => Promise<number | undefined>) | undefined;
   /** Returns the changes of the trust list that was applied since the last call. */

@@ -102,12 +102,12 @@ export function consequenceOf(code: DeferralCode): Consequence {
   return rules[code][0];
 }
 
-/** The outcome of an attempt that has to wait. One that an operator ordered or forced never does. */
-export function deferredOutcome(
-  { by, forced, version }: Attempt,
-  why: (() => Deferral | undefined) | undefined,
-): Deferred | undefined {
-  const deferral = by === 'service' && forced !== true ? why?.() : undefined;
+/** Returns why a staged update has to wait. `isOrdered`: an operator ordered or forced it. */
+export type DeferStaged = (isOrdered: boolean) => Deferral | undefined;
+
+/** The outcome of an attempt that has to wait. A rollback never does. */
+export function deferredOutcome({ by, forced, version }: Attempt, why: DeferStaged | undefined): Deferred | undefined {
+  const deferral = by === 'rollback' ? undefined : why?.(by === 'file' || forced === true);
   return deferral && { kind: 'deferred', version: version.name, ...deferral };
 }
 

@@ -27,7 +27,9 @@ export function findRebootDeferral(
   { nowMs, minuteOfDay }: Pick<GatewayFacts, 'nowMs' | 'minuteOfDay'>,
 ): RebootWait | undefined {
   if (window === undefined || !waitsForBoot(phase) || phase.attempt.rebootByHand === true) return undefined;
-  const deferral = deferredOutcome(phase.attempt, () => mayTry({ rebootWindow: window, minuteOfDay }));
+  const deferral = deferredOutcome(phase.attempt, (isOrdered) =>
+    isOrdered ? undefined : mayTry({ rebootWindow: window, minuteOfDay }),
+  );
   if (deferral === undefined) return undefined;
   const { code, reason } = deferral;
   return { code, reason, untilMs: minuteOfDay === undefined ? undefined : nextMinuteMs(window.fromMinute, nowMs) };

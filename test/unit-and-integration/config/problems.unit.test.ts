@@ -54,6 +54,10 @@ describe('a wrong value', () => {
       `service.messaging.url: expected an address whose port is a number from 1 to 65535, found "mqtt://${rest}"`,
     ]),
     [
+      '[service.messaging]\nurl = "mqtt://me:pa#ss/2@h:1?x"',
+      'service.messaging.url: expected an address whose port is a number from 1 to 65535, found "mqtt://********@h:1?********"',
+    ],
+    [
       '[service.messaging]\nurl = "mqtt://h:1?x"',
       'service.messaging.url: expected an address that starts with mqtts:// or mqtt://, without "?" and "#", found "mqtt://h:1?********"',
     ],

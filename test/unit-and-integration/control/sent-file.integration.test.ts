@@ -174,15 +174,22 @@ describe('a file that is sent', () => {
     await expectAlive(rig);
   });
 
-  test('comes from the body, whatever path the client names', async () => {
-    let got = '';
-    await using rig = await controlRig(
-      installing(async (file, signal) => {
+  // Regression: an operator got the digest and the size of any file that root can read, and guessed a password offline.
+  test.each(['install?path=/etc/passwd&reboot=false', 'inspect?path=/etc/passwd'])(
+    'comes from the body, whatever path the client names: %s',
+    async (request) => {
+      let got = '';
+      const read = async (file: FileContent, signal: AbortSignal): Promise<void> => {
         for await (const chunk of file.read(signal)) got += String(chunk);
-      }),
-    );
-    const head = 'POST /v1/install?path=/etc/passwd&reboot=false HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\nhi';
-    expect(await rawConnection(rig.socket, head).ended).toContain('"installed"');
-    expect(got).toBe('hi');
-  });
+      };
+      const inspect: AgentOperations['inspect'] = async ({ path, file }, signal) => {
+        await read(file, signal);
+        return { file: path, kind: 'image', signature: 'none', payloads: [], obstacles: [] };
+      };
+      await using rig = await controlRig({ ...installing(read), inspect });
+      const text = `POST /v1/${request} HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\nhi`;
+      expect(await rawConnection(rig.socket, text).ended).toMatch(/"installed"|"image"/);
+      expect(got).toBe('hi');
+    },
+  );
 });

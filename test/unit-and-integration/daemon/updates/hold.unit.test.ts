@@ -58,6 +58,25 @@ describe('an update on hold', () => {
     expect(await technician.updateOnce(byHand)).toMatchObject({ code: 'on-hold' });
   });
 
+  // Regression: a power loss in the trial rebooted the gateway again, in the middle of a later hold.
+  test.each(['--update-now --force', 'install'])(
+    'starts no further trial that %s ordered, until updates resume',
+    async (order) => {
+      const technician = await begin();
+      const { gateway } = technician;
+      if (order === 'install') await technician.install('image of version 2', false, 'version 2', { reboot: false });
+      else await technician.updateOnce({ ...byHand, force: true });
+      gateway.reboot();
+      gateway.reboot();
+      const { reboots } = technician;
+      await (await technician.updater()).hold({});
+      expect(await technician.updateOnce(unattended)).toMatchObject({ kind: 'deferred', code: 'on-hold' });
+      expect(technician.reboots).toBe(reboots);
+      await (await technician.updater()).resume();
+      expect(await technician.updateOnce(byHand)).toMatchObject({ kind: 'rebooting', version: 'version 2' });
+    },
+  );
+
   test('does not prevent a rollback', async () => {
     const technician = await begin();
     await technician.update();
