@@ -5,10 +5,10 @@ import { absolutePath, flag, text, utcTime } from '../system/settings/values.ts'
 import type { KeyFile } from './artifact/trust.ts';
 
 const keySchema = z.strictObject({
-  file: absolutePath('/etc/thing-agent/trust/release.pem', 'release key'),
-  name: text('a text that is not empty', 64).optional(),
-  not_before: utcTime().optional().describe('Believed from then on; a date is its beginning, in UTC'),
-  not_after: utcTime().optional().describe('Believed until then'),
+  file: absolutePath('/etc/thing-agent/trust/release.pem', 'release key').describe('PEM file of the public key'),
+  name: text('a text that is not empty', 64).optional().describe('Name of the key in messages; by default, the file’s'),
+  not_before: utcTime().optional().describe('The key is trusted from this time on; a date means 00:00 UTC'),
+  not_after: utcTime().optional().describe('The key is not trusted from this time on; a date means 00:00 UTC'),
 });
 
 export const trustSchema = z.strictObject({
@@ -18,8 +18,9 @@ export const trustSchema = z.strictObject({
     .default([])
     .meta({
       description:
-        'Files with public keys (ECDSA P-256, RSA from 3072 bits, Ed25519), each with an optional name, start ' +
-        'and end (UTC). Without a key, nothing is installed',
+        'PEM files of the public keys that verify releases (ECDSA P-256, RSA from 3072 bits, Ed25519), or tables ' +
+        'with a file, a name and a validity period. Without a key, only unsigned firmware can be installed, and ' +
+        'only if allow_unsigned is true',
       examples: [
         ['/etc/thing-agent/trust/release.pem'],
         [
@@ -34,7 +35,9 @@ export const trustSchema = z.strictObject({
     }),
   allow_unsigned: flag()
     .default(false)
-    .describe('Permits unsigned firmware: anyone who can act as the service can then run any code here'),
+    .describe(
+      'true: installs unsigned firmware, too. Anyone who can act as the service can then run any code on this gateway',
+    ),
   name_check: z
     .enum(['strict', 'off'])
     .default('strict')
@@ -44,9 +47,9 @@ export const trustSchema = z.strictObject({
     .optional()
     .meta({
       description:
-        '"refuse": never install a release whose signed name is older than the committed version; this also covers' +
-        ' releases without security_version. "allow": permit it. Without this setting, the service and root may' +
-        ' install an older release, operators may not',
+        '"refuse": rejects a release whose signed name is older than the committed version, even if the release has ' +
+        'no security_version. "allow": accepts it. By default, the service and root may install an older release, ' +
+        'operators may not',
       examples: ['refuse'],
     }),
 });

@@ -9,27 +9,38 @@ import { protocols } from './protocols/protocols.ts';
 export const mcuTargetSchema = z
   .strictObject({
     kind: z.literal('mcu'),
-    port: absolutePath('/dev/serial/by-id/usb-meter', 'device').describe('Best one of /dev/serial/by-id'),
-    protocol: z.enum(namesOf(protocols)),
+    port: absolutePath('/dev/serial/by-id/usb-meter', 'device').describe(
+      'Serial port of the board. Names in /dev/serial/by-id do not change at a reboot',
+    ),
+    protocol: z.enum(namesOf(protocols)).describe('Protocol of the board’s bootloader'),
     baud: wholeNumber(300, 4_000_000)
       .default(115_200)
-      .describe('Bits per second; an ESP is found at 115200 and switched to a higher rate, for example 921600'),
+      .describe(
+        'Bits per second. An ESP is always found at 115200, and then switched to a higher rate, such as 921600',
+      ),
     reset: z
-      .union([z.enum(['dtr', 'dtr-rts', '1200bps', 'none']), z.strictObject({ command: command() })])
+      .union([
+        z.enum(['dtr', 'dtr-rts', '1200bps', 'none']),
+        z.strictObject({ command: command().describe('Program that starts the board’s bootloader, within 10 s') }),
+      ])
       .default('dtr')
-      .describe('"dtr", "dtr-rts", "1200bps", "none" or { command = ["/usr/lib/app/reset-meter"] }'),
+      .describe(
+        'How the board is reset into its bootloader: with the DTR line ("dtr"), with DTR and RTS ("dtr-rts"), by opening ' +
+          'the port at 1200 bits per second ("1200bps"), with a program ({ command = ["/usr/lib/app/reset-meter"] }), ' +
+          'or not by the agent ("none")',
+      ),
     address: wholeNumber(0, 0xffff_ffff)
       .optional()
-      .meta({ description: 'Address of a raw binary', examples: [0x0800_0000] }),
+      .meta({ description: 'Address to which a raw binary is written', examples: [0x0800_0000] }),
     format: z
       .literal('raw')
       .optional()
-      .describe('Accepts files of unknown format as raw binaries. By default, their names must end in .bin'),
+      .describe('"raw": a file of unknown format is a raw binary. By default, only if its name ends in .bin'),
     ...allSettings(protocols),
     mcuboot_key_file: absolutePath('/etc/thing-agent/trust/mcuboot.pem', 'mcuboot key')
       .optional()
-      .describe('Only images for MCUboot that are signed with this key'),
+      .describe('PEM file of a public key: accepts only MCUboot images that are signed with it'),
   })
-  .describe('Boards: microcontrollers on serial ports, flashed with the gateway as one transaction');
+  .describe('A board: a microcontroller on a serial port. It is updated together with the gateway, or not at all');
 
 export type BoardSettings = SettingsOf<typeof mcuTargetSchema> & { readonly name: string };

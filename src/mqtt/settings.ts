@@ -5,8 +5,10 @@ import { absolutePath, text } from '../system/settings/values.ts';
 export const brokerLogin = {
   username: text()
     .optional()
-    .meta({ examples: ['GW-0001'] }),
-  password_file: absolutePath('/etc/thing-agent/mqtt-password', 'secret').optional(),
+    .meta({ description: 'User name at the broker', examples: ['GW-0001'] }),
+  password_file: absolutePath('/etc/thing-agent/mqtt-password', 'secret')
+    .optional()
+    .describe('File with the password at the broker'),
   ...tlsFiles('broker-'),
 };
 

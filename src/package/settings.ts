@@ -10,18 +10,18 @@ export const packageTargetSchema = z
     kind: z.literal('package'),
     package: text(packageText, 128)
       .regex(/^[a-z0-9][a-z0-9+.-]+$/, packageText)
-      .meta({ description: 'Its name in dpkg: thing-agent, or an application', examples: ['thing-agent'] }),
+      .meta({ description: 'Name of the Debian package: thing-agent, or an application', examples: ['thing-agent'] }),
     install_deadline: duration('10s', '1d')
       .default('10m')
-      .describe('Time limit for dpkg and the scripts of the package'),
+      .describe('Time limit for dpkg, with the scripts of the package'),
     grace_period: duration('10s', '1d')
       .default('5m')
       .describe(
-        'Time beyond [update.health] deadline after which the previous package is restored if no agent has finished the health checks of the new one',
+        'Added to the deadline of [update.health]: if no agent has finished the health checks of the new package by then, the previous package is installed again',
       ),
   })
   .describe(
-    'Without slots: a package of this system, rolled back if its health checks fail. Not together with a target of kind slots',
+    'A Debian package of a gateway without slots. If its health checks fail, the previous package is installed again. Cannot be combined with a target of kind "slots"',
   );
 
 /** A package of this system as a target, for gateways without a second slot for the root file system. */

@@ -7,11 +7,14 @@ import { address, byteRate, byteSize, dailyWindow, duration, flag, text } from '
 import type { DailyWindow } from '../system/time/daily-window.ts';
 
 const messagingSchema = z.strictObject({
-  url: address(['mqtts', 'mqtt']).meta({ description: 'The broker', examples: ['mqtts://broker.example.com:8883'] }),
+  url: address(['mqtts', 'mqtt']).meta({
+    description: 'Address of the MQTT broker',
+    examples: ['mqtts://broker.example.com:8883'],
+  }),
   client_id: text()
     .optional()
     .meta({
-      description: 'Client ID at the broker; by default derived from the serial number',
+      description: 'MQTT client ID; by default derived from the serial number',
       examples: ['gateway-0001'],
     }),
   ...brokerLogin,
@@ -19,21 +22,24 @@ const messagingSchema = z.strictObject({
     .regex(/^[^/#+\0]+$/, 'a text without "/", "#" and "+"')
     .optional()
     .meta({
-      description: 'Stands for {topic_id} in the topics',
+      description: 'Replaces {topic_id} in the topics',
       examples: ['a1b2'],
     }),
   activate_topic: topic()
     .default('v1.json')
-    .describe(
-      'Topics of the activation, of all other requests, and of replies. The broker must permit this gateway to ' +
-        'publish to the first two, and to subscribe to the third',
-    ),
-  request_topic: topic().default('v1.{topic_id}.json'),
-  reply_topic: topic().default('v1.{topic_id}.reply.json'),
+    .describe('Topic to which the agent publishes its activation. The broker must allow that'),
+  request_topic: topic()
+    .default('v1.{topic_id}.json')
+    .describe('Topic to which the agent publishes all other requests. The broker must allow that'),
+  reply_topic: topic()
+    .default('v1.{topic_id}.reply.json')
+    .describe('Topic of the replies, to which the agent subscribes. The broker must allow that'),
   protocol_version: z
     .literal([5, 4], { error: '5, or 4 for MQTT 3.1.1' })
     .default(5)
-    .describe('5, or 4 for MQTT 3.1.1. With 4, the service must know reply_topic'),
+    .describe(
+      'Version of MQTT: 5, or 4 for MQTT 3.1.1. With 5, each request names its reply topic; with 4, the service must know it',
+    ),
   status_topic: topic()
     .optional()
     .meta({
@@ -44,69 +50,83 @@ const messagingSchema = z.strictObject({
     .optional()
     .meta({
       description:
-        'A message on this topic makes the agent check for updates immediately, at most once per splay of ' +
-        '[update]; with either transport',
+        'A message on this topic makes the agent check for updates immediately, with either transport, but at ' +
+        'most once in the splay of [update]',
       examples: ['gateways/{topic_id}/wake'],
     }),
   keep_alive: duration('5s', '12h')
     .default('1m')
-    .describe('A broker that sends nothing for longer counts as disconnected'),
-  session_expiry: duration('0s').default('1h').describe('How long the broker keeps replies for a disconnected agent'),
-  request_timeout: duration('1s', '10m').default('1m').describe('Until the reply, or the start of a firmware transfer'),
-  max_message: byteSize('64KiB', '256MiB').default('64MiB').describe('A larger firmware text needs transport "rest"'),
+    .describe('The agent reconnects to a broker that sends nothing for longer (MQTT keep-alive)'),
+  session_expiry: duration('0s')
+    .default('1h')
+    .describe('How long the broker stores replies for a disconnected agent; "0s": not at all'),
+  request_timeout: duration('1s', '10m')
+    .default('1m')
+    .describe('Time limit from a request to its reply, or to the first part of a firmware image'),
+  max_message: byteSize('64KiB', '256MiB')
+    .default('64MiB')
+    .describe('Largest message. Firmware whose encoded text is larger needs firmware_transport = "rest"'),
   firmware_transport: z
     .enum(['rest', 'messaging'])
     .optional()
     .meta({
-      description: 'Transport for firmware, "rest" or "messaging"; by default as transport',
+      description: 'How firmware is downloaded, "rest" or "messaging"; by default, the same as transport',
       examples: ['messaging'],
     }),
 });
 
 const rate = byteRate('1KiB', '1024MiB');
-const rateRow = z.strictObject({ window: dailyWindow().optional(), rate });
+const rateRow = z.strictObject({
+  window: dailyWindow().optional().describe('Local time of day; by default, always'),
+  rate: rate.describe('Highest rate in this window'),
+});
 const maxRates = z.union([rate, z.array(rateRow).max(24)]);
 
 export const serviceSchema = z.strictObject({
   url: address(['https', 'http']).meta({
     description:
-      'Address of the provisioning service. The proxy is not a setting: set HTTPS_PROXY, HTTP_PROXY and ' +
-      'NO_PROXY in the daemon’s environment (systemctl edit thing-agent). Connections to brokers use no proxy',
+      'Address of the provisioning service. To use a proxy, set HTTPS_PROXY, HTTP_PROXY and NO_PROXY in the ' +
+      'daemon’s environment (systemctl edit thing-agent). Connections to MQTT brokers use no proxy',
     examples: ['https://things.example.com'],
   }),
   insecure: flag()
     .default(false)
     .describe(
-      'Permits http:// and, for messaging, mqtt:// to another machine. An attacker on the network can then ' +
-        'read the API key, and offer older releases',
+      'true: permits http:// and mqtt:// to other machines. An attacker on the network can then read the API key, ' +
+        'and offer older releases',
     ),
-  transport: z.enum(['rest', 'messaging']).default('rest').describe('Form of the provisioning operations'),
-  key_on_provisioning: flag().default(true).describe('Send X-ApiKey on provisioning calls too, once there is one'),
+  transport: z
+    .enum(['rest', 'messaging'])
+    .default('rest')
+    .describe('How the agent calls the service: "rest" (HTTP), or "messaging" (JSON-RPC over MQTT)'),
+  key_on_provisioning: flag()
+    .default(true)
+    .describe('true: sends the API key (X-ApiKey) with provisioning calls, too, once the gateway has one'),
   property_text: z
     .enum(['plain', 'json'])
     .default('plain')
-    .describe('A property value that is a text is sent as it is ("plain") or as a JSON string ("json")'),
+    .describe('How a property value that is a text is sent: as it is ("plain"), or as a JSON string ("json")'),
   max_rate: maxRates.optional().meta({
     description:
-      'Limit for all firmware downloads together, also manual ones. A change applies to the next download. As ' +
-      'a list, the first row whose window (local time) matches applies. A row without a window applies to the ' +
-      'rest of the day, which is unlimited without such a row. While the clock is unsynchronized, the lowest ' +
-      'limit applies',
+      'Highest rate of all firmware downloads together, including manual ones; by default, unlimited. In a list, ' +
+      'the first row whose window contains the local time applies. Without such a row, the rate is unlimited. ' +
+      'While the clock is unsynchronized, the lowest rate applies. A change applies to the next download',
     examples: ['200KiB/s', [{ window: '08:00-18:00', rate: '50KiB/s' }, { rate: '1MiB/s' }]],
   }),
   ...tlsFiles(''),
   timeouts: z
     .strictObject({
-      connect: duration('1s').default('10s').describe('Until the connection is established'),
-      first_byte: duration('1s').default('1m').describe('Until the first byte of the reply'),
-      idle: duration('1s').default('1m').describe('Between two chunks of a reply'),
-      total: duration('1s').default('2m').describe('For a call with its reply'),
-      transfer: duration('1s').default('1d').describe('For a firmware image'),
+      connect: duration('1s').default('10s').describe('For establishing a connection'),
+      first_byte: duration('1s').default('1m').describe('From a request to the first byte of its response'),
+      idle: duration('1s').default('1m').describe('Between two chunks of a response'),
+      total: duration('1s').default('2m').describe('For a call and its whole response, other than firmware'),
+      transfer: duration('1s').default('1d').describe('For the download of a firmware image'),
     })
-    .prefault({}),
+    .prefault({})
+    .describe('Time limits of HTTP calls to the service'),
   messaging: messagingSchema
     .optional()
-    .describe('The messaging form (JSON-RPC over MQTT), for transport = "messaging"'),
+    .describe('How the agent calls the service with transport = "messaging" (JSON-RPC over MQTT)'),
 });
 
 export type ServiceSettings = ReturnType<typeof serviceSettings>;

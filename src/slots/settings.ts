@@ -11,26 +11,28 @@ export const bootloaderSchema = z.discriminatedUnion('kind', tablesOf(bootloader
 export const slotsTargetSchema = z
   .strictObject({
     kind: z.literal('slots'),
-    /** Block devices or files. */
-    slots: z.strictObject({
-      A: absolutePath('/dev/disk/by-partlabel/rootfs-a', 'slot'),
-      B: absolutePath('/dev/disk/by-partlabel/rootfs-b', 'slot'),
-    }),
+    slots: z
+      .strictObject({
+        A: absolutePath('/dev/disk/by-partlabel/rootfs-a', 'slot'),
+        B: absolutePath('/dev/disk/by-partlabel/rootfs-b', 'slot'),
+      })
+      .describe('The partition (or the file) of each slot'),
     read_only: flag()
       .optional()
       .meta({
         description:
-          'The images are never written to: a rollback is refused if they have changed. Known for squashfs and ' +
-          'erofs',
+          'true: nothing writes to a running image, so a rollback to a changed image is rejected. The agent ' +
+          'detects squashfs and erofs without this setting',
         examples: [true],
       }),
     bootloader: bootloaderSchema
       .optional()
       .describe(
-        'Only one pair has it, and decides which slot boots. Further pairs, such as boot partitions, follow it',
+        'How the agent controls the bootloader. Exactly one target of kind "slots" has it; further pairs, such as ' +
+          'boot partitions, switch with it',
       ),
   })
-  .describe('The slots that this gateway boots from, and its bootloader');
+  .describe('Two slots: the gateway runs one of them, and updates are written to the other');
 
 export type SlotsTargetSettings = SettingsOf<typeof slotsTargetSchema> & { readonly name: string };
 

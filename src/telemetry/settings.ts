@@ -34,38 +34,46 @@ const pointClass = () =>
   z
     .enum(['urgent', 'normal', 'bulk'])
     .default('normal')
-    .describe('Of datapoints: "urgent", "normal" or "bulk"; the last is dropped first where the bounds are reached');
+    .describe(
+      'Priority of the datapoints. "urgent" ones are sent immediately; if the queue is full, "bulk" ones are dropped before "normal" ones',
+    );
 
 /** How a reading is processed. */
 const treatment = {
   pointer: text('a JSON pointer such as "/temperature"')
     .regex(/^\//, 'a JSON pointer such as "/temperature"')
     .optional()
-    .meta({ description: 'Takes one value out of JSON', examples: ['/temperature'] }),
+    .meta({ description: 'JSON pointer to one value in a JSON reading', examples: ['/temperature'] }),
   scale: number()
     .default(1)
-    .meta({ description: 'Multiplies it', examples: [0.001] }),
+    .meta({ description: 'The value is multiplied by this number', examples: [0.001] }),
   offset: number()
     .default(0)
-    .meta({ description: 'Is added then', examples: [-40] }),
+    .meta({ description: 'This number is added after scaling', examples: [-40] }),
   deadband: positive()
     .optional()
-    .meta({ description: 'Smaller changes are not sent', examples: [0.2] }),
+    .meta({
+      description: 'A value is sent only if it differs from the last sent one by more than this',
+      examples: [0.2],
+    }),
   deadband_percent: positive()
     .optional()
-    .meta({ description: 'The same in percent, instead of deadband', examples: [1] }),
+    .meta({ description: 'Deadband in percent of the last sent value, instead of deadband', examples: [1] }),
   heartbeat: duration('1s', '7d')
     .optional()
-    .meta({ description: 'A reading is sent at least this often', examples: ['10m'] }),
+    .meta({ description: 'With a deadband, a value is sent at least this often', examples: ['10m'] }),
   aggregate_window: duration('1s', '1d')
     .optional()
-    .meta({ description: 'One value for each such period, which begins with a reading', examples: ['1m'] }),
-  aggregate: z.enum(['mean', 'min', 'max', 'last']).default('mean').describe('Of the readings of such a period'),
+    .meta({ description: 'Sends one value per period of this length, which starts with a reading', examples: ['1m'] }),
+  aggregate: z
+    .enum(['mean', 'min', 'max', 'last'])
+    .default('mean')
+    .describe('How the readings of a period become one value'),
 };
 
 const outputSchema = z.strictObject({
-  event: text().optional(),
-  property: text().optional(),
+  event: text().optional().describe('Event that gets the values as datapoints; either this or property'),
+  property: text().optional().describe('Property that gets the latest value; either this or event'),
   priority: pointClass(),
   ...treatment,
 });
@@ -75,21 +83,24 @@ const polling = {
     .optional()
     .meta({
       description:
-        'How often the source is read; required unless it sends on its own ("mqtt", "serial", "exec" with stream)',
+        'Interval between readings; required, except for sources that send on their own: "mqtt", "serial", and ' +
+        '"exec" with stream = true',
       examples: ['10s'],
     }),
   timeout: duration('100ms', '1h')
     .default('10s')
-    .describe('For one reading of the source, from its turn on a line or connection that sources share'),
+    .describe(
+      'Time limit of one reading. On a line or connection that sources share, it starts with the turn of this source',
+    ),
   ignore: z
     .array(number())
     .max(100)
     .default([])
     .meta({
-      description: 'Values that the device sends without a measurement, before scale and offset',
+      description: 'Raw values that mean "no measurement" and are not sent, compared before scale and offset',
       examples: [[32_768]],
     }),
-  source: sourceSchema,
+  source: sourceSchema.describe('Where the readings come from'),
 };
 
 /** True if a source that is read at intervals has one. */
@@ -101,85 +112,117 @@ const interval = { path: ['every'], error: 'a duration such as "10s", since this
 
 export const sensorSchema = z
   .strictObject({
-    event: text().optional(),
+    event: text()
+      .optional()
+      .meta({
+        description: 'Event that gets the readings as datapoints; without it, set outputs',
+        examples: ['temperature'],
+      }),
     priority: pointClass(),
     ...treatment,
     ...polling,
-    outputs: z.array(outputSchema).max(100).default([]).describe('Several events and properties from one source'),
+    outputs: z
+      .array(outputSchema)
+      .max(100)
+      .default([])
+      .describe('Further events and properties that get values from the same source'),
   })
   .refine(hasInterval, interval);
 
-export const propertySchema = z.strictObject({ id: text(), ...treatment, ...polling }).refine(hasInterval, interval);
+export const propertySchema = z
+  .strictObject({ id: text().describe('ID of the property at the service'), ...treatment, ...polling })
+  .refine(hasInterval, interval);
 
 export const watchSchema = z.strictObject({
-  id: text(),
-  every: duration('1s', '1d'),
+  id: text().describe('ID of the property at the service'),
+  every: duration('1s', '1d').describe('Interval between two queries'),
   output: z
     .discriminatedUnion('kind', [
       z.strictObject({
         kind: z.literal('command'),
-        command: command(),
+        command: command().describe('Program that gets the value as JSON on its standard input'),
         user: user(),
-        timeout: duration('1s', '1h').default('1m'),
+        timeout: duration('1s', '1h').default('1m').describe('Time limit of the program'),
       }),
-      z.strictObject({ kind: z.literal('file'), path: absolutePath('/run/level') }),
-      z.strictObject({ kind: z.literal('mqtt'), url: address(['mqtt', 'mqtts']), ...brokerLogin, topic: topic() }),
+      z.strictObject({
+        kind: z.literal('file'),
+        path: absolutePath('/run/level').describe('File that contains the latest value as JSON'),
+      }),
+      z.strictObject({
+        kind: z.literal('mqtt'),
+        url: address(['mqtt', 'mqtts']).describe('Address of the MQTT broker'),
+        ...brokerLogin,
+        topic: topic().describe('Topic of the retained message with the value as JSON'),
+      }),
     ])
-    .describe('Where the value of the property goes when it changes'),
+    .describe('Where the agent writes the value of the property when it has changed'),
 });
 
 const classBounds = (age: DurationText, bytes: number) =>
   z
     .strictObject({
-      max_age: duration('1m', '3650d').default(age),
-      max_bytes: wholeNumber(0, 2 ** 40).default(bytes),
+      max_age: duration('1m', '3650d').default(age).describe('Older datapoints are dropped'),
+      max_bytes: wholeNumber(0, 2 ** 40)
+        .default(bytes)
+        .describe('Maximum size on disk, in bytes'),
     })
-    .prefault({});
+    .prefault({})
+    .describe('Limits of the queued datapoints of this priority');
 
 const MEBIBYTE = 1024 * 1024;
 
 export const telemetrySchema = z.strictObject({
-  gather: duration('0s', '1h').default('1s').describe('Live datapoints of an event are sent together after this time'),
+  gather: duration('0s', '1h')
+    .default('1s')
+    .describe('New datapoints of an event are collected for this time and sent in one request'),
   write_interval: duration('100ms', '1h')
     .default('10s')
-    .describe('Datapoints that were not accepted are written to the disk after this time'),
-  write_points: wholeNumber(1, 100_000).default(500).describe('Or after this number of datapoints'),
+    .describe(
+      'Datapoints that the service has not accepted for this time are written to disk. A power loss can lose the others',
+    ),
+  write_points: wholeNumber(1, 100_000)
+    .default(500)
+    .describe('Number of datapoints in memory that are written to disk earlier'),
   memory_points: wholeNumber(10, 100_000).default(10_000).describe('Maximum number of datapoints in memory'),
   batch_points: wholeNumber(1, 10_000).default(500).describe('Maximum number of datapoints in one request'),
   max_bytes: wholeNumber(4_096, 2 ** 40)
     .default(64 * MEBIBYTE)
     .describe(
-      'Limits of the datapoints on disk, in total and by class. The oldest of the lowest class are dropped first',
+      'Maximum size of the queue on disk, in bytes. Above it, the oldest datapoints of the lowest priority are dropped',
     ),
   urgent: classBounds('365d', 32 * MEBIBYTE),
   normal: classBounds('30d', 64 * MEBIBYTE),
   bulk: classBounds('7d', 64 * MEBIBYTE),
   min_free_bytes: wholeNumber(0, 2 ** 40)
     .default(16 * MEBIBYTE)
-    .describe('Free space to keep on the file system of the queue'),
+    .describe('Bytes that stay free on the file system of the queue. With less, new datapoints stay in memory'),
   flash_bytes_per_day: wholeNumber(MEBIBYTE, 2 ** 40)
     .default(250 * MEBIBYTE)
-    .describe('Above this, datapoints are written less often'),
+    .describe(
+      'Maximum number of bytes written in a day, to reduce flash wear. Above it, the queue is written only when the memory is almost full, or for an urgent datapoint',
+    ),
   backlog_points_per_second: wholeNumber(1, 1_000_000)
     .default(1_000)
-    .describe('Maximum number of queued datapoints sent in a second'),
+    .describe('Maximum rate at which queued datapoints are sent'),
   source_points_per_second: wholeNumber(1, 10_000)
     .default(200)
-    .describe('Limit for each push source; readings above it are dropped and counted'),
-  source_bytes_per_second: byteSize('1KiB', '64MiB').default('256KiB').describe('The same in bytes'),
+    .describe('Maximum rate of each source that sends on its own. Readings above it are dropped and counted'),
+  source_bytes_per_second: byteSize('1KiB', '64MiB')
+    .default('256KiB')
+    .describe('Maximum rate of such a source in bytes'),
   report: z
     .strictObject({
-      every: duration('10s', '1d').default('5m'),
-      installed: text().optional(),
-      slot: text().optional(),
-      outcome: text().optional(),
-      reason: text().optional(),
-      uptime: text().optional(),
-      figures: text().optional(),
+      every: duration('10s', '1d').default('5m').describe('Interval between two checks for changes'),
+      installed: text().optional().describe('ID of the property for the installed version'),
+      slot: text().optional().describe('ID of the property for the running slot'),
+      outcome: text().optional().describe('ID of the property for the result of the last update attempt'),
+      reason: text().optional().describe('ID of the property for the reason of this result'),
+      uptime: text().optional().describe('ID of the property for the uptime in seconds'),
+      figures: text().optional().describe('ID of the property for statistics of the agent, as JSON'),
     })
     .prefault({})
     .meta({
-      description: 'Properties in which the agent reports about itself',
+      description: 'IDs of the properties in which the agent reports its own state; by default, none',
       examples: [
         {
           every: '5m',

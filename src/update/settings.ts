@@ -35,17 +35,17 @@ export const updateSchema = z.strictObject({
     .enum(['target', 'updates', 'none'])
     .default('target')
     .describe(
-      '"target": install the version that the service assigns. "updates": select one of the offered versions. ' +
-        '"none": install only files, manually',
+      '"target": installs the version that the service assigns. "updates": installs one of the versions that the ' +
+        'service offers (see select). "none": you install files manually',
     ),
   schedule: text('a cron expression such as "*/15 * * * *"')
     .default('*/15 * * * *')
-    .describe('When to check for updates (cron)'),
+    .describe('Cron expression of the update checks, in local time'),
   splay: duration()
     .default('15m')
     .describe(
-      'Checks are spread over this time by serial number, so that a fleet does not call together. Best: the ' +
-        'interval of the schedule',
+      'Each gateway delays its checks by a fixed part of this time, which depends on its serial number, so that a ' +
+        'fleet does not call the service all at the same moment. Best: the interval of schedule',
     ),
   select: z
     .string({ error: choiceText })
@@ -53,30 +53,31 @@ export const updateSchema = z.strictObject({
     .refine((value) => choiceWords.has(value) || parsePattern(value) !== undefined, choiceText)
     .default('newest')
     .describe(
-      'For "updates": "newest" by the semantic version of the name, "last", "first", or a pattern such as ' +
-        '"/^stable-/". A trust list, named trust- and its number, comes before these',
+      'With follow = "updates": "newest" (by the semantic version in the name), "last" or "first" in the list of ' +
+        'the service, or the newest whose name matches a pattern such as "/^stable-/". A trust list, whose name is ' +
+        'trust- and a number, is applied before any of them',
     ),
   window: dailyWindow()
     .optional()
     .meta({
-      description: 'When installing may start, local time; by default at any time',
+      description: 'Local time of day when an installation may start; by default, always',
       examples: ['02:00-05:00'],
     }),
   reboot_window: dailyWindow()
     .optional()
     .meta({
       description:
-        'When the reboot into a staged update may start, local time. window then limits only the staging. A ' +
-        'waiting update is not armed: after a power loss, the running version starts. agent reboot, agent ' +
-        '--update-now and rollbacks do not wait',
+        'Local time of day when the gateway may reboot into a staged update; window then limits only the staging. ' +
+        'Before the reboot, a power loss starts the running version. agent reboot, agent --update-now and ' +
+        'rollbacks do not wait',
       examples: ['03:00-04:00'],
     }),
   full_image: z
     .enum(['updates', 'same'])
     .default('updates')
     .describe(
-      'After a delta with another base than the running image: "updates" installs another version of the same ' +
-        'name, if the service lists one; "same" requests the same version again',
+      'What to install instead of a delta that was made for another image: "updates": another version of the same ' +
+        'name, if the service offers one; "same": the same version, requested again',
     ),
   metered: z
     .array(interfaceName())
@@ -84,42 +85,51 @@ export const updateSchema = z.strictObject({
     .default([])
     .meta({
       description:
-        'Interfaces that cost money by volume: while the default route uses one of them, downloads wait or ' +
-        'pause. Files, --force and trust lists are not affected. The agent reads the default routes of the main ' +
-        'table (0.0.0.0/0 and ::/0), but not split VPN routes, policy routing or several next hops',
+        'Network interfaces whose data volume is charged. While the default route uses one of them, downloads ' +
+        'wait or pause, except trust lists and downloads with --force. The agent reads the default routes of the ' +
+        'main table (0.0.0.0/0 and ::/0), but not split VPN routes, policy routing or several next hops',
       examples: [['wwan*', 'ppp0']],
     }),
   default_target: text()
     .optional()
-    .meta({ description: 'Target of a plain image; by default the pair of slots', examples: ['gateway'] }),
-  encoding: z.enum(['auto', 'base64', 'base64url', 'hex']).default('auto').describe('Encoding of the firmware text'),
+    .meta({
+      description: 'Target of an image that names none; by default, the slots with the bootloader',
+      examples: ['gateway'],
+    }),
+  encoding: z
+    .enum(['auto', 'base64', 'base64url', 'hex'])
+    .default('auto')
+    .describe('Encoding of the firmware in the response of the service'),
   health: z
     .strictObject({
-      deadline: duration('1s', '1d').default('5m').describe('Time until all conditions must be met'),
-      service: flag().default(true).describe('The service must be reachable'),
+      deadline: duration('1s', '1d').default('5m').describe('Time limit until all conditions are met'),
+      service: flag().default(true).describe('true: the service must be reachable'),
       commands: z
         .array(command())
         .max(32)
         .default([])
-        .meta({ description: 'Programs that must exit with 0', examples: [[['/usr/lib/app/healthy']]] }),
+        .meta({ description: 'Programs that must end with exit code 0', examples: [[['/usr/lib/app/healthy']]] }),
       user: user(),
       units: z
         .array(text().regex(/^[\w:.\\@-]{1,255}$/, 'the name of a unit such as "app.service"'))
         .max(32)
         .default([])
-        .meta({ description: 'Units that must be active', examples: [['app.service']] }),
+        .meta({ description: 'systemd units that must be active', examples: [['app.service']] }),
       stable_for: duration('0s', '10m')
         .default('10s')
-        .describe('Time for which each unit must stay active without a restart, also beyond the deadline'),
+        .describe('Time for which each unit must stay active without a restart. It may end after the deadline'),
     })
     .prefault({})
-    .describe('Conditions for a healthy update; otherwise the gateway rolls back to the previous version'),
-  max_attempts: wholeNumber(1, 100).default(3).describe('How often a version may fail before it is blocked'),
-  trial_attempts: wholeNumber(1, 10).default(2).describe('How often a staged slot may be booted for its trial'),
+    .describe(
+      'Health checks of a new version during its trial. If one fails, the gateway rolls back to the previous version',
+    ),
+  max_attempts: wholeNumber(1, 100).default(3).describe('Failed attempts after which a version is blocked'),
+  trial_attempts: wholeNumber(1, 10).default(2).describe('Maximum number of boots for the trial of a staged slot'),
   quarantine: duration('1h', '3650d')
     .optional()
     .meta({
-      description: 'When a release that failed its trial may be tried again. Unset: only after agent unblock VERSION',
+      description:
+        'Time after which a version that failed its trial may be installed again. By default, only after agent unblock VERSION',
       examples: ['30d'],
     }),
 });
@@ -127,9 +137,9 @@ export const updateSchema = z.strictObject({
 const hook = () =>
   z
     .strictObject({
-      command: command(),
+      command: command().describe('Program and its arguments'),
       user: user(),
-      timeout: duration('1s', '10m').default('1m'),
+      timeout: duration('1s', '10m').default('1m').describe('Time limit of the program'),
     })
     .optional();
 
@@ -139,15 +149,15 @@ export const hooksSchema = z.strictObject({
     examples: [{ command: ['/usr/lib/app/may-install'], user: 'app', timeout: '1m' }],
   }),
   before_reboot: hook().meta({
-    description: 'Runs before a staged update is armed and booted',
+    description: 'Runs before the gateway reboots into a staged update',
     examples: [{ command: ['/usr/lib/app/may-reboot'] }],
   }),
   after_commit: hook().meta({
-    description: 'Runs, perhaps more than once, after a version was committed; its exit code has no effect',
+    description: 'Runs after a version was committed, possibly more than once. Its exit code has no effect',
     examples: [{ command: ['/usr/lib/app/migrate'], timeout: '10m' }],
   }),
   after_rollback: hook().meta({
-    description: 'The same after a version was rolled back',
+    description: 'Runs after a version was rolled back, possibly more than once. Its exit code has no effect',
     examples: [{ command: ['/usr/lib/app/tell-operator'] }],
   }),
 });
@@ -155,19 +165,22 @@ export const hooksSchema = z.strictObject({
 export const reportSchema = z.strictObject({
   outcome: text()
     .optional()
-    .meta({ description: 'The property that receives the result of each attempt', examples: ['update_outcome'] }),
+    .meta({
+      description: 'ID of the property for the result of each update attempt; by default, not reported',
+      examples: ['update_outcome'],
+    }),
   security: text()
     .optional()
     .meta({
-      description: 'The property that receives the last security events, which agent log --security shows, too',
+      description: 'ID of the property for the latest security events (agent log --security); by default, not reported',
       examples: ['security_events'],
     }),
   full_image: text()
     .optional()
     .meta({
       description:
-        'The property that receives the IDs of versions whose deltas have another base, {"versions": ["42"]}: ' +
-        'the service may return the full images',
+        'ID of the property for the versions whose deltas were made for another image, {"versions": ["42"]}, so ' +
+        'that the service can offer full images; by default, not reported',
       examples: ['wanted_whole'],
     }),
 });

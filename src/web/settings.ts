@@ -61,32 +61,36 @@ export const pageSchema = z.strictObject({
     .optional()
     .meta({
       description:
-        'An address and a port, or the path of a Unix socket such as "/run/thing-agent/page.sock". Without it there is no page',
+        'Address and port, or path of a Unix socket such as "/run/thing-agent/page.sock". By default, there is no web UI',
       examples: ['127.0.0.1:8077'],
     }),
   password_file: absolutePath('/etc/thing-agent/page-password', 'page password')
     .optional()
-    .describe('Password for viewing the page: a file with at least 12 characters that only its owner may read'),
+    .describe(
+      'File with the password for the web UI, which has at least 12 characters. Only its owner may read the file',
+    ),
   certificate_file: absolutePath('/etc/thing-agent/page.pem', 'certificates')
     .optional()
-    .describe('For https, without which it listens on loopback alone; with key_file'),
-  key_file: absolutePath('/etc/thing-agent/page.key', 'secret').optional(),
+    .describe('PEM file of the certificate for https, with key_file. Without it, listen must be a loopback address'),
+  key_file: absolutePath('/etc/thing-agent/page.key', 'secret')
+    .optional()
+    .describe('PEM file of the private key of certificate_file'),
   client_ca_file: absolutePath('/etc/thing-agent/page-clients.pem', 'certificates')
     .optional()
-    .describe('Only clients with a certificate of this authority can connect'),
+    .describe('PEM file of certificate authorities. Only browsers with a certificate from one of them can connect'),
   hosts: z
     .array(text(hostText, 253).regex(/^[A-Za-z0-9.-]+$/, hostText))
     .max(32)
     .default([])
     .meta({
-      description: 'Host names for browsers, in addition to the address; others are refused',
+      description: 'Host names in addition to the address. A request to any other name is rejected',
       examples: [['gateway.example.com']],
     }),
   allow_operations: flag()
     .default(false)
     .describe(
-      'True: viewers can also install, pause and roll back, like thing-operators. Needs a password or a client ' +
-        'certificate',
+      'true: the web UI can also install, pause and roll back, like members of thing-operators. Needs ' +
+        'password_file or client_ca_file',
     ),
 });
 

@@ -43,8 +43,8 @@ const chosen: Readonly<Record<string, (node: SchemaNode) => string>> = {
   sensors: ({ items: sensor }) => {
     const kinds = listed(choicesOf(propertiesOf(sensor)['source']).map(kindOf), ', ');
     const introduction = `What the gateway measures. Sources: ${kinds}; \`agent config schema\` has their settings. A serial port may be that of a board above.`;
-    const further = `Further settings of [[sensors]], their outputs and [[properties]]: ${furtherSettings(sensor)}.`;
-    return `${comment('##', introduction)}${sensorExamples}\n${comment('##', further)}`;
+    const further = 'Further settings of [[sensors]], their outputs and [[properties]]: defaults, or examples.';
+    return `${comment('##', introduction)}${sensorExamples}\n${comment('##', further)}${furtherSettings(sensor)}`;
   },
   properties: () => propertyExample,
   watch: () => watchExample,
@@ -131,24 +131,23 @@ function setting({ key, path, child, above, isSet }: Setting): string {
 /** A complete table as a comment, with all its settings. */
 function sketch(name: string, node: SchemaNode): string {
   const lines = Object.entries(propertiesOf(node)).map(([key, child]) => {
-    const text = describe(child) === '' ? membersOf(child) : describe(child);
+    const text = `${describe(child)} ${membersOf(child)}`.trim();
     return `${text === '' ? '' : comment('## #', text)}## ${assignment(key, shown(`${name}.${key}`, child).value)}\n`;
   });
   return `${said(node, false)}## [${name}]\n${lines.join('')}`;
 }
 
-/** `confirm: kept without a trial.` */
+/** `image: Number of the image. confirm: …` */
 function membersOf(node: SchemaNode): string {
-  const members = Object.entries(propertiesOf(node)).map(([key, child]) => [key, inSentence(child)] as const);
-  const texts = members.filter(([, text]) => text !== '').map(([key, text]) => `${key}: ${text}`);
-  return texts.length === 0 ? '' : `${texts.join('; ')}.`;
+  const members = Object.entries(propertiesOf(node)).filter(([, child]) => describe(child) !== '');
+  return members.map(([key, child]) => `${key}: ${describe(child)}`).join(' ');
 }
 
 function bootloaderKinds(node: SchemaNode | undefined): string {
   const known = new Set<string>();
   const kinds = choicesOf(node).map((choice) => {
     const { kind: _, ...settings } = propertiesOf(choice);
-    return comment('##', `"${kindOf(choice)}": ${settingsText(settings, known)}.`);
+    return `## kind = "${kindOf(choice)}":\n${settingsText(settings, known)}`;
   });
   return `## The kinds of bootloaders, and what their tables may have: defaults, or examples.\n${kinds.join('')}`;
 }
@@ -158,19 +157,19 @@ function furtherSettings(sensor: SchemaNode | undefined): string {
   const rows = Object.entries(propertiesOf(sensor)).filter(
     ([key, child]) => describe(child) !== '' || !new RegExp(`\\b${key}\\b`).test(sensorExamples),
   );
-  const { outputs: _, ...settings } = Object.fromEntries(rows);
+  const { outputs: _outputs, source: _source, ...settings } = Object.fromEntries(rows);
   return settingsText(settings);
 }
 
-/** `scale = 0.001 (multiplies it), offset = -40 (is added then)`; what is known is not explained again. */
+/** A line such as `## scale = 0.001: The value is …` for each setting. A text that is known is not repeated. */
 function settingsText(settings: Readonly<Record<string, SchemaNode>>, known = new Set<string>()): string {
   const texts = Object.entries(settings).map(([key, child]) => {
-    const text = inSentence(child);
-    const meaning = text === '' || known.has(text) ? '' : ` (${text})`;
+    const text = describe(child);
+    const meaning = text === '' || known.has(text) ? '' : `: ${text}`;
     known.add(text);
-    return `${unbroken(assignment(key, child.examples?.[0] ?? shown(key, child).value))}${meaning}`;
+    return comment('##', `${unbroken(assignment(key, child.examples?.[0] ?? shown(key, child).value))}${meaning}`);
   });
-  return texts.join(', ');
+  return texts.join('');
 }
 
 interface Shown {
@@ -204,11 +203,6 @@ function isEmpty(value: unknown): boolean {
 function said(node: SchemaNode, isExample: boolean): string {
   const text = describe(node);
   return text === '' ? '' : comment('##', isExample ? `Example. ${text}` : text);
-}
-
-function inSentence(node: SchemaNode): string {
-  const text = describe(node).replace(/\.$/, '');
-  return `${text.charAt(0).toLowerCase()}${text.slice(1)}`;
 }
 
 /** True if the table has its own header, since its keys have descriptions. Other tables are inline. */

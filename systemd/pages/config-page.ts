@@ -113,12 +113,19 @@ function settingOf(key: string, node: SchemaNode, isRequired: boolean): Setting 
     need: isRequired ? 'required' : '',
     standard: isRequired ? '' : defaultOf(node),
     example: exampleOf(node),
-    meaning: node.properties === undefined ? node.description : undefined, // a table is described at its own title
+    meaning: meaningOf(node),
   };
 }
 
+/** A table is described at its own title, and the only value of `kind` is in the title. */
+function meaningOf({ properties, const: kind, description }: SchemaNode): string | undefined {
+  if (properties !== undefined) return 'See the table of this name';
+  return kind === undefined ? description : (description ?? 'Selects these settings');
+}
+
 function defaultOf({ default: value }: SchemaNode): string {
-  return value === undefined || (typeof value === 'object' && value !== null) ? '' : JSON.stringify(value);
+  const isShown = value !== undefined && (typeof value !== 'object' || (Array.isArray(value) && value.length > 0));
+  return isShown ? JSON.stringify(value) : '';
 }
 
 function exampleOf({ default: value, examples: [example] = [] }: SchemaNode): string {
@@ -140,7 +147,7 @@ function kindOf(node: SchemaNode): string {
 function textKind(pattern: string | undefined): string {
   if (pattern?.includes('ms)?$') === true) return 'duration';
   if (pattern?.includes('iB') === true) return 'size';
-  return pattern?.startsWith('^\\/') === true ? 'absolute path' : 'text';
+  return pattern?.startsWith('^\\/[') === true ? 'absolute path' : 'text';
 }
 
 function rangeOf({ minimum, maximum }: SchemaNode): string {

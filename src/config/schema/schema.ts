@@ -23,7 +23,7 @@ export const configSchema = z.strictObject({
   service: serviceSchema,
   device: z.strictObject({
     device_type: text().meta({
-      description: 'Compared with the device types of an artifact',
+      description: 'Type of this hardware. A release is installed only if it names this type',
       examples: ['raspberrypi4-64'],
     }),
     serial_number: text('a text that is not empty', 128)
@@ -31,59 +31,64 @@ export const configSchema = z.strictObject({
       .optional()
       .meta({
         description:
-          'By default, with neither this nor serial_number_file, the serial number of the hardware (device tree, ' +
-          'DMI)',
+          'Identifies this gateway at the service. By default, the serial number of the hardware (device tree, DMI)',
         examples: ['GW-0001'],
       }),
-    serial_number_file: absolutePath('/sys/firmware/devicetree/base/serial-number', 'readable file').optional(),
+    serial_number_file: absolutePath('/sys/firmware/devicetree/base/serial-number', 'readable file')
+      .optional()
+      .describe('File that contains the serial number, instead of serial_number'),
     label: text('a text that is not empty', 64)
       .regex(/^[^\p{Cc}]*\S[^\p{Cc}]*$/u, 'a text that is not blank')
       .optional()
-      .meta({ description: 'The name of this gateway in agent status and the web UI', examples: ['Boiler room'] }),
+      .meta({ description: 'Name of this gateway in agent status and the web UI', examples: ['Boiler room'] }),
     factory_version: text('a text that is not empty', 200)
       .regex(/\S/, 'a text that is not blank')
       .optional()
       .meta({
         description:
-          'Name of this image at the service, so that a new gateway does not download it. By default, ' +
-          'IMAGE_VERSION of /etc/os-release, which is the better place: a configuration that both slots share is ' +
-          'wrong after the first update',
+          'Version of this image at the service, so that a new gateway does not download the image again. Better ' +
+          'set IMAGE_VERSION in /etc/os-release, which is the default: if both slots share this configuration, ' +
+          'factory_version is wrong after the first update',
         examples: ['1.4.0'],
       }),
     factory_version_file: absolutePath('/etc/firmware-version', 'readable file')
       .optional()
-      .describe('The same in a file of the image: in the format of os-release, or the version alone'),
+      .describe(
+        'File with this version, instead of factory_version: in the format of os-release, or with the version alone',
+      ),
   }),
   paths: z
     .strictObject({
       state: absolutePath('/var/lib/thing-agent')
         .default('/var/lib/thing-agent')
-        .describe('Overridden by $STATE_DIRECTORY, which systemd sets (StateDirectory=)'),
+        .describe('Directory for data that must survive a reboot. $STATE_DIRECTORY, which systemd sets, overrides it'),
       run: absolutePath('/run/thing-agent')
         .default('/run/thing-agent')
-        .describe('Overridden by $RUNTIME_DIRECTORY, which systemd sets (RuntimeDirectory=)'),
+        .describe('Directory for sockets and locks. $RUNTIME_DIRECTORY, which systemd sets, overrides it'),
     })
     .prefault({}),
   update: updateSchema.prefault({}),
   hooks: hooksSchema
     .prefault({})
     .describe(
-      'Programs that allow, defer or reject an update, with JSON on their standard input (hooks.md of the ' +
-        'documentation). Exit code 0: allow; 75: defer, and the agent runs the hook again later; any other: ' +
-        'reject, and the attempt ends. agent status shows their standard error',
+      'Programs that allow, defer or reject an update. They get JSON on standard input (see hooks.md). Exit code 0 ' +
+        'allows the update. 75 defers it: the agent runs the hook again later. Any other rejects it: the attempt ' +
+        'ends. agent status shows the standard error of the hook',
     ),
   trust: trustSchema.prefault({}),
-  report: reportSchema.prefault({}),
+  report: reportSchema.prefault({}).describe('Properties at the service in which the agent reports about updates'),
   system: z
     .strictObject({
       reboot_command: command()
         .default(['systemctl', 'reboot'])
-        .describe('The bootloader’s argument, such as "0 tryboot", replaces {argument}, or is added at the end'),
+        .describe(
+          'Program that reboots the gateway. An argument of the bootloader, such as "0 tryboot", replaces {argument} or is appended',
+        ),
       boot_id_file: absolutePath('/run/boot-id')
         .default('/proc/sys/kernel/random/boot_id')
         .describe(
-          'A file that changes with every boot. A container needs its own, since it shares the kernel’s with its ' +
-            'host',
+          'File whose content changes at every boot. A container needs its own file, since it shares the kernel ' +
+            'of its host',
         ),
     })
     .prefault({}),
@@ -94,7 +99,7 @@ export const configSchema = z.strictObject({
         .max(1000)
         .default([])
         .meta({
-          description: 'Properties that members of thing-agent can also read and write',
+          description: 'IDs of the properties that members of thing-agent can also read and write',
           examples: [['setpoint']],
         }),
     })
@@ -103,11 +108,14 @@ export const configSchema = z.strictObject({
       'Members of the group thing-agent can view and send datapoints. Members of thing-operators can use all ' +
         'operations',
     ),
-  web: pageSchema.prefault({}).describe('A page about this gateway for a browser (web-ui.md of the documentation)'),
+  web: pageSchema.prefault({}).describe('Web UI of this gateway (see web-ui.md)'),
   log: z
     .strictObject({
-      level: z.enum(['debug', 'info', 'warn', 'error']).default('info'),
-      format: z.enum(['auto', 'text', 'json']).default('auto'),
+      level: z.enum(['debug', 'info', 'warn', 'error']).default('info').describe('Lowest level that is logged'),
+      format: z
+        .enum(['auto', 'text', 'json'])
+        .default('auto')
+        .describe('Format of the log: "text", "json", or "auto", which is the same as "text"'),
     })
     .prefault({}),
   targets: z.record(text(targetName, 64).regex(/^[A-Za-z][A-Za-z0-9_-]*$/, targetName), targetSchema).default({}),

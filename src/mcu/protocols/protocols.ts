@@ -9,14 +9,21 @@ import { boardProtocol } from './board-protocol.ts';
 const avrSettings = {
   bootloader_bytes: wholeNumber(256, 65_536)
     .optional()
-    .meta({ description: 'AVR: size of an unusual boot section', examples: [512] }),
+    .meta({
+      description: 'AVR: bytes of the boot section; by default, as usual for the chip and its bootloader',
+      examples: [512],
+    }),
 };
 
 /** Settings of protocols that cannot ask the chip for its size. */
 const flashSettings = {
   flash_bytes: wholeNumber(1024, 16_777_216)
     .optional()
-    .meta({ description: 'STM32, ESP: size of the flash memory', examples: [131_072] }),
+    .meta({
+      description:
+        'STM32, ESP: bytes of flash memory; by default, the size that the chip reports (ESP) or can have at most (STM32)',
+      examples: [131_072],
+    }),
 };
 
 const stk500v1 = boardProtocol({
@@ -51,13 +58,19 @@ const smp = boardProtocol({
   settings: {
     smp: z
       .strictObject({
-        framing: z.enum(['console', 'raw']).default('console'),
-        image: wholeNumber(0, 15).default(0).describe('Number of the image, where MCUboot has several'),
+        framing: z
+          .enum(['console', 'raw'])
+          .default('console')
+          .describe('Packets are lines of base64 ("console"), or are not encoded ("raw")'),
+        image: wholeNumber(0, 15).default(0).describe('Number of the image, if MCUboot has several'),
         confirm: flag()
           .default(false)
-          .describe('false: MCUboot tries the new image once, and its application must confirm it; true: it stays'),
+          .describe(
+            'false: MCUboot boots the new image once, and returns to the previous one unless the application confirms it. true: the new image stays',
+          ),
       })
-      .prefault({}),
+      .prefault({})
+      .describe('Settings of protocol "smp"'),
   },
   create: async (settings) => (await import('./smp/smp.ts')).smp(settings.smp),
 });
@@ -67,18 +80,25 @@ const xmodem = boardProtocol({
   settings: {
     xmodem: z
       .strictObject({
-        variant: z.enum(['xmodem', 'xmodem-1k', 'ymodem']).default('xmodem-1k'),
+        variant: z.enum(['xmodem', 'xmodem-1k', 'ymodem']).default('xmodem-1k').describe('Variant of the protocol'),
         upload_keys: text()
           .optional()
-          .meta({ description: 'Keys that a boot menu needs before it receives', examples: ['1'] }),
+          .meta({ description: 'Keys that the agent presses in the boot menu to start the upload', examples: ['1'] }),
         start_keys: text()
           .optional()
-          .meta({ description: 'And to start the application', examples: ['3'] }),
+          .meta({
+            description: 'Keys that the agent presses in the boot menu to start the application',
+            examples: ['3'],
+          }),
         file_name: text()
           .optional()
-          .meta({ description: 'For a receiver of YMODEM', examples: ['app.bin'] }),
+          .meta({
+            description: 'Name of the file that YMODEM transfers; by default, "firmware.bin"',
+            examples: ['app.bin'],
+          }),
       })
-      .prefault({}),
+      .prefault({})
+      .describe('Settings of protocol "xmodem"'),
   },
   create: async (settings) => (await import('./xmodem.ts')).xmodem(settings.xmodem),
 });

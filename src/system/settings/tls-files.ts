@@ -5,9 +5,13 @@ export const tlsFiles = (whose: string) => ({
   ca_file: absolutePath(`/etc/thing-agent/${whose}ca.pem`, 'certificates')
     .optional()
     .describe(
-      'Authorities to trust instead of Mozilla’s, which come with the runtime. The system’s certificates, including those added by update-ca-certificates, are not read:' +
-        ' /etc/ssl/certs/ca-certificates.crt takes them. A certificate of this gateway, and its key',
+      'PEM file of the certificate authorities to trust. The default is Mozilla’s list, which is built into ' +
+        'Node.js. For the list of this system (update-ca-certificates), set /etc/ssl/certs/ca-certificates.crt',
     ),
-  client_certificate_file: absolutePath(`/etc/thing-agent/${whose}client.pem`, 'certificates').optional(),
-  client_key_file: absolutePath(`/etc/thing-agent/${whose}client.key`, 'secret').optional(),
+  client_certificate_file: absolutePath(`/etc/thing-agent/${whose}client.pem`, 'certificates')
+    .optional()
+    .describe('PEM file of this gateway’s certificate, for mutual TLS'),
+  client_key_file: absolutePath(`/etc/thing-agent/${whose}client.key`, 'secret')
+    .optional()
+    .describe('PEM file of the private key of this certificate'),
 });

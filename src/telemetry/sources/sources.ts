@@ -19,10 +19,12 @@ import { sourceKind } from './source.ts';
 const exec = sourceKind({
   name: 'exec',
   settings: {
-    command: command(),
+    command: command().describe('Program that prints a reading'),
     user: user(),
-    stream: flag().default(false).describe('It keeps running and prints a reading per line'),
-    idle_timeout: duration('1s', '7d').optional().describe('After this without a line it is started again'),
+    stream: flag().default(false).describe('true: the program keeps running and prints one reading per line'),
+    idle_timeout: duration('1s', '7d')
+      .optional()
+      .describe('With stream: restarts a program that prints nothing for this time'),
   },
   create: async (program, { timeoutMs }) => {
     const { execSource, execStreamSource } = await import('./exec.ts');
@@ -36,18 +38,20 @@ const exec = sourceKind({
 const mqtt = sourceKind({
   name: 'mqtt',
   settings: {
-    url: address(['mqtt', 'mqtts']),
+    url: address(['mqtt', 'mqtts']).describe('Address of the MQTT broker'),
     ...brokerLogin,
     topic: topicFilter().describe(
-      'With + and #. Each topic has its own deadband and period; {topic} in event, property or id stands for it',
+      'Topic, with + and # as wildcards. Deadband and period apply to each topic separately. {topic} in event, property or id stands for the topic',
     ),
     retained: z
       .enum(['once', 'skip'])
       .default('once')
       .describe(
-        '"once" uses a retained message unless it equals the last message of its topic since the agent started; after a restart it is used again, with the time of its arrival. "skip" uses none',
+        '"once": uses a retained message unless it equals the last message of its topic since the agent started. After a restart, it is used again, with the time of its arrival. "skip": ignores retained messages',
       ),
-    idle_timeout: duration('1s', '7d').optional().describe('After this without a message it counts as failing'),
+    idle_timeout: duration('1s', '7d')
+      .optional()
+      .describe('Reports the source as failing if no message arrives for this time'),
   },
   create: async (settings) => (await import('./mqtt.ts')).mqttSource(settings),
   place: ({ url, topic }) => `${url} ${topic}`,
@@ -55,12 +59,15 @@ const mqtt = sourceKind({
 });
 
 const register = {
-  unit: wholeNumber(0, 255).default(1),
-  table: z.enum(['holding', 'input', 'coil', 'discrete-input']).default('holding'),
-  address: wholeNumber(0, 65_535).describe('Counted from 0, as it is sent'),
-  type: z.enum(['u16', 'i16', 'u32', 'i32', 'f32', 'u64', 'i64', 'f64']).default('u16'),
-  byte_order: z.enum(['big', 'little']).default('big'),
-  word_order: z.enum(['big', 'little']).default('big'),
+  unit: wholeNumber(0, 255).default(1).describe('Unit ID (slave address) of the device'),
+  table: z.enum(['holding', 'input', 'coil', 'discrete-input']).default('holding').describe('Kind of the register'),
+  address: wholeNumber(0, 65_535).describe('Address of the register, counted from 0 as in the protocol'),
+  type: z
+    .enum(['u16', 'i16', 'u32', 'i32', 'f32', 'u64', 'i64', 'f64'])
+    .default('u16')
+    .describe('Type of the value: unsigned, signed or floating-point, and its bits. 32 bits are two registers'),
+  byte_order: z.enum(['big', 'little']).default('big').describe('Order of the bytes in a register'),
+  word_order: z.enum(['big', 'little']).default('big').describe('Order of the registers of a value'),
 };
 
 function registerText({ unit, table, address }: Pick<ModbusRegister, 'unit' | 'table' | 'address'>): string {
@@ -69,7 +76,11 @@ function registerText({ unit, table, address }: Pick<ModbusRegister, 'unit' | 't
 
 const modbusTcp = sourceKind({
   name: 'modbus-tcp',
-  settings: { host: text(), port: wholeNumber(1, 65_535).default(502), ...register },
+  settings: {
+    host: text().describe('Host name or IP address of the device'),
+    port: wholeNumber(1, 65_535).default(502).describe('TCP port of the device'),
+    ...register,
+  },
   create: async (settings, { modbus, timeoutMs }) => (await modbus()).tcpSource({ ...settings, timeoutMs }, settings),
   takesTurns: true,
   place: (settings) => `${settings.host}:${settings.port} ${registerText(settings)}`,
@@ -80,9 +91,9 @@ const modbusTcp = sourceKind({
 const modbusRtu = sourceKind({
   name: 'modbus-rtu',
   settings: {
-    port: absolutePath('/dev/ttyUSB0'),
-    baud: wholeNumber(50, 4_000_000).default(9_600),
-    parity: z.enum(['none', 'even']).default('even'),
+    port: absolutePath('/dev/ttyUSB0').describe('Serial port'),
+    baud: wholeNumber(50, 4_000_000).default(9_600).describe('Bits per second'),
+    parity: z.enum(['none', 'even']).default('even').describe('Parity bit'),
     ...register,
   },
   create: async (settings, { modbus, timeoutMs }) => (await modbus()).rtuSource({ ...settings, timeoutMs }, settings),
@@ -95,8 +106,10 @@ const modbusRtu = sourceKind({
 const hwmon = sourceKind({
   name: 'hwmon',
   settings: {
-    chip: text().describe('Its name; of several, with its label or address: "nvme@0000:02:00.0"'),
-    input: text(),
+    chip: text().describe(
+      'Name of the chip. If several have this name, add the label or the address: "nvme@0000:02:00.0"',
+    ),
+    input: text().describe('Input of the chip, such as "temp1"'),
   },
   create: async ({ chip, input }) => (await import('./kernel/hwmon.ts')).hwmonSource(chip, input),
   place: ({ chip, input }) => `${chip} ${input}`,
@@ -105,7 +118,11 @@ const hwmon = sourceKind({
 
 const thermal = sourceKind({
   name: 'thermal',
-  settings: { zone: text().describe('Its type, such as "cpu-thermal"; of several, with its address; or its number') },
+  settings: {
+    zone: text().describe(
+      'Type of the thermal zone, such as "cpu-thermal", or its number. If several have this type, add the address',
+    ),
+  },
   create: async ({ zone }) => (await import('./kernel/hwmon.ts')).thermalSource(zone),
   place: ({ zone }) => zone,
   advice: () => 'agent sensors scan thermal shows what there is',
@@ -114,8 +131,12 @@ const thermal = sourceKind({
 const iio = sourceKind({
   name: 'iio',
   settings: {
-    device: text().describe('Its name; of several, with its label or address: "ads1115@1-0048"'),
-    channel: text().describe('"in_temp"; "in_temp_raw" is the count of the converter, without a unit'),
+    device: text().describe(
+      'Name of the device. If several have this name, add the label or the address: "ads1115@1-0048"',
+    ),
+    channel: text().describe(
+      'Channel, such as "in_temp". "in_temp_raw" is the number that the converter counts, without a unit',
+    ),
   },
   create: async ({ device, channel }) => (await import('./kernel/iio.ts')).iioSource(device, channel),
   place: ({ device, channel }) => `${device} ${channel}`,
@@ -124,7 +145,7 @@ const iio = sourceKind({
 
 const w1 = sourceKind({
   name: 'w1',
-  settings: { device: text() },
+  settings: { device: text().describe('Thermometer on the 1-Wire bus, such as "28-0316a2795ee7"') },
   create: async ({ device }) => (await import('./kernel/w1.ts')).w1Source(device),
   place: ({ device }) => device,
   advice: () => 'agent sensors scan w1 shows what there is',
@@ -133,10 +154,15 @@ const w1 = sourceKind({
 const serial = sourceKind({
   name: 'serial',
   settings: {
-    port: absolutePath('/dev/ttyUSB0'),
-    baud: wholeNumber(50, 4_000_000).default(115_200),
-    pattern: text().refine(isPattern, 'a regular expression').optional(),
-    idle_timeout: duration('1s', '1d').default('5m').describe('After this the port is opened again'),
+    port: absolutePath('/dev/ttyUSB0').describe('Serial port'),
+    baud: wholeNumber(50, 4_000_000).default(115_200).describe('Bits per second'),
+    pattern: text()
+      .refine(isPattern, 'a regular expression')
+      .optional()
+      .describe(
+        'Regular expression whose named groups, or first group, are the reading. By default, a line is a number, JSON, or key=value pairs',
+      ),
+    idle_timeout: duration('1s', '1d').default('5m').describe('Reopens a port on which nothing arrives for this time'),
   },
   create: async ({ port: path, baud, pattern, idleTimeoutMs }, { openLine }) => {
     const { serialSource } = await import('./serial.ts');
@@ -159,9 +185,9 @@ function isPattern(value: string): boolean {
 const gpio = sourceKind({
   name: 'gpio',
   settings: {
-    chip: text(),
-    line: wholeNumber(0, 4_095),
-    version: z.literal([1, 2], { error: '1 or 2' }).default(1).describe('Of libgpiod’s tools'),
+    chip: text().describe('GPIO chip, such as "gpiochip0"'),
+    line: wholeNumber(0, 4_095).describe('Number of the line'),
+    version: z.literal([1, 2], { error: '1 or 2' }).default(1).describe('Version of the installed libgpiod tools'),
   },
   create: async ({ chip, line, version }, { timeoutMs }) =>
     (await import('./gpio.ts')).gpioSource(chip, line, version, timeoutMs),
@@ -171,7 +197,7 @@ const gpio = sourceKind({
 
 const file = sourceKind({
   name: 'file',
-  settings: { path: absolutePath('/run/level') },
+  settings: { path: absolutePath('/run/level').describe('File that contains the reading') },
   create: async ({ path }) => (await import('./file.ts')).fileSource(path),
   place: ({ path }) => path,
   advice: () => 'check that the file exists, and that its writer runs',
@@ -196,7 +222,7 @@ export type SystemMetric = (typeof metrics)[number];
 
 const system = sourceKind({
   name: 'system',
-  settings: { metric: z.enum(metrics) },
+  settings: { metric: z.enum(metrics).describe('What to measure; "agent" is statistics of the agent, as JSON') },
   create: async ({ metric }, deps) => (await import('./system.ts')).systemSource(metric, deps),
   place: ({ metric }) => metric,
 });

@@ -85,7 +85,7 @@ describe('the configuration that is installed', () => {
   ])('has a whole target %s to be copied: it is good without the "## " of its lines', (name, kind) => {
     const block = example.split('\n\n').find((part) => part.includes(`\n## [targets.${name}]\n`)) ?? '';
     const [, settings = ''] = block.split(/(?=^## \[)/m);
-    const [before = ''] = example.split(/^(?=## The slots)/m);
+    const [before = ''] = example.split(/^(?=## Two slots)/m);
     const { targets } = resolve(`${before}\n${settings.replaceAll(/^## /gm, '')}`);
     expect(targets).toMatchObject([{ name, kind }]);
   });
