@@ -9,6 +9,7 @@ import type { Infer } from './schema-parts.ts';
 
 const named = { version: z.string() };
 const isRollback = z.boolean().optional().describe('True if an operator rolls back to this version.');
+const instead = z.string().optional().describe('The version that runs instead, if it is known.');
 
 const operationOutcome = z.discriminatedUnion('kind', [
   z.object({
@@ -41,8 +42,9 @@ const operationOutcome = z.discriminatedUnion('kind', [
     isRollback,
     reason: z.string().optional(),
     goesBack: z.boolean().optional().describe('True if the version is abandoned for this reason.'),
+    instead,
   }),
-  z.object({ kind: z.literal('rolled-back'), ...named, isRollback, reason: z.string() }),
+  z.object({ kind: z.literal('rolled-back'), ...named, isRollback, reason: z.string(), instead }),
   z.object({ kind: z.literal('cancelled'), ...named }),
   z.object({ kind: z.literal('nothing-to-cancel'), ...named }),
   z.object({

@@ -100,10 +100,10 @@ async function readStream(
   signal: AbortSignal,
 ): Promise<ReadFirmware> {
   const { checkpointDistance: distance, clock } = settings;
-  const { onCheckpoint, installedProvides } = request;
+  const { onCheckpoint, onSignedName, installedProvides } = request;
   const depsWith = (placeOfCheckpoint: typeof placeNow): ArtifactDeps => {
     const checkpoints = new Checkpoints({ onCheckpoint, placeNow: placeOfCheckpoint, distance, clock });
-    return { ...settings, installedProvides, decompress, checkpoints };
+    return { ...settings, installedProvides, onSignedName, decompress, checkpoints };
   };
   if (isContinued && checkpoint !== undefined) return goOn(bytes, checkpoint, depsWith(placeNow), signal);
 

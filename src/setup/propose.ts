@@ -26,7 +26,7 @@ export interface Question {
   readonly found: string | undefined;
   /** The answer in non-interactive mode to a question that has no default, or undefined. */
   readonly unasked?: NonInteractiveDefault | undefined;
-  /** A special word that is an answer, too, and its condition, or undefined. */
+  /** Another valid answer with its condition, or undefined. */
   readonly otherwise?: string;
 }
 
@@ -41,7 +41,7 @@ export type Answers = Readonly<Partial<Record<QuestionName, string>>>;
 const TARGET = 'gateway';
 const AGENT = 'thing-agent';
 const NONE = 'none';
-const NO_SLOTS = `no slots were found here; releases bring the package ${AGENT}`;
+const NO_SLOTS = `no slots found; updates replace the package ${AGENT}`;
 
 /**
  * The questions that are still open, in their order: those that neither the given part of a configuration nor an answer
@@ -76,23 +76,23 @@ function listOf(answer: string): readonly string[] {
 
 function aboutDevice(facts: DetectedGateway, given: Table): readonly Question[] {
   const questions: Question[] = [
-    { name: 'url', key: 'service.url', text: 'Address of the provisioning service', found: undefined },
+    { name: 'url', key: 'service.url', text: 'URL of the provisioning service', found: undefined },
     {
       name: 'device-type',
       key: 'device.device_type',
-      text: 'Device type, as its releases name it',
+      text: 'Device type (as in your releases)',
       found: facts.deviceType,
     },
     {
       name: 'keys',
       key: 'trust.keys',
-      text: 'File with the public key that verifies releases (several: separated by commas)',
+      text: 'Public key files of your releases, separated by commas',
       found: facts.releaseKeys.length > 0 ? facts.releaseKeys.join(',') : undefined,
     },
   ];
   const isNamed = facts.serialNumber !== undefined || says(given, 'device.serial_number_file');
   if (!isNamed) {
-    const text = 'Serial number, since the hardware tells none';
+    const text = 'Serial number (not found in the hardware)';
     questions.push({ name: 'serial-number', key: 'device.serial_number', text, found: undefined });
   }
   const mayBeUnsigned = asTable(given['trust'])['allow_unsigned'] === true;
@@ -112,7 +112,7 @@ function aboutSlots(facts: DetectedGateway, given: Table, answers: Answers): rea
     text: `Partition of slot ${name}`,
     found: pair === undefined ? whereNone : pair[name],
     unasked: name === 'A' && isPackagedAlone(facts) ? { answer: NONE, note: NO_SLOTS } : undefined,
-    otherwise: `${NONE}, if this gateway has no slots`,
+    otherwise: `"${NONE}" if this gateway has no slots`,
   });
   const chosen: Question = {
     name: 'bootloader',
@@ -123,7 +123,7 @@ function aboutSlots(facts: DetectedGateway, given: Table, answers: Answers): rea
   const handler: Question = {
     name: 'handler',
     key: `targets.${TARGET}.bootloader.handler`,
-    text: 'Program that speaks to the bootloader',
+    text: 'Program that controls the bootloader',
     found: undefined,
   };
   if (hasBoardsAlone && answers['slot-a'] === undefined) return [slot('A')];
@@ -143,17 +143,17 @@ function isPackagedAlone({ packages, partitions, bootloaders }: DetectedGateway)
 function aboutPackages({ packages }: DetectedGateway, given: Table, answers: Answers): readonly Question[] {
   const hasTargets = targetsOf(given).length > 0;
   if (packages === undefined || !isWithoutSlots(answers) || kindsOf(given).includes('package')) return [];
-  const text = 'Packages that releases bring, as dpkg calls them (several: separated by commas)';
+  const text = 'Debian packages to update, separated by commas';
   const found = packages.has(AGENT) && !hasTargets ? AGENT : NONE;
-  return [{ name: 'packages', key: 'targets', text, found, otherwise: `${NONE}, if releases bring no packages` }];
+  return [{ name: 'packages', key: 'targets', text, found, otherwise: `"${NONE}"` }];
 }
 
 /** An image that names itself needs no setting, which would be wrong after the first update. */
 function aboutVersion({ imageVersion }: DetectedGateway, given: Table, answers: Answers): readonly Question[] {
   const isSaid = ['device.factory_version', 'device.factory_version_file'].some((key) => says(given, key));
   if (isSaid || imageVersion !== undefined || isWithoutTargets(given, answers)) return [];
-  const text = 'What the service calls the release that runs here, so that it is not downloaded again';
-  return [{ name: 'version', key: 'device.factory_version', text, found: NONE, otherwise: `${NONE}, if unknown` }];
+  const text = 'Installed version, as the service names it';
+  return [{ name: 'version', key: 'device.factory_version', text, found: NONE, otherwise: `"${NONE}" if unknown` }];
 }
 
 /** True if the first check downloads the running release, since its version is unknown. */

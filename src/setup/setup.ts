@@ -71,8 +71,8 @@ export class Setup {
     const formal = problems.map(({ message }) => message).find((message) => /^[:[ ]/.test(withoutKey(message, key)));
     if (formal !== undefined) return formal;
     const answer = answers[name] ?? '';
-    if (name === 'device-type' && /\s/.test(answer)) return `${key}: ${JSON.stringify(answer)} has a blank in it`;
-    if (name === 'slot-b' && answer === answers['slot-a']) return `${key}: A and B are the same`;
+    if (name === 'device-type' && /\s/.test(answer)) return `${key}: ${JSON.stringify(answer)} contains a space`;
+    if (name === 'slot-b' && answer === answers['slot-a']) return `${key}: slots A and B are the same partition`;
     for (const { file, need } of filesOf(name, answer)) {
       const why = await examine(file, need);
       if (why !== undefined) return `${key}: ${file} ${why}`;
@@ -84,7 +84,8 @@ export class Setup {
     for (const [target, name] of packagesIn(answers)) {
       const formal = problems.find(({ message }) => message.startsWith(`targets.${target}`));
       if (formal !== undefined) return formal.message;
-      if (this.#deps.facts.packages?.has(name) !== true) return `targets.${target}: dpkg has no ${name} installed here`;
+      if (this.#deps.facts.packages?.has(name) !== true)
+        return `targets.${target}: the package ${name} is not installed`;
     }
     return undefined;
   }

@@ -74,7 +74,7 @@ export async function rollBackManually(flags: RollbackOptions, intervention: Man
       : callOff(phase, intervention);
   if (phase.kind === 'rolling-back') {
     if (runsHere) return outcomeOf(await rollBack(phase, ports));
-    throw new UpdateError('update-in-progress', `${phase.attempt.version.name} is being rolled back already`);
+    throw new UpdateError('update-in-progress', `${phase.attempt.version.name} is already being rolled back`);
   }
   const outcome = await startRollback(otherSlot(booted), flags, ports);
   if (outcome.kind === 'installed' || outcome.kind === 'rolled-back') await deliver();
@@ -110,8 +110,8 @@ async function callOff({ attempt }: PhaseOf<'staged' | 'trial'>, { ports, settle
 /** Returns the outcome for an operator: the rollback, not the reboot that it takes. */
 function outcomeOf(end: TrialResult): Ended {
   if (end.kind !== 'rebooting') return end;
-  const { version, isRollback, reason } = end;
-  return { kind: 'rolled-back', version, isRollback, reason };
+  const { version, isRollback, reason, instead } = end;
+  return { kind: 'rolled-back', version, isRollback, reason, instead };
 }
 
 /**

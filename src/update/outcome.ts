@@ -1,6 +1,6 @@
 import type { OperationOutcome } from '../control/events.ts';
 import type { DeferralCode } from '../control/gateway-state.ts';
-import type { Attempt } from './journal/state.ts';
+import type { Attempt, Installed } from './journal/state.ts';
 
 /** The reason why nothing starts now. */
 export interface Deferral {
@@ -19,6 +19,11 @@ export type RollbackReboot = Of<'rebooting'> & { readonly reason: string; readon
 /** Returns the version of an attempt, for its outcome. */
 export function attempted({ version, by }: Attempt): Pick<RolledBack, 'version' | 'isRollback'> {
   return { version: version.name, ...(by === 'rollback' && { isRollback: true }) };
+}
+
+/** The same for an attempt that is undone: `installed` runs instead. */
+export function undone(attempt: Attempt, installed: Installed | undefined) {
+  return { ...attempted(attempt), instead: installed?.version.name };
 }
 
 /** The outcome of an installation or a rollback. */

@@ -17,6 +17,6 @@ export async function readAssets(): Promise<Assets> {
     );
     return new Map(await Promise.all(all));
   } catch (error) {
-    throw new PageError('page-unavailable', `the page is not whole: ${describeError(error)}`, { cause: error });
+    throw new PageError('page-unavailable', `one of its files is missing: ${describeError(error)}`, { cause: error });
   }
 }

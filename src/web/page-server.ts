@@ -120,9 +120,9 @@ class PageServer implements AsyncDisposable {
       await this.#files.clear();
       await this.#listen();
     } catch (error) {
-      throw new PageError('page-unavailable', `the page cannot listen: ${describeError(error)}`, { cause: error });
+      throw new PageError('page-unavailable', `it cannot listen: ${describeError(error)}`, { cause: error });
     }
-    this.#server.on('error', (error) => this.#deps.log.error({ error: describeError(error) }, 'the page'));
+    this.#server.on('error', (error) => this.#deps.log.error({ error: describeError(error) }, 'the web UI failed'));
     this.#news.start();
   }
 

@@ -66,11 +66,11 @@ async function picturesOf(texts: readonly string[]): Promise<Readonly<Record<str
 function forGateway(name: string, text: string, there: readonly string[]): string {
   const replaced = Object.entries(installedAs).reduce((all, [from, to]) => all.replaceAll(from, to), text);
   const done = replaced.replaceAll(sourceSections, '').replaceAll(sourceOnly, '').replaceAll(screenshot, '');
-  const beside = done.replaceAll(/\]\(([\w./-]+\.md)(?:#[^)]*)?\)/g, (link, file: string) =>
+  const unlinked = done.replaceAll(/\]\(([\w./-]+\.md)(?:#[^)]*)?\)/g, (link, file: string) =>
     there.includes(join(dirname(name), file)) ? ']' : link,
   );
   const left = /(?<![\w/.-])(?:src|test|systemd)\/[\w.-]+|npm (?:run|ci)\b|\]\((?!https?:)[^)]*\)/.exec(
-    beside.replaceAll(picture, ''),
+    unlinked.replaceAll(picture, ''),
   );
   if (left !== null) throw new Error(`${name} of the package names ${left[0]}, which only the source tree has`);
   return done;

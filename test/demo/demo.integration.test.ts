@@ -55,7 +55,7 @@ async function leftFolders(): Promise<readonly string[]> {
 
 test('the demo leaves no process and nothing in the temporary folder after Ctrl-C', { timeout: 120_000 }, async () => {
   const child = demo();
-  await told(child, 'the agent is up', false);
+  await told(child, 'agent started', false);
   child.stdout.resume();
   process.kill(-(child.pid ?? 0), 'SIGINT');
   expect(await ended(child)).toBe(130);
@@ -65,7 +65,7 @@ test('the demo leaves no process and nothing in the temporary folder after Ctrl-
 
 test('nor where its reader has seen enough', { timeout: 120_000 }, async () => {
   const child = demo();
-  await told(child, 'the agent is up', true);
+  await told(child, 'agent started', true);
   expect(await ended(child)).toBe(130);
   expect(await leftFolders()).toEqual([]);
   expect(livesOn(child)).toBe(false);

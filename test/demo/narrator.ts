@@ -44,7 +44,7 @@ function say(text: string): void {
 
 /** Internal lines, and lines that any gateway without a time server prints. */
 const untold =
-  /^(recovering|checking|activated|as Thing ID|the clock is taken as it is|No interrupted update|The download of|Nothing to do)|the gateway is rebooting/;
+  /^(recovering|checking|activated|as Thing ID|no time synchronization found|No interrupted update|The download of|Nothing to do)|the gateway is rebooting/;
 
 /** `2026-11-21T04:47:46.314Z info  health phase=health`; undefined for a line that the demo omits. */
 function retold(line: string): string | undefined {

@@ -136,7 +136,7 @@ const off =
 
 function problemOf({ daemon, warnings }: StatusReport): string | undefined {
   if (!daemon) return 'The web UI is not served, since the daemon is not running: systemctl start thing-agent';
-  return warnings.find((warning) => warning.startsWith('the page is not served'));
+  return warnings.find((warning) => warning.startsWith('the web UI is not available'));
 }
 
 function answer(typed: ParsedCommand, context: CliContext, value: object, lines: readonly string[]): number {

@@ -93,8 +93,10 @@ function attemptOf({ version, isRollback }: { readonly version: string; readonly
 }
 
 function describeRollback(outcome: Extract<OperationOutcome, { kind: 'rolled-back' }>): string {
-  const end = outcome.isRollback === true ? 'was abandoned' : 'was rolled back';
-  return `${attemptOf(outcome)} ${end}: ${outcome.reason}`;
+  const { isRollback, instead, reason } = outcome;
+  const end = isRollback === true ? 'was undone' : 'was rolled back';
+  const back = instead === undefined ? '' : isRollback === true ? `, back to ${instead}` : ` to ${instead}`;
+  return `${attemptOf(outcome)} ${end}${back}: ${reason}`;
 }
 
 function describeStaged(outcome: Extract<OperationOutcome, { kind: 'reboot-required' | 'rebooting' }>): string {
@@ -102,11 +104,13 @@ function describeStaged(outcome: Extract<OperationOutcome, { kind: 'reboot-requi
 }
 
 function describeReboot(outcome: Extract<OperationOutcome, { kind: 'rebooting' }>): Message {
-  const { slot, reason, goesBack } = outcome;
+  const { slot, reason, goesBack, isRollback, instead } = outcome;
   if (goesBack !== true) {
     const text = `${describeStaged(outcome)}; the gateway is rebooting into it. Afterwards: agent status`;
     return { tone: 'strong', text };
   }
-  const text = `${attemptOf(outcome)} is abandoned (${reason ?? 'unknown reason'}): the gateway is rebooting into slot ${slot}. Afterwards: agent status`;
+  const end = isRollback === true ? 'is undone' : 'is rolled back';
+  const back = instead === undefined ? `slot ${slot}` : `${instead} in slot ${slot}`;
+  const text = `${attemptOf(outcome)} ${end} (${reason ?? 'unknown reason'}): the gateway is rebooting into ${back}. Afterwards: agent status`;
   return { tone: 'attention', text };
 }

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 
 import type { LoadedConfig } from '../../config/load-config.ts';
-import type { OperationEvent } from '../../control/events.ts';
+import type { OperationEvent, OperationOutcome } from '../../control/events.ts';
 import { describeOutcome } from '../../control/presentation/outcome.ts';
 import type { SecurityEventId } from '../../control/security/security-event-meanings.ts';
 import { OperationRunner } from '../../control/server/operation-runner.ts';
@@ -46,6 +46,11 @@ export interface DaemonDeps {
 /** Longer than any single wait within an operation, except for the health gate, whose deadline is added. */
 const LONGEST_SILENCE_MS = 20 * 60_000;
 
+/** A recovery that found nothing to do has not asked the service whether the gateway is up to date. */
+function codeOf(outcome: OperationOutcome): string {
+  return outcome.kind === 'up-to-date' && outcome.isRecovery === true ? 'recovered' : outcome.kind;
+}
+
 /** Settles, follows the service, and answers on the control socket until the signal is aborted. */
 export class Daemon {
   readonly #deps: DaemonDeps;
@@ -69,7 +74,7 @@ export class Daemon {
     this.#stateWatch = new StateMonitor(deps.world.log);
     this.#runner = new OperationRunner(clock, signal, {
       onEvent: (event) => this.#follow(event),
-      onEnd: (outcome) => deps.world.log.info({ outcome: outcome.kind }, describeOutcome(outcome, true).text),
+      onEnd: (outcome) => deps.world.log.info({ outcome: codeOf(outcome) }, describeOutcome(outcome, true).text),
       onFailure: (error) => this.#noteFailure(error),
     });
     this.#telemetry = new TelemetryHost(clock, () => this.#runner.running !== undefined);
@@ -132,7 +137,8 @@ export class Daemon {
     const isAlive = (): boolean => this.#liveness.isAlive;
     const onTurn = (): void => void this.#exitIfReplaced();
     opened.use(feedWatchdog({ manager, clock: world.clock, runDirectory, isAlive, onTurn }));
-    world.log.info({ version: world.agentVersion, serialNumber: this.#currentWiring.serialNumber }, 'the agent is up');
+    const { serialNumber } = this.#currentWiring;
+    world.log.info({ version: world.agentVersion, config: this.#loaded.path, serialNumber }, 'agent started');
   }
 
   /**

@@ -109,10 +109,10 @@ export class PageHost implements AsyncDisposable {
       this.#served = await startPage({ ...this.#deps, settings }, place);
       this.#trouble = undefined;
       const where = place.kind === 'socket' ? place.path : `${place.host} ${place.port}`;
-      log.info({ where }, 'the page is served');
+      log.info({ where }, 'web UI available');
       return true;
     } catch (error) {
-      const trouble = `the page is not served: ${describeError(error)}`;
+      const trouble = `the web UI is not available: ${describeError(error)}`;
       const { code, advice } = reportError(error);
       if (trouble !== this.#trouble) log.error({ code, advice }, trouble);
       this.#trouble = trouble;
@@ -121,4 +121,4 @@ export class PageHost implements AsyncDisposable {
   }
 }
 
-const ended = new Error('the page is to end');
+const ended = new Error('the web UI is closing');

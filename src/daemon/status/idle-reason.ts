@@ -25,7 +25,10 @@ export function idleness(phase: Phase, awaitsReboot: boolean, around: IdleInput)
       return deferralOf(phase, around) ?? { idleReason: describeStaging(phase, around), idleCode: 'interrupted' };
     case 'rolling-back': {
       const { attempt, reason } = phase;
-      return { idleReason: `${attempt.version.name} is being rolled back: ${reason}`, idleCode: 'rolling-back' };
+      const { version, by } = attempt;
+      const what =
+        by === 'rollback' ? `the rollback to ${version.name} is being undone` : `${version.name} is being rolled back`;
+      return { idleReason: `${what}: ${reason}`, idleCode: 'rolling-back' };
     }
     case 'staged':
     case 'trial':

@@ -30,6 +30,8 @@ export interface ArtifactDeps {
    */
   readonly deviceType: string | undefined;
   readonly installedProvides: Readonly<Record<string, string>>;
+  /** Called with the verified name of a signed artifact, before anything else in it is checked. */
+  readonly onSignedName?: ((name: string) => void) | undefined;
   readonly decompress: Decompress;
   readonly checkpoints: Checkpoints;
 }
@@ -93,6 +95,7 @@ interface Described {
 async function describe(envelope: Envelope, deps: ArtifactDeps, signal: AbortSignal): Promise<Described> {
   const { trust, installedProvides } = deps;
   const artifact = await openHeader(envelope, deps, signal);
+  if (envelope.provenance.kind === 'signed') deps.onSignedName?.(artifact.name);
   requireCompatible(artifact, deps);
   const isList = artifact.payloads.some(({ type }) => type === TRUST_LIST_TYPE);
   if (isList) requireList(artifact, envelope, trust);

@@ -136,8 +136,8 @@ export class WallClock {
 }
 
 const believed = {
-  assumed: 'the clock is taken as it is: nothing sets it',
-  service: 'nothing sets the clock: the time is taken from the service',
+  assumed: 'no time synchronization found: using the system clock as it is',
+  service: 'no time synchronization found: using the time of the service',
   set: 'the clock is set',
 } as const;
 

@@ -14,6 +14,8 @@ export interface FirmwareRequest {
   readonly source: FirmwareSource;
   /** The provides of the installed release, for `artifact_depends` of the artifact. */
   readonly installedProvides: Readonly<Record<string, string>>;
+  /** Called with the name of a signed release as soon as it is verified, also if the release is then rejected. */
+  readonly onSignedName?: ((name: string) => void) | undefined;
   /** The checkpoint of an earlier transfer. Throws `checkpoint-stale` (retry), now or later, if it is of no use. */
   readonly resume?: Checkpoint | undefined;
   /** The header before a transfer started over. Throws `firmware-changed` (retry) for another release. */

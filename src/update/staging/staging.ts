@@ -131,6 +131,7 @@ export class Staging {
     const request: FirmwareRequest = {
       source: this.#costs.counting(this.#isForced ? this.#order.source : meteredSource(this.#order, this.#ports)),
       installedProvides: journal.state.installed?.provides ?? {},
+      onSignedName: (name) => (this.#signedName = this.#order.by === 'file' ? name : undefined),
       resume,
       expected,
       onCheckpoint: async (checkpoint) => this.#keepCheckpoint(checkpoint),
@@ -150,7 +151,6 @@ export class Staging {
    */
   async #take({ header, payloads }: IncomingFirmware): Promise<StagedFirmware | undefined> {
     const isList = header.kind === 'trust-list';
-    if (this.#order.by === 'file' && header.signedBy !== undefined) this.#signedName = header.name;
     refuseMisnamed(header, this.#order, this.#ports.settings.release); // counts for the offer, not for the release
     await this.#identify(header, isList);
     this.#refuseRelease(header);

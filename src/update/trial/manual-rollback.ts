@@ -134,6 +134,7 @@ async function boardsFor(
     throw new UpdateError(
       'no-previous-version',
       `the ${first.kind === 'mcu' ? 'board' : 'package'} ${first.name} has no backup of its previous image`,
+      { advice: 'to leave it as it is and roll back everything else: agent rollback --force' },
     );
   for (const { name } of stay) ports.log.warn({ board: name }, `${name} stays as it is: it has no backup`);
   return payloads;
@@ -145,15 +146,7 @@ async function boardsFor(
  */
 export function requireRollbackTarget(slot: SlotName | undefined, slots: UpdateState['slots']): void {
   if (slot === undefined)
-    throw new UpdateError('no-previous-version', 'no update has changed anything here that could be rolled back', {
-      advice: 'see agent status',
-    });
+    throw new UpdateError('no-previous-version', 'no update has changed anything here that could be rolled back');
   if (slots[slot].seen !== undefined) return;
-  throw new UpdateError(
-    'no-previous-version',
-    `cannot roll back: slot ${slot} has no version that was ever committed`,
-    {
-      advice: 'see agent status',
-    },
-  );
+  throw new UpdateError('no-previous-version', `cannot roll back: slot ${slot} has no version that was ever committed`);
 }

@@ -6,7 +6,7 @@ import { askConsent } from '../hooks/consent.ts';
 import { keepsFallback } from '../journal/endings.ts';
 import { hasSlotPayload, hasTouchedBoards } from '../journal/state.ts';
 import type { PhaseOf, TrialFailure } from '../journal/state.ts';
-import { attempted } from '../outcome.ts';
+import { attempted, undone } from '../outcome.ts';
 import type { InstallOutcome, RolledBack, TrialResult } from '../outcome.ts';
 import { isoTime } from '../policy/install-request.ts';
 import type { UpdatePorts } from '../policy/install-request.ts';
@@ -232,12 +232,13 @@ export async function rollBack(phase: PhaseOf<'rolling-back'>, ports: UpdatePort
   }
   await disableSlot(phase, ports);
   const slot = otherSlot(phase.slot);
+  const { installed } = ports.journal.state;
   if (ports.rebootByHand === true) {
     const reason = `${phase.reason}; slot ${slot} starts with the next boot: agent reboot`;
-    return { kind: 'rolled-back', ...attempted(phase.attempt), reason };
+    return { kind: 'rolled-back', ...undone(phase.attempt, installed), reason };
   }
   await machine.reboot(undefined, ports.signal);
-  return { kind: 'rebooting', ...attempted(phase.attempt), slot, reason: phase.reason, goesBack: true };
+  return { kind: 'rebooting', ...undone(phase.attempt, installed), slot, reason: phase.reason, goesBack: true };
 }
 
 /** Makes the slot unbootable. The target of a manual rollback stays bootable, unless it was found bad. */
@@ -261,5 +262,5 @@ export async function finishRollback(phase: PhaseOf<'rolling-back'>, ports: Upda
   const reason = given === undefined ? found.reason : `${found.reason}; then: ${given.message}`;
   const owesHook = ports.wantsHook?.('after_rollback') ?? false;
   await journal.append({ type: 'rolled-back', at: isoTime(clock), code, reason, fault: found.fault, owesHook });
-  return { kind: 'rolled-back', ...attempted(phase.attempt), reason };
+  return { kind: 'rolled-back', ...undone(phase.attempt, journal.state.installed), reason };
 }

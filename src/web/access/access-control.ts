@@ -58,13 +58,13 @@ export class AccessControl {
    */
   requireOperator(session: Session | undefined, token: string | undefined): Session {
     if (session === undefined || !this.#deps.settings.allowOperations)
-      throw new Refusal(403, 'This page is for looking only.');
+      throw new Refusal(403, 'Not permitted: log in, and check [web] allow_operations.');
     return this.requireToken(session, token);
   }
 
   requireToken(session: Session | undefined, token: string | undefined): Session {
     if (session !== undefined && hasToken(session, token)) return session;
-    throw new Refusal(403, 'This form is of an older page. Load the page again.');
+    throw new Refusal(403, 'This page is out of date. Load it again.');
   }
 
   /** Returns the cookie of a new session, or undefined if the password is wrong. Throws Refusal. */
@@ -72,7 +72,7 @@ export class AccessControl {
     const from = addressOf(request.socket);
     if (this.#password === undefined) throw new Refusal(404, 'Not found.');
     if (await this.#password.matches(given, from, signal)) return this.#cookie(this.#sessions.begin());
-    this.#deps.log.warn({ from }, 'a wrong password was given to the page');
+    this.#deps.log.warn({ from }, 'wrong password for the web UI');
     if (this.#named.size < MAX_NAMED) this.#named.add(from);
     const who = this.#named.has(from) ? from : 'other addresses';
     this.#deps.onLoginRefused(`the page was given a wrong password, from ${who}`);

@@ -190,7 +190,7 @@ export const scenes: Readonly<Record<string, Scene>> = {
       want('v2');
       await untilTold('v2');
       await gateway.console.until(/the state file system is destroyed/);
-      await gateway.console.until(/the agent is up/);
+      await gateway.console.until(/agent started/);
       want('v3');
       await untilTold('v3');
     },

@@ -166,7 +166,7 @@ function roundsOf([command]: readonly string[]): ((line: string) => boolean) | u
 
 /** 77: rejected, deferred, or without a previous version. 70: a trial ended, with a message. */
 const EXPECTED_EXITS: ReadonlySet<number | null> = new Set([0, 77]);
-const rolledBack = / (is abandoned|was abandoned|was rolled back)\b/;
+const rolledBack = / (is|was) (undone|rolled back)\b/;
 
 function complaintsAbout({ struck, exitCode, output }: RunEnd): readonly string[] {
   const found: string[] = [];

@@ -213,7 +213,7 @@ export class FileGateway implements AsyncDisposable {
     environment: Readonly<Record<string, string>> = {},
     options: readonly string[] = [],
   ): Promise<ChildProcess> {
-    return this.#start(['run', ...options], 'the agent is up', onLine, environment);
+    return this.#start(['run', ...options], 'agent started', onLine, environment);
   }
 
   async #start(

@@ -155,7 +155,7 @@ export class Day implements AsyncDisposable {
         await Promise.race([once(child.stderr, 'data'), once(child, 'exit')]);
       }
     };
-    await logged('the agent is up');
+    await logged('agent started');
     try {
       await action(logged);
       await this.#askTheSocket();

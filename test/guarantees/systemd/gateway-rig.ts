@@ -116,7 +116,7 @@ export class GatewayRig implements AsyncDisposable {
     if (given === undefined) await rm(image);
     gateway.powerOn();
     try {
-      await gateway.console.until(/the agent is up/);
+      await gateway.console.until(/agent started/);
       await gateway.console.until(/checking/);
       await gateway.console.until(/Nothing to do: v0 is installed/);
       await selfCheck(async (...command) => gateway.tell(...command));

@@ -44,7 +44,7 @@ async function dropIn(name: string, text: string): Promise<void> {
 /** Returns when the agent has reported READY to systemd. */
 async function restart(): Promise<void> {
   await gateway.tell('systemctl', 'restart', SERVICE);
-  await gateway.console.until(/the agent is up/);
+  await gateway.console.until(/agent started/);
 }
 
 async function property(name: string): Promise<string> {
@@ -71,7 +71,7 @@ describe('the installed service', () => {
     expect(await of('/run/gw.tar.gz', 'root')).toMatchObject({
       files: expect.arrayContaining(parts.map((part) => expect.objectContaining({ part }) as unknown)) as unknown,
     });
-    expect(await gateway.tell('tar', 'xzOf', '/run/gw.tar.gz', 'gw/log.txt')).toMatch(/the agent is up/);
+    expect(await gateway.tell('tar', 'xzOf', '/run/gw.tar.gz', 'gw/log.txt')).toMatch(/agent started/);
     expect(await gateway.tell('tar', 'xzOf', '/run/gw.tar.gz', 'gw/unit.txt')).toMatch(/^ActiveState=active$/m);
     expect(await of('/tmp/reader.tar.gz', 'reader')).toMatchObject({
       files: expect.arrayContaining([expect.objectContaining({ part: 'status' })]) as unknown,
@@ -152,7 +152,7 @@ describe('the service after a stop, a kill or a new configuration', () => {
     const pids = [await mainPid()];
     for (let death = 0; death < 7; death += 1) {
       await gateway.tell('sh', '-c', `kill -KILL ${pids.at(-1)}`);
-      await gateway.console.until(/the agent is up/);
+      await gateway.console.until(/agent started/);
       pids.push(await mainPid());
     }
     expect(new Set(pids).size).toBe(8);
@@ -168,7 +168,7 @@ describe('the service after a stop, a kill or a new configuration', () => {
     const hung = await mainPid();
     await gateway.tell('sh', '-c', `kill -STOP ${hung}`);
     await gateway.console.until(/thing-agent.service: Watchdog timeout/);
-    await gateway.console.until(/the agent is up/);
+    await gateway.console.until(/agent started/);
     expect(await mainPid()).not.toBe(hung);
     expect(await property('Result')).toBe('success');
     expect((await gateway.exec(['agent', 'check'])).exitCode).toBe(0);
@@ -208,7 +208,7 @@ describe('the service after a stop, a kill or a new configuration', () => {
     const extra = '[web]\nlisten = "/run/thing-agent/page.sock"\nhosts = ["gw.example.com"]\n';
     await configure(rig.configText({ extra }));
     await gateway.tell('systemctl', 'reload', SERVICE);
-    await gateway.console.until(/the page is served/);
+    await gateway.console.until(/web UI available/);
     expect(await gateway.tell('stat', '-c', '%a %G', '/run/thing-agent/page.sock')).toBe('660 thing-agent');
     const ask = `require('http').get({ socketPath: '/run/thing-agent/page.sock', headers: { host: 'gw.example.com' } }, async (reply) => {
       console.log(reply.statusCode, (await reply.toArray()).join('').includes('All is well')); })`;
@@ -241,7 +241,7 @@ describe('the service after a stop, a kill or a new configuration', () => {
       await gateway.console.until(/Main process exited, code=exited, status=78/);
     expect(await gateway.exec(['agent', 'status'])).toMatchObject({ exitCode: 78, stderr: matching(/schedule/) });
     await configure(rig.configText());
-    await gateway.console.until(/the agent is up/);
+    await gateway.console.until(/agent started/);
   });
 
   test('stops in order and immediately', async () => {
@@ -272,7 +272,7 @@ describe('the service after a stop, a kill or a new configuration', () => {
   test('is the same thing after the plug was pulled', async () => {
     await gateway.powerOff();
     gateway.powerOn();
-    await gateway.console.until(/the agent is up/);
+    await gateway.console.until(/agent started/);
     await gateway.console.until(/Nothing to do: v0 is installed/);
     expect(rig.service.world.things).toMatchObject([{ serialNumber: 'GW-0001', activations: 1 }]);
     expect((await gateway.exec(['agent', 'status'])).stdout).toMatch(/thing-1/);

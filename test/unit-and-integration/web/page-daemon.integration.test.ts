@@ -64,13 +64,13 @@ test('a port that is taken is a warning, and a reload moves the page', async () 
     onLine();
   });
   const { warnings } = (await site.gateway.json('status')) as StatusReport;
-  expect(warnings.filter((warning) => warning.includes('page'))).toEqual([expect.stringContaining('EADDRINUSE')]);
+  expect(warnings.filter((warning) => warning.includes('web UI'))).toEqual([expect.stringContaining('EADDRINUSE')]);
   expect(await site.gateway.run('web')).toMatchObject({ exitCode: 70 });
   const elsewhere = await freePort();
   const config = await readFile(site.gateway.configFile, 'utf8');
   await writeFile(site.gateway.configFile, config.replace(`127.0.0.1:${site.port}`, `127.0.0.1:${elsewhere}`));
   daemon.kill('SIGHUP');
-  await until('the page is served');
+  await until('web UI available');
   expect(await statusOf(`http://127.0.0.1:${elsewhere}/`)).toBe(200);
   await until('the configuration was read again');
   expect((await site.gateway.json('status')) as StatusReport).toMatchObject({

@@ -70,7 +70,7 @@ describe('the package', () => {
     await machine.put('etc/thing-agent/config.toml', rig.config());
     await machine.put('etc/thing-agent/trust/release.pem', makeKeyPair('ecdsa-p256').publicPem);
     await machine.tell('systemctl', 'enable', '--now', 'thing-agent');
-    await machine.console.until(/the agent is up/);
+    await machine.console.until(/agent started/);
     await machine.console.until(/activated serialNumber=GW-1/);
     expect(await rig.isActive()).toBe('active');
     for (const is of ['is-active', 'is-enabled'])
@@ -85,7 +85,7 @@ describe('the package', () => {
     async (version) => {
       const before = await rig.memory();
       await rig.installWell(version);
-      await machine.console.until(/the agent is up/);
+      await machine.console.until(/agent started/);
       expect(await rig.isActive()).toBe('active');
       expect(await rig.memory()).toEqual(before);
       expect(service.world.things).toMatchObject([{ activations: 1 }]);
@@ -126,7 +126,7 @@ describe('the package', () => {
     expect(await update).toMatchObject({ exitCode: 75 });
     expect(await waited).toMatchObject({ exitCode: 0 });
     expect(await rig.installed()).toBe(`installed ${after}`);
-    await machine.console.until(/the agent is up/);
+    await machine.console.until(/agent started/);
     service.world.targetVersionId = undefined;
     service.clearFaults();
     service.fail(noDatapoints);
@@ -162,7 +162,7 @@ describe('the package', () => {
       ['usr/lib/thing-agent', 'usr/bin/agent', 'var/cache/thing-agent'].filter((path) => machine.has(path)),
     ).toEqual([]);
     await rig.installWell(newer);
-    await machine.console.until(/the agent is up/);
+    await machine.console.until(/agent started/);
     expect(await rig.memory()).toEqual(before);
     expect(await machine.tell('systemctl', 'is-active', TIMER)).toBe('active');
   });

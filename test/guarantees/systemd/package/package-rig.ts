@@ -122,7 +122,7 @@ export class PackageRig<Machine extends DebianMachine = PackageMachine> implemen
     await machine.put('etc/thing-agent/trust/release.pem', this.#keys.publicPem);
     await machine.put('usr/lib/app/healthy', '#!/bin/sh\n');
     await machine.tell('systemctl', 'enable', '--now', 'thing-agent');
-    await machine.console.until(/the agent is up/);
+    await machine.console.until(/agent started/);
     await machine.console.until(/Nothing to do: v0 is installed/);
   }
 

@@ -20,7 +20,7 @@ afterAll(async () => {
 async function powerCut(): Promise<void> {
   await gateway.powerOff();
   gateway.powerOn();
-  await gateway.console.until(/the agent is up/);
+  await gateway.console.until(/agent started/);
 }
 
 async function mainPid(): Promise<string> {
@@ -187,7 +187,7 @@ describe('one gateway', () => {
 
     expect(await trust.technician('hold')).toMatchObject({ exitCode: 0 });
     expect(await trust.technician('reboot')).toMatchObject({ exitCode: 0 });
-    await gateway.console.until(/the agent is up/);
+    await gateway.console.until(/agent started/);
     expect(gateway.boots).toEqual(['A', 'A']);
     const status = async (): Promise<string> => (await trust.technician('status')).stdout;
     await expect.poll(status).toMatch(/Updates are on hold/); // it checks at its start

@@ -50,7 +50,7 @@ describe('a good firmware', () => {
     // The trial timer finds nothing to do.
     await gateway.tell('systemctl', 'start', 'thing-agent-trial.service');
     expect(await gateway.exec(['agent', 'reboot'])).toMatchObject({ exitCode: 0 });
-    await gateway.console.until(/the agent is up/);
+    await gateway.console.until(/agent started/);
     expect(await updates.runsVersion()).toBe('v1');
     expect(gateway.boots).toEqual(['A', 'B', 'B']);
   });

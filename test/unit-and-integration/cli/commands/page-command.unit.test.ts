@@ -5,7 +5,7 @@ import { runCommand } from '../../../../src/cli/run.ts';
 import { fakeContext } from '../fake-context.ts';
 import { calmStatus, fakeAgent } from '../fake-operations.ts';
 
-const unserved = 'the page is not served: the page cannot listen: EADDRINUSE';
+const unserved = 'the web UI is not available: it cannot listen: EADDRINUSE';
 
 test.each([
   ['nothing', {}, {}, 0, /^The web UI is off\. To turn it on, set \[web\] listen = "127\.0\.0\.1:8077"/],

@@ -137,7 +137,7 @@ test('without questions, setup chooses the agent’s package on a Debian without
   const { exitCode, err } = await typeAt(['setup', '--yes'], { daemon: fakeAgent(), setup });
   expect([exitCode, err]).toEqual([
     0,
-    expect.stringMatching(/^Note: no slots were found here; releases bring the package thing-agent$/m),
+    expect.stringMatching(/^Note: no slots found; updates replace the package thing-agent$/m),
   ]);
   expect(written).toEqual([expect.stringContaining('[targets.agent]\nkind = "package"\npackage = "thing-agent"\n')]);
 });

@@ -80,7 +80,7 @@ test.each<[OperationOutcome, string]>([
   ],
   [
     { kind: 'rebooting', version: 'v2', slot: 'A', reason: 'no answer', goesBack: true },
-    'v2 is abandoned (no answer): the gateway is rebooting into slot A. Afterwards: agent status',
+    'v2 is rolled back (no answer): the gateway is rebooting into slot A. Afterwards: agent status',
   ],
   [
     { kind: 'deferred', version: 'v1', code: 'outside-window', reason: 'the window opens at 02:00' },
@@ -88,16 +88,20 @@ test.each<[OperationOutcome, string]>([
   ],
   [{ kind: 'rolled-back', version: 'v1', reason: 'not healthy' }, 'v1 was rolled back: not healthy'],
   [
+    { kind: 'rolled-back', version: 'v2', instead: 'v1', reason: 'not healthy' },
+    'v2 was rolled back to v1: not healthy',
+  ],
+  [
     { kind: 'rebooting', version: 'the factory image', slot: 'A', isRollback: true },
     'The rollback to the factory image is staged in slot A; the gateway is rebooting into it. Afterwards: agent status',
   ],
   [
-    { kind: 'rebooting', version: 'v1', slot: 'B', isRollback: true, reason: 'not healthy', goesBack: true },
-    'The rollback to v1 is abandoned (not healthy): the gateway is rebooting into slot B. Afterwards: agent status',
+    { kind: 'rebooting', version: 'v1', slot: 'B', isRollback: true, reason: 'bad', goesBack: true, instead: 'v2' },
+    'The rollback to v1 is undone (bad): the gateway is rebooting into v2 in slot B. Afterwards: agent status',
   ],
   [
-    { kind: 'rolled-back', version: 'v1', isRollback: true, reason: 'not healthy' },
-    'The rollback to v1 was abandoned: not healthy',
+    { kind: 'rolled-back', version: 'v1', isRollback: true, reason: 'not healthy', instead: 'v2' },
+    'The rollback to v1 was undone, back to v2: not healthy',
   ],
 ])('the outcome %j is told so', (outcome, told) => {
   expect(renderOutcome(outcome, false, { ...page, columns: 120 })).toBe(`${told}\n`);

@@ -224,6 +224,7 @@ describe('a rollback by hand', () => {
     technician.reboots = 0;
     const left = {
       kind: 'rolled-back',
+      instead: 'version 1',
       version: 'version 2',
       reason: 'an operator rolled it back; slot B starts with the next boot: agent reboot',
     };

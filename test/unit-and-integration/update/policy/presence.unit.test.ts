@@ -161,11 +161,14 @@ test('keeps the service’s name of the running version when its file is install
 });
 
 // Regression: `agent history` named a refused artifact by its file.
-test('names a refused file by its signed name', async () => {
+test.each([
+  ['an old release', { provides: { security_version: '3' } }],
+  ['a release for other devices', { devices: ['another'] }],
+])('names a refused file by its signed name: %s', async (_, more) => {
   const { gateway } = newGateway();
   await bring(gateway, '1 raised');
-  const older = await artifact('version 3', 'an image', { provides: { security_version: '3' } });
-  const source = new MemoryService(new Map([['3', older]]), '3').firmware('3');
+  const refused = await artifact('version 3', 'an image', more);
+  const source = new MemoryService(new Map([['3', refused]]), '3').firmware('3');
   const order = { version: { name: 'a file' }, by: 'file', source, reboot: true, force: false } as const;
   await expect(update(order, await gateway.ports())).rejects.toMatchObject({ exit: 'refused' });
   expect((await gateway.journal()).state.lastOutcome).toMatchObject({ version: 'version 3', by: 'file' });
