@@ -1,6 +1,6 @@
 import { hex, McuError } from './errors.ts';
 import { endOf } from './images/image.ts';
-import type { EspImageChip, Image, IntendedChip } from './images/image.ts';
+import type { ChipRevisions, EspImageChip, Image, IntendedChip } from './images/image.ts';
 
 /** Addresses from `start` up to, but not including, `end`. */
 export interface Region {
@@ -23,6 +23,10 @@ export interface Chip {
   readonly uf2Families: readonly number[];
   /** The ESP images that it starts. Omitted if the chip does not identify itself. */
   readonly espImages?: EspImageChip | 'none' | undefined;
+  /** The revision of an ESP: 100 times the major and the minor number. */
+  readonly revision?: number | undefined;
+  /** True if it starts only signed programs. */
+  readonly securesBoot?: boolean | undefined;
   readonly flash: Region;
   /** The part of `flash` that an image may fill; the rest belongs to the bootloader. */
   readonly application: Region;
@@ -40,7 +44,7 @@ export function checkFits(image: Image, chip: Chip): void {
   if (image.madeFor !== undefined && !isFor(image.madeFor, chip)) {
     throw new McuError(
       'image-wrong-chip',
-      `the image is made for ${describe(image.madeFor)}, the board is ${chip.name}`,
+      `the image is made for ${describe(image.madeFor)}, the board is ${chip.name}${versionOf(chip.revision)}`,
     );
   }
   for (const segment of image.segments) {
@@ -79,7 +83,8 @@ function isFor(madeFor: IntendedChip, chip: Chip): boolean {
     case 'uf2-family':
       return chip.uf2Families.includes(madeFor.family);
     case 'esp-chip':
-      return chip.espImages === undefined || madeFor.chip === chip.espImages;
+      if (chip.espImages === undefined) return true;
+      return madeFor.chip === chip.espImages && isWithin(chip.revision, madeFor.revisions);
   }
 }
 
@@ -93,6 +98,15 @@ function describe(madeFor: IntendedChip): string {
     case 'uf2-family':
       return `the UF2 family ${hex(madeFor.family)}`;
     case 'esp-chip':
-      return madeFor.chip === 'esp8266' ? 'the ESP8266' : `the ESP chip number ${madeFor.chip}`;
+      if (madeFor.chip === 'esp8266') return 'the ESP8266';
+      return `the ESP chip number ${madeFor.chip}${madeFor.revisions?.map(versionOf).join(' to') ?? ''}`;
   }
+}
+
+function isWithin(revision = 0, [first, last]: ChipRevisions = [0, Infinity]): boolean {
+  return revision >= first && revision <= last;
+}
+
+function versionOf(revision: number | undefined): string {
+  return revision === undefined ? '' : ` v${Math.floor(revision / 100)}.${revision % 100}`;
 }

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 
 import { McuError } from '../errors.ts';
-import { makeImage } from './image.ts';
-import type { EspImageChip, Image } from './image.ts';
+import { isBlank, makeImage } from './image.ts';
+import type { ChipRevisions, EspImageChip, Image } from './image.ts';
 
 const magic = 0xe9;
 /** ESP_IMAGE_MAX_SEGMENTS of ESP-IDF. */
@@ -12,6 +12,8 @@ export const longHeadBytes = 24;
 export const segmentHeadBytes = 8;
 const checksumSeed = 0xef;
 const digestBytes = 32;
+const anyRevision = 0xffff;
+const esp32c3 = 5;
 
 interface Body {
   /** The address of the checksum in the file. */
@@ -42,14 +44,33 @@ export function readEspImage(file: Uint8Array, address: number): Image {
   const bytes = Buffer.from(file.buffer, file.byteOffset, file.byteLength);
   const [long, short] = [bodyOf(bytes, longHeadBytes), bodyOf(bytes, shortHeadBytes)];
   let chip: EspImageChip = 'esp8266';
+  let revisions: ChipRevisions | undefined;
   if (long?.isRight === true) {
     checkDigest(bytes, long.end + 1);
     chip = bytes.readUInt16LE(12);
+    revisions = revisionsIn(bytes, chip);
   } else if (short?.isRight !== true) {
     if (long === undefined && short === undefined) throw truncated();
     throw new McuError('image-checksum', 'the ESP image does not have the checksum of its segments');
   }
-  return makeImage('esp', [{ address, bytes: file }], { kind: 'esp-chip', chip });
+  return makeImage('esp', [{ address, bytes: file }], { kind: 'esp-chip', chip, revisions });
+}
+
+/**
+ * Returns the revisions that start the image (ESP-IDF, esp_image_header_t; as esptool reads them). Older headers state the
+ * first one as a minor number for an ESP32-C3, and as a major one for other chips.
+ */
+function revisionsIn(head: Buffer, chip: EspImageChip): ChipRevisions {
+  const [oldFirst, first, last] = [head.readUInt8(14), head.readUInt16LE(15), head.readUInt16LE(17)];
+  const isOld = last === 0 || (last === anyRevision && first === 0);
+  return [isOld ? oldFirst * (chip === esp32c3 ? 1 : 100) : first, last === 0 ? anyRevision : last];
+}
+
+/** True if bytes other than blank ones follow a whole ESP image with the long header, such as a signature. */
+export function hasTrailer(file: Uint8Array): boolean {
+  const bytes = Buffer.from(file.buffer, file.byteOffset, file.byteLength);
+  const end = (bodyOf(bytes, longHeadBytes)?.end ?? 0) + 1 + (bytes[longHeadBytes - 1] === 1 ? digestBytes : 0);
+  return !isBlank(bytes.subarray(end));
 }
 
 /** True if a whole ESP image with the long header is an application, and not a bootloader. */

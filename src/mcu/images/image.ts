@@ -26,7 +26,10 @@ export type IntendedChip =
       readonly avrDevice?: string | undefined;
     }
   | { readonly kind: 'uf2-family'; readonly family: number }
-  | { readonly kind: 'esp-chip'; readonly chip: EspImageChip };
+  | { readonly kind: 'esp-chip'; readonly chip: EspImageChip; readonly revisions?: ChipRevisions | undefined };
+
+/** The first and the last revision of a chip, each as 100 times the major and the minor number. */
+export type ChipRevisions = readonly [first: number, last: number];
 
 /** The chip number in the header of ESP images. Images for an ESP8266 have a shorter header without one. */
 export type EspImageChip = number | 'esp8266';

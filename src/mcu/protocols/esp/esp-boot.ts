@@ -4,7 +4,7 @@ import { crc32 } from 'node:zlib';
 import { checkFits } from '../../chip.ts';
 import type { Chip, Region } from '../../chip.ts';
 import { hex, McuError } from '../../errors.ts';
-import { endsEarly, isApplication, isEspImage, readEspImage } from '../../images/esp-image.ts';
+import { endsEarly, hasTrailer, isApplication, isEspImage, readEspImage } from '../../images/esp-image.ts';
 import { endOf, isBlank, makeImage, touches } from '../../images/image.ts';
 import type { Image, Segment } from '../../images/image.ts';
 import type { BootPlan } from '../../protocol.ts';
@@ -184,6 +184,10 @@ export function requireApplications(image: Image, state: BootState, chip: Chip, 
     }
     checkFits(readEspImage(bytes, start), chip);
     if (!isApplication(bytes)) throw noApplication(partition);
+    if (chip.securesBoot === true && !hasTrailer(bytes)) {
+      const message = `${chip.name} starts only signed applications (Secure Boot), and the one for ${nameOf(partition)} is not`;
+      throw new McuError('image-unsupported', message, { advice: 'sign it: espsecure sign_data' });
+    }
   }
   const starts = [bootAddress, ...applications.map(({ start }) => start)];
   const stray = image.segments.find(({ address, bytes }) => isEspImage(bytes) && !starts.includes(address));

@@ -35,6 +35,17 @@ export interface EspFamily {
   readonly fifthWord: boolean;
   /** The fuses that show the security settings. Omitted if the loader reports them, or there are none. */
   readonly fuses: { readonly encryption: number; readonly secureBoot: number } | undefined;
+  /** The address of the fuses that show the revision, block 0 of the ESP32 and block 1 of later chips. 0: there are none. */
+  readonly revisionFuses: number;
+}
+
+/** A chip as its loader and its fuses show it. */
+export interface EspIdentity {
+  readonly family: EspFamily;
+  /** Omitted for an ESP8266. */
+  readonly revision: number | undefined;
+  /** The chip starts only signed programs. */
+  readonly securesBoot: boolean;
 }
 
 const newSpi: SpiRegisters = {
@@ -62,6 +73,7 @@ export const espFamilies: readonly EspFamily[] = [
     modern: false,
     fifthWord: false,
     fuses: undefined,
+    revisionFuses: 0,
   },
   {
     name: 'ESP32',
@@ -74,6 +86,7 @@ export const espFamilies: readonly EspFamily[] = [
     modern: true,
     fifthWord: false,
     fuses: { encryption: 0x3ff5_a000, secureBoot: 0x3ff5_a018 },
+    revisionFuses: 0x3ff5_a000,
   },
   {
     ...newer,
@@ -82,6 +95,7 @@ export const espFamilies: readonly EspFamily[] = [
     magics: [0x6921_506f, 0x1b31_506f, 0x4881_606f, 0x4361_606f],
     elfMachine: elfMachines.riscv,
     uf2Family: 0xd42b_a06c,
+    revisionFuses: 0x6000_8844,
   },
   {
     ...newer,
@@ -90,6 +104,7 @@ export const espFamilies: readonly EspFamily[] = [
     magics: [0x09],
     elfMachine: elfMachines.xtensa,
     uf2Family: 0xc47e_5767,
+    revisionFuses: 0x6000_7044,
   },
 ];
 
@@ -118,7 +133,8 @@ export function flashBytesOf(jedecId: number): number | undefined {
   return code >= 0x32 && code <= 0x3a ? 2 ** (code - 0x20) : undefined;
 }
 
-export function espChip(family: EspFamily, flashBytes: number, guardsBootloader: boolean): Chip {
+export function espChip(identity: EspIdentity, flashBytes: number): Chip {
+  const { family, securesBoot, revision } = identity;
   const flash: Region = { start: 0, end: Math.min(flashBytes, addressableBytes) };
   const chip: Chip = {
     name: family.name,
@@ -126,9 +142,11 @@ export function espChip(family: EspFamily, flashBytes: number, guardsBootloader:
     elfMachine: family.elfMachine,
     uf2Families: [family.uf2Family],
     espImages: family.chipId,
+    revision,
+    securesBoot,
     flash,
     checkStart: (image) => checkBootloader(image, chip, family),
-    application: guardsBootloader ? { ...flash, start: tableAddress } : flash,
+    application: securesBoot ? { ...flash, start: tableAddress } : flash,
   };
   return chip;
 }

@@ -3,7 +3,7 @@ import type { BoardError } from '../../errors.ts';
 import { discard, untilSameTwice } from '../../protocol.ts';
 import type { Conversation } from '../../protocol.ts';
 import { espFamilies } from './esp-chips.ts';
-import type { EspFamily } from './esp-chips.ts';
+import type { EspFamily, EspIdentity } from './esp-chips.ts';
 import { ask, words } from './esp-frames.ts';
 import { errorIn, espCommand, readRegister, refusal } from './esp-registers.ts';
 
@@ -20,12 +20,6 @@ const [encryptionShift, encryptionMask, secureBootFuses] = [20, 0x7f, 0x30];
 
 /** Answers to a command that the loader lacks arrive more than once. */
 const repeatedAnswersMs = 50;
-
-export interface EspIdentity {
-  readonly family: EspFamily;
-  /** The chip starts only a signed bootloader. */
-  readonly securesBoot: boolean;
-}
 
 /**
  * Identifies the chip; refuses unknown and locked ones. Answers carry no checksum, so that a single one is not
@@ -62,7 +56,7 @@ function* conclude(): Conversation<EspIdentity> {
   if ((flags & secureDownloadFlag) !== 0) throw locked(name, 'is in secure download mode: it cannot be read back');
   if (isOdd(info.readUInt8(4))) throw locked(name, 'encrypts its flash memory: a plain image would not start');
   if (family === undefined) throw unknown(`the chip number ${chipId}`);
-  return { family, securesBoot: (flags & secureBootFlag) !== 0 };
+  return { family, revision: yield* revisionOf(family), securesBoot: (flags & secureBootFlag) !== 0 };
 }
 
 function* identifyByRegister(): Conversation<EspIdentity> {
@@ -72,12 +66,40 @@ function* identifyByRegister(): Conversation<EspIdentity> {
   if (error !== undefined) throw refusal(espCommand.readRegister, error);
   const family = espFamilies.find(({ magics }) => magics.includes(answer.value));
   if (family === undefined) throw unknown(`the magic number ${hex(answer.value)}`);
-  if (family.fuses === undefined) return { family, securesBoot: false };
+  const revision = yield* revisionOf(family);
+  if (family.fuses === undefined) return { family, revision, securesBoot: false };
   const encryption = (yield* readRegister(family.fuses.encryption)) >>> encryptionShift;
   if (isOdd(encryption & encryptionMask)) {
     throw locked(family.name, 'encrypts its flash memory: a plain image would not start');
   }
-  return { family, securesBoot: ((yield* readRegister(family.fuses.secureBoot)) & secureBootFuses) !== 0 };
+  const securesBoot = ((yield* readRegister(family.fuses.secureBoot)) & secureBootFuses) !== 0;
+  return { family, revision, securesBoot };
+}
+
+/** APB_CTRL_DATE of the ESP32: its highest bit is one of the revision. */
+const dateAddress = 0x3ff6_607c;
+/** The word with the version of block 2 of an ESP32-S3, from block 1 on. */
+const secondBlockVersion = 0x28;
+const majorByBits = [0, 1, 0, 2, 0, 0, 0, 3];
+
+/** The revision by the fuses: `get_chip_revision` of esptool. */
+function* revisionOf({ name, revisionFuses: fuses }: EspFamily): Conversation<number | undefined> {
+  if (fuses === 0) return undefined;
+  const [third, fifth] = [yield* readRegister(fuses + 12), yield* readRegister(fuses + 20)];
+  if (name === 'ESP32') {
+    const last = (yield* readRegister(dateAddress)) >>> 31;
+    const bits = (last << 2) | (bitsOf(fifth, 20, 1) << 1) | bitsOf(third, 15, 1);
+    return (majorByBits[bits] ?? 0) * 100 + bitsOf(fifth, 24, 2);
+  }
+  const low = bitsOf(third, 18, 3);
+  // version 1.1 of the second block is on ESP32-S3 v0.0 only, and uses these fuses for something else
+  const isFirst = name === 'ESP32-S3' && low === 0 && bitsOf(third, 24, 3) === 1;
+  if (isFirst && bitsOf(yield* readRegister(fuses + secondBlockVersion), 0, 2) === 1) return 0;
+  return bitsOf(fifth, 24, 2) * 100 + bitsOf(fifth, 23, 1) * 8 + low;
+}
+
+function bitsOf(word: number, shift: number, count: number): number {
+  return (word >>> shift) & (2 ** count - 1);
 }
 
 function unknown(what: string): McuError {

@@ -7,7 +7,7 @@ import type { BootPlan, ChipDigest, Conversation, MemorySession, ModemStep, Prot
 import { bootedSlot, bootPlanFor } from './esp-boot-state.ts';
 import type { Wanted } from './esp-boot-state.ts';
 import { espChip, espUnitBytes, flashBytesOf, sectorBytes } from './esp-chips.ts';
-import type { EspFamily } from './esp-chips.ts';
+import type { EspFamily, EspIdentity } from './esp-chips.ts';
 import { encodeCommand, frameBreak, words } from './esp-frames.ts';
 import { identify, magicAddress } from './esp-identify.ts';
 import { demand, espCommand, jedecId, readRegister } from './esp-registers.ts';
@@ -80,18 +80,20 @@ class EspLoader {
   *connect(): Conversation<MemorySession> {
     yield { kind: 'baud', baud: Math.min(romBaud, this.#settings.baud ?? romBaud) };
     yield* synchronise();
-    const { family, securesBoot } = yield* identify();
+    const identity = yield* identify();
+    const { family } = identity;
     yield* attach(family);
     const flashBytes = this.#settings.flashBytes ?? (yield* flashSize(family));
     if (family.modern) {
       yield* setParameters(flashBytes);
       yield* this.#raiseBaud();
     }
-    return this.#session(family, flashBytes, securesBoot);
+    return this.#session(identity, flashBytes);
   }
 
-  #session(family: EspFamily, flashBytes: number, securesBoot: boolean): MemorySession {
-    const chip = espChip(family, flashBytes, securesBoot);
+  #session(identity: EspIdentity, flashBytes: number): MemorySession {
+    const { family } = identity;
+    const chip = espChip(identity, flashBytes);
     const writer = new EspWriter(family);
     const unitBytes = espUnitBytes(family);
     return {

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 
-import { isWholeEspImage } from './esp-image.ts';
+import { isStartedBy } from './esp-image.ts';
+import type { EspTraits } from './esp-traits.ts';
 
 /**
  * The partition table and the second-stage bootloader of ESP-IDF 5, as far as they choose an application: after
@@ -71,7 +72,7 @@ export function selectSecondSlot(flash: Uint8Array, running: Uint8Array): void {
 }
 
 /** Starts what otadata selects, with `rollback` as with BOOTLOADER_APP_ROLLBACK_ENABLE. Returns the address. */
-export function startFrom(flash: Uint8Array, rollback: boolean): number | undefined {
+export function startFrom(flash: Uint8Array, rollback: boolean, traits: EspTraits): number | undefined {
   const bytes = Buffer.from(flash.buffer, flash.byteOffset, flash.byteLength);
   const table = tableIn(bytes);
   const entryOf = (type: number, subtype: number): PartitionEntry | undefined =>
@@ -86,7 +87,7 @@ export function startFrom(flash: Uint8Array, rollback: boolean): number | undefi
   const places = order.map((index) => (index < 0 ? factory : entryOf(0, 0x10 + index)));
   // esp_image_format.c: an image that is larger than its partition does not start
   return places.find(
-    (place) => place !== undefined && isWholeEspImage(bytes.subarray(place.start, place.start + place.bytes)),
+    (place) => place !== undefined && isStartedBy(bytes.subarray(place.start, place.start + place.bytes), traits),
   )?.start;
 }
 

@@ -1,3 +1,5 @@
+import type { EspTraits } from './esp-traits.ts';
+
 const longHeadBytes = 24;
 /** Images for an ESP8266 have no extended header, and so no chip number. */
 const shortHeadBytes = 8;
@@ -5,6 +7,9 @@ const segmentHeadBytes = 8;
 const magic = 0xe9;
 const checksumSeed = 0xef;
 const alignment = 16;
+/** A signature begins with this, in the sector behind the image. */
+const signatureMagic = 0xe7;
+const sectorBytes = 4096;
 
 /** An image of one segment, after "Firmware Image Format" of the esptool documentation. */
 export function espImage(contents: Uint8Array, chip: number | 'esp8266' = 0, loadedTo = 0x4008_0000): Uint8Array {
@@ -28,14 +33,30 @@ export function espApplication(contents: Uint8Array, chip = 0): Uint8Array {
 
 /** True if the ROM starts what the memory begins with. */
 export function isWholeEspImage(memory: Uint8Array): boolean {
+  return endOfEspImage(memory) !== undefined;
+}
+
+/** `bootloader_common_check_chip_validity` of ESP-IDF, and Secure Boot V2 as far as an image without a signature shows. */
+export function isStartedBy(memory: Uint8Array, { revision, securesBoot }: EspTraits): boolean {
   const image = Buffer.from(memory);
-  if (image.readUInt8(0) !== magic || image.readUInt8(1) !== 1) return false;
-  return [longHeadBytes, shortHeadBytes].some((headBytes) => {
+  const [first, last] = [image.readUInt16LE(15), image.readUInt16LE(17)];
+  const isWithin = revision >= first && (last === 0 || last === 0xffff || revision <= last);
+  const end = endOfEspImage(memory);
+  if (!isWithin || end === undefined) return false;
+  return !securesBoot || memory[Math.ceil(end / sectorBytes) * sectorBytes] === signatureMagic;
+}
+
+function endOfEspImage(memory: Uint8Array): number | undefined {
+  const image = Buffer.from(memory);
+  if (image.readUInt8(0) !== magic || image.readUInt8(1) !== 1) return undefined;
+  const ends = [longHeadBytes, shortHeadBytes].map((headBytes) => {
     const start = headBytes + segmentHeadBytes;
     const end = start + image.readUInt32LE(headBytes + 4);
-    const checksumAt = Math.ceil((end + 1) / alignment) * alignment - 1;
-    return checksumAt < image.byteLength && image.readUInt8(checksumAt) === sumOf(image.subarray(start, end));
+    const wholeEnd = Math.ceil((end + 1) / alignment) * alignment;
+    if (wholeEnd > image.byteLength) return undefined;
+    return image.readUInt8(wholeEnd - 1) === sumOf(image.subarray(start, end)) ? wholeEnd : undefined;
   });
+  return ends.find((end) => end !== undefined);
 }
 
 function sumOf(bytes: Uint8Array): number {

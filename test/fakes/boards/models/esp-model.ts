@@ -166,7 +166,7 @@ export class EspModel implements BoardModel {
   #started(): Uint8Array {
     const { bytes } = this.flash;
     if (bytes[0x8000] !== 0xaa) return this.memory;
-    const start = startFrom(bytes, this.#options.rollback === true);
+    const start = startFrom(bytes, this.#options.rollback === true, this.#options.traits);
     return start === undefined ? new Uint8Array(16).fill(0xff) : bytes.subarray(start, start + this.memory.byteLength);
   }
 

@@ -8,6 +8,7 @@ import { isApplication } from '../../../../src/mcu/images/esp-image.ts';
 import { readImage } from '../../../../src/mcu/images/read-image.ts';
 import { avrChip } from '../../../../src/mcu/protocols/avr-chips.ts';
 import { espChip, espFamilies } from '../../../../src/mcu/protocols/esp/esp-chips.ts';
+import type { EspFamily, EspIdentity } from '../../../../src/mcu/protocols/esp/esp-chips.ts';
 import { stm32Chip } from '../../../../src/mcu/protocols/stm32/stm32-chips.ts';
 import { espImage } from '../../../fakes/boards/models/esp-image.ts';
 import { codeOf, uf2File } from './build.ts';
@@ -15,6 +16,10 @@ import { codeOf, uf2File } from './build.ts';
 const contents = Uint8Array.from({ length: 5000 }, (_, index) => (index * 31) & 0xff);
 const numbers = { ESP8266: 'esp8266', ESP32: 0, 'ESP32-C3': 5, 'ESP32-S3': 9, 'ESP32-C6': 13 } as const;
 const at = { address: 0x1_0000 };
+
+function identityOf(family: EspFamily): EspIdentity {
+  return { family, revision: 0, securesBoot: false };
+}
 
 function withDigest(image: Uint8Array): Buffer {
   const marked = Buffer.from(image);
@@ -24,7 +29,7 @@ function withDigest(image: Uint8Array): Buffer {
 
 describe('an ESP image', () => {
   const chips = [
-    ...espFamilies.map((family) => espChip(family, 4 << 20, false)),
+    ...espFamilies.map((family) => espChip(identityOf(family), 4 << 20)),
     stm32Chip(0x410, {}),
     avrChip(Uint8Array.of(0x1e, 0x98, 0x01), { kind: 'wiring' }, {}),
   ];
@@ -44,7 +49,7 @@ describe('an ESP image', () => {
   });
 
   test.each(espFamilies)('replaces what the ROM of an $name starts only if it is a bootloader', (family) => {
-    const chip = espChip(family, 4 << 20, false);
+    const chip = espChip(identityOf(family), 4 << 20);
     const address = family.bootAddress;
     const application = Uint8Array.from(contents);
     application.set([0x32, 0x54, 0xcd, 0xab], family.chipId === 'esp8266' ? 16 : 0);
@@ -76,7 +81,7 @@ describe('an ESP image', () => {
     const codes = espFamilies
       .filter(({ chipId }) => chipId === chip)
       .map((family) => {
-        const { checkStart } = espChip(family, 4 << 20, false);
+        const { checkStart } = espChip(identityOf(family), 4 << 20);
         return codeOf(() => checkStart?.(readImage(image, { address: family.bootAddress })));
       });
     expect(codes).toEqual([expected ? 'image-overwrites-bootloader' : 'accepted']);
@@ -107,7 +112,7 @@ describe('an ESP image', () => {
 describe('a UF2 file', () => {
   const esp32s3 = 0xc47e_5767;
   const file = uf2File([{ address: 0x1_0000, bytes: contents }], esp32s3);
-  const chip = espChip(espFamilies[3] ?? expect.fail(), 4 << 20, false);
+  const chip = espChip(identityOf(espFamilies[3] ?? expect.fail()), 4 << 20);
   const withFlags = (flags: number): Buffer => {
     const changed = Buffer.from(file);
     for (let start = 0; start < file.byteLength; start += 512) changed.writeUInt32LE(flags, start + 8);

@@ -11,6 +11,7 @@ import type { PartitionEntry } from '../../../../fakes/boards/models/esp-bootloa
 import { espApplication } from '../../../../fakes/boards/models/esp-image.ts';
 import { EspModel } from '../../../../fakes/boards/models/esp-model.ts';
 import { espTraits } from '../../../../fakes/boards/models/esp-traits.ts';
+import type { EspTraits } from '../../../../fakes/boards/models/esp-traits.ts';
 import { noisyProgram, rigOf } from '../fault-matrix.ts';
 
 export const signal = new AbortController().signal;
@@ -24,6 +25,7 @@ export interface Layout {
   readonly holds?: Readonly<Record<number, Uint8Array>>;
   readonly entries?: readonly (Uint8Array | undefined)[];
   readonly rollback?: boolean;
+  readonly traits?: EspTraits;
 }
 
 export interface Bench {
@@ -35,8 +37,8 @@ export interface Bench {
 
 /** A chip whose second slot runs the old program, unless the layout differs. */
 export function bench({ table = twoSlots(), holds = { [second]: programs.old }, ...layout }: Layout = {}): Bench {
-  const { entries = [otaEntry(1), otaEntry(2)], rollback = false } = layout;
-  const model = new EspModel({ traits: espTraits('esp32'), programs, start: first, rollback });
+  const { entries = [otaEntry(1), otaEntry(2)], rollback = false, traits = espTraits('esp32') } = layout;
+  const model = new EspModel({ traits, programs, start: first, rollback });
   model.flash.bytes.set(stale, first);
   model.flash.bytes.set(partitionTable(table), 0x8000);
   for (const [address, bytes] of Object.entries(holds)) model.flash.bytes.set(bytes, Number(address));

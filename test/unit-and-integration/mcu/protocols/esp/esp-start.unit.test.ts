@@ -1,0 +1,106 @@
+import { describe, expect, test } from 'vitest';
+
+import { probe } from '../../../../../src/mcu/flash/flash.ts';
+import { espApplication } from '../../../../fakes/boards/models/esp-image.ts';
+import { espTraits } from '../../../../fakes/boards/models/esp-traits.ts';
+import type { EspName } from '../../../../fakes/boards/models/esp-traits.ts';
+import { noisyProgram } from '../fault-matrix.ts';
+import { bench, first, imageAt, programs, second, signal } from './esp-bench.ts';
+
+const chips = { esp32: 0, esp32c3: 5, esp32s3: 9 } as const;
+type Named = keyof typeof chips & EspName;
+
+/** esp_image_header_t: the first and the last revision, and the first one as older headers state it. */
+function applicationFor(chip: Named, revisions: readonly [first: number, last: number], oldFirst = 0): Uint8Array {
+  const image = Buffer.from(espApplication(noisyProgram(9_000, 2), chips[chip]));
+  image.writeUInt8(oldFirst, 14);
+  image.writeUInt16LE(revisions[0], 15);
+  image.writeUInt16LE(revisions[1], 17);
+  return image;
+}
+
+function signed(image: Uint8Array): Uint8Array {
+  const sectors = Math.ceil(image.byteLength / 4096);
+  const whole = Buffer.alloc((sectors + 1) * 4096, 0xff);
+  whole.set(image);
+  whole.writeUInt8(0xe7, sectors * 4096);
+  return whole;
+}
+
+describe('the revision of a chip', () => {
+  test.each([
+    ['esp32', 0],
+    ['esp32', 100],
+    ['esp32', 203],
+    ['esp32', 301],
+    ['esp32c3', 4],
+    ['esp32c3', 101],
+    ['esp32s3', 2],
+    ['esp32s3', 115],
+  ] as const)('of an %s is known: %i', async (name, revision) => {
+    const { board } = bench({ traits: espTraits(name, { revision }) });
+    expect((await probe(board, signal)).chip.revision).toBe(revision);
+  });
+
+  test('of the first ESP32-S3 is 0.0, though other fuses are burned there', async () => {
+    const traits = espTraits('esp32s3');
+    const fuses = new Map([
+      [0x6000_7050, 1 << 24],
+      [0x6000_7058, 3 << 24],
+      [0x6000_706c, 1],
+    ]);
+    expect((await probe(bench({ traits: { ...traits, fuses } }).board, signal)).chip.revision).toBe(0);
+  });
+});
+
+describe('an application that states revisions', () => {
+  test.each([
+    ['esp32', 300, [300, 0xffff], 0, 'starts'],
+    ['esp32', 301, [100, 399], 0, 'starts'],
+    ['esp32', 100, [0, 0xffff], 1, 'starts'],
+    ['esp32', 0, [0, 0], 0, 'starts'],
+    ['esp32c3', 4, [3, 199], 0, 'starts'],
+    ['esp32c3', 4, [0, 0], 3, 'starts'],
+    ['esp32s3', 2, [0, 99], 0, 'starts'],
+    ['esp32', 101, [300, 0xffff], 3, 'v1.1'],
+    ['esp32', 0, [0, 0xffff], 1, 'v0.0'],
+    ['esp32', 100, [0, 99], 0, 'v1.0'],
+    ['esp32c3', 4, [101, 199], 0, 'v0.4'],
+    ['esp32c3', 2, [0, 0], 3, 'v0.2'],
+    ['esp32s3', 2, [100, 199], 0, 'v0.2'],
+  ] as const)('on an %s of revision %i: %j, older %i: %s', async (name, revision, revisions, oldFirst, expected) => {
+    const { model, flash } = bench({ traits: espTraits(name, { revision }) });
+    const before = Uint8Array.from(model.flash.bytes);
+    const image = imageAt(first, applicationFor(name, revisions, oldFirst));
+    const result = await flash(image).catch((error: unknown) => error);
+    const isStarted = expected === 'starts';
+    expect(result).toMatchObject(
+      isStarted
+        ? { known: 'otadata', boots: 'ota_0' }
+        : { code: 'image-wrong-chip', message: expect.stringContaining(`the board is ESP32`) },
+    );
+    expect(String(result)).toContain(isStarted ? '' : expected);
+    expect(model.flash.bytes.every((byte, at) => byte === before[at])).toBe(!isStarted);
+  });
+});
+
+describe('a chip with Secure Boot', () => {
+  const traits = espTraits('esp32', { securesBoot: true });
+  const holds = { [second]: signed(programs.old) };
+
+  test('gets no application without a signature, and is not changed', async () => {
+    const { model, flash } = bench({ traits, holds });
+    const before = Uint8Array.from(model.flash.bytes);
+    await expect(flash(imageAt(first))).rejects.toMatchObject({
+      code: 'image-unsupported',
+      message: 'board: ESP32 starts only signed applications (Secure Boot), and the one for ota_0 is not',
+    });
+    expect(model.flash.bytes).toEqual(before);
+  });
+
+  test('gets one with a signature, and starts it', async () => {
+    const { model, flash } = bench({ traits, holds });
+    expect(await flash(imageAt(first, signed(programs.new)))).toMatchObject({ known: 'otadata', boots: 'ota_0' });
+    expect(model.ran.at(-1)).toBe('new');
+  });
+});
