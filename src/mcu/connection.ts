@@ -29,6 +29,7 @@ const maxResets = 5;
 /** A port may disappear for this time before it counts as unplugged. */
 const unpluggedMs = 30_000;
 const replugPollMs = 250;
+const letGoMs = 1_000;
 /**
  * The interval and the limit for queries of an application after its start: its bootloader may swap two slots first.
  */
@@ -68,8 +69,18 @@ export class Connection implements AsyncDisposable {
       await connection.#reconnect(signal);
       return connection;
     } catch (error) {
+      await connection.#letGo();
       await connection[Symbol.asyncDispose]();
       throw error;
+    }
+  }
+
+  /** Starts the application by the modem lines: the board may be in a bootloader that was not understood. */
+  async #letGo(): Promise<void> {
+    try {
+      if (this.#open !== undefined) await leaveBootloader(this.#open.line, this.board, AbortSignal.timeout(letGoMs));
+    } catch (error) {
+      if (!isBoardError(error)) throw error;
     }
   }
 
@@ -98,8 +109,8 @@ export class Connection implements AsyncDisposable {
 
   /** Starts the application. The connection cannot be used afterwards. */
   async leave(signal: AbortSignal): Promise<void> {
-    await this.run((session) => session.start(), signal);
-    if (this.#open !== undefined) await leaveBootloader(this.#open.line, this.board, signal);
+    const { line } = await this.#line(signal);
+    if (!(await leaveBootloader(line, this.board, signal))) await this.run((session) => session.start(), signal);
     this.#session = undefined;
   }
 

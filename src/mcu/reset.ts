@@ -37,13 +37,14 @@ export async function enterBootloader(line: Line, board: Resettable, signal: Abo
   return (await toggleModemLines(line, protocol.enter[reset], clock, signal)) ? 'done' : 'no-modem-lines';
 }
 
-/** Starts the application if the bootloader cannot. */
+/** Starts the application by the modem lines. Returns false if this board has none that do so. */
 export async function leaveBootloader(
   line: Line,
   { reset, protocol, clock }: Resettable,
   signal: AbortSignal,
-): Promise<void> {
-  if (reset === 'dtr' || reset === 'dtr-rts') await toggleModemLines(line, protocol.leave[reset], clock, signal);
+): Promise<boolean> {
+  const steps = reset === 'dtr' || reset === 'dtr-rts' ? protocol.leave[reset] : [];
+  return (await toggleModemLines(line, steps, clock, signal)) && steps.length > 0;
 }
 
 async function toggleModemLines(

@@ -182,8 +182,7 @@ async function connected<T>(
     try {
       return await use(connection);
     } catch (error) {
-      const isRefused = isBoardError(error) && error.remedy === 'give-up';
-      if ((signal.aborted || isRefused) && !connection.isWriting) await leaveUnchanged(connection);
+      if (!connection.isWriting) await leaveUnchanged(connection);
       throw error;
     }
   } catch (error) {
@@ -192,8 +191,8 @@ async function connected<T>(
 }
 
 /**
- * Starts the application of a board that was not changed, because the flashing was canceled or refused before the first
- * write, if the board still answers.
+ * Starts the application of a board that was not changed, because the flashing ended before the first write, if the
+ * board still answers.
  */
 async function leaveUnchanged(connection: Connection): Promise<void> {
   const ending = new AbortController();

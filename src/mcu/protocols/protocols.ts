@@ -20,8 +20,7 @@ const flashSettings = {
   flash_bytes: wholeNumber(1024, 16_777_216)
     .optional()
     .meta({
-      description:
-        'STM32, ESP: bytes of flash memory; by default, the size that the chip reports (ESP) or can have at most (STM32)',
+      description: 'STM32, ESP: bytes of flash memory; by default, the size that the chip reports',
       examples: [131_072],
     }),
 };

@@ -5,7 +5,7 @@ import { isBlank, sliceOf } from '../../images/image.ts';
 import type { Image } from '../../images/image.ts';
 
 export interface Stm32Settings {
-  /** The size of the flash memory, if it is smaller than the largest of its kind. */
+  /** The size of the flash memory, if the chip does not report it. */
   readonly flashBytes?: number | undefined;
 }
 
@@ -13,7 +13,7 @@ export interface Stm32Chip extends Chip {
   /** Pages or sectors in the numbering of the erase command. */
   readonly pages: readonly Region[];
   readonly ram: readonly Region[];
-  /** The longest time that erasing this page takes, from the data sheet. */
+  /** The longest time that erasing this page takes. */
   readonly eraseMs: (page: Region) => number;
   /** True if the chip may start from its second bank, according to an option byte. */
   readonly hasTwoBanks: boolean;
@@ -53,6 +53,8 @@ const headerBytes = 4096;
 const kib = 1024;
 /** Data sheets of F2 and F4: at the lowest voltage, erasing a sector takes at most 0.8 s (16 KiB), 2.4 s or 4 s (128 KiB). */
 const sectorEraseMsPerKib = 50;
+/** Clones need more time than the data sheet: a page of a GD32 takes 300 ms (Zephyr, gd32f403.dtsi). */
+const cloneEraseFactor = 10;
 
 const family = {
   f0: 0x647824b6,
@@ -63,6 +65,15 @@ const family = {
   g4: 0x4c71240a,
   l4: 0x00ff6919,
 } as const;
+
+/** Reference manuals, "Flash size register": where the chip reports the KiB of its flash memory in 16 bits. */
+const sizeRegisters: ReadonlyMap<number, number> = new Map([
+  [family.f0, 0x1fff_f7cc],
+  [family.f1, 0x1fff_f7e0],
+  [family.f3, 0x1fff_f7cc],
+  [family.f4, 0x1fff_7a22],
+]);
+const newerSizeRegister = 0x1fff_75e0;
 
 function pages(pageKib: number, flashKib: number, eraseMs: number, banks: 1 | 2 = 1): Layout {
   return { kind: 'pages', pageKib, flashKib, eraseMs, banks };
@@ -97,10 +108,29 @@ const models: readonly Model[] = [
   { productId: 0x415, name: 'STM32L47x/L48x', uf2Family: family.l4, layout: pages(2, 1024, 25, 2), ramKib: [96, 32] },
 ];
 
-export function stm32Chip(productId: number, settings: Stm32Settings): Stm32Chip {
+function modelOf(productId: number): Model {
   const model = models.find((candidate) => candidate.productId === productId);
-  if (model === undefined)
-    throw new McuError('board-unknown', `no STM32 with the product id ${hex(productId)} is known`);
+  if (model !== undefined) return model;
+  throw new McuError('board-unknown', `no STM32 with the product id ${hex(productId)} is known`);
+}
+
+interface FlashSize {
+  /** The address of the flash size register. */
+  readonly register: number;
+  /** True if the bootloader reads it only within a whole block, as it is known of F4 (stm32loader). */
+  readonly isReadWhole: boolean;
+  /** The size of the largest chip with this product id. */
+  readonly mostBytes: number;
+}
+
+export function flashSizeOf(productId: number): FlashSize {
+  const { uf2Family, layout } = modelOf(productId);
+  const register = sizeRegisters.get(uf2Family) ?? newerSizeRegister;
+  return { register, isReadWhole: uf2Family === family.f4, mostBytes: layout.flashKib * kib };
+}
+
+export function stm32Chip(productId: number, settings: Stm32Settings): Stm32Chip {
+  const model = modelOf(productId);
   const { layout, ramKib } = model;
   const flash = { start: flashStart, end: flashStart + usableBytes(layout, settings) };
   return {
@@ -116,7 +146,7 @@ export function stm32Chip(productId: number, settings: Stm32Settings): Stm32Chip
     ram: ramStarts.map((start, index) => ({ start, end: start + (ramKib[index] ?? 0) * kib })),
     hasTwoBanks: layout.kind === 'pages' && layout.banks === 2,
     eraseMs: ({ start, end }) =>
-      layout.kind === 'pages' ? layout.eraseMs : ((end - start) / kib) * sectorEraseMsPerKib,
+      layout.kind === 'pages' ? layout.eraseMs * cloneEraseFactor : ((end - start) / kib) * sectorEraseMsPerKib,
   };
 }
 

@@ -3,7 +3,7 @@ import { hex, isBoardError, McuError } from '../../errors.ts';
 import { attempt, discard, exactly, exchange, persist, say, unitAt, untilSameTwice } from '../../protocol.ts';
 import type { ChipDigest, Conversation, MemorySession, ModemStep, Protocol } from '../../protocol.ts';
 import { probeChecksum } from './stm32-checksum.ts';
-import { requireVectors, stm32Chip } from './stm32-chips.ts';
+import { flashSizeOf, requireVectors, stm32Chip } from './stm32-chips.ts';
 import type { Stm32Chip, Stm32Settings } from './stm32-chips.ts';
 import { ack, acknowledged, checked, commandBytes, counted, nack, requireAck, wordBytes } from './stm32-frames.ts';
 import { blockBytes, Stm32Memory } from './stm32-memory.ts';
@@ -56,8 +56,10 @@ function* connect(settings: Stm32Settings): Conversation<MemorySession> {
   const commands = yield* untilSameTwice(get);
   const erase = [command.extendedErase, command.erase].find((code) => commands.includes(code));
   if (erase === undefined) throw new McuError('board-unsupported', 'this bootloader offers no erase command');
-  const chip = stm32Chip(yield* untilSameTwice(getId), settings);
+  const productId = yield* untilSameTwice(getId);
   const memory = new Stm32Memory();
+  const flashBytes = settings.flashBytes ?? (yield* reportedFlashBytes(productId, memory));
+  const chip = stm32Chip(productId, { flashBytes });
   yield* refuseProtected(chip, memory);
   if (chip.hasTwoBanks) yield* refuseSecondBank(chip, memory);
   const block = yield* untilSameTwice(() => memory.read(chip.flash.start, blockBytes));
@@ -134,6 +136,21 @@ function* listed(code: number): Conversation<Uint8Array> {
   requireAck(answer[0]);
   requireAck(answer.at(-1));
   return answer.subarray(2, -1);
+}
+
+/** Returns the size that the chip reports, or undefined if its register cannot be read, or has no possible size. */
+function* reportedFlashBytes(productId: number, memory: Stm32Memory): Conversation<number | undefined> {
+  const { register, isReadWhole, mostBytes } = flashSizeOf(productId);
+  const offset = isReadWhole ? register % blockBytes : 0;
+  try {
+    const held = yield* untilSameTwice(() => memory.read(register - offset, isReadWhole ? blockBytes : 2));
+    const bytes = Buffer.from(held).readUInt16LE(offset) * 1024;
+    return bytes > 0 && bytes <= mostBytes ? bytes : undefined;
+  } catch (error) {
+    if (!isBoardError(error) || error.code !== 'board-refused') throw error;
+    yield* resume();
+    return undefined;
+  }
 }
 
 /** AN3155, 3.4: with read protection, every command that touches memory is refused. */

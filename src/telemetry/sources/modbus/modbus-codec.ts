@@ -82,10 +82,16 @@ function decode(data: Buffer, { type, byteOrder, wordOrder }: ModbusRegister): R
   const words = byteOrder === 'big' ? data : Buffer.from(data).swap16();
   const bytes = wordOrder === 'big' ? words : Buffer.from(words.toReversed()).swap16();
   const bits = bytes.byteLength * 8;
-  if (type === 'f32') return bytes.readFloatBE();
+  if (type === 'f32') return shortest(bytes.readFloatBE());
   if (type === 'f64') return bytes.readDoubleBE();
   if (bits === 64) return parseExactly(String(type === 'u64' ? bytes.readBigUInt64BE() : bytes.readBigInt64BE()));
   return type.startsWith('u') ? bytes.readUIntBE(0, bits / 8) : bytes.readIntBE(0, bits / 8);
+}
+
+/** Returns the decimal with the fewest digits that is the same 32-bit float: 21.3, and not 21.299999237060547. */
+function shortest(float: number): number {
+  const decimals = [6, 7, 8].map((digits) => Number(float.toPrecision(digits)));
+  return decimals.find((decimal) => Math.fround(decimal) === float) ?? Number(float.toPrecision(9));
 }
 
 // ------------------------------------------------------------------------------------------------------------- TCP

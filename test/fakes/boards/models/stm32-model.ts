@@ -1,3 +1,4 @@
+import type { BoardModel } from './board-model.ts';
 import { ChipModel } from './chip-model.ts';
 import type { ChipOptions, Program } from './chip-model.ts';
 
@@ -25,7 +26,16 @@ export interface Stm32ModelOptions extends ChipOptions {
   readonly isSlow?: boolean;
   /** FLASH_OPTR of a chip with two banks (RM0351), as it is delivered if not given; bit 20 is BFB2. */
   readonly optionBytes?: number;
+  /** The content of the flash size register (RM0008, 30.1); the bootloader refuses addresses behind it. Default: blank. */
+  readonly flashBytes?: number;
+  readonly eraseMs?: number;
+  /** BOOT0 follows RTS: a reset while RTS is asserted starts the application. Default: it is always high. */
+  readonly boot0ByRts?: boolean;
+  readonly refusesGo?: boolean;
 }
+
+/** The flash size register of an F1. */
+const sizeRegister = 0x1fff_f7e0 - flashStart;
 
 /** A byte that follows immediately is lost; a byte that answers the acknowledgement is not. */
 const slowMs = 0.1;
@@ -42,19 +52,42 @@ export class Stm32Model extends ChipModel {
   readonly #checksumAcks: Stm32ModelOptions['checksumAcks'];
   readonly #commands: readonly number[];
   readonly #isSlow: boolean;
+  readonly #flashKib: number;
+  readonly #refusesGo: boolean;
+  declare modem?: NonNullable<BoardModel['modem']>;
   checksums = 0;
   parity: 'none' | 'even' = 'even';
 
   constructor(options: Stm32ModelOptions) {
     const fifo = options.isSlow === true ? { fifoBytes: 0 } : {};
-    super(options, { timeoutMs: Number.POSITIVE_INFINITY, eraseMs: 25, writeMs: 10, parked: 'erased', ...fifo });
+    super(options, {
+      timeoutMs: Number.POSITIVE_INFINITY,
+      eraseMs: options.eraseMs ?? 25,
+      writeMs: 10,
+      parked: 'erased',
+      ...fifo,
+    });
     this.#productId = options.productId;
     this.#optionBytes = Buffer.alloc(4);
     this.#optionBytes.writeUInt32LE(options.optionBytes ?? deliveredOptions);
     this.#readProtected = options.readProtected ?? false;
     this.#checksumAcks = options.checksumAcks;
     this.#isSlow = options.isSlow ?? false;
+    this.#flashKib = (options.flashBytes ?? 0xffff * 1024) / 1024;
+    this.#refusesGo = options.refusesGo ?? false;
+    if (options.boot0ByRts === true) this.modem = this.#obeyLines();
     this.#commands = options.checksumAcks === undefined ? oldCommands : [...oldCommands, getChecksum];
+  }
+
+  #obeyLines(): NonNullable<BoardModel['modem']> {
+    let wasDtr = true;
+    return ({ dtr, rts }, atMs) => {
+      const isReset = wasDtr && !dtr;
+      wasDtr = dtr;
+      if (isReset && rts) this.power(atMs);
+      else if (isReset) this.reset(atMs);
+      return [];
+    };
   }
 
   protected override say(...bytes: readonly number[]): void {
@@ -103,11 +136,12 @@ export class Stm32Model extends ChipModel {
     const count = yield;
     if (((yield) ^ count) !== 0xff) return [nack];
     if (address === optionsAt) return [ack, ...this.#optionBytes.subarray(0, count + 1)];
+    if (address === sizeRegister) return [ack, this.#flashKib & 0xff, this.#flashKib >> 8];
     return [ack, ...Array.from({ length: count + 1 }, (_, index) => this.memory[address + index] ?? 0xff)];
   }
 
   *#go(): Generator<void, readonly number[] | 'left', number> {
-    if ((yield* this.#address()) === undefined) return [nack];
+    if ((yield* this.#address()) === undefined || this.#refusesGo) return [nack];
     this.say(ack);
     this.leave();
     return 'left';
@@ -176,7 +210,8 @@ export class Stm32Model extends ChipModel {
     if (bytes === undefined) return undefined;
     const address = Buffer.from(bytes).readUInt32BE(0) - flashStart;
     if (options && address === optionsAt && this.#productId === twoBanks) return address;
-    return address >= 0 && address < 1024 * 1024 ? address : undefined;
+    if (options && address === sizeRegister) return address;
+    return address >= 0 && address < Math.min(this.#flashKib, 1024) * 1024 ? address : undefined;
   }
 
   /**

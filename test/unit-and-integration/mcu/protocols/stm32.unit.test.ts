@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 
 import type { Board } from '../../../../src/mcu/connection.ts';
+import { McuError } from '../../../../src/mcu/errors.ts';
 import { flash, probe } from '../../../../src/mcu/flash/flash.ts';
 import { makeImage } from '../../../../src/mcu/images/image.ts';
 import type { Image } from '../../../../src/mcu/images/image.ts';
@@ -107,12 +108,59 @@ test('checksums that do not agree with what is read are not used', async () => {
 
 test('an acknowledgement that gets lost while checksums are tried does not deceive', async () => {
   // The answers to the first of them begin about here.
-  for (let at = 275; at < 320; at += 1) {
+  for (let at = 275; at < 335; at += 1) {
     const { model, port, board } = rig({ checksumAcks: 2 }, changed);
     port.inject({ kind: 'drop', direction: 'to-host', at });
     await flash({ image: imageOf(changed) }, board, signal);
     expect(model.ran.at(-1)).toBe('new');
   }
+});
+
+test('a chip with less flash memory than the largest of its kind is read and written as far as it goes', async () => {
+  const small = rig({ flashBytes: pages * pageBytes }, other);
+  const kept: (Image | undefined)[] = [];
+  const keep = async (image: Image | undefined): Promise<void> => void kept.push(image);
+  const { chip } = await flash({ image: imageOf(other), keep }, small.board, signal);
+  expect(chip.application).toEqual({ start, end: start + pages * pageBytes });
+  expect(kept.map((image) => image?.sizeBytes)).toEqual([old.byteLength]);
+  expect(small.model.ran.at(-1)).toBe('new');
+});
+
+// A GD32 needs up to 300 ms.
+test('a clone that erases slowly is flashed', async () => {
+  const { model, board } = rig({ eraseMs: 300 }, other);
+  expect(await flash({ image: imageOf(other) }, board, signal)).toMatchObject({ unitsWritten: pages, repeated: 0 });
+  expect(model.ran).toEqual(['new']);
+});
+
+describe('a board whose modem lines start the application', () => {
+  const lines = { boot0ByRts: true } as const;
+
+  test('starts it, though its bootloader refuses to', async () => {
+    const { model, board } = rig({ ...lines, refusesGo: true }, other);
+    await flash({ image: imageOf(other) }, { ...board, reset: 'dtr-rts' }, signal);
+    expect(model.ran).toEqual(['new']);
+  });
+
+  test.each([
+    ['it is read-protected', { readProtected: true }, 'board-protected'],
+    ['it is unknown', { productId: 0x421 }, 'board-unknown'],
+  ])('runs its program again after a refusal because %s', async (_, bootloader, code) => {
+    const { model, board } = rig({ ...lines, ...bootloader }, other);
+    const refused = flash({ image: imageOf(other) }, { ...board, reset: 'dtr-rts' }, signal);
+    await expect(refused).rejects.toMatchObject({ code });
+    expect(model.ran.at(-1)).toBe('old');
+  });
+
+  test('runs its program again after a failure before the first write', async () => {
+    const { model, board } = rig(lines, other);
+    const keep = async (): Promise<void> => {
+      throw new McuError('board-refused', 'the bootloader refuses a command');
+    };
+    const failed = flash({ image: imageOf(other), keep }, { ...board, reset: 'dtr-rts' }, signal);
+    await expect(failed).rejects.toMatchObject({ code: 'board-refused' });
+    expect(model.ran).toEqual(['old']);
+  });
 });
 
 describe('a chip with two banks', () => {

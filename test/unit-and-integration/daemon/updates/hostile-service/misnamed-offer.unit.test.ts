@@ -24,7 +24,7 @@ test('a cancelled version stays cancelled, whatever the service calls its ID in 
   expect(await service.cycles(2)).toEqual(Array(2).fill('deferred cancelled 2.1'));
 });
 
-// Regression: other content under the ID of a release that an operator rolled back was held back for good.
+// Regression: other content under the ID of a release that an operator rolled back was never installed.
 test('other content under the ID of a replaced release does not count as replaced', async () => {
   const service = await running();
   service.offer('2', '2.0|second image');
@@ -39,7 +39,7 @@ test('other content under the ID of a replaced release does not count as replace
   expect(await service.cycles(2)).toEqual(['rebooting 3.0', 'installed 3.0']);
 });
 
-// Regression: 128 contents under the ID of a replaced release pushed out the entry of one that had failed its trial.
+// Regression: 128 contents under the ID of a replaced release pushed out the entry of a release that had failed its trial.
 test('a release that failed its trial stays blocked, whatever the service offers', async () => {
   const service = await running();
   service.offer('b', '1.9|bad image');
