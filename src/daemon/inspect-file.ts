@@ -129,14 +129,14 @@ function refuseByPolicy(
   allowDowngrade: boolean | undefined,
 ): void {
   if (header === undefined || digest === undefined) return;
-  const { floor, phase } = journal.state;
+  const { phase } = journal.state;
   const quarantined = activeEntries(journal.state, world.clock.nowMs(), config.update.quarantineMs);
   const entry = quarantined.find((known) => known.digest === digest);
   if (entry !== undefined) throw quarantinedError(entry);
   if (phase.kind !== 'idle' && phase.kind !== 'staging') {
     throw new UpdateError('update-in-progress', `an update is in progress (${phase.kind})`);
   }
-  refuseRelease(header, { settings: config.trust, floor, allowDowngrade });
+  refuseRelease(header, journal.state, config.trust, { allowDowngrade });
 }
 
 /** The operator's hold. A trust list does not wait for it. */

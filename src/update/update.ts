@@ -1,7 +1,7 @@
 import { UpdateError } from './errors.ts';
 import { evidenceOf, evidenceOfSlot } from './evidence.ts';
 import { consentToInstall } from './hooks/consent.ts';
-import { STAGING_ROOM_BYTES, hasSlotPayload, recordsOf } from './journal/state.ts';
+import { STAGING_ROOM_BYTES, hasSlotPayload } from './journal/state.ts';
 import type { Attempt } from './journal/state.ts';
 import type { InstallOutcome } from './outcome.ts';
 import { isoTime } from './policy/install-request.ts';
@@ -14,7 +14,7 @@ import { otherSlot } from './slot.ts';
 import { Staging } from './staging/staging.ts';
 import { savedWrites, recordOf } from './staging/targets.ts';
 import { consentToReboot, evaluateTrial, startTrial } from './trial/trial.ts';
-import { withFormats } from './whole-slot.ts';
+import { recordsOf } from './whole-slot.ts';
 
 /**
  * Guarantee `power-cut`: installs a release up to the reboot into its trial; the recovery is the other half. After an
@@ -48,7 +48,7 @@ export async function update(order: InstallRequest, ports: UpdatePorts): Promise
     ports.log.warn({ version: name }, `an older release is installed, as root permitted: it ${downgrade}`);
   const version = { ...order.version, name: name ?? order.version.name };
   const at = isoTime(ports.clock);
-  const written = await withFormats(recordsOf(record, { version, at }), slot, ports);
+  const written = await recordsOf(record, { version, at }, slot, ports);
   const records = { ...written, ...staging.completed(at) };
   const { phase } = await journal.append({
     type: 'staged',

@@ -49,9 +49,6 @@ export interface UpdaterSettings extends LookSettings {
   readonly wholeImageProperty?: string | undefined;
 }
 
-/** Origin of a request: an operator waiting for the result, or the agent's schedule. */
-type Asker = 'person' | 'schedule';
-
 type Nothing = Exclude<Plan, { kind: 'install' | 'deferred' }>;
 
 /** True if a check counts for a deferral that ends after a number of checks, also for a version that was skipped. */
@@ -84,7 +81,7 @@ export class Updater {
   /** Completes or undoes an interrupted update, and reports its end to the service. */
   async settle(onEvent: OnEvent, signal: AbortSignal, flags: Settling = {}): Promise<Outcome> {
     const { force = false, reboot = true, manual = false } = flags;
-    const ports = { ...this.#ports(onEvent, signal, manual ? 'person' : 'schedule'), rebootByHand: !reboot };
+    const ports = { ...this.#ports(onEvent, signal, manual), rebootByHand: !reboot };
     await this.#lookout.lookBeforeSettling(ports);
     const settled = await recoverUpdate(force ? { ...ports, deferResume: undefined, askHook: undefined } : ports);
     if (settled.kind === 'installed' || settled.kind === 'rolled-back') await this.deliver(onEvent, signal);
@@ -138,9 +135,9 @@ export class Updater {
       const { version, trustList: isList } = plan;
       const source = this.#deps.service.firmware(version.id);
       const reboot = flags.reboot && (flags.manual || !this.#isRebootedByHand(version));
-      const { force, manual: byPerson } = flags;
-      const order = { version, by: 'service', source, force, reboot, manual: byPerson, isList } as const;
-      return this.#install(order, byPerson ? 'person' : 'schedule', onEvent, signal);
+      const { force, manual } = flags;
+      const order = { version, by: 'service', source, force, reboot, manual, isList } as const;
+      return this.#install(order, onEvent, signal);
     }
     if (plan.kind === 'deferred') return plan;
     const nothing = await this.#nothingToInstall(plan, onEvent, signal);
@@ -151,7 +148,7 @@ export class Updater {
   async installFile(
     source: FirmwareSource,
     name: string,
-    flags: InstallFlags & Pick<InstallRequest, 'downgradeTo'>,
+    flags: InstallFlags,
     { onEvent, signal }: { readonly onEvent: OnEvent; readonly signal: AbortSignal },
   ): Promise<OperationOutcome> {
     const { journal, clock, configTrouble } = this.#deps.ports;
@@ -165,7 +162,7 @@ export class Updater {
     const waiting = await findWaitingBeside(order, this.#ports(onEvent, signal));
     const reboot = flags.reboot && waiting === undefined;
     const settled = await this.#settleFor({ ...flags, reboot, manual: true }, onEvent, signal);
-    if (settled === undefined || settled.kind === 'installed') return this.#install(order, 'person', onEvent, signal);
+    if (settled === undefined || settled.kind === 'installed') return this.#install(order, onEvent, signal);
     if (waiting === undefined || settled.kind === 'rolled-back') return settled;
     throw new UpdateError('update-pending', `${name} was not installed: version ${waiting.name} waits for its boot`);
   }
@@ -194,7 +191,7 @@ export class Updater {
   async reboot(argument: string | undefined, signal: AbortSignal): Promise<void> {
     const onProgress = (): void => {};
     try {
-      await rebootManually(argument, this.#ports(onProgress, signal, 'person'));
+      await rebootManually(argument, this.#ports(onProgress, signal, true));
     } catch (error) {
       if (error instanceof UpdateError && error.code === 'hook-rejected') await this.deliver(onProgress, signal);
       throw error;
@@ -224,11 +221,11 @@ export class Updater {
     return trouble === undefined ? [] : [trouble];
   }
 
-  /** Returns the ports with the deferrals that apply. The reboot window does not apply to a waiting operator. */
-  #ports(onEvent: OnEvent, signal: AbortSignal, asker: Asker = 'schedule'): UpdatePorts {
+  /** Returns the ports with the deferrals that apply. The reboot window does not apply to an operator who waits. */
+  #ports(onEvent: OnEvent, signal: AbortSignal, manual = false): UpdatePorts {
     const { ports, settings, minuteOfDay, hooks } = this.#deps;
     const { window, rebootWindow } = settings.policy;
-    const ofReboot = asker === 'person' ? {} : { rebootWindow };
+    const ofReboot = manual ? {} : { rebootWindow };
     const ofResume = rebootWindow === undefined ? { window } : ofReboot;
     const deferReboot: UpdatePorts['deferReboot'] = (isOrdered) =>
       isOrdered ? undefined : mayTry({ ...ofReboot, minuteOfDay: minuteOfDay() });
@@ -236,7 +233,7 @@ export class Updater {
       const hold = { standstill: ports.journal.state.standstill, nowMs: ports.clock.nowMs() };
       return mayTry(isOrdered ? hold : { ...hold, ...ofResume, minuteOfDay: minuteOfDay() });
     };
-    const askHook = asker === 'person' ? hooks?.ask : hooks?.askInTurn;
+    const askHook = manual ? hooks?.ask : hooks?.askInTurn;
     return { ...ports, signal, onProgress: onEvent, deferResume, deferReboot, askHook, wantsHook: hooks?.wants };
   }
 
@@ -262,9 +259,10 @@ export class Updater {
     return { ...settled, kind: 'rebooting' };
   }
 
-  async #install(order: InstallRequest, asker: Asker, onEvent: OnEvent, signal: AbortSignal): Promise<InstallOutcome> {
+  async #install(order: InstallRequest, onEvent: OnEvent, signal: AbortSignal): Promise<InstallOutcome> {
     try {
-      const outcome = await update(order, this.#ports(onEvent, signal, asker));
+      const isManual = order.by === 'file' || order.manual;
+      const outcome = await update(order, this.#ports(onEvent, signal, isManual));
       if (outcome.kind === 'installed' || outcome.kind === 'rolled-back') await this.deliver(onEvent, signal);
       return outcome;
     } catch (error) {

@@ -1,6 +1,6 @@
 import type { ReadPartition } from './evidence.ts';
 import { incompleteSlotError } from './evidence.ts';
-import type { PartitionRecord } from './journal/state.ts';
+import type { FirmwareRecord, Installed, PartitionRecord } from './journal/state.ts';
 import type { UpdatePorts } from './policy/install-request.ts';
 import type { PayloadOpening, PayloadWriter, SlotName, SlotsTarget, Target, WrittenPayload } from './ports.ts';
 import { otherSlot } from './slot.ts';
@@ -119,17 +119,19 @@ export async function verifyPreviousSlot(slot: SlotName, ports: Ports): Promise<
   return { read, unverified };
 }
 
-/** The records of partitions, with the format that their images show. */
-export async function withFormats(
-  records: Readonly<Record<string, PartitionRecord>>,
+/** Returns the verified content of the partitions of a release, by target, with the format that their images show. */
+export async function recordsOf(
+  { payloads, signedBy }: FirmwareRecord,
+  { version, at }: Pick<Installed, 'version' | 'at'>,
   slot: SlotName,
   { targets, signal }: Pick<Ports, 'targets' | 'signal'>,
 ): Promise<Record<string, PartitionRecord>> {
-  const known: Record<string, PartitionRecord> = {};
-  for (const [name, record] of Object.entries(records)) {
+  const records: Record<string, PartitionRecord> = {};
+  for (const { target: name, kind, digest, sizeBytes } of payloads) {
+    if (kind !== 'slots' || sizeBytes === 0) continue;
     const target = targets.get(name);
     const readOnly = target?.kind === 'slots' && (await target.isReadOnly(slot, signal));
-    known[name] = { ...record, ...(readOnly && { readOnly }) };
+    records[name] = { digest, sizeBytes, version: version.name, signedBy, at, ...(readOnly && { readOnly }) };
   }
-  return known;
+  return records;
 }

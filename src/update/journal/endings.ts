@@ -2,7 +2,7 @@ import assert from 'node:assert';
 
 import { hasSlotPayload } from './state.ts';
 import type { Attempt, Cause, EventOf, Outcome, PendingHook, Phase, PhaseOf, UpdateState } from './state.ts';
-import { block, countFailure, noteCancelled, noteTrial } from './versions.ts';
+import { countFailure, mark } from './versions.ts';
 import type { Firmware } from './versions.ts';
 
 /** Asserts that the state is in this phase. An event that the phase does not allow is a defect. */
@@ -161,17 +161,17 @@ export function endRollback(
   const next: UpdateState = { ...state, phase: { kind: 'idle' }, earlier };
   if (code === CANCELLED_BEFORE_BOOT.code) {
     if (attempt.by === 'rollback') return next;
-    const cancelled = { ...next, ...noteCancelled(state, firmwareOf(phase)) };
+    const cancelled = { ...next, ...mark(state, firmwareOf(phase), { cancelled: true }) };
     return withEnd(cancelled, attempt, { outcome: 'failed', code, reason, at }, attempt.by);
   }
   const failed = failedVersion(state, phase, at, fault !== 'world' || isAmbiguous(code));
-  const counted = isCounted(attempt) ? noteTrial(failed, firmwareOf(phase)) : failed;
+  const counted = isCounted(attempt) ? mark(failed, firmwareOf(phase), { ran: true }) : failed;
   const isBad = countsAgainstRelease(attempt, fault);
   const content = Object.fromEntries(firmware.payloads.map(({ target, digest }) => [target, digest]));
   const ended: UpdateState = {
     ...next,
     owedHook: owesHook === true ? { ...withPendingHook('after_rollback', phase), code, reason } : undefined,
-    ...(isBad ? block(counted, firmwareOf(phase), { code, reason, at, content }) : counted),
+    ...(isBad ? mark(counted, firmwareOf(phase), { bad: { code, reason, at, content } }) : counted),
   };
   const by = attempt.by === 'rollback' ? attempt.by : undefined;
   return withEnd(ended, attempt, { outcome: 'rolled-back', code, reason, at }, by);

@@ -121,7 +121,7 @@ const transitions = {
   cancelled: (state, { at }) => {
     const { version } = inPhase(state, 'staging').attempt;
     const end = { at, code: 'cancelled', reason: 'an operator cancelled it' };
-    return { ...withdraw(state, end), ...ledger.noteCancelled(state, { version }) };
+    return { ...withdraw(state, end), ...ledger.mark(state, { version }, { cancelled: true }) };
   },
   'slots-swapped': swapSlots,
   'found-installed': findInstalled,
@@ -231,6 +231,11 @@ function countJudgement(phase: Phase): PhaseOf<'trial'> {
   return { ...phase, judgements: phase.judgements + 1 };
 }
 
+/** Records that an operator replaced a release of the service, which must not return under another ID. */
+function withOverridden(state: UpdateState): Pick<UpdateState, 'versions'> {
+  return state.installed === undefined ? state : ledger.mark(state, state.installed, { overridden: true });
+}
+
 function commit(state: UpdateState, { at, slot, owesHook }: EventOf<'committed'>): UpdateState {
   const trial = inPhase(state, 'trial');
   const { attempt, firmware } = trial;
@@ -254,10 +259,10 @@ function commit(state: UpdateState, { at, slot, owesHook }: EventOf<'committed'>
     slots: changeSlot(state.slots, slot, { seen: { at } }),
     pendingSwitch: attempt.version.id,
     listVersion: attempt.version.id === state.listVersion ? undefined : state.listVersion,
-    ...ledger.clear(
-      isByHand ? ledger.noteOverridden(state, state.installed) : { versions: ledger.clearOthers(state) },
-      { version: attempt.version, digest: firmware.digest },
-    ),
+    ...ledger.clear(isByHand ? withOverridden(state) : { versions: ledger.clearOthers(state) }, {
+      version: attempt.version,
+      digest: firmware.digest,
+    }),
     turns: isByHand ? state.turns : recordInstall(state.turns, firmware.digest, at),
     unfit: isByHand ? state.unfit : withoutUnfit(state.unfit),
     ...(isRollback ? undefined : raiseFloors(state, firmware)),

@@ -108,20 +108,6 @@ export const initialState: UpdateState = {
   slots: { A: { records: {} }, B: { records: {} } },
 };
 
-/** Returns the verified content of the partitions of a release, by target. */
-export function recordsOf(
-  { payloads, signedBy }: FirmwareRecord,
-  { version, at }: Pick<Installed, 'version' | 'at'>,
-): Record<string, PartitionRecord> {
-  const partitions = payloads.filter(({ kind, sizeBytes }) => kind === 'slots' && sizeBytes > 0);
-  return Object.fromEntries(
-    partitions.map(({ target, digest, sizeBytes }) => [
-      target,
-      { digest, sizeBytes, version: version.name, signedBy, at },
-    ]),
-  );
-}
-
 /** The cause of the end of a trial: the release, the environment of the gateway, or an operator. */
 export type Cause = 'firmware' | 'world' | 'person';
 

@@ -116,25 +116,12 @@ export function countFailure({ versions }: Ledger, firmware: Firmware, at: strin
   return changed(versions, firmware, fail);
 }
 
-export function block({ versions }: Ledger, firmware: Firmware, bad: Blocked['bad']) {
-  return changed(versions, firmware, (entry) => ({ ...entry, bad }));
-}
+type Marks = Pick<VersionEntry, 'bad' | 'cancelled' | 'overridden' | 'ran'>;
 
-export function noteTrial({ versions }: Ledger, firmware: Firmware) {
-  return changed(versions, firmware, (entry) => ({ ...entry, ran: true }));
-}
-
-export function noteCancelled({ versions }: Ledger, firmware: Firmware) {
-  return firmware.version.id === undefined
-    ? { versions }
-    : changed(versions, firmware, (entry) => ({ ...entry, cancelled: true }));
-}
-
-/** Records that an operator replaced a release of the service, which must not return under another ID. */
-export function noteOverridden({ versions }: Ledger, firmware: Firmware | undefined) {
-  return firmware?.version.id === undefined
-    ? { versions }
-    : changed(versions, firmware, (entry) => ({ ...entry, overridden: true }));
+/** Marks a release of the service. A release without an ID is a file, which is only remembered if it is bad. */
+export function mark({ versions }: Ledger, firmware: Firmware, marks: Marks): Ledger {
+  const isForgotten = firmware.version.id === undefined && marks.bad === undefined;
+  return isForgotten ? { versions } : changed(versions, firmware, (entry) => ({ ...entry, ...marks }));
 }
 
 /** Resets the entry of a release that runs. */

@@ -24,8 +24,6 @@ export interface InstallRequest {
   readonly manual?: boolean | undefined;
   /** Root overrides the minimum security version, this once. */
   readonly allowDowngrade?: boolean | undefined;
-  /** The digest of the only release for which root overrides the minimum, this once. */
-  readonly downgradeTo?: string | undefined;
   /** It is a trust list by its name or header, so no hook has to consent. If it is anything else, it is rejected. */
   readonly isList?: boolean | undefined;
 }

@@ -11,12 +11,8 @@ export interface ReleaseSettings {
   readonly downgrade?: 'allow' | 'refuse' | undefined;
 }
 
-export interface ReleaseCircumstances {
-  readonly settings: ReleaseSettings;
-  readonly floor: Floor | undefined;
-  /** True: root has allowed a downgrade, this once. False: an operator brought the file. */
-  readonly allowDowngrade: boolean | undefined;
-}
+/** `allowDowngrade`: true if root has allowed a downgrade, this once; false if an operator brought the file. */
+type Permission = Pick<InstallRequest, 'allowDowngrade'>;
 
 /**
  * Guarantee `floors`: rejects a signed release under another name than its own, so that an attacker who can serve
@@ -42,10 +38,14 @@ export function refuseMisnamed(
  * sign it, cannot offer one with a known hole again. Unsigned firmware has no claims; whether it may be installed was
  * decided before. Returns why it is below the minimum if root allowed that.
  */
-export function refuseRelease(header: FirmwareHeader, circumstances: ReleaseCircumstances): string | undefined {
+export function refuseRelease(
+  header: FirmwareHeader,
+  { floor }: Pick<Floors, 'floor'>,
+  settings: DowngradePolicy,
+  { allowDowngrade }: Permission,
+): string | undefined {
   const { name, signedBy } = header;
   if (signedBy === undefined || name === undefined) return undefined;
-  const { settings, floor, allowDowngrade } = circumstances;
   // a list has its own number, which only rises
   const isBound = floor !== undefined && header.kind !== 'trust-list';
   const why = isBound ? belowFloor(header, floor, policyFor(settings, allowDowngrade)) : undefined;
@@ -94,7 +94,7 @@ export function refuseOldBoards(
   { name, payloads }: BoardImages,
   floors: Pick<Floors, 'boardFloors'>,
   settings: DowngradePolicy,
-  { allowDowngrade }: { readonly allowDowngrade?: boolean | undefined } = {},
+  { allowDowngrade }: Permission,
 ): string | undefined {
   const policy = policyFor(settings, allowDowngrade);
   for (const payload of payloads) {

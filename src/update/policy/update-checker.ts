@@ -4,7 +4,7 @@ import { advance } from '../journal/reducer.ts';
 import type { UpdateEvent, UpdateState } from '../journal/state.ts';
 import { hasSlotPayload } from '../journal/state.ts';
 import { needsDate } from '../journal/versions.ts';
-import type { ProvisioningService, Version } from '../ports.ts';
+import type { FirmwareHeader, ProvisioningService, Version } from '../ports.ts';
 import type { FullImage, Follow } from './choose.ts';
 import { MAX_LIST_PROBES, findCandidate, listNumber } from './choose.ts';
 import { isoTime } from './install-request.ts';
@@ -31,7 +31,7 @@ export interface LookoutDeps {
   readonly minuteOfDay: () => number | undefined;
 }
 
-/** Invariant 6: the deadline for asking about a trust list. Without a reply, the health checks run anyway. */
+/** The deadline for asking about a trust list. Without a reply, the health checks run anyway. */
 const LIST_CHECK_MS = 60_000;
 /** A version that has the name of a trust list but cannot be read leaves time for the others. */
 const LIST_HEADER_MS = LIST_CHECK_MS / MAX_LIST_PROBES;
@@ -106,14 +106,26 @@ export class UpdateChecker {
   /** True if a version is a trust list, so that an update in progress may end for it. */
   async #isList({ id, name }: Version, signal: AbortSignal): Promise<boolean> {
     const { service, ports } = this.#deps;
-    using deadline = new Deadline(LIST_HEADER_MS, () => new Error('the service took too long'), signal);
+    const readKind = async (within: AbortSignal): Promise<FirmwareHeader['kind']> =>
+      (await headerOf(service.firmware(id), { ...ports, signal: within })).kind;
+    const what = `${name}, which is named like a trust list, was skipped`;
+    return (await this.#within(LIST_HEADER_MS, what, readKind, signal)) === 'trust-list';
+  }
+
+  /** Invariant 6: returns the result of work, or undefined if it fails or takes too long, which is logged. */
+  async #within<T>(
+    ms: number,
+    what: string,
+    work: (signal: AbortSignal) => Promise<T>,
+    signal: AbortSignal,
+  ): Promise<T | undefined> {
+    using deadline = new Deadline(ms, () => new Error('the service took too long'), signal);
     try {
-      const { kind } = await headerOf(service.firmware(id), { ...ports, signal: deadline.signal });
-      return kind === 'trust-list';
+      return await work(deadline.signal);
     } catch (error) {
       if (signal.aborted || !(error instanceof AgentError || deadline.signal.aborted)) throw error;
-      ports.log.warn({ version: name }, `a version named like a trust list was skipped: ${describeError(error)}`);
-      return false;
+      this.#deps.ports.log.warn({}, `${what}: ${describeError(error)}`);
+      return undefined;
     }
   }
 
@@ -129,16 +141,13 @@ export class UpdateChecker {
    * committed. The list is acknowledged afterwards.
    */
   async #takeListDuringTrial(ports: UpdatePorts): Promise<void> {
-    const { signal } = ports;
-    using deadline = new Deadline(LIST_CHECK_MS, () => new Error('the service took too long'), signal);
-    try {
-      const offered = await this.offered(deadline.signal);
+    const take = async (signal: AbortSignal): Promise<void> => {
+      const offered = await this.offered(signal);
       if (offered === undefined || listNumber(offered.name) === undefined) return;
-      await applyIfTrustList(this.#deps.service.firmware(offered.id), { ...ports, signal: deadline.signal });
-    } catch (error) {
-      if (signal.aborted || !(error instanceof AgentError || deadline.signal.aborted)) throw error;
-      ports.log.warn({}, `a trust list could not be checked for before the health checks: ${describeError(error)}`);
-    }
+      await applyIfTrustList(this.#deps.service.firmware(offered.id), { ...ports, signal });
+    };
+    const what = 'a trust list could not be checked for before the health checks';
+    await this.#within(LIST_CHECK_MS, what, take, ports.signal);
   }
 
   /** Checks, and records the offer and whether an operator installed just that. */
@@ -194,11 +203,6 @@ function named(offered: Version | undefined): UpdateEvent & { readonly type: 'of
   return { type: 'offer-changed', versionId: offered?.id };
 }
 
-interface RecordDeps {
-  readonly ports: Pick<UpdatePorts, 'journal' | 'log'>;
-  readonly service: Pick<ProvisioningService, 'recordedVersion'>;
-}
-
 /**
  * Guarantee `service-record`: true if the service has another current version than the committed one, so that
  * the switch must be sent again. A backup of the service, or a switch that something else answered, can be the reason.
@@ -206,7 +210,7 @@ interface RecordDeps {
  */
 export async function recordDiffers(
   { offered, plan }: CheckResult,
-  { ports, service }: RecordDeps,
+  { ports, service }: Pick<LookoutDeps, 'ports' | 'service'>,
   signal: AbortSignal,
 ): Promise<boolean> {
   const { journal, log } = ports;

@@ -150,10 +150,16 @@ export class Staging {
    * reading its payloads. Returns undefined if it already runs.
    */
   async #take({ header, payloads }: IncomingFirmware): Promise<StagedFirmware | undefined> {
+    const { journal, settings } = this.#ports;
     const isList = header.kind === 'trust-list';
+<<<<<<< HEAD
     refuseMisnamed(header, this.#order, this.#ports.settings.release); // counts for the offer, not for the release
+=======
+    if (this.#order.by === 'file' && header.signedBy !== undefined) this.#signedName = header.name;
+    refuseMisnamed(header, this.#order, settings.release); // counts for the offer, not for the release
+>>>>>>> 9610ffb9 (update: remove what has no user, and second ways to one fact)
     await this.#identify(header, isList);
-    this.#refuseRelease(header);
+    this.downgrade = refuseRelease(header, journal.state, settings.release, this.#order);
     const presence = isList ? undefined : await this.#plan(header);
     if (presence?.kind === 'installed') return undefined;
     this.#defer();
@@ -217,14 +223,6 @@ export class Staging {
     const target = this.targets.get(payload);
     if (target === undefined) throw new Error(`payload ${payload.fileName} was not accepted`);
     return target;
-  }
-
-  #refuseRelease(header: FirmwareHeader): void {
-    const { journal, settings } = this.#ports;
-    const { downgradeTo } = this.#order;
-    const isPermitted = downgradeTo !== undefined && header.digest === downgradeTo;
-    const allowDowngrade = isPermitted || this.#order.allowDowngrade;
-    this.downgrade = refuseRelease(header, { settings: settings.release, floor: journal.state.floor, allowDowngrade });
   }
 
   get #isForced(): boolean {

@@ -63,17 +63,11 @@ export function planRecovery(state: UpdateState, found: Found, hasJournal = true
     case 'staging':
       return { kind: phase.attempt.by === 'service' ? 'keep' : 'fail-staging' };
     case 'staged':
-      return recoverStaged(phase, found);
     case 'trial':
       return recoverTrial(phase, found);
     case 'rolling-back':
       return recoverRollback(phase, found);
   }
-}
-
-function recoverStaged(phase: PhaseOf<'staged'>, { booted, lastWord }: Found): Recovery {
-  if (runsHere(phase, booted)) return { kind: 'judge' };
-  return lastWord === undefined ? { kind: 'arm', phase } : fellBackItself(lastWord);
 }
 
 function recoverRollback(phase: PhaseOf<'rolling-back'>, { booted }: Found): Recovery {
@@ -96,25 +90,22 @@ function isKnownToRun({ phase, slots, installed, earlier }: UpdateState, booted:
   return slots[booted].seen !== undefined || [installed, ...earlier].some((version) => version?.slot === booted);
 }
 
-function recoverTrial(phase: PhaseOf<'trial'>, { booted, bootId, lastWord }: Found): Recovery {
-  if (runsHere(phase, booted)) {
+function recoverTrial(phase: PhaseOf<'staged' | 'trial'>, { booted, bootId, lastWord }: Found): Recovery {
+  // without a payload for a slot, the trial runs wherever the agent runs
+  if (booted === phase.slot || !hasSlotPayload(phase.firmware)) {
+    if (phase.kind === 'staged') return { kind: 'judge' };
     if (phase.approved) return { kind: 'commit', phase };
     return phase.judgements < MAX_JUDGEMENTS ? { kind: 'judge' } : { kind: 'leave-trial', phase };
   }
-  if (bootId === phase.bootId) return { kind: 'reboot', phase };
+  if (phase.kind === 'trial' && bootId === phase.bootId) return { kind: 'reboot', phase };
   if (lastWord !== undefined) return fellBackItself(lastWord);
-  if (phase.trialsLeft > 0) return { kind: 'arm', phase };
+  if (phase.kind === 'staged' || phase.trialsLeft > 0) return { kind: 'arm', phase };
   return { kind: 'rolled-back', ...fellBack(phase) };
 }
 
 function fellBackItself(lastWord: string): Recovery {
   const reason = `the agent in the new slot left it, and could not write that into the journal: ${lastWord}`;
   return { kind: 'rolled-back', code: lastWord, reason, fault: isAmbiguous(lastWord) ? 'world' : 'firmware' };
-}
-
-/** True if the trial runs here. Without a payload for a slot, it is wherever the agent runs. */
-function runsHere(phase: PhaseOf<'staged'> | PhaseOf<'trial'>, bootedSlot: SlotName): boolean {
-  return bootedSlot === phase.slot || !hasSlotPayload(phase.firmware);
 }
 
 /** The bootloader fell back from a trial. If that happens once, the environment may be the cause. */

@@ -16,13 +16,7 @@ import { causeWithoutReport } from './health.ts';
 import { planRecovery } from './plan-recovery.ts';
 import type { Found, Recovery } from './plan-recovery.ts';
 import { discardUntrusted, discardStaged } from './staged.ts';
-import {
-  commitApproved,
-  findStateTrouble,
-  isWithoutFallback,
-  abandonWithoutJournal,
-  stateProblemOnTrial,
-} from './stateless-trial.ts';
+import { commitApproved, findStateTrouble, isWithoutFallback, abandonWithoutJournal } from './stateless-trial.ts';
 import type { AbandonReason } from './stateless-trial.ts';
 import {
   consentToReboot,
@@ -51,7 +45,7 @@ export async function recoverUpdate(ports: UpdatePorts): Promise<Outcome> {
   const { phase } = journal.state;
   const recovery = planRecovery(journal.state, found, journal.missing === undefined);
   if (recovery.kind !== 'keep') log.info({ phase: phase.kind, booted, recovery: recovery.kind }, 'recovering');
-  const trouble = needsJournal(recovery) ? await stateProblemOnTrial(ports) : undefined;
+  const trouble = found.onTrial && needsJournal(recovery) ? await findStateTrouble(ports) : undefined;
   return trouble === undefined ? apply(recovery, found, ports) : abandonWithoutJournal(trouble, booted, ports);
 }
 

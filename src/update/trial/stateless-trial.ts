@@ -2,7 +2,7 @@ import { AgentError } from '../../system/errors.ts';
 import { retry } from '../../system/time/retry.ts';
 import type { RetryPolicy } from '../../system/time/retry.ts';
 import { hasSlotPayload } from '../journal/state.ts';
-import type { PhaseOf } from '../journal/state.ts';
+import type { PhaseOf, TrialFailure } from '../journal/state.ts';
 import type { RollbackReboot, TrialResult } from '../outcome.ts';
 import type { UpdatePorts } from '../policy/install-request.ts';
 import type { SlotName } from '../ports.ts';
@@ -10,10 +10,7 @@ import { otherSlot } from '../slot.ts';
 import { commitTrial, findRevocation, abandonTrial } from './trial.ts';
 
 /** The reason for abandoning a trial without a usable journal: the code of an error, which the other slot will read. */
-export interface AbandonReason {
-  readonly code: string;
-  readonly reason: string;
-}
+export type AbandonReason = Pick<TrialFailure, 'code' | 'reason'>;
 
 /** A short failure of the disk is not evidence about a release. */
 const STATE_PATIENCE: RetryPolicy = {
@@ -33,11 +30,6 @@ export async function findStateTrouble(ports: UpdatePorts): Promise<AbandonReaso
     if (!(error instanceof AgentError)) throw error;
     return { code: error.code, reason: error.message };
   }
-}
-
-/** The same, if this boot is a trial for the bootloader. */
-export async function stateProblemOnTrial(ports: UpdatePorts): Promise<AbandonReason | undefined> {
-  return (await ports.bootloader.onTrial(ports.signal)) ? findStateTrouble(ports) : undefined;
 }
 
 /**

@@ -35,7 +35,7 @@ const release = fc.record({
 }) satisfies fc.Arbitrary<Floor>;
 
 describe('a signed release', () => {
-  const ordinary = { settings, floor: undefined, allowDowngrade: false };
+  const ordinary = { allowDowngrade: false };
 
   test('is refused under another name than its own, unless the operator configured that it may have any', () => {
     const offered = (name: string) => ({ by: 'service', version: { id: '1', name } }) as const;
@@ -51,15 +51,17 @@ describe('a signed release', () => {
   test('is refused below the security version that was installed before, also where it has none', () => {
     const floor: Floor = { securityVersion: 4 };
     for (const old of [signed('1.0.0', 3), signed('1.0.0')]) {
-      expect(() => refuseRelease(old, { ...ordinary, floor })).toThrow(
+      expect(() => refuseRelease(old, { floor }, settings, ordinary)).toThrow(
         expect.objectContaining({ code: 'downgrade', exit: 'refused' }),
       );
     }
-    expect(refuseRelease(signed('1.0.0', 4), { ...ordinary, floor })).toBeUndefined();
+    expect(refuseRelease(signed('1.0.0', 4), { floor }, settings, ordinary)).toBeUndefined();
   });
 
   test('below the minimum is installed if root forces it, and the reason against it is reported', () => {
-    const why = refuseRelease(signed('1.0.0', 3), { ...ordinary, floor: { securityVersion: 4 }, allowDowngrade: true });
+    const why = refuseRelease(signed('1.0.0', 3), { floor: { securityVersion: 4 } }, settings, {
+      allowDowngrade: true,
+    });
     expect(why).toBe('has security version 3, and 4 was installed before');
   });
 
@@ -81,15 +83,9 @@ describe('a signed release', () => {
   ] as const)(
     'that is older, with downgrade %s and allowDowngrade %s, ends with %s',
     (downgrade, allowDowngrade, code) => {
-      const circumstances = {
-        ...ordinary,
-        settings: { ...settings, downgrade },
-        floor: { name: '1.4.0' },
-        allowDowngrade,
-      };
       const payloads = [{ target: 'meter', kind: 'mcu', imageVersion: '1.0.0' }] as const;
-      const floors = { boardFloors: { meter: { name: '1.4.0' } } };
-      expect(codeOf(() => refuseRelease(signed('1.0.0'), circumstances))).toBe(code);
+      const floors = { floor: { name: '1.4.0' }, boardFloors: { meter: { name: '1.4.0' } } };
+      expect(codeOf(() => refuseRelease(signed('1.0.0'), floors, { downgrade }, { allowDowngrade }))).toBe(code);
       expect(codeOf(() => refuseOldBoards({ payloads }, floors, { downgrade }, { allowDowngrade }))).toBe(code);
     },
   );
@@ -98,7 +94,7 @@ describe('a signed release', () => {
 test('an unsigned release has no claims: they neither reject it nor raise the minimum', () => {
   const unsigned = { ...signed('1.0.0', 7), signedBy: undefined };
   const floor: Floor = { securityVersion: 9, name: '9.0.0' };
-  expect(refuseRelease(unsigned, { settings, floor, allowDowngrade: false })).toBeUndefined();
+  expect(refuseRelease(unsigned, { floor }, settings, { allowDowngrade: false })).toBeUndefined();
   expect(raiseFloors({ floor }, { ...unsigned, digest: '', provides: {}, payloads: [] }).floor).toBe(floor);
 });
 
@@ -165,7 +161,7 @@ describe('the floor of a board', () => {
   test('names the board and both numbers', () => {
     const payloads = [{ target: 'meter', kind: 'mcu', securityCounter: 3, imageVersion: '1.9.0' }] as const;
     const refuse = (floors: Floors) => () =>
-      refuseOldBoards({ name: '1.0.0', payloads }, floors, { downgrade: 'refuse' });
+      refuseOldBoards({ name: '1.0.0', payloads }, floors, { downgrade: 'refuse' }, {});
     expect(refuse({ boardFloors: { meter: { securityVersion: 4 } } })).toThrow(
       'release "1.0.0" has security counter 3 for meter, and 4 was installed before',
     );

@@ -5,7 +5,7 @@ import { advance } from '../../../../src/update/journal/reducer.ts';
 import { initialState } from '../../../../src/update/journal/state.ts';
 import type { UpdateState, VersionEntry } from '../../../../src/update/journal/state.ts';
 import {
-  block,
+  mark,
   countFailure,
   restartDurations,
   entryOf,
@@ -144,7 +144,7 @@ describe('a quarantine', () => {
     let ledger: Pick<UpdateState, 'versions'> = { versions: [] };
     for (let id = 0; id < 64; id += 1) {
       expect(isFull(ledger, undefined, START_MS, DAY_MS)).toBe(false);
-      ledger = block(ledger, { version: { id: `${id}`, name: '' }, digest: `sha256:${id}` }, held('').bad);
+      ledger = mark(ledger, { version: { id: `${id}`, name: '' }, digest: `sha256:${id}` }, { bad: held('').bad });
     }
     for (let id = 0; id < 100; id += 1)
       ledger = countFailure(ledger, { version: { id: `garbage ${id}`, name: '' } }, NOW, true);

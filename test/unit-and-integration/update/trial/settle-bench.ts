@@ -9,7 +9,7 @@ import type {
   Installed,
   UpdateState,
 } from '../../../../src/update/journal/state.ts';
-import { initialState, recordsOf } from '../../../../src/update/journal/state.ts';
+import { initialState } from '../../../../src/update/journal/state.ts';
 import { commitManually } from '../../../../src/update/manual.ts';
 import type { Deferral } from '../../../../src/update/outcome.ts';
 import type { UpdatePorts } from '../../../../src/update/policy/install-request.ts';
@@ -154,6 +154,16 @@ export class Bench {
       copyInto: () => Promise.reject(new Error('nothing is copied')),
     };
   }
+}
+
+function recordsOf(
+  { payloads, signedBy }: FirmwareRecord,
+  { version, at }: Pick<Installed, 'version' | 'at'>,
+): UpdateState['slots']['A']['records'] {
+  const partitions = payloads.filter(({ kind, sizeBytes }) => kind === 'slots' && sizeBytes > 0);
+  return Object.fromEntries(
+    partitions.map(({ target, ...content }) => [target, { ...content, version: version.name, signedBy, at }]),
+  );
 }
 
 /** Returns the records that these phases and versions imply: a staged slot was verified, an installed one was seen to run. */

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 
 import type { UpdateState } from '../../../../../src/update/journal/state.ts';
-import { countFailure, noteTrial } from '../../../../../src/update/journal/versions.ts';
+import { countFailure, mark } from '../../../../../src/update/journal/versions.ts';
 import { SwappingService } from './swapping-service.ts';
 
 const DAY = 96;
@@ -19,7 +19,7 @@ test('the entry of a signed release outlives the entries of garbage, and a tried
   const fail = (ledger: Ledger, id: string, digest?: string): Ledger =>
     countFailure(ledger, { version: { id, name: id }, digest }, new Date(0).toISOString(), false);
   const tried = { version: { id: 'tried', name: '3.0' }, digest: 'sha256:tried' };
-  let ledger: Ledger = noteTrial(fail({ versions: [] }, 'signed', 'sha256:signed'), tried);
+  let ledger: Ledger = mark(fail({ versions: [] }, 'signed', 'sha256:signed'), tried, { ran: true });
   for (let count = 0; count < 100; count += 1) ledger = fail(ledger, `garbage ${count}`);
   expect(ledger.versions.map(({ digest }) => digest)).toContain('sha256:signed');
   for (let count = 0; count < 100; count += 1) ledger = fail(ledger, `old ${count}`, `sha256:${count}`);
