@@ -152,12 +152,7 @@ export class Staging {
   async #take({ header, payloads }: IncomingFirmware): Promise<StagedFirmware | undefined> {
     const { journal, settings } = this.#ports;
     const isList = header.kind === 'trust-list';
-<<<<<<< HEAD
-    refuseMisnamed(header, this.#order, this.#ports.settings.release); // counts for the offer, not for the release
-=======
-    if (this.#order.by === 'file' && header.signedBy !== undefined) this.#signedName = header.name;
     refuseMisnamed(header, this.#order, settings.release); // counts for the offer, not for the release
->>>>>>> 9610ffb9 (update: remove what has no user, and second ways to one fact)
     await this.#identify(header, isList);
     this.downgrade = refuseRelease(header, journal.state, settings.release, this.#order);
     const presence = isList ? undefined : await this.#plan(header);
