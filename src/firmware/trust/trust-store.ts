@@ -77,7 +77,7 @@ export class TrustStore {
     if (before !== undefined && file.number <= before.number && !isSame) {
       throw new VerificationError(
         'trust-list-old',
-        `list ${file.number} of keys and revocations is not newer than list ${before.number}, which was taken before`,
+        `trust list ${file.number} is not newer than trust list ${before.number}, which took effect before`,
       );
     }
     return { kept, isKnown: false };
