@@ -37,7 +37,7 @@ export function isWholeEspImage(memory: Uint8Array): boolean {
 }
 
 /** `bootloader_common_check_chip_validity` of ESP-IDF, and Secure Boot V2 as far as an image without a signature shows. */
-export function isStartedBy(memory: Uint8Array, { revision, securesBoot }: EspTraits): boolean {
+export function isStartedBy(memory: Uint8Array, { revision = 0, securesBoot }: EspTraits): boolean {
   const image = Buffer.from(memory);
   const [first, last] = [image.readUInt16LE(15), image.readUInt16LE(17)];
   const isWithin = revision >= first && (last === 0 || last === 0xffff || revision <= last);

@@ -8,7 +8,7 @@ export interface EspTraits {
   readonly fifthWord: boolean;
   readonly spi: { readonly base: number; readonly user2: number; readonly data0: number };
   readonly fuses: ReadonlyMap<number, number>;
-  readonly revision: number;
+  readonly revision?: number | undefined;
   readonly securesBoot: boolean;
   /** In secure download mode. */
   readonly locked: boolean;
@@ -20,7 +20,7 @@ export type EspName = 'esp8266' | 'esp32' | 'esp32c3' | 'esp32s3';
 
 /** The state of a chip's fuses, with its revision: 100 times the major and the minor number. */
 export interface EspSecurity {
-  readonly revision?: number;
+  readonly revision?: number | undefined;
   readonly locked?: boolean;
   readonly encrypted?: boolean;
   readonly securesBoot?: boolean;
@@ -30,7 +30,7 @@ const spiOfNew = { base: 0x6000_2000, user2: 0x20, data0: 0x58 } as const;
 
 /** esptool documentation, "Serial Protocol" of each chip. */
 export function espTraits(name: EspName, security: EspSecurity = {}, takesTwice = false): EspTraits {
-  const { locked = false, encrypted = false, securesBoot = false, revision = 0 } = security;
+  const { locked = false, encrypted = false, securesBoot = false, revision } = security;
   const fuses = revisionFuses(name, revision);
   const modern = { modern: true, locked, takesTwice, fuses, revision, securesBoot } as const;
   switch (name) {
@@ -60,7 +60,7 @@ export function espTraits(name: EspName, security: EspSecurity = {}, takesTwice 
 }
 
 /** The fuses of the revision, and of the ESP32 a bit of its APB_CTRL_DATE: `get_chip_revision` of esptool. */
-function revisionFuses(name: EspName, revision: number): ReadonlyMap<number, number> {
+function revisionFuses(name: EspName, revision = 0): ReadonlyMap<number, number> {
   const [major, minor] = [Math.floor(revision / 100), revision % 100];
   const highest = 0x8000_0000;
   if (name === 'esp32') {
