@@ -12,6 +12,8 @@ const maxHeaders = 256;
 const loadable = 1;
 const executable = 2;
 const noteSection = 7;
+const withoutBytes = 8;
+const allocated = 2;
 /** binutils, elf/avr.h: `EF_AVR_MACH`, the architecture as avr-gcc numbers it. */
 const avrMachine = 83;
 const avrArchitectureMask = 0x7f;
@@ -34,8 +36,10 @@ export function readElf(file: Uint8Array): Image {
   for (const header of headersIn(view, 'program')) {
     const fileBytes = view.getUint32(header + 16, true);
     if (view.getUint32(header, true) !== loadable || fileBytes === 0) continue;
-    const bytes = pieceOf(file, view.getUint32(header + 4, true), fileBytes);
-    pieces.push({ address: view.getUint32(header + 12, true), bytes });
+    const offset = view.getUint32(header + 4, true);
+    const bytes = pieceOf(file, offset, fileBytes);
+    const skipped = headBytes(view, offset, offset + fileBytes);
+    pieces.push({ address: view.getUint32(header + 12, true) + skipped, bytes: bytes.subarray(skipped) });
   }
   const machine = view.getUint16(18, true);
   if (machine !== avrMachine) return makeImage('elf', pieces, { kind: 'elf-machine', machine });
@@ -45,6 +49,24 @@ export function readElf(file: Uint8Array): Image {
     machine,
     avrArchitecture,
     avrDevice: avrDeviceIn(file, view),
+  });
+}
+
+/**
+ * Returns the number of bytes before the first section of a segment that holds the headers of the file: linkers put them
+ * there if the alignment of pages leaves room. Tools that convert the file leave them out, too.
+ */
+function headBytes(view: DataView, start: number, end: number): number {
+  if (start >= view.getUint32(tables.program.start, true)) return 0;
+  const sections = headersIn(view, 'section').filter(
+    (header) =>
+      (view.getUint32(header + 8, true) & allocated) !== 0 && view.getUint32(header + 4, true) !== withoutBytes,
+  );
+  const offsets = sections.map((header) => view.getUint32(header + 16, true));
+  const first = Math.min(...offsets.filter((offset) => offset >= start && offset < end));
+  if (first !== Infinity) return first - start;
+  throw new McuError('image-malformed', 'a segment of the ELF file holds the headers of the file, and no section', {
+    advice: 'link it with --nmagic, and keep its sections',
   });
 }
 

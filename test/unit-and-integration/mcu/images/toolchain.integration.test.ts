@@ -21,6 +21,16 @@ afterAll(async () => {
   await rm(folder, { recursive: true });
 });
 
+/** The layout that GNU ld chooses by itself if the size of a page leaves room for the headers. */
+const headersInSegment = `
+PHDRS { code PT_LOAD FILEHDR PHDRS; data PT_LOAD; }
+SECTIONS {
+  . = 0x1000 + SIZEOF_HEADERS;
+  .text ALIGN(0x100) : { *(.text) } :code
+  .data 0x800100 : AT(LOADADDR(.text) + SIZEOF(.text)) { *(.data) } :data
+}
+`;
+
 async function helloElf(bootloader: Bootloader): Promise<string> {
   return buildHello({ version: 1, fillBytes: 600, bootloader });
 }
@@ -55,6 +65,24 @@ describe('a program of avr-gcc', () => {
   ])('is refused as made by avr-objcopy %j', async (options, kind) => {
     const file = await converted(...options);
     expect(() => readImage(file, { address: 0 })).toThrow(`the file is ${kind}`);
+  });
+
+  test('is without the headers of its file, which a linker may put into the first segment', async () => {
+    const [script, source] = [join(folder, 'headers.ld'), join(folder, 'headers.S')];
+    const [elf, hex] = [join(folder, 'headers.elf'), join(folder, 'headers.hex')];
+    await writeFile(script, headersInSegment);
+    await writeFile(source, '.text\n.fill 100, 2, 0xcfff\n.data\n.byte 1, 2, 3\n');
+    const link = ['avr-gcc', '-mmcu=atmega328p', '-nostdlib', `-Wl,-T,${script}`, source, '-o', elf];
+    for (const argv of [link, ['avr-objcopy', '-O', 'ihex', elf, hex]]) {
+      const done = await runProgram(argv, { timeoutMs: 30_000 }, AbortSignal.timeout(60_000));
+      expect(done.exitCode).toBe(0);
+    }
+    const file = await readFile(elf);
+    const image = readImage(file);
+    expect(image).toMatchObject({ digest: readImage(await readFile(hex)).digest, sizeBytes: 203 });
+    const withoutSections = Buffer.from(file);
+    withoutSections.writeUInt16LE(0, 48);
+    expect(codeOf(() => readImage(withoutSections))).toBe('image-malformed');
   });
 
   test.each(['atmega328p', 'atmega32u4'])('names its device, %s', async (device) => {
