@@ -72,8 +72,8 @@ describe('a program of avr-gcc', () => {
     const [elf, hex] = [join(folder, 'headers.elf'), join(folder, 'headers.hex')];
     await writeFile(script, headersInSegment);
     await writeFile(source, '.text\n.fill 100, 2, 0xcfff\n.data\n.byte 1, 2, 3\n');
-    const link = ['avr-gcc', '-mmcu=atmega328p', '-nostdlib', `-Wl,-T,${script}`, source, '-o', elf];
-    for (const argv of [link, ['avr-objcopy', '-O', 'ihex', elf, hex]]) {
+    const link = ['avr-gcc', '-mmcu=atmega328p', '-nostdlib', `-Wl,-T,${script}`, source, '-o', elf] as const;
+    for (const argv of [link, ['avr-objcopy', '-O', 'ihex', elf, hex] as const]) {
       const done = await runProgram(argv, { timeoutMs: 30_000 }, AbortSignal.timeout(60_000));
       expect(done.exitCode).toBe(0);
     }
