@@ -2,6 +2,7 @@ import { SerialError } from '../serial/errors.ts';
 import type { Line, OpenLine } from '../serial/line.ts';
 import type { Log } from '../system/log/log.ts';
 import type { Clock } from '../system/time/clock.ts';
+import { Deadline } from '../system/time/deadline.ts';
 import { Converser } from './converse.ts';
 import { isBoardError, McuError } from './errors.ts';
 import type { Conversation, Protocol, Session } from './protocol.ts';
@@ -30,6 +31,7 @@ const maxResets = 5;
 const unpluggedMs = 30_000;
 const replugPollMs = 250;
 const letGoMs = 1_000;
+const never = new AbortController().signal;
 /**
  * The interval and the limit for queries of an application after its start: its bootloader may swap two slots first.
  */
@@ -77,8 +79,10 @@ export class Connection implements AsyncDisposable {
 
   /** Starts the application by the modem lines: the board may be in a bootloader that was not understood. */
   async #letGo(): Promise<void> {
+    if (this.#open === undefined) return;
+    using deadline = new Deadline(letGoMs, () => new McuError('board-timeout', 'the port did not respond'), never);
     try {
-      if (this.#open !== undefined) await leaveBootloader(this.#open.line, this.board, AbortSignal.timeout(letGoMs));
+      await leaveBootloader(this.#open.line, this.board, deadline.signal);
     } catch (error) {
       if (!isBoardError(error)) throw error;
     }
