@@ -76,6 +76,23 @@ export const faulty = machine(
   }),
 );
 
+/**
+ * Thermometers on the 1-Wire bus as chips, DS18B20 and MAX31850, and a chip at an address that looks like a family.
+ * Source: drivers/w1/w1.c of Linux, w1_family_notify(); 85 °C of a DS18B20 is what it shows after power-on (data sheet).
+ */
+export const oneWire = machine(
+  'drivers/w1/w1.c of Linux',
+  ...[
+    ['w1_bus_master1/28-0316a2795ee7', '85000', 'w1_slave_temp'],
+    ['w1_bus_master1/28-0316a2795ee8', '85062', 'w1_slave_temp'],
+    ['w1_bus_master1/3b-000000000085', '85000', 'w1_slave_temp'],
+    ['platform/soc/fe804000.i2c/i2c-28/28-0048', '85000', 'lm75'],
+  ].flatMap(([place = '', temp1_input = '', name = ''], number) => [
+    hwmon(`${place}/hwmon`, number, { name, temp1_input }),
+    { files: {}, links: { [`sys/devices/${place}/hwmon/hwmon${number}/device`]: `sys/devices/${place}` } },
+  ]),
+);
+
 /** Zone 0 is not the processor. Source: cockpit-project/cockpit#17160. */
 export const laptop = machine(
   'cockpit-project/cockpit#17160',
@@ -229,6 +246,7 @@ export const container = machine(
 );
 
 export const machines: Readonly<Record<string, Machine>> = {
+  oneWire,
   twoNvme: twoNvme([0, 1]),
   twoSockets,
   twoDisks,

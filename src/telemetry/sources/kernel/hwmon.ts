@@ -1,11 +1,14 @@
-import { join } from 'node:path';
+import { realpath } from 'node:fs/promises';
+import { basename, join } from 'node:path';
 
+import { valueOrUndefined } from '../../../system/errors.ts';
 import { requirePossible, unitOf } from '../../sensors/unit.ts';
 import { sourceFailed } from '../source.ts';
 import type { PolledSource } from '../source.ts';
 import { findDevice } from './devices.ts';
 import type { DeviceClass } from './devices.ts';
 import { listDirectory, readKernelNumber, readKernelText } from './kernel-file.ts';
+import { requireMeasured } from './w1.ts';
 
 export function hwmonChips(root: string): DeviceClass {
   return { base: join(root, 'sys/class/hwmon'), prefix: 'hwmon', file: 'name', title: 'chip' };
@@ -37,6 +40,9 @@ export async function readInput(directory: string, input: string, signal: AbortS
   const isAverage = files.includes(average) && !files.includes(`${input}_input`);
   const path = join(directory, isAverage ? average : `${input}_input`);
   const value = (await readKernelNumber(path, signal)) / divisorOf(input);
+  // the device of a chip `w1_slave_temp` is a thermometer on the 1-Wire bus (drivers/w1/w1.c of Linux)
+  const device = basename((await valueOrUndefined(realpath(join(directory, 'device')))) ?? '');
+  if (/^[\da-f]{2}-[\da-f]{12}$/.test(device)) requireMeasured(path, value, device);
   return requirePossible(path, value, unitOf({ kind: 'hwmon', chip: '', input }));
 }
 

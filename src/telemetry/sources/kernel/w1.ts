@@ -33,27 +33,35 @@ const families: ReadonlyMap<string, Family> = new Map([
 /** A thermometer in °C, found by its number such as `28-0316a2795ee7`. */
 export function w1Source(device: string, root = '/'): PolledSource {
   const directory = join(root, 'sys/bus/w1/devices', device);
-  const code = device.slice(0, 2).toLowerCase();
   return {
     kind: 'polled',
     read: async (signal) => {
-      const family = families.get(code);
+      const family = familyOf(device);
       if (family === undefined) {
         const known = [...families.keys()].join(', ');
-        throw sourceFailed(directory, `“${code}” is not the family of a known thermometer; known are ${known}`);
+        throw sourceFailed(
+          directory,
+          `“${device.slice(0, 2)}” is not the family of a known thermometer; known are ${known}`,
+        );
       }
-      const { perDegree, range, notMeasured } = family;
-      const degrees = (await readTemperature(directory, signal)) / perDegree;
-      if (notMeasured.includes(degrees)) {
-        throw sourceFailed(directory, `${degrees} °C is what the sensor shows when it has not measured`);
-      }
-      const [min, max] = range;
+      const degrees = requireMeasured(directory, (await readTemperature(directory, signal)) / family.perDegree, device);
+      const [min, max] = family.range;
       if (degrees < min || degrees > max) {
         throw sourceFailed(directory, `${degrees} °C is outside its range, which is from ${min} to ${max} °C`);
       }
       return degrees;
     },
   };
+}
+
+function familyOf(device: string): Family | undefined {
+  return families.get(device.slice(0, 2).toLowerCase());
+}
+
+/** Returns the temperature, or throws TelemetryError if the thermometer shows it without a measurement. */
+export function requireMeasured(path: string, degrees: number, device: string): number {
+  if (familyOf(device)?.notMeasured.includes(degrees) !== true) return degrees;
+  throw sourceFailed(path, `${degrees} °C is the value that the sensor shows when it has not measured`);
 }
 
 async function readTemperature(directory: string, signal: AbortSignal): Promise<number> {

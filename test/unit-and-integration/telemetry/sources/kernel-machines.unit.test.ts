@@ -93,6 +93,16 @@ test.each([
     'hwmon',
     ['nvme@0000:02:00.0 temp1 (Composite): 30.85 °C', 'nvme@0000:55:00.0 temp1 (Composite): 70.85 °C'],
   ],
+  [
+    'oneWire',
+    'hwmon',
+    [
+      'w1_slave_temp@28-0316a2795ee7 temp1: undefined °C',
+      'w1_slave_temp@28-0316a2795ee8 temp1: 85.062 °C',
+      'w1_slave_temp@3b-000000000085 temp1: 85 °C',
+      'lm75 temp1: 85 °C',
+    ],
+  ],
   ['twoDisks', 'hwmon', ['drivetemp@naa.50014ee2b1ab temp1: 31 °C', 'drivetemp@naa.50014ee2b2ab temp1: 32 °C']],
   [
     'labelled',
