@@ -63,25 +63,22 @@ export class Downsampler {
     if (deadband === undefined || sent === undefined) return true;
     if (heartbeatMs !== undefined && nowMs - sent.atMs >= heartbeatMs) return true;
     const [number, before] = [doubleOf(value), doubleOf(sent.value)];
-    if (!Number.isFinite(number) || !Number.isFinite(before)) {
-      return JSON.stringify(value) !== JSON.stringify(sent.value);
-    }
     const band = deadband.kind === 'absolute' ? deadband.value : Math.abs(before) * deadband.value;
     return Math.abs(number - before) > band;
   }
 }
 
-/** Returns the scaled reading, or undefined if it is not a finite number where one is needed. */
+/** Returns the scaled reading, or undefined if it is null, or not a finite number where one is needed. */
 export function scaled(
   reading: unknown,
-  { scale, offset, over }: Pick<ReductionSettings, 'scale' | 'offset' | 'over'>,
+  { scale, offset, deadband, over }: Omit<ReductionSettings, 'heartbeatMs'>,
 ): unknown {
   const isAsItIs = scale === 1 && offset === 0;
   const number = doubleOf(reading);
   if (Number.isFinite(number)) return isAsItIs ? reading : withoutNoise(number * scale + offset);
-  const isNumber = typeof reading === 'number' || JSON.isRawJSON(reading);
-  const needsNumber = !isAsItIs || (over !== undefined && over.aggregate !== 'last');
-  return isNumber || needsNumber ? undefined : reading;
+  const isNoValue = reading === null || typeof reading === 'number' || JSON.isRawJSON(reading);
+  const needsNumber = !isAsItIs || deadband !== undefined || (over !== undefined && over.aggregate !== 'last');
+  return isNoValue || needsNumber ? undefined : reading;
 }
 
 /** Returns a fraction with 15 digits, all that a double keeps: 13 × 0.001 is 0.013, and not 0.013000000000000001. */

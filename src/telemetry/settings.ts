@@ -44,7 +44,8 @@ const treatment = {
   deadband: positive()
     .optional()
     .meta({
-      description: 'A value is sent only if it differs from the last sent one by more than this',
+      description:
+        'A number is sent only if it differs from the last sent one by more than this; anything but a number is dropped',
       examples: [0.2],
     }),
   deadband_percent: positive()

@@ -20,7 +20,7 @@ function sent(...given: Parameters<typeof reduced>): unknown[] {
 
 test('everything is sent by default, in its unit', () => {
   expect(sent({ scale: 0.5, offset: -1 }, [2, 4, 4])).toEqual([0, 1, 1]);
-  expect(sent({}, [2, 'text', null])).toEqual([2, 'text', null]);
+  expect(sent({}, [2, 'text', true, { a: null }])).toEqual([2, 'text', true, { a: null }]);
 });
 
 test('scales without the noise of binary fractions', () => {
@@ -35,7 +35,24 @@ test('a change inside the deadband is not sent, compared with the last sent valu
   const deadband = { kind: 'absolute', value: 1 } as const;
   expect(sent({ deadband }, [10, 10.9, 11, 11.1, 10.2, 10])).toEqual([10, 11.1, 10]);
   expect(sent({ deadband: { kind: 'relative', value: 0.1 } }, [100, 109, 111, 99])).toEqual([100, 111, 99]);
-  expect(sent({ deadband }, ['on', 'on', 'off', { a: 1 }, { a: 1 }])).toEqual(['on', 'off', { a: 1 }]);
+});
+
+test('drops what is not a number where there is a deadband', () => {
+  const readings = [21, 21.1, 'unavailable', 21.1, '21,5', '\u001B[32m21.5', '21.5C', true, { t: 1 }, 21.1];
+  const { values, drops } = reduced({ deadband: { kind: 'absolute', value: 0.2 } }, readings);
+  expect(values).toEqual([21]);
+  expect(drops).toHaveLength(6);
+  expect(drops[0]).toBe('"unavailable" is not a finite number');
+});
+
+test.each([
+  ['anything', {}],
+  ['the last of a period', { over: { periodMs: 3_000, aggregate: 'last' } }],
+  ['numbers', { deadband: { kind: 'relative', value: 0.1 } }],
+] as const)('drops null, which is no value, also from an output that takes %s', (_, settings) => {
+  const { values, drops } = reduced(settings, [21, null, 30, null, 40]);
+  expect(values).not.toContain(null);
+  expect(drops).toEqual(Array(2).fill('null is not a finite number'));
 });
 
 test('the heartbeat sends what has not changed', () => {

@@ -122,7 +122,7 @@ describe('a reading that cannot be used', () => {
     });
   });
 
-  test.each(['nan', '-inf', '{"t": 1e999}'])('is a number that is not finite: %s', async (text) => {
+  test.each(['nan', '-inf', 'null', '{"t": 1e999}', '{"t": null}'])('is not a finite number: %s', async (text) => {
     const { runner, sent } = sensor(prints(text), { outputs: [output(text.startsWith('{') ? '/t' : '')] });
     await runner.once(forever);
     expect(sent).toEqual([]);
