@@ -49,7 +49,7 @@ test.each([
   ['anything', {}],
   ['the last of a period', { over: { periodMs: 3_000, aggregate: 'last' } }],
   ['numbers', { deadband: { kind: 'relative', value: 0.1 } }],
-] as const)('drops null, which is no value, also from an output that takes %s', (_, settings) => {
+] as const)('drops null from an output that takes %s', (_, settings) => {
   const { values, drops } = reduced(settings, [21, null, 30, null, 40]);
   expect(values).not.toContain(null);
   expect(drops).toEqual(Array(2).fill('null is not a finite number'));
