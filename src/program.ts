@@ -47,7 +47,7 @@ export async function program(args: readonly string[]): Promise<number> {
     isInteractive: process.stdin.isTTY && err.isTTY,
     person: () => new LinePrompter(process.stdin, err),
     connect: async (ending) => connect(load, ending),
-    look: async (daemon, ending) => {
+    readOnly: async (daemon, ending) => {
       const { openReadOnlyAgent } = await import('./daemon/local-agent.ts');
       return openReadOnlyAgent(await load(), around(spoken()), daemon, ending);
     },

@@ -104,7 +104,7 @@ export interface CliContext {
   /** Resolves with the running daemon, or undefined if none is running. Throws `daemon-unresponsive`. */
   connect(signal: AbortSignal): Promise<AgentOperations | undefined>;
   /** Opens a read-only agent in this process. Never refused, even while another process holds the lock. */
-  look(daemon: DaemonAbsence, signal: AbortSignal): Promise<AgentOperations & AsyncDisposable>;
+  readOnly(daemon: DaemonAbsence, signal: AbortSignal): Promise<AgentOperations & AsyncDisposable>;
   /** Opens an agent in this process that can run every operation and holds the lock. */
   local(signal: AbortSignal): Promise<AgentOperations & AsyncDisposable>;
   /** Opens an operand. Throws `file-unreadable`. */

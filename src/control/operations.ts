@@ -93,7 +93,7 @@ export const operationTable = {
     path: 'reboot',
     input: emptyReply(),
     output: done(),
-    beside: 'makes way',
+    whileBusy: 'preempt',
   },
   unblock: {
     summary: 'Allows a failed version to be installed again. Returns the names of the unblocked versions.',
@@ -112,7 +112,7 @@ export const operationTable = {
       reason: plainText(200).optional(),
     }),
     output: holdReport,
-    beside: 'pauses',
+    whileBusy: 'pause',
   },
   resume: {
     summary: 'Ends a hold. Returns whether updates were on hold.',
@@ -200,7 +200,7 @@ export const operationTable = {
     path: 'boards/:board/probe',
     input: z.strictObject({ board: identifier() }),
     output: boardProbe,
-    beside: 'nothing',
+    whileBusy: 'reject',
   },
   planBoard: {
     summary: 'Returns how much flashing this file would change; changes nothing.',
@@ -209,7 +209,7 @@ export const operationTable = {
     input: z.strictObject({ board: identifier(), path: filePath() }),
     takesFile: true,
     output: boardPlan,
-    beside: 'nothing',
+    whileBusy: 'reject',
   },
   resetBoard: {
     summary: 'Restarts the application of a board.',
@@ -217,7 +217,7 @@ export const operationTable = {
     path: 'boards/:board/reset',
     input: z.strictObject({ board: identifier() }),
     output: done(),
-    beside: 'nothing',
+    whileBusy: 'reject',
   },
   ...longOperations,
 } as const satisfies Readonly<Record<string, Answered | LongOperation>>;
@@ -234,10 +234,10 @@ export interface Answered {
   readonly takesFile?: true;
   readonly output: z.ZodType;
   /**
-   * Operations that may run at the same time; anything if omitted. `makes way` and `pauses` interrupt others
-   * (preemption.ts).
+   * What happens while a long operation runs: the request is rejected, or the operation is preempted or paused
+   * (preemption.ts). If omitted, both run at the same time.
    */
-  readonly beside?: 'nothing' | 'makes way' | 'pauses';
+  readonly whileBusy?: 'reject' | 'preempt' | 'pause';
   /** Viewers may use it, too (access.ts). `listed`: only for the configured properties. */
   readonly members?: 'all' | 'listed';
 }

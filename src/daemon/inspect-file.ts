@@ -210,7 +210,7 @@ async function evaluateTrustList(
   { trust }: Wiring,
 ): Promise<FileReport['trustList']> {
   if (bytes === undefined) return undefined;
-  const { list, before } = await trust.judgeList(bytes, digest);
+  const { list, before } = await trust.evaluateList(bytes, digest);
   const changes = describeChanges({ list, before, known: keyring?.keys ?? [] });
   return { number: list.number, changes: [...changes, ...(keyring === undefined ? [] : leftWithout(keyring, list))] };
 }

@@ -7,7 +7,7 @@ import type { DaemonStatus } from '../control/gateway-state.ts';
 import { systemErrorCode } from '../system/errors.ts';
 import { acquireLock, DAEMON, findLockHolder } from '../system/files/lock.ts';
 import { isUnitStarting } from '../system/processes/unit-state.ts';
-import { lookAtJournal } from '../update/journal/journal.ts';
+import { readJournal } from '../update/journal/journal.ts';
 import { createAgent } from './agent.ts';
 import type { Agent, AgentDeps } from './agent.ts';
 import { timeZoneTrouble } from './doctor/local-time.ts';
@@ -44,7 +44,7 @@ export async function openReadOnlyAgent(
   await refuseStranger(loaded.config.paths.state);
   await using opened = new AsyncDisposableStack();
   const holder = await findLockHolder(lockPath(loaded));
-  const journal = await lookAtJournal(loaded.config.paths.state);
+  const journal = await readJournal(loaded.config.paths.state);
   const wiring = opened.use(await wire(loaded.config, world, { journal }, signal));
   // The daemon holds the lock but does not respond: it starts, it hangs, or its sockets are gone.
   const absence = holder?.purpose === DAEMON ? 'silent' : daemon;

@@ -105,7 +105,7 @@ async function readStream(
     const checkpoints = new Checkpoints({ onCheckpoint, placeNow: placeOfCheckpoint, distance, clock });
     return { ...settings, installedProvides, onSignedName, decompress, checkpoints };
   };
-  if (isContinued && checkpoint !== undefined) return goOn(bytes, checkpoint, depsWith(placeNow), signal);
+  if (isContinued && checkpoint !== undefined) return resumeStream(bytes, checkpoint, depsWith(placeNow), signal);
 
   const compression = detectCompression(await bytes.peek(MAGIC_BYTES));
   if (compression === 'none') return readContent(bytes, depsWith(placeNow), signal);
@@ -114,7 +114,7 @@ async function readStream(
   return readContent(unpacked, withoutCheckpoints, signal);
 }
 
-async function goOn(
+async function resumeStream(
   bytes: ByteReader,
   { image, artifact }: Checkpoint,
   deps: ArtifactDeps,

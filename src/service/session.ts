@@ -97,7 +97,7 @@ export class ServiceSession implements ProvisioningService {
    * Returns the current version for a read-only caller: never activates. Returns undefined if this gateway is not
    * activated.
    */
-  async look(signal: AbortSignal): Promise<{ readonly thingId: string; readonly version: Version } | undefined> {
+  async readCurrent(signal: AbortSignal): Promise<{ readonly thingId: string; readonly version: Version } | undefined> {
     const identity = await this.#identity.known();
     if (identity === undefined) return undefined;
     const call = async (): Promise<Version> =>
@@ -127,7 +127,7 @@ export class ServiceSession implements ProvisioningService {
     if (nowMs < this.#recordDueMs) return undefined;
     let recorded: RecordedVersion | undefined;
     try {
-      recorded = (await this.look(signal))?.version;
+      recorded = (await this.readCurrent(signal))?.version;
     } catch (error) {
       if (!(error instanceof ServiceError) || error.code !== 'service-not-found') throw error;
       recorded = { id: undefined };

@@ -32,12 +32,12 @@ export class SelfReport {
   async run(signal: AbortSignal): Promise<void> {
     const { settings, clock } = this.#deps;
     while (!signal.aborted) {
-      this.look();
+      this.publishChanges();
       await clock.sleep(settings.everyMs, signal);
     }
   }
 
-  look(): void {
+  publishChanges(): void {
     const { settings, facts, figures } = this.#deps;
     const values = facts();
     for (const name of ['installed', 'slot', 'outcome', 'reason', 'uptime'] as const) {

@@ -38,13 +38,13 @@ export class Watch {
   async run(signal: AbortSignal): Promise<void> {
     const { clock, watch } = this.#deps;
     while (!signal.aborted) {
-      await this.look(signal);
+      await this.poll(signal);
       await clock.sleep(watch.everyMs, signal);
     }
   }
 
   /** Checks once. A value that cannot be passed on is tried again with the next check. */
-  async look(signal: AbortSignal): Promise<void> {
+  async poll(signal: AbortSignal): Promise<void> {
     const { service, watch, log } = this.#deps;
     try {
       const text = JSON.stringify((await service.property(watch.id, signal)) ?? null);

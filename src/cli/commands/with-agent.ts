@@ -16,7 +16,7 @@ export async function withReadOnlyAgent<T>(
 ): Promise<T> {
   const daemon = await daemonForReading(context);
   if (typeof daemon === 'object') return read(daemon);
-  await using agent = await context.look(daemon, context.signal);
+  await using agent = await context.readOnly(daemon, context.signal);
   return await read(await checked(agent));
 }
 

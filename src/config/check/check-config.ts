@@ -58,7 +58,7 @@ export async function checkConfig(
   const text = await readConfigText(path, around.kind === 'gateway' ? findExposures : async () => []);
   const { file, input, problems } = examineConfig(path, text);
   const right = validSubset(input);
-  const { wrong, doubtful } = await lookAt(right, path, around);
+  const { wrong, doubtful } = await checkFiles(right, path, around);
   const found = [...(await scheduleFindings(right)), ...wrong];
   const told = [...doubtful, ...suspiciousSerialNumber(right), ...hiddenFiles(right)];
   const overridden =
@@ -67,11 +67,11 @@ export async function checkConfig(
   return { problems: sortByLine([...problems, ...withLines(found, text)]), warnings };
 }
 
-async function lookAt(right: ValidSubset, path: string, around: FileContext): Promise<CheckedReferences> {
+async function checkFiles(right: ValidSubset, path: string, around: FileContext): Promise<CheckedReferences> {
   switch (around.kind) {
     case 'gateway': {
       const named = await checkReferences(right, async (reference) => checkHere(reference, around.isRoots));
-      const serial = await lookForSerialNumber(right, around.findSerialNumber);
+      const serial = await checkSerialNumber(right, around.findSerialNumber);
       const unfit = await slotFindings(right);
       const doubtful = [...named.doubtful, ...serial.doubtful, ...(await openSecrets(right, path))];
       if (around.isRoots === true)
@@ -86,7 +86,7 @@ async function lookAt(right: ValidSubset, path: string, around: FileContext): Pr
 }
 
 /** Checks that there is a serial number, without which nothing of the agent works, not even its status. */
-async function lookForSerialNumber(
+async function checkSerialNumber(
   { tables: { device }, placeOf }: ValidSubset,
   find: FindSerialNumber | undefined,
 ): Promise<CheckedReferences> {

@@ -25,9 +25,9 @@ export async function answer(
   { name, entry, input }: IncomingRequest & { readonly entry: Answered },
   signal: AbortSignal,
 ): Promise<object> {
-  if (entry.beside === 'nothing') runner.refuseWhileBusy();
-  if (entry.beside === 'makes way') await runner.preemptFor({ operation: 'reboot' }, signal);
-  if (entry.beside === 'pauses') await runner.pause(signal);
+  if (entry.whileBusy === 'reject') runner.refuseWhileBusy();
+  if (entry.whileBusy === 'preempt') await runner.preemptFor({ operation: 'reboot' }, signal);
+  if (entry.whileBusy === 'pause') await runner.pause(signal);
   return callOperation<object>(operations, name, input, signal);
 }
 

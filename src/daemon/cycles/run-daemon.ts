@@ -157,18 +157,18 @@ export class Daemon {
     return true;
   }
 
-  async #runCycle(what: 'settle' | 'look'): Promise<void> {
+  async #runCycle(what: 'recover' | 'check'): Promise<void> {
     const wiring = this.#currentWiring;
     this.#alarmClock.agenda.beginRound(this.#deps.world.clock.nowMs());
     try {
       const request = { operation: 'update', reboot: true, force: false } as const;
       const { kind } = await this.#runner.run(request, this.#workOf(what, wiring), () => {}, this.#signal);
-      this.#plan(kind === 'rebooting' ? kind : what === 'settle' ? 'settled' : 'looked', wiring);
+      this.#plan(kind === 'rebooting' ? kind : what === 'recover' ? 'settled' : 'looked', wiring);
     } catch (error) {
       if (this.#signal.aborted) return;
       if (!(error instanceof AgentError)) throw error;
       const { phase } = wiring.journal.state;
-      const isSettled = what === 'look' && (phase.kind === 'idle' || phase.kind === 'staging');
+      const isSettled = what === 'check' && (phase.kind === 'idle' || phase.kind === 'staging');
       this.#plan(isSettled ? 'failed' : 'unsettled', wiring);
     }
   }
@@ -185,10 +185,10 @@ export class Daemon {
     else if (hookPause !== undefined) agenda.retryAt(nowMs + hookPause.leftMs);
   }
 
-  #workOf(what: 'settle' | 'look', wiring: Wiring): OperationWork {
+  #workOf(what: 'recover' | 'check', wiring: Wiring): OperationWork {
     return async (onEvent, signal) => {
-      await this.#stateWatch.look(wiring.config, wiring.journal);
-      if (what === 'look') return runUpdateCycle(wiring, onEvent, signal);
+      await this.#stateWatch.check(wiring.config, wiring.journal);
+      if (what === 'check') return runUpdateCycle(wiring, onEvent, signal);
       const settled = await runRecovery(wiring, onEvent, signal);
       // A client that joined this cycle requested a check.
       const isEnough = settled.kind !== 'up-to-date' || !this.#runner.isFollowed;

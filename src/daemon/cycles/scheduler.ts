@@ -15,7 +15,7 @@ const CLOCK_SET_MS = 60_000;
  * configuration.
  */
 export interface NextTask {
-  readonly what: 'settle' | 'look' | 'reload';
+  readonly what: 'recover' | 'check' | 'reload';
   /** Wall clock, milliseconds since the epoch. */
   readonly atMs: number;
 }
@@ -57,8 +57,8 @@ export class Scheduler {
   #wakeMs = NEVER_MS;
   /** The time of a round for something that waits for a window or a hook. */
   #againMs = NEVER_MS;
-  #lastLookMs: number | undefined;
-  #failedLooks = 0;
+  #lastCheckMs: number | undefined;
+  #failedChecks = 0;
   /** If set, the next round is at this time, whatever the schedule and messages say. */
   #roundMs: number | undefined;
 
@@ -68,19 +68,19 @@ export class Scheduler {
   }
 
   get next(): NextTask {
-    if (!this.#isBegun) return { what: 'settle', atMs: AT_ONCE_MS };
+    if (!this.#isBegun) return { what: 'recover', atMs: AT_ONCE_MS };
     if (this.#isReloadDue) return { what: 'reload', atMs: AT_ONCE_MS };
-    return { what: 'look', atMs: this.#roundMs ?? Math.min(this.lookAtMs, this.#againMs) };
+    return { what: 'check', atMs: this.#roundMs ?? Math.min(this.checkAtMs, this.#againMs) };
   }
 
   /** The time of the next check by the schedule or a message. */
-  get lookAtMs(): number {
+  get checkAtMs(): number {
     return Math.min(this.#scheduledMs, this.#wakeMs);
   }
 
   /** Checks by the schedule and by messages. Manual checks do not count. */
   get looks(): CheckStats {
-    return { nextAtMs: this.lookAtMs, lastSuccessAtMs: this.#lastLookMs, consecutiveFailures: this.#failedLooks };
+    return { nextAtMs: this.checkAtMs, lastSuccessAtMs: this.#lastCheckMs, consecutiveFailures: this.#failedChecks };
   }
 
   askForReload(): void {
@@ -138,10 +138,10 @@ export class Scheduler {
     if (how !== 'failed') this.#unsettled = 0;
     this.#roundMs = how === 'rebooting' ? nowMs + REBOOT_PATIENCE_MS : undefined;
     if (how === 'looked' || how === 'failed') this.#scheduledMs = this.#times.schedule(nowMs);
-    if (how === 'failed') this.#failedLooks += 1;
+    if (how === 'failed') this.#failedChecks += 1;
     if (how !== 'looked') return;
-    this.#lastLookMs = nowMs;
-    this.#failedLooks = 0;
+    this.#lastCheckMs = nowMs;
+    this.#failedChecks = 0;
   }
 }
 

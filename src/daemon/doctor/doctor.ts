@@ -29,7 +29,7 @@ import { runChecks } from './findings.ts';
 import type { Checks } from './findings.ts';
 import { examineLocalTime } from './local-time.ts';
 import { describeConfig } from './preconditions.ts';
-import { lookAtHealthUnits, tryUsers } from './programs.ts';
+import { checkHealthUnits, tryUsers } from './programs.ts';
 import { refuseExposedState, refuseMisplacedState, stateWarning } from './state-directory.ts';
 import { telemetryFindings } from './telemetry-checks.ts';
 
@@ -42,17 +42,17 @@ interface Examined extends Wiring {
 const checks: Checks<Examined> = {
   configuration: async ({ readAgain }) => readAgain && describeConfig(await readAgain()),
   'serial number': async ({ serialNumber }) => serialNumber,
-  'state directory': lookAtStateDirectory,
-  journal: lookAtJournal,
-  'trusted keys': lookAtKeys,
-  service: lookAtService,
-  clock: lookAtClock,
+  'state directory': checkStateDirectory,
+  journal: checkJournal,
+  'trusted keys': checkKeys,
+  service: checkService,
+  clock: checkClock,
   'local time': async ({ world }, signal) => examineLocalTime(world, signal),
-  broker: lookAtBroker,
+  broker: checkBroker,
   ...engineChecks,
-  packages: lookAtPackages,
-  boards: lookAtBoards,
-  units: async ({ config }, signal) => lookAtHealthUnits(config, signal),
+  packages: checkPackages,
+  boards: checkBoards,
+  units: async ({ config }, signal) => checkHealthUnits(config, signal),
   'users of programs': async ({ config }, signal) => tryUsers(config, signal),
   watchdog: async ({ bootloader }, signal) => bootloader && examineWatchdog(await readWatchdog(signal)),
   'compiled code': async (_, signal) => examineCompiledCode(signal),
@@ -70,7 +70,7 @@ function timeText(atMs: number): string {
 }
 
 /** Compares the clock with the service's, if that has answered. */
-async function lookAtClock({ world, trust }: Wiring): Promise<string> {
+async function checkClock({ world, trust }: Wiring): Promise<string> {
   const nowMs = world.clock.nowMs();
   const shown = timeText(nowMs);
   if (!isPlausible(nowMs)) throw new UpdateError('clock-unsynchronized', `the clock shows ${shown}, which cannot be`);
@@ -80,14 +80,14 @@ async function lookAtClock({ world, trust }: Wiring): Promise<string> {
   throw new UpdateError('clock-unsynchronized', `the clock shows ${shown}, the service's ${timeText(serviceTimeMs)}`);
 }
 
-async function lookAtJournal({ journal, config }: Wiring): Promise<string | undefined> {
+async function checkJournal({ journal, config }: Wiring): Promise<string | undefined> {
   if (config.targets.length === 0) return undefined;
   const { phase } = journal.state;
   if (phase.kind !== 'lost') return `phase ${phase.kind}`;
   throw journal.missing ?? new StorageError('read', join(config.paths.state, 'journal.json'), 'its content was lost');
 }
 
-async function lookAtStateDirectory({ config }: Wiring): Promise<string> {
+async function checkStateDirectory({ config }: Wiring): Promise<string> {
   await refuseMisplacedState(config);
   await refuseExposedState(config);
   const path = join(config.paths.state, '.doctor');
@@ -98,7 +98,7 @@ async function lookAtStateDirectory({ config }: Wiring): Promise<string> {
   return `${config.paths.state} is writable, ${room}${doubt === undefined ? '' : `; ${doubt}`}`;
 }
 
-async function lookAtKeys({ config, trust }: Wiring, signal: AbortSignal): Promise<string> {
+async function checkKeys({ config, trust }: Wiring, signal: AbortSignal): Promise<string> {
   const { allowUnsigned } = config.trust;
   const keyring = await trust.keyring(signal);
   if (keyring.damage !== undefined) throw keyring.damage;
@@ -112,9 +112,9 @@ async function lookAtKeys({ config, trust }: Wiring, signal: AbortSignal): Promi
   throw new DaemonError('no-trusted-key', NO_KEY);
 }
 
-async function lookAtService(wiring: Wiring, signal: AbortSignal): Promise<string> {
+async function checkService(wiring: Wiring, signal: AbortSignal): Promise<string> {
   const { session, config } = wiring;
-  const seen = await session.look(signal);
+  const seen = await session.readCurrent(signal);
   if (seen !== undefined)
     return `${addressOf(config)} knows this gateway as Thing ID ${seen.thingId}, version ${seen.version.name}`;
   const cause = await whyNotActivated(wiring, signal);
@@ -134,7 +134,7 @@ function addressOf({ service }: Wiring['config']): string {
 }
 
 /** Checks the connection to the broker, which only a daemon has. */
-async function lookAtBroker({ messaging }: Wiring): Promise<string | undefined> {
+async function checkBroker({ messaging }: Wiring): Promise<string | undefined> {
   if (messaging === undefined) return undefined;
   const { url, state, problem } = messaging.report;
   if (problem !== undefined) throw problem;
@@ -142,12 +142,12 @@ async function lookAtBroker({ messaging }: Wiring): Promise<string | undefined> 
 }
 
 /** Lists the installed packages. A manually replaced package is not a problem. */
-async function lookAtPackages(examined: Examined, signal: AbortSignal): Promise<string | undefined> {
+async function checkPackages(examined: Examined, signal: AbortSignal): Promise<string | undefined> {
   const packages = await listPackages(examined, signal);
   return packages.length === 0 ? undefined : packages.map(describePackage).join('; ');
 }
 
-async function lookAtBoards(examined: Examined): Promise<string | undefined> {
+async function checkBoards(examined: Examined): Promise<string | undefined> {
   const boards = await examined.boards.list();
   const half = boards.find(({ writing }) => writing !== undefined);
   if (half !== undefined && examined.activity?.phase !== 'flashing') {

@@ -33,14 +33,14 @@ type Targets = Pick<Config, 'targets'>;
 
 /** The checks that need the rights of root. */
 export const engineChecks: Checks<ExaminedEngine> = {
-  'boot environment': lookAtBootEnvironment,
-  'staging slot': lookAtStagingSlot,
-  'fallback slot': lookAtFallbackSlot,
-  'trial timer': lookAtTrialTimer,
-  'package installer': lookAtPackageInstaller,
+  'boot environment': checkBootEnvironment,
+  'staging slot': checkStagingSlot,
+  'fallback slot': checkFallbackSlot,
+  'trial timer': checkTrialTimer,
+  'package installer': checkPackageInstaller,
 };
 
-async function lookAtBootEnvironment(
+async function checkBootEnvironment(
   { bootloader, config }: ExaminedEngine,
   signal: AbortSignal,
 ): Promise<string | undefined> {
@@ -79,7 +79,7 @@ async function readAsBootloader({ targets }: Targets, signal: AbortSignal): Prom
   return found === '' ? '' : ` (${found})`;
 }
 
-async function lookAtStagingSlot(
+async function checkStagingSlot(
   { bootloader, config }: ExaminedEngine,
   signal: AbortSignal,
 ): Promise<string | undefined> {
@@ -100,7 +100,7 @@ async function lookAtStagingSlot(
 }
 
 /** Checks that the gateway can fall back to the other slot. */
-async function lookAtFallbackSlot(
+async function checkFallbackSlot(
   { bootloader, journal }: ExaminedEngine,
   signal: AbortSignal,
 ): Promise<string | Warning | undefined> {
@@ -122,7 +122,7 @@ async function lookAtFallbackSlot(
 }
 
 /** Checks that the trial timer's service can be started, which only root may do. */
-async function lookAtTrialTimer(
+async function checkTrialTimer(
   { bootloader, config }: ExaminedEngine,
   signal: AbortSignal,
 ): Promise<string | Warning | undefined> {
@@ -130,7 +130,7 @@ async function lookAtTrialTimer(
   return hasPackages(config) ? undefined : NO_SLOTS;
 }
 
-async function lookAtPackageInstaller({
+async function checkPackageInstaller({
   bootloader,
   config,
   packageGuard = PACKAGE_GUARD,

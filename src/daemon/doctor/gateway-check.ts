@@ -18,7 +18,7 @@ import { systemClock } from '../../system/time/clock.ts';
 import { DaemonError } from '../errors.ts';
 import { hasBootloader } from '../wiring/settings.ts';
 import { examineLocalTime } from './local-time.ts';
-import { lookAtHealthUnits } from './programs.ts';
+import { checkHealthUnits } from './programs.ts';
 import { refuseExposedState, refuseMisplacedState, stateWarning } from './state-directory.ts';
 
 export interface GatewayCheck {
@@ -58,7 +58,7 @@ export async function checkOnGateway(
 
 /** The image that comes next may bring the unit along. */
 async function doubtsOfUnits(config: Config, signal: AbortSignal): Promise<readonly Finding[]> {
-  const found = await valueOrError(lookAtHealthUnits(config, signal));
+  const found = await valueOrError(checkHealthUnits(config, signal));
   if (!(found instanceof DaemonError)) return [];
   return [{ path: ['update', 'health', 'units'], message: `${found.message} (${found.advice})` }];
 }

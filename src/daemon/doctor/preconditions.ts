@@ -23,11 +23,11 @@ export function describeConfig({ path, change }: ConfigStatus): string {
 
 /** Returns the reason why the next start of the agent would reject its configuration, if any. */
 export async function configProblem(readAgain: ReloadedConfig): Promise<string | undefined> {
-  return (await lookAtConfig(readAgain)).trouble;
+  return (await checkLoadedConfig(readAgain)).trouble;
 }
 
 /** `trouble`: the reason why the next start would reject it; `change`: other notes for the operator. */
-export async function lookAtConfig(
+export async function checkLoadedConfig(
   readAgain: ReloadedConfig,
 ): Promise<{ readonly trouble?: string; readonly change?: string }> {
   const now = readAgain && (await valueOrError(readAgain()));

@@ -11,7 +11,7 @@ const DEADLINE_MS = 10_000;
  * that systemd does not know or cannot start: with it no release would ever be committed. An inactive unit is fine
  * before an update.
  */
-export async function lookAtHealthUnits(
+export async function checkHealthUnits(
   { update }: Config,
   signal: AbortSignal,
   run = runProgram,

@@ -116,7 +116,7 @@ export class StateMonitor {
     this.#log = log;
   }
 
-  async look({ paths }: Config, journal: Journal): Promise<void> {
+  async check({ paths }: Config, journal: Journal): Promise<void> {
     const found = await valueOrError(journal.probe());
     const trouble = found instanceof AgentError ? found : undefined;
     if (trouble?.code === this.#told?.code) return;

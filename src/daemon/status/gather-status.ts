@@ -3,7 +3,7 @@ import { AgentError, describeError, valueOrError } from '../../system/errors.ts'
 import { maskAddresses } from '../../system/log/secrets.ts';
 import type { Bootloader, BootState, SlotName } from '../../update/ports.ts';
 import type { AgentDeps } from '../agent.ts';
-import { lookAtConfig, noTargetsError } from '../doctor/preconditions.ts';
+import { checkLoadedConfig, noTargetsError } from '../doctor/preconditions.ts';
 import { statePermissionWarnings, stateBlocker } from '../doctor/state-directory.ts';
 import { showPackages } from '../packages.ts';
 import type { Wiring } from '../wiring/wiring.ts';
@@ -25,7 +25,7 @@ async function gatherInput(deps: AgentDeps, signal: AbortSignal) {
   const boot = await readBootloader(bootloader, signal);
   const stateTrouble = await stateBlocker(config, journal, deps.daemon === true);
   const concerns = updater === undefined ? [] : await trust.concerns(journal.state, signal);
-  const { trouble, change } = await lookAtConfig(deps.readAgain);
+  const { trouble, change } = await checkLoadedConfig(deps.readAgain);
   const ofTrust = concerns.map(({ text }) => text);
   const warnings = [...deps.warnings(), ...ofTrust, ...(await statePermissionWarnings(config)), ...hookTroubles];
   const isNews = (text: string): boolean => !warnings.some((known) => known.includes(text));

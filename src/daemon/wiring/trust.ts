@@ -99,9 +99,9 @@ export class Trust {
    * Judges a list without taking it, and returns what it would change. Throws `trust-list-old` and
    * `trust-list-malformed`.
    */
-  async judgeList(bytes: Uint8Array, artifact: string | undefined): Promise<AppliedList> {
+  async evaluateList(bytes: Uint8Array, artifact: string | undefined): Promise<AppliedList> {
     const file = parseTrustListFile(bytes);
-    await this.#store.judge(file, artifact);
+    await this.#store.evaluate(file, artifact);
     return { list: fromFile(file), before: await this.#store.read().catch(whereNotKnown) };
   }
 

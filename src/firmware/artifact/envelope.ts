@@ -48,7 +48,7 @@ export async function readEnvelope(tar: TarReader, trust: TrustSettings): Promis
     signature = await tar.read(SIGNATURE_LIMIT_BYTES);
     member = await tar.next();
   }
-  const provenance = judge(manifestBytes, signature, trust);
+  const provenance = provenanceOf(manifestBytes, signature, trust);
   const manifest = parseManifest(manifestBytes);
   requireDigest('version', version, manifest.versionDigest);
 
@@ -81,7 +81,7 @@ async function expect(tar: TarReader, name: string): Promise<void> {
  * unknown key counts as no signature: an attacker who could forge an artifact could also leave out the signature, so a
  * refusal would protect no one. `unknown-signer` is distinguished only for the report.
  */
-function judge(manifest: Uint8Array, signature: Uint8Array | undefined, trust: TrustSettings): Provenance {
+function provenanceOf(manifest: Uint8Array, signature: Uint8Array | undefined, trust: TrustSettings): Provenance {
   const signer = signature === undefined ? undefined : findSigner(manifest, signature, trust.keys);
   const isInEffect = trust.inEffect === digestOf(manifest);
   const refusal = signer === undefined || isInEffect ? undefined : refusalOf(signer, trust);

@@ -181,7 +181,7 @@ export class PayloadReader {
   ): Promise<StagedPayload> {
     const describe = (place: ResumePoint | undefined) => this.#placeIn(data, member, place);
     await this.#deps.checkpoints.write(data.inner.content(), { writer, describe }, signal);
-    return this.#judge(writer, file, file.fileDigest, signal);
+    return this.#verify(writer, file, file.fileDigest, signal);
   }
 
   /** Rebuilds a file from the image that runs. After a cut, it continues behind the last window that was rebuilt. */
@@ -199,12 +199,12 @@ export class PayloadReader {
     const content = watch.through(data.inner.content());
     const result = rebuild(content, { name, digest: file.fileDigest, promise, watch, resumed }, base, signal);
     await checkpoints.write(result, { writer, describe: () => withDelta(watch.last) }, signal);
-    const staged = await this.#judge(writer, file, file.digest, signal);
+    const staged = await this.#verify(writer, file, file.digest, signal);
     const fromBaseBytes = Math.max(0, promise.result.sizeBytes - member.sizeBytes);
     return { ...staged, written: { ...staged.written, deltaBaseBytes: fromBaseBytes } };
   }
 
-  async #judge(
+  async #verify(
     writer: PayloadWriter,
     file: DeclaredFile,
     awaitedDigest: string,
@@ -237,7 +237,7 @@ export class PayloadReader {
       sizeBytes,
       resumeAt: { sizeBytes, digest: file.digest },
       isRebuilt: false,
-      write: async ({ writer }, signal) => this.#judge(writer, file, file.digest, signal),
+      write: async ({ writer }, signal) => this.#verify(writer, file, file.digest, signal),
     };
   }
 

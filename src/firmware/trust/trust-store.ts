@@ -12,7 +12,7 @@ export interface StoredTrustList extends TrustList {
   readonly artifact: string | undefined;
 }
 
-interface Judged {
+interface EvaluatedList {
   readonly kept: Omit<KeptListFile, 'revoked'> & Pick<TrustList, 'revoked'>;
   readonly isKnown: boolean;
 }
@@ -57,7 +57,7 @@ export class TrustStore {
    * missing file.
    */
   async take(file: TrustListFile, artifact?: string): Promise<'taken' | 'known'> {
-    const { kept, isKnown } = await this.judge(file, artifact);
+    const { kept, isKnown } = await this.evaluate(file, artifact);
     if (isKnown) return 'known';
     const revocations = { ...kept, keys: [] };
     await replaceFileDurably(this.#copyPath, `${JSON.stringify(kept)}\n`, this.#fs);
@@ -67,7 +67,7 @@ export class TrustStore {
   }
 
   /** Decides what `take` would keep or refuse; writes nothing. */
-  async judge(file: TrustListFile, artifact?: string): Promise<Judged> {
+  async evaluate(file: TrustListFile, artifact?: string): Promise<EvaluatedList> {
     const { file: before, isWhole } = await this.#readLastKnown();
     const kept = { ...file, revoked: joinRevoked(before?.revoked, fromFile(file)), artifact };
     const isSameContent = (): boolean => isDeepStrictEqual({ ...kept, artifact }, { ...before, artifact });

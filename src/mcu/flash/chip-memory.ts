@@ -142,8 +142,8 @@ export class ChipMemory {
         const orderLost = session !== begun || (tries > 1 && alone);
         // a reset restarts the order, and a single block that is written twice would erase the following ones
         if (begun.writes === 'in-order' && orderLost) return withoutIo(false);
-        const looksFirst = begun.writes !== 'anywhere' && tries > 1;
-        return looksFirst ? writeAgain(session, start, block) : writeOnce(session, start, block);
+        const readsFirst = begun.writes !== 'anywhere' && tries > 1;
+        return readsFirst ? writeAgain(session, start, block) : writeOnce(session, start, block);
       }, signal);
       if (!written) return false;
     }

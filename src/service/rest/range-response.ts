@@ -33,7 +33,7 @@ export function identityOf(head: TextHead): TextIdentity {
 
 /** Judges the reply to a request for the text, whole or from `offset` on. */
 export function classifyRangeResponse(head: TextHead, known: TextIdentity, offset: number): ResumeDecision {
-  if (head.status === 206) return judgePart(head, known, offset);
+  if (head.status === 206) return decisionForPart(head, known, offset);
   if (head.status === 416) return { kind: 'unusable', why: 'the service has no such range' };
   const now = identityOf(head);
   if (differ(known.etag, now.etag)) return { kind: 'changed', why: 'it has another ETag' };
@@ -47,7 +47,7 @@ export function classifyRangeResponse(head: TextHead, known: TextIdentity, offse
  * one, its parts have it, too (RFC 9110, section 15.3.7), and without it a service that ignores If-Range would go
  * unnoticed.
  */
-function judgePart(head: TextHead, known: TextIdentity, offset: number): ResumeDecision {
+function decisionForPart(head: TextHead, known: TextIdentity, offset: number): ResumeDecision {
   const range = parseContentRange(head.header('content-range'));
   if (range === undefined) return { kind: 'unusable', why: 'its Content-Range is missing or wrong' };
   if (range.totalBytes !== known.totalBytes) return { kind: 'unusable', why: 'its Content-Range has another length' };

@@ -62,8 +62,8 @@ export class BootPrograms {
     const options = { timeoutMs, maxOutputBytes: MAX_OUTPUT_BYTES, ...(input === undefined ? {} : { input }) };
     const result = await this.#run(command, options, signal).catch((error: unknown) => {
       if (!(error instanceof AgentError)) throw error;
-      const [message, mend] = describeUnrun(error, command, error.code === 'program-timeout' ? lateAdvice : advice);
-      throw new BootloaderError(code, message, { advice: mend, cause: error });
+      const [message, fix] = describeUnrun(error, command, error.code === 'program-timeout' ? lateAdvice : advice);
+      throw new BootloaderError(code, message, { advice: fix, cause: error });
     });
     if (result.exitCode === 0) return result;
     const isKeptOut = READ_ONLY.test(result.stderr);
@@ -76,7 +76,7 @@ export class BootPrograms {
 interface Unstarted {
   readonly why: string;
   /** Returns the fix for the operator. */
-  readonly mend: (program: string) => string;
+  readonly fix: (program: string) => string;
 }
 
 /** Describes why a program that was named with its path could not be run. */
@@ -84,20 +84,20 @@ function describeUnrun(error: AgentError, [program]: ProgramCommand, otherwise: 
   if (error.code === 'writable-by-others') return [error.message, error.advice ?? otherwise];
   const isStart = error.code === 'program-missing' && isAbsolute(program);
   const known = isStart ? unstarted[systemErrorCode(error.cause) ?? ''] : undefined;
-  return known === undefined ? [error.message, otherwise] : [`${program} ${known.why}`, known.mend(program)];
+  return known === undefined ? [error.message, otherwise] : [`${program} ${known.why}`, known.fix(program)];
 }
 
 /** By the error of the system. */
 const unstarted: Readonly<Record<string, Unstarted>> = {
   ENOENT: {
     why: 'is missing, or the interpreter in its first line is',
-    mend: (program) => `put it there: ls -l ${program}; head -n 1 ${program}`,
+    fix: (program) => `put it there: ls -l ${program}; head -n 1 ${program}`,
   },
   EACCES: {
     why: 'may not be executed',
-    mend: (program) => `chmod 755 ${program}; where it may be already, its file system is mounted with noexec`,
+    fix: (program) => `chmod 755 ${program}; where it may be already, its file system is mounted with noexec`,
   },
-  ENOEXEC: { why: 'is not a program for this machine', mend: (program) => `a script begins with #!: file ${program}` },
+  ENOEXEC: { why: 'is not a program for this machine', fix: (program) => `a script begins with #!: file ${program}` },
 };
 
 /** The message of EROFS (strerror(3)), in the language that the handler's author used. */

@@ -45,7 +45,7 @@ export interface LoadedBootloader<Shape extends z.ZodRawShape> {
   /** Makes the bootloader. Nothing is read or run before one of its methods is called. */
   readonly create: (settings: SettingsOf<z.ZodObject<Shape>>, deps: BootDeps) => Bootloader;
   /** Checks the place without changing anything. Throws BootloaderError if no trial can be counted there. */
-  readonly lookAt: (
+  readonly inspectStorage: (
     settings: SettingsOf<z.ZodObject<Shape>>,
     deps: GrubReaderDeps,
     signal: AbortSignal,
@@ -66,7 +66,7 @@ export function bootloaderKind<Name extends string, Shape extends z.ZodRawShape>
     name,
     table: tableOfKind(name, described.settings),
     create: async (settings: OfKind, deps: BootDeps) => (await load()).create(own(settings), deps),
-    lookAt: async (settings: OfKind, deps: GrubReaderDeps, signal: AbortSignal) =>
-      (await load()).lookAt(own(settings), deps, signal),
+    inspectStorage: async (settings: OfKind, deps: GrubReaderDeps, signal: AbortSignal) =>
+      (await load()).inspectStorage(own(settings), deps, signal),
   };
 }

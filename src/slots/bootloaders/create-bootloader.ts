@@ -60,5 +60,5 @@ export async function checkBootStorage(
   deps: GrubReaderDeps,
   signal: AbortSignal,
 ): Promise<BootStorage> {
-  return withName(bootloaders, settings.kind).lookAt(settings, deps, signal);
+  return withName(bootloaders, settings.kind).inspectStorage(settings, deps, signal);
 }

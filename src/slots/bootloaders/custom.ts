@@ -191,5 +191,5 @@ export const custom: LoadedBootloader<typeof customSettings> = {
     const environment = new Handler({ programs, handler, names });
     return over(environment, { clues: [slotOfHandler(async (signal) => environment.current(signal))] });
   },
-  lookAt: async () => ({}),
+  inspectStorage: async () => ({}),
 };

@@ -182,5 +182,5 @@ export const uboot: LoadedBootloader<typeof ubootSettings> = {
     const spelling = ubootSpelling(settings, names);
     return over(new VariableEnvironment({ title: UBOOT_TITLE, store, spelling, attempts }));
   },
-  lookAt: async ({ fwEnvConfig }) => copiesOf(fwEnvConfig),
+  inspectStorage: async ({ fwEnvConfig }) => copiesOf(fwEnvConfig),
 };

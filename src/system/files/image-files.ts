@@ -13,11 +13,11 @@ const MAX_LINKS = 40;
  */
 export class ImageFiles {
   readonly root: string;
-  readonly #look: StatFs;
+  readonly #files: StatFs;
 
   constructor(root: string) {
     this.root = root;
-    this.#look = {
+    this.#files = {
       lstat: async (path) => lstat(join(root, path)),
       readlink: async (path) => readlink(join(root, path)),
     };
@@ -47,6 +47,6 @@ export class ImageFiles {
 
   /** Like `findExposures`, for the image. The builder of its root counts as its owner. */
   async exposuresOf(path: string): Promise<readonly Exposure[]> {
-    return findExposures(path, this.#look, (await stat(this.root)).uid);
+    return findExposures(path, this.#files, (await stat(this.root)).uid);
   }
 }

@@ -36,8 +36,8 @@ export class AgentBusyError extends SystemError {
 
   constructor(path: string, holder: LockHolder | undefined, wanted: string) {
     const who = holder === undefined ? 'another agent' : `process ${holder.pid} (${holder.purpose})`;
-    const beside = wanted === DAEMON ? ONE_DAEMON : UNREACHED;
-    const advice = holder?.purpose === DAEMON ? beside : undefined;
+    const hint = wanted === DAEMON ? ONE_DAEMON : UNREACHED;
+    const advice = holder?.purpose === DAEMON ? hint : undefined;
     super('agent-busy', `${who} is at work and holds ${path}`, { advice });
     this.holder = holder;
   }

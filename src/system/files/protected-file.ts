@@ -20,7 +20,7 @@ export interface Exposure {
   readonly path: string;
   readonly why: string;
   /** The command that fixes it. */
-  readonly mend: string;
+  readonly fix: string;
 }
 
 const ROOT = 0;
@@ -53,7 +53,7 @@ export async function findExposures(
     const part = left.shift();
     if (part === undefined) break;
     const place = join(folder.path, part);
-    const facts = await look(place, fs);
+    const facts = await statOf(place, fs);
     if (facts === undefined) break;
     const exposure = exposureOf(place, facts, ourUid, folder.isSticky);
     if (exposure !== undefined) found.set(place, await withMend(exposure, facts, named, fs));
@@ -88,15 +88,15 @@ export function partsOf(path: string): string[] {
   return path.split('/').filter((part) => part !== '' && part !== '.');
 }
 
-async function look(place: string, fs: StatFs): Promise<Stats | undefined> {
+async function statOf(place: string, fs: StatFs): Promise<Stats | undefined> {
   return valueOrUndefined(fs.lstat(place));
 }
 
 /** Adds the fix for an exposure. A device must keep its rights, so the link to it or the path has to change. */
 async function withMend(exposure: Exposure, facts: Stats, named: string, fs: StatFs): Promise<Exposure> {
   if (!isDevice(facts)) return exposure;
-  const isLink = (await look(named, fs))?.isSymbolicLink() ?? false;
-  return { ...exposure, mend: isLink ? `rm ${quoted(named)}` : 'another path that is not a device' };
+  const isLink = (await statOf(named, fs))?.isSymbolicLink() ?? false;
+  return { ...exposure, fix: isLink ? `rm ${quoted(named)}` : 'another path that is not a device' };
 }
 
 function isDevice(facts: Stats): boolean {
@@ -113,11 +113,11 @@ function exposureOf(path: string, facts: Stats, ourUid: number, inSticky: boolea
   if (isLink && !inSticky) return undefined;
   if (isTheirs) {
     const change = isLink ? 'chown -h' : 'chown';
-    return { path, why: `belongs to user ${facts.uid}`, mend: `${change} root: ${quoted(path)}` };
+    return { path, why: `belongs to user ${facts.uid}`, fix: `${change} root: ${quoted(path)}` };
   }
   if (isLink || isSticky(facts)) return undefined;
   const who = writers(facts.mode, facts.gid);
-  return who === undefined ? undefined : { path, why: `may be changed by ${who}`, mend: `chmod go-w ${quoted(path)}` };
+  return who === undefined ? undefined : { path, why: `may be changed by ${who}`, fix: `chmod go-w ${quoted(path)}` };
 }
 
 function writers(mode: number, gid: number): string | undefined {
@@ -133,7 +133,7 @@ export function quoted(path: string): string {
 /** Describes the problem and its fix: `chmod go-w /etc/thing-agent && chown root: …`. */
 export function describeExposures(exposures: readonly Exposure[]): string {
   const reasons = exposures.map(({ path, why }) => `${path} ${why}`).join(', ');
-  return `${reasons}; fix it with: ${exposures.map(({ mend }) => mend).join(' && ')}`;
+  return `${reasons}; fix it with: ${exposures.map(({ fix }) => fix).join(' && ')}`;
 }
 
 /**

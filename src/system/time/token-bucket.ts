@@ -6,14 +6,14 @@ export class TokenBucket {
   readonly #clock: Pick<Clock, 'monotonicMs'>;
   #perSecond: number;
   #room: number;
-  #lookedMs: number;
+  #updatedMs: number;
 
   constructor(perSecond: number, burstSeconds: number, clock: Pick<Clock, 'monotonicMs'>) {
     this.#perSecond = perSecond;
     this.#burstSeconds = burstSeconds;
     this.#clock = clock;
     this.#room = perSecond * burstSeconds;
-    this.#lookedMs = clock.monotonicMs();
+    this.#updatedMs = clock.monotonicMs();
   }
 
   /** True if one more is within the bound. Counts it. */
@@ -42,8 +42,8 @@ export class TokenBucket {
 
   #refill(): void {
     const nowMs = this.#clock.monotonicMs();
-    const gained = ((nowMs - this.#lookedMs) / 1_000) * this.#perSecond;
+    const gained = ((nowMs - this.#updatedMs) / 1_000) * this.#perSecond;
     this.#room = Math.min(this.#perSecond * this.#burstSeconds, this.#room + gained);
-    this.#lookedMs = nowMs;
+    this.#updatedMs = nowMs;
   }
 }

@@ -84,7 +84,7 @@ export class WallClock {
   /** Looks repeatedly until the clock is set. */
   async run(signal: AbortSignal): Promise<void> {
     for (let pauseMs = FIRST_PAUSE_MS; !signal.aborted; pauseMs *= 2) {
-      await this.look(signal);
+      await this.poll(signal);
       const { state } = this;
       if (state === 'set') return;
       pauseMs = Math.min(pauseMs, LONGEST_PAUSE_MS[state]);
@@ -92,7 +92,7 @@ export class WallClock {
     }
   }
 
-  async look(signal: AbortSignal): Promise<void> {
+  async poll(signal: AbortSignal): Promise<void> {
     const { clock, probe } = this.#deps;
     const found = isPlausible(clock.nowMs()) ? await probe(signal) : 'not-yet';
     this.#wasProbed = true;

@@ -40,11 +40,11 @@ export async function scanKernel(kind: KernelKind, signal: AbortSignal, root = '
   const candidates = kind === 'w1' ? await thermometers(root) : await candidatesIn(classes[kind], root, signal);
   const names = new EventNames();
   const found: ScanCandidate[] = [];
-  for (const candidate of candidates.slice(0, MAX_FOUND)) found.push(await look(candidate, names, signal));
+  for (const candidate of candidates.slice(0, MAX_FOUND)) found.push(await tryCandidate(candidate, names, signal));
   return { found, isCut: candidates.length > MAX_FOUND };
 }
 
-async function look(candidate: Candidate, names: EventNames, signal: AbortSignal): Promise<ScanCandidate> {
+async function tryCandidate(candidate: Candidate, names: EventNames, signal: AbortSignal): Promise<ScanCandidate> {
   const { settings, source, label, isAlike } = candidate;
   const { kind, ...place } = settings;
   const parts = Object.values(place);

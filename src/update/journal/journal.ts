@@ -217,7 +217,7 @@ export class FileJournal implements Journal {
 }
 
 /** Returns the journal for reading: nothing is set aside, and appended events are not kept. */
-export async function lookAtJournal(directory: string, fs: DurableFs = nodeFs): Promise<Journal> {
+export async function readJournal(directory: string, fs: DurableFs = nodeFs): Promise<Journal> {
   try {
     const path = join(directory, FILE_NAME);
     const { state } = await readFound(await readTextFile(path, fs), path, fs);

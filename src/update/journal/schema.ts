@@ -227,7 +227,7 @@ export const versionEntry = open({
   }).optional(),
 });
 
-/** An operator's hold. It is in the journal, so that it survives restarts and applies in both slots. */
+/** An operator's hold. It survives restarts and applies in both slots. The journal of 0.1 calls it `standstill`. */
 export const standstill = z.object({
   since: z.string(),
   /** ISO 8601. Omitted if only `agent resume` ends it. */

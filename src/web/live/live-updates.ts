@@ -112,7 +112,7 @@ export class LiveUpdates implements AsyncDisposable {
     const { clock, limits } = this.#deps;
     try {
       for (;;) {
-        await this.#look();
+        await this.#refresh();
         await clock.sleep(limits.sampleMs, signal);
       }
     } catch (error) {
@@ -121,7 +121,7 @@ export class LiveUpdates implements AsyncDisposable {
   }
 
   /** Samples the sensors for their charts; everything else is collected only while there are viewers. */
-  async #look(): Promise<void> {
+  async #refresh(): Promise<void> {
     if (this.#viewers.count > 0) return this.scheduleBroadcast();
     try {
       await this.#data.sample();

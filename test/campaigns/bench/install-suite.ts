@@ -112,7 +112,8 @@ async function downloads({ image, texts, swu, ...files }: Files): Promise<readon
   ] as const;
   const figure = async ([name, path, program]: (typeof all)[number]): Promise<Figure> => {
     const { size } = await stat(path);
-    const version = program === undefined ? [] : [(await run('dpkg-query', ['--show', program])).stdout.trim().replace('\t', ' ')];
+    const version =
+      program === undefined ? [] : [(await run('dpkg-query', ['--show', program])).stdout.trim().replace('\t', ' ')];
     const how = [`${size} bytes`, ...version].join(', ');
     return { name: `download: ${name} / image`, unit: '×', value: spreadOf([size / image.sizeBytes]), how };
   };

@@ -67,7 +67,7 @@ export function fakeContext({ daemon, alone, columns, ...wanted }: FakeWorld = {
     isInteractive: false,
     person: () => ({ ask: async () => undefined, [Symbol.dispose]: () => {} }),
     connect: async () => daemon,
-    look: async () => ({ ...(alone ?? fakeAgent()), [Symbol.asyncDispose]: async () => {} }),
+    readOnly: async () => ({ ...(alone ?? fakeAgent()), [Symbol.asyncDispose]: async () => {} }),
     local: async () => ({ ...(alone ?? fakeAgent()), [Symbol.asyncDispose]: async () => {} }),
     openFile: async () => fakeFile(),
     inspect: async ({ path }) => ({ file: path, kind: 'image', signature: 'none', payloads: [], obstacles: [] }),

@@ -64,13 +64,13 @@ describe('a check', () => {
   // Regression: agent doctor, which changes nothing, activated a gateway whose thing was gone, and used up the way to do so.
   test('returns the service’s record of this gateway, and activates nothing', async () => {
     const rig = new SessionRig();
-    expect(await rig.start().look(signal)).toBeUndefined();
+    expect(await rig.start().readCurrent(signal)).toBeUndefined();
     await rig.start().activate(signal);
-    expect(await rig.start().look(signal)).toMatchObject({ thingId: 'thing-1', version: { id: '1' } });
+    expect(await rig.start().readCurrent(signal)).toMatchObject({ thingId: 'thing-1', version: { id: '1' } });
     rig.dropKey();
-    await expect(rig.start().look(signal)).rejects.toMatchObject({ code: 'key-rejected' });
+    await expect(rig.start().readCurrent(signal)).rejects.toMatchObject({ code: 'key-rejected' });
     rig.transport.failNext('currentVersion', failure('service-not-found'));
-    await expect(rig.start().look(signal)).rejects.toMatchObject({ code: 'service-not-found' });
+    await expect(rig.start().readCurrent(signal)).rejects.toMatchObject({ code: 'service-not-found' });
     expect(rig.count('activate')).toBe(1);
   });
 });

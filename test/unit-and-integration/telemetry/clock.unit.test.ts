@@ -26,23 +26,23 @@ function watch(found: () => Synchronization, clock = new ManualClock(), sinceBoo
 test('until a time server was reached a point has the time since the boot; then the boot gets its date', async () => {
   let found: Synchronization = 'not-yet';
   const { wall, clock, starts } = watch(() => found);
-  await wall.look(forever);
+  await wall.poll(forever);
   expect(wall.now()).toEqual({ kind: 'since-boot' });
   found = 'synchronized';
-  await wall.look(forever);
+  await wall.poll(forever);
   expect(wall.now()).toEqual({ kind: 'known', atMs: clock.nowMs() });
   expect(starts).toEqual([clock.nowMs() - 60_000]);
 });
 
 test('without synchronization a plausible clock is believed immediately, and reported as assumed', async () => {
   const { wall } = watch(() => 'unknown');
-  await wall.look(forever);
+  await wall.poll(forever);
   expect(wall.state).toBe('assumed');
 });
 
 test.each([0, Date.UTC(2021, 0, 1), Date.UTC(2106, 1, 7)])('a clock that shows %d is never believed', async (nowMs) => {
   const { wall } = watch(() => 'synchronized', new ManualClock(nowMs));
-  await wall.look(forever);
+  await wall.poll(forever);
   expect(wall.state).toBe('unset');
 });
 
@@ -71,7 +71,7 @@ test('checks less and less often if nothing ever sets the clock, and never with 
   };
   expect(await looksIn(24 * 3_600_000, new ManualClock())).toBeLessThan(40);
   const { wall } = watch(() => expect.unreachable(), new ManualClock(0));
-  await wall.look(forever);
+  await wall.poll(forever);
 });
 
 describe('the service’s clock', () => {
@@ -82,7 +82,7 @@ describe('the service’s clock', () => {
     'is believed where nothing sets this one, which shows %d, and that is marked',
     async (nowMs) => {
       const { wall, clock, starts } = watch(() => 'not-yet', new ManualClock(nowMs));
-      await wall.look(forever);
+      await wall.poll(forever);
       expect(wall.now()).toEqual({ kind: 'since-boot' });
       wall.onServiceTime(heardBy(clock));
       expect([wall.state, wall.now()]).toEqual(['service', { kind: 'known', atMs: right }]);
@@ -95,17 +95,17 @@ describe('the service’s clock', () => {
     wall.onServiceTime(heardBy(clock));
     expect(wall.state).toBe('unset');
     clock.advance(90_000);
-    await wall.look(forever);
+    await wall.poll(forever);
     expect(starts).toEqual([right + 90_000 - 60_000]);
   });
 
   test('gives way to a time server’s', async () => {
     let found: Synchronization = 'not-yet';
     const { wall, clock, starts } = watch(() => found);
-    await wall.look(forever);
+    await wall.poll(forever);
     wall.onServiceTime(heardBy(clock));
     found = 'synchronized';
-    await wall.look(forever);
+    await wall.poll(forever);
     expect([wall.state, wall.now()]).toEqual(['set', { kind: 'known', atMs: clock.nowMs() }]);
     wall.onServiceTime(heardBy(clock));
     expect(wall.state).toBe('set');
@@ -114,7 +114,7 @@ describe('the service’s clock', () => {
 
   test('corrects an assumed clock, unless the two agree', async () => {
     const { wall, clock, starts } = watch(() => 'unknown', new ManualClock(right + 1_234));
-    await wall.look(forever);
+    await wall.poll(forever);
     wall.onServiceTime(heardBy(clock));
     expect([wall.state, starts]).toEqual(['assumed', [right + 1_234 - 60_000]]);
     wall.onServiceTime(heardBy(clock, right - 86_400_000));
@@ -123,7 +123,7 @@ describe('the service’s clock', () => {
 
   test('knows only seconds: where this one agrees its milliseconds are kept', async () => {
     const { wall, clock, starts } = watch(() => 'not-yet', new ManualClock(right + 1_234));
-    await wall.look(forever);
+    await wall.poll(forever);
     wall.onServiceTime(heardBy(clock));
     expect([wall.state, starts]).toEqual(['service', [right + 1_234 - 60_000]]);
   });
@@ -135,7 +135,7 @@ describe('the service’s clock', () => {
       clock,
       () => clock.monotonicMs(),
     );
-    await wall.look(forever);
+    await wall.poll(forever);
     for (let second = 0; second < 100; second += 1) {
       wall.onServiceTime(heardBy(clock, right + second * 1_000));
       clock.advance(1_000);
@@ -147,7 +147,7 @@ describe('the service’s clock', () => {
     'that shows %d is not believed',
     async (atMs) => {
       const { wall, clock } = watch(() => 'not-yet', new ManualClock(0));
-      await wall.look(forever);
+      await wall.poll(forever);
       wall.onServiceTime(heardBy(clock, atMs));
       expect(wall.state).toBe('unset');
     },

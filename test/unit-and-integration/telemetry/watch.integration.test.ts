@@ -53,10 +53,10 @@ async function retained(): Promise<unknown> {
 
 test('a watched property is retained on the topic of mosquitto, and follows its changes', async () => {
   service.properties.set('limit', { high: 30 });
-  await watch.look(deadline());
+  await watch.poll(deadline());
   expect(await retained()).toEqual({ high: 30 });
   service.properties.set('limit', 'off');
-  await watch.look(deadline());
+  await watch.poll(deadline());
   expect(await retained()).toBe('off');
 });
 
@@ -64,22 +64,22 @@ test('an unresponsive broker does not delay the end', async () => {
   service.properties.set('limit', 30);
   broker.freeze();
   const end = new AbortController();
-  const look = watch.look(end.signal);
+  const look = watch.poll(end.signal);
   setImmediate(() => end.abort(new Error('the agent ends')));
   await expect(look).rejects.toThrow('the agent ends');
   broker.thaw();
-  await watch.look(deadline());
+  await watch.poll(deadline());
   expect(await retained()).toBe(30);
 });
 
 test('a value that mosquitto rejected is passed on with the next check', async () => {
-  await watch.look(deadline());
+  await watch.poll(deadline());
   service.properties.set('limit', 30);
   await broker.stop();
-  await watch.look(deadline());
+  await watch.poll(deadline());
   expect(watch.figures.lastError).toContain('127.0.0.1');
   await broker.start();
-  await watch.look(deadline());
+  await watch.poll(deadline());
   expect(watch.figures.lastError).toBeUndefined();
   expect(await retained()).toBe(30);
 });

@@ -176,5 +176,5 @@ export const grub: LoadedBootloader<typeof grubSettings> = {
     const spelling = grubSpelling(attempts, names);
     return over(new VariableEnvironment({ title: GRUB_TITLE, store, spelling, attempts }));
   },
-  lookAt: async ({ environment }, deps, signal) => ({ detail: await readWithGrub(environment, deps, signal) }),
+  inspectStorage: async ({ environment }, deps, signal) => ({ detail: await readWithGrub(environment, deps, signal) }),
 };

@@ -187,7 +187,7 @@ export const tryboot: LoadedBootloader<typeof trybootSettings> = {
       clues: [slotOfDeviceTree(deviceTreePartition, partitions, fs)],
       trialRebootArgument: '0 tryboot',
     }),
-  lookAt: async ({ autoboot }, deps) => {
+  inspectStorage: async ({ autoboot }, deps) => {
     const { mount } = await mountOf(autoboot, deps);
     if (mount !== undefined) refuseReadOnly(autoboot, mount);
     return {};

@@ -24,7 +24,7 @@ async function typeBesideSilent(...args: readonly string[]) {
     connect: async () => {
       throw new ControlError('daemon-unresponsive', 'the daemon does not answer');
     },
-    look: async (daemon) => {
+    readOnly: async (daemon) => {
       looks.push(daemon);
       return { ...alone, [Symbol.asyncDispose]: async () => {} };
     },
@@ -64,8 +64,8 @@ test('agent status shows an unresponsive daemon as a problem during any operatio
 test('agent status reports that the daemon is starting, and advises no restart', async () => {
   const starting: StatusReport = { ...silentStatus, state: 'busy', problems: ['daemon-starting'], phase: 'idle' };
   const alone = { ...fakeAgent(), status: async () => starting };
-  const look = async () => ({ ...alone, [Symbol.asyncDispose]: async () => {} });
-  const { out, exitCode } = await type(['status', '--exit-code'], { connect: async () => undefined, look });
+  const readOnly = async () => ({ ...alone, [Symbol.asyncDispose]: async () => {} });
+  const { out, exitCode } = await type(['status', '--exit-code'], { connect: async () => undefined, readOnly });
   expect(exitCode).toBe(0);
   expect(rowOf('State', out)).toBe('gateway-1.4.2 is running. The daemon is starting.');
   expect(rowOf('To do', out)).not.toContain('systemctl');

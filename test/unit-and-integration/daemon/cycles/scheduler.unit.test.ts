@@ -31,29 +31,29 @@ describe('the agenda', () => {
     const agenda = newAgenda();
     agenda.askForReload();
     agenda.wake(0);
-    expect(agenda.next.what).toBe('settle');
+    expect(agenda.next.what).toBe('recover');
     expect(agenda.next.atMs).toBeLessThan(0);
   });
 
   test('checks soon after that, and then on schedule, whether the check succeeds or fails', () => {
     const agenda = settled();
-    expect(agenda.next).toEqual({ what: 'look', atMs: firstMs });
+    expect(agenda.next).toEqual({ what: 'check', atMs: firstMs });
     for (const [index, how] of (['looked', 'failed'] as const).entries()) {
       const nowMs = agenda.next.atMs;
       agenda.beginRound(nowMs);
       agenda.endRound(how, nowMs + MINUTE_MS);
-      expect(agenda.next).toEqual({ what: 'look', atMs: (index + 1) * HOUR_MS });
+      expect(agenda.next).toEqual({ what: 'check', atMs: (index + 1) * HOUR_MS });
     }
   });
 
   test('returns once at a deferred time of day, before the schedule', () => {
     const agenda = settled('looked');
     agenda.retryAt(30 * MINUTE_MS);
-    expect(agenda.next).toEqual({ what: 'look', atMs: 30 * MINUTE_MS });
-    expect(agenda.lookAtMs).toBe(HOUR_MS);
+    expect(agenda.next).toEqual({ what: 'check', atMs: 30 * MINUTE_MS });
+    expect(agenda.checkAtMs).toBe(HOUR_MS);
     agenda.beginRound(30 * MINUTE_MS);
     agenda.endRound('looked', 31 * MINUTE_MS);
-    expect(agenda.next).toEqual({ what: 'look', atMs: HOUR_MS });
+    expect(agenda.next).toEqual({ what: 'check', atMs: HOUR_MS });
   });
 
   /**
@@ -63,7 +63,7 @@ describe('the agenda', () => {
     const agenda = settled('looked');
     expect(agenda.wakeUp(HOUR_MS)).toBe(true);
     expect(agenda.wakeUp(5 * HOUR_MS)).toBe(false);
-    expect(agenda.next).toEqual({ what: 'look', atMs: 5 * HOUR_MS + 7 * MINUTE_MS });
+    expect(agenda.next).toEqual({ what: 'check', atMs: 5 * HOUR_MS + 7 * MINUTE_MS });
     expect(agenda.wakeUp(agenda.next.atMs)).toBe(true);
   });
 
@@ -86,7 +86,7 @@ describe('the agenda', () => {
   test('does not look while the machine reboots, but again if it still runs later', () => {
     const agenda = settled('rebooting');
     agenda.wake(0);
-    expect(agenda.next).toEqual({ what: 'look', atMs: 5 * MINUTE_MS });
+    expect(agenda.next).toEqual({ what: 'check', atMs: 5 * MINUTE_MS });
   });
 
   test('tries again what it could not settle, later and later, until it has settled', () => {
@@ -116,10 +116,10 @@ describe('the agenda', () => {
       expect(agenda.next.what).toBe('reload');
       agenda.beginReload();
       agenda.follow({ ...hourly, schedule: () => 7 * HOUR_MS });
-      expect(agenda.next.what).toBe('look');
+      expect(agenda.next.what).toBe('check');
       expect(agenda.next.atMs).toBeLessThan(0);
       agenda.endRound('looked', 0);
-      expect(agenda.next).toEqual({ what: 'look', atMs: 7 * HOUR_MS });
+      expect(agenda.next).toEqual({ what: 'check', atMs: 7 * HOUR_MS });
     }
   });
 
@@ -135,8 +135,8 @@ describe('the agenda', () => {
     const agenda = settled();
     expect(agenda.wake(MINUTE_MS)).toBe(MINUTE_MS);
     expect(agenda.wake(MINUTE_MS)).toBeUndefined();
-    expect(agenda.next).toEqual({ what: 'look', atMs: MINUTE_MS });
-    expect(agenda.lookAtMs).toBe(MINUTE_MS);
+    expect(agenda.next).toEqual({ what: 'check', atMs: MINUTE_MS });
+    expect(agenda.checkAtMs).toBe(MINUTE_MS);
   });
 
   test('no message is lost: after each, a round begins within the limit, or after the pause that is on', () => {

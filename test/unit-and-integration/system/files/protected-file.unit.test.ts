@@ -51,7 +51,7 @@ function diskOf(places: Readonly<Record<string, Place>>): StatFs {
 }
 
 async function mendsOf(places: Readonly<Record<string, Place>>, path = '/etc/agent/key'): Promise<readonly string[]> {
-  return (await findExposures(path, diskOf({ ...sound, ...places }), OUR_UID)).map(({ mend }) => mend);
+  return (await findExposures(path, diskOf({ ...sound, ...places }), OUR_UID)).map(({ fix }) => fix);
 }
 
 describe('a file is trusted', () => {
@@ -143,13 +143,13 @@ test('once every named problem was fixed, none is left, for any directories', as
         const mended = Object.fromEntries(
           Object.entries(places).map(([path, { mode, uid = 0 }]) => [path, { mode, uid }]),
         );
-        for (const { path, mend } of await findExposures('/etc/agent/key', diskOf(places), OUR_UID)) {
+        for (const { path, fix } of await findExposures('/etc/agent/key', diskOf(places), OUR_UID)) {
           const { mode = 0, uid = 0 } = mended[path] ?? {};
-          mended[path] = mend.startsWith('chown') ? { mode, uid: 0 } : { mode: mode & ~0o022, uid };
+          mended[path] = fix.startsWith('chown') ? { mode, uid: 0 } : { mode: mode & ~0o022, uid };
         }
         const left = await findExposures('/etc/agent/key', diskOf(mended), OUR_UID);
         // A file that belongs to root now may still be open to others: that is named next.
-        expect(left.every(({ mend }) => mend.startsWith('chmod'))).toBe(true);
+        expect(left.every(({ fix }) => fix.startsWith('chmod'))).toBe(true);
         for (const { path } of left) mended[path] = { mode: 0o755, uid: 0 };
         expect(await findExposures('/etc/agent/key', diskOf(mended), OUR_UID)).toEqual([]);
       },

@@ -103,7 +103,7 @@ test('health commands and watches run as their user', async () => {
     clock: systemClock,
     log: silentLog,
   });
-  await watch.look(signal);
+  await watch.poll(signal);
   expect(watch.figures.lastError).toBeUndefined();
 });
 

@@ -98,7 +98,7 @@ test('the example of a watch publishes to a broker that wants a password', async
   const service = new FakeValues();
   service.properties.set('limits', { high: 30 });
   const watch = new Watch({ watch: settings, service, clock: systemClock, log: silentLog });
-  await watch.look(deadline());
+  await watch.poll(deadline());
   expect(watch.figures.lastError).toBeUndefined();
   expect(await firstReading(settings.output)).toEqual({ high: 30 });
 });

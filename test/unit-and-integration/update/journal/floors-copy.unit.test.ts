@@ -9,7 +9,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { nodeFs } from '../../../../src/system/files/durable-file.ts';
 import type { DurableFs } from '../../../../src/system/files/durable-file.ts';
 import { FloorsCopy } from '../../../../src/update/journal/floors-copy.ts';
-import { FileJournal, lookAtJournal } from '../../../../src/update/journal/journal.ts';
+import { FileJournal, readJournal } from '../../../../src/update/journal/journal.ts';
 import { initialState } from '../../../../src/update/journal/state.ts';
 import type { UpdateState } from '../../../../src/update/journal/state.ts';
 import { RecordingLog } from '../../service/recording-log.ts';
@@ -59,7 +59,7 @@ test.each([
 ])('the minimum versions remain if the journal %s', async (_, text) => {
   if (text !== undefined) volume.writeFileSync('/state/journal.json', text);
   expect((await open()).state).toMatchObject(floors);
-  expect((await lookAtJournal('/state', fs)).state).toMatchObject(floors);
+  expect((await readJournal('/state', fs)).state).toMatchObject(floors);
 });
 
 test('the journal’s ones apply if the copy is lost or unreadable, and are copied again', async () => {
@@ -136,7 +136,7 @@ describe('something other than a file instead of the copy', () => {
     await writeFile(join(directory, 'journal.json'), JSON.stringify({ ...initialState, ...floors }));
     await plant();
     const { ino } = await lstat(path);
-    const looked = await lookAtJournal(directory);
+    const looked = await readJournal(directory);
     expect(looked.state).toMatchObject({ ...floors, phase: { kind: 'idle' } });
     lost = 0;
     const journal = await openOnDisk();

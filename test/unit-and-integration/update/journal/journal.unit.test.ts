@@ -8,7 +8,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { nodeFs } from '../../../../src/system/files/durable-file.ts';
 import type { DurableFs } from '../../../../src/system/files/durable-file.ts';
 import { silentLog } from '../../../../src/system/log/log.ts';
-import { FileJournal, lookAtJournal } from '../../../../src/update/journal/journal.ts';
+import { FileJournal, readJournal } from '../../../../src/update/journal/journal.ts';
 import type { Attempt } from '../../../../src/update/journal/state.ts';
 import { ForgetfulFs, NO_FILE } from '../../../fakes/machine/memory/forgetful-fs.ts';
 import { Power } from '../../../fakes/machine/power.ts';
@@ -162,7 +162,7 @@ describe('instead of the journal', () => {
     expect(await namesIn(directory)).not.toContain('journal.json');
     const journal = await FileJournal.open(directory, silentLog);
     expect([journal.state.phase.kind, journal.missing]).toEqual(['lost', undefined]);
-    expect((await lookAtJournal(directory)).state.phase.kind).toBe('lost');
+    expect((await readJournal(directory)).state.phase.kind).toBe('lost');
     await journal.append({ type: 'recovered', at: '' });
     expect((await FileJournal.open(directory, silentLog)).state.phase.kind).toBe('idle');
   });
