@@ -25,6 +25,13 @@ const flashSettings = {
     }),
 };
 
+/** Settings of protocols that know the usual RAM of the chip. */
+const ramSettings = {
+  ram_bytes: wholeNumber(1024, 16_777_216)
+    .optional()
+    .meta({ description: 'STM32: size of the RAM of a clone with more than the original', examples: [98_304] }),
+};
+
 const stk500v1 = boardProtocol({
   name: 'stk500v1',
   settings: avrSettings,
@@ -39,7 +46,7 @@ const stk500v2 = boardProtocol({
 
 const stm32 = boardProtocol({
   name: 'stm32',
-  settings: flashSettings,
+  settings: { ...flashSettings, ...ramSettings },
   create: async (settings) => (await import('./stm32/stm32.ts')).stm32(settings),
 });
 

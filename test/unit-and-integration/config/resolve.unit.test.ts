@@ -271,6 +271,7 @@ const wholeResolved: Config = {
       format: undefined,
       bootloaderBytes: undefined,
       flashBytes: undefined,
+      ramBytes: undefined,
       mcubootKeyFile: undefined,
       smp: { framing: 'console', image: 0, confirm: false },
       xmodem: { variant: 'xmodem-1k', uploadKeys: undefined, startKeys: undefined, fileName: undefined },

@@ -7,6 +7,8 @@ import type { Image } from '../../images/image.ts';
 export interface Stm32Settings {
   /** The size of the flash memory, if the chip does not report it. */
   readonly flashBytes?: number | undefined;
+  /** The size of the RAM at 0x20000000, if the chip is a clone with more than any of its kind. */
+  readonly ramBytes?: number | undefined;
 }
 
 export interface Stm32Chip extends Chip {
@@ -41,7 +43,7 @@ type Layout =
 
 const flashStart = 0x08000000;
 /** Reference manuals, "Memory map": where RAM and core-coupled RAM start. */
-const ramStarts = [0x2000_0000, 0x1000_0000];
+const [ramStart, coupledStart] = [0x2000_0000, 0x1000_0000];
 /**
  * ARMv7-M Architecture Reference Manual, "Reset behavior": stack pointer, of which the lowest two bits are ignored, and
  * address of the first instruction.
@@ -66,6 +68,12 @@ const family = {
   l4: 0x00ff6919,
 } as const;
 
+/** uf2families.json of microsoft/uf2: families for single chips of the F4. */
+const chipFamilies: ReadonlyMap<number, readonly number[]> = new Map([
+  [0x413, [0x6d0922fa, 0x8fb060fe]],
+  [0x431, [0x2dc309c5, 0x06d1097b]],
+]);
+
 /** Reference manuals, "Flash size register": where the chip reports the KiB of its flash memory in 16 bits. */
 const sizeRegisters: ReadonlyMap<number, number> = new Map([
   [family.f0, 0x1fff_f7cc],
@@ -84,9 +92,9 @@ function sectors(flashKib: number): Layout {
 }
 
 /**
- * Sources: ST AN2606 and stm32flash's dev_table.c for product identifiers and page sizes; data sheets for the sizes of the
- * flash memory and erase times; uf2families.json for UF2. Reference manuals and data sheets for the RAM of the largest chip
- * with this product identifier; consecutive RAM counts as one.
+ * Each row was compared with dev_table.c of stm32flash (ST AN2606, "Bootloader device-dependent parameters"), the chip files
+ * of stlink, and the memory maps of probe-rs, which come from ST's packs. RAM and flash memory are those of the largest chip
+ * with the product identifier; consecutive RAM counts as one, also behind an alias. Erase times are from data sheets.
  */
 const models: readonly Model[] = [
   { productId: 0x410, name: 'STM32F10x medium density', uf2Family: family.f1, layout: pages(1, 128, 40), ramKib: [20] },
@@ -132,18 +140,22 @@ export function flashSizeOf(productId: number): FlashSize {
 export function stm32Chip(productId: number, settings: Stm32Settings): Stm32Chip {
   const model = modelOf(productId);
   const { layout, ramKib } = model;
+  const { ramBytes = ramKib[0] * kib } = settings;
   const flash = { start: flashStart, end: flashStart + usableBytes(layout, settings) };
   return {
     name: model.name,
     id: productId.toString(16),
     elfMachine: elfMachines.arm,
-    uf2Families: [model.uf2Family],
+    uf2Families: [model.uf2Family, ...(chipFamilies.get(productId) ?? [])],
     espImages: 'none',
     flash,
     // the bootloader is in system memory, so the application may fill the whole flash
     application: flash,
     pages: layoutPages(layout, flash),
-    ram: ramStarts.map((start, index) => ({ start, end: start + (ramKib[index] ?? 0) * kib })),
+    ram: [
+      { start: ramStart, end: ramStart + ramBytes },
+      { start: coupledStart, end: coupledStart + (ramKib[1] ?? 0) * kib },
+    ],
     hasTwoBanks: layout.kind === 'pages' && layout.banks === 2,
     eraseMs: ({ start, end }) =>
       layout.kind === 'pages' ? layout.eraseMs * cloneEraseFactor : ((end - start) / kib) * sectorEraseMsPerKib,
@@ -183,7 +195,7 @@ function requireStart(image: Image, chip: Stm32Chip, end: number): void {
     'image-overwrites-bootloader',
     `${chip.name} would not start: the image has ${hex(stack)} and ${hex(reset)} at ${hex(flashStart)}, not a stack pointer in its RAM and the address of its code`,
     {
-      advice: `check the address that the program is linked for, and give all of it, with its vectors; behind a bootloader of its own it begins at ${hex(end)} or later`,
+      advice: `check the address that the program is linked for, and give all of it, with its vectors; behind a bootloader of its own it begins at ${hex(end)} or later; if the board has a clone with more RAM, set ram_bytes`,
     },
   );
 }

@@ -296,6 +296,7 @@ test('a configured board with an ESP is flashed at the configured rate', async (
     format: undefined,
     bootloaderBytes: undefined,
     flashBytes: undefined,
+    ramBytes: undefined,
     mcubootKeyFile: undefined,
     smp: { framing: 'console', image: 0, confirm: false },
     xmodem: { variant: 'xmodem-1k', uploadKeys: undefined, startKeys: undefined, fileName: undefined },

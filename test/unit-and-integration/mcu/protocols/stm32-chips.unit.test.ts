@@ -1,7 +1,10 @@
 import { expect, test } from 'vitest';
 
+import { checkFits } from '../../../../src/mcu/chip.ts';
+import { readImage } from '../../../../src/mcu/images/read-image.ts';
 import { espChip, espFamilies, flashBytesOf } from '../../../../src/mcu/protocols/esp/esp-chips.ts';
 import { stm32Chip } from '../../../../src/mcu/protocols/stm32/stm32-chips.ts';
+import { codeOf, uf2File } from '../images/build.ts';
 
 const kib = 1024;
 const flashStart = 0x0800_0000;
@@ -30,6 +33,21 @@ test.each([
   expect(chip.flash).toEqual({ start: flashStart, end: flashStart + flashKib * kib });
   expect(chip.pages[0]).toEqual({ start: flashStart, end: flashStart + pageKib * kib });
   expect(chip.pages).toHaveLength(pages);
+});
+
+/** uf2families.json: the F407 and the F411 have families of their own, and that of the F4. */
+test.each([
+  [0x413, [0x57755a57, 0x6d0922fa, 0x8fb060fe], 0x2dc309c5],
+  [0x431, [0x57755a57, 0x2dc309c5, 0x06d1097b], 0x6d0922fa],
+  [0x423, [0x57755a57], 0x6d0922fa],
+])('the STM32 with product identifier %i takes UF2 files of its families alone', (productId, families, other) => {
+  const verdicts = [...families, other].map((family) =>
+    codeOf(() => {
+      const segments = [{ address: flashStart, bytes: new Uint8Array(256) }];
+      checkFits(readImage(uf2File(segments, family)), stm32Chip(productId, {}));
+    }),
+  );
+  expect(verdicts).toEqual([...families.map(() => 'accepted'), 'image-wrong-chip']);
 });
 
 /** Data sheet of the STM32F405, "Flash memory programming", at the lowest voltage. */

@@ -53,7 +53,7 @@ describe('an STM32 takes', () => {
   });
 });
 
-/** Reference manuals and data sheets: for a product identifier, the ends of its RAM, and the first byte behind each. */
+/** Memory maps of ST's packs (probe-rs) and stlink: for a product identifier, the ends of its RAM. */
 test.each([
   [0x410, [0x2000_5000]],
   [0x412, [0x2000_2800]],
@@ -86,6 +86,16 @@ test.each([
     false,
     false,
     false,
+  ]);
+});
+
+test('takes a program whose stack is in the RAM of a clone only if that is configured', () => {
+  const accepts = (ramBytes?: number): string =>
+    codeOf(() => requireVectors(vectors(0x2001_8000, start + 0x101), stm32Chip(0x410, { ramBytes }), held));
+  expect([accepts(), accepts(0x1_8000), accepts(0x1_7ff0)]).toEqual([
+    'image-overwrites-bootloader',
+    'accepted',
+    'image-overwrites-bootloader',
   ]);
 });
 
