@@ -31,7 +31,7 @@ export default defineConfig({
           // A small heap: each program that is started costs a copy of its page tables.
           execArgv: ['--max-semi-space-size=2', `--max-old-space-size=${howMuch(4096, 512)}`],
           globalSetup: 'test/fakes/machine/built-agent.ts',
-          // A poll often starts a program, which costs more than the wait. Its time is no assertion: a busy machine is slow.
+          // A poll often starts a program, which costs more than the wait. Its timeout asserts nothing: a busy machine is slow.
           expect: { poll: { interval: 250, timeout: 60_000 } },
           testTimeout: 240_000 * patience,
           hookTimeout: 300_000,

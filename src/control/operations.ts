@@ -234,7 +234,7 @@ export interface Answered {
   readonly takesFile?: true;
   readonly output: z.ZodType;
   /**
-   * What happens while a long operation runs: the request is rejected, or the operation is preempted or paused
+   * The effect while a long operation runs: the request is rejected, or the operation is preempted or paused
    * (preemption.ts). If omitted, both run at the same time.
    */
   readonly whileBusy?: 'reject' | 'preempt' | 'pause';

@@ -221,7 +221,7 @@ export class Updater {
     return trouble === undefined ? [] : [trouble];
   }
 
-  /** Returns the ports with the deferrals that apply. The reboot window does not apply to an operator who waits. */
+  /** Returns the ports with the deferrals that apply. The reboot window does not apply to an operator's request. */
   #ports(onEvent: OnEvent, signal: AbortSignal, manual = false): UpdatePorts {
     const { ports, settings, minuteOfDay, hooks } = this.#deps;
     const { window, rebootWindow } = settings.policy;

@@ -5,7 +5,7 @@ import type { Clock } from '../system/time/clock.ts';
 import type { PageLimits } from './page-limits.ts';
 import type { ListenAddress, PageSettings } from './settings.ts';
 
-/** What the web UI uses of the daemon. */
+/** The parts of the daemon that the web UI uses. */
 export interface PageDeps extends Performer {
   readonly settings: PageSettings;
   readonly place: ListenAddress;

@@ -39,7 +39,7 @@ export interface StoredPointsDeps {
 export class StoredPoints implements Disposable {
   readonly #deps: StoredPointsDeps;
   readonly #file: QueueFile;
-  /** Those of the database that was opened last. */
+  /** The totals in the open database, or in the last one. */
   #totals = emptyTotals();
   /** The highest number of a datapoint. A row gets its seq when it is written. */
   #lastNumber = 0;

@@ -84,7 +84,7 @@ export class Actions {
     try {
       const checked = permitted('operators', { name, entry, parameters: {} }, checkInput(entry, input), []);
       const path = 'path' in checked ? String(checked.path) : undefined;
-      this.#deps.log.info({ caller: 'operators', operation: name, path }, 'request from the web UI');
+      this.#deps.log.info({ caller: 'operators', page: true, operation: name, path }, 'request from the web UI');
       if (!('output' in entry)) {
         return describeOutcome(await follow(this.#deps, { name, input: checked }, () => {}, never), false);
       }

@@ -75,7 +75,9 @@ describe('an order', () => {
     const answered = await rig.ask('/do', { method: 'POST', headers, body: `${hold}&token=${token}` });
     expect(answered).toMatchObject({ status: 303, headers: { location: './' } });
     expect(rig.agent.calls).toContainEqual(['hold', { durationMs: 14_400_000, reason: 'works' }]);
-    expect(rig.log.lines.join('\n')).toContain('request from the web UI {"caller":"operators","operation":"hold"}');
+    expect(rig.log.lines.join('\n')).toContain(
+      'request from the web UI {"caller":"operators","page":true,"operation":"hold"}',
+    );
     expect((await rig.ask('/', { headers: { cookie } })).text).toContain(
       'role="status" tabindex="-1" autofocus>Updates are on hold',
     );

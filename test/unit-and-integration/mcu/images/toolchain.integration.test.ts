@@ -21,7 +21,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true });
 });
 
-/** The layout that GNU ld chooses by itself if the size of a page leaves room for the headers. */
+/** The layout that GNU ld chooses if the size of a page leaves room for the headers. */
 const headersInSegment = `
 PHDRS { code PT_LOAD FILEHDR PHDRS; data PT_LOAD; }
 SECTIONS {
