@@ -205,12 +205,12 @@ async function attempt<T>(
  * list would be rejected.
  */
 async function evaluateTrustList(
-  { list: bytes, digest }: FirmwareDescription,
+  { list: bytes, header }: FirmwareDescription,
   keyring: Keyring | undefined,
   { trust }: Wiring,
 ): Promise<FileReport['trustList']> {
   if (bytes === undefined) return undefined;
-  const { list, before } = await trust.evaluateList(bytes, digest);
+  const { list, before } = await trust.evaluateList(bytes, { artifact: header?.digest, signedBy: header?.signedBy });
   const changes = describeChanges({ list, before, known: keyring?.keys ?? [] });
   return { number: list.number, changes: [...changes, ...(keyring === undefined ? [] : leftWithout(keyring, list))] };
 }

@@ -204,7 +204,7 @@ export function stagingWithKeys(
   return async (request, signal) => {
     const keyring = await trust.keyring(signal);
     const takeList = async (bytes: Uint8Array, artifact: string, signedBy: string | undefined): Promise<void> => {
-      const taken = await trust.takeList(bytes, artifact, keyring.keys);
+      const taken = await trust.takeList(bytes, { artifact, signedBy }, keyring.keys);
       const told = describeAppliedList({ ...taken, signedBy, known: keyring.keys });
       await security.recordOnce('trust-list-applied', artifact, told);
       await recordKeys(security, trust, signal);

@@ -8,6 +8,7 @@ import { loadKeyring } from '../../firmware/trust/keyring.ts';
 import type { Keyring } from '../../firmware/trust/keyring.ts';
 import { fromFile, parseTrustListFile } from '../../firmware/trust/trust-list.ts';
 import { TrustStore } from '../../firmware/trust/trust-store.ts';
+import type { ListOrigin } from '../../firmware/trust/trust-store.ts';
 import { AgentError, describeError, valueOrError } from '../../system/errors.ts';
 import { StorageError } from '../../system/files/durable-file.ts';
 import type { DurableFs } from '../../system/files/durable-file.ts';
@@ -86,11 +87,11 @@ export class Trust {
    * Applies a list. A repeated one is reported like a new one: the process that applied it may have ended before its
    * report. `known` are the keys that were trusted before.
    */
-  async takeList(bytes: Uint8Array, artifact: string, known: readonly TrustedKey[]): Promise<AppliedList> {
+  async takeList(bytes: Uint8Array, origin: ListOrigin, known: readonly TrustedKey[]): Promise<AppliedList> {
     const file = parseTrustListFile(bytes);
     const list = fromFile(file);
     const before = await this.#store.lastKnown().catch(whereNotKnown);
-    const isNew = (await this.#store.take(file, artifact)) === 'taken';
+    const isNew = (await this.#store.take(file, origin)) === 'taken';
     if (isNew || this.#news?.number !== list.number) this.#news = newsOf({ list, before }, known);
     return { list, before: isNew ? before : undefined };
   }
@@ -99,9 +100,9 @@ export class Trust {
    * Judges a list without taking it, and returns what it would change. Throws `trust-list-old` and
    * `trust-list-malformed`.
    */
-  async evaluateList(bytes: Uint8Array, artifact: string | undefined): Promise<AppliedList> {
+  async evaluateList(bytes: Uint8Array, origin: ListOrigin): Promise<AppliedList> {
     const file = parseTrustListFile(bytes);
-    await this.#store.evaluate(file, artifact);
+    await this.#store.evaluate(file, origin);
     return { list: fromFile(file), before: await this.#store.read().catch(whereNotKnown) };
   }
 

@@ -58,6 +58,8 @@ export const trustListFile = z.strictObject({
 const keptListFile = trustListFile.extend({
   /** The digest of the manifest of the artifact that brought the list. */
   artifact: digest.optional(),
+  /** The fingerprint of the key that signed it. */
+  signed_by: digest.optional(),
 });
 
 export type TrustListFile = z.infer<typeof trustListFile>;

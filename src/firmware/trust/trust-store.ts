@@ -7,6 +7,14 @@ import { FirmwareError, VerificationError } from '../errors.ts';
 import { fromFile, joinRevoked, parseKeptListFile } from './trust-list.ts';
 import type { KeptListFile, TrustList, TrustListFile } from './trust-list.ts';
 
+/** The artifact that brought a list. */
+export interface ListOrigin {
+  /** The digest of its manifest. */
+  readonly artifact?: string | undefined;
+  /** The fingerprint of the key that signed it. */
+  readonly signedBy?: string | undefined;
+}
+
 /** The last list, and the artifact that brought it. */
 export interface StoredTrustList extends TrustList {
   readonly artifact: string | undefined;
@@ -53,11 +61,12 @@ export class TrustStore {
 
   /**
    * Guarantee `revocation`: keeps a list, which is durable when this returns. Refuses a list with a lower number than the
-   * last one, and a different one with the same number. The same list again changes nothing, but replaces a damaged or
-   * missing file.
+   * last one, and a different one with the same number, unless it revokes the key that signed the last one: a thief of
+   * that key may have used the highest number. The same list again changes nothing, but replaces a damaged or missing
+   * file.
    */
-  async take(file: TrustListFile, artifact?: string): Promise<'taken' | 'known'> {
-    const { kept, isKnown } = await this.evaluate(file, artifact);
+  async take(file: TrustListFile, origin?: ListOrigin): Promise<'taken' | 'known'> {
+    const { kept, isKnown } = await this.evaluate(file, origin);
     if (isKnown) return 'known';
     const revocations = { ...kept, keys: [] };
     await replaceFileDurably(this.#copyPath, `${JSON.stringify(kept)}\n`, this.#fs);
@@ -67,14 +76,13 @@ export class TrustStore {
   }
 
   /** Decides what `take` would keep or refuse; writes nothing. */
-  async evaluate(file: TrustListFile, artifact?: string): Promise<EvaluatedList> {
+  async evaluate(file: TrustListFile, { artifact, signedBy }: ListOrigin = {}): Promise<EvaluatedList> {
     const { file: before, isWhole } = await this.#readLastKnown();
-    const kept = { ...file, revoked: joinRevoked(before?.revoked, fromFile(file)), artifact };
-    const isSameContent = (): boolean => isDeepStrictEqual({ ...kept, artifact }, { ...before, artifact });
-    const isSameArtifact = artifact !== undefined && artifact === before?.artifact;
-    const isSame = file.number === before?.number && (isSameArtifact || isSameContent());
+    const revoked = joinRevoked(before?.revoked, fromFile(file));
+    const kept = { ...file, revoked, artifact, signed_by: signedBy };
+    const isSame = before !== undefined && isSameList(kept, before);
     if (isSame && isWhole) return { kept, isKnown: true };
-    if (before !== undefined && file.number <= before.number && !isSame) {
+    if (before !== undefined && !isSame && !mayFollow(file, before)) {
       throw new VerificationError(
         'trust-list-old',
         `trust list ${file.number} is not newer than trust list ${before.number}, which took effect before`,
@@ -116,6 +124,17 @@ export class TrustStore {
       });
     }
   }
+}
+
+function isSameList(list: EvaluatedList['kept'], before: KeptListFile): boolean {
+  const { number, artifact, signed_by } = list;
+  if (number !== before.number) return false;
+  const isSameArtifact = artifact !== undefined && artifact === before.artifact;
+  return isSameArtifact || isDeepStrictEqual(list, { ...before, artifact, signed_by });
+}
+
+function mayFollow({ number, revoked }: TrustListFile, before: KeptListFile): boolean {
+  return number > before.number || revoked.keys.includes(before.signed_by ?? '');
 }
 
 function keptListOf(file: KeptListFile | undefined): StoredTrustList | undefined {

@@ -43,9 +43,7 @@ const transitions = {
   }),
   identified: (state, { digest, forced, manual }) => {
     const phase = inPhase(state, 'staging');
-    const known = ledger.entryOf(state.versions, phase.attempt)?.digest;
-    const isOther = known !== undefined && known !== digest;
-    const attempt = isOther ? { ...phase.attempt, forced, manual } : phase.attempt;
+    const attempt = { ...phase.attempt, forced, manual };
     return { ...state, ...ledger.identify(state, attempt, digest), phase: { ...phase, attempt } };
   },
   'list-rejected': (state, { version, at }) => ({

@@ -136,8 +136,7 @@ interface EventData {
   /** The state directory is from another gateway, so its attempts and reports belong to that gateway. */
   readonly 'identity-changed': object;
   readonly 'staging-started': { readonly attempt: Attempt; readonly slot: SlotName; readonly at: string };
-  /** The header was read, and its digest is new. */
-  /** `forced`, `manual`: what an operator orders now, which alone applies if the ID had other content before. */
+  /** The header was read, and its digest is new. `forced`, `manual`: what an operator orders now, which alone applies. */
   readonly identified: { readonly digest: string } & Pick<Attempt, 'forced' | 'manual'>;
   /** A version has the name of a trust list, but is a release, or could not be read. */
   readonly 'list-rejected': { readonly version: VersionRef; readonly at: string };

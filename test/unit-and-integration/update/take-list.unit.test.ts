@@ -53,7 +53,7 @@ function newGateway(seed = 1): Gateway {
       ...keyring,
       allowUnsigned: false,
       takeList: async (bytes: Uint8Array, artifact: string): Promise<void> =>
-        void (await store.take(parseTrustListFile(bytes), artifact)),
+        void (await store.take(parseTrustListFile(bytes), { artifact })),
     };
     return firmwareOpener({ encoding: 'auto', trust, deviceType: 'a gateway' })(request, signal);
   };

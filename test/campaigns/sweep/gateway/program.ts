@@ -162,8 +162,8 @@ function trustOn({ hardware, trust: { keys, allowUnsigned } }: ProgramParts, clo
 function stagingWith(believed: Trust, { trust, chronicle }: ProgramParts): OpenFirmware {
   return async (request, signal) => {
     const { keys, ...known } = await believed.keyring(signal);
-    const takeList = async (bytes: Uint8Array, artifact: string): Promise<void> =>
-      chronicle.lists.taking(bytes, async () => believed.takeList(bytes, artifact, keys));
+    const takeList = async (bytes: Uint8Array, artifact: string, signedBy?: string): Promise<void> =>
+      chronicle.lists.taking(bytes, async () => believed.takeList(bytes, { artifact, signedBy }, keys));
     const settings = { encoding: 'base64', deviceType: DEVICE_TYPE, checkpointDistance: CHECKPOINT_DISTANCE } as const;
     const keyring = { ...known, keys, allowUnsigned: trust.allowUnsigned, takeList };
     return firmwareOpener({ ...settings, trust: keyring })(request, signal);

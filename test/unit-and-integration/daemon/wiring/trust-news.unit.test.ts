@@ -27,7 +27,7 @@ function trustHere(): Trust {
 }
 
 async function take(trust: Trust, list: Buffer): Promise<unknown> {
-  await trust.takeList(list, fingerprint('a'), []);
+  await trust.takeList(list, { artifact: fingerprint('a') }, []);
   return trust.collectNews();
 }
 
@@ -55,7 +55,7 @@ test('collectNews returns the changes of a list from the one before it', async (
 test('collectNews returns the changes of a list that was applied once more in between', async () => {
   const trust = trustHere();
   const list = listBytes({ keys });
-  await trust.takeList(list, fingerprint('a'), []);
+  await trust.takeList(list, { artifact: fingerprint('a') }, []);
   expect(await take(trust, list)).toMatchObject({ number: 1, keys: ['0.pem', '1.pem'] });
   expect(await take(trust, list)).toMatchObject({ number: 1, keys: [] });
 });
@@ -64,7 +64,7 @@ test('collectNews counts the revoked keys that the gateway did not know', async 
   const trust = trustHere();
   const { trusted } = makeKeyPair('ecdsa-p256');
   const list = listBytes({ revoked: { keys: [trusted.fingerprint, fingerprint('c')], releases: [] } });
-  await trust.takeList(list, fingerprint('a'), [trusted]);
+  await trust.takeList(list, { artifact: fingerprint('a') }, [trusted]);
   expect(trust.collectNews()).toMatchObject({ revokedKeys: 2, unknownKeys: 1 });
 });
 

@@ -49,7 +49,7 @@ function trust({ life = {}, allowUnsigned = false, isSet = true }: World = {}): 
 }
 
 async function take(more: Partial<TrustListFile>): Promise<void> {
-  await trust().takeList(listBytes({ issued: '2026-11-22T00:00:00Z', ...more }), fingerprint('9'), []);
+  await trust().takeList(listBytes({ issued: '2026-11-22T00:00:00Z', ...more }), { artifact: fingerprint('9') }, []);
 }
 
 const waiting = { digest: fingerprint('1'), signedBy: release.trusted.fingerprint };

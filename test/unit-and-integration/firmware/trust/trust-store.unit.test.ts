@@ -5,6 +5,7 @@ import { Volume } from 'memfs';
 import { describe, expect, test } from 'vitest';
 
 import { fromFile, MAX_LIST_BYTES, parseTrustListFile } from '../../../../src/firmware/trust/trust-list.ts';
+import type { TrustListFile } from '../../../../src/firmware/trust/trust-list.ts';
 import { TrustStore } from '../../../../src/firmware/trust/trust-store.ts';
 import { StorageError } from '../../../../src/system/files/durable-file.ts';
 import type { DurableFs } from '../../../../src/system/files/durable-file.ts';
@@ -89,6 +90,22 @@ describe('the place where the last list is kept', () => {
     });
     expect(await store.take(listFile({ number: 9 }))).toBe('known');
     expect((await store.read())?.number).toBe(9);
+  });
+
+  // Regression: a thief's list with the highest number could not be replaced by any other one.
+  test('takes a list with a lower number only if that revokes the key that signed the last one', async () => {
+    const [thief, owner] = ['1', '2'].map((digit) => `sha256:${digit.repeat(64)}`);
+    const { store, volume } = storeOn();
+    await store.take(listFile({ number: 5 }), { signedBy: owner });
+    const stolen = { number: 1_000_000_000_000, keys: [{ name: 'thief', pem: publicPem }] };
+    await store.take(listFile(stolen), { signedBy: thief });
+    const revoking = (key = ''): TrustListFile => listFile({ number: 6, revoked: { keys: [key], releases: [] } });
+    await expect(store.take(revoking(owner), { signedBy: owner })).rejects.toMatchObject({ code: 'trust-list-old' });
+    expect(await store.take(revoking(thief), { signedBy: owner })).toBe('taken');
+    expect(await storeOn(volume).store.read()).toMatchObject({ number: 6, keys: [], revoked: { keys: [thief] } });
+    await expect(store.take(listFile({ number: 4 }), { signedBy: owner })).rejects.toMatchObject({
+      code: 'trust-list-old',
+    });
   });
 
   test('rejects a list that would drop a revocation', async () => {
@@ -224,7 +241,7 @@ describe('the loss of both files', () => {
 
   async function lost(how: string): Promise<ReturnType<typeof storeOn>> {
     const place = storeOn();
-    await place.store.take(file, fingerprint('c'));
+    await place.store.take(file, { artifact: fingerprint('c') });
     for (const path of ['/state/trust.json', '/state/trust-copy.json']) lose[how]?.(place.volume, path);
     return place;
   }
@@ -234,14 +251,14 @@ describe('the loss of both files', () => {
     await expect(store.read()).rejects.toMatchObject({ code: 'trust-list-damaged' });
     expect(await store.lastKnown()).toMatchObject({ number: 2, revoked, keys: [] });
     for (const other of [listFile({ number: 1 }), { ...file, issued: '2026-11-23' }])
-      await expect(store.take(other, fingerprint('d'))).rejects.toMatchObject({ code: 'trust-list-old' });
+      await expect(store.take(other, { artifact: fingerprint('d') })).rejects.toMatchObject({ code: 'trust-list-old' });
     expect(await store.take(listFile({ number: 3 }))).toBe('taken');
     expect(await store.read()).toMatchObject({ number: 3, revoked });
   });
 
   test.each(Object.keys(lose))('is repaired by the same list: %s', async (how) => {
     const { store } = await lost(how);
-    expect(await store.take(file, fingerprint('c'))).toBe('taken');
+    expect(await store.take(file, { artifact: fingerprint('c') })).toBe('taken');
     expect(await store.read()).toMatchObject({ number: 2, revoked, keys: [{ name: 'a' }] });
   });
 });

@@ -163,7 +163,7 @@ describe('a version', () => {
   /** Begins an attempt, and reads the header. */
   function begun(state: UpdateState, id: string, digest: string, more: object = {}): UpdateState {
     const staging = advance(state, { type: 'staging-started', attempt: attempt(id, more), slot: 'B', at: NOW });
-    return advance(staging, { type: 'identified', digest });
+    return advance(staging, { type: 'identified', digest, ...more });
   }
 
   test('with the same content under another id inherits what is remembered of it', () => {

@@ -45,6 +45,38 @@ describe('an interrupted attempt of an operator', () => {
     for (const end of await service.cycles(10)) expect(end).toBe('deferred cancelled 2.1');
   });
 
+  // Regression: the order was kept without a digest, and applied to whatever the service sent later.
+  test('that read no header orders no content of the service', async () => {
+    const service = new SwappingService();
+    await install(service);
+    service.offer('b', '1.9|bad image');
+    service.target = 'b';
+    await service.cycles(4);
+    service.offer('x', '1.9|fixed image');
+    service.target = 'x';
+    service.isSilent = true;
+    expect(await service.once({ ...byHand, force: true })).toMatch(/^service-silent/);
+    service.isSilent = false;
+    service.offer('x', '1.9|bad image');
+    for (const end of await service.cycles(4)) expect(end).toMatch(/^(quarantined|deferred)/);
+  });
+
+  test('that read no header leaves a release cancelled that the service sends later', async () => {
+    const service = new SwappingService();
+    await install(service);
+    service.offer('c', long('2.1'));
+    service.target = 'c';
+    service.cut.add('c');
+    await service.once();
+    await (await service.updater()).cancel(() => {}, AbortSignal.timeout(10_000));
+    service.offer('x', long('2.1'));
+    service.target = 'x';
+    service.isSilent = true;
+    await service.once(byHand);
+    service.isSilent = false;
+    for (const end of await service.cycles(4)) expect(end).toBe('deferred cancelled 2.1');
+  });
+
   test('waits for a hold, and resumes after it', async () => {
     const service = new SwappingService();
     await install(service);

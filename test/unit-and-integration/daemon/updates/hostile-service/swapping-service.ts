@@ -33,6 +33,8 @@ export class SwappingService {
   /** The IDs whose transfers are interrupted, and garbled, after the header. */
   readonly cut = new Set<string>();
   readonly garbled = new Set<string>();
+  /** No transfer begins. */
+  isSilent = false;
   listNumber: number | undefined;
   isUnreachable = false;
   readonly gateway: Gateway;
@@ -126,6 +128,8 @@ export class SwappingService {
   }
 
   #transfer(id: string, startOffset: number): FirmwareTransfer {
+    if (this.isSilent)
+      throw new AgentError({ code: 'service-silent', message: 'silent', remedy: 'retry', exit: 'unreachable' });
     this.#opened = id;
     this.opened.push(id);
     const content = this.#contentOf(id);
