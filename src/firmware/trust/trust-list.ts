@@ -54,8 +54,9 @@ export const trustListFile = z.strictObject({
   }),
 });
 
-/** The file that a gateway keeps. */
-const keptListFile = trustListFile.extend({
+/** The file that a gateway keeps. The agent in the other slot may be newer, and have added members. */
+const keptListFile = z.object({
+  ...trustListFile.shape,
   /** The digest of the manifest of the artifact that brought the list. */
   artifact: digest.optional(),
   /** The fingerprint of the key that signed it. */

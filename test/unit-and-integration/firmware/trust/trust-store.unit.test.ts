@@ -108,6 +108,14 @@ describe('the place where the last list is kept', () => {
     });
   });
 
+  test('reads the file of a newer agent, which may have more members', async () => {
+    const { store, volume } = storeOn();
+    await store.take(listFile({ number: 5 }));
+    const kept = JSON.parse(String(volume.readFileSync('/state/trust.json'))) as object;
+    volume.writeFileSync('/state/trust.json', JSON.stringify({ ...kept, later: true }));
+    expect(await storeOn(volume).store.read()).toMatchObject({ number: 5 });
+  });
+
   test('rejects a list that would drop a revocation', async () => {
     const { store } = storeOn();
     const many = (from: number, count: number): readonly string[] =>
