@@ -70,6 +70,8 @@ const MAX_HEARD_BYTES = 512;
 export class RtuLine {
   /** True once a request came back, as from an adapter that hears itself. */
   isEchoing = false;
+  /** False until answers to requests of an agent that has ended had their time. */
+  #isDrained = false;
   readonly #openLine: OpenSerialLine;
   readonly #clock: Monotonic;
   readonly #turns = new SerialQueue(1);
@@ -127,6 +129,8 @@ export class RtuLine {
     const { port, timeoutMs, pdu } = request;
     using opening = new Deadline(timeoutMs, () => late(request), signal);
     await using line = await this.#openLine(port, request, opening.signal);
+    if (!this.#isDrained) await drain(line, this.#clock, signal);
+    this.#isDrained = true;
     const isProof = unit.unanswered.length > 0 || unit.answers % WATCHED_EVERY === 0;
     unit.request = request;
     unit.lateMs = this.#clock.monotonicMs() + Math.max(LATE_MS, timeoutMs + 1_000);
@@ -194,6 +198,13 @@ function newUnit(request: RtuRequest): Unit {
 
 function functionOf({ pdu: [code = 0] }: RtuRequest): number {
   return code;
+}
+
+/** Waits until the line was silent for a second, at most as long as an answer may be late. */
+async function drain(line: SerialLine, clock: Monotonic, signal: AbortSignal): Promise<void> {
+  const endMs = clock.monotonicMs() + LATE_MS;
+  let isSilent = false;
+  while (!isSilent && clock.monotonicMs() < endMs) isSilent = (await line.read(COPY_MS, signal)).byteLength === 0;
 }
 
 /** Makes one request on a line that has no other user, after the silence between frames. Throws SerialError. */
