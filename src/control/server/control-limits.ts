@@ -2,7 +2,7 @@ import { MAX_BODY_BYTES } from '../find-operation.ts';
 
 /** The limits of one client and of all clients together. */
 export interface ControlLimits {
-  /** Connections without a request yet; a new one replaces the oldest. */
+  /** Connections without a request yet, or with a refused one; a new one replaces the oldest. */
   readonly maxWaiting: number;
   /** Concurrent requests, and the same number of followed operations. */
   readonly maxAtOnce: number;

@@ -65,7 +65,7 @@ class ControlServer implements AsyncDisposable {
   readonly #signal: AbortSignal;
   readonly #server: Server;
   readonly #socket: SelfHealingSocket;
-  /** Connections without a request yet, oldest first. */
+  /** Connections whose request has no place yet, oldest first. */
   readonly #waiting = new Set<Socket>();
   readonly #slow: ReturnType<typeof enforceRequestDeadlines>;
   readonly #served = { answered: 0, followed: 0 };
@@ -99,7 +99,7 @@ class ControlServer implements AsyncDisposable {
     clearTimeout(timer);
   }
 
-  /** Limits connections without a request, so that idle connections do not block callers. */
+  /** Limits connections whose request has no place, so that idle and refused ones do not block callers. */
   #admit(socket: Socket): void {
     this.#waiting.add(socket);
     socket.once('close', () => this.#waiting.delete(socket));
@@ -114,14 +114,13 @@ class ControlServer implements AsyncDisposable {
     try {
       if (isMetricsRequest(request)) return await this.#answerMetrics(request, response);
       const found = findOperation(request.method ?? '', request.url ?? '');
-      file = found.entry.takesFile === true ? this.#fileOf(request) : undefined;
+      file = found.entry.takesFile === true ? new SentFile(request, this.#limits.stalledMs) : undefined;
       const members =
         file === undefined ? await readJson(request, this.#limits.maxBodyBytes) : queryOf(request.url ?? '');
       const read = readInput(found, members);
-      this.#waiting.delete(request.socket);
       const input = this.#permitted(found, file === undefined ? read : { ...read, file });
       this.#note(found, input);
-      using _place = this.#takePlace('output' in found.entry ? 'answered' : 'followed');
+      using _place = this.#takePlace(request, 'output' in found.entry ? 'answered' : 'followed');
       const { entry } = found;
       if ('output' in entry) {
         await this.#answer(response, file, async (signal) =>
@@ -135,11 +134,6 @@ class ControlServer implements AsyncDisposable {
     }
   }
 
-  #fileOf(request: IncomingMessage): SentFile {
-    this.#slow.admit(request.socket);
-    return new SentFile(request, this.#limits.stalledMs);
-  }
-
   #permitted(found: FoundOperation, input: object): object {
     try {
       return permitted(this.#caller, found, input, this.#deps.memberProperties());
@@ -149,19 +143,21 @@ class ControlServer implements AsyncDisposable {
     }
   }
 
-  #takePlace(kind: 'answered' | 'followed'): Disposable {
+  /** A connection waits, with a deadline, until its request has a place: refused requests count, too. */
+  #takePlace({ socket }: IncomingMessage, kind: 'answered' | 'followed'): Disposable {
     const served = this.#served;
     if (served[kind] >= this.#limits.maxAtOnce) {
       throw new ControlError('control-overloaded', `the daemon is already serving ${served[kind]} requests`);
     }
     served[kind] += 1;
+    this.#waiting.delete(socket);
+    this.#slow.admit(socket);
     return { [Symbol.dispose]: () => void (served[kind] -= 1) };
   }
 
   /** Every caller may read the metrics: they only contain data of `status` and `history`. */
   async #answerMetrics(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    this.#waiting.delete(request.socket);
-    using _place = this.#takePlace('answered');
+    using _place = this.#takePlace(request, 'answered');
     await this.#answer(response, undefined, async (signal) => ({
       type: openMetricsType,
       text: openMetrics(await agentMetrics(this.#deps.operations, signal)),

@@ -1,4 +1,4 @@
-import type { IncomingMessage, Server } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 
 export interface RequestDeadlines {
@@ -19,7 +19,8 @@ export const noServerTimeouts = {
 } as const;
 
 /**
- * Emits `clientError`, as Node would, for each connection whose request is too slow. No timer runs without connections.
+ * Emits `clientError`, as Node would, for each connection whose request is too slow, and closes it if the request was
+ * answered already. No timer runs without connections.
  * `admit` removes the deadline of a connection whose body may take longer.
  */
 export function enforceRequestDeadlines(
@@ -37,7 +38,7 @@ export function enforceRequestDeadlines(
     timers.set(socket, timed);
     socket.once('close', () => clearTimeout(timed.timer));
   });
-  server.on('request', (request: IncomingMessage) => {
+  server.on('request', (request: IncomingMessage, response: ServerResponse) => {
     const { socket } = request;
     const timed = timers.get(socket);
     if (timed === undefined) return;
@@ -45,7 +46,9 @@ export function enforceRequestDeadlines(
     if (requestMs === undefined || socket.destroyed) return;
     const leftMs = Math.max(0, timed.sinceMs + requestMs - performance.now());
     timed.timer = setTimeout(() => {
-      if (!request.complete) refuse(socket);
+      if (request.complete) return;
+      if (response.headersSent) socket.destroy();
+      else refuse(socket);
     }, leftMs);
   });
   return { admit: (socket) => clearTimeout(timers.get(socket)?.timer) };

@@ -1,16 +1,19 @@
 import { execFile } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
 import process from 'node:process';
 import { promisify } from 'node:util';
 
 import { describe, expect, test } from 'vitest';
 
+import { socketNames } from '../../../src/control/access.ts';
 import { ControlError } from '../../../src/control/control-errors.ts';
 import type { AgentOperations } from '../../../src/control/operations.ts';
 import type { FileContent } from '../../../src/system/files/opened-file.ts';
 import { SystemError } from '../../../src/system/system-errors.ts';
 import { ConductedOperation, fakeAgent } from '../cli/fake-operations.ts';
 import { controlRig, forever, rawConnection } from './control-rig.ts';
-import type { ControlRig } from './control-rig.ts';
+import type { ControlRig, RawConnection } from './control-rig.ts';
 
 const asUsual = { reboot: true, force: false };
 const installed = { kind: 'installed', version: 'v1' } as const;
@@ -154,6 +157,38 @@ describe('a file that is sent', () => {
     const head = 'POST /v1/install?path=/a HTTP/1.1\r\nhost: a\r\ncontent-length: 1000\r\n\r\nbegin';
     expect(await rawConnection(rig.socket, head).ended).toContain('file-not-sent');
     await expectAlive(rig);
+  });
+
+  const refusals = [
+    ['members', 'install?path=/a', '403'],
+    ['members', 'inspect?path=/a', '403'],
+    ['members', 'boards/m/plan?path=/a', '403'],
+    ['members', 'flash?path=/a&board=m', '403'],
+    ['operators', 'install?path=/a&x=1', '400'],
+    ['operators', 'install?path=/a', '503'],
+  ] as const;
+  const endless = (request: string): string =>
+    `POST /v1/${request} HTTP/1.1\r\nhost: a\r\ncontent-length: 1000000000\r\n\r\nx`;
+
+  // Regression: 14,000 of them stayed open for 30 s each, until the daemon ran out of memory.
+  test.each(refusals)('of %s keeps few connections open if it is refused: %s', async (caller, request, status) => {
+    await using rig = await controlRig(fakeAgent(), { maxAtOnce: 0, maxWaiting: 4, requestMs: 3_600_000 });
+    const path = join(rig.runDirectory, socketNames[caller]);
+    const held: RawConnection[] = [];
+    for (let count = 0; count < 12; count += 1) {
+      const one = rawConnection(path, endless(request));
+      await once(one.socket, 'data');
+      held.push(one);
+    }
+    const ended = await Promise.all(held.slice(0, 8).map(async (one) => one.ended));
+    for (const reply of ended) expect(reply).toContain(`HTTP/1.1 ${status} `);
+    for (const { socket } of held) socket.destroy();
+  });
+
+  test.each(refusals)('of %s is cut off soon after it was refused: %s', async (caller, request, status) => {
+    await using rig = await controlRig(fakeAgent(), { maxAtOnce: 0, requestMs: 50, stalledMs: 3_600_000 });
+    const { ended } = rawConnection(join(rig.runDirectory, socketNames[caller]), endless(request));
+    expect((await ended).match(/HTTP\/1.1 \d+/g)).toEqual([`HTTP/1.1 ${status}`]);
   });
 
   test('fails with the error of its reader at the client', async () => {

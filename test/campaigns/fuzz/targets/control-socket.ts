@@ -1,7 +1,9 @@
 import { once } from 'node:events';
+import { join } from 'node:path';
 
 import fc from 'fast-check';
 
+import { socketNames } from '../../../../src/control/access.ts';
 import type { AgentOperations } from '../../../../src/control/operations.ts';
 import type { FileContent } from '../../../../src/system/files/opened-file.ts';
 import { fakeAgent } from '../../../unit-and-integration/cli/fake-operations.ts';
@@ -43,11 +45,16 @@ const body = fc.oneof(
   fc.jsonValue().map((value) => JSON.stringify(value)),
   fc.integer({ min: 1, max: 20_000 }).map((depth) => '['.repeat(depth)),
 );
+/** Bytes that the header announces and the client never sends. */
+const missing = fc.constantFrom('', '000000');
 const request = fc
-  .record({ method, path: fc.constantFrom(...paths), body })
-  .map(({ method, path, body }) => requestText(method, `/v1/${path}`, body));
+  .record({ method, path: fc.constantFrom(...paths), body, missing })
+  .map(({ method, path, body, missing }) =>
+    requestText(method, `/v1/${path}`, body).replace(/(?<=content-length: \d+)/, missing),
+  );
 
 const cases = fc.record({
+  caller: fc.constantFrom('root', 'operators', 'members'),
   bytes: fc.oneof(
     { arbitrary: request.map((text) => Buffer.from(text)), weight: 2 },
     { arbitrary: hostile(request.map((text) => Buffer.from(text))), weight: 3 },
@@ -78,8 +85,8 @@ export const controlSocket: FuzzTarget = {
   name: 'control-socket',
   open: async () => {
     const rig = await controlRig(reader, { headersMs: 40, requestMs: 60, stalledMs: 100, answerMs: 2_000 });
-    const check = async ({ bytes, pieces, isImpatient }: CaseOf<typeof cases>): Promise<void> => {
-      const connection = rawConnection(rig.socket);
+    const check = async ({ caller, bytes, pieces, isImpatient }: CaseOf<typeof cases>): Promise<void> => {
+      const connection = rawConnection(join(rig.runDirectory, socketNames[caller]));
       const size = Math.ceil(bytes.byteLength / pieces);
       for (let at = 0; at < bytes.byteLength; at += size) connection.socket.write(bytes.subarray(at, at + size));
       if (isImpatient) {
