@@ -218,11 +218,6 @@ export class DatapointQueue implements Disposable {
     if (this.hasBacklog) this.arrival.backlog.notify(); // the stream of a live batch was passed over
   }
 
-  /** The number of datapoints that the service does not have yet. */
-  get waiting(): number {
-    return this.#unflushed.total.points + this.#stored.total.points;
-  }
-
   get hasBacklog(): boolean {
     return this.#stored.total.points > 0;
   }

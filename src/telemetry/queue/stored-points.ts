@@ -1,4 +1,3 @@
-import type { Log } from '../../system/log/log.ts';
 import type { Boots } from '../clock/boots.ts';
 import { TelemetryError } from '../errors.ts';
 import { pointClasses } from '../point.ts';
@@ -6,11 +5,11 @@ import { Batch } from './batch.ts';
 import type { Lane, QueuedPoint, TimedPoint } from './batch.ts';
 import type { QueueDatabase } from './database/queue-database.ts';
 import { QueueFile } from './database/queue-file.ts';
+import type { QueueFileDeps } from './database/queue-file.ts';
 import { classOf, emptyTotals, pointRange, rangeOf, seqOf, totalOf } from './database/records.ts';
 import type { Amount, DeadLetter, StoredPoint } from './database/records.ts';
 import { evict } from './eviction.ts';
 import type { DropReason, Evicted, QueueBounds } from './eviction.ts';
-import type { FlashWear } from './flash-wear.ts';
 import type { Stream, StreamRegistry } from './streams.ts';
 
 /** The rows that are read together, from which batches are made. */
@@ -18,16 +17,10 @@ const WINDOW = 1_000;
 /** A larger file returns its space when it becomes empty. */
 const SHRINK_ABOVE_BYTES = 1024 * 1024;
 
-export interface StoredPointsDeps {
-  readonly path: string;
+export interface StoredPointsDeps extends Omit<QueueFileDeps, 'remembered' | 'onOpen'> {
   readonly bounds: QueueBounds;
-  readonly minFreeBytes: number;
   readonly maxDeadLetters: number;
-  readonly flash: FlashWear;
-  readonly monotonicMs: () => number;
   readonly sinceBootMs: () => number;
-  readonly log: Log;
-  readonly open?: ((path: string) => QueueDatabase) | undefined;
   readonly streams: StreamRegistry;
   readonly boots: Boots;
   readonly dropped: Record<DropReason, number>;

@@ -35,7 +35,7 @@ class DeliveryRig extends QueueRig {
 test('a batch holds points of one event, with times in UTC, to the millisecond, unique and rising', async () => {
   using rig = new DeliveryRig();
   rig.queue.push([...points(2, 'a'), ...points(1, 'b')]);
-  await rig.delivery.deliverLive(forever);
+  await rig.delivery.deliver('live', forever);
   expect(rig.service.posted.map(({ event, datapoints }) => [event, datapoints])).toEqual([
     [
       'a',
@@ -55,7 +55,7 @@ test.each(['key-rejected', 'service-request-timeout', 'service-rate-limited', 's
     let failures = 3;
     rig.service.answer = () => (failures-- > 0 ? serviceError(code) : undefined);
     rig.queue.push(points(3));
-    await rig.delivery.deliverLive(forever);
+    await rig.delivery.deliver('live', forever);
     const bodies = rig.service.posted.map(({ datapoints }) => JSON.stringify(datapoints));
     expect(bodies).toHaveLength(4);
     expect(new Set(bodies).size).toBe(1);
@@ -74,7 +74,7 @@ test('pauses grow to five minutes and no further, and Retry-After is honoured', 
     return failures > 0 ? serviceError('service-unavailable') : undefined;
   };
   rig.queue.push(points(1));
-  await rig.delivery.deliverLive(forever);
+  await rig.delivery.deliver('live', forever);
   expect(rig.clock.slept[0]).toBe(20_000 + 20_000); // and what is drawn comes after it
   expect(Math.max(...rig.clock.slept)).toBe(300_000);
 });
@@ -83,11 +83,11 @@ test('what is too large is split, and the service is not asked the same again', 
   using rig = new DeliveryRig();
   rig.service.answer = ({ datapoints }) => (datapoints.length > 30 ? serviceError('service-too-large') : undefined);
   rig.queue.push(points(100));
-  await rig.delivery.deliverLive(forever);
+  await rig.delivery.deliver('live', forever);
   expect(rig.service.valuesOf('e')).toEqual(Array.from({ length: 100 }, (_, index) => index));
   const refused = rig.service.posted.length - rig.service.accepted.length;
   rig.queue.push(points(100));
-  await rig.delivery.deliverLive(forever);
+  await rig.delivery.deliver('live', forever);
   expect(rig.service.posted.length - rig.service.accepted.length).toBeLessThan(refused * 2);
 });
 
@@ -99,7 +99,7 @@ test.each(['service-rejected', 'service-conflict'])(
     rig.service.answer = ({ datapoints }) =>
       datapoints.some(({ value }) => bad.has(Number(value))) ? serviceError(code) : undefined;
     rig.queue.push(points(100));
-    await rig.delivery.deliverLive(forever);
+    await rig.delivery.deliver('live', forever);
     expect(rig.service.valuesOf('e')).toEqual(
       Array.from({ length: 100 }, (_, index) => index).filter((one) => !bad.has(one)),
     );
@@ -114,12 +114,12 @@ test('a service that refuses everything does not get to empty the queue', async 
   using rig = new DeliveryRig();
   rig.service.answer = () => serviceError('service-rejected');
   rig.queue.push(points(400));
-  await rig.delivery.deliverLive(forever);
-  expect(rig.queue.waiting).toBe(380);
+  await rig.delivery.deliver('live', forever);
+  expect(rig.waiting).toBe(380);
   expect(rig.delivery.figures().suspendedEvents).toEqual(['e']);
   rig.service.answer = () => undefined;
   rig.clock.advance(300_000);
-  await rig.delivery.deliverLive(forever);
+  await rig.delivery.deliver('live', forever);
   expect(rig.service.valuesOf('e')).toHaveLength(380);
 });
 
@@ -128,11 +128,11 @@ test('an event that the service does not know is suspended; the others continue'
   rig.service.answer = ({ event }) => (event === 'unknown' ? serviceError('service-not-found') : undefined);
   rig.queue.push([...points(3, 'unknown'), ...points(3, 'known')]);
   rig.queue.flush();
-  await rig.delivery.deliverBacklog(forever);
+  await rig.delivery.deliver('backlog', forever);
   expect(rig.service.valuesOf('known')).toEqual([0, 1, 2]);
   rig.service.answer = () => undefined;
   rig.clock.advance(300_000);
-  await rig.delivery.deliverBacklog(forever);
+  await rig.delivery.deliver('backlog', forever);
   expect(rig.service.valuesOf('unknown')).toEqual([0, 1, 2]);
 });
 
@@ -142,9 +142,9 @@ test('the backlog keeps to its pace and rests while an update has the line; live
   rig.queue.push(points(150));
   rig.queue.flush();
   rig.queue.push([point('live')]);
-  await rig.delivery.deliverLive(forever);
+  await rig.delivery.deliver('live', forever);
   expect(rig.clock.slept).toEqual([]);
-  await rig.delivery.deliverBacklog(forever);
+  await rig.delivery.deliver('backlog', forever);
   expect(rig.clock.slept).toEqual([1_000, 1_000, 1_000, 500, 500, 500]);
 });
 
@@ -155,11 +155,11 @@ test('the last value of a property arrives; a rejected one is dropped, an unknow
     return id === 'new' ? serviceError('service-not-found') : undefined;
   };
   for (const id of ['good', 'bad', 'new']) for (const value of [1, { two: 2 }]) rig.queue.setProperty(id, value);
-  await rig.delivery.deliverProperties(forever);
+  await rig.delivery.deliver('property', forever);
   expect([...rig.service.properties]).toEqual([['good', { two: 2 }]]);
   rig.service.answerProperty = () => undefined;
   rig.clock.advance(300_000);
-  await rig.delivery.deliverProperties(forever);
+  await rig.delivery.deliver('property', forever);
   expect([...rig.service.properties.keys()]).toEqual(['good', 'new']);
 });
 
@@ -171,10 +171,10 @@ test('delivery that is stopped gives everything back', async () => {
     return serviceError('connection-reset');
   };
   rig.queue.push(points(3));
-  await expect(rig.delivery.deliverLive(stop.signal)).rejects.toThrow('enough');
-  expect(rig.queue.waiting).toBe(3);
+  await expect(rig.delivery.deliver('live', stop.signal)).rejects.toThrow('enough');
+  expect(rig.waiting).toBe(3);
   rig.crash();
-  expect(rig.queue.waiting).toBe(0);
+  expect(rig.waiting).toBe(0);
 });
 
 test('whatever the service answers, every point arrives once or is set aside, in order', async () => {
@@ -199,9 +199,9 @@ test('whatever the service answers, every point arrives once or is set aside, in
         };
         rig.queue.push(points(count));
         if (count % 2 === 0) rig.queue.flush();
-        for (let round = 0; round < 20 && rig.queue.waiting > 0; round += 1) {
-          await rig.delivery.deliverLive(forever);
-          await rig.delivery.deliverBacklog(forever);
+        for (let round = 0; round < 20 && rig.waiting > 0; round += 1) {
+          await rig.delivery.deliver('live', forever);
+          await rig.delivery.deliver('backlog', forever);
           rig.queue.flush();
           rig.clock.advance(300_000);
         }
@@ -223,12 +223,12 @@ test('suspended values, and values that wait for the service, are tried immediat
   rig.service.answer = () => serviceError('service-not-found');
   rig.queue.push(points(3, 'e'));
   rig.queue.flush();
-  await rig.delivery.deliverBacklog(forever);
+  await rig.delivery.deliver('backlog', forever);
   expect(rig.delivery.figures().suspendedEvents).toEqual(['e']);
   rig.service.answer = () => undefined;
-  await rig.delivery.deliverBacklog(forever);
+  await rig.delivery.deliver('backlog', forever);
   expect(rig.service.valuesOf('e')).toEqual([]);
   rig.delivery.tryAgain();
-  await rig.delivery.deliverBacklog(forever);
+  await rig.delivery.deliver('backlog', forever);
   expect(rig.service.valuesOf('e')).toEqual([0, 1, 2]);
 });

@@ -75,7 +75,9 @@ for (let next = Number(first); next < Number(last); next += Number(group)) {
   await queue.acknowledged(queue.push(points), forever);
   process.stdout.write(`${next + count}\n`);
 }
-while (queue.waiting > 0) {
+for (;;) {
+  const { pointsInMemory, pointsOnDisk } = queue.figures();
+  if (pointsInMemory + pointsOnDisk === 0) break;
   queue.flush();
   await systemClock.sleep(20, forever);
 }

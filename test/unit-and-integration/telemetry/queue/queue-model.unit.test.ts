@@ -136,7 +136,7 @@ class Oracle implements Disposable {
       this.rig.queue.release(batch);
     }
     while (this.#deliverProperty({ outcome: 'accept', late: false }));
-    assert.equal(this.rig.queue.waiting, 0);
+    assert.equal(this.rig.waiting, 0);
     assert.equal(this.rig.queue.figures().properties, 0);
     this.#count();
   }

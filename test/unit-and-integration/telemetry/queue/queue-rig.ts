@@ -68,6 +68,12 @@ export class QueueRig implements Disposable {
     return queue;
   }
 
+  /** The number of datapoints that the service does not have yet. */
+  get waiting(): number {
+    const { pointsInMemory, pointsOnDisk } = this.queue.figures();
+    return pointsInMemory + pointsOnDisk;
+  }
+
   get sinceBootMs(): number {
     return this.clock.monotonicMs() - this.#bootedAtMs;
   }

@@ -366,7 +366,7 @@ test.each([undefined, Number.NaN, { a: [Infinity] }, 1n, 'x'.repeat(70_000), () 
   (value) => {
     using rig = new QueueRig();
     expect(() => rig.queue.push([point(1), point(value)])).toThrow(expect.objectContaining({ code: 'value-invalid' }));
-    expect(rig.queue.waiting).toBe(0);
+    expect(rig.waiting).toBe(0);
   },
 );
 
