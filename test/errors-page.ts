@@ -6,7 +6,7 @@ import { exitCodes } from '../src/system/errors.ts';
 import { runTool } from './tool.ts';
 
 /** The page of error codes for people: `npm run errors` writes it, a test compares. */
-export const errorsPagePath = join(import.meta.dirname, '../src/ERRORS.md');
+export const errorsPagePath = join(import.meta.dirname, '../docs/error-codes.md');
 
 /** Each code that there ever was. A code is stable: what has left the catalogue is a mistake. */
 const knownCodesPath = join(import.meta.dirname, 'known-codes.txt');

@@ -19,7 +19,7 @@ export const exitCodes = {
 export type ExitKind = Exclude<keyof typeof exitCodes, 'done'>;
 
 export interface Failure {
-  /** The code: stable, kebab-case, listed in src/ERRORS.md, never reworded. */
+  /** The code: stable, kebab-case, listed in docs/error-codes.md, never reworded. */
   readonly code: string;
   /** One line for people: the failed operation, its object and the reason. It contains no secret and no stack. */
   readonly message: string;

@@ -23,7 +23,7 @@ const files: Readonly<Record<string, string>> = {
   '/var/lib/thing-agent': 'Identity, journal of updates, queue of measurements. Both slots mount it.',
   '/run/thing-agent': `Sockets: ${socketNames.members} for members of thing-agent, ${socketNames.operators} for members of thing-operators, ${socketNames.root} for root.`,
   '/usr/share/doc/thing-agent':
-    'Pages: README.md lists them, such as operations.md, troubleshooting.md (from a symptom to the next command) and ERRORS.md; the bill of materials.',
+    'Pages: README.md lists them, such as operations.md, troubleshooting.md (from a symptom to the next command) and error-codes.md; the bill of materials.',
 };
 
 /** agent(8), from the table of commands. */

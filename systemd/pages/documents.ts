@@ -8,7 +8,6 @@ const pages = 'docs';
 const installedAs: Readonly<Record<string, string>> = {
   '[config.toml](systemd/config.toml)': '`/etc/thing-agent/config.example.toml`',
   '](docs/': '](',
-  '](../src/ERRORS.md)': '](ERRORS.md)',
   '](../SECURITY.md)': '](SECURITY.md)',
   '\nIn the source tree, run `npm ci` and `PATH=$PWD:$PATH` instead of installing the package.\n': '',
   '`systemd/thing-agent.service`': '`/usr/lib/systemd/system/thing-agent.service`',
@@ -36,7 +35,6 @@ export async function documents(): Promise<Readonly<Record<string, string>>> {
     ...(await pagesOfFolder()),
     'README.md': await readme(),
     'guarantees.md': withoutTests(await source(join(pages, 'guarantees.md'))),
-    'ERRORS.md': await source('src/ERRORS.md'),
     'SECURITY.md': await source('SECURITY.md'),
   };
   const there = Object.keys(texts);

@@ -12,7 +12,7 @@ const project = resolve(import.meta.dirname, '../../../..');
 const doc = 'docs';
 const names = (await readdir(join(project, doc))).filter((name) => name.endsWith('.md')).map((name) => join(doc, name));
 const bootloaders = globSync('docs/bootloaders/*.md', { cwd: project });
-const paths = [...names, ...bootloaders, 'README.md', 'SECURITY.md', 'src/ERRORS.md'];
+const paths = [...names, ...bootloaders, 'README.md', 'SECURITY.md'];
 
 async function textOf(path: string): Promise<string> {
   return readFile(join(project, path), 'utf8');

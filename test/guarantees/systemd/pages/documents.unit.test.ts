@@ -6,7 +6,7 @@ describe('documents of the package', () => {
   test('are there, and name nothing that only the source tree has', async () => {
     const texts = await documents();
     const made = [
-      'ERRORS.md',
+      'error-codes.md',
       'guarantees.md',
       'README.md',
       'SECURITY.md',

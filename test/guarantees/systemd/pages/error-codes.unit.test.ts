@@ -8,7 +8,7 @@ import { readPage } from '../../../page-examples.ts';
 import { codesInTables } from './page-tables.ts';
 import { typedIn } from './typed-commands.ts';
 
-const errors = await readFile(join(import.meta.dirname, '../../../../src/ERRORS.md'), 'utf8');
+const errors = await readFile(join(import.meta.dirname, '../../../../docs/error-codes.md'), 'utf8');
 const known = new Set<string>([...codesInTables(errors), ...idleCodes, ...problems]);
 
 test('the page about repairs names codes that there are, once', async () => {
