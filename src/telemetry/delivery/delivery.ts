@@ -50,7 +50,7 @@ export class Delivery {
   readonly #suspendedUntilMs = new Map<Stream, number>();
   /** Learned from a service that finds requests too large. */
   #maxPoints = Number.POSITIVE_INFINITY;
-  /** Of datapoints, without properties. */
+  /** Figures of datapoints, without properties. */
   readonly #counts = { delivered: 0, requests: 0, failedRequests: 0, resent: 0 };
 
   constructor(deps: DeliveryDeps) {
