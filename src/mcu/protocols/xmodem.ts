@@ -30,6 +30,10 @@ const largeBytes = 1024;
 const receiverWorkMs = 12_000;
 /** Receivers call for a transfer every few seconds; lrzsz every fourteen. */
 const callMs = 20_000;
+/** The rest of a text follows within this time. */
+const pauseMs = 100;
+/** At the end of what was heard, with silence behind it and without. */
+const [calledOnce, calledOften] = [/(^|[^ -~]|C)C$/, /CCC$/];
 const maxTries = 10;
 /** A receiver that was silent so many times has gone. */
 const maxSilences = 3;
@@ -111,8 +115,19 @@ function* sendEnd(): Conversation<void> {
   throw new McuError('board-bad-response', 'the receiver refuses the end of the file');
 }
 
+/**
+ * Waits for a receiver's call: a letter alone, repeated until the transfer begins. Behind a letter of a text, more follows;
+ * and a text may end in that letter, so that directly behind a text only a second call counts.
+ */
 function* awaitCall(): Conversation<void> {
-  if ((yield* listen(call, callMs)).whole) return;
+  let text = '';
+  for (let tries = 0; tries < maxTries; tries += 1) {
+    const heard = yield* listen(endsInCall, callMs);
+    if (!heard.whole) break;
+    const { bytes: behind } = yield* listen(anyByte, pauseMs);
+    text += Buffer.from([...heard.bytes, ...behind]).toString('latin1');
+    if ((behind.byteLength === 0 ? calledOnce : calledOften).test(text)) return;
+  }
   throw new McuError('board-timeout', 'no receiver calls for a transfer', {
     advice: 'check that the bootloader waits for XMODEM with CRC, and its baud rate',
   });
@@ -154,4 +169,9 @@ const verdict: Answer = {
 
 const refusal: Answer = { atMost: 1, length: (received) => 1 + received.indexOf(nak) };
 
-const call: Answer = { atMost: 1, length: (received) => 1 + received.indexOf(wantsCrc) };
+const anyByte: Answer = { atMost: 1, length: (received) => Math.min(received.byteLength, 1) };
+
+const endsInCall: Answer = {
+  atMost: 1,
+  length: (received) => (received.at(-1) === wantsCrc ? received.byteLength : 0),
+};

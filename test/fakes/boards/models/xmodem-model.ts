@@ -5,7 +5,14 @@ import { programIn } from './board-model.ts';
 const blockTimeoutMs = 1_000;
 /** After SOH and STX. */
 const blockBytes: Readonly<Record<number, number>> = { 0x01: 128, 0x02: 1024 };
-const callEveryMs = 3_000;
+
+export interface XmodemOptions {
+  /** What it prints when it was reset, before its first call. */
+  readonly banner?: string;
+  readonly callEveryMs?: number;
+  /** Prints this again and again instead, and receives nothing: an application. */
+  readonly application?: string;
+}
 const answerMs = 2;
 
 /**
@@ -19,7 +26,10 @@ export class XmodemModel implements BoardModel {
   readonly violations: string[] = [];
   readonly overruns = 0;
   dead = false;
+  /** The number of bytes from the host. */
+  received = 0;
   readonly #programs: Readonly<Record<'old' | 'new', Uint8Array>>;
+  readonly #options: XmodemOptions;
   #state: 'application' | 'receiving' = 'application';
   #block: number[] = [];
   #lastByteMs = 0;
@@ -27,10 +37,11 @@ export class XmodemModel implements BoardModel {
   #expected = 1;
   #cancels = 0;
   #ends = 0;
-  #calls: number[] = [];
+  #calls: { readonly bytes: Uint8Array; readonly atMs: number }[] = [];
   #blocksLeft = Number.POSITIVE_INFINITY;
 
-  constructor(programs: Readonly<Record<'old' | 'new', Uint8Array>>) {
+  constructor(programs: Readonly<Record<'old' | 'new', Uint8Array>>, options: XmodemOptions = {}) {
+    this.#options = options;
     this.#programs = programs;
     this.memory = Uint8Array.from(programs.old);
   }
@@ -42,7 +53,14 @@ export class XmodemModel implements BoardModel {
     this.#received = [];
     this.#expected = 1;
     this.#cancels = 0;
-    this.#calls = Array.from({ length: 5 }, (_, index) => atMs + 150 + index * callEveryMs);
+    const { banner, callEveryMs = 3_000, application } = this.#options;
+    const text = application ?? 'C';
+    const calls = Array.from({ length: application === undefined ? 5 : 500 }, (_, index) => ({
+      bytes: Buffer.from(text),
+      atMs: atMs + 150 + index * callEveryMs,
+    }));
+    const printed = banner === undefined ? [] : [{ bytes: Buffer.from(banner), atMs: atMs + 140 }];
+    this.#calls = [...printed, ...calls];
   }
 
   power(_atMs: number): void {
@@ -59,9 +77,9 @@ export class XmodemModel implements BoardModel {
   poll(untilMs: number): readonly Said[] {
     if (this.dead || this.#state !== 'receiving') return [];
     const [call] = this.#calls;
-    if (call !== undefined && call <= untilMs) {
+    if (call !== undefined && call.atMs <= untilMs) {
       this.#calls.shift();
-      return this.#say(0x43, call);
+      return [{ ...call, atMs: call.atMs + answerMs }];
     }
     if (this.#block.length === 0 || untilMs - this.#lastByteMs < blockTimeoutMs) return [];
     this.#block = [];
@@ -70,6 +88,8 @@ export class XmodemModel implements BoardModel {
 
   receive(byte: number, atMs: number): readonly Said[] {
     if (this.dead || this.#state !== 'receiving') return [];
+    this.received += 1;
+    if (this.#options.application !== undefined) return [];
     this.#calls = [];
     this.#lastByteMs = atMs;
     const control = this.#block.length === 0 ? this.#control(byte, atMs) : undefined;
