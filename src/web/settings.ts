@@ -50,7 +50,7 @@ export function passwordIn(text: string): string {
 
 /** Returns the reason for rejecting a password, worded to follow the name of its file, or undefined. */
 export function passwordFault({ length }: string): string | undefined {
-  return length < FEWEST_CHARACTERS ? `has less than ${FEWEST_CHARACTERS} characters` : undefined;
+  return length < FEWEST_CHARACTERS ? `has fewer than ${FEWEST_CHARACTERS} characters` : undefined;
 }
 
 export const pageSchema = z.strictObject({

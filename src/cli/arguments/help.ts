@@ -43,7 +43,7 @@ function generalHelp(): string {
         'variable THING_AGENT_CONFIG names the configuration file.',
     ),
     paragraph(
-      'Results go to stdout, progress and errors to stderr. Exit codes: 0 done or nothing to do, 64 usage, ' +
+      'Results go to stdout, progress and errors to stderr. Exit codes: 0 done or nothing to do, 1 or 2 see status and doctor, 64 usage, ' +
         '69 service unreachable, 70 failed, 74 disk or device, 75 try again later, 76 protocol ' +
         'error, 77 refused, 78 configuration, 130 interrupted.',
     ),

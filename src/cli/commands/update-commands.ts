@@ -83,7 +83,7 @@ export const updateCommands = commandsOf('Update', [
     options: ['reason'],
     summary: 'pause updates, for example for 4h or 2d, or until agent resume',
     details: [
-      'Pauses checks and downloads; they resume when the hold ends. A running trial is not affected. agent rollback is always possible.',
+      'During the hold, the agent checks for updates, but installs only trust lists. A running download pauses, and resumes after the hold. A running trial is not affected. agent rollback is always possible.',
       'An update you staged with --no-reboot still starts at the next reboot; to prevent that, run agent cancel.',
       'The hold survives restarts and updates, and agent status shows it. To install anyway, use --force with --update-now or install.',
       throughDaemon,

@@ -32,7 +32,7 @@ const mayComeLater: ReadonlySet<RequiredFileKind | 'user'> = new Set([
 export async function pathInImage(root: string, path: string): Promise<string> {
   if (!(await isFolder(root)))
     throw new ConfigError('config-unreadable', root, [
-      { line: undefined, message: 'it is not a folder with an image' },
+      { line: undefined, message: 'it is not a directory with an image' },
     ]);
   return path === DEFAULT_CONFIG_PATH ? new ImageFiles(root).locate(path) : path;
 }

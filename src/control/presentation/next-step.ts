@@ -45,7 +45,8 @@ const stateSteps: Readonly<Record<GatewayState, StepOf>> = {
   'on-trial': () => decide,
   staged: ofStaged,
   interrupted: ofInterrupted,
-  'rolling-back': ({ daemon }) => (daemon ? follow : updateNow),
+  'rolling-back': ({ daemon }) =>
+    daemon ? follow : { act: 'finish the rollback: agent --update-now', operation: 'update' },
   'on-hold': () => resume,
   'needs-attention': ofIdle,
   broken: () => doctor,

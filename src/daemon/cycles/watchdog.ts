@@ -12,16 +12,16 @@ import type { Clock } from '../../system/time/clock.ts';
 import { everyTick } from '../../system/time/tick.ts';
 
 /**
- * Shorter than the pause between two feeds with the unit that is shipped, so that the second one knows the answer to
- * the first question.
+ * Shorter than the interval between two feeds with the unit of the package, so that the second feed knows the reply to
+ * the first request.
  */
 const MOST_SILENCE_MS = 50_000;
 const LONGEST_PAUSE_MS = 20_000;
 
-interface OwnSocketDeps {
+interface SelfTestDeps {
   readonly runDirectory: string;
   readonly clock: Clock;
-  /** The pause after a question without an answer. */
+  /** The pause after a request without a reply. */
   readonly againMs: number;
 }
 
@@ -31,18 +31,18 @@ export interface WatchdogDeps {
   readonly runDirectory: string;
   /** True while the running operation makes progress. */
   readonly isAlive: () => boolean;
-  /** Is called each time. */
+  /** Called at each feed. */
   readonly onTurn: () => void;
 }
 
-/** Feeds the watchdog of the service manager as long as the daemon makes progress and answers. */
+/** Feeds the watchdog of the service manager as long as the daemon makes progress and responds. */
 export function feedWatchdog({ manager, clock, runDirectory, isAlive, onTurn }: WatchdogDeps): AsyncDisposable {
   if (manager.watchdogMs === undefined) return { [Symbol.asyncDispose]: async () => {} };
   const everyMs = manager.watchdogMs / 3;
-  const own = new OwnSocket({ runDirectory, clock, againMs: Math.min(everyMs, LONGEST_PAUSE_MS) });
+  const selfTest = new SelfTest({ runDirectory, clock, againMs: Math.min(everyMs, LONGEST_PAUSE_MS) });
   const feed = (): void => {
-    if (isAlive() && own.answers) manager.watchdog();
-    own.ask(); // asks in the same wake-up, for the next feed
+    if (isAlive() && selfTest.isResponding) manager.watchdog();
+    selfTest.request(); // in the same wake-up, for the next feed
     onTurn();
   };
   feed();
@@ -50,57 +50,57 @@ export function feedWatchdog({ manager, clock, runDirectory, isAlive, onTurn }: 
   return {
     [Symbol.asyncDispose]: async () => {
       tick[Symbol.dispose]();
-      await own[Symbol.asyncDispose]();
+      await selfTest[Symbol.asyncDispose]();
     },
   };
 }
 
 /**
- * Tests whether the daemon answers. It asks itself through the control socket of root, as others do, and looks at a
- * file, which needs a thread that hanging file systems could occupy. A refusal counts as an answer; a missing socket
- * and silence do not.
+ * Tests whether the daemon responds. It calls itself through root's control socket, as clients do, and accesses a file,
+ * which needs a thread that hanging file systems could occupy. A rejection counts as a reply; a missing socket and
+ * silence do not.
  */
-class OwnSocket implements AsyncDisposable {
-  readonly #deps: OwnSocketDeps;
+class SelfTest implements AsyncDisposable {
+  readonly #deps: SelfTestDeps;
   readonly #client: AgentOperations;
   readonly #stop = new AbortController();
-  /** The present question, which ends with an answer. */
-  #asking: Promise<void> | undefined;
-  /** The beginning of the present time without answers. */
-  #askedAtMs: number | undefined;
+  /** The pending request, which ends with a reply. */
+  #pending: Promise<void> | undefined;
+  /** The start of the current time without a reply. */
+  #silentSinceMs: number | undefined;
 
-  constructor(deps: OwnSocketDeps) {
+  constructor(deps: SelfTestDeps) {
     this.#deps = deps;
     this.#client = controlClient(join(deps.runDirectory, socketNames.root), { answerMs: MOST_SILENCE_MS });
   }
 
-  get answers(): boolean {
-    return this.#askedAtMs === undefined || this.#deps.clock.monotonicMs() - this.#askedAtMs < MOST_SILENCE_MS;
+  get isResponding(): boolean {
+    return this.#silentSinceMs === undefined || this.#deps.clock.monotonicMs() - this.#silentSinceMs < MOST_SILENCE_MS;
   }
 
-  /** Asks, unless a question has no answer yet. */
-  ask(): void {
-    this.#asking ??= this.#untilAnswered().finally(() => (this.#asking = undefined));
+  /** Sends a request, unless one is pending. */
+  request(): void {
+    this.#pending ??= this.#untilReply().finally(() => (this.#pending = undefined));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stop.abort(new Error('the daemon ends'));
-    await this.#asking;
+    await this.#pending;
   }
 
-  async #untilAnswered(): Promise<void> {
+  async #untilReply(): Promise<void> {
     const { clock, againMs } = this.#deps;
     const { signal } = this.#stop;
-    this.#askedAtMs = clock.monotonicMs();
+    this.#silentSinceMs = clock.monotonicMs();
     try {
-      while (!(await this.#isAnswered(signal))) await clock.sleep(againMs, signal);
-      this.#askedAtMs = undefined;
+      while (!(await this.#hasReply(signal))) await clock.sleep(againMs, signal);
+      this.#silentSinceMs = undefined;
     } catch (error) {
       if (!signal.aborted) throw error;
     }
   }
 
-  async #isAnswered(signal: AbortSignal): Promise<boolean> {
+  async #hasReply(signal: AbortSignal): Promise<boolean> {
     try {
       await abortable(access(this.#deps.runDirectory), signal);
       await this.#client.queue({}, signal);

@@ -56,7 +56,7 @@ async function checkBootEnvironment(
 function canWrite({ targets }: Targets): string {
   const isHandler = targets.find(hasBootloader)?.bootloader.kind === 'custom';
   return isHandler
-    ? 'its handler answers; whether it can write, only an update shows'
+    ? 'its handler responds; only an update shows whether it can write'
     : 'the environment can be written';
 }
 

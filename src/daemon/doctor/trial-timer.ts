@@ -42,7 +42,7 @@ export async function notifyTrialTimer(
 /** Starts the service of the trial timer once: it does nothing unless a trial is open. */
 export async function testTrialTimer(signal: AbortSignal): Promise<string | Warning> {
   if (!isSystemdRunning()) {
-    const advice = 'run the agent under systemd, or end such a trial by a program of your own';
+    const advice = 'run the agent under systemd, or end such a trial with your own program';
     return {
       detail: 'none, as systemd does not run here: a new slot in which the agent cannot start would stay',
       advice,

@@ -16,7 +16,7 @@ const resetPulse: Readonly<Record<'dtr' | 'dtr-rts', readonly ModemStep[]>> = {
   ],
 };
 
-/** A protocol of a bootloader that a reset starts, and that starts the application itself. */
+/** Returns the protocol of a bootloader that runs after each reset, and then starts the application. */
 export function startedByReset(name: string, connect: Protocol['connect']): Protocol {
   return { name, parity: 'none', enter: resetPulse, leave: { dtr: [], 'dtr-rts': [] }, connect };
 }

@@ -26,8 +26,8 @@ const extendedAddress = 0x80000000;
 
 const maxSignOns = 3;
 /**
- * Longer than the longest message, so that it completes any cut message. The byte is a rare one, since the checksum is
- * only an XOR.
+ * Longer than the longest message, so that it completes an interrupted message. Its byte is a rare one, since the checksum
+ * is only an XOR.
  */
 const filler = new Uint8Array(300).fill(0xa5);
 

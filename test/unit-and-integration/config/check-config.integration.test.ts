@@ -143,8 +143,8 @@ protocol = "stk500v1"
 
   // Regression: a password of five characters was called valid, and the daemon then served no page.
   test.each([
-    ['short', ['9: web.password_file: PASSWORD has less than 12 characters']],
-    ['äöüäöü', ['9: web.password_file: PASSWORD has less than 12 characters']],
+    ['short', ['9: web.password_file: PASSWORD has fewer than 12 characters']],
+    ['äöüäöü', ['9: web.password_file: PASSWORD has fewer than 12 characters']],
     ['long enough to be one', []],
   ])('judges the password of the page as the daemon does: %s', async (password, expected) => {
     const file = join(directory, 'password');

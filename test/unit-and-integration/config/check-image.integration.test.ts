@@ -135,7 +135,7 @@ describe('the configuration of an image that is being built', () => {
     expect(() => run('--root', nowhere)).toThrow(
       expect.objectContaining({
         status: 78,
-        stdout: expect.stringContaining(`${nowhere}: it is not a folder`) as unknown,
+        stdout: expect.stringContaining(`${nowhere}: it is not a directory`) as unknown,
       }),
     );
   });

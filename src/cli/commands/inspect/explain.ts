@@ -39,7 +39,7 @@ function explanation(meaning: ErrorMeaning | CodeMeaning): readonly string[] {
   if ('remedy' in meaning) {
     const waiting = meaning.remedy === 'retry' ? 'may fix it: the agent retries' : 'does not fix it';
     lines.push(`Waiting ${waiting}.`);
-    lines.push(`A command that fails so ends with exit code ${exitCodes[meaning.exit]}.`);
+    lines.push(`Commands that fail with this code exit with ${exitCodes[meaning.exit]}.`);
   }
   return lines;
 }

@@ -77,7 +77,7 @@ export const inspectCommands = commandsOf('Inspect', [
   {
     name: 'explain',
     operands: ['CODE'],
-    summary: 'explain a code, and what to do',
+    summary: 'explain an error code, a state or an exit code',
     details: [
       'CODE is an error code, a code in agent status --json such as a state, or an exit code. Works without daemon, configuration and network.',
     ],

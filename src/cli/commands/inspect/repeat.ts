@@ -1,13 +1,10 @@
 import { exitCodes } from '../../../system/errors.ts';
 import type { CliContext } from '../../context.ts';
 
-/** The pause between two readings. Each reading asks the bootloader, which starts programs on some gateways. */
+/** The pause between two queries. Each one reads the boot environment, which starts programs on some gateways. */
 const PAUSE_MS = 2_000;
 
-/**
- * Shows something again and again until it is complete, until Ctrl-C, which is a success, or until the output has no
- * reader.
- */
+/** Repeats until the result is complete, until Ctrl-C, which is a success, or until a line could not be written. */
 export async function repeat(context: CliContext, show: () => Promise<'complete' | 'open'>): Promise<number> {
   const { out, clock, signal } = context;
   try {

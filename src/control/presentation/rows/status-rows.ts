@@ -181,16 +181,24 @@ function lastUpdate(report: StatusReport, when: When, isSaid: IsSaid): Pick<Row,
   const at = formatTime(last.at, when);
   if (last.trustList !== undefined) return { paragraphs: [`${listOf(last.trustList)}: in effect, ${at}`] };
   if (last.outcome === 'installed')
-    return { paragraphs: [`${last.version} installed, ${at}`, ...installedNote(last.reason), ...fetched(last)] };
+    return { paragraphs: [`${resultOf(last)}, ${at}`, ...installedNote(last.reason), ...fetched(last)] };
   const isCancelled = last.code === 'cancelled';
   return {
     paragraphs: [
-      `${last.version} ${isCancelled ? 'cancelled' : last.outcome.replace('-', ' ')}, ${at}`,
+      `${resultOf(last)}, ${at}`,
       ...(isSaid(last.reason) ? [] : [`${last.reason} (${last.code})`]),
       ...fetched(last),
     ],
     tone: isCancelled ? undefined : 'attention',
   };
+}
+
+function resultOf({ version, by, outcome, code }: OutcomeReport): string {
+  const end = code === 'cancelled' ? code : outcome.replace('-', ' ');
+  if (by !== 'rollback') return `${version} ${end}`;
+  return outcome === 'installed'
+    ? `rolled back to ${version}`
+    : `rollback to ${version} ${end.replace('rolled back', 'undone')}`;
 }
 
 function fetched({ fetchedBytes }: OutcomeReport): readonly string[] {

@@ -4,7 +4,7 @@ export const queueFormat = 2;
 /**
  * A stream is an event or a property. A property keeps only its last value, in a row of its own. `at` is missing if the
  * clock was not set; `boot` and `ms` (since that boot) say when a datapoint arrived. `class` is computed from the seq,
- * see records.ts, and takes no space. `points` of a stream only tells how many are missing after damage.
+ * see records.ts, and takes no space. `points` of a stream only shows how many are missing after damage.
  */
 export const queueSchema = `
   CREATE TABLE streams (

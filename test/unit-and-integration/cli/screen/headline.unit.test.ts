@@ -50,7 +50,7 @@ describe('the first line of the status', () => {
     [
       { phase: 'rolling-back', idleReason: '2 is being rolled back: x', daemon: false },
       '2 is being rolled back: x.',
-      'agent --update-now',
+      'finish the rollback: agent --update-now',
     ],
     [
       { phase: 'lost' },

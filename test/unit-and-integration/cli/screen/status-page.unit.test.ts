@@ -99,6 +99,15 @@ test.each([
   expect(rowOf('Written', renderStatus(calmStatus, page))).toBe('');
 });
 
+test.each([
+  ['rolled-back', 'rollback to 1.4.0 undone'],
+  ['installed', 'rolled back to 1.4.0'],
+] as const)('names a rollback that ended as %s: %s', (outcome, shown) => {
+  const at = '2026-03-02T11:00:00.000Z';
+  const lastOutcome = { attempt: 'a', version: '1.4.0', by: 'rollback', outcome, code: 'x', reason: 'y', at } as const;
+  expect(rowOf('Last update', renderStatus({ ...calmStatus, lastOutcome }, page))).toContain(shown);
+});
+
 test('a missing verification is shown next to the last update, although it succeeded', () => {
   const reason =
     'went back to what was installed before, which was not verified again: gateway (it changed after it was verified)';

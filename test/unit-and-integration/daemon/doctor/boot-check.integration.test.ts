@@ -159,5 +159,5 @@ test('agent doctor reports a slot as writable only if it is, and makes no claim 
   const { stdout } = await runProgram(['unshare', ...typed], { timeoutMs: 60_000 }, AbortSignal.timeout(60_000));
   const said = stdout.replaceAll(/\s+/g, ' ');
   expect(said).toMatch(/FAIL staging slot slot B .*open it for writing/);
-  expect(said).toContain('its handler answers; whether it can write, only an update shows');
+  expect(said).toContain('its handler responds; only an update shows whether it can write');
 });
