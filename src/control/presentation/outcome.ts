@@ -1,4 +1,5 @@
 import type { OperationOutcome } from '../events.ts';
+import type { OutcomeReport } from '../reports.ts';
 import { pluralize } from './counted.ts';
 import { sentence } from './headline.ts';
 import { trialOfBoard } from './rows/board-rows.ts';
@@ -55,6 +56,15 @@ function describeDeferral(
   if (code === 'outside-reboot-window') return `${version} is staged: ${reason} (${code}). Now: agent reboot`;
   const force = forced ? '' : ' To install it anyway, use --force.';
   return `${version} is deferred: ${reason} (${code}).${force}`;
+}
+
+/** Describes the result of the last attempt. */
+export function resultOf({ version, by, outcome, code }: OutcomeReport): string {
+  const end = code === 'cancelled' ? code : outcome.replace('-', ' ');
+  if (by !== 'rollback') return `${version} ${end}`;
+  return outcome === 'installed'
+    ? `rolled back to ${version}`
+    : `rollback to ${version} ${end.replace('rolled back', 'undone')}`;
 }
 
 /** Returns the name of a trust list. */

@@ -4,7 +4,7 @@ import { pluralize } from '../counted.ts';
 import { describeHold, headlineOf } from '../headline.ts';
 import { installedNote } from '../installed-note.ts';
 import { nextStepOf } from '../next-step.ts';
-import { listOf } from '../outcome.ts';
+import { listOf, resultOf } from '../outcome.ts';
 import { formatDuration, formatTime } from '../time.ts';
 import type { When } from '../time.ts';
 import { describeBoard } from './board-rows.ts';
@@ -191,14 +191,6 @@ function lastUpdate(report: StatusReport, when: When, isSaid: IsSaid): Pick<Row,
     ],
     tone: isCancelled ? undefined : 'attention',
   };
-}
-
-function resultOf({ version, by, outcome, code }: OutcomeReport): string {
-  const end = code === 'cancelled' ? code : outcome.replace('-', ' ');
-  if (by !== 'rollback') return `${version} ${end}`;
-  return outcome === 'installed'
-    ? `rolled back to ${version}`
-    : `rollback to ${version} ${end.replace('rolled back', 'undone')}`;
 }
 
 function fetched({ fetchedBytes }: OutcomeReport): readonly string[] {
