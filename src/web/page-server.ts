@@ -1,7 +1,8 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
-import type { Socket } from 'node:net';
+import { Socket } from 'node:net';
+import { TLSSocket } from 'node:tls';
 
 import { endResponse } from '../control/server/event-stream.ts';
 import { SelfHealingSocket } from '../control/server/self-healing-socket.ts';
@@ -86,29 +87,25 @@ class PageServer implements AsyncDisposable {
   readonly #news: LiveUpdates;
   readonly #routes: Routes;
   readonly #files: Uploads;
-  /** Connections by their peer. */
-  readonly #open = new Map<unknown, Socket>();
-  readonly #connections: Shares<unknown>;
+  readonly #connections: Shares<Socket>;
   /** Connections without a complete request yet. */
-  readonly #waiting: Shares<unknown>;
+  readonly #waiting: Shares<Socket>;
   #socket: SelfHealingSocket | undefined;
 
   constructor(deps: PageDeps, server: Server, door: AccessControl, assets: Assets) {
-    const { limits, place } = deps;
+    const { limits } = deps;
     this.#deps = deps;
     this.#server = server;
     this.#news = new LiveUpdates(deps);
     this.#files = new Uploads(deps.stateDirectory, limits);
     this.#connections = new Shares(limits.maxConnections, 'newest');
     this.#waiting = new Shares(limits.maxWaiting, 'oldest');
-    const asked = ({ socket }: IncomingMessage): void => this.#waiting.delete(addressOf(socket), this.#peerOf(socket));
+    const asked = ({ socket }: IncomingMessage): void => this.#waiting.delete(addressOf(socket), underTls(socket));
     const acting = { orders: new Actions(deps), files: this.#files };
     this.#routes = new Routes({ ...deps, ...acting, door, assets, news: this.#news, asked });
     server.maxRequestsPerSocket = 1;
     const isTls = deps.settings.certificateFile !== undefined;
-    // behind TLS only its address identifies the connection of a request; a Unix socket has none
-    const admitted = isTls && place.kind === 'socket' ? 'secureConnection' : 'connection';
-    server.on(admitted, (socket: Socket) => this.#admit(socket));
+    server.on('connection', (socket: Socket) => this.#admit(socket));
     // no deadline for the body here: a file takes its time, and a form has its own deadline
     enforceRequestDeadlines(server, isTls ? 'secureConnection' : 'connection', limits);
     server.on('request', (request, response) => void this.#serve(request, response));
@@ -157,22 +154,12 @@ class PageServer implements AsyncDisposable {
    * Limits connections, and connections without a complete request, so that idle or endless ones do not block others.
    */
   #admit(socket: Socket): void {
-    const [address, peer] = [addressOf(socket), this.#peerOf(socket)];
-    this.#open.set(peer, socket);
+    const address = addressOf(socket); // a closed connection has none
     socket.once('close', () => {
-      if (this.#open.get(peer) !== socket) return;
-      this.#open.delete(peer);
-      this.#connections.delete(address, peer);
-      this.#waiting.delete(address, peer);
+      this.#connections.delete(address, socket);
+      this.#waiting.delete(address, socket);
     });
-    for (const shares of [this.#connections, this.#waiting]) {
-      const givenUp = shares.add(address, peer);
-      if (givenUp !== undefined) this.#open.get(givenUp)?.destroy();
-    }
-  }
-
-  #peerOf(socket: Socket): unknown {
-    return this.#deps.place.kind === 'tcp' ? `${socket.remoteAddress} ${socket.remotePort}` : socket;
+    for (const shares of [this.#connections, this.#waiting]) shares.add(address, socket)?.destroy();
   }
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -186,4 +173,10 @@ class PageServer implements AsyncDisposable {
     response.write(body);
     await endResponse(response, this.#deps.limits.stalledMs);
   }
+}
+
+/** Returns the connection under a TLS connection. Node has no public name for it. */
+function underTls(socket: Socket): Socket {
+  const under: unknown = socket instanceof TLSSocket ? Reflect.get(socket, '_parent') : socket;
+  return under instanceof Socket ? under : socket;
 }

@@ -2,27 +2,30 @@ import { randomBytes, scrypt, timingSafeEqual } from 'node:crypto';
 import { promisify } from 'node:util';
 
 import { SerialQueue } from '../../system/serial-queue.ts';
-import { PageError, readPageFile, Refusal } from '../page-errors.ts';
+import { PageError, readPageFile } from '../page-errors.ts';
 import { MAX_PASSWORD_FILE_BYTES, passwordFault, passwordIn } from '../settings.ts';
 
 /** One hash takes about 50 ms and 16 MiB on a small board. */
 const COST = { N: 16_384, r: 8, p: 1 };
 const HASH_BYTES = 32;
-/** The most requests that wait for a comparison: in all, and of one address. */
-const MAX_WAITING = 16;
-const MAX_WAITING_OF_ONE = 4;
 
 const hash = promisify<string, Buffer, number, typeof COST, Buffer>(scrypt);
 
+/** The requests of one address, of which one at a time has a turn. */
+interface Line {
+  readonly queue: SerialQueue;
+  requests: number;
+}
+
 /**
- * Compares passwords with a slow hash, one after the other, so that concurrent guessing stays slow. Users are not
- * locked out, since each address has only a few places in the queue.
+ * Compares passwords with a slow hash, one after the other, so that concurrent guessing stays slow. A flood of one
+ * address delays another one by one comparison. No request is refused, since each holds a connection, which are few.
  */
 export class Password {
   readonly #salt: Buffer;
   readonly #hash: Buffer;
   readonly #turns = new SerialQueue(1);
-  readonly #waiting = new Map<string, number>();
+  readonly #lines = new Map<string, Line>();
 
   private constructor(salt: Buffer, expected: Buffer) {
     this.#salt = salt;
@@ -42,20 +45,17 @@ export class Password {
     return new Password(salt, await hash(password, salt, HASH_BYTES, COST));
   }
 
-  /** Compares a password. Throws Refusal if too many requests wait already. */
   async matches(given: string, from: string, signal: AbortSignal): Promise<boolean> {
-    const ofOne = this.#waiting.get(from) ?? 0;
-    const all = [...this.#waiting.values()].reduce((sum, count) => sum + count, 0);
-    if (ofOne >= MAX_WAITING_OF_ONE || all >= MAX_WAITING)
-      throw new Refusal(503, 'Too many login attempts. Try again.');
-    this.#waiting.set(from, ofOne + 1);
+    const line = this.#lines.get(from) ?? { queue: new SerialQueue(1), requests: 0 };
+    this.#lines.set(from, line);
+    line.requests += 1;
+    const compare = async (): Promise<Buffer> => hash(given, this.#salt, HASH_BYTES, COST);
     try {
-      const found = await this.#turns.run(async () => hash(given, this.#salt, HASH_BYTES, COST), signal);
+      const found = await line.queue.run(async () => this.#turns.run(compare, signal), signal);
       return timingSafeEqual(found, this.#hash);
     } finally {
-      const left = (this.#waiting.get(from) ?? 1) - 1;
-      if (left === 0) this.#waiting.delete(from);
-      else this.#waiting.set(from, left);
+      line.requests -= 1;
+      if (line.requests === 0) this.#lines.delete(from);
     }
   }
 }

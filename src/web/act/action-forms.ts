@@ -1,3 +1,5 @@
+import { createHash } from 'node:crypto';
+
 import type { Message } from '../../control/presentation/rows/row.ts';
 import type { StatusReport } from '../../control/reports.ts';
 import type { Diagnostics } from '../access/sessions.ts';
@@ -28,10 +30,14 @@ export function blockedDigest({ toDo, quarantine }: StatusReport): string {
   return quarantine.find(({ version, digest }) => [version, digest].includes(toDo?.version ?? ''))?.digest ?? '';
 }
 
-/** Returns the versions that a rollback would replace and start, to compare them with those on the page. */
+/**
+ * Returns a digest of the versions that a rollback would replace and start, to compare them with those on the page, which
+ * shows their names cut and escaped.
+ */
 export function rollbackVersions(status: StatusReport): string {
   const { running, phase, previous } = status;
-  return JSON.stringify([running?.version, phase === 'trial', previous?.digest ?? rollbackTarget(status)]);
+  const versions = [running?.version, phase === 'trial', previous?.digest ?? rollbackTarget(status)];
+  return createHash('sha256').update(JSON.stringify(versions)).digest('hex');
 }
 
 /** True if a rollback is possible: also to a slot that no agent installed, such as the factory image. */

@@ -2,7 +2,9 @@ import { once } from 'node:events';
 import { readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { request as httpRequest } from 'node:http';
 import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http';
+import { request as httpsRequest } from 'node:https';
 import { connect } from 'node:net';
+import type { Socket } from 'node:net';
 import { join } from 'node:path';
 
 import { beforeEach, describe, expect, test } from 'vitest';
@@ -193,14 +195,14 @@ describe('viewers', () => {
 
 describe('who never ends asking', () => {
   /** Returns the replies to another client after each of them. */
-  async function answersBeside(first: string, tls?: object): Promise<ReadonlySet<number | undefined>> {
+  async function answersBeside(first: string): Promise<ReadonlySet<number | undefined>> {
     const answers = new Set<number | undefined>();
     for (let count = 0; count < 12; count += 1) {
       const stranger = connect(rig.port, '127.0.0.1').on('error', () => {});
       rig.stack.defer(() => void stranger.destroy());
       await once(stranger, 'connect');
       stranger.write(first);
-      answers.add((await rig.ask('/', tls === undefined ? {} : { tls })).status);
+      answers.add((await rig.ask('/')).status);
     }
     return answers;
   }
@@ -213,12 +215,31 @@ describe('who never ends asking', () => {
     expect(await answersBeside(first)).toEqual(new Set([200]));
   });
 
-  test('a TLS handshake gives way to the next', async () => {
+  // Regression: on a Unix socket 5,000 connections stayed open before their handshake.
+  test.each(['127.0.0.1', 'a Unix socket'])('a TLS handshake at %s gives way to the next', async (place) => {
     await using authority = await Authority.create();
-    const { certFile: certificateFile, keyFile } = await authority.issue('server', 'IP:127.0.0.1');
-    await rig.serve({ certificateFile, keyFile }, { maxConnections: 8, maxWaiting: 4 });
-    const tls = { ca: await readFile(authority.caFile) };
-    expect(await answersBeside('\x16\x03\x01', tls)).toEqual(new Set([200]));
+    const { certFile: certificateFile, keyFile } = await authority.issue('server', 'DNS:localhost');
+    const path = place === '127.0.0.1' ? undefined : join(rig.directory, 'page.sock');
+    const limits = { maxConnections: 8, maxWaiting: 4, headersMs: 3_600_000 };
+    await rig.serve({ certificateFile, keyFile }, limits, path);
+    const where = path === undefined ? { host: '127.0.0.1', port: rig.port } : { socketPath: path };
+    const tls = { ca: await readFile(authority.caFile), servername: 'localhost' };
+    const headers = { host: '127.0.0.1' };
+    const viewing = httpsRequest({ ...where, ...tls, path: '/events', headers }).end();
+    const [viewer] = (await once(viewing, 'response')) as [IncomingMessage];
+    rig.stack.defer(() => void viewer.destroy());
+    const strangers: Socket[] = [];
+    for (let count = 0; count < 12; count += 1) {
+      const stranger = connect(path === undefined ? { port: rig.port } : { path }).on('error', () => {});
+      rig.stack.defer(() => void stranger.destroy());
+      await once(stranger, 'connect');
+      stranger.write('\x16\x03\x01');
+      strangers.push(stranger);
+      const socketPath = path === undefined ? {} : { socketPath: path };
+      expect(await rig.ask('/', { tls, headers, ...socketPath })).toMatchObject({ status: 200 });
+    }
+    await Promise.all(strangers.slice(0, 8).map(async (stranger) => stranger.closed || once(stranger, 'close')));
+    expect(viewer.closed).toBe(false);
   });
 });
 
