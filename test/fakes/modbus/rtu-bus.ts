@@ -18,8 +18,9 @@ export interface Conduct {
   readonly stray?: readonly { readonly afterMs: number; readonly bytes: Uint8Array }[];
   /** Changes the bytes of the answer. */
   readonly spoil?: (frame: Buffer) => Uint8Array;
-  /** The answer comes in pieces of this size, 2 ms apart. */
+  /** The answer comes in pieces of this size, `pauseMs` apart (2 ms), as through a serial device server. */
   readonly pieceBytes?: number;
+  readonly pauseMs?: number;
   /** The whole answer comes again after this time, as from a repeater or a radio that did not get its own receipt. */
   readonly againMs?: number;
 }
@@ -75,7 +76,7 @@ export class RtuBus {
   }
 
   #answer(unit: number, frame: Buffer, conduct: Conduct): void {
-    const { delayMs = DELAY_MS, isLost, lead, spoil, pieceBytes: size, againMs } = conduct;
+    const { delayMs = DELAY_MS, isLost, lead, spoil, pieceBytes: size, pauseMs = 2, againMs } = conduct;
     if (isLost === true) return;
     const atMs = Math.max(this.clock.monotonicMs(), this.#busyUntilMs.get(unit) ?? 0) + delayMs;
     this.#busyUntilMs.set(unit, atMs);
@@ -83,7 +84,7 @@ export class RtuBus {
     const bytes = Buffer.concat([lead ?? Buffer.alloc(0), spoil?.(frame) ?? frame]);
     const pieceBytes = size ?? bytes.byteLength;
     for (let at = 0; at < bytes.byteLength; at += pieceBytes) {
-      this.#arrive(atMs + (2 * at) / pieceBytes, bytes.subarray(at, at + pieceBytes));
+      this.#arrive(atMs + (pauseMs * at) / pieceBytes, bytes.subarray(at, at + pieceBytes));
     }
   }
 

@@ -175,10 +175,10 @@ export function hear(bytes: Uint8Array, unit: number, request: Uint8Array): Hear
   return { answer, others, isEchoed, rest: Uint8Array.from(rest) };
 }
 
-/** True if the bytes have the form of the answer, so that no other answer to this request is to come. */
-export function isDamagedAnswer(bytes: Uint8Array, unit: number, request: Uint8Array): boolean {
-  const isWhole = bytes.byteLength === (((bytes[1] ?? 0) & 0x80) === 0 ? 5 + answerBytes(request) : 5);
-  return isWhole && isAnswer(bytes, unit, request);
+/** Returns the number of bytes that the answer still lacks, or undefined if the bytes do not begin like the answer. */
+export function lackingBytes(bytes: Uint8Array, unit: number, request: Uint8Array): number | undefined {
+  if (!isAnswer(bytes, unit, request)) return undefined;
+  return (((bytes[1] ?? 0) & 0x80) === 0 ? 5 + answerBytes(request) : 5) - bytes.byteLength;
 }
 
 /** The frame of an answer that the bytes begin with: unit, function, count, data, CRC. An exception has one byte of data. */

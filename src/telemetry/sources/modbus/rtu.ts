@@ -4,7 +4,7 @@ import { Deadline } from '../../../system/time/deadline.ts';
 import { TelemetryError } from '../../errors.ts';
 import type { OpenSerialLine, SerialLine } from '../../ports.ts';
 import { sourceFailed } from '../source.ts';
-import { hear, isAnswer, isDamagedAnswer, rtuFrame } from './modbus-codec.ts';
+import { hear, isAnswer, lackingBytes, rtuFrame } from './modbus-codec.ts';
 import type { Heard } from './modbus-codec.ts';
 
 export interface RtuRequest {
@@ -55,7 +55,7 @@ const QUIET_MS = 30_000;
 const readFunctions = [3, 4, 1, 2];
 /** The interval at which a listener checks if another unit needs the line. */
 const LISTEN_MS = 50;
-/** After this silence a damaged answer is not continued: USB adapters pass bytes on with pauses. */
+/** After this silence noise or a damaged answer is over: USB adapters pass bytes on with pauses. */
 const PAUSE_MS = 50;
 const SHORTEST_FRAME_BYTES = 5;
 /** More noise is not searched for an answer. */
@@ -163,7 +163,8 @@ export class RtuLine {
     let answers = 0;
     let endMs = lateMs;
     const note = (more: Heard): void => {
-      const isDamaged = more.answer === undefined && isDamagedAnswer(more.rest, unit, pdu);
+      // bytes in the form of the whole answer: no other answer to this request is to come
+      const isDamaged = more.answer === undefined && lackingBytes(more.rest, unit, pdu) === 0;
       const copies = more.others.filter((frame) => isAnswer(frame, unit, pdu)).length;
       const came = copies + (more.answer !== undefined || isDamaged ? 1 : 0);
       rest = isDamaged ? new Uint8Array() : more.rest;
@@ -230,7 +231,7 @@ export async function askByRtu(
   let bytes: Uint8Array = new Uint8Array();
   for (;;) {
     const heard = hear(bytes, unit, pdu);
-    const isDamaged = heard.rest.byteLength >= SHORTEST_FRAME_BYTES;
+    const isDamaged = heard.rest.byteLength >= SHORTEST_FRAME_BYTES && (lackingBytes(heard.rest, unit, pdu) ?? 0) <= 0;
     const waitMs = isDamaged ? Math.min(leftMs(), Math.max(PAUSE_MS, idleTimeoutMs(baud))) : leftMs();
     const isOver = heard.answer !== undefined || bytes.byteLength === MAX_HEARD_BYTES;
     const more = isOver ? new Uint8Array() : await line.read(waitMs, signal);

@@ -276,6 +276,9 @@ describe('an answer is found', () => {
     ['after an echo and a stray byte', { isEchoed: true, lead: Uint8Array.of(0xff) }],
     ['after a stray byte like its unit', { lead: Uint8Array.of(1, 3) }],
     ['in pieces', { pieceBytes: 1 }],
+    ['with a pause in its header', { pieceBytes: 2, pauseMs: 80 }],
+    ['with a pause behind its data', { pieceBytes: 5, pauseMs: 300 }],
+    ['with a pause behind an echo and data', { isEchoed: true, pieceBytes: 6, pauseMs: 300 }],
     ['after the answer of another unit', { stray: [{ afterMs: 10, bytes: other }] }],
     ['right after the answer of another unit', { lead: other }],
     ['after an answer of another length', { stray: [{ afterMs: 10, bytes: otherLength }] }],
@@ -314,6 +317,13 @@ describe('a damaged answer', () => {
     });
     expect(await read(1)).toBe(1_001);
     expect(msSince()).toBeLessThan(200);
+  });
+
+  test('is awaited until the timeout where its end is missing', async () => {
+    const { read, msSince } = await bench((index) => (index === 0 ? { spoil: (frame) => frame.subarray(0, -1) } : {}));
+    await expect(read(0)).rejects.toMatchObject({ code: 'source-failed', message: /a damaged answer: 010302/ });
+    expect(msSince()).toBeGreaterThanOrEqual(500);
+    expect(await read(1)).toBe(1_001);
   });
 
   test('or noise may come before the answer, which is then not taken for the next one', async () => {
