@@ -1,3 +1,5 @@
+import { createHash } from 'node:crypto';
+
 import { McuError } from '../errors.ts';
 import { makeImage, maxImageBytes } from './image.ts';
 import type { Image, Segment } from './image.ts';
@@ -6,10 +8,13 @@ const blockBytes = 512;
 const firstMagic = 0x0a324655;
 const secondMagic = 0x9e5d5157;
 const lastMagic = 0x0ab16f30;
-const maxPayloadBytes = 476;
+const dataEnd = 508;
+/** Address and length of a region ("MD5 checksum"), and its digest. */
+const md5At = dataEnd - 24;
 const notForFlash = 0x0001;
 const holdsFiles = 0x1000;
 const namesFamily = 0x2000;
+const holdsMd5 = 0x4000;
 
 interface Uf2Block {
   readonly flags: number;
@@ -52,19 +57,22 @@ export function readUf2(file: Uint8Array): Image {
 function readBlock(block: Uint8Array, index: number): Uf2Block {
   const view = new DataView(block.buffer, block.byteOffset, blockBytes);
   const word = (offset: number): number => view.getUint32(offset, true);
-  if (word(0) !== firstMagic || word(4) !== secondMagic || word(508) !== lastMagic) {
+  if (word(0) !== firstMagic || word(4) !== secondMagic || word(dataEnd) !== lastMagic) {
     throw new McuError('image-malformed', `UF2 block ${index}: wrong magic numbers`);
   }
-  const length = word(16);
-  if (length > maxPayloadBytes) throw new McuError('image-malformed', `UF2 block ${index}: payload too long`);
-  return {
-    flags: word(8),
-    address: word(12),
-    number: word(20),
-    count: word(24),
-    family: (word(8) & namesFamily) === 0 ? undefined : word(28),
-    bytes: block.subarray(32, 32 + length),
-  };
+  const [flags, address, length] = [word(8), word(12), word(16)];
+  const hasMd5 = (flags & holdsMd5) !== 0;
+  const end = 32 + length;
+  if (end > (hasMd5 ? md5At : dataEnd)) throw new McuError('image-malformed', `UF2 block ${index}: payload too long`);
+  const bytes = block.subarray(32, end);
+  // esptool puts the checksum behind the payload. With a larger region, it describes the content of the flash memory
+  const at = hasMd5 ? [md5At, end].find((place) => word(place) === address && word(place + 4) === length) : undefined;
+  const md5 = at === undefined ? undefined : block.subarray(at + 8, at + 24);
+  if (md5 !== undefined && !createHash('md5').update(bytes).digest().equals(md5)) {
+    throw new McuError('image-checksum', `UF2 block ${index}: its data does not match its MD5 checksum`);
+  }
+  const family = (flags & namesFamily) === 0 ? undefined : word(28);
+  return { flags, address, number: word(20), count: word(24), family, bytes };
 }
 
 function checkSequence(blocks: readonly Uf2Block[], first: Uf2Block): void {

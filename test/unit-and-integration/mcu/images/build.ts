@@ -114,7 +114,8 @@ export function avrElfFile(segments: readonly Segment[], device: string, flags =
   return Buffer.concat([file, note, section]);
 }
 
-export function uf2File(segments: readonly Segment[], family: number): Buffer {
+/** `md5At`: the place of an MD5 checksum in each block, by the number of bytes before it. */
+export function uf2File(segments: readonly Segment[], family: number, md5At?: (bytes: number) => number): Buffer {
   const payloads = segments.flatMap(({ address, bytes }) =>
     Array.from({ length: Math.ceil(bytes.byteLength / 256) }, (_, index) => ({
       address: address + index * 256,
@@ -127,6 +128,11 @@ export function uf2File(segments: readonly Segment[], family: number): Buffer {
       const words = [0x0a324655, 0x9e5d5157, 0x2000, address, bytes.byteLength, number, payloads.length, family];
       for (const [index, word] of words.entries()) block.writeUInt32LE(word, index * 4);
       block.set(bytes, 32);
+      if (md5At !== undefined) {
+        const region = Buffer.from(Uint32Array.of(address, bytes.byteLength).buffer);
+        block.writeUInt32LE(0x6000, 8);
+        block.set([...region, ...createHash('md5').update(bytes).digest()], md5At(bytes.byteLength));
+      }
       block.writeUInt32LE(0x0ab16f30, 508);
       return block;
     }),

@@ -33,6 +33,34 @@ const pure = Buffer.concat([region, tlvArea(0x6907, [tlv(0x25, Uint8Array.of(1))
 const object = elfFile([data], 83);
 object.writeUInt16LE(1, 16);
 
+describe('a UF2 file with MD5 checksums', () => {
+  const bytes = Buffer.from(Array.from({ length: 600 }, (_, index) => index & 0xff));
+  // The specification (github.com/microsoft/uf2, "MD5 checksum"), and esptool's uf2_writer.py with a shorter block
+  const places = [
+    ['at the end', () => 484],
+    ['behind the data', (length: number) => 32 + length],
+  ] as const;
+
+  test.each(places)('is read, and refused with a flipped bit of its data: %s', (_, md5At) => {
+    const file = uf2File([{ address: 0x1_0000, bytes }], 0xc47e5767, md5At);
+    expect(readImage(file).segments).toEqual([{ address: 0x1_0000, bytes }]);
+    file[32 + 7] = (file[32 + 7] ?? 0) ^ 4;
+    expect(() => readImage(file)).toThrow('UF2 block 0: its data does not match its MD5 checksum');
+  });
+
+  test('is read where a checksum is about a larger region of the flash memory', () => {
+    const file = uf2File([{ address: 0x1_0000, bytes }], 0xc47e5767, () => 484);
+    for (let block = 0; block < 3; block += 1) file.writeUInt32LE(4096, block * 512 + 488);
+    expect(readImage(file).sizeBytes).toBe(600);
+  });
+
+  test('is refused where its data leaves no room for them', () => {
+    const file = uf2File([{ address: 0x1_0000, bytes }], 0xc47e5767, () => 484);
+    file.writeUInt32LE(453, 16);
+    expect(codeOf(() => readImage(file))).toBe('image-malformed');
+  });
+});
+
 describe('an image file is', () => {
   test.each([
     ['image-checksum', 'a HEX line with a wrong checksum', text(':0100000001FF\n:00000001FF\n')],

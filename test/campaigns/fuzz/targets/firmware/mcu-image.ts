@@ -31,7 +31,12 @@ const image: fc.Arbitrary<Uint8Array> = fc.oneof(
   hexText.map(text),
   recordText.map(text),
   layouts.map((segments) => elfFile(segments, 83)),
-  layouts.map((segments) => uf2File(segments, 0x57755a57)),
+  fc
+    .tuple(
+      layouts,
+      fc.constantFrom(undefined, () => 484),
+    )
+    .map(([segments, md5At]) => uf2File(segments, 0x57755a57, md5At)),
   layouts.map((segments) => mcubootFile(Buffer.concat(segments.map(({ bytes }) => bytes)), privateKey)),
   fc.tuple(fc.uint8Array(), fc.constantFrom(0, 9, 'esp8266' as const)).map(([bytes, chip]) => espImage(bytes, chip)),
 );
