@@ -14,6 +14,8 @@ export function boardImageReader(
     const { loadMcubootKey } = await import('../mcuboot-key.ts');
     const mcubootKey = mcubootKeyFile === undefined ? undefined : await loadMcubootKey(mcubootKeyFile);
     const isRaw = format === 'raw' || fileName === undefined || /\.bin$/i.test(fileName);
-    return readImage(file, { address, isRaw, isForMcuboot: protocol === 'smp', mcubootKey });
+    // XMODEM carries no addresses
+    const start = address ?? (protocol === 'xmodem' ? 0 : undefined);
+    return readImage(file, { address: start, isRaw, isForMcuboot: protocol === 'smp', mcubootKey });
   };
 }

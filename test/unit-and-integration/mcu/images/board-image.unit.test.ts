@@ -33,6 +33,15 @@ function reader({ format }: Settings = {}): ReturnType<typeof boardImageReader> 
   return boardImageReader({ protocol: 'esp', address: 0x2_0000, format, mcubootKeyFile: undefined });
 }
 
+test('reads a raw binary for a receiver of XMODEM without an address, which the protocol lacks', async () => {
+  const of = { address: undefined, format: undefined, mcubootKeyFile: undefined };
+  const image = await boardImageReader({ ...of, protocol: 'xmodem' })(raw, 'meter.bin');
+  expect(image.segments).toEqual([{ address: 0, bytes: raw }]);
+  await expect(boardImageReader({ ...of, protocol: 'stm32' })(raw, 'meter.bin')).rejects.toMatchObject({
+    code: 'image-address-missing',
+  });
+});
+
 describe('a board with MCUboot', () => {
   const smp = boardImageReader({ protocol: 'smp', address: undefined, format: undefined, mcubootKeyFile: undefined });
 
