@@ -2,7 +2,7 @@ import { elfMachines } from '../chip.ts';
 import type { Chip } from '../chip.ts';
 import { hex, McuError } from '../errors.ts';
 import { sliceOf } from '../images/image.ts';
-import { AvrCode } from './avr-code.ts';
+import { AvrCode, smallFlashBytes } from './avr-code.ts';
 
 export interface AvrSettings {
   /** The size of the boot section at the end of the flash memory, if it is not the usual one of this bootloader. */
@@ -140,14 +140,12 @@ function runsProgramsOf(device: string, chipName: string): boolean {
   return program !== 'atmega644p' && program.replace(/p$/, '') === chip.replace(/pb?$/, '');
 }
 
-/** The data sheets, "Interrupts": in larger memories, a vector has two words. */
-const smallFlashBytes = 8192;
-
 /** Throws for an image without a program at address 0: with a bootloader, too, the chip's program starts there. */
 function requireProgram(code: AvrCode, flashBytes: number): void {
   const isSmall = flashBytes <= smallFlashBytes;
-  if (!isSmall && code.beginsWithVectors(2)) {
-    throw new McuError('image-wrong-chip', 'the image has the vectors of an AVR with at most 8 KiB of flash memory');
+  if (isSmall ? code.beginsFar() : code.beginsWithVectors(2)) {
+    const size = isSmall ? 'more than' : 'at most';
+    throw new McuError('image-wrong-chip', `the image has the vectors of an AVR with ${size} 8 KiB of flash memory`);
   }
   if (code.beginsWithVectors(isSmall ? 2 : 4) || code.isSoundFromStart()) return;
   throw new McuError(

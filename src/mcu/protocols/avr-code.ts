@@ -1,3 +1,8 @@
+/**
+ * The data sheets, "Interrupts" and "Instruction Set Summary": in larger memories a vector has two words, and chips up to
+ * this size have neither JMP nor CALL.
+ */
+export const smallFlashBytes = 8192;
 /** The data sheets, "Interrupts": no AVR has fewer vectors. */
 const leastVectors = 10;
 
@@ -33,6 +38,11 @@ export class AvrCode {
     return vectors.every((vector) => vector?.ends === true && vector.next.some((target) => this.#at(target)));
   }
 
+  /** True if the first instruction is a JMP or a CALL. */
+  beginsFar(): boolean {
+    return isFar(this.#word(0));
+  }
+
   /** True if each path from address 0 on consists of instructions, and one of them jumps or returns. */
   isSoundFromStart(): boolean {
     const seen = new Set([0]);
@@ -46,13 +56,14 @@ export class AvrCode {
     return ends;
   }
 
-  /** Returns the instruction at an address, or undefined for a reserved word and behind the memory. */
+  /** Returns the instruction at an address, or undefined for one that the chip lacks, and behind the memory. */
   #at(address: number): Instruction | undefined {
     const word = this.#word(address);
     const end = this.#behind(address);
     if (isReserved(word) || end > this.#memory.byteLength) return undefined;
     // JMP and CALL, RJMP and RCALL, BRBS and BRBC, RET and RETI or IJMP and EIJMP
     if (isFar(word)) {
+      if (this.#flashBytes <= smallFlashBytes) return undefined;
       const high = ((word >> 3) & 0x3e) | (word & 1);
       return this.#transfer((word & 2) === 0, 2 * (high * 0x1_0000 + this.#word(address + 2)), end, true);
     }

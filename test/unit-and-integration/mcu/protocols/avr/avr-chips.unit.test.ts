@@ -145,6 +145,18 @@ describe('an AVR gets a program', () => {
     expect(startOf(uno, vectors, 0)).toBe('image-wrong-chip');
   });
 
+  test.each([
+    [
+      'the vectors of a larger memory',
+      'image-wrong-chip',
+      words(...Array.from({ length: 26 }, () => [0x940c, 52]).flat()),
+    ],
+    ['a call behind its first instruction', 'image-unsupported', words(0xe008, 0x940e, 5, 0xcfff, 0xcfff, 0x9508)],
+    ['a jump behind its first instruction', 'image-unsupported', words(0xe008, 0x940c, 3, 0xcfff)],
+  ])('but not with %s where the chip has neither JMP nor CALL', (_, code, file) => {
+    expect(startOf(small, file, 0)).toBe(code);
+  });
+
   test('that jumps backwards around the end of a small memory', () => {
     const image = makeImage('raw', [
       { address: 0, bytes: words(0xce7f) },
