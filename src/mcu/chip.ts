@@ -1,5 +1,5 @@
 import { hex, McuError } from './errors.ts';
-import { endOf } from './images/image.ts';
+import { anyRevision, endOf } from './images/image.ts';
 import type { ChipRevisions, EspImageChip, Image, IntendedChip } from './images/image.ts';
 
 /** Addresses from `start` up to, but not including, `end`. */
@@ -99,12 +99,17 @@ function describe(madeFor: IntendedChip): string {
       return `the UF2 family ${hex(madeFor.family)}`;
     case 'esp-chip':
       if (madeFor.chip === 'esp8266') return 'the ESP8266';
-      return `the ESP chip number ${madeFor.chip}${madeFor.revisions?.map(versionOf).join(' to') ?? ''}`;
+      return `the ESP chip number ${madeFor.chip}${rangeOf(madeFor.revisions)}`;
   }
 }
 
-function isWithin(revision = 0, [first, last]: ChipRevisions = [0, Infinity]): boolean {
+function isWithin(revision = 0, [first, last]: ChipRevisions = [0, anyRevision]): boolean {
   return revision >= first && revision <= last;
+}
+
+function rangeOf([first, last]: ChipRevisions = [0, anyRevision]): string {
+  if (last !== anyRevision) return `${versionOf(first)} to${versionOf(last)}`;
+  return first === 0 ? '' : `${versionOf(first)} or later`;
 }
 
 function versionOf(revision: number | undefined): string {

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 
 import { McuError } from '../errors.ts';
-import { isBlank, makeImage } from './image.ts';
+import { anyRevision, isBlank, makeImage } from './image.ts';
 import type { ChipRevisions, EspImageChip, Image } from './image.ts';
 
 const magic = 0xe9;
@@ -12,7 +12,6 @@ export const longHeadBytes = 24;
 export const segmentHeadBytes = 8;
 const checksumSeed = 0xef;
 const digestBytes = 32;
-const anyRevision = 0xffff;
 const esp32c3 = 5;
 
 interface Body {

@@ -28,6 +28,9 @@ export type IntendedChip =
   | { readonly kind: 'uf2-family'; readonly family: number }
   | { readonly kind: 'esp-chip'; readonly chip: EspImageChip; readonly revisions?: ChipRevisions | undefined };
 
+/** A last revision that excludes none. */
+export const anyRevision = 0xffff;
+
 /** The first and the last revision of a chip, each as 100 times the major and the minor number. */
 export type ChipRevisions = readonly [first: number, last: number];
 

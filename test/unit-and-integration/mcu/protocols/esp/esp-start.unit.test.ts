@@ -85,11 +85,20 @@ describe('an application that states revisions', () => {
     expect(model.flash.bytes).toEqual(before);
   });
 
-  test('is refused with both revisions in the reason', async () => {
+  test.each<[string, Stated]>([
+    [' v3.0 to v3.99', [300, 399, 3]],
+    [' v2.0 or later', [0, 0xffff, 2]],
+  ])('is refused for this reason: it is for an ESP32%s, and the board has another revision', async (named, stated) => {
     const { flash } = bench({ traits: espTraits('esp32', { revision: 101 }) });
-    await expect(flash(imageAt(first, applicationFor('esp32', [300, 399, 3])))).rejects.toThrow(
-      'the image is made for the ESP chip number 0 v3.0 to v3.99, the board is ESP32 v1.1',
+    await expect(flash(imageAt(first, applicationFor('esp32', stated)))).rejects.toThrow(
+      `the image is made for the ESP chip number 0${named}, the board is ESP32 v1.1`,
     );
+  });
+
+  test('is refused by another chip without a word on revisions', async () => {
+    const { flash } = bench({ traits: espTraits('esp32') });
+    const image = imageAt(first, applicationFor('esp32s3', [0, 0xffff, 0]));
+    await expect(flash(image)).rejects.toThrow('the image is made for the ESP chip number 9, the board is ESP32 v0.0');
   });
 });
 
