@@ -33,7 +33,7 @@ const callMs = 20_000;
 /** The rest of a text follows within this time. */
 const pauseMs = 100;
 /** At the end of what was heard, with silence behind it and without. */
-const [calledOnce, calledOften] = [/(^|[^ -~]|C)C$/, /CCC$/];
+const [calledOnce, calledOften] = [/(^|[\r\nC])C$/, /CCC$/];
 const maxTries = 10;
 /** A receiver that was silent so many times has gone. */
 const maxSilences = 3;

@@ -44,6 +44,8 @@ describe('an application that prints the letter of a call', () => {
   test.each<[string, XmodemOptions]>([
     ['at the beginning of lines', { application: 'CO2=412 T=21.5\r\n', callEveryMs: 1_000 }],
     ['at the end of a text', { application: 'T=21.5 C', callEveryMs: 1_000 }],
+    ['at the end of a unit', { application: '\r\n21.5 °C', callEveryMs: 1_000 }],
+    ['at the end of a column', { application: '\n21.5\tC', callEveryMs: 1_000 }],
     ['as a whole word', { application: '21.5 C\r\n', callEveryMs: 200 }],
     ['in capitals', { application: '\r\nCCID ACC OK', callEveryMs: 4_000 }],
   ])('%s gets no byte of a program', async (_, options) => {
