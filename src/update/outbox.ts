@@ -1,22 +1,17 @@
 import { AgentError } from '../system/errors.ts';
-import type { Log } from '../system/log/log.ts';
 import type { NotifyHook } from './hooks/hooks.ts';
-import type { Journal } from './journal/journal.ts';
 import { nameToSwitchTo } from './journal/naming.ts';
+import type { UpdatePorts } from './policy/install-request.ts';
 import type { ProvisioningService } from './ports.ts';
-import type { UpdateProgress } from './ports/incoming.ts';
 
-export interface OutboxPorts {
-  readonly journal: Journal;
+export interface OutboxPorts extends Pick<UpdatePorts, 'journal' | 'log' | 'onProgress'> {
   readonly service: Pick<ProvisioningService, 'switchTo' | 'setProperty'>;
   /** The property that receives results. Undefined if they are not reported. */
   readonly outcomeProperty: string | undefined;
   /** The property that receives the versions requested as full images, if any. */
   readonly wholeImageProperty?: string | undefined;
-  readonly log: Log;
   /** Omitted without a program to notify. */
   readonly tellHook?: NotifyHook | undefined;
-  readonly onProgress: (event: UpdateProgress) => void;
 }
 
 /**

@@ -2,10 +2,12 @@ import type { OnEvent, OperationOutcome } from '../control/events.ts';
 import type { InputOf, InstallFlags } from '../control/operations.ts';
 import { AgentError } from '../system/errors.ts';
 import type { Clock } from '../system/time/clock.ts';
+import { isPlausible } from '../system/time/wall-clock.ts';
 import { UpdateError } from './errors.ts';
 import { standingPause } from './hooks/hooks.ts';
 import type { HookPause, HookPort } from './hooks/hooks.ts';
 import type { Journal } from './journal/journal.ts';
+import { activeHold } from './journal/state.ts';
 import type { ManualHold, UpdateState } from './journal/state.ts';
 import { cancelManually, commitManually, rollBackManually, rebootManually } from './manual.ts';
 import type { ManualActionDeps } from './manual.ts';
@@ -13,13 +15,13 @@ import { deliverOutbox } from './outbox.ts';
 import type { InstallOutcome, Outcome } from './outcome.ts';
 import { findBlocked, pauseLeft } from './policy/backoff.ts';
 import { listPauseLeft } from './policy/choose.ts';
+import { isoTime } from './policy/install-request.ts';
 import type { InstallRequest, UpdatePorts } from './policy/install-request.ts';
-import { startHold, releaseHold } from './policy/manual-hold.ts';
 import { AttemptDeferred, consequenceOf, mayTry } from './policy/may-try.ts';
 import type { Plan } from './policy/plan.ts';
 import { findWaitingBeside, isListInFile } from './policy/trust-lists.ts';
 import { recordDiffers, UpdateChecker } from './policy/update-checker.ts';
-import type { CheckResult, LookoutDeps, CheckOptions, LookSettings } from './policy/update-checker.ts';
+import type { CheckResult, LookoutDeps, CheckOptions } from './policy/update-checker.ts';
 import { endObsoleteStaging } from './policy/withdraw.ts';
 import type { FirmwareSource, Version } from './ports.ts';
 import { recoverUpdate } from './trial/recovery.ts';
@@ -29,7 +31,6 @@ import { rebootToTrial } from './trial/trial.ts';
 import { update } from './update.ts';
 
 export interface UpdaterDeps extends LookoutDeps {
-  readonly settings: UpdaterSettings;
   /** Absent without hooks. */
   readonly hooks?: HookPort | undefined;
 }
@@ -41,12 +42,6 @@ interface Settling {
   readonly reboot?: boolean;
   /** An operator waits, so the reboot window does not count. */
   readonly manual?: boolean;
-}
-
-export interface UpdaterSettings extends LookSettings {
-  readonly outcomeProperty: string | undefined;
-  /** The property that receives `{"versions": […]}`: the ids of versions that are wanted whole. */
-  readonly wholeImageProperty?: string | undefined;
 }
 
 type Nothing = Exclude<Plan, { kind: 'install' | 'deferred' }>;
@@ -107,12 +102,25 @@ export class Updater {
     return release.version.name;
   }
 
-  async hold(order: InputOf<'hold'>): Promise<ManualHold> {
-    return startHold(order, this.#deps.ports);
+  /** Starts a hold. Until it ends, only a forced update is installed; a rollback is always possible. */
+  async hold({ durationMs, reason }: InputOf<'hold'>): Promise<ManualHold> {
+    const { journal, clock } = this.#deps.ports;
+    const nowMs = clock.nowMs();
+    if (durationMs !== undefined && !isPlausible(nowMs))
+      throw new UpdateError('hold-needs-clock', 'the clock is not synchronized, so the end of the hold is unknown');
+    const until = durationMs === undefined ? undefined : new Date(nowMs + durationMs).toISOString();
+    const standstill = { since: isoTime(clock), until, reason };
+    await journal.append({ type: 'hold-started', standstill });
+    return standstill;
   }
 
+  /** Ends a hold. Returns false if there was none. */
   async resume(): Promise<boolean> {
-    return releaseHold(this.#deps.ports);
+    const { journal, clock } = this.#deps.ports;
+    const { standstill } = journal.state;
+    if (standstill === undefined) return false;
+    await journal.append({ type: 'hold-released' });
+    return activeHold(standstill, clock.nowMs()) !== undefined;
   }
 
   /** One whole round: settle, tell, look, install. */

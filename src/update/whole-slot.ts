@@ -2,7 +2,7 @@ import type { ReadPartition } from './evidence.ts';
 import { incompleteSlotError } from './evidence.ts';
 import type { FirmwareRecord, Installed, PartitionRecord } from './journal/state.ts';
 import type { UpdatePorts } from './policy/install-request.ts';
-import type { PayloadOpening, PayloadWriter, SlotName, SlotsTarget, Target, WrittenPayload } from './ports.ts';
+import type { SlotName, SlotsTarget, Target, WrittenPayload } from './ports.ts';
 import { otherSlot } from './slot.ts';
 
 /** A partition that a release leaves out, and how it gets the content of the running slot. */
@@ -56,22 +56,23 @@ async function completionOf(target: SlotsTarget, slot: SlotName, ports: Ports): 
   throw incompleteSlotError(slot, `${lacks} in slot ${running} it no longer holds the verified ${record.version}`);
 }
 
-export function openingOfCopy({ target: { name }, record }: PartitionCopy, slot: SlotName): PayloadOpening {
-  const payload = { fileName: `${name} of slot ${otherSlot(slot)}`, target: { name } };
-  return { payload, sizeBytes: record.sizeBytes, resumeAt: undefined };
-}
-
-/** Copies a partition from the running slot. Throws if its content no longer matches the earlier reading. */
+/**
+ * Copies a partition from the running slot. `onOpened` is called before the first byte is written. Throws if its content
+ * no longer matches the earlier reading.
+ */
 export async function copyPartition(
-  { target, record }: PartitionCopy,
+  { target, record: { digest, sizeBytes } }: PartitionCopy,
   slot: SlotName,
-  writer: PayloadWriter,
+  onOpened: () => Promise<void>,
   signal: AbortSignal,
 ): Promise<WrittenPayload> {
   const running = otherSlot(slot);
-  await target.copyInto(writer, running, record.sizeBytes, signal);
+  const payload = { fileName: `${target.name} of slot ${running}`, target: { name: target.name } };
+  await using writer = await target.openSlot(slot, { payload, sizeBytes, resumeAt: undefined }, signal);
+  await onOpened();
+  await target.copyInto(writer, running, sizeBytes, signal);
   const written = await writer.finish(signal);
-  if (written.digest !== record.digest) {
+  if (written.digest !== digest) {
     throw incompleteSlotError(slot, `${target.name} of slot ${running} changed while it was copied`);
   }
   return written;

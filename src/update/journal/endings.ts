@@ -87,14 +87,11 @@ export function countDropped(reports: readonly Outcome[]): number {
   return reports.reduce((sum, { dropped = 0 }) => sum + dropped, 0);
 }
 
-export function installReason({ downgrade }: Attempt): string {
-  return downgrade === undefined ? 'installed' : `installed, as root permitted, although it ${downgrade}`;
-}
-
-/** The reason of a successful rollback. */
-export function rollbackReason({ unverified }: Attempt): string {
-  const reason = 'rolled back to the previous version';
-  return unverified === undefined ? reason : `${reason}, which was not verified again: ${unverified.join(', ')}`;
+/** Returns the reason of a success. */
+export function successReason({ by, downgrade, unverified }: Attempt): string {
+  const reason = by === 'rollback' ? 'rolled back to the previous version' : 'installed';
+  if (unverified !== undefined) return `${reason}, which was not verified again: ${unverified.join(', ')}`;
+  return downgrade === undefined ? reason : `${reason}, as root permitted, although it ${downgrade}`;
 }
 
 /** The end of an attempt that was interrupted, and was not continued. */

@@ -79,7 +79,9 @@ function installedWith(firmware: FirmwareRecord, before: Installed | undefined):
 }
 
 function flashedOver(payload: Payload, before: Installed | undefined): Payload {
-  return payload.kind !== 'slots' ? { ...payload, over: digestOn(payload.target, before) } : payload;
+  if (payload.kind === 'slots') return payload;
+  const held = before?.payloads.find(({ kind, target }) => kind !== 'slots' && target === payload.target);
+  return { ...payload, over: held?.digest ?? NOTHING_OF_OURS };
 }
 
 /** True if undoing the present payload of a board brings back the earlier one. */
@@ -96,11 +98,6 @@ export function installedAfterCommit(
   const restored = attempt.by === 'rollback' ? earlier.find((version) => version.slot === slot) : undefined;
   const { digest, signedBy } = firmware;
   return { ...(restored ?? installedWith(firmware, installed)), digest, signedBy };
-}
-
-function digestOn(target: string, installed: Installed | undefined): string {
-  const payload = installed?.payloads.find((found) => found.kind !== 'slots' && found.target === target);
-  return payload?.digest ?? NOTHING_OF_OURS;
 }
 
 /**

@@ -10,8 +10,7 @@ import {
   recover,
   withdraw,
   inPhase,
-  installReason,
-  rollbackReason,
+  successReason,
   withEnd,
   withSuperseded,
 } from './endings.ts';
@@ -204,21 +203,15 @@ function stageRollback(
 
 function arm(phase: Phase, bootId: string, rebootByHand: boolean): PhaseOf<'trial'> {
   assert(phase.kind === 'staged' || phase.kind === 'trial', `nothing to arm in phase ${phase.kind}`);
-  const { attempt, slot, firmware, trialsLeft } = phase;
-  const left = Math.max(0, trialsLeft - 1);
-  const boards = phase.kind === 'trial' ? phase.boards : {};
-  const [judgements, approved] = [0, false];
   return {
+    ...phase,
     kind: 'trial',
-    attempt,
-    slot,
-    firmware,
+    trialsLeft: Math.max(0, phase.trialsLeft - 1),
     bootId,
     rebootByHand,
-    judgements,
-    approved,
-    trialsLeft: left,
-    boards,
+    judgements: 0,
+    approved: false,
+    boards: phase.kind === 'trial' ? phase.boards : {},
     rebootAsked: !rebootByHand,
   };
 }
@@ -265,6 +258,5 @@ function commit(state: UpdateState, { at, slot, owesHook }: EventOf<'committed'>
     unfit: isByHand ? state.unfit : withoutUnfit(state.unfit),
     ...(isRollback ? undefined : raiseFloors(state, firmware)),
   };
-  const reason = isRollback ? rollbackReason(attempt) : installReason(attempt);
-  return withEnd(next, attempt, { outcome: 'installed', code: 'ok', reason, at });
+  return withEnd(next, attempt, { outcome: 'installed', code: 'ok', reason: successReason(attempt), at });
 }

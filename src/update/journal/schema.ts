@@ -121,6 +121,8 @@ const firmware = z.object({
 /** The state of the boards of an update, by target. A board that is not named is untouched. */
 const boards = z.record(z.string(), z.enum(['touched', 'flashed']));
 
+const onItsWay = { attempt, slot: slotName, firmware };
+
 /** The phase of an update. */
 export const phase = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('idle') }),
@@ -129,13 +131,11 @@ export const phase = z.discriminatedUnion('kind', [
   /** Nothing that boots has changed. From its first byte on, the slot is unbootable. */
   z.object({ kind: z.literal('staging'), attempt, slot: slotName, checkpoint: checkpoint.optional() }),
   /** The slot is written, read back and verified; it may already be armed. */
-  z.object({ kind: z.literal('staged'), attempt, slot: slotName, firmware, trialsLeft: z.number() }),
+  z.object({ kind: z.literal('staged'), ...onItsWay, trialsLeft: z.number() }),
   /** The slot is armed; `bootId` is the boot in which that happened. */
   z.object({
     kind: z.literal('trial'),
-    attempt,
-    slot: slotName,
-    firmware,
+    ...onItsWay,
     trialsLeft: z.number(),
     bootId: z.string(),
     /** An operator wants to reboot manually. */
@@ -149,9 +149,7 @@ export const phase = z.discriminatedUnion('kind', [
   }),
   z.object({
     kind: z.literal('rolling-back'),
-    attempt,
-    slot: slotName,
-    firmware,
+    ...onItsWay,
     code: z.string(),
     reason: z.string(),
     fault: z.enum(['firmware', 'world', 'person']),

@@ -123,11 +123,6 @@ interface Costs {
   readonly figures?: Figures | undefined;
 }
 
-interface Owing {
-  /** A notification hook has to run. */
-  readonly owesHook?: boolean;
-}
-
 /**
  * Invariant 4: everything that can happen to an update. Each event is one durable write. An event that the phase does
  * not allow is a defect, and asserts.
@@ -176,8 +171,8 @@ interface EventData {
   readonly 'health-check-started': object;
   /** The trial is healthy, or an operator commits it. */
   readonly approved: object;
-  /** `slot`: the running one. */
-  readonly committed: { readonly at: string; readonly slot: SlotName } & Owing;
+  /** `slot`: the running one. `owesHook`: a notification hook has to run. */
+  readonly committed: { readonly at: string; readonly slot: SlotName; readonly owesHook?: boolean };
   /** The next step may change the board. */
   readonly 'board-write-started': { readonly target: string };
   readonly 'board-flashed': { readonly target: string };
@@ -185,7 +180,7 @@ interface EventData {
   /** The boards that were touched are to get back what they held. */
   readonly restoring: object;
   readonly 'board-restored': { readonly target: string };
-  readonly 'rolled-back': TrialFailure & { readonly at: string } & Owing;
+  readonly 'rolled-back': TrialFailure & { readonly at: string; readonly owesHook?: boolean };
   /** A notification hook received the result of this attempt. */
   readonly 'hook-notified': { readonly attemptId: string };
   /** `name`: the signed name of a file, if it was verified. */

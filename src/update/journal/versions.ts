@@ -21,11 +21,7 @@ export interface Firmware {
 }
 
 /** The start of a wait, and the number of update checks since. */
-export interface Waiting {
-  /** ISO 8601. */
-  readonly since?: string | undefined;
-  readonly looks?: number | undefined;
-}
+export type Waiting = Pick<VersionEntry, 'since' | 'looks'>;
 
 const untried = { begun: 0, failed: 0, gaveUp: 0 };
 

@@ -1,7 +1,7 @@
 import { AgentError } from '../../system/errors.ts';
 import { searchWithin } from '../../system/pattern.ts';
 import { SystemError } from '../../system/system-errors.ts';
-import type { Installed, UpdateState, VersionRef } from '../journal/state.ts';
+import type { UpdateState, VersionRef } from '../journal/state.ts';
 import { entryOf } from '../journal/versions.ts';
 import type { ProvisioningService, Version } from '../ports.ts';
 import { compareVersions } from '../version-order.ts';
@@ -54,11 +54,6 @@ export async function findCandidate(
   return findFullImage(named, known.state, service, signal);
 }
 
-/** True if the factory installed this version, and the service has not confirmed yet which of its versions that is. */
-function isUnnamed({ version, factory }: Installed): boolean {
-  return factory === true && version.id === undefined;
-}
-
 /**
  * Chooses among the versions to which the installed one can be switched; before anything is installed, the service's
  * current version.
@@ -70,7 +65,9 @@ async function findAmongUpdates(
   signal: AbortSignal,
 ): Promise<Version | undefined> {
   const { installed } = state;
-  if (installed === undefined || isUnnamed(installed)) return service.currentVersion(signal);
+  // the service has not confirmed yet which of its versions the factory installed
+  const isUnnamed = installed?.factory === true && installed.version.id === undefined;
+  if (installed === undefined || isUnnamed) return service.currentVersion(signal);
   const from = installed.version.id ?? (await service.currentVersion(signal)).id;
   const versions = (await service.updates(from, signal)).filter(({ id }) => id !== from);
   for (const list of dueLists(versions, state, lists).slice(0, MAX_LIST_PROBES))

@@ -4,6 +4,7 @@ import { advance } from '../journal/reducer.ts';
 import type { UpdateEvent, UpdateState } from '../journal/state.ts';
 import { hasSlotPayload } from '../journal/state.ts';
 import { needsDate } from '../journal/versions.ts';
+import type { OutboxPorts } from '../outbox.ts';
 import type { FirmwareHeader, ProvisioningService, Version } from '../ports.ts';
 import type { FullImage, Follow } from './choose.ts';
 import { MAX_LIST_PROBES, findCandidate, listNumber } from './choose.ts';
@@ -16,7 +17,7 @@ import { isInstalled } from './presence.ts';
 import { applyIfTrustList, headerOf } from './trust-lists.ts';
 import { endUnwantedWait } from './withdraw.ts';
 
-export interface LookSettings {
+export interface UpdaterSettings extends Pick<OutboxPorts, 'outcomeProperty' | 'wholeImageProperty'> {
   readonly follow: Follow;
   readonly policy: Policy;
   /** Default: `same`. */
@@ -26,7 +27,7 @@ export interface LookSettings {
 export interface LookoutDeps {
   readonly ports: EnginePorts;
   readonly service: ProvisioningService;
-  readonly settings: LookSettings;
+  readonly settings: UpdaterSettings;
   /** Minutes since local midnight; undefined if the clock is not synchronized. */
   readonly minuteOfDay: () => number | undefined;
 }

@@ -17,7 +17,7 @@ import { findPresence } from '../policy/presence.ts';
 import { refuseMisnamed, refuseOldBoards, refuseRelease } from '../policy/release-rules.ts';
 import type { Checkpoint, FirmwareHeader, PayloadHeader, SlotName, Target } from '../ports.ts';
 import type { FirmwareRequest, IncomingFirmware, StagedFirmware, StagedPayload } from '../ports/incoming.ts';
-import { copyPartition, openingOfCopy, planCompletion, slotsTargets } from '../whole-slot.ts';
+import { copyPartition, planCompletion, slotsTargets } from '../whole-slot.ts';
 import type { PartitionCopy } from '../whole-slot.ts';
 import { meteredSource, Costs } from './costs.ts';
 import { placesOf, recordOf, resolveTargets } from './targets.ts';
@@ -200,9 +200,8 @@ export class Staging {
       const { target } = completion;
       const detail = `${target.name}, from the slot that runs`;
       this.#ports.onProgress({ kind: 'phase', phase: 'staging', detail });
-      await using writer = await target.openSlot(this.#slot, openingOfCopy(completion, this.#slot), this.#ports.signal);
-      await this.#giveUpContent(target);
-      this.#costs.countWritten(await copyPartition(completion, this.#slot, writer, this.#ports.signal));
+      const onOpened = async (): Promise<void> => this.#giveUpContent(target);
+      this.#costs.countWritten(await copyPartition(completion, this.#slot, onOpened, this.#ports.signal));
     }
   }
 
