@@ -24,7 +24,7 @@ export class DaemonError extends defineErrors('DaemonError', {
   ),
   'sensor-unknown': permanent.usage(
     'The configuration has no such source of datapoints.',
-    'agent sensors shows those that there are',
+    'to list the sensors: agent sensors',
   ),
   'sensor-failing': transient.unreachable(
     'A sensor has been failing for 10 minutes or more, or its readings cannot be used.',
@@ -39,8 +39,8 @@ export class DaemonError extends defineErrors('DaemonError', {
     'systemctl enable --now thing-agent-trial.timer, in the image too',
   ),
   'state-nearly-full': transient.disk(
-    'The file system of the state directory has less room than an update, or what is measured, needs.',
-    'make room there, or give the state partition more',
+    'The file system of the state directory has too little free space for an update or for measurements.',
+    'free space there, or enlarge the state partition',
   ),
   'not-activated': transient.unreachable(
     'This gateway is not activated at the service yet.',
@@ -52,11 +52,11 @@ export class DaemonError extends defineErrors('DaemonError', {
   ),
   'unit-missing': permanent.configuration(
     'A unit that has to be active after an update does not exist.',
-    'correct [update.health] units; systemctl list-unit-files shows those that there are',
+    'correct [update.health] units; to list the units: systemctl list-unit-files',
   ),
   'agent-replaced': transient.tryAgain(
-    'The program was replaced beneath the daemon, which ends, so that the new one starts.',
-    'the same again, in some seconds',
+    'The program of the daemon was replaced, so the daemon stops, and the new one starts.',
+    'run the same command again in a few seconds',
   ),
   'board-not-configured': permanent.usage('The configuration has no board of this name.', 'agent mcu list'),
   'no-backup': permanent.refused(

@@ -63,7 +63,7 @@ export class McuError extends defineErrors('McuError', {
     'check power, cable, baud rate and reset setting, and that the chip has this bootloader',
   ),
   'board-bad-response': transient.protocol(
-    'The board sends invalid answers.',
+    'The board sends invalid responses.',
     'check baud rate, ground and cable length',
   ),
   'board-refused': transient.protocol(
@@ -101,7 +101,7 @@ export class McuError extends defineErrors('McuError', {
   ),
   'mcuboot-key-unreadable': permanent.configuration(
     'The key for a board’s images cannot be used.',
-    'mcuboot_key_file of the target names a public key in PEM form',
+    'set mcuboot_key_file of the target to a public key in PEM form',
   ),
 }) {
   /** The same failure, with the board's name before the message. */

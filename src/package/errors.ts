@@ -20,7 +20,7 @@ export class PackageError extends defineErrors('PackageError', {
   ),
   'package-backup-failed': permanent.failed(
     'The installed package cannot be saved for a rollback, so nothing is installed.',
-    'dpkg --audit, and dpkg --verify PACKAGE, say what is wrong with what is installed',
+    'to see what is wrong with the installed package: dpkg --audit, and dpkg --verify PACKAGE',
   ),
   'package-damaged': transient.disk('The saved file of a package is damaged.', 'check the disk of the state directory'),
   'package-refused': permanent.failed(

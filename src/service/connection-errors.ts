@@ -33,7 +33,7 @@ export const connectionErrors = {
   ),
   'total-timeout': transient.unreachable(
     'The response of the service was not complete before the deadline of the request.',
-    'the connection is too slow for the deadline',
+    'raise the limit in [service.timeouts], or use a faster connection',
   ),
 
   // TLS
@@ -74,7 +74,7 @@ export const connectionErrors = {
   ),
   'proxy-refused': transient.unreachable(
     'The proxy refuses to connect to the service.',
-    'the proxy does not let the agent through',
+    'permit connections to the service at the proxy',
   ),
   'proxy-authentication': permanent.configuration(
     'The proxy requires a user name and password.',

@@ -43,7 +43,7 @@ const ServiceErrors = defineErrors('ServiceError', {
   'service-too-large': permanent.failed('The request is too large for the service.', 'send less in one request'),
   'service-rate-limited': transient.tryAgain(
     'The service limits the rate of calls.',
-    'wait; the service limits the rate of calls',
+    'nothing: the agent retries later',
   ),
   'service-request-timeout': transient.tryAgain(
     'The service timed out waiting for the end of the request.',
@@ -59,7 +59,7 @@ const ServiceErrors = defineErrors('ServiceError', {
   ),
   'service-failed': transient.tryAgain(
     'The service failed while it worked on the request.',
-    'the service itself failed; its operator can see why',
+    'see the log of the service',
   ),
   'service-redirected': transient.protocol(
     'The service, or a network in between, redirects the agent to another address.',

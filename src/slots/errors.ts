@@ -15,7 +15,7 @@ const SlotErrors = defineErrors('SlotError', {
   ),
   'slot-wrong-kind': permanent.disk(
     'The path of a slot is neither a block device nor a regular file.',
-    'a slot is a block device or a regular file',
+    'set the path of the slot to a block device or a regular file',
   ),
   'slots-identical': permanent.disk(
     'Slot A and slot B are the same partition.',
@@ -28,7 +28,7 @@ const SlotErrors = defineErrors('SlotError', {
   'slot-mounted': permanent.disk('The slot to be written is mounted.', 'unmount it'),
   'slot-busy': transient.disk(
     'The slot is in use: as swap, by a volume or by another program.',
-    'find the user of the device (swapon --show, lsblk, fuser) and release it',
+    'find the program that uses the device (swapon --show, lsblk, fuser), and stop it',
   ),
   'slot-read-only': permanent.disk(
     'The slot cannot be written: the device or its parent is read-only.',
@@ -36,7 +36,7 @@ const SlotErrors = defineErrors('SlotError', {
   ),
   'slot-denied': permanent.disk(
     'The agent may not open the slot.',
-    'run the agent as root, or let it write the device',
+    'run the agent as root, or permit it to write to the device',
   ),
   'slot-too-small': permanent.disk('The image is larger than the slot.', 'use a smaller image or larger partitions'),
   'slot-no-space': permanent.disk(

@@ -12,7 +12,7 @@ export const sharedErrors = {
   ),
   'delta-base-mismatch': permanent.refused(
     'A delta was made from an image other than the running one, or the running image was modified: nothing can be rebuilt from it.',
-    'install the whole image of the version; a slot that is written to while it runs takes no deltas',
+    'install the whole image of the version; deltas need a slot that is not written to while it runs',
   ),
   'release-revoked': permanent.refused(
     'The release was revoked by a list that a trusted key signed.',

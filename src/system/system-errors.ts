@@ -17,7 +17,7 @@ export class SystemError extends defineErrors('SystemError', {
     'run as root, and check that the program flock (util-linux) is installed',
   ),
   'boot-id-unknown': permanent.failed(
-    'It is unknown whether the machine was rebooted since.',
+    'The boot ID of the machine is unknown, so a reboot cannot be detected.',
     'check that /proc is mounted',
   ),
   'pattern-too-slow': permanent.configuration(
@@ -37,7 +37,7 @@ export class SystemError extends defineErrors('SystemError', {
   'writable-by-others': sharedErrors['writable-by-others'],
   'user-unavailable': permanent.configuration(
     'A program cannot run with the rights of the user that the configuration names for it.',
-    'start the agent as root, or leave user out',
+    'start the agent as root, or omit user',
   ),
   'program-missing': transient.failed(
     'A program cannot be started.',

@@ -4,8 +4,8 @@ import { sharedErrors } from '../system/shared-errors.ts';
 
 const TelemetryErrors = defineErrors('TelemetryError', {
   'queue-damaged': transient.disk(
-    'The database of waiting datapoints is damaged.',
-    'nothing: what can be salvaged is; if it happens again, replace the medium',
+    'The database of queued datapoints is damaged.',
+    'nothing: the agent saves the readable datapoints; if it happens again, replace the medium',
   ),
   'queue-full': transient.disk(
     'The file system of the queue has no space left.',
@@ -20,8 +20,8 @@ const TelemetryErrors = defineErrors('TelemetryError', {
     'the agent keeps it in memory and delivers it if it is not stopped before',
   ),
   'point-dropped': transient.tryAgain(
-    'A datapoint was dropped, because more came than the bounds of [telemetry] let wait.',
-    'send less, or raise the bounds in [telemetry]',
+    'A datapoint was dropped, because the queue reached the limits in [telemetry].',
+    'send less, or raise the limits in [telemetry]',
   ),
   'point-refused': permanent.failed(
     'The service refuses a datapoint, and would refuse it again.',

@@ -15,11 +15,11 @@ export class UpdateError extends defineErrors('UpdateError', {
   ),
   'hook-rejected': permanent.refused(
     'A consent hook rejected this release. It counts as a failed attempt of the version.',
-    'agent --update-now --force runs no hook',
+    'to install it without the hook: agent --update-now --force',
   ),
   'hook-deferred': transient.tryAgain(
     'A consent hook deferred the update, or could not run. It runs again after growing pauses.',
-    'agent --update-now runs the hook now; with --force no hook',
+    'to run the hook now: agent --update-now; to skip it, add --force',
   ),
   'duplicate-target': permanent.refused(
     'A release has two payloads for one target.',
@@ -71,16 +71,16 @@ export class UpdateError extends defineErrors('UpdateError', {
     'give the name trust-N only to trust lists',
   ),
   'hold-needs-clock': transient.tryAgain(
-    'A hold for a time needs a synchronized clock.',
-    'agent hold without a time, until agent resume',
+    'A hold with a duration needs a synchronized clock.',
+    'run agent hold without a duration; it lasts until agent resume',
   ),
   'version-ambiguous': permanent.refused(
-    'Several blocked versions have that name, ID or digest.',
+    'Several blocked versions have this name, ID or digest.',
     'repeat the command with the digest of one of them',
   ),
   'version-not-blocked': permanent.refused(
-    'No version of that name, ID or digest is blocked.',
-    'agent status lists the blocked versions',
+    'No version with this name, ID or digest is blocked.',
+    'to list the blocked versions: agent status',
   ),
 }) {}
 
@@ -92,11 +92,11 @@ export const updateCodes = {
   },
   'retry-backoff': {
     means: 'The last attempt failed; it is retried after growing pauses.',
-    advice: 'agent --update-now does not wait',
+    advice: 'to retry now: agent --update-now',
   },
   flapping: {
     means: 'This version and another one replaced each other repeatedly; each further time waits longer, up to a day.',
-    advice: 'find out what changes the version at the service; agent --update-now does not wait',
+    advice: 'find out what changes the version at the service; to retry now: agent --update-now',
   },
   'on-hold': {
     means: 'An operator paused updates (agent hold).',

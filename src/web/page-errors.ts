@@ -6,7 +6,7 @@ import { readProtectedFile } from '../system/files/protected-file.ts';
 export class PageError extends defineErrors('PageError', {
   'page-unavailable': transient.failed(
     'The web UI cannot listen on the configured address.',
-    'see who has the port: ss -ltnp; ports below 1024 are not for the agent',
+    'to find the program that uses the port: ss -ltnp; the agent cannot use ports below 1024',
   ),
   'web-files-invalid': permanent.configuration(
     'A file that [web] names cannot be used.',

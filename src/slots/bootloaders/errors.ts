@@ -9,8 +9,8 @@ export class BootloaderError extends defineErrors('BootloaderError', {
     'agent doctor shows the failing tool, file or device; compare it with [targets] bootloader',
   ),
   'boot-environment-invalid': permanent.disk(
-    'The boot environment was read, but its content makes no sense. Nothing is guessed and nothing is written.',
-    'compare the boot environment with docs/image-requirements.md; agent doctor shows its content',
+    'The boot environment was read, but its content is invalid. The agent neither guesses nor writes.',
+    'compare the boot environment with docs/bootloaders/README.md; agent doctor shows its content',
   ),
   'boot-environment-unwritable': transient.disk(
     'The boot environment cannot be written.',
@@ -34,7 +34,7 @@ export class BootloaderError extends defineErrors('BootloaderError', {
   ),
   'booted-slot-unknown': permanent.failed(
     'Neither the kernel command line nor the mounts show the running slot.',
-    'add the slot to the kernel command line, as docs/image-requirements.md shows',
+    'add the slot to the kernel command line, as docs/bootloaders/README.md shows',
   ),
   'booted-slot-contradiction': permanent.failed(
     'Two sources name two different slots as the running one.',
@@ -42,7 +42,7 @@ export class BootloaderError extends defineErrors('BootloaderError', {
   ),
   'handler-failed': transient.failed(
     'The integrator’s boot handler failed, or printed a word that its interface does not define.',
-    'run the handler yourself: HANDLER get-current; its interface is in docs/image-requirements.md',
+    'run the handler yourself: HANDLER get-current; its interface is in docs/bootloaders/custom.md',
   ),
 }) {}
 
