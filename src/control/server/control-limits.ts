@@ -18,6 +18,8 @@ export interface ControlLimits {
   readonly aliveMs: number;
   /** A client that reads nothing for this long is dropped. */
   readonly stalledMs: number;
+  /** The time that a file may make the daemon wait, in addition to that of its least average rate (sent-file.ts). */
+  readonly slowFileMs: number;
   /** A client that has not read this many bytes is dropped. */
   readonly maxBacklogBytes: number;
   /** The interval at which the server checks that its socket is still at its path. */
@@ -36,6 +38,7 @@ export const controlLimits: ControlLimits = {
   answerMs: 120_000,
   aliveMs: 10_000,
   stalledMs: 30_000,
+  slowFileMs: 60_000,
   maxBacklogBytes: 256 * 1024,
   checkMs: 100_000, // as often as the watchdog of thing-agent.service is fed, in the same wake-up
   closingMs: 2_000,

@@ -114,7 +114,7 @@ class ControlServer implements AsyncDisposable {
     try {
       if (isMetricsRequest(request)) return await this.#answerMetrics(request, response);
       const found = findOperation(request.method ?? '', request.url ?? '');
-      file = found.entry.takesFile === true ? new SentFile(request, this.#limits.stalledMs) : undefined;
+      file = found.entry.takesFile === true ? new SentFile(request, this.#limits) : undefined;
       const members =
         file === undefined ? await readJson(request, this.#limits.maxBodyBytes) : queryOf(request.url ?? '');
       const read = readInput(found, members);

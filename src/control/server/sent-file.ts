@@ -5,6 +5,10 @@ import { systemErrorCode } from '../../system/errors.ts';
 import type { FileContent } from '../../system/files/opened-file.ts';
 import { Deadline } from '../../system/time/deadline.ts';
 import { ControlError } from '../control-errors.ts';
+import type { ControlLimits } from './control-limits.ts';
+
+/** Beyond `slowFileMs`, a client may make the daemon wait one second for each 10 KiB that it has sent. */
+const MIN_BYTES_PER_MS = (10 * 1024) / 1_000;
 
 /** More than the header of any artifact, which is read before the installation. */
 const MAX_KEPT_BYTES = 4 * 1024 * 1024;
@@ -16,18 +20,19 @@ const MAX_KEPT_BYTES = 4 * 1024 * 1024;
 export class SentFile implements FileContent {
   readonly sizeBytes: number | undefined;
   readonly #chunks: AsyncIterator<Buffer, unknown>;
-  readonly #idleMs: number;
+  readonly #limits: Pick<ControlLimits, 'stalledMs' | 'slowFileMs'>;
   #next: Promise<IteratorResult<Buffer, unknown>> | undefined;
   /** The received chunks, or undefined if they are too many to keep. */
   #kept: readonly Buffer[] | undefined = [];
-  #keptBytes = 0;
+  #receivedBytes = 0;
+  /** The time that the daemon has waited for the client. */
+  #waitedMs = 0;
 
-  /** `idleMs` is the idle timeout of the client while the daemon waits for it. */
-  constructor(request: IncomingMessage, idleMs: number) {
+  constructor(request: IncomingMessage, limits: Pick<ControlLimits, 'stalledMs' | 'slowFileMs'>) {
     const length = request.headers['content-length'];
     this.sizeBytes = length === undefined ? undefined : Number(length);
     this.#chunks = request.iterator({ destroyOnReturn: false }) as AsyncIterator<Buffer, unknown>;
-    this.#idleMs = idleMs;
+    this.#limits = limits;
   }
 
   async *read(signal: AbortSignal): AsyncGenerator<Uint8Array, void, undefined> {
@@ -48,21 +53,28 @@ export class SentFile implements FileContent {
   }
 
   async #receive(signal: AbortSignal): Promise<Buffer | undefined> {
-    using deadline = new Deadline(this.#idleMs, () => notSent('the client timed out'), signal);
+    const { stalledMs, slowFileMs } = this.#limits;
+    const leftMs = slowFileMs + this.#receivedBytes / MIN_BYTES_PER_MS - this.#waitedMs;
+    using deadline = new Deadline(Math.min(stalledMs, leftMs), () => notSent('the client is too slow'), signal);
+    const beganMs = performance.now();
     try {
       this.#next ??= this.#chunks.next();
       const { value, done } = await abortable(this.#next, deadline.signal);
       this.#next = undefined;
-      return done === true ? undefined : value;
+      if (done === true) return undefined;
+      this.#receivedBytes += value.byteLength;
+      return value;
     } catch (error) {
       if (systemErrorCode(error) === undefined || error instanceof ControlError) throw error;
       throw notSent('the client disconnected', error);
+    } finally {
+      this.#waitedMs += performance.now() - beganMs;
     }
   }
 
   #keep(chunk: Buffer): void {
-    this.#keptBytes += chunk.byteLength;
-    if (this.#kept !== undefined) this.#kept = this.#keptBytes > MAX_KEPT_BYTES ? undefined : [...this.#kept, chunk];
+    if (this.#kept !== undefined)
+      this.#kept = this.#receivedBytes > MAX_KEPT_BYTES ? undefined : [...this.#kept, chunk];
   }
 }
 

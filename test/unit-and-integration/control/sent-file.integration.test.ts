@@ -159,6 +159,23 @@ describe('a file that is sent', () => {
     await expectAlive(rig);
   });
 
+  // Regression: with a byte every 20 s an operator blocked every update, and every trust list, for days.
+  test('ends the work that reads it if it drips', async () => {
+    await using rig = await controlRig(
+      installing(async (file, signal) => {
+        for await (const _ of file.read(signal));
+      }),
+      { slowFileMs: 100 },
+    );
+    const head = 'POST /v1/install?path=/a HTTP/1.1\r\nhost: a\r\ncontent-length: 1000000\r\n\r\n';
+    const { socket, ended } = rawConnection(rig.socket, head);
+    const dripping = setInterval(() => socket.write('x'), 10);
+    const reply = await ended;
+    clearInterval(dripping);
+    expect(reply).toContain('file-not-sent');
+    expect(await send(rig, large(64))).toEqual(installed);
+  });
+
   const refusals = [
     ['members', 'install?path=/a', '403'],
     ['members', 'inspect?path=/a', '403'],

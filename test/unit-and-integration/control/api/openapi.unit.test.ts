@@ -106,12 +106,15 @@ describe('the OpenAPI document', () => {
 
 test('the page for programs names the limits that are kept', () => {
   const page = readFileSync(join(import.meta.dirname, '../../../../docs/api.md'), 'utf8').replaceAll(/\s+/g, ' ');
-  const { maxBodyBytes, maxHeaderBytes, requestMs, maxAtOnce, answerMs, stalledMs, aliveMs } = controlLimits;
+  const { maxBodyBytes, maxHeaderBytes, requestMs, maxAtOnce, answerMs, stalledMs, slowFileMs, aliveMs } =
+    controlLimits;
   expect(page).toContain(
     `of ${maxBodyBytes / 1024} KiB at most (headers ${maxHeaderBytes / 1024} KiB), complete within ${requestMs / 1000} s`,
   );
   expect(page).toContain(`answers ${maxAtOnce} requests at the same time`);
   expect(page).toContain(`within ${answerMs / 1000} s`);
   expect(page).toContain(`reads nothing for ${stalledMs / 1000} s`);
+  expect(page).toContain(`must not pause for ${stalledMs / 1000} s`);
+  expect(slowFileMs).toBe(60_000); // "a minute"
   expect(aliveMs).toBe(10_000); // "ten seconds"
 });
