@@ -25,9 +25,9 @@ export interface Question {
   /** The default answer. If omitted, the question must be answered. */
   readonly found: string | undefined;
   /** The answer in non-interactive mode to a question that has no default, or undefined. */
-  readonly unasked?: NonInteractiveDefault | undefined;
+  readonly nonInteractive?: NonInteractiveDefault | undefined;
   /** Another valid answer with its condition, or undefined. */
-  readonly otherwise?: string;
+  readonly alternative?: string;
 }
 
 export interface NonInteractiveDefault {
@@ -90,13 +90,13 @@ function aboutDevice(facts: DetectedGateway, given: Table): readonly Question[] 
       found: facts.releaseKeys.length > 0 ? facts.releaseKeys.join(',') : undefined,
     },
   ];
-  const isNamed = facts.serialNumber !== undefined || says(given, 'device.serial_number_file');
+  const isNamed = facts.serialNumber !== undefined || isSet(given, 'device.serial_number_file');
   if (!isNamed) {
     const text = 'Serial number (not found in the hardware)';
     questions.push({ name: 'serial-number', key: 'device.serial_number', text, found: undefined });
   }
   const mayBeUnsigned = asTable(given['trust'])['allow_unsigned'] === true;
-  return questions.filter(({ name, key }) => !says(given, key) && !(name === 'keys' && mayBeUnsigned));
+  return questions.filter(({ name, key }) => !isSet(given, key) && !(name === 'keys' && mayBeUnsigned));
 }
 
 function aboutSlots(facts: DetectedGateway, given: Table, answers: Answers): readonly Question[] {
@@ -111,8 +111,8 @@ function aboutSlots(facts: DetectedGateway, given: Table, answers: Answers): rea
     key: `targets.${TARGET}.slots.${name}`,
     text: `Partition of slot ${name}`,
     found: pair === undefined ? whereNone : pair[name],
-    unasked: name === 'A' && isPackagedAlone(facts) ? { answer: NONE, note: NO_SLOTS } : undefined,
-    otherwise: `"${NONE}" if this gateway has no slots`,
+    nonInteractive: name === 'A' && isPackagedAlone(facts) ? { answer: NONE, note: NO_SLOTS } : undefined,
+    alternative: `"${NONE}" if this gateway has no slots`,
   });
   const chosen: Question = {
     name: 'bootloader',
@@ -145,15 +145,15 @@ function aboutPackages({ packages }: DetectedGateway, given: Table, answers: Ans
   if (packages === undefined || !isWithoutSlots(answers) || kindsOf(given).includes('package')) return [];
   const text = 'Debian packages to update, separated by commas';
   const found = packages.has(AGENT) && !hasTargets ? AGENT : NONE;
-  return [{ name: 'packages', key: 'targets', text, found, otherwise: `"${NONE}"` }];
+  return [{ name: 'packages', key: 'targets', text, found, alternative: `"${NONE}"` }];
 }
 
 /** An image that names itself needs no setting, which would be wrong after the first update. */
 function aboutVersion({ imageVersion }: DetectedGateway, given: Table, answers: Answers): readonly Question[] {
-  const isSaid = ['device.factory_version', 'device.factory_version_file'].some((key) => says(given, key));
-  if (isSaid || imageVersion !== undefined || isWithoutTargets(given, answers)) return [];
+  const isVersionSet = ['device.factory_version', 'device.factory_version_file'].some((key) => isSet(given, key));
+  if (isVersionSet || imageVersion !== undefined || isWithoutTargets(given, answers)) return [];
   const text = 'Installed version, as the service names it';
-  return [{ name: 'version', key: 'device.factory_version', text, found: NONE, otherwise: `"${NONE}" if unknown` }];
+  return [{ name: 'version', key: 'device.factory_version', text, found: NONE, alternative: `"${NONE}" if unknown` }];
 }
 
 /** True if the first check downloads the running release, since its version is unknown. */
@@ -235,8 +235,8 @@ export function stateIn(given: Table): string | undefined {
  * it, or it is in a file.
  */
 export function serialNumberIn(facts: DetectedGateway, given: Table): string | undefined {
-  const { serial_number: said, serial_number_file: file } = asTable(given['device']);
-  if (typeof said === 'string') return said.trim();
+  const { serial_number: number, serial_number_file: file } = asTable(given['device']);
+  if (typeof number === 'string') return number.trim();
   return file === undefined ? facts.serialNumber : undefined;
 }
 
@@ -252,7 +252,7 @@ function targetsOf(given: Table): readonly unknown[] {
   return Object.values(asTable(given['targets']));
 }
 
-function says(given: Table, key: string): boolean {
+function isSet(given: Table, key: string): boolean {
   const [table = '', name = ''] = key.split('.');
   return asTable(given[table])[name] !== undefined;
 }

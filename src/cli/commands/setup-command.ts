@@ -108,7 +108,7 @@ const NO_SLOTS = ' (with a board or a package in [targets] if this gateway has n
 function nonInteractiveConfig(setup: ConfigSetup, context: CliContext): string {
   const answers = withoutAsking(setup, {}, context);
   const left = setup.questionsLeft(answers);
-  const orNoSlots = left.some(({ otherwise }) => otherwise !== undefined) ? NO_SLOTS : '';
+  const orNoSlots = left.some(({ alternative }) => alternative !== undefined) ? NO_SLOTS : '';
   const missing = left.map(({ key, text }) => ({
     line: undefined,
     message: `${key} could not be detected: ${text}`,
@@ -125,7 +125,7 @@ function nonInteractiveConfig(setup: ConfigSetup, context: CliContext): string {
 
 /** Answers each question with the detected value, as long as there is one. An answer may lead to further questions. */
 function withoutAsking(setup: ConfigSetup, answers: Answers, context: CliContext): Answers {
-  for (const { name, found, unasked: taken } of setup.questionsLeft(answers)) {
+  for (const { name, found, nonInteractive: taken } of setup.questionsLeft(answers)) {
     const answer = found ?? taken?.answer;
     if (answer === undefined) continue;
     if (found === undefined && taken !== undefined) context.err.write(`Note: ${printable(taken.note)}\n`);
@@ -190,14 +190,14 @@ interface Asking {
 
 /** Asks until the answer has the right form. */
 async function ask(question: Question, { setup, answers, person, context }: Asking): Promise<string> {
-  const { name, key, text, found, otherwise } = question;
+  const { name, key, text, found, alternative } = question;
   const { columns, paint } = pageFor(context.err, context);
   const say = (wrong: string): void => {
     context.err.write(`${paint('bad', printable(wrong).slice(0, columns * 4))}\n`);
-    if (otherwise !== undefined) context.err.write(`Or answer ${otherwise}.\n`);
+    if (alternative !== undefined) context.err.write(`Or answer ${alternative}.\n`);
   };
   for (;;) {
-    const asked = otherwise === undefined ? text : `${text} (or ${otherwise})`;
+    const asked = alternative === undefined ? text : `${text} (or ${alternative})`;
     const prompt = found === undefined ? `${asked}:` : `${asked} [${printable(found)}]:`;
     const typed = await person.ask(prompt, context.signal);
     if (typed === undefined) throw noTerminalError();

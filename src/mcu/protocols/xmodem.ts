@@ -32,7 +32,7 @@ const receiverWorkMs = 12_000;
 const callMs = 20_000;
 /** The rest of a text follows within this time. */
 const pauseMs = 100;
-/** At the end of what was heard, with silence behind it and without. */
+/** Match the end of the received text: the first if silence follows, the second in any case. */
 const [calledOnce, calledOften] = [/(^|[\r\nC])C$/, /CCC$/];
 const maxTries = 10;
 /** A receiver that was silent so many times has gone. */

@@ -202,7 +202,7 @@ describe('a file that is sent', () => {
     for (const { socket } of held) socket.destroy();
   });
 
-  test.each(refusals)('of %s is cut off soon after it was refused: %s', async (caller, request, status) => {
+  test.each(refusals)('of %s is closed soon after it was refused: %s', async (caller, request, status) => {
     await using rig = await controlRig(fakeAgent(), { maxAtOnce: 0, requestMs: 50, stalledMs: 3_600_000 });
     const { ended } = rawConnection(join(rig.runDirectory, socketNames[caller]), endless(request));
     expect((await ended).match(/HTTP\/1.1 \d+/g)).toEqual([`HTTP/1.1 ${status}`]);

@@ -146,7 +146,7 @@ describe('packages', () => {
     ['a bootloader was prepared for slots', { bootloaders: [{ kind: 'uboot' }] }, undefined],
   ])('are taken in place of slots where nobody is asked, if need be: where %s', (_, facts, answer) => {
     const [slot] = remainingQuestions({ ...debian, ...facts }, {}, said);
-    expect([slot?.name, slot?.found, slot?.unasked?.answer]).toEqual(['slot-a', undefined, answer]);
+    expect([slot?.name, slot?.found, slot?.nonInteractive?.answer]).toEqual(['slot-a', undefined, answer]);
   });
 
   test('are added to boards only on request, and not to packages', () => {

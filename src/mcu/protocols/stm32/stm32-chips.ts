@@ -93,7 +93,7 @@ function sectors(flashKib: number): Layout {
 
 /**
  * Each row was compared with dev_table.c of stm32flash (ST AN2606, "Bootloader device-dependent parameters"), the chip files
- * of stlink, and the memory maps of probe-rs, which come from ST's packs. RAM and flash memory are those of the largest chip
+ * of stlink, and the memory maps of probe-rs, which come from ST's packs. RAM and flash memory are as in the largest chip
  * with the product identifier; consecutive RAM counts as one, also behind an alias. Erase times are from data sheets.
  */
 const models: readonly Model[] = [

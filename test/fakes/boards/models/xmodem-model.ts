@@ -7,7 +7,7 @@ const blockTimeoutMs = 1_000;
 const blockBytes: Readonly<Record<number, number>> = { 0x01: 128, 0x02: 1024 };
 
 export interface XmodemOptions {
-  /** What it prints when it was reset, before its first call. */
+  /** The text after a reset, before the first call. */
   readonly banner?: string;
   readonly callEveryMs?: number;
   /** Prints this again and again instead, and receives nothing: an application. */

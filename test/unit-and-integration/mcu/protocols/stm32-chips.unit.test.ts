@@ -35,7 +35,7 @@ test.each([
   expect(chip.pages).toHaveLength(pages);
 });
 
-/** uf2families.json: the F407 and the F411 have families of their own, and that of the F4. */
+/** uf2families.json: the F407 and the F411 have families of their own, and belong to the F4, too. */
 test.each([
   [0x413, [0x57755a57, 0x6d0922fa, 0x8fb060fe], 0x2dc309c5],
   [0x431, [0x57755a57, 0x2dc309c5, 0x06d1097b], 0x6d0922fa],
