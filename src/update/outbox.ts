@@ -1,4 +1,4 @@
-import { AgentError } from '../system/errors.ts';
+import { AgentError, valueOrError } from '../system/errors.ts';
 import type { NotifyHook } from './hooks/hooks.ts';
 import { nameToSwitchTo } from './journal/naming.ts';
 import type { UpdatePorts } from './policy/install-request.ts';
@@ -34,14 +34,10 @@ async function attempt(
   action: () => Promise<void>,
   { log }: OutboxPorts,
 ): Promise<AgentError | undefined> {
-  try {
-    await action();
-    return undefined;
-  } catch (error) {
-    if (!(error instanceof AgentError)) throw error;
-    log.warn({ code: error.code }, `${what} is kept for later: ${error.message}`);
-    return error;
-  }
+  const failure = await valueOrError<unknown>(action());
+  if (!(failure instanceof AgentError)) return undefined;
+  log.warn({ code: failure.code }, `${what} is kept for later: ${failure.message}`);
+  return failure;
 }
 
 /**

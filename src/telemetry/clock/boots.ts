@@ -5,16 +5,14 @@ const REBOOT_MS = 1_000;
 
 /** This boot and earlier ones, with their beginnings, which date the datapoints that came while the clock was not set. */
 export class Boots {
-  readonly #name: string;
-  #known: BootRecord[];
+  /** Earlier boots, oldest first. */
+  #past: readonly BootRecord[] = [];
   #current: BootRecord;
   /** The number of boots whose clock was never set: the times of their points are the latest possible ones. */
   estimated = 0;
 
   constructor(name: string) {
-    this.#name = name;
     this.#current = { id: 1, name, lastMs: 0, startedAtMs: undefined };
-    this.#known = [this.#current];
   }
 
   get current(): BootRecord {
@@ -22,46 +20,45 @@ export class Boots {
   }
 
   get all(): readonly BootRecord[] {
-    return this.#known;
+    return [...this.#past, this.#current];
   }
 
-  /** Takes over the boots of a database. Returns whether it was already of this boot. */
+  /** Takes over the boots of a database, oldest first. Returns whether it was already of this boot. */
   adopt(records: readonly BootRecord[]): boolean {
-    const { startedAtMs, lastMs } = this.#current;
-    const here = records.find((record) => record.name === this.#name);
-    const id = here?.id ?? Math.max(0, ...records.map((record) => record.id)) + 1;
+    const { name, startedAtMs, lastMs } = this.#current;
+    const here = records.find((record) => record.name === name);
+    this.#past = records.filter((record) => record !== here);
     this.#current = {
-      id,
-      name: this.#name,
+      id: here?.id ?? Math.max(0, ...records.map((record) => record.id)) + 1,
+      name,
       lastMs: Math.max(lastMs, here?.lastMs ?? 0),
       startedAtMs: startedAtMs ?? here?.startedAtMs,
     };
-    this.#known = [...records.filter((record) => record.id !== id), this.#current].sort((a, b) => a.id - b.id);
     if (this.#current.startedAtMs !== undefined) this.learnStart(this.#current.startedAtMs);
     return here !== undefined;
   }
 
   note(sinceBootMs: number): void {
-    if (sinceBootMs > this.#current.lastMs) this.#replace({ ...this.#current, lastMs: sinceBootMs });
+    if (sinceBootMs > this.#current.lastMs) this.#current = { ...this.#current, lastMs: sinceBootMs };
   }
 
   /** Notes when this boot began, by a clock that is set. Earlier boots without a beginning get an estimate. */
   learnStart(startedAtMs: number): void {
-    this.#replace({ ...this.#current, startedAtMs });
-    let next = startedAtMs;
-    for (const boot of this.#known.toReversed()) {
-      if (boot.id >= this.#current.id) continue;
-      if (boot.startedAtMs === undefined) {
-        this.#replace({ ...boot, startedAtMs: Math.max(0, next - REBOOT_MS - boot.lastMs) });
-        this.estimated += 1;
-      }
-      next = Math.min(next, boot.startedAtMs ?? next - REBOOT_MS - boot.lastMs);
+    this.#current = { ...this.#current, startedAtMs };
+    const past: BootRecord[] = [];
+    let nextMs = startedAtMs;
+    for (const boot of this.#past.toReversed()) {
+      const beganMs = boot.startedAtMs ?? nextMs - REBOOT_MS - boot.lastMs;
+      if (boot.startedAtMs === undefined) this.estimated += 1;
+      past.unshift({ ...boot, startedAtMs: Math.max(0, beganMs) });
+      nextMs = Math.min(nextMs, beganMs);
     }
+    this.#past = past;
   }
 
   /** Returns the wall clock at a moment, once the clock is set. The record of a boot may be lost by damage. */
   wallMs(boot: number, sinceBootMs: number): number {
-    const { startedAtMs = 0 } = this.#known.find((record) => record.id === boot) ?? this.#current;
+    const { startedAtMs = 0 } = this.#past.find((record) => record.id === boot) ?? this.#current;
     return startedAtMs + sinceBootMs;
   }
 
@@ -74,13 +71,8 @@ export class Boots {
 
   /** Forgets earlier boots, and returns them. */
   forgetPast(): readonly BootRecord[] {
-    const past = this.#known.filter(({ id }) => id !== this.#current.id);
-    if (past.length > 0) this.#known = [this.#current];
+    const past = this.#past;
+    this.#past = [];
     return past;
-  }
-
-  #replace(record: BootRecord): void {
-    this.#known = this.#known.map((boot) => (boot.id === record.id ? record : boot));
-    if (record.id === this.#current.id) this.#current = record;
   }
 }

@@ -1,4 +1,4 @@
-import { AgentError } from '../../system/errors.ts';
+import { AgentError, valueOrError } from '../../system/errors.ts';
 import { UpdateError } from '../errors.ts';
 import type { Attempt, FirmwareRecord } from '../journal/state.ts';
 import { entryOf } from '../journal/versions.ts';
@@ -46,18 +46,10 @@ export async function consentToInstall(
   { attempt, slot, begin }: Beginning,
   ports: Pick<UpdatePorts, 'askHook' | 'journal' | 'clock' | 'signal'>,
 ): ReturnType<typeof askConsent> {
-  try {
-    return await askConsent('before_install', { attempt, slot }, ports);
-  } catch (error) {
-    if (error instanceof AgentError) {
-      await begin();
-      const { code, message: reason } = error;
-      await ports.journal.append({
-        type: 'failed',
-        at: isoTime(ports.clock),
-        failure: { outcome: 'refused', code, reason },
-      });
-    }
-    throw error;
-  }
+  const answer = await valueOrError(askConsent('before_install', { attempt, slot }, ports));
+  if (!(answer instanceof AgentError)) return answer;
+  await begin();
+  const failure = { outcome: 'refused', code: answer.code, reason: answer.message } as const;
+  await ports.journal.append({ type: 'failed', at: isoTime(ports.clock), failure });
+  throw answer;
 }

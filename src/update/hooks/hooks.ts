@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-import { AgentError } from '../../system/errors.ts';
+import { AgentError, valueOrError } from '../../system/errors.ts';
 import { cutText, maskAddresses } from '../../system/log/secrets.ts';
 import type { ProgramResult, runProgram } from '../../system/processes/child-process.ts';
 import type { Clock } from '../../system/time/clock.ts';
@@ -81,14 +81,11 @@ export class Hooks {
     const firmware = keyOf(about);
     const count = this.#isRefused(hook, firmware) ? (this.#refusals?.count ?? 0) + 1 : 1;
     this.#refusals = undefined;
-    try {
-      judge(hook, await this.#run(hook, program, about, signal));
-    } catch (error) {
-      const reason = error instanceof AgentError ? deferReason(hook, error) : undefined;
-      if (reason === undefined) throw error;
-      this.#refusals = { hook, firmware, count, reason, atMs: this.#ports.clock.monotonicMs() };
-      throw new UpdateError('hook-deferred', reason, { cause: error });
-    }
+    const result = await valueOrError(this.#run(hook, program, about, signal));
+    const reason = reasonToWait(hook, result);
+    if (reason === undefined) return;
+    this.#refusals = { hook, firmware, count, reason, atMs: this.#ports.clock.monotonicMs() };
+    throw new UpdateError('hook-deferred', reason);
   };
 
   /** Runs the hook for the schedule: after a deferral only when its pause is over. */
@@ -108,13 +105,10 @@ export class Hooks {
     if (this.#told === id) return this.#trouble; // it was notified, but the journal could not record that
     const about = { attempt: { id, by, version }, slot, installed, code, reason };
     const failed = `${hook} of ${version.name} failed`;
-    try {
-      const { exitCode, stderr } = await this.#run(hook, program, about, signal);
-      this.#trouble = exitCode === 0 ? undefined : `${failed} (${describeEnd(exitCode)})${wordsOf(stderr)}`;
-    } catch (error) {
-      if (!(error instanceof AgentError)) throw error;
-      this.#trouble = `${failed}: ${error.message}`;
-    }
+    const result = await valueOrError(this.#run(hook, program, about, signal));
+    if (result instanceof AgentError) this.#trouble = `${failed}: ${result.message}`;
+    else if (result.exitCode === 0) this.#trouble = undefined;
+    else this.#trouble = `${failed} (${describeEnd(result.exitCode)})${wordsOf(result.stderr)}`;
     this.#told = id;
     return this.#trouble;
   };
@@ -151,20 +145,15 @@ export function standingPause(pause: HookPause | undefined, { phase }: UpdateSta
   return waits && keyOf({ ...phase, digest: phase.firmware.digest }) === pause.firmware ? pause : undefined;
 }
 
-/** Throws `hook-deferred` or `hook-rejected`. */
-function judge(hook: HookName, { exitCode, stderr }: ProgramResult): void {
-  if (exitCode === 0) return;
+/** Returns the reason for a later call of the hook, or undefined if it consents. Throws `hook-rejected`. */
+function reasonToWait(hook: HookName, result: ProgramResult | AgentError): string | undefined {
+  if (result instanceof AgentError) return `${hook} could not run: ${result.message}`;
+  const { exitCode, stderr } = result;
+  if (exitCode === 0) return undefined;
   const words = wordsOf(stderr);
-  if (exitCode === NOT_NOW) throw new UpdateError('hook-deferred', `${hook} defers${words}`);
-  if (exitCode === undefined)
-    throw new UpdateError('hook-deferred', `${hook} was ended ${describeEnd(exitCode)}${words}`);
+  if (exitCode === NOT_NOW) return `${hook} defers${words}`;
+  if (exitCode === undefined) return `${hook} was ended ${describeEnd(exitCode)}${words}`;
   throw new UpdateError('hook-rejected', `${hook} rejects (${describeEnd(exitCode)})${words}`);
-}
-
-/** Returns the reason for a later call of the hook, or undefined if it rejected. */
-function deferReason(hook: HookName, error: AgentError): string | undefined {
-  if (!(error instanceof UpdateError)) return `${hook} could not run: ${error.message}`;
-  return error.code === 'hook-deferred' ? error.message : undefined;
 }
 
 function describeEnd(exitCode: number | undefined): string {

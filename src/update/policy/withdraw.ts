@@ -1,4 +1,4 @@
-import { AgentError } from '../../system/errors.ts';
+import { AgentError, valueOrError } from '../../system/errors.ts';
 import { overriddenBy } from '../journal/naming.ts';
 import { hasSlotPayload, hasTouchedBoards } from '../journal/state.ts';
 import type { Attempt, PhaseOf, UpdateState } from '../journal/state.ts';
@@ -40,14 +40,13 @@ export async function endUnwantedWait(look: () => Promise<Version | undefined>, 
   const { journal, log } = ports;
   const phase = await findWaiting(ports);
   if (phase === undefined) return;
-  let reason: string | undefined;
-  try {
-    reason = withdrawalReason(journal.state, phase.attempt, await look());
-  } catch (error) {
-    if (!(error instanceof AgentError)) throw error;
+  const offered = await valueOrError(look());
+  if (offered instanceof AgentError) {
     const { name } = phase.attempt.version;
-    log.warn({ code: error.code }, `cannot check whether ${name} is still offered: ${error.message}`);
+    log.warn({ code: offered.code }, `cannot check whether ${name} is still offered: ${offered.message}`);
+    return;
   }
+  const reason = withdrawalReason(journal.state, phase.attempt, offered);
   if (reason !== undefined) await endWait(phase, { code: 'withdrawn', reason }, ports);
 }
 

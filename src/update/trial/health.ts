@@ -1,4 +1,4 @@
-import { AgentError } from '../../system/errors.ts';
+import { AgentError, valueOrError } from '../../system/errors.ts';
 import type { ProgramResult, runProgram } from '../../system/processes/child-process.ts';
 import type { Clock } from '../../system/time/clock.ts';
 import type { TrialFailure, PhaseOf, UpdateState, Cause } from '../journal/state.ts';
@@ -140,14 +140,11 @@ async function resultOf(
   timeoutMs: number,
   { ports, user, signal }: Running,
 ): Promise<ProgramResult | Finding> {
-  try {
-    return await ports.run(command, { timeoutMs, user }, signal);
-  } catch (error) {
-    if (!(error instanceof AgentError)) throw error;
-    // the program that runs it for its user may have another name
-    if (error.code !== 'program-timeout') return unhealthy(error.message);
-    return unhealthy(`${command.join(' ')}: no end within ${timeoutMs} ms`, timeoutMs < MAX_COMMAND_MS);
-  }
+  const result = await valueOrError(ports.run(command, { timeoutMs, user }, signal));
+  if (!(result instanceof AgentError)) return result;
+  if (result.code !== 'program-timeout') return unhealthy(result.message);
+  // the program that runs it for its user may have another name
+  return unhealthy(`${command.join(' ')}: no end within ${timeoutMs} ms`, timeoutMs < MAX_COMMAND_MS);
 }
 
 async function checkService(ports: HealthPorts, timeoutMs: number, signal: AbortSignal): Promise<Finding | undefined> {

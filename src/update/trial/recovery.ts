@@ -1,4 +1,4 @@
-import { AgentError } from '../../system/errors.ts';
+import { AgentError, valueOrError } from '../../system/errors.ts';
 import { beginBoardSync } from '../boards/earlier-boards.ts';
 import { evidenceFromReading, evidenceOfHistory, evidenceOfSlot } from '../evidence.ts';
 import { isAmbiguous } from '../journal/endings.ts';
@@ -189,12 +189,9 @@ async function rearm(phase: PhaseOf<'staged' | 'trial'>, found: Found, ports: Up
   const wait = deferredOutcome(phase.attempt, ports.deferResume) ?? (await consentToReboot(phase, ports));
   if (wait !== undefined) return wait;
   await ports.journal.probe();
-  let evidence: WholeSlot;
-  try {
-    evidence = await readEvidence(phase, ports);
-  } catch (error) {
-    if (!(error instanceof AgentError)) throw error;
-    await discardStaged(phase, error, ports);
+  const evidence = await valueOrError(readEvidence(phase, ports));
+  if (evidence instanceof AgentError) {
+    await discardStaged(phase, evidence, ports);
     return { kind: 'settled' };
   }
   const reboot = ports.rebootByHand !== true && !waitsForPerson(phase);

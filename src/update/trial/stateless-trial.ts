@@ -1,4 +1,4 @@
-import { AgentError } from '../../system/errors.ts';
+import { AgentError, valueOrError } from '../../system/errors.ts';
 import { retry } from '../../system/time/retry.ts';
 import type { RetryPolicy } from '../../system/time/retry.ts';
 import { hasSlotPayload } from '../journal/state.ts';
@@ -23,13 +23,9 @@ const STATE_PATIENCE: RetryPolicy = {
 /** Returns the problem of the state directory, if it persists. */
 export async function findStateTrouble(ports: UpdatePorts): Promise<AbandonReason | undefined> {
   const { journal, clock, random } = ports;
-  try {
-    await retry(() => journal.probe(), STATE_PATIENCE, { clock, random }, ports.signal);
-    return undefined;
-  } catch (error) {
-    if (!(error instanceof AgentError)) throw error;
-    return { code: error.code, reason: error.message };
-  }
+  const probe = retry(() => journal.probe(), STATE_PATIENCE, { clock, random }, ports.signal);
+  const trouble = await valueOrError<unknown>(probe);
+  return trouble instanceof AgentError ? { code: trouble.code, reason: trouble.message } : undefined;
 }
 
 /**

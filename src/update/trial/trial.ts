@@ -1,6 +1,6 @@
 import assert from 'node:assert';
 
-import { AgentError } from '../../system/errors.ts';
+import { AgentError, valueOrError } from '../../system/errors.ts';
 import { restoreFailureCode, flashBoards, hasBoards, restoreBoards } from '../boards/boards.ts';
 import { askConsent } from '../hooks/consent.ts';
 import { keepsFallback } from '../journal/endings.ts';
@@ -125,13 +125,9 @@ export async function commitWithoutHealthChecks(ports: UpdatePorts): Promise<Tri
 }
 
 async function tryBoards(phase: PhaseOf<'trial'>, ports: UpdatePorts): Promise<TrialFailure | undefined> {
-  try {
-    await flashBoards(phase, ports);
-    return undefined;
-  } catch (error) {
-    if (!(error instanceof AgentError)) throw error;
-    return { code: error.code, reason: error.message, fault: error.remedy === 'give-up' ? 'firmware' : 'world' };
-  }
+  const failure = await valueOrError<unknown>(flashBoards(phase, ports));
+  if (!(failure instanceof AgentError)) return undefined;
+  return { code: failure.code, reason: failure.message, fault: failure.remedy === 'give-up' ? 'firmware' : 'world' };
 }
 
 /**
