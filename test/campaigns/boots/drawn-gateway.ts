@@ -3,7 +3,7 @@ import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSy
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { imageScripts } from '../../fakes/machine/booting/disk-images.ts';
+import { agentFiles, imageScripts } from '../../fakes/machine/booting/disk-images.ts';
 import { partitionOf } from './disk/recording.ts';
 import type { Happening, Recording } from './disk/recording.ts';
 import { SECTOR } from './disk/write-log.ts';
@@ -122,7 +122,7 @@ export class DrawnGateway implements Disposable {
 
   #image(version: string): string {
     const root = join(this.folder, version);
-    const parts = ['usr/lib/thing-agent/agent', 'vmlinuz', 'initrd.img', 'version'];
+    const parts = [...agentFiles, 'vmlinuz', 'initrd.img', 'version'];
     for (const part of parts) {
       mkdirSync(join(root, part, '..'), { recursive: true });
       writeFileSync(join(root, part), `${version} `.repeat(200_000));

@@ -6,6 +6,7 @@ import { connect } from 'node:net';
 import { join, resolve } from 'node:path';
 
 import type { Bootloader, SlotName } from '../../../src/update/ports.ts';
+import { agentFiles } from '../../fakes/machine/booting/disk-images.ts';
 import { Power } from '../../fakes/machine/power.ts';
 import { tool } from '../../fakes/machine/tool.ts';
 import type { BootRig } from '../../unit-and-integration/slots/bootloaders/bootloader-contract.ts';
@@ -194,8 +195,10 @@ async function makeDisk(given: readonly string[]): Promise<Buffer> {
 async function makeSlot(kernel: Kernel): Promise<Buffer> {
   await using folder = await GatewayFolder.create();
   const [root, image] = [folder.file('root'), folder.file('slot')];
-  await mkdir(join(root, 'usr/lib/thing-agent'), { recursive: true });
-  await writeFile(join(root, 'usr/lib/thing-agent/agent'), '');
+  for (const file of agentFiles) {
+    await mkdir(join(root, file, '..'), { recursive: true });
+    await writeFile(join(root, file), '');
+  }
   await writeFile(join(root, 'initrd.img'), 'no archive');
   await writeFile(join(root, 'vmlinuz'), kernel === 'is none' ? 'no kernel' : switchingOff());
   await tool([join(scripts, 'slot'), '--root', root, '--out', image, '--bootloader', 'uboot', '--size', '4']);

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
 import { partitionsOf } from '../../campaigns/boots/record.ts';
-import { imageScripts } from '../../fakes/machine/booting/disk-images.ts';
+import { agentFiles, imageScripts } from '../../fakes/machine/booting/disk-images.ts';
 import { newUefi, qemuGateway } from '../../fakes/machine/booting/qemu-gateway.ts';
 import { tool } from '../../fakes/machine/tool.ts';
 import { howMuch } from '../../full.ts';
@@ -21,12 +21,13 @@ let slot: string;
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'image-starts-'));
   const root = join(folder, 'root');
-  await mkdir(join(root, 'usr/lib/thing-agent'), { recursive: true });
+  for (const file of ['initrd.img', ...agentFiles]) {
+    await mkdir(join(root, file, '..'), { recursive: true });
+    await writeFile(join(root, file), file);
+  }
   await tool(['gcc', '-c', tinyKernel, '-o', join(folder, 'kernel.o')]);
   const binary = ['-Ttext=0', '--oformat', 'binary', '-o', join(root, 'vmlinuz')] as const;
   await tool(['ld', ...binary, join(folder, 'kernel.o')]);
-  for (const part of ['initrd.img', 'usr/lib/thing-agent/agent']) await writeFile(join(root, part), part);
-  await mkdir(join(root, 'etc'));
   await writeFile(join(root, 'etc/fstab'), 'PARTLABEL=boot /boot auto noatime 0 0\n');
   slot = join(folder, 'rootfs.ext4');
   await tool([join(imageScripts, 'slot'), '--root', root, '--out', slot]);

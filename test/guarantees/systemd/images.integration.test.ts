@@ -1,5 +1,5 @@
 import { readFileSync, statSync } from 'node:fs';
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 
@@ -7,9 +7,11 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
 import { GrubProgram } from '../../campaigns/boots/gateways/grub-choice.ts';
 import { partitionsOf } from '../../campaigns/boots/record.ts';
+import { agentFiles } from '../../fakes/machine/booting/disk-images.ts';
 import { tool } from '../../fakes/machine/tool.ts';
 import { bootloaderBlock } from '../../unit-and-integration/slots/bootloaders/bootloader-pages.ts';
 import { run, systemdDirectory } from './installed-root.ts';
+import type { Ended } from './installed-root.ts';
 
 const scripts = join(systemdDirectory, 'images');
 const MIB = 1024 * 1024;
@@ -17,7 +19,7 @@ let folder: string;
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'images-'));
-  for (const part of ['usr/lib/thing-agent/agent', 'vmlinuz', 'initrd.img', 'etc/fstab']) {
+  for (const part of [...agentFiles, 'vmlinuz', 'initrd.img', 'etc/fstab']) {
     await mkdir(dirname(join(folder, 'root', part)), { recursive: true });
     await writeFile(join(folder, 'root', part), part === 'etc/fstab' ? '/dev/mine /boot xfs ro,nofail 0 0\n' : part);
   }
@@ -96,6 +98,50 @@ describe('what a slot holds', () => {
       66,
       expect.stringContaining('/usr/lib/thing-agent/agent is missing') as unknown,
     ]);
+  });
+});
+
+describe('a slot of a root file system', () => {
+  const [, service = '', timer = '', config = ''] = agentFiles;
+  const slotWithout = async (...missing: readonly string[]): Promise<Ended> => {
+    const root = await rootWith('');
+    for (const file of missing) await rm(join(root, file));
+    const { exitCode, output } = await run(join(scripts, 'slot'), '--root', root, '--out', `${root}.ext4`);
+    return { exitCode, output: output.replaceAll(root, 'ROOT') };
+  };
+
+  // Regression: such an image was made without a word, and ran without an agent or was rolled back by the trial timer.
+  test.each([
+    ['thing-agent.service', service],
+    ['thing-agent-trial.timer', timer],
+  ])('is refused if %s is not enabled', async (unit, file) => {
+    expect(await slotWithout(file)).toEqual({
+      exitCode: 66,
+      output: expect.stringMatching(
+        new RegExp(`^slot: ${unit} is not enabled in ROOT: .*; systemctl --root=ROOT enable thing-agent\n$`),
+      ) as unknown,
+    });
+  });
+
+  test('may enable the units by links, in any target and in the directory of the distribution', async () => {
+    const root = await rootWith('');
+    for (const [file, target] of [
+      [service, 'usr/lib/systemd/system/graphical.target.wants/thing-agent.service'],
+      [timer, 'etc/systemd/system/basic.target.wants/thing-agent-trial.timer'],
+    ] as const) {
+      await rm(join(root, file));
+      await mkdir(dirname(join(root, target)), { recursive: true });
+      await symlink('/nowhere/on/the/build/host', join(root, target));
+    }
+    const { output } = await run(join(scripts, 'slot'), '--root', root, '--out', `${root}.ext4`);
+    expect(output).not.toContain('slot: ');
+  });
+
+  test('is made without a configuration, with a warning, since each gateway may get its own', async () => {
+    expect(await slotWithout(config)).toEqual({
+      exitCode: 0,
+      output: expect.stringContaining('slot: warning: ROOT/etc/thing-agent/config.toml is missing') as unknown,
+    });
   });
 });
 

@@ -14,6 +14,13 @@ import type { SlotImagesOptions } from './slot-images.ts';
 
 const project = resolve(import.meta.dirname, '../../../..');
 export const imageScripts = join(project, 'systemd/images');
+/** The files of an installed, enabled and configured agent, without which `slot` makes no image or warns. */
+export const agentFiles = [
+  'usr/lib/thing-agent/agent',
+  'etc/systemd/system/multi-user.target.wants/thing-agent.service',
+  'etc/systemd/system/sysinit.target.wants/thing-agent-trial.timer',
+  'etc/thing-agent/config.toml',
+];
 export const cacheFolder = join(project, '.cache/boots');
 
 export type BootType = 'ext4' | 'vfat';
@@ -64,7 +71,7 @@ export async function openSmallImages(): Promise<GatewayImages> {
 
 const smallFiles: Readonly<Record<string, string>> = {
   '/usr/lib/systemd/systemd': 'init',
-  '/usr/lib/thing-agent/agent': 'agent',
+  ...Object.fromEntries(agentFiles.map((file) => [`/${file}`, 'agent'])),
   '/usr/lib/thing-agent/tree.a/bin/node': 'runtime',
   '/usr/lib/app/healthy': '#!/bin/sh\n',
   '/opt/application': 'x'.repeat(2 * 1024 * 1024),
