@@ -75,7 +75,7 @@ export const pageSchema = z.strictObject({
   key_file: absolutePath('/etc/thing-agent/page.key', 'secret')
     .optional()
     .describe('PEM file of the private key of certificate_file'),
-  client_ca_file: absolutePath('/etc/thing-agent/page-clients.pem', 'certificates')
+  client_ca_file: absolutePath('/etc/thing-agent/page-clients.pem', 'authorities')
     .optional()
     .describe('PEM file of certificate authorities. Only browsers with a certificate from one of them can connect'),
   hosts: z

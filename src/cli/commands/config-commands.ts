@@ -19,8 +19,8 @@ export const configCommands = commandsOf('Configuration', [
     details: [
       'Reports every invalid line. The exit code is 78 if there is one.',
       'On a machine that builds images, --root DIR reads the configuration in DIR (unless --config names it) and checks the keys, ' +
-        'programs and users that it refers to. Devices and files on other partitions can only be checked on the gateway. With --offline, ' +
-        'only the file itself is checked.',
+        'programs, users and units that it refers to. It warns if the image does not enable the agent. Devices and files on other ' +
+        'partitions can only be checked on the gateway. With --offline, only the file itself is checked.',
     ],
     run: checkConfig,
   },

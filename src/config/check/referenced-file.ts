@@ -20,6 +20,7 @@ export const secrets: ReadonlySet<RequiredFileKind | 'user'> = new Set(secretKin
 /** Files that others must not be able to write. */
 export const guarded: ReadonlySet<RequiredFileKind> = new Set([
   ...secretKinds,
+  'authorities',
   'certificates',
   'release key',
   'mcuboot key',
@@ -56,7 +57,7 @@ export const permissionProblems: ReadonlySet<string> = new Set([NOT_EXECUTED, NO
 async function open(file: string, need: RequiredFileKind): Promise<void> {
   if (need === 'release key') parsePublicKey(await textOf(file, MAX_KEY_BYTES));
   else if (need === 'mcuboot key') parsePublicKey(await textOf(file, MAX_KEY_BYTES), MCUBOOT_RSA_MINIMUM_BITS);
-  else if (need === 'certificates') readCertificates(await textOf(file, MAX_PEM_BYTES));
+  else if (need === 'authorities' || need === 'certificates') readCertificates(await textOf(file, MAX_PEM_BYTES));
   else if (need === 'page password')
     requirePassword(await readUntrustedFile(file, { maxBytes: MAX_PASSWORD_FILE_BYTES }));
   else if (need !== 'slot' && need !== 'device') await access(file, isExecuted(need) ? constants.X_OK : constants.R_OK);

@@ -2,7 +2,7 @@ import { absolutePath } from './values.ts';
 
 /** The files of a TLS connection. `whose`: the start of their names in examples. */
 export const tlsFiles = (whose: string) => ({
-  ca_file: absolutePath(`/etc/thing-agent/${whose}ca.pem`, 'certificates')
+  ca_file: absolutePath(`/etc/thing-agent/${whose}ca.pem`, 'authorities')
     .optional()
     .describe(
       'PEM file of the certificate authorities to trust. The default is Mozilla’s list, which is built into ' +

@@ -108,13 +108,14 @@ export function sizeBytes(value: string): number {
 
 /**
  * The requirements of a file that a setting names. `secret`, `page password`: only its owner may write it, and not
- * everyone may read it. `certificates`: only its owner may write it, and it is PEM. `program`: may be found in $PATH.
+ * everyone may read it. `authorities` and `certificates`: only its owner may write it, and it is PEM. `program`: may be found in $PATH.
  * `own program`: runs with the agent's rights.
  */
 export type RequiredFileKind =
   | 'readable file'
   | 'secret'
   | 'page password'
+  | 'authorities'
   | 'certificates'
   | 'release key'
   | 'mcuboot key'

@@ -33,6 +33,7 @@ password_file = "/etc/mqtt-password"
 [update.health]
 user = "app"
 commands = [["/usr/lib/app/healthy"]]
+units = ["app.service", "feed@1.service", "legacy", "srv.mount"]
 [targets.gateway]
 kind = "slots"
 slots = { A = "/dev/nowhere-a", B = "/dev/nowhere-b" }
@@ -57,6 +58,18 @@ describe('the configuration of an image that is being built', () => {
     await place('etc/passwd', 'root:x:0:0::/:/bin/sh\napp:x:990:990::/:/bin/sh\n');
     await place('etc/trust/release.pem', publicPem);
     await place('etc/mqtt-password', 'secret');
+    await place('usr/lib/os-release', 'ID=debian\nIMAGE_VERSION=1\n');
+    await place('lib/systemd/system/app.service');
+    await place('usr/lib/systemd/system/feed@.service');
+    await place('etc/systemd/system/legacy.service');
+    for (const [target, unit] of [
+      ['multi-user', 'thing-agent.service'],
+      ['sysinit', 'thing-agent-trial.timer'],
+    ] as const) {
+      const wants = join(root, `etc/systemd/system/${target}.target.wants`);
+      await mkdir(wants, { recursive: true });
+      await symlink(`/usr/lib/systemd/system/${unit}`, join(wants, unit));
+    }
   });
 
   test('is valid if keys, programs and users are in the image: no device is required', async () => {
@@ -78,6 +91,44 @@ describe('the configuration of an image that is being built', () => {
         'service.messaging.password_file: /etc/mqtt-password is not in the image',
         'update.health.user: the image has no user app',
         'update.health.commands[0]: /usr/lib/app/healthy is not in the image',
+      ],
+    ]);
+  });
+
+  // Regression: the check passed without a word, and each gateway downloaded its own version or ran without an agent.
+  test('warns if the image has no version, enables no agent, or lacks a unit of the health checks', async () => {
+    await rm(join(root, 'usr/lib/os-release'));
+    for (const unit of ['multi-user.target.wants', 'sysinit.target.wants', 'legacy.service'])
+      await rm(join(root, 'etc/systemd/system', unit), { recursive: true });
+    await rm(join(root, 'lib'), { recursive: true });
+    await rm(join(root, 'usr/lib/systemd/system/feed@.service'));
+    const enable = 'systemctl --root=ROOT enable thing-agent';
+    const [problems, warnings] = await check();
+    expect(problems).toEqual([]);
+    expect(warnings?.toSorted()).toEqual([
+      'IMAGE_VERSION is not set in /etc/os-release of the image: a new gateway downloads the version that it already runs',
+      `the image does not enable thing-agent-trial.timer: ${enable}`,
+      `the image does not enable thing-agent.service: ${enable}`,
+      'update.health.units[0]: the image has no unit file app.service',
+      'update.health.units[1]: the image has no unit file feed@1.service',
+      'update.health.units[2]: the image has no unit file legacy.service',
+    ]);
+  });
+
+  test('needs no IMAGE_VERSION if the configuration names the version', async () => {
+    await rm(join(root, 'usr/lib/os-release'));
+    await place('etc/thing-agent/config.toml', text.replace('[device]', '[device]\nfactory_version = "1"'));
+    expect(await check()).toEqual([[], []]);
+  });
+
+  test('is wrong without the certificate authorities that it names: no gateway would reach its service', async () => {
+    const files = 'ca_file = "/etc/ca.pem"\nclient_certificate_file = "/etc/c.pem"\nclient_key_file = "/etc/c.key"';
+    await place('etc/thing-agent/config.toml', text.replace('[service]', `[service]\n${files}`));
+    expect(await check()).toEqual([
+      ['service.ca_file: /etc/ca.pem is not in the image'],
+      [
+        'service.client_certificate_file: /etc/c.pem is not in the image',
+        'service.client_key_file: /etc/c.key is not in the image',
       ],
     ]);
   });
