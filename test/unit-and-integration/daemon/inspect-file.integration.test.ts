@@ -159,6 +159,11 @@ test('without a configuration shows only the content of the file', async () => {
   const report = await info();
   expect(report).toMatchObject({ name: '1.0.0', signature: 'unknown-key', obstacles: [] });
   expect(report.unjudged).toContain('config.toml');
+  const page = await gateway.run('info', file);
+  expect(page.stdout).toMatch(/Signature +not checked: no configuration names trusted keys\n/);
+  expect(page.stdout.replaceAll(/\s+/g, ' ')).toMatch(
+    /Result Unknown: .* To check the file, name a configuration with --config FILE\./,
+  );
   await using opened = await openNamedFile(file);
   const named = { path: file, file: opened };
   expect(await inspectFile(named, undefined, AbortSignal.timeout(60_000))).toMatchObject({

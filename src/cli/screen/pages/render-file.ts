@@ -43,7 +43,9 @@ function signedBy({ kind, signature, signedBy: key, unjudged }: FileReport): rea
   if (kind === 'image' || signature === undefined) return [];
   if (signature === 'none') return ['not signed'];
   if (key !== undefined) return [`by ${key.name ?? 'a trusted key'}, ${key.fingerprint}`];
-  return [unjudged === undefined ? 'by a key that is not trusted here' : 'by an unknown key'];
+  return [
+    unjudged === undefined ? 'by a key that is not trusted here' : 'not checked: no configuration names trusted keys',
+  ];
 }
 
 function listLines({ trustList }: FileReport): readonly string[] {
@@ -62,10 +64,13 @@ function payloadLine({ fileName, target, sizeBytes, digest, base }: FileReport['
   return [fileName, ...details].join(', ');
 }
 
+const NAME_A_CONFIGURATION = 'To check the file, name a configuration with --config FILE.';
+
 function verdict({ file, obstacles, unjudged, isInstalled }: FileReport): Row {
   const label = 'Result';
   if (obstacles.length > 0) return { label, paragraphs: ['It would not be installed.'], tone: 'bad' };
-  if (unjudged !== undefined) return { label, paragraphs: [`Unknown: ${unjudged}`], tone: 'attention' };
+  if (unjudged !== undefined)
+    return { label, paragraphs: [`Unknown: ${unjudged}`, NAME_A_CONFIGURATION], tone: 'attention' };
   if (isInstalled === true) return { label, paragraphs: ['It is already running.'], tone: 'good' };
   return { label, paragraphs: [`It would be installed: agent install ${shellWord(file)}`], tone: 'good' };
 }
