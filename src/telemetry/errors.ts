@@ -33,7 +33,7 @@ const TelemetryErrors = defineErrors('TelemetryError', {
     'give an ISO 8601 time between 2000 and 2100, in UTC, with a trailing Z',
   ),
   'too-many-names': permanent.refused(
-    'More different events or properties were used than a gateway can have.',
+    'More events or properties have waiting values than a gateway can keep.',
     'use fewer different events or properties',
   ),
   'source-failed': transient.failed(

@@ -29,6 +29,7 @@ export interface QueueDeps extends Storage, Timing {
   readonly flash?: FlashWear;
   /** The events of the configuration, which are accepted however many names others make up. */
   readonly configuredEvents?: ReadonlySet<string>;
+  readonly maxEvents?: number;
 }
 
 /** The kernel's monotonic clock, which continues while the agent restarts. */
@@ -75,7 +76,7 @@ export class DatapointQueue implements Disposable {
   constructor(deps: QueueDeps) {
     const { clock, boot, flash = new FlashWear() } = deps;
     this.#deps = deps;
-    this.#streams = new StreamRegistry(deps.configuredEvents);
+    this.#streams = new StreamRegistry(deps.configuredEvents, deps.maxEvents);
     this.#flash = flash;
     this.#boots = new Boots(boot.name);
     const onOpen = (): void => [this.arrival.backlog, this.arrival.property].forEach((wakeup) => wakeup.notify());
@@ -92,13 +93,13 @@ export class DatapointQueue implements Disposable {
 
   /** Accepts all datapoints or none. Throws TelemetryError for a value or a name that cannot be sent. */
   push(points: readonly NewPoint[]): Acknowledgement {
-    const prepared = points.map((point) => {
-      const stream = { kind: 'event', name: checkName(point.event) } as const;
-      return { point, text: toText(point.value), stream: this.#streams.of(stream) };
-    });
+    const prepared = points.map((point) => ({ point, name: checkName(point.event), text: toText(point.value) }));
+    const names = new Set(prepared.map(({ name }) => name));
+    for (const stream of this.#streams.surplus(names, () => this.#waiting())) this.#stored.forgetEvent(stream);
     const ack = new Acknowledgement(points.length);
     const now = this.#deps.boot.sinceBootMs();
-    for (const { point, text, stream } of prepared) {
+    for (const { point, name, text } of prepared) {
+      const stream = this.#streams.of({ kind: 'event', name });
       const { atMs, sinceBootMs } = this.#streams.stamp(stream, this.#dated(point.time, now), now);
       const { class: pointClass } = point;
       this.#unflushed.add({ stream, class: pointClass, atMs, sinceBootMs, text, revision: 0, ack, seq: undefined });
@@ -241,6 +242,12 @@ export class DatapointQueue implements Disposable {
       bootsWithEstimatedTime: this.#boots.estimated,
       error: this.#stored.trouble,
     };
+  }
+
+  /** Returns the events with datapoints in memory, on disk, or on their way. */
+  #waiting(): ReadonlySet<Stream> {
+    const streams = [...this.#unflushed.all, ...this.#onTheirWay.values()].map(({ stream }) => stream);
+    return new Set([...streams, ...this.#stored.events()]);
   }
 
   #next(lane: Lane, limit: number, skip: ReadonlySet<Stream>): Batch | undefined {

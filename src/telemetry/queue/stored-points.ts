@@ -152,6 +152,19 @@ export class StoredPoints implements Disposable {
     });
   }
 
+  /** Returns the events with datapoints on disk, or all that may have some if it cannot be read. */
+  events(): IteratorObject<Stream> {
+    const ids = this.#file.read((db) => db.eventsWithPoints(), undefined);
+    const events = this.#deps.streams.all('event');
+    return events.filter(({ id, mayBeOnDisk }) => (ids === undefined ? mayBeOnDisk : id !== undefined && ids.has(id)));
+  }
+
+  /** Forgets an event without datapoints; its row is removed with the next write. */
+  forgetEvent(stream: Stream): void {
+    this.#deps.streams.forget(stream);
+    if (stream.id !== undefined) this.#changes.push((db) => db.deleteIdleEvent(stream.name));
+  }
+
   addDeadLetter(letter: DeadLetter): void {
     this.#changes.push((db) => db.addDeadLetter(letter, this.#deps.maxDeadLetters));
   }

@@ -3,7 +3,7 @@ import type { PointTime } from '../point.ts';
 import type { QueuedPoint } from './batch.ts';
 import type { StreamRecord } from './database/records.ts';
 
-/** The bound for events, and for properties whose values wait. More are a mistake, for example names made of values. */
+/** The bound for events and for properties with waiting values. More are a mistake, for example names made of values. */
 const MAX_STREAMS = 10_000;
 /** Datapoints of the same moment get times one after the other. A time further ahead came from a clock that was wrong. */
 const MAX_AHEAD_MS = 3_600_000;
@@ -28,22 +28,46 @@ type StreamName = Pick<Stream, 'kind' | 'name'>;
 export class StreamRegistry {
   /** The events of the configuration, which are accepted however many names others make up. */
   readonly #configured: ReadonlySet<string>;
+  readonly #maxEvents: number;
+  /** By name. The event that was used least recently is the first one. */
   readonly #streams = { event: new Map<string, Stream>(), property: new Map<string, Stream>() };
   readonly #byId = new Map<number, Stream>();
   #nextId = 1;
+  /** The last times of the forgotten events: if such an event comes again, its times are later. */
+  readonly #forgotten = { atMs: 0, sinceBootMs: 0 };
 
-  constructor(configured: ReadonlySet<string> = new Set()) {
+  constructor(configured: ReadonlySet<string> = new Set(), maxEvents = MAX_STREAMS) {
     this.#configured = configured;
+    this.#maxEvents = maxEvents;
   }
 
+  /** Throws `too-many-names` for a property; for events see `surplus`. */
   of({ kind, name }: StreamName): Stream {
-    const known = this.#streams[kind].get(name);
-    if (known !== undefined) return known;
-    if (this.#streams[kind].size >= MAX_STREAMS && !(kind === 'event' && this.#configured.has(name))) {
-      const what = kind === 'event' ? 'events are kept apart' : 'properties wait at the same time';
-      throw new TelemetryError('too-many-names', `no more than ${MAX_STREAMS} ${what}`);
-    }
-    return this.#add({ kind, name });
+    const streams = this.#streams[kind];
+    const known = streams.get(name);
+    if (kind === 'property' && known === undefined && streams.size >= MAX_STREAMS)
+      throw new TelemetryError('too-many-names', `no more than ${MAX_STREAMS} properties can have waiting values`);
+    if (known === undefined) return this.#add({ kind, name });
+    streams.delete(name);
+    streams.set(name, known);
+    return known;
+  }
+
+  /**
+   * Returns the events to forget so that those with these names have room: of the ones that do not wait, the least
+   * recently used. Throws `too-many-names`.
+   */
+  surplus(names: ReadonlySet<string>, waiting: () => ReadonlySet<Stream>): readonly Stream[] {
+    const events = this.#streams.event;
+    const added = [...names].filter((name) => !events.has(name) && !this.#configured.has(name)).length;
+    const surplus = events.size + added - this.#maxEvents;
+    if (added === 0 || surplus <= 0) return [];
+    const busy = waiting();
+    const idle = events.values().filter((stream) => !busy.has(stream) && !names.has(stream.name));
+    const forgotten = idle.take(surplus).toArray();
+    if (forgotten.length < surplus)
+      throw new TelemetryError('too-many-names', `no more than ${this.#maxEvents} events can have waiting values`);
+    return forgotten;
   }
 
   byId(id: number): Stream | undefined {
@@ -78,10 +102,12 @@ export class StreamRegistry {
     return { id: this.idOf(stream), kind, name, lastAtMs: last.atMs, lastSinceBootMs: last.sinceBootMs };
   }
 
-  /** Forgets a property: its value is settled. */
+  /** Forgets a stream, whose values are settled. */
   forget(stream: Stream): void {
     stream.revision += 1;
-    this.#streams.property.delete(stream.name);
+    this.#streams[stream.kind].delete(stream.name);
+    for (const time of ['atMs', 'sinceBootMs'] as const)
+      this.#forgotten[time] = Math.max(this.#forgotten[time], stream.last[time]);
     if (stream.id !== undefined) this.#byId.delete(stream.id);
   }
 
@@ -120,7 +146,7 @@ export class StreamRegistry {
   }
 
   #add(name: StreamName): Stream {
-    const last = { atMs: 0, sinceBootMs: 0 };
+    const last = { ...this.#forgotten };
     const stream: Stream = { id: undefined, ...name, last, revision: 0, mayBeOnDisk: false };
     this.#streams[name.kind].set(name.name, stream);
     return stream;

@@ -88,6 +88,17 @@ export class QueueDatabase implements Disposable {
     this.#run('DELETE FROM streams WHERE id = ?', [id]);
   }
 
+  /** Returns the ids of the events with datapoints. */
+  eventsWithPoints(): ReadonlySet<number> {
+    return new Set(
+      this.#all("SELECT id FROM streams WHERE kind = 'event' AND points > 0").map((row) => Number(row['id'])),
+    );
+  }
+
+  deleteIdleEvent(name: string): void {
+    this.#run("DELETE FROM streams WHERE kind = 'event' AND name = ? AND points = 0", [name]);
+  }
+
   /** Returns the number of datapoints that were written and not removed, also where they cannot be read. */
   expectedPoints(): number {
     return Number(this.#all("SELECT sum(points) AS n FROM streams WHERE kind = 'event'")[0]?.['n']);

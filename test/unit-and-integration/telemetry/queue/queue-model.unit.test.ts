@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
 
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 
+import { TelemetryError } from '../../../../src/telemetry/errors.ts';
 import type { PointClass } from '../../../../src/telemetry/point.ts';
 import type { Batch, TimedPoint } from '../../../../src/telemetry/queue/batch.ts';
 import { QueueRig, ampleBounds, noStreams } from './queue-rig.ts';
@@ -39,7 +40,7 @@ type Step =
 const plainSteps: fc.Arbitrary<Step>[] = [
   fc.record({
     kind: fc.constant('push' as const),
-    event: fc.nat(2),
+    event: fc.nat(4),
     class: fc.constantFrom(...classes),
     count: fc.integer({ min: 1, max: 30 }),
     isTimed: fc.boolean(),
@@ -90,7 +91,7 @@ class Oracle implements Disposable {
   #order = new Map<string, number>();
 
   constructor(options: RigOptions) {
-    this.rig = new QueueRig({ ...options, isClockSet: false });
+    this.rig = new QueueRig({ maxEvents: 2, ...options, isClockSet: false });
   }
 
   [Symbol.dispose](): void {
@@ -147,15 +148,21 @@ class Oracle implements Disposable {
 
   #push({ event, class: pointClass, count, isTimed }: Extract<Step, { kind: 'push' }>): void {
     const name = `event-${event}`;
+    const first = this.#next;
     const points = Array.from({ length: count }, () => {
-      this.pushed.set(this.#next, name);
       const time =
         isTimed && this.isTimed
           ? ({ kind: 'known', atMs: this.rig.clock.nowMs() } as const)
           : ({ kind: 'since-boot' } as const);
       return { event: name, class: pointClass, value: this.#next++, time };
     });
-    this.rig.queue.push(points);
+    try {
+      this.rig.queue.push(points);
+    } catch (error) {
+      assert(error instanceof TelemetryError && error.code === 'too-many-names');
+      return;
+    }
+    for (let value = first; value < this.#next; value += 1) this.pushed.set(value, name);
   }
 
   #set(name: string): void {
@@ -283,6 +290,7 @@ test('acknowledged points are delivered in order, with a constant time, for any 
       expect(oracle.missing).toEqual([]);
       expect(oracle.stale).toEqual([]);
       expect(oracle.counted).toBe(0);
+      expect(readdirSync(oracle.rig.directory).filter((name) => name.endsWith('.damaged'))).toEqual([]);
       const times = [...oracle.arrived].map(([value, atMs]) => `${oracle.pushed.get(value)} ${atMs}`);
       expect(new Set(times).size).toBe(times.length);
     }),
@@ -306,7 +314,7 @@ test('what the bounds cost is counted to the point', () => {
 test('no damage to the file stops the agent, and later points are delivered', () => {
   fc.assert(
     fc.property(fc.array(fc.oneof(...plainSteps, corrupt, corrupt), { maxLength: 25 }), (steps) => {
-      using oracle = new Oracle({});
+      using oracle = new Oracle({ configuredEvents: new Set(['event-1']) });
       for (const step of steps) oracle.run(step);
       oracle.rig.failure = undefined;
       oracle.rig.clock.advance(60_000);

@@ -379,14 +379,3 @@ test('a point in delivery from memory is not sent from the disk, too, although i
   if (live !== undefined) rig.queue.release(live);
   expect(values(rig.queue.take('backlog', 10, noStreams) ?? { points: [] })).toEqual([0, 1, 2]);
 });
-
-test('invented names replace no event of the configuration, also after a start', () => {
-  using rig = new QueueRig({ configuredEvents: new Set(['temperature']), memoryPoints: 20_000 });
-  rig.queue.push(Array.from({ length: 10_000 }, (_, index) => point(index, `made-up-${index}`)));
-  for (const start of [() => {}, () => rig.crash()]) {
-    rig.queue.flush();
-    start();
-    expect(() => rig.queue.push([point(1, 'another')])).toThrow(/no more than 10000 events/);
-    rig.queue.push([point(1, 'temperature'), point(2, 'temperature', 'urgent'), point(3, 'made-up-7')]);
-  }
-});
