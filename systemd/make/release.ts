@@ -206,7 +206,7 @@ async function main(args: readonly string[]): Promise<number> {
       ...missing.map((what) => `missing: ${what}`),
     ];
     for (const line of report) process.stdout.write(`${line}\n`);
-    if (report.length > 0) throw new Error(`${agentVersion} cannot be published yet (${report.length} reasons)`);
+    if (report.length > 0) throw new Error(`${agentVersion} cannot be published yet; reasons: ${report.length}`);
     say(`${agentVersion} is ready in ${resolve(values.out)}`);
   });
 }
