@@ -1,5 +1,5 @@
 import { readdir, stat } from 'node:fs/promises';
-import { isAbsolute } from 'node:path';
+import { extname, isAbsolute } from 'node:path';
 
 import { findImageVersion, OS_RELEASE } from '../../system/device/image-version.ts';
 import { systemErrorCode, valueOrUndefined } from '../../system/errors.ts';
@@ -90,7 +90,8 @@ async function unitFindings(
   const missing = (update?.health.units ?? []).flatMap((unit, index) => {
     const path = placeOf(['update', 'health', 'units', index]);
     const file = unit.includes('.') ? unit : `${unit}.service`;
-    const files = [file, file.replace(/@.+(?=\.)/, '@')];
+    const [template] = file.split('@', 1);
+    const files = [file, `${template}@${extname(file)}`];
     if (path === undefined || WITHOUT_FILE.test(file) || files.some((name) => names.includes(name))) return [];
     return [findingAt(path, `: the image has no unit file ${file}`)];
   });

@@ -134,7 +134,10 @@ export function clearOthers({ versions }: Ledger): Versions {
   );
 }
 
-/** Restarts the time of each deferral that started while the clock was not set, or showed a time in the future. */
+/**
+ * Restarts the time of each deferral that started while the clock was not set, or showed a time in the future. The
+ * installed version and the last result get this time, too.
+ */
 export function restartDurations(state: UpdateState, at: string): UpdateState {
   const nowMs = Date.parse(at);
   const redated = <T extends string | undefined>(then: T) => (isMisdated(then, nowMs) ? at : then);
@@ -143,16 +146,24 @@ export function restartDurations(state: UpdateState, at: string): UpdateState {
     since: redated(since),
     bad: bad && { ...bad, at: redated(bad.at) },
   });
+  const { installed, lastOutcome } = state;
   return {
     ...state,
+    installed: installed && { ...installed, at: redated(installed.at) },
+    lastOutcome: lastOutcome && { ...lastOutcome, at: redated(lastOutcome.at) },
     versions: state.versions.map(redate),
     standstill: state.standstill && holdAnew(state.standstill, nowMs),
   };
 }
 
 /** True if a deferral needs a new date. `nowMs` must come from a clock that is set. */
-export function needsDate({ versions, standstill }: UpdateState, nowMs: number): boolean {
-  const dates = [standstill?.since, ...versions.flatMap(({ since, bad }) => [since, bad?.at])];
+export function needsDate({ versions, standstill, installed, lastOutcome }: UpdateState, nowMs: number): boolean {
+  const dates = [
+    standstill?.since,
+    installed?.at,
+    lastOutcome?.at,
+    ...versions.flatMap(({ since, bad }) => [since, bad?.at]),
+  ];
   return isPlausible(nowMs) && dates.some((at) => isMisdated(at, nowMs));
 }
 

@@ -20,6 +20,7 @@ import {
   isFull,
   quarantinedError,
 } from '../../../../src/update/policy/backoff.ts';
+import { unverifiedFirmware } from '../../../../src/update/running-version.ts';
 import { entryWith } from '../version-entries.ts';
 
 const DAY_MS = 86_400_000;
@@ -91,6 +92,16 @@ describe('a quarantine', () => {
       const now = new Date(START_MS).toISOString();
       const dated = restartDurations(state, now);
       expect(needsDate(dated, START_MS)).toBe(false);
+      const installed = {
+        ...unverifiedFirmware({ targets: new Map() }),
+        version: { name: '1.0' },
+        slot: 'A',
+        at,
+      } as const;
+      const lastOutcome = { attempt: 'a', version: '1.0', outcome: 'installed', code: 'ok', reason: '', at } as const;
+      expect(needsDate({ ...initialState, installed }, START_MS)).toBe(true);
+      const past = restartDurations({ ...initialState, installed, lastOutcome }, now);
+      expect([past.installed?.at, past.lastOutcome?.at]).toEqual([now, now]);
       expect(dated.versions).toMatchObject([{ bad: { at: now } }, { since: now, gaveUp: 3 }]);
       expect(activeEntries(dated, START_MS + DAY_MS, DAY_MS)).toEqual([]);
       const until = new Date(START_MS + DAY_MS).toISOString();
