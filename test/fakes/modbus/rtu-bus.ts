@@ -79,10 +79,10 @@ export class RtuBus {
     const { delayMs = DELAY_MS, isLost, lead, spoil, pieceBytes: size, pauseMs = 2, againMs } = conduct;
     if (isLost === true) return;
     const atMs = Math.max(this.clock.monotonicMs(), this.#busyUntilMs.get(unit) ?? 0) + delayMs;
-    this.#busyUntilMs.set(unit, atMs);
     if (againMs !== undefined) this.#arrive(atMs + againMs, Buffer.from(frame));
     const bytes = Buffer.concat([lead ?? Buffer.alloc(0), spoil?.(frame) ?? frame]);
     const pieceBytes = size ?? bytes.byteLength;
+    this.#busyUntilMs.set(unit, atMs + (pauseMs * bytes.byteLength) / pieceBytes);
     for (let at = 0; at < bytes.byteLength; at += pieceBytes) {
       this.#arrive(atMs + (pauseMs * at) / pieceBytes, bytes.subarray(at, at + pieceBytes));
     }

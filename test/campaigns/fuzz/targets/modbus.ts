@@ -34,12 +34,17 @@ async function readAll(
   const readOne = async (register: ModbusRegister): Promise<void> => {
     for (let round = 0; round < rounds; round += 1) {
       const outcome = await outcomeOf(async () => source(register).read(forever));
-      const text = 'value' in outcome ? JSON.stringify(outcome.value) : undefined;
+      const text = 'value' in outcome ? JSON.stringify(exactOf(outcome.value, register)) : undefined;
       if (!areExact || text === undefined || text === valueOf(register)) continue;
       throw new Error(`unit ${register.unit}, holding ${register.address} is ${text}`);
     }
   };
   await Promise.all(from.map(readOne));
+}
+
+/** The shortest decimal of a 32-bit float stands for that float. */
+function exactOf(value: unknown, { type }: ModbusRegister): unknown {
+  return type === 'f32' ? Math.fround(Number(value)) : value;
 }
 
 function register(unitNumber: number, address: number, type: ModbusRegister['type']): ModbusRegister {
@@ -77,6 +82,7 @@ const rtuConducts = fc.array(
       lead: foreign,
       stray: fc.array(fc.record({ afterMs: fc.nat(3_000), bytes: foreign }), { maxLength: 2 }),
       pieceBytes: fc.integer({ min: 1, max: 8 }),
+      pauseMs: fc.integer({ min: 2, max: 120 }),
       damage,
     },
     { requiredKeys: [] },
@@ -100,7 +106,7 @@ export const modbusLine: FuzzTarget = {
         if (lateMs !== undefined) return lateOf(conduct, lateMs);
         // a damaged answer with a whole copy looks like one answer, and a copy five seconds late is too late to be expected
         if (againMs === undefined) return conductOf(conduct);
-        const { damage: _, delayMs = 0, ...undamaged } = conduct;
+        const { damage: _, pauseMs: __, delayMs = 0, ...undamaged } = conduct;
         return { ...undamaged, delayMs: Math.min(delayMs, 700), againMs };
       });
       using devices = new ModbusDevices(bus.open, bus.clock);
@@ -118,7 +124,10 @@ function lateOf({ delayMs = 0, isLost, isEchoed, pieceBytes }: Conduct, lateMs: 
   };
 }
 
-function conductOf({ damage: damaged, ...conduct }: CaseOf<typeof rtuConducts>[number]): Conduct {
+/** With pauses, an answer ends in the time in which it may be late. */
+function conductOf({ damage: damaged, ...given }: CaseOf<typeof rtuConducts>[number]): Conduct {
+  const { pauseMs, delayMs = 0 } = given;
+  const conduct = pauseMs === undefined ? given : { ...given, delayMs: Math.min(delayMs, 700) };
   if (damaged === undefined) return conduct;
   const spoil = (frame: Buffer): Uint8Array => {
     for (const bit of new Set(damaged.flips.map((flip) => flip % (frame.byteLength * 8)))) {
