@@ -23,7 +23,8 @@ export class Downsampler {
 
   /** Returns the value to send now, or undefined if there is none. Calls `onDrop` for a reading that it leaves out. */
   push(reading: unknown, nowMs: number, onDrop: (why: string) => void): unknown {
-    const value = scaled(reading, this.#settings);
+    const needsNumber = this.#settings.deadband !== undefined && isNumber(this.#sent?.value);
+    const value = needsNumber && !isNumber(reading) ? undefined : scaled(reading, this.#settings);
     if (value === undefined) onDrop(`${sampleOf(reading)} is not a finite number`);
     if (this.#settings.over === undefined) return this.#ifSignificant(value, nowMs);
     const reduced = this.end(nowMs);
@@ -62,22 +63,27 @@ export class Downsampler {
     const sent = this.#sent;
     if (deadband === undefined || sent === undefined) return true;
     if (heartbeatMs !== undefined && nowMs - sent.atMs >= heartbeatMs) return true;
+    if (!isNumber(value) || !isNumber(sent.value)) return JSON.stringify(value) !== JSON.stringify(sent.value);
     const [number, before] = [doubleOf(value), doubleOf(sent.value)];
     const band = deadband.kind === 'absolute' ? deadband.value : Math.abs(before) * deadband.value;
     return Math.abs(number - before) > band;
   }
 }
 
+function isNumber(value: unknown): boolean {
+  return Number.isFinite(doubleOf(value));
+}
+
 /** Returns the scaled reading, or undefined if it is null, or not a finite number where one is needed. */
 export function scaled(
   reading: unknown,
-  { scale, offset, deadband, over }: Omit<ReductionSettings, 'heartbeatMs'>,
+  { scale, offset, over }: Pick<ReductionSettings, 'scale' | 'offset' | 'over'>,
 ): unknown {
   const isAsItIs = scale === 1 && offset === 0;
   const number = doubleOf(reading);
   if (Number.isFinite(number)) return isAsItIs ? reading : withoutNoise(number * scale + offset);
   const isNoValue = reading === null || typeof reading === 'number' || JSON.isRawJSON(reading);
-  const needsNumber = !isAsItIs || deadband !== undefined || (over !== undefined && over.aggregate !== 'last');
+  const needsNumber = !isAsItIs || (over !== undefined && over.aggregate !== 'last');
   return isNoValue || needsNumber ? undefined : reading;
 }
 

@@ -45,7 +45,7 @@ const treatment = {
     .optional()
     .meta({
       description:
-        'A number is sent only if it differs from the last sent one by more than this; anything but a number is dropped',
+        'A number is sent only if it differs from the last sent one by more than this; a text or state, if it changed',
       examples: [0.2],
     }),
   deadband_percent: positive()

@@ -18,7 +18,7 @@ export interface ControlLimits {
   readonly aliveMs: number;
   /** A client that reads nothing for this long is dropped. */
   readonly stalledMs: number;
-  /** The time that a file may make the daemon wait, in addition to that of its least average rate (sent-file.ts). */
+  /** The time that a file may make the daemon wait, in addition to the time at its least average rate (sent-file.ts). */
   readonly slowFileMs: number;
   /** A client that has not read this many bytes is dropped. */
   readonly maxBacklogBytes: number;

@@ -61,6 +61,8 @@ const keptListFile = z.object({
   artifact: digest.optional(),
   /** The fingerprint of the key that signed it. */
   signed_by: digest.optional(),
+  /** The highest number of the lists that each key signed, since a list with a lower number than the last may follow. */
+  numbers: z.record(digest, z.int()).optional(),
 });
 
 export type TrustListFile = z.infer<typeof trustListFile>;

@@ -79,10 +79,11 @@ export class TrustStore {
   async evaluate(file: TrustListFile, { artifact, signedBy }: ListOrigin = {}): Promise<EvaluatedList> {
     const { file: before, isWhole } = await this.#readLastKnown();
     const revoked = joinRevoked(before?.revoked, fromFile(file));
-    const kept = { ...file, revoked, artifact, signed_by: signedBy };
+    const numbers = { ...before?.numbers, ...(signedBy !== undefined && { [signedBy]: file.number }) };
+    const kept = { ...file, revoked, artifact, signed_by: signedBy, numbers };
     const isSame = before !== undefined && isSameList(kept, before);
     if (isSame && isWhole) return { kept, isKnown: true };
-    if (before !== undefined && !isSame && !mayFollow(file, before)) {
+    if (before !== undefined && !isSame && !mayFollow(kept, before)) {
       throw new VerificationError(
         'trust-list-old',
         `trust list ${file.number} is not newer than trust list ${before.number}, which took effect before`,
@@ -127,14 +128,18 @@ export class TrustStore {
 }
 
 function isSameList(list: EvaluatedList['kept'], before: KeptListFile): boolean {
-  const { number, artifact, signed_by } = list;
+  const { number, artifact, signed_by, numbers } = list;
   if (number !== before.number) return false;
   const isSameArtifact = artifact !== undefined && artifact === before.artifact;
-  return isSameArtifact || isDeepStrictEqual(list, { ...before, artifact, signed_by });
+  return isSameArtifact || isDeepStrictEqual(list, { ...before, artifact, signed_by, numbers });
 }
 
-function mayFollow({ number, revoked }: TrustListFile, before: KeptListFile): boolean {
-  return number > before.number || revoked.keys.includes(before.signed_by ?? '');
+/**
+ * True if the list is newer than all lists of its signer, and is newer than the last list or revokes the key that signed it.
+ */
+function mayFollow({ number, revoked, signed_by: signer = '' }: EvaluatedList['kept'], before: KeptListFile): boolean {
+  const isLast = number > (before.numbers?.[signer] ?? 0);
+  return isLast && (number > before.number || revoked.keys.includes(before.signed_by ?? ''));
 }
 
 function keptListOf(file: KeptListFile | undefined): StoredTrustList | undefined {

@@ -37,7 +37,12 @@ test('a change inside the deadband is not sent, compared with the last sent valu
   expect(sent({ deadband: { kind: 'relative', value: 0.1 } }, [100, 109, 111, 99])).toEqual([100, 111, 99]);
 });
 
-test('drops what is not a number where there is a deadband', () => {
+test('texts and states with a deadband are sent when they change', () => {
+  const deadband = { kind: 'absolute', value: 1 } as const;
+  expect(sent({ deadband }, ['on', 'on', 'off', false, false, 7, 7.5, 9])).toEqual(['on', 'off', false, 7, 9]);
+});
+
+test('with a deadband, drops what is not a number after one was sent', () => {
   const readings = [21, 21.1, 'unavailable', 21.1, '21,5', '\u001B[32m21.5', '21.5C', true, { t: 1 }, 21.1];
   const { values, drops } = reduced({ deadband: { kind: 'absolute', value: 0.2 } }, readings);
   expect(values).toEqual([21]);

@@ -47,7 +47,7 @@ export const consoleFraming: SmpFraming = {
     return Buffer.concat(lines);
   },
   decode: (frame) => {
-    const packet = unframe(frame);
+    const packet = Buffer.from([...packetsIn(frame)].at(-1)?.text ?? '', 'base64');
     if (packet.byteLength < 2 + headerBytes + 2) return undefined;
     const length = packet.readUInt16BE(0);
     if (packet.byteLength < length + 2 || length < headerBytes + 2) return undefined;
@@ -104,23 +104,25 @@ function decodeMessage(packet: Uint8Array): SmpMessage | undefined {
   };
 }
 
-/** Joins the lines of a packet, and skips text between packets, which a console may print. */
-function unframe(frame: Uint8Array): Buffer {
-  let text = '';
+/** Joins the lines of a packet, and skips text between packets, which a console may print. `end`: of the last line. */
+function* packetsIn(frame: Uint8Array): Generator<{ readonly text: string; readonly end: number }> {
+  let [text, end] = ['', 0];
   for (const line of Buffer.from(frame).toString('latin1').split('\n')) {
+    end += line.length + 1;
     const first = line.lastIndexOf('\u0006\u0009');
     const next = line.lastIndexOf('\u0004\u0014');
-    if (first >= 0) text = line.slice(first + 2);
-    else if (next >= 0 && text !== '') text += line.slice(next + 2);
+    if (first < 0 && (next < 0 || text === '')) continue;
+    text = first >= 0 ? line.slice(first + 2) : text + line.slice(next + 2);
+    yield { text, end };
   }
-  return Buffer.from(text, 'base64');
 }
 
 /** Returns the length including the line that completes the first packet. */
 function consoleLength(received: Uint8Array): number {
-  for (let end = received.indexOf(newline); end >= 0; end = received.indexOf(newline, end + 1)) {
-    const packet = unframe(received.subarray(0, end));
-    if (packet.byteLength >= 2 && packet.byteLength >= packet.readUInt16BE(0) + 2) return end + 1;
+  const lines = received.subarray(0, received.lastIndexOf(newline) + 1);
+  for (const { text, end } of packetsIn(lines)) {
+    const [high = Infinity, low = 0] = Buffer.from(text.slice(0, 4), 'base64');
+    if (Buffer.byteLength(text, 'base64') >= high * 256 + low + 2) return end;
   }
   return 0;
 }

@@ -108,9 +108,9 @@ export function tcpFrame(transaction: number, unit: number, pdu: Uint8Array): Ui
 /** Returns the length of the frame, or of its header until that is complete. Throws TelemetryError for a stream that is not Modbus. */
 export function tcpFrameLength(bytes: Uint8Array): number {
   if (bytes.byteLength < TCP_HEADER_BYTES) return TCP_HEADER_BYTES;
-  const view = Buffer.from(bytes);
-  const length = view.readUInt16BE(4);
-  if (view.readUInt16BE(2) !== 0 || length < 3 || length > MAX_PDU_BYTES + 1) {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, TCP_HEADER_BYTES); // no copy: many frames may be unread
+  const length = view.getUint16(4);
+  if (view.getUint16(2) !== 0 || length < 3 || length > MAX_PDU_BYTES + 1) {
     throw sourceFailed('modbus', 'what answers does not speak Modbus TCP');
   }
   return 6 + length;

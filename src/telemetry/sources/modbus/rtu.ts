@@ -32,6 +32,8 @@ interface Unit {
   answers: number;
   /** The number of requests for which the unit is still suspected of answering twice. */
   suspected: number;
+  /** True if it was still answering when the time for copies had passed. */
+  isEndless: boolean;
 }
 
 /** The bytes of one exchange, taken apart. */
@@ -129,7 +131,10 @@ export class RtuLine {
     const { port, timeoutMs, pdu } = request;
     using opening = new Deadline(timeoutMs, () => late(request), signal);
     await using line = await this.#openLine(port, request, opening.signal);
-    if (!this.#isDrained) await drain(line, this.#clock, signal);
+    const mustDrain = !this.#isDrained || unit.isEndless;
+    const isSilent = mustDrain ? await drain(line, this.#clock, signal) : true;
+    if (unit.isEndless && !isSilent)
+      throw sourceFailed(`modbus unit ${request.unit}`, 'it answers again and again, so that no answer can be matched');
     this.#isDrained = true;
     const isProof = unit.unanswered.length > 0 || unit.answers % WATCHED_EVERY === 0;
     unit.request = request;
@@ -142,6 +147,7 @@ export class RtuLine {
     }
     const isWatched = isProof || unit.suspected > 0;
     const answers = await this.#listen(line, unit, { heard, isWatched }, signal);
+    unit.isEndless = answers > 1 && this.#clock.monotonicMs() >= unit.lateMs + COPY_MS;
     if (answers > 0) {
       unit.unanswered = [];
       unit.suspected = Math.max(0, (answers > 1 ? SUSPECTED_FOR : unit.suspected) - 1);
@@ -169,7 +175,7 @@ export class RtuLine {
       const came = copies + (more.answer !== undefined || isDamaged ? 1 : 0);
       rest = isDamaged ? new Uint8Array() : more.rest;
       answers += came;
-      if (came > 0) endMs = this.#clock.monotonicMs() + COPY_MS;
+      if (came > 0) endMs = Math.min(this.#clock.monotonicMs() + COPY_MS, lateMs + COPY_MS);
       if (more.answer !== undefined || more.isEchoed) this.isEchoing = more.isEchoed;
       for (const frame of more.others) if (!isAnswer(frame, unit, pdu)) this.#noteStray(frame);
     };
@@ -194,18 +200,19 @@ export class RtuLine {
 }
 
 function newUnit(request: RtuRequest): Unit {
-  return { turns: new SerialQueue(1), request, lateMs: 0, unanswered: [], answers: 0, suspected: 0 };
+  return { turns: new SerialQueue(1), request, lateMs: 0, unanswered: [], answers: 0, suspected: 0, isEndless: false };
 }
 
 function functionOf({ pdu: [code = 0] }: RtuRequest): number {
   return code;
 }
 
-/** Waits until the line was silent for a second, at most as long as an answer may be late. */
-async function drain(line: SerialLine, clock: Monotonic, signal: AbortSignal): Promise<void> {
+/** Waits until the line was silent for a second, at most as long as an answer may be late. Returns true if it was. */
+async function drain(line: SerialLine, clock: Monotonic, signal: AbortSignal): Promise<boolean> {
   const endMs = clock.monotonicMs() + LATE_MS;
   let isSilent = false;
   while (!isSilent && clock.monotonicMs() < endMs) isSilent = (await line.read(COPY_MS, signal)).byteLength === 0;
+  return isSilent;
 }
 
 /** Makes one request on a line that has no other user, after the silence between frames. Throws SerialError. */

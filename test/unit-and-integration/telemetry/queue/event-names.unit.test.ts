@@ -14,7 +14,7 @@ test('invented names refuse no event of the configuration, also after a start', 
 });
 
 // Regression: the names of delivered datapoints refused every new event for good.
-test('a new event replaces the one that was used least recently and has no datapoints', () => {
+test('a new event replaces the least recently used event without datapoints', () => {
   using rig = new QueueRig({ maxEvents: 3 });
   for (const start of [() => {}, () => rig.restart()]) {
     rig.queue.push([point(1, 'a'), point(2, 'b'), point(3, 'c')]);
@@ -27,7 +27,7 @@ test('a new event replaces the one that was used least recently and has no datap
   }
 });
 
-test('the times of a forgotten event go on', () => {
+test('the times of a forgotten event continue', () => {
   using rig = new QueueRig({ maxEvents: 1 });
   const batches = ['a', 'b', 'a'].flatMap((event) => {
     rig.queue.push([point(1, event)]);

@@ -222,6 +222,14 @@ describe('a unit that answers twice', () => {
     expect(times.map((ms) => ms > 1_000)).toEqual([...Array<boolean>(10).fill(true), false, false, false]);
   });
 
+  test('again and again is refused, and does not hold the line', async () => {
+    const bytes = rtuFrame(1, Uint8Array.of(3, 2, 3, 0xe8));
+    const stray = Array.from({ length: 200 }, (_, index) => ({ afterMs: 500 * (index + 1), bytes }));
+    const { bus, read } = newBench((index) => (index === 0 ? { stray } : {}));
+    expect([await read(0), await read(1, 2), bus.clock.monotonicMs() < 10_000]).toEqual([1_000, 2_001, true]);
+    await expect(read(1)).rejects.toThrow('answers again and again');
+  });
+
   test('from some time on can be wrong until its next proof, and then no longer', async () => {
     const made = await bench(() => ({ againMs: 290 }));
     const yielded = await poll(made, 3, 700);
