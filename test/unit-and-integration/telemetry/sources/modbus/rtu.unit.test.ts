@@ -63,6 +63,7 @@ async function poll({ bus, read }: Bench, registers: number, rounds: number, uni
 
 const late = expect.stringContaining('no answer within 500 ms') as string;
 const HOLDING = 3;
+const copy = rtuFrame(1, Uint8Array.of(HOLDING, 2, 3, 0xe8));
 
 describe('an answer that comes after its timeout', () => {
   test.each([510, 600, 900, 1_200, 2_500, 4_900])('is never taken for another one: %i ms', async (delayMs) => {
@@ -223,8 +224,7 @@ describe('a unit that answers twice', () => {
   });
 
   test('again and again is refused, and does not hold the line', async () => {
-    const bytes = rtuFrame(1, Uint8Array.of(3, 2, 3, 0xe8));
-    const stray = Array.from({ length: 200 }, (_, index) => ({ afterMs: 500 * (index + 1), bytes }));
+    const stray = Array.from({ length: 200 }, (_, index) => ({ afterMs: 500 * (index + 1), bytes: copy }));
     const { bus, read } = newBench((index) => (index === 0 ? { stray } : {}));
     expect([await read(0), await read(1, 2), bus.clock.monotonicMs() < 10_000]).toEqual([1_000, 2_001, true]);
     await expect(read(1)).rejects.toThrow('answers again and again');
@@ -239,8 +239,7 @@ describe('a unit that answers twice', () => {
   });
 
   test('is noticed by an answer before the next request, which waits until the line is silent', async () => {
-    const stale = { afterMs: 21, bytes: rtuFrame(1, Uint8Array.of(3, 2, 3, 0xe8)) };
-    const { read, msSince } = await bench((index) => (index === 0 ? { stray: [stale] } : {}));
+    const { read, msSince } = await bench((index) => (index === 0 ? { stray: [{ afterMs: 21, bytes: copy }] } : {}));
     expect(await Promise.all([read(0), read(1, 1, 5_000)])).toEqual([1_000, 1_001]);
     expect(msSince()).toBeGreaterThan(2_000);
   });
