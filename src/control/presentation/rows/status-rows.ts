@@ -166,11 +166,12 @@ function shortDigest(digest: string): string {
   return digest.slice(0, 'sha256:'.length + 12);
 }
 
-/** Describes the next check. While a check runs, the recorded time of the next one has passed. */
-function nextCheck({ daemon, nextCheckAt }: StatusReport, when: When): readonly string[] {
+/** Describes the next check. While a check or an update runs, the recorded time of the next one has passed. */
+function nextCheck({ daemon, nextCheckAt, phase }: StatusReport, when: When): readonly string[] {
   if (!daemon) return [];
   if (nextCheckAt === undefined) return ['none: no schedule'];
-  return [Date.parse(nextCheckAt) <= when.nowMs ? 'now' : formatTime(nextCheckAt, when)];
+  if (Date.parse(nextCheckAt) > when.nowMs) return [formatTime(nextCheckAt, when)];
+  return [phase === 'idle' ? 'now' : 'after this update'];
 }
 
 type IsSaid = (reason: string) => boolean;

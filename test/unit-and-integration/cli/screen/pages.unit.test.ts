@@ -203,6 +203,7 @@ test.each<[Partial<StatusReport['service']>, string]>([
 test.each<[Partial<StatusReport>, string]>([
   [{ nextCheckAt: '2026-03-01T12:15:00.000Z' }, '2026-03-01 13:15 +01:00 (in 15 min)'],
   [{ nextCheckAt: '2026-03-01T11:59:59.000Z' }, 'now'],
+  [{ nextCheckAt: '2026-03-01T11:59:59.000Z', phase: 'staging' }, 'after this update'],
   [{ nextCheckAt: undefined }, 'none: no schedule'],
 ])('with %j the next look is: %s', (change, told) => {
   expect(rowOf('Next check', renderStatus({ ...calmStatus, ...change }, page))).toBe(told);
