@@ -21,6 +21,8 @@ export interface TcpRequest {
 const IDLE_MS = 5_000;
 /** A device that serves one connection may need a moment after the last one. */
 const AGAIN_MS = 100;
+/** Late answers are few; a device that sends more of them is disconnected. */
+const MAX_OTHERS = 100;
 
 /**
  * A device, or a gateway to several, that is reached by TCP: one connection for all its registers, since many devices
@@ -114,12 +116,15 @@ export class TcpDevice implements Disposable {
 
   /** Returns the frame with the number of the request. Those with another one are answers that came too late. */
   async #frame(socket: Socket): Promise<Buffer> {
+    let others = 0;
     const next = (): Buffer | undefined => {
       while (this.#unread.byteLength >= tcpFrameLength(this.#unread)) {
         const frame = this.#unread.subarray(0, tcpFrameLength(this.#unread));
         this.#unread = this.#unread.subarray(frame.byteLength);
         if (frame.readUInt16BE(0) === this.#transaction) return frame;
         this.#other = frame.readUInt16BE(0);
+        others += 1;
+        if (others > MAX_OTHERS) throw sourceFailed(this.#name, `${others} answers to other requests`);
       }
       return undefined;
     };

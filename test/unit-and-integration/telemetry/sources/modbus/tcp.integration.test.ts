@@ -99,6 +99,15 @@ describe('an answer that comes after its timeout', () => {
     });
   });
 
+  test('among endless ones with other numbers ends the connection', async () => {
+    const flooded = (frame: Buffer): Buffer => {
+      frame.writeUInt16BE(0x1234, 0);
+      return Buffer.concat(Array.from({ length: 200 }, () => frame));
+    };
+    const { read } = await bench(() => ({ spoil: flooded }));
+    await expect(read(1, 5_000)).rejects.toThrow('101 answers to other requests');
+  });
+
   test('on the same connection is left out by its number', async () => {
     const old = (frame: Buffer): Buffer => {
       const before = Buffer.from(frame);
