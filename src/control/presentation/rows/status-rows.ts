@@ -168,10 +168,9 @@ function shortDigest(digest: string): string {
 
 /** Describes the next check. While a check or an update runs, the recorded time of the next one has passed. */
 function nextCheck({ daemon, nextCheckAt, phase }: StatusReport, when: When): readonly string[] {
-  if (!daemon) return [];
-  if (nextCheckAt === undefined) return ['none: no schedule'];
-  if (Date.parse(nextCheckAt) > when.nowMs) return [formatTime(nextCheckAt, when)];
-  return [phase === 'idle' ? 'now' : 'after this update'];
+  if (!daemon || nextCheckAt === undefined) return daemon ? ['none: no schedule'] : [];
+  const due = phase === 'idle' ? 'now' : 'after this update';
+  return [Date.parse(nextCheckAt) <= when.nowMs ? due : formatTime(nextCheckAt, when)];
 }
 
 type IsSaid = (reason: string) => boolean;
