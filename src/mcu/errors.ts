@@ -68,7 +68,7 @@ export class McuError extends defineErrors('McuError', {
   ),
   'board-refused': transient.protocol(
     'The board’s bootloader refuses a command.',
-    'check the protection and the bootloader of the board: agent mcu probe BOARD',
+    'check the protection of the board, and flash_bytes if the chip has less memory than agent mcu probe shows',
   ),
   'board-unknown': permanent.refused(
     'The chip, or its bootloader, is unknown.',

@@ -34,7 +34,7 @@ export class UpdateError extends defineErrors('UpdateError', {
   'release-revoked': sharedErrors['release-revoked'],
   'no-previous-version': permanent.refused(
     'There is no previous version for a rollback.',
-    'install the version that you want: agent install FILE, or assign it at the service',
+    'install another release: agent install FILE, or assign one at the service',
   ),
   'name-mismatch': permanent.refused(
     'The service offers a signed release under another name than the signed one.',

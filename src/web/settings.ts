@@ -61,7 +61,7 @@ export const pageSchema = z.strictObject({
     .optional()
     .meta({
       description:
-        'Address and port, or path of a Unix socket such as "/run/thing-agent/page.sock". By default, there is no web UI',
+        'Address and port, or path of a Unix socket such as "/run/thing-agent/web.sock". Without it, there is no web UI',
       examples: ['127.0.0.1:8077'],
     }),
   password_file: absolutePath('/etc/thing-agent/page-password', 'page password')

@@ -15,8 +15,6 @@ export interface Stm32Chip extends Chip {
   /** Pages or sectors in the numbering of the erase command. */
   readonly pages: readonly Region[];
   readonly ram: readonly Region[];
-  /** The longest time that erasing this page takes. */
-  readonly eraseMs: (page: Region) => number;
   /** True if the chip may start from its second bank, according to an option byte. */
   readonly hasTwoBanks: boolean;
 }
@@ -36,7 +34,6 @@ type Layout =
       readonly kind: 'pages';
       readonly pageKib: number;
       readonly flashKib: number;
-      readonly eraseMs: number;
       readonly banks: 1 | 2;
     }
   | { readonly kind: 'sectors'; readonly flashKib: number };
@@ -53,10 +50,6 @@ const vectorBytes = 8;
 const vectorGrain = 0x80;
 const headerBytes = 4096;
 const kib = 1024;
-/** Data sheets of F2 and F4: at the lowest voltage, erasing a sector takes at most 0.8 s (16 KiB), 2.4 s or 4 s (128 KiB). */
-const sectorEraseMsPerKib = 50;
-/** Clones need more time than the data sheet: a page of a GD32 takes 300 ms (Zephyr, gd32f403.dtsi). */
-const cloneEraseFactor = 10;
 
 const family = {
   f0: 0x647824b6,
@@ -74,7 +67,7 @@ const chipFamilies: ReadonlyMap<number, readonly number[]> = new Map([
   [0x431, [0x2dc309c5, 0x06d1097b]],
 ]);
 
-/** Reference manuals, "Flash size register": where the chip reports the KiB of its flash memory in 16 bits. */
+/** Reference manuals, "Flash size register", and chip files of stlink: where the chip reports the KiB of its flash memory in 16 bits. */
 const sizeRegisters: ReadonlyMap<number, number> = new Map([
   [family.f0, 0x1fff_f7cc],
   [family.f1, 0x1fff_f7e0],
@@ -83,8 +76,8 @@ const sizeRegisters: ReadonlyMap<number, number> = new Map([
 ]);
 const newerSizeRegister = 0x1fff_75e0;
 
-function pages(pageKib: number, flashKib: number, eraseMs: number, banks: 1 | 2 = 1): Layout {
-  return { kind: 'pages', pageKib, flashKib, eraseMs, banks };
+function pages(pageKib: number, flashKib: number, banks: 1 | 2 = 1): Layout {
+  return { kind: 'pages', pageKib, flashKib, banks };
 }
 
 function sectors(flashKib: number): Layout {
@@ -94,26 +87,26 @@ function sectors(flashKib: number): Layout {
 /**
  * Each row was compared with dev_table.c of stm32flash (ST AN2606, "Bootloader device-dependent parameters"), the chip files
  * of stlink, and the memory maps of probe-rs, which come from ST's packs. RAM and flash memory are as in the largest chip
- * with the product identifier; consecutive RAM counts as one, also behind an alias. Erase times are from data sheets.
+ * with the product identifier; consecutive RAM counts as one, also behind an alias.
  */
 const models: readonly Model[] = [
-  { productId: 0x410, name: 'STM32F10x medium density', uf2Family: family.f1, layout: pages(1, 128, 40), ramKib: [20] },
-  { productId: 0x412, name: 'STM32F10x low density', uf2Family: family.f1, layout: pages(1, 32, 40), ramKib: [10] },
-  { productId: 0x414, name: 'STM32F10x high density', uf2Family: family.f1, layout: pages(2, 512, 40), ramKib: [64] },
-  { productId: 0x418, name: 'STM32F105/F107', uf2Family: family.f1, layout: pages(2, 256, 40), ramKib: [64] },
-  { productId: 0x440, name: 'STM32F05x', uf2Family: family.f0, layout: pages(1, 64, 40), ramKib: [8] },
-  { productId: 0x444, name: 'STM32F03x', uf2Family: family.f0, layout: pages(1, 32, 40), ramKib: [4] },
-  { productId: 0x448, name: 'STM32F07x', uf2Family: family.f0, layout: pages(2, 128, 40), ramKib: [16] },
-  { productId: 0x422, name: 'STM32F302/F303', uf2Family: family.f3, layout: pages(2, 256, 40), ramKib: [40, 8] },
+  { productId: 0x410, name: 'STM32F10x medium density', uf2Family: family.f1, layout: pages(1, 128), ramKib: [20] },
+  { productId: 0x412, name: 'STM32F10x low density', uf2Family: family.f1, layout: pages(1, 32), ramKib: [10] },
+  { productId: 0x414, name: 'STM32F10x high density', uf2Family: family.f1, layout: pages(2, 512), ramKib: [64] },
+  { productId: 0x418, name: 'STM32F105/F107', uf2Family: family.f1, layout: pages(2, 256), ramKib: [64] },
+  { productId: 0x440, name: 'STM32F05x', uf2Family: family.f0, layout: pages(1, 64), ramKib: [8] },
+  { productId: 0x444, name: 'STM32F03x', uf2Family: family.f0, layout: pages(1, 32), ramKib: [4] },
+  { productId: 0x448, name: 'STM32F07x', uf2Family: family.f0, layout: pages(2, 128), ramKib: [16] },
+  { productId: 0x422, name: 'STM32F302/F303', uf2Family: family.f3, layout: pages(2, 256), ramKib: [40, 8] },
   { productId: 0x413, name: 'STM32F405/F407', uf2Family: family.f4, layout: sectors(1024), ramKib: [128, 64] },
   { productId: 0x423, name: 'STM32F401xB/C', uf2Family: family.f4, layout: sectors(256), ramKib: [64] },
   { productId: 0x433, name: 'STM32F401xD/E', uf2Family: family.f4, layout: sectors(512), ramKib: [96] },
   { productId: 0x431, name: 'STM32F411', uf2Family: family.f4, layout: sectors(512), ramKib: [128] },
-  { productId: 0x460, name: 'STM32G07x/G08x', uf2Family: family.g0, layout: pages(2, 128, 40), ramKib: [36] },
-  { productId: 0x466, name: 'STM32G03x/G04x', uf2Family: family.g0, layout: pages(2, 64, 40), ramKib: [8] },
-  { productId: 0x468, name: 'STM32G431/G441', uf2Family: family.g4, layout: pages(2, 128, 25), ramKib: [32, 10] },
-  { productId: 0x435, name: 'STM32L43x/L44x', uf2Family: family.l4, layout: pages(2, 256, 25), ramKib: [64, 16] },
-  { productId: 0x415, name: 'STM32L47x/L48x', uf2Family: family.l4, layout: pages(2, 1024, 25, 2), ramKib: [96, 32] },
+  { productId: 0x460, name: 'STM32G07x/G08x', uf2Family: family.g0, layout: pages(2, 128), ramKib: [36] },
+  { productId: 0x466, name: 'STM32G03x/G04x', uf2Family: family.g0, layout: pages(2, 64), ramKib: [8] },
+  { productId: 0x468, name: 'STM32G431/G441', uf2Family: family.g4, layout: pages(2, 128), ramKib: [32, 10] },
+  { productId: 0x435, name: 'STM32L43x/L44x', uf2Family: family.l4, layout: pages(2, 256), ramKib: [64, 16] },
+  { productId: 0x415, name: 'STM32L47x/L48x', uf2Family: family.l4, layout: pages(2, 1024, 2), ramKib: [96, 32] },
 ];
 
 function modelOf(productId: number): Model {
@@ -157,8 +150,6 @@ export function stm32Chip(productId: number, settings: Stm32Settings): Stm32Chip
       { start: coupledStart, end: coupledStart + (ramKib[1] ?? 0) * kib },
     ],
     hasTwoBanks: layout.kind === 'pages' && layout.banks === 2,
-    eraseMs: ({ start, end }) =>
-      layout.kind === 'pages' ? layout.eraseMs * cloneEraseFactor : ((end - start) / kib) * sectorEraseMsPerKib,
   };
 }
 

@@ -21,6 +21,11 @@ const command = {
 const autobaud = 0x7f;
 
 const digestedBytes = 16 * 1024;
+/**
+ * Data sheets of F2 and F4: at the lowest voltage, a sector of 128 KiB takes at most 4 s. Pages of clones take longer than
+ * the data sheets of ST state, so no page has a shorter deadline (stm32flash waits for 5 s).
+ */
+const eraseMs = 6_500;
 const maxSyncs = 3;
 const maxRefusals = 3;
 /** Longer than the longest command. It is neither a mass erase nor a block whose checksum would be right. */
@@ -191,7 +196,7 @@ function* erasePage(chip: Stm32Chip, memory: Stm32Memory, code: number, unit: Re
   const page = chip.pages.findIndex(({ start }) => start === unit.start);
   if (page < 0) throw new McuError('board-unsupported', `no page begins at ${hex(unit.start)}`);
   const list = code === command.erase ? [0, page] : [0, 0, page >> 8, page & 0xff];
-  yield* memory.say([commandBytes(code), checked(list)], exactly(1), chip.eraseMs(unit));
+  yield* memory.say([commandBytes(code), checked(list)], exactly(1), eraseMs);
 }
 
 /** AN3155, 3.5. */

@@ -34,8 +34,14 @@ export interface Stm32ModelOptions extends ChipOptions {
   readonly refusesGo?: boolean;
 }
 
-/** The flash size register of an F1. */
-const sizeRegister = 0x1fff_f7e0 - flashStart;
+/** The flash size registers (stlink, chip files) of F1, of F0 and F3, and of G0, G4 and L4. */
+const sizeRegisters: ReadonlyMap<number, number> = new Map([
+  ...[0x410, 0x412, 0x414, 0x418].map((id) => [id, 0x1fff_f7e0] as const),
+  ...[0x440, 0x444, 0x448, 0x422].map((id) => [id, 0x1fff_f7cc] as const),
+  ...[0x460, 0x466, 0x468, 0x435, 0x415].map((id) => [id, 0x1fff_75e0] as const),
+]);
+/** An F4 reads its register only within this block (stm32loader, `get_flash_size_and_uid_f4`). */
+const sizeBlock = { address: 0x1fff_7a00, offset: 0x22 };
 
 /** A byte that follows immediately is lost; a byte that answers the acknowledgement is not. */
 const slowMs = 0.1;
@@ -136,8 +142,20 @@ export class Stm32Model extends ChipModel {
     const count = yield;
     if (((yield) ^ count) !== 0xff) return [nack];
     if (address === optionsAt) return [ack, ...this.#optionBytes.subarray(0, count + 1)];
-    if (address === sizeRegister) return [ack, this.#flashKib & 0xff, this.#flashKib >> 8];
+    if (address === this.#sizeAddress) return this.#size(count + 1);
     return [ack, ...Array.from({ length: count + 1 }, (_, index) => this.memory[address + index] ?? 0xff)];
+  }
+
+  #size(bytes: number): readonly number[] {
+    const isBlock = !sizeRegisters.has(this.#productId);
+    if (bytes !== (isBlock ? 256 : 2)) return [nack];
+    const block = Buffer.alloc(bytes, 0xff);
+    block.writeUInt16LE(this.#flashKib, isBlock ? sizeBlock.offset : 0);
+    return [ack, ...block];
+  }
+
+  get #sizeAddress(): number {
+    return (sizeRegisters.get(this.#productId) ?? sizeBlock.address) - flashStart;
   }
 
   *#go(): Generator<void, readonly number[] | 'left', number> {
@@ -210,7 +228,7 @@ export class Stm32Model extends ChipModel {
     if (bytes === undefined) return undefined;
     const address = Buffer.from(bytes).readUInt32BE(0) - flashStart;
     if (options && address === optionsAt && this.#productId === twoBanks) return address;
-    if (options && address === sizeRegister) return address;
+    if (options && address === this.#sizeAddress) return address;
     return address >= 0 && address < Math.min(this.#flashKib, 1024) * 1024 ? address : undefined;
   }
 

@@ -50,16 +50,6 @@ test.each([
   expect(verdicts).toEqual([...families.map(() => 'accepted'), 'image-wrong-chip']);
 });
 
-/** Data sheet of the STM32F405, "Flash memory programming", at the lowest voltage. */
-test.each([
-  [0, 800],
-  [4, 2400],
-  [5, 4000],
-])('sector %i of an STM32F4 may take %i ms to be erased', (sector, ms) => {
-  const { pages, eraseMs } = stm32Chip(0x413, {});
-  expect(pages.slice(sector, sector + 1).map(eraseMs)[0]).toBeGreaterThanOrEqual(ms);
-});
-
 /** RM0351, "Flash module organization": the second bank begins with page 256. */
 test.each([
   [undefined, 1024],

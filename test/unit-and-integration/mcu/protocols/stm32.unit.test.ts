@@ -126,9 +126,17 @@ test('a chip with less flash memory than the largest of its kind is read and wri
   expect(small.model.ran.at(-1)).toBe('new');
 });
 
-// A GD32 needs up to 300 ms.
-test('a clone that erases slowly is flashed', async () => {
-  const { model, board } = rig({ eraseMs: 300 }, other);
+test.each([0x410, 0x440, 0x422, 0x413, 0x460, 0x468, 0x435])(
+  'the chip with the product identifier %i reports the size of its flash memory',
+  async (productId) => {
+    const { board } = rig({ productId, flashBytes: 64 * 1024 }, other);
+    expect((await probe(board, signal)).chip.flash).toEqual({ start, end: start + 64 * 1024 });
+  },
+);
+
+// A page of a GD32 takes up to 300 ms (Zephyr, gd32f403.dtsi), a sector of an STM32F4 up to 4 s (data sheet).
+test.each([300, 4_000])('a chip that needs %i ms to erase is flashed', async (eraseMs) => {
+  const { model, board } = rig({ eraseMs }, other);
   expect(await flash({ image: imageOf(other) }, board, signal)).toMatchObject({ unitsWritten: pages, repeated: 0 });
   expect(model.ran).toEqual(['new']);
 });

@@ -29,7 +29,7 @@ describe('a receiver that calls for a transfer is heard', () => {
   test.each<[string, XmodemOptions]>([
     ['at once', {}],
     ['behind a banner with the letter in it', { banner: '\r\n(C) COPYRIGHT 2015 STMicroelectronics\r\n' }],
-    ['behind a prompt without an end of line', { banner: 'Send the file in binary mode: ' }],
+    ['after a prompt that ends without a newline', { banner: 'Send the file in binary mode: ' }],
     ['behind a text that ends in the letter', { banner: 'MODE C' }],
     ['every 50 ms', { banner: 'Boot v1.2', callEveryMs: 50 }],
     ['every ten seconds', { callEveryMs: 10_000 }],

@@ -140,18 +140,18 @@ test('once every named problem was fixed, none is left, for any directories', as
       fc.dictionary(fc.constantFrom('/', '/etc', '/etc/agent', '/etc/agent/key'), place),
       async (some) => {
         const places = { ...sound, ...some };
-        const mended = Object.fromEntries(
+        const fixed = Object.fromEntries(
           Object.entries(places).map(([path, { mode, uid = 0 }]) => [path, { mode, uid }]),
         );
         for (const { path, fix } of await findExposures('/etc/agent/key', diskOf(places), OUR_UID)) {
-          const { mode = 0, uid = 0 } = mended[path] ?? {};
-          mended[path] = fix.startsWith('chown') ? { mode, uid: 0 } : { mode: mode & ~0o022, uid };
+          const { mode = 0, uid = 0 } = fixed[path] ?? {};
+          fixed[path] = fix.startsWith('chown') ? { mode, uid: 0 } : { mode: mode & ~0o022, uid };
         }
-        const left = await findExposures('/etc/agent/key', diskOf(mended), OUR_UID);
+        const left = await findExposures('/etc/agent/key', diskOf(fixed), OUR_UID);
         // A file that belongs to root now may still be open to others: that is named next.
         expect(left.every(({ fix }) => fix.startsWith('chmod'))).toBe(true);
-        for (const { path } of left) mended[path] = { mode: 0o755, uid: 0 };
-        expect(await findExposures('/etc/agent/key', diskOf(mended), OUR_UID)).toEqual([]);
+        for (const { path } of left) fixed[path] = { mode: 0o755, uid: 0 };
+        expect(await findExposures('/etc/agent/key', diskOf(fixed), OUR_UID)).toEqual([]);
       },
     ),
   );
