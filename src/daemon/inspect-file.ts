@@ -9,7 +9,7 @@ import type { Keyring } from '../firmware/trust/keyring.ts';
 import type { TrustList } from '../firmware/trust/trust-list.ts';
 import { realSystem } from '../slots/device-identity.ts';
 import { checkSlot } from '../slots/slot-checks.ts';
-import { AgentError } from '../system/errors.ts';
+import { AgentError, valueOrError } from '../system/errors.ts';
 import { requireBases } from '../update/delta/base.ts';
 import { UpdateError } from '../update/errors.ts';
 import { activeEntries, quarantinedError } from '../update/policy/backoff.ts';
@@ -192,12 +192,8 @@ function obstacleOf({ code, message, advice }: AgentError): Obstacle {
 async function attempt<T>(
   work: () => T | Promise<T>,
 ): Promise<{ readonly value: T | undefined; readonly obstacles: readonly Obstacle[] }> {
-  try {
-    return { value: await work(), obstacles: [] };
-  } catch (error) {
-    if (!(error instanceof AgentError)) throw error;
-    return { value: undefined, obstacles: [obstacleOf(error)] };
-  }
+  const value = await valueOrError((async () => work())());
+  return value instanceof AgentError ? { value: undefined, obstacles: [obstacleOf(value)] } : { value, obstacles: [] };
 }
 
 /**

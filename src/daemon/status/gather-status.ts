@@ -69,12 +69,11 @@ async function readBootloader(
   signal: AbortSignal,
 ): Promise<{ readonly booted?: SlotName; readonly state?: BootState; readonly trouble?: string }> {
   if (bootloader === undefined) return {};
-  try {
+  const read = async (): Promise<{ booted: SlotName; state: BootState }> => {
     return { booted: await bootloader.bootedSlot(signal), state: await bootloader.inspect(signal) };
-  } catch (error) {
-    if (!(error instanceof AgentError)) throw error;
-    return { trouble: describeError(error) };
-  }
+  };
+  const found = await valueOrError(read());
+  return found instanceof AgentError ? { trouble: describeError(found) } : found;
 }
 
 async function copiedFields(deps: AgentDeps, wiring: Wiring, warnings: readonly string[], signal: AbortSignal) {

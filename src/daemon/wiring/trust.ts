@@ -136,13 +136,8 @@ export class Trust {
 
   /** Returns why a previously accepted release would now be rejected, worded to follow its name. */
   async distrusted({ digest, signedBy }: StagedBefore, signal: AbortSignal): Promise<string | undefined> {
-    let keyring: Keyring;
-    try {
-      keyring = await this.keyring(signal);
-    } catch (error) {
-      if (!(error instanceof AgentError)) throw error;
-      return `cannot be verified: ${error.message}`;
-    }
+    const keyring = await valueOrError(this.keyring(signal));
+    if (keyring instanceof AgentError) return `cannot be verified: ${keyring.message}`;
     if (keyring.damage !== undefined) return `cannot be verified: ${keyring.damage.message}`;
     if (keyring.revoked?.releases.has(digest) === true) return 'was revoked';
     if (signedBy === undefined) {

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 
 import type { ClockState } from '../../control/telemetry-protocol.ts';
-import { AgentError } from '../../system/errors.ts';
+import { AgentError, valueOrError } from '../../system/errors.ts';
 import type { Log } from '../../system/log/log.ts';
 import { runProgram } from '../../system/processes/child-process.ts';
 import type { Clock } from '../../system/time/clock.ts';
@@ -148,14 +148,11 @@ const believed = {
 export function probeSynchronization(timesyncPath = '/run/systemd/timesync'): ProbeSynchronization {
   return async (signal) => {
     if (existsSync(`${timesyncPath}/synchronized`)) return 'synchronized';
-    try {
-      const command = ['timedatectl', 'show', '--property=NTPSynchronized', '--value'] as const;
-      const { exitCode, stdout } = await runProgram([...command], { timeoutMs: 5_000, maxOutputBytes: 4_096 }, signal);
-      if (exitCode === 0 && stdout.trim() === 'yes') return 'synchronized';
-      if (exitCode === 0 && stdout.trim() === 'no') return 'not-yet';
-    } catch (error) {
-      if (!(error instanceof AgentError)) throw error;
-    }
+    const command = ['timedatectl', 'show', '--property=NTPSynchronized', '--value'] as const;
+    const ran = await valueOrError(runProgram([...command], { timeoutMs: 5_000, maxOutputBytes: 4_096 }, signal));
+    const answer = ran instanceof AgentError || ran.exitCode !== 0 ? '' : ran.stdout.trim();
+    if (answer === 'yes') return 'synchronized';
+    if (answer === 'no') return 'not-yet';
     return existsSync(timesyncPath) ? 'not-yet' : 'unknown';
   };
 }

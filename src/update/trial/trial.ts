@@ -220,12 +220,8 @@ export async function rollBack(phase: PhaseOf<'rolling-back'>, ports: UpdatePort
   const { machine, log } = ports;
   ports.onProgress({ kind: 'phase', phase: 'rolling-back', detail: phase.reason });
   if (!hasSlotPayload(phase.firmware)) return finishRollback(phase, ports);
-  try {
-    await restoreBoards(phase, ports);
-  } catch (error) {
-    if (!(error instanceof AgentError)) throw error;
-    log.warn({ code: error.code }, 'a board is restored after the reboot');
-  }
+  const failure = await valueOrError(restoreBoards(phase, ports));
+  if (failure instanceof AgentError) log.warn({ code: failure.code }, 'a board is restored after the reboot');
   await disableSlot(phase, ports);
   const slot = otherSlot(phase.slot);
   const { installed } = ports.journal.state;

@@ -9,6 +9,15 @@ async function install(service: SwappingService): Promise<void> {
   expect(service.gateway.running).toBe('1.0|first image');
 }
 
+/** The operator cancelled 2.1 during its transfer. */
+async function cancel(service: SwappingService): Promise<void> {
+  service.offer('c', long('2.1'));
+  service.target = 'c';
+  service.cut.add('c');
+  await service.once();
+  await (await service.updater()).cancel(() => {}, AbortSignal.timeout(10_000));
+}
+
 /** The operator's attempt at 2.0, whose transfer is interrupted. */
 async function interrupt(service: SwappingService, flags: typeof byHand): Promise<void> {
   service.offer('x', long('2.0'));
@@ -35,11 +44,7 @@ describe('an interrupted attempt of an operator', () => {
   test('leaves a release cancelled that the service offers under its ID', async () => {
     const service = new SwappingService();
     await install(service);
-    service.offer('c', long('2.1'));
-    service.target = 'c';
-    service.cut.add('c');
-    await service.once();
-    await (await service.updater()).cancel(() => {}, AbortSignal.timeout(10_000));
+    await cancel(service);
     await interrupt(service, byHand);
     service.offer('x', long('2.1'));
     for (const end of await service.cycles(10)) expect(end).toBe('deferred cancelled 2.1');
@@ -64,11 +69,7 @@ describe('an interrupted attempt of an operator', () => {
   test('that read no header leaves a release cancelled that the service sends later', async () => {
     const service = new SwappingService();
     await install(service);
-    service.offer('c', long('2.1'));
-    service.target = 'c';
-    service.cut.add('c');
-    await service.once();
-    await (await service.updater()).cancel(() => {}, AbortSignal.timeout(10_000));
+    await cancel(service);
     service.offer('x', long('2.1'));
     service.target = 'x';
     service.isSilent = true;
