@@ -1,7 +1,7 @@
 import { access, constants, rm } from 'node:fs/promises';
 import { dirname, normalize } from 'node:path';
 
-import { examine } from '../config/check/check-config.ts';
+import { examine, hiddenReason } from '../config/check/check-config.ts';
 import { validSubset } from '../config/check/valid-subset.ts';
 import { ConfigError } from '../config/errors.ts';
 import type { ConfigProblem } from '../config/errors.ts';
@@ -75,7 +75,8 @@ export class Setup {
     if (name === 'slot-b' && answer === answers['slot-a']) return `${key}: slots A and B are the same partition`;
     for (const { file, need } of filesOf(name, answer)) {
       const why = await examine(file, need);
-      if (why !== undefined) return `${key}: ${file} ${why}`;
+      const reason = why === undefined ? hiddenReason(file) : `${file} ${why}`;
+      if (reason !== undefined) return `${key}: ${reason}`;
     }
     return name === 'packages' ? this.#packageComplaint(answers, problems) : undefined;
   }

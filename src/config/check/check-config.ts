@@ -111,10 +111,16 @@ const HIDDEN = /^\/(?:home|root|run\/user)\//;
 function hiddenFiles({ tables, placeOf }: ValidSubset): readonly Finding[] {
   return referencesOf(tables).flatMap(({ path: at, name }) => {
     const path = placeOf(at);
-    if (path === undefined || !HIDDEN.test(name)) return [];
-    const advice = 'move it, or set ProtectHome=read-only in a drop-in: systemctl edit thing-agent';
-    return [findingAt(path, `: the unit thing-agent does not see ${name}: ${advice}`)];
+    const why = hiddenReason(name);
+    return path === undefined || why === undefined ? [] : [findingAt(path, `: ${why}`)];
   });
+}
+
+/** Returns why the daemon does not see this file, or undefined if it does. */
+export function hiddenReason(file: string): string | undefined {
+  if (!HIDDEN.test(file)) return undefined;
+  const advice = 'move it, or set ProtectHome=read-only in a drop-in: systemctl edit thing-agent';
+  return `the unit thing-agent does not see ${file}: ${advice}`;
 }
 
 function suspiciousSerialNumber({ tables: { device }, placeOf }: ValidSubset): readonly Finding[] {

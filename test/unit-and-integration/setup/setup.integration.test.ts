@@ -1,9 +1,10 @@
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { copyFile, mkdir, readdir, readFile, truncate, writeFile, symlink } from 'node:fs/promises';
+import { copyFile, mkdir, mkdtemp, readdir, readFile, rm, truncate, writeFile, symlink } from 'node:fs/promises';
+import { homedir } from 'node:os';
 import { join } from 'node:path';
 
-import { beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 
 import { ConfigError } from '../../../src/config/errors.ts';
 import { backUpConfig } from '../../../src/setup/config-backups.ts';
@@ -172,6 +173,18 @@ boot_id_file = "${directory}/boot/boot-id"
     );
     expect(out).toContain('"my board" contains a space');
     expect(out).toContain('trust.keys: /nowhere/release.pem does not exist');
+    expect(exitCode).toBe(0);
+  });
+
+  // Regression: setup and its diagnostics accepted the key, and the daemon, whose unit hides /root, could not read it.
+  test('rejects a key in a home directory, which the daemon does not see', async () => {
+    const [url = '', type = '', pem = '', ...others] = answers;
+    const home = await mkdtemp(join(homedir(), '.setup-'));
+    onTestFinished(async () => rm(home, { recursive: true }));
+    const hidden = join(home, 'release.pem');
+    await copyFile(pem, hidden);
+    const { exitCode, out } = await setUp([url, type, hidden, pem, ...others, 'y'], ['--from', part]);
+    expect(out).toContain(`trust.keys: the unit thing-agent does not see ${hidden}: move it, or`);
     expect(exitCode).toBe(0);
   });
 
