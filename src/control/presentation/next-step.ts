@@ -134,6 +134,7 @@ const problemSteps: Readonly<Record<Problem, StepOf>> = {
 
 /** The gateway works, and a blocked version waits for another release. */
 function afterFailure({ quarantine, lastOutcome: last }: StatusReport): Step {
+  if (last?.by === 'rollback') return { act: 'see its steps: agent log', or: 'try again: agent rollback' };
   // the service may have renamed the release since it was blocked for the first time
   const blocked =
     quarantine.find(({ at }) => at === last?.at) ?? quarantine.find(({ version }) => version === last?.version);

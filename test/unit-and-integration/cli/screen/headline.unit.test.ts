@@ -135,6 +135,19 @@ describe('the first line of the status', () => {
     expect(rowOf('State', text)).toBe(`gateway-1.4.2 is running. ${told}`);
     expect(rowOf('To do', text)).toBe(toDo);
   });
+
+  // Regression: "or try again: agent --update-now", which installs the assigned version and does not roll back.
+  test('after a rollback that failed names the command that rolls back', () => {
+    const reason = 'unhealthy';
+    const at = '2026-03-01T11:00:00Z';
+    const last = { attempt: '1', version: '1.4.0', by: 'rollback', code: reason, reason, at } as const;
+    const ids = { versionId: undefined, digest: 'sha256:00', until: undefined };
+    const quarantine = [{ version: '1.4.0', ...ids, code: reason, reason, at }];
+    for (const outcome of ['failed', 'rolled-back'] as const) {
+      const report = { ...calmStatus, quarantine, lastOutcome: { ...last, outcome } };
+      expect(nextStepOf(report).text).toBe('see its steps: agent log, or try again: agent rollback');
+    }
+  });
 });
 
 // Regression: exit code 1 while "To do" was "nothing" (on hold, rolled back, interrupted), and 0 for a trial that no
