@@ -115,6 +115,8 @@ async function checkFallbackSlot(
   }
   const { slots } = await bootloader.inspect(signal);
   if (slots[fallback].bootable) return `slot ${fallback}`;
+  if (phase?.kind === 'staging')
+    return `none until ${phase.attempt.version.name}, which is being written to slot ${fallback}, boots`;
   return {
     detail: `none: slot ${fallback} is not bootable, so the gateway does not boot if slot ${booted} fails`,
     advice: 'install a release: it goes into the other slot, and this one becomes the fallback',
@@ -156,6 +158,9 @@ const STAYS = 'a slot that hangs before the agent starts stays';
 const SET_IT =
   'set RuntimeWatchdogSec=14s in /etc/systemd/system.conf, in the image too (a Raspberry Pi accepts at most 15 s)';
 
+/** The identity of `softdog`, a timer of the kernel. Source: drivers/watchdog/softdog.c of Linux. */
+const SOFTDOG = 'Software Watchdog';
+
 interface WatchdogFacts {
   /** Omitted if the kernel has no watchdog that reports its state. */
   readonly state: string | undefined;
@@ -163,6 +168,8 @@ interface WatchdogFacts {
   readonly timeout: string | undefined;
   /** RuntimeWatchdogUSec of systemd, such as `30s`; `0` or empty if it is not set. */
   readonly requested: string;
+  /** The name of the device, by its driver. */
+  readonly identity?: string | undefined;
 }
 
 /** Reads the state of the hardware watchdog, and systemd's request. */
@@ -171,17 +178,23 @@ export async function readWatchdog(signal: AbortSignal): Promise<WatchdogFacts> 
   const state = await readKernelText(`${WATCHDOG}/state`, signal);
   if (state === undefined) return { state, timeout: undefined, requested: '' };
   const timeout = await readKernelText(`${WATCHDOG}/timeout`, signal);
-  if (!isSystemdRunning()) return { state, timeout, requested: '' };
+  const identity = await readKernelText(`${WATCHDOG}/identity`, signal);
+  if (!isSystemdRunning()) return { state, timeout, requested: '', identity };
   const { stdout } = await runProgram(show, { timeoutMs: DEADLINE_MS }, signal);
-  return { state, timeout, requested: stdout.trim() };
+  return { state, timeout, requested: stdout.trim(), identity };
 }
 
 /** Checks that the watchdog is in use: a driver may refuse the timeout that systemd requests. Pure. */
-export function examineWatchdog({ state, timeout, requested }: WatchdogFacts): string | Warning {
+export function examineWatchdog({ state, timeout, requested, identity }: WatchdogFacts): string | Warning {
   if (state === undefined) {
     const advice = 'if the hardware has a watchdog, load its driver in the image';
     return { detail: `this machine reports no hardware watchdog: ${STAYS}`, advice };
   }
+  if (state === 'active' && identity === SOFTDOG)
+    return {
+      detail: 'active, but a software watchdog does not restart a gateway whose kernel hangs',
+      advice: 'if the hardware has a watchdog, load its driver in the image instead of softdog',
+    };
   if (state === 'active') return `active, with a timeout of ${timeout ?? 'unknown'} s`;
   if (requested === '' || requested === '0') return { detail: `not in use (${state}): ${STAYS}`, advice: SET_IT };
   const detail = `not in use (${state}) although RuntimeWatchdogSec is ${requested}: the driver may refuse that timeout; ${STAYS}`;

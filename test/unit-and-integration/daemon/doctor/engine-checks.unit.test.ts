@@ -50,22 +50,29 @@ describe('doctor on a gateway without slots', () => {
   });
 });
 
-// Regression: "none: slot B is not bootable …; install a release" after `agent rollback --no-reboot`.
-test('doctor does not advise to install a release while a rollback is staged', async () => {
+const rollback = { id: '1', version: { name: '1.4.0' }, by: 'rollback', startedAt: '' } as const;
+const firmware = { digest: 'sha256:00', provides: {}, payloads: [] };
+const staged = { kind: 'staged', attempt: rollback, slot: 'B', firmware, trialsLeft: 1 } as const;
+const update = { id: '2', version: { name: '1.5.0' }, by: 'service', startedAt: '' } as const;
+const staging = { kind: 'staging', attempt: update, slot: 'B' } as const;
+
+// Regression: "none: slot B is not bootable …; install a release" after `agent rollback --no-reboot`, and while a
+// release was being written.
+test.each([
+  ['a rollback is staged', staged, 'slot A becomes the fallback when the rollback to 1.4.0 boots in slot B'],
+  ['1.5.0 is being written', staging, 'none until 1.5.0, which is being written to slot B, boots'],
+] as const)('doctor does not advise to install a release while %s', async (_, phase, detail) => {
   const slot = { bootable: false, detail: '' };
   const bootloader = {
     bootedSlot: async () => 'A',
     canary: async () => {},
     inspect: async () => ({ primary: 'A', slots: { A: slot, B: slot } }),
   } as unknown as Bootloader;
-  const attempt = { id: '1', version: { name: '1.4.0' }, by: 'rollback', startedAt: '' } as const;
-  const firmware = { digest: 'sha256:00', provides: {}, payloads: [] };
-  const phase = { kind: 'staged', attempt, slot: 'B', firmware, trialsLeft: 1 } as const;
   const journal = { state: { ...initialState, phase } };
   const findings = await runChecks(engineChecks, { config: { targets: [] }, bootloader, journal }, signal);
   expect(findings.find(({ name }) => name === 'fallback slot')).toEqual({
     name: 'fallback slot',
     ok: true,
-    detail: 'slot A becomes the fallback when the rollback to 1.4.0 boots in slot B',
+    detail,
   });
 });

@@ -26,10 +26,14 @@ test('warns that the driver may have refused the requested timeout, and names on
   });
 });
 
+// Source of the identity: drivers/watchdog/softdog.c of Linux.
+const softdog = { state: 'active', timeout: '14', requested: '14s', identity: 'Software Watchdog' };
+
 test.each([
   [{ state: 'inactive', timeout: '30', requested: '0' }, 'not in use (inactive)', 'RuntimeWatchdogSec=14s'],
   [{ state: undefined, timeout: undefined, requested: '' }, 'reports no hardware watchdog', 'load its driver'],
-])('warns of a machine without a watchdog in use: %j', async (facts, detail, advice) => {
+  [softdog, 'a software watchdog does not restart a gateway whose kernel hangs', 'instead of softdog'],
+])('warns of a machine without a hardware watchdog in use: %j', async (facts, detail, advice) => {
   expect(await of(facts)).toMatchObject({
     isWarning: true,
     detail: expect.stringContaining(detail) as unknown,
