@@ -35,7 +35,7 @@ export function applyEvent(
     told = updateAttempt(told, one, (known) => ({ ...known, ...factsOf(one, event) }), before);
   }
   if (tellingSteps.has(event.type)) {
-    const step = { at, step: event.type, ...detailOf(event, hasSlots) };
+    const step = { at, step: event.type, ...detailOf(happened, hasSlots) };
     told = updateAttempt(told, attempt, (known) => withStep(known, step), before);
   }
   for (const outcome of ended) told = withEnd(told, outcome);
@@ -113,7 +113,8 @@ const tellingSteps: ReadonlySet<string> = new Set<EventType>([
 ]);
 
 /** The detail of a step, from members that several events have. */
-function detailOf(event: JournalChange['event'], hasSlots: boolean): Pick<HistoryStep, 'detail'> {
+function detailOf({ event, before }: JournalChange, hasSlots: boolean): Pick<HistoryStep, 'detail'> {
+  if (event.type === 'trial-armed' && before.phase.kind === 'trial') return { detail: 'again, after an interruption' };
   if (event.type === 'rollback-started' && 'reason' in event && 'code' in event) {
     return { detail: text(`${String(event.reason)} (${String(event.code)})`) };
   }

@@ -101,7 +101,6 @@ const stored = z.object({
 /** Steps that are only written with the next one, which follows soon; this spares the flash memory a write. */
 const waits: ReadonlySet<EventType> = new Set<EventType>([
   'slot-opened',
-  'health-check-started',
   'approved',
   'board-write-started',
   'board-flashed',

@@ -160,6 +160,24 @@ describe('the history of attempts', () => {
     ]);
   });
 
+  // Regression: only "boots next, on trial" twice.
+  test('shows a trial that a power loss ended, and that it is tried again', async () => {
+    const journal = begin(open());
+    await journal.append({ type: 'staging-started', attempt: attemptOf('a1'), slot: 'B', at });
+    const firmware = { digest: 'sha256:00', provides: {}, payloads: [] };
+    await journal.append({ type: 'staged', firmware, slot: 'B', trials: 2, records: {}, name: undefined, downgrade: undefined });
+    await journal.append({ type: 'trial-armed', bootId: 'one', rebootByHand: false });
+    await journal.append({ type: 'health-check-started' });
+    const restarted = begin(open(), journal.state);
+    await restarted.append({ type: 'trial-armed', bootId: 'two', rebootByHand: false });
+    const { attempts } = await open().report(restarted.state);
+    expect(attempts[0]?.steps.slice(2)).toEqual([
+      { at: someText, step: 'trial-armed' },
+      { at: someText, step: 'health-check-started' },
+      { at: someText, step: 'trial-armed', detail: 'again, after an interruption' },
+    ]);
+  });
+
   test('keeps the last 50, a bounded number of steps and texts, and writes only where a step may be the last', async () => {
     const history = open();
     const journal = begin(history);
