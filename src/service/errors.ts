@@ -149,12 +149,13 @@ export class ServiceError extends ServiceErrors {
   }
 }
 
-/** Codes of failures that only an operator or another device can end: no call waits for that. */
+/** Codes of failures that only an operator, another device or a time server can end: no call waits for that. */
 export const neverSoon: ReadonlySet<string> = new Set<ServiceErrorCode>([
   'key-rejected',
   'activation-refused',
   'activation-timeout',
   'serial-number-shared',
+  'clock-wrong',
 ]);
 
 export function isKeyRejected(error: unknown): boolean {
