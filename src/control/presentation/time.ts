@@ -1,3 +1,5 @@
+import { isPlausible } from '../../system/time/wall-clock.ts';
+
 const withZone = /^(\d{4})-(\d\d)-(\d\d)T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/;
 
 /**
@@ -59,12 +61,19 @@ function leastOf(unitMs: number): number {
 
 /**
  * Returns a time as every view shows it: `2026-03-01 14:05 +01:00 (in 12 min)`, or in a log, where events follow each
- * other within a minute, `2026-03-01 14:05:09 +01:00`. Returns an invalid text unchanged.
+ * other within a minute, `2026-03-01 14:05:09 +01:00`. Marks a time at which the gateway's clock was not set yet, unless
+ * it is `given` by another clock. Returns an invalid text unchanged.
  */
-export function formatTime(iso: string, { nowMs, localOffset }: When, style: 'relative' | 'log' = 'relative'): string {
+export function formatTime(
+  iso: string,
+  { nowMs, localOffset }: When,
+  style: 'relative' | 'log' | 'given' = 'relative',
+): string {
   const text = localTime(iso, localOffset);
-  if (text === undefined || style === 'log') return text ?? iso;
-  const away = formatRelativeTime(iso, nowMs);
+  if (text === undefined || style === 'given') return text ?? iso;
+  const isUnset = isPlausible(nowMs) && !isPlausible(Date.parse(iso));
+  if (style === 'log') return isUnset ? `${text} (clock not set)` : text;
+  const away = isUnset ? 'clock not set' : formatRelativeTime(iso, nowMs);
   return `${text.replace(/:\d\d(?= [+-])/, '')}${away === undefined ? '' : ` (${away})`}`;
 }
 

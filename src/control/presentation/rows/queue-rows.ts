@@ -37,7 +37,7 @@ export function queueRows(status: OutputOf<'queue'>, when: When): readonly Row[]
     {
       label: 'Rejected',
       paragraphs: deadLetters.map(
-        ({ event, at, value, reason }) => `${event} ${formatTime(at, when, 'log')} ${value}: ${reason}`,
+        ({ event, at, value, reason }) => `${event} ${formatTime(at, when, 'given')} ${value}: ${reason}`,
       ),
     },
   ];

@@ -134,6 +134,14 @@ describe('time', () => {
     expect(formatTime(iso, when).startsWith(short)).toBe(true);
   });
 
+  // Regression: an update of today, installed before the clock was set, was shown as one of 2024.
+  test('is marked if the clock was not set at that time', () => {
+    const when = { nowMs: Date.parse('2027-01-01T00:00:00Z'), localOffset: () => 60 };
+    expect(formatTime('2024-04-12T10:30:00Z', when)).toBe('2024-04-12 11:30 +01:00 (clock not set)');
+    expect(formatTime('2024-04-12T10:30:00Z', when, 'log')).toBe('2024-04-12 11:30:00 +01:00 (clock not set)');
+    expect(formatTime('2024-04-12T10:30:00Z', when, 'given')).toBe('2024-04-12 11:30:00 +01:00');
+  });
+
   test('has its distance from now in a view', () => {
     const when = { nowMs: noon, localOffset: () => 60 };
     expect(formatTime('2026-03-01T12:15:00Z', when)).toBe('2026-03-01 13:15 +01:00 (in 15 min)');
