@@ -1,5 +1,6 @@
 import type { Line } from '../serial/line.ts';
 import type { Clock } from '../system/time/clock.ts';
+import { McuError } from './errors.ts';
 import { LineTiming } from './line-timing.ts';
 import type { Conversation, Discard, Exchange, Reply, Turn } from './protocol.ts';
 
@@ -7,6 +8,8 @@ import type { Conversation, Discard, Exchange, Reply, Turn } from './protocol.ts
 const maxDiscardMs = 2_000;
 /** The amount of noise that is kept, beyond the longest answer, while the answer is searched in it. */
 const maxNoiseBytes = 8 * 1024;
+/** The most MiB that are discarded before a conversation succeeds: more than a console prints in that time. */
+const maxDiscardMib = 4;
 
 const nothing: Reply = { bytes: new Uint8Array(), whole: true };
 
@@ -16,6 +19,7 @@ export class Converser {
   readonly #line: Line;
   readonly #clock: Pick<Clock, 'monotonicMs'>;
   #received: Buffer = Buffer.alloc(0);
+  #discardedBytes = 0;
 
   constructor(line: Line, clock: Pick<Clock, 'monotonicMs'>) {
     this.#line = line;
@@ -29,6 +33,7 @@ export class Converser {
       signal.throwIfAborted();
       step = conversation.next(await this.#take(step.value, signal));
     }
+    this.#discardedBytes = 0;
     return step.value;
   }
 
@@ -85,6 +90,12 @@ export class Converser {
     const endMs = this.#clock.monotonicMs() + maxDiscardMs;
     for (;;) {
       const chunk = await this.#line.read(quietMs, signal);
+      this.#discardedBytes += chunk.byteLength;
+      if (this.#discardedBytes > maxDiscardMib * 1024 * 1024)
+        throw new McuError('board-bad-response', `the board sent more than ${maxDiscardMib} MiB that answer nothing`, {
+          remedy: 'give-up',
+          advice: 'check that this is the port of the board, and stop the program that prints on it',
+        });
       if (chunk.byteLength === 0 || this.#clock.monotonicMs() >= endMs) return nothing;
     }
   }

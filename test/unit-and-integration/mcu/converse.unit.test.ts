@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 
 import { Converser } from '../../../src/mcu/converse.ts';
 import { LineTiming } from '../../../src/mcu/line-timing.ts';
-import { exactly, exchange, noReply } from '../../../src/mcu/protocol.ts';
+import { discard, exactly, exchange, noReply, persist } from '../../../src/mcu/protocol.ts';
 import type { Conversation, Exchange } from '../../../src/mcu/protocol.ts';
 import type { Line } from '../../../src/serial/line.ts';
 import { ManualClock } from '../../fakes/clock.ts';
@@ -113,5 +113,28 @@ describe('a conversation', () => {
     };
     expect(await converser.converse(never(), signal)).toBeLessThan(10_000);
     expect(clock.monotonicMs()).toBeLessThan(3_000);
+  });
+
+  // Regression: a pty that floods cost up to 21 s of processor time per connection (2 GB).
+  test('refuses a peer that floods, unless conversations succeed in between', async () => {
+    const clock = new ManualClock(0);
+    const chunk = new Uint8Array(64 * 1024);
+    let sentBytes = 0;
+    const read = async (timeoutMs: number): Promise<Uint8Array> => {
+      clock.advance(40); // 50 chunks until a discard ends
+      if (timeoutMs > 0) sentBytes += chunk.byteLength;
+      return timeoutMs > 0 ? chunk : new Uint8Array();
+    };
+    const converser = new Converser({ ...scripted(clock, []), read }, clock);
+    for (let times = 0; times < 3; times += 1) await converser.converse(discard(), signal);
+    sentBytes = 0;
+    const connect = persist(() => exchange(Uint8Array.of(1), { atMost: 4, length: () => 0 }), 20);
+    const refused = {
+      code: 'board-bad-response',
+      remedy: 'give-up',
+      message: expect.stringContaining('4 MiB') as unknown,
+    };
+    await expect(converser.converse(connect, signal)).rejects.toMatchObject(refused);
+    expect(sentBytes).toBeLessThan(5 * 1024 * 1024);
   });
 });
