@@ -5,6 +5,8 @@ import type { StreamRecord } from './database/records.ts';
 
 /** The bound for events and for properties with waiting values. More are a mistake, for example names made of values. */
 const MAX_STREAMS = 10_000;
+/** The share for events that were used last and do not wait: new names cannot push them out. */
+const KEPT_SHARE = 0.1;
 /** Datapoints of the same moment get times one after the other. A time further ahead came from a clock that was wrong. */
 const MAX_AHEAD_MS = 3_600_000;
 
@@ -55,7 +57,7 @@ export class StreamRegistry {
 
   /**
    * Returns the events to forget so that those with these names have room: of the ones that do not wait, the least
-   * recently used. Throws `too-many-names`.
+   * recently used. Throws `too-many-names`, so that made-up names do not push out the events of others.
    */
   surplus(names: ReadonlySet<string>, waiting: () => ReadonlySet<Stream>): readonly Stream[] {
     const events = this.#streams.event;
@@ -63,11 +65,13 @@ export class StreamRegistry {
     const surplus = events.size + added - this.#maxEvents;
     if (added === 0 || surplus <= 0) return [];
     const busy = waiting();
-    const idle = events.values().filter((stream) => !busy.has(stream) && !names.has(stream.name));
-    const forgotten = idle.take(surplus).toArray();
-    if (forgotten.length < surplus)
-      throw new TelemetryError('too-many-names', `no more than ${this.#maxEvents} events can have waiting values`);
-    return forgotten;
+    const idle = events
+      .values()
+      .filter((stream) => !busy.has(stream) && !names.has(stream.name))
+      .toArray();
+    if (idle.length < surplus + Math.floor(this.#maxEvents * KEPT_SHARE))
+      throw new TelemetryError('too-many-names', `too many of ${this.#maxEvents} events have waiting values`);
+    return idle.slice(0, surplus);
   }
 
   byId(id: number): Stream | undefined {

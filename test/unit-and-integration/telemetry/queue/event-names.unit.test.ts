@@ -8,7 +8,7 @@ test('invented names refuse no event of the configuration, also after a start', 
   for (const start of [() => {}, () => rig.crash()]) {
     rig.queue.flush();
     start();
-    expect(() => rig.queue.push([point(1, 'another')])).toThrow(/no more than 10000 events/);
+    expect(() => rig.queue.push([point(1, 'another')])).toThrow(/too many of 10000 events/);
     rig.queue.push([point(1, 'temperature'), point(2, 'temperature', 'urgent'), point(3, 'made-up-7')]);
   }
 });
@@ -22,9 +22,22 @@ test('a new event replaces the least recently used event without datapoints', ()
     start();
     rig.queue.push([point(4, 'a')]);
     rig.queue.push([point(5, 'd'), point(6, 'e')]);
-    expect(() => rig.queue.push([point(7, 'b')])).toThrow(/no more than 3 events/);
+    expect(() => rig.queue.push([point(7, 'b')])).toThrow(/too many of 3 events/);
     expect(drain(rig.queue).flatMap(values)).toEqual([4, 5, 6]);
   }
+});
+
+// Regression: a member could send so many names that the events of others were forgotten, and then refused.
+test('names that wait leave room for the events that were used last', () => {
+  using rig = new QueueRig({ maxEvents: 20 });
+  rig.queue.push([point(1, 'forgotten'), point(1, 'door'), point(1, 'level')]);
+  drain(rig.queue);
+  const invent = (): void => {
+    for (let index = 0; index < 20; index += 1) rig.queue.push([point(index, `made-up-${index}`)]);
+  };
+  expect(invent).toThrow(/too many of 20 events/);
+  rig.queue.push([point(2, 'door'), point(2, 'level')]);
+  expect(() => rig.queue.push([point(2, 'forgotten')])).toThrow(/too many of 20 events/);
 });
 
 test('the times of a forgotten event continue', () => {
