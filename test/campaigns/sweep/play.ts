@@ -34,8 +34,11 @@ export interface Bookmark {
 
 /** Limit of checks after which a gateway must be at rest. */
 const MAX_LOOKS = 80;
-/** Limit of checks without an action: the gateway waits longer after each failure. */
-const MAX_SKIPPED_LOOKS = 2_000;
+/**
+ * Limit of checks without an action: the gateway waits longer after each failure. Two faults of 20 failures with the
+ * longest pause of 95 checks after each are 3,800.
+ */
+const MAX_SKIPPED_LOOKS = 4_000;
 /** Limit of an operator's commands. */
 const MAX_COMMANDS = 25;
 /** Power failures in a row before the agent could say that it runs: fewer than any boot counter. */
