@@ -4,6 +4,7 @@ import type { Clock } from '../../system/time/clock.ts';
 import type { NextTime } from '../../system/time/cron.ts';
 import { minutesOf } from '../../system/time/daily-window.ts';
 import { followTimeZone } from '../../system/time/time-zone.ts';
+import { isPlausible } from '../../system/time/wall-clock.ts';
 import { DaemonError } from '../errors.ts';
 import type { Wiring } from '../wiring/wiring.ts';
 
@@ -55,6 +56,8 @@ export function firstTurnMs(nowMs: number, { serialNumber, splayMs }: Splay): nu
 }
 
 const LONGEST_NAP_MS = 5 * 60_000;
+/** The same while the clock is not set: the check that failed because of that is then soon repeated. */
+const LONGEST_UNSET_NAP_MS = 60_000;
 
 /**
  * Sleeps until the wall clock shows the time, or until the time zone changes, by which the time may have been computed.
@@ -84,8 +87,9 @@ export class SleepIntervals {
 
   /** The next nap; 0: the time has come. */
   nextMs(clock: Instant): number {
-    const leftMs = Math.min(this.#timeMs - clock.nowMs(), this.#endMs - clock.monotonicMs());
-    return Math.max(0, Math.min(leftMs, LONGEST_NAP_MS));
+    const nowMs = clock.nowMs();
+    const leftMs = Math.min(this.#timeMs - nowMs, this.#endMs - clock.monotonicMs());
+    return Math.max(0, Math.min(leftMs, isPlausible(nowMs) ? LONGEST_NAP_MS : LONGEST_UNSET_NAP_MS));
   }
 }
 

@@ -143,6 +143,12 @@ describe('a sleep until some time', () => {
     expect(clock.slept).toEqual([300_000]);
   });
 
+  test('ends within a minute when the clock is set for the first time', async () => {
+    const clock = new ManualClock(Date.UTC(2024, 3, 12));
+    await sleepUntil(clock.nowMs() + 86_400_000, setDuringSleep(clock, 3 * 365 * 86_400_000), signal);
+    expect(clock.slept).toEqual([60_000]);
+  });
+
   test('ends early when the time zone has changed', async () => {
     const clock = new ManualClock();
     let zone = 0;

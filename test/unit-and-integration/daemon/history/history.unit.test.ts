@@ -165,7 +165,15 @@ describe('the history of attempts', () => {
     const journal = begin(open());
     await journal.append({ type: 'staging-started', attempt: attemptOf('a1'), slot: 'B', at });
     const firmware = { digest: 'sha256:00', provides: {}, payloads: [] };
-    await journal.append({ type: 'staged', firmware, slot: 'B', trials: 2, records: {}, name: undefined, downgrade: undefined });
+    await journal.append({
+      type: 'staged',
+      firmware,
+      slot: 'B',
+      trials: 2,
+      records: {},
+      name: undefined,
+      downgrade: undefined,
+    });
     await journal.append({ type: 'trial-armed', bootId: 'one', rebootByHand: false });
     await journal.append({ type: 'health-check-started' });
     const restarted = begin(open(), journal.state);
