@@ -106,7 +106,8 @@ function describeRollback(outcome: Extract<OperationOutcome, { kind: 'rolled-bac
   const { isRollback, instead, reason } = outcome;
   const end = isRollback === true ? 'was undone' : 'was rolled back';
   const back = instead === undefined ? '' : isRollback === true ? `, back to ${instead}` : ` to ${instead}`;
-  return `${attemptOf(outcome)} ${end}${back}: ${reason}`;
+  const next = isRollback === true ? '. For its steps: agent log' : '';
+  return `${attemptOf(outcome)} ${end}${back}: ${reason}${next}`;
 }
 
 function describeStaged(outcome: Extract<OperationOutcome, { kind: 'reboot-required' | 'rebooting' }>): string {

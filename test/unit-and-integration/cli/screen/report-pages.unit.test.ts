@@ -101,7 +101,7 @@ test.each<[OperationOutcome, string]>([
   ],
   [
     { kind: 'rolled-back', version: 'v1', isRollback: true, reason: 'not healthy', instead: 'v2' },
-    'The rollback to v1 was undone, back to v2: not healthy',
+    'The rollback to v1 was undone, back to v2: not healthy. For its steps: agent log',
   ],
 ])('the outcome %j is told so', (outcome, told) => {
   expect(renderOutcome(outcome, false, { ...page, columns: 120 })).toBe(`${told}\n`);
