@@ -10,8 +10,8 @@ export interface Finding {
   readonly message: string;
 }
 
-/** Finds contradictions between settings that are correct in themselves. */
-export function findConflicts(tables: ValidTables): readonly Finding[] {
+/** Finds contradictions between settings that are correct in themselves; `input` shows the written ones among them. */
+export function findConflicts(tables: ValidTables, input: unknown): readonly Finding[] {
   const { service, update, web, targets = {} } = tables;
   return [
     ...keyConflicts(tables),
@@ -19,7 +19,7 @@ export function findConflicts(tables: ValidTables): readonly Finding[] {
     ...(web === undefined ? [] : webConflicts(web)),
     ...(service === undefined ? [] : serviceConflicts(service)),
     ...(tables.targets === undefined || update === undefined ? [] : missingDefaultTarget(targets, update)),
-    ...targetConflicts(targets),
+    ...targetConflicts(targets, input),
     ...measurementConflicts(tables),
     ...watchConflicts(tables),
   ];

@@ -93,7 +93,7 @@ export function examineConfig(path: string, text: string) {
   return {
     file: result.data,
     input,
-    problems: sortByLine([...unfit, ...withLines(findConflicts(sound), text)]),
+    problems: sortByLine([...unfit, ...withLines(findConflicts(sound, input), text)]),
   };
 }
 

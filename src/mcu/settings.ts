@@ -43,4 +43,9 @@ export const mcuTargetSchema = z
   })
   .describe('A board: a microcontroller on a serial port. It is updated together with the gateway, or not at all');
 
+/** Returns the protocols that have a setting of their own with this name. */
+export function protocolsWith(setting: string): readonly string[] {
+  return namesOf(protocols.filter(({ settings }) => Object.hasOwn(settings, setting)));
+}
+
 export type BoardSettings = SettingsOf<typeof mcuTargetSchema> & { readonly name: string };

@@ -1,14 +1,29 @@
+import { protocolsWith } from '../../mcu/settings.ts';
 import type { Finding } from '../cross-check.ts';
-import { findingAt } from '../file/problems.ts';
+import { findingAt, valueAt } from '../file/problems.ts';
 import type { ConfigFile } from '../schema/schema.ts';
 
 type Targets = ConfigFile['targets'];
 
-export function* targetConflicts(targets: Targets): Generator<Finding> {
+export function* targetConflicts(targets: Targets, input: unknown): Generator<Finding> {
   yield* equalSlots(targets);
   yield* sharedSlots(targets);
   yield* bootloaderConflicts(targets);
   yield* packageConflicts(targets);
+  yield* protocolConflicts(targets, input);
+}
+
+/** Rejects settings that the protocol of a board does not use. */
+function* protocolConflicts(targets: Targets, input: unknown): Generator<Finding> {
+  for (const [name, target] of Object.entries(targets)) {
+    if (target.kind !== 'mcu') continue;
+    for (const key of Object.keys(valueAt(input, ['targets', name]) ?? {})) {
+      const users = protocolsWith(key);
+      if (users.length === 0 || users.includes(target.protocol)) continue;
+      const only = users.map((user) => `"${user}"`).join(' or ');
+      yield findingAt(['targets', name, key], ` is only for protocol ${only}; this board has "${target.protocol}"`);
+    }
+  }
 }
 
 function slotsOf(targets: Targets) {

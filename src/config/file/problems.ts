@@ -206,7 +206,7 @@ function mayBe(option: unknown, input: unknown): boolean {
 }
 
 /** Returns the value of the input at this path, or undefined. */
-function valueAt(input: unknown, path: readonly PropertyKey[]): unknown {
+export function valueAt(input: unknown, path: readonly PropertyKey[]): unknown {
   let value = input;
   for (const key of path) {
     if (typeof value !== 'object' || value === null) return undefined;

@@ -186,6 +186,8 @@ describe('a contradiction', () => {
   const pair = (name: string, extra = '') =>
     `[targets.${name}]\nkind = "slots"\nslots = { A = "/dev/a", B = "/dev/b" }\nbootloader = { kind = "grub" }\n${extra}`;
   const messaging = '[service.messaging]\nurl = "mqtts://b"\n';
+  const board = (protocol: string, name = 'meter') =>
+    `[targets.${name}]\nkind = "mcu"\nport = "/dev/ttyS1"\nprotocol = "${protocol}"\n`;
 
   test.each([
     [
@@ -221,6 +223,21 @@ describe('a contradiction', () => {
     [
       '[targets.one]\nkind = "package"\npackage = "app"\n[targets.two]\nkind = "package"\npackage = "app"\n',
       ['11: targets.two.package is also the package of targets.one'],
+    ],
+    [
+      `${board('stk500v1')}ram_bytes = 98_304\n${board('stm32', 'second')}smp = {}\nxmodem.variant = "ymodem"\n`,
+      [
+        '10: targets.meter.ram_bytes is only for protocol "stm32"; this board has "stk500v1"',
+        '15: targets.second.smp is only for protocol "smp"; this board has "stm32"',
+        '16: targets.second.xmodem is only for protocol "xmodem"; this board has "stm32"',
+      ],
+    ],
+    [
+      `${board('smp')}bootloader_bytes = 512\nflash_bytes = 65_536\nmcuboot_key_file = "/k"\nformat = "raw"\n`,
+      [
+        '10: targets.meter.bootloader_bytes is only for protocol "stk500v1" or "stk500v2"; this board has "smp"',
+        '11: targets.meter.flash_bytes is only for protocol "stm32" or "esp"; this board has "smp"',
+      ],
     ],
     [
       messaging,
