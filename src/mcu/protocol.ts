@@ -127,7 +127,7 @@ export interface MemorySession extends CommonSession {
    */
   readonly planBoot?: ((image: Image, toStay: boolean) => Conversation<BootPlan>) | undefined;
   /** The unit of an image without which the image does not start: it is parked first, and written last. */
-  readonly guardOf: (units: readonly Region[]) => Region | undefined;
+  readonly guardOf: (units: readonly Region[], image: Image) => Region | undefined;
   /**
    * The content of that unit while the rest changes, so that half a program never runs; `erased`: an erased unit does
    * not run. Undefined if the board cannot be parked.
@@ -182,7 +182,7 @@ export function unknownChip(name: string, id: string): Chip {
 }
 
 /** The unit that contains an address. */
-export function unitAt(address: number): MemorySession['guardOf'] {
+export function unitAt(address: number): (units: readonly Region[]) => Region | undefined {
   return (units) => units.find(({ start, end }) => start <= address && address < end);
 }
 

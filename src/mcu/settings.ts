@@ -29,13 +29,6 @@ export const mcuTargetSchema = z
           'the port at 1200 bits per second ("1200bps"), with a program ({ command = ["/usr/lib/app/reset-meter"] }), ' +
           'or not by the agent ("none")',
       ),
-    address: wholeNumber(0, 0xffff_ffff)
-      .optional()
-      .meta({ description: 'Address to which a raw binary is written', examples: [0x0800_0000] }),
-    format: z
-      .literal('raw')
-      .optional()
-      .describe('"raw": a file of unknown format is a raw binary. By default, only if its name ends in .bin'),
     ...allSettings(protocols),
     mcuboot_key_file: absolutePath('/etc/thing-agent/trust/mcuboot.pem', 'mcuboot key')
       .optional()

@@ -73,7 +73,12 @@ async function checkFiles(right: ValidSubset, path: string, around: FileContext)
       const named = await checkReferences(right, async (reference) => checkHere(reference, around.isRoots));
       const serial = await checkSerialNumber(right, around.findSerialNumber);
       const unfit = await slotFindings(right);
-      const doubtful = [...named.doubtful, ...serial.doubtful, ...(await openSecrets(right, path))];
+      const doubtful = [
+        ...named.doubtful,
+        ...serial.doubtful,
+        ...(await openSecrets(right, path)),
+        ...(await portFindings(right)),
+      ];
       if (around.isRoots === true)
         return { wrong: [...named.wrong, ...unfit], doubtful: [...doubtful, ...serial.wrong] };
       return { wrong: [...named.wrong, ...serial.wrong, ...unfit], doubtful };
@@ -164,6 +169,21 @@ async function slotFindings({ tables, placeOf }: ValidSubset): Promise<readonly 
     if (identity === undefined || identity !== other) continue;
     const { A, B } = target.slots;
     found.push(findingAt(path, `: A and B are the same: ${A} and ${B} lead to one place`));
+  }
+  return found;
+}
+
+/** Finds boards on one port, where each receives the bytes for the other. A program that resets them may separate them. */
+async function portFindings({ tables, placeOf }: ValidSubset): Promise<readonly Finding[]> {
+  const found: Finding[] = [];
+  const owners = new Map<string, string>();
+  for (const [name, target] of Object.entries(tables.targets ?? {})) {
+    if (target.kind !== 'mcu' || typeof target.reset === 'object') continue;
+    const identity = (await identityAt(target.port)) ?? target.port;
+    const owner = owners.get(identity);
+    owners.set(identity, owner ?? name);
+    const path = placeOf(['targets', name, 'port']);
+    if (owner !== undefined && path !== undefined) found.push(findingAt(path, ` is the port of targets.${owner}, too`));
   }
   return found;
 }

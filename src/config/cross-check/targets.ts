@@ -1,6 +1,6 @@
 import { protocolsWith } from '../../mcu/settings.ts';
 import type { Finding } from '../cross-check.ts';
-import { findingAt, valueAt } from '../file/problems.ts';
+import { alternatives, findingAt, valueAt } from '../file/problems.ts';
 import type { ConfigFile } from '../schema/schema.ts';
 
 type Targets = ConfigFile['targets'];
@@ -20,7 +20,7 @@ function* protocolConflicts(targets: Targets, input: unknown): Generator<Finding
     for (const key of Object.keys(valueAt(input, ['targets', name]) ?? {})) {
       const users = protocolsWith(key);
       if (users.length === 0 || users.includes(target.protocol)) continue;
-      const only = users.map((user) => `"${user}"`).join(' or ');
+      const only = alternatives(users.map((user) => `"${user}"`));
       yield findingAt(['targets', name, key], ` is only for protocol ${only}; this board has "${target.protocol}"`);
     }
   }

@@ -123,7 +123,7 @@ function expectations(issue: Issue): readonly string[] {
   return choices(issue).map(quote);
 }
 
-function alternatives(words: readonly string[]): string {
+export function alternatives(words: readonly string[]): string {
   const last = words.at(-1) ?? 'something else';
   return words.length < 2 ? last : `${words.slice(0, -1).join(', ')} or ${last}`;
 }

@@ -44,7 +44,13 @@ export class MemoryJob {
     this.units = memory.unitsOf(image);
     this.#totalBytes = this.units.reduce((sum, unit) => sum + unit.bytes.byteLength, 0);
     const { guardOf, parked } = memory.session;
-    const guard = parked === undefined ? undefined : guardOf(this.units.map(({ region }) => region));
+    const guard =
+      parked === undefined
+        ? undefined
+        : guardOf(
+            this.units.map(({ region }) => region),
+            image,
+          );
     this.#guard = this.units.find(({ region }) => region.start === guard?.start);
   }
 

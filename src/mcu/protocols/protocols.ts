@@ -5,8 +5,25 @@ import { boardProtocol } from './board-protocol.ts';
 
 // Reading a configuration loads no protocol, only this file.
 
+/** Settings of protocols that receive a file of any format. */
+const formatSettings = {
+  format: z
+    .literal('raw')
+    .optional()
+    .describe('"raw": a file of unknown format is a raw binary. By default, only if its name ends in .bin'),
+};
+
+/** Settings of protocols that write to addresses. */
+const addressSettings = {
+  address: wholeNumber(0, 0xffff_ffff)
+    .optional()
+    .meta({ description: 'Address to which a raw binary is written', examples: [0x0800_0000] }),
+  ...formatSettings,
+};
+
 /** Settings of protocols that know the usual size of the chip's boot section. */
 const avrSettings = {
+  ...addressSettings,
   bootloader_bytes: wholeNumber(256, 65_536)
     .optional()
     .meta({
@@ -46,13 +63,13 @@ const stk500v2 = boardProtocol({
 
 const stm32 = boardProtocol({
   name: 'stm32',
-  settings: { ...flashSettings, ...ramSettings },
+  settings: { ...addressSettings, ...flashSettings, ...ramSettings },
   create: async (settings) => (await import('./stm32/stm32.ts')).stm32(settings),
 });
 
 const esp = boardProtocol({
   name: 'esp',
-  settings: flashSettings,
+  settings: { ...addressSettings, ...flashSettings },
   create: async ({ baud, flashBytes, reset }) => {
     const hasResetLine = reset === 'dtr' || reset === 'dtr-rts';
     return (await import('./esp/esp.ts')).esp({ baud, flashBytes, hasResetLine });
@@ -84,6 +101,7 @@ const smp = boardProtocol({
 const xmodem = boardProtocol({
   name: 'xmodem',
   settings: {
+    ...formatSettings,
     xmodem: z
       .strictObject({
         variant: z.enum(['xmodem', 'xmodem-1k', 'ymodem']).default('xmodem-1k').describe('Variant of the protocol'),

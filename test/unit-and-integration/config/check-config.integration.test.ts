@@ -169,6 +169,23 @@ protocol = "stk500v1"
     }
   });
 
+  test('warns of boards on one port, unless a program that resets them may separate them', async () => {
+    const link = join(directory, 'meter');
+    await symlink('/dev/null', link);
+    const board = (name: string, port: string, more = ''): string =>
+      `[targets.${name}]\nkind = "mcu"\nport = "${port}"\nprotocol = "stk500v1"\n${more}`;
+    const switching = 'reset = { command = ["/bin/true"] }\n';
+    await writeFile(
+      path,
+      leastConfig + board('a', '/dev/null') + board('b', link) + board('c', '/dev/null', switching),
+    );
+    const { problems, warnings } = await checkConfig(path, {});
+    expect(problems).toEqual([]);
+    expect(warnings.filter(({ message }) => message.includes('port'))).toEqual([
+      { line: 12, message: 'targets.b.port is the port of targets.a, too' },
+    ]);
+  });
+
   test('warns of a schedule that means something else than it seems to', async () => {
     await writeFile(path, `${leastConfig}[update]\nschedule = "*/90 * * * *"\n`);
     const { problems, warnings } = await checkConfig(path, {});

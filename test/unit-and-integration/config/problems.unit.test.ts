@@ -233,10 +233,12 @@ describe('a contradiction', () => {
       ],
     ],
     [
-      `${board('smp')}bootloader_bytes = 512\nflash_bytes = 65_536\nmcuboot_key_file = "/k"\nformat = "raw"\n`,
+      `${board('smp')}bootloader_bytes = 512\nflash_bytes = 65_536\nmcuboot_key_file = "/k"\nformat = "raw"\naddress = 0\n`,
       [
         '10: targets.meter.bootloader_bytes is only for protocol "stk500v1" or "stk500v2"; this board has "smp"',
         '11: targets.meter.flash_bytes is only for protocol "stm32" or "esp"; this board has "smp"',
+        '13: targets.meter.format is only for protocol "stk500v1", "stk500v2", "stm32", "esp" or "xmodem"; this board has "smp"',
+        '14: targets.meter.address is only for protocol "stk500v1", "stk500v2", "stm32" or "esp"; this board has "smp"',
       ],
     ],
     [

@@ -172,8 +172,7 @@ export function requireVectors(image: Image, chip: Stm32Chip, held: Uint8Array):
       advice: 'write the bootloader that starts this image first, or one file that contains both',
     });
   }
-  const places = Array.from({ length: headerBytes / vectorGrain }, (_, index) => start + index * vectorGrain);
-  if (image.format !== 'raw' || places.some((place) => hasVectors(image, chip, place))) return;
+  if (image.format !== 'raw' || hasVectorsIn({ start, end: start + headerBytes }, image, chip)) return;
   throw new McuError('image-unsupported', `the raw binary has no vectors in its first ${headerBytes} bytes`, {
     advice: 'give a program for this chip; to write other data there, put it into Intel HEX: objcopy -I binary -O ihex',
   });
@@ -204,6 +203,16 @@ function entryOf(vectors: Uint8Array, { ram }: Stm32Chip): number | undefined {
   const [stack, reset] = wordsOf(vectors);
   if (reset % 2 === 0 || !ram.some(({ start, end }) => start < stack && stack <= end)) return undefined;
   return (reset < flashStart ? reset + flashStart : reset) - 1;
+}
+
+/** Returns the page with the vectors of an image, without which nothing starts it: its first page if it has none. */
+export function pageOfVectors(touched: readonly Region[], image: Image, chip: Stm32Chip): Region | undefined {
+  return touched.find((page) => hasVectorsIn(page, image, chip)) ?? touched[0];
+}
+
+function hasVectorsIn({ start, end }: Region, image: Image, chip: Stm32Chip): boolean {
+  for (let at = start; at < end; at += vectorGrain) if (hasVectors(image, chip, at)) return true;
+  return false;
 }
 
 /** True if the image has vectors there, and code behind them where the chip starts. */

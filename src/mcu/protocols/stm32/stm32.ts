@@ -1,9 +1,9 @@
 import type { Region } from '../../chip.ts';
 import { hex, isBoardError, McuError } from '../../errors.ts';
-import { attempt, discard, exactly, exchange, persist, say, unitAt, untilSameTwice } from '../../protocol.ts';
+import { attempt, discard, exactly, exchange, persist, say, untilSameTwice } from '../../protocol.ts';
 import type { ChipDigest, Conversation, MemorySession, ModemStep, Protocol } from '../../protocol.ts';
 import { probeChecksum } from './stm32-checksum.ts';
-import { flashSizeOf, requireVectors, stm32Chip } from './stm32-chips.ts';
+import { flashSizeOf, pageOfVectors, requireVectors, stm32Chip } from './stm32-chips.ts';
 import type { Stm32Chip, Stm32Settings } from './stm32-chips.ts';
 import { ack, acknowledged, checked, commandBytes, counted, nack, requireAck, wordBytes } from './stm32-frames.ts';
 import { blockBytes, Stm32Memory } from './stm32-memory.ts';
@@ -67,6 +67,7 @@ function* connect(settings: Stm32Settings): Conversation<MemorySession> {
   const chip = stm32Chip(productId, { flashBytes });
   yield* refuseProtected(chip, memory);
   if (chip.hasTwoBanks) yield* refuseSecondBank(chip, memory);
+  if (erase === command.erase) requireShortNumbers(chip);
   const block = yield* untilSameTwice(() => memory.read(chip.flash.start, blockBytes));
   yield* tried(memory.tryBursts(chip.flash.start, block));
   const digest = commands.includes(command.getChecksum)
@@ -101,7 +102,7 @@ function session(chip: Stm32Chip, memory: Stm32Memory, erase: number, digest: Ch
     write: (address, bytes) => memory.write(address, bytes),
     // if it is erased, the first word is not a stack pointer in RAM: the chip faults, or stays in its bootloader
     parked: 'erased',
-    guardOf: unitAt(chip.application.start),
+    guardOf: (units, image) => pageOfVectors(units, image, chip),
     // commands carry a checksum, but what is read does not
     checksFrames: false,
     resume,
@@ -188,6 +189,16 @@ function* refuseSecondBank(chip: Stm32Chip, memory: Stm32Memory): Conversation<v
   if ((options & bootFromSecondBank) === 0) return;
   throw new McuError('board-unsupported', `${chip.name} starts its second bank (option BFB2); images go to the first`, {
     advice: 'clear BFB2 with a debug probe, or update this board by its own firmware',
+  });
+}
+
+/** AN3155, 3.7: a number of a page is one byte. A higher one would erase another page. */
+function requireShortNumbers({ name, pages }: Stm32Chip): void {
+  const end = pages[256]?.start;
+  if (end === undefined) return;
+  const most = end - (pages[0]?.start ?? 0);
+  throw new McuError('board-unsupported', `this bootloader erases only the first 256 pages of ${name}`, {
+    advice: `set flash_bytes of this target to at most ${most}`,
   });
 }
 

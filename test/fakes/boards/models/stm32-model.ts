@@ -9,7 +9,8 @@ const optionsAt = 0x1fff_7800 - flashStart;
 /** The L47x/L48x. */
 const twoBanks = 0x415;
 const deliveredOptions = 0xff6f_f8aa;
-const oldCommands = [0x00, 0x01, 0x02, 0x11, 0x21, 0x31, 0x44];
+const oldCommands = [0x00, 0x01, 0x02, 0x11, 0x21, 0x31];
+const [erase, extendedErase] = [0x43, 0x44];
 const getChecksum = 0xa1;
 /** Time per byte for a bootloader that computes checksums. */
 const checksumMsPerByte = 0.0005;
@@ -32,6 +33,8 @@ export interface Stm32ModelOptions extends ChipOptions {
   /** BOOT0 follows RTS: a reset while RTS is asserted starts the application. Default: it is always high. */
   readonly boot0ByRts?: boolean;
   readonly refusesGo?: boolean;
+  /** Has Erase instead of Extended Erase, as the STM32F1 (AN3155, 3.7): the number of a page is one byte. */
+  readonly hasOldErase?: boolean;
 }
 
 /** The flash size registers (stlink, chip files) of F1, of F0 and F3, and of G0, G4 and L4. */
@@ -82,7 +85,8 @@ export class Stm32Model extends ChipModel {
     this.#flashKib = (options.flashBytes ?? 0xffff * 1024) / 1024;
     this.#refusesGo = options.refusesGo ?? false;
     if (options.boot0ByRts === true) this.modem = this.#obeyLines();
-    this.#commands = options.checksumAcks === undefined ? oldCommands : [...oldCommands, getChecksum];
+    const optional = options.checksumAcks === undefined ? [] : [getChecksum];
+    this.#commands = [...oldCommands, options.hasOldErase === true ? erase : extendedErase, ...optional];
   }
 
   #obeyLines(): NonNullable<BoardModel['modem']> {
@@ -130,6 +134,8 @@ export class Stm32Model extends ChipModel {
         return yield* this.#write();
       case getChecksum:
         return yield* this.#checksum();
+      case erase:
+        return yield* this.#eraseByByte();
       default:
         return yield* this.#erasePages();
     }
@@ -176,6 +182,20 @@ export class Stm32Model extends ChipModel {
       if (there !== 0xff && byte !== 0xff) this.violations.push(`programs ${address + index}, which is not erased`);
     }
     this.write(address, bytes);
+    return [ack];
+  }
+
+  *#eraseByByte(): Generator<void, readonly number[], number> {
+    this.say(ack);
+    const count = yield;
+    if (count === 0xff) {
+      this.violations.push('erases the whole chip');
+      return [nack];
+    }
+    const list = yield* this.#summed(count + 1, count);
+    if (list === undefined) return [nack];
+    for (const page of list) this.erase(page * this.pageBytes);
+    this.finishErase();
     return [ack];
   }
 

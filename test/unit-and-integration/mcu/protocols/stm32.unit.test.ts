@@ -5,6 +5,7 @@ import { McuError } from '../../../../src/mcu/errors.ts';
 import { flash, probe } from '../../../../src/mcu/flash/flash.ts';
 import { makeImage } from '../../../../src/mcu/images/image.ts';
 import type { Image } from '../../../../src/mcu/images/image.ts';
+import type { Stm32Settings } from '../../../../src/mcu/protocols/stm32/stm32-chips.ts';
 import { stm32 } from '../../../../src/mcu/protocols/stm32/stm32.ts';
 import { silentLog } from '../../../../src/system/log/log.ts';
 import { Stm32Model } from '../../../fakes/boards/models/stm32-model.ts';
@@ -29,12 +30,12 @@ interface Rig {
 
 type Bootloader = Partial<Omit<Stm32ModelOptions, 'programs'>>;
 
-function rig(bootloader: Bootloader, next: Uint8Array, latencyMs = 0): Rig {
+function rig(bootloader: Bootloader, next: Uint8Array, latencyMs = 0, settings: Stm32Settings = {}): Rig {
   const model = new Stm32Model({ programs: { old, new: next }, pageBytes, productId: 0x410, ...bootloader });
   const port = new VirtualPort(model, latencyMs);
   const board: Board = {
     name: 'board',
-    protocol: stm32(),
+    protocol: stm32(settings),
     baud: 115_200,
     reset: 'dtr',
     openLine: port.open,
@@ -44,8 +45,12 @@ function rig(bootloader: Bootloader, next: Uint8Array, latencyMs = 0): Rig {
   return { model, port, board };
 }
 
-function imageOf(bytes: Uint8Array): Image {
-  return makeImage('raw', [{ address: start, bytes }]);
+function imageOf(bytes: Uint8Array, address = start): Image {
+  return makeImage('raw', [{ address, bytes }]);
+}
+
+function codeIn(error: unknown): string {
+  return error instanceof McuError ? error.code : String(error);
 }
 
 describe.each([1, 2] as const)('an STM32 that computes checksums, and acknowledges them %i times', (acks) => {
@@ -141,6 +146,24 @@ test.each([300, 4_000])('a chip that needs %i ms to erase is flashed', async (er
   expect(model.ran).toEqual(['new']);
 });
 
+describe('a bootloader whose erase command takes page numbers of one byte', () => {
+  test('erases these pages', async () => {
+    const { model, board } = rig({ hasOldErase: true }, other);
+    expect(await flash({ image: imageOf(other) }, board, signal)).toMatchObject({ unitsWritten: pages, repeated: 0 });
+    expect([model.ran, model.violations]).toEqual([['new'], []]);
+  });
+
+  test.each([
+    ['takes 256 pages', 256, 'accepted'],
+    ['is refused with more, which would erase the first ones', 257, 'board-unsupported'],
+  ])('%s', async (_, count, expected) => {
+    const { model, board } = rig({ hasOldErase: true }, other, 0, { flashBytes: count * pageBytes });
+    const verdict = await probe(board, signal).then(() => 'accepted', codeIn);
+    expect(verdict).toBe(expected);
+    expect(Buffer.compare(model.memory, old)).toBe(0);
+  });
+});
+
 describe('a board whose modem lines start the application', () => {
   const lines = { boot0ByRts: true } as const;
 
@@ -196,6 +219,30 @@ describe('an STM32 with an own bootloader', () => {
     const { model, board } = rig({}, old);
     expect(await flash({ image: behind }, board, signal)).toMatchObject({ unitsWritten: 1 });
     expect(Buffer.compare(model.memory.subarray(0, 2 * pageBytes), old.subarray(0, 2 * pageBytes))).toBe(0);
+  });
+
+  test.each([
+    ['it begins with them', 0],
+    ['data precedes them', pageBytes],
+    ['a header precedes them', 0x200],
+  ])('gets the page with the vectors of an application last, if %s: half of one never starts', async (_, offset) => {
+    const at = 2 * pageBytes;
+    const applications = ([5, 6] as const).map((seed) => {
+      const code = Buffer.from(program(7 * pageBytes - offset, seed));
+      code.writeUInt32LE(start + at + offset + 0x101, 4);
+      return Buffer.concat([Buffer.alloc(offset, seed), code]);
+    });
+    const [before = old, after = other] = applications;
+    for (let writes = 0; writes <= 7 * 4; writes += 1) {
+      const { model, board } = rig({}, old);
+      model.memory.set(before, at);
+      model.dieAtWrite(writes, false);
+      await flash({ image: imageOf(after, start + at) }, board, signal).catch(codeIn);
+      const code = model.memory.subarray(at + offset, at + after.byteLength);
+      const isWhole = applications.some((bytes) => Buffer.compare(bytes.subarray(offset), code) === 0);
+      const isBlank = code.subarray(0, 8).every((byte) => byte === 0xff);
+      expect(isWhole || isBlank, `after ${writes} writes`).toBe(true);
+    }
   });
 
   test('that is not there gets no application, except that a backup is restored', async () => {
