@@ -3,6 +3,8 @@ import { join } from 'node:path';
 import process from 'node:process';
 import { parseArgs } from 'node:util';
 
+import { boardProtocols } from '../../src/config/schema/schema.ts';
+import { protocolsWith } from '../../src/mcu/settings.ts';
 import { runTool } from '../make/run-tool.ts';
 import { configReference, configReferencePath } from './config-reference.ts';
 import { choicesOf, configTree, describe, kindOf, listed, propertiesOf, requires } from './config-tree.ts';
@@ -128,11 +130,14 @@ function setting({ key, path, child, above, isSet }: Setting): string {
   return `${text}${isSet ? '' : '#'}${assignment(key, value)}\n${more.join('')}`;
 }
 
-/** A complete table as a comment, with all its settings. */
+/** A complete table as a comment, with all its settings. Those of other protocols than the shown one stay comments. */
 function sketch(name: string, node: SchemaNode): string {
+  const [protocol = ''] = boardProtocols;
   const lines = Object.entries(propertiesOf(node)).map(([key, child]) => {
     const text = `${describe(child)} ${membersOf(child)}`.trim();
-    return `${text === '' ? '' : comment('## #', text)}## ${assignment(key, shown(`${name}.${key}`, child).value)}\n`;
+    const users = protocolsWith(key);
+    const mark = users.length === 0 || users.includes(protocol) ? '' : '#';
+    return `${text === '' ? '' : comment('## #', text)}## ${mark}${assignment(key, shown(`${name}.${key}`, child).value)}\n`;
   });
   return `${said(node, false)}## [${name}]\n${lines.join('')}`;
 }
