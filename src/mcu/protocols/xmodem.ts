@@ -1,7 +1,7 @@
 import { crc16 } from '../crc16.ts';
 import { McuError } from '../errors.ts';
 import type { Image } from '../images/image.ts';
-import { attempt, discard, listen, say, unknownChip, withoutIo } from '../protocol.ts';
+import { attempt, discard, listen, noReply, say, unknownChip, withoutIo } from '../protocol.ts';
 import type { Answer, Conversation, Protocol, UploadSession } from '../protocol.ts';
 import { startedByReset } from './reset-pulse.ts';
 
@@ -28,12 +28,16 @@ const smallBytes = 128;
 const largeBytes = 1024;
 /** 7.3.2 and 8: within a block a receiver times out after a second, and asks again; some only every ten seconds. */
 const receiverWorkMs = 12_000;
-/** Receivers call for a transfer every few seconds; lrzsz every fourteen. */
+/** Receivers call for a transfer every few seconds; rb of lrzsz every eleven, rx every fourteen. */
 const callMs = 20_000;
-/** The rest of a text follows within this time. */
-const pauseMs = 100;
-/** Match the end of the received text: the first if silence follows, the second in any case. */
-const [calledOnce, calledOften] = [/(^|[\r\nC])C$/, /CCC$/];
+/** The line is observed in windows of this time, and of the slack of LineTiming: about 300 ms. */
+const windowMs = 100;
+/** Without a call for this number of windows (18 s) there is no receiver; it has this number (33 s) to be recognized. */
+const [patienceWindows, mostWindows] = [60, 110];
+/** A board that sends more than this is not in its bootloader. */
+const mostTextBytes = 64 * 1024;
+/** Calls that come faster than a window show themselves in this number of windows (3 s). */
+const fastWindows = 10;
 const maxTries = 10;
 /** A receiver that was silent so many times has gone. */
 const maxSilences = 3;
@@ -47,7 +51,7 @@ export function xmodem(settings: XmodemSettings = {}): Protocol {
 
 function* connect(settings: XmodemSettings): Conversation<UploadSession> {
   yield* press(settings.uploadKeys);
-  yield* awaitCall();
+  yield* awaitReceiver();
   return {
     kind: 'upload',
     chip: unknownChip('XMODEM receiver', 'xmodem'),
@@ -116,21 +120,43 @@ function* sendEnd(): Conversation<void> {
 }
 
 /**
- * Waits for a receiver's call: a letter alone, repeated until the transfer begins. Behind a letter of a text, more follows;
- * and a text may end in that letter, so that directly behind a text only a second call counts.
+ * Waits for a receiver, which calls by a letter at regular intervals, with nothing between its calls. The letter also
+ * occurs in texts of applications, which must not get a program as input.
  */
-function* awaitCall(): Conversation<void> {
-  let text = '';
-  for (let tries = 0; tries < maxTries; tries += 1) {
-    const heard = yield* listen(endsInCall, callMs);
-    if (!heard.whole) break;
-    const { bytes: behind } = yield* listen(anyByte, pauseMs);
-    text += Buffer.from([...heard.bytes, ...behind]).toString('latin1');
-    if ((behind.byteLength === 0 ? calledOnce : calledOften).test(text)) return;
+function* awaitReceiver(): Conversation<void> {
+  let windows = '';
+  let heardBytes = 0;
+  while (windows.length < mostWindows && heardBytes <= mostTextBytes) {
+    if (windows.length >= patienceWindows && !/c/i.test(windows.slice(-patienceWindows))) break;
+    const { bytes } = yield* listen(noReply, windowMs);
+    heardBytes += bytes.byteLength;
+    windows += windowOf(bytes);
+    if (isCalledRegularly(windows)) return;
   }
   throw new McuError('board-timeout', 'no receiver calls for a transfer', {
     advice: 'check that the bootloader waits for XMODEM with CRC, and its baud rate',
   });
+}
+
+/** `.` for silence, `C` for a call, `c` for several, `-` for anything else. */
+function windowOf(bytes: Uint8Array): string {
+  if (bytes.byteLength === 0) return '.';
+  if (bytes.some((byte) => byte !== wantsCrc)) return '-';
+  return bytes.byteLength === 1 ? 'C' : 'c';
+}
+
+/** True after three calls alone at equal intervals, up to the precision of windows and clocks, or after many fast ones. */
+function isCalledRegularly(windows: string): boolean {
+  const [, first, second] = /(?:^|\.)C(\.+)C(\.+)C\.$/.exec(windows)?.map(({ length }) => length) ?? [];
+  if (first !== undefined && second !== undefined && Math.abs(first - second) <= 1 + first / 8) return true;
+  return windows.length >= fastWindows && /^(?:[Cc]\.?)+$/.test(windows.slice(-fastWindows));
+}
+
+/** Waits for the call of a receiver that has already accepted something. */
+function* awaitCall(): Conversation<void> {
+  if (!(yield* listen(endsInCall, callMs)).whole) {
+    throw new McuError('board-timeout', 'the receiver does not call for the next file');
+  }
 }
 
 /** Cancels a transfer, which cannot be continued: the receiver is called again after a reset. */
@@ -168,8 +194,6 @@ const verdict: Answer = {
 };
 
 const refusal: Answer = { atMost: 1, length: (received) => 1 + received.indexOf(nak) };
-
-const anyByte: Answer = { atMost: 1, length: (received) => Math.min(received.byteLength, 1) };
 
 const endsInCall: Answer = {
   atMost: 1,

@@ -10,8 +10,8 @@ export interface XmodemOptions {
   /** The text after a reset, before the first call. */
   readonly banner?: string;
   readonly callEveryMs?: number;
-  /** Prints this again and again instead, and receives nothing: an application. */
-  readonly application?: string;
+  /** Prints this again and again instead, or these in turn, and receives nothing: an application. */
+  readonly application?: string | readonly string[];
 }
 const answerMs = 2;
 
@@ -54,9 +54,10 @@ export class XmodemModel implements BoardModel {
     this.#expected = 1;
     this.#cancels = 0;
     const { banner, callEveryMs = 3_000, application } = this.#options;
-    const text = application ?? 'C';
-    const calls = Array.from({ length: application === undefined ? 5 : 500 }, (_, index) => ({
-      bytes: Buffer.from(text),
+    const texts = [application ?? 'C'].flat();
+    const most = callEveryMs < 1_000 ? 60 : 5;
+    const calls = Array.from({ length: application === undefined ? most : 500 }, (_, index) => ({
+      bytes: Buffer.from(texts[index % texts.length] ?? ''),
       atMs: atMs + 150 + index * callEveryMs,
     }));
     const printed = banner === undefined ? [] : [{ bytes: Buffer.from(banner), atMs: atMs + 140 }];

@@ -96,7 +96,6 @@ export function protocolContract(name: string, subject: Subject): void {
       await expect(Connection.to(line.board(subject), forever)).rejects.toMatchObject({ code: 'board-timeout' });
     });
 
-    // a receiver of XMODEM identifies itself by one byte, which noise holds, too
     test.each([
       ['is silent', () => new Uint8Array()],
       ['sends garbage', noise(64)],
