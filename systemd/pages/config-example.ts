@@ -130,7 +130,7 @@ function setting({ key, path, child, above, isSet }: Setting): string {
   return `${text}${isSet ? '' : '#'}${assignment(key, value)}\n${more.join('')}`;
 }
 
-/** A complete table as a comment, with all its settings. Those of other protocols than the shown one stay comments. */
+/** A complete table as a comment, with all its settings. Settings of other protocols than the shown one stay comments. */
 function sketch(name: string, node: SchemaNode): string {
   const [protocol = ''] = boardProtocols;
   const lines = Object.entries(propertiesOf(node)).map(([key, child]) => {

@@ -3,6 +3,7 @@ import type { Chip } from '../chip.ts';
 import { Connection } from '../connection.ts';
 import type { Board } from '../connection.ts';
 import { isBoardError, McuError } from '../errors.ts';
+import type { BoardError } from '../errors.ts';
 import { imageOfMemory } from '../images/image.ts';
 import type { Image } from '../images/image.ts';
 import type { MemorySession, Session } from '../protocol.ts';
@@ -182,8 +183,14 @@ async function connected<T>(
     try {
       return await use(connection);
     } catch (error) {
-      if (!connection.isWriting) await leaveUnchanged(connection);
-      throw error;
+      const failure = connection.isWriting ? undefined : await leaveUnchanged(connection);
+      if (failure?.code !== 'board-refused' || !(error instanceof McuError)) throw error;
+      const { code, message, advice } = error;
+      if (message === failure.message) throw error;
+      throw new McuError(code, `${message}; and ${failure.message}`, {
+        advice: `${advice}; ${failure.advice}`,
+        cause: error,
+      });
     }
   } catch (error) {
     throw isBoardError(error) ? error.on(board.name) : error;
@@ -192,15 +199,17 @@ async function connected<T>(
 
 /**
  * Starts the application of a board that was not changed, because the flashing ended before the first write, if the
- * board still answers.
+ * board still answers. Returns the error if that failed.
  */
-async function leaveUnchanged(connection: Connection): Promise<void> {
+async function leaveUnchanged(connection: Connection): Promise<BoardError | undefined> {
   const ending = new AbortController();
   const timer = setTimeout(() => ending.abort(new McuError('board-timeout', 'it was not left in time')), maxLeaveMs);
   try {
     await connection.leave(ending.signal);
+    return undefined;
   } catch (error) {
     if (!isBoardError(error)) throw error;
+    return error;
   } finally {
     clearTimeout(timer);
   }

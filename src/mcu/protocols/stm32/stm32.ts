@@ -212,8 +212,17 @@ function* erasePage(chip: Stm32Chip, memory: Stm32Memory, code: number, unit: Re
 
 /** AN3155, 3.5. */
 function* start(chip: Stm32Chip): Conversation<void> {
-  yield* acknowledged(commandBytes(command.go));
-  yield* acknowledged(checked(wordBytes(chip.flash.start)));
+  try {
+    yield* acknowledged(commandBytes(command.go));
+    yield* acknowledged(checked(wordBytes(chip.flash.start)));
+  } catch (error) {
+    if (!isBoardError(error) || error.code !== 'board-refused') throw error;
+    const what = 'the bootloader refuses to start the application, so the board stays in its bootloader';
+    throw new McuError('board-refused', `${what}; its flash memory is intact`, {
+      advice: 'set BOOT0 low and reset the board; if RTS drives BOOT0, set reset = "dtr-rts" in its target',
+      cause: error,
+    });
+  }
 }
 
 /**

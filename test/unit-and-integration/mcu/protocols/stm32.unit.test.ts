@@ -164,6 +164,24 @@ describe('a bootloader whose erase command takes page numbers of one byte', () =
   });
 });
 
+test('reports that a board stays in its bootloader if that refuses to start the application', async () => {
+  const { model, board } = rig({ refusesGo: true }, other);
+  const refused = {
+    code: 'board-refused',
+    message:
+      'board: the bootloader refuses to start the application, so the board stays in its bootloader; its flash memory is intact',
+    advice: 'set BOOT0 low and reset the board; if RTS drives BOOT0, set reset = "dtr-rts" in its target',
+  };
+  await expect(flash({ image: imageOf(other) }, board, signal)).rejects.toMatchObject(refused);
+  expect(Buffer.compare(model.memory, other)).toBe(0);
+  await expect(probe(board, signal)).rejects.toMatchObject(refused);
+  const misfit = imageOf(program(pageBytes, 2), start + 2 ** 20);
+  const failure: unknown = await flash({ image: misfit }, board, signal).catch((error: unknown) => error);
+  expect(failure).toMatchObject({ code: 'image-outside-chip' });
+  expect(String(failure)).toContain('so the board stays in its bootloader');
+  expect(model.ran).toEqual([]);
+});
+
 describe('a board whose modem lines start the application', () => {
   const lines = { boot0ByRts: true } as const;
 
