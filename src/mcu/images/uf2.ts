@@ -76,9 +76,13 @@ function readBlock(block: Uint8Array, index: number): Uf2Block {
 }
 
 function checkSequence(blocks: readonly Uf2Block[], first: Uf2Block): void {
-  const seen = new Set(blocks.map((block) => block.number));
-  const complete = seen.size === blocks.length && blocks.every((block) => block.number < block.count);
-  if (!complete || blocks.length !== first.count || blocks.some((block) => block.count !== first.count)) {
+  const seen = new Set<number>();
+  for (const { number } of blocks) {
+    if (seen.has(number)) throw new McuError('image-malformed', `the UF2 file has block ${number} twice`);
+    seen.add(number);
+  }
+  const isConsistent = blocks.every(({ number, count }) => number < count && count === first.count);
+  if (!isConsistent || seen.size !== first.count) {
     throw new McuError('image-truncated', `the UF2 file has ${seen.size} of ${first.count} blocks`);
   }
 }

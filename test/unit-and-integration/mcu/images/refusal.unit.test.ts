@@ -33,6 +33,16 @@ const pure = Buffer.concat([region, tlvArea(0x6907, [tlv(0x25, Uint8Array.of(1))
 const object = elfFile([data], 83);
 object.writeUInt16LE(1, 16);
 
+function ofBlocks(file: Buffer, ...numbers: readonly number[]): Buffer {
+  return Buffer.concat(numbers.map((number) => file.subarray(number * 512, (number + 1) * 512)));
+}
+
+test('a UF2 file is refused with the number of a block that it has twice, and of one that it lacks', () => {
+  expect(() => readImage(ofBlocks(twoBlocks, 0, 1, 1))).toThrow('the UF2 file has block 1 twice');
+  expect(() => readImage(ofBlocks(twoBlocks, 1, 1))).toThrow('the UF2 file has block 1 twice');
+  expect(() => readImage(ofBlocks(twoBlocks, 1))).toThrow('the UF2 file has 1 of 2 blocks');
+});
+
 describe('a UF2 file with MD5 checksums', () => {
   const bytes = Buffer.from(Array.from({ length: 600 }, (_, index) => index & 0xff));
   // The specification (github.com/microsoft/uf2, "MD5 checksum"), and esptool's uf2_writer.py with a shorter block
@@ -88,6 +98,8 @@ describe('an image file is', () => {
     ['image-malformed', 'an ELF segment beyond 32 bits', elfFile([{ address: 0xfffffffe, bytes: data.bytes }], 83)],
     ['image-truncated', 'a UF2 file without its last block', twoBlocks.subarray(0, 512)],
     ['image-truncated', 'a UF2 file that is cut inside a block', twoBlocks.subarray(0, 700)],
+    ['image-malformed', 'a UF2 file with a block twice', ofBlocks(twoBlocks, 0, 1, 1)],
+    ['image-malformed', 'a UF2 file with a block in the place of another', ofBlocks(twoBlocks, 0, 0)],
     ['image-wrong-chip', 'a UF2 file for two families', mixedFamilies],
     ['image-digest', 'an MCUboot image that was changed', tampered],
     ['image-truncated', 'an MCUboot image that is cut', signed.subarray(0, 40)],
