@@ -120,6 +120,7 @@ export function avrChip(signature: Uint8Array, bootloader: AvrBootloader, settin
     checkStart: (image) => {
       const code = new AvrCode(sliceOf(image, 0, bootStart), end);
       requireProgram(code, end);
+      requireInstructions(code, name);
       requireStack(code, name);
     },
     flash: { start: 0, end },
@@ -152,6 +153,16 @@ function requireProgram(code: AvrCode, flashBytes: number): void {
     'image-unsupported',
     'the image has no program at address 0: it looks like data, such as the content of an EEPROM (.eep)',
     { advice: 'give the file with the program (.hex, .elf or .bin); the agent writes no EEPROM' },
+  );
+}
+
+/** Throws for a program with an instruction that only larger chips have. */
+function requireInstructions(code: AvrCode, name: string): void {
+  const foreign = code.foreignInstruction();
+  if (foreign === undefined) return;
+  throw new McuError(
+    'image-wrong-chip',
+    `the program is made for a larger chip: it uses ${foreign}, which ${name} lacks`,
   );
 }
 

@@ -13,6 +13,14 @@ const leastVectors = 10;
 const [outHigh, outLow] = [0xbfde, 0xbfcd];
 const mostStartupBytes = 128;
 
+/** The data sheets, "Instruction Set Summary": chips with this much flash memory, or less, lack these instructions. */
+const larger = [
+  { name: 'JMP or CALL', mostBytes: smallFlashBytes, mask: 0xfe0c, code: 0x940c },
+  { name: 'ELPM', mostBytes: 0x1_0000, mask: 0xffff, code: 0x95d8 },
+  { name: 'ELPM', mostBytes: 0x1_0000, mask: 0xfe0e, code: 0x9006 },
+  { name: 'EIJMP or EICALL', mostBytes: 0x2_0000, mask: 0xfeff, code: 0x9419 },
+];
+
 /** The addresses that may be next. The one behind a call is not among them: data may follow a call that never returns. */
 interface Instruction {
   readonly ends: boolean;
@@ -45,15 +53,28 @@ export class AvrCode {
 
   /** True if each path from address 0 on consists of instructions, and one of them jumps or returns. */
   isSoundFromStart(): boolean {
+    const path = [...this.#fromStart()];
+    return path.every(({ instruction }) => instruction !== undefined) && path.some((step) => step.instruction?.ends);
+  }
+
+  /** Returns the name of an instruction on these paths that only larger chips have, or undefined. */
+  foreignInstruction(): string | undefined {
+    const foreign = larger.filter(({ mostBytes }) => this.#flashBytes <= mostBytes);
+    for (const { address } of this.#fromStart()) {
+      const word = this.#word(address);
+      const found = foreign.find(({ mask, code }) => (word & mask) === code);
+      if (found !== undefined) return found.name;
+    }
+    return undefined;
+  }
+
+  *#fromStart(): Generator<{ readonly address: number; readonly instruction: Instruction | undefined }> {
     const seen = new Set([0]);
-    let ends = false;
     for (const address of seen) {
       const instruction = this.#at(address);
-      if (instruction === undefined) return false;
-      for (const next of instruction.next) seen.add(next);
-      ends ||= instruction.ends;
+      for (const next of instruction?.next ?? []) seen.add(next);
+      yield { address, instruction };
     }
-    return ends;
   }
 
   /** Returns the instruction at an address, or undefined for one that the chip lacks, and behind the memory. */

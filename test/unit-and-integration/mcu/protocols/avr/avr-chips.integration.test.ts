@@ -163,6 +163,12 @@ describe('a program by avr-gcc in Intel HEX, which does not name its chip,', () 
     expect(codeOf(() => chip.checkStart?.(image))).toBe('accepted');
   });
 
+  test('is refused by a smaller chip with equal RAM if it uses an instruction of larger chips', async () => {
+    const chip = avrChip(Uint8Array.of(0x1e, 0x96, 0x0a), { kind: 'optiboot' }, {});
+    const image = await programFor('atmega128', '-Os');
+    expect(() => chip.checkStart?.(image)).toThrow('made for a larger chip: it uses ELPM, which ATmega644P lacks');
+  });
+
   test('is refused even if its startup code does more, and the reason names both chips', async () => {
     const chip = avrChip(Uint8Array.of(0x1e, 0x95, 0x0f), { kind: 'optiboot' }, {});
     const image = await programFor('atmega32u4', '-Os -flto -mrelax -DEARLY');

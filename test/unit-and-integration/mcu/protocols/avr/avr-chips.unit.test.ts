@@ -166,6 +166,34 @@ describe('an AVR gets a program', () => {
   });
 });
 
+describe('an AVR gets no program with an instruction that only larger chips have:', () => {
+  const chipOf = (signature: string): Chip => avrChip(Buffer.from(signature, 'hex'), { kind: 'wiring' }, {});
+  const [of64, of128, of256] = ['1e960a', '1e9703', '1e9801'].map(chipOf);
+
+  test.each([
+    ['ELPM', 0x95d8, [false, true, true]],
+    ['ELPM r17, Z', 0x9116, [false, true, true]],
+    ['ELPM r0, Z+', 0x9007, [false, true, true]],
+    ['EIJMP', 0x9419, [false, false, true]],
+    ['EICALL', 0x9519, [false, false, true]],
+    ['LPM r0, Z+', 0x9005, [true, true, true]],
+    ['MUL', 0x9c00, [true, true, true]],
+    ['ICALL', 0x9509, [true, true, true]],
+  ])('%s', (_, code, accepts) => {
+    // in a function that is called from the program behind the vectors
+    const vectors = Array.from({ length: 26 }, () => [0x940c, 52]).flat();
+    const file = words(...vectors, 0x940e, 56, 0x940c, 54, 0xe008, code, 0x9508);
+    const verdicts = [of64, of128, of256].map((chip) => chip !== undefined && startOf(chip, file, 0) === 'accepted');
+    expect(verdicts).toEqual(accepts);
+  });
+
+  test('but data is no instruction, also behind a call that does not return', () => {
+    const vectors = Array.from({ length: 26 }, () => [0x940c, 52]).flat();
+    const file = words(...vectors, 0x940e, 58, 0x95d8, 0x9419, 0x9006, 0x9519, 0xcfff);
+    expect(startOf(uno, file, 0)).toBe('accepted');
+  });
+});
+
 describe('an AVR gets no data:', () => {
   const segments = [{ address: 0, bytes: eep }];
 
