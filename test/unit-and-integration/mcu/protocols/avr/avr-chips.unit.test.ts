@@ -187,7 +187,7 @@ describe('an AVR gets no program with an instruction that only larger chips have
     expect(verdicts).toEqual(accepts);
   });
 
-  test('but data is no instruction, also behind a call that does not return', () => {
+  test('but ignores data, also behind a call that does not return', () => {
     const vectors = Array.from({ length: 26 }, () => [0x940c, 52]).flat();
     const file = words(...vectors, 0x940e, 58, 0x95d8, 0x9419, 0x9006, 0x9519, 0xcfff);
     expect(startOf(uno, file, 0)).toBe('accepted');
