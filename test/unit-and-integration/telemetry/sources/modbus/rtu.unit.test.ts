@@ -132,8 +132,7 @@ describe('an answer to a request of an agent that has ended', () => {
 
   test('holds up the first request alone, for a second, which does not count as its timeout', async () => {
     const { bus, read } = newBench();
-    expect(await read(0, 1, 100)).toBe(1_000);
-    expect(bus.clock.monotonicMs()).toBeGreaterThan(1_900); // it is watched for another second
+    expect([await read(0, 1, 100), bus.clock.monotonicMs() > 1_900]).toEqual([1_000, true]);
     await read(0, 2);
     expect(bus.asked[0]?.atMs).toBeLessThan(1_010);
     expect((bus.asked[1]?.atMs ?? Infinity) - (bus.asked[0]?.atMs ?? 0)).toBeLessThan(1_100);
