@@ -100,7 +100,6 @@ const breaking: ReadonlySet<Problem> = new Set<Problem>([
   'board-half-written',
   'update-impossible',
   'config-unusable',
-  'journal-lost',
   'trust-list-damaged',
   'no-trusted-key',
 ]);
@@ -169,6 +168,8 @@ export interface ProblemInput {
   readonly distrust?: readonly TrustProblem[] | undefined;
   /** True if the next start of the agent rejects its configuration. */
   readonly isConfigUnusable?: boolean | undefined;
+  /** True if the journal was lost, and no version was installed since. */
+  readonly hasForgotten?: boolean | undefined;
 }
 
 interface FailingSource {
@@ -206,7 +207,7 @@ export function troublesOf(facts: ProblemInput): readonly Problem[] {
     boards.some(({ writing }) => writing !== undefined) && 'board-half-written',
     canUpdate === false && 'update-impossible',
     isConfigUnusable === true && 'config-unusable',
-    phase === 'lost' && 'journal-lost',
+    (phase === 'lost' || facts.hasForgotten === true) && 'journal-lost',
     problemOfDaemon.get(daemon) ?? false,
     thingId === undefined && 'not-activated',
     problemOfAttempt(lastOutcome) ?? false,

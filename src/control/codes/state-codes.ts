@@ -1,10 +1,12 @@
 import type { CodeMeaning } from '../../system/define-errors.ts';
 import type { GatewayState, IdleCode, Problem } from '../gateway-state.ts';
 
-const unreadable: CodeMeaning = {
-  means: 'The journal of updates could not be read, so an interrupted update is unknown.',
-  advice: 'to see the state of the gateway: agent doctor; updates resume at the next check',
-};
+const unreadable = {
+  means:
+    'The journal of updates was damaged, so an interrupted update, earlier results and blocked versions are unknown. ' +
+    'A version that failed its trial may be tried again. Reported until a version is installed.',
+  advice: 'compare the assigned version with agent history; to see the state of the gateway: agent doctor',
+} satisfies CodeMeaning;
 
 /** The meanings of the codes of a status (`idleCode`, `problems`) that are not error codes. */
 export const stateCodes = {

@@ -90,7 +90,10 @@ const problemTexts: Readonly<Record<Problem, (report: StatusReport) => string>> 
   },
   'update-impossible': ({ idleReason }) => `updates are not possible (${idleReason})`,
   'config-unusable': () => 'the configuration file cannot be used, so the next start of the agent would fail',
-  'journal-lost': () => 'the journal of updates could not be read, so an interrupted update is unknown',
+  'journal-lost': ({ phase }) =>
+    phase === 'lost'
+      ? 'the journal of updates could not be read, so an interrupted update is unknown'
+      : 'the journal of updates was damaged, so earlier results and blocked versions are unknown',
   'trust-list-damaged': () => 'the trust list is damaged, so no update is installed',
   'no-trusted-key': () => 'no key is trusted, so no update can be installed',
   'no-daemon': (report) =>

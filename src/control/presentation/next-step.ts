@@ -36,6 +36,7 @@ function stepOf(report: StatusReport, state: GatewayState, [worst]: readonly Pro
 
 const follow: Step = { or: 'follow it: agent status --watch' };
 const force: Step = { or: 'install it anyway: agent --update-now --force' };
+const reinstall: Step = { or: 'install it: agent --update-now', operation: 'update' };
 const resume: Step = { or: 'resume updates: agent resume', operation: 'resume' };
 const decide: Step = { or: 'decide now: agent commit, or agent rollback', operation: 'commit' };
 
@@ -117,7 +118,8 @@ const problemSteps: Readonly<Record<Problem, StepOf>> = {
   },
   'update-impossible': () => doctor,
   'config-unusable': () => ({ act: 'agent config check' }),
-  'journal-lost': () => doctor,
+  'journal-lost': ({ phase }) =>
+    phase === 'lost' ? doctor : { act: 'compare the assigned version with agent history', ...reinstall },
   'trust-list-damaged': () => ({ act: 'release a trust list with a higher number' }),
   'no-trusted-key': () => ({ act: 'add the public key of your releases to [trust] keys' }),
   'no-daemon': ({ phase }) => ({ act: 'systemctl start thing-agent', ...(phase === 'trial' && decide) }),

@@ -12,6 +12,7 @@ type RoundWork = (wiring: Wiring, onEvent: OnEvent, signal: AbortSignal) => Prom
 export const runRecovery: RoundWork = async (wiring, onEvent, signal) => {
   const { updater, journal, boards } = wiring;
   const version = journal.state.installed?.version.name ?? 'the running version';
+  const wasLost = journal.state.phase.kind === 'lost';
   const settled = await updater?.settle(onEvent, signal);
   await boards.recover(onEvent, signal);
   if (settled !== undefined && settled.kind !== 'settled') return settled;
@@ -19,7 +20,9 @@ export const runRecovery: RoundWork = async (wiring, onEvent, signal) => {
   const reason =
     phase.kind === 'staging'
       ? `the download of ${phase.attempt.version.name} was interrupted; it resumes at a later check`
-      : undefined;
+      : wasLost
+        ? 'the journal of updates was damaged: it is unknown whether an update was interrupted'
+        : undefined;
   return { kind: 'up-to-date', version, isRecovery: true, reason };
 };
 

@@ -2,6 +2,7 @@ import { rm, stat, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import type { Config } from '../../config/config.ts';
+import { stateCodes } from '../../control/codes/state-codes.ts';
 import { partialFlashAdvice } from '../../control/partial-flash.ts';
 import { formatBytes } from '../../control/presentation/bytes.ts';
 import { describePackage } from '../../control/presentation/rows/package-rows.ts';
@@ -16,7 +17,7 @@ import { replaceFileDurably, StorageError } from '../../system/files/durable-fil
 import { maskAddresses } from '../../system/log/secrets.ts';
 import { isPlausible } from '../../system/time/wall-clock.ts';
 import { UpdateError } from '../../update/errors.ts';
-import { STAGING_ROOM_BYTES } from '../../update/journal/state.ts';
+import { isForgotten, STAGING_ROOM_BYTES } from '../../update/journal/state.ts';
 import type { AgentDeps } from '../agent.ts';
 import { DaemonError } from '../errors.ts';
 import { listSensors } from '../measurements.ts';
@@ -26,7 +27,7 @@ import type { Wiring } from '../wiring/wiring.ts';
 import { examineCompiledCode } from './compiled-code.ts';
 import { engineChecks, examineWatchdog, readWatchdog } from './engine-checks.ts';
 import { runChecks } from './findings.ts';
-import type { Checks } from './findings.ts';
+import type { Checks, Warning } from './findings.ts';
 import { examineLocalTime } from './local-time.ts';
 import { describeConfig } from './preconditions.ts';
 import { checkHealthUnits, tryUsers } from './programs.ts';
@@ -80,9 +81,11 @@ async function checkClock({ world, trust }: Wiring): Promise<string> {
   throw new UpdateError('clock-unsynchronized', `the clock shows ${shown}, the service's ${timeText(serviceTimeMs)}`);
 }
 
-async function checkJournal({ journal, config }: Wiring): Promise<string | undefined> {
+async function checkJournal({ journal, config }: Wiring): Promise<string | Warning | undefined> {
   if (config.targets.length === 0) return undefined;
   const { phase } = journal.state;
+  const { means: detail, advice } = stateCodes['journal-lost'];
+  if (isForgotten(journal.state)) return { detail, advice };
   if (phase.kind !== 'lost') return `phase ${phase.kind}`;
   throw journal.missing ?? new StorageError('read', join(config.paths.state, 'journal.json'), 'its content was lost');
 }

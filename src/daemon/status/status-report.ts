@@ -7,7 +7,7 @@ import { describeError } from '../../system/errors.ts';
 import { isPlausible } from '../../system/time/wall-clock.ts';
 import type { HookPause } from '../../update/hooks/hooks.ts';
 import { countDropped } from '../../update/journal/endings.ts';
-import { activeHold } from '../../update/journal/state.ts';
+import { activeHold, isForgotten } from '../../update/journal/state.ts';
 import type { Phase, UpdateState } from '../../update/journal/state.ts';
 import { type Blocked, entryOf } from '../../update/journal/versions.ts';
 import { activeEntries } from '../../update/policy/backoff.ts';
@@ -22,7 +22,8 @@ import { describeSlots, runningReport } from './slot-report.ts';
 export function statusReport(state: UpdateState, around: StatusInput): StatusReport {
   const known = { ...around.asItIs, ...derivedFields(state, around) };
   const { daemon, canUpdate, distrust, isConfigUnusable } = around;
-  const problems = troublesOf({ ...known, daemon, canUpdate, distrust, isConfigUnusable });
+  const hasForgotten = isForgotten(state);
+  const problems = troublesOf({ ...known, daemon, canUpdate, distrust, isConfigUnusable, hasForgotten });
   const report = {
     running: runningReport(state, around.booted),
     state: stateOf({ ...known, problems }),

@@ -84,6 +84,11 @@ export function activeHold(held: ManualHold | undefined, nowMs = Number.NaN): Ma
   return isPlausible(nowMs) && nowMs >= Date.parse(held.until) ? undefined : held;
 }
 
+/** True if the journal was lost, so that results and blocked versions are unknown until a version is installed. */
+export function isForgotten({ forgot, installed }: UpdateState): boolean {
+  return forgot === true && installed === undefined;
+}
+
 /** True if the update has a payload for a slot. Without one, the trial runs without a reboot. */
 export function hasSlotPayload(firmware: FirmwareRecord): boolean {
   return firmware.payloads.some((payload) => payload.kind === 'slots');

@@ -69,6 +69,7 @@ describe('the state of a gateway, in words that stay', () => {
     ['has no key left', { distrust: ['no-trusted-key'] }, ['no-trusted-key'], ['broken', 2]],
     ['runs what was revoked', { distrust: ['release-revoked'] }, ['release-revoked'], ['needs-attention', 1]],
     ['lost its journal', { phase: 'lost' }, ['journal-lost'], ['broken', 2]],
+    ['lost its journal, and continues', { hasForgotten: true }, ['journal-lost'], ['needs-attention', 1]],
     ['was cut off', { phase: 'staging' }, [], ['interrupted', 1]],
     ['waits for a reboot', { phase: 'staged' }, [], ['staged', 1]],
     ['judges', { phase: 'trial' }, [], ['on-trial', 0]],

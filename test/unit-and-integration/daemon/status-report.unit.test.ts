@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
+import { renderStatus } from '../../../src/cli/screen/pages/render-rows.ts';
 import { checkReport } from '../../../src/daemon/status/check-report.ts';
 import type { StatusInput } from '../../../src/daemon/status/gather-status.ts';
 import { statusReport } from '../../../src/daemon/status/status-report.ts';
@@ -23,6 +24,22 @@ const trial: PhaseOf<'trial'> = {
   approved: false,
   boards: {},
 };
+
+// Regression: state "ok", "Last update none yet", and a version that had failed its trial could be installed.
+test('a lost journal is reported until a version is installed', () => {
+  const installed = { ...trial.firmware, version: { name: 'one' }, slot: 'A', at: '2026-03-01T12:00:00.000Z' } as const;
+  const lost = statusReport({ ...initialState, forgot: true }, around);
+  expect(lost).toMatchObject({ state: 'needs-attention', problems: ['journal-lost'] });
+  const page = { columns: 300, paint: (_: unknown, text: string) => text, nowMs: 0, localOffset: () => 0 };
+  const text = renderStatus(lost, page);
+  expect(text).toMatch(/State .*earlier results and blocked versions are unknown/);
+  expect(text).toMatch(/To do .*agent history/);
+  expect(text).toMatch(/Last update +unknown/);
+  expect(statusReport({ ...initialState, forgot: true, installed }, around)).toMatchObject({
+    state: 'ok',
+    problems: [],
+  });
+});
 
 describe('an armed update', () => {
   const state = { ...initialState, phase: trial };

@@ -149,8 +149,8 @@ function installed(report: StatusReport, when: When): readonly string[] {
   return isUnknown(report) && report.installed === undefined ? UNKNOWN : describeInstalled(report.installed, when);
 }
 
-function isUnknown({ phase }: StatusReport): boolean {
-  return phase === 'lost';
+function isUnknown({ phase, problems }: StatusReport): boolean {
+  return phase === 'lost' || problems?.includes('journal-lost') === true;
 }
 
 /** Describes the installed version with slot, time and signing key. */

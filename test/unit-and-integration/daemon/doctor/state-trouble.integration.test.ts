@@ -182,6 +182,9 @@ describe('a committed slot', () => {
     await gateway.run('--update-now');
     expect(gateway.rebootRequested).toBe(false);
     expect(await bootEnvironment()).toBe(before);
+    const { problems } = (await gateway.json('status')) as { problems: string[] };
+    expect(problems).toContain('journal-lost');
+    expect((await gateway.run('doctor')).stdout).toMatch(/WARN +journal /);
   });
 
   testInFull('is kept with the journal of a newer agent, whose quarantine holds', async () => {
@@ -265,7 +268,7 @@ async function statusAtRest(): Promise<string> {
 describe('a pipe instead of a state file', () => {
   const pipes = [
     // It is set aside, and the daemon continues.
-    ['journal.json', 'ok journal phase'],
+    ['journal.json', 'WARN journal'],
     ['queue.db', 'state directory'],
     // The service is contacted before a staged update boots: the gateway activates once more, and stores that.
     ['identity.json', 'knows this gateway as Thing ID'],
