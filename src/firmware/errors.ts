@@ -2,11 +2,12 @@ import { defineErrors, permanent, transient } from '../system/define-errors.ts';
 import type { CodeOf } from '../system/define-errors.ts';
 import { sharedErrors } from '../system/shared-errors.ts';
 
-const UPLOAD_AGAIN = 'nothing: the agent retries; if it fails again, upload the release to the service again';
+const UPLOAD_AGAIN = 'upload the release to the service again';
+const IF_AGAIN = `nothing: the agent retries; if it fails again, ${UPLOAD_AGAIN}`;
 const BUILD_AGAIN = 'copy or download the file again; if it fails again, build the release again';
 
 const FormatErrors = defineErrors('FirmwareFormatError', {
-  'text-truncated': transient.protocol('The encoded firmware is truncated.', UPLOAD_AGAIN),
+  'text-truncated': transient.protocol('The encoded firmware is truncated.', IF_AGAIN),
   'text-not-a-string': permanent.protocol('The response with the encoded firmware is not a JSON string.', UPLOAD_AGAIN),
   'text-bad-escape': permanent.protocol(
     'The JSON string with the encoded firmware has an escape that does not exist.',
@@ -23,14 +24,14 @@ const FormatErrors = defineErrors('FirmwareFormatError', {
   ),
   'text-bad-padding': permanent.protocol('The base64 encoding of the firmware is not padded correctly.', UPLOAD_AGAIN),
   'text-empty': permanent.protocol('The encoded firmware is empty.', UPLOAD_AGAIN),
-  'compression-truncated': transient.protocol('Compressed data is truncated.', UPLOAD_AGAIN),
+  'compression-truncated': transient.protocol('Compressed data is truncated.', IF_AGAIN),
   'compression-corrupt': permanent.protocol('Compressed data is damaged.', UPLOAD_AGAIN),
   'compression-trailing': permanent.protocol('The compressed data is followed by other data.', UPLOAD_AGAIN),
   'compression-memory': permanent.protocol(
     'Decompression would need more memory than is allowed.',
     'compress the release with a smaller window',
   ),
-  'firmware-truncated': transient.protocol('The firmware image is truncated.', UPLOAD_AGAIN),
+  'firmware-truncated': transient.protocol('The firmware image is truncated.', IF_AGAIN),
   'image-empty': sharedErrors['image-empty'],
 });
 

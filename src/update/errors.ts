@@ -15,7 +15,7 @@ export class UpdateError extends defineErrors('UpdateError', {
   ),
   'hook-rejected': permanent.refused(
     'A consent hook rejected this release. It counts as a failed attempt of the version.',
-    'to install it without the hook: agent --update-now --force',
+    'to install it without the hook: agent --update-now --force, or agent install FILE --force for a file',
   ),
   'hook-deferred': transient.tryAgain(
     'A consent hook deferred the update, or could not run. It runs again after growing pauses.',

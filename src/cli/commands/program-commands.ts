@@ -15,7 +15,7 @@ export const programCommands = commandsOf('Inspect', [
     options: ['textfile'],
     summary: 'print metrics for monitoring',
     details: [
-      'Prints OpenMetrics 1.0.0, which the daemon also serves at /metrics of its sockets. Always available.',
+      'Prints OpenMetrics 1.0.0, which the daemon also serves at /metrics of its sockets. Works without a daemon, but not with an invalid configuration.',
       'With --textfile, writes the Prometheus text format. FILE must end with .prom; it is replaced atomically and is readable by all users.',
     ],
     run: metrics,

@@ -2,10 +2,10 @@ import type { CodeMeaning } from '../../system/define-errors.ts';
 import type { GatewayState, IdleCode, Problem } from '../gateway-state.ts';
 
 const unreadable = {
-  means:
-    'The journal of updates was damaged, so an interrupted update, earlier results and blocked versions are unknown. ' +
-    'A version that failed its trial may be tried again. Reported until a version is installed.',
-  advice: 'compare the assigned version with agent history; to see the state of the gateway: agent doctor',
+  means: 'The journal of updates was damaged, so earlier results and blocked versions are unknown.',
+  advice:
+    'compare the assigned version with agent history, since a version that failed may be tried again; ' +
+    'this ends when a version is installed',
 } satisfies CodeMeaning;
 
 /** The meanings of the codes of a status (`idleCode`, `problems`) that are not error codes. */

@@ -1,9 +1,32 @@
 import { describe, expect, test } from 'vitest';
 
 import { ConfigError } from '../../../src/config/errors.ts';
+import { errorCatalogue } from '../../../src/error-catalogue.ts';
 import { type } from './fake-context.ts';
 import { fakeAgent } from './fake-operations.ts';
 import type { FakeAgent } from './fake-operations.ts';
+
+// Regression: "nothing: the agent retries" for damaged releases, which are not retried.
+test('advice promises a retry only for codes that are retried', () => {
+  for (const [code, meaning] of errorCatalogue.flatMap(({ codes }) => Object.entries(codes)))
+    if ('remedy' in meaning && meaning.remedy === 'give-up')
+      expect(`${code}: ${meaning.advice}`).not.toMatch(/the agent (retries|tries again)/);
+});
+
+// Regression: "the agent retries" where the agent itself hangs, and advice to install another version than the file.
+test.each([
+  ['daemon-unresponsive', 'Waiting may fix it.\n'],
+  ['hook-rejected', 'agent install FILE --force'],
+])('the page of %s contains: %s', async (code, text) => {
+  expect((await type(['explain', code])).out.replaceAll('\n       ', ' ')).toContain(text);
+});
+
+test.each(['status', 'metrics'])(
+  'help of %s does not promise to work with an invalid configuration',
+  async (command) => {
+    expect((await type(['help', command])).out).toContain('invalid configuration');
+  },
+);
 
 describe('who mistypes', () => {
   test.each(['tls-unknown-ca', '(TLS-unknown-ca)', ' tls-unknown-ca '])(

@@ -37,8 +37,7 @@ function explanation(meaning: ErrorMeaning | CodeMeaning): readonly string[] {
   const lines = [meaning.means];
   if (meaning.advice !== undefined) lines.push(`What to do: ${meaning.advice}.`);
   if ('remedy' in meaning) {
-    const waiting = meaning.remedy === 'retry' ? 'may fix it: the agent retries' : 'does not fix it';
-    lines.push(`Waiting ${waiting}.`);
+    lines.push(`Waiting ${meaning.remedy === 'retry' ? 'may fix it' : 'does not fix it'}.`);
     lines.push(`Commands that fail with this code exit with ${exitCodes[meaning.exit]}.`);
   }
   return lines;

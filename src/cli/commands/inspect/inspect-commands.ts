@@ -28,7 +28,7 @@ export const inspectCommands = commandsOf('Inspect', [
     options: ['exit-code', 'watch'],
     summary: 'show what is running, and whether you need to act',
     details: [
-      'Always available. If the daemon does not respond within 5 s, reads the state directly and warns you. Programs can rely on state, problems and idleCode of --json.',
+      'Works without a daemon, but not with an invalid configuration: agent config check. If the daemon does not respond within 5 s, reads the state directly and warns you. Programs can rely on state, problems and idleCode of --json.',
       'With --exit-code, for monitoring: 0 ok, busy or on trial; 1 anything that waits or needs you (staged, on hold, interrupted, rolling back, needs attention); 2 broken, the gateway cannot be updated or a board has no program; 64 or more: status unavailable. For 1 and 2, To do names the next step.',
     ],
     run: status,
