@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 
+import { protocolsWith } from '../mcu/settings.ts';
 import { maskSecrets } from '../system/log/secrets.ts';
 import type { Environment } from '../system/processes/environment.ts';
 import { findExposedSecrets } from './check/references.ts';
@@ -9,6 +10,7 @@ import { findWarnings } from './cross-check/warnings.ts';
 import type { ConfigProblem } from './errors.ts';
 import { writeToml } from './file/toml.ts';
 import { readConfig, withLines } from './read-config.ts';
+import type { ConfigFile } from './schema/schema.ts';
 
 export interface LoadedConfig {
   readonly path: string;
@@ -37,7 +39,15 @@ export async function effectiveConfig(
   environment: Environment,
 ): Promise<Readonly<Record<string, unknown>>> {
   const { file } = await readConfig(path, environment);
-  return Object.fromEntries(Object.entries(file).map(([key, value]) => [key, maskSecrets(value, key)]));
+  const targets = Object.fromEntries(Object.entries(file.targets).map(([name, target]) => [name, ownSettings(target)]));
+  return Object.fromEntries(Object.entries({ ...file, targets }).map(([key, value]) => [key, maskSecrets(value, key)]));
+}
+
+/** Returns the settings of a target without the defaults of protocols that a board does not have. */
+function ownSettings(target: ConfigFile['targets'][string]): object {
+  if (target.kind !== 'mcu') return target;
+  const own = Object.entries(target).filter(([key]) => protocolsWith(key, target.protocol).length === 0);
+  return Object.fromEntries(own);
 }
 
 /** The settings in effect as TOML. Throws ConfigError. */

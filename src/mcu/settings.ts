@@ -36,9 +36,10 @@ export const mcuTargetSchema = z
   })
   .describe('A board: a microcontroller on a serial port. It is updated together with the gateway, or not at all');
 
-/** Returns the protocols that have a setting of their own with this name. */
-export function protocolsWith(setting: string): readonly string[] {
-  return namesOf(protocols.filter(({ settings }) => Object.hasOwn(settings, setting)));
+/** Returns the protocols that have this setting instead of the given one. Empty if that has it, or none. */
+export function protocolsWith(setting: string, butNot: string): readonly string[] {
+  const users: readonly string[] = namesOf(protocols.filter(({ settings }) => Object.hasOwn(settings, setting)));
+  return users.includes(butNot) ? [] : users;
 }
 
 export type BoardSettings = SettingsOf<typeof mcuTargetSchema> & { readonly name: string };

@@ -135,8 +135,7 @@ function sketch(name: string, node: SchemaNode): string {
   const [protocol = ''] = boardProtocols;
   const lines = Object.entries(propertiesOf(node)).map(([key, child]) => {
     const text = `${describe(child)} ${membersOf(child)}`.trim();
-    const users = protocolsWith(key);
-    const mark = users.length === 0 || users.includes(protocol) ? '' : '#';
+    const mark = protocolsWith(key, protocol).length === 0 ? '' : '#';
     return `${text === '' ? '' : comment('## #', text)}## ${mark}${assignment(key, shown(`${name}.${key}`, child).value)}\n`;
   });
   return `${said(node, false)}## [${name}]\n${lines.join('')}`;

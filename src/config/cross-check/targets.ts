@@ -18,8 +18,8 @@ function* protocolConflicts(targets: Targets, input: unknown): Generator<Finding
   for (const [name, target] of Object.entries(targets)) {
     if (target.kind !== 'mcu') continue;
     for (const key of Object.keys(valueAt(input, ['targets', name]) ?? {})) {
-      const users = protocolsWith(key);
-      if (users.length === 0 || users.includes(target.protocol)) continue;
+      const users = protocolsWith(key, target.protocol);
+      if (users.length === 0) continue;
       const only = alternatives(users.map((user) => `"${user}"`));
       yield findingAt(['targets', name, key], ` is only for protocol ${only}; this board has "${target.protocol}"`);
     }
