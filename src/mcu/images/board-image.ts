@@ -11,11 +11,14 @@ export function boardImageReader(
   const { protocol, address, format, mcubootKeyFile } = settings;
   return async (file, fileName) => {
     const { readImage } = await import('./read-image.ts');
+    const { onlyPiece } = await import('./image.ts');
     const { loadMcubootKey } = await import('../mcuboot-key.ts');
     const mcubootKey = mcubootKeyFile === undefined ? undefined : await loadMcubootKey(mcubootKeyFile);
     const isRaw = format === 'raw' || fileName === undefined || /\.bin$/i.test(fileName);
     // XMODEM carries no addresses
     const start = address ?? (protocol === 'xmodem' ? 0 : undefined);
-    return readImage(file, { address: start, isRaw, isForMcuboot: protocol === 'smp', mcubootKey });
+    const image = readImage(file, { address: start, isRaw, isForMcuboot: protocol === 'smp', mcubootKey });
+    if (protocol === 'xmodem') onlyPiece(image);
+    return image;
   };
 }

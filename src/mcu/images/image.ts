@@ -81,6 +81,17 @@ export function sliceOf(image: Image, start: number, end: number, filler = 0xff)
   return slice;
 }
 
+/** Returns the bytes of an image for a protocol without addresses. Throws for one with a gap. */
+export function onlyPiece({ segments }: Image): Uint8Array {
+  const [only] = segments;
+  if (only !== undefined && segments.length === 1) return only.bytes;
+  throw new McuError(
+    'image-unsupported',
+    `a file of ${segments.length} pieces cannot be sent over XMODEM, which knows no addresses`,
+    { advice: 'make a binary image of it' },
+  );
+}
+
 export function isBlank(bytes: Uint8Array): boolean {
   return bytes.every((byte) => byte === 0xff);
 }

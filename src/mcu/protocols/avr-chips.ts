@@ -108,7 +108,7 @@ export function avrChip(signature: Uint8Array, bootloader: AvrBootloader, settin
   if (model === undefined) throw new McuError('board-unknown', `no AVR with the signature ${id} is known`);
   const { name, pageBytes } = model;
   const end = model.flashKib * 1024;
-  const bootStart = end - (settings.bootloaderBytes ?? bootBytesOf(model, bootloader));
+  const bootStart = end - (checkedBytes(settings, model, bootloader) ?? bootBytesOf(model, bootloader));
   return {
     name,
     id,
@@ -184,6 +184,17 @@ function architectureOf(flashKib: number): number {
   if (flashKib <= 8) return 4;
   if (flashKib <= 64) return 5;
   return flashKib <= 128 ? 51 : 6;
+}
+
+/** Returns the configured size. Throws if it is smaller than any bootloader of this kind, or leaves no room for a program. */
+function checkedBytes({ bootloaderBytes }: AvrSettings, model: Model, { kind }: AvrBootloader): number | undefined {
+  const { name, flashKib, pageBytes, leastBootBytes } = model;
+  const least = kind === 'optiboot' ? Math.max(optibootBytes, leastBootBytes) : leastBootBytes;
+  const most = flashKib * 1024 - pageBytes;
+  if (bootloaderBytes === undefined || (bootloaderBytes >= least && bootloaderBytes <= most)) return bootloaderBytes;
+  throw new McuError('board-unsupported', `bootloader_bytes = ${bootloaderBytes} is not possible for ${name}`, {
+    advice: `set bootloader_bytes of this target to a number from ${least} to ${most}, or remove it`,
+  });
 }
 
 /** By the fuses if they are known, else by bootloader and chip; in doubt the largest boot section of the chip. */

@@ -1,5 +1,6 @@
 import { crc16 } from '../crc16.ts';
 import { McuError } from '../errors.ts';
+import { onlyPiece } from '../images/image.ts';
 import type { Image } from '../images/image.ts';
 import { attempt, discard, listen, noReply, say, unknownChip, withoutIo } from '../protocol.ts';
 import type { Answer, Conversation, Protocol, UploadSession } from '../protocol.ts';
@@ -173,16 +174,6 @@ function* press(keys: string | undefined): Conversation<void> {
 /** YMODEM, chapter 5: name, zero, length in decimal. */
 function fileHeader(name: string, bytes: number): Uint8Array {
   return Buffer.from(`${name.slice(0, 100)}\0${bytes} `, 'latin1');
-}
-
-function onlyPiece({ segments }: Image): Uint8Array {
-  const [only] = segments;
-  if (only !== undefined && segments.length === 1) return only.bytes;
-  throw new McuError(
-    'board-unsupported',
-    `a file of ${segments.length} pieces cannot be sent over XMODEM, which knows no addresses`,
-    { advice: 'make a binary image of it' },
-  );
 }
 
 /**

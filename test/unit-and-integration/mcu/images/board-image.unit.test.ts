@@ -42,6 +42,13 @@ test('reads a raw binary for a receiver of XMODEM without an address, which the 
   });
 });
 
+test('refuses a file with a gap for a receiver of XMODEM when it is read', async () => {
+  const settings = { protocol: 'xmodem', address: undefined, format: undefined, mcubootKeyFile: undefined } as const;
+  const file = text(':0100000001FE\n:0100020001FC\n:00000001FF\n');
+  await expect(boardImageReader(settings)(file, 'meter.hex')).rejects.toMatchObject({ code: 'image-unsupported' });
+  expect((await reader()(file, 'meter.hex')).segments).toHaveLength(2);
+});
+
 describe('a board with MCUboot', () => {
   const smp = boardImageReader({ protocol: 'smp', address: undefined, format: undefined, mcubootKeyFile: undefined });
 

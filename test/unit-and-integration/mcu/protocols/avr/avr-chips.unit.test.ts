@@ -76,6 +76,22 @@ describe('the boot section of an AVR', () => {
     expect(bootBytes('1e950f', { kind: 'optiboot' }, 4096)).toBe(4096);
     expect(bootBytes('1e950f', { kind: 'optiboot' }, 700)).toBe(768);
   });
+
+  test.each([
+    ['ATmega328P', '1e950f', 'optiboot', 511, 512],
+    ['ATmega168', '1e9406', 'optiboot', 511, 512],
+    ['ATmega168', '1e9406', 'atmegaboot', 255, 256],
+    ['ATmega328P', '1e950f', 'wiring', 511, 512],
+    ['ATmega2560', '1e9801', 'wiring', 1023, 1024],
+    ['ATmega328P', '1e950f', 'optiboot', 32_641, 32_640],
+    ['ATmega328P', '1e950f', 'optiboot', 65_536, 32_640],
+  ] as const)(
+    'of an %s (%s) with %s cannot be set to %i bytes, which leaves no bootloader or no room, but to %i',
+    (_, signature, kind, wrong, right) => {
+      expect(codeOf(() => bootBytes(signature, { kind }, wrong))).toBe('board-unsupported');
+      expect(bootBytes(signature, { kind }, right)).toBe(right);
+    },
+  );
 });
 
 /** The start of a chip with Optiboot and this program, and the chip as `probe` finds it. */
