@@ -157,6 +157,7 @@ export function planBoot(image: Image, held: BootState, state: BootState, sector
   }
   if (!isEspImage(contentOf(image, target.start))) throw noApplication(target);
   const selection = selectionOf(target, state, otadata);
+  if (!keepsStarting(target, withSelection(state, selection, otadata))) throw unselectable(written, started);
   return {
     image: makeImage(image.format, [...image.segments, ...selection], image.madeFor),
     known,
@@ -249,10 +250,18 @@ function selectionOf(target: Partition, { partitions, entries }: BootState, otad
   // the next number that means this slot
   const distance = (((target.subtype - firstSlot - newest) % slots) + slots) % slots;
   const sector = Buffer.from(blank());
-  sector.writeUInt32LE(newest + 1 + distance, 0);
+  sector.writeUInt32LE((newest + 1 + distance) % 2 ** 32, 0);
   sector.writeUInt32LE(crc32(sector.subarray(0, 4), crcSeed), 28);
   const index = activeEntry(entries, withoutUnconfirmed) === 0 ? 1 : 0;
   return [{ address: otadata.start + index * sectorBytes, bytes: sector }];
+}
+
+function withSelection(state: BootState, selection: readonly Segment[], otadata: Partition): BootState {
+  const entries = [...state.entries];
+  for (const { address, bytes } of selection) {
+    entries[(address - otadata.start) / sectorBytes] = entryIn(bytes.subarray(0, entryBytes));
+  }
+  return { ...state, entries };
 }
 
 function sectorsAt(start: number, sectors: readonly Uint8Array[]): Segment[] {

@@ -63,6 +63,21 @@ describe('an application for the slot that does not start', () => {
     expect(model.ran.at(-1)).toBe('old');
   });
 
+  // bootloader_utility.c counts the slots, and does not search for their subtypes; 0xffffffff is a blank entry
+  test.each([
+    [
+      'the slots have a gap',
+      { table: twoSlots().map((each) => ({ ...each, subtype: each.subtype === 0x11 ? 0x12 : each.subtype })) },
+      second,
+    ],
+    ['the sequence numbers are used up', { entries: [otaEntry(0xffff_fffd), otaEntry(0xffff_fffe)] }, first],
+  ])('is refused if nothing can select it, since %s', async (_, layout, address) => {
+    const { model, flash: bring } = bench(layout);
+    const before = Uint8Array.from(model.flash.bytes);
+    await expect(bring(imageAt(address))).rejects.toMatchObject({ code: 'board-unsupported' });
+    expect(Buffer.compare(model.flash.bytes, before)).toBe(0);
+  });
+
   test('keeps the previous program startable without its file', async () => {
     const { model, flash: bring } = bench();
     const kept: (Image | undefined)[] = [];
