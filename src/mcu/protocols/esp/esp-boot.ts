@@ -172,6 +172,7 @@ export function planBoot(image: Image, held: BootState, state: BootState, sector
  * become blank.
  */
 export function requireApplications(image: Image, state: BootState, chip: Chip, bootAddress: number): void {
+  requireRoom(image, state.partitions, chip, bootAddress);
   const started = startedBy(state);
   const applications = state.partitions.filter(({ type }) => type === appType);
   for (const partition of applications.filter((each) => touchesSectors(image, each))) {
@@ -197,6 +198,22 @@ export function requireApplications(image: Image, state: BootState, chip: Chip, 
     throw new McuError('image-unknown', message, { advice: 'check the address of the target' });
   }
   requirePartitions(image, state.partitions, bootAddress);
+}
+
+/**
+ * Throws for a table or a bootloader in the image with which a partition ends behind the flash memory, or behind the size
+ * that the header of the bootloader states: `flash_partitions.c` then refuses the whole table.
+ */
+function requireRoom(image: Image, partitions: readonly Partition[], chip: Chip, bootAddress: number): void {
+  const bootloader = contentOf(image, bootAddress, tableAddress);
+  const stated = isEspImage(bootloader) ? 2 ** (20 + ((bootloader[3] ?? 0) >> 4)) : Infinity;
+  const room = Math.min(stated, isIn(image, tableAddress) ? chip.flash.end : Infinity);
+  const beyond = partitions.find(({ start, sizeBytes }) => start + sizeBytes > room);
+  if (beyond === undefined) return;
+  const why = room === stated ? 'the header of the bootloader states' : `${chip.name} has`;
+  throw new McuError('image-unknown', `${nameOf(beyond)} ends behind the flash memory: ${why} ${hex(room)} bytes`, {
+    advice: 'build bootloader and partition table for the size of this flash memory',
+  });
 }
 
 /** Outside of bootloader, partition table and partitions, bytes must be blank. */

@@ -26,6 +26,7 @@ export interface Layout {
   readonly entries?: readonly (Uint8Array | undefined)[];
   readonly rollback?: boolean;
   readonly traits?: EspTraits;
+  readonly flashBytes?: number;
 }
 
 export interface Bench {
@@ -37,8 +38,8 @@ export interface Bench {
 
 /** A chip whose second slot runs the old program, unless the layout differs. */
 export function bench({ table = twoSlots(), holds = { [second]: programs.old }, ...layout }: Layout = {}): Bench {
-  const { entries = [otaEntry(1), otaEntry(2)], rollback = false, traits = espTraits('esp32') } = layout;
-  const model = new EspModel({ traits, programs, start: first, rollback });
+  const { entries = [otaEntry(1), otaEntry(2)], rollback = false, traits = espTraits('esp32'), flashBytes } = layout;
+  const model = new EspModel({ traits, programs, start: first, rollback, ...(flashBytes && { flashBytes }) });
   model.flash.bytes.set(stale, first);
   model.flash.bytes.set(partitionTable(table), 0x8000);
   for (const [address, bytes] of Object.entries(holds)) model.flash.bytes.set(bytes, Number(address));

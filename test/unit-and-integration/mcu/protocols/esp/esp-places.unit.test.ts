@@ -35,6 +35,37 @@ test.each([
   expect(model.ran.at(-1)).toBe('old');
 });
 
+describe('a file with a partition that ends', () => {
+  const megabyte = 2 ** 20;
+  const file = (end: number, flashSize: number): Image => {
+    const nvs = { name: 'more', type: 1, subtype: 2, start: 0x30000, bytes: end - 0x30000 };
+    const bootloader = Buffer.from(espImage(noisyProgram(8_000, 4)));
+    bootloader[3] = flashSize << 4;
+    return makeImage('raw', [
+      { address: 0x1000, bytes: bootloader },
+      { address: 0x8000, bytes: partitionTable([...twoSlots(), nvs]) },
+      { address: first, bytes: programs.new },
+      { address: second, bytes: programs.old },
+    ]);
+  };
+
+  // flash_partitions.c refuses a table with such a partition, so that nothing starts
+  test.each([
+    ['behind the flash memory', megabyte, 2 * megabyte, 0xf],
+    ['behind the size in the header of the bootloader', 4 * megabyte, 2 * megabyte, 0],
+  ])('%s is refused', async (_, flashBytes, end, flashSize) => {
+    const { model, flash: bring } = bench({ flashBytes });
+    await expect(bring(file(end, flashSize))).rejects.toMatchObject({ code: 'image-unknown' });
+    expect(model.flash.bytes.subarray(0x1000, 0x1004).every((byte) => byte === 0xff)).toBe(true);
+  });
+
+  test('with both is written', async () => {
+    const { model, flash: bring } = bench({ flashBytes: 2 * megabyte });
+    expect(await bring(file(2 * megabyte, 1))).toMatchObject({ boots: 'ota_1' });
+    expect(model.violations).toEqual([]);
+  });
+});
+
 describe('a partition table alone', () => {
   const moved = (start: number): Uint8Array =>
     partitionTable([...twoSlots().slice(0, -1), { name: 'ota_1', type: 0, subtype: 0x11, start, bytes: 0x10000 }]);
