@@ -78,16 +78,16 @@ describe('the boot section of an AVR', () => {
   });
 
   test.each([
-    ['ATmega328P', '1e950f', 'optiboot', 511, 512],
-    ['ATmega168', '1e9406', 'optiboot', 511, 512],
-    ['ATmega168', '1e9406', 'atmegaboot', 255, 256],
-    ['ATmega328P', '1e950f', 'wiring', 511, 512],
-    ['ATmega2560', '1e9801', 'wiring', 1023, 1024],
-    ['ATmega328P', '1e950f', 'optiboot', 32_641, 32_640],
-    ['ATmega328P', '1e950f', 'optiboot', 65_536, 32_640],
+    ['1e950f', 'optiboot', 511, 512],
+    ['1e9406', 'optiboot', 511, 512],
+    ['1e9406', 'atmegaboot', 255, 256],
+    ['1e950f', 'wiring', 511, 512],
+    ['1e9801', 'wiring', 1023, 1024],
+    ['1e950f', 'optiboot', 32_641, 32_640],
+    ['1e950f', 'optiboot', 65_536, 32_640],
   ] as const)(
-    'of an %s (%s) with %s cannot be set to %i bytes, which leaves no bootloader or no room, but to %i',
-    (_, signature, kind, wrong, right) => {
+    'of the chip %s with %s cannot be set to %i bytes, which leaves no bootloader or no room, but to %i',
+    (signature, kind, wrong, right) => {
       expect(codeOf(() => bootBytes(signature, { kind }, wrong))).toBe('board-unsupported');
       expect(bootBytes(signature, { kind }, right)).toBe(right);
     },
