@@ -113,8 +113,10 @@ export class Connection implements AsyncDisposable {
 
   /** Starts the application. The connection cannot be used afterwards. */
   async leave(signal: AbortSignal): Promise<void> {
-    const { line } = await this.#line(signal);
+    const { line, converser } = await this.#line(signal);
+    const { requireLeft } = this.board.protocol;
     if (!(await leaveBootloader(line, this.board, signal))) await this.run((session) => session.start(), signal);
+    else if (requireLeft !== undefined) await converser.converse(requireLeft(), signal);
     this.#session = undefined;
   }
 

@@ -67,6 +67,11 @@ export interface Protocol {
   readonly enter: Readonly<Record<'dtr' | 'dtr-rts', readonly ModemStep[]>>;
   /** How the modem lines start the application afterwards; empty: the bootloader starts it. */
   readonly leave: Readonly<Record<'dtr' | 'dtr-rts', readonly ModemStep[]>>;
+  /**
+   * Throws if the bootloader still answers after the modem lines were set to start the application. Undefined if asking
+   * would disturb an application.
+   */
+  readonly requireLeft?: (() => Conversation<void>) | undefined;
   /** Leads from silence to a bootloader that answers and a chip that is known. */
   connect(): Conversation<Session>;
 }

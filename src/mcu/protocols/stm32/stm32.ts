@@ -1,6 +1,6 @@
 import type { Region } from '../../chip.ts';
 import { hex, isBoardError, McuError } from '../../errors.ts';
-import { attempt, discard, exactly, exchange, persist, say, untilSameTwice } from '../../protocol.ts';
+import { attempt, discard, exactly, exchange, listen, noReply, persist, say, untilSameTwice } from '../../protocol.ts';
 import type { ChipDigest, Conversation, MemorySession, ModemStep, Protocol } from '../../protocol.ts';
 import { probeChecksum } from './stm32-checksum.ts';
 import { flashSizeOf, pageOfVectors, requireVectors, stm32Chip } from './stm32-chips.ts';
@@ -53,7 +53,7 @@ const leave: Readonly<Record<'dtr' | 'dtr-rts', readonly ModemStep[]>> = {
 
 /** The bootloader in the system memory of every STM32, over its UART, with even parity. */
 export function stm32(settings: Stm32Settings = {}): Protocol {
-  return { name: 'stm32', parity: 'even', enter, leave, connect: () => connect(settings) };
+  return { name: 'stm32', parity: 'even', enter, leave, requireLeft, connect: () => connect(settings) };
 }
 
 function* connect(settings: Stm32Settings): Conversation<MemorySession> {
@@ -217,12 +217,25 @@ function* start(chip: Stm32Chip): Conversation<void> {
     yield* acknowledged(checked(wordBytes(chip.flash.start)));
   } catch (error) {
     if (!isBoardError(error) || error.code !== 'board-refused') throw error;
-    const what = 'the bootloader refuses to start the application, so the board stays in its bootloader';
-    throw new McuError('board-refused', `${what}; its flash memory is intact`, {
-      advice: 'set BOOT0 low and reset the board; if RTS drives BOOT0, set reset = "dtr-rts" in its target',
-      cause: error,
-    });
+    throw notLeft('refuses to start the application', error);
   }
+}
+
+/** The bootloader says nothing by itself, and answers exactly the byte that synchronizes it. */
+function* requireLeft(): Conversation<void> {
+  const before = yield* listen(noReply, bootMs);
+  if (before.bytes.byteLength > 0) return;
+  const { bytes } = yield* attempt(Uint8Array.of(autobaud), noReply);
+  if (bytes.byteLength !== 1 || bytes[0] !== ack) return;
+  const answer = yield* attempt(commandBytes(command.get), counted);
+  if (answer.whole && answer.bytes.at(-1) === ack) throw notLeft('started again instead of the application');
+}
+
+function notLeft(what: string, cause?: unknown): McuError {
+  const message = `the bootloader ${what}, so the board stays in its bootloader; its flash memory is intact`;
+  const advice =
+    'set BOOT0 low and reset the board; if RTS drives BOOT0, set reset = "dtr-rts" in its target, and check that line';
+  return new McuError('board-refused', message, { advice, cause });
 }
 
 /**

@@ -49,6 +49,13 @@ function imageOf(bytes: Uint8Array, address = start): Image {
   return makeImage('raw', [{ address, bytes }]);
 }
 
+async function failureOf(work: Promise<unknown>): Promise<unknown> {
+  return work.then(
+    () => 'done',
+    (error: unknown) => error,
+  );
+}
+
 function codeIn(error: unknown): string {
   return error instanceof McuError ? error.code : String(error);
 }
@@ -164,22 +171,29 @@ describe('a bootloader whose erase command takes page numbers of one byte', () =
   });
 });
 
-test('reports that a board stays in its bootloader if that refuses to start the application', async () => {
-  const { model, board } = rig({ refusesGo: true }, other);
-  const refused = {
-    code: 'board-refused',
-    message:
-      'board: the bootloader refuses to start the application, so the board stays in its bootloader; its flash memory is intact',
-    advice: 'set BOOT0 low and reset the board; if RTS drives BOOT0, set reset = "dtr-rts" in its target',
-  };
-  await expect(flash({ image: imageOf(other) }, board, signal)).rejects.toMatchObject(refused);
-  expect(Buffer.compare(model.memory, other)).toBe(0);
-  await expect(probe(board, signal)).rejects.toMatchObject(refused);
-  const misfit = imageOf(program(pageBytes, 2), start + 2 ** 20);
-  const failure: unknown = await flash({ image: misfit }, board, signal).catch((error: unknown) => error);
-  expect(failure).toMatchObject({ code: 'image-outside-chip' });
-  expect(String(failure)).toContain('so the board stays in its bootloader');
-  expect(model.ran).toEqual([]);
+describe('a board that stays in its bootloader is reported', () => {
+  const advice =
+    'set BOOT0 low and reset the board; if RTS drives BOOT0, set reset = "dtr-rts" in its target, and check that line';
+
+  test.each([
+    ['refuses to start the application', 'dtr', { refusesGo: true }],
+    ['starts again, though RTS was to set BOOT0 low', 'dtr-rts', {}],
+  ] as const)('if that %s', async (_, reset, bootloader) => {
+    const { model, board: usual } = rig(bootloader, other);
+    const board: Board = { ...usual, reset };
+    const failures = [
+      await failureOf(flash({ image: imageOf(other) }, board, signal)),
+      await failureOf(probe(board, signal)),
+    ];
+    expect(failures).toMatchObject(failures.map(() => ({ code: 'board-refused', advice })));
+    for (const failure of failures) expect(String(failure)).toContain('so the board stays in its bootloader');
+    expect(Buffer.compare(model.memory, other)).toBe(0);
+    const misfit = imageOf(program(pageBytes, 2), start + 2 ** 20);
+    const refused = await failureOf(flash({ image: misfit }, board, signal));
+    expect(refused).toMatchObject({ code: 'image-outside-chip' });
+    expect(String(refused)).toContain('so the board stays in its bootloader');
+    expect(model.ran).toEqual([]);
+  });
 });
 
 describe('a board whose modem lines start the application', () => {
