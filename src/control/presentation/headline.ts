@@ -86,7 +86,7 @@ function manualRollback({ by, version }: OutcomeReport): Message {
 const problemTexts: Readonly<Record<Problem, (report: StatusReport) => string>> = {
   'board-half-written': ({ boards }) => {
     const half = boards.filter(({ writing }) => writing !== undefined).map(({ name }) => name);
-    return `${half.join(', ')} is partially flashed and has no program`;
+    return `${half.join(', ')} is partially flashed and may have no program`;
   },
   'update-impossible': ({ idleReason }) => `updates are not possible (${idleReason})`,
   'config-unusable': () => 'the configuration file cannot be used, so the next start of the agent would fail',

@@ -32,7 +32,7 @@ function describeWriting(board: BoardReport, when: When): readonly string[] {
   if (writing === undefined) return [];
   const since = writing.since === undefined ? '' : ` since ${formatTime(writing.since, when)}`;
   return [
-    `being written${since} (${writing.name}); unless an operation is running, it has no program: ${partialFlashAdvice(board)}`,
+    `being written${since} (${writing.name}); unless an operation is running, it may have no program: ${partialFlashAdvice(board)}`,
   ];
 }
 

@@ -221,7 +221,7 @@ function* start(chip: Stm32Chip): Conversation<void> {
   }
 }
 
-/** The bootloader says nothing by itself, and answers exactly the byte that synchronizes it. */
+/** The bootloader sends nothing on its own, and answers exactly the byte that synchronizes it. */
 function* requireLeft(): Conversation<void> {
   const before = yield* listen(noReply, bootMs);
   if (before.bytes.byteLength > 0) return;

@@ -27,7 +27,7 @@ const half: BoardReport = {
 describe('a partially flashed board', () => {
   test('is the first line of status', () => {
     const text = renderStatus({ ...calmStatus, boards: [half] }, page);
-    expect(rowOf('State', text)).toBe('gateway-1.4.2 is running. meter is partially flashed and has no program.');
+    expect(rowOf('State', text)).toBe('gateway-1.4.2 is running. meter is partially flashed and may have no program.');
     expect(text).toContain('agent mcu flash meter FILE, or agent mcu restore meter');
   });
 
