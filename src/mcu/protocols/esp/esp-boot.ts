@@ -8,7 +8,7 @@ import { endsEarly, hasTrailer, isApplication, isEspImage, readEspImage } from '
 import { endOf, isBlank, makeImage, touches } from '../../images/image.ts';
 import type { Image, Segment } from '../../images/image.ts';
 import type { BootPlan } from '../../protocol.ts';
-import { contentOf, sectorBytes, tableAddress } from './esp-chips.ts';
+import { contentOf, sectorBytes, statedFlashBytes, tableAddress } from './esp-chips.ts';
 
 /**
  * Which application the second-stage bootloader of an ESP starts. Sources: ESP-IDF, "Partition Tables" and "OTA";
@@ -206,7 +206,7 @@ export function requireApplications(image: Image, state: BootState, chip: Chip, 
  */
 function requireRoom(image: Image, partitions: readonly Partition[], chip: Chip, bootAddress: number): void {
   const bootloader = contentOf(image, bootAddress, tableAddress);
-  const stated = isEspImage(bootloader) ? 2 ** (20 + ((bootloader[3] ?? 0) >> 4)) : Infinity;
+  const stated = isEspImage(bootloader) ? statedFlashBytes(bootloader) : Infinity;
   const room = Math.min(stated, isIn(image, tableAddress) ? chip.flash.end : Infinity);
   const beyond = partitions.find(({ start, sizeBytes }) => start + sizeBytes > room);
   if (beyond === undefined) return;

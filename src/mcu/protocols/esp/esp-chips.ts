@@ -1,5 +1,6 @@
 import { checkFits, elfMachines, requireStart } from '../../chip.ts';
 import type { Chip, Region } from '../../chip.ts';
+import { hex, McuError } from '../../errors.ts';
 import { isApplication, isEspImage, readEspImage } from '../../images/esp-image.ts';
 import { endOf, sliceOf, touches } from '../../images/image.ts';
 import type { EspImageChip, Image } from '../../images/image.ts';
@@ -114,6 +115,8 @@ export const tableAddress = 0x8000;
 /** The loaders in ROM address flash memory with 24 bits. */
 const addressableBytes = 16 * 1024 * 1024;
 
+const leastStatedBytes = 2 ** 20;
+
 /** The smallest piece that every SPI flash can erase. */
 export const sectorBytes = 4096;
 
@@ -171,4 +174,19 @@ function checkBootloader(image: Image, chip: Chip, family: EspFamily): void {
   requireStart(isEspImage(bytes), family.name);
   checkFits(readEspImage(bytes, start), chip);
   requireStart(!isApplication(bytes), family.name);
+  if (family.modern) requireFlashSize(statedFlashBytes(bytes), chip);
+}
+
+/** "Firmware Image Format": the size of the flash memory in the header of a bootloader. */
+export function statedFlashBytes(bootloader: Uint8Array): number {
+  return leastStatedBytes * 2 ** ((bootloader[3] ?? 0) >> 4);
+}
+
+/** Throws for a bootloader for more flash memory: applications of ESP-IDF then restart again and again. */
+function requireFlashSize(stated: number, { name, flash }: Chip): void {
+  if (stated <= Math.max(flash.end, leastStatedBytes) || flash.end >= addressableBytes) return;
+  const message = `the bootloader is built for ${hex(stated)} bytes of flash memory, and ${name} has ${hex(flash.end)}`;
+  throw new McuError('image-unsupported', message, {
+    advice: 'build or merge it for this size (esptool: --flash_size)',
+  });
 }

@@ -35,33 +35,36 @@ test.each([
   expect(model.ran.at(-1)).toBe('old');
 });
 
-describe('a file with a partition that ends', () => {
+describe('a file with a partition table', () => {
   const megabyte = 2 ** 20;
-  const file = (end: number, flashSize: number): Image => {
-    const nvs = { name: 'more', type: 1, subtype: 2, start: 0x30000, bytes: end - 0x30000 };
+  /** With a bootloader if its header states a size. */
+  const file = (end: number, stated?: number): Image => {
+    const more = { name: 'more', type: 1, subtype: 2, start: 0x30000, bytes: end - 0x30000 };
     const bootloader = Buffer.from(espImage(noisyProgram(8_000, 4)));
-    bootloader[3] = flashSize << 4;
+    bootloader[3] = Math.log2((stated ?? megabyte) / megabyte) << 4;
     return makeImage('raw', [
-      { address: 0x1000, bytes: bootloader },
-      { address: 0x8000, bytes: partitionTable([...twoSlots(), nvs]) },
+      ...(stated === undefined ? [] : [{ address: 0x1000, bytes: bootloader }]),
+      { address: 0x8000, bytes: partitionTable([...twoSlots(), more]) },
       { address: first, bytes: programs.new },
       { address: second, bytes: programs.old },
     ]);
   };
 
-  // flash_partitions.c refuses a table with such a partition, so that nothing starts
+  // flash_partitions.c refuses a table with a partition behind the size in the header, and spi_flash a smaller chip
   test.each([
-    ['behind the flash memory', megabyte, 2 * megabyte, 0xf],
-    ['behind the size in the header of the bootloader', 4 * megabyte, 2 * megabyte, 0],
-  ])('%s is refused', async (_, flashBytes, end, flashSize) => {
+    ['a partition behind the flash memory', megabyte, file(2 * megabyte), 'image-unknown'],
+    ['one behind the size for the bootloader', 4 * megabyte, file(2 * megabyte, megabyte), 'image-unknown'],
+    ['a bootloader for more flash memory', megabyte, file(megabyte, 2 * megabyte), 'image-unsupported'],
+  ])('is refused with %s', async (_, flashBytes, image, code) => {
     const { model, flash: bring } = bench({ flashBytes });
-    await expect(bring(file(end, flashSize))).rejects.toMatchObject({ code: 'image-unknown' });
-    expect(model.flash.bytes.subarray(0x1000, 0x1004).every((byte) => byte === 0xff)).toBe(true);
+    const before = Buffer.from(model.flash.bytes);
+    await expect(bring(image)).rejects.toMatchObject({ code });
+    expect(before.equals(model.flash.bytes)).toBe(true);
   });
 
-  test('with both is written', async () => {
-    const { model, flash: bring } = bench({ flashBytes: 2 * megabyte });
-    expect(await bring(file(2 * megabyte, 1))).toMatchObject({ boots: 'ota_1' });
+  test('is written if all sizes fit', async () => {
+    const { model, flash: bring } = bench({ flashBytes: 4 * megabyte });
+    expect(await bring(file(2 * megabyte, 2 * megabyte))).toMatchObject({ boots: 'ota_1' });
     expect(model.violations).toEqual([]);
   });
 });
