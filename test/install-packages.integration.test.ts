@@ -66,9 +66,9 @@ describe('test/install-packages', () => {
     );
   });
 
-  test('extracts only promtool from its package, whose service is unwanted', async () => {
+  test('extracts only promtool from the package of Debian 12, whose service is unwanted', async () => {
     await pretendMissing();
-    await pretendApt(`echo "$*" > ${programs}/arguments; : > prometheus_1.deb`);
+    await pretendApt(`case "$*" in *promtool) exit 1; esac; echo "$*" > ${programs}/arguments; : > prometheus_1.deb`);
     await pretend('dpkg-deb', `echo "$1 $(basename "$2")" >> ${programs}/placed`);
     await pretend('install', `echo "$2 $(basename "$3") $4" >> ${programs}/placed`);
     await rm(join(programs, 'promtool'));
