@@ -28,9 +28,11 @@ export class SelfReport {
     this.#deps = deps;
   }
 
-  /** Publishes until the signal is aborted. */
+  /** Publishes until the signal is aborted. Without any id, it returns at once. */
   async run(signal: AbortSignal): Promise<void> {
     const { settings, clock } = this.#deps;
+    const { everyMs: _, ...ids } = settings;
+    if (Object.values(ids).every((id) => id === undefined)) return;
     while (!signal.aborted) {
       this.publishChanges();
       await clock.sleep(settings.everyMs, signal);

@@ -85,11 +85,12 @@ export class SleepIntervals {
     this.#endMs = clock.monotonicMs() + Math.max(0, timeMs - clock.nowMs());
   }
 
-  /** The next nap; 0: the time has come. */
+  /** The next nap; 0: the time has come. Naps end at multiples of their longest length, with other ticks (tick.ts). */
   nextMs(clock: Instant): number {
     const nowMs = clock.nowMs();
     const leftMs = Math.min(this.#timeMs - nowMs, this.#endMs - clock.monotonicMs());
-    return Math.max(0, Math.min(leftMs, isPlausible(nowMs) ? LONGEST_NAP_MS : LONGEST_UNSET_NAP_MS));
+    const longestMs = isPlausible(nowMs) ? LONGEST_NAP_MS : LONGEST_UNSET_NAP_MS;
+    return Math.max(0, Math.min(leftMs, longestMs - (clock.monotonicMs() % longestMs)));
   }
 }
 

@@ -143,6 +143,13 @@ describe('a sleep until some time', () => {
     expect(clock.slept).toEqual([300_000]);
   });
 
+  test('wakes at multiples of five minutes of the monotonic clock, with other ticks', async () => {
+    const clock = new ManualClock();
+    await clock.sleep(70_000, signal);
+    await sleepUntil(clock.nowMs() + 900_000, clock, signal);
+    expect(clock.slept.slice(1)).toEqual([230_000, 300_000, 300_000, 70_000]);
+  });
+
   test('ends within a minute when the clock is set for the first time', async () => {
     const clock = new ManualClock(Date.UTC(2024, 3, 12));
     await sleepUntil(clock.nowMs() + 86_400_000, setDuringSleep(clock, 3 * 365 * 86_400_000), signal);
