@@ -79,7 +79,13 @@ describe('manual pages', () => {
   test('show any text unchanged', async () => {
     const text = `.TH 'it's "quoted" \\n a-b --c ~ ^ \` ’`;
     await writeFile(join(directory, 'text.8'), `.TH A 8\n.SH B\n${line(text)}`);
-    const shown = await tool(['sh', '-c', 'groff -ww -man -Tutf8 "$1" | col -bx', 'sh', join(directory, 'text.8')]);
+    const shown = await tool([
+      'sh',
+      '-c',
+      'export LC_ALL=C.UTF-8 GROFF_NO_SGR=1; groff -ww -man -Tutf8 "$1" | col -bx',
+      'sh',
+      join(directory, 'text.8'),
+    ]);
     expect(shown).toContain(text);
   });
 });

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -14,8 +15,11 @@ afterEach(() => {
   vi.unstubAllEnvs();
 });
 
+/** Debian 12 has 1, Debian 13 has 2. */
+const installed = / v?2\./.test(execFileSync('gpioget', ['--version'], { encoding: 'utf8' })) ? 2 : 1;
+
 /** The real program, with a simulated chip instead of the kernel's character device. */
-describe('gpioget of libgpiod 1', () => {
+describe(`gpioget of libgpiod as installed: version ${installed}`, () => {
   let programs: string;
 
   /** A child has nothing of our environment: the program is put behind one that knows where its chip stands. */
@@ -37,21 +41,21 @@ describe('gpioget of libgpiod 1', () => {
     ['/dev/gpiochip0', 2, 1],
     ['0', 2, 1],
   ])('reads of chip %s line %d: %d', async (chip, line, value) => {
-    expect(await gpioSource(chip, line, 1, timeoutMs).read(deadline())).toBe(value);
+    expect(await gpioSource(chip, line, installed, timeoutMs).read(deadline())).toBe(value);
   });
 
   test('reports why there is no reading: no such line, no such chip', async () => {
-    await expect(gpioSource('gpiochip0', 4, 1, timeoutMs).read(deadline())).rejects.toMatchObject({
+    await expect(gpioSource('gpiochip0', 4, installed, timeoutMs).read(deadline())).rejects.toMatchObject({
       code: 'source-failed',
       message: expect.stringContaining('Invalid argument') as unknown,
     });
-    await expect(gpioSource('gpiochip7', 0, 1, timeoutMs).read(deadline())).rejects.toThrow(
+    await expect(gpioSource('gpiochip7', 0, installed, timeoutMs).read(deadline())).rejects.toThrow(
       'No such file or directory',
     );
   });
 });
 
-/** Debian 12 has no libgpiod 2: what its gpioget(1) describes, by a script. */
+/** What gpioget(1) of libgpiod 2 describes, by a script, where version 1 is installed. */
 describe('gpioget of libgpiod 2', () => {
   let folder: string;
 

@@ -1,6 +1,6 @@
 /*
- * gpiochip.so: a GPIO chip for the programs of libgpiod 1, which speak the kernel's character device ABI version 1
- * (linux/gpio.h).
+ * gpiochip.so: a GPIO chip for the programs of libgpiod 1 and 2, which speak the versions 1 and 2 of the kernel's
+ * character device ABI (linux/gpio.h).
  *
  *   LD_PRELOAD=gpiochip.so GPIOCHIP=0100 gpioget gpiochip0 1
  *
@@ -24,6 +24,9 @@
 /* A character device that everybody has takes its place. */
 #define PLACE "/dev/null"
 
+/* libgpiod 2 finds the bus of a device here. */
+#define SUBSYSTEM "/sys/dev/char/1:3/subsystem"
+
 static unsigned asked[GPIOHANDLES_MAX];
 static unsigned count;
 
@@ -37,6 +40,11 @@ static const char *values(void) {
 int stat(const char *path, struct stat *found) { return REAL(stat)(strcmp(path, CHIP) ? path : PLACE, found); }
 int lstat(const char *path, struct stat *found) { return REAL(lstat)(strcmp(path, CHIP) ? path : PLACE, found); }
 int access(const char *path, int mode) { return strcmp(path, NUMBERS) ? REAL(access)(path, mode) : 0; }
+
+char *realpath(const char *path, char *found) {
+  if (strcmp(path, SUBSYSTEM)) return REAL(realpath)(path, found);
+  return found ? strcpy(found, "/sys/bus/gpio") : strdup("/sys/bus/gpio");
+}
 
 int open(const char *path, int flags, ...) {
   va_list arguments;
@@ -52,30 +60,46 @@ int open(const char *path, int flags, ...) {
   return REAL(open)(strcmp(path, CHIP) ? path : PLACE, flags, mode);
 }
 
-static int request(struct gpiohandle_request *handle) {
-  count = handle->lines;
+/* Returns the descriptor of the requested lines, or -1. */
+static int request(const unsigned *lines, unsigned number) {
+  count = number;
   for (unsigned index = 0; index < count; index++) {
-    if (handle->lineoffsets[index] >= strlen(values())) return errno = EINVAL, -1;
-    asked[index] = handle->lineoffsets[index];
+    if (lines[index] >= strlen(values())) return errno = EINVAL, -1;
+    asked[index] = lines[index];
   }
-  handle->fd = REAL(open)(PLACE, O_RDWR);
-  return 0;
+  return REAL(open)(PLACE, O_RDWR);
 }
+
+static int value(unsigned index) { return values()[asked[index]] == '1'; }
 
 int ioctl(int fd, unsigned long command, ...) {
   va_list arguments;
   va_start(arguments, command);
   void *argument = va_arg(arguments, void *);
   va_end(arguments);
-  switch (command) {
+  switch ((unsigned)command) {
     case GPIO_GET_CHIPINFO_IOCTL:
       *(struct gpiochip_info *)argument = (struct gpiochip_info){.name = "gpiochip0", .label = "test", .lines = strlen(values())};
       return 0;
     case GPIO_GET_LINEINFO_IOCTL: return 0;
-    case GPIO_GET_LINEHANDLE_IOCTL: return request(argument);
+    case GPIO_V2_GET_LINEINFO_IOCTL: return 0;
+    case GPIO_GET_LINEHANDLE_IOCTL: {
+      struct gpiohandle_request *handle = argument;
+      handle->fd = request(handle->lineoffsets, handle->lines);
+      return handle->fd < 0 ? -1 : 0;
+    }
+    case GPIO_V2_GET_LINE_IOCTL: {
+      struct gpio_v2_line_request *line = argument;
+      line->fd = request(line->offsets, line->num_lines);
+      return line->fd < 0 ? -1 : 0;
+    }
     case GPIOHANDLE_GET_LINE_VALUES_IOCTL:
+      for (unsigned index = 0; index < count; index++) ((struct gpiohandle_data *)argument)->values[index] = value(index);
+      return 0;
+    case GPIO_V2_LINE_GET_VALUES_IOCTL:
+      ((struct gpio_v2_line_values *)argument)->bits = 0;
       for (unsigned index = 0; index < count; index++)
-        ((struct gpiohandle_data *)argument)->values[index] = values()[asked[index]] == '1';
+        ((struct gpio_v2_line_values *)argument)->bits |= (unsigned long long)value(index) << index;
       return 0;
     default: return REAL(ioctl)(fd, command, argument);
   }
