@@ -47,10 +47,10 @@ describe(`gpioget of libgpiod as installed: version ${installed}`, () => {
   test('reports why there is no reading: no such line, no such chip', async () => {
     await expect(gpioSource('gpiochip0', 4, installed, timeoutMs).read(deadline())).rejects.toMatchObject({
       code: 'source-failed',
-      message: expect.stringContaining('Invalid argument') as unknown,
+      message: expect.stringMatching(/Invalid argument|out of range/) as unknown,
     });
     await expect(gpioSource('gpiochip7', 0, installed, timeoutMs).read(deadline())).rejects.toThrow(
-      'No such file or directory',
+      /No such file or directory|cannot find GPIO chip/,
     );
   });
 });
