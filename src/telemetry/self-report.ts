@@ -28,7 +28,7 @@ export class SelfReport {
     this.#deps = deps;
   }
 
-  /** Publishes until the signal is aborted. Without any id, it returns at once. */
+  /** Publishes until the signal is aborted. Without any id, it returns immediately. */
   async run(signal: AbortSignal): Promise<void> {
     const { settings, clock } = this.#deps;
     const { everyMs: _, ...ids } = settings;

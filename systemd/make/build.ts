@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { globSync } from 'node:fs';
+import { existsSync, globSync } from 'node:fs';
 import {
   chmod,
   copyFile,
@@ -76,6 +76,7 @@ export async function buildTree(options: BuildOptions): Promise<void> {
   const { out, main, arch: name, node, strip = false, say = () => {} } = options;
   const arch = architectureNamed(name);
   const draft = `${out}.new`;
+  await requireFormerTree(out);
   await rm(draft, { recursive: true, force: true });
   try {
     await fillTree(draft, { main, arch, node, strip, say });
@@ -90,6 +91,24 @@ export async function buildTree(options: BuildOptions): Promise<void> {
   });
   await rename(draft, out);
   await rm(`${out}.old`, { recursive: true, force: true });
+}
+
+const treeParts: ReadonlySet<string> = new Set([
+  'LICENSE',
+  'agent',
+  'bin',
+  'copyright',
+  'lib',
+  'sbom.cdx.json',
+  'systemd',
+]);
+
+/** Throws if the directory has files that no build put there: they would be lost. */
+async function requireFormerTree(out: string): Promise<void> {
+  const names = existsSync(out) ? await readdir(out) : [];
+  const foreign = names.find((name) => !treeParts.has(name) && !/\.(?:deb|tar\.gz)$/.test(name));
+  if (foreign !== undefined)
+    throw new Error(`${out} would be replaced, and holds ${foreign}: name another directory with --out`);
 }
 
 /** Keeps packages and archives, which other builds put into the same directory. They are linked, so that a failed build removes none. */
@@ -155,13 +174,16 @@ async function fillTree(out: string, { main, arch, node, strip, say }: Filling):
   await copyFile(join(project, 'LICENSE'), join(out, 'LICENSE'));
   await cp(join(project, 'systemd'), join(out, 'systemd'), {
     recursive: true,
-    filter: (source) => !/\.ts$|\/(?:make|debian|yocto|buildroot)$/.test(source),
+    filter: (source) => !/\.ts$|\/(?:make|debian|yocto|buildroot|doc)$/.test(source),
   });
   await cp(join(project, 'docs/bootloaders'), join(out, 'systemd/images/bootloaders'), { recursive: true });
   const packages = bundledPackages(outputs);
   const runtimeLicense = node === undefined ? pinnedLicenseDirectories() : givenLicenseDirectories(node);
   await writeFile(join(out, 'copyright'), await copyrightText(await licensedParts(packages, runtimeLicense)));
-  await writeFile(join(out, 'sbom.cdx.json'), await billOfMaterials(packages, arch, await digestsOf(out)));
+  await writeFile(
+    join(out, 'sbom.cdx.json'),
+    await billOfMaterials(packages, arch, await digestsOf(out), node === undefined),
+  );
   await fixModes(out);
 }
 

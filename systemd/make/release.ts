@@ -1,8 +1,9 @@
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { copyFile, mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { chmod, copyFile, mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { basename, join, resolve } from 'node:path';
+import { basename, dirname, join, resolve } from 'node:path';
 import { parseArgs, promisify } from 'node:util';
 
 import { z } from 'zod';
@@ -21,10 +22,12 @@ const say = stepsOf('release');
 
 const usage = `usage: npm run release -- [--dry-run] [--checks full|fast|none] [--key KEY] [--out DIR]
 
-  --dry-run     report what is missing at the end; otherwise, end at once if something is missing
+  --dry-run     report what is missing at the end, and keep no files without --out; otherwise, end at once if
+                something is missing
   --checks HOW  full: npm test (default); fast: npm run check -- --all; none
   --key KEY     of gpg(1): signs the checksums
-  --out DIR     where the packages, archives, bills of materials and checksums go (default: packages/VERSION)
+  --out DIR     where the packages, archives, bills of materials and checksums go, an empty directory or a new one
+                (default: packages/VERSION)
   --help        show this
 
 Exit code 0: the release can be published. 1: something failed, differs, was skipped or is missing.
@@ -160,22 +163,38 @@ async function runChecks({ words, skipped }: (typeof checks)[keyof typeof checks
   return child.exitCode === 0 ? skipped : [...skipped, `npm ${words.join(' ')} failed`];
 }
 
-async function buildTwice(out: string, key: string | undefined): Promise<readonly string[]> {
+/** Builds into an empty or a new directory. Without `out`, the files are removed at the end. */
+async function buildTwice(out: string | undefined, key: string | undefined): Promise<readonly string[]> {
   const work = await mkdtemp(join(tmpdir(), 'thing-agent-again-'));
+  if (out !== undefined) await mkdir(dirname(out), { recursive: true });
+  const draft = await mkdtemp(out === undefined ? join(work, 'first-') : `${out}.new-`);
   try {
-    await rm(`${out}.new`, { recursive: true, force: true });
-    await mkdir(`${out}.new`, { recursive: true });
     say('building all files');
-    const first = await buildAll(`${out}.new`, key);
+    const first = await buildAll(draft, key);
     say('building them again');
-    const different = differing(first, await buildAll(work, key));
-    await rm(out, { recursive: true, force: true });
-    await rename(`${out}.new`, out);
+    const different = differing(first, await buildAll(join(work, 'again'), key));
+    await chmod(draft, 0o755);
+    if (out !== undefined) await rename(draft, out);
     process.stdout.write(checksums(first));
     return different;
   } finally {
     await rm(work, { recursive: true, force: true });
+    await rm(draft, { recursive: true, force: true });
   }
+}
+
+/** Returns where the files go: undefined for a dry run without a directory. */
+async function outOf(named: string | undefined, isDry: boolean): Promise<string | undefined> {
+  if (named === undefined && isDry) return undefined;
+  const out = resolve(named ?? join(project, 'packages', agentVersion));
+  await requireUnused(out);
+  return out;
+}
+
+/** Throws if there is something in the directory. Files of a published release are never replaced. */
+export async function requireUnused(out: string): Promise<void> {
+  const names = existsSync(out) ? await readdir(out) : [];
+  if (names.length > 0) throw new Error(`${out} is not empty: remove it, or name another directory with --out`);
 }
 
 if (import.meta.main) process.exitCode = await main(process.argv.slice(2));
@@ -188,18 +207,19 @@ async function main(args: readonly string[]): Promise<number> {
         'dry-run': { type: 'boolean', default: false },
         checks: { type: 'string', default: 'full' },
         key: { type: 'string' },
-        out: { type: 'string', default: join(project, 'packages', agentVersion) },
+        out: { type: 'string' },
         help: { type: 'boolean', default: false },
       },
     });
     if (values.help) return void process.stdout.write(usage);
     const { checks: how, key } = values;
     if (how !== 'full' && how !== 'fast' && how !== 'none') throw new Misuse('--checks is full, fast or none');
+    const out = await outOf(values.out, values['dry-run']);
     const state = await sourceState(key);
     const missing = missingFrom(state);
     if (!values['dry-run'] && missing.length > 0) throw new Error(`missing: ${missing.join('; ')}`);
     const failed = await runChecks(checks[how]);
-    const different = await buildTwice(resolve(values.out), state.signingProblem === undefined ? key : undefined);
+    const different = await buildTwice(out, state.signingProblem === undefined ? key : undefined);
     const report = [
       ...failed.map((what) => `not checked: ${what}`),
       ...different.map((name) => `differs between two builds: ${name}`),
@@ -207,6 +227,6 @@ async function main(args: readonly string[]): Promise<number> {
     ];
     for (const line of report) process.stdout.write(`${line}\n`);
     if (report.length > 0) throw new Error(`${agentVersion} cannot be published yet; reasons: ${report.length}`);
-    say(`${agentVersion} is ready in ${resolve(values.out)}`);
+    say(`${agentVersion} is ready${out === undefined ? '' : ` in ${out}`}`);
   });
 }

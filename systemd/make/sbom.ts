@@ -33,6 +33,7 @@ export async function billOfMaterials(
   folders: readonly string[],
   arch: Architecture,
   digests: Digests,
+  isPinned: boolean,
 ): Promise<string> {
   const lock = lockFile.parse(JSON.parse(await readFile(join(project, 'package-lock.json'), 'utf8')));
   const bundled = await Promise.all(folders.map(async (folder) => component(folder, lock.packages[folder]?.integrity)));
@@ -41,7 +42,7 @@ export async function billOfMaterials(
     specVersion: '1.6',
     version: 1,
     metadata: { component: agent },
-    components: [...bundled, await runtimeComponent(arch, digests.get('bin/node'))],
+    components: [...bundled, await runtimeComponent(arch, digests.get('bin/node'), isPinned)],
     dependencies: [{ ref: agent['bom-ref'], dependsOn: [...bundled.map((one) => one['bom-ref']), RUNTIME] }],
     properties: filesOf(digests),
   };
@@ -129,14 +130,14 @@ function hashOf(integrity: string): object {
   return { alg: algorithm.replace('sha', 'SHA-'), content: Buffer.from(digest, 'base64').toString('hex') };
 }
 
-async function runtimeComponent(arch: Architecture, sha256: string | undefined): Promise<object> {
+/** Another runtime than the pinned one has no version here: its program may not run on this machine. */
+async function runtimeComponent(arch: Architecture, sha256: string | undefined, isPinned: boolean): Promise<object> {
   const { version } = await pinnedRuntimes();
   return {
     type: 'platform',
     'bom-ref': RUNTIME,
     name: 'node',
-    version,
-    purl: `pkg:npm/node-linux-${arch}@${version}`,
+    ...(isPinned ? { version, purl: `pkg:npm/node-linux-${arch}@${version}` } : {}),
     licenses: [{ license: { id: 'MIT' } }],
     ...(sha256 === undefined ? {} : { hashes: [{ alg: 'SHA-256', content: sha256 }] }),
   };

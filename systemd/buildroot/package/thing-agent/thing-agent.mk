@@ -14,7 +14,7 @@ THING_AGENT_LICENSE = Apache-2.0, MIT, ISC, BSD-3-Clause
 THING_AGENT_LICENSE_FILES = LICENSE copyright
 
 define THING_AGENT_INSTALL_TARGET_CMDS
-	sh $(@D)/systemd/install --root $(TARGET_DIR) --tree $(@D)
+	sh $(@D)/systemd/install --root $(TARGET_DIR) --tree $(@D) --no-groups
 endef
 
 define THING_AGENT_USERS

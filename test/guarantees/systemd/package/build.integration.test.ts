@@ -152,6 +152,16 @@ describe('a build', () => {
     expect((await readdir(directory)).filter((name) => name.startsWith('kept'))).toEqual(['kept']);
   });
 
+  test('does not replace a directory with files of others', async () => {
+    const out = join(directory, 'home');
+    await mkdir(out);
+    await writeFile(join(out, 'precious.txt'), 'mine');
+    await expect(buildTree({ out, main, arch: process.arch })).rejects.toThrow(
+      `${out} would be replaced, and holds precious.txt`,
+    );
+    expect(await readdir(out)).toEqual(['precious.txt']);
+  });
+
   test('fails if a given runtime has no license text, and names the places', async () => {
     const node = join(directory, 'given/bin/node');
     await mkdir(join(directory, 'given/bin'), { recursive: true });
@@ -163,6 +173,8 @@ describe('a build', () => {
     await writeFile(join(directory, 'given/LICENSE'), 'A license');
     await buildTree({ out, main, arch: process.arch, node });
     expect(await readFile(join(out, 'copyright'), 'utf8')).toContain('\nA license\n');
+    const bom = JSON.parse(await readFile(join(out, 'sbom.cdx.json'), 'utf8')) as Bom;
+    expect(bom.components.find(({ name }) => name === 'node')).not.toHaveProperty('version'); // it is not the pinned one
   });
 
   test('packs a tree that runs where it is unpacked, and packs it the same twice', async () => {
@@ -176,6 +188,7 @@ describe('a build', () => {
     expect(sha256(await readFile(second))).toBe(sha256(await readFile(first)));
     expect(await readdir(join(directory, 'second'))).toEqual([relative(join(directory, 'first'), first)]);
     expect(relative(directory, first)).toMatch(/^first\/thing-agent-[\d.]+-(amd64|arm64)\.tar\.gz$/);
+    expect((await run('tar', '-tvzf', first)).output).not.toContain(' -> '); // a link to where it was built
     expect(await run('tar', '-xzf', first, '-C', directory)).toEqual({ exitCode: 0, output: '' });
     const unpacked = join(directory, `thing-agent-${agentVersion}`);
     const parts = ['LICENSE', 'agent', 'bin', 'copyright', 'lib', 'sbom.cdx.json', 'systemd'];

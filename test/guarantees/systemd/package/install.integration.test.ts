@@ -91,6 +91,24 @@ describe('systemd/install', () => {
     );
   });
 
+  /** Programs of HOSTTOOLS (OpenEmbedded-Core, meta/conf/bitbake.conf) that the script uses. */
+  const hostTools = 'basename cat chmod cp cut dirname grep install ln mkdir mv readlink rm sed sh'.split(' ');
+
+  // Regression: bitbake has no sync, and Buildroot's systemd no systemd-sysusers.
+  test('needs only the programs that bitbake has, where the builder of the image makes the groups', async () => {
+    const tree = await fakeTree(directory, 'one');
+    await writeFile(join(tree, 'sbom.cdx.json'), '{}');
+    const programs = join(directory, 'programs');
+    await mkdir(programs);
+    for (const name of hostTools) await symlink(`/usr/bin/${name}`, join(programs, name));
+    await mkdir(join(root, 'etc'));
+    await writeFile(join(root, 'etc/group'), 'root:x:0:\n');
+    const words = [join(systemdDirectory, 'install'), '--root', root, '--tree', tree, '--no-groups'];
+    expect(await run('env', `PATH=${programs}`, 'sh', '-e', ...words)).toMatchObject({ exitCode: 0 });
+    expect(await readFile(join(root, 'etc/group'), 'utf8')).toBe('root:x:0:\n');
+    expect(await filesIn(root)).toContain('644 /usr/lib/thing-agent/tree/sbom.cdx.json');
+  });
+
   test('takes away all that it brought, but neither configuration nor state', async () => {
     await install('--root', root, '--tree', await fakeTree(directory, 'one'), '--enable');
     await mkdir(join(root, 'var/lib/thing-agent'), { recursive: true });

@@ -1,10 +1,17 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 
-import { checksums, differing, missingFrom, notesOf, signingProblemOf } from '../../../../systemd/make/release.ts';
+import {
+  checksums,
+  differing,
+  missingFrom,
+  notesOf,
+  requireUnused,
+  signingProblemOf,
+} from '../../../../systemd/make/release.ts';
 
 const ready = {
   version: '1.2.0',
@@ -15,6 +22,16 @@ const ready = {
   changedFiles: [],
   signingProblem: undefined,
 };
+
+// Regression: a dry run removed the directory that --out named, with everything in it.
+test('a release is not put into a directory that holds something', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'release-'));
+  onTestFinished(async () => rm(folder, { recursive: true }));
+  await requireUnused(folder);
+  await requireUnused(join(folder, 'new'));
+  await writeFile(join(folder, 'precious.txt'), 'mine');
+  await expect(requireUnused(folder)).rejects.toThrow(`${folder} is not empty`);
+});
 
 describe('missingFrom', () => {
   test('finds nothing if the release is ready', () => {

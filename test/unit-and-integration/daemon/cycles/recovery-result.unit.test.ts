@@ -4,7 +4,7 @@ import { runRecovery } from '../../../../src/daemon/cycles/rounds.ts';
 import type { Wiring } from '../../../../src/daemon/wiring/wiring.ts';
 import { initialState } from '../../../../src/update/journal/state.ts';
 
-// Regression: the log said "No interrupted update", which a lost journal cannot show.
+// Regression: the log claimed "No interrupted update", which a lost journal cannot show.
 test('a recovery without a journal does not deny an interrupted update', async () => {
   const journal = { state: { ...initialState, phase: { kind: 'lost' } } };
   const settle = async (): Promise<unknown> => {

@@ -27,7 +27,7 @@ test('a new event replaces the least recently used event without datapoints', ()
   }
 });
 
-// Regression: a member could send so many names that the events of others were forgotten, and then refused.
+// Regression: a member could send enough names to make the queue forget, and then refuse, the events of others.
 test('names that wait leave room for the events that were used last', () => {
   using rig = new QueueRig({ maxEvents: 20 });
   rig.queue.push([point(1, 'forgotten'), point(1, 'door'), point(1, 'level')]);

@@ -55,7 +55,7 @@ describe(`gpioget of libgpiod as installed: version ${installed}`, () => {
   });
 });
 
-/** What gpioget(1) of libgpiod 2 describes, by a script, where version 1 is installed. */
+/** A script that follows gpioget(1) of libgpiod 2, for a machine with version 1. */
 describe('gpioget of libgpiod 2', () => {
   let folder: string;
 
