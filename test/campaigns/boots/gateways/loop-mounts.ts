@@ -1,4 +1,4 @@
-import { mkdir } from 'node:fs/promises';
+import { mkdir, mkdtemp } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import { tool } from '../../../fakes/machine/tool.ts';
@@ -46,12 +46,19 @@ export async function mountAll(
     parts.defer(async () => void (await tool(['umount', place])));
     return place;
   };
+  /** The repair unit of a boot partition, of the page for integrators. */
   const checked = async (name: string): Promise<string> => {
     const found = await device(name);
-    await tool(['sh', '-c', `e2fsck -p '${found}' >&2 || test $? -lt 4`]);
+    const probe = await mkdtemp(join(folder, 'probe-'));
+    const canMount = `{ mount -o ro '${found}' '${probe}' && umount '${probe}'; }`;
+    await tool([
+      'sh',
+      '-c',
+      `{ e2fsck -p '${found}'; test $? -lt 4 || ${canMount} || e2fsck -y '${found}'; exit 0; } >&2`,
+    ]);
     return found;
   };
-  /** The repair unit of the page for integrators. */
+  /** The repair unit of the state partition, of the same page. */
   const repaired = async (name: string): Promise<string> => {
     const found = await device(name);
     await tool(['sh', '-c', `{ e2fsck -y '${found}' || test $? -lt 4 || mkfs.ext4 -F '${found}'; } >&2`]);
