@@ -40,7 +40,7 @@ export const updateSchema = z.strictObject({
     ),
   schedule: text('a cron expression such as "*/15 * * * *"')
     .default('*/15 * * * *')
-    .describe('Cron expression of the update checks, in local time'),
+    .describe('Cron expression of the update checks, in local time. After a start, the agent also checks within splay'),
   splay: duration()
     .default('15m')
     .describe(
@@ -181,7 +181,7 @@ export const reportSchema = z.strictObject({
       description:
         'ID of the property for the versions whose deltas were made for another image, {"versions": ["42"]}, so ' +
         'that the service can offer full images; by default, not reported',
-      examples: ['wanted_whole'],
+      examples: ['full_images'],
     }),
 });
 

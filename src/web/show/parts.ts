@@ -73,13 +73,14 @@ function withoutProgress(status: StatusReport): StatusReport {
 }
 
 /** Returns whether you may switch the gateway off now. */
-function powerText({ boards, activity, phase }: StatusReport): string {
+function powerText({ boards, activity, phase, telemetry }: StatusReport): string {
   const half = boards.filter(({ writing }) => writing !== undefined).map(({ name }) => name);
   if (activity !== undefined && half.length > 0)
     return `Keep the power on: ${half.join(', ')} is being flashed. After a power loss, the agent flashes it again.`;
   if (phase === 'trial') return 'Safe to power off, but an interrupted trial is rolled back, and repeated later.';
+  const isWaiting = (telemetry?.spool.pointsInMemory ?? 0) > 0;
   return activity === undefined
-    ? 'Safe to power off.'
+    ? `Safe to power off${isWaiting ? ', except for readings of the last seconds: first run agent queue sync' : ''}.`
     : 'Safe to power off: an interrupted update resumes at the next start.';
 }
 
