@@ -57,16 +57,21 @@ interface Signed {
   readonly region: Uint8Array;
   readonly digest: Uint8Array;
   readonly tlvs: readonly Tlv[];
+  /** The size of the image with its TLVs. */
+  readonly sizeBytes: number;
 }
 
 /**
  * Reads an image signed for MCUboot (MCUboot design, "Image format"). Its digest is always checked, its signature if a
- * key is given. The whole file goes to the chip, at `address` if the protocol has addresses.
+ * key is given. The whole file goes to the chip, at `address` if the protocol has addresses. An upload to an SMP server ends
+ * with the TLVs: what MCUboot finds in a slot behind them (bootutil_public.c) would decide whether the image is on trial.
  */
-export function readMcuboot(file: Uint8Array, address: number, key?: KeyObject): Image {
+export function readMcuboot(file: Uint8Array, address: number, key?: KeyObject, isUpload = false): Image {
   const signed = checkDigest(file);
   if (key !== undefined) checkSignature(signed, key);
-  return makeImage('mcuboot', [{ address, bytes: file }]);
+  if (isUpload && file.subarray(signed.sizeBytes).some((byte) => byte !== 0xff))
+    throw unsupported('uploaded: a trailer or another image is behind it', 'without --pad and --confirm');
+  return makeImage('mcuboot', [{ address, bytes: isUpload ? file.subarray(0, signed.sizeBytes) : file }]);
 }
 
 export function mcubootHeader(file: Uint8Array): McubootHeader {
@@ -113,7 +118,7 @@ function checkDigest(file: Uint8Array): Signed {
   if (!digest.equals(stated.value)) {
     throw new McuError('image-digest', 'the MCUboot image does not match its digest: it was damaged or changed');
   }
-  return { region, digest, tlvs };
+  return { region, digest, tlvs, sizeBytes: regionEnd + view.getUint16(regionEnd + 2, true) };
 }
 
 function checkFlags(flags: number): void {

@@ -18,7 +18,7 @@ export interface ImageSettings {
   readonly address?: number | undefined;
   /** True if a file of no known format is a raw binary, as the caller states. */
   readonly isRaw?: boolean | undefined;
-  /** True if only images for MCUboot are accepted. */
+  /** True if only images for MCUboot are accepted, which are uploaded to an SMP server. */
   readonly isForMcuboot?: boolean | undefined;
   /** If set, only images for MCUboot that are signed with this key are accepted. */
   readonly mcubootKey?: KeyObject | undefined;
@@ -43,7 +43,7 @@ const names: Readonly<Record<ImageFormat, string>> = {
 const readers: Readonly<Record<ImageFormat, (file: Uint8Array, settings: ImageSettings) => Image>> = {
   elf: readElf,
   uf2: readUf2,
-  mcuboot: (file, { address = 0, mcubootKey }) => readMcuboot(file, address, mcubootKey),
+  mcuboot: (file, { address = 0, mcubootKey, isForMcuboot }) => readMcuboot(file, address, mcubootKey, isForMcuboot),
   'intel-hex': readIntelHex,
   's-record': readSRecord,
   esp: (file, settings) => readEspImage(file, addressIn(settings, names.esp)),

@@ -74,6 +74,19 @@ describe('a board with MCUboot', () => {
   test('takes a signed image under any name', async () => {
     expect((await smp(mcubootFile(raw), 'meter')).format).toBe('mcuboot');
   });
+
+  test('ends an upload with the TLVs of the image, and refuses a trailer or a second image behind them', async () => {
+    const file = mcubootFile(raw);
+    const filled = Buffer.concat([file, Buffer.alloc(64, 0xff)]);
+    const [segment] = (await smp(filled, 'meter')).segments;
+    expect(Buffer.from(segment?.bytes ?? [])).toEqual(Buffer.from(file));
+    const trailer = Buffer.from('77c295f360d2ef7f3552500f2cb67980', 'hex'); // boot_magic of MCUboot, image_ok is before it
+    for (const rest of [Buffer.concat([Buffer.alloc(64, 0xff), trailer]), file])
+      await expect(smp(Buffer.concat([file, rest]), 'meter')).rejects.toMatchObject({
+        code: 'image-unsupported',
+        advice: 'sign the image without --pad and --confirm',
+      });
+  });
 });
 
 describe('a file of no known format', () => {
