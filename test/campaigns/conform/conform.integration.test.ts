@@ -75,6 +75,7 @@ const breaks: readonly (readonly [string, string, Break])[] = [
   ['warning firmware-etag', 'is weak', (service) => service.behave({ etag: 'weak' })],
   ['warning firmware-etag', 'is missing', (service) => service.behave({ etag: 'none' })],
   ['warning firmware-range', 'is ignored', (service) => service.behave({ ranges: false })],
+  ['warning firmware-range', 'with another ETag', (service) => service.behave({ etag: 'changing', ranges: false })],
   [
     'failure firmware-range',
     'begins elsewhere',

@@ -15,7 +15,8 @@ usage: npm run conform -- [--url URL] [--messaging BROKER --topic-id ID] --seria
   --serial SERIAL   serial number of a test thing. The run activates it several times, so that its present API key
                     becomes invalid, confirms its current version, and in REST form writes a property and datapoints
   --switch-to ID    another version: the run switches to it, activates again, and switches back
-  --api-key KEY     API key of an earlier activation: the run checks that it becomes invalid (REST)
+  --api-key KEY     API key of an earlier activation: the run checks that it becomes invalid (REST). Other users see
+                    it in the list of processes; the variable CONFORM_API_KEY hides it
   --version ID      version whose firmware is read (default: the target version)
   --property ID     property to write and read (default: conform)
   --property-json ID, --property-number ID, --property-text ID  properties of one type each (default: --property)
@@ -101,7 +102,7 @@ await runTool(help, options, async (values) => {
     url,
     messaging,
     serialNumber,
-    apiKey: values['api-key'],
+    apiKey: values['api-key'] ?? process.env['CONFORM_API_KEY'],
     versionId: values.version,
     switchToId: values['switch-to'],
     largeVersionId: values.large,

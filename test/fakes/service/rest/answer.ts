@@ -1,3 +1,5 @@
+import { randomUUID } from 'node:crypto';
+
 import { parseExactly } from '../../../../src/system/json-value.ts';
 import type { ReadableText } from '../firmware-text.ts';
 import { Refused } from '../world.ts';
@@ -25,7 +27,7 @@ export interface Request {
 export interface Habits {
   /** Which calls need the key: interface.md, "Authentication", leaves the provisioning calls open. */
   readonly keyRequired: 'values' | 'everything';
-  readonly etag: 'strong' | 'weak' | 'none';
+  readonly etag: 'strong' | 'weak' | 'none' | 'changing';
   readonly ranges: boolean;
   /** false: firmware comes in chunks of unannounced number. */
   readonly contentLength: boolean;
@@ -134,7 +136,9 @@ function readDatapoints(body: string): readonly { value: unknown; at: string }[]
 /** The whole text, or a part of it (RFC 9110, section 14), if the condition holds (section 13.1.5). */
 function firmware({ headers }: Request, versionId: string, world: World, habits: Habits): Answer {
   const { text, tag } = world.firmware(versionId);
-  const etag = { strong: `"${tag}"`, weak: `W/"${tag}"`, none: undefined }[habits.etag];
+  const etag = { strong: `"${tag}"`, weak: `W/"${tag}"`, none: undefined, changing: `"${tag}-${randomUUID()}"` }[
+    habits.etag
+  ];
   const common = { 'content-type': 'application/json', ...(etag === undefined ? {} : { etag }) };
   const total = text.sizeBytes;
   const { range } = headers;
