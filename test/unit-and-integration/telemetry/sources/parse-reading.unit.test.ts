@@ -120,6 +120,28 @@ test('drops the rest of a line that was in progress, whatever its length', () =>
   }
 });
 
+// Regression: a device that never ended a line looked like one with nothing to report.
+test('reports each minute a stream without line ends, and none whose lines end', () => {
+  let nowMs = 0;
+  const reports: string[] = [];
+  const splitter = new LineSplitter(
+    100,
+    (why) => reports.push(why),
+    () => nowMs,
+  );
+  const pass = (text: string, times: number): string[] =>
+    Array.from({ length: times }, () => {
+      nowMs += 10_000;
+      return splitter.push(Buffer.from(text));
+    }).flat();
+  expect(pass('21.5\r\n2', 30)).toHaveLength(30);
+  expect(reports).toEqual([]);
+  pass('1.5 ', 15);
+  const why = 'bytes in a minute without a line end: check the baud rate and the line end';
+  expect(reports).toEqual([`29 ${why}`, `32 ${why}`]);
+  expect(pass('\n22\n', 1)).toEqual(['22']);
+});
+
 test('returns the rest without a line end', () => {
   const splitter = new LineSplitter(10, () => {});
   splitter.push(Buffer.from('1\n2'));
