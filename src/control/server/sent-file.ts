@@ -3,6 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import { abortable } from '../../system/abortable.ts';
 import { systemErrorCode } from '../../system/errors.ts';
 import type { FileContent } from '../../system/files/opened-file.ts';
+import { GatheredBytes } from '../../system/gathered-bytes.ts';
 import { Deadline } from '../../system/time/deadline.ts';
 import { ControlError } from '../control-errors.ts';
 import type { ControlLimits } from './control-limits.ts';
@@ -22,8 +23,8 @@ export class SentFile implements FileContent {
   readonly #chunks: AsyncIterator<Buffer, unknown>;
   readonly #limits: Pick<ControlLimits, 'stalledMs' | 'slowFileMs'>;
   #next: Promise<IteratorResult<Buffer, unknown>> | undefined;
-  /** The received chunks, or undefined if they are too many to keep. */
-  #kept: readonly Buffer[] | undefined = [];
+  /** The received bytes, or undefined if they are too many to keep. */
+  #kept: GatheredBytes | undefined = new GatheredBytes();
   #receivedBytes = 0;
   /** The time that the daemon has waited for the client. */
   #waitedMs = 0;
@@ -37,7 +38,7 @@ export class SentFile implements FileContent {
 
   async *read(signal: AbortSignal): AsyncGenerator<Uint8Array, void, undefined> {
     if (this.#kept === undefined) throw notSent('its start is no longer available');
-    yield* this.#kept;
+    if (this.#kept.sizeBytes > 0) yield this.#kept.bytes;
     for (;;) {
       const chunk = await this.#receive(signal);
       if (chunk === undefined) return;
@@ -73,8 +74,8 @@ export class SentFile implements FileContent {
   }
 
   #keep(chunk: Buffer): void {
-    if (this.#kept !== undefined)
-      this.#kept = this.#receivedBytes > MAX_KEPT_BYTES ? undefined : [...this.#kept, chunk];
+    if (this.#receivedBytes > MAX_KEPT_BYTES) this.#kept = undefined;
+    this.#kept?.add(chunk);
   }
 }
 

@@ -49,12 +49,12 @@ export interface Image {
 
 /** Sorts and joins the pieces of a file. Refuses overlaps, addresses beyond 2³², and files without any byte. */
 export function makeImage(format: ImageFormat, pieces: readonly Segment[], madeFor?: IntendedChip): Image {
-  const segments = join(pieces.filter((piece) => piece.bytes.byteLength > 0));
-  const sizeBytes = segments.reduce((sum, segment) => sum + segment.bytes.byteLength, 0);
+  const sizeBytes = pieces.reduce((sum, { bytes }) => sum + bytes.byteLength, 0);
   if (sizeBytes === 0) throw new McuError('image-empty', `the ${format} image holds no bytes`);
   if (sizeBytes > maxImageBytes) {
     throw new McuError('image-too-large', `the ${format} image has ${sizeBytes} bytes, more than ${maxImageBytes}`);
   }
+  const segments = join(pieces.filter((piece) => piece.bytes.byteLength > 0));
   return { format, segments, sizeBytes, digest: digestOf(segments), madeFor };
 }
 

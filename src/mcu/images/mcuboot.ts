@@ -102,7 +102,8 @@ function checkDigest(file: Uint8Array): Signed {
   const bodyEnd = view.getUint16(8, true) + view.getUint32(12, true);
   const regionEnd = bodyEnd + view.getUint16(10, true);
   if (regionEnd + 4 > file.byteLength) throw new McuError('image-truncated', 'the MCUboot image ends before its TLVs');
-  if (regionEnd > bodyEnd && view.getUint16(bodyEnd, true) !== protectedMagic) {
+  const isProtected = view.getUint16(bodyEnd, true) === protectedMagic;
+  if (regionEnd > bodyEnd && !(isProtected && view.getUint16(bodyEnd + 2, true) === regionEnd - bodyEnd)) {
     throw new McuError('image-malformed', 'the MCUboot image has no protected TLVs at the place that its header names');
   }
   const tlvs = readTlvs(view, regionEnd, trailerMagic);

@@ -139,6 +139,7 @@ describe('a service', () => {
     expect(found(results)[0]).toBe(expected);
     const first = results.find(({ verdict }) => verdict !== 'pass');
     expect(first?.why).not.toBe('');
+    expect(first?.exchanges).not.toEqual([]);
     expect(JSON.stringify(results)).not.toMatch(/key-[0-9a-f]{8}/);
   });
 

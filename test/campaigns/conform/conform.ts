@@ -114,6 +114,8 @@ async function* conformInMessaging(
 }
 
 async function* results<R>(all: readonly Rule<R>[], run: R, exchanges: Exchanges, notes: string[] = []): Results {
+  // what a rule without calls of its own judges
+  let judged: readonly Exchange[] = [];
   for (const rule of all) {
     const finding = await findingOf(rule, run);
     const { id, title } = rule;
@@ -121,7 +123,9 @@ async function* results<R>(all: readonly Rule<R>[], run: R, exchanges: Exchanges
     const note = notes.splice(0)[0];
     const { verdict, message: why, accepted } = finding ?? { verdict: 'pass' as const, message: undefined };
     const outcome = { verdict, why, accepted };
-    yield { rule: id, title, source, note, ...outcome, exchanges: exchanges.take() };
+    const own = exchanges.take();
+    if (own.length > 0) judged = own;
+    yield { rule: id, title, source, note, ...outcome, exchanges: finding === undefined ? own : judged };
   }
 }
 

@@ -182,6 +182,7 @@ class Smp {
     const underWay: number[] = [];
     let done = 0;
     let sent = 0;
+    let furthest = 0;
     for (let failures = 0; done < file.byteLength;) {
       const fresh: Uint8Array[] = [];
       for (; underWay.length < this.#window && sent < file.byteLength; sent += this.#chunkBytes) {
@@ -194,7 +195,8 @@ class Smp {
       if (next === expected) {
         // the first chunk, which erases, was answered: from now on two may be pending
         if (done === 0) this.#window = maxWindow;
-        failures = 0;
+        if (next > furthest) failures = 0; // a server that falls back again and again gets no further
+        furthest = Math.max(furthest, next);
       } else {
         if (next === undefined) this.#window = 1;
         failures += 1;

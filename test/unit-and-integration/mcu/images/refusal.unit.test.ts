@@ -144,6 +144,12 @@ describe('an image file is', () => {
     expect(mcubootHeader(signed).securityCounter).toBeUndefined();
     const odd = mcubootFile(Buffer.from('application'), undefined, tlvArea(0x6908, [tlv(0x50, Buffer.from('odd'))]));
     expect(codeOf(() => mcubootHeader(odd))).toBe('image-malformed');
+    const long = mcubootFile(
+      Buffer.from('application'),
+      undefined,
+      tlvArea(0x6908, [tlv(0x50, Buffer.from('safe'))]).fill(0xff, 2, 4),
+    );
+    expect(codeOf(() => mcubootHeader(long))).toBe('image-malformed'); // its length is not the header's
     file.write('evil', file.indexOf('safe'));
     expect(codeOf(() => readImage(file))).toBe('image-digest');
   });
