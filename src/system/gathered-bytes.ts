@@ -7,7 +7,7 @@ export class GatheredBytes {
     return this.#sizeBytes;
   }
 
-  /** What was added so far. Later pieces do not change it. */
+  /** The pieces that were added so far. Later ones do not change them. */
   get bytes(): Buffer {
     return this.#buffer.subarray(0, this.#sizeBytes);
   }

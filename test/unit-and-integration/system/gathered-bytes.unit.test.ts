@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 
 import { GatheredBytes } from '../../../src/system/gathered-bytes.ts';
 
-test('holds what was added, in order, and earlier views keep their content', () => {
+test('holds the added pieces in order, and earlier views keep their content', () => {
   fc.assert(
     fc.property(fc.array(fc.uint8Array({ maxLength: 40 })), (pieces) => {
       const gathered = new GatheredBytes();

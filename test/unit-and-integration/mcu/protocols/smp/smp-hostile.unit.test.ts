@@ -9,6 +9,9 @@ import { smp } from '../../../../../src/mcu/protocols/smp/smp.ts';
 import type { Line } from '../../../../../src/serial/line.ts';
 import { mcubootFile } from '../../images/build.ts';
 
+/** The beginning of a packet (Zephyr, "SMP over console"). */
+const PACKET_START = '\u0006\t';
+
 /** A server that takes the chunk at 0, and expects 0 again after the next one. */
 function forgetfulServer(): { readonly line: Line; readonly clock: { monotonicMs: () => number } } {
   const answers: Uint8Array[] = [];
@@ -25,10 +28,9 @@ function forgetfulServer(): { readonly line: Line; readonly clock: { monotonicMs
     setBaud: async () => {},
     write: async (bytes: Uint8Array) => {
       nowMs += bytes.byteLength;
-      for (const message of Buffer.from(bytes)
-        .toString('latin1')
-        .split('\n')) {
-        const packet = consoleFraming.decode(Buffer.from(message, 'latin1'));
+      const [, ...messages] = Buffer.from(bytes).toString('latin1').split(PACKET_START);
+      for (const message of messages) {
+        const packet = consoleFraming.decode(Buffer.from(`${PACKET_START}${message}`, 'latin1'));
         if (packet === undefined) continue;
         const { operation, group, command, sequence } = packet;
         const body = encodeCbor(answerTo(packet) as Parameters<typeof encodeCbor>[0]);
