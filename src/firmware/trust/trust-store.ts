@@ -83,7 +83,7 @@ export class TrustStore {
     const kept = { ...file, revoked, artifact, signed_by: signedBy, numbers };
     const isSame = before !== undefined && isSameList(kept, before);
     if (isSame && isWhole) return { kept, isKnown: true };
-    if (before !== undefined && !isSame && !mayFollow(kept, before)) {
+    if (before !== undefined && !isSame && !mayFollow(file, signedBy, before)) {
       throw new VerificationError(
         'trust-list-old',
         `trust list ${file.number} is not newer than trust list ${before.number}, which took effect before`,
@@ -135,10 +135,12 @@ function isSameList(list: EvaluatedList['kept'], before: KeptListFile): boolean 
 }
 
 /**
- * True if the list is newer than all lists of its signer, and is newer than the last list or revokes the key that signed it.
+ * True if the list is newer than all lists of its signer, and is newer than the last list or itself revokes the key that
+ * signed it. A revocation by an earlier list is not enough: where the last list revoked its own signer, older lists of
+ * other signers would follow.
  */
-function mayFollow({ number, revoked, signed_by: signer = '' }: EvaluatedList['kept'], before: KeptListFile): boolean {
-  const isLast = number > (before.numbers?.[signer] ?? 0);
+function mayFollow({ number, revoked }: TrustListFile, signer: string | undefined, before: KeptListFile): boolean {
+  const isLast = number > (before.numbers?.[signer ?? ''] ?? 0);
   return isLast && (number > before.number || revoked.keys.includes(before.signed_by ?? ''));
 }
 

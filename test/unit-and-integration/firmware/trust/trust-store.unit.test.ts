@@ -114,6 +114,17 @@ describe('the place where the last list is kept', () => {
     await expect(store.take(listFile({ number: 7 }), { signedBy: owner })).rejects.toMatchObject(old);
   });
 
+  // Regression: after a list that revoked its own signer, an older list of another key brought a dropped key back.
+  test('takes no older list after one that revokes its own signer, unless that names this key again', async () => {
+    const [retired, other] = ['1', '2'].map((digit) => `sha256:${digit.repeat(64)}`);
+    const { store } = storeOn();
+    const revoked = { keys: [`${retired}`], releases: [] };
+    await store.take(listFile({ number: 5, revoked }), { signedBy: retired });
+    const older = listFile({ number: 3, keys: [{ name: 'dropped', pem: publicPem }] });
+    await expect(store.take(older, { signedBy: other })).rejects.toMatchObject({ code: 'trust-list-old' });
+    expect(await store.take(listFile({ number: 4, revoked }), { signedBy: other })).toBe('taken');
+  });
+
   test('reads the file of a newer agent, which may have more members', async () => {
     const { store, volume } = storeOn();
     await store.take(listFile({ number: 5 }));
