@@ -74,6 +74,10 @@ export class McuError extends defineErrors('McuError', {
     'The chip, or its bootloader, is unknown.',
     'check the protocol and the port of this target',
   ),
+  'board-port-shared': permanent.configuration(
+    'The ports of two boards are the same device, so that each would receive the image of the other.',
+    'give each board in [targets] its own port; `ls -l /dev/serial/by-path` lists them',
+  ),
   'board-changed': permanent.refused('A different board responds than before.', 'check the cables'),
   'board-protected': permanent.refused(
     'The board’s memory is protected.',

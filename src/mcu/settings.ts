@@ -1,3 +1,5 @@
+import { isDeepStrictEqual } from 'node:util';
+
 import * as z from 'zod';
 
 import { allSettings, namesOf } from '../system/settings/described.ts';
@@ -40,6 +42,16 @@ export const mcuTargetSchema = z
 export function protocolsWith(setting: string, butNot: string): readonly string[] {
   const users: readonly string[] = namesOf(protocols.filter(({ settings }) => Object.hasOwn(settings, setting)));
   return users.includes(butNot) ? [] : users;
+}
+
+/** True if both boards may have one port: they are two images of one SMP server, or a reset command of each selects it. */
+export function maySharePort(
+  one: Pick<BoardSettings, 'protocol' | 'reset' | 'smp'>,
+  other: Pick<BoardSettings, 'protocol' | 'reset' | 'smp'>,
+): boolean {
+  if (one.protocol === 'smp' && other.protocol === 'smp') return one.smp.image !== other.smp.image;
+  const areSelected = typeof one.reset === 'object' && typeof other.reset === 'object';
+  return areSelected && !isDeepStrictEqual(one.reset, other.reset);
 }
 
 export type BoardSettings = SettingsOf<typeof mcuTargetSchema> & { readonly name: string };

@@ -1,12 +1,13 @@
-import { stat } from 'node:fs/promises';
 import { isAbsolute } from 'node:path';
 
+import { maySharePort } from '../../mcu/settings.ts';
 import { serialNumberDoubt } from '../../system/device/serial-number.ts';
 import type { findSerialNumber } from '../../system/device/serial-number.ts';
-import { AgentError, systemErrorCode } from '../../system/errors.ts';
+import { AgentError } from '../../system/errors.ts';
 import { findProgram, findProgramExposures } from '../../system/files/guarded-program.ts';
 import { describeExposures, findExposures } from '../../system/files/protected-file.ts';
 import type { Exposure } from '../../system/files/protected-file.ts';
+import { isSameDevice } from '../../system/files/same-device.ts';
 import { runProgram } from '../../system/processes/child-process.ts';
 import type { Environment } from '../../system/processes/environment.ts';
 import { whyCannotRunAs } from '../../system/processes/program-rights.ts';
@@ -72,13 +73,8 @@ async function checkFiles(right: ValidSubset, path: string, around: FileContext)
     case 'gateway': {
       const named = await checkReferences(right, async (reference) => checkHere(reference, around.isRoots));
       const serial = await checkSerialNumber(right, around.findSerialNumber);
-      const unfit = await slotFindings(right);
-      const doubtful = [
-        ...named.doubtful,
-        ...serial.doubtful,
-        ...(await openSecrets(right, path)),
-        ...(await portFindings(right)),
-      ];
+      const unfit = [...(await slotFindings(right)), ...(await portFindings(right))];
+      const doubtful = [...named.doubtful, ...serial.doubtful, ...(await openSecrets(right, path))];
       if (around.isRoots === true)
         return { wrong: [...named.wrong, ...unfit], doubtful: [...doubtful, ...serial.wrong] };
       return { wrong: [...named.wrong, ...serial.wrong, ...unfit], doubtful };
@@ -165,38 +161,28 @@ async function slotFindings({ tables, placeOf }: ValidSubset): Promise<readonly 
   for (const [name, target] of Object.entries(tables.targets ?? {})) {
     const path = placeOf(['targets', name, 'slots']);
     if (target.kind !== 'slots' || path === undefined || target.slots.A === target.slots.B) continue;
-    const [identity, other] = await Promise.all([identityAt(target.slots.A), identityAt(target.slots.B)]);
-    if (identity === undefined || identity !== other) continue;
     const { A, B } = target.slots;
+    if (!(await isSameDevice(A, B))) continue;
     found.push(findingAt(path, `: A and B are the same: ${A} and ${B} lead to one place`));
   }
   return found;
 }
 
-/** Finds boards on one port, where each receives the bytes for the other. A program that resets them may separate them. */
+/** Refuses two boards whose ports are one device under different names: each would receive the bytes for the other. */
 async function portFindings({ tables, placeOf }: ValidSubset): Promise<readonly Finding[]> {
   const found: Finding[] = [];
-  const owners = new Map<string, string>();
-  for (const [name, target] of Object.entries(tables.targets ?? {})) {
-    if (target.kind !== 'mcu' || typeof target.reset === 'object') continue;
-    const identity = (await identityAt(target.port)) ?? target.port;
-    const owner = owners.get(identity);
-    owners.set(identity, owner ?? name);
-    const path = placeOf(['targets', name, 'port']);
-    if (owner !== undefined && path !== undefined) found.push(findingAt(path, ` is the port of targets.${owner}, too`));
+  const boards = Object.entries(tables.targets ?? {}).flatMap(([name, target]) =>
+    target.kind === 'mcu' ? [{ name, ...target }] : [],
+  );
+  for (const [index, board] of boards.entries()) {
+    const path = placeOf(['targets', board.name, 'port']);
+    for (const other of boards.slice(0, index)) {
+      if (path === undefined || board.port === other.port || maySharePort(board, other)) continue;
+      if (!(await isSameDevice(board.port, other.port))) continue;
+      found.push(findingAt(path, `: ${board.port} and ${other.port} of targets.${other.name} lead to one device`));
+    }
   }
   return found;
-}
-
-/** Identifies the device or file at this path. Returns undefined if there is none. */
-async function identityAt(path: string): Promise<string | undefined> {
-  try {
-    const facts = await stat(path, { bigint: true });
-    return facts.isBlockDevice() ? `device ${facts.rdev}` : `file ${facts.dev} ${facts.ino}`;
-  } catch (error) {
-    if (systemErrorCode(error) !== undefined) return undefined;
-    throw error;
-  }
 }
 
 async function missingUserReason(user: string): Promise<string | undefined> {

@@ -95,13 +95,13 @@ async function wireSlots(
 }
 
 async function wireBoards({ targets, paths }: Config, world: Runtime): Promise<ReadonlyMap<string, McuTargetDeps>> {
-  const boards = new Map<string, McuTargetDeps>();
-  for (const target of targets) {
-    if (target.kind !== 'mcu') continue;
+  const boards = targets.filter((target) => target.kind === 'mcu');
+  const wired = boards.map(async (target): Promise<[string, McuTargetDeps]> => {
     const store = new BoardStore(join(paths.state, 'boards', target.name));
-    boards.set(target.name, { board: await createBoard(target, world), store, readImage: boardImageReader(target) });
-  }
-  return boards;
+    const board = await createBoard(target, { ...world, boards });
+    return [target.name, { board, store, readImage: boardImageReader(target) }];
+  });
+  return new Map(await Promise.all(wired));
 }
 
 function wirePackages(config: Config, { clock }: Runtime): readonly PackageTarget[] {

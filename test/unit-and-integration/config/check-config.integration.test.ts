@@ -169,20 +169,27 @@ protocol = "stk500v1"
     }
   });
 
-  test('warns of boards on one port, unless a program that resets them may separate them', async () => {
+  test('refuses boards on one port, unless they are images of one SMP server or a program selects each', async () => {
     const link = join(directory, 'meter');
     await symlink('/dev/null', link);
-    const board = (name: string, port: string, more = ''): string =>
-      `[targets.${name}]\nkind = "mcu"\nport = "${port}"\nprotocol = "stk500v1"\n${more}`;
-    const switching = 'reset = { command = ["/bin/true"] }\n';
-    await writeFile(
-      path,
-      leastConfig + board('a', '/dev/null') + board('b', link) + board('c', '/dev/null', switching),
-    );
-    const { problems, warnings } = await checkConfig(path, {});
-    expect(problems).toEqual([]);
-    expect(warnings.filter(({ message }) => message.includes('port'))).toEqual([
-      { line: 12, message: 'targets.b.port is the port of targets.a, too' },
+    const board = (name: string, port: string, more = 'protocol = "stk500v1"'): string =>
+      `[targets.${name}]\nkind = "mcu"\nport = "${port}"\n${more}\n`;
+    const selected = (program: string): string => `protocol = "stk500v1"\nreset = { command = ["${program}"] }`;
+    const image = (number: number): string => `protocol = "smp"\nsmp = { image = ${number} }`;
+    const found = async (...boards: readonly string[]): Promise<readonly string[]> => {
+      await writeFile(path, leastConfig + boards.join(''));
+      return (await checkConfig(path, {})).problems.map(({ line, message }) => `${line}: ${message.split(':')[0]}`);
+    };
+    expect(await found(board('a', '/dev/null'), board('b', link))).toEqual(['12: targets.b.port']);
+    const same = ['12: targets.b.port is the port of targets.a, too'];
+    expect(await found(board('a', '/dev/null'), board('b', '/dev/null'))).toEqual(same);
+    expect(await found(board('a', '/dev/null'), board('b', '/dev/null', selected('/bin/true')))).toEqual(same);
+    const alike = [board('a', link, selected('/bin/true')), board('b', link, selected('/bin/true'))];
+    expect(await found(...alike)).toEqual(['13: targets.b.port is the port of targets.a, too']);
+    expect(await found(board('a', link, selected('/bin/true')), board('b', link, selected('/bin/false')))).toEqual([]);
+    expect(await found(board('a', link, image(0)), board('b', '/dev/null', image(1)))).toEqual([]);
+    expect(await found(board('a', link, image(0)), board('b', '/dev/null', 'protocol = "smp"\n'))).toEqual([
+      '13: targets.b.port',
     ]);
   });
 

@@ -196,7 +196,7 @@ protocol = "stm32"
     const board = 'kind = "mcu"\nport = "/dev/null"\nprotocol = "smp"\n';
     const text = `${leastConfig}[trust]\nkeys = ["${good}", "${secret}", "${shared}"]
 [targets.a]\n${board}mcuboot_key_file = "${good}"
-[targets.b]\n${board}mcuboot_key_file = "${secret}"\n`;
+[targets.b]\n${board.replace('null', 'zero')}mcuboot_key_file = "${secret}"\n`;
     await writeFile(path, text);
     const { problems } = await checkConfig(path, {});
     expect(problems.map(({ message }) => message)).toEqual([

@@ -187,7 +187,7 @@ describe('a contradiction', () => {
     `[targets.${name}]\nkind = "slots"\nslots = { A = "/dev/a", B = "/dev/b" }\nbootloader = { kind = "grub" }\n${extra}`;
   const messaging = '[service.messaging]\nurl = "mqtts://b"\n';
   const board = (protocol: string, name = 'meter') =>
-    `[targets.${name}]\nkind = "mcu"\nport = "/dev/ttyS1"\nprotocol = "${protocol}"\n`;
+    `[targets.${name}]\nkind = "mcu"\nport = "/dev/${name}"\nprotocol = "${protocol}"\n`;
 
   test.each([
     [

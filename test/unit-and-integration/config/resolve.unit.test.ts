@@ -91,7 +91,7 @@ describe('resolveConfig', () => {
 
   describe('the target of a raw image', () => {
     const meter = '[targets.meter]\nkind = "mcu"\nport = "/dev/ttyUSB0"\nprotocol = "stm32"\n';
-    const second = meter.replace('meter', 'second');
+    const second = meter.replace('meter', 'second').replace('USB0', 'USB1');
     const pair = slots('gateway', '{ kind = "grub" }');
 
     test.each([
