@@ -1,6 +1,6 @@
 /**
  * A Modbus unit after the Modbus Application Protocol Specification V1.1b3, section 6.1 to 6.4 (functions 1 to 4) and 7
- * (exceptions). modbus-model.contract.test.ts compares it with a server of pymodbus.
+ * (exceptions). model.contract.test.ts compares it with a server of libmodbus.
  */
 export interface UnitModel {
   /** The value of a register or a bit, or undefined if there is none at the address. */

@@ -18,12 +18,12 @@ import { mqttSource, publish } from '../../../src/telemetry/sources/mqtt.ts';
 import { serialSource } from '../../../src/telemetry/sources/serial.ts';
 import type { Source } from '../../../src/telemetry/sources/source.ts';
 import { freePort } from '../../fakes/machine/free-port.ts';
+import { libmodbusServer } from '../../fakes/modbus/libmodbus-server.ts';
 import { noLogin } from '../mqtt/no-login.ts';
 
 const deadline = (): AbortSignal => AbortSignal.timeout(60_000);
 /** A character at 9600 baud. */
 const characterMs = 10_000 / 9_600;
-const server = join(import.meta.dirname, 'modbus-server.py');
 const register: ModbusRegister = {
   unit: 7,
   table: 'holding',
@@ -108,9 +108,9 @@ function running(source: Source): {
   return { readings, runner, stop: stopIt };
 }
 
-test('a Modbus server by pymodbus is read over TCP', async () => {
+test('a Modbus server by libmodbus is read over TCP', async () => {
   const port = await freePort();
-  start('/usr/bin/python3', server, 'tcp', String(port));
+  start(await libmodbusServer(), 'tcp', String(port));
   await until(async () => answers(port));
   using devices = new ModbusDevices(openSerialLine, systemClock);
   const read = async (more: Partial<ModbusRegister>): Promise<unknown> =>
@@ -122,9 +122,9 @@ test('a Modbus server by pymodbus is read over TCP', async () => {
   await expect(read({ address: 4_000 })).rejects.toThrow('has no such address');
 });
 
-test('several sources concurrently read a Modbus device by pymodbus over a serial line', async () => {
+test('several sources concurrently read a Modbus device by libmodbus over a serial line', async () => {
   const { near, far } = await ptyPair();
-  start('/usr/bin/python3', server, 'rtu', far);
+  start(await libmodbusServer(), 'rtu', far);
   using devices = new ModbusDevices(openSerialLine, systemClock);
   const settings = { port: near, baud: 9_600, parity: 'none', timeoutMs: 2_000 } as const;
   const read = async (address: number): Promise<unknown> =>

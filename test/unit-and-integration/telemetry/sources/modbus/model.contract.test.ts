@@ -12,13 +12,11 @@ import { systemClock } from '../../../../../src/system/time/clock.ts';
 import { RtuLine } from '../../../../../src/telemetry/sources/modbus/rtu.ts';
 import { TcpDevice } from '../../../../../src/telemetry/sources/modbus/tcp.ts';
 import { freePort } from '../../../../fakes/machine/free-port.ts';
+import { libmodbusServer } from '../../../../fakes/modbus/libmodbus-server.ts';
 import { answerPdu } from '../../../../fakes/modbus/modbus-model.ts';
 import type { UnitModel } from '../../../../fakes/modbus/modbus-model.ts';
 
-const python = '/usr/bin/python3';
-const script = join(import.meta.dirname, '../../modbus-server.py');
-
-/** As modbus-server.py describes its unit 7. */
+/** As libmodbus-server.c describes its unit 7. */
 const unit: UnitModel = {
   holding: (address) => (address < 100 ? 1_000 + address : undefined),
   input: (address) => (address < 26 ? (address === 5 ? 0xff38 : 0) : undefined),
@@ -32,7 +30,7 @@ const counts = [0, 1, 2, 9, 26, 100, 125, 126, 2_000, 2_001];
 type Ask = (pdu: Uint8Array) => Promise<Uint8Array>;
 
 async function running(where: readonly string[], test: () => Promise<void>): Promise<void> {
-  const server = spawn(python, [script, ...where], { stdio: 'ignore' });
+  const server = spawn(await libmodbusServer(), where, { stdio: 'ignore' });
   try {
     await test();
   } finally {
@@ -72,14 +70,14 @@ async function differences(ask: Ask, codes: readonly number[], runs: number): Pr
 
 const forever = new AbortController().signal;
 
-test('answers as pymodbus does', async () => {
+test('answers as libmodbus does', async () => {
   const port = await freePort();
   using device = new TcpDevice({ host: '127.0.0.1', port }, systemClock);
   const ask: Ask = async (pdu) => device.ask({ unit: 7, pdu, timeoutMs: 10_000 }, forever);
   await running(['tcp', String(port)], async () => expect(await differences(ask, [1, 2, 3, 4, 0x41], 200)).toEqual([]));
 });
 
-test('answers as pymodbus does on a serial line', async () => {
+test('answers as libmodbus does on a serial line', async () => {
   const directory = mkdtempSync(join(tmpdir(), 'modbus-'));
   const [near, far] = [join(directory, 'near'), join(directory, 'far')];
   const cable = spawn('socat', [`pty,raw,echo=0,link=${near}`, `pty,raw,echo=0,link=${far}`], { stdio: 'ignore' });
