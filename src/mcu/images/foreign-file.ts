@@ -38,6 +38,7 @@ const beginnings: readonly (readonly [kind: string, bytes: string])[] = [
   ['a file encrypted by OpenSSL', 'Salted__'],
   ['a Java class', '\u00ca\u00fe\u00ba\u00be'],
   ['a Windows program', 'MZ\u0090\0'],
+  ['an S-record file with symbols', '$$ '],
 ];
 
 const markup = /^\s*<(?:!doctype|html|\?xml)/i;

@@ -47,6 +47,7 @@ const foreign: readonly (readonly [kind: string, file: Uint8Array])[] = [
   ['a file encrypted by OpenSSL', Buffer.concat([text('Salted__'), program])],
   ['a Java class', Buffer.concat([Buffer.from('cafebabe00000041', 'hex'), program])],
   ['a Windows program', Buffer.concat([Buffer.from('4d5a90000300000004000000ffff0000', 'hex'), program])],
+  ['an S-record file with symbols', text('$$ /tmp/hello\r\n  L0\u0001 $362\r\n$$ \r\nS9030000FC\r\n')],
   ['an LZMA file', Buffer.from('5d00008000ffffffffffffffff0034194aee8d', 'hex')],
   ['an LZMA file', Buffer.from('5d00000001e803000000000000001c80', 'hex')],
   ...[1, 5, 6, 9].map((level) => ['a zlib stream', deflateSync(text(hex.repeat(20)), { level })] as const),

@@ -60,7 +60,7 @@ describe('a program of avr-gcc', () => {
 
   test.each([
     [['-O', 'verilog'], 'TI-TXT or Verilog hex'],
-    [['-O', 'symbolsrec'], 'a text'],
+    [['-O', 'symbolsrec'], 'an S-record file with symbols'],
     [['-O', 'binary'], 'in no known format'],
   ])('is refused as made by avr-objcopy %j', async (options, kind) => {
     const file = await converted(...options);
